@@ -1,0 +1,111 @@
+// Package account owns organizations, their users with roles, their projects, and invitations.
+//
+// A user belongs to an organization by a member row, which carries the role. Whatever changes a membership bumps the cache of callers, so
+// that keys act with the role of today. A member is added with an invitation: a one-time link whose token is stored as a hash and with
+// which the user sets a first password. Projects come to be when somebody makes one, or by themselves when a runtime names one (Require).
+package account
+
+import (
+	"net/mail"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+// Org is an organization.
+type Org struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Project is a part of an organization that keys, threads and evaluations can be confined to.
+type Project struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Member is a user with a role in the caller's organization.
+type Member struct {
+	ID        string    `json:"id"`
+	FirstName *string   `json:"first_name"`
+	LastName  *string   `json:"last_name"`
+	Email     *string   `json:"email"`
+	PhotoURL  *string   `json:"photo_url"`
+	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
+
+	version int64
+}
+
+// ETag is the version of the membership.
+func (m Member) ETag() string { return web.ETag(m.version) }
+
+// Invited is a new member, with the link that lets them in. The link is shown once.
+type Invited struct {
+	Member
+	Link string `json:"link" doc:"One-time address where the member sets a first password; valid for 7 days"`
+}
+
+// Profile is who the caller is.
+type Profile struct {
+	ID            string    `json:"id"`
+	Email         *string   `json:"email"`
+	FirstName     *string   `json:"firstName"`
+	LastName      *string   `json:"lastName"`
+	Role          auth.Role `json:"role"`
+	Organizations []Org     `json:"organizations"`
+}
+
+// NewMember is what it takes to add a member.
+type NewMember struct {
+	Email     string    `json:"email" maxLength:"254"`
+	FirstName *string   `json:"first_name,omitempty" maxLength:"256"`
+	LastName  *string   `json:"last_name,omitempty" maxLength:"256"`
+	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
+}
+
+// check gives the e-mail address in the form in which it is stored.
+func (n *NewMember) check() error {
+	var faults errs.Faults
+	address, err := mail.ParseAddress(n.Email)
+	faults.Check(err == nil && address.Address == n.Email, "body.email", "expected an e-mail address")
+	faults.Check(slices.Contains(auth.Roles, n.Role), "body.role", "expected owner, admin, member or viewer")
+	n.Email = strings.ToLower(n.Email)
+	return faults.Err()
+}
+
+// MemberPatch changes a member; what is not sent stays.
+type MemberPatch struct {
+	FirstName web.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
+	LastName  web.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
+	PhotoURL  web.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
+	Role      web.Opt[auth.Role] `json:"role,omitempty"`
+}
+
+// apply gives the member with the patch applied, or Invalid.
+func (p MemberPatch) apply(m Member) (Member, error) {
+	p.FirstName.SetPtr(&m.FirstName)
+	p.LastName.SetPtr(&m.LastName)
+	p.PhotoURL.SetPtr(&m.PhotoURL)
+	p.Role.Set(&m.Role)
+	if !slices.Contains(auth.Roles, m.Role) {
+		return m, errs.Wrong("body.role", "expected owner, admin, member or viewer")
+	}
+	m.version++
+	return m, nil
+}
+
+// NewProject is what it takes to make a project.
+type NewProject struct {
+	Name string `json:"name" minLength:"1" maxLength:"256"`
+}
+
+func (n NewProject) check() error {
+	if strings.TrimSpace(n.Name) == "" || !utf8.ValidString(n.Name) {
+		return errs.Wrong("body.name", "expected a name that is not blank")
+	}
+	return nil
+}

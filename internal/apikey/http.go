@@ -1,0 +1,63 @@
+package apikey
+
+import (
+	"context"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+// Handler has one method for each route of this package.
+type Handler struct{ Store *Store }
+
+// Create answers POST /cli/apikey.
+func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Created, error) {
+	caller := auth.From(ctx)
+	k, err := in.Body.build(h.Store.Now())
+	if err != nil {
+		return Created{}, err
+	}
+	if org := in.Body.OrgID; org != nil && *org != caller.OrgID {
+		return Created{}, errs.New(errs.Forbidden, "orgId is not an organization of yours")
+	}
+	value, err := h.Store.Create(ctx, caller, k)
+	return Created{ID: k.ID, Value: value}, err
+}
+
+// List answers GET /cli/apikey.
+func (h *Handler) List(ctx context.Context, in *struct {
+	OrgID     string     `query:"orgId" doc:"Only keys of this organization"`
+	ProjectID string     `query:"projectId" doc:"Only keys of this project"`
+	Limit     int        `query:"limit" default:"1000" minimum:"0" maximum:"1000"`
+	Offset    int        `query:"offset" minimum:"0"`
+	Cursor    web.Cursor `query:"cursor"`
+},
+) (web.Page[Key], error) {
+	caller := auth.From(ctx)
+	if in.OrgID != "" && in.OrgID != caller.OrgID {
+		return web.Page[Key]{}, nil
+	}
+	f := Filter{ProjectID: in.ProjectID}
+	if !caller.Manages() {
+		f.UserID = caller.UserID
+	}
+	return h.Store.List(ctx, caller.OrgID, f, web.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+}
+
+// Get answers GET /cli/apikey/{id}.
+func (h *Handler) Get(ctx context.Context, in *struct {
+	ID string `path:"id"`
+},
+) (Key, error) {
+	return h.Store.Get(ctx, auth.From(ctx), in.ID)
+}
+
+// Delete answers DELETE /cli/apikey/{id}. Its value is what the SDK face tells: how many were deleted.
+func (h *Handler) Delete(ctx context.Context, in *struct {
+	ID string `path:"id"`
+	web.IfMatch
+},
+) (int, error) {
+	return 1, h.Store.Delete(ctx, auth.From(ctx), in.ID, in.IfMatch)
+}

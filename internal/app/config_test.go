@@ -1,0 +1,395 @@
+package app
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/errs"
+)
+
+var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+
+// writeFile makes a file in a directory of the test, and gives its path.
+func writeFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mustLoad is Load where no fault is expected.
+func mustLoad(t *testing.T, flags map[string]string, environ ...string) Config {
+	t.Helper()
+	c, err := Load(flags, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// faultsOf is Load where faults are expected.
+func faultsOf(t *testing.T, flags map[string]string, environ ...string) []errs.Fault {
+	t.Helper()
+	_, err := Load(flags, environ)
+	var e *errs.Error
+	if !errors.As(err, &e) || e.Kind != errs.Invalid {
+		t.Fatalf("Load gave %v, want an errs.Invalid", err)
+	}
+	return e.Faults
+}
+
+func TestDefaults(t *testing.T) {
+	want := Config{
+		Data: "./steward-data", Listen: "127.0.0.1:8080", S3Listen: "127.0.0.1:9000", KVListen: "127.0.0.1:6380", MetricsListen: "127.0.0.1:9464",
+		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, WebhookRetention: 720 * time.Hour, ThreadRetention: 720 * time.Hour,
+		Regions: []Region{{"local", "This machine"}},
+	}
+	if diff := cmp.Diff(want, mustLoad(t, nil), comparePrefix); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEverySettingIsParsed(t *testing.T) {
+	file := writeFile(t, "steward.yaml", `
+data: /var/lib/steward
+listen: :0
+s3_listen: localhost:1
+kv_listen: "[::1]:2"
+metrics_listen: ""
+base_url: https://Steward.example.com/
+s3_url: http://10.0.0.1:9000
+kv_url: rediss://kv.example.com:6380
+s3_domain: S3.example.com
+database_url: postgres://u:p@db/steward
+log_format: json
+log_level: debug
+rate_limit: 2.5
+ingest_limit: 2048
+webhook_retention: 1d12h
+thread_retention: 90m
+egress_allow: [10.0.0.0/8, "fd00::/8"]
+require_pkce: true
+regions:
+  - {region: eu-1, description: Frankfurt}
+  - region: us-1
+`)
+	raw := bytes.Repeat([]byte{7}, 32)
+	want := Config{
+		ConfigFile: file, Data: "/var/lib/steward", Listen: ":0", S3Listen: "localhost:1", KVListen: "[::1]:2",
+		BaseURL: "https://steward.example.com", S3URL: "http://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
+		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048,
+		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute,
+		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true,
+		RootKey: "a-root-key-of-24-letters", MasterKey: Secret(raw), AdminEmail: "owner@example.com", AdminPassword: "correct horse",
+		Regions: []Region{{"eu-1", "Frankfurt"}, {"us-1", ""}},
+	}
+	got := mustLoad(
+		t, map[string]string{"config": file}, "HOME=/root", "STEWARD_ROOT_KEY=a-root-key-of-24-letters",
+		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString(raw), "STEWARD_ADMIN_EMAIL=owner@example.com", "STEWARD_ADMIN_PASSWORD=correct horse",
+	)
+	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// samples are three different good values of each setting, none of them its default.
+var samples = map[string][3]string{
+	"data":              {"a", "b", "c"},
+	"listen":            {"h:1", "h:2", "h:3"},
+	"s3-listen":         {"h:1", "h:2", "h:3"},
+	"kv-listen":         {"h:1", "h:2", "h:3"},
+	"metrics-listen":    {"", "h:2", "h:3"},
+	"base-url":          {"http://a", "http://b", "http://c"},
+	"s3-url":            {"http://a", "http://b", "http://c"},
+	"kv-url":            {"redis://a", "redis://b", "redis://c"},
+	"s3-domain":         {"a", "b", "c"},
+	"database-url":      {"postgres://a", "postgresql://b", "postgres:///c?host=/tmp"},
+	"log-format":        {"json", "text", "json"}, // there are but two: neighbours differ
+	"log-level":         {"debug", "warn", "error"},
+	"rate-limit":        {"1", "2", "3"},
+	"ingest-limit":      {"1", "2", "3"},
+	"webhook-retention": {"1h", "2d", "3m"},
+	"thread-retention":  {"1h", "2d", "3m"},
+	"egress-allow":      {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
+	"require-pkce":      {"true", "false", "true"},
+}
+
+// Each setting is given in every choice of places; the highest one wins.
+func TestPrecedence(t *testing.T) {
+	for _, s := range settings(&Config{}) {
+		if s.kind == secret || s.kind == outside {
+			continue
+		}
+		values, ok := samples[s.name]
+		if !ok {
+			t.Errorf("%s has no samples: add three to this test", s.name)
+			continue
+		}
+		for places := range 1 << len(values) {
+			t.Run(fmt.Sprintf("%s/%03b", s.name, places), func(t *testing.T) { checkPrecedence(t, s, values, places) })
+		}
+	}
+}
+
+// checkPrecedence gives a setting as a flag (bit 0 of places), in the environment (bit 1) and in the file (bit 2).
+func checkPrecedence(t *testing.T, s setting, values [3]string, places int) {
+	flags, environ, content, want := map[string]string{}, []string{}, "", s.value
+	if places&4 != 0 {
+		content, want = s.key()+": "+strconv.Quote(values[2])+"\n", values[2]
+	}
+	if places&2 != 0 {
+		environ, want = []string{s.env() + "=" + values[1]}, values[1]
+	}
+	if places&1 != 0 {
+		flags[s.name], want = values[0], values[0]
+	}
+	flags["config"] = writeFile(t, "steward.yaml", content)
+	alone := mustLoad(t, map[string]string{"config": flags["config"], s.name: want})
+	if diff := cmp.Diff(alone, mustLoad(t, flags, environ...), comparePrefix); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestConfigFilePrecedence(t *testing.T) {
+	a, b := writeFile(t, "a.yaml", "data: from-a"), writeFile(t, "b.yaml", "data: from-b")
+	if got := mustLoad(t, nil, "STEWARD_CONFIG="+b).Data; got != "from-b" {
+		t.Errorf("environment: data is %s", got)
+	}
+	if got := mustLoad(t, map[string]string{"config": a}, "STEWARD_CONFIG="+b).Data; got != "from-a" {
+		t.Errorf("flag and environment: data is %s", got)
+	}
+}
+
+func TestSecretsByPath(t *testing.T) {
+	const one, two, three = "first-root-key-of-many", "second-root-key-of-many", "third-root-key-of-many"
+	inEnv, inFile := writeFile(t, "two", two+"\r\n"), writeFile(t, "three", three+"\n")
+	config := "STEWARD_CONFIG=" + writeFile(t, "steward.yaml", "root_key_file: "+inFile)
+	for name, test := range map[string]struct {
+		environ []string
+		want    Secret
+	}{
+		"environment over file":      {[]string{config, "STEWARD_ROOT_KEY=" + one}, one},
+		"path in it over file":       {[]string{config, "STEWARD_ROOT_KEY_FILE=" + inEnv}, two},
+		"file over nothing":          {[]string{config}, three},
+		"environment alone":          {[]string{"STEWARD_ROOT_KEY=" + one}, one},
+		"path in environment, alone": {[]string{"STEWARD_ROOT_KEY_FILE=" + inEnv}, two},
+		"nowhere":                    {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mustLoad(t, nil, test.environ...).RootKey; got != test.want {
+				t.Errorf("root key is %q", string(got))
+			}
+		})
+	}
+}
+
+func TestMasterKeyForms(t *testing.T) {
+	raw := bytes.Repeat([]byte{0xfb}, 32) // has + or - in base64
+	for _, text := range []string{
+		fmt.Sprintf("%x", raw), fmt.Sprintf("%X", raw), base64.StdEncoding.EncodeToString(raw), base64.RawStdEncoding.EncodeToString(raw),
+		base64.URLEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
+	} {
+		if got := mustLoad(t, nil, "STEWARD_MASTER_KEY="+text).MasterKey; got != Secret(raw) {
+			t.Errorf("%s: wrong key", text)
+		}
+	}
+}
+
+// bad are values that must be refused, in each place where the setting can be given.
+var bad = map[string][]string{
+	"config":            {"", "/no/such/QQQ", "/"},
+	"data":              {"", "  "},
+	"listen":            {"", "QQQ", "8080", "QQQ:http", "QQQ:65536", "QQQ:-1", "a b:1", "1.2.3.256:1", "::1:QQQ", "http://QQQ:1", "QQQ:1/"},
+	"s3-listen":         {"", "QQQ"},
+	"kv-listen":         {"", "QQQ"},
+	"metrics-listen":    {"QQQ", "off"},
+	"base-url":          {"QQQ", "QQQ:80", "ftp://QQQ", "http://", "http:///", "http://QQQ/path", "http://QQQ//", "http://QQQ?a=b", "http://QQQ?", "http://QQQ/#", "http://user:QQQ@host", "http://QQQ:0", "http://QQQ:65536", "http://QQQ:", "http://q q", "http://1.2.3.256", "http://QQQ:pass"},
+	"s3-url":            {"QQQ", "s3://QQQ"},
+	"kv-url":            {"QQQ", "http://QQQ", "redis://:QQQ@host"},
+	"s3-domain":         {"http://QQQ", "QQQ:80", "10.0.0.1", "-QQQ", "QQQ..com", ".QQQ"},
+	"database-url":      {"QQQ", "mysql://u:QQQ@h/d", "postgres:QQQ", "postgres://u:QQQ@h:x/d", "host=QQQ"},
+	"log-format":        {"", "QQQ", "JSON"},
+	"log-level":         {"", "QQQ", "warning"},
+	"rate-limit":        {"", "QQQ", "-1", "NaN", "Inf", "1e999"},
+	"ingest-limit":      {"", "QQQ", "0", "-1", "1.5", "1MiB", "536870913"},
+	"webhook-retention": {"", "QQQ", "30", "0d", "0s", "-1h", "-1d", "d", "1.5d", "99999d", "65535d2000000h", "1d-25h", "1h1d"},
+	"thread-retention":  {"", "QQQ"},
+	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
+	"require-pkce":      {"", "QQQ", "yes", "2"},
+	"root-key":          {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},
+	"master-key":        {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
+	"admin-email":       {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
+	"admin-password":    {"", "QQQ4567"},
+}
+
+func TestBadValues(t *testing.T) {
+	for _, s := range settings(&Config{}) {
+		if len(bad[s.name]) == 0 {
+			t.Errorf("%s has no bad values: add some to this test", s.name)
+		}
+		for _, value := range bad[s.name] {
+			t.Run(fmt.Sprintf("%s=%q", s.name, value), func(t *testing.T) { checkRefused(t, s, value) })
+		}
+	}
+}
+
+// checkRefused gives a bad value in each possible place.
+func checkRefused(t *testing.T, s setting, value string) {
+	others := []string{}
+	if s.name == "admin-password" {
+		others = append(others, "STEWARD_ADMIN_EMAIL=owner@example.com")
+	}
+	check := func(label string, faults []errs.Fault) {
+		t.Helper()
+		if len(faults) != 1 || faults[0].Location != label || !strings.HasPrefix(faults[0].Message, "must be ") {
+			t.Errorf("faults are %+v, want one of %s", faults, label)
+		}
+		if strings.Contains(fmt.Sprint(faults), "QQQ") {
+			t.Errorf("%+v shows the value", faults)
+		}
+	}
+	check(s.env(), faultsOf(t, nil, append(others, s.env()+"="+value)...))
+	for range s.flags() {
+		check(s.flag(), faultsOf(t, map[string]string{s.name: value}))
+	}
+	for _, key := range s.keys() {
+		if s.kind == secret {
+			check(s.env()+"_FILE", faultsOf(t, nil, append(others, s.env()+"_FILE="+writeFile(t, "secret", value))...))
+			value = writeFile(t, "secret", value)
+		}
+		config := "STEWARD_CONFIG=" + writeFile(t, "x.yaml", "\n"+key+": "+strconv.Quote(value))
+		check(key+" (x.yaml, line 2)", faultsOf(t, nil, append(others, config)...))
+	}
+}
+
+func TestOtherFaults(t *testing.T) {
+	const key = "QQQ-a-good-root-key-but-misplaced"
+	for name, test := range map[string]struct {
+		flags   map[string]string
+		environ []string
+		file    string
+		want    []string // location and message of each fault
+	}{
+		"unknown flag":           {flags: map[string]string{"lisen": "QQQ"}, want: []string{"--lisen is not a flag; did you mean --listen?"}},
+		"secret as flag":         {flags: map[string]string{"root-key": key}, want: []string{"--root-key is not a flag, since every user of the machine can read those: set STEWARD_ROOT_KEY, or STEWARD_ROOT_KEY_FILE to the path of a file"}},
+		"unknown variable":       {environ: []string{"STEWARD_S3LISTEN=QQQ"}, want: []string{"STEWARD_S3LISTEN is not a setting; did you mean STEWARD_S3_LISTEN?"}},
+		"unknown secret":         {environ: []string{"STEWARD_ROOTKEY=" + key}, want: []string{"STEWARD_ROOTKEY is not a setting; did you mean STEWARD_ROOT_KEY?"}},
+		"nothing near":           {environ: []string{"STEWARD_FOO=QQQ"}, want: []string{"STEWARD_FOO is not a setting; `steward serve --help` lists them"}},
+		"a port that is no link": {environ: []string{"STEWARD_PORT=80"}, want: []string{"STEWARD_PORT is not a setting; `steward serve --help` lists them"}},
+		"unknown key":            {file: "lsten: QQQ", want: []string{"lsten (x.yaml, line 1) is not a setting; did you mean listen?"}},
+		"key like a flag":        {file: "base-url: QQQ", want: []string{"base-url (x.yaml, line 1) is not a setting; did you mean base_url?"}},
+		"file names a file":      {file: "config: QQQ", want: []string{"config (x.yaml, line 1) is not a setting; `steward serve --help` lists them"}},
+		"near regions":           {file: "region: []", want: []string{"region (x.yaml, line 1) is not a setting; did you mean regions?"}},
+		"secret in the file":     {file: "root_key: " + key, want: []string{"root_key (x.yaml, line 1) must not stand in this file: set root_key_file to the path of a file of its own, or STEWARD_ROOT_KEY"}},
+		"secret for its path":    {environ: []string{"STEWARD_ROOT_KEY_FILE=" + key}, want: []string{"STEWARD_ROOT_KEY_FILE must be the path of a readable file: no such file or directory"}},
+		"secret twice":           {environ: []string{"STEWARD_ROOT_KEY=" + key, "STEWARD_ROOT_KEY_FILE=/dev/null"}, want: []string{"STEWARD_ROOT_KEY_FILE must not be set together with STEWARD_ROOT_KEY"}},
+		"password of nobody":     {environ: []string{"STEWARD_ADMIN_PASSWORD=QQQ-password"}, want: []string{"STEWARD_ADMIN_PASSWORD needs STEWARD_ADMIN_EMAIL, which says whose password it is"}},
+		"key given twice":        {file: "data: a\ndata: b", want: []string{"data (x.yaml, line 2) must be given once"}},
+		"list for one value":     {file: "data: [QQQ]", want: []string{"data (x.yaml, line 1) must be a single value"}},
+		"list in a list":         {file: "egress_allow: [[QQQ]]", want: []string{"egress_allow (x.yaml, line 1) must be a single value"}},
+		"list for a file":        {file: "- QQQ", want: []string{"the file (x.yaml, line 1) must have the form `key: value`"}},
+		"broken file":            {file: "data: [", want: []string{"x.yaml must be YAML: line 1: did not find expected node content"}},
+		"two documents":          {file: "data: a\n---\ndata: b", want: []string{"x.yaml must be a single YAML document"}},
+		"regions no list":        {file: "regions: QQQ", want: []string{"regions (x.yaml, line 1) must be a list of `{region: …, description: …}`"}},
+		"regions of bad form": {
+			file: "regions:\n- {region: EU}\n- {}\n- {region: a}\n- {region: a}\n- QQQ\n- {region: b, descripton: QQQ}\n- {region: [QQQ]}",
+			want: []string{
+				"regions[0].region (x.yaml, line 2) must be 1 to 32 characters of a-z, 0-9 and -",
+				"regions[1].region (x.yaml, line 3) must be 1 to 32 characters of a-z, 0-9 and -",
+				"regions[3].region (x.yaml, line 5) must differ from the regions before it",
+				"regions[4] (x.yaml, line 6) must have the form `key: value`",
+				"regions[4].region (x.yaml, line 6) must be 1 to 32 characters of a-z, 0-9 and -",
+				"regions[5].descripton (x.yaml, line 7) is not a setting; did you mean description?",
+				"regions[6].region (x.yaml, line 8) must be a single value",
+				"regions[6].region (x.yaml, line 8) must be 1 to 32 characters of a-z, 0-9 and -",
+			},
+		},
+		"all at once": {
+			flags: map[string]string{"listen": "QQQ", "nonsense": ""}, environ: []string{"STEWARD_LOG_LEVEL=QQQ", "STEWARD_NONSENSE="}, file: "rate_limit: QQQ\nnonsense: 1",
+			want: []string{
+				"--nonsense is not a flag; `steward serve --help` lists them", "STEWARD_NONSENSE is not a setting; `steward serve --help` lists them",
+				"nonsense (x.yaml, line 2) is not a setting; `steward serve --help` lists them",
+				"--listen must be host:port, such as 127.0.0.1:8080 or [::1]:8080; port 0 takes a free one",
+				"STEWARD_LOG_LEVEL must be debug, info, warn or error", "rate_limit (x.yaml, line 1) must be a number, 0 or more",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			environ := test.environ
+			if test.file != "" {
+				environ = append(environ, "STEWARD_CONFIG="+writeFile(t, "x.yaml", test.file))
+			}
+			var got []string
+			for _, f := range faultsOf(t, test.flags, environ...) {
+				got = append(got, f.Location+" "+f.Message)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFilesWithoutSettings(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "comment": "# nothing\n", "null": "~", "mapping": "{}", "no regions": "regions: []", "null regions": "regions:\n",
+	} {
+		got := mustLoad(t, nil, "STEWARD_CONFIG="+writeFile(t, "x.yaml", content))
+		got.ConfigFile = ""
+		if diff := cmp.Diff(mustLoad(t, nil), got, comparePrefix); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAliasesInTheFile(t *testing.T) {
+	got := mustLoad(t, nil, "STEWARD_CONFIG="+writeFile(t, "x.yaml", "listen: &a h:1\ns3_listen: *a\nwebhook_retention: &b 1d\nthread_retention: *b"))
+	if got.S3Listen != "h:1" || got.ThreadRetention != 24*time.Hour {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestForeignVariablesAreLeftAlone(t *testing.T) {
+	mustLoad(
+		t, nil, "STEWARDS=1", "steward_x=1", "STEWARD_TEST_POSTGRES=postgres://x", "STEWARD_SERVICE_HOST=10.0.0.1", "STEWARD_SERVICE_PORT=80",
+		"STEWARD_SERVICE_PORT_HTTP=80", "STEWARD_PORT=tcp://10.0.0.1:80", "STEWARD_PORT_80_TCP=tcp://10.0.0.1:80", "STEWARD_PORT_80_TCP_ADDR=10.0.0.1",
+		"STEWARD_PG_SERVICE_HOST=10.0.0.1", "STEWARD_PG_PORT=tcp://10.0.0.1:5432",
+	)
+}
+
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	c := mustLoad(
+		t, map[string]string{"database-url": "postgres://u:QQQ@h/d"}, "STEWARD_ROOT_KEY=QQQQQQQQQQQQQQQQQQQQ",
+		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString([]byte("QQQ45678901234567890123456789012")),
+		"STEWARD_ADMIN_EMAIL=a@b.c", "STEWARD_ADMIN_PASSWORD=QQQQQQQQ",
+	)
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb+verb, c, c.RootKey)
+	}
+	asJSON, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(asJSON)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("start", "config", c, "key", c.RootKey)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("start", "config", c, "key", c.RootKey)
+	if got := out.String(); strings.Contains(got, "QQQ") || strings.Contains(got, "515151") || strings.Contains(got, "UVFR") {
+		t.Errorf("secrets are shown: %s", got)
+	}
+}

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/errs"
+)
+
+const lockDirVariable = "STEWARD_TEST_LOCK_DIR"
+
+// TestLockHelper is the second process of the tests below: it locks, says how that went, and holds on until its input ends.
+func TestLockHelper(t *testing.T) {
+	dir := os.Getenv(lockDirVariable)
+	if dir == "" {
+		t.Skip("a helper of other tests")
+	}
+	if _, err := LockDir(dir); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("locked")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// lockElsewhere runs TestLockHelper in a process of its own, and gives that and the first line it wrote.
+func lockElsewhere(t *testing.T, dir string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLockHelper$")
+	cmd.Env = append(os.Environ(), lockDirVariable+"="+dir)
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // stays open until Wait, so the helper lives as long
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, line[:len(line)-1]
+}
+
+func TestLockIsRefusedToAnotherProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "data")
+	lock, err := LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v, %v", info.Mode(), err)
+	}
+	_, got := lockElsewhere(t, dir)
+	if want := fmt.Sprintf("data directory %s is in use by process %d", dir, os.Getpid()); got != want {
+		t.Errorf("the other process says %q, want %q", got, want)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := lockElsewhere(t, dir); got != "locked" {
+		t.Errorf("after Close the other process says %q", got)
+	}
+}
+
+func TestLockGoesWithItsProcess(t *testing.T) {
+	dir := t.TempDir()
+	cmd, got := lockElsewhere(t, dir)
+	if got != "locked" {
+		t.Fatal(got)
+	}
+	_, err := LockDir(dir)
+	if want := fmt.Sprintf("data directory %s is in use by process %d", dir, cmd.Process.Pid); err == nil || err.Error() != want {
+		t.Fatalf("LockDir gave %v, want %q", err, want)
+	}
+	if errs.KindOf(err) != errs.Conflict {
+		t.Errorf("kind is %s", errs.KindOf(err))
+	}
+	if err := cmd.Process.Kill(); err != nil { // SIGKILL: it cannot clean up
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	lock, err := LockDir(dir)
+	if err != nil {
+		t.Fatalf("after kill -9: %v", err)
+	}
+	lock.Close()
+}
+
+func TestLockIsRefusedWithinTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := LockDir(dir); errs.KindOf(err) != errs.Conflict {
+		t.Errorf("a second lock gave %v", err)
+	}
+}
+
+func TestLockOfNoDirectory(t *testing.T) {
+	file := writeFile(t, "file", "")
+	if _, err := LockDir(file); err == nil {
+		t.Error("a file was locked as a directory")
+	}
+}
+
+func TestWriteAddresses(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []Addresses{
+		{PID: 1, Version: "dev", BaseURL: "http://a", Listen: map[string]string{"api": "127.0.0.1:1", "s3": "127.0.0.1:2"}},
+		{PID: 2, Version: "v1", BaseURL: "http://b", Listen: map[string]string{"api": "127.0.0.1:3"}},
+	} {
+		if err := WriteAddresses(dir, want); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Addresses
+		if err := json.Unmarshal(content, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("%d files are left, want one", len(entries))
+	}
+	if err := WriteAddresses(filepath.Join(dir, "missing"), Addresses{}); err == nil {
+		t.Error("a missing directory was written to")
+	}
+}

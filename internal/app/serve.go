@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/job"
+)
+
+// drain is how long running requests may take to finish once the process is told to stop.
+const drain = 10 * time.Second
+
+// Serve runs Steward until ctx ends: lock, database, first start, listeners, loops; then the same in reverse. An error says what kept it
+// from starting.
+func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
+	lock, err := LockDir(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	log := newLog(cfg, stderr)
+	o, err := open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer o.db.Close()
+
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer listener.Close()
+	baseURL := cfg.BaseURL
+	if baseURL == "" {
+		baseURL = "http://" + reachable(listener.Addr())
+	}
+	p := wire(cfg, o, baseURL, log, time.Now)
+	first, err := makeFirst(ctx, o.db, cfg, p.accounts, p.keys)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, log: log, stdout: stdout, first: first})
+}
+
+// running is what Serve has made before anything is served.
+type running struct {
+	baseURL  string
+	listener net.Listener
+	log      *slog.Logger
+	stdout   io.Writer
+	first    *firstStart
+}
+
+// run serves until ctx ends, then drains.
+func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error {
+	metrics, err := startMetrics(cfg.MetricsListen, r.log)
+	if err != nil {
+		return err
+	}
+	defer metrics.stop()
+	p.server.Done = metrics.observe
+	stopping := &atomic.Bool{}
+	p.server.Ready = readiness(stopping, o.db.Ping)
+	handler, err := p.server.Handler()
+	if err != nil {
+		return err
+	}
+	var loops job.Group
+	p.start(&loops, o.db, r.log, time.Now)
+	defer loops.Stop()
+
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(r.listener) }()
+	addresses := Addresses{PID: os.Getpid(), Version: Version(), BaseURL: r.baseURL, Listen: map[string]string{"api": r.listener.Addr().String()}}
+	if metrics.address != "" {
+		addresses.Listen["metrics"] = metrics.address
+	}
+	if err := WriteAddresses(cfg.Data, addresses); err != nil {
+		return err
+	}
+	announce(r.stdout, cfg, addresses, r.first)
+
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	stopping.Store(true)
+	r.log.Info("stopping")
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := srv.Shutdown(bounded); err != nil {
+		r.log.Warn("requests were cut off", "error", err)
+		return srv.Close()
+	}
+	return nil
+}
+
+func readiness(stopping *atomic.Bool, ping func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if stopping.Load() {
+			return errors.New("the process is stopping")
+		}
+		return ping(ctx)
+	}
+}
+
+// reachable gives an address that a client on this machine can dial, also when we listen on all interfaces.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func newLog(cfg Config, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	if cfg.LogFormat == LogJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// announce prints where to go next. Only a first start has a secret to tell, and only when it made that itself.
+func announce(w io.Writer, cfg Config, a Addresses, first *firstStart) {
+	fmt.Fprintf(w, "Steward %s is ready.\n\n  API           %s\n  Reference     %s/docs\n  Data          %s\n", a.Version, a.BaseURL, a.BaseURL, cfg.Data)
+	if a.Listen["metrics"] != "" {
+		fmt.Fprintf(w, "  Metrics       http://%s/metrics\n", a.Listen["metrics"])
+	}
+	if first == nil {
+		fmt.Fprintf(w, "\nThe root key was shown at the first start; `steward root-key` makes a new one when it is lost.\n")
+		return
+	}
+	key := first.rootKey
+	if cfg.RootKey != "" {
+		key = "$STEWARD_ROOT_KEY"
+	}
+	fmt.Fprintf(w, "  Organization  %s\n  Project       %s\n  Root key      %s\n", first.OrgID, first.ProjectID, key)
+	fmt.Fprintf(w, "\nKeep the root key: it is not shown again. Try it:\n\n  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
+}

@@ -1,0 +1,97 @@
+// Package dbtest gives tests real databases: a SQLite file in a temporary directory, and PostgreSQL on a private server.
+//
+// The server is started when a test first asks for it, once for each test process, and it dies with that process, however that ends
+// (server.go). STEWARD_TEST_POSTGRES names a server to use instead; STEWARD_TEST_FSYNC=1 makes the private one as durable, and as
+// slow, as a real one, for benchmarks. No test is skipped for want of a server: it fails and says what to install.
+package dbtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/db"
+)
+
+// Dialects are the engines that every test of a store runs on.
+var Dialects = []db.Dialect{db.SQLite, db.Postgres}
+
+// Each runs a test on a fresh database of each engine.
+func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	for _, dialect := range Dialects {
+		t.Run(dialect.String(), func(t *testing.T) { test(t, Open(t, dialect)) })
+	}
+}
+
+// Open gives a fresh database with the current schema, closed when the test ends.
+func Open(t testing.TB, dialect db.Dialect) *db.DB {
+	t.Helper()
+	d, err := db.Open(t.Context(), Options(t, dialect))
+	if err != nil {
+		t.Fatalf("open %s: %v", dialect, err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close %s: %v", dialect, err)
+		}
+	})
+	return d
+}
+
+// Options name a fresh, empty database, for tests that open it by themselves.
+func Options(t testing.TB, dialect db.Dialect) db.Options {
+	t.Helper()
+	o := db.Options{Log: slog.New(slog.DiscardHandler)}
+	if dialect == db.Postgres {
+		o.URL = Postgres(t)
+	} else {
+		o.Path = filepath.Join(t.TempDir(), "steward.db")
+	}
+	return o
+}
+
+var databases atomic.Int64
+
+// Postgres gives the URL of a fresh, empty database, dropped when the test ends.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv("STEWARD_TEST_POSTGRES")
+	if server == "" {
+		var err error
+		if server, err = private(); err != nil {
+			t.Fatalf("PostgreSQL for tests: %v", err)
+		}
+	}
+	name := fmt.Sprintf("steward_test_%d_%d", os.Getpid(), databases.Add(1))
+	command(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { command(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func command(t testing.TB, server, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatalf("PostgreSQL for tests: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}

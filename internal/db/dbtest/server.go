@@ -1,0 +1,140 @@
+package dbtest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: install the Debian package postgresql, or name a server " +
+	"in STEWARD_TEST_POSTGRES")
+
+// private starts the server of this test process, once.
+var private = sync.OnceValues(start)
+
+// lifeline is the writing end of the wrapper's standard input. The kernel closes it when this process ends, even by kill -9; that is
+// the signal to stop the server. It is kept here so that it is not collected.
+var lifeline io.WriteCloser
+
+// wrapper runs the server until its standard input ends, then removes everything.
+const wrapper = `
+bin=$1 dir=$2 locale=$3; shift 3
+"$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --no-sync --no-instructions $locale >"$dir/log" 2>&1 ||
+	{ cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
+"$bin/postgres" -D "$dir/data" "$@" </dev/null &
+cat >/dev/null
+kill -QUIT $!
+wait $!
+rm -rf "$dir"
+`
+
+// locale is a linguistic one on purpose: SQLite sorts by bytes, and so would PostgreSQL with C; code that relies on it must say so.
+const locale = "--locale=C --locale-provider=icu --icu-locale=en-US"
+
+func start() (string, error) {
+	bin, err := findBin()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "steward-pg-")
+	if err != nil {
+		return "", err
+	}
+	owner, err := unprivileged(dir)
+	if err != nil {
+		return "", err
+	}
+	args := append([]string{"-c", wrapper, "sh", bin, dir, locale}, settings(dir)...)
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Dir = dir
+	// Its own session: Ctrl-C at the terminal must not end the wrapper before it has cleaned up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: owner}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
+	if lifeline, err = cmd.StdinPipe(); err != nil {
+		return "", err
+	}
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	if err := ready(log); err != nil {
+		return "", err
+	}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}
+	return u.String(), nil
+}
+
+// ready reads the server's log until it takes connections, then goes on reading, so that the server never waits for us.
+func ready(log io.Reader) error {
+	lines := bufio.NewScanner(log)
+	var said strings.Builder
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "ready to accept connections") {
+			go io.Copy(io.Discard, log)
+			return nil
+		}
+		fmt.Fprintln(&said, lines.Text())
+	}
+	return fmt.Errorf("the private server did not start:\n%s", said.String())
+}
+
+func settings(dir string) []string {
+	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300", "shared_buffers=64MB", "jit=off"}
+	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
+		set = append(set, "fsync=off", "full_page_writes=off")
+	}
+	var args []string
+	for _, s := range set {
+		args = append(args, "-c", s)
+	}
+	return args
+}
+
+// findBin finds the directory of initdb and postgres; Debian keeps them out of PATH.
+func findBin() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errNoServer
+	}
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// unprivileged gives the directory to a user that may run PostgreSQL, which refuses root. nil means that we may ourselves.
+func unprivileged(dir string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, fmt.Errorf("neither postgres nor nobody is a user to run the server as: %w", err)
+		}
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
+}

@@ -1,0 +1,130 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"steward/internal/errs"
+)
+
+// IsUnique tells whether err is a violated primary key or unique index.
+func IsUnique(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "23505"
+	}
+	code := sqliteCode(err)
+	return code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+}
+
+// checkText refuses what PostgreSQL cannot store as text, on both engines, so that a row can move from one to the other.
+func checkText(args []any) error {
+	for _, arg := range args {
+		var s string
+		switch v := arg.(type) {
+		case string:
+			s = v
+		case *string:
+			if v == nil {
+				continue
+			}
+			s = *v
+		default:
+			continue
+		}
+		if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
+			return errBadText(nil)
+		}
+	}
+	return nil
+}
+
+func errBadText(cause error) error {
+	e := errs.New(errs.Invalid, "text must be UTF-8 without NUL characters")
+	e.Cause = cause
+	return e
+}
+
+// sqliteCode is the extended result code of a SQLite error, else 0.
+func sqliteCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// explainSQLite turns faults of the disk or of the load into errs.Unavailable.
+func explainSQLite(err error) error {
+	if err == nil {
+		return nil
+	}
+	switch sqliteCode(err) & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return errs.Busy(err, "the database is busy")
+	case sqlite3.SQLITE_FULL:
+		return errs.Busy(err, "the disk of the database is full")
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return errs.Busy(err, "the database cannot be used at the moment")
+	}
+	return err
+}
+
+// undoesAll tells whether SQLite may have rolled back the whole transaction, not just the statement.
+func undoesAll(err error) bool {
+	switch sqliteCode(err) & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT,
+		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return true
+	}
+	return false
+}
+
+// explainPostgres turns lost connections and overload into errs.Unavailable, bad text into errs.Invalid, and leaves the rest.
+func explainPostgres(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch {
+		case pg.Code == "22021", pg.Code == "22P05":
+			return errBadText(err)
+		case isDown(pg.Code):
+			return errs.Busy(err, "the database cannot be used at the moment")
+		}
+		return err
+	}
+	if isLost(err) {
+		return errs.Busy(err, "the database cannot be reached")
+	}
+	return err
+}
+
+// isDown knows the SQLSTATEs of a server that shuts down, starts, is full, or follows another one.
+func isDown(code string) bool {
+	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57P") || code == "25006"
+}
+
+// isLost knows the errors of a connection that is gone.
+func isLost(err error) bool {
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+}
+
+// mustRetry tells whether the server asks to run the transaction again: a serialization failure (CockroachDB's restart too) or a
+// deadlock.
+func mustRetry(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01" || pg.Code == "CR000")
+}

@@ -1,0 +1,163 @@
+package db_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+)
+
+func TestMigrationFoldersAgree(t *testing.T) {
+	list := func(dir string) []string {
+		names, err := fs.Glob(os.DirFS(filepath.Join("migrations", dir)), "*")
+		must(t, err)
+		return names
+	}
+	if diff := cmp.Diff(list("sqlite"), list("postgres")); diff != "" {
+		t.Errorf("-sqlite +postgres:\n%s", diff)
+	}
+}
+
+// TestSchemasAgree compares tables, columns with type and nullability, and indexes.
+func TestSchemasAgree(t *testing.T) {
+	lite, pg := sqliteSchema(t), postgresSchema(t)
+	if len(lite) < 40 {
+		t.Fatalf("only %d facts about the schema: the test looks at the wrong place", len(lite))
+	}
+	if diff := cmp.Diff(lite, pg); diff != "" {
+		t.Errorf("-sqlite +postgres:\n%s", diff)
+	}
+}
+
+func sqliteSchema(t *testing.T) []string {
+	d := dbtest.Open(t, db.SQLite)
+	facts, err := db.Collect(d.Read(t.Context()), scanText, `
+		SELECT m.name || '.' || c.name || ' ' || c.type || CASE WHEN c."notnull" OR c.pk > 0 THEN ' NOT NULL' ELSE '' END
+		FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%'
+		UNION ALL
+		SELECT m.name || CASE WHEN i."unique" THEN ' unique (' ELSE ' (' END ||
+			(SELECT group_concat(x.name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) x) || ')'
+		FROM sqlite_schema m, pragma_index_list(m.name) i WHERE m.type = 'table' AND m.name NOT LIKE 'goose%'`)
+	must(t, err)
+	return tidy(facts)
+}
+
+func postgresSchema(t *testing.T) []string {
+	d := dbtest.Open(t, db.Postgres)
+	facts, err := db.Collect(d.Read(t.Context()), scanText, `
+		SELECT table_name || '.' || column_name || ' ' || data_type || CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END
+		FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'goose%'
+		UNION ALL
+		SELECT tablename || CASE WHEN indexdef LIKE 'CREATE UNIQUE%' THEN ' unique ' ELSE ' ' END || substring(indexdef from '\(.*$')
+		FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE 'goose%'`)
+	must(t, err)
+	return tidy(facts)
+}
+
+// tidy gives both engines the same words for types. A boolean is an INTEGER in SQLite, so the two cannot be told apart here.
+func tidy(facts []string) []string {
+	words := strings.NewReplacer(" bigint", " INTEGER", " integer", " INTEGER", " boolean", " INTEGER", " text", " TEXT", " bytea", " BLOB",
+		` COLLATE "C"`, "", " double precision", " REAL")
+	for i, f := range facts {
+		facts[i] = words.Replace(f)
+	}
+	sort.Strings(facts)
+	return facts
+}
+
+func TestSQLiteTablesAreStrict(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	loose, err := db.Collect(d.Read(t.Context()), scanText,
+		"SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'")
+	must(t, err)
+	if len(loose) > 0 {
+		t.Errorf("not STRICT: %v", loose)
+	}
+}
+
+func TestReopen(t *testing.T) {
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			o := dbtest.Options(t, dialect)
+			for range 2 {
+				d, err := db.Open(t.Context(), o)
+				must(t, err)
+				must(t, d.Close())
+			}
+		})
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			o := dbtest.Options(t, dialect)
+			d, err := db.Open(t.Context(), o)
+			must(t, err)
+			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9000, $1)", true)
+				return err
+			}))
+			must(t, d.Close())
+			_, err = db.Open(t.Context(), o)
+			if err == nil || !regexp.MustCompile(`version 9000.* up to \d+`).MatchString(err.Error()) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenAtOnce(t *testing.T) {
+	url := dbtest.Postgres(t)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			d, err := db.Open(t.Context(), db.Options{URL: url, MaxConns: 3})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestFileIsPrivate(t *testing.T) {
+	o := dbtest.Options(t, db.SQLite)
+	o.Path = filepath.Join(filepath.Dir(o.Path), "a ?#%41.db")
+	d, err := db.Open(t.Context(), o)
+	must(t, err)
+	defer d.Close()
+	for _, suffix := range []string{"", "-wal"} {
+		info, err := os.Stat(o.Path + suffix)
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", info.Name(), info.Mode())
+		}
+	}
+}
+
+func TestAsynchronousServerIsRefused(t *testing.T) {
+	url := dbtest.Postgres(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$")
+	must(t, err)
+	if _, err := db.Open(t.Context(), db.Options{URL: url}); err == nil || !strings.Contains(err.Error(), "synchronous_commit") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,274 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"steward/internal/errs"
+)
+
+const (
+	defaultMaxConns = 32
+	maxTries        = 10
+	// endTimeout bounds COMMIT and ROLLBACK, which must not end with the caller's context: the outcome would not be known.
+	endTimeout = 30 * time.Second
+)
+
+// elephant is the engine for PostgreSQL: a pool.
+type elephant struct {
+	db     *DB
+	pool   *pgxpool.Pool
+	closed atomic.Bool
+}
+
+func (d *DB) openPostgres(ctx context.Context, o Options) error {
+	d.dialect = Postgres
+	cfg, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return errors.New("the database URL is not a postgres:// URL that can be understood") // err may quote the password
+	}
+	cfg.MaxConns = defaultMaxConns
+	if o.MaxConns > 0 {
+		cfg.MaxConns = int32(o.MaxConns)
+	}
+	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "steward"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return explainPostgres(err)
+	}
+	e := &elephant{db: d, pool: pool}
+	if err := e.prepare(ctx); err != nil {
+		pool.Close()
+		return err
+	}
+	d.engine = e
+	d.server = cfg.ConnConfig
+	return nil
+}
+
+func (e *elephant) prepare(ctx context.Context) error {
+	if err := e.ping(ctx); err != nil {
+		return err
+	}
+	var mode string
+	// A server that does not know the setting is not asked to have it.
+	if err := e.pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
+		return errors.New("the server has synchronous_commit=off: an answer would not mean that a write is durable")
+	}
+	migrator := stdlib.OpenDBFromPool(e.pool)
+	defer migrator.Close()
+	return e.db.migrate(ctx, migrator)
+}
+
+func (e *elephant) ping(ctx context.Context) error { return e.explain(e.pool.Ping(ctx)) }
+
+// explain is explainPostgres for what the pool answers, which after close is an error of its own.
+func (e *elephant) explain(err error) error {
+	if err != nil && e.closed.Load() {
+		return errClosed
+	}
+	return explainPostgres(err)
+}
+
+func (e *elephant) close() error {
+	e.closed.Store(true)
+	e.pool.Close() // waits for connections that are out
+	return nil
+}
+
+func (e *elephant) query(ctx context.Context, sql string, args []any) (Rows, error) {
+	rows, err := e.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, e.explain(err)
+	}
+	return pgRows{rows, nil}, nil
+}
+
+// pgLazyRow is for PostgreSQL what lazyRow is for SQLite.
+type pgLazyRow struct {
+	e    *elephant
+	ctx  context.Context
+	text string
+	args []any
+}
+
+func (e *elephant) row(ctx context.Context, sql string, args []any) Row {
+	return pgLazyRow{e, ctx, sql, args}
+}
+
+func (r pgLazyRow) Scan(dest ...any) error {
+	rows, err := r.e.query(r.ctx, r.text, r.args)
+	if err != nil {
+		return err
+	}
+	return firstRow{rows}.Scan(dest...)
+}
+
+// write runs fn until it commits, or fails for a reason of its own. What was lost before the commit is not tried again here: the
+// server may be away for long, and the caller knows better whether to wait.
+func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+	for try := 1; ; try++ {
+		t, err := e.attempt(ctx, fn)
+		if err == nil {
+			return t, nil
+		}
+		if !mustRetry(err) && (t == nil || !mustRetry(t.spoiled)) {
+			return nil, err
+		}
+		if try == maxTries {
+			return nil, errs.Busy(err, "too many writes to the same rows")
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits a random time that grows with each try, so that those who collided do not meet again.
+func pause(ctx context.Context, try int) error {
+	limit := min(time.Millisecond<<try, 250*time.Millisecond)
+	timer := time.NewTimer(rand.N(limit))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return nil, e.explain(err)
+	}
+	defer conn.Release()
+	s := &pgSession{conn: conn.Conn()}
+	defer s.rollback()
+	t := newTx(e.db, s, ctx, nil)
+	if err := t.run(fn); err != nil {
+		return t, err
+	}
+	if err := t.finish(); err != nil {
+		return t, err
+	}
+	err = s.commit(ctx)
+	if errs.KindOf(err) == errs.Unavailable {
+		e.db.flush(t.bumps) // it may have committed
+	}
+	return t, err
+}
+
+// pgSession is one transaction on a connection of the pool.
+type pgSession struct{ conn *pgx.Conn }
+
+func (s *pgSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
+
+func (s *pgSession) exec(ctx context.Context, sql string, args []any) (int64, error) {
+	if s.begun() {
+		tag, err := s.conn.Exec(ctx, sql, args...)
+		return tag.RowsAffected(), explainPostgres(err)
+	}
+	results, err := s.begin(ctx, sql, args)
+	if err != nil {
+		return 0, err
+	}
+	tag, err := results.Exec()
+	return tag.RowsAffected(), explainPostgres(errors.Join(err, closeAfter(err, results)))
+}
+
+func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, error) {
+	if s.begun() {
+		rows, err := s.conn.Query(ctx, sql, args...)
+		if err != nil {
+			return nil, explainPostgres(err)
+		}
+		return pgRows{rows, nil}, nil
+	}
+	results, err := s.begin(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		results.Close()
+		return nil, explainPostgres(err)
+	}
+	return pgRows{rows, results}, nil
+}
+
+// begin sends BEGIN together with the first statement: one round trip less.
+func (s *pgSession) begin(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	batch := pgx.Batch{}
+	batch.Queue("BEGIN")
+	batch.Queue(sql, args...)
+	results := s.conn.SendBatch(ctx, &batch)
+	if _, err := results.Exec(); err != nil {
+		results.Close()
+		return nil, explainPostgres(err)
+	}
+	return results, nil
+}
+
+// closeAfter ends a batch; its error repeats the one of the statement, if there was one.
+func closeAfter(err error, results pgx.BatchResults) error {
+	if e := results.Close(); err == nil {
+		return e
+	}
+	return nil
+}
+
+// commit ends the transaction well. A connection lost here leaves the outcome unknown, and the error says so.
+func (s *pgSession) commit(ctx context.Context) error {
+	if !s.begun() {
+		return nil // no statement ran
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	tag, err := s.conn.Exec(ctx, "COMMIT")
+	var pg *pgconn.PgError
+	switch {
+	case err == nil && tag.String() == "ROLLBACK":
+		return errors.New("db: the server rolled the transaction back")
+	case err == nil:
+		return nil
+	case errors.As(err, &pg) && pg.Code != "40003" && !isDown(pg.Code):
+		return explainPostgres(err)
+	}
+	return errs.Busy(err, "the connection was lost during the commit: it is not known whether the change was kept")
+}
+
+// rollback ends the transaction if it is still open; a connection that cannot do so is thrown away by the pool.
+func (s *pgSession) rollback() {
+	if s.conn.IsClosed() || !s.begun() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	_, _ = s.conn.Exec(ctx, "ROLLBACK")
+}
+
+// pgRows are the rows of pgx with our errors; after them the batch they came in is closed, if any.
+type pgRows struct {
+	pgx.Rows
+	batch pgx.BatchResults
+}
+
+func (r pgRows) Err() error { return explainPostgres(r.Rows.Err()) }
+
+func (r pgRows) Close() {
+	r.Rows.Close()
+	if r.batch != nil {
+		r.batch.Close()
+	}
+}

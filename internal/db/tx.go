@@ -1,0 +1,280 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// ErrNoRows is what Row.Scan answers when there is no row, on both engines.
+var ErrNoRows = sql.ErrNoRows
+
+// Querier reads. It is bound to the context it was made with. Text with a NUL or that is not UTF-8 is refused with errs.Invalid, a
+// lost connection with errs.Unavailable.
+type Querier interface {
+	// Query gives the rows of a statement; they must be closed, or read to their end, before the next statement.
+	Query(sql string, args ...any) (Rows, error)
+	// Row gives the first row; its Scan answers ErrNoRows when there is none. On SQLite it is meant for lookups: once begun it is not
+	// cut short when the context ends.
+	Row(sql string, args ...any) Row
+}
+
+// Rows is the answer of a query, one row at a time.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close()
+}
+
+// Row is one row of an answer.
+type Row interface {
+	Scan(dest ...any) error
+}
+
+// Collect reads all rows of a statement with scan. The slice is never nil unless there is an error. Errors are those of the Querier
+// and of scan.
+func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...any) ([]T, error) {
+	rows, err := q.Query(sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := []T{}
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// session is one connection inside a transaction.
+type session interface {
+	exec(ctx context.Context, sql string, args []any) (int64, error)
+	query(ctx context.Context, sql string, args []any) (Rows, error)
+}
+
+// Tx is a transaction, or a savepoint within one. It belongs to the function that got it: not to several goroutines, and not beyond
+// its return.
+type Tx struct {
+	db     *DB
+	s      session
+	parent *Tx
+	depth  int
+	ctx    context.Context
+	hooks  []func()
+	bumps  []string
+	// spoiled is the first error of a statement. PostgreSQL refuses everything after one; SQLite would not, so we do it for both.
+	spoiled error
+	open    *txRows
+	over    bool
+}
+
+var (
+	errOpenRows = errors.New("db: rows of an earlier statement of this transaction are still open")
+	errOver     = errors.New("db: the transaction is over")
+)
+
+type txKey struct{}
+
+func newTx(d *DB, s session, ctx context.Context, parent *Tx) *Tx {
+	t := &Tx{db: d, s: s, parent: parent}
+	if parent != nil {
+		t.depth = parent.depth + 1
+	}
+	t.ctx = context.WithValue(ctx, txKey{}, t)
+	return t
+}
+
+// joined gives the transaction of this database that ctx carries. One that is over is given too: its statements say so, whereas a new
+// transaction in its stead would break the promise of one transaction.
+func (d *DB) joined(ctx context.Context) *Tx {
+	if t, ok := ctx.Value(txKey{}).(*Tx); ok && t.db == d {
+		return t
+	}
+	return nil
+}
+
+// Dialect tells which engine this is, for the measured hot spots that have a text of their own.
+func (t *Tx) Dialect() Dialect { return t.db.dialect }
+
+// Context is the context of the Write, carrying this transaction.
+func (t *Tx) Context() context.Context { return t.ctx }
+
+// OnCommit has fn run after the durable commit, in the goroutine of the caller, before Write returns; never after a rollback. What a
+// joined Write notes belongs to the outer transaction.
+func (t *Tx) OnCommit(fn func()) { t.hooks = append(t.hooks, fn) }
+
+// Exec runs a statement and tells how many rows it affected. IsUnique recognises a violated key; other errors are those of Querier.
+func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
+	if err := t.ready(args); err != nil {
+		return 0, err
+	}
+	n, err := t.s.exec(t.ctx, sql, args)
+	return n, t.note(err)
+}
+
+// Query is as in Querier.
+func (t *Tx) Query(sql string, args ...any) (Rows, error) {
+	if err := t.ready(args); err != nil {
+		return nil, err
+	}
+	rows, err := t.s.query(t.ctx, sql, args)
+	if err != nil {
+		return nil, t.note(err)
+	}
+	t.open = &txRows{Rows: rows, t: t}
+	return t.open, nil
+}
+
+// Row is as in Querier.
+func (t *Tx) Row(sql string, args ...any) Row {
+	rows, err := t.Query(sql, args...)
+	if err != nil {
+		return failedRow{err}
+	}
+	return firstRow{rows}
+}
+
+// ready tells whether the next statement may run.
+func (t *Tx) ready(args []any) error {
+	switch {
+	case t.over:
+		return errOver
+	case t.spoiled != nil:
+		return fmt.Errorf("db: an earlier statement of this transaction failed: %w", t.spoiled)
+	case t.open != nil:
+		return errOpenRows
+	}
+	return checkText(args)
+}
+
+// note keeps the first error of a statement.
+func (t *Tx) note(err error) error {
+	if err != nil && t.spoiled == nil {
+		t.spoiled = err
+	}
+	return err
+}
+
+// run calls fn and answers whether its work may be kept: not when a statement failed, even if fn made light of it.
+func (t *Tx) run(fn func(*Tx) error) error {
+	defer func() {
+		if t.open != nil {
+			t.open.Close()
+		}
+		t.over = true
+	}()
+	if err := fn(t); err != nil {
+		return err
+	}
+	return t.spoiled
+}
+
+// join runs fn in a savepoint.
+func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
+	if err := t.ready(nil); err != nil {
+		return err
+	}
+	sub := newTx(t.db, t.s, ctx, t)
+	name := "s" + strconv.Itoa(sub.depth)
+	if err := t.control("SAVEPOINT " + name); err != nil {
+		return err
+	}
+	kept := false
+	// Deferred, so that a panic that the outer function recovers from has left nothing behind.
+	defer func() {
+		if !kept {
+			t.control("ROLLBACK TO SAVEPOINT " + name) // an error spoils t, which is all there is to do
+		}
+	}()
+	if err := sub.run(fn); err != nil {
+		return err
+	}
+	if err := t.control("RELEASE SAVEPOINT " + name); err != nil {
+		return err
+	}
+	kept = true
+	t.hooks = append(t.hooks, sub.hooks...)
+	t.bumps = append(t.bumps, sub.bumps...)
+	return nil
+}
+
+func (t *Tx) control(sql string) error {
+	_, err := t.s.exec(t.ctx, sql, nil)
+	return t.note(err)
+}
+
+// finish writes what was put off until the end of the transaction. Epochs are hot rows: raised last they are locked shortly, and
+// raised in order they cause no deadlock.
+func (t *Tx) finish() error {
+	if len(t.bumps) == 0 {
+		return nil
+	}
+	slices.Sort(t.bumps)
+	for _, name := range slices.Compact(t.bumps) {
+		if err := t.controlArgs(raiseEpoch, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tx) controlArgs(sql string, args ...any) error {
+	_, err := t.s.exec(t.ctx, sql, args)
+	return t.note(err)
+}
+
+// txRows frees the transaction for its next statement when it ends.
+type txRows struct {
+	Rows
+	t *Tx
+}
+
+func (r *txRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *txRows) Close() {
+	r.Rows.Close()
+	if r.t.open == r {
+		r.t.open = nil
+		r.t.note(r.Rows.Err())
+	}
+}
+
+// failedRow is a row that could not be asked for.
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
+
+// firstRow is the first of some rows.
+type firstRow struct{ rows Rows }
+
+func (r firstRow) Scan(dest ...any) error {
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}

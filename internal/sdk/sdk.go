@@ -1,0 +1,75 @@
+// Package sdk owns the enveloped face of the API, for existing platform SDKs and CLIs: the same table and handlers under /sdk, each answer
+// inside {"success": true, "data": …}, each error as {"success": false, "code", "message", "details"}.
+//
+// A handler's value becomes `data` as it is. Where these clients expect another form, the value says so itself by a method SDK() any.
+package sdk
+
+import (
+	"context"
+	"net/http"
+
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+// Prefix is where the face is mounted.
+const Prefix = "/sdk"
+
+// Face wraps values and errors. These clients cannot read an empty answer, so 204 becomes 200.
+var Face = &web.Face{
+	Success: func(status int, value any) (int, any) {
+		if status == http.StatusNoContent {
+			status = http.StatusOK
+		}
+		return status, wrap(value)
+	},
+	Failure: func(ctx context.Context, _ int, e *errs.Error) any {
+		f := failure{Code: e.Kind, Message: e.Message}
+		if len(e.Faults) > 0 {
+			f.Details = &details{Errors: e.Faults, RequestID: web.Request(ctx).ID}
+		}
+		return f
+	},
+	FailureType: "application/json",
+}
+
+type success struct {
+	Success bool `json:"success"`
+	Data    any  `json:"data"`
+}
+
+type done struct {
+	Success bool `json:"success"`
+}
+
+type failure struct {
+	Success bool      `json:"success"`
+	Code    errs.Kind `json:"code"`
+	Message string    `json:"message"`
+	Details *details  `json:"details,omitempty"`
+}
+
+type details struct {
+	Errors    []errs.Fault `json:"errors"`
+	RequestID string       `json:"request_id"`
+}
+
+// formed values have another form on this face.
+type formed interface{ SDK() any }
+
+func wrap(value any) any {
+	if _, none := value.(web.None); none {
+		return done{Success: true}
+	}
+	if f, ok := value.(formed); ok {
+		value = f.SDK()
+	}
+	return success{Success: true, Data: value}
+}
+
+// Mount serves an API under Prefix, in this face.
+func Mount(api http.Handler) http.Handler {
+	return http.StripPrefix(Prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.ServeHTTP(w, r.WithContext(web.WithFace(r.Context(), Face)))
+	}))
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/apikey"
+	"steward/internal/audit"
+	"steward/internal/errs"
+	"steward/internal/resource"
+	"steward/internal/sdk"
+	"steward/internal/web"
+)
+
+// Server is the HTTP API: the slices' handlers behind one table.
+type Server struct {
+	Account  *account.Handler
+	Key      *apikey.Handler
+	Audit    *audit.Handler
+	Resource *resource.Handler
+
+	Auth        *Authenticator
+	Idempotency *web.Idempotency
+	Log         *slog.Logger
+	// Ready tells whether requests can be served.
+	Ready func(context.Context) error
+	// Done is told of each request (metrics).
+	Done func(route string, status int, took time.Duration)
+}
+
+// Handler makes the table live: the root face, the SDK face, and what stands outside the table.
+func (s *Server) Handler() (http.Handler, error) {
+	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency)
+	if err := api.ServeDocs(); err != nil {
+		return nil, err
+	}
+	api.Handle("GET /healthz", http.HandlerFunc(s.health))
+	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
+	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
+	return web.Observe(s.Log, s.Done, api), nil
+}
+
+type health struct {
+	Status string `json:"status"`
+}
+
+// health answers as long as the process lives.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	web.Write(w, r, http.StatusOK, health{Status: "ok"})
+}
+
+// ready answers 503 while the database cannot be reached or the process is about to stop.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.Ready(ctx); err != nil {
+		web.Fail(w, r, errs.Busy(err, "not ready"))
+		return
+	}
+	web.Write(w, r, http.StatusOK, health{Status: "ready"})
+}

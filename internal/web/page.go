@@ -1,0 +1,133 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/errs"
+)
+
+// MaxLimit is the most that one page may hold.
+const MaxLimit = 1000
+
+// Paging is the part of a list's query that all paged lists share.
+type Paging struct {
+	Limit  int    `query:"limit" default:"100" minimum:"0" maximum:"1000" doc:"How many to give at most"`
+	Offset int    `query:"offset" default:"0" minimum:"0" doc:"How many to pass over"`
+	Cursor Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
+}
+
+// Cursor is a place in a list: the sort values of the last row that was seen. It is opaque to callers and checked on return.
+type Cursor string
+
+// NewCursor makes a cursor from sort values (strings and int64s).
+func NewCursor(values ...any) Cursor {
+	text, err := json.Marshal(values)
+	if err != nil {
+		panic(fmt.Sprintf("cursor of %v: %v", values, err)) // only strings and numbers are given
+	}
+	return Cursor(base64.RawURLEncoding.EncodeToString(text))
+}
+
+// Scan reads the sort values back into pointers to string or int64. A cursor that this list did not make is Invalid.
+func (c Cursor) Scan(dest ...any) error {
+	text, err := base64.RawURLEncoding.DecodeString(string(c))
+	var parts []json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &parts)
+	}
+	if err == nil && len(parts) != len(dest) {
+		err = fmt.Errorf("%d parts", len(parts))
+	}
+	for i := range dest {
+		if err == nil {
+			err = json.Unmarshal(parts[i], dest[i])
+		}
+	}
+	if err != nil {
+		return errs.Wrong("query.cursor", "expected a cursor from the next link of this list")
+	}
+	return nil
+}
+
+// Unknown is the Total of a list whose size is too dear to count exactly.
+const Unknown = -1
+
+// Page is a part of a list. It is sent as a plain array; the rest is told in headers.
+type Page[T any] struct {
+	Items []T
+	// Total is the size of the whole list, or Unknown.
+	Total int64
+	// Next is where the next page starts; empty on the last page.
+	Next Cursor
+	// Paging is what was asked for.
+	Paging Paging
+}
+
+// NewPage makes a page of rows of which one more than asked for was read, to learn whether there are more. `at` gives a row's cursor.
+func NewPage[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] {
+	page := Page[T]{Items: rows, Total: total, Paging: p}
+	if len(rows) > p.Limit {
+		page.Items = rows[:p.Limit]
+		if p.Limit > 0 {
+			page.Next = at(page.Items[p.Limit-1])
+		}
+	}
+	return page
+}
+
+// MarshalJSON writes the items alone, never null.
+func (p Page[T]) MarshalJSON() ([]byte, error) {
+	if p.Items == nil {
+		return []byte("[]"), nil
+	}
+	return marshal(p.Items)
+}
+
+// Schema documents a page as an array.
+func (Page[T]) Schema(r huma.Registry) *huma.Schema { return r.Schema(reflect.TypeFor[[]T](), true, "") }
+
+func (p Page[T]) setHeaders(h http.Header, r *http.Request) {
+	if p.Total != Unknown {
+		h.Set("X-Total-Count", strconv.FormatInt(p.Total, 10))
+	}
+	links := p.links(r.URL)
+	if len(links) > 0 {
+		h.Set("Link", strings.Join(links, ", "))
+	}
+}
+
+func (p Page[T]) links(u *url.URL) []string {
+	limit, offset := p.Paging.Limit, p.Paging.Offset
+	if limit == 0 {
+		return nil
+	}
+	link := func(rel, key, value string) string {
+		q := u.Query()
+		q.Del("offset")
+		q.Del("cursor")
+		q.Set("limit", strconv.Itoa(limit))
+		q.Set(key, value)
+		return fmt.Sprintf(`<%s?%s>; rel="%s"`, u.EscapedPath(), q.Encode(), rel)
+	}
+	links := []string{link("first", "offset", "0")}
+	if p.Paging.Cursor == "" && offset > 0 {
+		links = append(links, link("prev", "offset", strconv.Itoa(max(0, offset-limit))))
+	}
+	if p.Next != "" {
+		links = append(links, link("next", "cursor", string(p.Next)))
+	}
+	if p.Total > 0 {
+		last := (p.Total - 1) / int64(limit) * int64(limit)
+		links = append(links, link("last", "offset", strconv.FormatInt(last, 10)))
+	}
+	return links
+}
