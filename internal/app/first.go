@@ -105,11 +105,13 @@ func makeFirst(ctx context.Context, d *db.DB, cfg Config, accounts *account.Stor
 
 // NewRootKey makes another root key for the first owner and prints it.
 func NewRootKey(ctx context.Context, cfg Config, stdout io.Writer) error {
-	lock, err := LockDir(cfg.Data)
-	if err != nil {
-		return err
+	if cfg.DatabaseURL == "" { // on PostgreSQL it may be made while replicas run
+		lock, err := LockDir(cfg.Data)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
 	}
-	defer lock.Close()
 	o, err := open(ctx, cfg)
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	if err := t.finish(); err != nil {
 		return t, err
 	}
-	err = s.commit(ctx)
+	err = s.commit()
 	if errs.KindOf(err) == errs.Unavailable {
 		e.db.flush(t.bumps) // it may have committed
 	}
@@ -229,13 +229,11 @@ func closeAfter(err error, results pgx.BatchResults) error {
 }
 
 // commit ends the transaction well. A connection lost here leaves the outcome unknown, and the error says so.
-func (s *pgSession) commit(ctx context.Context) error {
+func (s *pgSession) commit() error {
 	if !s.begun() {
 		return nil // no statement ran
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	tag, err := s.conn.Exec(ctx, "COMMIT")
+	tag, err := s.end("COMMIT")
 	var pg *pgconn.PgError
 	switch {
 	case err == nil && tag.String() == "ROLLBACK":
@@ -253,9 +251,16 @@ func (s *pgSession) rollback() {
 	if s.conn.IsClosed() || !s.begun() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	_, _ = s.conn.Exec(ctx, "ROLLBACK")
+	_, _ = s.end("ROLLBACK")
+}
+
+// end bounds the time by a deadline of the socket: for a context that can end, pgx would start a goroutine.
+func (s *pgSession) end(sql string) (pgconn.CommandTag, error) {
+	socket := s.conn.PgConn().Conn()
+	_ = socket.SetDeadline(time.Now().Add(endTimeout))
+	tag, err := s.conn.Exec(context.Background(), sql)
+	_ = socket.SetDeadline(time.Time{})
+	return tag, err
 }
 
 // pgRows are the rows of pgx with our errors; after them the batch they came in is closed, if any.

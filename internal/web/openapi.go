@@ -3,9 +3,11 @@ package web
 import (
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,13 +18,61 @@ import (
 //go:embed docs.html
 var docsPage []byte
 
+const schemaPrefix = "#/components/schemas/"
+
+// area is a part of the API: a tag of the document, and the beginnings of the paths that belong to it.
+type area struct {
+	name, about string
+	paths       []string
+}
+
+// areas are in the order of the document. A path belongs to the first area that has its beginning.
+var areas = []area{
+	{"Account", "Who calls, and the organization's projects.", []string{"/cli/auth", "/cli/organization", "/cli/project"}},
+	{"Members", "The users of the organization and their roles.", []string{"/oidc/org"}},
+	{"OAuth", "OAuth and OIDC applications, consents, activity, scopes and signing keys.", []string{"/oidc"}},
+	{"API keys", "Keys for this API.", []string{"/cli/apikey"}},
+	{"Object storage", "Objects, presigned URLs, usage and configuration of buckets.", []string{"/storage", "/bucket"}},
+	{"Resources", "Regions, and the databases, buckets and key-value stores in them.", []string{"/cli/region", "/resource"}},
+	{"Threads", "Conversation threads and sessions of agents.", []string{"/thread", "/session"}},
+	{"Evaluations", "Evaluations and their runs.", []string{"/cli/eval", "/cli/eval-run", "/cli/devmode", "/evalrun"}},
+	{"Webhooks", "Endpoints, destinations, receipts, deliveries and analytics.", []string{"/webhook"}},
+	{"Audit", "Who did what.", []string{"/audit"}},
+	{"Other", "What belongs to no other area.", []string{""}},
+}
+
+func areaOf(path string) area {
+	within := func(start string) bool { return strings.HasPrefix(path+"/", start+"/") }
+	for _, a := range areas {
+		if slices.ContainsFunc(a.paths, within) {
+			return a
+		}
+	}
+	return areas[len(areas)-1]
+}
+
+// tags are the areas that a document's routes belong to.
+func tags(paths map[string]*huma.PathItem) []*huma.Tag {
+	used := map[string]bool{}
+	for path := range paths {
+		used[areaOf(path).name] = true
+	}
+	var out []*huma.Tag
+	for _, a := range areas {
+		if used[a.name] {
+			out = append(out, &huma.Tag{Name: a.name, Description: a.about})
+		}
+	}
+	return out
+}
+
 // document is the frame of the OpenAPI document; the routes fill it.
 func document() huma.Config {
 	config := huma.DefaultConfig("Steward", Version+".0.0")
 	config.CreateHooks = nil // they would add $schema to bodies and a Link header
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.AllowAdditionalPropertiesByDefault = true
-	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	config.Info.Description = "A self-hosted control plane: OAuth applications, API keys, object storage, regional resources, threads, evaluations and webhooks of an organization."
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	config.Servers = []*huma.Server{{URL: "/"}}
@@ -50,30 +100,34 @@ var wordBreak = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 // operation is the document's entry for a route.
 func operation(r Route) huma.Operation {
-	area := strings.TrimPrefix(r.Path, "/cli")
 	return huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
 		OperationID: strings.ToLower(r.Method) + wordBreak.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
-		Tags:        []string{strings.Split(area, "/")[1]},
+		Tags:        []string{areaOf(r.Path).name},
 		Description: "Needs the permission to " + r.Permission.Name + ".",
 	}
 }
 
-// Document gives the OpenAPI document of the mounted table.
+// Document gives the OpenAPI document of the mounted table, with what huma leaves untrue put right.
 func (a *API) Document() ([]byte, error) {
 	doc := a.huma.OpenAPI()
-	schemas := doc.Components.Schemas.Map()
-	delete(schemas, "HumaErrorModel") // huma's own errors are never sent
-	delete(schemas, "HumaErrorDetail")
+	doc.Tags = tags(doc.Paths)
 	text, err := json.Marshal(doc)
 	if err != nil {
 		return nil, err
 	}
-	var tree any
+	var tree map[string]any
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, err
 	}
 	allowNull(tree)
+	schemas := tree["components"].(map[string]any)["schemas"].(map[string]any)
+	for name, schema := range schemas {
+		allowNil(schema.(map[string]any), doc.Components.Schemas.TypeFromRef(schemaPrefix+name))
+	}
+	used := map[string]bool{}
+	reach(tree["paths"], schemas, used)
+	maps.DeleteFunc(schemas, func(name string, _ any) bool { return !used[name] }) // such as huma's own errors, which are never sent
 	return json.Marshal(tree)
 }
 
@@ -82,7 +136,7 @@ func allowNull(node any) {
 	switch n := node.(type) {
 	case map[string]any:
 		enum, isEnum := n["enum"].([]any)
-		if types, ok := n["type"].([]any); ok && isEnum && len(types) == 2 && types[1] == "null" {
+		if types, ok := n["type"].([]any); ok && isEnum && slices.Contains(types, any("null")) {
 			n["enum"] = append(enum, nil)
 		}
 		for _, child := range n {
@@ -91,6 +145,40 @@ func allowNull(node any) {
 	case []any:
 		for _, child := range n {
 			allowNull(child)
+		}
+	}
+}
+
+// allowNil adds null to the fields of a struct that are pointers to objects and always sent; huma documents them as the object alone.
+func allowNil(schema map[string]any, t reflect.Type) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		property, _ := properties[name].(map[string]any)
+		ref, isRef := property["$ref"]
+		if isRef && f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty") {
+			delete(property, "$ref")
+			property["anyOf"] = []any{map[string]any{"$ref": ref}, map[string]any{"type": "null"}}
+		}
+	}
+}
+
+// reach notes the schemas that a part of the document refers to, and those that they refer to.
+func reach(node any, schemas map[string]any, used map[string]bool) {
+	switch n := node.(type) {
+	case map[string]any:
+		if ref, ok := n["$ref"].(string); ok {
+			if name := strings.TrimPrefix(ref, schemaPrefix); !used[name] {
+				used[name] = true
+				reach(schemas[name], schemas, used)
+			}
+		}
+		for _, child := range n {
+			reach(child, schemas, used)
+		}
+	case []any:
+		for _, child := range n {
+			reach(child, schemas, used)
 		}
 	}
 }

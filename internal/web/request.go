@@ -20,8 +20,9 @@ const Version = "1"
 type Meta struct {
 	ID         string
 	RemoteAddr string
-	// Who is set by authentication, for the log line.
-	Who string
+	// Route and Who are set on the way in, for the log line and the metrics.
+	Route string
+	Who   string
 
 	log *slog.Logger
 }
@@ -53,7 +54,7 @@ func Log(ctx context.Context) *slog.Logger {
 func Observe(log *slog.Logger, done func(route string, status int, took time.Duration), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		meta := &Meta{ID: requestID(r), RemoteAddr: remoteHost(r), log: log}
+		meta := &Meta{ID: requestID(r), Route: "unknown", RemoteAddr: remoteHost(r), log: log}
 		r = r.WithContext(context.WithValue(r.Context(), metaKey{}, meta))
 		rec := &recorder{ResponseWriter: w}
 		rec.Header().Set("X-Request-Id", meta.ID)
@@ -64,14 +65,21 @@ func Observe(log *slog.Logger, done func(route string, status int, took time.Dur
 			}
 			took := time.Since(start)
 			if done != nil {
-				done(route(r), rec.status, took)
+				done(meta.Route, rec.status, took)
 			}
-			// The path is left to the route's pattern: the path of an ingest URL holds a credential.
 			log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("request_id", meta.ID), slog.String("method", r.Method),
-				slog.String("route", route(r)), slog.Int("status", rec.status), slog.Int("bytes", rec.bytes),
+				slog.String("route", meta.Route), slog.Int("status", rec.status), slog.Int("bytes", rec.bytes),
 				slog.Duration("took", took), slog.String("who", meta.Who), slog.String("from", meta.RemoteAddr))
 		}()
 		next.ServeHTTP(rec, r)
+	})
+}
+
+// Named notes the pattern of the route that a request took. The path itself is never logged: that of an ingest URL holds a credential.
+func Named(pattern string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Request(r.Context()).Route = pattern
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -84,13 +92,6 @@ func caught(rec *recorder, r *http.Request, p any) {
 	if rec.status == 0 {
 		Fail(rec, r, &errs.Error{Kind: errs.Internal, Message: "internal error"})
 	}
-}
-
-func route(r *http.Request) string {
-	if r.Pattern == "" || r.Pattern == "/" {
-		return "unknown"
-	}
-	return r.Pattern
 }
 
 func requestID(r *http.Request) string {

@@ -99,7 +99,7 @@ func NewAPI(table []Route, guard Guard, idem *Idempotency) *API {
 }
 
 // Handle adds a route that stands outside the table: health, documents, protocols.
-func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
+func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, Named(pattern, h)) }
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.ContainsRune(r.URL.Path, 0) || strings.Contains(r.URL.RawQuery, "%00") {
@@ -139,6 +139,7 @@ type guardedMux struct {
 func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *http.Request)) {
 	route := g.routes[pattern]
 	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		Request(r.Context()).Route = pattern
 		if r = g.guard(route, w, r); r == nil {
 			return
 		}

@@ -1,0 +1,48 @@
+# Everything that this repository does, by name. `make help` lists it.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X steward/internal/app.version=$(VERSION)"
+export CGO_ENABLED = 0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: build ## start Steward here, on embedded engines, with its data in ./steward-data
+	./bin/steward serve
+
+.PHONY: build
+build: ## build bin/steward
+	$(BUILD) -o bin/steward ./cmd/steward
+
+.PHONY: test
+test: deps ## install what the tests need, and run all of them
+	$(GO) vet ./...
+	$(GO) test -timeout 20m ./...
+
+.PHONY: deps
+deps: ## install what the tests need (Debian packages, as root)
+	./tools/deps
+
+.PHONY: lint
+lint: ## vet, staticcheck, gofumpt, and the OpenAPI document
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0 ./...
+	@unformatted=$$($(GO) run mvdan.cc/gofumpt@v0.9.2 -l .); test -z "$$unformatted" || { echo "not gofumpt-ed:"; echo "$$unformatted"; exit 1; }
+	./tools/lint-openapi
+
+.PHONY: fmt
+fmt: ## format the code
+	$(GO) run mvdan.cc/gofumpt@v0.9.2 -w .
+
+.PHONY: bench
+bench: deps build ## measure, as ratios within one run; BENCHMARKS.md tells the figures
+	$(GO) run ./bench
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin e2e/artifacts

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"steward/internal/errs"
+)
+
+// yamlFile reads a file node by node, since a decoder into structs names neither lines nor all faults.
+type yamlFile struct {
+	name   string
+	faults *errs.Faults
+}
+
+func (f yamlFile) label(key string, n *yaml.Node) string {
+	return fmt.Sprintf("%s (%s, line %d)", key, f.name, n.Line)
+}
+
+func (f yamlFile) fault(key string, n *yaml.Node, format string, args ...any) {
+	f.faults.Add(f.label(key, n), format, args...)
+}
+
+// parse gives the top of the document; an empty file is an empty mapping.
+func (f yamlFile) parse(content []byte) *yaml.Node {
+	var doc, rest yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	empty := &yaml.Node{Kind: yaml.MappingNode}
+	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+		return empty
+	} else if err != nil {
+		f.faults.Add(f.name, "must be YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return empty
+	}
+	if !errors.Is(decoder.Decode(&rest), io.EOF) {
+		f.faults.Add(f.name, "must be a single YAML document")
+	}
+	if top := doc.Content[0]; top.Tag != "!!null" {
+		return top
+	}
+	return empty
+}
+
+// entries walks a mapping. The path, "" at the top, goes before its keys in faults.
+func (f yamlFile) entries(n *yaml.Node, path string, each func(key string, value *yaml.Node)) {
+	n = target(n)
+	if n.Kind != yaml.MappingNode {
+		f.fault(cmp.Or(strings.TrimSuffix(path, "."), "the file"), n, "must have the form `key: value`")
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], target(n.Content[i+1])
+		if seen[key.Value] {
+			f.fault(path+key.Value, key, "must be given once")
+			continue
+		}
+		seen[key.Value] = true
+		each(key.Value, value)
+	}
+}
+
+// scalar gives a single value as the text that stands in the file, so that it is parsed like a flag. Not ok is a fault, already noted.
+func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok bool) {
+	n = target(n)
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return "", true
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, true
+	case n.Kind == yaml.SequenceNode && orList:
+		return f.joined(key, n)
+	}
+	f.fault(key, n, "must be a single value")
+	return "", false
+}
+
+// joined gives a list in the form that a flag would have.
+func (f yamlFile) joined(key string, n *yaml.Node) (text string, ok bool) {
+	var items []string
+	for _, item := range n.Content {
+		text, ok := f.scalar(key, item, false)
+		if !ok {
+			return "", false
+		}
+		items = append(items, text)
+	}
+	return strings.Join(items, ","), true
+}
+
+// target follows an alias.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+var regionForm = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// regions reads the list of regions; none when it is empty.
+func (f yamlFile) regions(n *yaml.Node) []Region {
+	if n.Tag == "!!null" {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		f.fault(regionsKey, n, "must be a list of `{region: …, description: …}`")
+		return nil
+	}
+	var all []Region
+	for i, item := range n.Content {
+		path := fmt.Sprintf("%s[%d].", regionsKey, i)
+		r := f.region(item, path)
+		same := func(other Region) bool { return other.Region == r.Region }
+		if !regionForm.MatchString(r.Region) {
+			f.fault(path+"region", item, "must be 1 to 32 characters of a-z, 0-9 and -")
+		} else if slices.ContainsFunc(all, same) {
+			f.fault(path+"region", item, "must differ from the regions before it")
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (f yamlFile) region(n *yaml.Node, path string) (r Region) {
+	f.entries(n, path, func(key string, value *yaml.Node) {
+		switch key {
+		case "region":
+			r.Region, _ = f.scalar(path+key, value, false)
+		case "description":
+			r.Description, _ = f.scalar(path+key, value, false)
+		default:
+			f.fault(path+key, value, "is not a setting%s", didYouMean(key, []string{"region", "description"}))
+		}
+	})
+	return r
+}

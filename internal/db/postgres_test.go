@@ -1,0 +1,227 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+)
+
+// TestDeadlockIsRetried has two writers lock the same two rows in opposite order: one of them is a victim, and runs again.
+func TestDeadlockIsRetried(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return errors.Join(put(tx, "a", ""), put(tx, "b", "")) }))
+	var both sync.WaitGroup
+	both.Add(2)
+	runs := make(chan string, 20)
+	locking := func(name, first, second string) func(*db.Tx) error {
+		met := sync.OnceFunc(func() { both.Done(); both.Wait() })
+		return func(tx *db.Tx) error {
+			runs <- name
+			if _, err := tx.Exec("UPDATE meta SET value = value || $2 WHERE key = $1", first, name); err != nil {
+				return err
+			}
+			met()
+			_, err := tx.Exec("UPDATE meta SET value = value || $2 WHERE key = $1", second, name)
+			return err
+		}
+	}
+	must(t, errors.Join(writers(d, t.Context(), locking("x", "a", "b"), locking("y", "b", "a"))()...))
+	if len(runs) < 3 {
+		t.Errorf("%d runs: there was no deadlock", len(runs))
+	}
+	var a, b string
+	must(t, d.Read(t.Context()).Row("SELECT x.value, y.value FROM meta x, meta y WHERE x.key = 'a' AND y.key = 'b'").Scan(&a, &b))
+	if a != b || len(a) != 2 {
+		t.Errorf("got %q and %q", a, b)
+	}
+}
+
+// TestSerializationIsRetried counts with serializable transactions that read before they write.
+func TestSerializationIsRetried(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("INSERT INTO epochs (name, n) VALUES ('c', 0)"); return err }))
+	count := func(tx *db.Tx) error {
+		if _, err := tx.Exec("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"); err != nil {
+			return err
+		}
+		var n int64
+		if err := tx.Row("SELECT n FROM epochs WHERE name = 'c'").Scan(&n); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("UPDATE epochs SET n = $1 WHERE name = 'c'", n+1); err != nil {
+			return errors.New("a slice may hide the cause") // the retry must not hang on the error that fn gives
+		}
+		return nil
+	}
+	must(t, errors.Join(writers(d, t.Context(), count, count, count, count)()...))
+	var n int64
+	must(t, d.Read(t.Context()).Row("SELECT n FROM epochs").Scan(&n))
+	if n != 4 {
+		t.Errorf("counted to %d", n)
+	}
+}
+
+func TestRetryGivesUp(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	runs := 0
+	err := d.Write(t.Context(), func(tx *db.Tx) error {
+		runs++
+		_, err := tx.Exec("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")
+		return err
+	})
+	if errs.KindOf(err) != errs.Unavailable || runs != 10 {
+		t.Errorf("after %d runs: %v", runs, err)
+	}
+}
+
+// TestLostConnection ends the server's side of a connection in the middle of a transaction.
+func TestLostConnection(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	for name, fn := range map[string]func(*db.Tx) error{
+		"first statement": func(tx *db.Tx) error { _, err := tx.Exec("SELECT pg_terminate_backend(pg_backend_pid())"); return err },
+		"later statement": func(tx *db.Tx) error {
+			must(t, put(tx, "a", ""))
+			var ok bool
+			return tx.Row("SELECT pg_terminate_backend(pg_backend_pid())").Scan(&ok)
+		},
+		"commit": func(tx *db.Tx) error {
+			must(t, put(tx, "a", ""))
+			var pid int
+			must(t, tx.Row("SELECT pg_backend_pid()").Scan(&pid))
+			terminate(t, d, pid)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := d.Write(t.Context(), fn); errs.KindOf(err) != errs.Unavailable {
+				t.Errorf("got %v", err)
+			}
+			wantKeys(t, d)
+		})
+	}
+}
+
+// terminate ends a backend and waits until it is gone.
+func terminate(t *testing.T, d *db.DB, pid int) {
+	t.Helper()
+	var gone bool
+	must(t, d.Read(t.Context()).Row("SELECT pg_terminate_backend($1, 10000)", pid).Scan(&gone))
+	if !gone {
+		t.Fatal("the backend did not end")
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	_, err := db.Open(t.Context(), db.Options{URL: "postgres://x:secret@127.0.0.1:1/x?connect_timeout=2"})
+	if errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if _, err := db.Open(t.Context(), db.Options{URL: "postgres://x:secret@h:port/x"}); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCancelledStatement(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := d.Write(ctx, func(tx *db.Tx) error {
+		must(t, put(tx, "a", ""))
+		cancel()
+		return put(tx, "b", "")
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	wantKeys(t, d)
+}
+
+// watched runs RunWatch until the test ends, and gives a channel that tells of each flush.
+func watched(t *testing.T, d *db.DB, name string) <-chan struct{} {
+	t.Helper()
+	flushed := make(chan struct{}, 1000)
+	d.Watch(name, func() { flushed <- struct{}{} })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); d.RunWatch(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return flushed
+}
+
+func within(t *testing.T, limit time.Duration, what <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-what:
+	case <-time.After(limit):
+		t.Fatalf("not within %v", limit)
+	}
+}
+
+func TestBumpHere(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		flushes := 0
+		d.Watch("keys", func() { flushes++ })
+		d.Watch("other", func() { t.Error("the wrong cache was flushed") })
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			must(t, d.Write(tx.Context(), func(tx *db.Tx) error { return tx.Bump("keys") }))
+			if flushes != 0 {
+				t.Error("flushed before the commit")
+			}
+			return nil
+		}))
+		if flushes != 1 {
+			t.Errorf("%d flushes", flushes)
+		}
+		d.Write(t.Context(), func(tx *db.Tx) error { must(t, tx.Bump("keys")); return errors.New("no") })
+		if flushes != 1 {
+			t.Error("flushed after a rollback")
+		}
+		var n int64
+		must(t, d.Read(t.Context()).Row("SELECT n FROM epochs WHERE name = 'keys'").Scan(&n))
+		if n != 1 {
+			t.Errorf("epoch %d", n)
+		}
+	})
+}
+
+func TestBumpOnAnotherReplica(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	here, err := db.Open(t.Context(), o)
+	must(t, err)
+	defer here.Close()
+	there, err := db.Open(t.Context(), o)
+	must(t, err)
+	defer there.Close()
+	flushed := watched(t, there, "keys")
+	within(t, 5*time.Second, flushed) // the first look, which confirms nothing
+	for range 3 {
+		must(t, here.Write(t.Context(), func(tx *db.Tx) error { return tx.Bump("keys") }))
+		within(t, time.Second, flushed)
+	}
+}
+
+// TestUnconfirmedCachesAreFlushed takes the database away.
+func TestUnconfirmedCachesAreFlushed(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	must(t, err)
+	defer d.Close()
+	flushed := watched(t, d, "keys")
+	within(t, 5*time.Second, flushed)
+	conn, err := pgx.Connect(t.Context(), o.URL)
+	must(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "ALTER TABLE epochs RENAME TO hidden")
+	must(t, err)
+	for range 3 {
+		within(t, 5*time.Second, flushed)
+	}
+}
