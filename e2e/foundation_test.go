@@ -35,7 +35,7 @@ func TestFirstStart(t *testing.T) {
 			}
 			org := s.orgID
 			s.stop()
-			if strings.Contains(s.Logs.String(), s.key) {
+			if strings.Contains(s.Log(), s.key) {
 				t.Fatal("the log holds the root key")
 			}
 			s.run()

@@ -3,7 +3,6 @@ package process
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -53,9 +52,8 @@ type Steward struct {
 	Args     []string // further arguments of `steward serve`
 	Key      string   // the root key
 
-	Cmd  *exec.Cmd
-	URL  string
-	Logs *Log
+	Cmd *exec.Cmd
+	URL string
 }
 
 // New makes an installation that is not started yet.
@@ -91,8 +89,10 @@ func (s *Steward) Start() {
 	s.Cmd = s.Command(append([]string{"serve", "--listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)...)
 	s.Cmd.Env = append(append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key), s.Env...)
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s.Logs = &Log{}
-	s.Cmd.Stderr = s.Logs
+	log, err := os.Create(s.logFile())
+	s.Must(err)
+	defer log.Close()
+	s.Cmd.Stderr = log
 	stdout, err := s.Cmd.StdoutPipe()
 	s.Must(err)
 	s.Must(s.Cmd.Start())
@@ -112,7 +112,7 @@ func (s *Steward) await(stdout io.Reader) {
 	}
 	if s.URL == "" {
 		s.Cmd.Wait()
-		s.T.Fatalf("steward did not start: %s", s.Logs)
+		s.T.Fatalf("steward did not start: %s", s.Log())
 	}
 	go io.Copy(io.Discard, stdout)
 }
@@ -147,21 +147,11 @@ func (s *Steward) Must(err error) {
 	}
 }
 
-// Log holds what a process wrote to standard error.
-type Log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+// Log gives what the process has written to standard error. A file holds it, so that reading it costs the benchmarks nothing.
+func (s *Steward) Log() string {
+	text, err := os.ReadFile(s.logFile())
+	s.Must(err)
+	return string(text)
 }
 
-// Write implements io.Writer.
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+func (s *Steward) logFile() string { return filepath.Join(s.Dir, "stderr.log") }

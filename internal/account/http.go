@@ -33,14 +33,15 @@ func (h *Handler) Invite(ctx context.Context, in *struct{ Body NewMember }) (Inv
 	return Invited{Member: m, Link: h.BaseURL + "/invite/" + token}, err
 }
 
-type memberInput struct {
+// MemberInput names a member. It is exported since huma passes over embedded structs that are not.
+type MemberInput struct {
 	ID string `path:"id" doc:"The user's id"`
 	web.IfMatch
 }
 
 // Change answers PUT /oidc/org/members/{id}.
 func (h *Handler) Change(ctx context.Context, in *struct {
-	memberInput
+	MemberInput
 	Body MemberPatch
 },
 ) (Member, error) {
@@ -48,7 +49,7 @@ func (h *Handler) Change(ctx context.Context, in *struct {
 }
 
 // Remove answers DELETE /oidc/org/members/{id}.
-func (h *Handler) Remove(ctx context.Context, in *memberInput) (web.None, error) {
+func (h *Handler) Remove(ctx context.Context, in *MemberInput) (web.None, error) {
 	return web.None{}, h.Store.RemoveMember(ctx, auth.From(ctx), in.ID, in.IfMatch)
 }
 

@@ -50,6 +50,15 @@ func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string) erro
 	})
 }
 
+// Oldest gives the project that was made first: the one for things that come without a project. An organization without any is a Conflict.
+func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
+	err = tx.Row(`SELECT id FROM projects WHERE org_id = $1 ORDER BY created_at, id LIMIT 1`, orgID).Scan(&projectID)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", errs.New(errs.Conflict, "the organization has no project; make one, or use a key of a project")
+	}
+	return projectID, err
+}
+
 // Require sees to it that a project which a caller named is there: runtimes name projects before anybody makes them, so an unknown one is
 // registered with its id as name. A malformed id is Invalid at the given location; a project other than the caller's own is Forbidden.
 func (s *Store) Require(tx *db.Tx, caller *auth.Caller, location, projectID string) error {

@@ -13,17 +13,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// maxCached bounds the cache; beyond it everything is forgotten and read again.
-const maxCached = 100_000
-
 // Checker tells whom a key belongs to, from memory where it can.
 type Checker struct {
 	Store *Store
 
-	mu     sync.RWMutex
-	cached map[[sha256.Size]byte]*entry
-	// round counts how often the cache was emptied: what was read before must not enter it after.
-	round uint64
+	known db.Cache[[sha256.Size]byte, *entry]
 
 	useMu sync.Mutex
 	used  []*entry
@@ -42,7 +36,9 @@ type use struct {
 }
 
 // refused is the same for every key that is not good, whatever the reason.
-func refused() error { return errs.New(errs.Unauthorized, "the API key is missing, unknown or expired") }
+func refused() error {
+	return errs.New(errs.Unauthorized, "the API key is missing, unknown or expired")
+}
 
 // Authenticate gives the caller of a key, or Unauthorized.
 func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller, error) {
@@ -65,36 +61,14 @@ func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller,
 }
 
 func (c *Checker) entry(ctx context.Context, hash [sha256.Size]byte) (*entry, error) {
-	c.mu.RLock()
-	e, round := c.cached[hash], c.round
-	c.mu.RUnlock()
-	if e != nil {
-		return e, nil
-	}
-	caller, expires, err := c.Store.lookup(ctx, hash[:])
-	if err != nil {
-		return nil, err
-	}
-	e = &entry{caller: caller, expires: expires}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.round != round {
-		return e, nil
-	}
-	if c.cached == nil || len(c.cached) >= maxCached {
-		c.cached = map[[sha256.Size]byte]*entry{}
-	}
-	c.cached[hash] = e
-	return e, nil
+	return c.known.Get(hash, func() (*entry, error) {
+		caller, expires, err := c.Store.lookup(ctx, hash[:])
+		return &entry{caller: caller, expires: expires}, err
+	})
 }
 
-// Forget empties the cache.
-func (c *Checker) Forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cached = nil
-	c.round++
-}
+// Forget empties the cache; it is called when a key, a role or a membership changed.
+func (c *Checker) Forget() { c.known.Forget() }
 
 // note remembers a use until the next Flush; it takes a lock once per key and flush.
 func (c *Checker) note(e *entry, now stamp.Time) {
@@ -106,7 +80,7 @@ func (c *Checker) note(e *entry, now stamp.Time) {
 	}
 }
 
-// Flush writes the uses since the last one. What cannot be written is kept for the next time.
+// Flush writes the uses since the last one, for everybody to read. What cannot be written is kept for the next time.
 func (c *Checker) Flush(ctx context.Context) error {
 	c.useMu.Lock()
 	batch := c.used
@@ -122,6 +96,7 @@ func (c *Checker) Flush(ctx context.Context) error {
 		}
 		batch = batch[n:]
 	}
+	c.Store.Forget()
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 // Entry is one line.
 type Entry struct {
 	ID         string     `json:"id"`
-	At         stamp.Time `json:"at"`
+	At         stamp.Time `json:"at" format:"date-time"`
 	UserID     *string    `json:"user_id" doc:"Who did it; null for Steward itself"`
 	KeyID      *string    `json:"key_id" doc:"The API key that was used, if one was"`
 	Action     string     `json:"action" example:"apikey.create"`
@@ -42,10 +42,9 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	}
 	now := s.Now()
 	meta := web.Request(tx.Context())
-	_, err := tx.Exec(`INSERT INTO audit (org_id, id, at, user_id, key_id, action, target, remote_addr, request_id)
+	return tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, action, target, remote_addr, request_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, caller.OrgID, id.At(id.Audit, now), stamp.Of(now), optional(caller.UserID),
 		optional(caller.KeyID), action, target, meta.RemoteAddr, meta.ID)
-	return err
 }
 
 func optional(s string) *string {

@@ -109,7 +109,9 @@ func (c *Caller) Sees(projectID string) bool { return c.ProjectID == "" || c.Pro
 type callerKey struct{}
 
 // With gives a context in which From finds the caller.
-func With(ctx context.Context, c *Caller) context.Context { return context.WithValue(ctx, callerKey{}, c) }
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
 
 // From gives the caller of the request. It panics where there is none, since every route that asks stands behind authentication.
 func From(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }

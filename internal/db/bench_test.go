@@ -31,6 +31,21 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
+// BenchmarkSend is BenchmarkWrite with Tx.Send, which needs one round trip on PostgreSQL.
+func BenchmarkSend(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String()+"/writers=64", func(b *testing.B) {
+			d := dbtest.Open(b, dialect)
+			spread(b, 64, func() error {
+				return d.Write(b.Context(), func(tx *db.Tx) error {
+					return tx.Send("INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, $2, $3, $4, $5)",
+						"org_1", id.New(id.Project), "a name of usual length", int64(1), int64(1))
+				})
+			})
+		})
+	}
+}
+
 // BenchmarkRow measures a lookup by primary key.
 func BenchmarkRow(b *testing.B) {
 	for _, dialect := range dbtest.Dialects {

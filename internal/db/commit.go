@@ -25,7 +25,7 @@ type writer struct {
 	queue chan *request
 	done  chan struct{}
 
-	gate   sync.RWMutex // held for reading while sending to queue, so that close never closes under a sender
+	gate   sync.RWMutex // held for reading while sending into queue, so that close never closes under a sender
 	closed bool
 
 	// ---
@@ -81,7 +81,7 @@ func (w *writer) connect() error {
 // the true result is worth the wait.
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	r := &request{ctx: ctx, fn: fn, done: make(chan struct{}, 1)}
-	if err := w.send(r); err != nil {
+	if err := w.enqueue(r); err != nil {
 		return nil, err
 	}
 	select {
@@ -101,7 +101,7 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	return r.tx, r.err
 }
 
-func (w *writer) send(r *request) error {
+func (w *writer) enqueue(r *request) error {
 	w.gate.RLock()
 	defer w.gate.RUnlock()
 	if w.closed {
@@ -317,7 +317,7 @@ func (r *request) answer(tx *Tx, err error) {
 	r.done <- struct{}{}
 }
 
-// exec and query make the writer the session of its transactions.
+// exec, send and query make the writer the session of its transactions.
 
 func (w *writer) exec(_ context.Context, text string, args []any) (int64, error) {
 	st, err := w.prepared(text, args)
@@ -329,6 +329,11 @@ func (w *writer) exec(_ context.Context, text string, args []any) (int64, error)
 		return 0, w.failed(err)
 	}
 	return res.RowsAffected()
+}
+
+func (w *writer) send(ctx context.Context, text string, args []any) error {
+	_, err := w.exec(ctx, text, args)
+	return err
 }
 
 func (w *writer) query(_ context.Context, text string, args []any) (Rows, error) {

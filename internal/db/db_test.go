@@ -131,7 +131,8 @@ func TestIsUnique(t *testing.T) {
 		if err := user("u2", "a"); !db.IsUnique(fmt.Errorf("wrapped: %w", err)) {
 			t.Errorf("unique index: %v", err)
 		}
-		if err := d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("INSERT INTO nowhere VALUES (1)"); return err }); err == nil || db.IsUnique(err) {
+		err := d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("INSERT INTO nowhere VALUES (1)"); return err })
+		if err == nil || db.IsUnique(err) {
 			t.Errorf("no such table: %v", err)
 		}
 		must(t, user("u2", "b"))
@@ -156,6 +157,37 @@ func TestTextIsRefusedAlike(t *testing.T) {
 		if d.Dialect() == db.Postgres && errs.KindOf(err) != errs.Invalid {
 			t.Errorf("SQLSTATE 22021: %v", err)
 		}
+	})
+}
+
+func TestSend(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		send := func(tx *db.Tx, key string) error {
+			return tx.Send("INSERT INTO meta (key, value) VALUES ($1, '')", key)
+		}
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return errors.Join(send(tx, "a"), send(tx, "b")) }))
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			must(t, send(tx, "c"))
+			if diff := cmp.Diff([]string{"a", "b", "c"}, keys(t, tx)); diff != "" {
+				t.Errorf("a later statement does not see it: %s", diff)
+			}
+			inner := d.Write(tx.Context(), func(tx *db.Tx) error { return errors.Join(send(tx, "d"), send(tx, "a")) })
+			if !db.IsUnique(inner) {
+				t.Errorf("joined: %v", inner)
+			}
+			return send(tx, "e")
+		}))
+		err := d.Write(t.Context(), func(tx *db.Tx) error {
+			tx.OnCommit(func() { t.Error("OnCommit ran") })
+			return errors.Join(send(tx, "f"), send(tx, "a"), send(tx, "g"))
+		})
+		if !db.IsUnique(err) {
+			t.Errorf("want a violated key, got %v", err)
+		}
+		if err := d.Write(t.Context(), func(tx *db.Tx) error { must(t, send(tx, "h")); return errors.New("no") }); err == nil {
+			t.Error("no error")
+		}
+		wantKeys(t, d, "a", "b", "c", "e")
 	})
 }
 

@@ -27,46 +27,49 @@ func (d *DB) migrate(ctx context.Context, pool *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	known, err := newest(files)
+	known, count, err := newest(files)
 	if err != nil {
 		return err
 	}
-	has, err := schemaVersion(ctx, pool)
+	has, applied, err := schemaVersion(ctx, pool)
 	if err != nil {
 		return err
 	}
 	switch {
 	case has > known:
-		return fmt.Errorf("the schema has version %d, but this binary knows only versions up to %d: it was written by a newer Steward", has, known)
-	case has == known:
+		return fmt.Errorf("the schema has version %d, but this binary knows only versions up to %d: it was written by a newer Steward",
+			has, known)
+	case has == known && applied == count:
 		return nil
 	}
 	return d.up(ctx, pool, files)
 }
 
-// newest is the highest number of a migration that this binary has.
-func newest(files fs.FS) (int64, error) {
+// newest is the highest number of a migration that this binary has, and how many there are.
+func newest(files fs.FS) (version int64, count int, err error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil || len(names) == 0 {
-		return 0, errors.Join(err, errors.New("no migrations"))
+		return 0, 0, errors.Join(err, errors.New("no migrations"))
 	}
 	number, _, _ := strings.Cut(names[len(names)-1], "_")
-	return strconv.ParseInt(number, 10, 64)
+	version, err = strconv.ParseInt(number, 10, 64)
+	return version, len(names), err
 }
 
-// schemaVersion is the highest migration that was applied; 0 for an empty database.
-func schemaVersion(ctx context.Context, pool *sql.DB) (int64, error) {
-	var version sql.NullInt64
-	err := pool.QueryRowContext(ctx, "SELECT max(version_id) FROM "+goose.DefaultTablename).Scan(&version)
+// schemaVersion is the highest migration that was applied, and how many were; 0 for an empty database.
+func schemaVersion(ctx context.Context, pool *sql.DB) (version int64, applied int, err error) {
+	err = pool.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0), count(DISTINCT version_id) FROM "+goose.DefaultTablename+
+		" WHERE version_id > 0").Scan(&version, &applied) // goose notes a version 0 for itself
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42P01" || err != nil && strings.Contains(err.Error(), "no such table") {
-		return 0, nil
+		return 0, 0, nil
 	}
-	return version.Int64, explainPostgres(explainSQLite(err))
+	return version, applied, explainPostgres(explainSQLite(err))
 }
 
-// up runs goose. Replicas that start at once take turns by a lock in a table. Making goose's own tables is not safe against another
-// who does the same at that moment (IF NOT EXISTS is not), so who loses tries again.
+// up runs goose, also for a migration whose number is lower than one that was applied: parts of the product are built side by side, and
+// their tables do not depend on each other. Replicas that start at once take turns by a lock in a table. Making goose's own tables is
+// not safe against another who does the same at that moment (IF NOT EXISTS is not), so who loses tries again.
 func (d *DB) up(ctx context.Context, pool *sql.DB, files fs.FS) error {
 	for try := 1; ; try++ {
 		provider, err := d.provider(pool, files)
@@ -90,7 +93,7 @@ func raced(err error) bool {
 
 func (d *DB) provider(pool *sql.DB, files fs.FS) (*goose.Provider, error) {
 	if d.dialect == SQLite {
-		return goose.NewProvider(goose.DialectSQLite3, pool, files, goose.WithLogger(goose.NopLogger()))
+		return goose.NewProvider(goose.DialectSQLite3, pool, files, goose.WithAllowOutofOrder(true), goose.WithLogger(goose.NopLogger()))
 	}
 	locker, err := lock.NewPostgresTableLocker(
 		lock.WithTableLockTimeout(200*time.Millisecond, 600),
@@ -100,5 +103,6 @@ func (d *DB) provider(pool *sql.DB, files fs.FS) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithLocker(locker), goose.WithLogger(goose.NopLogger()))
+	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithLocker(locker), goose.WithAllowOutofOrder(true),
+		goose.WithLogger(goose.NopLogger()))
 }

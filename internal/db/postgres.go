@@ -170,34 +170,44 @@ func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 }
 
 // pgSession is one transaction on a connection of the pool.
-type pgSession struct{ conn *pgx.Conn }
+type pgSession struct {
+	conn *pgx.Conn
+	// waiting are statements of Send, which go with the next one, or with COMMIT: no round trip of their own.
+	waiting []statement
+}
+
+type statement struct {
+	sql  string
+	args []any
+}
 
 func (s *pgSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
 
+func (s *pgSession) send(_ context.Context, sql string, args []any) error {
+	s.waiting = append(s.waiting, statement{sql, args})
+	return nil
+}
+
 func (s *pgSession) exec(ctx context.Context, sql string, args []any) (int64, error) {
-	if s.begun() {
+	if s.begun() && len(s.waiting) == 0 {
 		tag, err := s.conn.Exec(ctx, sql, args...)
 		return tag.RowsAffected(), explainPostgres(err)
 	}
-	results, err := s.begin(ctx, sql, args)
-	if err != nil {
-		return 0, err
-	}
-	tag, err := results.Exec()
-	return tag.RowsAffected(), explainPostgres(errors.Join(err, closeAfter(err, results)))
+	tag, err := s.together(ctx, sql, args)
+	return tag.RowsAffected(), explainPostgres(err)
 }
 
 func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, error) {
-	if s.begun() {
+	if s.begun() && len(s.waiting) == 0 {
 		rows, err := s.conn.Query(ctx, sql, args...)
 		if err != nil {
 			return nil, explainPostgres(err)
 		}
 		return pgRows{rows, nil}, nil
 	}
-	results, err := s.begin(ctx, sql, args)
+	results, err := s.batch(ctx, sql, args)
 	if err != nil {
-		return nil, err
+		return nil, explainPostgres(err)
 	}
 	rows, err := results.Query()
 	if err != nil {
@@ -207,30 +217,43 @@ func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, er
 	return pgRows{rows, results}, nil
 }
 
-// begin sends BEGIN together with the first statement: one round trip less.
-func (s *pgSession) begin(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
-	batch := pgx.Batch{}
-	batch.Queue("BEGIN")
-	batch.Queue(sql, args...)
-	results := s.conn.SendBatch(ctx, &batch)
-	if _, err := results.Exec(); err != nil {
-		results.Close()
-		return nil, explainPostgres(err)
+// batch sends BEGIN if there was none yet, then what waits, then the statement, in one round trip. Its result is the next to read.
+func (s *pgSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	b := pgx.Batch{}
+	if !s.begun() {
+		b.Queue("BEGIN")
+	}
+	for _, w := range s.waiting {
+		b.Queue(w.sql, w.args...)
+	}
+	s.waiting = nil
+	before := b.Len()
+	b.Queue(sql, args...)
+	results := s.conn.SendBatch(ctx, &b)
+	for range before {
+		if _, err := results.Exec(); err != nil {
+			results.Close()
+			return nil, err
+		}
 	}
 	return results, nil
 }
 
-// closeAfter ends a batch; its error repeats the one of the statement, if there was one.
-func closeAfter(err error, results pgx.BatchResults) error {
-	if e := results.Close(); err == nil {
-		return e
+func (s *pgSession) together(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
+	results, err := s.batch(ctx, sql, args)
+	if err != nil {
+		return pgconn.CommandTag{}, err
 	}
-	return nil
+	tag, err := results.Exec()
+	if e := results.Close(); err == nil { // it repeats the error of the statement, if there was one
+		err = e
+	}
+	return tag, err
 }
 
 // commit ends the transaction well. A connection lost here leaves the outcome unknown, and the error says so.
 func (s *pgSession) commit() error {
-	if !s.begun() {
+	if !s.begun() && len(s.waiting) == 0 {
 		return nil // no statement ran
 	}
 	tag, err := s.end("COMMIT")
@@ -240,7 +263,7 @@ func (s *pgSession) commit() error {
 		return errors.New("db: the server rolled the transaction back")
 	case err == nil:
 		return nil
-	case errors.As(err, &pg) && pg.Code != "40003" && !isDown(pg.Code):
+	case errors.As(err, &pg) && pg.Code != "40003" && !isDown(pg.Code), !s.conn.IsClosed() && pg == nil:
 		return explainPostgres(err)
 	}
 	return errs.Busy(err, "the connection was lost during the commit: it is not known whether the change was kept")
@@ -248,6 +271,7 @@ func (s *pgSession) commit() error {
 
 // rollback ends the transaction if it is still open; a connection that cannot do so is thrown away by the pool.
 func (s *pgSession) rollback() {
+	s.waiting = nil
 	if s.conn.IsClosed() || !s.begun() {
 		return
 	}
@@ -258,9 +282,11 @@ func (s *pgSession) rollback() {
 func (s *pgSession) end(sql string) (pgconn.CommandTag, error) {
 	socket := s.conn.PgConn().Conn()
 	_ = socket.SetDeadline(time.Now().Add(endTimeout))
-	tag, err := s.conn.Exec(context.Background(), sql)
-	_ = socket.SetDeadline(time.Time{})
-	return tag, err
+	defer func() { _ = socket.SetDeadline(time.Time{}) }()
+	if len(s.waiting) > 0 {
+		return s.together(context.Background(), sql, nil)
+	}
+	return s.conn.Exec(context.Background(), sql)
 }
 
 // pgRows are the rows of pgx with our errors; after them the batch they came in is closed, if any.

@@ -61,6 +61,8 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
+	// send runs a statement now or with a later one.
+	send(ctx context.Context, sql string, args []any) error
 }
 
 // Tx is a transaction, or a savepoint within one. It belongs to the function that got it: not to several goroutines, and not beyond
@@ -121,6 +123,16 @@ func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
 	}
 	n, err := t.s.exec(t.ctx, sql, args)
 	return n, t.note(err)
+}
+
+// Send runs a statement whose count nobody needs: an insert, a counter, an audit line. On PostgreSQL it travels with the next
+// statement or with the commit, so that a Write which only sends takes one round trip. Its error comes from here, from a later
+// statement, or from Write.
+func (t *Tx) Send(sql string, args ...any) error {
+	if err := t.ready(args); err != nil {
+		return err
+	}
+	return t.note(t.s.send(t.ctx, sql, args))
 }
 
 // Query is as in Querier.
@@ -200,7 +212,8 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 	if err := sub.run(fn); err != nil {
 		return err
 	}
-	if err := t.control("RELEASE SAVEPOINT " + name); err != nil {
+	// Noted for sub, not for t: the error may be that of a statement which sub has sent, and that is undone with it.
+	if err := sub.control("RELEASE SAVEPOINT " + name); err != nil {
 		return err
 	}
 	kept = true
@@ -222,16 +235,11 @@ func (t *Tx) finish() error {
 	}
 	slices.Sort(t.bumps)
 	for _, name := range slices.Compact(t.bumps) {
-		if err := t.controlArgs(raiseEpoch, name); err != nil {
+		if err := t.note(t.s.send(t.ctx, raiseEpoch, []any{name})); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (t *Tx) controlArgs(sql string, args ...any) error {
-	_, err := t.s.exec(t.ctx, sql, args)
-	return t.note(err)
 }
 
 // txRows frees the transaction for its next statement when it ends.

@@ -13,16 +13,19 @@ import (
 	"steward/internal/errs"
 )
 
-// MaxBody is the most that a management request may carry.
+// MaxBody is the most that a management request may carry, unless its route says otherwise.
 const MaxBody = 1 << 20
 
 // checkedBody reads a management request's body whole and refuses what no route takes: too much, not JSON by name, not JSON by content.
 // Routes that take no body ignore what was sent, as long as it is not called something else than JSON.
-func checkedBody(w http.ResponseWriter, r *http.Request, takesBody bool) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+func checkedBody(w http.ResponseWriter, r *http.Request, route Route) ([]byte, error) {
+	if r.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, route.maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, errs.New(errs.TooLarge, "the body is larger than %d bytes", MaxBody)
+		return nil, errs.New(errs.TooLarge, "the body is larger than %d bytes", route.maxBody)
 	}
 	if err != nil {
 		return nil, errs.New(errs.Malformed, "the body ended early or could not be read")
@@ -33,7 +36,7 @@ func checkedBody(w http.ResponseWriter, r *http.Request, takesBody bool) ([]byte
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, errs.New(errs.UnsupportedMediaType, "the body must be application/json")
 	}
-	if takesBody {
+	if route.takesBody {
 		err = checkJSON(body)
 	}
 	return body, err

@@ -104,9 +104,9 @@ type humaFault struct {
 	body   any
 }
 
-func (f *humaFault) Error() string              { return http.StatusText(f.status) }
-func (f *humaFault) GetStatus() int             { return f.status }
-func (f *humaFault) ContentType(string) string  { return f.face.FailureType }
+func (f *humaFault) Error() string                { return http.StatusText(f.status) }
+func (f *humaFault) GetStatus() int               { return f.status }
+func (f *humaFault) ContentType(string) string    { return f.face.FailureType }
 func (f *humaFault) MarshalJSON() ([]byte, error) { return marshal(f.body) }
 
 // fromHuma replaces huma's own error type. Its details echo the caller's values, which may be secrets; ours never do.

@@ -3,7 +3,6 @@ package web
 import (
 	_ "embed"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -73,7 +72,8 @@ func document() huma.Config {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.AllowAdditionalPropertiesByDefault = true
 	config.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
-	config.Info.Description = "A self-hosted control plane: OAuth applications, API keys, object storage, regional resources, threads, evaluations and webhooks of an organization."
+	config.Info.Description = "A self-hosted control plane: OAuth applications, API keys, object storage, regional resources, threads, " +
+		"evaluations and webhooks of an organization."
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	config.Servers = []*huma.Server{{URL: "/"}}
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
@@ -101,7 +101,7 @@ var wordBreak = regexp.MustCompile(`[^A-Za-z0-9]+`)
 // operation is the document's entry for a route.
 func operation(r Route) huma.Operation {
 	return huma.Operation{
-		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
+		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status, MaxBodyBytes: r.maxBody,
 		OperationID: strings.ToLower(r.Method) + wordBreak.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
 		Tags:        []string{areaOf(r.Path).name},
 		Description: "Needs the permission to " + r.Permission.Name + ".",
@@ -121,13 +121,11 @@ func (a *API) Document() ([]byte, error) {
 		return nil, err
 	}
 	allowNull(tree)
-	schemas := tree["components"].(map[string]any)["schemas"].(map[string]any)
+	components, _ := tree["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
 	for name, schema := range schemas {
 		allowNil(schema.(map[string]any), doc.Components.Schemas.TypeFromRef(schemaPrefix+name))
 	}
-	used := map[string]bool{}
-	reach(tree["paths"], schemas, used)
-	maps.DeleteFunc(schemas, func(name string, _ any) bool { return !used[name] }) // such as huma's own errors, which are never sent
 	return json.Marshal(tree)
 }
 
@@ -159,26 +157,6 @@ func allowNil(schema map[string]any, t reflect.Type) {
 		if isRef && f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty") {
 			delete(property, "$ref")
 			property["anyOf"] = []any{map[string]any{"$ref": ref}, map[string]any{"type": "null"}}
-		}
-	}
-}
-
-// reach notes the schemas that a part of the document refers to, and those that they refer to.
-func reach(node any, schemas map[string]any, used map[string]bool) {
-	switch n := node.(type) {
-	case map[string]any:
-		if ref, ok := n["$ref"].(string); ok {
-			if name := strings.TrimPrefix(ref, schemaPrefix); !used[name] {
-				used[name] = true
-				reach(schemas[name], schemas, used)
-			}
-		}
-		for _, child := range n {
-			reach(child, schemas, used)
-		}
-	case []any:
-		for _, child := range n {
-			reach(child, schemas, used)
 		}
 	}
 }

@@ -93,7 +93,9 @@ func (p Page[T]) MarshalJSON() ([]byte, error) {
 }
 
 // Schema documents a page as an array.
-func (Page[T]) Schema(r huma.Registry) *huma.Schema { return r.Schema(reflect.TypeFor[[]T](), true, "") }
+func (Page[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[[]T](), true, "")
+}
 
 func (p Page[T]) setHeaders(h http.Header, r *http.Request) {
 	if p.Total != Unknown {

@@ -35,18 +35,26 @@ type Route struct {
 	Summary string
 
 	takesBody bool
+	maxBody   int64
 	mount     func(api huma.API, op huma.Operation)
 }
 
 // Pattern is the route's place in a ServeMux.
 func (r Route) Pattern() string { return r.Method + " " + r.Path }
 
+// WithMaxBody gives the route with another limit for its body than MaxBody.
+func (r Route) WithMaxBody(n int64) Route {
+	r.maxBody = n
+	return r
+}
+
 // On makes a route: `GET /path/{id}`, who may, the status of success, what it does, and the method that does it.
 func On[I, O any](pattern string, p auth.Permission, status int, summary string, handle func(context.Context, *I) (O, error)) Route {
 	method, path, _ := strings.Cut(pattern, " ")
+	mustBeExported(pattern, reflect.TypeFor[I]())
 	_, takesBody := reflect.TypeFor[I]().FieldByName("Body")
 	return Route{
-		Method: method, Path: path, Permission: p, Status: status, Summary: summary, takesBody: takesBody,
+		Method: method, Path: path, Permission: p, Status: status, Summary: summary, takesBody: takesBody, maxBody: MaxBody,
 		mount: func(api huma.API, op huma.Operation) {
 			op.Responses = responses(api.OpenAPI().Components.Schemas, status, reflect.TypeFor[O]())
 			huma.Register(api, op, func(ctx context.Context, in *I) (*answer, error) {
@@ -54,6 +62,15 @@ func On[I, O any](pattern string, p auth.Permission, status int, summary string,
 				return &answer{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
 			})
 		},
+	}
+}
+
+// mustBeExported keeps a trap shut: huma passes over embedded structs that are not exported, so that their parameters would stay empty.
+func mustBeExported(pattern string, input reflect.Type) {
+	for i := range input.NumField() {
+		if f := input.Field(i); f.Anonymous && !f.IsExported() {
+			panic(pattern + ": the embedded struct " + f.Name + " must be exported")
+		}
 	}
 }
 
@@ -143,12 +160,14 @@ func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *
 		if r = g.guard(route, w, r); r == nil {
 			return
 		}
-		body, err := checkedBody(w, r, route.takesBody)
+		body, err := checkedBody(w, r, route)
 		if err != nil {
 			Fail(w, r, err)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		if len(body) > 0 {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
 		if key := r.Header.Get("Idempotency-Key"); key != "" && route.Method == http.MethodPost {
 			g.idem.serve(w, r, key, body, http.HandlerFunc(next))
 			return

@@ -46,12 +46,16 @@ type Raw struct {
 type Versioned interface{ ETag() string }
 
 // headed values set headers of their answer from the request.
-type headed interface{ setHeaders(http.Header, *http.Request) }
+type headed interface {
+	setHeaders(http.Header, *http.Request)
+}
 
 type faceKey struct{}
 
 // WithFace gives a context whose answers take that face.
-func WithFace(ctx context.Context, f *Face) context.Context { return context.WithValue(ctx, faceKey{}, f) }
+func WithFace(ctx context.Context, f *Face) context.Context {
+	return context.WithValue(ctx, faceKey{}, f)
+}
 
 func faceOf(ctx context.Context) *Face {
 	if f, ok := ctx.Value(faceKey{}).(*Face); ok {

@@ -1,0 +1,101 @@
+package account_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+func TestPasswords(t *testing.T) {
+	hash := account.HashPassword("correct horse")
+	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") || hash == account.HashPassword("correct horse") {
+		t.Fatalf("not a salted PHC string: %s", hash)
+	}
+	if !account.CheckPassword(hash, "correct horse") || account.CheckPassword(hash, "correct hors") || account.CheckPassword("", "") ||
+		account.CheckPassword("$argon2id$v=19$m=1,t=1,p=1$!!$!!", "") {
+		t.Fatal("a password is taken for another")
+	}
+}
+
+type fixture struct {
+	store *account.Store
+	owner *auth.Caller
+}
+
+func open(t *testing.T, d *db.DB) fixture {
+	s := &account.Store{DB: d, Now: time.Now, Audit: func(*db.Tx, string, string) error { return nil }}
+	var first account.First
+	err := d.Write(t.Context(), func(tx *db.Tx) (err error) {
+		first, err = s.MakeFirst(tx, "owner@example.com", "a password")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixture{s, &auth.Caller{OrgID: first.OrgID, UserID: first.UserID, Role: auth.Owner}}
+}
+
+// TestAdminsDoNotTouchOwners: neither by changing one, nor by making one, nor by removing one.
+func TestAdminsDoNotTouchOwners(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d)
+		ann, _, err := f.store.Invite(t.Context(), f.owner.OrgID, f.owner.UserID, account.NewMember{Email: "ann@example.com", Role: auth.Admin})
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin := &auth.Caller{OrgID: f.owner.OrgID, UserID: ann.ID, Role: auth.Admin}
+		toOwner := account.MemberPatch{Role: web.Some(auth.Owner)}
+		toViewer := account.MemberPatch{Role: web.Some(auth.Viewer)}
+		_, err1 := f.store.ChangeMember(t.Context(), admin, f.owner.UserID, web.IfMatch{}, toViewer)
+		_, err2 := f.store.ChangeMember(t.Context(), admin, ann.ID, web.IfMatch{}, toOwner)
+		err3 := f.store.RemoveMember(t.Context(), admin, f.owner.UserID, web.IfMatch{})
+		for i, err := range []error{err1, err2, err3} {
+			if errs.KindOf(err) != errs.Forbidden {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		if _, err := f.store.ChangeMember(t.Context(), f.owner, ann.ID, web.IfMatch{}, toOwner); err != nil {
+			t.Fatalf("an owner cannot make an owner: %v", err)
+		}
+		if err := f.store.RemoveMember(t.Context(), f.owner, f.owner.UserID, web.IfMatch{}); err != nil {
+			t.Fatalf("with a second owner, the first may go: %v", err)
+		}
+	})
+}
+
+func TestRequireRegistersProjects(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d)
+		confined := *f.owner
+		confined.ProjectID = "prj_mine"
+		for _, c := range []struct {
+			caller  *auth.Caller
+			project string
+			want    errs.Kind
+		}{
+			{f.owner, "prj_theirs", ""},
+			{f.owner, "prj_theirs", ""},
+			{&confined, "prj_mine", ""},
+			{&confined, "prj_theirs", errs.Forbidden},
+			{f.owner, "no spaces", errs.Invalid},
+			{f.owner, "", errs.Invalid},
+		} {
+			err := d.Write(t.Context(), func(tx *db.Tx) error { return f.store.Require(tx, c.caller, "body.projectId", c.project) })
+			if errs.KindOf(err) != c.want {
+				t.Errorf("%q as %q: %v", c.project, c.caller.ProjectID, err)
+			}
+		}
+		all, err := f.store.Projects(t.Context(), f.owner)
+		mine, err2 := f.store.Projects(t.Context(), &confined)
+		if err != nil || err2 != nil || len(all) != 3 || len(mine) != 1 || mine[0].Name != "prj_mine" {
+			t.Fatalf("%v and %v: %v %v", all, mine, err, err2)
+		}
+	})
+}

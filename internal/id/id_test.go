@@ -1,0 +1,58 @@
+package id_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/id"
+)
+
+func TestNewSortsAndIsRecognised(t *testing.T) {
+	var made []string
+	for range 1000 {
+		made = append(made, id.New(id.Webhook))
+	}
+	if !slices.IsSorted(made) || len(slices.Compact(slices.Clone(made))) != len(made) {
+		t.Fatal("identifiers of one process do not sort, or repeat")
+	}
+	if !id.Is(id.Webhook, made[0]) || id.Is(id.Key, made[0]) {
+		t.Fatalf("%s is not recognised by its prefix", made[0])
+	}
+	later := id.At(id.Webhook, time.Now().Add(time.Hour))
+	if later <= made[999] {
+		t.Fatal("a later identifier does not sort later")
+	}
+}
+
+func TestIsRefuses(t *testing.T) {
+	for _, s := range []string{"", "wh_", "wh_01", "wh_01ARZ3NDEKTSV4RRFFQ69G5FAV", "wh_01arz3ndektsv4rrffq69g5fav0", "wh_01arz3ndektsv4rrffq69g5fa!", "wh-01arz3ndektsv4rrffq69g5fav"} {
+		if id.Is(id.Webhook, s) {
+			t.Errorf("%q is taken for an identifier", s)
+		}
+	}
+}
+
+func TestForeign(t *testing.T) {
+	for s, want := range map[string]bool{
+		"a": true, "thrd_x.y:z-1": true, strings.Repeat("a", 128): true,
+		"": false, strings.Repeat("a", 129): false, "a b": false, "a/b": false, "ä": false, "a\x00": false,
+	} {
+		if id.Foreign(s) != want {
+			t.Errorf("Foreign(%q) is not %v", s, want)
+		}
+	}
+}
+
+func TestSecretIsUniform(t *testing.T) {
+	s := id.Secret(62_000)
+	if len(s) != 62_000 || strings.Trim(s, id.Base62) != "" {
+		t.Fatal("not base62, or of another length")
+	}
+	for _, c := range id.Base62 {
+		if n := strings.Count(s, string(c)); n < 800 || n > 1200 { // 1000 expected, standard deviation 31
+			t.Errorf("%q stands there %d times of 62,000", c, n)
+		}
+	}
+}

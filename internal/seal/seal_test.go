@@ -1,0 +1,84 @@
+package seal_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/seal"
+)
+
+func ring(t testing.TB, keys ...byte) *seal.Ring {
+	t.Helper()
+	var all [][]byte
+	for _, k := range keys {
+		all = append(all, bytes.Repeat([]byte{k}, seal.KeySize))
+	}
+	r, err := seal.NewRing(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestOnlyTheWholeValueOpens: what was sealed opens to itself, and with any bit changed, or for another purpose, not at all.
+func TestOnlyTheWholeValueOpens(t *testing.T) {
+	r := ring(t, 1)
+	rapid.Check(t, func(t *rapid.T) {
+		plain := rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
+		sealed := r.Seal("a", plain)
+		got, err := r.Open("a", sealed)
+		if err != nil || !bytes.Equal(got, plain) {
+			t.Fatalf("does not open to itself: %v", err)
+		}
+		if _, err := r.Open("b", sealed); !errors.Is(err, seal.ErrKey) {
+			t.Fatalf("opens for another purpose: %v", err)
+		}
+		i := rapid.IntRange(0, len(sealed)-1).Draw(t, "byte")
+		sealed[i] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if _, err := r.Open("a", sealed); !errors.Is(err, seal.ErrKey) {
+			t.Fatalf("opens with byte %d changed: %v", i, err)
+		}
+		cut := rapid.IntRange(0, len(sealed)-1).Draw(t, "cut")
+		if _, err := r.Open("a", sealed[:cut]); !errors.Is(err, seal.ErrKey) {
+			t.Fatalf("opens when cut to %d bytes: %v", cut, err)
+		}
+	})
+}
+
+func TestRotation(t *testing.T) {
+	old := ring(t, 1).Seal("p", []byte("secret"))
+	both := ring(t, 2, 1)
+	if got, err := both.Open("p", old); err != nil || string(got) != "secret" {
+		t.Fatalf("the old key in the ring does not open: %v", err)
+	}
+	if _, err := ring(t, 1).Open("p", both.Seal("p", nil)); !errors.Is(err, seal.ErrKey) {
+		t.Fatalf("a new value opens with the old key: %v", err)
+	}
+}
+
+func TestKeyFile(t *testing.T) {
+	dir := t.TempDir()
+	first, err := seal.KeyFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := seal.KeyFile(dir)
+	if err != nil || !bytes.Equal(first, again) || len(first) != seal.KeySize {
+		t.Fatalf("the file gives another key: %v", err)
+	}
+	path := filepath.Join(dir, "master.key")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("others may read it: %v %v", info.Mode(), err)
+	}
+	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.KeyFile(dir); err == nil {
+		t.Fatal("a broken file is taken for a key")
+	}
+}

@@ -1,0 +1,40 @@
+package stamp_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"steward/internal/stamp"
+)
+
+func TestWireForm(t *testing.T) {
+	for in, want := range map[string]string{
+		`"2026-11-15T08:30:00.123456Z"`:   `"2026-11-15T08:30:00.123Z"`,
+		`"2026-11-15T08:30:00Z"`:          `"2026-11-15T08:30:00.000Z"`,
+		`"2026-11-15T08:30:00.5+05:30"`:   `"2026-11-15T03:00:00.500Z"`,
+		`"1969-12-31T23:59:59.999-00:00"`: `"1969-12-31T23:59:59.999Z"`,
+	} {
+		var at stamp.Time
+		if err := json.Unmarshal([]byte(in), &at); err != nil {
+			t.Errorf("%s: %v", in, err)
+		}
+		if out, _ := json.Marshal(at); string(out) != want {
+			t.Errorf("%s became %s, want %s", in, out, want)
+		}
+	}
+	for _, bad := range []string{`"yesterday"`, `"2026-11-15"`, `"2026-11-15 08:30:00"`, `"2026-13-01T00:00:00Z"`, `""`} {
+		var at stamp.Time
+		if json.Unmarshal([]byte(bad), &at) == nil {
+			t.Errorf("%s is taken for a time", bad)
+		}
+	}
+}
+
+func TestArithmetic(t *testing.T) {
+	now := time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
+	at := stamp.Of(now)
+	if at.Add(time.Minute).Sub(at) != time.Minute || !at.Std().Equal(now) {
+		t.Fatal("times do not add up")
+	}
+}
