@@ -75,7 +75,7 @@ func TestWrites(t *testing.T) {
 	}
 
 	options := dbtest.Options(t, db.Postgres)
-	options.MaxConns = 64
+	options.MaxConns = 32
 	pg, err := db.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func writeRate(t *testing.T, d *db.DB, writers int) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := string(make([]byte, 0, 300)) + fmt.Sprintf("%0300d", 7)
+	note := fmt.Sprintf("%0300d", 7)
 	var done atomic.Int64
 	var all sync.WaitGroup
 	start := time.Now()
@@ -114,8 +114,7 @@ func writeRate(t *testing.T, d *db.DB, writers int) float64 {
 		all.Go(func() {
 			for time.Since(start) < span {
 				err := d.Write(context.Background(), func(tx *db.Tx) error {
-					_, err := tx.Exec(`INSERT INTO bench_rows (id, note) VALUES ($1, $2)`, rows.Add(1), note)
-					return err
+					return tx.Send(`INSERT INTO bench_rows (id, note) VALUES ($1, $2)`, rows.Add(1), note)
 				})
 				if err != nil {
 					t.Error(err)
