@@ -1,0 +1,116 @@
+package webhook
+
+import (
+	"time"
+
+	"steward/internal/errs"
+	"steward/internal/stamp"
+)
+
+// maxBuckets is the most that one answer may cover.
+const maxBuckets = 10_000
+
+// Granularity is the length of a bucket.
+type Granularity string
+
+// seconds of each granularity.
+var seconds = map[Granularity]int64{"minute": 60, "hour": 3600, "day": 86400}
+
+// Count is what happened in some time.
+type Count struct {
+	Received  int64 `json:"received"`
+	Delivered int64 `json:"delivered"`
+	Failed    int64 `json:"failed"`
+}
+
+func (c Count) plus(o Count) Count {
+	return Count{Received: c.Received + o.Received, Delivered: c.Delivered + o.Delivered, Failed: c.Failed + o.Failed}
+}
+
+// Period is the time that an answer covers: whole buckets, from start to before end.
+type Period struct {
+	Start       stamp.Time  `json:"start" format:"date-time"`
+	End         stamp.Time  `json:"end" format:"date-time"`
+	Granularity Granularity `json:"granularity" enum:"minute,hour,day"`
+}
+
+// Analytics are the sums of a period.
+type Analytics struct {
+	Period  Period  `json:"period"`
+	Summary Summary `json:"summary"`
+}
+
+// Summary are the totals of a period.
+type Summary struct {
+	Received  int64 `json:"total_received"`
+	Delivered int64 `json:"total_delivered"`
+	Failed    int64 `json:"total_failed"`
+}
+
+// SDK names the value, as these clients expect.
+func (a Analytics) SDK() any { return map[string]any{"analytics": a} }
+
+// Timeseries are the counts of each bucket of a period, zeros too.
+type Timeseries struct {
+	Period Period   `json:"period"`
+	Series []Bucket `json:"series"`
+}
+
+// Bucket is one point of a series.
+type Bucket struct {
+	Timestamp stamp.Time `json:"timestamp" format:"date-time"`
+	Count
+}
+
+// SDK names the value, as these clients expect.
+func (t Timeseries) SDK() any { return map[string]any{"timeseries": t} }
+
+// span is a period in buckets.
+type span struct {
+	unit, from, to int64
+	granularity    Granularity
+}
+
+// spanOf gives the buckets from start to end, by default the last 24 hours. Invalid when the end is not after the start or there are too
+// many buckets.
+func spanOf(start, end *stamp.Time, g Granularity, now time.Time) (span, error) {
+	unit := seconds[g]
+	last := stamp.Of(now)
+	if end != nil {
+		last = *end
+	}
+	first := last.Add(-24 * time.Hour)
+	if start != nil {
+		first = *start
+	}
+	if first >= last || first < 0 {
+		return span{}, errs.Wrong("query.start", "expected a time before the end, after 1970")
+	}
+	s := span{unit: unit, from: bucketOf(first, unit), to: bucketOf(last-1, unit) + 1, granularity: g}
+	if s.to-s.from > maxBuckets {
+		return span{}, errs.Wrong("query.granularity", "expected a period of at most %d buckets", maxBuckets)
+	}
+	return s, nil
+}
+
+func (s span) at(bucket int64) stamp.Time { return stamp.Time(bucket * s.unit * 1_000_000) }
+
+func (s span) period() Period {
+	return Period{Start: s.at(s.from), End: s.at(s.to), Granularity: s.granularity}
+}
+
+func (s span) series(counts map[int64]Count) []Bucket {
+	series := make([]Bucket, 0, s.to-s.from)
+	for b := s.from; b < s.to; b++ {
+		series = append(series, Bucket{Timestamp: s.at(b), Count: counts[b]})
+	}
+	return series
+}
+
+func summaryOf(counts map[int64]Count) Summary {
+	var sum Count
+	for _, c := range counts {
+		sum = sum.plus(c)
+	}
+	return Summary(sum)
+}

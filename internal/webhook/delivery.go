@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+// Status is what became of a delivery.
+type Status string
+
+// The states. Accept, a failed attempt and delivery-retry make a delivery Pending; Finish alone moves it on, once.
+const (
+	Pending Status = "pending" // waiting or being sent
+	Success Status = "success" // answered with 2xx
+	Failed  Status = "failed"  // anything else; the chain may have another attempt
+)
+
+// Places of a pending delivery (column queue).
+const (
+	queueDone    = 0
+	queueReady   = 1 // to be claimed
+	queueWaiting = 2 // until due_at: for its retry, or for the end of its lease
+)
+
+// Delivery is one attempt to forward a receipt to a destination.
+type Delivery struct {
+	ID            string     `json:"id" example:"whdv_01jcq3v5w8z9d6y4k2m7n0p1rt"`
+	Date          stamp.Time `json:"date" format:"date-time" doc:"When the attempt was planned"`
+	WebhookID     string     `json:"webhook_id"`
+	DestinationID string     `json:"webhook_destination_id"`
+	ReceiptID     string     `json:"webhook_receipt_id"`
+	Status        Status     `json:"status" enum:"pending,success,failed"`
+	Retries       int        `json:"retries" doc:"The number of this attempt in its chain, from 0"`
+	Error         *string    `json:"error"`
+	Response      *Response  `json:"response"`
+
+	orgID string
+	queue int
+	due   stamp.Time
+	owner string
+}
+
+// Response is what a destination answered.
+type Response struct {
+	Status     int               `json:"status"`
+	Headers    map[string]string `json:"headers"`
+	Body       string            `json:"body" doc:"The first 16 KiB"`
+	DurationMS int64             `json:"duration_ms"`
+}
+
+// delays are the pauses before each retry; the last one is for all that follow.
+var delays = []time.Duration{
+	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
+}
+
+const (
+	maxRetryAfter = 24 * time.Hour
+	// leaseFor is how long a process may be silent before its deliveries are ready for others.
+	leaseFor = 30 * time.Second
+)
+
+// pause gives the time until attempt n (from 1): what the destination asked for, else the policy ±20 %.
+func pause(n int, retryAfter time.Duration) time.Duration {
+	if retryAfter > 0 {
+		return min(retryAfter, maxRetryAfter)
+	}
+	d := delays[min(n, len(delays))-1]
+	return d - d/5 + rand.N(d*2/5+1)
+}
+
+// Result is how an attempt ended.
+type Result struct {
+	Delivery Delivery
+	At       stamp.Time
+	// Error is empty for a success.
+	Error    string
+	Response *Response
+	// RetryAfter is what the destination asked for, if it did.
+	RetryAfter time.Duration
+	// Gone says that the destination wants nothing more.
+	Gone bool
+	// Final says that no other attempt may follow, whatever MaxRetries is.
+	Final bool
+	// MaxRetries is the destination's.
+	MaxRetries int
+}
+
+// next gives the attempt that follows a failed one, or nil at the end of the chain.
+func (r Result) next() *Delivery {
+	d := r.Delivery
+	if r.Error == "" || r.Final || r.Gone || d.Retries >= r.MaxRetries {
+		return nil
+	}
+	return &Delivery{
+		ID: id.At(id.Delivery, r.At.Std()), Date: r.At, WebhookID: d.WebhookID, DestinationID: d.DestinationID, ReceiptID: d.ReceiptID,
+		Status: Pending, Retries: d.Retries + 1, orgID: d.orgID, queue: queueWaiting, due: r.At.Add(pause(d.Retries+1, r.RetryAfter)),
+	}
+}

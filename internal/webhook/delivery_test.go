@@ -1,0 +1,207 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// TestAnswers has destinations that answer in every way, and looks at the first attempt and what follows it.
+func TestAnswers(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	headers := func(status int, name, value string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(name, value)
+			w.WriteHeader(status)
+			fmt.Fprint(w, "said")
+		}
+	}
+	tests := map[string]struct {
+		answer  http.HandlerFunc
+		status  Status
+		error   string
+		follows bool
+		least   time.Duration // of the pause before the next attempt
+		most    time.Duration
+	}{
+		"200":       {answer(200), Success, "", false, 0, 0},
+		"204":       {answer(204), Success, "", false, 0, 0},
+		"301":       {headers(301, "Location", "http://127.0.0.1:1/"), Failed, "redirects are not followed", true, 4 * time.Second, 6 * time.Second},
+		"404":       {answer(404), Failed, "answered 404", true, 4 * time.Second, 6 * time.Second},
+		"410":       {answer(410), Failed, "was disabled", false, 0, 0},
+		"429":       {headers(429, "Retry-After", "120"), Failed, "answered 429", true, 120 * time.Second, 120 * time.Second},
+		"429 long":  {headers(429, "Retry-After", "999999999"), Failed, "answered 429", true, 24 * time.Hour, 24 * time.Hour},
+		"503 date":  {headers(503, "Retry-After", "Sun, 15 Nov 2026 08:40:00 GMT"), Failed, "answered 503", true, 10 * time.Minute, 10 * time.Minute},
+		"500":       {answer(500), Failed, "answered 500", true, 4 * time.Second, 6 * time.Second},
+		"10 MB":     {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 10<<20)) }, Success, "", false, 0, 0},
+		"not UTF-8": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "\xff\x00") }, Success, "", false, 0, 0},
+		"close":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Failed, "could not be reached", true, 4 * time.Second, 6 * time.Second},
+		"hang":      {func(http.ResponseWriter, *http.Request) { <-hang }, Failed, "did not answer within 1 s", true, 4 * time.Second, 6 * time.Second},
+		"garbage":   {garbage, Failed, "could not be reached", true, 4 * time.Second, 6 * time.Second},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		h.run(true)
+		for name, test := range tests {
+			s := newSink(t, test.answer)
+			w, _ := h.webhook(alice)
+			to := h.destination(alice, w.ID, `{"url": "`+s.URL+`", "timeout_seconds": 1}`)
+			h.accept(w, alice, "x")
+			done := func() []Delivery {
+				return slices.DeleteFunc(h.deliveries(alice, w.ID, Filter{}), func(d Delivery) bool { return d.Retries > 0 || d.Status == Pending })
+			}
+			eventually(t, name+" ends", func() bool { return len(done()) == 1 })
+			first := done()[0]
+			if first.Status != test.status || (first.Error == nil) != (test.error == "") || test.error != "" && !strings.Contains(*first.Error, test.error) {
+				t.Errorf("%s: %+v %v", name, first, first.Error)
+			}
+			if r := first.Response; r != nil && (len(r.Body) > keptBody || name == "429" && (r.Body != "said" || r.Headers["retry-after"] != "120")) {
+				t.Errorf("%s: response %+v", name, r)
+			}
+			next := h.deliveries(alice, w.ID, Filter{Status: Pending})
+			if (len(next) == 1) != test.follows {
+				t.Errorf("%s: next attempts %+v", name, next)
+			} else if test.follows {
+				if pause := next[0].due.Sub(stamp.Of(h.clock.now())); pause < test.least || pause > test.most || next[0].Retries != 1 {
+					t.Errorf("%s: next attempt after %v, retries %d", name, pause, next[0].Retries)
+				}
+			}
+			list, err := h.store.Destinations(as(alice), "org_a", w.ID)
+			must(t, err)
+			if list[0].Config.Disabled != (name == "410") || list[0].ID != to.ID {
+				t.Errorf("%s: destination %+v", name, list[0])
+			}
+		}
+		h.sumsHold("org_a")
+	})
+}
+
+func garbage(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		fmt.Fprint(conn, "ceci n'est pas HTTP\r\n\r\n")
+		conn.Close()
+	}
+}
+
+// TestChain lets a delivery fail until the chain ends, and retries it by hand.
+func TestChain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		h.run(true)
+		var healthy atomic.Bool
+		s := newSink(t, func(w http.ResponseWriter, _ *http.Request) {
+			if !healthy.Load() {
+				w.WriteHeader(500)
+			}
+		})
+		w, _ := h.webhook(alice)
+		h.destination(alice, w.ID, `{"url": "`+s.URL+`", "max_retries": 2}`)
+		h.accept(w, alice, "x")
+		failed := func(n int) func() bool {
+			return func() bool { return len(h.deliveries(alice, w.ID, Filter{Status: Failed})) == n }
+		}
+		eventually(t, "first failure", failed(1))
+		waiting := h.deliveries(alice, w.ID, Filter{Status: Pending})
+		if len(waiting) != 1 || waiting[0].Retries != 1 {
+			t.Fatalf("waiting %+v", waiting)
+		}
+		_, err := h.store.Retry(as(alice), "org_a", w.ID, waiting[0].ID)
+		mustBe(t, err, errs.Conflict)
+		first := h.deliveries(alice, w.ID, Filter{Status: Failed})[0]
+		again, err := h.store.Retry(as(alice), "org_a", w.ID, first.ID)
+		must(t, err)
+		if again.ID != waiting[0].ID {
+			t.Errorf("retry gave %s, not the waiting %s", again.ID, waiting[0].ID)
+		}
+		eventually(t, "second failure", failed(2))
+		h.clock.advance(40 * time.Second)
+		eventually(t, "third failure", failed(3))
+		if left := h.deliveries(alice, w.ID, Filter{Status: Pending}); len(left) != 0 {
+			t.Fatalf("beyond max_retries: %+v", left)
+		}
+		healthy.Store(true)
+		added, err := h.store.Retry(as(alice), "org_a", w.ID, first.ID)
+		must(t, err)
+		if added.Retries != 3 || added.Status != Pending {
+			t.Errorf("added %+v", added)
+		}
+		eventually(t, "success", func() bool { return len(h.deliveries(alice, w.ID, Filter{Status: Success})) == 1 })
+		_, err = h.store.Retry(as(alice), "org_a", w.ID, added.ID)
+		mustBe(t, err, errs.Conflict)
+		_, err = h.store.Retry(as(alice), "org_a", w.ID, "whdv_none")
+		mustBe(t, err, errs.NotFound)
+		h.sumsHold("org_a")
+	})
+}
+
+func TestPolicy(t *testing.T) {
+	for n, want := range map[int]time.Duration{1: 5 * time.Second, 2: 30 * time.Second, 5: time.Hour, 8: 12 * time.Hour, 20: 12 * time.Hour} {
+		low, high := want, want
+		for range 2000 {
+			d := pause(n, 0)
+			low, high = min(low, d), max(high, d)
+		}
+		if low < want*8/10 || high > want*12/10 || low > want*82/100 || high < want*118/100 {
+			t.Errorf("attempt %d: %v to %v around %v", n, low, high, want)
+		}
+	}
+}
+
+func TestFilters(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		a := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		b := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		one := h.accept(w, alice, "one")[0]
+		h.clock.advance(time.Minute)
+		mid := stamp.Of(h.clock.now())
+		two := h.accept(w, alice, "two")[0]
+		c := &claim{destinationID: a.ID, want: 10}
+		must(t, h.store.Claim(t.Context(), []*claim{c}))
+		_, err := h.store.Finish(t.Context(), []Result{{Delivery: c.tasks[0].Delivery, At: mid}, {Delivery: c.tasks[1].Delivery, At: mid, Error: "x"}})
+		must(t, err)
+		for name, test := range map[string]struct {
+			f    Filter
+			want int
+		}{
+			"all":         {Filter{}, 4},
+			"success":     {Filter{Status: Success}, 1},
+			"failed":      {Filter{Status: Failed}, 1},
+			"pending":     {Filter{Status: Pending}, 2},
+			"destination": {Filter{DestinationID: b.ID}, 2},
+			"both":        {Filter{DestinationID: b.ID, Status: Failed}, 0},
+			"receipt":     {Filter{ReceiptID: one}, 2},
+			"other":       {Filter{ReceiptID: two, DestinationID: a.ID, Status: Failed}, 1},
+			"since":       {Filter{Since: &mid}, 2},
+			"until":       {Filter{Until: &mid}, 2},
+			"none":        {Filter{Since: &mid, Until: &mid}, 0},
+		} {
+			page, err := h.store.Deliveries(as(alice), "org_a", w.ID, test.f, web.Paging{Limit: 1})
+			must(t, err)
+			if page.Total != int64(test.want) || len(page.Items) != min(1, test.want) {
+				t.Errorf("%s: %d of %d, want %d", name, len(page.Items), page.Total, test.want)
+			}
+			if got := len(h.deliveries(alice, w.ID, test.f)); got != test.want {
+				t.Errorf("%s: %d, want %d", name, got, test.want)
+			}
+		}
+		page, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{Since: &mid}, web.Paging{Limit: 9})
+		must(t, err)
+		if page.Total != 1 || page.Items[0].ID != two {
+			t.Errorf("receipts since: %+v", page)
+		}
+	})
+}

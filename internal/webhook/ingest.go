@@ -1,0 +1,223 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+const (
+	// A batch of receipts is bounded, so that the first of it need not wait for ever.
+	mostReceipts = 512
+	mostBytes    = 4 << 20
+	// waitingReceipts and waitingBytes are what may wait before others are told to come again.
+	waitingReceipts = 8192
+	waitingBytes    = 256 << 20
+	// bodyTime is how long a request may take to send its body.
+	bodyTime = 60 * time.Second
+	// maxTokens bounds the cache of tokens; beyond it everything is forgotten and read again.
+	maxTokens = 100_000
+)
+
+// Ingest takes requests in at /in/{id}/{token}. It stands outside the table of routes: its callers are no callers of the API.
+type Ingest struct {
+	Store *Store
+	// Limit is the largest body, in bytes.
+	Limit int64
+
+	intake  *batcher[*arrival]
+	waiting atomic.Int64 // bytes
+
+	mu     sync.RWMutex
+	tokens map[string]token
+	// round counts how often the cache was emptied: what was read before must not enter it after.
+	round uint64
+}
+
+// token is what is kept of a webhook's ingest URL.
+type token struct {
+	orgID string
+	hash  [sha256.Size]byte
+}
+
+// NewIngest gives an Ingest; its Run must be running for requests to be taken.
+func NewIngest(s *Store, limit int64) *Ingest {
+	in := &Ingest{Store: s, Limit: limit}
+	in.intake = &batcher[*arrival]{
+		most: mostReceipts, mostBytes: mostBytes, queue: make(chan *arrival, waitingReceipts), done: make(chan struct{}),
+		weigh: func(a *arrival) int { return 512 + len(a.receipt.body) }, flush: in.accept,
+	}
+	s.DB.Watch(tokensChanged, in.forget)
+	return in
+}
+
+// Run writes receipts until ctx ends, and then those that still wait. Requests after that are told to come again.
+func (in *Ingest) Run(ctx context.Context) {
+	go in.intake.run()
+	<-ctx.Done()
+	in.intake.close()
+}
+
+// accept writes a batch. One bad receipt must not spoil the others, so a batch that fails for a reason of its own is written one by one.
+func (in *Ingest) accept(batch []*arrival) {
+	err := in.Store.Accept(context.Background(), batch)
+	if err != nil && errs.KindOf(err) != errs.Unavailable && len(batch) > 1 {
+		for _, a := range batch {
+			in.accept([]*arrival{a})
+		}
+		return
+	}
+	for _, a := range batch {
+		if err != nil {
+			a.err = err
+		}
+		a.done <- struct{}{}
+	}
+}
+
+// ServeHTTP records a request. It answers 200 when its receipt, deliveries and counts are durable.
+func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	receiptID, err := in.take(w, r)
+	if err != nil {
+		web.Fail(w, r, err)
+		return
+	}
+	w.Header()["Content-Type"] = []string{"application/json"}
+	_, _ = io.WriteString(w, `{"id": "`+receiptID+`"}`+"\n")
+}
+
+func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE")
+		return "", errs.New(errs.MethodNotAllowed, "this path takes every method but OPTIONS")
+	}
+	webhookID := r.PathValue("id")
+	orgID, err := in.check(r.Context(), webhookID, r.PathValue("token"))
+	if err != nil {
+		return "", err
+	}
+	body, err := in.body(w, r)
+	if err != nil {
+		return "", err
+	}
+	defer in.waiting.Add(-int64(len(body)))
+	if in.waiting.Add(int64(len(body))) > waitingBytes {
+		return "", errs.Busy(nil, "too many requests are waiting")
+	}
+	a, err := newArrival(r, orgID, webhookID, body)
+	if err != nil {
+		return "", err
+	}
+	if !in.intake.offer(a) {
+		return "", errs.Busy(nil, "too many requests are waiting")
+	}
+	// Not cut short when the client goes: what is taken is written, and this costs one commit at most.
+	<-a.done
+	return a.receipt.ID, a.err
+}
+
+// newArrival makes the receipt of a request; its id and date come with the write.
+func newArrival(r *http.Request, orgID, webhookID string, body []byte) (*arrival, error) {
+	rc := &Receipt{
+		WebhookID: webhookID, Headers: flatten(r.Header), Method: clean(r.Method), Query: clean(r.URL.RawQuery),
+		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), orgID: orgID, body: body,
+	}
+	rc.Headers["host"] = clean(r.Host)
+	rc.ContentType = rc.Headers["content-type"]
+	text, err := json.Marshal(rc.Headers)
+	rc.headerText = string(text)
+	return &arrival{receipt: rc, done: make(chan struct{}, 1)}, err
+}
+
+// body reads the body whole. Too much is TooLarge, however it is framed; what ends early is Malformed.
+func (in *Ingest) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return []byte{}, nil
+	}
+	if r.ContentLength > in.Limit {
+		w.Header().Set("Connection", "close") // the rest is not read
+		return nil, in.tooLarge()
+	}
+	deadline := http.NewResponseController(w)
+	_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // a writer that has none is a test's
+	defer func() { _ = deadline.SetReadDeadline(time.Time{}) }()
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, in.Limit))
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return nil, in.tooLarge()
+	}
+	if err != nil {
+		return nil, errs.New(errs.Malformed, "the body ended early or could not be read")
+	}
+	return buf.Bytes(), nil
+}
+
+func (in *Ingest) tooLarge() error {
+	return errs.New(errs.TooLarge, "the body is larger than %d bytes", in.Limit)
+}
+
+// check compares a token and gives the webhook's organization. Whatever is wrong gets the same answer.
+func (in *Ingest) check(ctx context.Context, webhookID, value string) (string, error) {
+	t, err := in.token(ctx, webhookID)
+	if errors.Is(err, db.ErrNoRows) || errs.KindOf(err) == errs.Invalid {
+		return "", notHere()
+	}
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(value))
+	if subtle.ConstantTimeCompare(sum[:], t.hash[:]) != 1 {
+		return "", notHere()
+	}
+	return t.orgID, nil
+}
+
+func (in *Ingest) token(ctx context.Context, webhookID string) (token, error) {
+	in.mu.RLock()
+	t, known := in.tokens[webhookID]
+	round := in.round
+	in.mu.RUnlock()
+	if known {
+		return t, nil
+	}
+	orgID, hash, err := in.Store.token(ctx, webhookID)
+	if err != nil {
+		return token{}, err
+	}
+	t = token{orgID: orgID, hash: [sha256.Size]byte(hash)}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.round != round {
+		return t, nil
+	}
+	if in.tokens == nil || len(in.tokens) >= maxTokens {
+		in.tokens = map[string]token{}
+	}
+	in.tokens[strings.Clone(webhookID)] = t
+	return t, nil
+}
+
+// forget empties the cache.
+func (in *Ingest) forget() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.tokens = nil
+	in.round++
+}

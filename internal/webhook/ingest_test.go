@@ -1,0 +1,217 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/web"
+)
+
+func (h *house) receipts(w Webhook) []Receipt {
+	h.t.Helper()
+	page, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{}, web.Paging{Limit: 1000})
+	must(h.t, err)
+	return page.Items
+}
+
+func TestIngestBodies(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		h.run(false)
+		w, path := h.webhook(alice)
+		large := strings.Repeat("x", 1<<20)
+		for name, test := range map[string]struct{ body, payload, encoding string }{
+			"json":         {`{"b": 12345678901234567890, "a": [1, null]}`, `{"b": 12345678901234567890, "a": [1, null]}`, ""},
+			"text":         {"hello \"you\"", `"hello \"you\""`, ""},
+			"form":         {"a=1&b=2", `"a=1&b=2"`, ""},
+			"binary":       {"\xff\x00\x01", `"/wAB"`, "base64"},
+			"nul":          {"a\x00b", `"a\u0000b"`, ""},
+			"empty":        {"", `""`, ""},
+			"exactly 1 MB": {large, `"` + large + `"`, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				r := httptest.NewRequest("PUT", path+"?q=1&r=%ff", strings.NewReader(test.body))
+				r.Header.Set("Content-Type", "application/x-"+name[:3])
+				r.Header.Add("X-Two", "a")
+				r.Header.Add("X-Two", "b")
+				r.Header.Set("X-Latin", "caf\xe9")
+				rec := h.request(r)
+				var answer struct{ ID string }
+				must(t, json.Unmarshal(rec.Body.Bytes(), &answer))
+				if rec.Code != 200 {
+					t.Fatalf("status %d: %s", rec.Code, rec.Body)
+				}
+				got, err := h.http.Receipt(as(alice), &struct {
+					ID        string `path:"webhookId"`
+					ReceiptID string `path:"receiptId"`
+				}{w.ID, answer.ID})
+				must(t, err)
+				if string(got.Payload) != test.payload || got.Encoding != test.encoding || got.Method != "PUT" || got.Query != "q=1&r=%ff" ||
+					got.Size != int64(len(test.body)) || got.Headers["x-two"] != "a, b" || got.Headers["x-latin"] != "caf\uFFFD" || got.ContentType != "application/x-"+name[:3] {
+					t.Errorf("got %.300v", got)
+				}
+				raw, err := h.http.Payload(as(alice), &struct {
+					ID        string `path:"webhookId"`
+					ReceiptID string `path:"receiptId"`
+				}{w.ID, answer.ID})
+				must(t, err)
+				if string(raw.Bytes) != test.body {
+					t.Error("the raw bytes differ")
+				}
+			})
+		}
+	})
+}
+
+// unsized hides the length of a body, so that it counts as chunked.
+type unsized struct{ io.Reader }
+
+func TestIngestTooLarge(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		h.run(false)
+		w, path := h.webhook(alice)
+		over := strings.Repeat("x", 1<<20+1)
+		sized := h.post(path, over)
+		r := httptest.NewRequest("POST", path, unsized{strings.NewReader(over)})
+		r.ContentLength = -1
+		chunked := h.request(r)
+		for _, rec := range []*httptest.ResponseRecorder{sized, chunked} {
+			if rec.Code != 413 || !strings.Contains(rec.Body.String(), `"too_large"`) {
+				t.Errorf("status %d: %s", rec.Code, rec.Body)
+			}
+		}
+		r = httptest.NewRequest("POST", path, unsized{io.MultiReader(strings.NewReader("half"), failing{})})
+		r.ContentLength = -1
+		if rec := h.request(r); rec.Code != 400 {
+			t.Errorf("a broken body got %d", rec.Code)
+		}
+		if n := len(h.receipts(w)); n != 0 {
+			t.Errorf("%d receipts were stored", n)
+		}
+	})
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestIngestRefusals(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		h.run(false)
+		w, path := h.webhook(alice)
+		if rec := h.post(path, "x"); rec.Code != 200 {
+			t.Fatalf("status %d", rec.Code)
+		}
+		wrongToken, wrongHook := h.post(path[:len(path)-1]+"_", "x"), h.post("/in/wh_none/"+path[len(path)-tokenSize:], "x")
+		if wrongToken.Code != 404 || wrongToken.Body.String() != wrongHook.Body.String() {
+			t.Errorf("answers differ: %s %s", wrongToken.Body, wrongHook.Body)
+		}
+		if rec := h.request(httptest.NewRequest("OPTIONS", path, nil)); rec.Code != 405 || rec.Header().Get("Allow") == "" {
+			t.Errorf("OPTIONS got %d", rec.Code)
+		}
+		for _, method := range []string{"GET", "HEAD", "DELETE", "PATCH", "PURGE"} {
+			if rec := h.request(httptest.NewRequest(method, path, nil)); rec.Code != 200 {
+				t.Errorf("%s got %d", method, rec.Code)
+			}
+		}
+		_, token, err := h.store.Rotate(as(alice), "org_a", w.ID, web.IfMatch{})
+		must(t, err)
+		if rec := h.post(path, "x"); rec.Code != 404 {
+			t.Errorf("the old token got %d", rec.Code)
+		}
+		path = "/in/" + w.ID + "/" + token
+		if rec := h.post(path, "x"); rec.Code != 200 {
+			t.Errorf("the new token got %d", rec.Code)
+		}
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		if rec := h.post(path, "x"); rec.Code != 404 {
+			t.Errorf("a deleted webhook got %d", rec.Code)
+		}
+	})
+}
+
+// TestIngestRace deletes the webhook between the check of the token and the write.
+func TestIngestRace(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		other, _ := h.webhook(alice)
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		var batch []*arrival
+		for _, id := range []string{w.ID, other.ID} {
+			batch = append(batch, &arrival{receipt: &Receipt{WebhookID: id, Method: "POST", orgID: "org_a", headerText: "{}"}})
+		}
+		must(t, h.store.Accept(context.Background(), batch))
+		if batch[0].err == nil || batch[1].err != nil {
+			t.Errorf("errors %v, %v", batch[0].err, batch[1].err)
+		}
+		if n := len(h.receipts(other)); n != 1 {
+			t.Errorf("%d receipts", n)
+		}
+	})
+}
+
+// TestPoison has one receipt that the database refuses; the others of its batch are stored.
+func TestPoison(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		var batch []*arrival
+		for _, method := range []string{"GET", "bad\x00", "PUT"} {
+			batch = append(batch, &arrival{receipt: &Receipt{WebhookID: w.ID, Method: method, orgID: "org_a", headerText: "{}"}, done: make(chan struct{}, 1)})
+		}
+		h.ingest.accept(batch)
+		for i, a := range batch {
+			<-a.done
+			if (a.err != nil) != (i == 1) {
+				t.Errorf("%q: %v", a.receipt.Method, a.err)
+			}
+		}
+		if n := len(h.receipts(w)); n != 2 {
+			t.Errorf("%d receipts", n)
+		}
+		h.sumsHold("org_a")
+	})
+}
+
+func TestOverload(t *testing.T) {
+	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	_, path := h.webhook(alice)
+	for h.ingest.intake.offer(&arrival{receipt: &Receipt{}}) {
+	}
+	rec := h.post(path, "x")
+	if rec.Code != 503 || rec.Header().Get("Retry-After") == "" {
+		t.Errorf("status %d, headers %v", rec.Code, rec.Header())
+	}
+}
+
+// TestLargePayloadsInLists shows that a list leaves large payloads out, and the SDK face sends strings as base64.
+func TestLargePayloadsInLists(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		h.accept(w, alice, strings.Repeat("x", listedPayload), strings.Repeat("x", listedPayload+1), "text", `{"a":1}`, "\xff")
+		list := h.receipts(w)
+		for i, r := range list {
+			if omitted := i == 3; r.Omitted != omitted || (string(r.Payload) == "null") != omitted {
+				t.Errorf("receipt %d: omitted %v, payload %.20s", i, r.Omitted, r.Payload)
+			}
+		}
+		items := Receipts{web.Page[Receipt]{Items: list}}.SDK().([]any)
+		for i, want := range []string{`"/w=="`, `{"a":1}`, `"dGV4dA=="`, `null`} {
+			if got := items[i].(Receipt).Payload; !bytes.Equal(got, []byte(want)) {
+				t.Errorf("SDK payload %d: %.40s, want %s", i, got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+const (
+	// sweepRows is how much one transaction removes: little, so that ingest hardly waits for it.
+	sweepRows = 500
+	// sweepRounds bounds one run, so that no webhook keeps the others waiting.
+	sweepRounds = 200
+	// graveFor is how long a deleted webhook is remembered: an ingest transaction that began before the deletion has long ended then.
+	graveFor = time.Hour
+)
+
+// Retention removes receipts and deliveries that are older than they are to be kept, and those of deleted webhooks. Counters stay.
+type Retention struct {
+	Store *Store
+	// Keep is for webhooks that have no setting of their own.
+	Keep time.Duration
+}
+
+// Run does one round over all webhooks. A receipt goes when it is old and nothing of it is pending; a delivery when it is old and done.
+func (r *Retention) Run(ctx context.Context) error {
+	graves, err := db.Collect(r.Store.DB.Read(ctx), scanOwned, `SELECT org_id, webhook_id, deleted_at FROM webhook_graves`)
+	if err != nil {
+		return err
+	}
+	for _, g := range graves {
+		if err := r.bury(ctx, g); err != nil {
+			return err
+		}
+	}
+	after := owned{}
+	for {
+		some, err := db.Collect(r.Store.DB.Read(ctx), scanOwned, `SELECT org_id, id, COALESCE(retention_seconds, -1) FROM webhooks
+			WHERE (org_id, id) > ($1, $2) ORDER BY org_id, id LIMIT 100`, after.orgID, after.webhookID)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, w := range some {
+			if err := r.trim(ctx, w); err != nil {
+				return err
+			}
+			after = w
+		}
+	}
+}
+
+// owned is a webhook with a number that belongs to it: the time of its deletion, or its retention.
+type owned struct {
+	orgID, webhookID string
+	n                int64
+}
+
+func scanOwned(row db.Row) (o owned, err error) { return o, row.Scan(&o.orgID, &o.webhookID, &o.n) }
+
+// trim removes what is too old of one webhook.
+func (r *Retention) trim(ctx context.Context, w owned) error {
+	keep := r.Keep
+	if w.n >= 0 {
+		keep = time.Duration(w.n) * time.Second
+	}
+	before := stamp.Of(r.Store.Now()).Add(-keep)
+	if err := r.batches(ctx, w, deliveryRows, doneOnly, firstID(id.Delivery, before)); err != nil {
+		return err
+	}
+	return r.batches(ctx, w, receiptRows, settledOnly, firstID(id.Receipt, before))
+}
+
+// bury removes all of a deleted webhook, and at last its grave.
+func (r *Retention) bury(ctx context.Context, w owned) error {
+	for _, table := range []string{deliveryRows, receiptRows} {
+		if err := r.batches(ctx, w, table, "", afterAll); err != nil {
+			return err
+		}
+	}
+	if stamp.Of(r.Store.Now()).Sub(stamp.Time(w.n)) < graveFor {
+		return nil
+	}
+	return r.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, text := range []string{
+			`DELETE FROM webhook_totals WHERE org_id = $1 AND webhook_id = $2`, `DELETE FROM webhook_graves WHERE org_id = $1 AND webhook_id = $2`,
+		} {
+			if _, err := tx.Exec(text, w.orgID, w.webhookID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const (
+	deliveryRows = "webhook_deliveries"
+	receiptRows  = "webhook_receipts"
+
+	doneOnly    = ` AND status <> 'pending'`
+	settledOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.org_id = webhook_receipts.org_id
+		AND d.webhook_id = webhook_receipts.webhook_id AND d.receipt_id = webhook_receipts.id AND d.status = 'pending')`
+)
+
+// batches removes rows before an id in small transactions, and takes them off the webhook's totals. Where there are none it only reads.
+func (r *Retention) batches(ctx context.Context, w owned, table, only, before string) error {
+	which := ` FROM ` + table + ` WHERE org_id = $1 AND webhook_id = $2 AND id < $3` + only + ` ORDER BY id`
+	for range sweepRounds {
+		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, `SELECT id`+which+` LIMIT 1`, w.orgID, w.webhookID, before)
+		if err != nil || len(first) == 0 {
+			return err
+		}
+		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2 AND id IN (SELECT id`+which+` LIMIT $4)`+only, before)
+		if err != nil || n < sweepRows {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Retention) remove(ctx context.Context, w owned, table, text, before string) (n int64, err error) {
+	err = r.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		if n, err = tx.Exec(text, w.orgID, w.webhookID, before, sweepRows); err != nil || n == 0 {
+			return err
+		}
+		sums := newTally(r.Store.Shard)
+		if table == receiptRows {
+			sums.total(w.orgID, w.webhookID, -n, 0)
+		} else {
+			sums.total(w.orgID, w.webhookID, 0, -n)
+		}
+		return sums.write(tx)
+	})
+	return n, err
+}

@@ -1,0 +1,275 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+type (
+	createIn = struct{ Body NewWebhook }
+	hookIn   = struct {
+		ID string `path:"webhookId"`
+	}
+)
+
+func (h *house) get(c *auth.Caller, webhookID string) (Webhook, error) {
+	return h.http.Get(as(c), &hookIn{ID: webhookID})
+}
+
+func (h *house) update(c *auth.Caller, webhookID string, p Patch, match string) (Webhook, error) {
+	return h.store.Update(as(c), c.OrgID, webhookID, p, web.IfMatch{IfMatch: match})
+}
+
+func TestWebhookLife(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, path := h.webhook(alice)
+		if !strings.HasPrefix(path, "/in/"+w.ID+"/") || len(path) != len("/in/"+w.ID+"/")+tokenSize {
+			t.Errorf("ingest path %q", path)
+		}
+		got, err := h.get(alice, w.ID)
+		must(t, err)
+		if got.URL != "" || got.CreatedBy != "usr_alice" || got.Name != "orders" || got.Description != nil || string(got.Metadata) != "null" {
+			t.Errorf("got %+v", got)
+		}
+		text := "all orders"
+		up, err := h.update(alice, w.ID, Patch{Description: web.Some(text)}, got.ETag())
+		must(t, err)
+		if up.Name != "orders" || *up.Description != text || up.ETag() == got.ETag() {
+			t.Errorf("updated %+v", up)
+		}
+		_, err = h.update(alice, w.ID, Patch{Name: web.Some("x")}, got.ETag())
+		mustBe(t, err, errs.PreconditionFailed)
+		up, err = h.update(alice, w.ID, Patch{Name: web.Some("x"), Description: web.Opt[string]{Sent: true, Null: true}}, "")
+		must(t, err)
+		if up.Name != "x" || up.Description != nil {
+			t.Errorf("updated %+v", up)
+		}
+		for _, p := range []Patch{{Name: web.Some(" ")}, {Name: web.Some(strings.Repeat("x", 257))}, {Description: web.Some(strings.Repeat("x", 1025))}, {Retention: web.Some(int64(1))}} {
+			_, err := h.update(alice, w.ID, p, "")
+			mustBe(t, err, errs.Invalid)
+		}
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		_, err = h.get(alice, w.ID)
+		mustBe(t, err, errs.NotFound)
+		mustBe(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}), errs.NotFound)
+		want := []string{"webhook.create", "webhook.update", "webhook.update", "webhook.delete"}
+		if diff := cmp.Diff(want, h.audit); diff != "" {
+			t.Errorf("audit -want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestWebhookList(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		var ids []string
+		for range 5 {
+			w, _ := h.webhook(alice)
+			ids = append([]string{w.ID}, ids...)
+		}
+		h.webhook(bob)
+		var seen []string
+		p := web.Paging{Limit: 2}
+		for {
+			page, err := h.http.List(as(alice), &struct{ web.Paging }{p})
+			must(t, err)
+			if page.Total != 5 {
+				t.Errorf("total %d", page.Total)
+			}
+			for _, w := range page.Items {
+				seen = append(seen, w.ID)
+			}
+			if page.Next == "" {
+				break
+			}
+			p.Cursor = page.Next
+		}
+		if diff := cmp.Diff(ids, seen); diff != "" {
+			t.Errorf("by cursor -want +got:\n%s", diff)
+		}
+		page, err := h.http.List(as(alice), &struct{ web.Paging }{web.Paging{Limit: 2, Offset: 3}})
+		must(t, err)
+		if len(page.Items) != 2 || page.Items[0].ID != ids[3] || page.Next != "" {
+			t.Errorf("by offset %+v", page)
+		}
+		_, err = h.http.List(as(alice), &struct{ web.Paging }{web.Paging{Limit: 2, Cursor: "!"}})
+		mustBe(t, err, errs.Invalid)
+	})
+}
+
+func TestDestinationLife(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		made := h.destination(alice, w.ID, `{"url": "https://example.com/x", "color": "red", "big": 12345678901234567890}`)
+		if !strings.HasPrefix(made.Secret, secretPrefix) || made.WebhookID != w.ID || made.Config.MaxRetries != 8 || made.Config.Concurrency != 10 {
+			t.Errorf("made %+v", made)
+		}
+		list, err := h.http.Destinations(as(alice), &hookIn{ID: w.ID})
+		must(t, err)
+		if len(list) != 1 || list[0].Secret != "" || string(list[0].Config.raw) != string(made.Config.raw) {
+			t.Errorf("list %+v", list)
+		}
+		if got := h.store.key(&list[0]); len(got) != 32 {
+			t.Errorf("the secret does not open again: %d bytes", len(got))
+		}
+		c := config(t, `{"url": "http://example.com/y", "concurrency": 1, "disabled": true}`)
+		up, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, web.IfMatch{IfMatch: made.ETag()})
+		must(t, err)
+		if !up.Config.Disabled || up.Config.Concurrency != 1 || up.Config.URL != "http://example.com/y" {
+			t.Errorf("updated %+v", up)
+		}
+		same, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, nil, web.IfMatch{})
+		must(t, err)
+		if same.ETag() != up.ETag() {
+			t.Error("an update without config changed something")
+		}
+		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, web.IfMatch{IfMatch: made.ETag()})
+		mustBe(t, err, errs.PreconditionFailed)
+		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, "whds_none", &c, web.IfMatch{})
+		mustBe(t, err, errs.NotFound)
+		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, web.IfMatch{}))
+		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, web.IfMatch{}), errs.NotFound)
+	})
+}
+
+func TestConfigFaults(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"url": "http://example.com"}`:                                           true,
+		`{"url": "https://example.com:8443/a?b=c", "headers": {"X-A": "b"}}`:      true,
+		`{"url": "http://example.com", "timeout_seconds": 60, "max_retries": 20}`: true,
+		`{"url": "http://example.com", "timeout_seconds": null}`:                  true,
+		`{}`:                                false,
+		`{"url": "ftp://example.com"}`:      false,
+		`{"url": "http://u:p@example.com"}`: false,
+		`{"url": "/relative"}`:              false,
+		`{"url": "http://"}`:                false,
+		`{"url": "http://example.com", "timeout_seconds": 61}`:                   false,
+		`{"url": "http://example.com", "timeout_seconds": 0}`:                    false,
+		`{"url": "http://example.com", "max_retries": -1}`:                       false,
+		`{"url": "http://example.com", "max_retries": 21}`:                       false,
+		`{"url": "http://example.com", "concurrency": 0}`:                        false,
+		`{"url": "http://example.com", "concurrency": 101}`:                      false,
+		`{"url": "http://example.com", "headers": {"a b": "c"}}`:                 false,
+		`{"url": "http://example.com", "headers": {"a": "c\r\nd: e"}}`:           false,
+		`{"url": "http://example.com", "headers": {"host": "other"}}`:            false,
+		`{"url": "http://example.com", "headers": {"webhook-signature": "v1,"}}`: false,
+	} {
+		if err := config(t, text).check(); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	_, err := NewDestination{Type: "carrier pigeon", Config: config(t, `{"url": "x", "concurrency": 0}`)}.build(newClock())
+	if e, isOurs := err.(*errs.Error); !isOurs || len(e.Faults) != 3 {
+		t.Errorf("not all faults at once: %v", err)
+	}
+}
+
+func TestInternalWebhooks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		byUser, err := h.http.Create(as(alice), &createIn{NewWebhook{Name: "sys", Internal: true}})
+		must(t, err)
+		var hookID, receiptID string
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			hookID, err = h.store.CreateInternalTx(tx, "org_a", "usr_alice", "bucket", map[string]string{"type": "s3", "bucket_name": "b"})
+			return err
+		}))
+		own := h.destination(alice, hookID, `{"url": "http://127.0.0.1:1"}`)
+		var kept Destination
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			n := NewDestination{Type: "url", Config: config(t, `{"url": "http://127.0.0.1:2"}`), Internal: true}
+			kept, err = h.store.CreateDestinationTx(tx, "org_a", "usr_alice", hookID, n)
+			return err
+		}))
+		for _, id := range []string{byUser.ID, hookID} {
+			_, err = h.update(alice, id, Patch{Name: web.Some("x")}, "")
+			mustBe(t, err, errs.Forbidden)
+			mustBe(t, h.store.Delete(as(alice), "org_a", id, web.IfMatch{}), errs.Forbidden)
+			_, _, err = h.store.Rotate(as(alice), "org_a", id, web.IfMatch{})
+			mustBe(t, err, errs.Forbidden)
+		}
+		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", hookID, kept.ID, web.IfMatch{}), errs.Forbidden)
+		got, err := h.get(alice, hookID)
+		must(t, err)
+		if !got.Internal || string(got.Metadata) != `{"bucket_name":"b","type":"s3"}` {
+			t.Errorf("got %+v", got)
+		}
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			receiptID, err = h.store.AcceptInternalTx(tx, "org_a", hookID, map[string]string{"content-type": "application/json"}, []byte(`{"Records": []}`))
+			return err
+		}))
+		r, err := h.store.Receipt(as(alice), "org_a", hookID, receiptID)
+		must(t, err)
+		if string(r.show().Payload) != `{"Records": []}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receiptID})) != 2 {
+			t.Errorf("receipt %+v", r)
+		}
+		must(t, h.store.DeleteDestination(as(alice), "org_a", hookID, own.ID, web.IfMatch{}))
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return h.store.DeleteInternalTx(tx, "org_a", hookID) }))
+		_, err = h.get(alice, hookID)
+		mustBe(t, err, errs.NotFound)
+		err = d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := h.store.AcceptInternalTx(tx, "org_a", hookID, nil, nil)
+			return err
+		})
+		mustBe(t, err, errs.NotFound)
+	})
+}
+
+// TestIsolation walks every route with a caller of another organization.
+func TestIsolation(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		receiptID := h.accept(w, alice, "secret")[0]
+		deliveryID := h.deliveries(alice, w.ID, Filter{})[0].ID
+		ctx := as(bob)
+		for name, call := range map[string]func() error{
+			"get":                func() error { _, err := h.get(bob, w.ID); return err },
+			"update":             func() error { _, err := h.update(bob, w.ID, Patch{}, ""); return err },
+			"rotate":             func() error { _, _, err := h.store.Rotate(ctx, "org_b", w.ID, web.IfMatch{}); return err },
+			"delete":             func() error { return h.store.Delete(ctx, "org_b", w.ID, web.IfMatch{}) },
+			"destination-create": func() error { _, err := h.store.CreateDestination(ctx, bob, w.ID, to); return err },
+			"destination-list":   func() error { _, err := h.store.Destinations(ctx, "org_b", w.ID); return err },
+			"destination-update": func() error {
+				_, err := h.store.UpdateDestination(ctx, "org_b", w.ID, to.ID, nil, web.IfMatch{})
+				return err
+			},
+			"destination-delete": func() error { return h.store.DeleteDestination(ctx, "org_b", w.ID, to.ID, web.IfMatch{}) },
+			"receipt-list": func() error {
+				_, err := h.store.Receipts(ctx, "org_b", w.ID, Filter{}, web.Paging{Limit: 1})
+				return err
+			},
+			"receipt-get": func() error { _, err := h.store.Receipt(ctx, "org_b", w.ID, receiptID); return err },
+			"delivery-list": func() error {
+				_, err := h.store.Deliveries(ctx, "org_b", w.ID, Filter{}, web.Paging{Limit: 1})
+				return err
+			},
+			"delivery-retry": func() error { _, err := h.store.Retry(ctx, "org_b", w.ID, deliveryID); return err },
+		} {
+			if err := call(); errs.KindOf(err) != errs.NotFound || !strings.HasPrefix(err.Error(), "webhook "+w.ID+" not found") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		own, _ := h.webhook(bob)
+		_, err := h.store.Receipt(ctx, "org_b", own.ID, receiptID)
+		mustBe(t, err, errs.NotFound)
+		_, err = h.store.Retry(ctx, "org_b", own.ID, deliveryID)
+		mustBe(t, err, errs.NotFound)
+		sums, err := h.http.Analytics(ctx, &struct{ Asked }{Asked{Granularity: "hour"}})
+		must(t, err)
+		if sums.Summary != (Summary{}) {
+			t.Errorf("another organization's counts: %+v", sums)
+		}
+	})
+}

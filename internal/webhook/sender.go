@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// keptBody is how much of an answer is kept; drained is how much more is read to be able to use the connection again.
+	keptBody = 16 << 10
+	drained  = 256 << 10
+	// keptHeaders bounds the headers of an answer.
+	keptHeaders = 64 << 10
+)
+
+// HTTPSender sends deliveries over the network. It follows no redirect and uses no proxy: both would lead past the egress guard.
+type HTTPSender struct {
+	transport *http.Transport
+	now       func() time.Time
+}
+
+// NewSender gives a sender that may go where egress allows.
+func NewSender(egress Egress, now func() time.Time) *HTTPSender {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: egress.control()}
+	return &HTTPSender{now: now, transport: &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 1000, MaxIdleConnsPerHost: 100,
+		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: keptHeaders,
+		DisableCompression: true, // an answer is kept as it came
+	}}
+}
+
+// Close gives up idle connections.
+func (s *HTTPSender) Close() { s.transport.CloseIdleConnections() }
+
+// Send makes the request of an attempt and reads the beginning of its answer.
+func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
+	req, err := s.request(ctx, a)
+	if err != nil {
+		return Outcome{Error: "the request could not be made: " + err.Error()}
+	}
+	start := time.Now()
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return Outcome{Error: explain(ctx, a.Destination.Config.TimeoutSeconds, err)}
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, keptBody)) // the status decides; a body that breaks off is kept as far as it came
+	out := Outcome{Response: &Response{
+		Status: resp.StatusCode, Headers: flatten(resp.Header), Body: clean(string(body)), DurationMS: time.Since(start).Milliseconds(),
+	}}
+	if len(body) == keptBody {
+		_, _ = io.CopyN(io.Discard, resp.Body, drained)
+	}
+	s.judge(&out, resp)
+	return out
+}
+
+// judge says what an answer means.
+func (s *HTTPSender) judge(out *Outcome, resp *http.Response) {
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return
+	case code >= 300 && code < 400:
+		out.Error = fmt.Sprintf("the destination answered %d; redirects are not followed", code)
+	case code == http.StatusGone:
+		out.Error, out.Gone = "the destination answered 410 and was disabled", true
+	default:
+		out.Error = fmt.Sprintf("the destination answered %d", code)
+	}
+	out.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), s.now())
+}
+
+// retryAfter reads both forms of the header; 0 means that nothing useful was asked for.
+func retryAfter(value string, now time.Time) time.Duration {
+	if n, err := strconv.Atoi(value); err == nil {
+		return min(max(0, time.Duration(n)*time.Second), maxRetryAfter)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
+var dropped = []string{
+	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
+	"host", "content-length", "cookie", "authorization", "expect",
+}
+
+func (s *HTTPSender) request(ctx context.Context, a Attempt) (*http.Request, error) {
+	r := a.Receipt
+	req, err := http.NewRequestWithContext(ctx, r.Method, a.Destination.Config.URL, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	h := req.Header
+	hop := strings.ToLower(r.Headers["connection"])
+	for name, value := range r.Headers {
+		if !slices.Contains(dropped, name) && !listed(hop, name) && sendable(name, value) {
+			h[http.CanonicalHeaderKey(name)] = []string{value}
+		}
+	}
+	if _, named := r.Headers["user-agent"]; !named {
+		h["User-Agent"] = []string{"Steward/1"}
+	}
+	for name, value := range a.Destination.Config.Headers {
+		h[http.CanonicalHeaderKey(name)] = []string{value}
+	}
+	at := s.now().Unix()
+	h["Webhook-Id"] = []string{r.ID}
+	h["Webhook-Timestamp"] = []string{strconv.FormatInt(at, 10)}
+	h["Webhook-Signature"] = []string{sign(a.Key, r.ID, at, r.body)}
+	h["Steward-Delivery"] = []string{a.Delivery.ID}
+	h["Steward-Attempt"] = []string{strconv.Itoa(a.Delivery.Retries)}
+	return req, nil
+}
+
+// listed tells whether a Connection header names another header as its own.
+func listed(connection, name string) bool {
+	if connection == "" {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(connection, ","), func(s string) bool { return strings.TrimSpace(s) == name })
+}
+
+// explain words an error of the network for the delivery's `error`.
+func explain(ctx context.Context, timeout int, err error) string {
+	switch {
+	case errors.Is(err, errEgress):
+		at := strings.Index(err.Error(), errEgress.Error())
+		return err.Error()[at:]
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Sprintf("the destination did not answer within %d s", timeout)
+	}
+	return "the destination could not be reached: " + err.Error()
+}

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, lease_owner, error, response`
+
+func scanDelivery(row db.Row) (d Delivery, err error) {
+	var response *string
+	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.queue, &d.due, &d.owner,
+		&d.Error, &response)
+	if err == nil && response != nil {
+		err = json.Unmarshal([]byte(*response), &d.Response)
+	}
+	return d, err
+}
+
+// Deliveries gives a page of a webhook's deliveries, newest first, or NotFound.
+func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Delivery], err error) {
+	q := s.DB.Read(ctx)
+	if _, err := get(q, orgID, webhookID); err != nil {
+		return page, err
+	}
+	before := afterAll
+	if err := resume(&p, &before); err != nil {
+		return page, err
+	}
+	var c clauses
+	c.within(id.Delivery, orgID, webhookID, f)
+	c.narrow(f)
+	_, total, err := totals(q, orgID, webhookID)
+	if err == nil && f != (Filter{}) {
+		total, err = c.counted(q, "webhook_deliveries")
+	}
+	if err != nil {
+		return page, err
+	}
+	rows, err := db.Collect(q, scanDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+c.page(before, p), c.args...)
+	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
+}
+
+// narrow adds the filters that deliveries have beyond time. The index of undelivered ones is found by its own condition only.
+func (c *clauses) narrow(f Filter) {
+	if f.Status != "" {
+		c.add(" AND status = $%d", string(f.Status))
+	}
+	if f.Status == Pending || f.Status == Failed {
+		c.text.WriteString(" AND status <> 'success'")
+	}
+	if f.DestinationID != "" {
+		c.add(" AND destination_id = $%d", f.DestinationID)
+	}
+	if f.ReceiptID != "" {
+		c.add(" AND receipt_id = $%d", f.ReceiptID)
+	}
+}
+
+// Retry makes the waiting attempt of a failed delivery's chain due now, or adds one, and gives it. NotFound; Conflict when the delivery is
+// not failed, its destination is gone or disabled, or its receipt is no longer kept.
+func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) (d Delivery, err error) {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := get(tx, orgID, webhookID); err != nil {
+			return err
+		}
+		d, err = scanDelivery(tx.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+			orgID, webhookID, deliveryID))
+		if errors.Is(err, db.ErrNoRows) {
+			return errs.Missing("delivery", deliveryID)
+		}
+		if err == nil {
+			err = s.retriable(tx, d)
+		}
+		if err == nil {
+			d, err = s.again(tx, d)
+		}
+		if err != nil {
+			return err
+		}
+		to := d.DestinationID
+		tx.OnCommit(func() { s.Lanes.arrived(&plan{ready: []string{to}}) })
+		return s.Audit(tx, "webhook.delivery-retry", deliveryID)
+	})
+	return d, err
+}
+
+// retriable refuses what cannot be sent again. The write to the receipt's row makes concurrent retries of one chain wait for each other.
+func (s *Store) retriable(tx *db.Tx, d Delivery) error {
+	if d.Status != Failed {
+		return errs.New(errs.Conflict, "only a failed delivery can be retried; this one is %s", d.Status)
+	}
+	to, err := destination(tx, d.DestinationID)
+	switch {
+	case err != nil:
+		return err
+	case to == nil:
+		return errs.New(errs.Conflict, "the destination of this delivery was deleted")
+	case to.Config.Disabled:
+		return errs.New(errs.Conflict, "the destination of this delivery is disabled")
+	}
+	n, err := tx.Exec(`UPDATE webhook_receipts SET size = size WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, d.orgID, d.WebhookID, d.ReceiptID)
+	if err == nil && n == 0 {
+		return errs.New(errs.Conflict, "the receipt of this delivery is no longer kept")
+	}
+	return err
+}
+
+// again gives the chain's pending attempt, due now, or a new one. One that is being sent stays as it is.
+func (s *Store) again(tx *db.Tx, failed Delivery) (Delivery, error) {
+	now := s.Now()
+	last, err := scanDelivery(tx.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries
+		WHERE org_id = $1 AND webhook_id = $2 AND receipt_id = $3 AND destination_id = $4 ORDER BY retries DESC, id DESC LIMIT 1`,
+		failed.orgID, failed.WebhookID, failed.ReceiptID, failed.DestinationID))
+	if err != nil {
+		return last, err
+	}
+	if last.Status == Pending {
+		_, err := tx.Exec(`UPDATE webhook_deliveries SET queue = 1, due_at = $4
+			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND queue = 2 AND lease_owner = ''`,
+			last.orgID, last.WebhookID, last.ID, stamp.Of(now))
+		return last, err
+	}
+	next := Delivery{
+		ID: id.At(id.Delivery, now), Date: stamp.Of(now), WebhookID: last.WebhookID, DestinationID: last.DestinationID,
+		ReceiptID: last.ReceiptID, Status: Pending, Retries: last.Retries + 1, orgID: last.orgID, queue: queueReady, due: stamp.Of(now),
+	}
+	rows, sums := newBulk(deliveryKinds...), newTally(s.Shard)
+	addDelivery(rows, next)
+	sums.total(next.orgID, next.WebhookID, 0, 1)
+	return next, errors.Join(rows.exec(tx, insertDeliveries, ""), sums.write(tx))
+}

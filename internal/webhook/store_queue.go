@@ -1,0 +1,255 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// turnFor is how long a process keeps the turn of a destination without renewing it.
+const turnFor = leaseFor
+
+// promoteAtOnce is how many waiting deliveries become ready in one transaction.
+const promoteAtOnce = 1000
+
+// Promote makes deliveries ready whose time has come: retries, and those of a process that let its lease end. It tells how many.
+func (s *Store) Promote(ctx context.Context) (n int64, err error) {
+	now := stamp.Of(s.Now())
+	var one int
+	err = s.DB.Read(ctx).Row(`SELECT 1 FROM webhook_deliveries WHERE queue = 2 AND due_at <= $1 LIMIT 1`, now).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		n, err = tx.Exec(`UPDATE webhook_deliveries SET queue = 1, lease_owner = '' WHERE (org_id, webhook_id, id) IN
+			(SELECT org_id, webhook_id, id FROM webhook_deliveries WHERE queue = 2 AND due_at <= $1 ORDER BY due_at LIMIT $2)
+			AND queue = 2 AND due_at <= $1`, now, promoteAtOnce)
+		return err
+	})
+	return n, err
+}
+
+// ReadyDestinations gives the destinations that have ready deliveries and are not another process's turn. It jumps from one destination to the
+// next in the index of ready rows, so its cost is the number of destinations with work, not of their deliveries.
+func (s *Store) ReadyDestinations(ctx context.Context) ([]string, error) {
+	return db.Collect(s.DB.Read(ctx), scanText, `WITH RECURSIVE d(id) AS (
+			SELECT (SELECT destination_id FROM webhook_deliveries WHERE queue = 1 ORDER BY destination_id LIMIT 1)
+			UNION ALL
+			SELECT (SELECT destination_id FROM webhook_deliveries WHERE queue = 1 AND destination_id > d.id ORDER BY destination_id LIMIT 1)
+			FROM d WHERE d.id IS NOT NULL)
+		SELECT d.id FROM d WHERE d.id IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = d.id AND t.owner <> $1 AND t.until > $2)`,
+		s.Owner, stamp.Of(s.Now()))
+}
+
+func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
+
+// claim is a wish for deliveries of one destination, and what came of it.
+type claim struct {
+	destinationID string
+	want          int
+
+	// mine tells whether it is this process's turn, until `until`.
+	mine  bool
+	until stamp.Time
+	// destination is nil when it was deleted.
+	destination *Destination
+	tasks       []*task
+}
+
+// Claim leases ready deliveries of several destinations to this process, in the order of their due times, and loads their receipts.
+func (s *Store) Claim(ctx context.Context, claims []*claim) error {
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, c := range claims {
+			if err := s.claim(tx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.load(ctx, claims)
+}
+
+func (s *Store) claim(tx *db.Tx, c *claim) (err error) {
+	now := stamp.Of(s.Now())
+	c.tasks, c.until = nil, now.Add(turnFor)
+	n, err := tx.Exec(takeTurn+` VALUES ($1, $2, $3) `+orKeepTurn, c.destinationID, s.Owner, c.until)
+	if c.mine = n == 1; err != nil || !c.mine {
+		return err
+	}
+	if c.destination, err = destination(tx, c.destinationID); err != nil {
+		return err
+	}
+	rows, err := db.Collect(tx, scanDelivery, `UPDATE webhook_deliveries SET queue = 2, due_at = $3, lease_owner = $4
+		WHERE (org_id, webhook_id, id) IN (SELECT org_id, webhook_id, id FROM webhook_deliveries WHERE queue = 1 AND destination_id = $1
+		ORDER BY due_at, id LIMIT $2) AND queue = 1 RETURNING `+deliveryColumns, c.destinationID, c.want, now.Add(leaseFor), s.Owner)
+	slices.SortFunc(rows, func(a, b Delivery) int { return cmp.Compare(a.ID, b.ID) })
+	for _, d := range rows {
+		c.tasks = append(c.tasks, &task{Delivery: d, until: d.due})
+	}
+	return err
+}
+
+// A turn is taken when nobody has it, or kept. A turn is over leaseFor after it was last renewed.
+const (
+	takeTurn   = `INSERT INTO webhook_turns (destination_id, owner, until)`
+	orKeepTurn = `ON CONFLICT (destination_id) DO UPDATE SET owner = excluded.owner, until = excluded.until
+		WHERE webhook_turns.owner = excluded.owner OR webhook_turns.until <= excluded.until - 30000000`
+)
+
+// load reads the receipts of claimed deliveries, but for large bodies, which are read when they are sent.
+func (s *Store) load(ctx context.Context, claims []*claim) error {
+	asked := newBulk("text", "text", "text")
+	waiting := map[string][]*task{}
+	for _, c := range claims {
+		for _, t := range c.tasks {
+			if waiting[t.ReceiptID] == nil {
+				asked.add(t.orgID, t.WebhookID, t.ReceiptID)
+			}
+			waiting[t.ReceiptID] = append(waiting[t.ReceiptID], t)
+		}
+	}
+	found, err := collect(s.DB.Read(ctx), s.DB.Dialect(), asked, scanReceipt, `SELECT r.org_id, r.webhook_id, r.id, r.date, r.method, r.query,
+		r.remote_addr, r.content_type, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END FROM `,
+		` CROSS JOIN webhook_receipts r WHERE r.org_id = v.column1 AND r.webhook_id = v.column2 AND r.id = v.column3`)
+	for i := range found {
+		for _, t := range waiting[found[i].ID] {
+			t.receipt = &found[i]
+		}
+	}
+	return err
+}
+
+// Body reads a receipt's body that load left out. ErrNoRows when it is gone.
+func (s *Store) Body(ctx context.Context, r *Receipt) error {
+	if int64(len(r.body)) == r.Size {
+		return nil
+	}
+	whole, err := receipt(s.DB.Read(ctx), r.orgID, r.WebhookID, r.ID)
+	r.body = whole.body
+	return err
+}
+
+// Renew prolongs the leases of deliveries that this process still has in hand, and its turns.
+func (s *Store) Renew(ctx context.Context, tasks []*task, turns []string) (until stamp.Time, err error) {
+	until = stamp.Of(s.Now()).Add(leaseFor)
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		leases, kept := newBulk("text", "text", "text", "bigint", "text"), newBulk("text", "text", "bigint")
+		for _, t := range tasks {
+			leases.add(t.orgID, t.WebhookID, t.ID, int64(until), s.Owner)
+		}
+		for _, destinationID := range turns {
+			kept.add(destinationID, s.Owner, int64(until))
+		}
+		if err := leases.exec(tx, `UPDATE webhook_deliveries SET due_at = v.column4 FROM `, ours+` AND lease_owner = v.column5 AND queue = 2`); err != nil {
+			return err
+		}
+		return kept.exec(tx, takeTurn+` SELECT v.column1, v.column2, v.column3 FROM `, ` WHERE true `+orKeepTurn)
+	})
+	return until, err
+}
+
+// ours joins deliveries with a bulk table whose first three columns are the primary key.
+const ours = ` WHERE webhook_deliveries.org_id = v.column1 AND webhook_deliveries.webhook_id = v.column2 AND webhook_deliveries.id = v.column3`
+
+// Release gives back deliveries that will not be sent by this process, and its turns, so that another need not wait for their leases to end.
+func (s *Store) Release(ctx context.Context, tasks []*task) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		b := newBulk("text", "text", "text", "text", "bigint")
+		for _, t := range tasks {
+			b.add(t.orgID, t.WebhookID, t.ID, s.Owner, int64(t.Date))
+		}
+		if err := b.exec(tx, `UPDATE webhook_deliveries SET queue = 1, lease_owner = '', due_at = v.column5 FROM `,
+			ours+` AND lease_owner = v.column4 AND queue = 2`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`DELETE FROM webhook_turns WHERE owner = $1`, s.Owner)
+		return err
+	})
+}
+
+// Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result whose delivery is
+// no longer leased to this process changes nothing. It gives the ids that it finished.
+func (s *Store) Finish(ctx context.Context, results []Result) (finished []string, err error) {
+	ended := newBulk("text", "text", "text", "text", "text", "bigint", "text", "text")
+	byID := make(map[string]Result, len(results))
+	for _, r := range results {
+		d := r.Delivery
+		response, fault, status := (*string)(nil), (*string)(nil), Success
+		if r.Error != "" {
+			text := clean(r.Error)
+			fault, status = &text, Failed
+		}
+		if r.Response != nil {
+			text, err := json.Marshal(r.Response)
+			if err != nil {
+				return nil, err
+			}
+			response = textOf(text)
+		}
+		ended.add(d.orgID, d.WebhookID, d.ID, s.Owner, string(status), int64(r.At), fault, response)
+		byID[d.ID] = r
+	}
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		finished, err = collect(tx, tx.Dialect(), ended, scanText, `UPDATE webhook_deliveries SET queue = 0, lease_owner = '', status = v.column5,
+			finished_at = v.column6, error = v.column7, response = v.column8 FROM `,
+			ours+` AND lease_owner = v.column4 AND status = 'pending' RETURNING id`)
+		if err != nil {
+			return err
+		}
+		return s.follow(tx, finished, byID)
+	})
+	return finished, err
+}
+
+// follow writes what comes after finished deliveries: disabled destinations, next attempts, counters.
+func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) error {
+	sums, rows := newTally(s.Shard), newBulk(deliveryKinds...)
+	slices.Sort(finished)
+	enabled := map[string]bool{}
+	for _, deliveryID := range finished {
+		r := results[deliveryID]
+		sums.finished(r.Delivery.orgID, r.At, r.Error == "")
+		if r.Gone {
+			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
+				return err
+			}
+			enabled[r.Delivery.DestinationID] = false
+		}
+	}
+	for _, deliveryID := range finished {
+		next := results[deliveryID].next()
+		if next == nil {
+			continue
+		}
+		// A chain ends with its destination.
+		on, known := enabled[next.DestinationID]
+		if !known {
+			to, err := destination(tx, next.DestinationID)
+			if err != nil {
+				return err
+			}
+			on = to != nil && !to.Config.Disabled
+			enabled[next.DestinationID] = on
+		}
+		if on {
+			addDelivery(rows, *next)
+			sums.total(next.orgID, next.WebhookID, 0, 1)
+		}
+	}
+	if err := rows.exec(tx, insertDeliveries, ""); err != nil {
+		return err
+	}
+	return sums.write(tx)
+}

@@ -1,0 +1,136 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+const receiptColumns = `org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers`
+
+// A body over the limit stays unread: it stands on pages of its own, behind all other columns.
+const bodyUpTo64K = `, CASE WHEN size <= 65536 THEN body END`
+
+func scanReceipt(row db.Row) (Receipt, error) {
+	var r Receipt
+	if err := row.Scan(&r.orgID, &r.WebhookID, &r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText,
+		&r.body); err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal([]byte(r.headerText), &r.Headers)
+}
+
+// Filter narrows a list. Since is inclusive, Until is not.
+type Filter struct {
+	Status        Status
+	DestinationID string
+	ReceiptID     string
+	Since, Until  *stamp.Time
+}
+
+// clauses builds the WHERE of a list: conditions with their arguments. Each filter has its own text, so that each has its own plan.
+type clauses struct {
+	text strings.Builder
+	args []any
+}
+
+func (c *clauses) add(format string, arg any) {
+	c.args = append(c.args, arg)
+	fmt.Fprintf(&c.text, format, len(c.args))
+}
+
+// within adds the webhook and the time range, which is a range of ids.
+func (c *clauses) within(prefix, orgID, webhookID string, f Filter) {
+	c.add("org_id = $%d", orgID)
+	c.add(" AND webhook_id = $%d", webhookID)
+	if f.Since != nil {
+		c.add(" AND id >= $%d", firstID(prefix, *f.Since))
+	}
+	if f.Until != nil {
+		c.add(" AND id < $%d", firstID(prefix, *f.Until))
+	}
+}
+
+// firstID is the least id of a time; ids have milliseconds, so a part of one counts as the next.
+func firstID(prefix string, at stamp.Time) string {
+	var u ulid.ULID
+	if ms := (int64(at) + 999) / 1000; ms > 0 {
+		_ = u.SetTime(min(uint64(ms), ulid.MaxTime())) // fails beyond MaxTime only
+	}
+	return prefix + "_" + strings.ToLower(u.String())
+}
+
+// maxCounted is up to where filtered lists are counted.
+const maxCounted = 10_000
+
+// counted gives the size of a filtered list, or Unknown when it is too large to count.
+func (c *clauses) counted(q db.Querier, table string) (int64, error) {
+	var n int64
+	err := q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS part`, table, c.text.String(), maxCounted+1), c.args...).Scan(&n)
+	if n > maxCounted {
+		n = web.Unknown
+	}
+	return n, err
+}
+
+// page adds order and bounds: newest first.
+func (c *clauses) page(before string, p web.Paging) string {
+	c.add(" AND id < $%d ORDER BY id DESC", before)
+	c.add(" LIMIT $%d", p.Limit+1)
+	c.add(" OFFSET $%d", p.Offset)
+	return c.text.String()
+}
+
+// Receipts gives a page of a webhook's receipts, newest first, or NotFound.
+func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Receipt], err error) {
+	q := s.DB.Read(ctx)
+	if _, err := get(q, orgID, webhookID); err != nil {
+		return page, err
+	}
+	before := afterAll
+	if err := resume(&p, &before); err != nil {
+		return page, err
+	}
+	var c clauses
+	c.within(id.Receipt, orgID, webhookID, f)
+	total, _, err := totals(q, orgID, webhookID)
+	if err == nil && (f.Since != nil || f.Until != nil) {
+		total, err = c.counted(q, "webhook_receipts")
+	}
+	if err != nil {
+		return page, err
+	}
+	rows, err := db.Collect(q, scanReceipt, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts WHERE `+c.page(before, p), c.args...)
+	for i := range rows {
+		rows[i] = rows[i].show()
+	}
+	return web.NewPage(rows, total, p, func(r Receipt) web.Cursor { return web.NewCursor(r.ID) }), err
+}
+
+// Receipt gives a receipt whole, or NotFound.
+func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string) (Receipt, error) {
+	q := s.DB.Read(ctx)
+	if _, err := get(q, orgID, webhookID); err != nil {
+		return Receipt{}, err
+	}
+	r, err := receipt(q, orgID, webhookID, receiptID)
+	if errors.Is(err, db.ErrNoRows) {
+		return Receipt{}, errs.Missing("receipt", receiptID)
+	}
+	return r, err
+}
+
+func receipt(q db.Querier, orgID, webhookID, receiptID string) (Receipt, error) {
+	return scanReceipt(q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+		orgID, webhookID, receiptID))
+}

@@ -1,0 +1,43 @@
+package webhook
+
+import (
+	"time"
+
+	"steward/internal/db"
+)
+
+func newClock() time.Time { return time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC) }
+
+// sumsHold compares the counters with the rows that they count, for each unit and bucket, and the totals with the rows that are there.
+// It is true only as long as retention has removed nothing.
+func (h *house) sumsHold(orgID string) {
+	h.t.Helper()
+	q := h.db.Read(h.t.Context())
+	for _, unit := range units {
+		diffs, err := db.Collect(q, scanText, `SELECT 'unit ' || CAST(unit AS TEXT) || ' bucket ' || CAST(bucket AS TEXT) FROM (
+			SELECT unit, bucket, received AS a, delivered AS b, failed AS c FROM webhook_counts WHERE org_id = $1 AND unit = $2
+			UNION ALL SELECT $2, date / ($2 * 1000000), -1, 0, 0 FROM webhook_receipts WHERE org_id = $1
+			UNION ALL SELECT $2, finished_at / ($2 * 1000000), 0, CASE status WHEN 'success' THEN -1 ELSE 0 END,
+				CASE status WHEN 'failed' THEN -1 ELSE 0 END FROM webhook_deliveries WHERE org_id = $1 AND status <> 'pending'
+			) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0`, orgID, unit)
+		must(h.t, err)
+		if len(diffs) > 0 {
+			h.t.Fatalf("counters differ from rows: %v", diffs)
+		}
+	}
+	h.totalsHold(orgID)
+}
+
+// totalsHold compares the totals of webhooks with their rows.
+func (h *house) totalsHold(orgID string) {
+	h.t.Helper()
+	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT webhook_id FROM (
+		SELECT webhook_id, receipts AS a, deliveries AS b FROM webhook_totals WHERE org_id = $1
+		UNION ALL SELECT webhook_id, -1, 0 FROM webhook_receipts WHERE org_id = $1
+		UNION ALL SELECT webhook_id, 0, -1 FROM webhook_deliveries WHERE org_id = $1
+		) AS facts GROUP BY webhook_id HAVING SUM(a) <> 0 OR SUM(b) <> 0`, orgID)
+	must(h.t, err)
+	if len(diffs) > 0 {
+		h.t.Fatalf("totals differ from rows: %v", diffs)
+	}
+}

@@ -1,0 +1,117 @@
+// Package webhook owns webhooks: the URLs that take requests in, the destinations they are forwarded to, and what became of each.
+//
+// The walk of a request. Ingest (ingest.go) checks the token from memory, reads the bounded body and makes a Receipt; the Intake gathers
+// what arrives at the same time and hands it to Store.Accept, which writes the receipts, one pending Delivery for each enabled destination,
+// and the counters, in one transaction. The 200 is sent after its commit. The Worker (worker.go) has a lane for each destination with work.
+// While a lane keeps up, Accept writes its deliveries as leased to this process already and hands them over in memory; else they are ready
+// rows, which the lane claims when it has room. The Sender (sender.go) knows the network only. Results are gathered like receipts, and
+// Store.Finish writes them: success, or failed and the chain's next pending row, and the counters, fenced by the row's lease.
+//
+// A pending delivery is ready (to be claimed), or waiting until due_at: for the time of its retry, or for the end of the lease of the process
+// that is sending it. So a crash needs no care: the lease ends and the row is ready again. Sending is at least once, bookkeeping exactly once.
+// docs/states.md draws it.
+//
+// Ids are ULIDs of their row's date. That is why lists, time filters and retention are ranges of the primary key.
+//
+// Deleting a webhook removes it and its destinations at once; receipts and deliveries cannot be reached any more then, since every read
+// goes through the webhook's row, and Retention removes them in small batches.
+package webhook
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+const (
+	maxName        = 256
+	maxDescription = 1024
+	tokenSize      = 32
+)
+
+// Webhook is an endpoint that takes requests in.
+type Webhook struct {
+	ID          string          `json:"id" example:"wh_01jcq3v5w8z9d6y4k2m7n0p1rt"`
+	CreatedAt   stamp.Time      `json:"created_at" format:"date-time"`
+	UpdatedAt   stamp.Time      `json:"updated_at" format:"date-time"`
+	CreatedBy   string          `json:"created_by" doc:"The user who made it"`
+	Name        string          `json:"name"`
+	Description *string         `json:"description"`
+	URL         string          `json:"url,omitempty" doc:"Where to send requests to; shown at create and rotate-url only"`
+	Internal    bool            `json:"internal" doc:"Kept by the system: users cannot change or delete it"`
+	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; else null"`
+	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, where it differs from the installation's setting"`
+
+	orgID   string
+	version int64
+}
+
+// ETag is the row's version.
+func (w Webhook) ETag() string { return web.ETag(w.version) }
+
+// NewWebhook is what it takes to make a webhook.
+type NewWebhook struct {
+	Name        string            `json:"name" minLength:"1" maxLength:"256"`
+	Description web.Opt[string]   `json:"description,omitempty" required:"false" doc:"At most 1,024 characters"`
+	Internal    bool              `json:"internal,omitempty" doc:"Make it a system webhook, which users cannot change or delete"`
+	Retention   web.Opt[int64]    `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept; null for the installation's setting"`
+	Metadata    map[string]string `json:"-"`
+}
+
+// build makes the webhook's row without its organization, or Invalid.
+func (n NewWebhook) build(now time.Time) (Webhook, error) {
+	w := Webhook{
+		ID: id.At(id.Webhook, now), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), Name: n.Name, Description: n.Description.Ptr(),
+		Internal: n.Internal, Retention: n.Retention.Ptr(), version: 1,
+	}
+	if n.Metadata != nil {
+		text, err := json.Marshal(n.Metadata)
+		if err != nil {
+			return Webhook{}, err
+		}
+		w.Metadata = text
+	}
+	return w, w.check()
+}
+
+// Patch is a partial update: what is not sent stays.
+type Patch struct {
+	Name        web.Opt[string] `json:"name,omitempty" required:"false" doc:"1 to 256 characters"`
+	Description web.Opt[string] `json:"description,omitempty" required:"false" doc:"At most 1,024 characters; null clears it"`
+	Retention   web.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept; null for the installation's setting"`
+}
+
+// apply gives the changed webhook, or Invalid.
+func (p Patch) apply(w Webhook, now time.Time) (Webhook, error) {
+	p.Name.Set(&w.Name)
+	p.Description.SetPtr(&w.Description)
+	p.Retention.SetPtr(&w.Retention)
+	w.UpdatedAt = stamp.Of(now)
+	w.version++
+	return w, w.check()
+}
+
+func (w Webhook) check() error {
+	var faults errs.Faults
+	faults.Check(strings.TrimSpace(w.Name) != "" && utf8.RuneCountInString(w.Name) <= maxName,
+		"body.name", "expected 1 to %d characters that are not all blank", maxName)
+	faults.Check(w.Description == nil || utf8.RuneCountInString(*w.Description) <= maxDescription,
+		"body.description", "expected at most %d characters", maxDescription)
+	faults.Check(w.Retention == nil || *w.Retention >= 60 && *w.Retention <= 10*365*86400,
+		"body.retention_seconds", "expected 60 to 315360000 seconds, or null")
+	return faults.Err()
+}
+
+// userChange refuses a change by a user of what the system keeps.
+func userChange(internal bool, thing string) error {
+	if internal {
+		return errs.New(errs.Forbidden, "this %s is kept by the system: it cannot be changed or deleted", thing)
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package webhook
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+)
+
+const (
+	// poll is how often the database is asked for work that this process was not told of: retries, and what other replicas accepted.
+	poll = 250 * time.Millisecond
+	// grace is how long deliveries that are being sent may take once the process stops.
+	grace = 10 * time.Second
+	// mostResults bounds one transaction of results.
+	mostResults = 512
+)
+
+// Sender sends an attempt and tells how it went. It returns when ctx ends.
+type Sender interface {
+	Send(ctx context.Context, a Attempt) Outcome
+}
+
+// Attempt is all that is needed to send a delivery.
+type Attempt struct {
+	Destination *Destination
+	Key         []byte
+	Receipt     *Receipt
+	Delivery    Delivery
+}
+
+// Outcome is how an attempt went; an empty Error is a success.
+type Outcome struct {
+	Error      string
+	Response   *Response
+	RetryAfter time.Duration
+	Gone       bool
+}
+
+// Worker forwards receipts: it claims deliveries, sends them in the lanes of their destinations, and writes the results.
+type Worker struct {
+	Store  *Store
+	Sender Sender
+	Log    *slog.Logger
+
+	results *batcher[ended]
+	sending context.Context
+	logged  time.Time
+}
+
+// ended is a result on its way to the database.
+type ended struct {
+	task *task
+	Result
+}
+
+// Run works until ctx ends. Then it gives what waits back to others, and lets what is being sent finish within the grace period.
+func (w *Worker) Run(ctx context.Context) {
+	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	w.begin(sending)
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-w.lanes().wake:
+		case <-tick.C:
+			w.look(ctx)
+		case <-ctx.Done():
+		}
+		w.claim(ctx)
+	}
+	w.end(cut)
+}
+
+func (w *Worker) lanes() *Lanes { return w.Store.Lanes }
+
+func (w *Worker) begin(sending context.Context) {
+	w.sending = sending
+	w.results = &batcher[ended]{
+		most: mostResults, mostBytes: 4 << 20, queue: make(chan ended, 2*mostResults), done: make(chan struct{}),
+		weigh: func(e ended) int { return 256 + responseSize(e.Response) }, flush: w.finish,
+	}
+	go w.results.run()
+	w.lanes().start(w.serve)
+}
+
+func (w *Worker) end(cut context.CancelFunc) {
+	left := w.lanes().close()
+	if !w.lanes().wait(grace) {
+		cut()
+		w.lanes().wait(grace)
+	}
+	w.results.close()
+	bounded, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if err := w.Store.Release(bounded, left); err != nil {
+		w.complain("deliveries could not be given back", err)
+	}
+}
+
+// look asks the database what is due and what is ready, and keeps leases alive.
+func (w *Worker) look(ctx context.Context) {
+	tasks, turns := w.lanes().renewable()
+	if len(tasks)+len(turns) > 0 {
+		until, err := w.Store.Renew(ctx, tasks, turns)
+		if err != nil {
+			w.complain("leases could not be renewed", err)
+			return
+		}
+		w.lanes().renewed(tasks, turns, until)
+	}
+	w.lanes().tidy()
+	if _, err := w.Store.Promote(ctx); err != nil {
+		w.complain("due deliveries could not be found", err)
+		return
+	}
+	ready, err := w.Store.ReadyDestinations(ctx)
+	if err != nil {
+		w.complain("ready deliveries could not be found", err)
+		return
+	}
+	w.lanes().waiting(ready)
+}
+
+// claim fills the lanes that have room.
+func (w *Worker) claim(ctx context.Context) {
+	for ctx.Err() == nil {
+		wishes := w.lanes().wishes()
+		if len(wishes) == 0 {
+			return
+		}
+		claims := make([]*claim, len(wishes))
+		for i, wish := range wishes {
+			claims[i] = &wish.claim
+		}
+		if err := w.Store.Claim(ctx, claims); err != nil {
+			w.complain("deliveries could not be claimed", err)
+			return
+		}
+		for _, wish := range wishes {
+			w.lanes().claimed(wish, w.Store.key(wish.destination))
+		}
+	}
+}
+
+// complain logs an error of the background, at most once in ten seconds: a database that is away would fill the log.
+func (w *Worker) complain(what string, err error) {
+	if errors.Is(err, context.Canceled) || time.Since(w.logged) < 10*time.Second {
+		return
+	}
+	w.logged = time.Now()
+	w.Log.Error(what, "error", err)
+}
+
+// serve sends what a lane has queued, one after the other. Each slot of a destination is one such goroutine.
+func (w *Worker) serve(n *lane) {
+	for {
+		t := w.lanes().take(n)
+		if t == nil {
+			return
+		}
+		w.deliver(n, t)
+	}
+}
+
+// deliver sends one delivery and hands on its result. What could not even be tried is left to its lease.
+func (w *Worker) deliver(n *lane, t *task) {
+	to, key, err := w.target(n)
+	var out Result
+	if err == nil {
+		out, err = w.attempt(to, key, t)
+	}
+	if err != nil || !w.results.put(ended{task: t, Result: out}) {
+		w.lanes().forget(t)
+	}
+}
+
+// target gives the lane's destination, read again if one was changed.
+func (w *Worker) target(n *lane) (*Destination, []byte, error) {
+	to, key, known := w.lanes().target(n)
+	if known {
+		return to, key, nil
+	}
+	to, err := destination(w.Store.DB.Read(w.sending), n.id)
+	if err != nil {
+		return nil, nil, err
+	}
+	key = w.Store.key(to)
+	w.lanes().learn(n, to, key)
+	return to, key, nil
+}
+
+// key opens a destination's secret; nil when there is none, or it cannot be opened.
+func (s *Store) key(to *Destination) []byte {
+	if to == nil {
+		return nil
+	}
+	plain, err := s.Ring.Open(sealPurpose, to.sealed)
+	if err != nil {
+		return nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(plain), secretPrefix))
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// attempt sends a delivery if it can be sent. An error means that it was not tried.
+func (w *Worker) attempt(to *Destination, key []byte, t *task) (Result, error) {
+	r := Result{Delivery: t.Delivery, Final: true}
+	switch {
+	case to == nil:
+		r.Error = "the destination was deleted"
+	case to.Config.Disabled:
+		r.Error = "the destination is disabled"
+	case key == nil:
+		r.Error = "the destination's secret cannot be opened with the master key"
+	case t.receipt == nil:
+		r.Error = "the receipt is no longer kept"
+	default:
+		// A copy, since several deliveries may share the receipt.
+		whole := *t.receipt
+		err := w.Store.Body(w.sending, &whole)
+		if err != nil && !errors.Is(err, db.ErrNoRows) {
+			return r, err
+		}
+		if r.Error = "the receipt is no longer kept"; err == nil {
+			r = w.send(Attempt{Destination: to, Key: key, Receipt: &whole, Delivery: t.Delivery})
+		}
+	}
+	r.At = stamp.Of(w.Store.Now())
+	if w.sending.Err() != nil {
+		return r, w.sending.Err() // cut off by our own end, not by the destination
+	}
+	return r, nil
+}
+
+func (w *Worker) send(a Attempt) Result {
+	ctx, cancel := context.WithTimeout(w.sending, time.Duration(a.Destination.Config.TimeoutSeconds)*time.Second)
+	defer cancel()
+	out := w.Sender.Send(ctx, a)
+	return Result{
+		Delivery: a.Delivery, Error: out.Error, Response: out.Response, RetryAfter: out.RetryAfter, Gone: out.Gone,
+		MaxRetries: a.Destination.Config.MaxRetries,
+	}
+}
+
+func responseSize(r *Response) int {
+	if r == nil {
+		return 0
+	}
+	return len(r.Body) + 64*len(r.Headers)
+}
+
+// finish writes results, and tries for as long as the database is away: they exist nowhere else. At the end of the process it gives up
+// after the grace period; then the leases end and the deliveries are sent once more.
+func (w *Worker) finish(batch []ended) {
+	limit := time.Time{}
+	for {
+		err := w.write(batch)
+		if err == nil {
+			break
+		}
+		w.complain("results could not be written", err)
+		if errs.KindOf(err) != errs.Unavailable {
+			w.singly(batch)
+			break
+		}
+		w.lanes().mu.Lock()
+		stopping := !w.lanes().open
+		w.lanes().mu.Unlock()
+		if stopping && limit.IsZero() {
+			limit = time.Now().Add(grace)
+		}
+		if stopping && time.Now().After(limit) {
+			break
+		}
+		time.Sleep(poll)
+	}
+	for _, e := range batch {
+		w.lanes().forget(e.task)
+	}
+}
+
+func (w *Worker) write(batch []ended) error {
+	results := make([]Result, len(batch))
+	for i, e := range batch {
+		results[i] = e.Result
+	}
+	_, err := w.Store.Finish(context.Background(), results)
+	return err
+}
+
+// singly writes a batch that failed as a whole, so that one bad result spoils no other. What cannot be written is kept without its response.
+func (w *Worker) singly(batch []ended) {
+	for _, e := range batch {
+		if err := w.write([]ended{e}); err != nil {
+			e.Response = nil
+			if err := w.write([]ended{e}); err != nil {
+				w.Log.Error("a result could not be written", "delivery", e.Delivery.ID, "error", err)
+			}
+		}
+	}
+}
