@@ -1,0 +1,238 @@
+package thread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+// frame is what a runtime sends after its key.
+type frame struct {
+	ID            json.RawMessage `json:"id"`
+	Action        string          `json:"action"`
+	Authorization json.RawMessage `json:"authorization"`
+	Data          frameData       `json:"data"`
+}
+
+// frameData is what an action is done with. For save and merge, what is not sent stays as it is, and null clears.
+type frameData struct {
+	ThreadID   string            `json:"thread_id"`
+	UserData   web.Opt[string]   `json:"user_data"`
+	Metadata   web.Opt[Metadata] `json:"metadata"`
+	Operations []Operation       `json:"operations"`
+}
+
+// answer is what a runtime gets back.
+type answer struct {
+	ID      json.RawMessage `json:"id,omitempty"`
+	Success bool            `json:"success"`
+	Data    *string         `json:"data,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// maxID bounds what is echoed.
+const maxID = 256
+
+// admit waits for the key and answers it. It gives false when the socket is over.
+func (s *Socket) admit(l *link) bool {
+	l.conn.SetReadLimit(maxFirst)
+	late := time.AfterFunc(firstWithin, func() { l.conn.Close(websocket.StatusPolicyViolation, "no key came") })
+	defer late.Stop()
+	kind, text, err := l.conn.Read(l.ctx)
+	if err != nil {
+		return false
+	}
+	late.Stop()
+	var first struct {
+		Authorization string `json:"authorization"`
+	}
+	if kind != websocket.MessageText || json.Unmarshal(text, &first) != nil || first.Authorization == "" {
+		l.write(answer{Error: `the first frame must be {"authorization": "<API key>"}`})
+		l.conn.Close(websocket.StatusPolicyViolation, reasons[websocket.StatusPolicyViolation])
+		return false
+	}
+	l.key = strings.TrimPrefix(first.Authorization, "Bearer ")
+	ctx, cancel := context.WithTimeout(l.ctx, actionWithin)
+	defer cancel()
+	caller, err := s.Authenticate(ctx, l.key)
+	if err == nil {
+		err = permit(caller, auth.ReadThreads)
+	}
+	if err != nil {
+		l.write(answer{Error: told(ctx, err)})
+		l.conn.Close(websocket.StatusPolicyViolation, reasons[websocket.StatusPolicyViolation])
+		return false
+	}
+	return l.write(answer{Success: true}) == nil
+}
+
+func permit(caller *auth.Caller, p auth.Permission) error {
+	if !caller.May(p) {
+		return errs.New(errs.Forbidden, "this caller may not %s", p.Name)
+	}
+	return nil
+}
+
+// told is the text of an error that the other side may read.
+func told(ctx context.Context, err error) string {
+	e := *web.Visible(ctx, err)
+	e.Cause = nil
+	return e.Error()
+}
+
+// act does what a frame says. A status tells that the socket is to be closed with it; there is no answer to what is not a frame.
+func (s *Socket) act(l *link, kind websocket.MessageType, text []byte) (*answer, websocket.StatusCode) {
+	if kind != websocket.MessageText {
+		return nil, websocket.StatusUnsupportedData
+	}
+	f, err := parseFrame(text)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) || !utf8.Valid(text) || len(f.ID) > maxID {
+		return nil, websocket.StatusInvalidFramePayloadData
+	}
+	out := &answer{ID: f.ID}
+	if out.ID == nil {
+		out.ID = json.RawMessage(`""`)
+	}
+	if err != nil {
+		out.Error = "the frame does not have the form {id, action, data}"
+		return out, 0
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, actionWithin)
+	defer cancel()
+	out.Data, err = s.do(ctx, l.key, f)
+	if err != nil {
+		out.Error = told(ctx, err)
+	}
+	out.Success = err == nil
+	if errs.KindOf(err) == errs.Unauthorized {
+		return out, websocket.StatusPolicyViolation
+	}
+	return out, 0
+}
+
+// parseFrame reads a frame. Of one that has another form, the id is given all the same, if there is one.
+func parseFrame(text []byte) (f frame, err error) {
+	if err = json.Unmarshal(text, &f); err == nil {
+		return f, nil
+	}
+	var only struct {
+		ID json.RawMessage `json:"id"`
+	}
+	_ = json.Unmarshal(text, &only) // the error that counts is the first one
+	return frame{ID: only.ID}, err
+}
+
+// do checks the key as it is now, and does the action. Errors are those of Store, and Unauthorized, Forbidden, Invalid.
+func (s *Socket) do(ctx context.Context, key string, f frame) (*string, error) {
+	caller, err := s.Authenticate(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if f.Authorization != nil {
+		return nil, errs.New(errs.Forbidden, "this socket has its key; open another one for another key")
+	}
+	action, known := actions[f.Action]
+	if !known {
+		return nil, errs.Wrong("action", "expected save, merge, restore or delete")
+	}
+	if err := permit(caller, action.permission); err != nil {
+		return nil, err
+	}
+	if !validID(f.Data.ThreadID) {
+		return nil, errs.Wrong("data.thread_id", foreignText)
+	}
+	return action.do(s.Store, auth.With(ctx, caller), caller, f.Data)
+}
+
+// actions are what a frame may ask for.
+var actions = map[string]struct {
+	permission auth.Permission
+	do         func(*Store, context.Context, *auth.Caller, frameData) (*string, error)
+}{
+	"save":    {auth.WriteThreads, (*Store).save},
+	"merge":   {auth.WriteThreads, (*Store).merge},
+	"restore": {auth.ReadThreads, (*Store).restore},
+	"delete":  {auth.WriteThreads, (*Store).forget},
+}
+
+func (s *Store) save(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
+	e, err := s.editOf(d)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.write(ctx, caller, e)
+}
+
+func (s *Store) merge(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
+	if err := checkOperations(d.Operations); err != nil {
+		return nil, err
+	}
+	sent := d.Metadata.Sent
+	e, err := s.editOf(frameData{ThreadID: d.ThreadID, Metadata: d.Metadata})
+	if err != nil {
+		return nil, err
+	}
+	e.merge = func(userData *string) (string, error) {
+		if !sent {
+			return merge(userData, d.Operations, nil, false)
+		}
+		return merge(userData, d.Operations, e.metadata.text, true)
+	}
+	return nil, s.write(ctx, caller, e)
+}
+
+// editOf checks what was sent and prepares it.
+func (s *Store) editOf(d frameData) (edit, error) {
+	var faults errs.Faults
+	e := edit{id: d.ThreadID}
+	if text := d.UserData.Ptr(); text != nil {
+		checkUserData(&faults, "data.user_data", *text)
+	}
+	if d.Metadata.Sent {
+		text, keys := checkMetadata(&faults, "data.metadata", d.Metadata.Value)
+		e.metadata = &indexed{text: text, facets: keys}
+	}
+	if err := faults.Err(); err != nil {
+		return e, err
+	}
+	if d.UserData.Sent {
+		e.userData = s.seal(threadData, d.UserData.Ptr())
+	}
+	return e, nil
+}
+
+func (s *Store) write(ctx context.Context, caller *auth.Caller, e edit) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := s.change(tx, caller, e)
+		return err
+	})
+}
+
+// restore gives the user_data, or nil: also for a thread that is not there yet.
+func (s *Store) restore(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
+	t, err := s.Get(ctx, caller, d.ThreadID)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, nil
+	}
+	return t.UserData, err
+}
+
+// forget deletes a thread. One that is gone already is no error: a runtime that missed the answer asks again.
+func (s *Store) forget(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
+	err := s.Delete(ctx, caller, d.ThreadID, web.IfMatch{})
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,156 @@
+package thread
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// benchRows is how many threads the lists are read from; STEWARD_BENCH_ROWS sets it.
+func benchRows(b *testing.B) int {
+	text := os.Getenv("STEWARD_BENCH_ROWS")
+	if text == "" {
+		return 20_000
+	}
+	n, err := strconv.Atoi(text)
+	must(b, err)
+	return n
+}
+
+// seed writes threads past the store, many in one statement: a value shared by all, one by half, one by a hundredth, a rare one, and ten projects.
+func seed(b *testing.B, s *Store, n int) {
+	now := stamp.Of(s.Now())
+	for first := 0; first < n; first += 1000 {
+		must(b, s.DB.Write(b.Context(), func(tx *db.Tx) error {
+			for at := first; at < first+1000; at += 50 {
+				if err := seedSome(tx, at, at+50, now, n); err != nil {
+					return err
+				}
+			}
+			return count(tx, org, "", countThreads, "x", 1000)
+		}))
+	}
+}
+
+func seedSome(tx *db.Tx, from, to int, now stamp.Time, n int) error {
+	var threads, created, updated tuples
+	for i := from; i < to; i++ {
+		object := map[string]any{"all": "x", "half": strconv.Itoa(i % 2), "hundredth": strconv.Itoa(i * 7919 % 100), "rare": strconv.Itoa(i / 10)}
+		text, err := encodeJSON(object)
+		if err != nil {
+			return err
+		}
+		t := Thread{ID: fmt.Sprintf("thrd_%026d", i), ProjectID: fmt.Sprintf("prj_%d", i*31%10), CreatedAt: now + stamp.Time(i), UpdatedAt: now + stamp.Time(i*7919%n)}
+		facets := withProject(t.ProjectID, facetsOf(object))
+		threads.add(org, t.ID, t.ProjectID, t.CreatedAt, t.UpdatedAt, false, 1, packFacets(facets), 0, string(text))
+		for _, f := range facets {
+			created.add(org, f[:], false, t.CreatedAt, t.ID)
+			updated.add(org, f[:], false, t.UpdatedAt, t.ID, t.CreatedAt)
+		}
+	}
+	return errors.Join(
+		threads.insert(tx, `threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size, metadata)`),
+		created.insert(tx, `thread_facets (org_id, facet, deleted, created_at, thread_id)`),
+		updated.insert(tx, `thread_changes (org_id, facet, deleted, updated_at, thread_id, created_at)`))
+}
+
+// tuples are the rows of one INSERT.
+type tuples struct {
+	texts []string
+	args  []any
+}
+
+func (v *tuples) add(values ...any) {
+	v.texts = append(v.texts, `(`+numbered(`$%`, len(v.args)+1, len(values))+`)`)
+	v.args = append(v.args, values...)
+}
+
+func (v *tuples) insert(tx *db.Tx, into string) error {
+	_, err := tx.Exec(`INSERT INTO `+into+` VALUES `+strings.Join(v.texts, ", "), v.args...)
+	return err
+}
+
+// BenchmarkList measures a page of ten with each filter.
+func BenchmarkList(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String(), func(b *testing.B) {
+			s := newStore(b, dbtest.Open(b, dialect))
+			rows := benchRows(b)
+			began := time.Now()
+			seed(b, s, rows)
+			b.Logf("%d threads in %v", rows, time.Since(began))
+			for _, c := range []struct{ name, project, metadata string }{
+				{"all", "", ""}, {"project", "prj_3", ""}, {"shared by all", "", `{"all":"x"}`}, {"shared by half", "", `{"half":"1"}`},
+				{"hundredth", "", `{"hundredth":"7"}`}, {"rare", "", `{"rare":"77"}`}, {"shared and rare", "", `{"all":"x","rare":"77"}`},
+				{"half and hundredth", "", `{"half":"1","hundredth":"7"}`}, {"project and shared", "prj_3", `{"all":"x"}`},
+				{"project and hundredth", "prj_3", `{"hundredth":"7"}`}, {"none", "", `{"all":"y"}`},
+			} {
+				keys, err := parseFilter(c.metadata)
+				must(b, err)
+				for _, updated := range []bool{false, true} {
+					f := Filter{ProjectID: c.project, Keys: keys, Updated: updated}
+					b.Run(strings.ReplaceAll(c.name, " ", "_")+"/by_"+f.column(), func(b *testing.B) { s.benchPages(b, f) })
+				}
+			}
+		})
+	}
+}
+
+func (s *Store) benchPages(b *testing.B, f Filter) {
+	var took []time.Duration
+	p := web.Paging{Limit: 10}
+	for b.Loop() {
+		began := time.Now()
+		page, err := s.List(b.Context(), whole, f, p)
+		must(b, err)
+		took = append(took, time.Since(began))
+		p.Cursor = page.Next
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
+}
+
+// BenchmarkSave measures acknowledged durable saves of 64 writers, each to threads of its own.
+func BenchmarkSave(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		for _, keys := range []int{0, 3} {
+			b.Run(fmt.Sprintf("%s/keys=%d", dialect, keys), func(b *testing.B) {
+				s := newStore(b, dbtest.Open(b, dialect))
+				object := map[string]any{}
+				for k := range keys {
+					object[fmt.Sprint("key", k)] = "value"
+				}
+				metadata, err := encodeJSON(object)
+				must(b, err)
+				var left atomic.Int64
+				left.Store(int64(b.N))
+				var writers sync.WaitGroup
+				b.ResetTimer()
+				for w := range 64 {
+					writers.Go(func() {
+						for i := 0; left.Add(-1) >= 0; i++ {
+							d := frameData{ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%10), UserData: web.Some(`{"state":{"a":1}}`), Metadata: web.Some(Metadata(metadata))}
+							if _, err := s.save(b.Context(), confined("p1"), d); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				writers.Wait()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "saves/s")
+			})
+		}
+	}
+}

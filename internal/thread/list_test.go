@@ -1,0 +1,259 @@
+package thread
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// modelled is a thread as a simple list in memory knows it.
+type modelled struct {
+	id, project      string
+	created, updated stamp.Time
+	deleted          bool
+	metadata         map[string]any
+}
+
+// model is a store in memory, of one organization.
+type model struct {
+	caller *auth.Caller
+	store  *Store
+	rows   map[string]*modelled
+}
+
+// values are equal in pairs that differ in their text.
+var values = []string{
+	`"x"`, `"\u0078"`, `"y"`, `1`, `1.0`, `10e-1`, `"1"`, `true`, `null`, `{"a":1,"b":[1,2]}`, `{"b":[1.0,2e0],"a":1}`, `[]`, `[1,2]`, `[2,1]`, `{}`, `-0`, `0`,
+}
+
+func drawMetadata(t *rapid.T, most int) string {
+	var fields []string
+	for range rapid.IntRange(0, most).Draw(t, "fields") {
+		key := rapid.SampledFrom([]string{"k", "l", "m"}).Draw(t, "key")
+		fields = append(fields, fmt.Sprintf("%q:%s", key, rapid.SampledFrom(values).Draw(t, "value")))
+	}
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
+func decoded(text string) (object map[string]any) {
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		panic(err)
+	}
+	return object
+}
+
+// step changes store and model in the same way.
+func (m *model) step(t *rapid.T) {
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "A", "B-1", "B.1", "Z"}).Draw(t, "id")
+	row := m.rows[id]
+	if rapid.IntRange(0, 3).Draw(t, "deed") == 0 {
+		err := m.store.Delete(t.Context(), m.caller, id, web.IfMatch{})
+		if row == nil || row.deleted {
+			if errs.KindOf(err) != errs.NotFound {
+				t.Fatalf("second delete: %v", err)
+			}
+		} else if err != nil {
+			t.Fatal(err)
+		} else {
+			row.deleted = true
+		}
+		return
+	}
+	p := Put{ProjectID: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "project")}
+	text := drawMetadata(t, 3)
+	p.Metadata = Metadata(text)
+	made, err := m.store.Put(t.Context(), m.caller, id, web.IfMatch{}, p)
+	if row != nil && row.deleted {
+		if errs.KindOf(err) != errs.Conflict {
+			t.Fatalf("put of a deleted thread: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.rows[id] = &modelled{id: id, project: p.ProjectID, created: made.CreatedAt, updated: made.UpdatedAt, metadata: decoded(text)}
+}
+
+// list gives the ids that a filter should find, in order.
+func (m *model) list(f Filter, filter map[string]any) []string {
+	var found []*modelled
+	for _, r := range m.rows {
+		ok := r.deleted == f.Deleted && (f.ProjectID == "" || r.project == f.ProjectID)
+		for key, want := range filter {
+			got, there := r.metadata[key]
+			ok = ok && there && reflect.DeepEqual(got, want)
+		}
+		if ok {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b *modelled) int {
+		order := int(a.created - b.created)
+		if f.Updated {
+			order = int(a.updated - b.updated)
+		}
+		if !f.Ascending {
+			order = -order
+		}
+		return order
+	})
+	ids := []string{}
+	for _, r := range found {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
+// TestListAgainstModel draws writes and lists with any combination of filters, and reads the lists in every way of paging.
+func TestListAgainstModel(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		orgs := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			orgs++
+			caller := &auth.Caller{OrgID: fmt.Sprintf("org_%d", orgs), UserID: "u", Role: auth.Owner}
+			m := &model{caller: caller, store: s, rows: map[string]*modelled{}}
+			for range rapid.IntRange(0, 15).Draw(rt, "steps") {
+				m.step(rt)
+			}
+			for range 4 {
+				m.compare(rt)
+			}
+		})
+	})
+}
+
+func (m *model) compare(t *rapid.T) {
+	text := drawMetadata(t, 2)
+	keys, err := parseFilter(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Filter{
+		ProjectID: rapid.SampledFrom([]string{"", "p", "q", "none"}).Draw(t, "project"), Keys: keys,
+		Deleted: rapid.Bool().Draw(t, "deleted"), Updated: rapid.Bool().Draw(t, "updated"), Ascending: rapid.Bool().Draw(t, "ascending"),
+	}
+	want := m.list(f, decoded(text))
+	limit := rapid.IntRange(1, 4).Draw(t, "limit")
+	for _, byCursor := range []bool{true, false} {
+		got := m.walk(t, f, limit, byCursor, int64(len(want)))
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v %s by cursor %v: got %v, want %v", f, text, byCursor, got, want)
+		}
+	}
+}
+
+// walk reads a whole list page by page.
+func (m *model) walk(t *rapid.T, f Filter, limit int, byCursor bool, total int64) []string {
+	ids := []string{}
+	p := web.Paging{Limit: limit}
+	for {
+		page, err := m.store.List(t.Context(), m.caller, f, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Total != total {
+			t.Fatalf("%+v: total %d, want %d", f, page.Total, total)
+		}
+		for _, row := range page.Items {
+			ids = append(ids, row.ID)
+		}
+		if page.Next == "" {
+			return ids
+		}
+		if byCursor {
+			p.Cursor = page.Next
+		} else {
+			p.Offset += limit
+		}
+	}
+}
+
+// TestPagingWhileRowsAreAdded walks by cursor while threads come and change: what was there is seen exactly once.
+func TestPagingWhileRowsAreAdded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		for i := range 50 {
+			put(t, s, whole, fmt.Sprintf("old%02d", i), "p", nil, `{"k":"v"}`)
+		}
+		keys, err := parseFilter(`{"k":"v"}`)
+		must(t, err)
+		seen := map[string]int{}
+		p := web.Paging{Limit: 7}
+		for i := 0; ; i++ {
+			page, err := s.List(t.Context(), whole, Filter{Keys: keys}, p)
+			must(t, err)
+			for _, row := range page.Items {
+				seen[row.ID]++
+			}
+			put(t, s, whole, fmt.Sprintf("new%02d", i), "p", nil, `{"k":"v"}`)
+			put(t, s, whole, fmt.Sprintf("old%02d", i), "p", nil, `{"k":"v"}`)
+			if page.Next == "" {
+				break
+			}
+			p.Cursor = page.Next
+		}
+		for i := range 50 {
+			if id := fmt.Sprintf("old%02d", i); seen[id] != 1 {
+				t.Errorf("%s was seen %d times", id, seen[id])
+			}
+		}
+	})
+}
+
+func TestCursorOfAnotherListIsRefused(t *testing.T) {
+	s := newStore(t, dbtest.Open(t, db.SQLite))
+	put(t, s, whole, "a", "p", nil, "")
+	put(t, s, whole, "b", "p", nil, "")
+	page, err := s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1})
+	must(t, err)
+	for _, f := range []Filter{{Updated: true}, {Ascending: true}} {
+		_, err = s.List(t.Context(), whole, f, web.Paging{Limit: 1, Cursor: page.Next})
+		wantKind(t, err, errs.Invalid)
+	}
+	for _, c := range []web.Cursor{"x", web.NewCursor("a"), web.NewCursor("created_at DESC", "x", "y")} {
+		_, err = s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1, Cursor: c})
+		wantKind(t, err, errs.Invalid)
+	}
+}
+
+// TestPageOfLargeRows ends pages by their bytes, and goes on after them.
+func TestPageOfLargeRows(t *testing.T) {
+	s := newStore(t, dbtest.Open(t, db.SQLite))
+	large := `{"a":"` + strings.Repeat("x", MaxText-8) + `"}`
+	n := maxPageBytes>>20 + 4
+	for i := range n {
+		put(t, s, whole, fmt.Sprint(i), "p", nil, large)
+	}
+	first, err := s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1000})
+	must(t, err)
+	if len(first.Items) >= n || first.Next == "" {
+		t.Fatalf("the first page has %d of %d threads, next %q", len(first.Items), n, first.Next)
+	}
+	second, err := s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1000, Cursor: first.Next})
+	must(t, err)
+	if len(first.Items)+len(second.Items) != n || second.Next != "" {
+		t.Errorf("pages of %d and %d", len(first.Items), len(second.Items))
+	}
+}
+
+func TestFilterThatIsNoObject(t *testing.T) {
+	for _, text := range []string{`[]`, `"x"`, `{`, `{} {}`, `null`, `1`} {
+		if _, err := parseFilter(text); errs.KindOf(err) != errs.Invalid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

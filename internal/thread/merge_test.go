@@ -1,0 +1,146 @@
+package thread
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/errs"
+)
+
+func drawOperation(t *rapid.T) Operation {
+	key := rapid.SampledFrom([]string{"a", "b", "state"}).Draw(t, "key")
+	value := json.RawMessage(rapid.SampledFrom([]string{`1`, `"x"`, `{"y":[1]}`, `[]`, `[1,2]`, `null`}).Draw(t, "value"))
+	op := Operation{Op: rapid.SampledFrom([]string{"set", "set", "push", "push", "push", "delete", "clear"}).Draw(t, "op"), Key: &key, Value: value}
+	if op.Op == "push" && rapid.Bool().Draw(t, "bounded") {
+		n := rapid.IntRange(1, 3).Draw(t, "most")
+		op.MaxRecords = &n
+	}
+	return op
+}
+
+// applied is what operations mean, on plain values. ok is false when a push has no array to go to.
+func applied(state map[string]any, ops []Operation) (map[string]any, bool) {
+	for _, op := range ops {
+		var value any
+		_ = json.Unmarshal(op.Value, &value)
+		switch op.Op {
+		case "set":
+			state[*op.Key] = value
+		case "delete":
+			delete(state, *op.Key)
+		case "clear":
+			state = map[string]any{}
+		case "push":
+			list, isList := state[*op.Key].([]any)
+			if state[*op.Key] != nil && !isList {
+				return nil, false
+			}
+			list = append(list, value)
+			if op.MaxRecords != nil && len(list) > *op.MaxRecords {
+				list = list[len(list)-*op.MaxRecords:]
+			}
+			state[*op.Key] = list
+		}
+	}
+	return state, true
+}
+
+// TestMergeAgainstModel: whatever the form of the user_data, the state in it is changed as plain values would be, and the rest stays.
+func TestMergeAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 0, 8).Draw(t, "operations")
+		form := rapid.SampledFrom([]string{"", "null", `{"a":[0],"z":1.50}`, `{"state":{"a":[0],"z":1.50}}`,
+			`{"state":{"a":[0]},"metadata":{"m":1}}`, `{"metadata":{"m":1}}`, `{"state":null}`}).Draw(t, "form")
+		var before *string
+		if form != "" {
+			before = &form
+		}
+		want, ok := applied(stateOf(form), ops)
+		got, err := merge(before, ops, nil, false)
+		if !ok {
+			if errs.KindOf(err) != errs.Conflict {
+				t.Fatalf("push onto a value: %q, %v", got, err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := stateOf(got); !reflect.DeepEqual(after, want) && len(after)+len(want) > 0 {
+			t.Fatalf("%s after %v: %s, want %v", form, ops, got, want)
+		}
+		if strings.Contains(form, `"m":1`) != strings.Contains(got, `"metadata":{"m":1}`) {
+			t.Fatalf("metadata beside the state: %s became %s", form, got)
+		}
+	})
+}
+
+// stateOf finds the state inside of a user_data, in the way that runtimes do.
+func stateOf(text string) map[string]any {
+	var outer map[string]any
+	_ = json.Unmarshal([]byte(text), &outer)
+	_, hasState := outer["state"].(map[string]any)
+	_, hasMetadata := outer["metadata"].(map[string]any)
+	null, there := outer["state"]
+	if hasState || hasMetadata || there && null == nil && len(outer) == 1 {
+		inner, _ := outer["state"].(map[string]any)
+		outer = inner
+	}
+	if outer == nil {
+		outer = map[string]any{}
+	}
+	return outer
+}
+
+func TestMergeKeepsTexts(t *testing.T) {
+	before := `{"state":{"n":12345678901234567890.10,"list":[1.0,<"<">]}}`
+	before = strings.ReplaceAll(before, `<"<">`, `"<&>"`)
+	key := "list"
+	got, err := merge(&before, []Operation{{Op: "push", Key: &key, Value: json.RawMessage(`2.0`)}}, nil, false)
+	must(t, err)
+	if want := `{"state":{"list":[1.0,"<&>",2.0],"n":12345678901234567890.10}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestMergeMetadata(t *testing.T) {
+	for _, c := range []struct{ before, metadata, want string }{
+		{`{"a":1}`, `{"m":2}`, `{"metadata":{"m":2},"state":{"a":1}}`},
+		{`{"a":1}`, ``, `{"a":1}`},
+		{`{"state":{"a":1},"metadata":{"m":1}}`, `{"m":2}`, `{"metadata":{"m":2},"state":{"a":1}}`},
+		{`{"state":{"a":1},"metadata":{"m":1}}`, ``, `{"state":{"a":1}}`},
+	} {
+		var m Metadata
+		if c.metadata != "" {
+			m = Metadata(c.metadata)
+		}
+		got, err := merge(&c.before, nil, m, true)
+		must(t, err)
+		if got != c.want {
+			t.Errorf("%s with %s: got %s, want %s", c.before, c.metadata, got, c.want)
+		}
+	}
+}
+
+func TestMergeRefuses(t *testing.T) {
+	for _, text := range []string{`[1]`, `"x"`, `7`} {
+		if _, err := merge(&text, nil, nil, false); errs.KindOf(err) != errs.Conflict {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	key, zero := "k", 0
+	large := json.RawMessage(`"` + strings.Repeat("x", MaxText) + `"`)
+	_, err := merge(nil, []Operation{{Op: "set", Key: &key, Value: large}}, nil, false)
+	wantKind(t, err, errs.Invalid)
+	for _, op := range []Operation{{Op: "set"}, {Op: "push"}, {Op: "delete"}, {Op: "add", Key: &key}, {}, {Op: "push", Key: &key, MaxRecords: &zero}} {
+		if errs.KindOf(checkOperations([]Operation{op})) != errs.Invalid {
+			t.Error("accepted: " + fmt.Sprint(op))
+		}
+	}
+	wantKind(t, checkOperations(make([]Operation, maxOperations+1)), errs.Invalid)
+}

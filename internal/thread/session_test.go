@@ -1,0 +1,165 @@
+package thread
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+func starting(id string) Start {
+	return Start{ID: id, ThreadID: text("t1"), OrgID: org, ProjectID: "p1", RouteID: "r", Environment: "prod", URL: "/x", Method: "GET", Trigger: "api"}
+}
+
+func ending(id string, status int) Completion {
+	return Completion{ID: id, ThreadID: text("t1"), StatusCode: status, AgentIDs: []string{"a1"}, UserData: text("kept"), Metadata: Metadata(`{"end":1}`)}
+}
+
+// TestSessionHalvesInAnyOrder: start and completion, each told twice, in both orders, come to the same session.
+func TestSessionHalvesInAnyOrder(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		start := func(id string) {
+			_, err := s.Start(t.Context(), whole, starting(id))
+			must(t, err)
+		}
+		end := func(id string, status int) {
+			_, err := s.Complete(t.Context(), whole, ending(id, status))
+			must(t, err)
+		}
+		start("s1")
+		start("s1")
+		end("s1", 200)
+		end("s1", 500)
+		start("s1")
+		end("s2", 200)
+		end("s2", 500)
+		start("s2")
+		start("s2")
+		for _, id := range []string{"s1", "s2"} {
+			got, err := s.Session(t.Context(), whole, id)
+			must(t, err)
+			if *got.ProjectID != "p1" || *got.ThreadID != "t1" || got.Trigger != "api" || got.Pending || *got.StatusCode != 200 ||
+				*got.UserData != "kept" || string(got.Metadata) != `{"end":1}` || !slices.Equal(got.AgentIDs, []string{"a1"}) || got.CompletedAt == nil {
+				t.Errorf("%s: %+v", id, got)
+			}
+		}
+		for project, want := range map[string]int64{"": 2, "p1": 2} {
+			n, err := total(d.Read(t.Context()), org, project, countSessions)
+			must(t, err)
+			if n != want {
+				t.Errorf("project %q counts %d sessions, want %d", project, n, want)
+			}
+		}
+	})
+}
+
+func TestSessionIsolation(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		_, err := s.Start(t.Context(), whole, starting("s1"))
+		must(t, err)
+		for _, caller := range []*auth.Caller{other, confined("p2")} {
+			_, err = s.Session(t.Context(), caller, "s1")
+			wantKind(t, err, errs.NotFound)
+		}
+		_, err = s.Complete(t.Context(), confined("p2"), ending("s1", 200))
+		wantKind(t, err, errs.NotFound)
+		_, err = s.Start(t.Context(), confined("p2"), starting("s9"))
+		wantKind(t, err, errs.Forbidden)
+		// A completion of another organization under the same id is a session of its own.
+		_, err = s.Complete(t.Context(), other, ending("s1", 500))
+		must(t, err)
+		got, err := s.Session(t.Context(), confined("p1"), "s1")
+		must(t, err)
+		if !got.Pending {
+			t.Error("another organization has completed the session")
+		}
+	})
+}
+
+func TestSessionsList(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		for i := range 10 {
+			b := starting(fmt.Sprintf("s%d", i))
+			at := Moment(stamp.Of(s.Now()))
+			b.Timestamp, b.ProjectID, b.ThreadID = &at, fmt.Sprintf("p%d", i%2), text(fmt.Sprintf("t%d", i%5))
+			_, err := s.Start(t.Context(), whole, b)
+			must(t, err)
+		}
+		for want, f := range map[string]SessionFilter{
+			"s9 s8 s7 s6 s5 s4 s3 s2 s1 s0": {}, "s9 s7 s5 s3 s1": {ProjectID: "p1"}, "s8 s3": {ThreadID: "t3"}, "s8": {ThreadID: "t3", ProjectID: "p0"}, "": {ProjectID: "no"},
+		} {
+			var ids []string
+			p := web.Paging{Limit: 3}
+			for {
+				page, err := s.Sessions(t.Context(), org, f, p)
+				must(t, err)
+				if page.Total != int64(len(strings.Fields(want))) {
+					t.Errorf("%+v: total %d", f, page.Total)
+				}
+				for _, row := range page.Items {
+					ids = append(ids, row.ID)
+				}
+				if p.Cursor = page.Next; page.Next == "" {
+					break
+				}
+			}
+			if got := strings.Join(ids, " "); got != want {
+				t.Errorf("%+v: got %s, want %s", f, got, want)
+			}
+		}
+	})
+}
+
+func TestMoment(t *testing.T) {
+	now := stamp.Of(time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC))
+	for text, want := range map[string]stamp.Time{
+		`"2026-11-15T07:00:00Z"`:          now.Add(-time.Hour),
+		`"2026-11-15T09:04:59.999+01:00"`: now.Add(5*time.Minute - time.Millisecond),
+		`"2026-11-15T08:06:00Z"`:          now,
+		`1794729600000`:                   now,
+		`1794726000000`:                   now.Add(-time.Hour),
+		`1e300`:                           now,
+		`-5`:                              now,
+		`null`:                            now,
+	} {
+		var b struct{ At *Moment }
+		must(t, json.Unmarshal([]byte(`{"at":`+text+`}`), &b))
+		if got := b.At.within(now); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	var m Moment
+	if json.Unmarshal([]byte(`"tomorrow"`), &m) == nil {
+		t.Error("took a text that is no time")
+	}
+}
+
+// TestThreadGoesToItsSessionsProject: a socket with a key of the whole organization saves threads where their sessions are.
+func TestThreadGoesToItsSessionsProject(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		_, err := s.Start(t.Context(), whole, starting("s1"))
+		must(t, err)
+		for id, want := range map[string]string{"t1": "p1", "t2": "prj_default"} {
+			_, err = s.save(t.Context(), whole, frameData{ThreadID: id})
+			must(t, err)
+			got, err := s.Get(t.Context(), whole, id)
+			must(t, err)
+			if got.ProjectID != want {
+				t.Errorf("%s went to %s, want %s", id, got.ProjectID, want)
+			}
+		}
+	})
+}

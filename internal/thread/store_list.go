@@ -1,0 +1,274 @@
+package thread
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+const (
+	// maxCounted is how far a filtered list is counted. With several keys each thread of the rarest one is looked up under the others, so
+	// that only a list whose rarest key has at most maxJoined threads is counted.
+	maxCounted = 10_000
+	maxJoined  = 2_000
+	// maxFilterKeys bounds a metadata filter: each key is a condition of the statement.
+	maxFilterKeys = 20
+	// maxPageBytes ends a page early: the next link goes on after it.
+	maxPageBytes = 32 << 20
+)
+
+// Filter narrows and orders a list of threads.
+type Filter struct {
+	ProjectID string
+	// Keys are the facets that a thread must have.
+	Keys    []facet
+	Deleted bool
+	// Updated sorts by the time of change, else of creation.
+	Updated bool
+	// Ascending has the oldest first.
+	Ascending bool
+}
+
+// parseFilter reads the metadata of a query, or gives Invalid.
+func parseFilter(text string) ([]facet, error) {
+	if text == "" {
+		return nil, nil
+	}
+	object, err := decodeObject([]byte(text))
+	if err != nil {
+		return nil, errs.Wrong("query.metadata", "expected a JSON object")
+	}
+	if len(object) > maxFilterKeys {
+		return nil, errs.Wrong("query.metadata", "expected at most %d keys", maxFilterKeys)
+	}
+	return facetsOf(object), nil
+}
+
+func (f Filter) column() string {
+	if f.Updated {
+		return "updated_at"
+	}
+	return "created_at"
+}
+
+// table has the threads of a facet in the order of the list.
+func (f Filter) table() string {
+	if f.Updated {
+		return "thread_changes"
+	}
+	return "thread_facets"
+}
+
+// order names the order of the list; a cursor holds for one of them.
+func (f Filter) order() string {
+	if f.Ascending {
+		return f.column() + " ASC"
+	}
+	return f.column() + " DESC"
+}
+
+func (f Filter) at(t Thread) web.Cursor {
+	if f.Updated {
+		return web.NewCursor(f.order(), int64(t.UpdatedAt), t.ID)
+	}
+	return web.NewCursor(f.order(), int64(t.CreatedAt), t.ID)
+}
+
+// after gives the place that a cursor of this list marks.
+func (f Filter) after(c web.Cursor) (at stamp.Time, threadID string, err error) {
+	var order string
+	var micros int64
+	if err := c.Scan(&order, &micros, &threadID); err != nil {
+		return 0, "", err
+	}
+	if order != f.order() {
+		return 0, "", errs.Wrong("query.cursor", "expected a cursor of a list with the same sort and direction")
+	}
+	return stamp.Time(micros), threadID, nil
+}
+
+// List gives a page of the threads that a caller sees. A wrong cursor is Invalid.
+//
+// A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the other facets are
+// looked up for each. So a page costs as much as it gives where one facet decides, however many threads share the others.
+func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.Paging) (web.Page[Thread], error) {
+	q := s.DB.Read(ctx)
+	facets, n, err := s.lead(q, caller.OrgID, f)
+	if err != nil || p.Limit == 0 {
+		return web.Page[Thread]{Total: n, Paging: p}, err
+	}
+	text, args, err := f.statement(caller.OrgID, facets, p)
+	if err != nil {
+		return web.Page[Thread]{}, err
+	}
+	rows, cut, err := s.page(q, text, args)
+	if err != nil {
+		return web.Page[Thread]{}, err
+	}
+	page := web.NewPage(rows, n, p, f.at)
+	if cut && len(rows) <= p.Limit {
+		page.Next = f.at(rows[len(rows)-1])
+	}
+	return page, nil
+}
+
+// facets are what a thread must be listed under: nothing for a list of all.
+func (f Filter) facets() []facet {
+	switch {
+	case f.ProjectID == "":
+		return f.Keys
+	case len(f.Keys) == 0:
+		return []facet{projectFacet(f.ProjectID)}
+	}
+	var out []facet
+	for _, key := range f.Keys {
+		out = append(out, key.inProject(f.ProjectID))
+	}
+	return out
+}
+
+// lead gives the facets of a filter, the one with the fewest threads first, and the size of the list, or Unknown.
+func (s *Store) lead(q db.Querier, orgID string, f Filter) ([]facet, int64, error) {
+	facets := f.facets()
+	switch {
+	case len(f.Keys) == 0:
+		n, err := total(q, orgID, f.ProjectID, f.counted())
+		return facets, n, err
+	case len(facets) == 1:
+		n, err := countFacet(q, orgID, f.Deleted, facets[0], maxCounted)
+		if n > maxCounted {
+			n = web.Unknown
+		}
+		return facets, n, err
+	}
+	facets, least, err := fewest(q, orgID, f.Deleted, facets, maxJoined)
+	if err == nil && least > maxJoined {
+		facets, least, err = fewest(q, orgID, f.Deleted, facets, maxCounted)
+	}
+	if err != nil || least > maxJoined {
+		return facets, web.Unknown, err
+	}
+	n, err := countFacets(q, orgID, f.Deleted, facets)
+	return facets, n, err
+}
+
+func (f Filter) counted() string {
+	if f.Deleted {
+		return countDeleted
+	}
+	return countThreads
+}
+
+// fewest puts the facet with the fewest threads first, and tells how many it has, both as far as counting up to `most` can tell.
+func fewest(q db.Querier, orgID string, deleted bool, facets []facet, most int) ([]facet, int64, error) {
+	facets = slices.Clone(facets)
+	least := int64(math.MaxInt64)
+	for i, key := range facets {
+		n, err := countFacet(q, orgID, deleted, key, most)
+		if err != nil {
+			return nil, 0, err
+		}
+		if n < least {
+			least = n
+			facets[0], facets[i] = key, facets[0]
+		}
+	}
+	return facets, least, nil
+}
+
+// countFacet counts the threads of a facet, up to one more than `most`.
+func countFacet(q db.Querier, orgID string, deleted bool, key facet, most int) (n int64, err error) {
+	err = q.Row(`SELECT count(*) FROM (SELECT 1 FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 LIMIT $4) x`,
+		orgID, key[:], deleted, most+1).Scan(&n)
+	return n, err
+}
+
+// countFacets counts the threads that have all facets, of which the first one has at most maxJoined.
+func countFacets(q db.Querier, orgID string, deleted bool, facets []facet) (n int64, err error) {
+	args := []any{orgID, deleted}
+	for _, f := range facets {
+		args = append(args, f[:])
+	}
+	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1 AND f.deleted = $2 AND f.facet = $3`+others(4, len(facets)-1), args...).Scan(&n)
+	return n, err
+}
+
+// others are the conditions that a thread has more facets. They are scalar subqueries since PostgreSQL might turn an EXISTS into a join
+// that reads all threads of a facet, where a page needs a few.
+func others(first, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ` AND (SELECT count(*) FROM thread_facets o WHERE o.org_id = $1 AND o.facet = $%d AND o.deleted = $2
+			AND o.created_at = f.created_at AND o.thread_id = f.thread_id) = 1`, first+i)
+	}
+	return b.String()
+}
+
+// statement writes the page's query: first the keys of the page from an index, then their rows.
+func (f Filter) statement(orgID string, facets []facet, p web.Paging) (string, []any, error) {
+	table, id := "threads", "f.id"
+	args := []any{orgID, f.Deleted, p.Limit + 1, p.Offset}
+	where := `f.org_id = $1 AND f.deleted = $2`
+	if p.Cursor != "" {
+		at, threadID, err := f.after(p.Cursor)
+		if err != nil {
+			return "", nil, err
+		}
+		args[3] = 0
+		args = append(args, at, threadID)
+	}
+	if len(facets) > 0 {
+		table, id = f.table(), "f.thread_id"
+		args = append(args, facets[0][:])
+		where += fmt.Sprintf(` AND f.facet = $%d`, len(args))
+		where += others(len(args)+1, len(facets)-1)
+		for _, other := range facets[1:] {
+			args = append(args, other[:])
+		}
+	}
+	column, direction, beyond := "f."+f.column(), " DESC", " < "
+	if f.Ascending {
+		direction, beyond = " ASC", " > "
+	}
+	if p.Cursor != "" {
+		where += ` AND (` + column + `, ` + id + `)` + beyond + `($5, $6)`
+	}
+	return fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN t.user_data_size > %d THEN NULL ELSE t.user_data END
+		FROM (SELECT %s AS id, %s AS place FROM %s f WHERE %s ORDER BY %s%s, %s%s LIMIT $3 OFFSET $4) k
+		JOIN threads t ON t.org_id = $1 AND t.id = k.id ORDER BY k.place%s, k.id%s`,
+		MaxListed, id, column, table, where, column, direction, id, direction, direction, direction), args, nil
+}
+
+// page reads rows until there are no more, or too many bytes: then the page is cut.
+func (s *Store) page(q db.Querier, text string, args []any) (list []Thread, cut bool, err error) {
+	rows, err := q.Query(text, args...)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	list = []Thread{}
+	size := 0
+	for rows.Next() {
+		t, err := s.scan(rows)
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, t)
+		size += len(t.Metadata)
+		if t.UserData != nil {
+			size += len(*t.UserData)
+		}
+		if size > maxPageBytes {
+			return list, rows.Next(), nil
+		}
+	}
+	return list, false, rows.Err()
+}
