@@ -1,0 +1,86 @@
+-- +goose Up
+
+CREATE TABLE evals (
+    org_id           TEXT    NOT NULL,
+    id               TEXT    COLLATE "C" NOT NULL,
+    project_id       TEXT    NOT NULL,
+    agent_identifier TEXT    NOT NULL,
+    name             TEXT    NOT NULL,
+    description      TEXT    NULL,
+    identifier       TEXT    NULL,
+    deployment_id    TEXT    NULL,
+    release          TEXT    NULL,
+    filename         TEXT    NULL,
+    devmode          BOOLEAN NOT NULL,
+    created_at       BIGINT  NOT NULL,
+    updated_at       BIGINT  NOT NULL,
+    version          BIGINT  NOT NULL,
+    PRIMARY KEY (org_id, id)
+);
+CREATE INDEX evals_newest ON evals (org_id, created_at, id);
+CREATE INDEX evals_project ON evals (org_id, project_id, created_at, id);
+CREATE INDEX evals_agent ON evals (org_id, agent_identifier, created_at, id);
+CREATE INDEX evals_project_agent ON evals (org_id, project_id, agent_identifier, created_at, id);
+
+-- eval_name and agent_identifier are copied from the eval, so that the filter by agent is one index range. created_at is the runtime's
+-- time, written_at is ours. size is that of error and result together; result comes last, since it may fill many pages.
+CREATE TABLE eval_runs (
+    org_id           TEXT    NOT NULL,
+    id               TEXT    COLLATE "C" NOT NULL,
+    project_id       TEXT    NOT NULL,
+    session_id       TEXT    NOT NULL,
+    eval_id          TEXT    NOT NULL,
+    eval_identifier  TEXT    NULL,
+    eval_name        TEXT    NULL,
+    agent_identifier TEXT    NULL,
+    deployment_id    TEXT    NULL,
+    span_id          TEXT    NULL,
+    devmode          BOOLEAN NOT NULL,
+    pending          BOOLEAN NOT NULL,
+    success          BOOLEAN NOT NULL,
+    created_at       BIGINT  NOT NULL,
+    updated_at       BIGINT  NOT NULL,
+    written_at       BIGINT  NOT NULL,
+    size             BIGINT  NOT NULL,
+    error            TEXT    NULL,
+    result           TEXT    NULL,
+    PRIMARY KEY (org_id, id)
+);
+CREATE INDEX eval_runs_newest ON eval_runs (org_id, created_at, id);
+CREATE INDEX eval_runs_project ON eval_runs (org_id, project_id, created_at, id);
+CREATE INDEX eval_runs_agent ON eval_runs (org_id, agent_identifier, created_at, id);
+CREATE INDEX eval_runs_eval ON eval_runs (org_id, eval_id, created_at, id);
+CREATE INDEX eval_runs_session ON eval_runs (org_id, session_id, created_at, id);
+CREATE INDEX eval_runs_project_agent ON eval_runs (org_id, project_id, agent_identifier, created_at, id);
+CREATE INDEX eval_runs_project_eval ON eval_runs (org_id, project_id, eval_id, created_at, id);
+
+-- How many evals and runs a project has: the sum over the slots, which keep concurrent writers apart.
+CREATE TABLE eval_counts (
+    org_id     TEXT   NOT NULL,
+    what       TEXT   NOT NULL CHECK (what IN ('eval', 'run')),
+    project_id TEXT   NOT NULL,
+    slot       BIGINT NOT NULL,
+    n          BIGINT NOT NULL,
+    PRIMARY KEY (org_id, what, project_id, slot)
+);
+
+-- Evals whose runs may not carry their name and agent yet, and how far the walk over those runs has come.
+CREATE TABLE eval_relabels (
+    org_id   TEXT   NOT NULL,
+    eval_id  TEXT   NOT NULL,
+    due_at   BIGINT NOT NULL,
+    after_at BIGINT NOT NULL,
+    after_id TEXT   COLLATE "C" NOT NULL,
+    PRIMARY KEY (org_id, eval_id)
+);
+CREATE INDEX eval_relabels_due ON eval_relabels (due_at);
+
+-- Deleted projects whose evals and runs, as far as they were written before gone_at, may still be there.
+CREATE TABLE eval_purges (
+    org_id     TEXT   NOT NULL,
+    project_id TEXT   NOT NULL,
+    gone_at    BIGINT NOT NULL,
+    due_at     BIGINT NOT NULL,
+    PRIMARY KEY (org_id, project_id)
+);
+CREATE INDEX eval_purges_due ON eval_purges (due_at);

@@ -1,0 +1,60 @@
+package eval
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+)
+
+// BenchmarkRun measures what a runtime waits for: the start and the completion of runs by 64 clients, through everything but the network
+// and authentication, beside the yardstick: one row in a transaction of its own. Set STEWARD_TEST_FSYNC=1, else PostgreSQL does not fsync.
+func BenchmarkRun(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		h := newHouse(b, dbtest.Open(b, dialect))
+		h.want(200, "ada", "PUT", "/cli/eval/e", define("n", "a", "red"))
+		var round int
+		b.Run(dialect.String()+"/yardstick", func(b *testing.B) {
+			round++
+			spread(b, func(i int) {
+				h.must(h.store.DB.Write(b.Context(), func(tx *db.Tx) error {
+					return tx.Send(`INSERT INTO meta (key, value) VALUES ($1, 'a name of usual length')`, fmt.Sprintf("k%d-%d", round, i))
+				}))
+			})
+		})
+		b.Run(dialect.String()+"/start", func(b *testing.B) {
+			round++
+			spread(b, func(i int) {
+				h.want(201, "ada", "POST", "/evalrun", start(fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("s%d", i/10), "e", "red"))
+			})
+		})
+		b.Run(dialect.String()+"/complete", func(b *testing.B) {
+			round++
+			spread(b, func(i int) {
+				h.want(201, "ada", "POST", "/evalrun", start(fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("s%d", i/10), "e", "red"))
+			})
+			b.ResetTimer()
+			spread(b, func(i int) {
+				h.want(200, "ada", "PUT", "/evalrun", object{"id": fmt.Sprintf("r%d-%d", round, i), "result": object{"score": 0.5, "success": true}})
+			})
+		})
+	}
+}
+
+// spread does b.N calls from 64 goroutines and reports calls for each second.
+func spread(b *testing.B, call func(i int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range 64 {
+		group.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				call(int(i))
+			}
+		})
+	}
+	group.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}

@@ -1,0 +1,221 @@
+package eval
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is what the lists should give, kept in the simplest way.
+type model struct {
+	evals map[string]Eval
+	runs  map[string]Run
+}
+
+var (
+	projects = []string{"red", "green"}
+	agents   = []string{"support", "sales", "Z"}
+	evalIDs  = []string{"e1", "E2", "e3", "_4"}
+	sessions = []string{"s1", "s2", "s3"}
+)
+
+// TestLists does random things in a fresh organization and compares lists, with up to three filters, by offset and by cursor, with the
+// model.
+func TestLists(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		round := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			round++
+			h.TB, h.org = rt, fmt.Sprintf("org_%d", round)
+			m := &model{evals: map[string]Eval{}, runs: map[string]Run{}}
+			for n := range rapid.IntRange(1, 50).Draw(rt, "steps") {
+				m.step(rt, h, n)
+			}
+			for range 5 {
+				who := rapid.SampledFrom([]string{"ada", "red", "green"}).Draw(rt, "caller")
+				filters := rapid.SliceOfNDistinct(rapid.SampledFrom(keys), 0, 3, rapid.ID).Draw(rt, "filters")
+				m.compare(rt, h, who, drawn(rt, h, filters))
+			}
+		})
+	})
+}
+
+// TestPairs compares every filter alone and every pair of them, each with a drawn value, over one random content.
+func TestPairs(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		round := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			round++
+			h.TB, h.org = rt, fmt.Sprintf("org_%d", round)
+			m := &model{evals: map[string]Eval{}, runs: map[string]Run{}}
+			for n := range rapid.IntRange(10, 30).Draw(rt, "steps") {
+				m.step(rt, h, n)
+			}
+			for i, one := range keys {
+				m.compare(rt, h, "ada", drawn(rt, h, []string{one}))
+				for _, other := range keys[i+1:] {
+					m.compare(rt, h, "ada", drawn(rt, h, []string{one, other}))
+				}
+			}
+		})
+	})
+}
+
+// drawn gives each filter a value.
+func drawn(rt *rapid.T, h *house, filters []string) url.Values {
+	values := url.Values{}
+	for _, key := range filters {
+		value := rapid.SampledFrom(choices[key]).Draw(rt, key)
+		if value == "mine" {
+			value = h.org
+		}
+		values.Set(key, value)
+	}
+	return values
+}
+
+var keys = []string{"orgId", "projectId", "agentId", "evalId", "sessionId"}
+
+var choices = map[string][]string{
+	"orgId": {"mine", "mine", "org_b"}, "projectId": append(projects, "none"), "agentId": append(agents, "none"),
+	"evalId": append(evalIDs, "none"), "sessionId": append(sessions, "none"),
+}
+
+// step changes the house and the model in the same way.
+func (m *model) step(rt *rapid.T, h *house, n int) {
+	h.now = h.now.Add(time.Millisecond)
+	pick := func(name string, from []string) string { return rapid.SampledFrom(from).Draw(rt, name) }
+	switch rapid.SampledFrom([]string{"run", "run", "run", "complete", "put", "delete"}).Draw(rt, "do") {
+	case "run":
+		runID := fmt.Sprintf("%s%d", pick("prefix", []string{"r", "R", "_"}), n)
+		body := start(runID, pick("session", sessions), pick("eval", evalIDs), pick("project", projects))
+		body["orgId"] = h.org
+		body["timestamp"] = 1763200000000 + rapid.IntRange(0, 20).Draw(rt, "second")*1000 // many at the same time
+		r := read[Run](h, h.want(201, "ada", "POST", "/evalrun", body))
+		m.runs[r.ID] = r
+	case "complete":
+		for _, r := range m.runs {
+			if r.Pending {
+				m.runs[r.ID] = read[Run](h, h.want(200, "ada", "PUT", "/evalrun", object{"id": r.ID, "result": n}))
+				return
+			}
+		}
+	case "put":
+		body := define(fmt.Sprint("name", n), pick("agent", agents), pick("project", projects))
+		e := read[Eval](h, h.want(200, "ada", "PUT", "/cli/eval/"+pick("eval", evalIDs), body))
+		m.evals[e.ID] = e
+		for runID, r := range m.runs {
+			if r.EvalID == e.ID {
+				r.EvalName, r.AgentIdentifier = &e.Name, &e.AgentIdentifier
+				m.runs[runID] = r
+			}
+		}
+	case "delete":
+		evalID := pick("eval", evalIDs)
+		h.want(200, "ada", "POST", "/cli/devmode/eval", object{"delete": []string{evalID}})
+		delete(m.evals, evalID)
+	}
+}
+
+func (m *model) compare(rt *rapid.T, h *house, who string, values url.Values) {
+	limit := rapid.IntRange(1, 7).Draw(rt, "limit")
+	runIDs := m.runsOf(who, values)
+	samePages(rt, h, who, "/cli/eval-run", values, limit, runIDs)
+	for _, runID := range runIDs[:min(1, len(runIDs))] {
+		want, got := m.runs[runID], read[Run](h, h.want(200, who, "GET", "/cli/eval-run/"+runID, nil))
+		if !same(want.AgentIdentifier, got.AgentIdentifier) || !same(want.EvalName, got.EvalName) || want.Pending != got.Pending ||
+			!equalJSON(want.Result, got.Result) {
+			rt.Fatalf("got %+v, want %+v", got, want)
+		}
+	}
+	if !values.Has("evalId") && !values.Has("sessionId") {
+		samePages(rt, h, who, "/cli/eval", values, limit, m.evalsOf(who, values))
+	}
+}
+
+func matches(values url.Values, key, value string) bool { return !values.Has(key) || values.Get(key) == value }
+
+func (m *model) runsOf(who string, v url.Values) (ids []string) {
+	var found []Run
+	for _, r := range m.runs {
+		agent := ""
+		if r.AgentIdentifier != nil {
+			agent = *r.AgentIdentifier
+		}
+		if callers[who].Sees(r.ProjectID) && matches(v, "orgId", r.OrgID) && matches(v, "projectId", r.ProjectID) && matches(v, "agentId", agent) &&
+			matches(v, "evalId", r.EvalID) && matches(v, "sessionId", r.SessionID) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b Run) int { return newest(int64(a.CreatedAt), int64(b.CreatedAt), a.ID, b.ID) })
+	for _, r := range found {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func (m *model) evalsOf(who string, v url.Values) (ids []string) {
+	var found []Eval
+	for _, e := range m.evals {
+		if callers[who].Sees(e.ProjectID) && matches(v, "orgId", e.OrgID) && matches(v, "projectId", e.ProjectID) &&
+			matches(v, "agentId", e.AgentIdentifier) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b Eval) int { return newest(int64(a.CreatedAt), int64(b.CreatedAt), a.ID, b.ID) })
+	for _, e := range found {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func newest(a, b int64, aID, bID string) int {
+	if a != b {
+		return int(b - a)
+	}
+	return strings.Compare(bID, aID)
+}
+
+var nextLink = regexp.MustCompile(`<([^>]*)>; rel="next"`)
+
+// samePages reads a list whole, by offset and by cursor.
+func samePages(rt *rapid.T, h *house, who, path string, values url.Values, limit int, want []string) {
+	q := url.Values{"limit": {fmt.Sprint(limit)}}
+	for key := range values {
+		q.Set(key, values.Get(key))
+	}
+	address := path + "?" + q.Encode()
+	var byOffset, byCursor []string
+	for offset := 0; offset <= len(want); offset += limit {
+		ids, total := h.list(who, fmt.Sprintf("%s&offset=%d", address, offset))
+		byOffset = append(byOffset, ids...)
+		if total != fmt.Sprint(len(want)) {
+			rt.Fatalf("%s says %s, want %d", address, total, len(want))
+		}
+	}
+	for at := address; at != ""; {
+		rec := h.want(200, who, "GET", at, nil)
+		byCursor = append(byCursor, idsOf(h, rec)...)
+		at = ""
+		if found := nextLink.FindStringSubmatch(rec.Header().Get("Link")); found != nil {
+			at = found[1]
+		}
+	}
+	if !slices.Equal(byOffset, want) || !slices.Equal(byCursor, want) {
+		rt.Fatalf("%s of %s:\nby offset %v\nby cursor %v\nwant      %v", address, who, byOffset, byCursor, want)
+	}
+}
+
+func idsOf(h *house, rec *httptest.ResponseRecorder) (ids []string) {
+	for _, one := range read[[]struct{ ID string }](h, rec) {
+		ids = append(ids, one.ID)
+	}
+	return ids
+}

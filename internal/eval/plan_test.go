@@ -1,0 +1,148 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/web"
+)
+
+// combinations are all ways to filter runs, with the index that serves each.
+var combinations = []struct {
+	name  string
+	f     Filter
+	index string
+}{
+	{"none", Filter{}, "eval_runs_newest"},
+	{"project", Filter{ProjectID: "p1"}, "eval_runs_project"},
+	{"agent", Filter{AgentID: "a1"}, "eval_runs_agent"},
+	{"eval", Filter{EvalID: "e1"}, "eval_runs_eval"},
+	{"session", Filter{SessionID: "s1"}, "eval_runs_session"},
+	{"project+agent", Filter{ProjectID: "p1", AgentID: "a1"}, "eval_runs_project_agent"},
+	{"project+eval", Filter{ProjectID: "p1", EvalID: "e1"}, "eval_runs_project_eval"},
+	{"project+session", Filter{ProjectID: "p1", SessionID: "s1"}, "eval_runs_session"},
+	{"agent+eval", Filter{AgentID: "a1", EvalID: "e1"}, "eval_runs_eval"},
+	{"agent+session", Filter{AgentID: "a1", SessionID: "s1"}, "eval_runs_session"},
+	{"eval+session", Filter{EvalID: "e1", SessionID: "s1"}, "eval_runs_session"},
+	{"other project+agent", Filter{ProjectID: "p2", AgentID: "a1"}, "eval_runs_project_agent"},
+	{"other project+eval", Filter{ProjectID: "p2", EvalID: "e1"}, "eval_runs_project_eval"},
+	{"other agent+eval", Filter{AgentID: "a2", EvalID: "e1"}, "eval_runs_eval or eval_runs_agent"},
+	{"all", Filter{ProjectID: "p1", AgentID: "a1", EvalID: "e1", SessionID: "s1"}, "eval_runs_session"},
+}
+
+// fill loads runs by SQL: half of them of one project, one agent and one eval, the worst that a filter can meet; sessions have ten each.
+func fill(t testing.TB, d *db.DB, n int) {
+	err := d.Write(context.Background(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier, devmode, pending, success,
+			created_at, updated_at, written_at, size, result)
+			WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
+			SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
+				's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',
+				CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, $2, $2, $3, 1763200000000000 + i * 1000, 0, 0, 40,
+				'{"success":true,"score":0.75,"reason":"good"}' FROM seq`, n-1, false, true)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version)
+			VALUES ('org_a', 'e1', 'p1', 'a1', 'a name', $1, 0, 0, 1)`, false); err != nil {
+			return err
+		}
+		return count(tx, "org_a", runs, "p1", int64(n))
+	})
+	if err == nil && d.Dialect() == db.Postgres {
+		err = d.Write(context.Background(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`ANALYZE eval_runs`)
+			return err
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPlans asks both engines how they would answer: by the index that is meant for the filters, without sorting.
+func TestPlans(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		fill(t, d, 20_000)
+		s := &Store{DB: d}
+		l := lister[Run]{table: `eval_runs`, columns: listedColumns}
+		for _, c := range combinations {
+			q := s.runQuery("org_a", c.f)
+			text, args := l.text(q), append(q.args, int64(math.MaxInt64), "~", 101, 0)
+			plan := explain(t, d, text, args)
+			used := func(index string) bool { return slices.Contains(strings.Fields(plan), index) }
+			if !slices.ContainsFunc(strings.Split(c.index, " or "), used) || strings.Contains(plan, "TEMP B-TREE") ||
+				strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") {
+				t.Errorf("%s is not served by %s alone:\n%s", c.name, c.index, plan)
+			}
+		}
+	})
+}
+
+// explain gives the plan of a statement. PostgreSQL's can be had only with the values in place of the parameters.
+func explain(t *testing.T, d *db.DB, text string, args []any) string {
+	prefix := "EXPLAIN QUERY PLAN "
+	scan := func(row db.Row) (line string, err error) {
+		var a, b, c int
+		err = row.Scan(&a, &b, &c, &line)
+		return line, err
+	}
+	if d.Dialect() == db.Postgres {
+		prefix = "EXPLAIN "
+		scan = func(row db.Row) (line string, err error) {
+			err = row.Scan(&line)
+			return line, err
+		}
+		for i := len(args); i > 0; i-- {
+			value := fmt.Sprint(args[i-1])
+			if s, isText := args[i-1].(string); isText {
+				value = "'" + s + "'"
+			}
+			text = strings.ReplaceAll(text, "$"+strconv.Itoa(i), value)
+		}
+		args = nil
+	}
+	lines, err := db.Collect(d.Read(t.Context()), scan, prefix+text, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// BenchmarkRuns measures a page of 100 with its total, for each combination of filters. STEWARD_BENCH_ROWS is how many runs there are.
+func BenchmarkRuns(b *testing.B) {
+	n := 200_000
+	if s := os.Getenv("STEWARD_BENCH_ROWS"); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String(), func(b *testing.B) {
+			d := dbtest.Open(b, dialect)
+			fill(b, d, n)
+			s := &Store{DB: d, Now: time.Now}
+			for _, c := range combinations {
+				b.Run(c.name, func(b *testing.B) {
+					var took []time.Duration
+					for b.Loop() {
+						began := time.Now()
+						if _, err := s.Runs(b.Context(), "org_a", c.f, web.Paging{Limit: 100}); err != nil {
+							b.Fatal(err)
+						}
+						took = append(took, time.Since(began))
+					}
+					slices.Sort(took)
+					b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,214 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/web"
+)
+
+// maxCounted is up to where a filtered list is counted.
+const maxCounted = 10_000
+
+// Filter narrows a list; empty fields do not.
+type Filter struct {
+	ProjectID, AgentID string
+	// EvalID and SessionID are for runs alone.
+	EvalID, SessionID string
+}
+
+// query gathers conditions and their arguments; the first is always the organization.
+type query struct {
+	dialect db.Dialect
+	where   strings.Builder
+	args    []any
+}
+
+func (s *Store) newQuery(orgID string) *query {
+	q := &query{dialect: s.DB.Dialect(), args: []any{orgID}}
+	q.where.WriteString(`org_id = $1`)
+	return q
+}
+
+// with adds the condition that a column has a value, unless that is empty.
+func (q *query) with(column, value string) {
+	if value != "" {
+		fmt.Fprintf(&q.where, ` AND %s = %s`, column, q.arg(value))
+	}
+}
+
+// among is with for a column that is to be checked on the few rows which the index of another one gives. SQLite does not know how often
+// a value occurs and would as soon take the index that gives a million rows, so it must not see that there is one. PostgreSQL knows.
+func (q *query) among(column, value string) {
+	if q.dialect == db.SQLite {
+		column += ` || ''`
+	}
+	q.with(column, value)
+}
+
+func (q *query) arg(v any) string {
+	q.args = append(q.args, v)
+	return fmt.Sprintf("$%d", len(q.args))
+}
+
+// runQuery puts the conditions so that one index serves them and the order. A session has few runs, so everything else is checked on
+// those; so is the agent of an eval's runs, which is the same for all of them.
+func (s *Store) runQuery(orgID string, f Filter) *query {
+	q := s.newQuery(orgID)
+	switch {
+	case f.SessionID != "":
+		q.with(`session_id`, f.SessionID)
+		q.among(`eval_id`, f.EvalID)
+		q.among(`project_id`, f.ProjectID)
+		q.among(`agent_identifier`, f.AgentID)
+	case f.EvalID != "":
+		q.with(`project_id`, f.ProjectID)
+		q.with(`eval_id`, f.EvalID)
+		q.among(`agent_identifier`, f.AgentID)
+	default:
+		q.with(`project_id`, f.ProjectID)
+		q.with(`agent_identifier`, f.AgentID)
+	}
+	return q
+}
+
+// List gives a page of evals, newest first.
+func (s *Store) List(ctx context.Context, orgID string, f Filter, p web.Paging) (web.Page[Eval], error) {
+	q := s.newQuery(orgID)
+	q.with(`project_id`, f.ProjectID)
+	q.with(`agent_identifier`, f.AgentID)
+	l := lister[Eval]{s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, scan: scanEval,
+		at: func(e Eval) web.Cursor { return web.NewCursor(int64(e.CreatedAt), e.ID) }}
+	return l.page(ctx, q, f, p)
+}
+
+// Runs gives a page of runs, newest first.
+func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p web.Paging) (web.Page[Run], error) {
+	f, possible, err := s.settled(ctx, orgID, f)
+	if err != nil || !possible {
+		return web.Page[Run]{Paging: p}, err
+	}
+	l := lister[Run]{s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, scan: scanListed,
+		at: func(r Run) web.Cursor { return web.NewCursor(int64(r.CreatedAt), r.ID) }}
+	return l.page(ctx, s.runQuery(orgID, f), f, p)
+}
+
+// settled takes the agent out of a filter that also names an eval: all runs of an eval have its agent, or else no run matches. Otherwise
+// all of an eval's runs, maybe millions, might be looked through in vain. That is left for evals which are not known (any more), and for
+// those whose runs are being labelled.
+func (s *Store) settled(ctx context.Context, orgID string, f Filter) (_ Filter, possible bool, err error) {
+	if f.EvalID == "" || f.AgentID == "" {
+		return f, true, nil
+	}
+	var agent string
+	err = s.DB.Read(ctx).Row(`SELECT e.agent_identifier FROM evals e WHERE e.org_id = $1 AND e.id = $2 AND NOT EXISTS
+		(SELECT 1 FROM eval_relabels l WHERE l.org_id = $1 AND l.eval_id = $2)`, orgID, f.EvalID).Scan(&agent)
+	if errors.Is(err, db.ErrNoRows) {
+		return f, true, nil
+	}
+	possible = agent == f.AgentID
+	f.AgentID = ""
+	return f, possible, err
+}
+
+// lister reads pages of one of the two tables.
+type lister[T any] struct {
+	s       *Store
+	orgID   string
+	what    what
+	table   string
+	columns string
+	scan    func(db.Row) (T, error)
+	at      func(T) web.Cursor
+}
+
+func (l lister[T]) page(ctx context.Context, q *query, f Filter, p web.Paging) (web.Page[T], error) {
+	before, beforeID := int64(math.MaxInt64), "~" // sorts after every id
+	if p.Cursor != "" {
+		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
+			return web.Page[T]{}, err
+		}
+		p.Offset = 0
+	}
+	args := append(slices.Clone(q.args), before, beforeID, p.Limit+1, p.Offset)
+	rows, err := db.Collect(l.s.DB.Read(ctx), l.scan, l.text(q), args...)
+	if err != nil {
+		return web.Page[T]{}, err
+	}
+	total := int64(p.Offset + len(rows))
+	if p.Cursor != "" || len(rows) > p.Limit || len(rows) == 0 && p.Offset > 0 { // the page does not show the end of the list, or not its start
+		total, err = l.total(ctx, q, f)
+	}
+	return web.NewPage(rows, total, p, l.at), err
+}
+
+// text is the statement of a page; its last four arguments are the place to go on from, limit and offset.
+func (l lister[T]) text(q *query) string {
+	n := len(q.args)
+	return fmt.Sprintf(`SELECT %s FROM %s WHERE %s AND (created_at, id) < ($%d, $%d) ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`,
+		l.columns, l.table, q.where.String(), n+1, n+2, n+3, n+4)
+}
+
+// total is exact for an organization and for a project, from their counts; otherwise the rows are counted, if they are not too many.
+func (l lister[T]) total(ctx context.Context, q *query, f Filter) (n int64, err error) {
+	r := l.s.DB.Read(ctx)
+	if f.AgentID == "" && f.EvalID == "" && f.SessionID == "" {
+		sum := l.s.newQuery(l.orgID)
+		sum.with(`what`, string(l.what))
+		sum.with(`project_id`, f.ProjectID)
+		err = r.Row(`SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM eval_counts WHERE `+sum.where.String(), sum.args...).Scan(&n)
+		return n, err
+	}
+	key := many{l.what, l.orgID, f}
+	if l.s.crowds.has(key, l.s.Now()) {
+		return web.Unknown, nil
+	}
+	err = r.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(), maxCounted+1),
+		q.args...).Scan(&n)
+	if n > maxCounted {
+		l.s.crowds.note(key, l.s.Now())
+		n = web.Unknown
+	}
+	return n, err
+}
+
+// crowds remembers for a minute which filters match too many rows to count, so that their pages do not pay for counting in vain. Nobody
+// empties it: when rows go away, the total is told a minute later, never wrongly.
+type crowds struct {
+	mu    sync.Mutex
+	until map[many]time.Time
+}
+
+// many names a filter of a list.
+type many struct {
+	what  what
+	orgID string
+	f     Filter
+}
+
+const (
+	crowdLife = time.Minute
+	maxCrowds = 10_000
+)
+
+func (c *crowds) has(key many, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.until[key])
+}
+
+func (c *crowds) note(key many, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.until == nil || len(c.until) >= maxCrowds {
+		c.until = map[many]time.Time{}
+	}
+	c.until[key] = now.Add(crowdLife)
+}
