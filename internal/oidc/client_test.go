@@ -1,0 +1,199 @@
+package oidc
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"steward/internal/id"
+	"steward/internal/web"
+)
+
+var fixed = time.Date(2026, 11, 15, 8, 30, 0, 123_000_000, time.UTC)
+
+func some[T any](v T) web.Opt[T] { return web.Some(v) }
+
+func null[T any]() web.Opt[T] { return web.Opt[T]{Sent: true, Null: true} }
+
+func numbered(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(prefix, i)
+	}
+	return out
+}
+
+// tree is a value as JSON readers see it.
+func tree(t testing.TB, v any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(v)
+	must(t, err)
+	var out map[string]any
+	must(t, json.Unmarshal(text, &out))
+	return out
+}
+
+func TestDefaults(t *testing.T) {
+	c, secret, err := NewClient{Name: "Notes", Description: "Keeps notes", HomepageURL: "https://notes.example"}.build(fixed)
+	must(t, err)
+	if len(secret) != 43 || strings.Trim(secret, id.Base62) != "" {
+		t.Errorf("secret of %d characters", len(secret))
+	}
+	got := tree(t, c)
+	if !id.Is(id.Client, c.ID) {
+		t.Errorf("id %s", c.ID)
+	}
+	delete(got, "id")
+	want := map[string]any{
+		"name": "Notes", "description": "Keeps notes", "homepage_url": "https://notes.example", "icon": nil, "client_type": "confidential",
+		"redirect_uris": []any{}, "post_logout_redirect_uris": []any{}, "grant_types": []any{"authorization_code", "refresh_token"},
+		"response_types": []any{"code"}, "scopes": []any{"openid", "profile", "email", "offline_access"}, "allowed_user_ids": []any{},
+		"internal": false, "is_public": true, "created_at": "2026-11-15T08:30:00.123Z", "updated_at": "2026-11-15T08:30:00.123Z",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if c.AccessLifetime() != time.Hour || c.IDLifetime() != time.Hour || c.RefreshLifetime() != 30*24*time.Hour {
+		t.Error("lifetimes", c.AccessLifetime(), c.IDLifetime(), c.RefreshLifetime())
+	}
+}
+
+func TestNullOnCreateIsAbsent(t *testing.T) {
+	var n NewClient
+	must(t, json.Unmarshal([]byte(`{"name": "a", "description": "", "homepage_url": "https://a.example", "icon": null, "client_type": null,
+		"redirect_uris": null, "post_logout_redirect_uris": null, "grant_types": null, "response_types": null, "scopes": null,
+		"project_id": null, "access_token_lifetime_seconds": null, "refresh_token_lifetime_seconds": null,
+		"id_token_lifetime_seconds": null, "allowed_user_ids": null, "is_public": null}`), &n))
+	got, _, err := n.build(fixed)
+	must(t, err)
+	want, _, err := NewClient{Name: "a", HomepageURL: "https://a.example"}.build(fixed)
+	must(t, err)
+	want.ID = got.ID
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Client{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestListsAreSets(t *testing.T) {
+	c, _, err := NewClient{Name: "a", HomepageURL: "https://a.example", Settings: Settings{
+		Scopes: some([]string{"email", "openid", "email"}), RedirectURIs: some([]string{"https://b.example", "https://a.example", "https://b.example"}),
+	}}.build(fixed)
+	must(t, err)
+	if !slices.Equal(c.Scopes, []string{"email", "openid"}) || !slices.Equal(c.RedirectURIs, []string{"https://b.example", "https://a.example"}) {
+		t.Error(c.Scopes, c.RedirectURIs)
+	}
+}
+
+func TestPatchOfTypeAndSecret(t *testing.T) {
+	before, _, err := NewClient{Name: "a", HomepageURL: "https://a.example"}.build(fixed)
+	must(t, err)
+	public, secret, err := ClientPatch{Settings: Settings{ClientType: some(Public), RedirectURIs: some([]string{"com.example.a:/cb"})}}.apply(before, fixed)
+	if err != nil || secret != "" {
+		t.Fatal(secret, err)
+	}
+	if _, secret, err = (ClientPatch{Name: some("b")}).apply(public, fixed); err != nil || secret != "" {
+		t.Error("an update that leaves the type alone made a secret", err)
+	}
+	_, _, err = ClientPatch{Settings: Settings{ClientType: some(Confidential)}}.apply(public, fixed)
+	if err == nil || !strings.Contains(err.Error(), "body.redirect_uris[0]") {
+		t.Errorf("a confidential client kept a private-use address: %v", err)
+	}
+	_, secret, err = ClientPatch{Settings: Settings{ClientType: some(Confidential), RedirectURIs: some([]string{})}}.apply(public, fixed)
+	if err != nil || len(secret) != 43 {
+		t.Error(len(secret), err)
+	}
+	machine, _, err := ClientPatch{Settings: Settings{GrantTypes: some([]string{ClientCredentials})}}.apply(before, fixed)
+	must(t, err)
+	_, _, err = ClientPatch{Settings: Settings{ClientType: some(Public)}}.apply(machine, fixed)
+	if err == nil || !strings.Contains(err.Error(), "body.grant_types[0]") {
+		t.Errorf("a public client kept client_credentials: %v", err)
+	}
+}
+
+func TestNullInPatch(t *testing.T) {
+	var p ClientPatch
+	must(t, json.Unmarshal([]byte(`{"icon": null, "project_id": null, "access_token_lifetime_seconds": null,
+		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null}`), &p))
+	life, text := int64(600), "x"
+	c, _, err := p.apply(Client{
+		Name: "a", HomepageURL: "https://a.example", ClientType: Public, Icon: &text, ProjectID: &text, AccessSeconds: &life, RefreshSeconds: &life,
+		IDSeconds: &life,
+	}, fixed)
+	if err != nil || c.Icon != nil || c.ProjectID != nil || c.AccessSeconds != nil || c.RefreshSeconds != nil || c.IDSeconds != nil {
+		t.Error(c, err)
+	}
+	_, _, err = ClientPatch{Name: null[string](), Settings: Settings{Scopes: null[[]string](), IsPublic: null[bool]()}}.apply(c, fixed)
+	for _, field := range []string{"body.name", "body.scopes", "body.is_public"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestPatchIsModel: an update is the same as writing the sent fields over the client's JSON.
+func TestPatchIsModel(t *testing.T) {
+	fields := map[string]*rapid.Generator[any]{
+		"name": words(), "description": words(), "homepage_url": choice[any]("https://a.example", "http://b.example/x"),
+		"icon": choice[any](nil, "https://a.example/i.png"), "project_id": choice[any](nil, "prj_1", "prj_2"),
+		"client_type": choice[any]("confidential", "public"), "is_public": choice[any](true, false),
+		"redirect_uris":             lists("https://a.example/cb", "http://127.0.0.1/cb", "http://localhost:1/cb"),
+		"post_logout_redirect_uris": lists("https://a.example/out", "https://b.example/out"),
+		"grant_types":               lists(AuthorizationCode, RefreshToken, DeviceCode), "response_types": lists("code"),
+		"scopes":                        lists("openid", "email", "thread:read", "webhook:write"),
+		"access_token_lifetime_seconds": choice[any](nil, 60.0, 86_400.0), "id_token_lifetime_seconds": choice[any](nil, 61.0),
+		"refresh_token_lifetime_seconds": choice[any](nil, 300.0), "allowed_user_ids": lists("usr_1", "usr_2", "x"),
+	}
+	names := slices.Sorted(maps.Keys(fields))
+	rapid.Check(t, func(rt *rapid.T) {
+		c, _, err := NewClient{Name: "a", HomepageURL: "https://a.example"}.build(fixed)
+		must(t, err)
+		for range rapid.IntRange(1, 4).Draw(rt, "patches") {
+			model := tree(t, c)
+			sent := map[string]any{"id": "ignored", "internal": true, "org_id": "ignored", "created_at": "ignored"}
+			for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(rt, "fields") {
+				sent[name] = fields[name].Draw(rt, name)
+				model[name] = sent[name]
+				if _, optional := optionals[name]; optional && sent[name] == nil {
+					delete(model, name)
+				}
+			}
+			text, err := json.Marshal(sent)
+			must(t, err)
+			var p ClientPatch
+			must(t, json.Unmarshal(text, &p))
+			before := c.version
+			if c, _, err = p.apply(c, fixed); err != nil {
+				rt.Fatalf("%s: %v", text, err)
+			}
+			if diff := cmp.Diff(model, tree(t, c)); diff != "" || c.version != before+1 {
+				rt.Fatalf("%s: version %d → %d\n%s", text, before, c.version, diff)
+			}
+		}
+	})
+}
+
+// optionals are left out of the answer when they are null.
+var optionals = map[string]bool{
+	"project_id": true, "access_token_lifetime_seconds": true, "refresh_token_lifetime_seconds": true, "id_token_lifetime_seconds": true,
+}
+
+func words() *rapid.Generator[any] { return rapid.StringMatching(`[a-zü]{1,12}`).AsAny() }
+
+func choice[T any](values ...T) *rapid.Generator[T] { return rapid.SampledFrom(values) }
+
+func lists(values ...string) *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		out := []any{}
+		for _, v := range rapid.SliceOfDistinct(rapid.SampledFrom(values), rapid.ID).Draw(t, "list") {
+			out = append(out, v)
+		}
+		return out
+	})
+}

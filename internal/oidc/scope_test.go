@@ -1,0 +1,88 @@
+package oidc
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/auth"
+)
+
+func TestCatalogue(t *testing.T) {
+	c := CatalogueOf()
+	var names, required, defaults []string
+	for _, s := range c.Scopes {
+		names = append(names, s.Name)
+		if s.Required {
+			required = append(required, s.Name)
+		}
+		if s.Default {
+			defaults = append(defaults, s.Name)
+		}
+		if s.Description == "" || s.ConsentTitle == "" || s.ConsentDescription == "" {
+			t.Errorf("%s lacks words", s.Name)
+		}
+		if strings.HasSuffix(s.Name, ":write") && !s.Sensitive {
+			t.Errorf("%s is not sensitive", s.Name)
+		}
+	}
+	want := strings.Fields(`openid profile email offline_access oauth:read oauth:write apikey:read apikey:write storage:read storage:write
+		resource:read resource:write thread:read thread:write eval:read eval:write webhook:read webhook:write`)
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Equal(required, []string{"openid"}) || !slices.Equal(defaults, []string{"openid", "profile", "email", "offline_access"}) {
+		t.Error(required, defaults)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	var areas []string
+	for _, p := range CatalogueOf().Permissions {
+		for _, g := range p.Groups {
+			areas = append(areas, g.ID)
+			read, write := g.ID+":read", g.ID+":write"
+			want := []Level{
+				{Label: "None", Value: "none", Scopes: []string{}},
+				{Label: "Read", Value: "read", Scopes: []string{read}},
+				{Label: "Read and write", Value: "write", Scopes: []string{read, write}},
+			}
+			if g.ID != "eval" { // nothing can be deleted there
+				want[2].Warning = true
+				want[2].WarningTitle = g.Levels[2].WarningTitle
+				if want[2].WarningTitle == "" {
+					t.Errorf("%s warns without words", g.ID)
+				}
+			}
+			if diff := cmp.Diff(want, g.Levels); diff != "" {
+				t.Error(g.ID, diff)
+			}
+		}
+	}
+	if diff := cmp.Diff(strings.Fields("oauth apikey storage resource thread eval webhook"), areas); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestScopesAreThoseOfRoutes: what a permission asks of a token is in the catalogue, so that a client can have it.
+func TestScopesAreThoseOfRoutes(t *testing.T) {
+	for _, p := range []auth.Permission{
+		auth.ReadClients, auth.WriteClients, auth.ListMembers, auth.WriteMembers, auth.RotateKeys, auth.ReadKeys, auth.WriteKeys,
+		auth.WriteProjects, auth.ReadStorage, auth.WriteStorage, auth.ReadResources, auth.WriteResources, auth.ReadThreads,
+		auth.WriteThreads, auth.ReadEvals, auth.WriteEvals, auth.ReadWebhooks, auth.WriteWebhooks, auth.ReadAudit,
+	} {
+		if _, ok := ScopeNamed(p.Scope); !ok {
+			t.Errorf("%s: no scope %q", p.Name, p.Scope)
+		}
+	}
+}
+
+func TestCatalogueIsNotShared(t *testing.T) {
+	CatalogueOf().Scopes[0].Name = "changed"
+	Scopes()[1].Name = "changed"
+	if CatalogueOf().Scopes[0].Name != "openid" || Scopes()[1].Name != "profile" {
+		t.Error("a caller can change the catalogue")
+	}
+}

@@ -1,0 +1,286 @@
+package oidc
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/seal"
+	"steward/internal/web"
+)
+
+func TestClientIsKept(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		icon, project, life := "https://notes.example/i.png", "prj_1", int64(900)
+		made := b.client(Settings{
+			Icon: some(icon), RedirectURIs: some([]string{"https://notes.example/cb"}), ProjectID: some(project), AccessSeconds: some(life),
+			AllowedUserIDs: some([]string{"z", "a"}), IsPublic: some(false), Scopes: some([]string{"openid", "thread:read"}),
+		})
+		got, err := b.Get(b.ctx, b.caller.OrgID, made.Client.ID)
+		must(t, err)
+		if diff := cmp.Diff(made.Client, got.Client, cmp.AllowUnexported(Client{})); diff != "" {
+			t.Error(diff)
+		}
+		if got.OrgID != b.caller.OrgID || got.UserCount != 0 || got.LastActivity != nil || got.ETag() != `"1"` {
+			t.Error(got)
+		}
+		r, err := b.Lookup(b.ctx, got.ID)
+		must(t, err)
+		if !r.HasSecret(made.ClientSecret) || r.HasSecret("") || r.HasSecret(made.ClientSecret+"x") || r.Epoch != 1 {
+			t.Error("secret or epoch")
+		}
+		if r.AccessLifetime() != 15*time.Minute || !r.Allows("a") || !r.Allows("z") || r.Allows("b") {
+			t.Error("lifetime or allowed users")
+		}
+	})
+}
+
+func TestForeignClientIsNotFound(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		c := b.client(Settings{}).Client
+		other := b.member(id.New(id.Org), auth.Owner)
+		ctx := auth.With(t.Context(), other)
+		for name, do := range map[string]func() error{
+			"get":      func() error { _, err := b.Get(ctx, other.OrgID, c.ID); return err },
+			"update":   func() error { _, err := b.Update(ctx, other, c.ID, web.IfMatch{}, ClientPatch{}); return err },
+			"delete":   func() error { return b.Delete(ctx, other.OrgID, c.ID, web.IfMatch{}) },
+			"rotate":   func() error { _, err := b.Rotate(ctx, other.OrgID, c.ID); return err },
+			"users":    func() error { _, err := b.Users(ctx, other.OrgID, c.ID, whole); return err },
+			"revoke":   func() error { return b.RevokeUser(ctx, other.OrgID, c.ID, b.caller.UserID) },
+			"all":      func() error { return b.RevokeAll(ctx, other.OrgID, c.ID) },
+			"activity": func() error { _, err := b.ClientActivity(ctx, other.OrgID, c.ID, 30); return err },
+			"own":      func() error { return b.RevokeConsent(ctx, c.ID, other.UserID) },
+		} {
+			err := do()
+			wantKind(t, err, errs.NotFound)
+			if err != nil && !strings.HasSuffix(err.Error(), c.ID+" not found") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		page, err := b.List(ctx, other.OrgID, whole)
+		if err != nil || len(page.Items) != 0 {
+			t.Error(page, err)
+		}
+		if _, err := b.Get(b.ctx, b.caller.OrgID, c.ID); err != nil {
+			t.Errorf("it was touched: %v", err)
+		}
+	})
+}
+
+func TestListIsNewestFirstAndPaged(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		var want []string
+		for range 5 {
+			want = append(want, b.client(Settings{}).Client.ID)
+		}
+		slices.Reverse(want)
+		b.consent(want[2], "usr_1")
+		b.consent(want[2], "usr_2")
+		var got []string
+		for p := (web.Paging{Limit: 2}); ; {
+			page, err := b.List(b.ctx, b.caller.OrgID, p)
+			must(t, err)
+			for _, l := range page.Items {
+				got = append(got, l.ID)
+				if users := int64(0); l.ID == want[2] && l.UserCount != 2 || l.ID != want[2] && l.UserCount != users {
+					t.Errorf("%s has %d users", l.ID, l.UserCount)
+				}
+			}
+			if page.Total != 5 {
+				t.Error(page.Total)
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestSecretIsStoredAsHash(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		made := b.client(Settings{})
+		var hash []byte
+		must(t, b.DB.Read(b.ctx).Row(`SELECT secret_hash FROM oidc_clients WHERE id = $1`, made.Client.ID).Scan(&hash))
+		if !bytes.Equal(hash, seal.Hash(made.ClientSecret)) {
+			t.Error("not the SHA-256 of the secret")
+		}
+	})
+}
+
+func TestRotateSecret(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		made := b.client(Settings{})
+		check := func(secret string) error { _, err := b.CheckSecret(b.ctx, made.Client.ID, secret); return err }
+		must(t, check(made.ClientSecret))
+		fresh, err := b.Rotate(b.ctx, b.caller.OrgID, made.Client.ID)
+		must(t, err)
+		must(t, check(fresh))
+		wantKind(t, check(made.ClientSecret), errs.Unauthorized)
+		if len(fresh) != 43 || fresh == made.ClientSecret {
+			t.Error("not a new secret")
+		}
+		c, err := b.Get(b.ctx, b.caller.OrgID, made.Client.ID)
+		if err != nil || c.ETag() != `"2"` {
+			t.Error(c.ETag(), err)
+		}
+		public := b.client(Settings{ClientType: some(Public)})
+		if public.ClientSecret != "" {
+			t.Error("a public client has a secret")
+		}
+		_, err = b.Rotate(b.ctx, b.caller.OrgID, public.Client.ID)
+		wantKind(t, err, errs.Invalid)
+		for _, secret := range []string{"", "x", fresh} {
+			_, err = b.CheckSecret(b.ctx, public.Client.ID, secret)
+			wantKind(t, err, errs.Unauthorized)
+			_, err = b.CheckSecret(b.ctx, id.New(id.Client), secret)
+			wantKind(t, err, errs.Unauthorized)
+			_, err = b.CheckSecret(b.ctx, "no id at all\x00", secret)
+			wantKind(t, err, errs.Unauthorized)
+		}
+	})
+}
+
+func TestChangeOfType(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		made := b.client(Settings{})
+		update := func(p ClientPatch) Updated {
+			u, err := b.Update(b.ctx, b.caller, made.Client.ID, web.IfMatch{}, p)
+			must(t, err)
+			return u
+		}
+		check := func(secret string) error { _, err := b.CheckSecret(b.ctx, made.Client.ID, secret); return err }
+		if u := update(ClientPatch{Name: some("b")}); u.ClientSecret != "" || check(made.ClientSecret) != nil {
+			t.Error("an update of the name touched the secret")
+		}
+		if u := update(ClientPatch{Settings: Settings{ClientType: some(Public)}}); u.ClientSecret != "" || u.Client.ClientType != Public {
+			t.Error(u)
+		}
+		wantKind(t, check(made.ClientSecret), errs.Unauthorized)
+		wantKind(t, check(""), errs.Unauthorized)
+		u := update(ClientPatch{Settings: Settings{ClientType: some(Confidential)}})
+		must(t, check(u.ClientSecret))
+		wantKind(t, check(made.ClientSecret), errs.Unauthorized)
+	})
+}
+
+func TestUpdateIsConditional(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		c := b.client(Settings{}).Client
+		patch := ClientPatch{Description: some("changed")}
+		_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{IfMatch: `"7"`}, patch)
+		wantKind(t, err, errs.PreconditionFailed)
+		u, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{IfMatch: c.ETag()}, patch)
+		must(t, err)
+		got, err := b.Get(b.ctx, b.caller.OrgID, c.ID)
+		must(t, err)
+		if diff := cmp.Diff(u.Client, got.Client, cmp.AllowUnexported(Client{})); diff != "" || got.ETag() != `"2"` || got.Description != "changed" {
+			t.Error(diff, got.ETag())
+		}
+		b.consent(c.ID, b.caller.UserID, "openid")
+		if again, err := b.Get(b.ctx, b.caller.OrgID, c.ID); err != nil || again.ETag() != got.ETag() {
+			t.Error("a consent moved the ETag", err)
+		}
+		wantKind(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{IfMatch: `"1"`}), errs.PreconditionFailed)
+		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{IfMatch: `"2"`}))
+		wantKind(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{}), errs.NotFound)
+	})
+}
+
+// TestUpdatesAtOnce: partial updates of different fields do not undo each other.
+func TestUpdatesAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		b.Store.Audit = func(*db.Tx, string, string) error { return nil }
+		c := b.client(Settings{}).Client
+		patches := []ClientPatch{
+			{Name: some("n")},
+			{Description: some("d")},
+			{HomepageURL: some("https://h.example")},
+			{Settings: Settings{Icon: some("i")}},
+			{Settings: Settings{Scopes: some([]string{"email"})}},
+			{Settings: Settings{IsPublic: some(false)}},
+			{Settings: Settings{AccessSeconds: some(int64(77))}},
+			{Settings: Settings{AllowedUserIDs: some([]string{"u"})}},
+		}
+		var group sync.WaitGroup
+		for _, p := range patches {
+			group.Go(func() {
+				if _, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, p); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		got, err := b.Get(b.ctx, b.caller.OrgID, c.ID)
+		must(t, err)
+		if got.Name != "n" || got.Description != "d" || got.HomepageURL != "https://h.example" || *got.Icon != "i" || got.Scopes[0] != "email" ||
+			got.IsPublic || *got.AccessSeconds != 77 || got.AllowedUserIDs[0] != "u" || got.ETag() != fmt.Sprintf(`"%d"`, 1+len(patches)) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestRefusedUpdateChangesNothing(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		c := b.client(Settings{}).Client
+		_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Name: some("b"), Settings: Settings{Scopes: some([]string{"no"})}})
+		wantKind(t, err, errs.Invalid)
+		_, err = b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Name: some("b"), Settings: Settings{ProjectID: some("not an id")}})
+		wantKind(t, err, errs.Invalid)
+		got, err := b.Get(b.ctx, b.caller.OrgID, c.ID)
+		must(t, err)
+		if diff := cmp.Diff(c, got.Client, cmp.AllowUnexported(Client{})); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestProjectGoes(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		in, out := b.client(Settings{ProjectID: some("prj_1")}).Client, b.client(Settings{ProjectID: some("prj_2")}).Client
+		must(t, b.DB.Write(b.ctx, func(tx *db.Tx) error { return b.ForgetProject(tx, b.caller.OrgID, "prj_1") }))
+		gone, err := b.Get(b.ctx, b.caller.OrgID, in.ID)
+		must(t, err)
+		kept, err := b.Get(b.ctx, b.caller.OrgID, out.ID)
+		must(t, err)
+		if gone.ProjectID != nil || gone.ETag() != `"2"` || *kept.ProjectID != "prj_2" || kept.ETag() != `"1"` {
+			t.Error(gone.ProjectID, kept.ProjectID)
+		}
+	})
+}
+
+func TestEveryChangeIsAudited(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		c := b.client(Settings{}).Client
+		_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Name: some("b")})
+		must(t, err)
+		_, err = b.Rotate(b.ctx, b.caller.OrgID, c.ID)
+		must(t, err)
+		for _, user := range []string{"usr_1", "usr_2", "usr_3"} {
+			b.consent(c.ID, user, "openid")
+		}
+		must(t, b.RevokeUser(b.ctx, b.caller.OrgID, c.ID, "usr_1"))
+		must(t, b.RevokeConsent(b.ctx, c.ID, "usr_2"))
+		must(t, b.RevokeAll(b.ctx, b.caller.OrgID, c.ID))
+		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{}))
+		want := []string{
+			"client.create " + c.ID, "client.update " + c.ID, "client.rotate_secret " + c.ID, "client.revoke_user " + c.ID + "/usr_1",
+			"consent.revoke " + c.ID, "client.revoke_all " + c.ID, "client.delete " + c.ID,
+		}
+		if diff := cmp.Diff(want, b.audits); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
