@@ -53,6 +53,9 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := p.signIn.Open(ctx); err != nil {
+		return err
+	}
 	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, log: log, stdout: stdout, first: first})
 }
 

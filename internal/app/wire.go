@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"log/slog"
+	"net"
+	"net/netip"
 	"time"
 
 	"steward/internal/account"
@@ -10,11 +12,17 @@ import (
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/eval"
 	"steward/internal/id"
 	"steward/internal/job"
+	"steward/internal/oidc"
+	oidckeys "steward/internal/oidc/keys"
+	"steward/internal/oidc/provider"
 	"steward/internal/resource"
 	"steward/internal/server"
+	"steward/internal/thread"
 	"steward/internal/web"
+	"steward/internal/webhook"
 )
 
 // parts are the slices, joined. This is the only place where they meet: each is a struct of named dependencies, and where one needs
@@ -23,6 +31,11 @@ type parts struct {
 	accounts *account.Store
 	keys     *apikey.Store
 	checker  *apikey.Checker
+	threads  *thread.Store
+	evals    *eval.Store
+	hooks    hooks
+	oauth    oauth
+	signIn   *provider.Provider
 	server   *server.Server
 }
 
@@ -31,25 +44,94 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 	lines := &audit.Store{DB: d, Now: now}
 	accounts := &account.Store{DB: d, Now: now, Audit: lines.Record}
 	keys := &apikey.Store{DB: d, Now: now, Audit: lines.Record, Project: accounts.Require}
-	accounts.ProjectGone = []func(*db.Tx, string, string) error{keys.DeleteOfProject}
-	accounts.MemberGone = []func(*db.Tx, string, string) error{keys.DeleteOfUser}
+	threads := &thread.Store{
+		DB: d, Now: now, Ring: o.ring, Retention: cfg.ThreadRetention, Audit: lines.Record,
+		Project: accounts.Require, DefaultProject: accounts.Oldest,
+	}
+	evals := &eval.Store{DB: d, Now: now, Audit: lines.Record, Project: accounts.Require}
+	oauth := wireOAuth(o, lines.Record, accounts.Require, now)
+	accounts.ProjectGone = []func(*db.Tx, string, string) error{
+		keys.DeleteOfProject, threads.ProjectGone, evals.DeleteOfProject, oauth.clients.ForgetProject,
+	}
+	accounts.MemberGone = []func(*db.Tx, string, string) error{keys.DeleteOfUser, oauth.clients.ForgetMember}
 
 	checker := &apikey.Checker{Store: keys}
 	d.Watch(auth.Callers, checker.Forget)
+	d.Watch(auth.Callers, keys.Forget)
+
+	hooks := wireHooks(cfg, o, lines.Record, log, now)
+	signIn := wireProvider(cfg, o, baseURL, oauth, accounts, now)
 
 	return &parts{
-		accounts: accounts, keys: keys, checker: checker,
+		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads, hooks: hooks, oauth: oauth, signIn: signIn,
 		server: &server.Server{
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
 			Key:         &apikey.Handler{Store: keys},
 			Audit:       &audit.Handler{Store: lines},
+			Eval:        &eval.Handler{Store: evals},
+			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
 			Resource:    &resource.Handler{Configured: regions(cfg)},
-			Auth:        &server.Authenticator{Key: checker.Authenticate, PerSecond: cfg.RateLimit},
+			Thread:      &thread.Handler{Store: threads},
+			Socket:      &thread.Socket{Store: threads, Authenticate: checker.Authenticate},
+			Webhook:     &webhook.Handler{Store: hooks.store, BaseURL: baseURL},
+			Ingest:      hooks.ingest,
+			Protocol:    signIn.Mount,
+			Auth:        &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit},
 			Idempotency: &web.Idempotency{DB: d, Ring: o.ring, Now: now},
 			Log:         log,
 			Ready:       d.Ping,
 		},
 	}
+}
+
+// hooks are the parts of the webhook slice that run by themselves.
+type hooks struct {
+	store     *webhook.Store
+	ingest    *webhook.Ingest
+	worker    *webhook.Worker
+	retention *webhook.Retention
+}
+
+func wireHooks(cfg Config, o *opened, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
+	owner := id.New("rep")
+	store := &webhook.Store{
+		DB: o.db, Ring: o.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(o.db, owner), Lanes: webhook.NewLanes(o.db, now),
+	}
+	egress := webhook.Egress{Allow: cfg.EgressAllow, Loopback: onLoopback(cfg.Listen)}
+	return hooks{
+		store:     store,
+		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
+		worker:    &webhook.Worker{Store: store, Sender: webhook.NewSender(egress, now), Log: log},
+		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
+	}
+}
+
+// oauth are the parts of the OAuth slice that the provider and the loops use.
+type oauth struct {
+	clients  *oidc.Store
+	signing  *oidckeys.Store
+	activity *oidc.Activity
+}
+
+func wireOAuth(o *opened, record func(*db.Tx, string, string) error,
+	project func(*db.Tx, *auth.Caller, string, string) error, now func() time.Time,
+) oauth {
+	clients := &oidc.Store{DB: o.db, Now: now, Audit: record, Project: project}
+	signing := &oidckeys.Store{DB: o.db, Ring: o.ring, Now: now, Audit: record}
+	o.db.Watch(oidc.Cache, clients.Forget)
+	o.db.Watch(auth.Callers, clients.Forget)
+	o.db.Watch(oidckeys.Cache, signing.Forget)
+	return oauth{clients: clients, signing: signing, activity: &oidc.Activity{Store: clients}}
+}
+
+// onLoopback tells whether an address can be reached from this machine only.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func regions(cfg Config) []resource.Region {
@@ -68,9 +150,20 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 		return l.Sole(do)
 	}
 	g.Go(d.RunWatch)
-	g.Go(job.Every(log, "note uses of keys", 20*time.Second, p.checker.Flush))
+	g.Go(job.Every(log, "forget codes, sessions and devices whose time is up", time.Minute, sole("provider", p.signIn.Purge)))
+	g.Go(job.Every(log, "note uses of keys", apikey.FlushEvery, p.checker.Flush))
+	g.Go(job.Every(log, "label runs of late evaluations, purge those of deleted projects", 5*time.Second, p.evals.Sweep))
 	g.Go(job.Every(log, "forget old answers", time.Minute, sole("idempotency", func(ctx context.Context) error {
 		_, err := p.server.Idempotency.Purge(ctx, 1000)
 		return err
 	})))
+	g.Go(job.Every(log, "remove old receipts and deliveries", time.Minute, sole("webhooks", p.hooks.retention.Run)))
+	g.Go(job.Every(log, "count accesses of OAuth clients", time.Second, p.oauth.activity.Flush))
+	g.Go(job.Every(log, "tend signing keys", time.Minute, sole("signing keys", p.oauth.signing.Tend)))
+	g.Go(job.Every(log, "remove what dead OAuth clients left", time.Minute, sole("oauth remains", func(ctx context.Context) error {
+		return p.oauth.clients.Purge(ctx, 1000)
+	})))
+	g.Go(p.hooks.ingest.Run)
+	g.Go(p.hooks.worker.Run)
+	g.Go(job.Every(log, "purge deleted threads", time.Minute, sole("threads", p.threads.Purge)))
 }

@@ -23,6 +23,8 @@ const orgHeader = "X-Agentuity-Orgid"
 type Authenticator struct {
 	// Key gives the caller of an API key, or Unauthorized.
 	Key func(ctx context.Context, value string) (*auth.Caller, error)
+	// Token gives the caller of an access token of our own provider, or Unauthorized.
+	Token func(ctx context.Context, token string) (*auth.Caller, error)
 	// PerSecond limits the requests of one key; 0 means no limit.
 	PerSecond float64
 
@@ -51,7 +53,15 @@ func (a *Authenticator) caller(r *http.Request) (*auth.Caller, error) {
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
 		return nil, errs.New(errs.Unauthorized, "send Authorization: Bearer <API key>")
 	}
+	if isToken(value) {
+		return a.Token(r.Context(), value)
+	}
 	return a.Key(r.Context(), value)
+}
+
+// isToken tells an access token, which is a JWT, from an API key.
+func isToken(value string) bool {
+	return strings.HasPrefix(value, "eyJ") && strings.Count(value, ".") == 2
 }
 
 func permit(route web.Route, r *http.Request, caller *auth.Caller) error {

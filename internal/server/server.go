@@ -10,9 +10,13 @@ import (
 	"steward/internal/apikey"
 	"steward/internal/audit"
 	"steward/internal/errs"
+	"steward/internal/eval"
+	"steward/internal/oidc"
 	"steward/internal/resource"
 	"steward/internal/sdk"
+	"steward/internal/thread"
 	"steward/internal/web"
+	"steward/internal/webhook"
 )
 
 // Server is the HTTP API: the slices' handlers behind one table.
@@ -20,7 +24,16 @@ type Server struct {
 	Account  *account.Handler
 	Key      *apikey.Handler
 	Audit    *audit.Handler
+	Eval     *eval.Handler
+	OIDC     *oidc.Handler
 	Resource *resource.Handler
+	Thread   *thread.Handler
+	Socket   *thread.Socket
+	Webhook  *webhook.Handler
+	Ingest   *webhook.Ingest
+
+	// Protocol mounts the endpoints and pages of the OpenID Connect provider, which have forms of their own.
+	Protocol func(handle func(pattern string, h http.Handler))
 
 	Auth        *Authenticator
 	Idempotency *web.Idempotency
@@ -37,6 +50,9 @@ func (s *Server) Handler() (http.Handler, error) {
 	if err := api.ServeDocs(); err != nil {
 		return nil, err
 	}
+	api.Handle("GET /thread/ws", s.Socket)
+	api.Handle("/in/{id}/{token}", s.Ingest)
+	s.Protocol(api.Handle)
 	api.Handle("GET /healthz", http.HandlerFunc(s.health))
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
