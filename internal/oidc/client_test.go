@@ -83,10 +83,12 @@ func TestNullOnCreateIsAbsent(t *testing.T) {
 
 func TestListsAreSets(t *testing.T) {
 	c, _, err := NewClient{Name: "a", HomepageURL: "https://a.example", Settings: Settings{
-		Scopes: some([]string{"email", "openid", "email"}), RedirectURIs: some([]string{"https://b.example", "https://a.example", "https://b.example"}),
+		Scopes:       some([]string{"email", "openid", "email"}),
+		RedirectURIs: some([]string{"https://b.example", "https://a.example", "https://b.example"}),
 	}}.build(fixed)
 	must(t, err)
-	if !slices.Equal(c.Scopes, []string{"email", "openid"}) || !slices.Equal(c.RedirectURIs, []string{"https://b.example", "https://a.example"}) {
+	if !slices.Equal(c.Scopes, []string{"email", "openid"}) ||
+		!slices.Equal(c.RedirectURIs, []string{"https://b.example", "https://a.example"}) {
 		t.Error(c.Scopes, c.RedirectURIs)
 	}
 }
@@ -94,7 +96,8 @@ func TestListsAreSets(t *testing.T) {
 func TestPatchOfTypeAndSecret(t *testing.T) {
 	before, _, err := NewClient{Name: "a", HomepageURL: "https://a.example"}.build(fixed)
 	must(t, err)
-	public, secret, err := ClientPatch{Settings: Settings{ClientType: some(Public), RedirectURIs: some([]string{"com.example.a:/cb"})}}.apply(before, fixed)
+	native := Settings{ClientType: some(Public), RedirectURIs: some([]string{"com.example.a:/cb"})}
+	public, secret, err := ClientPatch{Settings: native}.apply(before, fixed)
 	if err != nil || secret != "" {
 		t.Fatal(secret, err)
 	}
@@ -123,8 +126,8 @@ func TestNullInPatch(t *testing.T) {
 		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null}`), &p))
 	life, text := int64(600), "x"
 	c, _, err := p.apply(Client{
-		Name: "a", HomepageURL: "https://a.example", ClientType: Public, Icon: &text, ProjectID: &text, AccessSeconds: &life, RefreshSeconds: &life,
-		IDSeconds: &life,
+		Name: "a", HomepageURL: "https://a.example", ClientType: Public, Icon: &text, ProjectID: &text, AccessSeconds: &life,
+		RefreshSeconds: &life, IDSeconds: &life,
 	}, fixed)
 	if err != nil || c.Icon != nil || c.ProjectID != nil || c.AccessSeconds != nil || c.RefreshSeconds != nil || c.IDSeconds != nil {
 		t.Error(c, err)

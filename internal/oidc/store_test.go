@@ -186,8 +186,8 @@ func TestUpdateIsConditional(t *testing.T) {
 		must(t, err)
 		got, err := b.Get(b.ctx, b.caller.OrgID, c.ID)
 		must(t, err)
-		if diff := cmp.Diff(u.Client, got.Client, cmp.AllowUnexported(Client{})); diff != "" || got.ETag() != `"2"` || got.Description != "changed" {
-			t.Error(diff, got.ETag())
+		if diff := cmp.Diff(u.Client, got.Client, cmp.AllowUnexported(Client{})); diff != "" || got.Description != "changed" {
+			t.Error(diff)
 		}
 		b.consent(c.ID, b.caller.UserID, "openid")
 		if again, err := b.Get(b.ctx, b.caller.OrgID, c.ID); err != nil || again.ETag() != got.ETag() {

@@ -102,11 +102,16 @@ func (p *Provider) showAccount(w http.ResponseWriter, r *http.Request, s *sessio
 	return p.render(w, r, status, "account", &v.page, &v)
 }
 
-// agentName is a browser's name as people know it; some name others, so the order counts.
+// browsers is how they call themselves. Most name others too, so the order counts.
+var browsers = []struct{ mark, name string }{
+	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
+}
+
+// agentName is a browser's name as people know it.
 func agentName(agent string) string {
-	for _, known := range [][2]string{{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}} {
-		if strings.Contains(agent, known[0]) {
-			return known[1]
+	for _, known := range browsers {
+		if strings.Contains(agent, known.mark) {
+			return known.name
 		}
 	}
 	if agent == "" {

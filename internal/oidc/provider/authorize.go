@@ -256,7 +256,9 @@ func isRequired(name string) bool {
 }
 
 // sendCode writes the grant and sends its code to the client.
-func (p *Provider) sendCode(w http.ResponseWriter, r *http.Request, c *client, q *request, s *session, scopes []string, agreed *oidc.Consent) error {
+func (p *Provider) sendCode(
+	w http.ResponseWriter, r *http.Request, c *client, q *request, s *session, scopes []string, agreed *oidc.Consent,
+) error {
 	code := id.Secret(43)
 	g := newGrant(p.Now())
 	g.OrgID, g.ClientID, g.UserID, g.Scopes = c.OrgID, c.ID, s.UserID, scopes
@@ -281,14 +283,11 @@ func (p *Provider) redirect(w http.ResponseWriter, r *http.Request, uri string, 
 	if err != nil {
 		panic(err) // it is the client's, which was parsed when it was registered
 	}
-	values := u.Query()
 	params.Set("iss", p.Issuer)
-	for name, v := range params {
-		if v[0] != "" {
-			values.Set(name, v[0])
-		}
+	if params.Get("state") == "" {
+		params.Del("state")
 	}
-	u.RawQuery = values.Encode()
+	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+params.Encode(), "&") // what the client registered stays as it is
 	http.Redirect(w, r, u.String(), http.StatusSeeOther)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"steward/internal/errs"
+	"steward/internal/web"
 )
 
 // maxForm is the most that a form of the protocol may hold.
@@ -45,6 +46,7 @@ func (p *Provider) authenticate(r *http.Request) (*client, error) {
 	found, err := p.Clients.CheckSecret(r.Context(), c.id, c.secret)
 	switch errs.KindOf(err) {
 	case "":
+		web.Request(r.Context()).Who = found.ID
 		return found, nil
 	case errs.Unauthorized, errs.NotFound, errs.Invalid:
 		return nil, badClient()
@@ -56,6 +58,9 @@ func (p *Provider) publicClient(r *http.Request, clientID string) (*client, erro
 	found, err := p.Clients.Lookup(r.Context(), clientID)
 	if errs.KindOf(err) == errs.NotFound || err == nil && !isPublic(found) {
 		return nil, badClient()
+	}
+	if err == nil {
+		web.Request(r.Context()).Who = found.ID
 	}
 	return found, err
 }

@@ -35,7 +35,7 @@ type session struct {
 
 func (s *session) seen(now stamp.Time) {
 	s.LastSeenAt = now
-	s.ExpiresAt = min(now.Add(idleLife), s.CreatedAt.Add(sessionLife))
+	s.ExpiresAt = min(now.Add(idleLife), s.AuthTime.Add(sessionLife))
 }
 
 // session gives the sign-in of the request's browser, or nil.
@@ -56,8 +56,8 @@ func (p *Provider) session(r *http.Request) (*session, error) {
 	return s, p.DB.Write(r.Context(), func(tx *db.Tx) error { return touchSession(tx, s) })
 }
 
-// signedIn begins a session for a user who has just proved who they are. The same user signing in again keeps the session, with a new token,
-// so that what hangs on it goes on; somebody else's session in this browser ends.
+// signedIn begins a session for a user who has just proved who they are. The same user signing in again keeps the session, with a new
+// token, so that what hangs on it goes on; somebody else's session in this browser ends.
 func (p *Provider) signedIn(w http.ResponseWriter, r *http.Request, userID string) (*session, error) {
 	before, err := p.session(r)
 	if err != nil {

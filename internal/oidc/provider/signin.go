@@ -20,6 +20,7 @@ func (p *Provider) signIn(w http.ResponseWriter, r *http.Request) error {
 		return refuse(invalidRequest, errFlow.Error())
 	}
 	email := strings.ToLower(strings.TrimSpace(r.PostForm.Get("email")))
+	email = email[:min(len(email), maxEmail)]
 	v := signInView{Email: email}
 	limits := passwordLimits(email, web.Request(r.Context()).RemoteAddr)
 	if wait := p.throttle.take(p.Now(), limits); wait > 0 {
@@ -47,6 +48,7 @@ func (p *Provider) signIn(w http.ResponseWriter, r *http.Request) error {
 const (
 	minPassword = 8
 	maxPassword = 1024
+	maxEmail    = 254
 )
 
 // checkPassword gives the user whose password that is, or "".
