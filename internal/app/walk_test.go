@@ -257,6 +257,7 @@ func TestBodies(t *testing.T) {
 		{"NUL", `{"name":"a\u0000"}`, "application/json", 422, "invalid", "U+0000"},
 		{"escaped backslash", `{"name":"a\\u0000"}`, "application/json", 201, "", ""},
 		{"every fault at once", `{"name":" ","expiresAt":"soon-secret"}`, "application/json", 422, "invalid", "expiresAt"},
+		{"as large as may be", `{"name":"a","note":"` + strings.Repeat("x", 1<<20-22) + `"}`, "application/json", 201, "", ""},
 		{"too large", `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, "application/json", 413, "too_large", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

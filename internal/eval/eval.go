@@ -79,7 +79,7 @@ func (n NewEval) build(evalID, location string, faults *errs.Faults) Eval {
 type Sync struct {
 	DeploymentID *string   `json:"deploymentId,omitempty"`
 	Create       []SyncNew `json:"create,omitempty" maxItems:"1000"`
-	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids; unknown ones are passed over. They are deleted before the others are created"`
+	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids; unknown ones are passed over. Done before create"`
 }
 
 // SyncNew is one eval of a Sync.

@@ -34,7 +34,8 @@ func TestPutEval(t *testing.T) {
 		h.want(200, "ada", "PUT", "/cli/eval/e1", body, "If-Match", made.Header().Get("ETag"))
 		rec := h.want(200, "ada", "GET", "/cli/eval/e1", nil)
 		got = read[object](h, rec)
-		if got["name"] != "manners" || got["projectId"] != "green" || got["identifier"] != "i" || got["version"] != "7" || got["devmode"] != true ||
+		if got["name"] != "manners" || got["projectId"] != "green" || got["identifier"] != "i" ||
+			got["version"] != "7" || got["devmode"] != true ||
 			got["createdAt"] != "2026-11-15T12:00:00.000Z" || got["updatedAt"] != "2026-11-15T12:01:00.000Z" || rec.Header().Get("ETag") != `"2"` {
 			t.Errorf("got %v, ETag %s", got, rec.Header().Get("ETag"))
 		}
@@ -59,9 +60,12 @@ func TestSync(t *testing.T) {
 			e["id"] = evalID
 			return e
 		}
-		h.want(200, "ada", "POST", "/cli/devmode/eval", object{"deploymentId": "d1", "create": []object{one("x"), one("y")}, "delete": []string{}})
-		rec := h.want(200, "ada", "POST", "/cli/devmode/eval", object{"deploymentId": "d2", "create": []object{one("z"), one("y")},
-			"delete": []string{"x", "unknown", "y"}})
+		const path = "/cli/devmode/eval"
+		h.want(200, "ada", "POST", path, object{"deploymentId": "d1", "create": []object{one("x"), one("y")}, "delete": []string{}})
+		rec := h.want(200, "ada", "POST", "/cli/devmode/eval", object{
+			"deploymentId": "d2", "create": []object{one("z"), one("y")},
+			"delete": []string{"x", "unknown", "y"},
+		})
 		if got := strings.TrimSpace(rec.Body.String()); got != `{"created":["z","y"],"deleted":["x","y"]}` {
 			t.Errorf("got %s", got)
 		}
@@ -79,7 +83,7 @@ func TestSync(t *testing.T) {
 		h.want(403, "red", "POST", "/cli/devmode/eval", object{"create": []object{one("w"), other}, "delete": []string{"z"}})
 		h.want(200, "ada", "GET", "/cli/eval/z", nil)
 		h.want(404, "ada", "GET", "/cli/eval/w", nil)
-		said := h.want(422, "ada", "POST", "/cli/devmode/eval", object{"create": []object{one("w"), one("/")}, "delete": []string{""}}).Body.String()
+		said := h.want(422, "ada", "POST", path, object{"create": []object{one("w"), one("/")}, "delete": []string{""}}).Body.String()
 		if !strings.Contains(said, "body.create[1].id") || !strings.Contains(said, "body.delete[0]") {
 			t.Errorf("got %s", said)
 		}
@@ -96,8 +100,10 @@ func TestIsolation(t *testing.T) {
 			h.want(404, who, "GET", "/cli/eval/e", nil)
 			h.want(404, who, "GET", "/cli/eval-run/r", nil)
 			h.want(404, who, "PUT", "/evalrun", object{"id": "r"})
-			for _, path := range []string{"/cli/eval", "/cli/eval?agentId=a", "/cli/eval?orgId=org_a", "/cli/eval?projectId=red", "/cli/eval-run",
-				"/cli/eval-run?sessionId=s", "/cli/eval-run?evalId=e&agentId=a", "/cli/eval-run?projectId=red", "/cli/eval-run?orgId=org_a"} {
+			for _, path := range []string{
+				"/cli/eval", "/cli/eval?agentId=a", "/cli/eval?orgId=org_a", "/cli/eval?projectId=red", "/cli/eval-run",
+				"/cli/eval-run?sessionId=s", "/cli/eval-run?evalId=e&agentId=a", "/cli/eval-run?projectId=red", "/cli/eval-run?orgId=org_a",
+			} {
 				if ids, total := h.list(who, path); len(ids) != 0 || total != "0" {
 					t.Errorf("%s sees %v of %s at %s", who, ids, total, path)
 				}
@@ -267,7 +273,8 @@ func TestTotals(t *testing.T) {
 				t.Errorf("%s: %q, want %q", path, total, want)
 			}
 		}
-		if rec := h.want(200, "red", "GET", "/cli/eval-run?limit=0", nil); rec.Header().Get("X-Total-Count") != "10001" || rec.Body.String() != "[]\n" {
+		rec := h.want(200, "red", "GET", "/cli/eval-run?limit=0", nil)
+		if rec.Header().Get("X-Total-Count") != "10001" || rec.Body.String() != "[]\n" {
 			t.Errorf("got %v %s", rec.Header(), rec.Body)
 		}
 		for _, path := range []string{"limit=1001", "limit=-1", "offset=-1", "limit=x", "cursor=x", "cursor=WzFd"} {

@@ -128,8 +128,10 @@ type object = map[string]any
 
 // start is the body of a run's start in the first organization.
 func start(runID, sessionID, evalID, projectID string) object {
-	return object{"id": runID, "sessionId": sessionID, "evalId": evalID, "evalIdentifier": "stable", "orgId": "org_a",
-		"projectId": projectID, "devmode": false}
+	return object{
+		"id": runID, "sessionId": sessionID, "evalId": evalID, "evalIdentifier": "stable", "orgId": "org_a",
+		"projectId": projectID, "devmode": false,
+	}
 }
 
 // define is the body of an eval.

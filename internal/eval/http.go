@@ -19,7 +19,9 @@ type Window struct {
 	Cursor web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
 }
 
-func (w Window) paging() web.Paging { return web.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor} }
+func (w Window) paging() web.Paging {
+	return web.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor}
+}
 
 // confine narrows a filter to what the caller sees; false means that nothing can match.
 func (f *Filter) confine(caller *auth.Caller, orgID string) bool {

@@ -140,7 +140,9 @@ func (m *model) compare(rt *rapid.T, h *house, who string, values url.Values) {
 	}
 }
 
-func matches(values url.Values, key, value string) bool { return !values.Has(key) || values.Get(key) == value }
+func matches(values url.Values, key, value string) bool {
+	return !values.Has(key) || values.Get(key) == value
+}
 
 func (m *model) runsOf(who string, v url.Values) (ids []string) {
 	var found []Run
@@ -149,7 +151,8 @@ func (m *model) runsOf(who string, v url.Values) (ids []string) {
 		if r.AgentIdentifier != nil {
 			agent = *r.AgentIdentifier
 		}
-		if callers[who].Sees(r.ProjectID) && matches(v, "orgId", r.OrgID) && matches(v, "projectId", r.ProjectID) && matches(v, "agentId", agent) &&
+		if callers[who].Sees(r.ProjectID) && matches(v, "orgId", r.OrgID) && matches(v, "projectId", r.ProjectID) &&
+			matches(v, "agentId", agent) &&
 			matches(v, "evalId", r.EvalID) && matches(v, "sessionId", r.SessionID) {
 			found = append(found, r)
 		}

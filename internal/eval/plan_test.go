@@ -42,8 +42,8 @@ var combinations = []struct {
 // fill loads runs by SQL: half of them of one project, one agent and one eval, the worst that a filter can meet; sessions have ten each.
 func fill(t testing.TB, d *db.DB, n int) {
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier, devmode, pending, success,
-			created_at, updated_at, written_at, size, result)
+		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier, devmode, pending,
+			success, created_at, updated_at, written_at, size, result)
 			WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
 			SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
 				's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',

@@ -214,7 +214,7 @@ const (
 )
 
 // slots is over how many rows a count is spread on PostgreSQL, where the writers of one row wait for each other's commit.
-const slots = 64
+const slots = 32
 
 // count adds to the number of rows of a project.
 func count(tx *db.Tx, orgID string, w what, projectID string, by int64) error {

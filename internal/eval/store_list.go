@@ -84,8 +84,10 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p web.Paging) 
 	q := s.newQuery(orgID)
 	q.with(`project_id`, f.ProjectID)
 	q.with(`agent_identifier`, f.AgentID)
-	l := lister[Eval]{s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, scan: scanEval,
-		at: func(e Eval) web.Cursor { return web.NewCursor(int64(e.CreatedAt), e.ID) }}
+	l := lister[Eval]{
+		s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, scan: scanEval,
+		at: func(e Eval) web.Cursor { return web.NewCursor(int64(e.CreatedAt), e.ID) },
+	}
 	return l.page(ctx, q, f, p)
 }
 
@@ -95,8 +97,10 @@ func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p web.Paging) 
 	if err != nil || !possible {
 		return web.Page[Run]{Paging: p}, err
 	}
-	l := lister[Run]{s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, scan: scanListed,
-		at: func(r Run) web.Cursor { return web.NewCursor(int64(r.CreatedAt), r.ID) }}
+	l := lister[Run]{
+		s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, scan: scanListed,
+		at: func(r Run) web.Cursor { return web.NewCursor(int64(r.CreatedAt), r.ID) },
+	}
 	return l.page(ctx, s.runQuery(orgID, f), f, p)
 }
 
@@ -143,7 +147,8 @@ func (l lister[T]) page(ctx context.Context, q *query, f Filter, p web.Paging) (
 		return web.Page[T]{}, err
 	}
 	total := int64(p.Offset + len(rows))
-	if p.Cursor != "" || len(rows) > p.Limit || len(rows) == 0 && p.Offset > 0 { // the page does not show the end of the list, or not its start
+	// Unless the page shows where the list ends.
+	if p.Cursor != "" || len(rows) > p.Limit || len(rows) == 0 && p.Offset > 0 {
 		total, err = l.total(ctx, q, f)
 	}
 	return web.NewPage(rows, total, p, l.at), err

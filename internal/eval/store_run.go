@@ -14,8 +14,8 @@ const (
 	runColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id, devmode,
 	pending, success, created_at, updated_at, size, error, result`
 	// listedColumns leave out what is too large for a list, before it is read from its pages.
-	listedColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id, devmode,
-	pending, success, created_at, updated_at, size, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
+	listedColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id,
+	devmode, pending, success, created_at, updated_at, size, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
 	CASE WHEN size > 65536 THEN NULL ELSE result END`
 )
 
