@@ -189,7 +189,52 @@ func (s *Store) merge(ctx context.Context, caller *auth.Caller, d frameData) (*s
 		}
 		return merge(userData, d.Operations, e.metadata.text, true)
 	}
-	return nil, s.write(ctx, caller, e)
+	return nil, s.writeMerge(ctx, caller, e, sizeOf(d.Operations))
+}
+
+const (
+	// smallMerge is up to which size a merge is computed while the row is locked, and on SQLite while every other writer waits.
+	smallMerge = 64 << 10
+	// maxAheads is how often a larger one is computed before, in the hope that nobody changes the thread meanwhile.
+	maxAheads = 3
+)
+
+func sizeOf(ops []Operation) (n int) {
+	for _, op := range ops {
+		n += len(op.Value)
+	}
+	return n
+}
+
+// writeMerge merges a small state under the lock, where no merge waits for another's commit. A large one is computed before and written
+// if the thread is still the same; after some tries in vain it is done under the lock as well.
+func (s *Store) writeMerge(ctx context.Context, caller *auth.Caller, e edit, size int) error {
+	for range maxAheads {
+		ahead, err := s.ahead(ctx, caller, e, size)
+		if err != nil {
+			return err
+		}
+		if ahead == nil {
+			break
+		}
+		if err := s.write(ctx, caller, *ahead); !errors.Is(err, errStale) {
+			return err
+		}
+	}
+	return s.write(ctx, caller, e)
+}
+
+// ahead computes a large merge from what is committed; it gives nil for a small one.
+func (s *Store) ahead(ctx context.Context, caller *auth.Caller, e edit, size int) (*edit, error) {
+	version, sealed, err := s.largeData(ctx, caller, e.id, smallMerge-size)
+	if err != nil || sealed == nil && size <= smallMerge {
+		return nil, err
+	}
+	if err := e.mergeInto(s, sealed); err != nil {
+		return nil, err
+	}
+	e.merge, e.version = nil, &version
+	return &e, nil
 }
 
 // editOf checks what was sent and prepares it.

@@ -29,7 +29,8 @@ func benchRows(b *testing.B) int {
 	return n
 }
 
-// seed writes threads past the store, many in one statement: a value shared by all, one by half, one by a hundredth, a rare one, and ten projects.
+// seed writes threads past the store, many in one statement: a value shared by all, one by half, one by a hundredth, a rare one, and ten
+// projects.
 func seed(b *testing.B, s *Store, n int) {
 	now := stamp.Of(s.Now())
 	for first := 0; first < n; first += 1000 {
@@ -52,7 +53,10 @@ func seedSome(tx *db.Tx, from, to int, now stamp.Time, n int) error {
 		if err != nil {
 			return err
 		}
-		t := Thread{ID: fmt.Sprintf("thrd_%026d", i), ProjectID: fmt.Sprintf("prj_%d", i*31%10), CreatedAt: now + stamp.Time(i), UpdatedAt: now + stamp.Time(i*7919%n)}
+		t := Thread{
+			ID: fmt.Sprintf("thrd_%026d", i), ProjectID: fmt.Sprintf("prj_%d", i*31%10),
+			CreatedAt: now + stamp.Time(i), UpdatedAt: now + stamp.Time(i*7919%n),
+		}
 		facets := withProject(t.ProjectID, facetsOf(object))
 		threads.add(org, t.ID, t.ProjectID, t.CreatedAt, t.UpdatedAt, false, 1, packFacets(facets), 0, string(text))
 		for _, f := range facets {
@@ -92,10 +96,17 @@ func BenchmarkList(b *testing.B) {
 			seed(b, s, rows)
 			b.Logf("%d threads in %v", rows, time.Since(began))
 			for _, c := range []struct{ name, project, metadata string }{
-				{"all", "", ""}, {"project", "prj_3", ""}, {"shared by all", "", `{"all":"x"}`}, {"shared by half", "", `{"half":"1"}`},
-				{"hundredth", "", `{"hundredth":"7"}`}, {"rare", "", `{"rare":"77"}`}, {"shared and rare", "", `{"all":"x","rare":"77"}`},
-				{"half and hundredth", "", `{"half":"1","hundredth":"7"}`}, {"project and shared", "prj_3", `{"all":"x"}`},
-				{"project and hundredth", "prj_3", `{"hundredth":"7"}`}, {"none", "", `{"all":"y"}`},
+				{"all", "", ""},
+				{"project", "prj_3", ""},
+				{"shared by all", "", `{"all":"x"}`},
+				{"shared by half", "", `{"half":"1"}`},
+				{"hundredth", "", `{"hundredth":"7"}`},
+				{"rare", "", `{"rare":"77"}`},
+				{"shared and rare", "", `{"all":"x","rare":"77"}`},
+				{"half and hundredth", "", `{"half":"1","hundredth":"7"}`},
+				{"project and shared", "prj_3", `{"all":"x"}`},
+				{"project and hundredth", "prj_3", `{"hundredth":"7"}`},
+				{"none", "", `{"all":"y"}`},
 			} {
 				keys, err := parseFilter(c.metadata)
 				must(b, err)
@@ -141,7 +152,10 @@ func BenchmarkSave(b *testing.B) {
 				for w := range 64 {
 					writers.Go(func() {
 						for i := 0; left.Add(-1) >= 0; i++ {
-							d := frameData{ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%10), UserData: web.Some(`{"state":{"a":1}}`), Metadata: web.Some(Metadata(metadata))}
+							d := frameData{
+								ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%10),
+								UserData: web.Some(`{"state":{"a":1}}`), Metadata: web.Some(Metadata(metadata)),
+							}
 							if _, err := s.save(b.Context(), confined("p1"), d); err != nil {
 								b.Error(err)
 							}

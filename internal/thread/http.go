@@ -21,7 +21,7 @@ func (h *Handler) List(ctx context.Context, in *struct {
 	Direction string     `query:"direction" default:"desc" enum:"asc,desc" doc:"desc has the newest first"`
 	OrgID     string     `query:"orgId" doc:"Only threads of this organization"`
 	ProjectID string     `query:"projectId" doc:"Only threads of this project"`
-	Metadata  string     `query:"metadata" doc:"A JSON object; only threads whose metadata has each of its keys with an equal value" example:"{\"user\":\"ada\"}"`
+	Metadata  string     `query:"metadata" doc:"A JSON object, like {user: ada}; finds threads that have each of its keys with an equal value"`
 	Deleted   bool       `query:"deleted" doc:"True lists the deleted threads that are still kept, and only them"`
 },
 ) (web.Page[Thread], error) {

@@ -35,7 +35,8 @@ type model struct {
 
 // values are equal in pairs that differ in their text.
 var values = []string{
-	`"x"`, `"\u0078"`, `"y"`, `1`, `1.0`, `10e-1`, `"1"`, `true`, `null`, `{"a":1,"b":[1,2]}`, `{"b":[1.0,2e0],"a":1}`, `[]`, `[1,2]`, `[2,1]`, `{}`, `-0`, `0`,
+	`"x"`, `"\u0078"`, `"y"`, `1`, `1.0`, `10e-1`, `"1"`, `true`, `null`, `{"a":1,"b":[1,2]}`, `{"b":[1.0,2e0],"a":1}`,
+	`[]`, `[1,2]`, `[2,1]`, `{}`, `-0`, `0`,
 }
 
 func drawMetadata(t *rapid.T, most int) string {

@@ -138,9 +138,10 @@ func orNull(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// text puts the user_data together again. A state that gets metadata beside it becomes a wrapped one.
+// text puts the user_data together again. A state that gets metadata beside it becomes a wrapped one, and so does one whose text would be
+// taken for a wrapped one.
 func (s *state) text() (string, error) {
-	if !s.wrapped && s.metadata == nil {
+	if _, _, ambiguous := unwrap(s.values); !s.wrapped && s.metadata == nil && !ambiguous {
 		out, err := encodeJSON(s.values)
 		return string(out), err
 	}

@@ -15,7 +15,8 @@ import (
 func drawOperation(t *rapid.T) Operation {
 	key := rapid.SampledFrom([]string{"a", "b", "state"}).Draw(t, "key")
 	value := json.RawMessage(rapid.SampledFrom([]string{`1`, `"x"`, `{"y":[1]}`, `[]`, `[1,2]`, `null`}).Draw(t, "value"))
-	op := Operation{Op: rapid.SampledFrom([]string{"set", "set", "push", "push", "push", "delete", "clear"}).Draw(t, "op"), Key: &key, Value: value}
+	kind := rapid.SampledFrom([]string{"set", "set", "push", "push", "push", "delete", "clear"}).Draw(t, "op")
+	op := Operation{Op: kind, Key: &key, Value: value}
 	if op.Op == "push" && rapid.Bool().Draw(t, "bounded") {
 		n := rapid.IntRange(1, 3).Draw(t, "most")
 		op.MaxRecords = &n
@@ -54,8 +55,10 @@ func applied(state map[string]any, ops []Operation) (map[string]any, bool) {
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 0, 8).Draw(t, "operations")
-		form := rapid.SampledFrom([]string{"", "null", `{"a":[0],"z":1.50}`, `{"state":{"a":[0],"z":1.50}}`,
-			`{"state":{"a":[0]},"metadata":{"m":1}}`, `{"metadata":{"m":1}}`, `{"state":null}`}).Draw(t, "form")
+		form := rapid.SampledFrom([]string{
+			"", "null", `{"a":[0],"z":1.50}`, `{"state":{"a":[0],"z":1.50}}`,
+			`{"state":{"a":[0]},"metadata":{"m":1}}`, `{"metadata":{"m":1}}`, `{"state":null}`,
+		}).Draw(t, "form")
 		var before *string
 		if form != "" {
 			before = &form
@@ -84,12 +87,13 @@ func TestMergeAgainstModel(t *testing.T) {
 func stateOf(text string) map[string]any {
 	var outer map[string]any
 	_ = json.Unmarshal([]byte(text), &outer)
-	_, hasState := outer["state"].(map[string]any)
-	_, hasMetadata := outer["metadata"].(map[string]any)
-	null, there := outer["state"]
-	if hasState || hasMetadata || there && null == nil && len(outer) == 1 {
-		inner, _ := outer["state"].(map[string]any)
-		outer = inner
+	wrapped := len(outer) > 0
+	for key, value := range outer {
+		_, isObject := value.(map[string]any)
+		wrapped = wrapped && (key == "state" || key == "metadata") && (isObject || value == nil)
+	}
+	if wrapped {
+		outer, _ = outer["state"].(map[string]any)
 	}
 	if outer == nil {
 		outer = map[string]any{}
@@ -137,7 +141,9 @@ func TestMergeRefuses(t *testing.T) {
 	large := json.RawMessage(`"` + strings.Repeat("x", MaxText) + `"`)
 	_, err := merge(nil, []Operation{{Op: "set", Key: &key, Value: large}}, nil, false)
 	wantKind(t, err, errs.Invalid)
-	for _, op := range []Operation{{Op: "set"}, {Op: "push"}, {Op: "delete"}, {Op: "add", Key: &key}, {}, {Op: "push", Key: &key, MaxRecords: &zero}} {
+	for _, op := range []Operation{
+		{Op: "set"}, {Op: "push"}, {Op: "delete"}, {Op: "add", Key: &key}, {}, {Op: "push", Key: &key, MaxRecords: &zero},
+	} {
 		if errs.KindOf(checkOperations([]Operation{op})) != errs.Invalid {
 			t.Error("accepted: " + fmt.Sprint(op))
 		}

@@ -2,6 +2,7 @@ package thread
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -82,26 +83,33 @@ type Completion struct {
 // Moment is a runtime's timestamp: an RFC 3339 time, or milliseconds since 1970.
 type Moment stamp.Time
 
+// noMoment is what a value of another form becomes, for check to find.
+const noMoment = Moment(math.MinInt64)
+
 // UnmarshalJSON reads either form.
 func (m *Moment) UnmarshalJSON(b []byte) error {
 	var millis float64
 	if json.Unmarshal(b, &millis) == nil {
-		*m = Moment(millis * 1000)
+		*m = Moment(min(max(millis, 0), 1e15) * 1000)
 		return nil
 	}
 	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
+	if json.Unmarshal(b, &text) != nil || (*stamp.Time)(m).UnmarshalText([]byte(text)) != nil {
+		*m = noMoment
 	}
-	return (*stamp.Time)(m).UnmarshalText([]byte(text))
+	return nil
 }
 
-// Schema documents both forms.
+// Schema documents both forms; check tells them from others.
 func (Moment) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
-		OneOf:       []*huma.Schema{{Type: huma.TypeString, Format: "date-time"}, {Type: huma.TypeNumber}, {Type: "null"}},
 		Description: "When it happened: RFC 3339, or milliseconds since 1970; a time more than 5 minutes ahead of ours is taken as now",
+		Examples:    []any{"2026-11-15T08:30:00Z"},
 	}
+}
+
+func (m *Moment) check(faults *errs.Faults) {
+	faults.Check(m == nil || *m != noMoment, "body.timestamp", "expected an RFC 3339 time, or milliseconds since 1970")
 }
 
 // maxAhead is how far a runtime's clock may run before ours.
@@ -125,6 +133,7 @@ func (b *Start) check() error {
 	var faults errs.Faults
 	faults.Check(id.Foreign(b.ID), "body.id", foreignText)
 	b.ThreadID = checkThreadID(&faults, b.ThreadID)
+	b.Timestamp.check(&faults)
 	b.Metadata, _ = checkMetadata(&faults, "body.metadata", b.Metadata)
 	return faults.Err()
 }
@@ -134,6 +143,7 @@ func (b *Completion) check() error {
 	var faults errs.Faults
 	faults.Check(id.Foreign(b.ID), "body.id", foreignText)
 	b.ThreadID = checkThreadID(&faults, b.ThreadID)
+	b.Timestamp.check(&faults)
 	faults.Check(len(b.AgentIDs) <= maxAgents, "body.agentIds", "expected at most %d", maxAgents)
 	faults.Check(b.UserData == nil || len(*b.UserData) <= MaxText, "body.userData", "expected at most %d bytes", MaxText)
 	b.Metadata, _ = checkMetadata(&faults, "body.metadata", b.Metadata)

@@ -17,11 +17,15 @@ import (
 )
 
 func starting(id string) Start {
-	return Start{ID: id, ThreadID: text("t1"), OrgID: org, ProjectID: "p1", RouteID: "r", Environment: "prod", URL: "/x", Method: "GET", Trigger: "api"}
+	return Start{
+		ID: id, ThreadID: text("t1"), OrgID: org, ProjectID: "p1", RouteID: "r", Environment: "prod", URL: "/x", Method: "GET", Trigger: "api",
+	}
 }
 
 func ending(id string, status int) Completion {
-	return Completion{ID: id, ThreadID: text("t1"), StatusCode: status, AgentIDs: []string{"a1"}, UserData: text("kept"), Metadata: Metadata(`{"end":1}`)}
+	return Completion{
+		ID: id, ThreadID: text("t1"), StatusCode: status, AgentIDs: []string{"a1"}, UserData: text("kept"), Metadata: Metadata(`{"end":1}`),
+	}
 }
 
 // TestSessionHalvesInAnyOrder: start and completion, each told twice, in both orders, come to the same session.
@@ -49,7 +53,8 @@ func TestSessionHalvesInAnyOrder(t *testing.T) {
 			got, err := s.Session(t.Context(), whole, id)
 			must(t, err)
 			if *got.ProjectID != "p1" || *got.ThreadID != "t1" || got.Trigger != "api" || got.Pending || *got.StatusCode != 200 ||
-				*got.UserData != "kept" || string(got.Metadata) != `{"end":1}` || !slices.Equal(got.AgentIDs, []string{"a1"}) || got.CompletedAt == nil {
+				got.CompletedAt == nil || *got.UserData != "kept" || string(got.Metadata) != `{"end":1}` ||
+				!slices.Equal(got.AgentIDs, []string{"a1"}) {
 				t.Errorf("%s: %+v", id, got)
 			}
 		}
@@ -98,7 +103,8 @@ func TestSessionsList(t *testing.T) {
 			must(t, err)
 		}
 		for want, f := range map[string]SessionFilter{
-			"s9 s8 s7 s6 s5 s4 s3 s2 s1 s0": {}, "s9 s7 s5 s3 s1": {ProjectID: "p1"}, "s8 s3": {ThreadID: "t3"}, "s8": {ThreadID: "t3", ProjectID: "p0"}, "": {ProjectID: "no"},
+			"s9 s8 s7 s6 s5 s4 s3 s2 s1 s0": {}, "s9 s7 s5 s3 s1": {ProjectID: "p1"}, "s8 s3": {ThreadID: "t3"},
+			"s8": {ThreadID: "t3", ProjectID: "p0"}, "": {ProjectID: "no"},
 		} {
 			var ids []string
 			p := web.Paging{Limit: 3}
@@ -140,9 +146,10 @@ func TestMoment(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
-	var m Moment
-	if json.Unmarshal([]byte(`"tomorrow"`), &m) == nil {
-		t.Error("took a text that is no time")
+	for _, text := range []string{`"tomorrow"`, `{}`, `[1]`, `true`} {
+		b := starting("s")
+		must(t, json.Unmarshal([]byte(`{"timestamp":`+text+`}`), &b))
+		wantKind(t, b.check(), errs.Invalid)
 	}
 }
 

@@ -35,9 +35,9 @@ const (
 
 // Socket serves GET /thread/ws, by which runtimes keep threads.
 //
-// A socket costs one goroutine. It reads a frame, does what it says (action.go), answers, and only then reads the next: order is kept, and whoever
-// sends faster than the database writes is held back by TCP. The key is checked again for each action, so that a socket does
-// not outlive it. Pings come from a timer. Close ends all sockets at shutdown: idle ones at once, the others after the answer they are at.
+// A socket costs one goroutine. It reads a frame, does what it says (action.go), answers, and only then reads the next: order is kept, and
+// whoever sends faster than the database writes is held back by TCP. The key is checked again for each action, so that a socket does not
+// outlive it. Pings come from a timer. Close ends all sockets at shutdown: idle ones at once, the others after the answer they are at.
 type Socket struct {
 	Store *Store
 	// Authenticate gives the caller of a key, or Unauthorized.

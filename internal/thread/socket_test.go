@@ -167,7 +167,9 @@ func TestSocket(t *testing.T) {
 		if got := c.ok("restore", dict{"thread_id": "t"}); got == nil || *got != `{"a":1}` {
 			t.Errorf("restored %v", got)
 		}
-		c.ok("merge", dict{"thread_id": "t", "operations": []dict{{"op": "push", "key": "l", "value": 1}, {"op": "push", "key": "l", "value": 2, "maxRecords": 1}}})
+		c.ok("merge", dict{"thread_id": "t", "operations": []dict{
+			{"op": "push", "key": "l", "value": 1}, {"op": "push", "key": "l", "value": 2, "maxRecords": 1},
+		}})
 		if got := c.ok("restore", dict{"thread_id": "t"}); *got != `{"a":1,"l":[2]}` {
 			t.Errorf("merged to %s", *got)
 		}
@@ -200,7 +202,8 @@ func TestSocketRefusals(t *testing.T) {
 	c.refused("save", dict{"thread_id": "t", "metadata": []int{1}}, "data.metadata")
 	c.refused("save", dict{"thread_id": "t", "user_data": `"` + strings.Repeat("x", MaxText) + `"`}, "at most")
 	c.refused("merge", dict{"thread_id": "t", "operations": []dict{{"op": "add"}}}, "data.operations[0].op")
-	c.ok("save", dict{"thread_id": "t", "user_data": `"` + strings.Repeat(`\"`, MaxText/2-1) + `"`, "metadata": dict{"m": strings.Repeat("x", MaxText-8)}})
+	full := `"` + strings.Repeat(`\"`, MaxText/2-1) + `"`
+	c.ok("save", dict{"thread_id": "t", "user_data": full, "metadata": dict{"m": strings.Repeat("x", MaxText-8)}})
 	c.send(`{"id":1,"authorization":"other"}`)
 	if a := c.receive(); a.Success || !strings.Contains(a.Error, "has its key") {
 		t.Errorf("a second key: %+v", a)
@@ -279,10 +282,18 @@ func TestBrokenFrames(t *testing.T) {
 }
 
 // TestMergesAtOnce has 32 sockets push to one thread: every push is there, each once, and those of a socket in their order.
-func TestMergesAtOnce(t *testing.T) {
+func TestMergesAtOnce(t *testing.T) { mergesAtOnce(t, "", 10) }
+
+// TestLargeMergesAtOnce is the same for a state that is merged outside of the lock.
+func TestLargeMergesAtOnce(t *testing.T) { mergesAtOnce(t, strings.Repeat("x", 2*smallMerge), 3) }
+
+func mergesAtOnce(t *testing.T, pad string, pushes int) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := serveSocket(t, d)
-		const sockets, pushes = 32, 10
+		const sockets = 32
+		if pad != "" { // else the sockets race to make it
+			s.login("p1").ok("save", dict{"thread_id": "t", "user_data": `{"state":{"pad":"` + pad + `"}}`})
+		}
 		var all sync.WaitGroup
 		for i := range sockets {
 			c := s.login("p1")
@@ -355,8 +366,8 @@ func TestSlowReader(t *testing.T) {
 	sent := make(chan int, 1)
 	go func() {
 		n := 0
-		for ctx.Err() == nil && slow.conn.Write(ctx, websocket.MessageText, []byte(`{"id":"1","action":"restore","data":{"thread_id":"t"},"pad":"`+
-			strings.Repeat("x", 32<<10)+`"}`)) == nil && n < 5000 {
+		ask := []byte(`{"id":"1","action":"restore","data":{"thread_id":"t"},"pad":"` + strings.Repeat("x", 32<<10) + `"}`)
+		for ctx.Err() == nil && slow.conn.Write(ctx, websocket.MessageText, ask) == nil && n < 5000 {
 			n++
 		}
 		sent <- n

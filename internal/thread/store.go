@@ -27,6 +27,8 @@ type Store struct {
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 	// DefaultProject gives the project for a thread that comes without one.
 	DefaultProject func(tx *db.Tx, orgID string) (string, error)
+
+	vast vastFacets
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
@@ -43,6 +45,8 @@ type edit struct {
 	metadata *indexed
 	// merge gives the new user_data from the present one.
 	merge func(userData *string) (string, error)
+	// version is the one that the row must still have, 0 for none, or the change is errStale.
+	version *int64
 	// audited changes leave a line in the log.
 	audited bool
 }
@@ -115,7 +119,19 @@ type current struct {
 	sealed []byte
 }
 
-// lock gives a thread's row and keeps others from changing it, or nil when there is none. A thread that the caller does not see is NotFound.
+// errStale says that a thread was changed since it was read.
+var errStale = errors.New("the thread was changed meanwhile")
+
+// at is the version of a row, 0 when there is none.
+func (c *current) at() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.version
+}
+
+// lock gives a thread's row and keeps others from changing it, or nil when there is none. A thread that the caller does not see is
+// NotFound.
 func (s *Store) lock(tx *db.Tx, caller *auth.Caller, threadID string, withData bool) (*current, error) {
 	column, suffix := "NULL", ""
 	if withData {
@@ -147,6 +163,9 @@ func (s *Store) change(tx *db.Tx, caller *auth.Caller, e edit) (Thread, error) {
 		c, err := s.lock(tx, caller, e.id, e.merge != nil)
 		if err != nil {
 			return Thread{}, err
+		}
+		if e.version != nil && *e.version != c.at() {
+			return Thread{}, errStale
 		}
 		if c != nil {
 			return s.update(tx, caller, c, e)
@@ -272,8 +291,7 @@ func (s *Store) rewrite(tx *db.Tx, t Thread, e edit, facets []facet) error {
 		args = append(args, e.userData.size(), nullBytes(e.userData.sealed))
 		set += fmt.Sprintf(`, user_data_size = $%d, user_data = $%d`, len(args)-1, len(args))
 	}
-	_, err := tx.Exec(`UPDATE threads SET `+set+` WHERE org_id = $1 AND id = $2`, args...)
-	return err
+	return tx.Send(`UPDATE threads SET `+set+` WHERE org_id = $1 AND id = $2`, args...)
 }
 
 func (s *Store) note(tx *db.Tx, e edit, action string) error {
@@ -297,7 +315,7 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 		if err := match.Check(c); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE threads SET deleted = $3, deleted_at = $4, deleted_by = $5, version = version + 1, user_data_size = 0,
+		if err := tx.Send(`UPDATE threads SET deleted = $3, deleted_at = $4, deleted_by = $5, version = version + 1, user_data_size = 0,
 			user_data = NULL WHERE org_id = $1 AND id = $2`, c.OrgID, c.ID, true, s.now(), caller.UserID); err != nil {
 			return err
 		}
@@ -316,7 +334,19 @@ func (s *Store) Get(ctx context.Context, caller *auth.Caller, threadID string) (
 	return t, err
 }
 
-const threadColumns = `t.org_id, t.id, t.project_id, t.created_at, t.updated_at, t.deleted, t.deleted_at, t.deleted_by, t.version, t.metadata`
+// largeData gives the version of a thread that the caller sees, 0 when there is none, and its sealed user_data if that has more than
+// `least` bytes.
+func (s *Store) largeData(ctx context.Context, caller *auth.Caller, threadID string, least int) (version int64, sealed []byte, err error) {
+	err = s.DB.Read(ctx).Row(`SELECT version, CASE WHEN user_data_size > $3 THEN user_data ELSE NULL END FROM threads
+		WHERE org_id = $1 AND id = $2 AND ($4 = '' OR project_id = $4)`, caller.OrgID, threadID, least, caller.ProjectID).Scan(&version, &sealed)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, nil, nil
+	}
+	return version, sealed, err
+}
+
+const threadColumns = `t.org_id, t.id, t.project_id, t.created_at, t.updated_at, t.deleted, t.deleted_at, t.deleted_by, t.version,
+	t.metadata`
 
 func (s *Store) scan(row db.Row) (t Thread, err error) {
 	var metadata *string

@@ -11,7 +11,7 @@ import (
 
 // chunkSizes are how many facets one statement takes. A shorter chunk is filled up with repeats of its last facet, which change nothing,
 // so that there are few statements to prepare.
-var chunkSizes = []int{1, 4, 16, 64}
+var chunkSizes = []int{1, 2, 4, 8, 16, 64}
 
 // eachChunk calls do with facets as arguments.
 func eachChunk(list []facet, do func(chunk []any) error) error {
@@ -50,16 +50,15 @@ func numbered(frame string, first, n int) string {
 // insertFacets lists a thread under facets, in both orders.
 func insertFacets(tx *db.Tx, t Thread, list []facet) error {
 	return eachChunk(list, func(chunk []any) error {
-		_, err := tx.Exec(`INSERT INTO thread_facets (org_id, deleted, created_at, thread_id, facet) VALUES `+
+		err := tx.Send(`INSERT INTO thread_facets (org_id, deleted, created_at, thread_id, facet) VALUES `+
 			numbered(`($1, $2, $3, $4, $%)`, 5, len(chunk))+` ON CONFLICT (org_id, facet, deleted, created_at, thread_id) DO NOTHING`,
 			append([]any{t.OrgID, t.Deleted, t.CreatedAt, t.ID}, chunk...)...)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`INSERT INTO thread_changes (org_id, deleted, updated_at, thread_id, created_at, facet) VALUES `+
+		return tx.Send(`INSERT INTO thread_changes (org_id, deleted, updated_at, thread_id, created_at, facet) VALUES `+
 			numbered(`($1, $2, $3, $4, $5, $%)`, 6, len(chunk))+` ON CONFLICT (org_id, facet, deleted, updated_at, thread_id) DO NOTHING`,
 			append([]any{t.OrgID, t.Deleted, t.UpdatedAt, t.ID, t.CreatedAt}, chunk...)...)
-		return err
 	})
 }
 
@@ -71,8 +70,8 @@ const (
 func deleteFacets(tx *db.Tx, t Thread, list []facet) error {
 	return eachChunk(list, func(chunk []any) error {
 		in := numbered(`$%`, 5, len(chunk)) + `)`
-		_, err1 := tx.Exec(`DELETE FROM thread_facets`+createdRows+in, append([]any{t.OrgID, t.Deleted, t.CreatedAt, t.ID}, chunk...)...)
-		_, err2 := tx.Exec(`DELETE FROM thread_changes`+updatedRows+in, append([]any{t.OrgID, t.Deleted, t.UpdatedAt, t.ID}, chunk...)...)
+		err1 := tx.Send(`DELETE FROM thread_facets`+createdRows+in, append([]any{t.OrgID, t.Deleted, t.CreatedAt, t.ID}, chunk...)...)
+		err2 := tx.Send(`DELETE FROM thread_changes`+updatedRows+in, append([]any{t.OrgID, t.Deleted, t.UpdatedAt, t.ID}, chunk...)...)
 		return errors.Join(err1, err2)
 	})
 }
@@ -84,9 +83,8 @@ func changeFacets(tx *db.Tx, from, to Thread, before, after []facet) error {
 		return err
 	}
 	return eachChunk(without(before, gone), func(chunk []any) error {
-		_, err := tx.Exec(`UPDATE thread_changes SET updated_at = $5`+updatedRows+numbered(`$%`, 6, len(chunk))+`)`,
+		return tx.Send(`UPDATE thread_changes SET updated_at = $5`+updatedRows+numbered(`$%`, 6, len(chunk))+`)`,
 			append([]any{from.OrgID, from.Deleted, from.UpdatedAt, from.ID, to.UpdatedAt}, chunk...)...)
-		return err
 	})
 }
 
@@ -94,9 +92,9 @@ func changeFacets(tx *db.Tx, from, to Thread, before, after []facet) error {
 func hideFacets(tx *db.Tx, t Thread, list []facet) error {
 	return eachChunk(list, func(chunk []any) error {
 		in := numbered(`$%`, 6, len(chunk)) + `)`
-		_, err1 := tx.Exec(`UPDATE thread_facets SET deleted = $5`+createdRows+in,
+		err1 := tx.Send(`UPDATE thread_facets SET deleted = $5`+createdRows+in,
 			append([]any{t.OrgID, false, t.CreatedAt, t.ID, true}, chunk...)...)
-		_, err2 := tx.Exec(`UPDATE thread_changes SET deleted = $5`+updatedRows+in,
+		err2 := tx.Send(`UPDATE thread_changes SET deleted = $5`+updatedRows+in,
 			append([]any{t.OrgID, false, t.UpdatedAt, t.ID, true}, chunk...)...)
 		return errors.Join(err1, err2)
 	})
@@ -123,14 +121,14 @@ func count(tx *db.Tx, orgID, projectID, what, itemID string, n int) error {
 		values += `, ($1, $5, $2, $3, $4)`
 		args = append(args, projectID)
 	}
-	_, err := tx.Exec(`INSERT INTO thread_counts (org_id, project_id, what, slot, n) VALUES `+values+`
+	return tx.Send(`INSERT INTO thread_counts (org_id, project_id, what, slot, n) VALUES `+values+`
 		ON CONFLICT (org_id, project_id, what, slot) DO UPDATE SET n = thread_counts.n + excluded.n`, args...)
-	return err
 }
 
 // move counts a thread that goes from one project to another.
 func move(tx *db.Tx, from, to Thread) error {
-	return errors.Join(count(tx, from.OrgID, from.ProjectID, countThreads, from.ID, -1), count(tx, to.OrgID, to.ProjectID, countThreads, to.ID, 1))
+	return errors.Join(count(tx, from.OrgID, from.ProjectID, countThreads, from.ID, -1),
+		count(tx, to.OrgID, to.ProjectID, countThreads, to.ID, 1))
 }
 
 // total gives the exact size of an organization (projectID "") or of a project.

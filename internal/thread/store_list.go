@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -97,19 +99,24 @@ func (f Filter) after(c web.Cursor) (at stamp.Time, threadID string, err error) 
 
 // List gives a page of the threads that a caller sees. A wrong cursor is Invalid.
 //
-// A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the other facets are
-// looked up for each. So a page costs as much as it gives where one facet decides, however many threads share the others.
+// A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the other facets
+// are looked up for each. So a page costs as much as it gives where one facet decides, however many threads share the others.
 func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.Paging) (web.Page[Thread], error) {
+	if p.Cursor != "" {
+		if _, _, err := f.after(p.Cursor); err != nil {
+			return web.Page[Thread]{}, err
+		}
+	}
 	q := s.DB.Read(ctx)
 	facets, n, err := s.lead(q, caller.OrgID, f)
-	if err != nil || p.Limit == 0 {
+	if err != nil || p.Limit == 0 || n == 0 {
 		return web.Page[Thread]{Total: n, Paging: p}, err
 	}
 	text, args, err := f.statement(caller.OrgID, facets, p)
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
-	rows, cut, err := s.page(q, text, args)
+	rows, cut, err := collect(q, s.scan, func(t Thread) int { return weight(t.UserData, t.Metadata) }, text, args...)
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
@@ -143,15 +150,15 @@ func (s *Store) lead(q db.Querier, orgID string, f Filter) ([]facet, int64, erro
 		n, err := total(q, orgID, f.ProjectID, f.counted())
 		return facets, n, err
 	case len(facets) == 1:
-		n, err := countFacet(q, orgID, f.Deleted, facets[0], maxCounted)
+		n, err := s.countFacet(q, orgID, f.Deleted, facets[0], maxCounted)
 		if n > maxCounted {
 			n = web.Unknown
 		}
 		return facets, n, err
 	}
-	facets, least, err := fewest(q, orgID, f.Deleted, facets, maxJoined)
+	facets, least, err := s.fewest(q, orgID, f.Deleted, facets, maxJoined)
 	if err == nil && least > maxJoined {
-		facets, least, err = fewest(q, orgID, f.Deleted, facets, maxCounted)
+		facets, least, err = s.fewest(q, orgID, f.Deleted, facets, maxCounted)
 	}
 	if err != nil || least > maxJoined {
 		return facets, web.Unknown, err
@@ -168,11 +175,11 @@ func (f Filter) counted() string {
 }
 
 // fewest puts the facet with the fewest threads first, and tells how many it has, both as far as counting up to `most` can tell.
-func fewest(q db.Querier, orgID string, deleted bool, facets []facet, most int) ([]facet, int64, error) {
+func (s *Store) fewest(q db.Querier, orgID string, deleted bool, facets []facet, most int) ([]facet, int64, error) {
 	facets = slices.Clone(facets)
 	least := int64(math.MaxInt64)
 	for i, key := range facets {
-		n, err := countFacet(q, orgID, deleted, key, most)
+		n, err := s.countFacet(q, orgID, deleted, key, most)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -184,11 +191,51 @@ func fewest(q db.Querier, orgID string, deleted bool, facets []facet, most int) 
 	return facets, least, nil
 }
 
-// countFacet counts the threads of a facet, up to one more than `most`.
-func countFacet(q db.Querier, orgID string, deleted bool, key facet, most int) (n int64, err error) {
+// countFacet counts the threads of a facet, up to one more than `most`, which is at most maxCounted.
+func (s *Store) countFacet(q db.Querier, orgID string, deleted bool, key facet, most int) (n int64, err error) {
+	id := vastKey{orgID, key, deleted}
+	if s.vast.has(id, s.Now()) {
+		return int64(most) + 1, nil
+	}
 	err = q.Row(`SELECT count(*) FROM (SELECT 1 FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 LIMIT $4) x`,
 		orgID, key[:], deleted, most+1).Scan(&n)
+	if n > maxCounted {
+		s.vast.add(id, s.Now())
+	}
 	return n, err
+}
+
+// vastFacets remembers for a while which facets have more than maxCounted threads, since to learn that takes as long as to count them. It
+// is never emptied by changes: all that it can do is to leave out a total that could be told again.
+type vastFacets struct {
+	mu    sync.Mutex
+	until map[vastKey]time.Time
+}
+
+type vastKey struct {
+	orgID   string
+	facet   facet
+	deleted bool
+}
+
+const (
+	vastFor = time.Minute
+	maxVast = 10_000
+)
+
+func (v *vastFacets) has(key vastKey, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return now.Before(v.until[key])
+}
+
+func (v *vastFacets) add(key vastKey, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.until == nil || len(v.until) >= maxVast {
+		v.until = map[vastKey]time.Time{}
+	}
+	v.until[key] = now.Add(vastFor)
 }
 
 // countFacets counts the threads that have all facets, of which the first one has at most maxJoined.
@@ -197,7 +244,8 @@ func countFacets(q db.Querier, orgID string, deleted bool, facets []facet) (n in
 	for _, f := range facets {
 		args = append(args, f[:])
 	}
-	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1 AND f.deleted = $2 AND f.facet = $3`+others(4, len(facets)-1), args...).Scan(&n)
+	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1 AND f.deleted = $2 AND f.facet = $3`+
+		others(4, len(facets)-1), args...).Scan(&n)
 	return n, err
 }
 
@@ -247,28 +295,31 @@ func (f Filter) statement(orgID string, facets []facet, p web.Paging) (string, [
 		MaxListed, id, column, table, where, column, direction, id, direction, direction, direction), args, nil
 }
 
-// page reads rows until there are no more, or too many bytes: then the page is cut.
-func (s *Store) page(q db.Querier, text string, args []any) (list []Thread, cut bool, err error) {
+// collect reads rows until there are no more, or too many bytes: then the page is cut.
+func collect[T any](q db.Querier, scan func(db.Row) (T, error), size func(T) int, text string, args ...any) ([]T, bool, error) {
 	rows, err := q.Query(text, args...)
 	if err != nil {
 		return nil, false, err
 	}
 	defer rows.Close()
-	list = []Thread{}
-	size := 0
+	list, bytes := []T{}, 0
 	for rows.Next() {
-		t, err := s.scan(rows)
+		one, err := scan(rows)
 		if err != nil {
 			return nil, false, err
 		}
-		list = append(list, t)
-		size += len(t.Metadata)
-		if t.UserData != nil {
-			size += len(*t.UserData)
-		}
-		if size > maxPageBytes {
+		list = append(list, one)
+		if bytes += size(one); bytes > maxPageBytes {
 			return list, rows.Next(), nil
 		}
 	}
 	return list, false, rows.Err()
+}
+
+// weight is what a row's two large fields add to a page.
+func weight(userData *string, metadata Metadata) int {
+	if userData == nil {
+		return len(metadata)
+	}
+	return len(metadata) + len(*userData)
 }

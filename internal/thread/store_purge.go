@@ -11,7 +11,7 @@ import (
 // batch is how many rows one transaction removes.
 const batch = 200
 
-// rows that are about to be removed.
+// victim is a row that is about to be removed.
 type victim struct {
 	Thread
 	facets []facet
@@ -48,8 +48,8 @@ func (s *Store) repeat(ctx context.Context, remove func(tx *db.Tx) (int, error))
 }
 
 func (s *Store) purgeDeleted(tx *db.Tx, before stamp.Time) (int, error) {
-	victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM threads t WHERE t.deleted_at < $1 ORDER BY t.deleted_at LIMIT $2`,
-		before, batch)
+	victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM threads t WHERE t.deleted_at < $1
+		ORDER BY t.deleted_at LIMIT $2`, before, batch)
 	if err != nil {
 		return 0, err
 	}
@@ -95,7 +95,8 @@ func (s *Store) removeOfProject(tx *db.Tx, orgID, projectID string, until stamp.
 	found := 0
 	for _, deleted := range []bool{false, true} {
 		victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM
-			(SELECT thread_id FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 AND created_at <= $4 ORDER BY created_at LIMIT $5) f
+			(SELECT thread_id FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 AND created_at <= $4
+			ORDER BY created_at LIMIT $5) f
 			JOIN threads t ON t.org_id = $1 AND t.id = f.thread_id`, orgID, key[:], deleted, until, batch)
 		if err != nil {
 			return 0, err

@@ -14,8 +14,8 @@ import (
 )
 
 const sessionColumns = `s.id, s.org_id, s.project_id, s.thread_id, s.deployment_id, s.route_id, s.environment, s.devmode, s.url, s.method,
-	s.trigger, s.started, s.completed, s.started_at, s.completed_at, s.status_code, s.error, s.agent_ids, s.created_at, s.updated_at, s.version,
-	s.metadata`
+	s.trigger, s.started, s.completed, s.started_at, s.completed_at, s.status_code, s.error, s.agent_ids, s.created_at, s.updated_at,
+	s.version, s.metadata`
 
 func (s *Store) scanSession(row db.Row) (out Session, err error) {
 	var project, agents string
@@ -141,7 +141,7 @@ func (r *Session) begin(b Start, now stamp.Time) {
 }
 
 func (s *Store) writeStart(tx *db.Tx, before, r Session) error {
-	_, err := tx.Exec(`UPDATE sessions SET project_id = $3, thread_id = $4, deployment_id = $5, route_id = $6, environment = $7, devmode = $8,
+	err := tx.Send(`UPDATE sessions SET project_id = $3, thread_id = $4, deployment_id = $5, route_id = $6, environment = $7, devmode = $8,
 		url = $9, method = $10, trigger = $11, started = $12, started_at = $13, updated_at = $14, version = $15, metadata = $16
 		WHERE org_id = $1 AND id = $2`, r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID, r.Environment, r.Devmode,
 		r.URL, r.Method, r.Trigger, true, r.StartedAt, r.UpdatedAt, r.version, nullText(r.Metadata))
@@ -168,11 +168,10 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion)
 			return err
 		}
 		out.end(b, now)
-		_, err = tx.Exec(`UPDATE sessions SET thread_id = $3, completed = $4, completed_at = $5, status_code = $6, error = $7, agent_ids = $8,
+		return tx.Send(`UPDATE sessions SET thread_id = $3, completed = $4, completed_at = $5, status_code = $6, error = $7, agent_ids = $8,
 			updated_at = $9, version = $10, metadata = $11, user_data_size = $12, user_data = $13 WHERE org_id = $1 AND id = $2`,
 			out.OrgID, out.ID, out.ThreadID, true, out.CompletedAt, out.StatusCode, out.Error, agentText(out.AgentIDs),
 			out.UpdatedAt, out.version, nullText(out.Metadata), data.size(), nullBytes(data.sealed))
-		return err
 	})
 	return out, err
 }
@@ -231,10 +230,20 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p w
 		where += fmt.Sprintf(` AND (s.started_at, s.id) < ($%d, $%d)`, len(args)-1, len(args))
 	}
 	args = append(args, p.Limit+1, p.Offset)
-	rows, err := db.Collect(q, s.scanSession, fmt.Sprintf(`SELECT `+sessionColumns+`, CASE WHEN s.user_data_size > %d THEN NULL ELSE s.user_data END
-		FROM sessions s`+where+` ORDER BY s.started_at DESC, s.id DESC LIMIT $%d OFFSET $%d`, MaxListed, len(args)-1, len(args)), args...)
-	return web.NewPage(rows, n, p, func(r Session) web.Cursor { return web.NewCursor(int64(r.StartedAt), r.ID) }), err
+	text := fmt.Sprintf(`SELECT `+sessionColumns+`, CASE WHEN s.user_data_size > %d THEN NULL ELSE s.user_data END
+		FROM sessions s`+where+` ORDER BY s.started_at DESC, s.id DESC LIMIT $%d OFFSET $%d`, MaxListed, len(args)-1, len(args))
+	rows, cut, err := collect(q, s.scanSession, func(r Session) int { return weight(r.UserData, r.Metadata) }, text, args...)
+	if err != nil {
+		return web.Page[Session]{}, err
+	}
+	page := web.NewPage(rows, n, p, Session.cursor)
+	if cut && len(rows) <= p.Limit {
+		page.Next = rows[len(rows)-1].cursor()
+	}
+	return page, nil
 }
+
+func (r Session) cursor() web.Cursor { return web.NewCursor(int64(r.StartedAt), r.ID) }
 
 func (f SessionFilter) where(orgID string) (string, []any) {
 	where, args := ` WHERE s.org_id = $1`, []any{orgID}

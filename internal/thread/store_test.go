@@ -144,7 +144,8 @@ func TestDeleteAndPurge(t *testing.T) {
 		must(t, err)
 		gone, err := s.List(t.Context(), whole, Filter{Deleted: true, Keys: keys, ProjectID: "p1"}, web.Paging{Limit: 10})
 		must(t, err)
-		if len(gone.Items) != 1 || gone.Total != 1 || !gone.Items[0].Deleted || gone.Items[0].DeletedAt == nil || *gone.Items[0].DeletedBy != "usr_a" {
+		if len(gone.Items) != 1 || gone.Total != 1 || !gone.Items[0].Deleted || gone.Items[0].DeletedAt == nil ||
+			*gone.Items[0].DeletedBy != "usr_a" {
 			t.Errorf("deleted: %+v", gone)
 		}
 		must(t, s.Purge(t.Context()))

@@ -43,7 +43,8 @@ CREATE TABLE thread_changes (
     PRIMARY KEY (org_id, facet, deleted, updated_at, thread_id)
 );
 
--- How many there are, for the whole organization (project_id '') and for each project, spread over slots so that writers do not queue for one row.
+-- How many there are, for the whole organization (project_id '') and for each project, spread over slots so that writers do not queue for
+-- one row.
 CREATE TABLE thread_counts (
     org_id     TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
