@@ -40,11 +40,13 @@ type Lanes struct {
 	// wake tells the worker that a lane has something to claim.
 	wake chan struct{}
 
-	mu     sync.Mutex
-	byID   map[string]*lane
-	held   map[*task]struct{}
-	bytes  int64
-	open   bool
+	mu    sync.Mutex
+	byID  map[string]*lane
+	held  map[*task]struct{}
+	bytes int64
+	open  bool
+	// round counts how often destinations were doubted: what was read before is not known after.
+	round  uint64
 	serve  func(*lane)
 	served sync.WaitGroup
 }
@@ -231,24 +233,25 @@ func (l *Lanes) forget(tasks ...*task) {
 	}
 }
 
-// target gives what is known of the lane's destination; not known means that it must be read again.
-func (l *Lanes) target(n *lane) (to *Destination, key []byte, known bool) {
+// target gives what is known of the lane's destination; not known means that it must be read again, and learned for that round.
+func (l *Lanes) target(n *lane) (to *Destination, key []byte, known bool, round uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return n.destination, n.key, n.known
+	return n.destination, n.key, n.known, l.round
 }
 
-// learn notes a lane's destination as it was read.
-func (l *Lanes) learn(n *lane, to *Destination, key []byte) {
+// learn notes a lane's destination as it was read in a round.
+func (l *Lanes) learn(n *lane, to *Destination, key []byte, round uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.destination, n.key, n.known = to, key, true
+	n.destination, n.key, n.known = to, key, l.round == round
 }
 
 // doubt has every destination read again before the next delivery: one was changed, here or on another replica.
 func (l *Lanes) doubt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.round++
 	for _, n := range l.byID {
 		n.known = false
 	}

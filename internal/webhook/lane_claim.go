@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"time"
 
 	"steward/internal/stamp"
@@ -18,6 +19,7 @@ type wish struct {
 	claim
 	lane     *lane
 	arrivals uint64
+	round    uint64
 }
 
 // wishes gives claims for lanes that have ready rows and room for them.
@@ -29,7 +31,7 @@ func (l *Lanes) wishes() (all []*wish) {
 			break
 		}
 		if want := n.room(l.bytes); n.backlog && want > 0 {
-			all = append(all, &wish{claim: claim{destinationID: n.id, want: want}, lane: n, arrivals: n.arrivals})
+			all = append(all, &wish{claim: claim{destinationID: n.id, want: want}, lane: n, arrivals: n.arrivals, round: l.round})
 		}
 	}
 	return all
@@ -58,7 +60,7 @@ func (l *Lanes) claimed(w *wish, key []byte) (left []*task) {
 	n.turn = 0
 	if w.mine {
 		n.turn = w.until
-		n.destination, n.key, n.known = w.destination, key, true
+		n.destination, n.key, n.known = w.destination, key, l.round == w.round
 	}
 	if !l.open {
 		return w.tasks
@@ -89,22 +91,27 @@ func (l *Lanes) renewable() (tasks []*task, turns []string) {
 		}
 	}
 	for _, n := range l.byID {
-		if n.turn != 0 && n.turn < soon && n.used > soon.Add(-leaseFor) {
+		busy := n.running+len(n.queue) > 0 || n.used > soon.Add(-leaseFor)
+		if n.turn != 0 && n.turn < soon && busy {
 			turns = append(turns, n.id)
 		}
 	}
 	return tasks, turns
 }
 
-// renewed notes what was renewed. A turn that another process took meanwhile shows at the next claim.
-func (l *Lanes) renewed(tasks []*task, turns []string, until stamp.Time) {
+// renewed notes what was renewed: all leases, and of the turns those that no other process had taken meanwhile.
+func (l *Lanes) renewed(tasks []*task, turns, kept []string, until stamp.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range tasks {
 		t.until = until
 	}
 	for _, destinationID := range turns {
-		if n := l.byID[destinationID]; n != nil {
+		n := l.byID[destinationID]
+		if n == nil {
+			continue
+		}
+		if n.turn = 0; slices.Contains(kept, destinationID) {
 			n.turn = until
 		}
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -48,14 +49,23 @@ func (r Receipt) show() Receipt {
 	case json.Valid(r.body):
 		r.Payload = r.body
 	default:
-		r.Payload, _ = json.Marshal(string(r.body)) // so does text
+		r.Payload = quoted(string(r.body))
 	}
 	return r
 }
 
+// quoted gives text as a JSON string, without the escapes that only HTML needs.
+func quoted(text string) json.RawMessage {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // text always does
+	return bytes.TrimSpace(buf.Bytes())
+}
+
 // SDK gives a payload that is a string as base64 of the raw bytes.
 func (r Receipt) SDK() any {
-	if len(r.Payload) > 0 && strings.TrimLeft(string(r.Payload[:min(len(r.Payload), 64)]), " \t\r\n")[:1] == `"` {
+	if bytes.HasPrefix(bytes.TrimLeft(r.Payload, " \t\r\n"), []byte(`"`)) {
 		r.Payload = json.RawMessage(`"` + base64.StdEncoding.EncodeToString(r.body) + `"`)
 	}
 	return r

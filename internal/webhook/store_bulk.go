@@ -44,6 +44,9 @@ func (b *bulk) add(values ...any) {
 		case int64:
 			c.ints = append(c.ints, v)
 		case []byte:
+			if v == nil {
+				v = []byte{} // nil would be NULL
+			}
 			c.blobs = append(c.blobs, v)
 		default:
 			panic("webhook: a bulk column takes text, int64 or bytes")
@@ -145,23 +148,9 @@ func (b *bulk) unnest() string {
 	return "unnest(" + args.String() + ") AS v(" + names.String() + ")"
 }
 
-// values is the table on SQLite, which calls its columns column1 and so on by itself.
+// values is the table on SQLite, which calls its columns column1 and so on by itself. Its parameters are nameless: SQLite looks for the name
+// of each one in a list of all, which for $1 and so on took a third of the time of a large statement.
 func values(rows, columns int) string {
-	var s strings.Builder
-	s.WriteString("(VALUES ")
-	for row := range rows {
-		if row > 0 {
-			s.WriteByte(',')
-		}
-		s.WriteByte('(')
-		for i := range columns {
-			if i > 0 {
-				s.WriteByte(',')
-			}
-			s.WriteString("$" + strconv.Itoa(row*columns+i+1))
-		}
-		s.WriteByte(')')
-	}
-	s.WriteString(") AS v")
-	return s.String()
+	row := "(" + strings.Repeat("?,", columns-1) + "?)"
+	return "(VALUES " + strings.Repeat(row+",", rows-1) + row + ") AS v"
 }

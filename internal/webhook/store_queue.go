@@ -29,9 +29,11 @@ func (s *Store) Promote(ctx context.Context) (n int64, err error) {
 		return 0, err
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		n, err = tx.Exec(`UPDATE webhook_deliveries SET queue = 1, lease_owner = '' WHERE (org_id, webhook_id, id) IN
-			(SELECT org_id, webhook_id, id FROM webhook_deliveries WHERE queue = 2 AND due_at <= $1 ORDER BY due_at LIMIT $2)
-			AND queue = 2 AND due_at <= $1`, now, promoteAtOnce)
+		if err := byIndex(tx); err != nil {
+			return err
+		}
+		n, err = tx.Exec(`UPDATE webhook_deliveries SET queue = 1, lease_owner = '' FROM (`+keysOf+`
+			WHERE queue = 2 AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v`+ours+` AND due_at = v.column6 AND queue = 2`, now, promoteAtOnce)
 		return err
 	})
 	return n, err
@@ -52,6 +54,17 @@ func (s *Store) ReadyDestinations(ctx context.Context) ([]string, error) {
 
 func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
 
+// byIndex keeps PostgreSQL to index look-ups for the rest of the transaction. A plan that it made while the tables were small, and keeps, would
+// read them whole once they are large: measured on a fresh database, a batch of 500 results took seconds.
+func byIndex(tx *db.Tx) error {
+	if tx.Dialect() != db.Postgres {
+		return nil
+	}
+	_, err := tx.Exec(`SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+		set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`)
+	return err
+}
+
 // claim is a wish for deliveries of one destination, and what came of it.
 type claim struct {
 	destinationID string
@@ -67,18 +80,17 @@ type claim struct {
 
 // Claim leases ready deliveries of several destinations to this process, in the order of their due times, and loads their receipts.
 func (s *Store) Claim(ctx context.Context, claims []*claim) error {
-	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := byIndex(tx); err != nil {
+			return err
+		}
 		for _, c := range claims {
 			if err := s.claim(tx, c); err != nil {
 				return err
 			}
 		}
-		return nil
+		return s.load(tx, claims)
 	})
-	if err != nil {
-		return err
-	}
-	return s.load(ctx, claims)
 }
 
 func (s *Store) claim(tx *db.Tx, c *claim) (err error) {
@@ -91,9 +103,9 @@ func (s *Store) claim(tx *db.Tx, c *claim) (err error) {
 	if c.destination, err = destination(tx, c.destinationID); err != nil {
 		return err
 	}
-	rows, err := db.Collect(tx, scanDelivery, `UPDATE webhook_deliveries SET queue = 2, due_at = $3, lease_owner = $4
-		WHERE (org_id, webhook_id, id) IN (SELECT org_id, webhook_id, id FROM webhook_deliveries WHERE queue = 1 AND destination_id = $1
-		ORDER BY due_at, id LIMIT $2) AND queue = 1 RETURNING `+deliveryColumns, c.destinationID, c.want, now.Add(leaseFor), s.Owner)
+	rows, err := db.Collect(tx, scanDelivery, `UPDATE webhook_deliveries SET queue = 2, due_at = $3, lease_owner = $4 FROM (`+keysOf+`
+		WHERE queue = 1 AND destination_id = $1 ORDER BY due_at, id LIMIT $2) AS v`+ours+` AND due_at = v.column6 AND queue = 1
+		RETURNING `+deliveryColumns, c.destinationID, c.want, now.Add(leaseFor), s.Owner)
 	slices.SortFunc(rows, func(a, b Delivery) int { return cmp.Compare(a.ID, b.ID) })
 	for _, d := range rows {
 		c.tasks = append(c.tasks, &task{Delivery: d, until: d.due})
@@ -109,7 +121,7 @@ const (
 )
 
 // load reads the receipts of claimed deliveries, but for large bodies, which are read when they are sent.
-func (s *Store) load(ctx context.Context, claims []*claim) error {
+func (s *Store) load(tx *db.Tx, claims []*claim) error {
 	asked := newBulk("text", "text", "text")
 	waiting := map[string][]*task{}
 	for _, c := range claims {
@@ -120,7 +132,7 @@ func (s *Store) load(ctx context.Context, claims []*claim) error {
 			waiting[t.ReceiptID] = append(waiting[t.ReceiptID], t)
 		}
 	}
-	found, err := collect(s.DB.Read(ctx), s.DB.Dialect(), asked, scanReceipt, `SELECT r.org_id, r.webhook_id, r.id, r.date, r.method, r.query,
+	found, err := collect(tx, tx.Dialect(), asked, scanReceipt, `SELECT r.org_id, r.webhook_id, r.id, r.date, r.method, r.query,
 		r.remote_addr, r.content_type, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END FROM `,
 		` CROSS JOIN webhook_receipts r WHERE r.org_id = v.column1 AND r.webhook_id = v.column2 AND r.id = v.column3`)
 	for i := range found {
@@ -141,37 +153,52 @@ func (s *Store) Body(ctx context.Context, r *Receipt) error {
 	return err
 }
 
-// Renew prolongs the leases of deliveries that this process still has in hand, and its turns.
-func (s *Store) Renew(ctx context.Context, tasks []*task, turns []string) (until stamp.Time, err error) {
+// Renew prolongs the leases of deliveries that this process still has in hand, and its turns; it tells which of those it kept.
+func (s *Store) Renew(ctx context.Context, tasks []*task, turns []string) (until stamp.Time, mine []string, err error) {
 	until = stamp.Of(s.Now()).Add(leaseFor)
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		leases, kept := newBulk("text", "text", "text", "bigint", "text"), newBulk("text", "text", "bigint")
+	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		if err := byIndex(tx); err != nil {
+			return err
+		}
+		leases, kept := newBulk("text", "text", "text", "text", "text", "bigint", "text"), newBulk("text", "text", "bigint")
 		for _, t := range tasks {
-			leases.add(t.orgID, t.WebhookID, t.ID, int64(until), s.Owner)
+			leases.add(t.orgID, t.WebhookID, t.ID, t.DestinationID, t.ReceiptID, int64(until), s.Owner)
 		}
 		for _, destinationID := range turns {
 			kept.add(destinationID, s.Owner, int64(until))
 		}
-		if err := leases.exec(tx, `UPDATE webhook_deliveries SET due_at = v.column4 FROM `, ours+` AND lease_owner = v.column5 AND queue = 2`); err != nil {
+		if err := leases.exec(tx, `UPDATE webhook_deliveries SET due_at = v.column6 FROM `,
+			ours+` AND lease_owner = v.column7`); err != nil {
 			return err
 		}
-		return kept.exec(tx, takeTurn+` SELECT v.column1, v.column2, v.column3 FROM `, ` WHERE true `+orKeepTurn)
+		mine, err = collect(tx, tx.Dialect(), kept, scanText, takeTurn+` SELECT v.column1, v.column2, v.column3 FROM `,
+			` WHERE true `+orKeepTurn+` RETURNING destination_id`)
+		return err
 	})
-	return until, err
+	return until, mine, err
 }
 
-// ours joins deliveries with a bulk table whose first three columns are the primary key.
-const ours = ` WHERE webhook_deliveries.org_id = v.column1 AND webhook_deliveries.webhook_id = v.column2 AND webhook_deliveries.id = v.column3`
+// ours joins deliveries with a table of their keys. Who adds a lease's owner needs no status: only a pending delivery has an owner. It names the columns of all indexes: on a table without statistics PostgreSQL may take any
+// of them, and with the primary key alone another one would be read from end to end.
+const (
+	ours = ` WHERE webhook_deliveries.org_id = v.column1 AND webhook_deliveries.webhook_id = v.column2 AND webhook_deliveries.id = v.column3
+		AND webhook_deliveries.destination_id = v.column4 AND webhook_deliveries.receipt_id = v.column5`
+	keysOf = `SELECT org_id AS column1, webhook_id AS column2, id AS column3, destination_id AS column4, receipt_id AS column5,
+		due_at AS column6 FROM webhook_deliveries`
+)
 
 // Release gives back deliveries that will not be sent by this process, and its turns, so that another need not wait for their leases to end.
 func (s *Store) Release(ctx context.Context, tasks []*task) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		b := newBulk("text", "text", "text", "text", "bigint")
-		for _, t := range tasks {
-			b.add(t.orgID, t.WebhookID, t.ID, s.Owner, int64(t.Date))
+		if err := byIndex(tx); err != nil {
+			return err
 		}
-		if err := b.exec(tx, `UPDATE webhook_deliveries SET queue = 1, lease_owner = '', due_at = v.column5 FROM `,
-			ours+` AND lease_owner = v.column4 AND queue = 2`); err != nil {
+		b := newBulk("text", "text", "text", "text", "text", "text", "bigint")
+		for _, t := range tasks {
+			b.add(t.orgID, t.WebhookID, t.ID, t.DestinationID, t.ReceiptID, s.Owner, int64(t.Date))
+		}
+		if err := b.exec(tx, `UPDATE webhook_deliveries SET queue = 1, lease_owner = '', due_at = v.column7 FROM `,
+			ours+` AND lease_owner = v.column6`); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`DELETE FROM webhook_turns WHERE owner = $1`, s.Owner)
@@ -182,10 +209,14 @@ func (s *Store) Release(ctx context.Context, tasks []*task) error {
 // Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result whose delivery is
 // no longer leased to this process changes nothing. It gives the ids that it finished.
 func (s *Store) Finish(ctx context.Context, results []Result) (finished []string, err error) {
-	ended := newBulk("text", "text", "text", "text", "text", "bigint", "text", "text")
+	ended := newBulk("text", "text", "text", "text", "text", "text", "text", "bigint", "text", "text")
 	byID := make(map[string]Result, len(results))
 	for _, r := range results {
 		d := r.Delivery
+		// A delivery whose lease ended and was claimed anew by this same process may end twice at once: the first counts.
+		if _, twice := byID[d.ID]; twice {
+			continue
+		}
 		response, fault, status := (*string)(nil), (*string)(nil), Success
 		if r.Error != "" {
 			text := clean(r.Error)
@@ -198,13 +229,16 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 			}
 			response = textOf(text)
 		}
-		ended.add(d.orgID, d.WebhookID, d.ID, s.Owner, string(status), int64(r.At), fault, response)
+		ended.add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, s.Owner, string(status), int64(r.At), fault, response)
 		byID[d.ID] = r
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		finished, err = collect(tx, tx.Dialect(), ended, scanText, `UPDATE webhook_deliveries SET queue = 0, lease_owner = '', status = v.column5,
-			finished_at = v.column6, error = v.column7, response = v.column8 FROM `,
-			ours+` AND lease_owner = v.column4 AND status = 'pending' RETURNING id`)
+		if err := byIndex(tx); err != nil {
+			return err
+		}
+		finished, err = collect(tx, tx.Dialect(), ended, scanText, `UPDATE webhook_deliveries SET queue = 0, lease_owner = '', status = v.column7,
+			finished_at = v.column8, error = v.column9, response = v.column10 FROM `,
+			ours+` AND lease_owner = v.column6 RETURNING id`)
 		if err != nil {
 			return err
 		}

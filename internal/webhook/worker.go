@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/db"
@@ -51,7 +52,9 @@ type Worker struct {
 
 	results *batcher[ended]
 	sending context.Context
-	logged  time.Time
+	left    []*task      // claimed when it was too late to send them
+	logged  atomic.Int64 // when an error was last logged
+	stopBy  atomic.Int64 // when results that cannot be written are given up; 0 while the process runs
 }
 
 // ended is a result on its way to the database.
@@ -92,7 +95,8 @@ func (w *Worker) begin(sending context.Context) {
 }
 
 func (w *Worker) end(cut context.CancelFunc) {
-	left := w.lanes().close()
+	left := append(w.left, w.lanes().close()...)
+	w.stopBy.Store(time.Now().Add(2 * grace).UnixNano())
 	if !w.lanes().wait(grace) {
 		cut()
 		w.lanes().wait(grace)
@@ -109,12 +113,12 @@ func (w *Worker) end(cut context.CancelFunc) {
 func (w *Worker) look(ctx context.Context) {
 	tasks, turns := w.lanes().renewable()
 	if len(tasks)+len(turns) > 0 {
-		until, err := w.Store.Renew(ctx, tasks, turns)
+		until, kept, err := w.Store.Renew(ctx, tasks, turns)
 		if err != nil {
 			w.complain("leases could not be renewed", err)
 			return
 		}
-		w.lanes().renewed(tasks, turns, until)
+		w.lanes().renewed(tasks, turns, kept, until)
 	}
 	w.lanes().tidy()
 	if _, err := w.Store.Promote(ctx); err != nil {
@@ -145,17 +149,17 @@ func (w *Worker) claim(ctx context.Context) {
 			return
 		}
 		for _, wish := range wishes {
-			w.lanes().claimed(wish, w.Store.key(wish.destination))
+			w.left = append(w.left, w.lanes().claimed(wish, w.Store.key(wish.destination))...)
 		}
 	}
 }
 
 // complain logs an error of the background, at most once in ten seconds: a database that is away would fill the log.
 func (w *Worker) complain(what string, err error) {
-	if errors.Is(err, context.Canceled) || time.Since(w.logged) < 10*time.Second {
+	now, last := time.Now().UnixNano(), w.logged.Load()
+	if errors.Is(err, context.Canceled) || now-last < int64(10*time.Second) || !w.logged.CompareAndSwap(last, now) {
 		return
 	}
-	w.logged = time.Now()
 	w.Log.Error(what, "error", err)
 }
 
@@ -184,7 +188,7 @@ func (w *Worker) deliver(n *lane, t *task) {
 
 // target gives the lane's destination, read again if one was changed.
 func (w *Worker) target(n *lane) (*Destination, []byte, error) {
-	to, key, known := w.lanes().target(n)
+	to, key, known, round := w.lanes().target(n)
 	if known {
 		return to, key, nil
 	}
@@ -193,7 +197,7 @@ func (w *Worker) target(n *lane) (*Destination, []byte, error) {
 		return nil, nil, err
 	}
 	key = w.Store.key(to)
-	w.lanes().learn(n, to, key)
+	w.lanes().learn(n, to, key, round)
 	return to, key, nil
 }
 
@@ -263,7 +267,6 @@ func responseSize(r *Response) int {
 // finish writes results, and tries for as long as the database is away: they exist nowhere else. At the end of the process it gives up
 // after the grace period; then the leases end and the deliveries are sent once more.
 func (w *Worker) finish(batch []ended) {
-	limit := time.Time{}
 	for {
 		err := w.write(batch)
 		if err == nil {
@@ -274,13 +277,7 @@ func (w *Worker) finish(batch []ended) {
 			w.singly(batch)
 			break
 		}
-		w.lanes().mu.Lock()
-		stopping := !w.lanes().open
-		w.lanes().mu.Unlock()
-		if stopping && limit.IsZero() {
-			limit = time.Now().Add(grace)
-		}
-		if stopping && time.Now().After(limit) {
+		if by := w.stopBy.Load(); by != 0 && time.Now().UnixNano() > by {
 			break
 		}
 		time.Sleep(poll)

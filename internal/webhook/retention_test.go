@@ -1,0 +1,129 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+func pageOf(n int) web.Paging { return web.Paging{Limit: n} }
+
+func TestRetention(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		r := &Retention{Store: h.store, Keep: 48 * time.Hour}
+		w, _ := h.webhook(alice)
+		short, err := h.http.Create(as(alice), &createIn{NewWebhook{Name: "short", Retention: web.Some(int64(3600))}})
+		must(t, err)
+		var many []string
+		for range sweepRows + 100 {
+			many = append(many, "x")
+		}
+		h.accept(w, alice, many...)
+		h.accept(short, alice, "x")
+		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		h.accept(w, alice, "done", "pending")
+		c := &claim{destinationID: to.ID, want: 1}
+		must(t, h.store.Claim(t.Context(), []*claim{c}))
+		_, err = h.store.Finish(t.Context(), []Result{{Delivery: c.tasks[0].Delivery, At: c.tasks[0].Date}})
+		must(t, err)
+		h.sumsHold("org_a")
+		h.clock.advance(2 * time.Hour)
+		h.accept(w, alice, "new")
+		must(t, r.Run(t.Context()))
+		if a, b := len(h.receipts(w)), len(h.receipts(short)); a != sweepRows+103 || b != 0 {
+			t.Errorf("after 2 h: %d and %d receipts", a, b)
+		}
+		h.clock.advance(47 * time.Hour)
+		must(t, r.Run(t.Context()))
+		left := h.receipts(w)
+		if len(left) != 2 || string(left[1].Payload) != `"pending"` || string(left[0].Payload) != `"new"` {
+			t.Errorf("after 49 h: %+v", left)
+		}
+		if n := len(h.deliveries(alice, w.ID, Filter{})); n != 2 {
+			t.Errorf("%d deliveries are left", n)
+		}
+		h.totalsHold("org_a")
+		sums, err := h.http.Analytics(as(alice), &struct{ Asked }{Asked{Granularity: "day", Start: "2026-11-01T00:00:00Z"}})
+		must(t, err)
+		if sums.Summary.Received != sweepRows+104 || sums.Summary.Delivered != 1 {
+			t.Errorf("counts did not stay: %+v", sums.Summary)
+		}
+	})
+}
+
+// TestCascade deletes a webhook with all that belongs to it.
+func TestCascade(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		other, _ := h.webhook(alice)
+		h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		h.destination(alice, other.ID, `{"url": "http://127.0.0.1:1"}`)
+		receiptID := h.accept(w, alice, "a", "b")[0]
+		h.accept(other, alice, "c")
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		_, err := h.store.Receipt(as(alice), "org_a", w.ID, receiptID)
+		mustBe(t, err, errs.NotFound)
+		_, err = h.store.Destinations(as(alice), "org_a", w.ID)
+		mustBe(t, err, errs.NotFound)
+		r := &Retention{Store: h.store, Keep: 48 * time.Hour}
+		must(t, r.Run(t.Context()))
+		h.clock.advance(2 * graveFor)
+		must(t, r.Run(t.Context()))
+		for _, table := range []string{"webhooks", "webhook_destinations", "webhook_receipts", "webhook_deliveries", "webhook_totals", "webhook_graves"} {
+			column := map[bool]string{true: "id", false: "webhook_id"}[table == "webhooks"]
+			var n int
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM `+table+` WHERE `+column+` = $1`, w.ID).Scan(&n))
+			if n != 0 {
+				t.Errorf("%d rows are left in %s", n, table)
+			}
+		}
+		if len(h.receipts(other)) != 1 || len(h.deliveries(alice, other.ID, Filter{})) != 1 {
+			t.Error("another webhook lost rows")
+		}
+		h.totalsHold("org_a")
+	})
+}
+
+func TestAnalytics(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		h.accept(w, alice, "a", "b")
+		h.clock.advance(90 * time.Minute)
+		h.accept(w, alice, "c")
+		ask := func(start, end string, g Granularity) (Timeseries, error) {
+			return h.http.Timeseries(as(alice), &struct{ Asked }{Asked{Start: start, End: end, Granularity: g}})
+		}
+		s, err := ask("2026-11-15T08:00:00+00:00", "2026-11-15T10:30:00Z", "hour")
+		must(t, err)
+		if len(s.Series) != 3 || s.Series[0].Received != 2 || s.Series[1].Received != 0 || s.Series[2].Received != 1 ||
+			s.Series[1].Timestamp.String() != "2026-11-15T09:00:00.000Z" || s.Period.End.String() != "2026-11-15T11:00:00.000Z" {
+			t.Errorf("series %+v", s)
+		}
+		s, err = ask("", "", "hour")
+		must(t, err)
+		if len(s.Series) != 24 {
+			t.Errorf("the last 24 hours have %d buckets", len(s.Series))
+		}
+		s, err = ask("2026-11-08T17:20:00Z", "2026-11-15T16:00:00Z", "minute")
+		must(t, err)
+		if len(s.Series) != maxBuckets {
+			t.Errorf("%d buckets", len(s.Series))
+		}
+		for _, bad := range [][2]string{{"2026-11-08T17:19:00Z", "2026-11-15T16:00:00Z"}, {"2026-11-15T16:00:00Z", "2026-11-15T16:00:00Z"}, {"yesterday", ""}} {
+			_, err = ask(bad[0], bad[1], "minute")
+			mustBe(t, err, errs.Invalid)
+		}
+		named := strings.Contains(string(quoted("")), `""`) && Analytics{}.SDK().(map[string]any)["analytics"] != nil && Timeseries{}.SDK().(map[string]any)["timeseries"] != nil
+		if !named {
+			t.Error("the SDK face needs the values named")
+		}
+	})
+}
