@@ -69,7 +69,8 @@ func (s *Store) invitation(q db.Querier, token string) (i Invitation, err error)
 	var hash string
 	err = q.Row(`SELECT u.id, COALESCE(u.email, ''), COALESCE(u.password_hash, ''), o.name FROM invitations i
 		JOIN users u ON u.id = i.user_id JOIN orgs o ON o.id = i.org_id
-		WHERE i.token_hash = $1 AND i.used_at IS NULL AND i.expires_at > $2`, seal.Hash(token), s.now()).Scan(&i.UserID, &i.Email, &hash, &i.OrgName)
+		WHERE i.token_hash = $1 AND i.used_at IS NULL AND i.expires_at > $2`, seal.Hash(token), s.now()).
+		Scan(&i.UserID, &i.Email, &hash, &i.OrgName)
 	i.HasPassword = hash != ""
 	if errors.Is(err, db.ErrNoRows) {
 		err = errs.New(errs.NotFound, "there is no such invitation")

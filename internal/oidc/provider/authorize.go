@@ -15,6 +15,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/seal"
 	"steward/internal/stamp"
+	"steward/internal/web"
 )
 
 // flowLife is how long a user may take on our pages.
@@ -344,6 +345,9 @@ func (p *Provider) pushed(w http.ResponseWriter, r *http.Request) (*pushedAnswer
 	if f != nil {
 		return nil, f
 	}
+	if isPublic(c) && p.throttle.take(p.Now(), pushLimits(web.Request(r.Context()).RemoteAddr)) > 0 {
+		return nil, &fault{http.StatusTooManyRequests, "temporarily_unavailable", "too many requests were pushed"}
+	}
 	if err := p.pushedProof(r, q, form); err != nil {
 		return nil, err
 	}
@@ -359,15 +363,15 @@ func (p *Provider) pushed(w http.ResponseWriter, r *http.Request) (*pushedAnswer
 
 // pushedProof binds the code to the key of a DPoP proof that was sent along (RFC 9449 section 10.1).
 func (p *Provider) pushedProof(r *http.Request, q *request, form url.Values) error {
-	jkt, err := p.proofKey(r, "")
-	if err != nil || jkt == "" {
+	sent, err := p.proofOf(r, "")
+	if err != nil || sent.jkt == "" {
 		return err
 	}
-	if q.JKT != "" && q.JKT != jkt {
+	if q.JKT != "" && q.JKT != sent.jkt {
 		return badProof("dpop_jkt is not the key of the proof")
 	}
-	form.Set("dpop_jkt", jkt)
-	return nil
+	form.Set("dpop_jkt", sent.jkt)
+	return p.useProof(r, sent)
 }
 
 // takePushed gives the parameters behind a request_uri, which serves once and its own client only.

@@ -42,29 +42,32 @@ type proofClaims struct {
 
 func badProof(text string) *fault { return refuse(invalidProof, text) }
 
-// proofKey checks the request's DPoP proof and gives the thumbprint of its key; empty when there is none. token is the access token that the
-// proof must name, empty at the token endpoint.
-func (p *Provider) proofKey(r *http.Request, token string) (jkt string, err error) {
+// proof is a DPoP proof that is right, and not yet used: by which key, and its own name.
+type proof struct{ jkt, jti string }
+
+// proofOf checks the request's DPoP proof; the jkt is empty when there is none. token is the access token that the proof must name, empty
+// at the token endpoint. Whoever acts on it calls useProof too, as late as possible: what costs a write should cost the sender something
+// first.
+func (p *Provider) proofOf(r *http.Request, token string) (proof, error) {
 	headers := r.Header.Values("DPoP")
 	switch {
 	case len(headers) == 0:
-		return "", nil
+		return proof{}, nil
 	case len(headers) > 1 || len(headers[0]) > maxProof:
-		return "", badProof("send one DPoP proof")
+		return proof{}, badProof("send one DPoP proof")
 	}
 	key, claims, f := readProof(headers[0])
 	if f != nil {
-		return "", f
+		return proof{}, f
 	}
 	if f := p.checkProof(r, claims, token); f != nil {
-		return "", f
+		return proof{}, f
 	}
 	print, err := key.Thumbprint(crypto.SHA256)
 	if err != nil {
-		return "", badProof("the key of the proof cannot be used")
+		return proof{}, badProof("the key of the proof cannot be used")
 	}
-	jkt = base64.RawURLEncoding.EncodeToString(print)
-	return jkt, p.useProof(r, jkt, claims.JTI)
+	return proof{jkt: base64.RawURLEncoding.EncodeToString(print), jti: claims.JTI}, nil
 }
 
 // readProof checks the form and the signature of a proof.
@@ -124,9 +127,12 @@ func hostPort(u *url.URL) string {
 	return strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// useProof refuses a proof that was used before, on any replica.
-func (p *Provider) useProof(r *http.Request, jkt, jti string) error {
-	sum := sha256.Sum256([]byte(jkt + "\x00" + jti))
+// useProof refuses a proof that was used before, on any replica. No proof is fine.
+func (p *Provider) useProof(r *http.Request, used proof) error {
+	if used.jkt == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(used.jkt + "\x00" + used.jti))
 	fresh := false
 	err := p.DB.Write(r.Context(), func(tx *db.Tx) (err error) {
 		fresh, err = useProof(tx, sum[:], stamp.Of(p.Now()).Add(2*proofLife))

@@ -117,7 +117,8 @@ func TestPrompts(t *testing.T) {
 		}
 		h.newUser("other@example.com", "another password")
 		other := h.browser()
-		answer := other.throughAs(other.get(a.authorizeURL("id_token_hint", tokens["id_token"].(string))), "other@example.com", "another password")
+		page := other.get(a.authorizeURL("id_token_hint", tokens["id_token"].(string)))
+		answer := other.throughAs(page, "other@example.com", "another password")
 		if answer.Get("error") != "login_required" {
 			t.Fatalf("another user than the hint's got %v", answer)
 		}

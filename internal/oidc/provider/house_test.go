@@ -222,7 +222,8 @@ type browser struct {
 
 func (h *house) browser() *browser {
 	jar, _ := cookiejar.New(nil)
-	return &browser{h: h, http: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &browser{h: h, http: &http.Client{Jar: jar, CheckRedirect: stay}}
 }
 
 func (b *browser) do(method, target string, form url.Values, headers ...string) *reply {
@@ -340,7 +341,8 @@ func challenge() string {
 // params are those of an ordinary authorization request; pairs replace or, when empty, remove some.
 func (a *app) params(pairs ...string) url.Values {
 	v := url.Values{
-		"client_id": {a.id}, "redirect_uri": {callback}, "response_type": {"code"}, "scope": {"openid profile email offline_access"}, "state": {"xyz"},
+		"client_id": {a.id}, "redirect_uri": {callback}, "response_type": {"code"},
+		"scope": {"openid profile email offline_access"}, "state": {"xyz"},
 		"nonce": {"n-0S6"}, "code_challenge": {challenge()}, "code_challenge_method": {"S256"},
 	}
 	for i := 0; i < len(pairs); i += 2 {

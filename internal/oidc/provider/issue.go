@@ -69,11 +69,15 @@ func (p *Provider) tokens(w http.ResponseWriter, r *http.Request) (*tokenAnswer,
 	case !slices.Contains(c.GrantTypes, kind):
 		return nil, refuse("unauthorized_client", "this client may not use this grant_type")
 	}
-	jkt, err := p.proofKey(r, "")
+	sent, err := p.proofOf(r, "")
 	if err != nil {
 		return nil, err
 	}
-	return redeem(r, c, jkt)
+	answer, err := redeem(r, c, sent.jkt)
+	if err != nil {
+		return nil, err
+	}
+	return answer, p.useProof(r, sent)
 }
 
 // clientCredentials gives a token that rests on the client alone. Nothing is written: the token names the client's epoch.

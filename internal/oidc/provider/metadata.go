@@ -61,7 +61,8 @@ func (p *Provider) metadata(w http.ResponseWriter, _ *http.Request) {
 		SubjectTypes: []string{"public"}, IDTokenAlgs: []string{string(idAlg)},
 		TokenAuthMethods: append(secrets, "none"), IntrospectionAuthMethods: secrets, RevocationAuthMethods: append(secrets, "none"),
 		Claims: []string{
-			"sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "name", "given_name", "family_name", "picture", "updated_at", "email",
+			"sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid",
+			"name", "given_name", "family_name", "picture", "updated_at", "email",
 		},
 		ChallengeMethods: []string{"S256"}, DPoPAlgs: algs, Prompts: []string{promptNone, promptLogin, promptConsent, promptSelect},
 		IssuerInAnswers: true, ServiceDocumentation: p.Issuer + "/docs",

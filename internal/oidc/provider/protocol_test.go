@@ -30,7 +30,8 @@ func TestPushedRequests(t *testing.T) {
 			return a.post("/par", pairs...).want(http.StatusCreated).text("request_uri")
 		}
 		at := func(a *app, uri string) string {
-			return h.url + "/authorize?" + url.Values{"client_id": {a.id}, "request_uri": {uri}, "redirect_uri": {"https://evil.example.com"}}.Encode()
+			v := url.Values{"client_id": {a.id}, "request_uri": {uri}, "redirect_uri": {"https://evil.example.com"}}
+			return h.url + "/authorize?" + v.Encode()
 		}
 		uri := push()
 		b := h.browser()
@@ -94,7 +95,7 @@ func TestDeviceFlow(t *testing.T) {
 	})
 }
 
-// key is a client's own key for DPoP.
+// proofMaker has a client's own key for DPoP.
 type proofMaker struct {
 	t   *testing.T
 	h   *house
@@ -108,7 +109,8 @@ func (h *house) proofMaker(t *testing.T) *proofMaker {
 }
 
 func (m *proofMaker) proof(jti, method, uri, token string, at time.Time) string {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: m.key}, (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
+	options := (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt")
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: m.key}, options)
 	must(m.t, err)
 	claims := map[string]any{"jti": jti, "htm": method, "htu": uri, "iat": at.Unix()}
 	if token != "" {
@@ -183,7 +185,10 @@ func TestOpenRedirectOnLogout(t *testing.T) {
 			}
 			return h.url + "/end_session?" + v.Encode()
 		}
-		for _, uri := range []string{"https://evil.example.com/", "https://rp.example.com/bye/", "https://rp.example.com/bye#x", "https://rp.example.com/bye?x", "//rp.example.com/bye"} {
+		for _, uri := range []string{
+			"https://evil.example.com/", "https://rp.example.com/bye/", "https://rp.example.com/bye#x", "https://rp.example.com/bye?x",
+			"//rp.example.com/bye",
+		} {
 			r := b.get(end("id_token_hint", hint, "post_logout_redirect_uri", uri)).want(http.StatusBadRequest)
 			if r.header.Get("Location") != "" {
 				t.Errorf("%s redirects", uri)
@@ -257,8 +262,11 @@ func TestManyRevocations(t *testing.T) {
 func TestCORS(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		b := h.browser()
-		for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/jwks", "/oauth/token", "/userinfo", "/revoke"} {
-			r := b.do("OPTIONS", h.url+path, nil, "Origin", "https://spa.example.com", "Access-Control-Request-Method", "POST").want(http.StatusNoContent)
+		for _, path := range []string{
+			"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/jwks", "/oauth/token", "/userinfo", "/revoke",
+		} {
+			r := b.do("OPTIONS", h.url+path, nil, "Origin", "https://spa.example.com", "Access-Control-Request-Method", "POST")
+			r.want(http.StatusNoContent)
 			if r.header.Get("Access-Control-Allow-Origin") != "*" || r.header.Get("Access-Control-Allow-Credentials") != "" ||
 				!strings.Contains(r.header.Get("Access-Control-Allow-Headers"), "DPoP") {
 				t.Errorf("%s: %v", path, r.header)

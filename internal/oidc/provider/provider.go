@@ -1,13 +1,13 @@
 // Package provider owns the OpenID Connect provider: the protocol's endpoints, the pages on which users sign in and agree, and the tokens.
 //
-// How a sign-in moves through it. GET /authorize finds the client and its redirect address (a fault before that is a page, never a redirect),
-// checks the rest into a request (request.go), and asks what is missing (authorize.go): a sign-in, a consent, or nothing. Between pages the
-// request travels as a sealed flow (form.go), so a stranger writes nothing to the database. When nothing is missing a grant row is written
-// and its code is sent (grant.go). POST /oauth/token authenticates the client (client.go) and redeems the code once, in one transaction
-// (redeem.go); tokens are made after the commit (issue.go).
+// How a sign-in moves through it. GET /authorize finds the client and its redirect address (a fault before that is a page, never a
+// redirect), checks the rest into a request (request.go), and asks what is missing (authorize.go): a sign-in, a consent, or nothing.
+// Between pages the request travels as a sealed flow (form.go), so a stranger writes nothing to the database. When nothing is missing a
+// grant row is written and its code is sent (grant.go). POST /oauth/token authenticates the client (client.go) and redeems the code once,
+// in one transaction (redeem.go); tokens are made after the commit (issue.go).
 //
-// What a token rests on is in the token: its grant, the epoch of its client, the epoch of the user's consent (token.go). Whoever accepts one
-// here asks oidc.Store.Live and the set of what was revoked singly (revoked.go), both from memory; so a revocation is one small write,
+// What a token rests on is in the token: its grant, the epoch of its client, the epoch of the user's consent (token.go). Whoever accepts
+// one here asks oidc.Store.Live and the set of what was revoked singly (revoked.go), both from memory; so a revocation is one small write,
 // whatever the number of tokens.
 //
 // Every rule comes from RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7636, 7662, 8252, 8414, 8628, 9068, 9126, 9207, 9449.

@@ -127,8 +127,8 @@ func (p *Provider) answerLive(ctx context.Context, c *client, g *grant, scopes [
 	return p.answerUser(ctx, c, g, scopes, jkt)
 }
 
-// refresh turns a refresh token into new tokens and its successor. A token that was used before is stolen from somebody, and voids its whole
-// family, unless it comes within the grace time: then it gets the same successor as the first time.
+// refresh turns a refresh token into new tokens and its successor. A token that was used before is stolen from somebody, and voids its
+// whole family, unless it comes within the grace time: then it gets the same successor as the first time.
 func (p *Provider) refresh(r *http.Request, c *client, jkt string) (*tokenAnswer, error) {
 	token, f := single(r.PostForm, "refresh_token")
 	if f != nil {
@@ -187,8 +187,8 @@ func (p *Provider) mayRefresh(ctx context.Context, c *client, g *grant, generati
 	return err
 }
 
-// narrowed gives the scopes of the new access token: those that were asked for, or all, and never more than were granted and than the client
-// may have today.
+// narrowed gives the scopes of the new access token: those that were asked for, or all, and never more than were granted and than the
+// client may have today.
 func narrowed(c *client, g *grant, form url.Values) ([]string, *fault) {
 	asked, f := single(form, "scope")
 	if f != nil {

@@ -39,7 +39,8 @@ func loadSecret(ctx context.Context, d *db.DB, ring *seal.Ring, fresh []byte) (s
 }
 
 const grantColumns = `id, org_id, client_id, user_id, session_id, scopes, client_epoch, consent_epoch, auth_time, nonce, code_hash,
-	code_expires_at, redirect_uri, challenge, jkt, salt, redeemed_at, generation, rotated_at, refresh_expires_at, revoked_at, created_at, expires_at`
+	code_expires_at, redirect_uri, challenge, jkt, salt, redeemed_at, generation, rotated_at, refresh_expires_at, revoked_at, created_at,
+	expires_at`
 
 func scanGrant(row db.Row) (*grant, error) {
 	var g grant
@@ -83,7 +84,8 @@ func turnGrant(tx *db.Tx, g *grant, now stamp.Time) (turned bool, err error) {
 	return n == 1, err
 }
 
-// revokeGrant voids everything that a grant gave: its code, its refresh tokens, and its access tokens by the set that they are checked against.
+// revokeGrant voids everything that a grant gave: its code, its refresh tokens, and its access tokens by the set that they are checked
+// against.
 func revokeGrant(tx *db.Tx, grantID string, now stamp.Time) error {
 	_, err1 := tx.Exec(`UPDATE oidc_grants SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL`, grantID, now)
 	return errors.Join(err1, revokeID(tx, grantID, now.Add(maxTokenLife+skew)))
@@ -116,10 +118,12 @@ func insertPushed(tx *db.Tx, handle, clientID, request string, expires stamp.Tim
 	return err
 }
 
-// takePushed gives a pushed request and forgets it, so that of two takers one gets it. ErrNoRows for one that is gone, expired, or of another client.
+// takePushed gives a pushed request and forgets it, so that of two takers one gets it. ErrNoRows for one that is gone, expired, or of
+// another client.
 func takePushed(tx *db.Tx, handle, clientID string, now stamp.Time) (request string, err error) {
 	hash := seal.Hash(handle)
-	err = tx.Row(`SELECT request FROM oidc_pushed WHERE id_hash = $1 AND client_id = $2 AND expires_at > $3`, hash, clientID, now).Scan(&request)
+	err = tx.Row(`SELECT request FROM oidc_pushed WHERE id_hash = $1 AND client_id = $2 AND expires_at > $3`, hash, clientID, now).
+		Scan(&request)
 	if err != nil {
 		return "", err
 	}

@@ -32,7 +32,8 @@ func deviceByUserCode(q db.Querier, userCode string, now stamp.Time) (*device, e
 
 // deviceByCode gives the row of a device code, and keeps others from deciding on it at the same time.
 func deviceByCode(tx *db.Tx, code string) (*device, error) {
-	return scanDevice(tx.Row(`UPDATE oidc_devices SET pause_seconds = pause_seconds WHERE code_hash = $1 RETURNING `+deviceColumns, seal.Hash(code)))
+	return scanDevice(tx.Row(`UPDATE oidc_devices SET pause_seconds = pause_seconds WHERE code_hash = $1 RETURNING `+deviceColumns,
+		seal.Hash(code)))
 }
 
 // decideDevice writes the user's decision; ErrNoRows when there is one already.
@@ -45,7 +46,8 @@ func decideDevice(tx *db.Tx, userCode string, state deviceState, grantID *string
 }
 
 func pollDevice(tx *db.Tx, code string, d *device) error {
-	_, err := tx.Exec(`UPDATE oidc_devices SET last_polled_at = $2, pause_seconds = $3 WHERE code_hash = $1`, seal.Hash(code), d.LastPolled, d.Pause)
+	_, err := tx.Exec(`UPDATE oidc_devices SET last_polled_at = $2, pause_seconds = $3 WHERE code_hash = $1`,
+		seal.Hash(code), d.LastPolled, d.Pause)
 	return err
 }
 

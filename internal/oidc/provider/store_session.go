@@ -22,8 +22,9 @@ func insertSession(tx *db.Tx, s *session, token string) error {
 
 // renewSession gives a session that signs in again a new token and a new time of authentication. False when it has ended meanwhile.
 func renewSession(tx *db.Tx, s *session, token string) (bool, error) {
-	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = $2, auth_time = $3, user_agent = $4, remote_addr = $5, last_seen_at = $6, expires_at = $7
-		WHERE id = $1`, s.ID, seal.Hash(token), s.AuthTime, s.UserAgent, s.RemoteAddr, s.LastSeenAt, s.ExpiresAt)
+	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = $2, auth_time = $3, user_agent = $4, remote_addr = $5,
+		last_seen_at = $6, expires_at = $7 WHERE id = $1`,
+		s.ID, seal.Hash(token), s.AuthTime, s.UserAgent, s.RemoteAddr, s.LastSeenAt, s.ExpiresAt)
 	return n == 1, err
 }
 

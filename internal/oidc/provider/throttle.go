@@ -45,6 +45,11 @@ func codeLimits(address string) []limit { return []limit{{"code " + address, 20,
 // deviceLimits are for asking for device codes, which anybody who knows a public client can do.
 func deviceLimits(address string) []limit { return []limit{{"device " + address, 100, time.Second}} }
 
+// pushLimits are for pushing authorization requests, which anybody who knows a public client can do, too.
+func pushLimits(address string) []limit {
+	return []limit{{"push " + address, 200, 50 * time.Millisecond}}
+}
+
 // take counts a try against all limits. When one of them is used up nothing is counted, and the time until the next try is told.
 func (t *throttle) take(now time.Time, limits []limit) (wait time.Duration) {
 	t.mu.Lock()

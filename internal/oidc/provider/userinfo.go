@@ -93,13 +93,16 @@ func (p *Provider) checkBinding(r *http.Request, a *accessClaims, token string) 
 	if !dpop {
 		return refuse(invalidToken, "the access token is bound to a key: use DPoP")
 	}
-	jkt, err := p.proofKey(r, token)
+	sent, err := p.proofOf(r, token)
+	if err == nil && sent.jkt != a.Confirm.JKT {
+		err = badProof("the proof is not of the key that the token is bound to")
+	}
+	if err == nil {
+		err = p.useProof(r, sent)
+	}
 	var f *fault
 	if errors.As(err, &f) {
 		f.status = http.StatusUnauthorized
-	}
-	if err == nil && jkt != a.Confirm.JKT {
-		err = &fault{http.StatusUnauthorized, invalidProof, "the proof is not of the key that the token is bound to"}
 	}
 	return err
 }
