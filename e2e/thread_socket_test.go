@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/coder/websocket"
+)
+
+// agent is the runtime's end of a socket.
+type agent struct {
+	s    *steward
+	conn *websocket.Conn
+}
+
+type reply struct {
+	ID      string  `json:"id"`
+	Success bool    `json:"success"`
+	Data    *string `json:"data"`
+	Error   string  `json:"error"`
+}
+
+// agent opens a socket with the installation's key.
+func (s *steward) agent() *agent {
+	s.t.Helper()
+	a := s.connect("/thread/ws")
+	s.must(a.conn.Write(s.t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"authorization":%q}`, s.key)))
+	if r, err := a.read(); err != nil || !r.Success {
+		s.t.Fatalf("the key was not taken: %+v, %v", r, err)
+	}
+	return a
+}
+
+func (s *steward) connect(path string) *agent {
+	s.t.Helper()
+	conn, _, err := websocket.Dial(s.t.Context(), s.URL+path, nil)
+	s.must(err)
+	s.t.Cleanup(func() { conn.CloseNow() })
+	conn.SetReadLimit(8 << 20)
+	return &agent{s: s, conn: conn}
+}
+
+func (a *agent) read() (r reply, err error) {
+	_, text, err := a.conn.Read(a.s.t.Context())
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	return r, err
+}
+
+// try sends an action and waits for its answer.
+func (a *agent) try(action string, data object) (reply, error) {
+	text, err := json.Marshal(object{"id": "1", "action": action, "data": data})
+	if err == nil {
+		err = a.conn.Write(a.s.t.Context(), websocket.MessageText, text)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return a.read()
+}
+
+func (a *agent) do(action string, data object) *string {
+	a.s.t.Helper()
+	r, err := a.try(action, data)
+	if err != nil || !r.Success {
+		a.s.t.Fatalf("%s: %+v, %v", action, r, err)
+	}
+	return r.Data
+}
+
+func TestThreadSocket(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		a := s.agent()
+		a.do("save", object{"thread_id": "t", "user_data": `{"a":1}`, "metadata": object{"k": "v"}})
+		got := s.call("GET", "/thread/t", nil).want(200)
+		if got.text("user_data") != `{"a":1}` || got.text("metadata.k") != "v" || !strings.HasPrefix(got.text("project_id"), "prj_") {
+			t.Errorf("saved %s", got.body)
+		}
+		sdk := s.connect("/sdk/thread/ws")
+		s.must(sdk.conn.Write(t.Context(), websocket.MessageText, []byte(`{"authorization":"`+s.keyOf("").key+`"}`)))
+		if r, err := sdk.read(); err != nil || !r.Success {
+			t.Fatalf("on the SDK face: %+v, %v", r, err)
+		}
+		if data := sdk.do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
+			t.Errorf("restored %v", data)
+		}
+		one := s.keyOf("p1")
+		one.agent().do("save", object{"thread_id": "u", "user_data": `{}`})
+		if data := s.keyOf("p2").agent().do("restore", object{"thread_id": "u"}); data != nil {
+			t.Errorf("another project restored %s", *data)
+		}
+		s.call("GET", "/thread/ws", nil).want(400)
+
+		key := s.call("POST", "/cli/apikey", object{"name": "short-lived"}).want(201)
+		short := s.as(key.text("value")).agent()
+		short.do("restore", object{"thread_id": "t"})
+		s.call("DELETE", "/cli/apikey/"+key.text("id"), nil).want(204)
+		if r, err := short.try("restore", object{"thread_id": "t"}); err != nil || r.Success {
+			t.Errorf("with a deleted key: %+v, %v", r, err)
+		}
+
+		s.stop()
+		if _, err := a.read(); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+			t.Errorf("at shutdown: %v", err)
+		}
+		s.run()
+		if data := s.agent().do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
+			t.Errorf("after a restart: %v", data)
+		}
+	})
+}
+
+// TestMergesOnReplicas pushes to one thread over 32 sockets of two replicas: every push is there.
+func TestMergesOnReplicas(t *testing.T) {
+	one := begin(t, "postgres")
+	replicas := []*steward{one, one.replica()}
+	var all sync.WaitGroup
+	for i := range 32 {
+		a := replicas[i%2].agent()
+		all.Go(func() {
+			for j := range 5 {
+				push := []object{{"op": "push", "key": "l", "value": fmt.Sprint(i, j)}}
+				if r, err := a.try("merge", object{"thread_id": "t", "operations": push}); err != nil || !r.Success {
+					t.Errorf("push %d of socket %d: %+v, %v", j, i, r, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	var got struct{ State struct{ L []string } }
+	one.must(json.Unmarshal([]byte(*one.agent().do("restore", object{"thread_id": "t"})), &got))
+	seen := map[string]bool{}
+	for _, push := range got.State.L {
+		seen[push] = true
+	}
+	if len(got.State.L) != 160 || len(seen) != 160 {
+		t.Errorf("%d pushes are there, %d different ones, want 160", len(got.State.L), len(seen))
+	}
+}
+
+// TestIdleSockets opens 5,000 sockets and weighs what each costs the process.
+func TestIdleSockets(t *testing.T) {
+	const sockets, most = 5000, 40 << 10
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Max < sockets+500 {
+		t.Fatalf("RLIMIT_NOFILE allows %d files; this test needs %d", limit.Max, sockets+500)
+	}
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, "sqlite")
+	s.agent().do("save", object{"thread_id": "warm", "user_data": `{}`})
+	before := s.rss()
+	var agents [sockets]*agent
+	var clients sync.WaitGroup
+	for c := range 20 {
+		clients.Go(func() {
+			for i := c; i < sockets; i += 20 {
+				agents[i] = s.agent()
+			}
+		})
+	}
+	clients.Wait()
+	each := (s.rss() - before) / sockets
+	t.Logf("%d bytes for each socket", each)
+	if each > most {
+		t.Errorf("an idle socket costs %d bytes, at most %d are allowed", each, most)
+	}
+	for i := 0; i < sockets; i += 500 {
+		agents[i].do("save", object{"thread_id": "warm", "user_data": `{}`})
+	}
+	s.stop()
+}
+
+// rss gives the resident memory of the process.
+func (s *steward) rss() int {
+	s.t.Helper()
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
+	s.must(err)
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kilobytes int
+		if n, _ := fmt.Sscanf(lines.Text(), "VmRSS: %d kB", &kilobytes); n == 1 {
+			return kilobytes << 10
+		}
+	}
+	s.t.Fatal("no VmRSS in /proc")
+	return 0
+}
