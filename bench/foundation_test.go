@@ -96,8 +96,14 @@ func TestWrites(t *testing.T) {
 
 var rows atomic.Int64
 
-// writeRate counts writes that came back from DB.Write within a span.
+// writeRate counts writes of one row that came back from DB.Write within a span.
 func writeRate(t *testing.T, d *db.DB, writers int) float64 {
+	t.Helper()
+	return commitRate(t, d, writers, span, bareInsert(t, d))
+}
+
+// bareInsert is the least that a durable write can be: one row of 300 bytes, under a key of its own.
+func bareInsert(t *testing.T, d *db.DB) func(tx *db.Tx, writer, i int) error {
 	t.Helper()
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`CREATE TABLE IF NOT EXISTS bench_rows (id BIGINT PRIMARY KEY, note TEXT NOT NULL)`)
@@ -107,16 +113,21 @@ func writeRate(t *testing.T, d *db.DB, writers int) float64 {
 		t.Fatal(err)
 	}
 	note := fmt.Sprintf("%0300d", 7)
+	return func(tx *db.Tx, _, _ int) error {
+		return tx.Send(`INSERT INTO bench_rows (id, note) VALUES ($1, $2)`, rows.Add(1), note)
+	}
+}
+
+// commitRate counts transactions that came back from DB.Write; each writer does its i-th after the one before.
+func commitRate(t *testing.T, d *db.DB, writers int, lasts time.Duration, work func(tx *db.Tx, writer, i int) error) float64 {
+	t.Helper()
 	var done atomic.Int64
 	var all sync.WaitGroup
 	start := time.Now()
-	for range writers {
+	for w := range writers {
 		all.Go(func() {
-			for time.Since(start) < span {
-				err := d.Write(context.Background(), func(tx *db.Tx) error {
-					return tx.Send(`INSERT INTO bench_rows (id, note) VALUES ($1, $2)`, rows.Add(1), note)
-				})
-				if err != nil {
+			for i := 0; time.Since(start) < lasts; i++ {
+				if err := d.Write(context.Background(), func(tx *db.Tx) error { return work(tx, w, i) }); err != nil {
 					t.Error(err)
 					return
 				}

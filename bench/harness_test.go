@@ -10,12 +10,15 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,30 +28,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/e2e/process"
+	"steward/internal/db"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("BENCH_REFERENCE") != "" {
-		serveReference()
+	if role := os.Getenv("BENCH_ROLE"); role != "" {
+		serve(roles[role]())
 		return
 	}
 	os.Exit(process.Main(m))
 }
 
-// serveReference is the fixed point of every HTTP figure: net/http with a handler that reads the body and answers a few bytes of JSON.
-func serveReference() {
+// roles are the servers that Steward is measured against, or sends to. Each runs in a process of its own.
+var roles = map[string]func() http.Handler{"reference": newReference, "sink": newSink, "forwarder": newForwarder}
+
+func serve(h http.Handler) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(listener.Addr())
+	http.Serve(listener, h)
+}
+
+// newReference is the fixed point of every HTTP figure: a handler that reads the body and answers a few bytes of JSON.
+func newReference() http.Handler {
 	body := []byte(`[{"region":"local","description":"This machine"}]` + "\n")
-	http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(body)
-	}))
+	})
 }
 
 // server is a process under load.
@@ -57,10 +70,12 @@ type server struct {
 	pid     int
 }
 
-// startReference runs serveReference in a process of its own.
-func startReference(t *testing.T) server {
+func startReference(t *testing.T) server { return startRole(t, "reference") }
+
+// startRole runs one of the roles; it ends with the test, or with the test's process.
+func startRole(t *testing.T, role string, env ...string) server {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "BENCH_REFERENCE=1")
+	cmd.Env = append(append(os.Environ(), "BENCH_ROLE="+role), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -114,8 +129,20 @@ func (r result) quantile(q float64) time.Duration {
 	return r.times[min(len(r.times)-1, int(q*float64(len(r.times))))]
 }
 
+// protocol is how a connection is spoken to: what opens it, if anything, and how an answer is read.
+type protocol struct {
+	open   func(conn net.Conn, in *bufio.Reader) error
+	answer func(in *bufio.Reader) error
+}
+
 // load sends requests over n connections for a while. next gives the bytes of each request; an answer other than 2xx fails the run.
 func load(t *testing.T, s server, n int, lasts time.Duration, next func(conn, i int) []byte) result {
+	t.Helper()
+	return loadBy(t, protocol{answer: readAnswer}, s, n, lasts, next)
+}
+
+// loadBy is load with another protocol.
+func loadBy(t *testing.T, p protocol, s server, n int, lasts time.Duration, next func(conn, i int) []byte) result {
 	t.Helper()
 	var answered atomic.Int64
 	var mu sync.Mutex
@@ -124,7 +151,7 @@ func load(t *testing.T, s server, n int, lasts time.Duration, next func(conn, i 
 	before, start := cpuTime(t, s.pid), time.Now()
 	for c := range n {
 		clients.Go(func() {
-			times, err := client(s.address, start.Add(lasts), func(i int) []byte { return next(c, i) })
+			times, err := p.client(s.address, start.Add(lasts), func(i int) []byte { return next(c, i) })
 			if err != nil {
 				t.Errorf("client %d: %v", c, err)
 			}
@@ -143,13 +170,18 @@ func load(t *testing.T, s server, n int, lasts time.Duration, next func(conn, i 
 }
 
 // client sends one request after the other on one connection until the time is up.
-func client(address string, until time.Time, next func(i int) []byte) ([]time.Duration, error) {
+func (p protocol) client(address string, until time.Time, next func(i int) []byte) ([]time.Duration, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	in := bufio.NewReaderSize(conn, 16<<10)
+	if p.open != nil {
+		if err := p.open(conn, in); err != nil {
+			return nil, err
+		}
+	}
 	var times []time.Duration
 	for i := 0; ; i++ {
 		start := time.Now()
@@ -159,7 +191,7 @@ func client(address string, until time.Time, next func(i int) []byte) ([]time.Du
 		if _, err := conn.Write(next(i)); err != nil {
 			return times, err
 		}
-		if err := readAnswer(in); err != nil {
+		if err := p.answer(in); err != nil {
 			return times, err
 		}
 		times = append(times, time.Since(start))
@@ -230,3 +262,114 @@ func report(t *testing.T, what string, got, goal float64, atLeast bool, format s
 	}
 	fmt.Printf("%-58s %8.3f  (goal %s %g: %s)  %s\n", what, got, sign, goal, verdict, fmt.Sprintf(format, args...))
 }
+
+// rowCount is how many rows the lists are measured over: a million, or BENCH_ROWS.
+func rowCount(t *testing.T) int {
+	text := os.Getenv("BENCH_ROWS")
+	if text == "" {
+		return 1_000_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("BENCH_ROWS: %v", err)
+	}
+	return n
+}
+
+// fill writes rows into the database while Steward is down: do is called with one range of numbers after the other, in a transaction
+// each. PostgreSQL then gets the statistics that it would have by the time that so many rows have come.
+func (in *installation) fill(rows int, do func(tx *db.Tx, from, to int) error) {
+	in.t.Helper()
+	const step = 100_000
+	start := time.Now()
+	in.restart(func() {
+		d, err := db.Open(in.t.Context(), db.Options{URL: in.Database, Path: filepath.Join(in.Dir, "steward.db")})
+		in.Must(err)
+		for from := 0; from < rows; from += step {
+			in.Must(d.Write(in.t.Context(), func(tx *db.Tx) error { return do(tx, from, min(from+step, rows)) }))
+		}
+		in.Must(d.Close())
+		in.analyze()
+	})
+	fmt.Printf("%s: %d rows were loaded in %.0f s\n", in.engine(), rows, time.Since(start).Seconds())
+}
+
+func (in *installation) engine() string {
+	if in.Database != "" {
+		return "postgres"
+	}
+	return "sqlite"
+}
+
+func (in *installation) analyze() {
+	if in.Database == "" {
+		return
+	}
+	conn, err := pgx.Connect(in.t.Context(), in.Database)
+	in.Must(err)
+	defer conn.Close(in.t.Context())
+	_, err = conn.Exec(in.t.Context(), "VACUUM ANALYZE")
+	in.Must(err)
+}
+
+// list is a page to ask for, and how many rows it must have (-1: it varies). {n} in its query stands for one number after the other below `of`.
+type list struct {
+	name, query string
+	of, rows    int
+}
+
+// lists measures pages over a few connections.
+func (in *installation) lists(path string, all []list) {
+	in.t.Helper()
+	for _, l := range all {
+		at := func(i int) string {
+			return path + "?" + strings.ReplaceAll(l.query, "{n}", strconv.Itoa(i*7919%max(1, l.of)))
+		}
+		var page []json.RawMessage
+		in.call("GET", at(1), nil, &page)
+		if l.rows >= 0 && len(page) != l.rows {
+			in.t.Errorf("%s: %d rows, not %d", at(1), len(page), l.rows)
+		}
+		got := load(in.t, in.server, 4, time.Second, func(conn, i int) []byte { return request("GET", at(conn+4*i), in.Key, nil) })
+		report(in.t, fmt.Sprintf("%s: %s: %s, p99 ms", in.engine(), path, l.name), millis(got.quantile(0.99)), 10, false,
+			"p50 %s, %.0f/s, CPU %.3f ms", ms(got.quantile(0.5)), got.rate, got.cpu)
+	}
+}
+
+// middle gives the cursor of the place that so many rows are before.
+func (in *installation) middle(path string, offset int) string {
+	req, err := http.NewRequest("GET", fmt.Sprintf("%s%s?limit=1&offset=%d", in.URL, path, offset), nil)
+	in.Must(err)
+	req.Header.Set("Authorization", "Bearer "+in.Key)
+	res, err := http.DefaultClient.Do(req)
+	in.Must(err)
+	defer res.Body.Close()
+	link := nextLink.FindStringSubmatch(res.Header.Get("Link"))
+	if link == nil {
+		in.t.Fatalf("%s: no next link in %d %v", path, res.StatusCode, res.Header)
+	}
+	next, err := url.Parse(link[1])
+	in.Must(err)
+	return next.Query().Get("cursor")
+}
+
+// durable measures acknowledged durable writes of 64 clients beside two references, in turns: the bare insert of the foundation, and the
+// same statements on bare tables. Both go through DB.Write in this process, without network, JSON, authentication and further indexes.
+func durable(t *testing.T, what string, d *db.DB, same func(tx *db.Tx, writer, i int) error, ours func() result) {
+	t.Helper()
+	const lasts = time.Second
+	insert := bareInsert(t, d)
+	var toBare, toSame []float64
+	var bare, like float64
+	var got result
+	for range 3 {
+		bare, like, got = commitRate(t, d, clients, lasts, insert), commitRate(t, d, clients, lasts, same), ours()
+		toBare, toSame = append(toBare, got.rate/bare), append(toSame, got.rate/like)
+	}
+	report(t, fmt.Sprintf("%s: %s, %d clients", d.Dialect(), what, clients), median(toBare), 0.5, true,
+		"%.0f/s of %.0f/s; %.2f of the same statements alone (%.0f/s); p50 %s, p99 %s, CPU %.3f ms",
+		got.rate, bare, median(toSame), like, ms(got.quantile(0.5)), ms(got.quantile(0.99)), got.cpu)
+}
+
+// clients is how many write at once.
+const clients = 64

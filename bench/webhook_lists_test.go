@@ -1,0 +1,260 @@
+//go:build bench
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/e2e/process"
+	"steward/internal/db"
+	"steward/internal/id"
+)
+
+// week is how far the dates of stocked rows reach back: less than the retention, so that they stay.
+const week = 7 * 24 * time.Hour
+
+// TestWebhookLists measures the lists and the single rows of a webhook with a million receipts and as many deliveries; BENCH_ROWS changes
+// that. Two connections ask one after the other, so what is measured is the answer itself and not a queue before it.
+func TestWebhookLists(t *testing.T) {
+	rows := 1_000_000
+	if text := os.Getenv("BENCH_ROWS"); text != "" {
+		var err error
+		if rows, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("BENCH_ROWS: %v", err)
+		}
+	}
+	for _, database := range process.Databases {
+		in := install(t, database)
+		h := in.hook()
+		s := stock{in: in, hook: h, destinationID: in.destination(h, "127.0.0.1:9"), rows: rows}
+		in.restart(s.load)
+		fmt.Printf("%s: %d receipts and deliveries were loaded in %.0f s\n", database, rows, s.took.Seconds())
+		for _, route := range append(s.fixed(), append(s.paged("receipt-list"), s.paged("delivery-list")...)...) {
+			got := load(t, in.server, 2, time.Second, func(_, i int) []byte {
+				return request("GET", strings.Replace(route.path, "{receipt}", s.sample[i*7%len(s.sample)], 1), in.Key, nil)
+			})
+			report(t, fmt.Sprintf("%s: %s, p99 ms", database, route.name), millis(got.quantile(0.99)), route.goal, false,
+				"p50 %s, %.0f/s", ms(got.quantile(0.5)), got.rate)
+		}
+		in.Kill()
+	}
+}
+
+// route is a request with its goal in milliseconds. {receipt} in its path stands for one receipt after the other.
+type route struct {
+	name, path string
+	goal       float64
+}
+
+// fixed are the routes that need no walk.
+func (s *stock) fixed() []route {
+	at := func(name, query string) string { return "/webhook/" + name + "/" + s.hook.id + query }
+	ago := func(d time.Duration) []string { return []string{time.Now().Add(-d).UTC().Format(time.RFC3339)} }
+	hour := url.Values{"since": ago(week / 2), "until": ago(week/2 - time.Hour)}.Encode()
+	year := "?" + url.Values{"start": ago(365 * 24 * time.Hour), "granularity": {"hour"}}.Encode()
+	return []route{
+		{"webhooks", "/webhook/list", 5},
+		{"webhook", at("get", ""), 5},
+		{"destinations", at("destination-list", ""), 5},
+		{"a receipt", at("receipt-get", "/{receipt}"), 5},
+		{"a receipt's payload", at("receipt-payload", "/{receipt}"), 5},
+		{"receipts of an hour", at("receipt-list", "?"+hour), 5},
+		{"deliveries of an hour", at("delivery-list", "?"+hour), 5},
+		{"deliveries of a receipt", at("delivery-list", "?receiptId={receipt}"), 5},
+		{"deliveries to a destination", at("delivery-list", "?destinationId="+s.destinationID), 5},
+		{"failed deliveries", at("delivery-list", "?status=failed"), 5},
+		{"sums of a year", "/webhook/analytics/org" + year, 10},
+		{"hours of a year", "/webhook/analytics/org/timeseries" + year, 10},
+	}
+}
+
+var nextLink = regexp.MustCompile(`<([^>]*)>; rel="next"`)
+
+// paged walks a list to its end by cursor, and gives its first page, the one in the middle and the last one as routes. The walk must see
+// every row once.
+func (s *stock) paged(list string) []route {
+	first := "/webhook/" + list + "/" + s.hook.id
+	routes := []route{{list + ", first page", first, 5}}
+	seen, page, start := 0, first+"?limit=1000", time.Now()
+	for last := ""; page != ""; last = page {
+		var n int
+		middle := seen < s.rows/2
+		n, page = s.follow(page)
+		seen += n
+		if middle && seen >= s.rows/2 && page != "" {
+			routes = append(routes, route{list + ", middle", strings.Replace(page, "limit=1000", "limit=100", 1), 5})
+		}
+		if page == "" && last != "" {
+			routes = append(routes, route{list + ", end", strings.Replace(last, "limit=1000", "limit=100", 1), 5})
+		}
+	}
+	if seen != s.rows {
+		s.in.t.Errorf("the walk of %s saw %d rows of %d", list, seen, s.rows)
+	}
+	fmt.Printf("%-58s %8.0f rows/s\n", "walk of "+list+" by pages of 1000", float64(seen)/time.Since(start).Seconds())
+	return routes
+}
+
+// follow reads a page and gives its number of rows, and the next page's path.
+func (s *stock) follow(page string) (rows int, next string) {
+	req, err := http.NewRequest("GET", s.in.URL+page, nil)
+	s.in.Must(err)
+	req.Header.Set("Authorization", "Bearer "+s.in.Key)
+	res, err := http.DefaultClient.Do(req)
+	s.in.Must(err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	s.in.Must(err)
+	if res.StatusCode != http.StatusOK {
+		s.in.t.Fatalf("%s: %d %s", page, res.StatusCode, body)
+	}
+	if link := nextLink.FindStringSubmatch(res.Header.Get("Link")); link != nil {
+		next = link[1]
+	}
+	return strings.Count(string(body), `"webhook_id"`), next
+}
+
+// stock is what is written into a database by SQL while Steward is down, as it would have left it: receipts of the last week with one
+// delivery each, and a year of counts.
+type stock struct {
+	in            *installation
+	hook          hook
+	destinationID string
+	rows          int
+	// pending has all deliveries wait to be sent; else they are done, one in fifty of them in vain.
+	pending bool
+	feed    *feed // numbers the events, where they are sent
+
+	sample []string // ids of some receipts, from everywhere
+	took   time.Duration
+}
+
+const (
+	stockHeads = `{"content-length":"450","content-type":"application/json","host":"steward"}`
+	stockReply = `{"status":200,"headers":{"content-length":"2","content-type":"text/plain; charset=utf-8","date":` +
+		`"Sun, 15 Nov 2026 08:30:00 GMT"},"body":"ok","duration_ms":1}`
+
+	receiptColumns  = "org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body"
+	deliveryColumns = "org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, lease_owner, " +
+		"finished_at, error, response"
+
+	// $3 is the unit, $4 to $5 are its buckets.
+	stockCounts = `WITH RECURSIVE b(bucket) AS (SELECT CAST($4 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($5 AS BIGINT))
+		INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
+		SELECT $1, CAST($3 AS BIGINT), bucket, CAST($2 AS BIGINT), bucket % 1000, bucket % 900, bucket % 100 FROM b`
+)
+
+func (s *stock) load() {
+	start := time.Now()
+	d, err := db.Open(s.in.t.Context(), db.Options{URL: s.in.Database, Path: filepath.Join(s.in.Dir, "steward.db")})
+	s.in.Must(err)
+	const atOnce = 5000
+	for at := 0; at < s.rows; at += atOnce {
+		receipts, deliveries := s.make(start, at, min(atOnce, s.rows-at))
+		s.in.Must(d.Write(s.in.t.Context(), func(tx *db.Tx) error {
+			err := insert(tx, "webhook_receipts", receiptColumns, receipts)
+			return errors.Join(err, insert(tx, "webhook_deliveries", deliveryColumns, deliveries))
+		}))
+	}
+	s.in.Must(d.Write(s.in.t.Context(), func(tx *db.Tx) error { return s.sums(tx, start) }))
+	s.in.Must(d.Close())
+	s.analyze()
+	s.took = time.Since(start)
+}
+
+// make gives the columns of n receipts and of their deliveries, from the at-th on.
+func (s *stock) make(now time.Time, at, n int) (receipts, deliveries [][]any) {
+	for i := at; i < at+n; i++ {
+		date := now.Add(-week + time.Duration(float64(week)*float64(i)/float64(s.rows)))
+		receiptID, body, micros := id.At(id.Receipt, date), newEvent(), date.UnixMicro()
+		if s.feed != nil {
+			mark(body, s.feed.last.Add(1), now)
+		}
+		if i%max(1, s.rows/1000) == 0 {
+			s.sample = append(s.sample, receiptID)
+		}
+		receipts = append(receipts, []any{
+			s.in.orgID, s.hook.id, receiptID, micros, "POST", "", "127.0.0.1", "application/json", int64(len(body)), stockHeads, body,
+		})
+		deliveries = append(deliveries, append(
+			[]any{s.in.orgID, s.hook.id, id.At(id.Delivery, date), s.destinationID, receiptID, micros}, s.state(i, micros)...))
+	}
+	return receipts, deliveries
+}
+
+// insert writes rows with statements of twenty: SQLite looks numbered parameters up one by one, so its cost grows with their square.
+func insert(tx *db.Tx, table, columns string, rows [][]any) error {
+	for chunk := range slices.Chunk(rows, 20) {
+		text := "INSERT INTO " + table + " (" + columns + ") VALUES " + tuples(len(chunk), len(chunk[0]))
+		if err := tx.Send(text, slices.Concat(chunk...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state is status, retries, queue, due_at, lease_owner, finished_at, error and response of the i-th delivery.
+func (s *stock) state(i int, micros int64) []any {
+	switch {
+	case s.pending:
+		return []any{"pending", int64(0), int64(1), micros, "", nil, nil, nil}
+	case i%50 == 0:
+		return []any{"failed", int64(0), int64(0), micros, "", micros, "the destination did not answer within 15 s", nil}
+	}
+	return []any{"success", int64(0), int64(0), micros, "", micros, nil, stockReply}
+}
+
+// tuples are the placeholders of so many rows.
+func tuples(rows, columns int) string {
+	var b strings.Builder
+	for i := range rows * columns {
+		switch {
+		case i == 0:
+			b.WriteByte('(')
+		case i%columns == 0:
+			b.WriteString("),(")
+		default:
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(i + 1))
+	}
+	return b.String() + ")"
+}
+
+func (s *stock) sums(tx *db.Tx, now time.Time) error {
+	_, err := tx.Exec(`INSERT INTO webhook_totals (org_id, webhook_id, shard, receipts, deliveries) VALUES ($1, $2, 0, $3, $4)`,
+		s.in.orgID, s.hook.id, s.rows, s.rows)
+	for _, unit := range []int64{60, 3600, 86400} {
+		if err == nil {
+			_, err = tx.Exec(stockCounts, s.in.orgID, 0, unit, now.Add(-366*24*time.Hour).Unix()/unit, now.Unix()/unit)
+		}
+	}
+	return err
+}
+
+// analyze does what autovacuum would have done on PostgreSQL by the time that so many rows have come.
+func (s *stock) analyze() {
+	if s.in.Database == "" {
+		return
+	}
+	conn, err := pgx.Connect(s.in.t.Context(), s.in.Database)
+	s.in.Must(err)
+	defer conn.Close(s.in.t.Context())
+	_, err = conn.Exec(s.in.t.Context(), "VACUUM ANALYZE")
+	s.in.Must(err)
+}
