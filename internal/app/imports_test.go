@@ -22,7 +22,7 @@ var together = []string{"web>db", "job>db", "job>web", "server>sdk"}
 
 // thirdParty lists the packages that only one room may know.
 var thirdParty = map[string]string{
-	"github.com/luikyv/go-oidc": "oidc", "github.com/jackc/pgx": "db", "modernc.org/sqlite": "db", "github.com/pressly/goose": "db",
+	"github.com/go-jose/go-jose": "oidc", "github.com/jackc/pgx": "db", "modernc.org/sqlite": "db", "github.com/pressly/goose": "db",
 	"github.com/spf13/cobra": "app", "github.com/prometheus/client_golang": "app", "github.com/coder/websocket": "thread",
 	"code.dny.dev/ssrf": "webhook",
 }

@@ -62,6 +62,8 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 	hooks := wireHooks(cfg, o, lines.Record, log, now)
 	signIn := wireProvider(cfg, o, baseURL, oauth, accounts, now)
 
+	callers := &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit}
+
 	return &parts{
 		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads, hooks: hooks, oauth: oauth, signIn: signIn,
 		server: &server.Server{
@@ -72,11 +74,11 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
 			Resource:    &resource.Handler{Configured: regions(cfg)},
 			Thread:      &thread.Handler{Store: threads},
-			Socket:      &thread.Socket{Store: threads, Authenticate: checker.Authenticate},
+			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
 			Webhook:     &webhook.Handler{Store: hooks.store, BaseURL: baseURL},
 			Ingest:      hooks.ingest,
 			Protocol:    signIn.Mount,
-			Auth:        &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit},
+			Auth:        callers,
 			Idempotency: &web.Idempotency{DB: d, Ring: o.ring, Now: now},
 			Log:         log,
 			Ready:       d.Ping,

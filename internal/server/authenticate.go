@@ -28,7 +28,7 @@ type Authenticator struct {
 	// PerSecond limits the requests of one key; 0 means no limit.
 	PerSecond float64
 
-	limiters sync.Map // key id → *rate.Limiter
+	limiters sync.Map // key, or client and user → *rate.Limiter
 }
 
 // Guard implements web.Guard.
@@ -53,10 +53,15 @@ func (a *Authenticator) caller(r *http.Request) (*auth.Caller, error) {
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
 		return nil, errs.New(errs.Unauthorized, "send Authorization: Bearer <API key>")
 	}
-	if isToken(value) {
-		return a.Token(r.Context(), value)
+	return a.Identify(r.Context(), value)
+}
+
+// Identify gives the caller of an API key or of an access token, or Unauthorized.
+func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Caller, error) {
+	if isToken(bearer) {
+		return a.Token(ctx, bearer)
 	}
-	return a.Key(r.Context(), value)
+	return a.Key(ctx, bearer)
 }
 
 // isToken tells an access token, which is a JWT, from an API key.
@@ -80,7 +85,7 @@ func (a *Authenticator) limit(h http.Header, caller *auth.Caller) error {
 		return nil
 	}
 	burst := int(math.Max(1, math.Ceil(a.PerSecond)))
-	l, _ := a.limiters.LoadOrStore(caller.KeyID+caller.ClientID, rate.NewLimiter(rate.Limit(a.PerSecond), burst))
+	l, _ := a.limiters.LoadOrStore(caller.KeyID+caller.ClientID+caller.UserID, rate.NewLimiter(rate.Limit(a.PerSecond), burst))
 	limiter := l.(*rate.Limiter)
 	allowed := limiter.Allow()
 	tokens := limiter.Tokens()
