@@ -43,6 +43,12 @@ fmt: ## format the code
 bench: deps ## measure, as ratios within one run (ONLY=TestRequests picks one); BENCHMARKS.md tells the figures
 	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" | grep -v -E "^(=== |--- |PASS|ok )"
 
+.PHONY: bench-large
+bench-large: export BENCH_ROWS = 5000000
+bench-large: export ONLY = Lists
+bench-large: ## measure the lists with five million rows
+	$(MAKE) bench
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin e2e/artifacts

@@ -60,8 +60,9 @@ func startProvider(t *testing.T, database string) *rp {
 	return r
 }
 
-var newClient = []byte(`{"name": "Bench", "description": "Bench", "homepage_url": "https://example.com", "redirect_uris": ["` + benchReturn + `"],
-	"grant_types": ["authorization_code", "refresh_token", "client_credentials"], "scopes": ["openid", "email", "offline_access", "webhook:read"]}`)
+var newClient = []byte(`{"name": "Bench", "description": "Bench", "homepage_url": "https://example.com",
+	"redirect_uris": ["` + benchReturn + `"], "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
+	"scopes": ["openid", "email", "offline_access", "webhook:read"]}`)
 
 func (r *rp) do(c *http.Client, req *http.Request) []byte {
 	res, err := c.Do(req)
@@ -219,6 +220,7 @@ func grants(tx *db.Tx, orgID, clientID string, from, to int) error {
 	_, err2 := tx.Exec(numbers+`INSERT INTO oidc_grants (id, org_id, client_id, user_id, scopes, client_epoch, consent_epoch, auth_time, salt,
 		generation, created_at, expires_at) SELECT $4 || i, $3, $4, 'usr_' || i, 'openid', 1, i + 1, i, $5, 1, i, $6 FROM n`,
 		from, to, orgID, clientID, []byte("salt"), time.Now().Add(time.Hour).UnixMicro())
-	_, err3 := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`, orgID, clientID, to-from)
+	_, err3 := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
+		orgID, clientID, to-from)
 	return errors.Join(err1, err2, err3)
 }

@@ -90,7 +90,10 @@ func TestWebhookDestinationChanges(t *testing.T) {
 			t.Errorf("%s deliveries after the destination is gone", total)
 		}
 		for _, bad := range []map[string]any{
-			{"url": "ftp://a"}, {"url": ""}, {"url": k.URL, "timeout_seconds": 61}, {"url": k.URL, "max_retries": -1},
+			{"url": "ftp://a"},
+			{"url": ""},
+			{"url": k.URL, "timeout_seconds": 61},
+			{"url": k.URL, "max_retries": -1},
 			{"url": k.URL, "concurrency": 0},
 		} {
 			s.call("POST", "/webhook/destination-create/"+h.ID, map[string]any{"type": "url", "config": bad}).want(422)

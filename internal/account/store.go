@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"steward/internal/auth"
@@ -48,6 +49,7 @@ func (s *Store) MakeFirst(tx *db.Tx, email, password string) (First, error) {
 	f := First{OrgID: id.New(id.Org), UserID: id.New(id.User), ProjectID: id.New(id.Project)}
 	var address, hash *string
 	if email != "" {
+		email = strings.ToLower(email)
 		address = &email
 	}
 	if password != "" {

@@ -2,8 +2,8 @@ package webhook
 
 import "sync"
 
-// batcher gathers what waits and hands it on together: it takes one, then whatever else is there, and never waits for more. So a batch is as
-// large as what arrived during the one before.
+// batcher gathers what waits and hands it on together: it takes one, then whatever else is there, and never waits for more. So a batch
+// is as large as what arrived during the one before.
 type batcher[T any] struct {
 	most      int // of items in a batch
 	mostBytes int

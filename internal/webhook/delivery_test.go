@@ -25,6 +25,11 @@ func TestAnswers(t *testing.T) {
 			fmt.Fprint(w, "said")
 		}
 	}
+	const soon, later = 4 * time.Second, 6 * time.Second
+	tenMB := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 10<<20)) }
+	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	late := headers(503, "Retry-After", "Sun, 15 Nov 2026 08:40:00 GMT")
 	tests := map[string]struct {
 		answer  http.HandlerFunc
 		status  Status
@@ -35,18 +40,18 @@ func TestAnswers(t *testing.T) {
 	}{
 		"200":       {answer(200), Success, "", false, 0, 0},
 		"204":       {answer(204), Success, "", false, 0, 0},
-		"301":       {headers(301, "Location", "http://127.0.0.1:1/"), Failed, "redirects are not followed", true, 4 * time.Second, 6 * time.Second},
-		"404":       {answer(404), Failed, "answered 404", true, 4 * time.Second, 6 * time.Second},
+		"301":       {headers(301, "Location", "http://127.0.0.1:1/"), Failed, "redirects are not followed", true, soon, later},
+		"404":       {answer(404), Failed, "answered 404", true, soon, later},
 		"410":       {answer(410), Failed, "was disabled", false, 0, 0},
 		"429":       {headers(429, "Retry-After", "120"), Failed, "answered 429", true, 120 * time.Second, 120 * time.Second},
 		"429 long":  {headers(429, "Retry-After", "999999999"), Failed, "answered 429", true, 24 * time.Hour, 24 * time.Hour},
-		"503 date":  {headers(503, "Retry-After", "Sun, 15 Nov 2026 08:40:00 GMT"), Failed, "answered 503", true, 10 * time.Minute, 10 * time.Minute},
-		"500":       {answer(500), Failed, "answered 500", true, 4 * time.Second, 6 * time.Second},
-		"10 MB":     {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 10<<20)) }, Success, "", false, 0, 0},
+		"503 date":  {late, Failed, "answered 503", true, 10 * time.Minute, 10 * time.Minute},
+		"500":       {answer(500), Failed, "answered 500", true, soon, later},
+		"10 MB":     {tenMB, Success, "", false, 0, 0},
 		"not UTF-8": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "\xff\x00") }, Success, "", false, 0, 0},
-		"close":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Failed, "could not be reached", true, 4 * time.Second, 6 * time.Second},
-		"hang":      {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Failed, "did not answer within 1 s", true, 4 * time.Second, 6 * time.Second},
-		"garbage":   {garbage, Failed, "could not be reached", true, 4 * time.Second, 6 * time.Second},
+		"close":     {cut, Failed, "could not be reached", true, soon, later},
+		"hang":      {hang, Failed, "did not answer within 1 s", true, soon, later},
+		"garbage":   {garbage, Failed, "could not be reached", true, soon, later},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
@@ -57,14 +62,19 @@ func TestAnswers(t *testing.T) {
 			to := h.destination(alice, w.ID, `{"url": "`+s.URL+`", "timeout_seconds": 1}`)
 			h.accept(w, alice, "x")
 			done := func() []Delivery {
-				return slices.DeleteFunc(h.deliveries(alice, w.ID, Filter{}), func(d Delivery) bool { return d.Retries > 0 || d.Status == Pending })
+				other := func(d Delivery) bool { return d.Retries > 0 || d.Status == Pending }
+				return slices.DeleteFunc(h.deliveries(alice, w.ID, Filter{}), other)
 			}
 			eventually(t, name+" ends", func() bool { return len(done()) == 1 })
 			first := done()[0]
-			if first.Status != test.status || (first.Error == nil) != (test.error == "") || test.error != "" && !strings.Contains(*first.Error, test.error) {
-				t.Errorf("%s: %+v %v", name, first, first.Error)
+			said := or(first.Error, "")
+			if first.Status != test.status || (said == "") != (test.error == "") || !strings.Contains(said, test.error) {
+				t.Errorf("%s: %+v %q", name, first, said)
 			}
-			if r := first.Response; r != nil && (len(r.Body) > keptBody || name == "429" && (r.Body != "said" || r.Headers["retry-after"] != "120")) {
+			if r := first.Response; r != nil && len(r.Body) > keptBody {
+				t.Errorf("%s: %d bytes of the answer are kept", name, len(r.Body))
+			}
+			if r := first.Response; name == "429" && (r.Body != "said" || r.Headers["retry-after"] != "120") {
 				t.Errorf("%s: response %+v", name, r)
 			}
 			next := h.deliveries(alice, w.ID, Filter{Status: Pending})
@@ -145,7 +155,8 @@ func TestChain(t *testing.T) {
 }
 
 func TestPolicy(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: 5 * time.Second, 2: 30 * time.Second, 5: time.Hour, 8: 12 * time.Hour, 20: 12 * time.Hour} {
+	policy := map[int]time.Duration{1: 5 * time.Second, 2: 30 * time.Second, 5: time.Hour, 8: 12 * time.Hour, 20: 12 * time.Hour}
+	for n, want := range policy {
 		low, high := want, want
 		for range 2000 {
 			d := pause(n, 0)
@@ -169,7 +180,8 @@ func TestFilters(t *testing.T) {
 		two := h.accept(w, alice, "two")[0]
 		c := &claim{destinationID: a.ID, want: 10}
 		must(t, h.store.Claim(t.Context(), []*claim{c}))
-		_, err := h.store.Finish(t.Context(), []Result{{Delivery: c.tasks[0].Delivery, At: mid}, {Delivery: c.tasks[1].Delivery, At: mid, Error: "x"}})
+		good, bad := Result{Delivery: c.tasks[0].Delivery, At: mid}, Result{Delivery: c.tasks[1].Delivery, At: mid, Error: "x"}
+		_, err := h.store.Finish(t.Context(), []Result{good, bad})
 		must(t, err)
 		for name, test := range map[string]struct {
 			f    Filter

@@ -108,9 +108,10 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 	number := func(least, most, fallback float64, doc string) *huma.Schema {
 		return &huma.Schema{Type: "integer", Minimum: &least, Maximum: &most, Default: fallback, Nullable: true, Description: doc}
 	}
+	text := &huma.Schema{Type: "string"}
 	s := &huma.Schema{Type: "object", AdditionalProperties: true, Required: []string{"url"}, Properties: map[string]*huma.Schema{
 		"url":             {Type: "string", Description: "An http or https URL", Examples: []any{"https://example.com/hook"}},
-		"headers":         {Type: "object", AdditionalProperties: &huma.Schema{Type: "string"}, Nullable: true, Description: "Sent with every delivery"},
+		"headers":         {Type: "object", AdditionalProperties: text, Nullable: true, Description: "Sent with every delivery"},
 		"timeout_seconds": number(1, 60, defaultTimeout, "For one delivery as a whole"),
 		"max_retries":     number(0, 20, defaultRetries, "Attempts after the first one"),
 		"concurrency":     number(1, 100, defaultConcurrency, "Deliveries at the same time; 1 makes them arrive in order"),

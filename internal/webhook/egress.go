@@ -59,6 +59,13 @@ func (e Egress) control() func(network, address string, c syscall.RawConn) error
 	}
 }
 
+// Networks whose addresses hold an IPv4 address.
+var (
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+	compatible = netip.MustParsePrefix("::/96")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+)
+
 // embedded gives the IPv4 address that a NAT64, 6to4 or IPv4-compatible address stands for, else the address itself.
 func embedded(ip netip.Addr) netip.Addr {
 	if !ip.Is6() {
@@ -66,9 +73,9 @@ func embedded(ip netip.Addr) netip.Addr {
 	}
 	b := ip.As16()
 	switch {
-	case ssrf.IPv6NAT64Prefix.Contains(ip), netip.MustParsePrefix("64:ff9b:1::/48").Contains(ip), netip.MustParsePrefix("::/96").Contains(ip):
+	case ssrf.IPv6NAT64Prefix.Contains(ip), localNAT64.Contains(ip), compatible.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[12:16]))
-	case netip.MustParsePrefix("2002::/16").Contains(ip):
+	case sixToFour.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[2:6]))
 	}
 	return ip

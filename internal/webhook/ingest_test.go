@@ -53,9 +53,12 @@ func TestIngestBodies(t *testing.T) {
 					ReceiptID string `path:"receiptId"`
 				}{w.ID, answer.ID})
 				must(t, err)
-				if string(got.Payload) != test.payload || got.Encoding != test.encoding || got.Method != "PUT" || got.Query != "q=1&r=%ff" ||
-					got.Size != int64(len(test.body)) || got.Headers["x-two"] != "a, b" || got.Headers["x-latin"] != "caf\uFFFD" || got.ContentType != "application/x-"+name[:3] {
-					t.Errorf("got %.300v", got)
+				if string(got.Payload) != test.payload || got.Encoding != test.encoding || got.Size != int64(len(test.body)) {
+					t.Errorf("payload %.100s, encoding %q, size %d", got.Payload, got.Encoding, got.Size)
+				}
+				if got.Method != "PUT" || got.Query != "q=1&r=%ff" || got.ContentType != "application/x-"+name[:3] ||
+					got.Headers["x-two"] != "a, b" || got.Headers["x-latin"] != "caf\uFFFD" {
+					t.Errorf("method %s, query %s, headers %v", got.Method, got.Query, got.Headers)
 				}
 				raw, err := h.http.Payload(as(alice), &struct {
 					ID        string `path:"webhookId"`
@@ -168,7 +171,8 @@ func TestPoison(t *testing.T) {
 		h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		var batch []*arrival
 		for _, method := range []string{"GET", "bad\x00", "PUT"} {
-			batch = append(batch, &arrival{receipt: &Receipt{WebhookID: w.ID, Method: method, orgID: "org_a", headerText: "{}"}, done: make(chan struct{}, 1)})
+			r := &Receipt{WebhookID: w.ID, Method: method, orgID: "org_a", headerText: "{}"}
+			batch = append(batch, &arrival{receipt: r, done: make(chan struct{}, 1)})
 		}
 		h.ingest.accept(batch)
 		for i, a := range batch {

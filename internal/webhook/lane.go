@@ -51,7 +51,8 @@ type Lanes struct {
 	served sync.WaitGroup
 }
 
-// lane is one destination. Its order: what it holds is sent first in, first out, and nothing is taken past rows that are still to be claimed.
+// lane is one destination. Its order: what it holds is sent first in, first out, and nothing is taken past rows that are still to be
+// claimed.
 type lane struct {
 	id string
 	// destination is as of the last claim; nil when it was deleted. key is its opened secret.

@@ -21,7 +21,7 @@ type Receipt struct {
 	Date        stamp.Time        `json:"date" format:"date-time"`
 	WebhookID   string            `json:"webhook_id"`
 	Headers     map[string]string `json:"headers" doc:"Names in lower case; repeated ones joined with a comma"`
-	Payload     json.RawMessage   `json:"payload" doc:"The JSON value when the body is JSON, else its text, else base64; null when it was left out of a list"`
+	Payload     json.RawMessage   `json:"payload" doc:"The value of a JSON body, else its text, else base64; null when left out of a list"`
 	Encoding    string            `json:"payload_encoding,omitempty" enum:"base64" doc:"base64 when the body is not text"`
 	Omitted     bool              `json:"payload_omitted,omitempty" doc:"True in lists when the payload is over 64 KiB"`
 	Method      string            `json:"method"`

@@ -84,10 +84,8 @@ func (r *Retention) bury(ctx context.Context, w owned) error {
 		return nil
 	}
 	return r.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		for _, text := range []string{
-			`DELETE FROM webhook_totals WHERE org_id = $1 AND webhook_id = $2`, `DELETE FROM webhook_graves WHERE org_id = $1 AND webhook_id = $2`,
-		} {
-			if _, err := tx.Exec(text, w.orgID, w.webhookID); err != nil {
+		for _, table := range []string{"webhook_totals", "webhook_graves"} {
+			if _, err := tx.Exec(`DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2`, w.orgID, w.webhookID); err != nil {
 				return err
 			}
 		}
@@ -112,7 +110,8 @@ func (r *Retention) batches(ctx context.Context, w owned, table, only, before st
 		if err != nil || len(first) == 0 {
 			return err
 		}
-		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2 AND id IN (SELECT id`+which+` LIMIT $4)`+only, before)
+		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2
+			AND id IN (SELECT id`+which+` LIMIT $4)`+only, before)
 		if err != nil || n < sweepRows {
 			return err
 		}

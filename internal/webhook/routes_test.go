@@ -37,7 +37,8 @@ func TestWebhookLife(t *testing.T) {
 		}
 		got, err := h.get(alice, w.ID)
 		must(t, err)
-		if got.URL != "" || got.CreatedBy != "usr_alice" || got.Name != "orders" || got.Description != nil || string(got.Metadata) != "null" {
+		if got.URL != "" || got.CreatedBy != "usr_alice" || got.Name != "orders" || got.Description != nil ||
+			string(got.Metadata) != "null" {
 			t.Errorf("got %+v", got)
 		}
 		text := "all orders"
@@ -53,7 +54,12 @@ func TestWebhookLife(t *testing.T) {
 		if up.Name != "x" || up.Description != nil {
 			t.Errorf("updated %+v", up)
 		}
-		for _, p := range []Patch{{Name: web.Some(" ")}, {Name: web.Some(strings.Repeat("x", 257))}, {Description: web.Some(strings.Repeat("x", 1025))}, {Retention: web.Some(int64(1))}} {
+		for _, p := range []Patch{
+			{Name: web.Some(" ")},
+			{Name: web.Some(strings.Repeat("x", 257))},
+			{Description: web.Some(strings.Repeat("x", 1025))},
+			{Retention: web.Some(int64(1))},
+		} {
 			_, err := h.update(alice, w.ID, p, "")
 			mustBe(t, err, errs.Invalid)
 		}
@@ -111,7 +117,8 @@ func TestDestinationLife(t *testing.T) {
 		h := newHouse(t, d)
 		w, _ := h.webhook(alice)
 		made := h.destination(alice, w.ID, `{"url": "https://example.com/x", "color": "red", "big": 12345678901234567890}`)
-		if !strings.HasPrefix(made.Secret, secretPrefix) || made.WebhookID != w.ID || made.Config.MaxRetries != 8 || made.Config.Concurrency != 10 {
+		if !strings.HasPrefix(made.Secret, secretPrefix) || made.WebhookID != w.ID || made.Config.MaxRetries != 8 ||
+			made.Config.Concurrency != 10 {
 			t.Errorf("made %+v", made)
 		}
 		list, err := h.http.Destinations(as(alice), &hookIn{ID: w.ID})
@@ -205,7 +212,8 @@ func TestInternalWebhooks(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			receiptID, err = h.store.AcceptInternalTx(tx, "org_a", hookID, map[string]string{"content-type": "application/json"}, []byte(`{"Records": []}`))
+			headers := map[string]string{"content-type": "application/json"}
+			receiptID, err = h.store.AcceptInternalTx(tx, "org_a", hookID, headers, []byte(`{"Records": []}`))
 			return err
 		}))
 		r, err := h.store.Receipt(as(alice), "org_a", hookID, receiptID)

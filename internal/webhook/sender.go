@@ -92,8 +92,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 
 // dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
 var dropped = []string{
-	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
-	"host", "content-length", "cookie", "authorization", "expect",
+	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+	"upgrade", "host", "content-length", "cookie", "authorization", "expect",
 }
 
 func (s *HTTPSender) request(ctx context.Context, a Attempt) (*http.Request, error) {

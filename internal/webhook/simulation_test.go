@@ -14,8 +14,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// world is a simulation: some replicas that accept, claim, send and finish, and faults between any two of these steps. Time passes only when
-// the simulation says so. The database is a real one.
+// world is a simulation: some replicas that accept, claim, send and finish, and faults between any two of these steps. Time passes only
+// when the simulation says so. The database is a real one.
 type world struct {
 	*house
 	t        *rapid.T
@@ -61,8 +61,12 @@ func (w *world) setUp() {
 	}
 }
 
+var moves = []string{
+	"accept", "claim", "send", "finish", "finish twice", "crash", "stall", "promote", "renew", "retry", "disable",
+}
+
 func (w *world) step(r *replica) {
-	switch rapid.SampledFrom([]string{"accept", "claim", "send", "finish", "finish twice", "crash", "stall", "promote", "renew", "retry", "disable"}).Draw(w.t, "step") {
+	switch rapid.SampledFrom(moves).Draw(w.t, "step") {
 	case "accept":
 		w.acceptSome()
 	case "claim":
@@ -182,7 +186,8 @@ func (w *world) settle() {
 }
 
 func (w *world) count(where string) (n int) {
-	must(w.t2(), w.db.Read(w.house.t.Context()).Row(`SELECT count(*) FROM webhook_deliveries WHERE org_id = $1 AND `+where, w.hook.orgID).Scan(&n))
+	q := w.db.Read(w.house.t.Context())
+	must(w.t2(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE org_id = $1 AND `+where, w.hook.orgID).Scan(&n))
 	return n
 }
 
@@ -197,8 +202,9 @@ func (w *world) promises() {
 		w.t.Fatalf("%d deliveries are done, workers were told of %d", rows, len(w.finished))
 	}
 	// A chain has each attempt once, from 0 up, and nothing after a success.
-	bad := w.count(`EXISTS (SELECT 1 FROM webhook_deliveries o WHERE o.org_id = webhook_deliveries.org_id AND o.receipt_id = webhook_deliveries.receipt_id
-		AND o.destination_id = webhook_deliveries.destination_id AND o.id <> webhook_deliveries.id
+	bad := w.count(`EXISTS (SELECT 1 FROM webhook_deliveries o WHERE o.org_id = webhook_deliveries.org_id
+		AND o.receipt_id = webhook_deliveries.receipt_id AND o.destination_id = webhook_deliveries.destination_id
+		AND o.id <> webhook_deliveries.id
 		AND (o.retries = webhook_deliveries.retries OR webhook_deliveries.status = 'success' AND o.retries > webhook_deliveries.retries))`)
 	if bad > 0 {
 		w.t.Fatalf("%d deliveries do not fit into a chain", bad)

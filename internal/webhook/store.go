@@ -32,7 +32,8 @@ type Store struct {
 	Lanes *Lanes
 }
 
-// shards is how many parts the counters have: enough that a handful of replicas do not wait for each other, few enough to be summed quickly.
+// shards is how many parts the counters have: enough that a handful of replicas do not wait for each other, few enough to be summed
+// quickly.
 const shards = 8
 
 // ShardOf gives the part of the counters that a process writes. SQLite has one writer, and so one part.

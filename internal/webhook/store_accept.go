@@ -22,8 +22,8 @@ type arrival struct {
 // notHere is what every wrong ingest URL is told.
 func notHere() error { return errs.New(errs.NotFound, "there is no webhook at this address") }
 
-// Accept writes receipts with their deliveries and counters in one transaction; nil means that they are durable. An arrival whose webhook is
-// gone gets its own error and nothing is stored for it. Errors are those of db.Write.
+// Accept writes receipts with their deliveries and counters in one transaction; nil means that they are durable. An arrival whose
+// webhook is gone gets its own error and nothing is stored for it. Errors are those of db.Write.
 //
 // Deliveries that a lane takes at once are written as leased to this process, and reach the lane in memory after the commit.
 func (s *Store) Accept(ctx context.Context, batch []*arrival) error {
@@ -41,8 +41,8 @@ func (s *Store) Accept(ctx context.Context, batch []*arrival) error {
 	return err
 }
 
-// AcceptInternalTx records an event of the system as a receipt of an internal webhook, inside the transaction that makes the event true, and
-// gives its id. An unknown webhook is NotFound.
+// AcceptInternalTx records an event of the system as a receipt of an internal webhook, inside the transaction that makes the event
+// true, and gives its id. An unknown webhook is NotFound.
 func (s *Store) AcceptInternalTx(tx *db.Tx, orgID, webhookID string, headers map[string]string, body []byte) (string, error) {
 	text, err := json.Marshal(headers)
 	if err != nil {

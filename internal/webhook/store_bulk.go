@@ -148,8 +148,8 @@ func (b *bulk) unnest() string {
 	return "unnest(" + args.String() + ") AS v(" + names.String() + ")"
 }
 
-// values is the table on SQLite, which calls its columns column1 and so on by itself. Its parameters are nameless: SQLite looks for the name
-// of each one in a list of all, which for $1 and so on took a third of the time of a large statement.
+// values is the table on SQLite, which calls its columns column1 and so on by itself. Its parameters are nameless: SQLite looks for the
+// name of each one in a list of all, which for $1 and so on took a third of the time of a large statement.
 func values(rows, columns int) string {
 	row := "(" + strings.Repeat("?,", columns-1) + "?)"
 	return "(VALUES " + strings.Repeat(row+",", rows-1) + row + ") AS v"

@@ -12,12 +12,13 @@ import (
 	"steward/internal/web"
 )
 
-const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, lease_owner, error, response`
+const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, lease_owner, error,
+	response`
 
 func scanDelivery(row db.Row) (d Delivery, err error) {
 	var response *string
-	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.queue, &d.due, &d.owner,
-		&d.Error, &response)
+	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.queue, &d.due,
+		&d.owner, &d.Error, &response)
 	if err == nil && response != nil {
 		err = json.Unmarshal([]byte(*response), &d.Response)
 	}
@@ -37,15 +38,32 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	var c clauses
 	c.within(id.Delivery, orgID, webhookID, f)
 	c.narrow(f)
+	table := "webhook_deliveries" + f.hint(s.DB.Dialect())
 	_, total, err := totals(q, orgID, webhookID)
 	if err == nil && f != (Filter{}) {
-		total, err = c.counted(q, "webhook_deliveries")
+		total, err = c.counted(q, table)
 	}
 	if err != nil {
 		return page, err
 	}
-	rows, err := db.Collect(q, scanDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+c.page(before, p), c.args...)
+	rows, err := db.Collect(q, scanDelivery, `SELECT `+deliveryColumns+` FROM `+table+` WHERE `+c.page(before, p), c.args...)
 	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
+}
+
+// hint names the index of a filter on SQLite, which has no statistics of its own and would walk the primary key, past a million rows for one.
+// It fails rather than do so when the index cannot serve.
+func (f Filter) hint(dialect db.Dialect) string {
+	switch {
+	case dialect != db.SQLite:
+		return ""
+	case f.ReceiptID != "":
+		return " INDEXED BY webhook_deliveries_receipt"
+	case f.Status == Pending || f.Status == Failed:
+		return " INDEXED BY webhook_deliveries_undelivered"
+	case f.DestinationID != "":
+		return " INDEXED BY webhook_deliveries_destination"
+	}
+	return ""
 }
 
 // narrow adds the filters that deliveries have beyond time. The index of undelivered ones is found by its own condition only.
@@ -106,7 +124,8 @@ func (s *Store) retriable(tx *db.Tx, d Delivery) error {
 	case to.Config.Disabled:
 		return errs.New(errs.Conflict, "the destination of this delivery is disabled")
 	}
-	n, err := tx.Exec(`UPDATE webhook_receipts SET size = size WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, d.orgID, d.WebhookID, d.ReceiptID)
+	n, err := tx.Exec(`UPDATE webhook_receipts SET size = size WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+		d.orgID, d.WebhookID, d.ReceiptID)
 	if err == nil && n == 0 {
 		return errs.New(errs.Conflict, "the receipt of this delivery is no longer kept")
 	}

@@ -55,13 +55,14 @@ func (s *Store) CreateDestinationTx(tx *db.Tx, orgID, userID, webhookID string, 
 
 func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 	var n int
-	if err := tx.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`, d.orgID, d.WebhookID).Scan(&n); err != nil {
+	err := tx.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`, d.orgID, d.WebhookID).Scan(&n)
+	if err != nil {
 		return err
 	}
 	if n >= maxDestinations {
 		return errs.New(errs.Conflict, "the webhook has %d destinations, which is the most it may have", n)
 	}
-	_, err := tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
+	_, err = tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
 		created_by, created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		d.orgID, d.WebhookID, d.ID, d.Type, d.Config.Disabled, string(d.Config.raw), s.Ring.Seal(sealPurpose, []byte(d.Secret)), d.Internal,
 		textOf(d.Metadata), d.CreatedBy, d.CreatedAt, d.UpdatedAt, d.version)
@@ -103,7 +104,9 @@ func changeDestination(tx *db.Tx, orgID, webhookID, destinationID string, match 
 
 // UpdateDestination replaces a destination's settings; without settings nothing is changed. NotFound, Forbidden for an internal one,
 // PreconditionFailed.
-func (s *Store) UpdateDestination(ctx context.Context, orgID, webhookID, destinationID string, c *Config, match web.IfMatch) (d Destination, err error) {
+func (s *Store) UpdateDestination(
+	ctx context.Context, orgID, webhookID, destinationID string, c *Config, match web.IfMatch,
+) (d Destination, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		d, err = changeDestination(tx, orgID, webhookID, destinationID, match)
 		if err != nil || c == nil {
@@ -117,7 +120,8 @@ func (s *Store) UpdateDestination(ctx context.Context, orgID, webhookID, destina
 
 func saveDestination(tx *db.Tx, d Destination) error {
 	_, err := tx.Exec(`UPDATE webhook_destinations SET config = $4, disabled = $5, updated_at = $6, version = $7
-		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, d.orgID, d.WebhookID, d.ID, string(d.Config.raw), d.Config.Disabled, d.UpdatedAt, d.version)
+		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+		d.orgID, d.WebhookID, d.ID, string(d.Config.raw), d.Config.Disabled, d.UpdatedAt, d.version)
 	return errors.Join(err, tx.Bump(destinationsChanged))
 }
 
@@ -134,13 +138,15 @@ func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 	return saveDestination(tx, *d)
 }
 
-// DeleteDestination removes a destination. Its deliveries stay in the list; those that are pending fail. Errors are those of UpdateDestination.
+// DeleteDestination removes a destination. Its deliveries stay in the list; those that are pending fail. Errors are those of
+// UpdateDestination.
 func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destinationID string, match web.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := changeDestination(tx, orgID, webhookID, destinationID, match); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, orgID, webhookID, destinationID)
+		_, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+			orgID, webhookID, destinationID)
 		return errors.Join(err, tx.Bump(destinationsChanged), s.Audit(tx, "webhook.destination-delete", destinationID))
 	})
 }

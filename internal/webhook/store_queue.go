@@ -33,14 +33,15 @@ func (s *Store) Promote(ctx context.Context) (n int64, err error) {
 			return err
 		}
 		n, err = tx.Exec(`UPDATE webhook_deliveries SET queue = 1, lease_owner = '' FROM (`+keysOf+`
-			WHERE queue = 2 AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v`+ours+` AND due_at = v.column6 AND queue = 2`, now, promoteAtOnce)
+			WHERE queue = 2 AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v`+ours+` AND due_at = v.column6 AND queue = 2`,
+			now, promoteAtOnce)
 		return err
 	})
 	return n, err
 }
 
-// ReadyDestinations gives the destinations that have ready deliveries and are not another process's turn. It jumps from one destination to the
-// next in the index of ready rows, so its cost is the number of destinations with work, not of their deliveries.
+// ReadyDestinations gives the destinations that have ready deliveries and are not another process's turn. It jumps from one destination
+// to the next in the index of ready rows, so its cost is the number of destinations with work, not of their deliveries.
 func (s *Store) ReadyDestinations(ctx context.Context) ([]string, error) {
 	return db.Collect(s.DB.Read(ctx), scanText, `WITH RECURSIVE d(id) AS (
 			SELECT (SELECT destination_id FROM webhook_deliveries WHERE queue = 1 ORDER BY destination_id LIMIT 1)
@@ -54,8 +55,8 @@ func (s *Store) ReadyDestinations(ctx context.Context) ([]string, error) {
 
 func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
 
-// byIndex keeps PostgreSQL to index look-ups for the rest of the transaction. A plan that it made while the tables were small, and keeps, would
-// read them whole once they are large: measured on a fresh database, a batch of 500 results took seconds.
+// byIndex keeps PostgreSQL to index look-ups for the rest of the transaction. A plan that it made while the tables were small, and
+// keeps, would read them whole once they are large: measured on a fresh database, a batch of 500 results took seconds.
 func byIndex(tx *db.Tx) error {
 	if tx.Dialect() != db.Postgres {
 		return nil
@@ -178,8 +179,9 @@ func (s *Store) Renew(ctx context.Context, tasks []*task, turns []string) (until
 	return until, mine, err
 }
 
-// ours joins deliveries with a table of their keys. Who adds a lease's owner needs no status: only a pending delivery has an owner. It names the columns of all indexes: on a table without statistics PostgreSQL may take any
-// of them, and with the primary key alone another one would be read from end to end.
+// ours joins deliveries with a table of their keys. Who adds a lease's owner needs no status: only a pending delivery has an owner. It
+// names the columns of all indexes: on a table without statistics PostgreSQL may take any of them, and with the primary key alone
+// another one would be read from end to end.
 const (
 	ours = ` WHERE webhook_deliveries.org_id = v.column1 AND webhook_deliveries.webhook_id = v.column2 AND webhook_deliveries.id = v.column3
 		AND webhook_deliveries.destination_id = v.column4 AND webhook_deliveries.receipt_id = v.column5`
@@ -187,7 +189,8 @@ const (
 		due_at AS column6 FROM webhook_deliveries`
 )
 
-// Release gives back deliveries that will not be sent by this process, and its turns, so that another need not wait for their leases to end.
+// Release gives back deliveries that will not be sent by this process, and its turns, so that another need not wait for their leases to
+// end.
 func (s *Store) Release(ctx context.Context, tasks []*task) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := byIndex(tx); err != nil {
@@ -206,8 +209,8 @@ func (s *Store) Release(ctx context.Context, tasks []*task) error {
 	})
 }
 
-// Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result whose delivery is
-// no longer leased to this process changes nothing. It gives the ids that it finished.
+// Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result whose
+// delivery is no longer leased to this process changes nothing. It gives the ids that it finished.
 func (s *Store) Finish(ctx context.Context, results []Result) (finished []string, err error) {
 	ended := newBulk("text", "text", "text", "text", "text", "text", "text", "bigint", "text", "text")
 	byID := make(map[string]Result, len(results))
@@ -236,8 +239,8 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		finished, err = collect(tx, tx.Dialect(), ended, scanText, `UPDATE webhook_deliveries SET queue = 0, lease_owner = '', status = v.column7,
-			finished_at = v.column8, error = v.column9, response = v.column10 FROM `,
+		finished, err = collect(tx, tx.Dialect(), ended, scanText, `UPDATE webhook_deliveries SET queue = 0, lease_owner = '',
+			status = v.column7, finished_at = v.column8, error = v.column9, response = v.column10 FROM `,
 			ours+` AND lease_owner = v.column6 RETURNING id`)
 		if err != nil {
 			return err

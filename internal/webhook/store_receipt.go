@@ -76,7 +76,8 @@ const maxCounted = 10_000
 // counted gives the size of a filtered list, or Unknown when it is too large to count.
 func (c *clauses) counted(q db.Querier, table string) (int64, error) {
 	var n int64
-	err := q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS part`, table, c.text.String(), maxCounted+1), c.args...).Scan(&n)
+	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS part`, table, c.text.String(), maxCounted+1)
+	err := q.Row(text, c.args...).Scan(&n)
 	if n > maxCounted {
 		n = web.Unknown
 	}
@@ -110,7 +111,8 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 	if err != nil {
 		return page, err
 	}
-	rows, err := db.Collect(q, scanReceipt, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts WHERE `+c.page(before, p), c.args...)
+	rows, err := db.Collect(q, scanReceipt, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts WHERE `+c.page(before, p),
+		c.args...)
 	for i := range rows {
 		rows[i] = rows[i].show()
 	}

@@ -1,15 +1,16 @@
 // Package webhook owns webhooks: the URLs that take requests in, the destinations they are forwarded to, and what became of each.
 //
-// The walk of a request. Ingest (ingest.go) checks the token from memory, reads the bounded body and makes a Receipt; the Intake gathers
-// what arrives at the same time and hands it to Store.Accept, which writes the receipts, one pending Delivery for each enabled destination,
-// and the counters, in one transaction. The 200 is sent after its commit. The Worker (worker.go) has a lane for each destination with work.
-// While a lane keeps up, Accept writes its deliveries as leased to this process already and hands them over in memory; else they are ready
-// rows, which the lane claims when it has room. The Sender (sender.go) knows the network only. Results are gathered like receipts, and
-// Store.Finish writes them: success, or failed and the chain's next pending row, and the counters, fenced by the row's lease.
+// The walk of a request. Ingest (ingest.go) checks the token from memory, reads the bounded body and makes a Receipt; the Intake
+// gathers what arrives at the same time and hands it to Store.Accept, which writes the receipts, one pending Delivery for each enabled
+// destination, and the counters, in one transaction. The 200 is sent after its commit. The Worker (worker.go) has a lane for each
+// destination with work. While a lane keeps up, Accept writes its deliveries as leased to this process already and hands them over in
+// memory; else they are ready rows, which the lane claims when it has room. The Sender (sender.go) knows the network only. Results are
+// gathered like receipts, and Store.Finish writes them: success, or failed and the chain's next pending row, and the counters, fenced
+// by the row's lease.
 //
-// A pending delivery is ready (to be claimed), or waiting until due_at: for the time of its retry, or for the end of the lease of the process
-// that is sending it. So a crash needs no care: the lease ends and the row is ready again. Sending is at least once, bookkeeping exactly once.
-// docs/states.md draws it.
+// A pending delivery is ready (to be claimed), or waiting until due_at: for the time of its retry, or for the end of the lease of the
+// process that is sending it. So a crash needs no care: the lease ends and the row is ready again. Sending is at least once,
+// bookkeeping exactly once. docs/states.md draws it.
 //
 // Ids are ULIDs of their row's date. That is why lists, time filters and retention are ranges of the primary key.
 //
@@ -46,7 +47,7 @@ type Webhook struct {
 	URL         string          `json:"url,omitempty" doc:"Where to send requests to; shown at create and rotate-url only"`
 	Internal    bool            `json:"internal" doc:"Kept by the system: users cannot change or delete it"`
 	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; else null"`
-	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, where it differs from the installation's setting"`
+	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, where set"`
 
 	orgID   string
 	version int64
@@ -60,7 +61,7 @@ type NewWebhook struct {
 	Name        string            `json:"name" minLength:"1" maxLength:"256"`
 	Description web.Opt[string]   `json:"description,omitempty" required:"false" doc:"At most 1,024 characters"`
 	Internal    bool              `json:"internal,omitempty" doc:"Make it a system webhook, which users cannot change or delete"`
-	Retention   web.Opt[int64]    `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept; null for the installation's setting"`
+	Retention   web.Opt[int64]    `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept"`
 	Metadata    map[string]string `json:"-"`
 }
 
@@ -84,7 +85,7 @@ func (n NewWebhook) build(now time.Time) (Webhook, error) {
 type Patch struct {
 	Name        web.Opt[string] `json:"name,omitempty" required:"false" doc:"1 to 256 characters"`
 	Description web.Opt[string] `json:"description,omitempty" required:"false" doc:"At most 1,024 characters; null clears it"`
-	Retention   web.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept; null for the installation's setting"`
+	Retention   web.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept"`
 }
 
 // apply gives the changed webhook, or Invalid.

@@ -150,8 +150,8 @@ func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 	var batch []*arrival
 	for _, body := range bodies {
 		batch = append(batch, &arrival{receipt: &Receipt{
-			WebhookID: w.ID, Method: "POST", Headers: map[string]string{"content-type": "text/plain"}, Size: int64(len(body)), orgID: c.OrgID,
-			body: []byte(body), headerText: `{"content-type":"text/plain"}`, ContentType: "text/plain",
+			WebhookID: w.ID, Method: "POST", Headers: map[string]string{"content-type": "text/plain"}, Size: int64(len(body)),
+			orgID: c.OrgID, body: []byte(body), headerText: `{"content-type":"text/plain"}`, ContentType: "text/plain",
 		}})
 	}
 	must(h.t, h.store.Accept(context.Background(), batch))

@@ -296,7 +296,8 @@ func (w *Worker) write(batch []ended) error {
 	return err
 }
 
-// singly writes a batch that failed as a whole, so that one bad result spoils no other. What cannot be written is kept without its response.
+// singly writes a batch that failed as a whole, so that one bad result spoils no other. What cannot be written is kept without its
+// response.
 func (w *Worker) singly(batch []ended) {
 	for _, e := range batch {
 		if err := w.write([]ended{e}); err != nil {

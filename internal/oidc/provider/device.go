@@ -279,7 +279,7 @@ func (p *Provider) redeemDevice(r *http.Request, c *client, jkt string) (*tokenA
 	if err != nil {
 		return nil, err
 	}
-	return p.answerLive(r.Context(), c, g, g.Scopes, jkt)
+	return p.answerLive(r.Context(), c, g, jkt)
 }
 
 // poll decides what a device hears. An approved code is redeemed here, once.

@@ -90,7 +90,7 @@ func newHouse(t *testing.T, d *db.DB) *house {
 	d.Watch(keys.Cache, signing.Forget)
 	h := &house{t: t, db: d, clock: c, accounts: accounts, keys: signing, clients: &oidc.Handler{Store: store, Keys: signing}}
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-		first, err := accounts.MakeFirst(tx, ownerEmail, ownerPassword)
+		first, err := accounts.MakeFirst(tx, strings.ToUpper(ownerEmail), ownerPassword) // stored in lower case
 		h.orgID, h.userID = first.OrgID, first.UserID
 		return err
 	}))

@@ -53,7 +53,7 @@ func (p *Provider) redeemCode(r *http.Request, c *client, jkt string) (*tokenAns
 	if err != nil {
 		return nil, err
 	}
-	return p.answerLive(r.Context(), c, g, g.Scopes, jkt)
+	return p.answerLive(r.Context(), c, g, jkt)
 }
 
 // checkCode tells why a code cannot be redeemed by this request, or nil.
@@ -116,7 +116,7 @@ func (p *Provider) redeem(tx *db.Tx, c *client, g *grant, jkt string, refused *e
 }
 
 // answerLive gives tokens unless what the grant rests on is gone.
-func (p *Provider) answerLive(ctx context.Context, c *client, g *grant, scopes []string, jkt string) (*tokenAnswer, error) {
+func (p *Provider) answerLive(ctx context.Context, c *client, g *grant, jkt string) (*tokenAnswer, error) {
 	ok, err := p.usable(ctx, c, g)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *Provider) answerLive(ctx context.Context, c *client, g *grant, scopes [
 	if !ok {
 		return nil, badGrant()
 	}
-	return p.answerUser(ctx, c, g, scopes, jkt)
+	return p.answerUser(ctx, c, g, g.scopesOf(c), jkt)
 }
 
 // refresh turns a refresh token into new tokens and its successor. A token that was used before is stolen from somebody, and voids its
@@ -194,7 +194,7 @@ func narrowed(c *client, g *grant, form url.Values) ([]string, *fault) {
 	if f != nil {
 		return nil, f
 	}
-	granted := slices.DeleteFunc(slices.Clone(g.Scopes), func(s string) bool { return !slices.Contains(c.Scopes, s) })
+	granted := g.scopesOf(c)
 	if strings.TrimSpace(asked) == "" {
 		return granted, nil
 	}
@@ -204,6 +204,11 @@ func narrowed(c *client, g *grant, form url.Values) ([]string, *fault) {
 		}
 	}
 	return strings.Fields(asked), nil
+}
+
+// scopesOf gives what was granted and the client may have today.
+func (g *grant) scopesOf(c *client) []string {
+	return slices.DeleteFunc(slices.Clone(g.Scopes), func(s string) bool { return !slices.Contains(c.Scopes, s) })
 }
 
 // turn moves a family on from a generation, or finds that this was done already.
