@@ -181,7 +181,7 @@ func (h *house) many(n int, prefix, evalID, projectID string) {
 		if err != nil {
 			return err
 		}
-		return count(tx, "org_a", runs, projectID, int64(n))
+		return h.store.count(tx, "org_a", runs, projectID, int64(n))
 	}))
 }
 

@@ -56,7 +56,7 @@ func fill(t testing.TB, d *db.DB, n int) {
 			VALUES ('org_a', 'e1', 'p1', 'a1', 'a name', $1, 0, 0, 1)`, false); err != nil {
 			return err
 		}
-		return count(tx, "org_a", runs, "p1", int64(n))
+		return new(Store).count(tx, "org_a", runs, "p1", int64(n))
 	})
 	if err == nil && d.Dialect() == db.Postgres {
 		err = d.Write(context.Background(), func(tx *db.Tx) error {

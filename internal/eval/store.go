@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/auth"
@@ -25,6 +25,7 @@ type Store struct {
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
 	crowds crowds
+	turn   atomic.Uint32 // picks the slot of the next count
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
@@ -198,7 +199,7 @@ func (p *putter) remove(evalID string) (bool, error) {
 // settle writes the counts.
 func (p *putter) settle() error {
 	for _, projectID := range slices.Sorted(maps.Keys(p.counts)) {
-		if err := count(p.tx, p.caller.OrgID, evals, projectID, p.counts[projectID]); err != nil {
+		if err := p.s.count(p.tx, p.caller.OrgID, evals, projectID, p.counts[projectID]); err != nil {
 			return err
 		}
 	}
@@ -213,17 +214,18 @@ const (
 	runs  what = "run"
 )
 
-// slots is over how many rows a count is spread on PostgreSQL, where the writers of one row wait for each other's commit.
+// slots is over how many rows a count is spread on PostgreSQL, where the writers of one row wait for each other's commit. They are taken
+// in turns: as long as no more transactions than slots are under way, none of this process waits for another.
 const slots = 32
 
 // count adds to the number of rows of a project.
-func count(tx *db.Tx, orgID string, w what, projectID string, by int64) error {
+func (s *Store) count(tx *db.Tx, orgID string, w what, projectID string, by int64) error {
 	if by == 0 {
 		return nil
 	}
-	slot := 0
+	slot := uint32(0)
 	if tx.Dialect() == db.Postgres {
-		slot = rand.IntN(slots)
+		slot = s.turn.Add(1) % slots
 	}
 	return tx.Send(`INSERT INTO eval_counts (org_id, what, project_id, slot, n) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (org_id, what, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`, orgID, w, projectID, slot, by)

@@ -80,16 +80,15 @@ func (s *Store) insertRun(tx *db.Tx, r *Run) error {
 		pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
 		SELECT p.org_id, CAST($2 AS TEXT), p.id, CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), CAST($8 AS TEXT),
 			CAST($9 AS BOOLEAN), CAST($10 AS BOOLEAN), CAST($11 AS BOOLEAN), CAST($12 AS BIGINT), CAST($12 AS BIGINT), CAST($13 AS BIGINT), 0,
-			(SELECT e.name FROM evals e WHERE e.org_id = p.org_id AND e.id = $5),
-			(SELECT e.agent_identifier FROM evals e WHERE e.org_id = p.org_id AND e.id = $5)
-		FROM projects p WHERE p.org_id = $1 AND p.id = $3
+			e.name, e.agent_identifier
+		FROM projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = $5 WHERE p.org_id = $1 AND p.id = $3
 		ON CONFLICT (org_id, id) DO NOTHING RETURNING eval_name, agent_identifier`,
 		r.OrgID, r.ID, r.ProjectID, r.SessionID, r.EvalID, r.EvalIdentifier, r.DeploymentID, r.SpanID, r.Devmode,
 		true, false, r.CreatedAt, s.now()).Scan(&r.EvalName, &r.AgentIdentifier)
 	if err != nil {
 		return err
 	}
-	return count(tx, r.OrgID, runs, r.ProjectID, 1)
+	return s.count(tx, r.OrgID, runs, r.ProjectID, 1)
 }
 
 // repeated gives the run that is there already, if it was started in the same way.

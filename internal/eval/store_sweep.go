@@ -43,7 +43,7 @@ func (p *putter) label(e Eval) error {
 // Until that is done the rest is still listed and counted. What is written to a project of the same id later stays.
 func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 	now := s.now()
-	done, err := purge(tx, orgID, projectID, now)
+	done, err := s.purge(tx, orgID, projectID, now)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 }
 
 // purge removes a batch of what a project had at a moment, and tells whether that was all.
-func purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (done bool, err error) {
+func (s *Store) purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (done bool, err error) {
 	r, err := tx.Exec(`DELETE FROM eval_runs WHERE org_id = $1 AND id IN (SELECT r.id FROM eval_runs r
 		WHERE r.org_id = $1 AND r.project_id = $2 AND r.written_at <= $3 ORDER BY r.created_at, r.id LIMIT $4)`,
 		orgID, projectID, at, purgeBatch)
@@ -71,7 +71,7 @@ func purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (done bool, err er
 		return false, err
 	}
 	return r < purgeBatch && e < purgeBatch,
-		errors.Join(count(tx, orgID, evals, projectID, -e), count(tx, orgID, runs, projectID, -r))
+		errors.Join(s.count(tx, orgID, evals, projectID, -e), s.count(tx, orgID, runs, projectID, -r))
 }
 
 // Sweep does what was put off and is due, one small transaction after the other. Several processes may do so at once.
@@ -168,7 +168,7 @@ func (s *Store) purgeSome(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	return true, s.DB.Write(ctx, func(tx *db.Tx) error {
-		done, err := purge(tx, orgID, projectID, goneAt)
+		done, err := s.purge(tx, orgID, projectID, goneAt)
 		if err != nil || !done {
 			return err
 		}

@@ -103,9 +103,9 @@ func operation(r Route) huma.Operation {
 	return huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
 		MaxBodyBytes: -1, // checkedBody has bounded it; huma would refuse a body of exactly the limit
-		OperationID: strings.ToLower(r.Method) + wordBreak.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
-		Tags:        []string{areaOf(r.Path).name},
-		Description: "Needs the permission to " + r.Permission.Name + ".",
+		OperationID:  strings.ToLower(r.Method) + wordBreak.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
+		Tags:         []string{areaOf(r.Path).name},
+		Description:  "Needs the permission to " + r.Permission.Name + ".",
 	}
 }
 

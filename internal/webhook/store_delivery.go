@@ -38,32 +38,15 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	var c clauses
 	c.within(id.Delivery, orgID, webhookID, f)
 	c.narrow(f)
-	table := "webhook_deliveries" + f.hint(s.DB.Dialect())
 	_, total, err := totals(q, orgID, webhookID)
 	if err == nil && f != (Filter{}) {
-		total, err = c.counted(q, table)
+		total, err = c.counted(q, "webhook_deliveries")
 	}
 	if err != nil {
 		return page, err
 	}
-	rows, err := db.Collect(q, scanDelivery, `SELECT `+deliveryColumns+` FROM `+table+` WHERE `+c.page(before, p), c.args...)
+	rows, err := db.Collect(q, scanDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+c.page(before, p), c.args...)
 	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
-}
-
-// hint names the index of a filter on SQLite, which has no statistics of its own and would walk the primary key, past a million rows for one.
-// It fails rather than do so when the index cannot serve.
-func (f Filter) hint(dialect db.Dialect) string {
-	switch {
-	case dialect != db.SQLite:
-		return ""
-	case f.ReceiptID != "":
-		return " INDEXED BY webhook_deliveries_receipt"
-	case f.Status == Pending || f.Status == Failed:
-		return " INDEXED BY webhook_deliveries_undelivered"
-	case f.DestinationID != "":
-		return " INDEXED BY webhook_deliveries_destination"
-	}
-	return ""
 }
 
 // narrow adds the filters that deliveries have beyond time. The index of undelivered ones is found by its own condition only.

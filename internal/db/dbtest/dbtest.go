@@ -66,10 +66,11 @@ func Postgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv("STEWARD_TEST_POSTGRES")
 	if server == "" {
-		var err error
-		if server, err = private(); err != nil {
+		own, err := private()
+		if err != nil {
 			t.Fatalf("PostgreSQL for tests: %v", err)
 		}
+		server = own.url
 	}
 	name := fmt.Sprintf("steward_test_%d_%d", os.Getpid(), databases.Add(1))
 	command(t, server, "CREATE DATABASE "+name)

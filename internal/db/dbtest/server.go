@@ -22,9 +22,13 @@ var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: in
 // private starts the server of this test process, once.
 var private = sync.OnceValues(start)
 
-// lifeline is the writing end of the wrapper's standard input. The kernel closes it when this process ends, even by kill -9; that is
-// the signal to stop the server. It is kept here so that it is not collected.
-var lifeline io.WriteCloser
+// running is a server that lives as long as this process.
+type running struct {
+	url string
+	// lifeline is the writing end of the wrapper's standard input. The kernel closes it when this process ends, even by kill -9; that is
+	// the signal to stop the server. It is kept here so that it is not collected.
+	lifeline io.WriteCloser
+}
 
 // wrapper runs the server until its standard input ends, then removes everything.
 const wrapper = `
@@ -41,18 +45,18 @@ rm -rf "$dir"
 // locale is a linguistic one on purpose: SQLite sorts by bytes, and so would PostgreSQL with C; code that relies on it must say so.
 const locale = "--locale=C --locale-provider=icu --icu-locale=en-US"
 
-func start() (string, error) {
+func start() (*running, error) {
 	bin, err := findBin()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "steward-pg-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	owner, err := unprivileged(dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	args := append([]string{"-c", wrapper, "sh", bin, dir, locale}, settings(dir)...)
 	cmd := exec.Command("/bin/sh", args...)
@@ -60,21 +64,22 @@ func start() (string, error) {
 	// Its own session: Ctrl-C at the terminal must not end the wrapper before it has cleaned up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: owner}
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
-	if lifeline, err = cmd.StdinPipe(); err != nil {
-		return "", err
+	lifeline, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
 	}
 	log, err := cmd.StderrPipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := ready(log); err != nil {
-		return "", err
+		return nil, err
 	}
 	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}
-	return u.String(), nil
+	return &running{url: u.String(), lifeline: lifeline}, nil
 }
 
 // ready reads the server's log until it takes connections, then goes on reading, so that the server never waits for us.

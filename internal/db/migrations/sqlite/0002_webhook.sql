@@ -114,3 +114,16 @@ CREATE TABLE webhook_graves (
     deleted_at INTEGER NOT NULL,
     PRIMARY KEY (org_id, webhook_id)
 ) STRICT, WITHOUT ROWID;
+
+-- SQLite gathers no statistics by itself, and without any it takes the primary key for every question about a webhook, past a million rows
+-- for one. So it is told once what these tables look like when it matters: rows, then rows for each value of one, two, … columns.
+ANALYZE;
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+    ('webhook_deliveries', 'webhook_deliveries', '1000000 100000 50000 1'),
+    ('webhook_deliveries', 'webhook_deliveries_receipt', '1000000 100000 50000 3 1'),
+    ('webhook_deliveries', 'webhook_deliveries_destination', '1000000 100000 50000 20000 1'),
+    ('webhook_deliveries', 'webhook_deliveries_undelivered', '10000 1000 500 300 1'),
+    ('webhook_deliveries', 'webhook_deliveries_ready', '10000 100 10 1'),
+    ('webhook_deliveries', 'webhook_deliveries_waiting', '10000 10'),
+    ('webhook_receipts', 'sqlite_autoindex_webhook_receipts_1', '1000000 100000 50000 1');
+ANALYZE sqlite_schema;
