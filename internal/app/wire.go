@@ -103,7 +103,7 @@ func wireHooks(cfg Config, o *opened, record func(*db.Tx, string, string) error,
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
-		worker:    &webhook.Worker{Store: store, Sender: webhook.NewSender(egress, now), Log: log},
+		worker:    &webhook.Worker{Store: store, Sender: webhook.NewSender(egress, now), Log: log, Sole: o.db.Dialect() == db.SQLite},
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
 }

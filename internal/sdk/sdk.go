@@ -64,7 +64,7 @@ func wrap(value any) any {
 	if f, ok := value.(formed); ok {
 		value = f.SDK()
 	}
-	return success{Success: true, Data: value}
+	return success{Success: true, Data: web.Plain(value)}
 }
 
 // Mount serves an API under Prefix, in this face.

@@ -84,13 +84,16 @@ func NewPage[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] 
 	return page
 }
 
-// MarshalJSON writes the items alone, never null.
-func (p Page[T]) MarshalJSON() ([]byte, error) {
+// Plain gives the items alone, never nil: what a face sends.
+func (p Page[T]) Plain() any {
 	if p.Items == nil {
-		return []byte("[]"), nil
+		return []T{}
 	}
-	return marshal(p.Items)
+	return p.Items
 }
+
+// MarshalJSON writes the items alone.
+func (p Page[T]) MarshalJSON() ([]byte, error) { return marshal(p.Plain()) }
 
 // Schema documents a page as an array.
 func (Page[T]) Schema(r huma.Registry) *huma.Schema {

@@ -27,7 +27,7 @@ var Bare = &Face{
 		if _, none := value.(None); none || status == http.StatusNoContent {
 			return status, nil
 		}
-		return status, value
+		return status, Plain(value)
 	},
 	Failure:     bareFailure,
 	FailureType: "application/problem+json",
@@ -48,6 +48,15 @@ type Versioned interface{ ETag() string }
 // headed values set headers of their answer from the request.
 type headed interface {
 	setHeaders(http.Header, *http.Request)
+}
+
+// Plain gives what a face sends of a value: a page's items, anything else as it is. Encoding the items directly spares a second pass over
+// what a MarshalJSON has written.
+func Plain(value any) any {
+	if p, ok := value.(interface{ Plain() any }); ok {
+		return p.Plain()
+	}
+	return value
 }
 
 type faceKey struct{}

@@ -106,11 +106,3 @@ func (s span) series(counts map[int64]Count) []Bucket {
 	}
 	return series
 }
-
-func summaryOf(counts map[int64]Count) Summary {
-	var sum Count
-	for _, c := range counts {
-		sum = sum.plus(c)
-	}
-	return Summary(sum)
-}

@@ -209,28 +209,31 @@ type Asked struct {
 
 // Analytics answers GET /webhook/analytics/org.
 func (h *Handler) Analytics(ctx context.Context, in *struct{ Asked }) (Analytics, error) {
-	s, counts, err := h.counts(ctx, in.Asked)
-	return Analytics{Period: s.period(), Summary: summaryOf(counts)}, err
+	s, err := h.span(in.Asked)
+	if err != nil {
+		return Analytics{}, err
+	}
+	sum, err := h.Store.Sum(ctx, auth.From(ctx).OrgID, s.unit, s.from, s.to)
+	return Analytics{Period: s.period(), Summary: sum}, err
 }
 
 // Timeseries answers GET /webhook/analytics/org/timeseries.
 func (h *Handler) Timeseries(ctx context.Context, in *struct{ Asked }) (Timeseries, error) {
-	s, counts, err := h.counts(ctx, in.Asked)
+	s, err := h.span(in.Asked)
+	if err != nil {
+		return Timeseries{}, err
+	}
+	counts, err := h.Store.Counts(ctx, auth.From(ctx).OrgID, s.unit, s.from, s.to)
 	return Timeseries{Period: s.period(), Series: s.series(counts)}, err
 }
 
-func (h *Handler) counts(ctx context.Context, in Asked) (span, map[int64]Count, error) {
+func (h *Handler) span(in Asked) (span, error) {
 	var faults errs.Faults
 	start, end := moment(&faults, "query.start", in.Start), moment(&faults, "query.end", in.End)
 	if err := faults.Err(); err != nil {
-		return span{}, nil, err
+		return span{}, err
 	}
-	s, err := spanOf(start, end, in.Granularity, h.Store.Now())
-	if err != nil {
-		return s, nil, err
-	}
-	counts, err := h.Store.Counts(ctx, auth.From(ctx).OrgID, s.unit, s.from, s.to)
-	return s, counts, err
+	return spanOf(start, end, in.Granularity, h.Store.Now())
 }
 
 // moment reads a time of a query that may be left out.

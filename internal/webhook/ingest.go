@@ -9,8 +9,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +26,6 @@ const (
 	waitingBytes    = 256 << 20
 	// bodyTime is how long a request may take to send its body.
 	bodyTime = 60 * time.Second
-	// maxTokens bounds the cache of tokens; beyond it everything is forgotten and read again.
-	maxTokens = 100_000
 )
 
 // Ingest takes requests in at /in/{id}/{token}. It stands outside the table of routes: its callers are no callers of the API.
@@ -41,10 +37,7 @@ type Ingest struct {
 	intake  *batcher[*arrival]
 	waiting atomic.Int64 // bytes
 
-	mu     sync.RWMutex
-	tokens map[string]token
-	// round counts how often the cache was emptied: what was read before must not enter it after.
-	round uint64
+	tokens db.Cache[string, token]
 }
 
 // token is what is kept of a webhook's ingest URL.
@@ -60,7 +53,7 @@ func NewIngest(s *Store, limit int64) *Ingest {
 		most: mostReceipts, mostBytes: mostBytes, queue: make(chan *arrival, waitingReceipts), done: make(chan struct{}),
 		weigh: func(a *arrival) int { return 512 + len(a.receipt.body) }, flush: in.accept,
 	}
-	s.DB.Watch(tokensChanged, in.forget)
+	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	return in
 }
 
@@ -190,34 +183,11 @@ func (in *Ingest) check(ctx context.Context, webhookID, value string) (string, e
 }
 
 func (in *Ingest) token(ctx context.Context, webhookID string) (token, error) {
-	in.mu.RLock()
-	t, known := in.tokens[webhookID]
-	round := in.round
-	in.mu.RUnlock()
-	if known {
-		return t, nil
-	}
-	orgID, hash, err := in.Store.token(ctx, webhookID)
-	if err != nil {
-		return token{}, err
-	}
-	t = token{orgID: orgID, hash: [sha256.Size]byte(hash)}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.round != round {
-		return t, nil
-	}
-	if in.tokens == nil || len(in.tokens) >= maxTokens {
-		in.tokens = map[string]token{}
-	}
-	in.tokens[strings.Clone(webhookID)] = t
-	return t, nil
-}
-
-// forget empties the cache.
-func (in *Ingest) forget() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.tokens = nil
-	in.round++
+	return in.tokens.Get(webhookID, func() (token, error) {
+		orgID, hash, err := in.Store.token(ctx, webhookID)
+		if err != nil {
+			return token{}, err
+		}
+		return token{orgID: orgID, hash: [sha256.Size]byte(hash)}, nil
+	})
 }

@@ -144,7 +144,7 @@ func (l *Lanes) settle(p *plan, committed bool) {
 		n.reserved--
 		n.bytes -= t.receipt.Size
 		l.bytes -= t.receipt.Size
-		if committed && l.open {
+		if committed {
 			l.push(n, t)
 		}
 	}
@@ -176,14 +176,14 @@ func (l *Lanes) arrived(p *plan) {
 	l.nudge()
 }
 
-// push queues a leased delivery and sees to it that somebody sends it.
+// push queues a leased delivery and sees to it that somebody sends it, or, after close, that it is given back.
 func (l *Lanes) push(n *lane, t *task) {
 	l.held[t] = struct{}{}
 	n.bytes += t.bytes()
 	l.bytes += t.bytes()
 	n.queue = append(n.queue, t)
 	n.used = stamp.Of(l.now())
-	if n.running < n.slots() {
+	if l.open && n.running < n.slots() {
 		n.running++
 		l.served.Add(1)
 		go func() {

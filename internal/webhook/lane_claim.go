@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -50,7 +51,7 @@ func (n *lane) room(all int64) int {
 }
 
 // claimed takes over what was claimed. A claim that got less than it wanted has emptied the queue, unless more came meanwhile.
-func (l *Lanes) claimed(w *wish, key []byte) (left []*task) {
+func (l *Lanes) claimed(w *wish, key []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := w.lane
@@ -62,13 +63,9 @@ func (l *Lanes) claimed(w *wish, key []byte) (left []*task) {
 		n.turn = w.until
 		n.destination, n.key, n.known = w.destination, key, l.round == w.round
 	}
-	if !l.open {
-		return w.tasks
-	}
 	for _, t := range w.tasks {
 		l.push(n, t)
 	}
-	return nil
 }
 
 // waiting notes destinations that have ready rows, as seen in the database.
@@ -129,16 +126,18 @@ func (l *Lanes) tidy() {
 	}
 }
 
-// close takes no more work and gives back what is queued. Goroutines end after the delivery that they are sending.
-func (l *Lanes) close() (left []*task) {
+// close takes no more work. Goroutines end after the delivery that they are sending.
+func (l *Lanes) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open = false
-	for _, n := range l.byID {
-		left = append(left, n.queue...)
-		n.queue = nil
-	}
-	return left
+}
+
+// left gives what is in hand still, after close and wait: what was queued, and what was cut off while it was being sent.
+func (l *Lanes) left() []*task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.held))
 }
 
 // wait waits for the goroutines of the lanes, and tells whether they ended in time.

@@ -82,10 +82,10 @@ func (s *HTTPSender) judge(out *Outcome, resp *http.Response) {
 // retryAfter reads both forms of the header; 0 means that nothing useful was asked for.
 func retryAfter(value string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(value); err == nil {
-		return min(max(0, time.Duration(n)*time.Second), maxRetryAfter)
+		return time.Duration(min(max(0, n), int(maxRetryAfter.Seconds()))) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+		return min(max(0, at.Sub(now)), maxRetryAfter)
 	}
 	return 0
 }

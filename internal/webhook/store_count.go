@@ -119,3 +119,11 @@ func (s *Store) Counts(ctx context.Context, orgID string, unit, from, to int64) 
 	}
 	return found, err
 }
+
+// Sum adds up the counts of an organization's buckets from one to before another.
+func (s *Store) Sum(ctx context.Context, orgID string, unit, from, to int64) (sum Summary, err error) {
+	err = s.DB.Read(ctx).Row(`SELECT COALESCE(CAST(SUM(received) AS BIGINT), 0), COALESCE(CAST(SUM(delivered) AS BIGINT), 0),
+		COALESCE(CAST(SUM(failed) AS BIGINT), 0) FROM webhook_counts WHERE org_id = $1 AND unit = $2 AND bucket >= $3 AND bucket < $4`,
+		orgID, unit, from, to).Scan(&sum.Received, &sum.Delivered, &sum.Failed)
+	return sum, err
+}

@@ -209,6 +209,16 @@ func (s *Store) Release(ctx context.Context, tasks []*task) error {
 	})
 }
 
+// Inherit ends the leases and turns that a process left behind when it died. Nobody else may be at work on the database.
+func (s *Store) Inherit(ctx context.Context) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err1 := tx.Exec(`UPDATE webhook_deliveries SET queue = 1, lease_owner = '', due_at = date
+			WHERE queue = 2 AND due_at <= $1 AND lease_owner <> ''`, stamp.Of(s.Now()).Add(leaseFor))
+		_, err2 := tx.Exec(`DELETE FROM webhook_turns`)
+		return errors.Join(err1, err2)
+	})
+}
+
 // Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result whose
 // delivery is no longer leased to this process changes nothing. It gives the ids that it finished.
 func (s *Store) Finish(ctx context.Context, results []Result) (finished []string, err error) {

@@ -49,10 +49,11 @@ type Worker struct {
 	Store  *Store
 	Sender Sender
 	Log    *slog.Logger
+	// Sole says that no other process works on this database, so that what is leased at the start was left behind by one that died.
+	Sole bool
 
 	results *batcher[ended]
 	sending context.Context
-	left    []*task      // claimed when it was too late to send them
 	logged  atomic.Int64 // when an error was last logged
 	stopBy  atomic.Int64 // when results that cannot be written are given up; 0 while the process runs
 }
@@ -68,6 +69,11 @@ func (w *Worker) Run(ctx context.Context) {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	w.begin(sending)
+	if w.Sole {
+		if err := w.Store.Inherit(ctx); err != nil {
+			w.complain("leases of a process that died could not be ended", err) // they end by themselves
+		}
+	}
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -95,7 +101,7 @@ func (w *Worker) begin(sending context.Context) {
 }
 
 func (w *Worker) end(cut context.CancelFunc) {
-	left := append(w.left, w.lanes().close()...)
+	w.lanes().close()
 	w.stopBy.Store(time.Now().Add(2 * grace).UnixNano())
 	if !w.lanes().wait(grace) {
 		cut()
@@ -104,7 +110,7 @@ func (w *Worker) end(cut context.CancelFunc) {
 	w.results.close()
 	bounded, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	if err := w.Store.Release(bounded, left); err != nil {
+	if err := w.Store.Release(bounded, w.lanes().left()); err != nil {
 		w.complain("deliveries could not be given back", err)
 	}
 }
@@ -149,7 +155,7 @@ func (w *Worker) claim(ctx context.Context) {
 			return
 		}
 		for _, wish := range wishes {
-			w.left = append(w.left, w.lanes().claimed(wish, w.Store.key(wish.destination))...)
+			w.lanes().claimed(wish, w.Store.key(wish.destination))
 		}
 	}
 }
@@ -174,14 +180,17 @@ func (w *Worker) serve(n *lane) {
 	}
 }
 
-// deliver sends one delivery and hands on its result. What could not even be tried is left to its lease.
+// deliver sends one delivery and hands on its result. What could not even be tried is left to its lease; what our own end cut off stays in
+// hand, to be given back.
 func (w *Worker) deliver(n *lane, t *task) {
 	to, key, err := w.target(n)
 	var out Result
 	if err == nil {
 		out, err = w.attempt(to, key, t)
 	}
-	if err != nil || !w.results.put(ended{task: t, Result: out}) {
+	if err == nil {
+		w.results.put(ended{task: t, Result: out})
+	} else if w.sending.Err() == nil {
 		w.lanes().forget(t)
 	}
 }
