@@ -18,7 +18,7 @@ import (
 // TestRunLists measures pages of GET /cli/eval-run with each filter and each pair. Half of the runs are of one project, one agent and one
 // eval; the others are spread over ten projects, 50 agents and 500 evals. A session has ten.
 func TestRunLists(t *testing.T) {
-	rows := rowCount(t)
+	rows, ref := rowCount(t), startReference(t)
 	for _, database := range process.Databases {
 		in := install(t, database)
 		in.fill(rows, func(tx *db.Tx, from, to int) error { return fillRuns(tx, in.orgID, from, to, false) })
@@ -49,8 +49,8 @@ func TestRunLists(t *testing.T) {
 			{"agent of half, no limit", "agentId=a1", 0, 1000},
 			{"eval of half, no limit", "evalId=e1", 0, 1000},
 		}
-		in.lists("/cli/eval-run", pages)
-		in.lists("/cli/eval", []list{
+		in.lists(ref, "/cli/eval-run", pages)
+		in.lists(ref, "/cli/eval", []list{
 			{"no filter", "limit=100", 0, 100},
 			{"project", "limit=100&projectId=p3", 0, 50},
 			{"agent", "limit=100&agentId=a3", 0, 10},
@@ -69,7 +69,8 @@ const (
 		`SELECT CAST($1 AS TEXT), 'run_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
 		's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'is it polite', 'Politeness',
 		CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, CAST($5 AS BOOLEAN), CAST($6 AS BOOLEAN), NOT CAST($6 AS BOOLEAN),
-		CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT), CASE WHEN CAST($6 AS BOOLEAN) THEN 0 ELSE CAST($7 AS BIGINT) END,
+		CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT),
+		CASE WHEN CAST($6 AS BOOLEAN) THEN 0 ELSE CAST($7 AS BIGINT) END,
 		CASE WHEN CAST($6 AS BOOLEAN) THEN NULL ELSE CAST($8 AS TEXT) END FROM seq`
 	someEvals = `INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version) ` + numbers +
 		`SELECT CAST($1 AS TEXT), 'e' || CAST(i AS TEXT), 'p' || CAST(i % 20 AS TEXT), 'a' || CAST(i % 100 AS TEXT), 'Politeness',
@@ -82,7 +83,7 @@ const (
 
 // fillRuns writes runs of yesterday, and with the first of them the evals.
 func fillRuns(tx *db.Tx, orgID string, from, to int, pending bool) error {
-	yesterday := time.Now().Add(-24*time.Hour).Truncate(24 * time.Hour).UnixMicro()
+	yesterday := time.Now().Add(-24 * time.Hour).Truncate(24 * time.Hour).UnixMicro()
 	if from == 0 {
 		if _, err := tx.Exec(someEvals, orgID, 0, 1000, yesterday, false); err != nil {
 			return err
@@ -98,13 +99,14 @@ func fillRuns(tx *db.Tx, orgID string, from, to int, pending bool) error {
 // TestRuns measures what a runtime waits for: the start of a run, and its completion.
 func TestRuns(t *testing.T) {
 	const started = 200_000 // more than can be completed here
+	ref := startReference(t)
 	for i, database := range process.Databases {
 		in, d := install(t, database), dbtest.Open(t, dbtest.Dialects[i])
 		in.projectKey("p1") // makes the project
 		in.fill(started, func(tx *db.Tx, from, to int) error { return fillRuns(tx, in.orgID, from, to, true) })
 		bareTables(t, d)
 		var last atomic.Int64
-		durable(t, "start of a run", d, startedRow, func() result {
+		durable(t, "start of a run", ref, d, startedRow, func() result {
 			return load(t, in.server, clients, time.Second, func(_, _ int) []byte {
 				n := last.Add(1)
 				return in.json("POST", "/evalrun", map[string]any{
@@ -114,7 +116,7 @@ func TestRuns(t *testing.T) {
 			})
 		})
 		last.Store(100_000_000)
-		durable(t, "completion of a run", d, completedRow, func() result {
+		durable(t, "completion of a run", ref, d, completedRow, func() result {
 			return load(t, in.server, clients, time.Second, func(_, _ int) []byte {
 				return in.json("PUT", "/evalrun", map[string]any{
 					"id": fmt.Sprintf("run_%d", last.Add(1)), "result": json.RawMessage(runResult), "timestamp": time.Now().UnixMilli(),

@@ -312,15 +312,17 @@ func (in *installation) analyze() {
 	in.Must(err)
 }
 
-// list is a page to ask for, and how many rows it must have (-1: it varies). {n} in its query stands for one number after the other below `of`.
+// list is a page to ask for, and how many rows it must have (-1: it varies). {n} in its query stands for one number after the other,
+// below `of`.
 type list struct {
 	name, query string
 	of, rows    int
 }
 
-// lists measures pages over a few connections.
-func (in *installation) lists(path string, all []list) {
+// lists measures pages over a few connections. The empty handler's p99 of the same moment tells what the machine adds by itself.
+func (in *installation) lists(ref server, path string, all []list) {
 	in.t.Helper()
+	const conns = 4
 	for _, l := range all {
 		at := func(i int) string {
 			return path + "?" + strings.ReplaceAll(l.query, "{n}", strconv.Itoa(i*7919%max(1, l.of)))
@@ -330,9 +332,12 @@ func (in *installation) lists(path string, all []list) {
 		if l.rows >= 0 && len(page) != l.rows {
 			in.t.Errorf("%s: %d rows, not %d", at(1), len(page), l.rows)
 		}
-		got := load(in.t, in.server, 4, time.Second, func(conn, i int) []byte { return request("GET", at(conn+4*i), in.Key, nil) })
+		empty := load(in.t, ref, conns, 200*time.Millisecond, always(request("GET", "/", "", nil)))
+		got := load(in.t, in.server, conns, 800*time.Millisecond, func(conn, i int) []byte {
+			return request("GET", at(conn+conns*i), in.Key, nil)
+		})
 		report(in.t, fmt.Sprintf("%s: %s: %s, p99 ms", in.engine(), path, l.name), millis(got.quantile(0.99)), 10, false,
-			"p50 %s, %.0f/s, CPU %.3f ms", ms(got.quantile(0.5)), got.rate, got.cpu)
+			"p50 %s, %.0f/s, CPU %.3f ms (empty: p99 %s)", ms(got.quantile(0.5)), got.rate, got.cpu, ms(empty.quantile(0.99)))
 	}
 }
 
@@ -353,22 +358,27 @@ func (in *installation) middle(path string, offset int) string {
 	return next.Query().Get("cursor")
 }
 
-// durable measures acknowledged durable writes of 64 clients beside two references, in turns: the bare insert of the foundation, and the
-// same statements on bare tables. Both go through DB.Write in this process, without network, JSON, authentication and further indexes.
-func durable(t *testing.T, what string, d *db.DB, same func(tx *db.Tx, writer, i int) error, ours func() result) {
+// durable measures acknowledged durable writes of 64 clients beside three references, in turns: the bare insert of the foundation; the
+// same statements on bare tables; the empty handler with a body of the same size. The first two go through DB.Write in this process,
+// without network, JSON, authentication and further indexes; so a bare insert and an empty request, one after the other, are what no
+// server can do better than on these cores.
+func durable(t *testing.T, what string, ref server, d *db.DB, same func(tx *db.Tx, writer, i int) error, ours func() result) {
 	t.Helper()
 	const lasts = time.Second
-	insert := bareInsert(t, d)
-	var toBare, toSame []float64
-	var bare, like float64
+	insert, post := bareInsert(t, d), always(request("POST", "/", "", newEvent()))
+	var toBare, toSame, toBoth []float64
+	var bare, like, both float64
 	var got result
 	for range 3 {
-		bare, like, got = commitRate(t, d, clients, lasts, insert), commitRate(t, d, clients, lasts, same), ours()
-		toBare, toSame = append(toBare, got.rate/bare), append(toSame, got.rate/like)
+		bare, like = commitRate(t, d, clients, lasts, insert), commitRate(t, d, clients, lasts, same)
+		both = 1 / (1/bare + 1/load(t, ref, clients, lasts, post).rate)
+		got = ours()
+		toBare, toSame, toBoth = append(toBare, got.rate/bare), append(toSame, got.rate/like), append(toBoth, got.rate/both)
 	}
 	report(t, fmt.Sprintf("%s: %s, %d clients", d.Dialect(), what, clients), median(toBare), 0.5, true,
-		"%.0f/s of %.0f/s; %.2f of the same statements alone (%.0f/s); p50 %s, p99 %s, CPU %.3f ms",
-		got.rate, bare, median(toSame), like, ms(got.quantile(0.5)), ms(got.quantile(0.99)), got.cpu)
+		"%.0f/s of %.0f/s; %.2f of the same statements alone (%.0f/s), %.2f of insert and empty request (%.0f/s); "+
+			"p50 %s, p99 %s, CPU %.3f ms",
+		got.rate, bare, median(toSame), like, median(toBoth), both, ms(got.quantile(0.5)), ms(got.quantile(0.99)), got.cpu)
 }
 
 // clients is how many write at once.

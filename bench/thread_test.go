@@ -27,14 +27,14 @@ const patterns = 200
 
 // TestThreadLists measures the page of ten that GET /thread gives, with each filter and the common pairs.
 func TestThreadLists(t *testing.T) {
-	rows := rowCount(t)
+	rows, ref := rowCount(t), startReference(t)
 	for _, database := range process.Databases {
 		in := install(t, database)
 		in.makePatterns()
 		in.fill(rows, func(tx *db.Tx, from, to int) error { return copyPatterns(tx, from, to, rows) })
 		meta := func(text string) string { return "metadata=" + url.QueryEscape(text) }
 		mail, user, rare := meta(`{"channel":"mail"}`), `metadata={"user":"u{n}"}`, meta(`{"ticket":"rare"}`)
-		in.lists("/thread", []list{
+		in.lists(ref, "/thread", []list{
 			{"no filter", "", 0, 10},
 			{"no filter, pages of 100", "limit=100", 0, 100},
 			{"no filter, pages of 1000", "limit=1000", 0, 1000},
@@ -87,9 +87,9 @@ const (
 			CASE i % CAST($4 AS BIGINT) WHEN 7 THEN 'pattern_rare' ELSE 'pattern_' || CAST(i % 200 AS TEXT) END,
 			CAST($1 AS BIGINT) + i * 100, CAST($1 AS BIGINT) + 3600000000 + i * 7919 % 1000003 FROM seq) `
 	copyID      = `'thrd_' || CAST(100000000 + c.i AS TEXT)`
-	copyThreads = `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size, metadata, user_data) ` +
-		copies + `SELECT t.org_id, ` + copyID + `, t.project_id, c.created, c.updated, t.deleted, 1, t.facets, t.user_data_size, t.metadata, t.user_data
-		FROM copies c JOIN threads t ON t.org_id = $5 AND t.id = c.pattern`
+	copyThreads = `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size, metadata,
+		user_data) ` + copies + `SELECT t.org_id, ` + copyID + `, t.project_id, c.created, c.updated, t.deleted, 1, t.facets, t.user_data_size,
+		t.metadata, t.user_data FROM copies c JOIN threads t ON t.org_id = (SELECT org_id FROM bench_patterns LIMIT 1) AND t.id = c.pattern`
 	copyFacets = `INSERT INTO thread_facets (org_id, facet, deleted, created_at, thread_id) ` + copies +
 		`SELECT p.org_id, p.facet, p.deleted, c.created, ` + copyID + ` FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern
 		ORDER BY p.facet, c.created`
@@ -104,32 +104,27 @@ const (
 
 // copyPatterns writes threads as if a day ago.
 func copyPatterns(tx *db.Tx, from, to, rows int) error {
-	var orgID string
-	if err := tx.Row(`SELECT org_id FROM threads WHERE id = 'pattern_0'`).Scan(&orgID); err != nil {
-		return err
-	}
-	yesterday := time.Now().Add(-24*time.Hour).Truncate(24 * time.Hour).UnixMicro()
-	steps := []func() (int64, error){
-		func() (int64, error) {
-			return tx.Exec(copyThreads, yesterday, from, to, max(10, rows/10), orgID)
-		},
-		func() (int64, error) { return tx.Exec(copyFacets, yesterday, from, to, max(10, rows/10)) },
-		func() (int64, error) { return tx.Exec(copyChanges, yesterday, from, to, max(10, rows/10)) },
-	}
+	yesterday := time.Now().Add(-24 * time.Hour).Truncate(24 * time.Hour).UnixMicro()
 	if from == 0 {
-		steps = append([]func() (int64, error){
-			func() (int64, error) {
-				return tx.Exec(`CREATE TABLE bench_patterns AS SELECT org_id, facet, deleted, thread_id FROM thread_facets`)
-			},
-			func() (int64, error) { return tx.Exec(`CREATE INDEX bench_patterns_id ON bench_patterns (thread_id)`) },
-		}, steps...)
+		if err := execAll(tx, `CREATE TABLE bench_patterns AS SELECT org_id, facet, deleted, thread_id FROM thread_facets`,
+			`CREATE INDEX bench_patterns_id ON bench_patterns (thread_id)`); err != nil {
+			return err
+		}
 	}
-	if to == rows {
-		steps = append(steps, func() (int64, error) { return tx.Exec(copyCounts) },
-			func() (int64, error) { return tx.Exec(`DROP TABLE bench_patterns`) })
+	for _, text := range []string{copyThreads, copyFacets, copyChanges} {
+		if _, err := tx.Exec(text, yesterday, from, to, max(10, rows/10)); err != nil {
+			return err
+		}
 	}
-	for _, step := range steps {
-		if _, err := step(); err != nil {
+	if to < rows {
+		return nil
+	}
+	return execAll(tx, copyCounts, `DROP TABLE bench_patterns`)
+}
+
+func execAll(tx *db.Tx, texts ...string) error {
+	for _, text := range texts {
+		if _, err := tx.Exec(text); err != nil {
 			return err
 		}
 	}
@@ -138,6 +133,7 @@ func copyPatterns(tx *db.Tx, from, to, rows int) error {
 
 // TestThreadSaves measures saves over the runtime's sockets, with a key of one project, as runtimes have.
 func TestThreadSaves(t *testing.T) {
+	ref := startReference(t)
 	for i, database := range process.Databases {
 		in, d := install(t, database), dbtest.Open(t, dbtest.Dialects[i])
 		speak := socket(in.projectKey("p1"))
@@ -146,13 +142,14 @@ func TestThreadSaves(t *testing.T) {
 			return func() result { return loadBy(t, speak, in.server, clients, time.Second, next) }
 		}
 		round := 0
-		durable(t, "save of new threads", d, newRows, func() result {
+		durable(t, "save of new threads", ref, d, newRows, func() result {
 			round++
 			return saves(func(conn, i int) []byte { return save(fmt.Sprintf("new_%d_%d_%d", round, conn, i), nil) })()
 		})
-		durable(t, "save again", d, changedRows, saves(func(conn, i int) []byte { return save(fmt.Sprintf("plain_%d_%d", conn, i%10), nil) }))
+		durable(t, "save again", ref, d, changedRows,
+			saves(func(conn, i int) []byte { return save(fmt.Sprintf("plain_%d_%d", conn, i%10), nil) }))
 		metadata := map[string]any{"user": "ada", "channel": "web", "plan": "pro"}
-		durable(t, "save again with metadata of 3 keys", d, changedRows,
+		durable(t, "save again with metadata of 3 keys", ref, d, changedRows,
 			saves(func(conn, i int) []byte { return save(fmt.Sprintf("meta_%d_%d", conn, i%10), metadata) }))
 		in.Kill()
 	}
@@ -173,14 +170,10 @@ func (in *installation) projectKey(projectID string) string {
 func bareTables(t *testing.T, d *db.DB) {
 	t.Helper()
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
-		for _, text := range []string{
-			`CREATE TABLE bench_threads (id TEXT PRIMARY KEY, updated_at BIGINT NOT NULL, body TEXT NOT NULL)`,
+		if err := execAll(tx, `CREATE TABLE bench_threads (id TEXT PRIMARY KEY, updated_at BIGINT NOT NULL, body TEXT NOT NULL)`,
 			`CREATE TABLE bench_facets (id TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (id, at))`,
-			`CREATE TABLE bench_counts (slot BIGINT PRIMARY KEY, n BIGINT NOT NULL)`,
-		} {
-			if _, err := tx.Exec(text); err != nil {
-				return err
-			}
+			`CREATE TABLE bench_counts (slot BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
+			return err
 		}
 		for n := range clients * 10 {
 			key := fmt.Sprintf("thread_%d_%d", n%clients, n/clients)

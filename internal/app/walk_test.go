@@ -27,7 +27,7 @@ import (
 
 // house is the whole table, served for one organization with a key for each role and one that is confined to a project.
 type house struct {
-	t       *testing.T
+	t       testing.TB
 	handler http.Handler
 	routes  []web.Route
 	keys    map[string]string
@@ -36,7 +36,7 @@ type house struct {
 const confined = "project key"
 
 // newTestServer wires the table over an open database as Serve does, without listeners and loops.
-func newTestServer(t *testing.T, d *db.DB) *server.Server {
+func newTestServer(t testing.TB, d *db.DB) *server.Server {
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func newTestServer(t *testing.T, d *db.DB) *server.Server {
 	return wire(cfg, &opened{db: d, ring: ring}, "http://steward.test", log, time.Now).server
 }
 
-func build(t *testing.T, d *db.DB) *house {
+func build(t testing.TB, d *db.DB) *house {
 	s := newTestServer(t, d)
 	handler, err := s.Handler()
 	if err != nil {

@@ -261,7 +261,7 @@ func TestProjectGone(t *testing.T) {
 // TestTotals are exact without filters and for a project, and left out beyond 10,000 otherwise.
 func TestTotals(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
-		h.many(maxCounted, "r", "e", "red")
+		h.many(web.MaxCounted, "r", "e", "red")
 		for path, want := range map[string]string{"": "10000", "?evalId=e": "10000", "?sessionId=s&projectId=red": "10000", "?evalId=x": "0"} {
 			if _, total := h.list("ada", "/cli/eval-run"+path); total != want {
 				t.Errorf("%s: %q, want %s", path, total, want)

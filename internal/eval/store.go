@@ -24,7 +24,7 @@ type Store struct {
 	// Project sees to it that a named project is there, or refuses it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
-	crowds crowds
+	crowds web.Crowds[many]
 	turn   atomic.Uint32 // picks the slot of the next count
 }
 

@@ -7,15 +7,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"steward/internal/db"
 	"steward/internal/web"
 )
-
-// maxCounted is up to where a filtered list is counted.
-const maxCounted = 10_000
 
 // Filter narrows a list; empty fields do not.
 type Filter struct {
@@ -172,23 +167,16 @@ func (l lister[T]) total(ctx context.Context, q *query, f Filter) (n int64, err 
 		return n, err
 	}
 	key := many{l.what, l.orgID, f}
-	if l.s.crowds.has(key, l.s.Now()) {
+	if l.s.crowds.Has(key, l.s.Now()) {
 		return web.Unknown, nil
 	}
-	err = r.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(), maxCounted+1),
+	err = r.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(), web.MaxCounted+1),
 		q.args...).Scan(&n)
-	if n > maxCounted {
-		l.s.crowds.note(key, l.s.Now())
+	if n > web.MaxCounted {
+		l.s.crowds.Note(key, l.s.Now())
 		n = web.Unknown
 	}
 	return n, err
-}
-
-// crowds remembers for a minute which filters match too many rows to count, so that their pages do not pay for counting in vain. Nobody
-// empties it: when rows go away, the total is told a minute later, never wrongly.
-type crowds struct {
-	mu    sync.Mutex
-	until map[many]time.Time
 }
 
 // many names a filter of a list.
@@ -196,24 +184,4 @@ type many struct {
 	what  what
 	orgID string
 	f     Filter
-}
-
-const (
-	crowdLife = time.Minute
-	maxCrowds = 10_000
-)
-
-func (c *crowds) has(key many, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return now.Before(c.until[key])
-}
-
-func (c *crowds) note(key many, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.until == nil || len(c.until) >= maxCrowds {
-		c.until = map[many]time.Time{}
-	}
-	c.until[key] = now.Add(crowdLife)
 }

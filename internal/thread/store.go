@@ -28,7 +28,7 @@ type Store struct {
 	// DefaultProject gives the project for a thread that comes without one.
 	DefaultProject func(tx *db.Tx, orgID string) (string, error)
 
-	vast vastFacets
+	vast web.Crowds[vastKey]
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }

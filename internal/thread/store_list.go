@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -17,10 +15,8 @@ import (
 )
 
 const (
-	// maxCounted is how far a filtered list is counted. With several keys each thread of the rarest one is looked up under the others, so
-	// that only a list whose rarest key has at most maxJoined threads is counted.
-	maxCounted = 10_000
-	maxJoined  = 2_000
+	// maxJoined bounds counting by several keys: each thread of the rarest one is looked up under the others.
+	maxJoined = 2_000
 	// maxFilterKeys bounds a metadata filter: each key is a condition of the statement.
 	maxFilterKeys = 20
 	// maxPageBytes ends a page early: the next link goes on after it.
@@ -150,15 +146,15 @@ func (s *Store) lead(q db.Querier, orgID string, f Filter) ([]facet, int64, erro
 		n, err := total(q, orgID, f.ProjectID, f.counted())
 		return facets, n, err
 	case len(facets) == 1:
-		n, err := s.countFacet(q, orgID, f.Deleted, facets[0], maxCounted)
-		if n > maxCounted {
+		n, err := s.countFacet(q, orgID, f.Deleted, facets[0], web.MaxCounted)
+		if n > web.MaxCounted {
 			n = web.Unknown
 		}
 		return facets, n, err
 	}
 	facets, least, err := s.fewest(q, orgID, f.Deleted, facets, maxJoined)
 	if err == nil && least > maxJoined {
-		facets, least, err = s.fewest(q, orgID, f.Deleted, facets, maxCounted)
+		facets, least, err = s.fewest(q, orgID, f.Deleted, facets, web.MaxCounted)
 	}
 	if err != nil || least > maxJoined {
 		return facets, web.Unknown, err
@@ -191,51 +187,25 @@ func (s *Store) fewest(q db.Querier, orgID string, deleted bool, facets []facet,
 	return facets, least, nil
 }
 
-// countFacet counts the threads of a facet, up to one more than `most`, which is at most maxCounted.
+// countFacet counts the threads of a facet, up to one more than `most`, which is at most web.MaxCounted.
 func (s *Store) countFacet(q db.Querier, orgID string, deleted bool, key facet, most int) (n int64, err error) {
 	id := vastKey{orgID, key, deleted}
-	if s.vast.has(id, s.Now()) {
+	if s.vast.Has(id, s.Now()) {
 		return int64(most) + 1, nil
 	}
 	err = q.Row(`SELECT count(*) FROM (SELECT 1 FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 LIMIT $4) x`,
 		orgID, key[:], deleted, most+1).Scan(&n)
-	if n > maxCounted {
-		s.vast.add(id, s.Now())
+	if n > web.MaxCounted {
+		s.vast.Note(id, s.Now())
 	}
 	return n, err
 }
 
-// vastFacets remembers for a while which facets have more than maxCounted threads, since to learn that takes as long as to count them. It
-// is never emptied by changes: all that it can do is to leave out a total that could be told again.
-type vastFacets struct {
-	mu    sync.Mutex
-	until map[vastKey]time.Time
-}
-
+// vastKey names a filter of one facet.
 type vastKey struct {
 	orgID   string
 	facet   facet
 	deleted bool
-}
-
-const (
-	vastFor = time.Minute
-	maxVast = 10_000
-)
-
-func (v *vastFacets) has(key vastKey, now time.Time) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return now.Before(v.until[key])
-}
-
-func (v *vastFacets) add(key vastKey, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.until == nil || len(v.until) >= maxVast {
-		v.until = map[vastKey]time.Time{}
-	}
-	v.until[key] = now.Add(vastFor)
 }
 
 // countFacets counts the threads that have all facets, of which the first one has at most maxJoined.

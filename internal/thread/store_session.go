@@ -258,13 +258,13 @@ func (f SessionFilter) where(orgID string) (string, []any) {
 	return where, args
 }
 
-// countSessions gives the size of a list: from the totals, and for a thread by counting up to maxCounted; beyond it is Unknown.
+// countSessions gives the size of a list: from the totals, and for a thread by counting up to web.MaxCounted; beyond it is Unknown.
 func (s *Store) countSessions(q db.Querier, orgID string, f SessionFilter, where string, args []any) (n int64, err error) {
 	if f.ThreadID == "" {
 		return total(q, orgID, f.ProjectID, countSessions)
 	}
-	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s`+where+` LIMIT %d) x`, maxCounted+1), args...).Scan(&n)
-	if n > maxCounted {
+	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s`+where+` LIMIT %d) x`, web.MaxCounted+1), args...).Scan(&n)
+	if n > web.MaxCounted {
 		n = web.Unknown
 	}
 	return n, err
