@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -135,12 +136,16 @@ type statements struct {
 	byQL map[string]*sql.Stmt
 }
 
+// boundLimit finds limits that are arguments. SQLite plans by their value and so prepares the statement again at every call; an expression
+// hides the value from it.
+var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$\d+)`)
+
 // of prepares a statement, or finds it. Contexts that can end make the driver start a goroutine for each call, so they stay outside.
 func (s *statements) of(text string) (*sql.Stmt, error) {
 	if st, ok := s.byQL[text]; ok {
 		return st, nil
 	}
-	st, err := s.conn.PrepareContext(context.Background(), text)
+	st, err := s.conn.PrepareContext(context.Background(), boundLimit.ReplaceAllString(text, "$1 ($2 + 0)"))
 	if err != nil {
 		return nil, err
 	}
