@@ -28,7 +28,9 @@ func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Micro
 func (t Time) String() string { return t.Std().Format(Layout) }
 
 // MarshalText writes the wire form.
-func (t Time) MarshalText() ([]byte, error) { return t.Std().AppendFormat(nil, Layout), nil }
+func (t Time) MarshalText() ([]byte, error) {
+	return t.Std().AppendFormat(make([]byte, 0, len(Layout)), Layout), nil
+}
 
 // UnmarshalText reads any RFC 3339 time with a four-digit year, whatever its offset.
 func (t *Time) UnmarshalText(text []byte) error {

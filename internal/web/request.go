@@ -57,8 +57,9 @@ func Observe(log *slog.Logger, done func(route string, status int, took time.Dur
 		meta := &Meta{ID: requestID(r), Route: "unknown", RemoteAddr: remoteHost(r), log: log}
 		r = r.WithContext(context.WithValue(r.Context(), metaKey{}, meta))
 		rec := &recorder{ResponseWriter: w}
-		rec.Header().Set("X-Request-Id", meta.ID)
-		rec.Header().Set("Steward-Version", Version)
+		h := w.Header()
+		h["X-Request-Id"] = []string{meta.ID}
+		h["Steward-Version"] = versionHeader
 		defer func() {
 			if p := recover(); p != nil {
 				caught(rec, r, p)
@@ -67,12 +68,26 @@ func Observe(log *slog.Logger, done func(route string, status int, took time.Dur
 			if done != nil {
 				done(meta.Route, rec.status, took)
 			}
-			log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("request_id", meta.ID), slog.String("method", r.Method),
-				slog.String("route", meta.Route), slog.Int("status", rec.status), slog.Int("bytes", rec.bytes),
-				slog.Duration("took", took), slog.String("who", meta.Who), slog.String("from", meta.RemoteAddr))
+			logRequest(log, r, meta, rec, start.Add(took), took)
 		}()
 		next.ServeHTTP(rec, r)
 	})
+}
+
+// versionHeader is shared by all answers; nobody changes it.
+var versionHeader = []string{Version}
+
+// logRequest writes the one line of a request. It makes the record itself: slog's own way would look up the caller's source line, which
+// nobody wants to see here, and costs as much as the rest.
+func logRequest(log *slog.Logger, r *http.Request, meta *Meta, rec *recorder, now time.Time, took time.Duration) {
+	if !log.Enabled(r.Context(), slog.LevelInfo) {
+		return
+	}
+	line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
+	line.AddAttrs(slog.String("request_id", meta.ID), slog.String("method", r.Method), slog.String("route", meta.Route),
+		slog.Int("status", rec.status), slog.Int("bytes", rec.bytes), slog.Duration("took", took), slog.String("who", meta.Who),
+		slog.String("from", meta.RemoteAddr))
+	_ = log.Handler().Handle(r.Context(), line) // there is nowhere to tell that the log cannot be written
 }
 
 // Named notes the pattern of the route that a request took. The path itself is never logged: that of an ingest URL holds a credential.

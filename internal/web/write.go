@@ -77,8 +77,9 @@ func faceOf(ctx context.Context) *Face {
 func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	h := w.Header()
 	if v, ok := value.(Versioned); ok {
-		h.Set("ETag", v.ETag())
-		if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == v.ETag() {
+		tag := v.ETag()
+		h["Etag"] = []string{tag}
+		if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == tag {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
@@ -98,9 +99,12 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 		w.WriteHeader(status)
 		return
 	}
-	h.Set("Content-Type", "application/json")
+	h["Content-Type"] = jsonType
 	writeJSON(w, r, status, body)
 }
+
+// jsonType is shared by all answers; nobody changes it.
+var jsonType = []string{"application/json"}
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
@@ -113,7 +117,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 		http.Error(w, `{"code":"internal","status":500}`, http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(buf.Len()))
+	w.Header()["Content-Length"] = []string{strconv.Itoa(buf.Len())}
 	w.WriteHeader(status)
 	w.Write(buf.Bytes())
 	if buf.Cap() <= 64<<10 {
