@@ -17,9 +17,12 @@ func (n nowhere) WriteHeader(int)             {}
 
 // BenchmarkRequest is what a management request costs beyond net/http.
 func BenchmarkRequest(b *testing.B) {
-	for _, path := range []string{"/cli/region", "/cli/auth/user"} {
+	for _, path := range []string{"/cli/region", "/cli/apikey/", "/cli/auth/user"} {
 		b.Run(path[1:], func(b *testing.B) {
 			h := build(b, dbtest.Open(b, db.SQLite))
+			if path == "/cli/apikey/" {
+				path += field(h.send("owner", "POST", "/cli/apikey", `{"name":"k"}`), "id")
+			}
 			req, err := http.NewRequest(http.MethodGet, path, http.NoBody)
 			if err != nil {
 				b.Fatal(err)
