@@ -50,7 +50,7 @@ func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role,
 // SetPassword replaces a user's password by the one that was hashed.
 func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 	_, err := tx.Exec(`UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE id = $1`, userID, hash, s.now())
-	return err
+	return errors.Join(err, tx.Bump(auth.Callers))
 }
 
 // Invitation is what a link says to whoever follows it.

@@ -89,6 +89,7 @@ type Provider struct {
 	secret      []byte
 	revoked     db.Cache[struct{}, *revokedSet]
 	roles       db.Cache[membership, auth.Role]
+	profiles    db.Cache[string, User]
 	throttle    throttle
 	hashing     hashing
 	crossOrigin http.CrossOriginProtection
@@ -107,6 +108,7 @@ func (p *Provider) Open(ctx context.Context) (err error) {
 	p.hashing = newHashing()
 	p.DB.Watch(revokedCache, p.revoked.Forget)
 	p.DB.Watch(auth.Callers, p.roles.Forget)
+	p.DB.Watch(auth.Callers, p.profiles.Forget)
 	return nil
 }
 

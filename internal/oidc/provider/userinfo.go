@@ -51,7 +51,7 @@ func (p *Provider) userinfoOf(w http.ResponseWriter, r *http.Request) (scheme st
 }
 
 func (p *Provider) tell(ctx context.Context, a *accessClaims) (*userinfoBody, error) {
-	user, err := p.Users.ByID(ctx, a.Subject)
+	user, err := p.profile(ctx, a.Subject)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, refuse(invalidToken, "the access token is not valid, has expired or was revoked")
 	}
