@@ -21,7 +21,7 @@ const lockDirVariable = "STEWARD_TEST_LOCK_DIR"
 func TestLockHelper(t *testing.T) {
 	dir := os.Getenv(lockDirVariable)
 	if dir == "" {
-		t.Skip("a helper of other tests")
+		return // not started by one of them
 	}
 	if _, err := LockDir(dir); err != nil {
 		fmt.Println(err)

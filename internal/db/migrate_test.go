@@ -116,7 +116,7 @@ func TestLateMigration(t *testing.T) {
 				"SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY version_id")
 			must(t, err)
 			if len(names) < 2 {
-				t.Skip("there is one migration only: none can be late")
+				t.Fatal("there is one migration only: none can be late")
 			}
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 				for _, table := range strings.Fields("meta epochs leases orgs users members invitations projects api_keys audit idempotency") {
