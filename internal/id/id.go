@@ -4,8 +4,10 @@ package id
 
 import (
 	"crypto/rand"
+	"encoding/binary"
+	mathrand "math/rand/v2"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -26,19 +28,25 @@ const (
 	Audit       = "aud"
 )
 
-var monotonic = struct {
-	sync.Mutex
-	entropy *ulid.MonotonicEntropy
-}{entropy: ulid.Monotonic(rand.Reader, 0)}
+// made counts identifiers, from a random start and in random steps. It leads the random part of each, so that of two with the same
+// millisecond the later one sorts later, whatever was made for other times in between.
+var made atomic.Uint64
+
+// counterBits is how many of the 80 random bits of a ULID the counter takes: enough for a million million identifiers of one process.
+const counterBits = 48
 
 // New makes an identifier for now. Those made by one process, with one prefix, sort in the order of their making.
 func New(prefix string) string { return At(prefix, time.Now()) }
 
-// At makes an identifier for a given time.
+// At makes an identifier for a given time. Those for the same millisecond sort in the order of their making.
 func At(prefix string, t time.Time) string {
-	monotonic.Lock()
-	u := ulid.MustNew(ulid.Timestamp(t), monotonic.entropy)
-	monotonic.Unlock()
+	made.CompareAndSwap(0, 1+mathrand.Uint64N(1<<(counterBits-1)))
+	var u ulid.ULID
+	_ = u.SetTime(ulid.Timestamp(t)) // fails after the year 10889
+	var count [8]byte
+	binary.BigEndian.PutUint64(count[:], made.Add(1+mathrand.Uint64N(256)))
+	copy(u[6:12], count[2:])
+	binary.BigEndian.PutUint32(u[12:], mathrand.Uint32())
 	return prefix + "_" + strings.ToLower(u.String())
 }
 

@@ -26,6 +26,20 @@ func TestNewSortsAndIsRecognised(t *testing.T) {
 	}
 }
 
+// TestSameMillisecondSorts: those for one moment sort in the order of their making, whatever other moments come in between.
+func TestSameMillisecondSorts(t *testing.T) {
+	at := time.Now()
+	var made []string
+	for i := range 1000 {
+		made = append(made, id.At(id.Receipt, at))
+		id.At(id.Request, at.Add(time.Duration(i%3)*time.Millisecond))
+		id.At(id.Receipt, at.Add(time.Millisecond))
+	}
+	if !slices.IsSorted(made) {
+		t.Fatal("identifiers of one millisecond do not sort in the order of their making")
+	}
+}
+
 func TestIsRefuses(t *testing.T) {
 	for _, s := range []string{"", "wh_", "wh_01", "wh_01ARZ3NDEKTSV4RRFFQ69G5FAV", "wh_01arz3ndektsv4rrffq69g5fav0", "wh_01arz3ndektsv4rrffq69g5fa!", "wh-01arz3ndektsv4rrffq69g5fav"} {
 		if id.Is(id.Webhook, s) {
