@@ -56,9 +56,9 @@ func (w *world) setUp() {
 		w.to = append(w.to, w.destination(&caller, w.hook.ID, fmt.Sprintf(`{"url": "http://sink%d.test", "max_retries": %d}`, i, retries)))
 	}
 	for i := range rapid.IntRange(1, 3).Draw(w.t, "workers") {
-		own := *w.store
+		own := sameStore(w.store)
 		own.Owner, own.Shard, own.Lanes = fmt.Sprintf("rep_%d_%s", i, caller.OrgID), int64(i), nil
-		w.workers = append(w.workers, &replica{store: &own})
+		w.workers = append(w.workers, &replica{store: own})
 	}
 }
 

@@ -30,6 +30,8 @@ type Store struct {
 
 	// Lanes decide which new deliveries this process sends at once; nil leaves all to be claimed.
 	Lanes *Lanes
+
+	crowds web.Crowds[string]
 }
 
 // shards is how many parts the counters have: enough that a handful of replicas do not wait for each other, few enough to be summed

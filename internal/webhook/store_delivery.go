@@ -40,7 +40,7 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	c.narrow(f)
 	_, total, err := totals(q, orgID, webhookID)
 	if err == nil && f != (Filter{}) {
-		total, err = c.counted(q, "webhook_deliveries")
+		total, err = s.counted(q, "webhook_deliveries", &c)
 	}
 	if err != nil {
 		return page, err

@@ -70,15 +70,16 @@ func firstID(prefix string, at stamp.Time) string {
 	return prefix + "_" + strings.ToLower(u.String())
 }
 
-// maxCounted is up to where filtered lists are counted.
-const maxCounted = 10_000
-
 // counted gives the size of a filtered list, or Unknown when it is too large to count.
-func (c *clauses) counted(q db.Querier, table string) (int64, error) {
-	var n int64
-	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS part`, table, c.text.String(), maxCounted+1)
-	err := q.Row(text, c.args...).Scan(&n)
-	if n > maxCounted {
+func (s *Store) counted(q db.Querier, table string, c *clauses) (n int64, err error) {
+	filter := fmt.Sprint(table, c.text.String(), c.args)
+	if s.crowds.Has(filter, s.Now()) {
+		return web.Unknown, nil
+	}
+	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, table, c.text.String(), web.MaxCounted+1),
+		c.args...).Scan(&n)
+	if n > web.MaxCounted {
+		s.crowds.Note(filter, s.Now())
 		n = web.Unknown
 	}
 	return n, err
@@ -106,7 +107,7 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 	c.within(id.Receipt, orgID, webhookID, f)
 	total, _, err := totals(q, orgID, webhookID)
 	if err == nil && (f.Since != nil || f.Until != nil) {
-		total, err = c.counted(q, "webhook_receipts")
+		total, err = s.counted(q, "webhook_receipts", &c)
 	}
 	if err != nil {
 		return page, err

@@ -231,3 +231,8 @@ func TestForward(t *testing.T) {
 		}
 	})
 }
+
+// sameStore gives another process's store on the same database.
+func sameStore(s *Store) *Store {
+	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Audit: s.Audit, Owner: s.Owner, Shard: s.Shard, Lanes: s.Lanes}
+}

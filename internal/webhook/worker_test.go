@@ -114,7 +114,7 @@ func TestLeaseEnds(t *testing.T) {
 		w, _ := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 		h.accept(w, alice, numbered(5)...)
-		dead := *h.store
+		dead := sameStore(h.store)
 		dead.Owner = "rep_dead"
 		c := &claim{destinationID: to.ID, want: 3}
 		must(t, dead.Claim(t.Context(), []*claim{c}))
@@ -255,7 +255,7 @@ func TestStop(t *testing.T) {
 		if n := len(h.deliveries(alice, w.ID, Filter{Status: Success})); n != 2 {
 			t.Errorf("%d were finished", n)
 		}
-		other := *h.store
+		other := sameStore(h.store)
 		other.Owner, other.Lanes = "rep_2", nil
 		c := &claim{destinationID: to.ID, want: 100}
 		must(t, other.Claim(t.Context(), []*claim{c}))
