@@ -35,9 +35,10 @@ func TestRequests(t *testing.T) {
 		for _, path := range []string{"/cli/region", "/cli/apikey/" + id} {
 			name := regexp.MustCompile(`key_.*`).ReplaceAllString(path, "{id}")
 			for _, conns := range []int{8, 64} {
+				get := always(request("GET", path, s.Key, nil))
 				ratio, empty, got := versus(3,
-					func() result { return load(t, ref, conns, span, always(request("GET", "/", "", nil))) },
-					func() result { return load(t, ours, conns, span, always(request("GET", path, s.Key, nil))) })
+					func() result { return load(t, ref, conns, span, get) },
+					func() result { return load(t, ours, conns, span, get) })
 				report(t, fmt.Sprintf("%s: GET %s, %d connections", database, name, conns), ratio, 0.6, true,
 					"%.0f/s of %.0f/s, CPU %.3f ms (empty %.3f)", got.rate, empty.rate, got.cpu, empty.cpu)
 			}

@@ -1,7 +1,7 @@
 // Package apikey owns API keys: making, listing and deleting them, and telling who a key belongs to.
 //
-// A key's value is shown once and stored as a SHA-256. A request's key is checked by Store.Authenticate: a value of our own shape with a
-// wrong checksum is refused at sight; then the cache; then one read. The cache is emptied by every change of a key, a role or a
+// A key's value is shown once and stored as a SHA-256. A request's key is checked by Checker.Authenticate: first the cache; then a value of
+// our own shape with a wrong checksum is refused at sight; then one read. The cache is emptied by every change of a key, a role or a
 // membership (auth.Callers), here at once and on other replicas within a second. Uses are noted in memory and written by Flush.
 package apikey
 

@@ -42,10 +42,7 @@ func refused() error {
 
 // Authenticate gives the caller of a key, or Unauthorized.
 func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller, error) {
-	if !Plausible(value) {
-		return nil, refused()
-	}
-	e, err := c.entry(ctx, sha256.Sum256([]byte(value)))
+	e, err := c.entry(ctx, value)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, refused()
 	}
@@ -60,8 +57,13 @@ func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller,
 	return e.caller, nil
 }
 
-func (c *Checker) entry(ctx context.Context, hash [sha256.Size]byte) (*entry, error) {
+// entry gives what is known of a key, or ErrNoRows; a value that cannot be a key is not looked up.
+func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
+	hash := sha256.Sum256([]byte(value))
 	return c.known.Get(hash, func() (*entry, error) {
+		if !Plausible(value) {
+			return nil, db.ErrNoRows
+		}
 		caller, expires, err := c.Store.lookup(ctx, hash[:])
 		return &entry{caller: caller, expires: expires}, err
 	})

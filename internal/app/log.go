@@ -12,15 +12,15 @@ import (
 // logDelay is how late a line may appear. One system call for each request's line would cost more than making the line.
 const logDelay = 100 * time.Millisecond
 
-// newLog makes the process's log and what writes out the rest of it at the end.
-func newLog(cfg Config, w io.Writer) (*slog.Logger, func()) {
+// newLog makes the process's log, and the writer that it shares with the lines of requests.
+func newLog(cfg Config, w io.Writer) (*slog.Logger, *lateWriter) {
 	late := &lateWriter{out: bufio.NewWriterSize(w, 32<<10)}
 	options := &slog.HandlerOptions{Level: cfg.LogLevel}
 	var handler slog.Handler = slog.NewTextHandler(late, options)
 	if cfg.LogFormat == LogJSON {
 		handler = slog.NewJSONHandler(late, options)
 	}
-	return slog.New(promptHandler{handler, late}), late.flush
+	return slog.New(promptHandler{handler, late}), late
 }
 
 // lateWriter collects lines and writes them together, soon after the first of them.
@@ -54,6 +54,7 @@ type promptHandler struct {
 }
 
 func (h promptHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Time = r.Time.UTC()
 	err := h.Handler.Handle(ctx, r)
 	if r.Level >= slog.LevelWarn {
 		h.late.flush()

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"steward/internal/web"
 )
 
 // metrics counts requests and serves the counts, with pprof, on a listener of its own, so that neither is ever public by accident.
@@ -51,9 +53,9 @@ func startMetrics(address string, log *slog.Logger) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) observe(route string, status int, took time.Duration) {
+func (m *metrics) count(s web.Served) {
 	if m.requests != nil {
-		m.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(took.Seconds())
+		m.requests.WithLabelValues(s.Route, strconv.Itoa(s.Status)).Observe(s.Took.Seconds())
 	}
 }
 

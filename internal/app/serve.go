@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"steward/internal/job"
+	"steward/internal/web"
 )
 
 // drain is how long running requests may take to finish once the process is told to stop.
@@ -31,8 +32,8 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer lock.Close()
-	log, flush := newLog(cfg, stderr)
-	defer flush()
+	log, late := newLog(cfg, stderr)
+	defer late.flush()
 	o, err := open(ctx, cfg)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if err := p.signIn.Open(ctx); err != nil {
 		return err
 	}
-	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, log: log, stdout: stdout, first: first})
+	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, log: log, late: late, stdout: stdout, first: first})
 }
 
 // running is what Serve has made before anything is served.
@@ -64,6 +65,7 @@ type running struct {
 	baseURL  string
 	listener net.Listener
 	log      *slog.Logger
+	late     *lateWriter
 	stdout   io.Writer
 	first    *firstStart
 }
@@ -75,7 +77,11 @@ func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error
 		return err
 	}
 	defer metrics.stop()
-	p.server.Done = metrics.observe
+	p.server.Done = metrics.count
+	if cfg.LogLevel <= slog.LevelInfo {
+		lines := requestLog{out: r.late, format: cfg.LogFormat}
+		p.server.Done = func(s web.Served) { metrics.count(s); lines.write(s) }
+	}
 	stopping := &atomic.Bool{}
 	p.server.Ready = readiness(stopping, o.db.Ping)
 	handler, err := p.server.Handler()

@@ -49,8 +49,9 @@ func newTestServer(t testing.TB, d *db.DB) *server.Server {
 	return wire(cfg, &opened{db: d, ring: ring}, "http://steward.test", log, time.Now).server
 }
 
-func build(t testing.TB, d *db.DB) *house {
+func build(t testing.TB, d *db.DB, done func(web.Served)) *house {
 	s := newTestServer(t, d)
+	s.Done = done
 	handler, err := s.Handler()
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func concrete(path string) string {
 // TestEveryRouteRefuses walks the table: no key and wrong keys are 401, and callers without the permission are 403, on both faces.
 func TestEveryRouteRefuses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := build(t, d)
+		h := build(t, d, nil)
 		wrong := []string{"", "sk_short", apikey.NewValue(), "a-key-that-nobody-has-made-here"}
 		for _, route := range h.routes {
 			for _, prefix := range []string{"", "/sdk"} {
@@ -153,7 +154,7 @@ func (h *house) refuses(route web.Route, path string) {
 // TestFacesAgree walks the table: what is data on the one face is the same data on the other, and so are errors.
 func TestFacesAgree(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := build(t, d)
+		h := build(t, d, nil)
 		for _, route := range h.routes {
 			path := concrete(route.Path)
 			bare, sdk := h.send("owner", route.Method, path, ""), h.send("owner", route.Method, "/sdk"+path, "")
@@ -213,7 +214,7 @@ func unwrapped(route web.Route, data any) any {
 
 // TestUnknownPathsAndMethods shows that no plain text leaves the API.
 func TestUnknownPathsAndMethods(t *testing.T) {
-	h := build(t, dbtest.Open(t, db.SQLite))
+	h := build(t, dbtest.Open(t, db.SQLite), nil)
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -236,7 +237,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 
 // TestBodies walks the rules about bodies.
 func TestBodies(t *testing.T) {
-	h := build(t, dbtest.Open(t, db.SQLite))
+	h := build(t, dbtest.Open(t, db.SQLite), nil)
 	for _, c := range []struct {
 		name, body, contentType string
 		status                  int

@@ -106,19 +106,20 @@ func (c *Caller) Manages() bool { return c.ProjectID == "" && slices.Contains(ma
 // Sees tells whether the caller may know about things of that project.
 func (c *Caller) Sees(projectID string) bool { return c.ProjectID == "" || c.ProjectID == projectID }
 
-type callerKey struct{}
+// ContextKey is where a context keeps its *Caller.
+type ContextKey struct{}
 
 // With gives a context in which From finds the caller.
 func With(ctx context.Context, c *Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
+	return context.WithValue(ctx, ContextKey{}, c)
 }
 
 // From gives the caller of the request. It panics where there is none, since every route that asks stands behind authentication.
-func From(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }
+func From(ctx context.Context) *Caller { return ctx.Value(ContextKey{}).(*Caller) }
 
 // Lookup gives the caller of the request, or nil where nobody has been authenticated.
 func Lookup(ctx context.Context) *Caller {
-	c, _ := ctx.Value(callerKey{}).(*Caller)
+	c, _ := ctx.Value(ContextKey{}).(*Caller)
 	return c
 }
 

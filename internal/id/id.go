@@ -47,7 +47,17 @@ func At(prefix string, t time.Time) string {
 	binary.BigEndian.PutUint64(count[:], made.Add(1+mathrand.Uint64N(256)))
 	copy(u[6:12], count[2:])
 	binary.BigEndian.PutUint32(u[12:], mathrand.Uint32())
-	return prefix + "_" + strings.ToLower(u.String())
+	text := make([]byte, len(prefix)+1+ulid.EncodedSize)
+	copy(text, prefix)
+	text[len(prefix)] = '_'
+	ulidPart := text[len(prefix)+1:]
+	_ = u.MarshalTextTo(ulidPart) // fails only when there is no room
+	for i, c := range ulidPart {
+		if c >= 'A' {
+			ulidPart[i] = c | 0x20
+		}
+	}
+	return string(text)
 }
 
 // Is tells whether s has the form of an identifier with that prefix.

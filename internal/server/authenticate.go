@@ -35,7 +35,8 @@ type Authenticator struct {
 func (a *Authenticator) Guard(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
 	caller, err := a.caller(r)
 	if err == nil {
-		web.Request(r.Context()).Who = caller.KeyID + caller.ClientID
+		meta := web.Request(r.Context())
+		meta.Who, meta.Caller = caller.KeyID+caller.ClientID, caller
 		err = a.limit(w.Header(), caller)
 	}
 	if err == nil {
@@ -45,7 +46,7 @@ func (a *Authenticator) Guard(route web.Route, w http.ResponseWriter, r *http.Re
 		web.Fail(w, r, err)
 		return nil
 	}
-	return r.WithContext(auth.With(r.Context(), caller))
+	return r
 }
 
 func (a *Authenticator) caller(r *http.Request) (*auth.Caller, error) {

@@ -40,8 +40,8 @@ type Server struct {
 	Log         *slog.Logger
 	// Ready tells whether requests can be served.
 	Ready func(context.Context) error
-	// Done is told of each request (metrics).
-	Done func(route string, status int, took time.Duration)
+	// Done is told of each request, for its line in the log and the metrics.
+	Done func(web.Served)
 }
 
 // Handler makes the table live: the root face, the SDK face, and what stands outside the table.

@@ -25,12 +25,31 @@ func (t Time) Add(d time.Duration) Time { return t + Time(d.Microseconds()) }
 // Sub gives the time between two moments.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Microsecond }
 
-func (t Time) String() string { return t.Std().Format(Layout) }
+func (t Time) String() string { return string(t.Append(make([]byte, 0, len(Layout)))) }
 
 // MarshalText writes the wire form.
-func (t Time) MarshalText() ([]byte, error) {
-	return t.Std().AppendFormat(make([]byte, 0, len(Layout)), Layout), nil
+func (t Time) MarshalText() ([]byte, error) { return t.Append(make([]byte, 0, len(Layout))), nil }
+
+// Append adds the wire form to a buffer. Answers are full of times, and time.Format reads its layout anew for each.
+func (t Time) Append(to []byte) []byte {
+	std := t.Std()
+	year, month, day := std.Date()
+	if year < 0 || year > 9999 {
+		return std.AppendFormat(to, Layout)
+	}
+	hour, minute, second := std.Clock()
+	to = append(digits(to, year/100), '0'+byte(year/10%10), '0'+byte(year%10), '-')
+	to = append(digits(to, int(month)), '-')
+	to = append(digits(to, day), 'T')
+	to = append(digits(to, hour), ':')
+	to = append(digits(to, minute), ':')
+	to = append(digits(to, second), '.')
+	milli := std.Nanosecond() / int(time.Millisecond)
+	return append(to, '0'+byte(milli/100), '0'+byte(milli/10%10), '0'+byte(milli%10), 'Z')
 }
+
+// digits adds a number below 100.
+func digits(to []byte, n int) []byte { return append(to, '0'+byte(n/10), '0'+byte(n%10)) }
 
 // UnmarshalText reads any RFC 3339 time with a four-digit year, whatever its offset.
 func (t *Time) UnmarshalText(text []byte) error {

@@ -2,6 +2,7 @@ package stamp_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -36,5 +37,17 @@ func TestArithmetic(t *testing.T) {
 	at := stamp.Of(now)
 	if at.Add(time.Minute).Sub(at) != time.Minute || !at.Std().Equal(now) {
 		t.Fatal("times do not add up")
+	}
+}
+
+// TestAppend holds the form against the standard library's, over all years that can be written down.
+func TestAppend(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	first, last := stamp.Of(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)), stamp.Of(time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC))
+	for range 100_000 {
+		at := first + stamp.Time(random.Int64N(int64(last-first)))
+		if got, want := at.String(), at.Std().Format(stamp.Layout); got != want {
+			t.Fatalf("%d is written as %s, not %s", at, got, want)
+		}
 	}
 }

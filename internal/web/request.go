@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
 )
@@ -23,21 +24,39 @@ type Meta struct {
 	// Route and Who are set on the way in, for the log line and the metrics.
 	Route string
 	Who   string
+	// Caller is set by the route's guard; auth.From finds it.
+	Caller *auth.Caller
 
 	log *slog.Logger
 }
 
+// scope is the context of a request.
+type scope struct {
+	context.Context
+	Meta
+}
+
 type metaKey struct{}
 
-// nobody serves code that runs outside a request, such as the first start and background loops.
-var nobody = &Meta{log: slog.Default()}
+// Value answers for the request's Meta and its caller.
+func (s *scope) Value(key any) any {
+	switch key.(type) {
+	case metaKey:
+		return &s.Meta
+	case auth.ContextKey:
+		if s.Caller != nil {
+			return s.Caller
+		}
+	}
+	return s.Context.Value(key)
+}
 
-// Request gives what is known of the request that ctx belongs to.
+// Request gives what is known of the request that ctx belongs to: nothing for what runs outside one, such as background loops.
 func Request(ctx context.Context) *Meta {
 	if m, ok := ctx.Value(metaKey{}).(*Meta); ok {
 		return m
 	}
-	return nobody
+	return &Meta{log: slog.Default()}
 }
 
 // Log gives the logger of a request; its lines carry the request's id.
@@ -49,26 +68,35 @@ func Log(ctx context.Context) *slog.Logger {
 	return m.log.With("request_id", m.ID)
 }
 
-// Observe stands in front of everything: it gives the request an id, catches panics, and writes one line when it is done.
-// `done`, where set, is told of each request (metrics).
-func Observe(log *slog.Logger, done func(route string, status int, took time.Duration), next http.Handler) http.Handler {
+// Served is what there is to tell of a request that was answered.
+type Served struct {
+	*Meta
+	Method        string
+	Status, Bytes int
+	At            time.Time // the end
+	Took          time.Duration
+}
+
+// Observe stands in front of everything: it gives the request an id, catches panics, and tells `done`, where set, when it is over:
+// there the request's line is written.
+func Observe(log *slog.Logger, done func(Served), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		meta := &Meta{ID: requestID(r), Route: "unknown", RemoteAddr: remoteHost(r), log: log}
-		r = r.WithContext(context.WithValue(r.Context(), metaKey{}, meta))
+		s := &scope{Context: r.Context(), Meta: Meta{ID: requestID(r), Route: "unknown", RemoteAddr: remoteHost(r), log: log}}
+		r = r.WithContext(s)
 		rec := &recorder{ResponseWriter: w}
 		h := w.Header()
-		h["X-Request-Id"] = []string{meta.ID}
+		h["X-Request-Id"] = []string{s.ID}
 		h["Steward-Version"] = versionHeader
 		defer func() {
 			if p := recover(); p != nil {
 				caught(rec, r, p)
 			}
-			took := time.Since(start)
-			if done != nil {
-				done(meta.Route, rec.status, took)
+			if done == nil {
+				return
 			}
-			logRequest(log, r, meta, rec, start.Add(took), took)
+			took := time.Since(start)
+			done(Served{Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took})
 		}()
 		next.ServeHTTP(rec, r)
 	})
@@ -76,19 +104,6 @@ func Observe(log *slog.Logger, done func(route string, status int, took time.Dur
 
 // versionHeader is shared by all answers; nobody changes it.
 var versionHeader = []string{Version}
-
-// logRequest writes the one line of a request. It makes the record itself: slog's own way would look up the caller's source line, which
-// nobody wants to see here, and costs as much as the rest.
-func logRequest(log *slog.Logger, r *http.Request, meta *Meta, rec *recorder, now time.Time, took time.Duration) {
-	if !log.Enabled(r.Context(), slog.LevelInfo) {
-		return
-	}
-	line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
-	line.AddAttrs(slog.String("request_id", meta.ID), slog.String("method", r.Method), slog.String("route", meta.Route),
-		slog.Int("status", rec.status), slog.Int("bytes", rec.bytes), slog.Duration("took", took), slog.String("who", meta.Who),
-		slog.String("from", meta.RemoteAddr))
-	_ = log.Handler().Handle(r.Context(), line) // there is nowhere to tell that the log cannot be written
-}
 
 // Named notes the pattern of the route that a request took. The path itself is never logged: that of an ingest URL holds a credential.
 func Named(pattern string, next http.Handler) http.Handler {

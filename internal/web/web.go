@@ -86,7 +86,8 @@ func send(hc huma.Context, status int, value any, err error) {
 	Write(w, r, status, value)
 }
 
-// Guard decides whether a request may use a route. It gives the request to go on with, or answers itself and gives nil.
+// Guard decides whether a request may use a route. It gives the request to go on with, in whose context auth.From finds the caller; or it
+// answers itself and gives nil.
 type Guard func(route Route, w http.ResponseWriter, r *http.Request) *http.Request
 
 // API is the table made live.
@@ -168,8 +169,8 @@ func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *
 		if len(body) > 0 {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		if key := r.Header.Get("Idempotency-Key"); key != "" && route.Method == http.MethodPost {
-			g.idem.serve(w, r, key, body, http.HandlerFunc(next))
+		if keys := r.Header["Idempotency-Key"]; len(keys) > 0 && route.Method == http.MethodPost {
+			g.idem.serve(w, r, keys[0], body, http.HandlerFunc(next))
 			return
 		}
 		next(w, r)
