@@ -74,6 +74,11 @@ func TestRootKeyCommand(t *testing.T) {
 		s.must(err)
 		s.run()
 		s.as(strings.TrimSpace(string(out))).call("GET", "/oidc/org/members", nil).want(200)
+		var lines []map[string]any
+		s.call("GET", "/audit", nil).want(200).into(&lines)
+		if len(lines) != 1 || lines[0]["action"] != "apikey.root" || lines[0]["user_id"] != nil {
+			t.Errorf("the audit log says %v", lines)
+		}
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
@@ -26,7 +27,13 @@ type Org struct {
 type Project struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+
+	createdAt stamp.Time
+	version   int64
 }
+
+// ETag is the row's version.
+func (p Project) ETag() string { return web.ETag(p.version) }
 
 // Member is a user with a role in the caller's organization.
 type Member struct {
@@ -61,7 +68,7 @@ type Profile struct {
 
 // NewMember is what it takes to add a member.
 type NewMember struct {
-	Email     string    `json:"email" maxLength:"254"`
+	Email     string    `json:"email" maxLength:"254" pattern:"^\\S+@\\S+$" patternDescription:"an e-mail address"`
 	FirstName *string   `json:"first_name,omitempty" maxLength:"256"`
 	LastName  *string   `json:"last_name,omitempty" maxLength:"256"`
 	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
@@ -82,7 +89,7 @@ type MemberPatch struct {
 	FirstName web.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
 	LastName  web.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
 	PhotoURL  web.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
-	Role      web.Opt[auth.Role] `json:"role,omitempty"`
+	Role      web.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer"`
 }
 
 // apply gives the member with the patch applied, or Invalid.
@@ -100,7 +107,7 @@ func (p MemberPatch) apply(m Member) (Member, error) {
 
 // NewProject is what it takes to make a project.
 type NewProject struct {
-	Name string `json:"name" minLength:"1" maxLength:"256"`
+	Name string `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
 }
 
 func (n NewProject) check() error {

@@ -24,6 +24,13 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 type fixture struct {
 	store *account.Store
 	owner *auth.Caller
@@ -92,10 +99,41 @@ func TestRequireRegistersProjects(t *testing.T) {
 				t.Errorf("%q as %q: %v", c.project, c.caller.ProjectID, err)
 			}
 		}
-		all, err := f.store.Projects(t.Context(), f.owner)
-		mine, err2 := f.store.Projects(t.Context(), &confined)
-		if err != nil || err2 != nil || len(all) != 3 || len(mine) != 1 || mine[0].Name != "prj_mine" {
+		all, err := f.store.Projects(t.Context(), f.owner, web.Paging{Limit: 10})
+		mine, err2 := f.store.Projects(t.Context(), &confined, web.Paging{Limit: 10})
+		if err != nil || err2 != nil || len(all.Items) != 3 || len(mine.Items) != 1 || mine.Items[0].Name != "prj_mine" {
 			t.Fatalf("%v and %v: %v %v", all, mine, err, err2)
+		}
+	})
+}
+
+// TestProjectsAreAllListed: page by page, also those that were made at the same time.
+func TestProjectsAreAllListed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d)
+		at := time.Now()
+		f.store.Now = func() time.Time { return at }
+		want := map[string]bool{}
+		for _, p := range []string{"a", "B", "c", "D", "e"} {
+			must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.Require(tx, f.owner, "", p) }))
+			want[p] = true
+		}
+		next := web.Paging{Limit: 2}
+		for pages := 1; ; pages++ {
+			page, err := f.store.Projects(t.Context(), f.owner, next)
+			must(t, err)
+			for _, p := range page.Items {
+				delete(want, p.ID)
+			}
+			if next.Cursor = page.Next; next.Cursor == "" {
+				break
+			}
+			if pages > 3 {
+				t.Fatal("the pages do not end")
+			}
+		}
+		if len(want) != 0 {
+			t.Errorf("not listed: %v", want)
 		}
 	})
 }

@@ -64,8 +64,13 @@ func (h *Handler) Orgs(ctx context.Context, _ *struct{}) ([]Org, error) {
 }
 
 // Projects answers GET /cli/project.
-func (h *Handler) Projects(ctx context.Context, _ *struct{}) ([]Project, error) {
-	return h.Store.Projects(ctx, auth.From(ctx))
+func (h *Handler) Projects(ctx context.Context, in *struct {
+	Limit  int        `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
+	Offset int        `query:"offset" minimum:"0" doc:"How many to pass over"`
+	Cursor web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
+},
+) (web.Page[Project], error) {
+	return h.Store.Projects(ctx, auth.From(ctx), web.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
 // CreateProject answers POST /cli/project.
@@ -79,7 +84,8 @@ func (h *Handler) CreateProject(ctx context.Context, in *struct{ Body NewProject
 // DeleteProject answers DELETE /cli/project/{id}.
 func (h *Handler) DeleteProject(ctx context.Context, in *struct {
 	ID string `path:"id"`
+	web.IfMatch
 },
 ) (web.None, error) {
-	return web.None{}, h.Store.DeleteProject(ctx, auth.From(ctx).OrgID, in.ID)
+	return web.None{}, h.Store.DeleteProject(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
 }

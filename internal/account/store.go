@@ -18,7 +18,7 @@ import (
 // invitationLife is how long a link lets its user in.
 const invitationLife = 7 * 24 * time.Hour
 
-// Store is all SQL of this package.
+// Store is all SQL of this package: members here, projects in store_project.go, signing in in store_signin.go.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
@@ -34,13 +34,6 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 // First is what the first start of an empty installation makes.
 type First struct {
 	OrgID, UserID, ProjectID string
-}
-
-// Empty tells whether the installation has no organization yet.
-func Empty(tx *db.Tx) (bool, error) {
-	var n int
-	err := tx.Row(`SELECT count(*) FROM orgs`).Scan(&n)
-	return n == 0, err
 }
 
 // MakeFirst makes the first organization with its owner and a default project. The owner's e-mail address and password may be empty.
@@ -67,8 +60,8 @@ func (s *Store) MakeFirst(tx *db.Tx, email, password string) (First, error) {
 }
 
 // FirstOwner gives the longest-standing owner of the oldest organization, for the command that makes a new root key. None is NotFound.
-func (s *Store) FirstOwner(tx *db.Tx) (f First, err error) {
-	err = tx.Row(`SELECT m.org_id, m.user_id FROM members m JOIN orgs o ON o.id = m.org_id
+func (s *Store) FirstOwner(ctx context.Context) (f First, err error) {
+	err = s.DB.Read(ctx).Row(`SELECT m.org_id, m.user_id FROM members m JOIN orgs o ON o.id = m.org_id
 		WHERE m.role = $1 ORDER BY o.created_at, o.id, m.created_at, m.user_id LIMIT 1`, auth.Owner).Scan(&f.OrgID, &f.UserID)
 	if errors.Is(err, db.ErrNoRows) {
 		return f, errs.New(errs.NotFound, "the installation has no owner yet; start it once with steward serve")

@@ -59,9 +59,9 @@ type Created struct {
 
 // NewKey is what it takes to make a key.
 type NewKey struct {
-	Name      string  `json:"name" minLength:"1" maxLength:"256"`
-	ExpiresAt *string `json:"expiresAt,omitempty" doc:"A future RFC 3339 time; null or absent means never"`
-	ProjectID *string `json:"projectId,omitempty" doc:"Confines the key to a project"`
+	Name      string  `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
+	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"A time in the future; null or absent means never"`
+	ProjectID *string `json:"projectId,omitempty" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"Confines the key to a project"`
 	OrgID     *string `json:"orgId,omitempty" doc:"The caller's organization, or null"`
 }
 

@@ -39,9 +39,11 @@ type Config struct {
 	WebhookRetention      time.Duration
 	ThreadRetention       time.Duration
 	EgressAllow           []netip.Prefix
+	TrustedProxies        []netip.Prefix
 	RequirePKCE           bool
 	RootKey               Secret // "": one is made
 	MasterKey             Secret // 32 raw bytes; "": one is made in Data
+	OldMasterKeys         []Secret
 	AdminEmail            string
 	AdminPassword         Secret   // only with AdminEmail
 	Regions               []Region // never empty
@@ -109,9 +111,11 @@ func settings(c *Config) []setting {
 		{"webhook-retention", "`time` for which receipts and deliveries are kept", "30d", plain, into(&c.WebhookRetention, duration)},
 		{"thread-retention", "`time` for which deleted threads are kept", "30d", plain, into(&c.ThreadRetention, duration)},
 		{"egress-allow", "private networks that webhooks may be sent to: `CIDRs` with commas between", "", list, into(&c.EgressAllow, optional(prefixes))},
+		{"trusted-proxies", "reverse proxies whose X-Forwarded-For is believed: `CIDRs` with commas between", "", list, into(&c.TrustedProxies, optional(prefixes))},
 		{"require-pkce", "demand PKCE of confidential OAuth clients, too", "false", boolean, into(&c.RequirePKCE, truth)},
 		{"root-key", "first API key of an empty installation, 20 or more characters (unset: one is made and printed once)", "", secret, into(&c.RootKey, rootKey)},
 		{"master-key", "key that seals secrets at rest, 32 bytes in base64 or hex (unset: one is made in the data directory)", "", secret, into(&c.MasterKey, masterKey)},
+		{"old-master-keys", "earlier master keys with commas between: they open what they have sealed", "", secret, into(&c.OldMasterKeys, masterKeys)},
 		{"admin-email", "e-mail address of the first owner", "", secret, into(&c.AdminEmail, email)},
 		{"admin-password", "password of the first owner, 8 or more characters", "", secret, into(&c.AdminPassword, password)},
 	}

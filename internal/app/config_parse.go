@@ -178,6 +178,18 @@ func masterKey(v string) (Secret, error) {
 	return must(false, Secret(""), "32 bytes in base64 or hex; `openssl rand -base64 32` makes one")
 }
 
+func masterKeys(v string) ([]Secret, error) {
+	var all []Secret
+	for item := range strings.SplitSeq(v, ",") {
+		key, err := masterKey(strings.TrimSpace(item))
+		if err != nil {
+			return nil, errors.New("must be keys of 32 bytes each, in base64 or hex, with commas between")
+		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
 func email(v string) (string, error) {
 	a, err := mail.ParseAddress(v)
 	return must(err == nil && a.Address == v, v, "an e-mail address, such as owner@example.com")

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,6 +84,7 @@ ingest_limit: 2048
 webhook_retention: 1d12h
 thread_retention: 90m
 egress_allow: [10.0.0.0/8, "fd00::/8"]
+trusted_proxies: 127.0.0.1/32
 require_pkce: true
 regions:
   - {region: eu-1, description: Frankfurt}
@@ -95,12 +97,14 @@ regions:
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048,
 		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true,
-		RootKey: "a-root-key-of-24-letters", MasterKey: Secret(raw), AdminEmail: "owner@example.com", AdminPassword: "correct horse",
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		RootKey:        "a-root-key-of-24-letters", MasterKey: Secret(raw), OldMasterKeys: []Secret{Secret(raw), Secret(raw)}, AdminEmail: "owner@example.com", AdminPassword: "correct horse",
 		Regions: []Region{{"eu-1", "Frankfurt"}, {"us-1", ""}},
 	}
 	got := mustLoad(
 		t, map[string]string{"config": file}, "HOME=/root", "STEWARD_ROOT_KEY=a-root-key-of-24-letters",
-		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString(raw), "STEWARD_ADMIN_EMAIL=owner@example.com", "STEWARD_ADMIN_PASSWORD=correct horse",
+		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString(raw),
+		"STEWARD_OLD_MASTER_KEYS="+hex.EncodeToString(raw)+", "+base64.StdEncoding.EncodeToString(raw), "STEWARD_ADMIN_EMAIL=owner@example.com", "STEWARD_ADMIN_PASSWORD=correct horse",
 	)
 	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
 		t.Error(diff)
@@ -126,6 +130,7 @@ var samples = map[string][3]string{
 	"webhook-retention": {"1h", "2d", "3m"},
 	"thread-retention":  {"1h", "2d", "3m"},
 	"egress-allow":      {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
+	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"require-pkce":      {"true", "false", "true"},
 }
 
@@ -230,9 +235,11 @@ var bad = map[string][]string{
 	"webhook-retention": {"", "QQQ", "30", "0d", "0s", "-1h", "-1d", "d", "1.5d", "99999d", "65535d2000000h", "1d-25h", "1h1d"},
 	"thread-retention":  {"", "QQQ"},
 	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
+	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
 	"require-pkce":      {"", "QQQ", "yes", "2"},
 	"root-key":          {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},
 	"master-key":        {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
+	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
 	"admin-email":       {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
 	"admin-password":    {"", "QQQ4567"},
 }

@@ -12,6 +12,8 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/apikey"
+	"steward/internal/audit"
+	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/seal"
 )
@@ -31,7 +33,11 @@ func open(ctx context.Context, cfg Config) (*opened, error) {
 			return nil, err
 		}
 	}
-	ring, err := seal.NewRing(key)
+	keys := [][]byte{key}
+	for _, old := range cfg.OldMasterKeys {
+		keys = append(keys, []byte(old))
+	}
+	ring, err := seal.NewRing(keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +60,8 @@ const masterKeyCheck = "master_key_check"
 func checkMasterKey(ctx context.Context, d *db.DB, ring *seal.Ring) error {
 	return d.Write(ctx, func(tx *db.Tx) error {
 		fresh := base64.StdEncoding.EncodeToString(ring.Seal(masterKeyCheck, knownText))
-		if _, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING`, masterKeyCheck, fresh); err != nil {
-			return err
-		}
-		var text string
-		if err := tx.Row(`SELECT value FROM meta WHERE key = $1`, masterKeyCheck).Scan(&text); err != nil {
+		text, _, err := tx.Once(masterKeyCheck, fresh)
+		if err != nil {
 			return err
 		}
 		sealed, err := base64.StdEncoding.DecodeString(text)
@@ -85,9 +88,8 @@ type firstStart struct {
 func makeFirst(ctx context.Context, d *db.DB, cfg Config, accounts *account.Store, keys *apikey.Store) (first *firstStart, err error) {
 	err = d.Write(ctx, func(tx *db.Tx) error {
 		first = nil
-		claimed, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('first_start', $1) ON CONFLICT (key) DO NOTHING`,
-			time.Now().UTC().Format(time.RFC3339))
-		if err != nil || claimed == 0 {
+		_, ours, err := tx.Once("first_start", time.Now().UTC().Format(time.RFC3339))
+		if err != nil || !ours {
 			return err
 		}
 		f := &firstStart{rootKey: string(cfg.RootKey)}
@@ -119,13 +121,15 @@ func NewRootKey(ctx context.Context, cfg Config, stdout io.Writer) error {
 	defer o.db.Close()
 	accounts := &account.Store{DB: o.db, Now: time.Now}
 	keys := &apikey.Store{DB: o.db, Now: time.Now}
+	lines := &audit.Store{DB: o.db, Now: time.Now}
+	owner, err := accounts.FirstOwner(ctx)
+	if err != nil {
+		return err
+	}
 	value := apikey.NewValue()
+	ctx = auth.With(ctx, &auth.Caller{OrgID: owner.OrgID}) // the command itself, not the owner
 	err = o.db.Write(ctx, func(tx *db.Tx) error {
-		owner, err := accounts.FirstOwner(tx)
-		if err != nil {
-			return err
-		}
-		return keys.MakeRoot(tx, owner.OrgID, owner.UserID, value)
+		return errors.Join(keys.MakeRoot(tx, owner.OrgID, owner.UserID, value), lines.Record(tx, "apikey.root", owner.UserID))
 	})
 	if err != nil {
 		return err

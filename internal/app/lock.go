@@ -50,19 +50,15 @@ func lock(file *os.File, dir string) error {
 	if err != nil {
 		return fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := writePID(file); err != nil {
-		return fmt.Errorf("lock the data directory: %w", err)
-	}
+	writePID(file)
 	return nil
 }
 
-// writePID tells those who come later whom to look for. It is for people; the lock is the kernel's.
-func writePID(file *os.File) error {
-	if err := file.Truncate(0); err != nil {
-		return err
+// writePID tells those who come later whom to look for. It is for people, the lock is the kernel's: a full disk must not keep us out.
+func writePID(file *os.File) {
+	if file.Truncate(0) == nil {
+		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	_, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	return err
 }
 
 // holder words who holds the lock. For a moment between locking and writing the file is empty.
@@ -83,18 +79,21 @@ type Addresses struct {
 	Listen  map[string]string `json:"listen"` // real addresses, by listener: api, s3, kv, metrics
 }
 
-// WriteAddresses writes <dir>/steward.json; a reader sees the old file or the new one, never a part. It is not synced, since each start
-// writes it anew. The caller holds the directory's lock, so one temporary name is enough, and a crash leaves no litter behind.
+// WriteAddresses writes <dir>/steward.json; a reader sees the old file or the new one, never a part, and none at all when it cannot be
+// written: the addresses of an earlier process would mislead. It is not synced, since each start writes it anew. The caller holds the
+// directory's lock, so one temporary name is enough, and a crash leaves no litter behind.
 func WriteAddresses(dir string, a Addresses) error {
 	content, err := json.MarshalIndent(a, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the addresses: %w", err)
-	}
 	name := filepath.Join(dir, "steward.json")
-	if err := os.WriteFile(name+".tmp", append(content, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the addresses: %w", err)
+	if err == nil {
+		err = os.WriteFile(name+".tmp", append(content, '\n'), 0o600)
 	}
-	if err := os.Rename(name+".tmp", name); err != nil {
+	if err == nil {
+		err = os.Rename(name+".tmp", name)
+	}
+	if err != nil {
+		_ = os.Remove(name + ".tmp")
+		_ = os.Remove(name)
 		return fmt.Errorf("write the addresses: %w", err)
 	}
 	return nil

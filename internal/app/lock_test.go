@@ -149,4 +149,13 @@ func TestWriteAddresses(t *testing.T) {
 	if err := WriteAddresses(filepath.Join(dir, "missing"), Addresses{}); err == nil {
 		t.Error("a missing directory was written to")
 	}
+	if err := os.Mkdir(filepath.Join(dir, "steward.json.tmp"), 0o700); err != nil { // stands in the way of the next one
+		t.Fatal(err)
+	}
+	if err := WriteAddresses(dir, Addresses{PID: 3}); err == nil {
+		t.Error("a directory was written over")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "steward.json")); err == nil {
+		t.Error("the addresses of an earlier process are left")
+	}
 }

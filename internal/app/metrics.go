@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -61,6 +60,6 @@ func (m *metrics) count(s web.Served) {
 
 func (m *metrics) stop() {
 	if m.server != nil {
-		m.server.Shutdown(context.Background())
+		m.server.Close() // the stop does not wait for a profile
 	}
 }

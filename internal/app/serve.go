@@ -49,21 +49,28 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if baseURL == "" {
 		baseURL = "http://" + reachable(listener.Addr())
 	}
+	metrics, err := startMetrics(cfg.MetricsListen, log)
+	if err != nil {
+		return err
+	}
+	defer metrics.stop()
 	p := wire(cfg, o, baseURL, log, time.Now)
+	if err := p.signIn.Open(ctx); err != nil {
+		return err
+	}
+	// After all that can fail: the root key is told once.
 	first, err := makeFirst(ctx, o.db, cfg, p.accounts, p.keys)
 	if err != nil {
 		return err
 	}
-	if err := p.signIn.Open(ctx); err != nil {
-		return err
-	}
-	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, log: log, late: late, stdout: stdout, first: first})
+	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, metrics: metrics, log: log, late: late, stdout: stdout, first: first})
 }
 
 // running is what Serve has made before anything is served.
 type running struct {
 	baseURL  string
 	listener net.Listener
+	metrics  *metrics
 	log      *slog.Logger
 	late     *lateWriter
 	stdout   io.Writer
@@ -72,11 +79,7 @@ type running struct {
 
 // run serves until ctx ends, then drains.
 func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error {
-	metrics, err := startMetrics(cfg.MetricsListen, r.log)
-	if err != nil {
-		return err
-	}
-	defer metrics.stop()
+	metrics := r.metrics
 	p.server.Done = metrics.count
 	if cfg.LogLevel <= slog.LevelInfo {
 		lines := requestLog{out: r.late, format: cfg.LogFormat}
@@ -103,7 +106,7 @@ func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error
 		addresses.Listen["metrics"] = metrics.address
 	}
 	if err := WriteAddresses(cfg.Data, addresses); err != nil {
-		return err
+		r.log.Warn("steward.json could not be written", "error", err)
 	}
 	announce(r.stdout, cfg, addresses, r.first)
 

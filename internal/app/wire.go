@@ -80,6 +80,7 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 			Protocol:    signIn.Mount,
 			Auth:        callers,
 			Idempotency: &web.Idempotency{DB: d, Ring: o.ring, Now: now},
+			Proxies:     cfg.TrustedProxies,
 			Log:         log,
 			Ready:       d.Ping,
 		},

@@ -125,7 +125,7 @@ func (w *writer) drain() {
 }
 
 func (w *writer) close() error {
-	return errors.Join(w.conn.Close(), w.pool.Close())
+	return errors.Join(w.statements.close(), w.pool.Close())
 }
 
 // serve is the goroutine. A function that ends its goroutine (t.Fatal in a test does) ends this one; another takes its place in the
@@ -192,7 +192,7 @@ func (w *writer) begin() error {
 	w.ran, w.bytes, w.broken = 0, 0, nil
 	err := w.control("BEGIN IMMEDIATE")
 	if err != nil {
-		w.conn.Close()
+		w.discard()
 		if err := w.connect(); err != nil {
 			return err
 		}

@@ -16,7 +16,8 @@
 //
 // The rules are the same on both engines, so that a test on one of them finds a breach:
 //   - finish or close Rows before the next statement of the same transaction;
-//   - a statement that failed spoils its transaction (a joined Write spoils only itself, if its error is not passed on);
+//   - a statement that failed spoils its transaction (a joined Write spoils only itself, if its error is not passed on, unless the
+//     server asks to run the transaction again);
 //   - the function given to Write may run more than once, so its effects outside of the database belong into OnCommit;
 //   - inside of that function use Tx.Context() for everything: a Write with the outer context would wait for itself.
 package db

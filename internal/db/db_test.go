@@ -343,3 +343,18 @@ func TestClosed(t *testing.T) {
 		})
 	}
 }
+
+// TestOnce: a fact is noted by the first who says it, and everybody gets the same.
+func TestOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for i, value := range []string{"a", "b"} {
+			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+				noted, first, err := tx.Once("fact", value)
+				if noted != "a" || first != (i == 0) {
+					t.Errorf("%q gives %q, %v", value, noted, first)
+				}
+				return err
+			}))
+		}
+	})
+}

@@ -83,6 +83,30 @@ func TestRetryGivesUp(t *testing.T) {
 	}
 }
 
+// TestRetryOfAPart: what the server asks to run again within a joined write is the whole transaction, also when nobody passes the error on.
+func TestRetryOfAPart(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	runs := 0
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		runs++
+		err := d.Write(tx.Context(), func(tx *db.Tx) error {
+			if runs < 3 {
+				_, err := tx.Exec("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")
+				return err
+			}
+			return put(tx, "a", "")
+		})
+		if err != nil {
+			return errors.New("a handler may hide the cause")
+		}
+		return nil
+	}))
+	if runs != 3 {
+		t.Errorf("%d runs", runs)
+	}
+	wantKeys(t, d, "a")
+}
+
 // TestLostConnection ends the server's side of a connection in the middle of a transaction.
 func TestLostConnection(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)

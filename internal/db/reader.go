@@ -90,7 +90,7 @@ func (p *readers) close() {
 	close(p.done)
 	for range readerCount {
 		if r := <-p.free; r.conn != nil {
-			r.conn.Close()
+			r.statements.close()
 		}
 	}
 	p.pool.Close()

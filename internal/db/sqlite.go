@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -130,7 +131,9 @@ func (l *lite) close() error {
 	return l.err
 }
 
-// statements keeps the prepared statements of one connection.
+var errNoConn = errors.New("the file could not be opened again")
+
+// statements keeps the prepared statements of one connection, which is nil when there could be none.
 type statements struct {
 	conn *sql.Conn
 	byQL map[string]*sql.Stmt
@@ -142,6 +145,9 @@ var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$\d+)`)
 
 // of prepares a statement, or finds it. Contexts that can end make the driver start a goroutine for each call, so they stay outside.
 func (s *statements) of(text string) (*sql.Stmt, error) {
+	if s.conn == nil {
+		return nil, errNoConn
+	}
 	if st, ok := s.byQL[text]; ok {
 		return st, nil
 	}
@@ -162,6 +168,32 @@ func (s *statements) dropOne() {
 		delete(s.byQL, text)
 		return
 	}
+}
+
+// close gives the connection back to its pool, after its statements: SQLite keeps a connection with open statements alive, and its locks
+// and the write-ahead log with it.
+func (s *statements) close() error {
+	if s.conn == nil {
+		return nil
+	}
+	s.drop()
+	return s.conn.Close()
+}
+
+// discard closes the connection for good; the pool makes another.
+func (s *statements) discard() {
+	if s.conn == nil {
+		return
+	}
+	s.drop()
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
+func (s *statements) drop() {
+	for _, st := range s.byQL {
+		st.Close()
+	}
+	clear(s.byQL)
 }
 
 // liteRows are the rows of database/sql with our errors.

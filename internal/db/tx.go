@@ -208,6 +208,9 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 		if !kept {
 			t.control("ROLLBACK TO SAVEPOINT " + name) // an error spoils t, which is all there is to do
 		}
+		if mustRetry(sub.spoiled) {
+			t.note(sub.spoiled) // the server asks for the whole transaction again, not for this part of it
+		}
 	}()
 	if err := sub.run(fn); err != nil {
 		return err

@@ -233,7 +233,7 @@ func TestProjectGone(t *testing.T) {
 		h.want(200, "ada", "PUT", "/cli/eval/kept", define("n", "a", "green"))
 		h.want(201, "ada", "POST", "/evalrun", start("kept", "s", "kept", "green"))
 		h.many(2*purgeBatch+5, "r", "e0", "red")
-		h.must(h.accounts.DeleteProject(t.Context(), "org_a", "red"))
+		h.must(h.accounts.DeleteProject(t.Context(), "org_a", "red", web.IfMatch{}))
 		if ids, total := h.list("ada", "/cli/eval"); !slices.Equal(ids, []string{"kept"}) || total != "1" {
 			t.Errorf("evals: %v of %s", ids, total)
 		}

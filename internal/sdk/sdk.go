@@ -7,6 +7,7 @@ package sdk
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"steward/internal/errs"
 	"steward/internal/web"
@@ -17,6 +18,7 @@ const Prefix = "/sdk"
 
 // Face wraps values and errors. These clients cannot read an empty answer, so 204 becomes 200.
 var Face = &web.Face{
+	Prefix: Prefix,
 	Success: func(status int, value any) (int, any) {
 		if status == http.StatusNoContent {
 			status = http.StatusOK
@@ -33,9 +35,12 @@ var Face = &web.Face{
 	FailureType: "application/json",
 }
 
-type success struct {
-	Success bool `json:"success"`
-	Data    any  `json:"data"`
+// success is {"success": true, "data": …}.
+type success struct{ data any }
+
+func (s success) AppendJSON(to []byte) ([]byte, error) {
+	to, err := web.AppendJSON(append(to, `{"success":true,"data":`...), s.data)
+	return append(to, '}'), err
 }
 
 type done struct {
@@ -64,12 +69,17 @@ func wrap(value any) any {
 	if f, ok := value.(formed); ok {
 		value = f.SDK()
 	}
-	return success{Success: true, Data: web.Plain(value)}
+	return success{value}
 }
 
-// Mount serves an API under Prefix, in this face.
+// Mount serves an API under Prefix, in this face. Below Prefix there is no second one.
 func Mount(api http.Handler) http.Handler {
 	return http.StripPrefix(Prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		api.ServeHTTP(w, r.WithContext(web.WithFace(r.Context(), Face)))
+		r = r.WithContext(web.WithFace(r.Context(), Face))
+		if strings.HasPrefix(r.URL.Path, Prefix+"/") {
+			web.Fail(w, r, errs.New(errs.NotFound, "there is no such path"))
+			return
+		}
+		api.ServeHTTP(w, r)
 	}))
 }

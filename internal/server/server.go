@@ -37,6 +37,7 @@ type Server struct {
 
 	Auth        *Authenticator
 	Idempotency *web.Idempotency
+	Proxies     web.Proxies
 	Log         *slog.Logger
 	// Ready tells whether requests can be served.
 	Ready func(context.Context) error
@@ -56,7 +57,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	api.Handle("GET /healthz", http.HandlerFunc(s.health))
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
-	return web.Observe(s.Log, s.Done, api), nil
+	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
 }
 
 type health struct {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"strconv"
+	"strings"
 
 	"steward/internal/errs"
 )
@@ -16,8 +17,31 @@ type IfMatch struct {
 
 // Check is PreconditionFailed when a condition was sent and the row has another version.
 func (m IfMatch) Check(row Versioned) error {
-	if m.IfMatch == "" || m.IfMatch == "*" || m.IfMatch == row.ETag() {
+	if m.IfMatch == "" || matches(m.IfMatch, row.ETag(), strongly) {
 		return nil
 	}
 	return errs.New(errs.PreconditionFailed, "the resource was changed since it was read")
+}
+
+// How tags are compared (RFC 9110, 8.8.3.2): a proxy that compresses an answer makes its tag a weak one, which does for reading only.
+const (
+	strongly = false
+	weakly   = true
+)
+
+// matches tells whether a condition, which is `*` or a list of tags, names the tag. Ours hold no commas.
+func matches(condition, tag string, weak bool) bool {
+	if strings.TrimSpace(condition) == "*" {
+		return true
+	}
+	for one := range strings.SplitSeq(condition, ",") {
+		one = strings.TrimSpace(one)
+		if weak {
+			one = strings.TrimPrefix(one, "W/")
+		}
+		if one == tag {
+			return true
+		}
+	}
+	return false
 }

@@ -2,11 +2,11 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -61,7 +61,7 @@ func (i *Idempotency) serve(w http.ResponseWriter, r *http.Request, key string, 
 }
 
 func checkKey(key string) error {
-	ok := len(key) <= 255
+	ok := key != "" && len(key) <= 255
 	for _, c := range []byte(key) {
 		ok = ok && c >= 0x20 && c < 0x7f
 	}
@@ -71,27 +71,23 @@ func checkKey(key string) error {
 	return nil
 }
 
-// once gives the stored answer, or claims the key, runs the handler and stores what it answers.
+// once gives the stored answer, or claims the key, runs the handler and stores what it answers. It may run twice (DB.Write), so the handler
+// gets the body anew each time.
 func (i *Idempotency) once(tx *db.Tx, r *http.Request, key string, body []byte, next http.Handler) (*memory, error) {
-	caller := auth.From(r.Context())
-	now := stamp.Of(i.Now())
-	who := caller.KeyID + caller.ClientID + "/" + caller.UserID
-	scope := seal.Hash(fmt.Sprintf("%s\n%s\n%s\n%s", who, r.Method, r.URL.RequestURI(), key))
-	bodyHash := sha256.Sum256(body)
-	if _, err := tx.Exec(`DELETE FROM idempotency WHERE org_id = $1 AND scope = $2 AND created_at < $3`,
-		caller.OrgID, scope, now.Add(-Keep)); err != nil {
-		return nil, err
-	}
-	claimed, err := tx.Exec(`INSERT INTO idempotency (org_id, scope, body_hash, status, answer, created_at)
-		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO NOTHING`, caller.OrgID, scope, bodyHash[:], []byte{}, now)
+	c := i.claimOf(r, key, body)
+	claimed, err := c.take(tx)
 	if err != nil {
 		return nil, err
 	}
-	if claimed == 0 {
-		return i.replay(tx, caller.OrgID, scope, bodyHash[:])
+	if !claimed {
+		return i.replay(tx, c)
 	}
 	out := &memory{header: http.Header{}, status: http.StatusOK}
-	next.ServeHTTP(out, r.WithContext(tx.Context()))
+	r = r.WithContext(tx.Context())
+	if len(body) > 0 {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	next.ServeHTTP(out, r)
 	if out.status >= 300 {
 		return out, errRefused
 	}
@@ -99,20 +95,26 @@ func (i *Idempotency) once(tx *db.Tx, r *http.Request, key string, body []byte, 
 	if err != nil {
 		return nil, err
 	}
-	_, err = tx.Exec(`UPDATE idempotency SET status = $3, answer = $4 WHERE org_id = $1 AND scope = $2`,
-		caller.OrgID, scope, out.status, i.Ring.Seal(idempotencyPurpose, text))
-	return out, err
+	return out, c.keep(tx, out.status, i.Ring.Seal(idempotencyPurpose, text))
 }
 
-func (i *Idempotency) replay(tx *db.Tx, orgID string, scope, bodyHash []byte) (*memory, error) {
-	var first, sealed []byte
-	out := &memory{}
-	err := tx.Row(`SELECT body_hash, status, answer FROM idempotency WHERE org_id = $1 AND scope = $2`, orgID, scope).
-		Scan(&first, &out.status, &sealed)
+// claimOf scopes a key to its caller, method and path, of which the face's prefix is a part: its answers have another form.
+func (i *Idempotency) claimOf(r *http.Request, key string, body []byte) claim {
+	caller := auth.From(r.Context())
+	who := caller.KeyID + caller.ClientID + "/" + caller.UserID
+	path := faceOf(r.Context()).Prefix + r.URL.RequestURI()
+	hash := sha256.Sum256(body)
+	return claim{
+		orgID: caller.OrgID, scope: seal.Hash(fmt.Sprintf("%s\n%s\n%s\n%s", who, r.Method, path, key)), bodyHash: hash[:], at: stamp.Of(i.Now()),
+	}
+}
+
+func (i *Idempotency) replay(tx *db.Tx, c claim) (*memory, error) {
+	bodyHash, status, sealed, err := c.answer(tx)
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(first, bodyHash) {
+	if !bytes.Equal(bodyHash, c.bodyHash) {
 		return nil, errs.Wrong("header.Idempotency-Key", "this key was used with another body")
 	}
 	text, err := i.Ring.Open(idempotencyPurpose, sealed)
@@ -123,19 +125,9 @@ func (i *Idempotency) replay(tx *db.Tx, orgID string, scope, bodyHash []byte) (*
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, err
 	}
-	out.header = s.Header
+	out := &memory{header: s.Header, status: status}
 	out.body.Write(s.Body)
 	return out, nil
-}
-
-// Purge forgets answers that are older than Keep, at most `batch` of them, and tells how many.
-func (i *Idempotency) Purge(ctx context.Context, batch int) (n int64, err error) {
-	err = i.DB.Write(ctx, func(tx *db.Tx) error {
-		n, err = tx.Exec(`DELETE FROM idempotency WHERE (org_id, scope) IN
-			(SELECT org_id, scope FROM idempotency WHERE created_at < $1 LIMIT $2)`, stamp.Of(i.Now()).Add(-Keep), batch)
-		return err
-	})
-	return n, err
 }
 
 // memory holds an answer until its transaction is committed.

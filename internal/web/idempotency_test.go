@@ -20,12 +20,14 @@ import (
 
 // till is an API with one route that writes a row and may then fail.
 type till struct {
-	d     *db.DB
-	fail  error
-	panic bool
-	now   time.Time
-	api   *web.API
-	idem  *web.Idempotency
+	d         *db.DB
+	fail      error
+	panic     bool
+	conflicts int // how often the server is still to refuse the transaction
+	now       time.Time
+	face      *web.Face
+	api       *web.API
+	idem      *web.Idempotency
 }
 
 type sale struct {
@@ -37,6 +39,11 @@ func (s *till) sell(ctx context.Context, in *struct {
 },
 ) (sale, error) {
 	err := s.d.Write(ctx, func(tx *db.Tx) error {
+		if s.conflicts > 0 {
+			s.conflicts--
+			_, err := tx.Exec("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")
+			return err
+		}
 		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ($1, $2)`, "sale/"+in.Body.Item+"/"+s.now.String(), "sold")
 		return err
 	})
@@ -64,6 +71,9 @@ func (s *till) post(who, key, item string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", "/sale", strings.NewReader(`{"Item":"`+item+`"}`))
 	r.Header.Set("Who", who)
 	r.Header.Set("Idempotency-Key", key)
+	if s.face != nil {
+		r = r.WithContext(web.WithFace(r.Context(), s.face))
+	}
 	rec := httptest.NewRecorder()
 	defer func() { recover() }()
 	s.api.ServeHTTP(rec, r)
@@ -92,10 +102,40 @@ func TestIdempotencyScope(t *testing.T) {
 		if rec := s.post("bob", "k", "milk"); rec.Code != 201 || s.sales(t) != 2 {
 			t.Fatalf("another caller: %d %s", rec.Code, rec.Body)
 		}
-		if rec := s.post("ann", strings.Repeat("k", 256), "milk"); rec.Code != 422 {
-			t.Fatalf("a key that is too long: %d", rec.Code)
+		for _, key := range []string{"", strings.Repeat("k", 256), "k\tk", "kü"} {
+			if rec := s.post("ann", key, "milk"); rec.Code != 422 || s.sales(t) != 2 {
+				t.Fatalf("the key %q: %d", key, rec.Code)
+			}
+		}
+		if rec := s.post("ann", strings.Repeat("k", 255), "bread"); rec.Code != 201 || s.sales(t) != 3 {
+			t.Fatalf("the longest key: %d %s", rec.Code, rec.Body)
 		}
 	})
+}
+
+// TestIdempotencyOfFaces: the same key on the other face is another request, since its answer has another form.
+func TestIdempotencyOfFaces(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	s := openTill(t, d)
+	other := &web.Face{
+		Prefix:  "/other",
+		Success: func(status int, value any) (int, any) { return status, map[string]any{"wrapped": value} },
+	}
+	bare := s.post("ann", "k", "tea").Body.String()
+	s.now = s.now.Add(time.Second)
+	s.face = other
+	if wrapped := s.post("ann", "k", "tea").Body.String(); strings.TrimSpace(wrapped) != `{"wrapped":`+strings.TrimSpace(bare)+`}` {
+		t.Errorf("the other face answers %s", wrapped)
+	}
+}
+
+// TestIdempotencyOfAServersRetry: a transaction that the server has run again gives the handler the same request again.
+func TestIdempotencyOfAServersRetry(t *testing.T) {
+	s := openTill(t, dbtest.Open(t, db.Postgres))
+	s.conflicts = 2
+	if rec := s.post("ann", "k", "tea"); rec.Code != 201 || s.sales(t) != 1 || s.conflicts != 0 {
+		t.Fatalf("%d %s, %d sales", rec.Code, rec.Body, s.sales(t))
+	}
 }
 
 // TestIdempotencyRollsBackWithTheAnswer: when the request fails after its write, neither the write nor the answer stays.
@@ -125,8 +165,11 @@ func TestIdempotencyForgetsAfterADay(t *testing.T) {
 		if rec := s.post("ann", "k", "milk"); rec.Code != 201 || s.sales(t) != 2 {
 			t.Fatalf("after a day: %d, %d sales", rec.Code, s.sales(t))
 		}
+		for _, key := range []string{"l", "m", "n", "o"} {
+			s.post("ann", key, key)
+		}
 		s.now = s.now.Add(web.Keep + time.Second)
-		if n, err := s.idem.Purge(t.Context(), 100); n != 1 || err != nil {
+		if n, err := s.idem.Purge(t.Context(), 2); n != 5 || err != nil {
 			t.Fatalf("purged %d, %v", n, err)
 		}
 	})

@@ -98,15 +98,44 @@ func schemaName(t reflect.Type, hint string) string {
 
 var wordBreak = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
+// headersOf documents what Write tells of a value in headers.
+func headersOf(value reflect.Type) map[string]*huma.Param {
+	text, number := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer"}
+	switch {
+	case value.Implements(reflect.TypeFor[Versioned]()):
+		return map[string]*huma.Param{"ETag": {Description: "The version, for If-Match and If-None-Match", Schema: text}}
+	case value.Implements(reflect.TypeFor[headed]()):
+		return map[string]*huma.Param{
+			"X-Total-Count": {Description: "The size of the whole list; left out when it is too dear to count", Schema: number},
+			"Link":          {Description: "Where other pages start: first, prev, next, last", Schema: text},
+		}
+	}
+	return nil
+}
+
+// idempotencyParam documents the header that each POST takes without its handler knowing.
+func idempotencyParam() *huma.Param {
+	shortest, longest := 1, 255
+	return &huma.Param{
+		Name: "Idempotency-Key", In: "header",
+		Description: "The same key with the same body gets the first answer again, for 24 hours; with another body it is refused",
+		Schema:      &huma.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest},
+	}
+}
+
 // operation is the document's entry for a route.
 func operation(r Route) huma.Operation {
-	return huma.Operation{
+	op := huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
 		MaxBodyBytes: -1, // checkedBody has bounded it; huma would refuse a body of exactly the limit
 		OperationID:  strings.ToLower(r.Method) + wordBreak.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
 		Tags:         []string{areaOf(r.Path).name},
 		Description:  "Needs the permission to " + r.Permission.Name + ".",
 	}
+	if r.Method == http.MethodPost {
+		op.Parameters = []*huma.Param{idempotencyParam()}
+	}
+	return op
 }
 
 // Document gives the OpenAPI document of the mounted table, with what huma leaves untrue put right.
@@ -121,7 +150,7 @@ func (a *API) Document() ([]byte, error) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, err
 	}
-	allowNull(tree)
+	mend(tree)
 	components, _ := tree["components"].(map[string]any)
 	schemas, _ := components["schemas"].(map[string]any)
 	for name, schema := range schemas {
@@ -130,20 +159,23 @@ func (a *API) Document() ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// allowNull adds null to the enums of nullable fields, which huma leaves out.
-func allowNull(node any) {
+// mend adds null to the enums of nullable fields, which huma leaves out, and removes a word that huma alone knows.
+func mend(node any) {
 	switch n := node.(type) {
 	case map[string]any:
 		enum, isEnum := n["enum"].([]any)
 		if types, ok := n["type"].([]any); ok && isEnum && slices.Contains(types, any("null")) {
 			n["enum"] = append(enum, nil)
 		}
+		if _, isText := n["patternDescription"].(string); isText {
+			delete(n, "patternDescription")
+		}
 		for _, child := range n {
-			allowNull(child)
+			mend(child)
 		}
 	case []any:
 		for _, child := range n {
-			allowNull(child)
+			mend(child)
 		}
 	}
 }

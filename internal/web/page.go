@@ -84,16 +84,25 @@ func NewPage[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] 
 	return page
 }
 
-// Plain gives the items alone, never nil: what a face sends.
-func (p Page[T]) Plain() any {
-	if p.Items == nil {
-		return []T{}
+// AppendJSON writes the items alone.
+func (p Page[T]) AppendJSON(to []byte) (_ []byte, err error) {
+	if len(p.Items) == 0 {
+		return append(to, "[]"...), nil
 	}
-	return p.Items
+	if _, own := any(&p.Items[0]).(Appender); !own {
+		return AppendJSON(to, p.Items)
+	}
+	for i := range p.Items {
+		to = append(to, "[,"[min(i, 1)])
+		if to, err = any(&p.Items[i]).(Appender).AppendJSON(to); err != nil {
+			return to, err
+		}
+	}
+	return append(to, ']'), nil
 }
 
 // MarshalJSON writes the items alone.
-func (p Page[T]) MarshalJSON() ([]byte, error) { return marshal(p.Plain()) }
+func (p Page[T]) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
 
 // Schema documents a page as an array.
 func (Page[T]) Schema(r huma.Registry) *huma.Schema {
@@ -104,24 +113,23 @@ func (p Page[T]) setHeaders(h http.Header, r *http.Request) {
 	if p.Total != Unknown {
 		h.Set("X-Total-Count", strconv.FormatInt(p.Total, 10))
 	}
-	links := p.links(r.URL)
+	links := p.links(faceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
 	if len(links) > 0 {
 		h.Set("Link", strings.Join(links, ", "))
 	}
 }
 
-func (p Page[T]) links(u *url.URL) []string {
+func (p Page[T]) links(path string, query url.Values) []string {
 	limit, offset := p.Paging.Limit, p.Paging.Offset
 	if limit == 0 {
 		return nil
 	}
 	link := func(rel, key, value string) string {
-		q := u.Query()
-		q.Del("offset")
-		q.Del("cursor")
-		q.Set("limit", strconv.Itoa(limit))
-		q.Set(key, value)
-		return fmt.Sprintf(`<%s?%s>; rel="%s"`, u.EscapedPath(), q.Encode(), rel)
+		query.Del("offset")
+		query.Del("cursor")
+		query.Set("limit", strconv.Itoa(limit))
+		query.Set(key, value)
+		return fmt.Sprintf(`<%s?%s>; rel="%s"`, path, query.Encode(), rel)
 	}
 	links := []string{link("first", "offset", "0")}
 	if p.Paging.Cursor == "" && offset > 0 {

@@ -13,10 +13,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -124,8 +126,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, errs.New(errs.Malformed, "the address must not hold the character U+0000"))
 		return
 	}
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a writer that has none is a test's
+	}
 	a.mux.ServeHTTP(w, r)
 }
+
+// bodyTime is how long a request's body may take to arrive, also that of a request which was refused before anybody read it: one that
+// never comes must not hold its connection for ever.
+const bodyTime = time.Minute
 
 // unknown answers what no other pattern took. ServeMux would do it in plain text.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
@@ -162,6 +171,9 @@ func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *
 			return
 		}
 		body, err := checkedBody(w, r, route)
+		if err == nil {
+			err = checkQuery(r.URL.RawQuery)
+		}
 		if err != nil {
 			Fail(w, r, err)
 			return
@@ -177,12 +189,23 @@ func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *
 	})
 }
 
+// checkQuery refuses a query with a broken part, which parsing would leave out: a filter must not get lost without a word.
+func checkQuery(raw string) error {
+	if !strings.ContainsAny(raw, "%;") {
+		return nil
+	}
+	if _, err := url.ParseQuery(raw); err != nil {
+		return errs.New(errs.Malformed, "the query is not in the form a=b&c=d, with %% and two hexadecimal digits for special characters")
+	}
+	return nil
+}
+
 // ServeHTTP implements humago.Mux.
 func (g *guardedMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
 
 // responses documents what a route answers: its value, or a Problem.
 func responses(schemas huma.Registry, status int, value reflect.Type) map[string]*huma.Response {
-	ok := &huma.Response{Description: http.StatusText(status)}
+	ok := &huma.Response{Description: http.StatusText(status), Headers: headersOf(value)}
 	switch {
 	case value == reflect.TypeFor[Raw]():
 		ok.Content = map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}

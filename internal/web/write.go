@@ -13,6 +13,8 @@ import (
 
 // Face is one of the forms in which the same values leave the API. Handlers return values and errors and never know which face they serve.
 type Face struct {
+	// Prefix is where the face is mounted; the routes do not know it.
+	Prefix string
 	// Success gives status and body for a value that a handler returned; a nil body means an empty answer.
 	Success func(status int, value any) (int, any)
 	// Failure gives the body for an error.
@@ -27,7 +29,7 @@ var Bare = &Face{
 		if _, none := value.(None); none || status == http.StatusNoContent {
 			return status, nil
 		}
-		return status, Plain(value)
+		return status, value
 	},
 	Failure:     bareFailure,
 	FailureType: "application/problem+json",
@@ -50,15 +52,6 @@ type headed interface {
 	setHeaders(http.Header, *http.Request)
 }
 
-// Plain gives what a face sends of a value: a page's items, anything else as it is. Encoding the items directly spares a second pass over
-// what a MarshalJSON has written.
-func Plain(value any) any {
-	if p, ok := value.(interface{ Plain() any }); ok {
-		return p.Plain()
-	}
-	return value
-}
-
 type faceKey struct{}
 
 // WithFace gives a context whose answers take that face.
@@ -79,7 +72,7 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	if v, ok := value.(Versioned); ok {
 		tag := v.ETag()
 		h["Etag"] = []string{tag}
-		if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == tag {
+		if known := r.Header.Get("If-None-Match"); known != "" && isRead(r) && matches(known, tag, weakly) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
@@ -103,36 +96,74 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	writeJSON(w, r, status, body)
 }
 
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
 // jsonType is shared by all answers; nobody changes it.
 var jsonType = []string{"application/json"}
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// Appender values write their own JSON, as encoding/json would. They are for large answers: it would look at each field by reflection, and
+// pass once more over what a MarshalJSON has written.
+type Appender interface {
+	AppendJSON(to []byte) ([]byte, error)
+}
+
+// AppendJSON adds a value's JSON in the form of all answers: < > & are not escaped.
+func AppendJSON(to []byte, value any) ([]byte, error) {
+	out := output(to)
+	err := out.encode(value)
+	return bytes.TrimSuffix(out, []byte("\n")), err
+}
+
+// AppendString adds text as JSON.
+func AppendString(to []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
+			to, _ = AppendJSON(to, text) // text always does
+			return to
+		}
+	}
+	to = append(to, '"')
+	to = append(to, text...)
+	return append(to, '"')
+}
+
+// output is the body of an answer.
+type output []byte
+
+func (o *output) Write(p []byte) (int, error) {
+	*o = append(*o, p...)
+	return len(p), nil
+}
+
+// encode adds a value, and the end of the line.
+func (o *output) encode(value any) (err error) {
+	if a, ok := value.(Appender); ok {
+		*o, err = a.AppendJSON(*o)
+		*o = append(*o, '\n')
+		return err
+	}
+	enc := json.NewEncoder(o)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}
+
+var outputs = sync.Pool{New: func() any { return new(output) }}
+
+// mostPooled is the largest output that is kept for other answers: a usual page, or a year of hours.
+const mostPooled = 1 << 20
 
 // writeJSON encodes before it sends, so that a value that cannot be encoded is a clean 500 and not half an answer.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
-	buf := buffers.Get().(*bytes.Buffer)
-	buf.Reset()
-	if err := encode(buf, body); err != nil {
-		Log(r.Context()).Error("answer cannot be encoded", "error", err)
-		http.Error(w, `{"code":"internal","status":500}`, http.StatusInternalServerError)
+	out := outputs.Get().(*output)
+	*out = (*out)[:0]
+	if err := out.encode(body); err != nil {
+		Fail(w, r, err) // an error can be encoded
 		return
 	}
-	w.Header()["Content-Length"] = []string{strconv.Itoa(buf.Len())}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(*out))}
 	w.WriteHeader(status)
-	w.Write(buf.Bytes())
-	if buf.Cap() <= 64<<10 {
-		buffers.Put(buf)
+	w.Write(*out)
+	if cap(*out) <= mostPooled {
+		outputs.Put(out)
 	}
-}
-
-func encode(buf *bytes.Buffer, v any) error {
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	err := encode(&buf, v)
-	return buf.Bytes(), err
 }

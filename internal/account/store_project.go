@@ -3,43 +3,62 @@ package account
 import (
 	"context"
 	"errors"
+	"math"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/web"
 )
 
+const projectColumns = `SELECT id, name, created_at, version FROM projects `
+
 func scanProject(row db.Row) (p Project, err error) {
-	err = row.Scan(&p.ID, &p.Name)
+	err = row.Scan(&p.ID, &p.Name, &p.createdAt, &p.version)
 	return p, err
 }
 
-// Projects lists the projects that a caller sees, newest first.
-func (s *Store) Projects(ctx context.Context, caller *auth.Caller) ([]Project, error) {
-	return db.Collect(s.DB.Read(ctx), scanProject, `SELECT id, name FROM projects
-		WHERE org_id = $1 AND ($2 = '' OR id = $2) ORDER BY created_at DESC, id DESC LIMIT 1000`, caller.OrgID, caller.ProjectID)
+// Projects gives a page of the projects that a caller sees, newest first. Runtimes may have registered very many, so they are not counted.
+func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p web.Paging) (web.Page[Project], error) {
+	before, beforeID := int64(math.MaxInt64), ""
+	if p.Cursor != "" {
+		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
+			return web.Page[Project]{}, err
+		}
+		p.Offset = 0
+	}
+	rows, err := db.Collect(s.DB.Read(ctx), scanProject, projectColumns+`
+		WHERE org_id = $1 AND ($2 = '' OR id = $2) AND (created_at < $3 OR created_at = $3 AND id < $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, caller.OrgID, caller.ProjectID, before, beforeID, p.Limit+1, p.Offset)
+	return web.NewPage(rows, web.Unknown, p, func(p Project) web.Cursor { return web.NewCursor(int64(p.createdAt), p.ID) }), err
 }
 
 // CreateProject makes a project.
 func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (Project, error) {
-	p := Project{ID: id.New(id.Project), Name: n.Name}
+	p := Project{ID: id.New(id.Project), Name: n.Name, createdAt: s.now(), version: 1}
 	return p, s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, $2, $3, $4, 1)`,
-			orgID, p.ID, p.Name, s.now())
+		_, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, $2, $3, $4, $5)`,
+			orgID, p.ID, p.Name, p.createdAt, p.version)
 		return errors.Join(err, s.Audit(tx, "project.create", p.ID))
 	})
 }
 
 // DeleteProject removes a project and what hangs on it. An unknown one is NotFound.
-func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string) error {
+func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match web.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		n, err := tx.Exec(`DELETE FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID)
+		p, err := scanProject(tx.Row(projectColumns+`WHERE org_id = $1 AND id = $2`, orgID, projectID))
+		if errors.Is(err, db.ErrNoRows) {
+			return errs.Missing("project", projectID)
+		}
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			return errs.Missing("project", projectID)
+		if err := match.Check(p); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID); err != nil {
+			return err
 		}
 		for _, gone := range s.ProjectGone {
 			if err := gone(tx, orgID, projectID); err != nil {
