@@ -187,8 +187,11 @@ func TestProvider(t *testing.T) {
 			}
 		}
 		for _, conns := range []int{8, 64} {
-			got := r.flows(conns, span)
-			fmt.Printf("%-58s %8.0f/s, CPU %.3f ms\n", fmt.Sprintf("%s: code flow, %d connections", database, conns), got.rate, got.cpu)
+			ratio, empty, got := versus(1,
+				func() result { return load(t, ref, conns, span, always(request("GET", "/", "", nil))) },
+				func() result { return r.flows(conns, span) })
+			name := fmt.Sprintf("%s: code flow, %d connections", database, conns)
+			fmt.Printf("%-58s %8.3f  %.0f/s of %.0f/s, CPU %.3f ms\n", name, ratio, got.rate, empty.rate, got.cpu)
 		}
 	}
 }

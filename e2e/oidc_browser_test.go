@@ -51,15 +51,29 @@ var everyGrant = []string{"authorization_code", "refresh_token", "client_credent
 
 // visitor is somebody at a browser without JavaScript.
 type visitor struct {
-	s    *steward
-	http *http.Client
+	s               *steward
+	http            *http.Client
+	email, password string
 }
 
 func (s *steward) visitor() *visitor {
 	jar, err := cookiejar.New(nil)
 	s.must(err)
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &visitor{s: s, http: &http.Client{Jar: jar, CheckRedirect: stay}}
+	return &visitor{s: s, http: &http.Client{Jar: jar, CheckRedirect: stay}, email: adminEmail, password: adminPassword}
+}
+
+// invited is a new member of the organization, who has set a first password by the invitation's link.
+func (s *steward) invited(email, role string) (v *visitor, userID string) {
+	s.t.Helper()
+	made := s.call("POST", "/oidc/org/members", map[string]any{"email": email, "role": role}).want(201)
+	v = s.visitor()
+	v.email, v.password = email, "a first password"
+	page := v.do("GET", made.text("link"), nil)
+	if at := v.send(page, map[string]string{"password": v.password}); at.moved != "/account" {
+		s.t.Fatalf("the invitation leads to %q: %s", at.moved, at.body)
+	}
+	return v, made.text("id")
 }
 
 // sight is a page, or where the visitor was sent.
@@ -136,7 +150,7 @@ func (v *visitor) visit(address string) sight {
 		case at.moved != "" || !firstForm.MatchString(at.body):
 			return at
 		default:
-			at = v.send(at, map[string]string{"email": adminEmail, "password": adminPassword})
+			at = v.send(at, map[string]string{"email": v.email, "password": v.password})
 		}
 		if at.status >= 400 {
 			v.s.t.Fatalf("%d: %s", at.status, at.body)

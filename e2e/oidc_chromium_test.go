@@ -36,7 +36,7 @@ func TestSignInInChromium(t *testing.T) {
 	verifier := oauth2.GenerateVerifier()
 
 	b := newChromium(t)
-	b.do(chromedp.EmulateViewport(900, 820), chromedp.Navigate(p.config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))))
+	b.do(chromedp.EmulateViewport(900, 940), chromedp.Navigate(p.config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))))
 	b.shoot("sign-in")
 	// The first field has the focus: type, tab, type, enter.
 	b.do(chromedp.KeyEvent(adminEmail), chromedp.KeyEvent("\t"), chromedp.KeyEvent(adminPassword), chromedp.KeyEvent("\r"))

@@ -6,16 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	rp "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-
-	"steward/internal/app"
 )
 
 // party is a relying party on golang.org/x/oauth2 and coreos/go-oidc.
@@ -117,6 +113,11 @@ func TestSignInAndRevoke(t *testing.T) {
 		if len(users) != 1 || users[0].UserID != claims.Subject {
 			t.Fatalf("got %+v", users)
 		}
+		// A token by code, userinfo, a refresh, an introspection: they are counted within a second.
+		within(t, 3*time.Second, "the activity is not counted", func() bool { return s.accesses(a) == 4 })
+		if got := s.call("GET", "/oidc/clients/"+a.id, nil).want(200); got.get("user_count") != 1.0 || got.get("last_activity") == nil {
+			t.Errorf("got %s", got.body)
+		}
 		s.call("DELETE", "/oidc/clients/"+a.id+"/users/"+claims.Subject, nil).want(200)
 		if got := s.userinfoStatus(refreshed.AccessToken); got != http.StatusUnauthorized {
 			t.Errorf("userinfo gives %d after the user was revoked", got)
@@ -137,6 +138,32 @@ func TestSignInAndRevoke(t *testing.T) {
 		}
 		s.as(token.AccessToken).call("GET", "/cli/auth/user", nil).want(401)
 	})
+}
+
+// accesses is what the management API has counted of an application today.
+func (s *steward) accesses(a application) float64 {
+	s.t.Helper()
+	var days []struct {
+		Total float64 `json:"total_access"`
+	}
+	s.call("GET", "/oidc/clients/"+a.id+"/activity?days=2", nil).want(200).into(&days)
+	total := 0.0
+	for _, d := range days {
+		total += d.Total
+	}
+	return total
+}
+
+// within fails unless something becomes true in time.
+func within(t *testing.T, limit time.Duration, otherwise string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for !done() {
+		if ctx.Err() != nil {
+			t.Fatalf("%s within %s", otherwise, limit)
+		}
+	}
 }
 
 func (p *party) refresh(token *oauth2.Token) *oauth2.Token {
@@ -169,62 +196,4 @@ func TestSignInSurvivesAKill(t *testing.T) {
 			t.Errorf("the session is gone: %s", at.moved)
 		}
 	})
-}
-
-// sameNameReplica is replica, known to its users by the first one's address, as behind a load balancer; URL is its own.
-func (s *steward) sameNameReplica() *steward {
-	s.t.Helper()
-	r := &steward{Steward: s.Replica(), t: s.t, key: s.key}
-	r.Args = []string{"--base-url", s.URL}
-	r.run()
-	text, err := os.ReadFile(filepath.Join(r.Dir, "steward.json"))
-	s.must(err)
-	var addresses app.Addresses
-	s.must(json.Unmarshal(text, &addresses))
-	r.URL = "http://" + addresses.Listen["api"]
-	if r.URL == s.URL {
-		s.t.Fatal("the replica has no address of its own")
-	}
-	return r
-}
-
-// On two replicas a code of the one is redeemed at the other, revocations are heard of within a second, and a rotation of the keys on one
-// of them leaves every token valid: relying parties see no key that they cannot know.
-func TestTwoReplicas(t *testing.T) {
-	s := beginSignIn(t, "postgres")
-	other := s.sameNameReplica()
-	a := s.application(map[string]any{})
-	v, p := s.visitor(), s.party(a, "openid", "offline_access")
-	verifier := oauth2.GenerateVerifier()
-	code := v.back(p.config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))).Get("code")
-	status, tokens := other.post(a, "/oauth/token", url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {returnTo}, "code_verifier": {verifier},
-	})
-	if status != http.StatusOK {
-		t.Fatalf("the other replica gives %d %v", status, tokens)
-	}
-	access := tokens["access_token"].(string)
-	for _, at := range []*steward{s, other} {
-		if got := at.userinfoStatus(access); got != http.StatusOK {
-			t.Fatalf("userinfo gives %d", got)
-		}
-	}
-
-	s.call("POST", "/oidc/keys/rotate", nil).want(200)
-	fresh, _ := p.signIn(s.visitor())
-	for _, at := range []*steward{s, other} {
-		for _, token := range []string{access, fresh.AccessToken} {
-			if got := at.userinfoStatus(token); got != http.StatusOK {
-				t.Errorf("userinfo gives %d after the rotation", got)
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	s.call("DELETE", "/oidc/clients/"+a.id+"/users", nil).want(200)
-	for other.userinfoStatus(access) != http.StatusUnauthorized {
-		if ctx.Err() != nil {
-			t.Fatal("the other replica has not heard of the revocation within a second")
-		}
-	}
 }

@@ -50,8 +50,39 @@ func TestConsentIsKept(t *testing.T) {
 		if diff := cmp.Diff(want, own.Items); diff != "" {
 			t.Error(diff)
 		}
-		_, err = b.SaveConsent(b.ctx, id.New(id.Client), "usr_1", nil)
+		_, err = b.SaveConsent(b.ctx, id.New(id.Client), "usr_1", nil, nil)
 		wantKind(t, err, errs.NotFound)
+	})
+}
+
+// TestNarrowedConsent: what is granted is added, also when two pages are answered at once, and ends nothing; what is taken back ends the
+// tokens that were given before.
+func TestNarrowedConsent(t *testing.T) {
+	each(t, func(t *testing.T, b *bench) {
+		c := b.client(Settings{}).Client
+		var group sync.WaitGroup
+		for _, scope := range []string{"email", "profile", "webhook:read", "thread:read"} {
+			group.Go(func() {
+				if _, err := b.SaveConsent(b.ctx, c.ID, "usr_1", []string{"openid", scope}, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		wide, err := b.Consent(b.ctx, c.ID, "usr_1")
+		must(t, err)
+		if len(wide.Scopes) != 5 || !b.live(*wide) {
+			t.Fatal("of grants at the same time some are lost", wide.Scopes)
+		}
+		same, err := b.SaveConsent(b.ctx, c.ID, "usr_1", []string{"openid"}, []string{"eval:read"}) // was never granted
+		if err != nil || same.Epoch != wide.Epoch || !b.live(*wide) {
+			t.Error("declining what was never granted ends tokens", err)
+		}
+		narrow, err := b.SaveConsent(b.ctx, c.ID, "usr_1", []string{"openid"}, []string{"profile"})
+		must(t, err)
+		if b.live(*wide) || !b.live(narrow) || len(narrow.Scopes) != 4 || slices.Contains(narrow.Scopes, "profile") || b.userCount(c.ID) != 1 {
+			t.Error("not narrowed", narrow)
+		}
 	})
 }
 
@@ -275,7 +306,7 @@ func TestCountUnderConcurrency(t *testing.T) {
 			group.Go(func() {
 				user := "usr_" + strconv.Itoa(w%4) // each is shared by two
 				for i := range 12 {
-					if _, err := b.SaveConsent(b.ctx, c.ID, user, []string{"openid"}); err != nil {
+					if _, err := b.SaveConsent(b.ctx, c.ID, user, []string{"openid"}, nil); err != nil {
 						t.Error(err)
 					}
 					var err error

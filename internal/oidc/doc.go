@@ -20,7 +20,7 @@
 //	Store.CheckSecret(ctx, clientID, secret) (*Registered, error)          Unauthorized, the same for unknown, public and wrong
 //	Store.Admits(ctx, *Registered, userID) (bool, error)                   allowed_user_ids and is_public
 //	Store.Consent(ctx, clientID, userID) (*Consent, error)                 nil when there is none
-//	Store.SaveConsent(ctx, clientID, userID, scopes) (Consent, error)      Consent.{Epoch, ClientEpoch} go into tokens
+//	Store.SaveConsent(ctx, clientID, userID, granted, declined) (Consent, error)  Consent.{Epoch, ClientEpoch} go into tokens
 //	Store.RevokeConsent(ctx, clientID, userID) error                       NotFound when there is none
 //	Store.Live(ctx, clientID, userID, clientEpoch, consentEpoch) (bool, error)
 //	Activity.Note(clientID, userID)                                        userID is "" for client_credentials

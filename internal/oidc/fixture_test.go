@@ -105,7 +105,7 @@ func (b *bench) client(s Settings) Created {
 
 func (b *bench) consent(clientID, userID string, scopes ...string) Consent {
 	b.t.Helper()
-	c, err := b.SaveConsent(b.ctx, clientID, userID, append([]string{}, scopes...))
+	c, err := b.SaveConsent(b.ctx, clientID, userID, append([]string{}, scopes...), nil)
 	must(b.t, err)
 	b.pass(time.Second)
 	return c

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -35,9 +36,10 @@ func leave(tx *db.Tx, orgID, clientID string, epoch int64, deleted bool) error {
 	return err
 }
 
-// SaveConsent writes what a user allows a client from now on: the given scopes, whatever they allowed before. It gives the consent with
-// the numbers that go into tokens. A client that is not there is NotFound.
-func (s *Store) SaveConsent(ctx context.Context, clientID, userID string, scopes []string) (c Consent, err error) {
+// SaveConsent writes what a user granted to a client and what they declined, over what they granted before. It gives the consent with the
+// numbers that go into tokens. When something is taken back, the consent gets a new number, which ends the tokens that may carry it. A
+// client that is not there is NotFound.
+func (s *Store) SaveConsent(ctx context.Context, clientID, userID string, granted, declined []string) (c Consent, err error) {
 	r, err := s.Lookup(ctx, clientID)
 	if err != nil {
 		return c, err
@@ -48,17 +50,40 @@ func (s *Store) SaveConsent(ctx context.Context, clientID, userID string, scopes
 			return err
 		}
 		now := s.now()
-		c = Consent{ClientID: clientID, UserID: userID, Scopes: scopes, ClientEpoch: epoch, CreatedAt: now, UpdatedAt: now}
-		err = tx.Row(`UPDATE oidc_consents SET scopes = $5, updated_at = $6
-			WHERE org_id = $1 AND client_id = $2 AND user_id = $3 AND client_epoch = $4 RETURNING epoch, created_at`,
-			r.OrgID, clientID, userID, epoch, texts(scopes), now).Scan(&c.Epoch, &c.CreatedAt)
-		if !errors.Is(err, db.ErrNoRows) {
+		c = Consent{ClientID: clientID, UserID: userID, Scopes: granted, ClientEpoch: epoch, CreatedAt: now, UpdatedAt: now}
+		before, err := consentOf(tx, r.OrgID, clientID, userID)
+		if errors.Is(err, db.ErrNoRows) {
+			c.Epoch = newEpoch()
+			return errors.Join(addConsent(tx, r.OrgID, c), count(tx, r.OrgID, clientID, 1))
+		}
+		if err != nil {
 			return err
 		}
-		c.Epoch = newEpoch()
-		return errors.Join(addConsent(tx, r.OrgID, c), count(tx, r.OrgID, clientID, 1))
+		c.Epoch, c.CreatedAt, c.Scopes = before.Epoch, before.CreatedAt, merged(before.Scopes, granted, declined)
+		if slices.ContainsFunc(before.Scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) }) {
+			c.Epoch = newEpoch()
+			err = tx.Bump(Cache)
+		}
+		return errors.Join(err, changeConsent(tx, r.OrgID, c))
 	})
 	return c, err
+}
+
+// merged gives what was granted before and now, without what is declined now.
+func merged(before, granted, declined []string) []string {
+	all := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(declined, s) })
+	for _, s := range granted {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func changeConsent(tx *db.Tx, orgID string, c Consent) error {
+	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = $4, epoch = $5, updated_at = $6
+		WHERE org_id = $1 AND client_id = $2 AND user_id = $3`, orgID, c.ClientID, c.UserID, texts(c.Scopes), c.Epoch, c.UpdatedAt)
+	return err
 }
 
 // addConsent writes a new consent, over a dead one that may still lie in its place.
@@ -83,14 +108,20 @@ func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent,
 	if err != nil {
 		return nil, err
 	}
-	c := &Consent{ClientID: clientID, UserID: userID}
-	var scopes string
-	err = s.DB.Read(ctx).Row(`SELECT k.scopes, k.epoch, k.client_epoch, k.created_at, k.updated_at`+living+`
-		WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, r.OrgID, clientID, userID).
-		Scan(&scopes, &c.Epoch, &c.ClientEpoch, &c.CreatedAt, &c.UpdatedAt)
+	c, err := consentOf(s.DB.Read(ctx), r.OrgID, clientID, userID)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
 	}
+	return c, err
+}
+
+// consentOf gives ErrNoRows when there is none.
+func consentOf(q db.Querier, orgID, clientID, userID string) (*Consent, error) {
+	c := &Consent{ClientID: clientID, UserID: userID}
+	var scopes string
+	err := q.Row(`SELECT k.scopes, k.epoch, k.client_epoch, k.created_at, k.updated_at`+living+`
+		WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
+		Scan(&scopes, &c.Epoch, &c.ClientEpoch, &c.CreatedAt, &c.UpdatedAt)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,9 @@
 // is destroyed in the same transaction (what a disk may keep of the old row is sealed); its public half stays in the set until the last
 // token that it signed has expired (Kept), then its row goes.
 //
-// No relying party meets a key that it cannot know. A key signs only when it has been published for Settle, which is also how long the
-// key set may be cached; the keys of a new installation are settled from the start, since there has never been a set without them.
-// Those who rotate again and again use up the two next keys; then Rotate does nothing, and says so, until the newer ones have settled.
+// No relying party meets a key that it cannot know. A key signs only when it has been published for Settle, and the key set may be
+// kept for less than that (Fresh); the keys of a new installation are settled from the start, since there has never been a set without
+// them. Those who rotate again and again use up the two next keys; then Rotate does nothing, and says so, until the newer ones have settled.
 // That two wait, and not one, is for an operator who rotates twice in a hurry.
 //
 // Replicas are in step through the cache's epoch (Cache). One that has not heard of a rotation yet signs with the old key for at most
@@ -50,8 +50,11 @@ const (
 var Algorithms = []jose.SignatureAlgorithm{ForIDTokens, ForAccessTokens}
 
 const (
-	// Settle is how long a key is published before it signs, and the max-age with which the set may be cached.
+	// Settle is how long a key is published before it signs.
 	Settle = time.Minute
+	// Fresh is how long relying parties may keep the set. It is shorter than Settle by more than a replica takes to hear of a new key, and
+	// than clocks differ: a set without the key, given out at the last moment, has gone stale when the key begins to sign.
+	Fresh = Settle - 15*time.Second
 	// MaxAge is how long a key signs before it is rotated without being asked.
 	MaxAge = 90 * 24 * time.Hour
 	// Kept is how long a retired public half stays: the longest life of a token, and 10 minutes for clocks that differ.

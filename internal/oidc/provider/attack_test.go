@@ -83,7 +83,8 @@ func TestRedirectURIs(t *testing.T) {
 		twice.Add("redirect_uri", "https://evil.example.com/")
 		h.browser().get(h.url + "/authorize?" + twice.Encode()).want(http.StatusBadRequest)
 		code := a.code("redirect_uri", "http://127.0.0.1:43210/cb")
-		a.redeem(code).fault(http.StatusBadRequest, invalidGrant) // its redirect_uri was another one
+		a.redeem(code).fault(http.StatusBadRequest, invalidGrant)                  // its redirect_uri was another one
+		h.browser().get(h.newApp(`{}`).authorizeURL()).want(http.StatusBadRequest) // it registered none
 		unknown := &app{h: h, id: "oac_01h00000000000000000000000"}
 		h.browser().get(unknown.authorizeURL()).want(http.StatusBadRequest)
 	})
@@ -166,25 +167,42 @@ func TestTokenOfARevokedUser(t *testing.T) {
 	})
 }
 
-// A token lives to its end although its key was rotated away, and not after the key is gone.
+// A token lives to its end although its key was rotated away. A key that is gone proves nothing: not even a token that it signs later, by
+// the hand of somebody who kept its private half.
 func TestTokenOfARotatedAndOfAnExpiredKey(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		a := h.newApp(strings.Replace(confidential, "{", `{"access_token_lifetime_seconds": 86400,`, 1))
 		before := a.tokens()["access_token"].(string)
+		kept, err := h.keys.Set(t.Context())
+		must(t, err)
 		h.clock.add(2 * keys.Settle)
 		rotated, err := h.keys.Rotate(h.ctx)
 		must(t, err)
 		if !rotated {
 			t.Fatal("not rotated")
 		}
-		h.userinfo(before).want(http.StatusOK)
 		after := a.tokens()["access_token"].(string)
 		if header(t, before)["kid"] == header(t, after)["kid"] {
 			t.Error("the new token has the old kid")
 		}
-		h.clock.add(keys.Kept + time.Minute)
+		h.clock.add(24*time.Hour - 3*keys.Settle)
 		must(t, h.keys.Tend(h.ctx))
-		a.dead(before, "its key is gone")
+		h.userinfo(before).want(http.StatusOK) // its last minute
+
+		h.clock.add(keys.Kept - 24*time.Hour + 4*keys.Settle)
+		a.dead(before, "its time is up")
+		claims := h.provider.newAccess(&client{Client: oidc.Client{ID: a.id, OrgID: h.orgID}, Epoch: 1}, a.id, nil, "")
+		kid, signer := kept.Signing(keys.ForAccessTokens)
+		key := jose.SigningKey{Algorithm: accessAlg, Key: jose.JSONWebKey{KeyID: kid, Key: signer}}
+		s, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType(accessType))
+		must(t, err)
+		late, err := jwt.Signed(s).Claims(claims).Serialize()
+		must(t, err)
+		if !a.active(late) {
+			t.Fatal("the forged token is not as good as a real one, while its key is published")
+		}
+		must(t, h.keys.Tend(h.ctx))
+		a.dead(late, "its key is gone")
 	})
 }
 

@@ -222,31 +222,26 @@ func (p *Provider) consent(w http.ResponseWriter, r *http.Request) error {
 	return p.sendCode(w, r, c, q, s, scopes, saved)
 }
 
-// saveConsent writes down what the user agreed to now, together with what they agreed to before and were not asked again. It gives those of
-// the requested scopes that are granted; with none, nothing is written.
+// saveConsent writes down what the user agreed to and what they declined, of what they were asked for. It gives those of the requested
+// scopes that are granted; with none, nothing is written.
 func (p *Provider) saveConsent(r *http.Request, c *client, userID string, requested []string, again bool) ([]string, *oidc.Consent, error) {
 	given, err := p.Clients.Consent(r.Context(), c.ID, userID)
 	if err != nil {
 		return nil, nil, err
 	}
-	asked := askFor(requested, given, again)
-	checked := r.PostForm["scope"]
-	declined := func(s string) bool {
-		return slices.Contains(asked, s) && !slices.Contains(checked, s) && !isRequired(s)
+	asked, checked := askFor(requested, given, again), r.PostForm["scope"]
+	var granted, declined []string
+	for _, s := range requested {
+		if slices.Contains(asked, s) && !slices.Contains(checked, s) && !isRequired(s) {
+			declined = append(declined, s)
+		} else {
+			granted = append(granted, s)
+		}
 	}
-	granted := slices.DeleteFunc(slices.Clone(requested), declined)
 	if len(granted) == 0 {
 		return nil, nil, nil
 	}
-	all := slices.Clone(granted)
-	if given != nil {
-		for _, s := range given.Scopes {
-			if !slices.Contains(all, s) && !declined(s) {
-				all = append(all, s)
-			}
-		}
-	}
-	saved, err := p.Clients.SaveConsent(r.Context(), c.ID, userID, all)
+	saved, err := p.Clients.SaveConsent(r.Context(), c.ID, userID, granted, declined)
 	return granted, &saved, err
 }
 
@@ -315,23 +310,7 @@ type pushedAnswer struct {
 }
 
 // push answers POST /par: a client sends its authorization request beforehand, authenticated (RFC 9126).
-func (p *Provider) push(w http.ResponseWriter, r *http.Request) {
-	answer, err := p.pushed(w, r)
-	if err != nil {
-		sendFault(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusCreated, answer)
-}
-
-func (p *Provider) pushed(w http.ResponseWriter, r *http.Request) (*pushedAnswer, error) {
-	if f := readForm(w, r); f != nil {
-		return nil, f
-	}
-	c, err := p.authenticate(r)
-	if err != nil {
-		return nil, err
-	}
+func (p *Provider) push(r *http.Request, c *client) (*pushedAnswer, error) {
 	form := r.PostForm
 	form.Del("client_secret")
 	if form.Has("request_uri") {

@@ -27,6 +27,34 @@ func readForm(w http.ResponseWriter, r *http.Request) *fault {
 	return nil
 }
 
+// forClients makes a handler of an endpoint that clients use by themselves: they send a form, prove who they are, and get JSON.
+func forClients[T any](p *Provider, status int, serve func(*http.Request, *client) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := p.proven(w, r)
+		if err != nil {
+			sendFault(w, r, err)
+			return
+		}
+		answer, err := serve(r, c)
+		if err != nil {
+			sendFault(w, r, err)
+			return
+		}
+		sendJSON(w, status, answer)
+	}
+}
+
+// proven reads a client's form and gives the client, which has proved who it is.
+func (p *Provider) proven(w http.ResponseWriter, r *http.Request) (*client, error) {
+	if f := readForm(w, r); f != nil {
+		return nil, f
+	}
+	if r.URL.Query().Has("client_secret") {
+		return nil, refuse(invalidRequest, "credentials do not belong into the address")
+	}
+	return p.authenticate(r)
+}
+
 // credentials are what a client sent to prove itself.
 type credentials struct {
 	id, secret string

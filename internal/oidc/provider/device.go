@@ -59,24 +59,8 @@ type deviceAnswer struct {
 	Interval        int64  `json:"interval"`
 }
 
-// deviceAuthorization answers POST /device_authorization (RFC 8628).
-func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request) {
-	answer, err := p.newDevice(w, r)
-	if err != nil {
-		sendFault(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, answer)
-}
-
-func (p *Provider) newDevice(w http.ResponseWriter, r *http.Request) (*deviceAnswer, error) {
-	if f := readForm(w, r); f != nil {
-		return nil, f
-	}
-	c, err := p.authenticate(r)
-	if err != nil {
-		return nil, err
-	}
+// newDevice answers POST /device_authorization (RFC 8628).
+func (p *Provider) newDevice(r *http.Request, c *client) (*deviceAnswer, error) {
 	if !slices.Contains(c.GrantTypes, oidc.DeviceCode) {
 		return nil, refuse("unauthorized_client", "this client may not use device codes")
 	}

@@ -424,6 +424,10 @@ func (a *app) dead(token any, why string) {
 	if _, err := a.h.provider.Caller(a.h.t.Context(), text); err == nil {
 		a.h.t.Errorf("%s: the management API takes the token", why)
 	}
+	// A client that is gone cannot ask any more.
+	if r := a.post("/introspect", "token", text); r.status != http.StatusUnauthorized && (r.want(http.StatusOK).body != `{"active":false}`) {
+		a.h.t.Errorf("%s: introspection says %s", why, r.body)
+	}
 }
 
 // revokeMany voids n grants that are of no interest.

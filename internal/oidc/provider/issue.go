@@ -28,29 +28,12 @@ type tokenAnswer struct {
 	RefreshToken string `json:"refresh_token,omitempty"`
 	IDToken      string `json:"id_token,omitempty"`
 	Scope        string `json:"scope,omitempty"`
+
+	userID string // empty when no user stands behind it
 }
 
-// token answers POST /oauth/token.
-func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
-	answer, err := p.tokens(w, r)
-	if err != nil {
-		sendFault(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, answer)
-}
-
-func (p *Provider) tokens(w http.ResponseWriter, r *http.Request) (*tokenAnswer, error) {
-	if f := readForm(w, r); f != nil {
-		return nil, f
-	}
-	if r.URL.Query().Has("client_secret") {
-		return nil, refuse(invalidRequest, "credentials do not belong into the address")
-	}
-	c, err := p.authenticate(r)
-	if err != nil {
-		return nil, err
-	}
+// tokens answers POST /oauth/token.
+func (p *Provider) tokens(r *http.Request, c *client) (*tokenAnswer, error) {
 	kind, f := single(r.PostForm, "grant_type")
 	if f != nil {
 		return nil, f
@@ -74,10 +57,14 @@ func (p *Provider) tokens(w http.ResponseWriter, r *http.Request) (*tokenAnswer,
 		return nil, err
 	}
 	answer, err := redeem(r, c, sent.jkt)
+	if err == nil {
+		err = p.useProof(r, sent)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return answer, p.useProof(r, sent)
+	p.Note(c.ID, answer.userID)
+	return answer, nil
 }
 
 // clientCredentials gives a token that rests on the client alone. Nothing is written: the token names the client's epoch.
@@ -90,7 +77,6 @@ func (p *Provider) clientCredentials(r *http.Request, c *client, jkt string) (*t
 	if strings.TrimSpace(asked) != "" && len(scopes) < len(strings.Fields(asked)) {
 		return nil, refuse(invalidScope, "a scope is not allowed for this client, or needs a user")
 	}
-	p.Note(c.ID, "")
 	return p.answer(r.Context(), c, p.newAccess(c, c.ID, scopes, jkt))
 }
 
@@ -108,7 +94,9 @@ func (p *Provider) answer(ctx context.Context, c *client, a *accessClaims) (*tok
 	if a.Confirm != nil {
 		kind = schemeDPoP
 	}
-	return &tokenAnswer{AccessToken: token, TokenType: kind, ExpiresIn: int64(c.AccessLifetime().Seconds()), Scope: a.Scope}, nil
+	return &tokenAnswer{
+		AccessToken: token, TokenType: kind, ExpiresIn: int64(c.AccessLifetime().Seconds()), Scope: a.Scope, userID: a.user(),
+	}, nil
 }
 
 // answerUser gives the tokens that a grant carries: an access token for the scopes, an ID token when one of them is openid, and the refresh
@@ -128,7 +116,6 @@ func (p *Provider) answerUser(ctx context.Context, c *client, g *grant, scopes [
 			return nil, err
 		}
 	}
-	p.Note(c.ID, g.UserID)
 	return answer, nil
 }
 

@@ -34,13 +34,13 @@ func (p *Provider) publicKey(ctx context.Context, alg jose.SignatureAlgorithm, k
 	return nil, nil
 }
 
-// jwks answers GET /jwks: the public halves. They may be cached for as long as a new key is published before it signs.
+// jwks answers GET /jwks: the public halves. They may be kept for less long than a new key is published before it signs.
 func (p *Provider) jwks(w http.ResponseWriter, r *http.Request) {
 	set, err := p.Keys.Set(r.Context())
 	if err != nil {
 		sendFault(w, r, err)
 		return
 	}
-	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.Settle.Seconds())))
+	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.Fresh.Seconds())))
 	sendJSON(w, http.StatusOK, set.JWKS())
 }

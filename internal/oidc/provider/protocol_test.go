@@ -276,7 +276,7 @@ func TestCORS(t *testing.T) {
 			t.Error("a page is open to scripts")
 		}
 		set := b.get(h.url + "/jwks").want(http.StatusOK)
-		if set.header.Get("Cache-Control") != "public, max-age=60" || strings.Contains(set.body, `"d":`) {
+		if set.header.Get("Cache-Control") != "public, max-age=45" || strings.Contains(set.body, `"d":`) {
 			t.Errorf("%v %s", set.header, set.body)
 		}
 		if r := b.get(h.url + "/userinfo").want(http.StatusUnauthorized); r.header.Get("WWW-Authenticate") != "Bearer" {

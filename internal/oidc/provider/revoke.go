@@ -13,9 +13,9 @@ import (
 // revoke answers POST /revoke (RFC 7009). A token that is unknown, or another client's, is none of the caller's business: the answer is the
 // same 200, and nothing happens.
 func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
-	c, token, err := p.tokenForm(w, r)
+	c, err := p.proven(w, r)
 	if err == nil {
-		err = p.revokeToken(r.Context(), c, token)
+		err = p.revokeNamed(r, c)
 	}
 	if err != nil {
 		sendFault(w, r, err)
@@ -24,6 +24,14 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusOK)
+}
+
+func (p *Provider) revokeNamed(r *http.Request, c *client) error {
+	token, f := tokenOf(r)
+	if f != nil {
+		return f
+	}
+	return p.revokeToken(r.Context(), c, token)
 }
 
 // revokeToken voids an access token alone, or with a refresh token all that its grant gave.

@@ -124,24 +124,18 @@ type introspection struct {
 }
 
 // introspect answers POST /introspect. A token is told about to the client that it was made for, and to its audience.
-func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) {
-	c, token, err := p.tokenForm(w, r)
-	if err == nil && isPublic(c) {
-		err = badClient() // anybody could name it
+func (p *Provider) introspect(r *http.Request, c *client) (body introspection, err error) {
+	if isPublic(c) {
+		return body, badClient() // anybody could name it
 	}
-	if err != nil {
-		sendFault(w, r, err)
-		return
+	token, f := tokenOf(r)
+	if f != nil {
+		return body, f
 	}
-	body, err := p.introspected(r.Context(), c, token)
-	if err != nil {
-		sendFault(w, r, err)
-		return
-	}
-	if body.Active {
+	if body, err = p.introspected(r.Context(), c, token); err == nil && body.Active {
 		p.Note(body.ClientID, userOf(body))
 	}
-	sendJSON(w, http.StatusOK, body)
+	return body, err
 }
 
 func userOf(i introspection) string {
@@ -151,23 +145,13 @@ func userOf(i introspection) string {
 	return i.Subject
 }
 
-// tokenForm reads what introspection and revocation have in common.
-func (p *Provider) tokenForm(w http.ResponseWriter, r *http.Request) (*client, string, error) {
-	if f := readForm(w, r); f != nil {
-		return nil, "", f
-	}
-	c, err := p.authenticate(r)
-	if err != nil {
-		return nil, "", err
-	}
+// tokenOf reads which token introspection and revocation are about.
+func tokenOf(r *http.Request) (string, *fault) {
 	token, f := single(r.PostForm, "token")
-	if f != nil {
-		return nil, "", f
+	if f == nil && token == "" {
+		f = refuse(invalidRequest, "token is missing")
 	}
-	if token == "" {
-		return nil, "", refuse(invalidRequest, "token is missing")
-	}
-	return c, token, nil
+	return token, f
 }
 
 func (p *Provider) introspected(ctx context.Context, c *client, token string) (introspection, error) {
