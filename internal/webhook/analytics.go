@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"strconv"
 	"time"
 
 	"steward/internal/errs"
 	"steward/internal/stamp"
+	"steward/internal/web"
 )
 
 // maxBuckets is the most that one answer may cover.
@@ -62,8 +64,32 @@ type Bucket struct {
 	Count
 }
 
+// AppendJSON writes what encoding/json would, of up to maxBuckets points.
+func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
+	to, err := web.AppendJSON(append(to, `{"period":`...), t.Period)
+	to = append(to, `,"series":[`...)
+	for i, b := range t.Series {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = b.Timestamp.Append(append(to, `{"timestamp":"`...))
+		to = strconv.AppendInt(append(to, `","received":`...), b.Received, 10)
+		to = strconv.AppendInt(append(to, `,"delivered":`...), b.Delivered, 10)
+		to = strconv.AppendInt(append(to, `,"failed":`...), b.Failed, 10)
+		to = append(to, '}')
+	}
+	return append(to, "]}"...), err
+}
+
 // SDK names the value, as these clients expect.
-func (t Timeseries) SDK() any { return map[string]any{"timeseries": t} }
+func (t Timeseries) SDK() any { return namedSeries{t} }
+
+type namedSeries struct{ t Timeseries }
+
+func (n namedSeries) AppendJSON(to []byte) ([]byte, error) {
+	to, err := n.t.AppendJSON(append(to, `{"timeseries":`...))
+	return append(to, '}'), err
+}
 
 // span is a period in buckets.
 type span struct {
@@ -99,10 +125,10 @@ func (s span) period() Period {
 	return Period{Start: s.at(s.from), End: s.at(s.to), Granularity: s.granularity}
 }
 
-func (s span) series(counts map[int64]Count) []Bucket {
-	series := make([]Bucket, 0, s.to-s.from)
-	for b := s.from; b < s.to; b++ {
-		series = append(series, Bucket{Timestamp: s.at(b), Count: counts[b]})
+func (s span) series(counts []Count) []Bucket {
+	series := make([]Bucket, len(counts))
+	for i, c := range counts {
+		series[i] = Bucket{Timestamp: s.at(s.from + int64(i)), Count: c}
 	}
 	return series
 }

@@ -1,9 +1,12 @@
 package webhook
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
-// batcher gathers what waits and hands it on together: it takes one, then whatever else is there, and never waits for more. So a batch
-// is as large as what arrived during the one before.
+// batcher gathers what waits and hands it on together: it takes one, then whatever else is there or is about to come, and never waits for
+// time to pass. So a batch is as large as what arrived during the one before.
 type batcher[T any] struct {
 	most      int // of items in a batch
 	mostBytes int
@@ -20,21 +23,33 @@ type batcher[T any] struct {
 func (b *batcher[T]) run() {
 	defer close(b.done)
 	for first := range b.queue {
-		batch := append(make([]T, 0, 16), first)
+		batch := append(make([]T, 0, 64), first)
 		bytes := b.weigh(first)
-		for more := true; more && len(batch) < b.most && bytes < b.mostBytes; {
-			select {
-			case next, ok := <-b.queue:
-				if more = ok; ok {
-					batch = append(batch, next)
-					bytes += b.weigh(next)
-				}
-			default:
-				more = false
-			}
+		for grown := true; grown; {
+			runtime.Gosched() // to those that can run: what they bring spares another batch
+			before := len(batch)
+			batch, bytes = b.drain(batch, bytes)
+			grown = len(batch) > before
 		}
 		b.flush(batch)
 	}
+}
+
+// drain takes what is there.
+func (b *batcher[T]) drain(batch []T, bytes int) ([]T, int) {
+	for len(batch) < b.most && bytes < b.mostBytes {
+		select {
+		case next, ok := <-b.queue:
+			if !ok {
+				return batch, bytes
+			}
+			batch = append(batch, next)
+			bytes += b.weigh(next)
+		default:
+			return batch, bytes
+		}
+	}
+	return batch, bytes
 }
 
 // offer is false when too many wait, or after close.

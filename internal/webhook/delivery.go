@@ -2,10 +2,15 @@ package webhook
 
 import (
 	"math/rand/v2"
+	"reflect"
+	"strconv"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/web"
 )
 
 // Status is what became of a delivery.
@@ -21,8 +26,8 @@ const (
 // Places of a pending delivery (column queue).
 const (
 	queueDone    = 0
-	queueReady   = 1 // to be claimed
-	queueWaiting = 2 // until due_at: for its retry, or for the end of its lease
+	queueReady   = 1 // to be sent, by the process whose turn the destination is
+	queueWaiting = 2 // for its retry, until due_at
 )
 
 // Delivery is one attempt to forward a receipt to a destination.
@@ -35,12 +40,11 @@ type Delivery struct {
 	Status        Status     `json:"status" enum:"pending,success,failed"`
 	Retries       int        `json:"retries" doc:"The number of this attempt in its chain, from 0"`
 	Error         *string    `json:"error"`
-	Response      *Response  `json:"response"`
+	Response      *Answer    `json:"response"`
 
 	orgID string
 	queue int
 	due   stamp.Time
-	owner string
 }
 
 // Response is what a destination answered.
@@ -51,16 +55,52 @@ type Response struct {
 	DurationMS int64             `json:"duration_ms"`
 }
 
+// Answer is a Response as it is stored, which is how it is shown.
+type Answer string
+
+// Schema documents what it holds.
+func (Answer) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[Response](), true, "")
+}
+
+// AppendJSON writes the Response.
+func (a Answer) AppendJSON(to []byte) ([]byte, error) { return appendStored[Response](to, string(a)) }
+
+// MarshalJSON is AppendJSON for those who do not know it.
+func (a Answer) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil) }
+
+// AppendJSON writes what encoding/json would, without decoding the response.
+func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
+	to = web.AppendString(append(to, `{"id":`...), d.ID)
+	to = append(d.Date.Append(append(to, `,"date":"`...)), `","webhook_id":`...)
+	to = web.AppendString(to, d.WebhookID)
+	to = web.AppendString(append(to, `,"webhook_destination_id":`...), d.DestinationID)
+	to = web.AppendString(append(to, `,"webhook_receipt_id":`...), d.ReceiptID)
+	to = web.AppendString(append(to, `,"status":`...), string(d.Status))
+	to = strconv.AppendInt(append(to, `,"retries":`...), int64(d.Retries), 10)
+	to = append(to, `,"error":`...)
+	if d.Error == nil {
+		to = append(to, "null"...)
+	} else {
+		to = web.AppendString(to, *d.Error)
+	}
+	to = append(to, `,"response":`...)
+	if d.Response == nil {
+		return append(to, "null}"...), nil
+	}
+	to, err := d.Response.AppendJSON(to)
+	return append(to, '}'), err
+}
+
+// MarshalJSON is AppendJSON for those who do not know it.
+func (d Delivery) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
+
 // delays are the pauses before each retry; the last one is for all that follow.
 var delays = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
 }
 
-const (
-	maxRetryAfter = 24 * time.Hour
-	// leaseFor is how long a process may be silent before its deliveries are ready for others.
-	leaseFor = 30 * time.Second
-)
+const maxRetryAfter = 24 * time.Hour
 
 // pause gives the time until attempt n (from 1): what the destination asked for, else the policy ±20 %.
 func pause(n int, retryAfter time.Duration) time.Duration {

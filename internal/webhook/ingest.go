@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -24,8 +23,6 @@ const (
 	// waitingReceipts and waitingBytes are what may wait before others are told to come again.
 	waitingReceipts = 8192
 	waitingBytes    = 256 << 20
-	// bodyTime is how long a request may take to send its body.
-	bodyTime = 60 * time.Second
 )
 
 // Ingest takes requests in at /in/{id}/{token}. It stands outside the table of routes: its callers are no callers of the API.
@@ -144,9 +141,6 @@ func (in *Ingest) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, in.tooLarge()
 	}
-	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // a writer that has none is a test's
-	defer func() { _ = deadline.SetReadDeadline(time.Time{}) }()
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)

@@ -9,22 +9,19 @@ import (
 )
 
 const (
-	// laneQueue is how many leased deliveries may wait in memory for a slot of their destination.
+	// laneQueue is how many deliveries may wait in memory for a slot of their destination.
 	laneQueue = 256
 	// laneBytes and allBytes bound the bodies that wait: beyond them a delivery is taken only when a slot is free for it.
 	laneBytes = 4 << 20
 	allBytes  = 128 << 20
-	// turnMargin is how long a turn must still last for a delivery to be leased on the strength of it.
-	turnMargin = 5 * time.Second
 	// idleLane is when a lane without work is forgotten; its turn ends before that.
 	idleLane = 2 * turnFor
 )
 
-// task is a delivery that is leased to this process.
+// task is a delivery in the hands of this process.
 type task struct {
 	Delivery
-	receipt *Receipt
-	until   stamp.Time
+	receipt *Receipt // nil when it is no longer kept
 }
 
 func (t *task) bytes() int64 {
@@ -37,12 +34,11 @@ func (t *task) bytes() int64 {
 // Lanes are the destinations that this process sends to at the moment: what it has in hand for each, and whether there is more.
 type Lanes struct {
 	now func() time.Time
-	// wake tells the worker that a lane has something to claim.
+	// wake tells the worker that a lane has something to read.
 	wake chan struct{}
 
 	mu    sync.Mutex
 	byID  map[string]*lane
-	held  map[*task]struct{}
 	bytes int64
 	open  bool
 	// round counts how often destinations were doubted: what was read before is not known after.
@@ -52,29 +48,31 @@ type Lanes struct {
 }
 
 // lane is one destination. Its order: what it holds is sent first in, first out, and nothing is taken past rows that are still to be
-// claimed.
+// read.
 type lane struct {
 	id string
-	// destination is as of the last claim; nil when it was deleted. key is its opened secret.
+	// destination is as of the last reading; nil when it was deleted. key is its opened secret.
 	destination *Destination
 	key         []byte
-	known       bool // destination was loaded, and not changed since
-	turn        stamp.Time
+	known       bool       // destination was loaded, and not changed since
+	turn        stamp.Time // until when the destination is ours
 	used        stamp.Time
 
-	queue    []*task
-	reserved int // offered, and not yet committed
-	bytes    int64
-	running  int // goroutines that send
+	queue   []*task
+	held    map[string]*task // all that is in hand: queued, being sent, or with a result that is not yet written
+	coming  map[string]bool  // what Accept is committing at the moment
+	bytes   int64
+	running int // goroutines that send
 
-	backlog  bool   // there are, or may be, ready rows
-	open     int    // ready rows that are not yet committed
-	arrivals uint64 // commits of ready rows
+	backlog  bool       // there are, or may be, ready rows that are not in hand
+	arrivals uint64     // how often rows came while there was a backlog
+	read     stamp.Time // when its ready rows were last read
+	from     stamp.Time // when the oldest of them was due; 0 when there may be older ones
 }
 
 // NewLanes gives lanes that take nothing until a worker runs. They hear of every change of a destination, on any replica.
 func NewLanes(d *db.DB, now func() time.Time) *Lanes {
-	l := &Lanes{now: now, wake: make(chan struct{}, 1), byID: map[string]*lane{}, held: map[*task]struct{}{}}
+	l := &Lanes{now: now, wake: make(chan struct{}, 1), byID: map[string]*lane{}}
 	d.Watch(destinationsChanged, l.doubt)
 	return l
 }
@@ -89,7 +87,7 @@ func (l *Lanes) start(serve func(*lane)) {
 func (l *Lanes) lane(destinationID string) *lane {
 	n := l.byID[destinationID]
 	if n == nil {
-		n = &lane{id: destinationID, used: stamp.Of(l.now())}
+		n = &lane{id: destinationID, held: map[string]*task{}, coming: map[string]bool{}, used: stamp.Of(l.now())}
 		l.byID[destinationID] = n
 	}
 	return n
@@ -102,88 +100,77 @@ func (l *Lanes) nudge() {
 	}
 }
 
-// offer asks whether a new delivery may be leased to this process at once. It may when nothing of the destination waits in the database,
-// there is room, and the turn is ours. Each answer must be settled.
-func (l *Lanes) offer(to target, size int64) bool {
+// announce tells of deliveries that are about to be committed. From their commit on they can be read, too; so that they are not sent
+// twice, they wait until settle says what became of them.
+func (l *Lanes) announce(made []*task) {
 	if l == nil {
-		return false
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.lane(to.destinationID)
-	ok := l.open && !n.backlog && n.open == 0 && n.known && n.destination != nil && n.destination.version == to.version &&
-		n.turn > stamp.Of(l.now()).Add(turnMargin) && n.fits(size, l.bytes)
-	if !ok {
-		n.open++
-		return false
+	for _, t := range made {
+		l.lane(t.DestinationID).coming[t.ID] = true
 	}
-	n.reserved++
-	n.bytes += size
-	l.bytes += size
-	return true
+}
+
+// settle ends what announce began. Committed deliveries go to their lanes at once, in their order, where nothing else waits in the
+// database, there is room, and the turn is ours; else they are read when there is.
+func (l *Lanes) settle(made []*task, committed bool) {
+	if l == nil || len(made) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := stamp.Of(l.now())
+	for _, t := range made {
+		n := l.byID[t.DestinationID]
+		delete(n.coming, t.ID)
+		switch {
+		case !committed:
+		case l.open && !n.backlog && n.turn > now && n.fits(t.bytes(), l.bytes):
+			l.push(n, t)
+		default:
+			l.left(n)
+		}
+	}
+}
+
+// more tells of committed ready rows of a destination, of any age.
+func (l *Lanes) more(destinationID string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.lane(destinationID)
+	n.from = 0
+	l.left(n)
+}
+
+// left notes that ready rows of a lane are to be read.
+func (l *Lanes) left(n *lane) {
+	n.backlog = true
+	n.arrivals++
+	l.nudge()
 }
 
 // fits tells whether there is room: always for a free slot, else within the bounds of what may wait.
 func (n *lane) fits(size, all int64) bool {
-	waiting := len(n.queue) + n.reserved
+	waiting := len(n.queue)
 	if n.destination != nil && waiting+n.running < n.destination.Config.Concurrency {
 		return true
 	}
 	return waiting < laneQueue && n.bytes+size <= laneBytes && all+size <= allBytes
 }
 
-// settle ends what offer began: after a commit leased deliveries are queued, and lanes with ready rows look for them.
-func (l *Lanes) settle(p *plan, committed bool) {
-	if l == nil || p == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, t := range p.leased {
-		n := l.byID[t.DestinationID]
-		n.reserved--
-		n.bytes -= t.receipt.Size
-		l.bytes -= t.receipt.Size
-		if committed {
-			l.push(n, t)
-		}
-	}
-	for _, destinationID := range p.ready {
-		n := l.byID[destinationID]
-		n.open--
-		if committed {
-			n.backlog = true
-			n.arrivals++
-		}
-	}
-	if committed && len(p.ready) > 0 {
-		l.nudge()
-	}
-}
-
-// arrived tells of committed ready rows that were never offered.
-func (l *Lanes) arrived(p *plan) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, destinationID := range p.ready {
-		n := l.lane(destinationID)
-		n.backlog = true
-		n.arrivals++
-	}
-	l.nudge()
-}
-
-// push queues a leased delivery and sees to it that somebody sends it, or, after close, that it is given back.
+// push queues a delivery and sees to it that somebody sends it.
 func (l *Lanes) push(n *lane, t *task) {
-	l.held[t] = struct{}{}
+	n.held[t.ID] = t
 	n.bytes += t.bytes()
 	l.bytes += t.bytes()
 	n.queue = append(n.queue, t)
 	n.used = stamp.Of(l.now())
-	if l.open && n.running < n.slots() {
+	if n.running < n.slots() {
 		n.running++
 		l.served.Add(1)
 		go func() {
@@ -204,6 +191,10 @@ func (n *lane) slots() int {
 func (l *Lanes) take(n *lane) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := stamp.Of(l.now())
+	if n.turn <= now {
+		l.drop(n)
+	}
 	if !l.open || len(n.queue) == 0 || n.running > n.slots() {
 		n.running--
 		if n.backlog {
@@ -214,24 +205,46 @@ func (l *Lanes) take(n *lane) *task {
 	t := n.queue[0]
 	n.queue[0] = nil
 	n.queue = n.queue[1:]
-	n.used = stamp.Of(l.now())
+	n.used = now
 	if n.backlog && len(n.queue) == laneQueue/2 {
 		l.nudge()
 	}
 	return t
 }
 
-// forget ends a delivery that is finished, or that is left to its lease.
-func (l *Lanes) forget(tasks ...*task) {
+// drop lets go of what a lane has queued, since its turn is over. The rows are as ready as before, for whoever has the turn next.
+func (l *Lanes) drop(n *lane) {
+	for _, t := range n.queue {
+		l.release(n, t)
+	}
+	n.queue, n.turn, n.from, n.backlog = nil, 0, 0, true
+}
+
+// finished lets go of deliveries whose results are written.
+func (l *Lanes) finished(batch []ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range tasks {
-		delete(l.held, t)
-		l.bytes -= t.bytes()
-		if n := l.byID[t.DestinationID]; n != nil {
-			n.bytes -= t.bytes()
+	for _, e := range batch {
+		if n := l.byID[e.task.DestinationID]; n != nil && n.held[e.task.ID] == e.task {
+			l.release(n, e.task)
 		}
 	}
+}
+
+// untried lets go of a delivery that could not be tried. It is read again, but not before the worker looks by itself: what kept it from
+// being tried may still be there.
+func (l *Lanes) untried(n *lane, t *task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release(n, t)
+	n.from, n.backlog = 0, true
+	n.arrivals++
+}
+
+func (l *Lanes) release(n *lane, t *task) {
+	delete(n.held, t.ID)
+	n.bytes -= t.bytes()
+	l.bytes -= t.bytes()
 }
 
 // target gives what is known of the lane's destination; not known means that it must be read again, and learned for that round.

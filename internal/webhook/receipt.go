@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -32,7 +33,7 @@ type Receipt struct {
 
 	orgID string
 	body  []byte
-	// headerText is Headers as it is stored.
+	// headerText is Headers as it is stored, and all that a list reads of them.
 	headerText string
 }
 
@@ -42,31 +43,73 @@ func (r Receipt) show() Receipt {
 		r.Omitted, r.Payload = true, json.RawMessage("null")
 		return r
 	}
+	if !utf8.Valid(r.body) {
+		r.Encoding, r.Payload = "base64", inBase64(r.body)
+		return r
+	}
+	look := glance{text: r.body}
 	switch {
-	case !utf8.Valid(r.body):
-		r.Encoding = "base64"
-		r.Payload, _ = json.Marshal(r.body) // bytes always marshal
-	case json.Valid(r.body):
-		r.Payload = r.body
+	case !look.isJSON():
+		r.Payload = web.AppendString(nil, string(r.body))
+	case look.spaced:
+		var value bytes.Buffer
+		_ = json.Compact(&value, r.body) // it is JSON
+		r.Payload = value.Bytes()
 	default:
-		r.Payload = quoted(string(r.body))
+		r.Payload = r.body
 	}
 	return r
 }
 
-// quoted gives text as a JSON string, without the escapes that only HTML needs.
-func quoted(text string) json.RawMessage {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // text always does
-	return bytes.TrimSpace(buf.Bytes())
+func inBase64(body []byte) json.RawMessage {
+	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(body) + `"`)
+}
+
+// AppendJSON writes what encoding/json would. The headers stay as they are stored, and the payload is not looked at again: that would be
+// half of what a page costs.
+func (r Receipt) AppendJSON(to []byte) (_ []byte, err error) {
+	to = web.AppendString(append(to, `{"id":`...), r.ID)
+	to = append(r.Date.Append(append(to, `,"date":"`...)), `","webhook_id":`...)
+	to = append(web.AppendString(to, r.WebhookID), `,"headers":`...)
+	if to, err = appendStored[map[string]string](to, r.headerText); err != nil {
+		return to, err
+	}
+	to = append(append(to, `,"payload":`...), r.Payload...)
+	if r.Encoding != "" {
+		to = web.AppendString(append(to, `,"payload_encoding":`...), r.Encoding)
+	}
+	if r.Omitted {
+		to = append(to, `,"payload_omitted":true`...)
+	}
+	to = web.AppendString(append(to, `,"method":`...), r.Method)
+	to = web.AppendString(append(to, `,"query":`...), r.Query)
+	to = web.AppendString(append(to, `,"remote_addr":`...), r.RemoteAddr)
+	to = strconv.AppendInt(append(to, `,"size":`...), r.Size, 10)
+	to = web.AppendString(append(to, `,"content_type":`...), r.ContentType)
+	return append(to, '}'), nil
+}
+
+// MarshalJSON is AppendJSON for those who do not know it.
+func (r Receipt) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+
+// appendStored adds JSON that json.Marshal made of a T. What is sent differs in one thing: it has no escapes for HTML.
+func appendStored[T any](to []byte, text string) ([]byte, error) {
+	if !strings.Contains(text, `\u00`) {
+		return append(to, text...), nil
+	}
+	var value T
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return to, err
+	}
+	return web.AppendJSON(to, value)
 }
 
 // SDK gives a payload that is a string as base64 of the raw bytes.
-func (r Receipt) SDK() any {
-	if bytes.HasPrefix(bytes.TrimLeft(r.Payload, " \t\r\n"), []byte(`"`)) {
-		r.Payload = json.RawMessage(`"` + base64.StdEncoding.EncodeToString(r.body) + `"`)
+func (r Receipt) SDK() any { return r.forSDK() }
+
+func (r Receipt) forSDK() Receipt {
+	if bytes.HasPrefix(r.Payload, []byte(`"`)) {
+		r.Payload = inBase64(r.body)
 	}
 	return r
 }
@@ -76,11 +119,12 @@ type Receipts struct{ web.Page[Receipt] }
 
 // SDK gives each receipt its form on the SDK face.
 func (p Receipts) SDK() any {
-	items := make([]any, len(p.Items))
+	shown := p.Page
+	shown.Items = make([]Receipt, len(p.Items))
 	for i, r := range p.Items {
-		items[i] = r.SDK()
+		shown.Items[i] = r.forSDK()
 	}
-	return items
+	return shown
 }
 
 // flatten gives headers as a receipt shows them: one text for each name, in lower case, always UTF-8.

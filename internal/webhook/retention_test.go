@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"cmp"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -27,9 +29,8 @@ func TestRetention(t *testing.T) {
 		h.accept(short, alice, "x")
 		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		h.accept(w, alice, "done", "pending")
-		c := &claim{destinationID: to.ID, want: 1}
-		must(t, h.store.Claim(t.Context(), []*claim{c}))
-		_, err = h.store.Finish(t.Context(), []Result{{Delivery: c.tasks[0].Delivery, At: c.tasks[0].Date}})
+		taken, _ := h.store.claim(t, to.ID, nil, 1)
+		_, err = h.store.Finish(t.Context(), []Result{{Delivery: taken[0].Delivery, At: taken[0].Date}})
 		must(t, err)
 		h.sumsHold("org_a")
 		h.clock.advance(2 * time.Hour)
@@ -121,9 +122,14 @@ func TestAnalytics(t *testing.T) {
 			_, err = ask(start, end, "minute")
 			mustBe(t, err, errs.Invalid)
 		}
-		sums, series := Analytics{}.SDK().(map[string]any), Timeseries{}.SDK().(map[string]any)
-		if sums["analytics"] == nil || series["timeseries"] == nil {
-			t.Error("the SDK face needs the values named")
+		for _, value := range []any{Analytics{}.SDK(), s.SDK()} {
+			text, err := web.AppendJSON(nil, value)
+			must(t, err)
+			var named struct{ Analytics, Timeseries *struct{ Period *Period } }
+			must(t, json.Unmarshal(text, &named))
+			if v := cmp.Or(named.Analytics, named.Timeseries); v == nil || v.Period == nil {
+				t.Errorf("the SDK face needs the values named: %.40s", text)
+			}
 		}
 	})
 }

@@ -218,7 +218,7 @@ func TestInternalWebhooks(t *testing.T) {
 		}))
 		r, err := h.store.Receipt(as(alice), "org_a", hookID, receiptID)
 		must(t, err)
-		if string(r.show().Payload) != `{"Records": []}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receiptID})) != 2 {
+		if string(r.show().Payload) != `{"Records":[]}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receiptID})) != 2 {
 			t.Errorf("receipt %+v", r)
 		}
 		must(t, h.store.DeleteDestination(as(alice), "org_a", hookID, own.ID, web.IfMatch{}))

@@ -80,13 +80,17 @@ func (w *world) step(r *replica) {
 		w.finish(r, true)
 	case "crash": // what was in memory is gone; sends may have happened
 		r.claimed, r.results = nil, nil
-	case "stall": // leases end while workers still hold their tasks
+	case "stall": // turns end while workers still hold their tasks
 		w.clock.advance(time.Duration(rapid.IntRange(1, 40_000).Draw(w.t, "ms")) * time.Millisecond)
 	case "promote":
 		_, err := r.store.Promote(w.house.t.Context())
 		must(w.t2(), err)
 	case "renew":
-		_, _, err := r.store.Renew(w.house.t.Context(), r.claimed, nil)
+		var destinationIDs []string
+		for _, to := range w.to {
+			destinationIDs = append(destinationIDs, to.ID)
+		}
+		_, _, err := r.store.TakeTurns(w.house.t.Context(), destinationIDs)
 		must(w.t2(), err)
 	case "retry":
 		w.retrySome()
@@ -119,9 +123,20 @@ func (w *world) acceptSome() {
 
 func (w *world) claim(r *replica) {
 	to := w.to[rapid.IntRange(0, len(w.to)-1).Draw(w.t, "destination")]
-	c := &claim{destinationID: to.ID, want: rapid.IntRange(1, 5).Draw(w.t, "want")}
-	must(w.t2(), r.store.Claim(w.house.t.Context(), []*claim{c}))
-	r.claimed = append(r.claimed, c.tasks...)
+	r.claim(w.t2(), to.ID, rapid.IntRange(1, 5).Draw(w.t, "want"))
+}
+
+// claim reads deliveries beside those that the replica has in hand.
+func (r *replica) claim(t testing.TB, destinationID string, want int) {
+	held := map[string]*task{}
+	for _, t := range r.claimed {
+		held[t.ID] = t
+	}
+	for _, result := range r.results {
+		held[result.Delivery.ID] = &task{Delivery: result.Delivery}
+	}
+	taken, _ := r.store.claim(t, destinationID, held, want)
+	r.claimed = append(r.claimed, taken...)
 }
 
 func (w *world) sendSome(r *replica) {
@@ -173,9 +188,7 @@ func (w *world) settle() {
 			_, err := r.store.Promote(w.house.t.Context())
 			must(w.t2(), err)
 			for _, to := range w.to {
-				c := &claim{destinationID: to.ID, want: 1000}
-				must(w.t2(), r.store.Claim(w.house.t.Context(), []*claim{c}))
-				r.claimed = append(r.claimed, c.tasks...)
+				r.claim(w.t2(), to.ID, 1000)
 			}
 			w.sendSome(r)
 			w.finish(r, false)

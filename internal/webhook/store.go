@@ -24,11 +24,11 @@ type Store struct {
 	Now  func() time.Time
 	// Audit writes who did it, in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
-	// Owner names this process in leases and turns; Shard is the part of the counters that it writes.
+	// Owner names this process in turns; Shard is the part of the counters that it writes.
 	Owner string
 	Shard int64
 
-	// Lanes decide which new deliveries this process sends at once; nil leaves all to be claimed.
+	// Lanes take new deliveries that this process can send at once; nil leaves all of them to be read.
 	Lanes *Lanes
 
 	crowds web.Crowds[string]
@@ -44,6 +44,14 @@ func ShardOf(d *db.DB, owner string) int64 {
 		return 0
 	}
 	return int64(crc32.ChecksumIEEE([]byte(owner)) % shards)
+}
+
+// resultShard is the part of the counters that Finish writes: another one than that of Accept, or one would wait for the other's commit.
+func (s *Store) resultShard() int64 {
+	if s.DB.Dialect() == db.SQLite {
+		return s.Shard
+	}
+	return s.Shard + shards
 }
 
 // Epochs of the caches: ingest tokens, and destinations in lanes.

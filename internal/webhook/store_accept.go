@@ -23,21 +23,17 @@ type arrival struct {
 func notHere() error { return errs.New(errs.NotFound, "there is no webhook at this address") }
 
 // Accept writes receipts with their deliveries and counters in one transaction; nil means that they are durable. An arrival whose
-// webhook is gone gets its own error and nothing is stored for it. Errors are those of db.Write.
-//
-// Deliveries that a lane takes at once are written as leased to this process, and reach the lane in memory after the commit.
+// webhook is gone gets its own error and nothing is stored for it. Errors are those of db.Write. After the commit the lanes have the
+// deliveries, so that they can be sent without being read.
 func (s *Store) Accept(ctx context.Context, batch []*arrival) error {
-	var p *plan
+	var made []*task
 	err := s.DB.Write(ctx, func(tx *db.Tx) (err error) {
-		if p != nil { // the transaction runs again
-			s.Lanes.settle(p, false)
-		}
-		p, err = s.accept(tx, batch, s.Lanes)
+		s.Lanes.settle(made, false) // of an earlier try
+		made, err = s.accept(tx, batch)
+		s.Lanes.announce(made)
 		return err
 	})
-	if p != nil {
-		s.Lanes.settle(p, err == nil)
-	}
+	s.Lanes.settle(made, err == nil)
 	return err
 }
 
@@ -52,30 +48,22 @@ func (s *Store) AcceptInternalTx(tx *db.Tx, orgID, webhookID string, headers map
 		WebhookID: webhookID, Method: "POST", Headers: headers, ContentType: headers["content-type"], Size: int64(len(body)),
 		orgID: orgID, body: body, headerText: string(text),
 	}}
-	p, err := s.accept(tx, []*arrival{a}, nil)
+	made, err := s.accept(tx, []*arrival{a})
 	if err == nil {
 		err = a.err
 	}
 	if err != nil {
 		return "", err
 	}
-	tx.OnCommit(func() { s.Lanes.arrived(p) })
+	tx.OnCommit(func() {
+		for _, t := range made { // other transactions may have been quicker: these are read in their order
+			s.Lanes.more(t.DestinationID)
+		}
+	})
 	return a.receipt.ID, nil
 }
 
-// plan is what Accept wrote: the deliveries that a lane took, and the destinations that others wait for.
-type plan struct {
-	leased []*task
-	ready  []string
-}
-
-// target is an enabled destination of a webhook that takes part in a batch.
-type target struct {
-	webhookID, destinationID string
-	version                  int64
-}
-
-func (s *Store) accept(tx *db.Tx, batch []*arrival, lanes *Lanes) (*plan, error) {
+func (s *Store) accept(tx *db.Tx, batch []*arrival) (made []*task, err error) {
 	targets, err := s.targets(tx, batch)
 	if err != nil {
 		return nil, err
@@ -83,7 +71,7 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival, lanes *Lanes) (*plan, error)
 	now := s.Now()
 	at := stamp.Of(now)
 	receipts, deliveries := newBulk(receiptKinds...), newBulk(deliveryKinds...)
-	p, sums := &plan{}, newTally(s.Shard)
+	sums := newTally(s.Shard)
 	for _, a := range batch {
 		r := a.receipt
 		fanOut, known := targets[r.WebhookID]
@@ -95,8 +83,13 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival, lanes *Lanes) (*plan, error)
 		r.ID, r.Date = id.At(id.Receipt, now), at
 		receipts.add(r.orgID, r.WebhookID, r.ID, int64(at), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
 		sums.received(r.orgID, r.WebhookID, at, len(fanOut))
-		for _, to := range fanOut {
-			addDelivery(deliveries, p.first(r, to, lanes, id.At(id.Delivery, now), s.Owner))
+		for _, destinationID := range fanOut {
+			d := Delivery{
+				ID: id.At(id.Delivery, now), Date: at, WebhookID: r.WebhookID, DestinationID: destinationID, ReceiptID: r.ID,
+				Status: Pending, orgID: r.orgID, queue: queueReady, due: at,
+			}
+			addDelivery(deliveries, d)
+			made = append(made, &task{Delivery: d, receipt: r})
 		}
 	}
 	err = receipts.exec(tx, insertReceipts, "")
@@ -106,27 +99,12 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival, lanes *Lanes) (*plan, error)
 	if err == nil {
 		err = sums.write(tx) // last: these rows are shared with other transactions
 	}
-	return p, err
-}
-
-// first makes the first delivery of a receipt to a destination: leased if the lane takes it, else ready.
-func (p *plan) first(r *Receipt, to target, lanes *Lanes, deliveryID, owner string) Delivery {
-	d := Delivery{
-		ID: deliveryID, Date: r.Date, WebhookID: r.WebhookID, DestinationID: to.destinationID, ReceiptID: r.ID, Status: Pending,
-		orgID: r.orgID, queue: queueReady, due: r.Date,
-	}
-	if lanes.offer(to, r.Size) {
-		d.queue, d.due, d.owner = queueWaiting, r.Date.Add(leaseFor), owner
-		p.leased = append(p.leased, &task{Delivery: d, receipt: r, until: d.due})
-	} else {
-		p.ready = append(p.ready, to.destinationID)
-	}
-	return d
+	return made, err
 }
 
 // targets gives the enabled destinations of the batch's webhooks, oldest first; a webhook that is not there is not in the map.
-func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[string][]target, error) {
-	found := map[string][]target{}
+func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[string][]string, error) {
+	found := map[string][]string{}
 	asked := newBulk("text", "text")
 	for _, a := range batch {
 		if _, seen := found[a.receipt.WebhookID]; !seen {
@@ -135,30 +113,30 @@ func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[string][]target, error
 		}
 	}
 	clear(found)
-	rows, err := collect(tx, tx.Dialect(), asked, scanTarget, `SELECT w.id, COALESCE(d.id, ''), COALESCE(d.version, 0) FROM `,
+	rows, err := collect(tx, tx.Dialect(), asked, scanTarget, `SELECT w.id, COALESCE(d.id, '') FROM `,
 		` JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
 		LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
 	for _, t := range rows {
-		found[t.webhookID] = append(found[t.webhookID], t)
+		found[t.webhookID] = append(found[t.webhookID], t.destinationID)
 		if t.destinationID == "" {
-			found[t.webhookID] = []target{}
+			found[t.webhookID] = []string{}
 		}
 	}
 	return found, err
 }
 
-func scanTarget(row db.Row) (t target, err error) {
-	return t, row.Scan(&t.webhookID, &t.destinationID, &t.version)
-}
+type target struct{ webhookID, destinationID string }
+
+func scanTarget(row db.Row) (t target, err error) { return t, row.Scan(&t.webhookID, &t.destinationID) }
 
 var (
 	receiptKinds  = []string{"text", "text", "text", "bigint", "text", "text", "text", "text", "bigint", "text", "bytea"}
-	deliveryKinds = []string{"text", "text", "text", "text", "text", "bigint", "text", "bigint", "bigint", "bigint", "text"}
+	deliveryKinds = []string{"text", "text", "text", "text", "text", "bigint", "text", "bigint", "bigint", "bigint"}
 
 	insertReceipts = insertFrom("webhook_receipts",
 		"org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body")
 	insertDeliveries = insertFrom("webhook_deliveries",
-		"org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, lease_owner")
+		"org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at")
 )
 
 // insertFrom is the text before the values of a bulk insert.
@@ -172,5 +150,5 @@ func insertFrom(table, columns string) string {
 
 func addDelivery(b *bulk, d Delivery) {
 	b.add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, int64(d.Date), string(d.Status), int64(d.Retries), int64(d.queue),
-		int64(d.due), d.owner)
+		int64(d.due))
 }

@@ -109,10 +109,7 @@ func (b *bulk) each(dialect db.Dialect, before, after string, do func(text strin
 }
 
 func (b *bulk) exec(tx *db.Tx, before, after string) error {
-	return b.each(tx.Dialect(), before, after, func(text string, args []any) error {
-		_, err := tx.Exec(text, args...)
-		return err
-	})
+	return b.each(tx.Dialect(), before, after, func(text string, args []any) error { return tx.Send(text, args...) })
 }
 
 // collect runs a statement that answers with rows of one form.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"steward/internal/db"
@@ -12,40 +11,37 @@ import (
 	"steward/internal/web"
 )
 
-const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, lease_owner, error,
-	response`
+const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, error, response`
 
 func scanDelivery(row db.Row) (d Delivery, err error) {
 	var response *string
 	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.queue, &d.due,
-		&d.owner, &d.Error, &response)
-	if err == nil && response != nil {
-		err = json.Unmarshal([]byte(*response), &d.Response)
-	}
+		&d.Error, &response)
+	d.Response = (*Answer)(response)
 	return d, err
 }
 
 // Deliveries gives a page of a webhook's deliveries, newest first, or NotFound.
 func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Delivery], err error) {
-	q := s.DB.Read(ctx)
-	if _, err := get(q, orgID, webhookID); err != nil {
-		return page, err
-	}
 	before := afterAll
 	if err := resume(&p, &before); err != nil {
 		return page, err
 	}
+	q := s.DB.Read(ctx)
 	var c clauses
 	c.within(id.Delivery, orgID, webhookID, f)
 	c.narrow(f)
-	_, total, err := totals(q, orgID, webhookID)
-	if err == nil && f != (Filter{}) {
-		total, err = s.counted(q, "webhook_deliveries", &c)
-	}
+	total, err := s.length(q, "webhook_deliveries", &c, f)
 	if err != nil {
 		return page, err
 	}
-	rows, err := db.Collect(q, scanDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+c.page(before, p), c.args...)
+	rows, err := db.Collect(q, func(row db.Row) (Delivery, error) {
+		d, response := Delivery{WebhookID: webhookID, orgID: orgID}, (*string)(nil)
+		err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &response)
+		d.Response = (*Answer)(response)
+		return d, err
+	}, `SELECT id, destination_id, receipt_id, date, status, retries, error, response FROM webhook_deliveries
+		WHERE `+c.page(before, p), c.args...)
 	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
 }
 
@@ -87,7 +83,7 @@ func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) 
 			return err
 		}
 		to := d.DestinationID
-		tx.OnCommit(func() { s.Lanes.arrived(&plan{ready: []string{to}}) })
+		tx.OnCommit(func() { s.Lanes.more(to) })
 		return s.Audit(tx, "webhook.delivery-retry", deliveryID)
 	})
 	return d, err
@@ -126,7 +122,7 @@ func (s *Store) again(tx *db.Tx, failed Delivery) (Delivery, error) {
 	}
 	if last.Status == Pending {
 		_, err := tx.Exec(`UPDATE webhook_deliveries SET queue = 1, due_at = $4
-			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND queue = 2 AND lease_owner = ''`,
+			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND queue = 2`,
 			last.orgID, last.WebhookID, last.ID, stamp.Of(now))
 		return last, err
 	}

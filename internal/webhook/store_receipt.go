@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -70,17 +71,43 @@ func firstID(prefix string, at stamp.Time) string {
 	return prefix + "_" + strings.ToLower(u.String())
 }
 
-// counted gives the size of a filtered list, or Unknown when it is too large to count.
-func (s *Store) counted(q db.Querier, table string, c *clauses) (n int64, err error) {
-	filter := fmt.Sprint(table, c.text.String(), c.args)
-	if s.crowds.Has(filter, s.Now()) {
-		return web.Unknown, nil
+// settledAfter is when no transaction, and no replica's clock, adds rows to a time any more.
+const settledAfter = 5 * time.Minute
+
+// settled tells whether a filter matches no further rows from now on: ids are times.
+func (f Filter) settled(now time.Time) bool {
+	return f == Filter{Since: f.Since, Until: f.Until} && f.Until != nil && *f.Until < stamp.Of(now.Add(-settledAfter))
+}
+
+// length tells how long a list of a webhook is, or NotFound. Of whole lists the length is kept; what a filter leaves is counted, or Unknown
+// when it is too much. One statement asks for both the webhook and the number.
+func (s *Store) length(q db.Querier, table string, c *clauses, f Filter) (n int64, err error) {
+	orgID, webhookID := c.args[0].(string), c.args[1].(string)
+	if f == (Filter{}) {
+		return lengthOf(q, webhookID, `SELECT COALESCE(CAST(SUM(`+strings.TrimPrefix(table, "webhook_")+`) AS BIGINT), 0) FROM webhook_totals
+			WHERE org_id = $1 AND webhook_id = $2`, c.args)
 	}
-	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, table, c.text.String(), web.MaxCounted+1),
-		c.args...).Scan(&n)
+	filter, now := fmt.Sprint(table, c.text.String(), c.args), s.Now()
+	if n, known := s.crowds.Size(filter, now); known {
+		_, err := get(q, orgID, webhookID)
+		return n, err
+	}
+	n, err = lengthOf(q, webhookID, fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`,
+		table, c.text.String(), web.MaxCounted+1), c.args)
 	if n > web.MaxCounted {
-		s.crowds.Note(filter, s.Now())
 		n = web.Unknown
+	}
+	if err == nil && (n == web.Unknown || f.settled(now)) {
+		s.crowds.Keep(filter, n, now)
+	}
+	return n, err
+}
+
+// lengthOf asks for a number, if the webhook of $1 and $2 is there.
+func lengthOf(q db.Querier, webhookID, number string, args []any) (n int64, err error) {
+	err = q.Row(`SELECT (`+number+`) FROM webhooks WHERE org_id = $1 AND id = $2`, args...).Scan(&n)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, errs.Missing("webhook", webhookID)
 	}
 	return n, err
 }
@@ -93,30 +120,25 @@ func (c *clauses) page(before string, p web.Paging) string {
 	return c.text.String()
 }
 
-// Receipts gives a page of a webhook's receipts, newest first, or NotFound.
+// Receipts gives a page of a webhook's receipts, newest first, or NotFound. Their Headers stay undecoded.
 func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Receipt], err error) {
-	q := s.DB.Read(ctx)
-	if _, err := get(q, orgID, webhookID); err != nil {
-		return page, err
-	}
 	before := afterAll
 	if err := resume(&p, &before); err != nil {
 		return page, err
 	}
+	q := s.DB.Read(ctx)
 	var c clauses
 	c.within(id.Receipt, orgID, webhookID, f)
-	total, _, err := totals(q, orgID, webhookID)
-	if err == nil && (f.Since != nil || f.Until != nil) {
-		total, err = s.counted(q, "webhook_receipts", &c)
-	}
+	total, err := s.length(q, "webhook_receipts", &c, f)
 	if err != nil {
 		return page, err
 	}
-	rows, err := db.Collect(q, scanReceipt, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts WHERE `+c.page(before, p),
-		c.args...)
-	for i := range rows {
-		rows[i] = rows[i].show()
-	}
+	rows, err := db.Collect(q, func(row db.Row) (Receipt, error) {
+		r := Receipt{WebhookID: webhookID, orgID: orgID}
+		err := row.Scan(&r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body)
+		return r.show(), err
+	}, `SELECT id, date, method, query, remote_addr, content_type, size, headers`+bodyUpTo64K+` FROM webhook_receipts
+		WHERE `+c.page(before, p), c.args...)
 	return web.NewPage(rows, total, p, func(r Receipt) web.Cursor { return web.NewCursor(r.ID) }), err
 }
 

@@ -1,16 +1,16 @@
 // Package webhook owns webhooks: the URLs that take requests in, the destinations they are forwarded to, and what became of each.
 //
-// The walk of a request. Ingest (ingest.go) checks the token from memory, reads the bounded body and makes a Receipt; the Intake
-// gathers what arrives at the same time and hands it to Store.Accept, which writes the receipts, one pending Delivery for each enabled
-// destination, and the counters, in one transaction. The 200 is sent after its commit. The Worker (worker.go) has a lane for each
-// destination with work. While a lane keeps up, Accept writes its deliveries as leased to this process already and hands them over in
-// memory; else they are ready rows, which the lane claims when it has room. The Sender (sender.go) knows the network only. Results are
-// gathered like receipts, and Store.Finish writes them: success, or failed and the chain's next pending row, and the counters, fenced
-// by the row's lease.
+// The walk of a request. Ingest (ingest.go) checks the token from memory, reads the bounded body and makes a Receipt; what arrives at the
+// same time goes to Store.Accept together, which writes the receipts, one ready Delivery for each enabled destination, and the counters, in
+// one transaction. The 200 is sent after its commit. The Worker (worker.go) has a lane for each destination with work. After the commit
+// the lanes get the deliveries in memory where they keep up; else they read them when they have room (Store.Ready). The Sender
+// (sender.go) knows the network only. Results are gathered, and Store.Finish writes them: success, or failed and the chain's next pending
+// row, and the counters.
 //
-// A pending delivery is ready (to be claimed), or waiting until due_at: for the time of its retry, or for the end of the lease of the
-// process that is sending it. So a crash needs no care: the lease ends and the row is ready again. Sending is at least once,
-// bookkeeping exactly once. docs/states.md draws it.
+// A destination is one process's turn at a time (Store.TakeTurns): a lease that it renews for as long as it has work, and that fences
+// Finish. So deliveries need none of their own, and nothing is written when they are taken in hand: a pending one is ready until it is
+// finished, or waiting for the time of its retry. A crash needs no care: the turn ends, and whoever has the next one finds the rows ready.
+// Sending is at least once, bookkeeping exactly once. docs/states.md draws it.
 //
 // Ids are ULIDs of their row's date. That is why lists, time filters and retention are ranges of the primary key.
 //

@@ -236,3 +236,16 @@ func TestForward(t *testing.T) {
 func sameStore(s *Store) *Store {
 	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Audit: s.Audit, Owner: s.Owner, Shard: s.Shard, Lanes: s.Lanes}
 }
+
+// claim takes the turn of a destination and reads its deliveries, as a worker would; it tells whether it was its turn.
+func (s *Store) claim(t testing.TB, destinationID string, held map[string]*task, want int) ([]*task, bool) {
+	t.Helper()
+	_, mine, err := s.TakeTurns(context.Background(), []string{destinationID})
+	must(t, err)
+	if len(mine) == 0 {
+		return nil, false
+	}
+	a := &ask{destinationID: destinationID, held: held, want: want}
+	must(t, s.Ready(context.Background(), []*ask{a}))
+	return a.tasks, true
+}

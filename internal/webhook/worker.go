@@ -44,12 +44,12 @@ type Outcome struct {
 	Gone       bool
 }
 
-// Worker forwards receipts: it claims deliveries, sends them in the lanes of their destinations, and writes the results.
+// Worker forwards receipts: it takes turns at destinations, sends their deliveries in lanes, and writes the results.
 type Worker struct {
 	Store  *Store
 	Sender Sender
 	Log    *slog.Logger
-	// Sole says that no other process works on this database, so that what is leased at the start was left behind by one that died.
+	// Sole says that no other process works on this database, so that turns that are taken at the start are those of one that died.
 	Sole bool
 
 	results *batcher[ended]
@@ -71,7 +71,7 @@ func (w *Worker) Run(ctx context.Context) {
 	w.begin(sending)
 	if w.Sole {
 		if err := w.Store.Inherit(ctx); err != nil {
-			w.complain("leases of a process that died could not be ended", err) // they end by themselves
+			w.complain("turns of a process that died could not be ended", err) // they end by themselves
 		}
 	}
 	tick := time.NewTicker(poll)
@@ -83,7 +83,7 @@ func (w *Worker) Run(ctx context.Context) {
 			w.look(ctx)
 		case <-ctx.Done():
 		}
-		w.claim(ctx)
+		w.fill(ctx)
 	}
 	w.end(cut)
 }
@@ -110,52 +110,65 @@ func (w *Worker) end(cut context.CancelFunc) {
 	w.results.close()
 	bounded, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	if err := w.Store.Release(bounded, w.lanes().left()); err != nil {
-		w.complain("deliveries could not be given back", err)
+	if err := w.Store.EndTurns(bounded); err != nil {
+		w.complain("turns could not be given back", err)
 	}
 }
 
-// look asks the database what is due and what is ready, and keeps leases alive.
+// look asks the database what is due and what is ready, and keeps turns alive.
 func (w *Worker) look(ctx context.Context) {
-	tasks, turns := w.lanes().renewable()
-	if len(tasks)+len(turns) > 0 {
-		until, kept, err := w.Store.Renew(ctx, tasks, turns)
-		if err != nil {
-			w.complain("leases could not be renewed", err)
-			return
-		}
-		w.lanes().renewed(tasks, turns, kept, until)
-	}
+	w.takeTurns(ctx, w.lanes().renewable())
 	w.lanes().tidy()
-	if _, err := w.Store.Promote(ctx); err != nil {
+	due, err := w.Store.Promote(ctx)
+	if err != nil {
 		w.complain("due deliveries could not be found", err)
 		return
 	}
-	ready, err := w.Store.ReadyDestinations(ctx)
+	for _, destinationID := range due {
+		w.lanes().more(destinationID)
+	}
+	ready, err := w.Store.Oldest(ctx)
 	if err != nil {
 		w.complain("ready deliveries could not be found", err)
 		return
 	}
-	w.lanes().waiting(ready)
+	w.lanes().seen(ready, w.Sole)
 }
 
-// claim fills the lanes that have room.
-func (w *Worker) claim(ctx context.Context) {
-	for ctx.Err() == nil {
+// takeTurns takes or renews turns; it is false when there was nothing to do, or it failed.
+func (w *Worker) takeTurns(ctx context.Context, destinationIDs []string) bool {
+	if len(destinationIDs) == 0 {
+		return false
+	}
+	until, mine, err := w.Store.TakeTurns(ctx, destinationIDs)
+	if err != nil {
+		w.complain("turns could not be taken", err)
+		return false
+	}
+	w.lanes().turns(destinationIDs, mine, until)
+	return true
+}
+
+// fill reads what waits in the database, for all lanes that have room.
+func (w *Worker) fill(ctx context.Context) {
+	for w.takeTurns(ctx, w.lanes().turnless()) {
+	}
+	for changed := true; changed && ctx.Err() == nil; {
 		wishes := w.lanes().wishes()
 		if len(wishes) == 0 {
 			return
 		}
-		claims := make([]*claim, len(wishes))
+		asks := make([]*ask, len(wishes))
 		for i, wish := range wishes {
-			claims[i] = &wish.claim
+			asks[i] = &wish.ask
 		}
-		if err := w.Store.Claim(ctx, claims); err != nil {
-			w.complain("deliveries could not be claimed", err)
+		if err := w.Store.Ready(ctx, asks); err != nil {
+			w.complain("deliveries could not be read", err)
 			return
 		}
+		changed = false
 		for _, wish := range wishes {
-			w.lanes().claimed(wish, w.Store.key(wish.destination))
+			changed = w.lanes().filled(wish, w.Store.key(wish.destination)) || changed
 		}
 	}
 }
@@ -180,19 +193,18 @@ func (w *Worker) serve(n *lane) {
 	}
 }
 
-// deliver sends one delivery and hands on its result. What could not even be tried is left to its lease; what our own end cut off stays in
-// hand, to be given back.
+// deliver sends one delivery and hands on its result. What could not even be tried, or was cut off by our own end, is as ready as before.
 func (w *Worker) deliver(n *lane, t *task) {
 	to, key, err := w.target(n)
 	var out Result
 	if err == nil {
 		out, err = w.attempt(to, key, t)
 	}
-	if err == nil {
-		w.results.put(ended{task: t, Result: out})
-	} else if w.sending.Err() == nil {
-		w.lanes().forget(t)
+	if err != nil {
+		w.lanes().untried(n, t)
+		return
 	}
+	w.results.put(ended{task: t, Result: out})
 }
 
 // target gives the lane's destination, read again if one was changed.
@@ -274,7 +286,7 @@ func responseSize(r *Response) int {
 }
 
 // finish writes results, and tries for as long as the database is away: they exist nowhere else. At the end of the process it gives up
-// after the grace period; then the leases end and the deliveries are sent once more.
+// after the grace period; then the deliveries are sent once more.
 func (w *Worker) finish(batch []ended) {
 	for {
 		err := w.write(batch)
@@ -291,9 +303,7 @@ func (w *Worker) finish(batch []ended) {
 		}
 		time.Sleep(poll)
 	}
-	for _, e := range batch {
-		w.lanes().forget(e.task)
-	}
+	w.lanes().finished(batch)
 }
 
 func (w *Worker) write(batch []ended) error {

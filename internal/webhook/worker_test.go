@@ -107,8 +107,8 @@ func TestIsolationOfDestinations(t *testing.T) {
 	})
 }
 
-// TestLeaseEnds has a process that dies with deliveries in hand; another one sends them once the lease has ended, and not before.
-func TestLeaseEnds(t *testing.T) {
+// TestTurnEnds has a process that dies with deliveries in hand; another one sends them once its turn has ended, and not before.
+func TestTurnEnds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
 		w, _ := h.webhook(alice)
@@ -116,33 +116,49 @@ func TestLeaseEnds(t *testing.T) {
 		h.accept(w, alice, numbered(5)...)
 		dead := sameStore(h.store)
 		dead.Owner = "rep_dead"
-		c := &claim{destinationID: to.ID, want: 3}
-		must(t, dead.Claim(t.Context(), []*claim{c}))
-		if !c.mine || len(c.tasks) != 3 {
-			t.Fatalf("claimed %d", len(c.tasks))
+		lost, mine := dead.claim(t, to.ID, nil, 3)
+		if !mine || len(lost) != 3 {
+			t.Fatalf("claimed %d", len(lost))
 		}
-		mine := &claim{destinationID: to.ID, want: 9}
-		must(t, h.store.Claim(t.Context(), []*claim{mine}))
-		if mine.mine || len(mine.tasks) != 0 {
+		if _, mine := h.store.claim(t, to.ID, nil, 9); mine {
 			t.Errorf("another process's turn was taken")
 		}
-		if ready, err := h.store.ReadyDestinations(t.Context()); err != nil || len(ready) != 0 {
+		if ready, err := h.store.Oldest(t.Context()); err != nil || len(ready) != 0 {
 			t.Errorf("ready %v, %v", ready, err)
 		}
-		h.clock.advance(leaseFor)
-		n, err := h.store.Promote(t.Context())
-		must(t, err)
-		if n != 3 {
-			t.Errorf("%d became ready", n)
+		h.clock.advance(turnFor)
+		if ready, err := h.store.Oldest(t.Context()); err != nil || len(ready) != 1 || ready[0].deliveryID != lost[0].ID {
+			t.Errorf("ready %v, %v", ready, err)
 		}
-		must(t, h.store.Claim(t.Context(), []*claim{mine}))
-		if !mine.mine || len(mine.tasks) != 5 {
-			t.Errorf("claimed %d", len(mine.tasks))
+		taken, mine := h.store.claim(t, to.ID, nil, 9)
+		if !mine || len(taken) != 5 {
+			t.Errorf("claimed %d", len(taken))
 		}
-		late, err := dead.Finish(t.Context(), []Result{{Delivery: c.tasks[0].Delivery, At: c.tasks[0].Date}})
+		late, err := dead.Finish(t.Context(), []Result{{Delivery: lost[0].Delivery, At: lost[0].Date}})
 		must(t, err)
 		if len(late) != 0 {
-			t.Error("a process whose lease ended finished a delivery")
+			t.Error("a process whose turn ended finished a delivery")
+		}
+	})
+}
+
+// TestHandful reads on while some deliveries are in hand: those are not read again.
+func TestHandful(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+		h.accept(w, alice, numbered(10)...)
+		held, got := map[string]*task{}, ""
+		for _, want := range []int{4, 1, 9} {
+			taken, _ := h.store.claim(t, to.ID, held, want)
+			for _, t := range taken {
+				held[t.ID] = t
+				got += string(t.receipt.body[4:])
+			}
+		}
+		if got != "0123456789" {
+			t.Errorf("read %s", got)
 		}
 	})
 }
@@ -257,10 +273,8 @@ func TestStop(t *testing.T) {
 		}
 		other := sameStore(h.store)
 		other.Owner, other.Lanes = "rep_2", nil
-		c := &claim{destinationID: to.ID, want: 100}
-		must(t, other.Claim(t.Context(), []*claim{c}))
-		if !c.mine || len(c.tasks) != 18 {
-			t.Errorf("another process can claim %d", len(c.tasks))
+		if taken, mine := other.claim(t, to.ID, nil, 100); !mine || len(taken) != 18 {
+			t.Errorf("another process can claim %d", len(taken))
 		}
 	})
 }
