@@ -100,7 +100,8 @@ func (h *house) stock(w Webhook, events, hourly int) {
 			return err
 		}
 		last := bucketOf(stamp.Of(h.clock.now()), 3600)
-		_, err := tx.Exec(`WITH RECURSIVE b(bucket) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($2 AS BIGINT))
+		_, err := tx.Exec(`WITH RECURSIVE b(bucket) AS (
+			SELECT CAST($1 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($2 AS BIGINT))
 			INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
 			SELECT 'org_a', 3600, bucket, 1, bucket % 1000, bucket % 900, bucket % 100 FROM b`, last-9000, last)
 		return err

@@ -1,0 +1,58 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/sdk"
+	"steward/internal/web"
+)
+
+func TestTextsAreAppendedAsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z<>&"\\\x00-\x1f\x7f\x{2028}]*`),
+			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(text); err != nil {
+			t.Fatal(err)
+		}
+		if got := web.AppendString(nil, text); string(got)+"\n" != want.String() {
+			t.Fatalf("%q became %s, want %s", text, got, want.String())
+		}
+	})
+}
+
+// loud writes itself in a way that encoding/json would not.
+type loud struct{ Text string }
+
+func (l loud) AppendJSON(to []byte) ([]byte, error) { return web.AppendString(to, l.Text+"!"), nil }
+
+// TestPagesOnBothFaces: whether its items write themselves or not, a page is an array, alone or as data.
+func TestPagesOnBothFaces(t *testing.T) {
+	for want, page := range map[string]any{
+		`[]`:                            web.Page[loud]{},
+		`["a!","<b>!"]`:                 web.Page[loud]{Items: []loud{{"a"}, {"<b>"}}},
+		`[{"Text":"a"},{"Text":"<b>"}]`: web.Page[struct{ Text string }]{Items: []struct{ Text string }{{"a"}, {"<b>"}}},
+		`["a!"]`:                        struct{ web.Page[loud] }{web.Page[loud]{Items: []loud{{"a"}}}},
+		`{"Text":["<"]}`:                struct{ Text []string }{[]string{"<"}},
+	} {
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.Write(w, r, http.StatusOK, page) })
+		for path, body := range map[string]string{"/x": want + "\n", "/sdk/x": `{"success":true,"data":` + want + "}\n"} {
+			rec := httptest.NewRecorder()
+			mux := http.NewServeMux()
+			mux.Handle("/", handler)
+			mux.Handle(sdk.Prefix+"/", sdk.Mount(handler))
+			mux.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+			if rec.Body.String() != body {
+				t.Errorf("%s: got %swant %s", path, rec.Body, body)
+			}
+		}
+	}
+}
