@@ -24,6 +24,8 @@ type task struct {
 	receipt *Receipt // nil when it is no longer kept
 }
 
+func (t *task) place() place { return place{t.due, t.ID} }
+
 func (t *task) bytes() int64 {
 	if t.receipt == nil {
 		return 0
@@ -64,10 +66,12 @@ type lane struct {
 	bytes   int64
 	running int // goroutines that send
 
-	backlog  bool       // there are, or may be, ready rows that are not in hand
-	arrivals uint64     // how often rows came while there was a backlog
-	read     stamp.Time // when its ready rows were last read
-	from     stamp.Time // when the oldest of them was due; 0 when there may be older ones
+	backlog  bool   // there are, or may be, ready rows that are not in hand
+	arrivals uint64 // how often rows came while there was a backlog
+	// Rows up to `from` are in hand or finished, but for those of which `again` tells; none after `top` is in hand.
+	from, top place
+	again     bool
+	begun     stamp.Time // when it was last read from the beginning
 }
 
 // NewLanes gives lanes that take nothing until a worker runs. They hear of every change of a destination, on any replica.
@@ -129,6 +133,7 @@ func (l *Lanes) settle(made []*task, committed bool) {
 		case !committed:
 		case l.open && !n.backlog && n.turn > now && n.fits(t.bytes(), l.bytes):
 			l.push(n, t)
+			n.from = n.top
 		default:
 			l.left(n)
 		}
@@ -143,7 +148,7 @@ func (l *Lanes) more(destinationID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.lane(destinationID)
-	n.from = 0
+	n.again = true
 	l.left(n)
 }
 
@@ -170,6 +175,9 @@ func (l *Lanes) push(n *lane, t *task) {
 	l.bytes += t.bytes()
 	n.queue = append(n.queue, t)
 	n.used = stamp.Of(l.now())
+	if at := t.place(); n.top.before(at) {
+		n.top = at
+	}
 	if n.running < n.slots() {
 		n.running++
 		l.served.Add(1)
@@ -217,7 +225,7 @@ func (l *Lanes) drop(n *lane) {
 	for _, t := range n.queue {
 		l.release(n, t)
 	}
-	n.queue, n.turn, n.from, n.backlog = nil, 0, 0, true
+	n.queue, n.turn, n.again, n.backlog = nil, 0, true, true
 }
 
 // finished lets go of deliveries whose results are written.
@@ -237,7 +245,7 @@ func (l *Lanes) untried(n *lane, t *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.release(n, t)
-	n.from, n.backlog = 0, true
+	n.again, n.backlog = true, true
 	n.arrivals++
 }
 

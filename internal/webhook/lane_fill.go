@@ -13,7 +13,8 @@ const (
 	fillLanes = 32
 	// renewBefore is how much of a turn may be left when it is renewed.
 	renewBefore = turnFor / 2
-	// lookAgain is how often a lane that has its oldest row in hand is read anyway: another replica may have accepted a newer one.
+	// lookAgain is how often a lane that has its oldest row in hand is read from the beginning anyway: another replica, or one whose clock
+	// was put back, may have added rows behind it.
 	lookAgain = time.Second
 )
 
@@ -21,6 +22,7 @@ const (
 type wish struct {
 	ask
 	lane     *lane
+	held     map[string]*task // what was in hand, and may be read again
 	arrivals uint64
 	round    uint64
 }
@@ -45,12 +47,22 @@ func (l *Lanes) wishes() (all []*wish) {
 	now := stamp.Of(l.now())
 	for _, n := range l.byID {
 		if want := n.room(l.bytes); l.open && n.backlog && n.turn > now && want > 0 && len(all) < fillLanes {
-			n.read = now
-			a := ask{destinationID: n.id, held: maps.Clone(n.held), want: want, from: n.from}
-			all = append(all, &wish{ask: a, lane: n, arrivals: n.arrivals, round: l.round})
+			all = append(all, l.wish(n, want, now))
 		}
 	}
 	return all
+}
+
+func (l *Lanes) wish(n *lane, want int, now stamp.Time) *wish {
+	if n.again {
+		n.from, n.again, n.begun = place{}, false, now
+	}
+	w := &wish{ask: ask{destinationID: n.id, from: n.from, limit: want}, lane: n, arrivals: n.arrivals, round: l.round}
+	if n.from.before(n.top) {
+		w.held = maps.Clone(n.held)
+		w.limit += len(w.held)
+	}
+	return w
 }
 
 // room is how many deliveries a lane may take: enough to keep its slots busy until the next reading, once half of the last ones are gone.
@@ -75,29 +87,30 @@ func (l *Lanes) filled(w *wish, key []byte) bool {
 		return false
 	}
 	n.destination, n.key, n.known = w.destination, key, l.round == w.round
-	early := slices.IndexFunc(w.tasks, func(t *task) bool { return n.coming[t.ID] })
-	if early >= 0 {
+	if early := slices.IndexFunc(w.tasks, func(t *task) bool { return n.coming[t.ID] }); early >= 0 {
 		w.tasks, w.more = w.tasks[:early], true
 	}
 	if n.arrivals == w.arrivals {
-		n.from, n.backlog = w.first, w.more
+		n.backlog = w.more
 	}
 	for _, t := range w.tasks {
-		l.push(n, t)
+		if n.from = t.place(); w.held[t.ID] == nil {
+			l.push(n, t)
+		}
 	}
 	return len(w.tasks) > 0 || !n.backlog
 }
 
-// seen notes the oldest ready rows of the database. One that is in hand tells nothing new, unless others may write, and it was long ago
-// that the lane was read.
-func (l *Lanes) seen(all []oldest, alone bool) {
+// seen notes the oldest ready rows of the database. One that is in hand tells nothing new, unless it was long ago that the lane was read
+// from the beginning.
+func (l *Lanes) seen(all []oldest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recently := stamp.Of(l.now()).Add(-lookAgain)
 	for _, o := range all {
 		n := l.lane(o.destinationID)
-		if n.held[o.deliveryID] == nil || !alone && n.read < recently {
-			n.from, n.backlog = 0, true
+		if n.held[o.deliveryID] == nil || n.begun < recently {
+			n.again, n.backlog = true, true
 		}
 	}
 }

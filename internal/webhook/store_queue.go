@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -110,85 +111,72 @@ func (s *Store) Oldest(ctx context.Context) ([]oldest, error) {
 
 func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
 
+// place is where a delivery stands among the ready ones of its destination. The zero value is before all.
+type place struct {
+	due stamp.Time
+	id  string
+}
+
+func (p place) before(o place) bool { return p.due < o.due || p.due == o.due && p.id < o.id }
+
 // ask is a wish for ready deliveries of a destination whose turn is ours, and the answer.
 type ask struct {
 	destinationID string
-	held          map[string]*task // by id: what is in hand already
-	want          int
-	from          stamp.Time // no earlier ones are looked for; see readyOf
+	from          place // only later ones
+	limit         int
 
 	destination *Destination // nil when it was deleted
-	first       stamp.Time   // when the oldest was due, in hand or not
-	tasks       []*task      // oldest first
+	tasks       []*task      // in their order
 	more        bool         // there may be others
 }
 
 // Ready reads deliveries that can be sent, with their receipts. It writes nothing: the turn keeps others away from them, and they stay
-// ready until they are finished.
+// ready until they are finished. Bodies over the limit are left out, and read when they are sent.
 func (s *Store) Ready(ctx context.Context, asks []*ask) error {
 	if s.DB.Dialect() == db.SQLite {
-		return readyOf(s.DB.Read(ctx), db.SQLite, asks)
+		return readyOf(s.DB.Read(ctx), asks)
 	}
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		return readyOf(tx, db.Postgres, asks)
+		return readyOf(tx, asks)
 	})
 }
 
-// readyOf begins where the last reading found its first row: PostgreSQL keeps those that were finished in the index until it is cleaned,
-// and would pass by all of them each time.
-func readyOf(q db.Querier, dialect db.Dialect, asks []*ask) (err error) {
+func readyOf(q db.Querier, asks []*ask) (err error) {
 	for _, a := range asks {
 		if a.destination, err = destination(q, a.destinationID); err != nil {
 			return err
 		}
-		limit := a.want + len(a.held)
-		rows, err := db.Collect(q, scanReady, `SELECT org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, due_at
-			FROM webhook_deliveries WHERE queue = 1 AND destination_id = $1 AND due_at >= $2 ORDER BY due_at, id LIMIT $3`,
-			a.destinationID, a.from, limit)
+		a.tasks, err = db.Collect(q, scanTask, `SELECT d.org_id, d.webhook_id, d.id, d.destination_id, d.receipt_id, d.date, d.retries,
+			d.due_at, r.method, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END
+			FROM webhook_deliveries d LEFT JOIN webhook_receipts r
+			ON r.org_id = d.org_id AND r.webhook_id = d.webhook_id AND r.id = d.receipt_id
+			WHERE d.queue = 1 AND d.destination_id = $1 AND (d.due_at, d.id) > ($2, $3) ORDER BY d.due_at, d.id LIMIT $4`,
+			a.destinationID, a.from.due, a.from.id, a.limit)
 		if err != nil {
 			return err
 		}
-		a.tasks, a.first, a.more = nil, a.from, len(rows) == limit
-		if len(rows) > 0 {
-			a.first = rows[0].due
-		}
-		for _, d := range rows {
-			if a.held[d.ID] == nil {
-				a.tasks = append(a.tasks, &task{Delivery: d})
-			}
-		}
+		a.more = len(a.tasks) == a.limit
 	}
-	return load(q, dialect, asks)
+	return nil
 }
 
-func scanReady(row db.Row) (d Delivery, err error) {
-	return d, row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.due)
-}
-
-// load reads the receipts of deliveries, but for large bodies, which are read when they are sent.
-func load(q db.Querier, dialect db.Dialect, asks []*ask) error {
-	asked := newBulk("text", "text", "text")
-	waiting := map[string][]*task{}
-	for _, a := range asks {
-		for _, t := range a.tasks {
-			if waiting[t.ReceiptID] == nil {
-				asked.add(t.orgID, t.WebhookID, t.ReceiptID)
-			}
-			waiting[t.ReceiptID] = append(waiting[t.ReceiptID], t)
-		}
+// scanTask reads a delivery with what is needed of its receipt, which may be gone.
+func scanTask(row db.Row) (*task, error) {
+	t := &task{Delivery: Delivery{Status: Pending, queue: queueReady}}
+	var method, headers *string
+	var size *int64
+	r := &Receipt{}
+	err := row.Scan(&t.orgID, &t.WebhookID, &t.ID, &t.DestinationID, &t.ReceiptID, (*int64)(&t.Date), &t.Retries, (*int64)(&t.due),
+		&method, &size, &headers, &r.body)
+	if err != nil || method == nil {
+		return t, err
 	}
-	found, err := collect(q, dialect, asked, scanReceipt, `SELECT r.org_id, r.webhook_id, r.id, r.date, r.method, r.query,
-		r.remote_addr, r.content_type, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END FROM `,
-		` CROSS JOIN webhook_receipts r WHERE r.org_id = v.column1 AND r.webhook_id = v.column2 AND r.id = v.column3`)
-	for i := range found {
-		for _, t := range waiting[found[i].ID] {
-			t.receipt = &found[i]
-		}
-	}
-	return err
+	r.orgID, r.WebhookID, r.ID, r.Method, r.Size = t.orgID, t.WebhookID, t.ReceiptID, *method, *size
+	t.receipt = r
+	return t, json.Unmarshal([]byte(*headers), &r.Headers)
 }
 
 // Body reads a receipt's body that load left out. ErrNoRows when it is gone.

@@ -245,7 +245,13 @@ func (s *Store) claim(t testing.TB, destinationID string, held map[string]*task,
 	if len(mine) == 0 {
 		return nil, false
 	}
-	a := &ask{destinationID: destinationID, held: held, want: want}
+	a := &ask{destinationID: destinationID, limit: want + len(held)}
 	must(t, s.Ready(context.Background(), []*ask{a}))
-	return a.tasks, true
+	var taken []*task
+	for _, t := range a.tasks {
+		if held[t.ID] == nil && len(taken) < want {
+			taken = append(taken, t)
+		}
+	}
+	return taken, true
 }

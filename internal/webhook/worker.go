@@ -132,7 +132,7 @@ func (w *Worker) look(ctx context.Context) {
 		w.complain("ready deliveries could not be found", err)
 		return
 	}
-	w.lanes().seen(ready, w.Sole)
+	w.lanes().seen(ready)
 }
 
 // takeTurns takes or renews turns; it is false when there was nothing to do, or it failed.

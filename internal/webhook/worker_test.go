@@ -142,22 +142,26 @@ func TestTurnEnds(t *testing.T) {
 	})
 }
 
-// TestHandful reads on while some deliveries are in hand: those are not read again.
-func TestHandful(t *testing.T) {
+// TestReadyFromAPlace reads on from where the last reading ended, in the order of times and ids.
+func TestReadyFromAPlace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
 		w, _ := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
-		h.accept(w, alice, numbered(10)...)
-		held, got := map[string]*task{}, ""
-		for _, want := range []int{4, 1, 9} {
-			taken, _ := h.store.claim(t, to.ID, held, want)
-			for _, t := range taken {
-				held[t.ID] = t
+		for i := range 5 {
+			h.accept(w, alice, numbered(10)[2*i:2*i+2]...) // two of each time
+			h.clock.advance(time.Millisecond)
+		}
+		a, got := &ask{destinationID: to.ID}, ""
+		for _, a.limit = range []int{3, 1, 5, 9} {
+			must(t, h.store.Ready(t.Context(), []*ask{a}))
+			for _, t := range a.tasks {
+				a.from = t.place()
 				got += string(t.receipt.body[4:])
 			}
+			got += fmt.Sprint(a.more)
 		}
-		if got != "0123456789" {
+		if got != "012true3true45678true9false" {
 			t.Errorf("read %s", got)
 		}
 	})
