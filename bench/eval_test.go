@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"steward/e2e/process"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 )
@@ -19,7 +18,7 @@ import (
 // eval; the others are spread over ten projects, 50 agents and 500 evals. A session has ten.
 func TestRunLists(t *testing.T) {
 	rows, ref := rowCount(t), startReference(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in := install(t, database)
 		in.fill(rows, func(tx *db.Tx, from, to int) error { return fillRuns(tx, in.orgID, from, to, false) })
 		sessions := rows / 10
@@ -57,7 +56,7 @@ func TestRunLists(t *testing.T) {
 			{"project, agent", "limit=100&projectId=p3&agentId=a3", 0, 10},
 		})
 		in.Kill()
-	}
+	})
 }
 
 const runResult = `{"success":true,"score":0.75,"reason":"the answer names its source and follows from it"}`
@@ -100,8 +99,8 @@ func fillRuns(tx *db.Tx, orgID string, from, to int, pending bool) error {
 func TestRuns(t *testing.T) {
 	const started = 200_000 // more than can be completed here
 	ref := startReference(t)
-	for i, database := range process.Databases {
-		in, d := install(t, database), dbtest.Open(t, dbtest.Dialects[i])
+	onEach(t, func(t *testing.T, database string, dialect db.Dialect) {
+		in, d := install(t, database), dbtest.Open(t, dialect)
 		in.projectKey("p1") // makes the project
 		in.fill(started, func(tx *db.Tx, from, to int) error { return fillRuns(tx, in.orgID, from, to, true) })
 		bareTables(t, d)
@@ -124,7 +123,7 @@ func TestRuns(t *testing.T) {
 			})
 		})
 		in.Kill()
-	}
+	})
 }
 
 func (in *installation) json(method, path string, body any) []byte {

@@ -28,7 +28,7 @@ const patterns = 200
 // TestThreadLists measures the page of ten that GET /thread gives, with each filter and the common pairs.
 func TestThreadLists(t *testing.T) {
 	rows, ref := rowCount(t), startReference(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in := install(t, database)
 		in.makePatterns()
 		in.fill(rows, func(tx *db.Tx, from, to int) error { return copyPatterns(tx, from, to, rows) })
@@ -61,6 +61,13 @@ func TestThreadLists(t *testing.T) {
 			{"deleted ones", "deleted=true", 0, 0},
 		})
 		in.Kill()
+	})
+}
+
+// onEach measures one database after the other, each by name.
+func onEach(t *testing.T, measure func(t *testing.T, database string, dialect db.Dialect)) {
+	for i, database := range process.Databases {
+		t.Run(database, func(t *testing.T) { measure(t, database, dbtest.Dialects[i]) })
 	}
 }
 
@@ -90,23 +97,25 @@ const (
 	copyThreads = `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size, metadata,
 		user_data) ` + copies + `SELECT t.org_id, ` + copyID + `, t.project_id, c.created, c.updated, t.deleted, 1, t.facets, t.user_data_size,
 		t.metadata, t.user_data FROM copies c JOIN threads t ON t.org_id = (SELECT org_id FROM bench_patterns LIMIT 1) AND t.id = c.pattern`
-	copyFacets = `INSERT INTO thread_facets (org_id, facet, deleted, created_at, thread_id) ` + copies +
-		`SELECT p.org_id, p.facet, p.deleted, c.created, ` + copyID + ` FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern
+	copyFacets = `INSERT INTO thread_facets (org_id, facet, deleted, created_at, thread_id, mates) ` + copies +
+		`SELECT p.org_id, p.facet, p.deleted, c.created, ` + copyID + `, p.mates FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern
 		ORDER BY p.facet, c.created`
-	copyChanges = `INSERT INTO thread_changes (org_id, facet, deleted, updated_at, thread_id, created_at) ` + copies +
-		`SELECT p.org_id, p.facet, p.deleted, c.updated, ` + copyID + `, c.created FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern
-		ORDER BY p.facet, c.updated`
+	copyChanges = `INSERT INTO thread_changes (org_id, facet, deleted, updated_at, thread_id, created_at, mates) ` + copies +
+		`SELECT p.org_id, p.facet, p.deleted, c.updated, ` + copyID + `, c.created, p.mates
+		FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern ORDER BY p.facet, c.updated`
 	// Counts have slots; the copies take one that nobody else has.
 	copyCounts = `INSERT INTO thread_counts (org_id, project_id, what, slot, n)
 		SELECT org_id, project_id, 'thread', 1000, count(*) FROM threads WHERE id >= 'thrd_' GROUP BY org_id, project_id
 		UNION ALL SELECT org_id, '', 'thread', 1000, count(*) FROM threads WHERE id >= 'thrd_' GROUP BY org_id`
+	copySizes = `INSERT INTO thread_sizes (org_id, facet, deleted, slot, n)
+		SELECT org_id, facet, deleted, 1000, count(*) FROM thread_facets WHERE thread_id >= 'thrd_' GROUP BY org_id, facet, deleted`
 )
 
 // copyPatterns writes threads as if a day ago.
 func copyPatterns(tx *db.Tx, from, to, rows int) error {
 	yesterday := time.Now().Add(-24 * time.Hour).Truncate(24 * time.Hour).UnixMicro()
 	if from == 0 {
-		if err := execAll(tx, `CREATE TABLE bench_patterns AS SELECT org_id, facet, deleted, thread_id FROM thread_facets`,
+		if err := execAll(tx, `CREATE TABLE bench_patterns AS SELECT org_id, facet, deleted, thread_id, mates FROM thread_facets`,
 			`CREATE INDEX bench_patterns_id ON bench_patterns (thread_id)`); err != nil {
 			return err
 		}
@@ -119,7 +128,7 @@ func copyPatterns(tx *db.Tx, from, to, rows int) error {
 	if to < rows {
 		return nil
 	}
-	return execAll(tx, copyCounts, `DROP TABLE bench_patterns`)
+	return execAll(tx, copyCounts, copySizes, `DROP TABLE bench_patterns`)
 }
 
 func execAll(tx *db.Tx, texts ...string) error {
@@ -134,8 +143,8 @@ func execAll(tx *db.Tx, texts ...string) error {
 // TestThreadSaves measures saves over the runtime's sockets, with a key of one project, as runtimes have.
 func TestThreadSaves(t *testing.T) {
 	ref := startReference(t)
-	for i, database := range process.Databases {
-		in, d := install(t, database), dbtest.Open(t, dbtest.Dialects[i])
+	onEach(t, func(t *testing.T, database string, dialect db.Dialect) {
+		in, d := install(t, database), dbtest.Open(t, dialect)
 		speak := socket(in.projectKey("p1"))
 		bareTables(t, d)
 		saves := func(next func(conn, i int) []byte) func() result {
@@ -152,7 +161,7 @@ func TestThreadSaves(t *testing.T) {
 		durable(t, "save again with metadata of 3 keys", ref, d, changedRows,
 			saves(func(conn, i int) []byte { return save(fmt.Sprintf("meta_%d_%d", conn, i%10), metadata) }))
 		in.Kill()
-	}
+	})
 }
 
 // projectKey makes a key that is confined to a project.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -117,13 +118,21 @@ func TestThreadSocket(t *testing.T) {
 	})
 }
 
-// TestMergesOnReplicas pushes to one thread over 32 sockets of two replicas: every push is there.
-func TestMergesOnReplicas(t *testing.T) {
-	one := begin(t, "postgres")
-	replicas := []*steward{one, one.replica()}
+// TestThreadMerges pushes to one thread over 32 sockets at once, on PostgreSQL those of two replicas: every push is there.
+func TestThreadMerges(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		replicas := []*steward{s}
+		if s.Database != "" {
+			replicas = append(replicas, s.replica())
+		}
+		pushFrom(t, replicas)
+	})
+}
+
+func pushFrom(t *testing.T, replicas []*steward) {
 	var all sync.WaitGroup
 	for i := range 32 {
-		a := replicas[i%2].agent()
+		a := replicas[i%len(replicas)].agent()
 		all.Go(func() {
 			for j := range 5 {
 				push := []object{{"op": "push", "key": "l", "value": fmt.Sprint(i, j)}}
@@ -135,6 +144,7 @@ func TestMergesOnReplicas(t *testing.T) {
 	}
 	all.Wait()
 	var got struct{ State struct{ L []string } }
+	one := replicas[0]
 	one.must(json.Unmarshal([]byte(*one.agent().do("restore", object{"thread_id": "t"})), &got))
 	seen := map[string]bool{}
 	for _, push := range got.State.L {
@@ -145,8 +155,8 @@ func TestMergesOnReplicas(t *testing.T) {
 	}
 }
 
-// TestIdleSockets opens 5,000 sockets and weighs what each costs the process.
-func TestIdleSockets(t *testing.T) {
+// TestThreadIdleSockets opens 5,000 sockets and weighs what each costs the process.
+func TestThreadIdleSockets(t *testing.T) {
 	const sockets, most = 5000, 40 << 10
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -159,10 +169,13 @@ func TestIdleSockets(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	s := begin(t, "sqlite")
+	each(t, func(t *testing.T, s *steward) { weighSockets(t, s, sockets, most) })
+}
+
+func weighSockets(t *testing.T, s *steward, sockets, most int) {
 	s.agent().do("save", object{"thread_id": "warm", "user_data": `{}`})
 	before := s.rss()
-	var agents [sockets]*agent
+	agents := make([]*agent, sockets)
 	var clients sync.WaitGroup
 	for c := range 20 {
 		clients.Go(func() {
@@ -181,6 +194,63 @@ func TestIdleSockets(t *testing.T) {
 		agents[i].do("save", object{"thread_id": "warm", "user_data": `{}`})
 	}
 	s.stop()
+}
+
+// TestThreadBrokenFrames: what is no frame closes its socket with the reason, what is a wrong one is answered; other sockets go on.
+func TestThreadBrokenFrames(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		other := s.agent()
+		for text, want := range map[string]websocket.StatusCode{
+			`{"id":`: websocket.StatusInvalidFramePayloadData, "\"\xff\"": websocket.StatusInvalidFramePayloadData,
+			strings.Repeat("x", 5<<20): websocket.StatusMessageTooBig,
+		} {
+			a := s.agent()
+			_ = a.conn.Write(t.Context(), websocket.MessageText, []byte(text)) // the server may close before it is sent
+			if _, err := a.read(); websocket.CloseStatus(err) != want {
+				t.Errorf("%.20q: %v, want status %d", text, err, want)
+			}
+		}
+		a := s.agent()
+		for _, text := range []string{
+			`[]`, `{"id":"1","action":"sing","data":{"thread_id":"t"}}`, `{"id":"1","action":"save","data":{"thread_id":"a b"}}`,
+			`{"id":"1","action":"save","data":{"thread_id":"t","user_data":"{"}}`,
+			`{"id":"1","action":"save","data":{"thread_id":"t","metadata":[]}}`,
+			`{"id":"1","action":"merge","data":{"thread_id":"t","operations":[{"op":"pop"}]}}`, `{"authorization":"x"}`,
+			`{"id":"1","action":"save","data":{"thread_id":"t","user_data":"\"` + strings.Repeat("x", 1<<20) + `\""}}`,
+		} {
+			s.must(a.conn.Write(t.Context(), websocket.MessageText, []byte(text)))
+			if r, err := a.read(); err != nil || r.Success || r.Error == "" {
+				t.Errorf("%.80s: %+v, %v", text, r, err)
+			}
+		}
+		a.do("save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", 1<<20-2) + `"`})
+		other.do("save", object{"thread_id": "u", "user_data": `{}`})
+	})
+}
+
+// TestThreadSlowReader: a peer that asks for large answers and takes none stops only itself.
+func TestThreadSlowReader(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		quick, slow := s.agent(), s.agent()
+		quick.do("save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", 1<<20-2) + `"`})
+		ctx, cancel := context.WithCancel(t.Context())
+		sent := make(chan int, 1)
+		go func() {
+			n := 0
+			ask := []byte(`{"id":"1","action":"restore","data":{"thread_id":"t"},"pad":"` + strings.Repeat("x", 32<<10) + `"}`)
+			for n < 5000 && slow.conn.Write(ctx, websocket.MessageText, ask) == nil {
+				n++
+			}
+			sent <- n
+		}()
+		for range 200 {
+			quick.do("save", object{"thread_id": "u", "user_data": `{}`})
+		}
+		cancel()
+		if n := <-sent; n == 5000 {
+			t.Error("5000 frames were taken from a peer that reads none of the answers")
+		}
+	})
 }
 
 // rss gives the resident memory of the process.

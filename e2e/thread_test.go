@@ -181,8 +181,9 @@ func TestThreadIsolation(t *testing.T) {
 	})
 }
 
-func TestThreadLimits(t *testing.T) {
-	s := begin(t, "sqlite")
+func TestThreadLimits(t *testing.T) { each(t, threadLimits) }
+
+func threadLimits(t *testing.T, s *steward) {
 	full := `"` + strings.Repeat(`\"`, 1<<19-1) + `"` // 1 MiB, and nearly three when it is escaped
 	s.call("PUT", "/thread/t", object{"project_id": "p", "user_data": full, "metadata": object{"m": strings.Repeat("é", 1<<19-4)}}).want(200)
 	if got := s.call("GET", "/thread/t", nil).want(200).text("user_data"); got != full {

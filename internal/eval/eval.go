@@ -6,7 +6,8 @@
 // the run starts; an eval that comes later, or changes, labels the newest of its runs in its own transaction and leaves a mark for
 // the rest, which Sweep works off in small transactions (store_sweep.go). Deleting an eval leaves its runs as they are.
 //
-// A run starts pending and is completed once: pending → success or not. What was said first stays.
+// A run starts pending and is completed once: pending → success or not. What was said first stays. Runs that start, or end, at the same
+// moment share a transaction and a statement.
 package eval
 
 import (

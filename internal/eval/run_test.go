@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"steward/internal/auth"
 )
 
 // TestRunStates walks the table of what may happen to a run: each row is a list of steps and the state that they lead to.
@@ -118,6 +120,33 @@ func TestConcurrentRepeats(t *testing.T) {
 		}
 		if _, total := h.list("ada", "/cli/eval-run"); total != "1" {
 			t.Fatalf("total is %s", total)
+		}
+	})
+}
+
+// TestBadCompletionFailsAlone completes many runs at once, so that they share transactions. An error with a character that no database can
+// keep is refused; those beside it are not.
+func TestBadCompletionFailsAlone(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				id := fmt.Sprint("r", i)
+				h.want(201, "ada", "POST", "/evalrun", start(id, "s", "e", "red"))
+				status, end := 200, object{"id": id, "error": "no"}
+				if i%4 == 0 {
+					status, end = 422, object{"id": id, "error": "\x00"}
+				}
+				h.want(status, "ada", "PUT", "/evalrun", end)
+			})
+		}
+		all.Wait()
+		for i := range 40 {
+			r, err := h.store.Run(t.Context(), &auth.Caller{OrgID: "org_a"}, fmt.Sprint("r", i))
+			h.must(err)
+			if r.Pending != (i%4 == 0) {
+				t.Errorf("%s: pending %v", r.ID, r.Pending)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -25,6 +26,8 @@ type Store struct {
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
 	crowds web.Crowds[many]
+	starts db.Gather[*starting]
+	ends   db.Gather[*ending]
 	turn   atomic.Uint32 // picks the slot of the next count
 }
 
@@ -112,13 +115,13 @@ type putter struct {
 	s      *Store
 	tx     *db.Tx
 	caller *auth.Caller
-	counts map[string]int64
+	counts map[project]int64
 	// labels is how many runs may still be labelled in this transaction.
 	labels int64
 }
 
 func (s *Store) newPutter(tx *db.Tx, caller *auth.Caller) *putter {
-	return &putter{s: s, tx: tx, caller: caller, counts: map[string]int64{}, labels: labelBatch}
+	return &putter{s: s, tx: tx, caller: caller, counts: map[project]int64{}, labels: labelBatch}
 }
 
 func (p *putter) put(e Eval, match web.IfMatch) (Eval, error) {
@@ -165,7 +168,7 @@ func (p *putter) insert(e *Eval, match web.IfMatch) (added bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	p.counts[e.ProjectID]++
+	p.counts[project{p.caller.OrgID, e.ProjectID}]++
 	return true, p.label(*e)
 }
 
@@ -175,8 +178,8 @@ func (p *putter) replace(old Eval, e *Eval) error {
 		deployment_id = $8, release = $9, filename = $10, devmode = $11, updated_at = $12 WHERE org_id = $1 AND id = $2`,
 		e.OrgID, e.ID, e.Name, e.Description, e.Identifier, e.AgentIdentifier, e.ProjectID, e.DeploymentID, e.Version, e.Filename,
 		e.Devmode, e.UpdatedAt)
-	p.counts[old.ProjectID]--
-	p.counts[e.ProjectID]++
+	p.counts[project{p.caller.OrgID, old.ProjectID}]--
+	p.counts[project{p.caller.OrgID, e.ProjectID}]++
 	if err != nil || old.Name == e.Name && old.AgentIdentifier == e.AgentIdentifier {
 		return err
 	}
@@ -192,19 +195,12 @@ func (p *putter) remove(evalID string) (bool, error) {
 	if err == nil && !p.caller.Sees(projectID) {
 		err = errForeign
 	}
-	p.counts[projectID]--
+	p.counts[project{p.caller.OrgID, projectID}]--
 	return true, err
 }
 
 // settle writes the counts.
-func (p *putter) settle() error {
-	for _, projectID := range slices.Sorted(maps.Keys(p.counts)) {
-		if err := p.s.count(p.tx, p.caller.OrgID, evals, projectID, p.counts[projectID]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (p *putter) settle() error { return p.s.countAll(p.tx, evals, p.counts) }
 
 // what is counted.
 type what string
@@ -218,15 +214,31 @@ const (
 // in turns: as long as no more transactions than slots are under way, none of this process waits for another.
 const slots = 32
 
-// count adds to the number of rows of a project.
-func (s *Store) count(tx *db.Tx, orgID string, w what, projectID string, by int64) error {
-	if by == 0 {
-		return nil
-	}
-	slot := uint32(0)
+// project names one.
+type project struct{ orgID, id string }
+
+func (p project) compare(o project) int {
+	return cmp.Or(cmp.Compare(p.orgID, o.orgID), cmp.Compare(p.id, o.id))
+}
+
+// countAll adds to the numbers of rows of projects, in one order everywhere.
+func (s *Store) countAll(tx *db.Tx, w what, by map[project]int64) error {
+	slot := int64(0)
 	if tx.Dialect() == db.Postgres {
-		slot = s.turn.Add(1) % slots
+		slot = int64(s.turn.Add(1) % slots)
 	}
-	return tx.Send(`INSERT INTO eval_counts (org_id, what, project_id, slot, n) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (org_id, what, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`, orgID, w, projectID, slot, by)
+	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int)
+	for _, p := range slices.SortedFunc(maps.Keys(by), project.compare) {
+		if by[p] != 0 {
+			rows.Add(p.orgID, string(w), p.id, slot, by[p])
+		}
+	}
+	return rows.Send(tx, `INSERT INTO eval_counts (org_id, what, project_id, slot, n)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM `,
+		` WHERE true ON CONFLICT (org_id, what, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`)
+}
+
+// count is countAll for one project.
+func (s *Store) count(tx *db.Tx, orgID string, w what, projectID string, by int64) error {
+	return s.countAll(tx, w, map[project]int64{{orgID, projectID}: by})
 }

@@ -49,23 +49,32 @@ func getRun(q db.Querier, caller *auth.Caller, runID string) (Run, error) {
 	return r, err
 }
 
+// starting is a run on its way into the database.
+type starting struct {
+	Run
+	done bool
+}
+
+// Bytes is about how much it adds to a transaction.
+func (*starting) Bytes() int { return 512 }
+
 // Start writes a run down. The same start again changes nothing and gives the run as it is, also when it is completed; another start
 // with its id is a Conflict. A project or a run that is not the caller's is Forbidden.
 func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (after Run, err error) {
+	if caller.Sees(r.ProjectID) {
+		st := &starting{Run: r}
+		if err := s.starts.Do(ctx, s.DB, st, s.insertRuns); err != nil || st.done {
+			return st.Run, err
+		}
+	}
+	// The project is new, or not for this caller, or the run is there already.
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		after = r
-		err := db.ErrNoRows
-		if caller.Sees(r.ProjectID) {
-			err = s.insertRun(tx, &after)
-		}
-		if !errors.Is(err, db.ErrNoRows) {
-			return err
-		}
-		// The project is new, or not for this caller, or the run is there already.
 		if err := s.Project(tx, caller, "body.projectId", r.ProjectID); err != nil {
 			return err
 		}
-		if err = s.insertRun(tx, &after); errors.Is(err, db.ErrNoRows) {
+		st := &starting{Run: r}
+		err := s.insertRuns(tx, []*starting{st})
+		if after = st.Run; err == nil && !st.done {
 			after, err = repeated(tx, caller, r)
 		}
 		return err
@@ -73,23 +82,46 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (after Ru
 	return after, err
 }
 
-// insertRun writes a new run of a project that is known, and counts it; otherwise it answers ErrNoRows. Nearly every start is that one
-// statement: the project is looked for, and the eval's labels are taken, within it.
-func (s *Store) insertRun(tx *db.Tx, r *Run) error {
-	err := tx.Row(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id, span_id, devmode,
-		pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
-		SELECT p.org_id, CAST($2 AS TEXT), p.id, CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), CAST($8 AS TEXT),
-			CAST($9 AS BOOLEAN), CAST($10 AS BOOLEAN), CAST($11 AS BOOLEAN), CAST($12 AS BIGINT), CAST($12 AS BIGINT), CAST($13 AS BIGINT), 0,
-			e.name, e.agent_identifier
-		FROM projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = $5 WHERE p.org_id = $1 AND p.id = $3
-		ON CONFLICT (org_id, id) DO NOTHING RETURNING eval_name, agent_identifier`,
-		r.OrgID, r.ID, r.ProjectID, r.SessionID, r.EvalID, r.EvalIdentifier, r.DeploymentID, r.SpanID, r.Devmode,
-		true, false, r.CreatedAt, s.now()).Scan(&r.EvalName, &r.AgentIdentifier)
+// insertRuns writes new runs of projects that are known, and counts them; the others are left undone. Nearly every start is done by that
+// one statement, with those of its moment: projects are looked for, and the labels of evals are taken, within it. Of two runs with one id
+// the first goes in; the other is left, to be compared with it.
+func (s *Store) insertRuns(tx *db.Tx, batch []*starting) error {
+	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Bool, db.Int, db.Int)
+	byID := map[[2]string]*starting{}
+	for _, st := range batch {
+		id := [2]string{st.OrgID, st.ID}
+		st.done = false
+		if byID[id] == nil {
+			byID[id] = st
+			rows.Add(st.OrgID, st.ID, st.ProjectID, st.SessionID, st.EvalID, st.EvalIdentifier, st.DeploymentID, st.SpanID, st.Devmode,
+				int64(st.CreatedAt), int64(s.now()))
+		}
+	}
+	type labels struct {
+		id              [2]string
+		evalName, agent *string
+	}
+	made, err := db.CollectBulk(tx, rows, func(row db.Row) (l labels, err error) {
+		return l, row.Scan(&l.id[0], &l.id[1], &l.evalName, &l.agent)
+	}, insertRuns, ` CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
+		WHERE p.org_id = v.column1 AND p.id = v.column3
+		ON CONFLICT (org_id, id) DO NOTHING RETURNING org_id, id, eval_name, agent_identifier`)
+	counts := map[project]int64{}
+	for _, l := range made {
+		st := byID[l.id]
+		st.done, st.EvalName, st.AgentIdentifier = true, l.evalName, l.agent
+		counts[project{st.OrgID, st.ProjectID}]++
+	}
 	if err != nil {
 		return err
 	}
-	return s.count(tx, r.OrgID, runs, r.ProjectID, 1)
+	return s.countAll(tx, runs, counts)
 }
+
+const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id, span_id, devmode,
+	pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, true, false, v.column10,
+		v.column10, v.column11, 0, e.name, e.agent_identifier FROM `
 
 // repeated gives the run that is there already, if it was started in the same way.
 func repeated(tx *db.Tx, caller *auth.Caller, r Run) (Run, error) {
@@ -103,25 +135,51 @@ func repeated(tx *db.Tx, caller *auth.Caller, r Run) (Run, error) {
 	return there, err
 }
 
+// ending is a completion on its way into the database.
+type ending struct {
+	outcome
+	caller *auth.Caller
+	after  *Run
+}
+
+// Bytes is about how much it adds to a transaction.
+func (e *ending) Bytes() int { return 512 + e.size() }
+
 // Complete ends a run. The first outcome stays: the same again gives the run as it is, another is a Conflict. A run that the caller does
 // not see, or that was not started, is NotFound.
-func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (after Run, err error) {
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		var err error
-		after, err = scanRun(tx.Row(`UPDATE eval_runs SET pending = $3, success = $4, error = $5, result = $6, size = $7,
-			updated_at = CASE WHEN created_at > $8 THEN created_at ELSE $8 END
-			WHERE org_id = $1 AND id = $2 AND pending = $9 AND ($10 = '' OR project_id = $10) RETURNING `+runColumns,
-			caller.OrgID, o.id, false, o.success, o.err, o.result, o.size(), o.at, true, caller.ProjectID))
-		if !errors.Is(err, db.ErrNoRows) {
-			return err
+func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (Run, error) {
+	e := &ending{outcome: o, caller: caller}
+	if err := s.ends.Do(ctx, s.DB, e, completeRuns); err != nil {
+		return Run{}, err
+	}
+	if e.after != nil {
+		return *e.after, nil
+	}
+	there, err := getRun(s.DB.Read(ctx), caller, o.id)
+	if err == nil && !there.completedAs(o) {
+		err = errs.New(errs.Conflict, "this run was completed with another outcome")
+	}
+	return there, err
+}
+
+// completeRuns ends the runs of a batch that are pending and that their callers see. Of two completions of a run the first is taken.
+func completeRuns(tx *db.Tx, batch []*ending) error {
+	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Bool, db.Text, db.Text, db.Int, db.Int)
+	byID := map[[2]string]*ending{}
+	for _, e := range batch {
+		id := [2]string{e.caller.OrgID, e.id}
+		e.after = nil
+		if byID[id] == nil {
+			byID[id] = e
+			rows.Add(e.caller.OrgID, e.id, e.caller.ProjectID, e.success, e.err, e.result, int64(e.size()), int64(e.at))
 		}
-		if after, err = getRun(tx, caller, o.id); err != nil {
-			return err
-		}
-		if !after.completedAs(o) {
-			return errs.New(errs.Conflict, "this run was completed with another outcome")
-		}
-		return nil
-	})
-	return after, err
+	}
+	done, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs SET pending = false, success = v.column4, error = v.column5,
+		result = v.column6, size = v.column7, updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END FROM `,
+		` WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending AND (v.column3 = '' OR project_id = v.column3)
+		RETURNING `+runColumns)
+	for i, r := range done {
+		byID[[2]string{r.OrgID, r.ID}].after = &done[i]
+	}
+	return err
 }

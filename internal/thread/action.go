@@ -11,7 +11,6 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
-	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/web"
 )
@@ -230,10 +229,15 @@ func (s *Store) ahead(ctx context.Context, caller *auth.Caller, e edit, size int
 	if err != nil || sealed == nil && size <= smallMerge {
 		return nil, err
 	}
-	if err := e.mergeInto(s, sealed); err != nil {
+	before, err := s.open(threadData, sealed)
+	if err != nil {
 		return nil, err
 	}
-	e.merge, e.version = nil, &version
+	after, err := e.merge(before)
+	if err != nil {
+		return nil, err
+	}
+	e.userData, e.merge, e.version = sealText(s.Ring, threadData, &after), nil, &version
 	return &e, nil
 }
 
@@ -252,16 +256,9 @@ func (s *Store) editOf(d frameData) (edit, error) {
 		return e, err
 	}
 	if d.UserData.Sent {
-		e.userData = s.seal(threadData, d.UserData.Ptr())
+		e.userData = sealText(s.Ring, threadData, d.UserData.Ptr())
 	}
 	return e, nil
-}
-
-func (s *Store) write(ctx context.Context, caller *auth.Caller, e edit) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := s.change(tx, caller, e)
-		return err
-	})
 }
 
 // restore gives the user_data, or nil: also for a thread that is not there yet.

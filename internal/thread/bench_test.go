@@ -35,55 +35,31 @@ func seed(b *testing.B, s *Store, n int) {
 	now := stamp.Of(s.Now())
 	for first := 0; first < n; first += 1000 {
 		must(b, s.DB.Write(b.Context(), func(tx *db.Tx) error {
-			for at := first; at < first+1000; at += 50 {
-				if err := seedSome(tx, at, at+50, now, n); err != nil {
-					return err
-				}
+			if err := seedSome(tx, first, first+1000, now, n); err != nil {
+				return err
 			}
-			return count(tx, org, "", countThreads, "x", 1000)
+			return s.count(tx, org, "", countThreads, 1000)
 		}))
 	}
 }
 
 func seedSome(tx *db.Tx, from, to int, now stamp.Time, n int) error {
-	var threads, created, updated tuples
+	threads, p := newThreads(), newPosting(tx.Dialect())
 	for i := from; i < to; i++ {
 		object := map[string]any{"all": "x", "half": strconv.Itoa(i % 2), "hundredth": strconv.Itoa(i * 7919 % 100), "rare": strconv.Itoa(i / 10)}
 		text, err := encodeJSON(object)
 		if err != nil {
 			return err
 		}
-		t := Thread{
-			ID: fmt.Sprintf("thrd_%026d", i), ProjectID: fmt.Sprintf("prj_%d", i*31%10),
+		r := row{Thread: Thread{
+			ID: fmt.Sprintf("thrd_%026d", i), OrgID: org, ProjectID: fmt.Sprintf("prj_%d", i*31%10), version: 1,
 			CreatedAt: now + stamp.Time(i), UpdatedAt: now + stamp.Time(i*7919%n),
-		}
-		facets := withProject(t.ProjectID, facetsOf(object))
-		threads.add(org, t.ID, t.ProjectID, t.CreatedAt, t.UpdatedAt, false, 1, packFacets(facets), 0, string(text))
-		for _, f := range facets {
-			created.add(org, f[:], false, t.CreatedAt, t.ID)
-			updated.add(org, f[:], false, t.UpdatedAt, t.ID, t.CreatedAt)
-		}
+		}, metadata: &indexed{text, facetsOf(object)}, data: &sealedText{}}
+		r.facets = withProject(r.ProjectID, r.metadata.facets)
+		r.addNew(threads)
+		p.follow(&r)
 	}
-	return errors.Join(
-		threads.insert(tx, `threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size, metadata)`),
-		created.insert(tx, `thread_facets (org_id, facet, deleted, created_at, thread_id)`),
-		updated.insert(tx, `thread_changes (org_id, facet, deleted, updated_at, thread_id, created_at)`))
-}
-
-// tuples are the rows of one INSERT.
-type tuples struct {
-	texts []string
-	args  []any
-}
-
-func (v *tuples) add(values ...any) {
-	v.texts = append(v.texts, `(`+numbered(`$%`, len(v.args)+1, len(values))+`)`)
-	v.args = append(v.args, values...)
-}
-
-func (v *tuples) insert(tx *db.Tx, into string) error {
-	_, err := tx.Exec(`INSERT INTO `+into+` VALUES `+strings.Join(v.texts, ", "), v.args...)
-	return err
+	return errors.Join(insertThreads(tx, threads), p.send(tx))
 }
 
 // BenchmarkList measures a page of ten with each filter.

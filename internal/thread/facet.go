@@ -55,6 +55,25 @@ func withProject(projectID string, keys []facet) []facet {
 	return out
 }
 
+const (
+	// mateSize is what is kept of a facet beside another one. By chance no two of an organization's are alike in 64 bits.
+	mateSize = 8
+	// maxMates bounds the keys that are kept so: each is kept with each.
+	maxMates = 16
+)
+
+// matesOf are the keys of a thread as each of its rows in the index has them; nil when they are too many.
+func matesOf(keys []facet) []byte {
+	if len(keys) > maxMates {
+		return nil
+	}
+	out := make([]byte, 0, len(keys)*mateSize)
+	for _, key := range keys {
+		out = append(out, key[:mateSize]...)
+	}
+	return out
+}
+
 // packFacets writes facets into one value; they are sorted.
 func packFacets(list []facet) []byte {
 	out := make([]byte, 0, len(list)*len(facet{}))

@@ -381,6 +381,14 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// TestPong: a ping is answered, between actions too.
+func TestPong(t *testing.T) {
+	s := serveSocket(t, dbtest.Open(t, db.SQLite))
+	c := s.login("whole")
+	c.ok("save", dict{"thread_id": "t"})
+	must(t, c.conn.Ping(c.conn.CloseRead(t.Context())))
+}
+
 func TestNoUpgrade(t *testing.T) {
 	s := serveSocket(t, dbtest.Open(t, db.SQLite))
 	res, err := http.Get(s.url)

@@ -1,9 +1,9 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// maxJoined bounds counting by several keys: each thread of the rarest one is looked up under the others.
-	maxJoined = 2_000
 	// maxFilterKeys bounds a metadata filter: each key is a condition of the statement.
 	maxFilterKeys = 20
 	// maxPageBytes ends a page early: the next link goes on after it.
@@ -95,8 +93,9 @@ func (f Filter) after(c web.Cursor) (at stamp.Time, threadID string, err error) 
 
 // List gives a page of the threads that a caller sees. A wrong cursor is Invalid.
 //
-// A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the other facets
-// are looked up for each. So a page costs as much as it gives where one facet decides, however many threads share the others.
+// A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the others are
+// looked for in what its rows keep of the other keys (mates). So a page costs as much as it gives where one facet decides,
+// however many threads share the others; and where they never meet, it costs one pass over the index of the rarest.
 func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.Paging) (web.Page[Thread], error) {
 	if p.Cursor != "" {
 		if _, _, err := f.after(p.Cursor); err != nil {
@@ -108,7 +107,7 @@ func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.P
 	if err != nil || p.Limit == 0 || n == 0 {
 		return web.Page[Thread]{Total: n, Paging: p}, err
 	}
-	text, args, err := f.statement(caller.OrgID, facets, p)
+	text, args, err := f.statement(s.DB.Dialect(), caller.OrgID, facets, p)
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
@@ -140,26 +139,23 @@ func (f Filter) facets() []facet {
 
 // lead gives the facets of a filter, the one with the fewest threads first, and the size of the list, or Unknown.
 func (s *Store) lead(q db.Querier, orgID string, f Filter) ([]facet, int64, error) {
-	facets := f.facets()
-	switch {
-	case len(f.Keys) == 0:
+	facets := slices.Clone(f.facets())
+	if len(f.Keys) == 0 {
 		n, err := total(q, orgID, f.ProjectID, f.counted())
 		return facets, n, err
-	case len(facets) == 1:
-		n, err := s.countFacet(q, orgID, f.Deleted, facets[0], web.MaxCounted)
-		if n > web.MaxCounted {
-			n = web.Unknown
-		}
-		return facets, n, err
 	}
-	facets, least, err := s.fewest(q, orgID, f.Deleted, facets, maxJoined)
-	if err == nil && least > maxJoined {
-		facets, least, err = s.fewest(q, orgID, f.Deleted, facets, web.MaxCounted)
+	sizes, err := sizesOf(q, orgID, f.Deleted, facets)
+	if err != nil {
+		return nil, 0, err
 	}
-	if err != nil || least > maxJoined {
-		return facets, web.Unknown, err
+	slices.SortFunc(facets, func(a, b facet) int { return cmp.Compare(sizes[a], sizes[b]) })
+	n := sizes[facets[0]]
+	switch {
+	case n > web.MaxCounted:
+		return facets, web.Unknown, nil
+	case n > 0 && len(facets) > 1:
+		n, err = f.count(q, s.DB.Dialect(), orgID, facets)
 	}
-	n, err := countFacets(q, orgID, f.Deleted, facets)
 	return facets, n, err
 }
 
@@ -170,68 +166,37 @@ func (f Filter) counted() string {
 	return countThreads
 }
 
-// fewest puts the facet with the fewest threads first, and tells how many it has, both as far as counting up to `most` can tell.
-func (s *Store) fewest(q db.Querier, orgID string, deleted bool, facets []facet, most int) ([]facet, int64, error) {
-	facets = slices.Clone(facets)
-	least := int64(math.MaxInt64)
-	for i, key := range facets {
-		n, err := s.countFacet(q, orgID, deleted, key, most)
-		if err != nil {
-			return nil, 0, err
-		}
-		if n < least {
-			least = n
-			facets[0], facets[i] = key, facets[0]
-		}
-	}
-	return facets, least, nil
-}
-
-// countFacet counts the threads of a facet, up to one more than `most`, which is at most web.MaxCounted.
-func (s *Store) countFacet(q db.Querier, orgID string, deleted bool, key facet, most int) (n int64, err error) {
-	id := vastKey{orgID, key, deleted}
-	if s.vast.Has(id, s.Now()) {
-		return int64(most) + 1, nil
-	}
-	err = q.Row(`SELECT count(*) FROM (SELECT 1 FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 LIMIT $4) x`,
-		orgID, key[:], deleted, most+1).Scan(&n)
-	if n > web.MaxCounted {
-		s.vast.Note(id, s.Now())
-	}
+// count counts the threads that have all facets, of which the first one has at most web.MaxCounted.
+func (f Filter) count(q db.Querier, dialect db.Dialect, orgID string, facets []facet) (n int64, err error) {
+	others, args := f.others(dialect, facets, []any{orgID, f.Deleted, facets[0][:]})
+	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1 AND f.deleted = $2 AND f.facet = $3 AND `+others, args...).Scan(&n)
 	return n, err
 }
 
-// vastKey names a filter of one facet.
-type vastKey struct {
-	orgID   string
-	facet   facet
-	deleted bool
-}
-
-// countFacets counts the threads that have all facets, of which the first one has at most maxJoined.
-func countFacets(q db.Querier, orgID string, deleted bool, facets []facet) (n int64, err error) {
-	args := []any{orgID, deleted}
-	for _, f := range facets {
-		args = append(args, f[:])
+// others is the condition that the thread of a row f, of the first facet, has the other facets too. Where the row does not tell, they are
+// looked up, in scalar subqueries, since PostgreSQL might turn an EXISTS into a join that reads all threads of a facet.
+func (f Filter) others(dialect db.Dialect, facets []facet, args []any) (string, []any) {
+	contains := `instr(f.mates, $%[1]d) > 0`
+	if dialect == db.Postgres {
+		contains = `position($%[1]d::bytea in f.mates) > 0`
 	}
-	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1 AND f.deleted = $2 AND f.facet = $3`+
-		others(4, len(facets)-1), args...).Scan(&n)
-	return n, err
-}
-
-// others are the conditions that a thread has more facets. They are scalar subqueries since PostgreSQL might turn an EXISTS into a join
-// that reads all threads of a facet, where a page needs a few.
-func others(first, n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, ` AND (SELECT count(*) FROM thread_facets o WHERE o.org_id = $1 AND o.facet = $%d AND o.deleted = $2
-			AND o.created_at = f.created_at AND o.thread_id = f.thread_id) = 1`, first+i)
+	keys := map[facet]facet{}
+	for _, key := range f.Keys {
+		keys[key], keys[key.inProject(f.ProjectID)] = key, key
 	}
-	return b.String()
+	var all []string
+	for _, other := range facets[1:] {
+		key := keys[other]
+		args = append(args, key[:mateSize], other[:])
+		all = append(all, fmt.Sprintf(`CASE WHEN f.mates IS NOT NULL THEN `+contains+` ELSE (SELECT count(*) FROM thread_facets o
+			WHERE o.org_id = $1 AND o.deleted = $2 AND o.facet = $%[2]d AND o.created_at = f.created_at AND o.thread_id = f.thread_id) = 1 END`,
+			len(args)-1, len(args)))
+	}
+	return strings.Join(all, ` AND `), args
 }
 
 // statement writes the page's query: first the keys of the page from an index, then their rows.
-func (f Filter) statement(orgID string, facets []facet, p web.Paging) (string, []any, error) {
+func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p web.Paging) (string, []any, error) {
 	table, id := "threads", "f.id"
 	args := []any{orgID, f.Deleted, p.Limit + 1, p.Offset}
 	where := `f.org_id = $1 AND f.deleted = $2`
@@ -247,10 +212,11 @@ func (f Filter) statement(orgID string, facets []facet, p web.Paging) (string, [
 		table, id = f.table(), "f.thread_id"
 		args = append(args, facets[0][:])
 		where += fmt.Sprintf(` AND f.facet = $%d`, len(args))
-		where += others(len(args)+1, len(facets)-1)
-		for _, other := range facets[1:] {
-			args = append(args, other[:])
-		}
+	}
+	if len(facets) > 1 {
+		var others string
+		others, args = f.others(dialect, facets, args)
+		where += ` AND ` + others
 	}
 	column, direction, beyond := "f."+f.column(), " DESC", " < "
 	if f.Ascending {

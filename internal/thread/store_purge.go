@@ -53,11 +53,12 @@ func (s *Store) purgeDeleted(tx *db.Tx, before stamp.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(victims), remove(tx, victims)
+	return len(victims), s.remove(tx, victims)
 }
 
 // remove takes threads away with all that belongs to them.
-func remove(tx *db.Tx, victims []victim) error {
+func (s *Store) remove(tx *db.Tx, victims []victim) error {
+	p, counts := newPosting(tx.Dialect()), tally{}
 	for _, v := range victims {
 		n, err := tx.Exec(`DELETE FROM threads WHERE org_id = $1 AND id = $2`, v.OrgID, v.ID)
 		if err != nil {
@@ -70,11 +71,10 @@ func remove(tx *db.Tx, victims []victim) error {
 		if v.Deleted {
 			what = countDeleted
 		}
-		if err := errors.Join(deleteFacets(tx, v.Thread, v.facets), count(tx, v.OrgID, v.ProjectID, what, v.ID, -1)); err != nil {
-			return err
-		}
+		p.unlist(v.Thread, v.facets)
+		counts.add(v.OrgID, v.ProjectID, what, -1)
 	}
-	return nil
+	return errors.Join(p.send(tx), s.addCounts(tx, counts))
 }
 
 // ProjectGone removes the threads and sessions of a project that is deleted: a first batch in its own transaction, the rest by Purge.
@@ -91,17 +91,17 @@ func (s *Store) ProjectGone(tx *db.Tx, orgID, projectID string) error {
 }
 
 func (s *Store) removeOfProject(tx *db.Tx, orgID, projectID string, until stamp.Time) (int, error) {
-	key := projectFacet(projectID)
+	key := projectFacet(projectID) // what is listed under it, and how, must not change before it is removed
 	found := 0
 	for _, deleted := range []bool{false, true} {
 		victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM
 			(SELECT thread_id FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 AND created_at <= $4
 			ORDER BY created_at LIMIT $5) f
-			JOIN threads t ON t.org_id = $1 AND t.id = f.thread_id`, orgID, key[:], deleted, until, batch)
+			JOIN threads t ON t.org_id = $1 AND t.id = f.thread_id`+locked(tx), orgID, key[:], deleted, until, batch)
 		if err != nil {
 			return 0, err
 		}
-		if err := remove(tx, victims); err != nil {
+		if err := s.remove(tx, victims); err != nil {
 			return 0, err
 		}
 		found += len(victims)
@@ -118,16 +118,15 @@ func (s *Store) removeSessions(tx *db.Tx, orgID, projectID string, until stamp.T
 	if err != nil {
 		return 0, err
 	}
+	gone := int64(0)
 	for _, sessionID := range ids {
 		n, err := tx.Exec(`DELETE FROM sessions WHERE org_id = $1 AND id = $2`, orgID, sessionID)
 		if err != nil {
 			return 0, err
 		}
-		if err := count(tx, orgID, projectID, countSessions, sessionID, -int(n)); err != nil {
-			return 0, err
-		}
+		gone += n
 	}
-	return len(ids), nil
+	return len(ids), s.count(tx, orgID, projectID, countSessions, -gone)
 }
 
 // purgeLeftovers removes a batch of a deleted project; one that is empty is forgotten.

@@ -77,7 +77,7 @@ func (s *Store) upsert(tx *db.Tx, caller *auth.Caller, fresh Session, data *seal
 			return fresh, false, err
 		}
 		if n == 1 {
-			return fresh, true, count(tx, fresh.OrgID, fresh.project(), countSessions, fresh.ID, 1)
+			return fresh, true, s.count(tx, fresh.OrgID, fresh.project(), countSessions, 1)
 		}
 	}
 }
@@ -148,13 +148,16 @@ func (s *Store) writeStart(tx *db.Tx, before, r Session) error {
 	if err != nil || before.project() == r.project() {
 		return err
 	}
-	return errors.Join(count(tx, r.OrgID, before.project(), countSessions, r.ID, -1), count(tx, r.OrgID, r.project(), countSessions, r.ID, 1))
+	counts := tally{}
+	counts.add(r.OrgID, before.project(), countSessions, -1)
+	counts.add(r.OrgID, r.project(), countSessions, 1)
+	return s.addCounts(tx, counts)
 }
 
 // Complete records how a session ended, also before its start is known. Of two completions the first one stays. Errors are Invalid, and
 // NotFound for a session that the caller does not see.
 func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion) (out Session, err error) {
-	data := s.seal(sessionData, b.UserData)
+	data := sealText(s.Ring, sessionData, b.UserData)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		now := s.now()
 		fresh := Session{ID: b.ID, OrgID: caller.OrgID, StartedAt: b.Timestamp.within(now), CreatedAt: now}

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
@@ -158,6 +159,12 @@ func TestDeleteAndPurge(t *testing.T) {
 		if rows != 6 {
 			t.Errorf("%d facets are left, want those of the one thread", rows)
 		}
+		var sizes, empty int
+		must(t, d.Read(t.Context()).Row(`SELECT COALESCE(SUM(n), 0), COALESCE(SUM(CASE WHEN n = 0 THEN 1 ELSE 0 END), 0) FROM thread_sizes`).
+			Scan(&sizes, &empty))
+		if sizes != 3 || empty != 0 {
+			t.Errorf("the facets are counted as %d, %d of them as empty", sizes, empty)
+		}
 		put(t, s, whole, "t1", "p1", nil, "") // after the purge the id is free
 	})
 }
@@ -171,6 +178,41 @@ func wantTotals(t *testing.T, s *Store, threads, deleted int64) {
 			t.Errorf("%s: counted %d, want %d", what, n, want)
 		}
 	}
+}
+
+// TestSealedAtRest looks at what the tables hold of user_data, whichever way it came: never its text.
+func TestSealedAtRest(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		secret := `{"state":{"word":"mellon"}}`
+		put(t, s, whole, "put", "p", &secret, "")
+		_, err := s.save(t.Context(), whole, frameData{ThreadID: "saved", UserData: web.Some(secret)})
+		must(t, err)
+		word := "word"
+		set := Operation{Op: "set", Key: &word, Value: []byte(`"mellon"`)}
+		_, err = s.merge(t.Context(), whole, frameData{ThreadID: "merged", Operations: []Operation{set}})
+		must(t, err)
+		_, err = s.Complete(t.Context(), whole, Completion{ID: "ended", UserData: &secret})
+		must(t, err)
+		found, err := db.Collect(d.Read(t.Context()), func(row db.Row) (kept []byte, err error) { return kept, row.Scan(&kept) },
+			`SELECT user_data FROM threads UNION ALL SELECT user_data FROM sessions`)
+		must(t, err)
+		for _, kept := range found {
+			if len(kept) < len(secret) || bytes.Contains(kept, []byte("mellon")) {
+				t.Errorf("a table holds %q", kept)
+			}
+		}
+		if len(found) != 4 {
+			t.Errorf("%d are kept, want 4", len(found))
+		}
+		for _, id := range []string{"put", "saved", "merged"} {
+			got, err := s.Get(t.Context(), whole, id)
+			must(t, err)
+			if got.UserData == nil || *got.UserData != secret {
+				t.Errorf("%s: %v came back", id, got.UserData)
+			}
+		}
+	})
 }
 
 func TestLimits(t *testing.T) {

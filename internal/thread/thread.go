@@ -1,7 +1,8 @@
 // Package thread owns conversation threads and the sessions that run in them: what agents' runtimes write, and what the API lists.
 //
 // A thread is written by PUT /thread/{id} or over the runtime's socket (socket.go, action.go: save, merge, restore, delete). Every way in
-// ends in Store.change: lock the row, decide, write row, facets and counts in one transaction. A facet is the hash of something that a
+// ends in the same steps (store_change.go): lock the row, apply the edit in memory, write row, facets and counts in one transaction. What
+// sockets send at the same moment shares a transaction, and one statement for each kind of row. A facet is the hash of something that a
 // thread can be found by (its project, a key of its metadata with its value); a list walks the rows of a facet in the order of the page and
 // loads no more threads than it gives (store_list.go). Deleted threads lose their user_data at once and are purged after the retention
 // (store_purge.go).

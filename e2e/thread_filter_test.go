@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// modelThread is a thread as the model of TestThreadFilters knows it: created and changed are the turns in which that happened.
+type modelThread struct {
+	id, project      string
+	created, changed int
+	deleted          bool
+	metadata         object
+}
+
+// TestThreadFilters lists random threads by every filter alone, in pairs and in triples, in every order, page by page, while newer threads
+// are added: what was there is seen once, in order.
+func TestThreadFilters(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		random := rand.New(rand.NewPCG(3, 4))
+		all := randomThreads(s, random)
+		choices := [][]string{
+			{"orgId=" + s.orgID},
+			{"projectId=p0", "projectId=p1", "projectId=p9"},
+			{"sort=updated"},
+			{"direction=asc"},
+			{"deleted=true"},
+			{
+				`metadata={"kind":"a"}`, `metadata={"n":1.0}`, `metadata={"deep":{"y":[2],"x":1}}`, `metadata={"kind":"b","n":2}`,
+				`metadata={"kind":"a","n":0,"deep":{"x":1,"y":[2]}}`, `metadata={"none":null}`, `metadata={}`,
+			},
+		}
+		added := 0
+		for a := range choices {
+			for b := a; b < len(choices); b++ {
+				for c := b; c < len(choices); c++ {
+					q := url.Values{}
+					for _, of := range [][]string{choices[a], choices[b], choices[c]} {
+						name, value, _ := strings.Cut(of[random.IntN(len(of))], "=")
+						q.Set(name, value)
+					}
+					comparePagesOfThreads(s, all, q, func() {
+						added++
+						put := object{"project_id": "p0", "metadata": object{"kind": "a", "n": 1}}
+						s.call("PUT", fmt.Sprintf("/thread/added%d", added), put).want(200)
+					})
+				}
+			}
+		}
+	})
+}
+
+// randomThreads makes threads, changes some of them and deletes others, by PUT and over a socket.
+func randomThreads(s *steward, random *rand.Rand) []*modelThread {
+	socket := s.agent()
+	var all []*modelThread
+	for turn := range 90 {
+		m := object{"kind": []string{"a", "b"}[random.IntN(2)]}
+		if random.IntN(2) == 0 {
+			m["n"] = random.IntN(3)
+		}
+		if random.IntN(3) == 0 {
+			m["deep"] = object{"x": 1, "y": []int{2}}
+		}
+		if old := random.IntN(3) == 0 && len(all) > 0; old {
+			one := all[random.IntN(len(all))]
+			if one.deleted {
+				continue
+			}
+			socket.do("save", object{"thread_id": one.id, "metadata": m})
+			one.metadata, one.changed = m, turn
+			continue
+		}
+		one := &modelThread{id: fmt.Sprintf("t%02d", turn), project: fmt.Sprintf("p%d", random.IntN(2)), metadata: m}
+		one.created, one.changed = turn, turn
+		s.call("PUT", "/thread/"+one.id, object{"project_id": one.project, "metadata": m}).want(200)
+		if random.IntN(8) == 0 {
+			s.call("DELETE", "/thread/"+one.id, nil).want(204)
+			one.deleted = true
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// matches compares values through their JSON, where maps are sorted and numbers have one form.
+func (m *modelThread) matches(s *steward, q url.Values) bool {
+	if q.Get("projectId") != "" && q.Get("projectId") != m.project || m.deleted != (q.Get("deleted") == "true") {
+		return false
+	}
+	var want map[string]any
+	if text := q.Get("metadata"); text != "" {
+		s.must(json.Unmarshal([]byte(text), &want))
+	}
+	for key, value := range want {
+		there, has := m.metadata[key]
+		a, err1 := json.Marshal(value)
+		b, err2 := json.Marshal(there)
+		s.must(err1)
+		s.must(err2)
+		if !has || string(a) != string(b) {
+			return false
+		}
+	}
+	return true
+}
+
+func comparePagesOfThreads(s *steward, all []*modelThread, q url.Values, meanwhile func()) {
+	s.t.Helper()
+	var found []*modelThread
+	for _, one := range all {
+		if one.matches(s, q) {
+			found = append(found, one)
+		}
+	}
+	slices.SortFunc(found, func(a, b *modelThread) int {
+		order := a.created - b.created
+		if q.Get("sort") == "updated" {
+			order = a.changed - b.changed
+		}
+		if q.Get("direction") != "asc" {
+			order = -order
+		}
+		return order
+	})
+	var want, got []string
+	for _, one := range found {
+		want = append(want, one.id)
+	}
+	first := "/thread?limit=7&" + q.Encode()
+	for path := first; path != ""; {
+		page := s.call("GET", path, nil).want(200)
+		for _, id := range strings.Fields(page.ids()) {
+			if !strings.HasPrefix(id, "added") { // newer ones stand at one end, or come at the other
+				got = append(got, id)
+			}
+		}
+		if path == first {
+			meanwhile()
+		}
+		path = nextPage(page)
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("%s:\ngot  %v\nwant %v", q.Encode(), got, want)
+	}
+}

@@ -1,0 +1,162 @@
+package db
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Kind is the type of a column of a Bulk, as PostgreSQL names it.
+type Kind string
+
+// The kinds, with the Go types that Add takes for them. A nil of a pointer, or of bytes, is NULL.
+const (
+	Text  Kind = "text"    // string, *string
+	Int   Kind = "bigint"  // int64
+	Bytes Kind = "bytea"   // []byte
+	Bool  Kind = "boolean" // bool
+)
+
+// Bulk is a table of values that one statement works on, for the hot paths that write many rows at once. PostgreSQL gets one array for each
+// column (unnest), SQLite gets rows (VALUES) in chunks of few sizes, so that their statements stay prepared. The text of the statement is
+// the same for both; it calls the table v, and its columns column1, column2 and so on.
+type Bulk struct {
+	kinds  []Kind
+	values []any // row after row
+}
+
+// NewBulk gives a table without rows.
+func NewBulk(kinds ...Kind) *Bulk { return &Bulk{kinds: kinds} }
+
+// Add appends a row.
+func (b *Bulk) Add(values ...any) {
+	for i, kind := range b.kinds {
+		value := values[i]
+		switch v := value.(type) {
+		case *string:
+			value = nil
+			if v != nil {
+				value = *v
+			}
+		case []byte:
+			if v == nil {
+				value = nil
+			}
+		}
+		if _, number := value.(int64); kind == Int && !number {
+			panic("db: a column of numbers takes int64")
+		}
+		b.values = append(b.values, value)
+	}
+}
+
+// Len is how many rows there are.
+func (b *Bulk) Len() int { return len(b.values) / len(b.kinds) }
+
+// Send is Tx.Send with a statement over all rows; before and after are its text around the table.
+func (b *Bulk) Send(tx *Tx, before, after string) error {
+	return b.each(tx.Dialect(), before, after, func(text string, args []any) error { return tx.Send(text, args...) })
+}
+
+// Exec is Tx.Exec, likewise.
+func (b *Bulk) Exec(tx *Tx, before, after string) (affected int64, err error) {
+	err = b.each(tx.Dialect(), before, after, func(text string, args []any) error {
+		n, err := tx.Exec(text, args...)
+		affected += n
+		return err
+	})
+	return affected, err
+}
+
+// CollectBulk is Collect with a statement over the rows of a Bulk.
+func CollectBulk[T any](tx *Tx, b *Bulk, scan func(Row) (T, error), before, after string) ([]T, error) {
+	var all []T
+	err := b.each(tx.Dialect(), before, after, func(text string, args []any) error {
+		some, err := Collect(tx, scan, text, args...)
+		all = append(all, some...)
+		return err
+	})
+	return all, err
+}
+
+func (b *Bulk) each(dialect Dialect, before, after string, do func(text string, args []any) error) error {
+	if len(b.values) == 0 {
+		return nil
+	}
+	if dialect == Postgres {
+		return do(before+b.unnest()+after, b.arrays())
+	}
+	for left := b.values; len(left) > 0; {
+		rows := chunkOf(len(left) / len(b.kinds))
+		chunk := left[:rows*len(b.kinds)]
+		left = left[len(chunk):]
+		if err := do(before+b.rows(rows)+after, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunkOf gives the number of rows of the next statement on SQLite.
+func chunkOf(left int) int {
+	for _, n := range []int{64, 16, 4} {
+		if n <= left {
+			return n
+		}
+	}
+	return 1
+}
+
+// rows is the table on SQLite, which calls its columns column1 and so on by itself. Its parameters are nameless: SQLite looks for the name
+// of each one in a list of all, which for $1 and so on takes long in a large statement.
+func (b *Bulk) rows(n int) string {
+	row := "(" + strings.Repeat("?,", len(b.kinds)-1) + "?)"
+	return "(VALUES " + strings.Repeat(row+",", n-1) + row + ") AS v"
+}
+
+// unnest is the table on PostgreSQL.
+func (b *Bulk) unnest() string {
+	var args, names strings.Builder
+	for i, kind := range b.kinds {
+		if i > 0 {
+			args.WriteString(", ")
+			names.WriteString(", ")
+		}
+		args.WriteString("$" + strconv.Itoa(i+1) + "::" + string(kind) + "[]")
+		names.WriteString("column" + strconv.Itoa(i+1))
+	}
+	return "unnest(" + args.String() + ") AS v(" + names.String() + ")"
+}
+
+func (b *Bulk) arrays() []any {
+	arrays := make([]any, len(b.kinds))
+	for i, kind := range b.kinds {
+		switch kind {
+		case Text:
+			arrays[i] = columnOf(b, i, func(value any) *string {
+				text, ok := value.(string)
+				if !ok {
+					return nil
+				}
+				return &text
+			})
+		case Int:
+			arrays[i] = columnOf(b, i, func(value any) int64 { return value.(int64) })
+		case Bytes:
+			arrays[i] = columnOf(b, i, func(value any) []byte {
+				bytes, _ := value.([]byte)
+				return bytes
+			})
+		case Bool:
+			arrays[i] = columnOf(b, i, func(value any) bool { return value.(bool) })
+		}
+	}
+	return arrays
+}
+
+func columnOf[T any](b *Bulk, column int, of func(any) T) []T {
+	out := make([]T, b.Len())
+	for row := range out {
+		out[row] = of(b.values[row*len(b.kinds)+column])
+	}
+	return out
+}

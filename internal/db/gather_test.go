@@ -1,0 +1,215 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+)
+
+// note is an item of a Gather: a row of the table meta.
+type note struct {
+	key, value string
+	most       int // how many there were in its largest batch
+}
+
+func (*note) Bytes() int { return 100 }
+
+func writeNotes(tx *db.Tx, batch []*note) error {
+	rows := db.NewBulk(db.Text, db.Text)
+	for _, n := range batch {
+		rows.Add(n.key, n.value)
+	}
+	return rows.Send(tx, `INSERT INTO meta (key, value) SELECT v.column1, v.column2 FROM `, ``)
+}
+
+func value(t *testing.T, d *db.DB, key string) (text string) {
+	t.Helper()
+	err := d.Read(t.Context()).Row(`SELECT value FROM meta WHERE key = $1`, key).Scan(&text)
+	if errors.Is(err, db.ErrNoRows) {
+		return ""
+	}
+	must(t, err)
+	return text
+}
+
+// TestGather has many write at once while others are held up: those who wait share transactions, and a bad one among them fails alone.
+func TestGather(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var g db.Gather[*note]
+		entered, leave := make(chan struct{}, 100), make(chan struct{})
+		work := func(tx *db.Tx, batch []*note) error {
+			for _, n := range batch {
+				n.most = max(n.most, len(batch))
+			}
+			for _, n := range batch {
+				if n.value == "held" {
+					entered <- struct{}{}
+					<-leave
+					return errors.New("not this time")
+				}
+			}
+			return writeNotes(tx, batch)
+		}
+		var writers sync.WaitGroup
+		for i := range 2 {
+			writers.Go(func() {
+				if err := g.Do(t.Context(), d, &note{key: fmt.Sprint("held", i), value: "held"}, work); err == nil {
+					t.Error("a refused one was kept")
+				}
+			})
+		}
+		<-entered
+		if d.Dialect() == db.Postgres { // on SQLite the first one keeps the only writer
+			<-entered
+		}
+		const n = 100
+		notes, failures := make([]*note, n), make([]error, n)
+		for i := range n {
+			notes[i] = &note{key: fmt.Sprint("k", i), value: fmt.Sprint(i)}
+			if i%10 == 3 {
+				notes[i].key = "k\x00"
+			}
+			writers.Go(func() { failures[i] = g.Do(t.Context(), d, notes[i], work) })
+		}
+		for g.Waiting() < n-1 { // one may have led while the second of those that are held was late
+			runtime.Gosched()
+		}
+		close(leave)
+		writers.Wait()
+		shared := false
+		for i, one := range notes {
+			shared = shared || one.most > 1
+			bad := i%10 == 3
+			if bad != (errs.KindOf(failures[i]) == errs.Invalid) || !bad && (failures[i] != nil || value(t, d, one.key) != one.value) {
+				t.Errorf("%s: %v, %q is there", one.key, failures[i], value(t, d, one.key))
+			}
+		}
+		if !shared || value(t, d, "held0") != "" || value(t, d, "held1") != "" {
+			t.Errorf("shared a transaction: %v; of the refused ones there are %q and %q", shared, value(t, d, "held0"), value(t, d, "held1"))
+		}
+		must(t, g.Do(t.Context(), d, &note{key: "after", value: "x"}, writeNotes))
+	})
+}
+
+// TestGatherJoins: inside of a transaction an item is a part of that, and goes with it.
+func TestGatherJoins(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var g db.Gather[*note]
+		undone := errors.New("undone")
+		err := d.Write(t.Context(), func(tx *db.Tx) error {
+			if err := g.Do(tx.Context(), d, &note{key: "joined", value: "x"}, writeNotes); err != nil {
+				return err
+			}
+			return undone
+		})
+		if !errors.Is(err, undone) || value(t, d, "joined") != "" {
+			t.Errorf("got %v, %q is there", err, value(t, d, "joined"))
+		}
+	})
+}
+
+// TestGatherPanic: a panic goes on in the caller that worked, and the next ones are served.
+func TestGatherPanic(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var g db.Gather[*note]
+		for range 3 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic was lost")
+					}
+				}()
+				_ = g.Do(t.Context(), d, &note{key: "p"}, func(*db.Tx, []*note) error { panic("oops") })
+			}()
+		}
+		must(t, g.Do(t.Context(), d, &note{key: "q", value: "x"}, writeNotes))
+	})
+}
+
+// TestGatherPatience: who gives up while it waits is not written.
+func TestGatherPatience(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	var g db.Gather[*note]
+	entered, leave := make(chan struct{}, 2), make(chan struct{})
+	var held sync.WaitGroup
+	for i := range 2 {
+		held.Go(func() {
+			err := g.Do(t.Context(), d, &note{key: fmt.Sprint("slow", i), value: "x"}, func(tx *db.Tx, batch []*note) error {
+				entered <- struct{}{}
+				<-leave
+				return writeNotes(tx, batch)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-entered
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	held.Go(func() {
+		if err := g.Do(ctx, d, &note{key: "late", value: "x"}, writeNotes); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	for g.Waiting() < 1 {
+		runtime.Gosched()
+	}
+	cancel()
+	for g.Waiting() > 0 {
+		runtime.Gosched()
+	}
+	close(leave)
+	held.Wait()
+	if value(t, d, "late") != "" || value(t, d, "slow0") != "x" || value(t, d, "slow1") != "x" {
+		t.Error("the wrong ones were written")
+	}
+}
+
+// TestBulk writes and reads every kind of value, also NULL, in more rows than one statement of SQLite has.
+func TestBulk(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const rows = 150
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec(`CREATE TABLE bulk_rows (n BIGINT PRIMARY KEY, s TEXT, b ` + map[db.Dialect]string{
+				db.SQLite: "BLOB, ok INTEGER", db.Postgres: "BYTEA, ok BOOLEAN",
+			}[d.Dialect()] + `)`); err != nil {
+				return err
+			}
+			all := db.NewBulk(db.Int, db.Text, db.Bytes, db.Bool)
+			for i := range rows {
+				var s *string
+				var b []byte
+				if i%3 > 0 {
+					text := fmt.Sprint("é", i)
+					s, b = &text, []byte{byte(i), 0}
+				}
+				all.Add(int64(i), s, b, i%2 == 0)
+			}
+			n, err := all.Exec(tx, `INSERT INTO bulk_rows (n, s, b, ok) SELECT v.column1, v.column2, v.column3, v.column4 FROM `, ``)
+			if err == nil && n != rows {
+				err = fmt.Errorf("%d rows were written", n)
+			}
+			return err
+		}))
+		var count, nulls, oks int
+		must(t, d.Read(t.Context()).Row(`SELECT count(*), COALESCE(SUM(CASE WHEN s IS NULL AND b IS NULL THEN 1 ELSE 0 END), 0),
+			COALESCE(SUM(CASE WHEN ok THEN 1 ELSE 0 END), 0) FROM bulk_rows`).Scan(&count, &nulls, &oks))
+		if count != rows || nulls != 50 || oks != 75 {
+			t.Errorf("%d rows, %d of them null, %d true", count, nulls, oks)
+		}
+		var text string
+		var bytes []byte
+		must(t, d.Read(t.Context()).Row(`SELECT s, b FROM bulk_rows WHERE n = 149`).Scan(&text, &bytes))
+		if text != "é149" || string(bytes) != "\x95\x00" {
+			t.Errorf("%q %v", text, bytes)
+		}
+	})
+}
