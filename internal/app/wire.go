@@ -98,7 +98,7 @@ type hooks struct {
 func wireHooks(cfg Config, o *opened, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
 	owner := id.New("rep")
 	store := &webhook.Store{
-		DB: o.db, Ring: o.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(o.db, owner), Lanes: webhook.NewLanes(o.db, now),
+		DB: o.db, Ring: o.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(owner), Lanes: webhook.NewLanes(o.db, now),
 	}
 	egress := webhook.Egress{Allow: cfg.EgressAllow, Loopback: onLoopback(cfg.Listen)}
 	return hooks{
@@ -166,7 +166,6 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	g.Go(job.Every(log, "remove what dead OAuth clients left", time.Minute, sole("oauth remains", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	})))
-	g.Go(p.hooks.ingest.Run)
 	g.Go(p.hooks.worker.Run)
 	g.Go(job.Every(log, "purge deleted threads", time.Minute, sole("threads", p.threads.Purge)))
 }

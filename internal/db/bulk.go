@@ -1,6 +1,7 @@
 package db
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -96,15 +97,8 @@ func (b *Bulk) each(dialect Dialect, before, after string, do func(text string, 
 	return nil
 }
 
-// chunkOf gives the number of rows of the next statement on SQLite.
-func chunkOf(left int) int {
-	for _, n := range []int{64, 16, 4} {
-		if n <= left {
-			return n
-		}
-	}
-	return 1
-}
+// chunkOf gives the number of rows of the next statement on SQLite: a power of two, so that there are few texts to prepare.
+func chunkOf(left int) int { return min(64, 1<<(bits.Len(uint(left))-1)) }
 
 // rows is the table on SQLite, which calls its columns column1 and so on by itself. Its parameters are nameless: SQLite looks for the name
 // of each one in a list of all, which for $1 and so on takes long in a large statement.

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -18,16 +19,15 @@ const (
 	maxWaiting = 8192
 	// gatherWithin bounds a batch: it belongs to many callers, so that the end of one's patience must not end it.
 	gatherWithin = 30 * time.Second
-	// maxLeaders is how many batches may be under way: while one is being committed, another is prepared.
-	maxLeaders = 2
 )
 
 // Gather lets those who write at the same time share a transaction, for the few hot paths that know how to write many rows with one
-// statement. Who comes while there is room works at once; who comes later waits, and goes with all others that wait. There is no timer and
-// no goroutine: one of the callers does the work for all in its batch, and then wakes the next one. The zero value is ready to use.
+// statement. Who comes while nobody works does so at once; who comes later waits, and goes with all others that wait. There is no timer and
+// no goroutine: one of the callers does the work for all in its batch, and then wakes the next one. One batch is under way at a time: two
+// were tried, and were only smaller. The zero value is ready to use.
 type Gather[T interface{ Bytes() int }] struct {
 	mu      sync.Mutex
-	leaders int
+	led     bool
 	waiting []*gathered[T]
 }
 
@@ -71,12 +71,12 @@ func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, bat
 	return w.err
 }
 
-// enter makes a caller a leader if there is room, else it is put into the queue.
+// enter makes a caller the leader if there is none, else it is put into the queue.
 func (g *Gather[T]) enter(w *gathered[T]) (lead bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.leaders < maxLeaders {
-		g.leaders++
+	if !g.led {
+		g.led = true
 		return true, nil
 	}
 	if len(g.waiting) >= maxWaiting {
@@ -99,6 +99,7 @@ func (g *Gather[T]) leave(w *gathered[T]) bool {
 
 // work writes the batch of a leader, and answers it, also after a panic, which goes on in the leader.
 func (g *Gather[T]) work(d *DB, leader *gathered[T], work func(tx *Tx, batch []T) error) {
+	g.linger()
 	batch := g.take(leader)
 	defer func() {
 		g.pass()
@@ -110,6 +111,21 @@ func (g *Gather[T]) work(d *DB, leader *gathered[T], work func(tx *Tx, batch []T
 		w.err = errAbandoned
 	}
 	write(d, batch, work)
+}
+
+// linger lets those come who can run, as long as that brings any: whom it brings need no batch of their own. Where nothing else runs, it
+// takes no time.
+func (g *Gather[T]) linger() {
+	for before := -1; ; {
+		g.mu.Lock()
+		now := len(g.waiting)
+		g.mu.Unlock()
+		if now <= before {
+			return
+		}
+		before = now
+		runtime.Gosched()
+	}
 }
 
 // take gives the leader and those who wait, as far as a batch has room.
@@ -131,7 +147,7 @@ func (g *Gather[T]) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
-		g.leaders--
+		g.led = false
 		return
 	}
 	next := g.waiting[0]

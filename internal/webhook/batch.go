@@ -5,26 +5,47 @@ import (
 	"sync"
 )
 
-// batcher gathers what waits and hands it on together: it takes one, then whatever else is there or is about to come, and never waits for
-// time to pass. So a batch is as large as what arrived during the one before.
-type batcher[T any] struct {
-	most      int // of items in a batch
-	mostBytes int
-	weigh     func(T) int
-	flush     func([]T)
+const (
+	// mostResults and mostBytes bound one transaction of results.
+	mostResults = 512
+	mostBytes   = 4 << 20
+)
 
-	queue chan T
+// ended is a result on its way to the database.
+type ended struct {
+	task *task
+	Result
+}
+
+// bytes is about how much it adds to a transaction.
+func (e ended) bytes() int {
+	if e.Response == nil {
+		return 256
+	}
+	return 256 + len(e.Response.Body) + 64*len(e.Response.Headers)
+}
+
+// batcher gathers results and hands them on together: it takes one, then whatever else is there or is about to come, and never waits for
+// time to pass. So a batch is as large as what came during the one before.
+type batcher struct {
+	flush func([]ended)
+
+	queue chan ended
 	gate  sync.RWMutex // held for reading while sending to queue, so that close never closes under a sender
 	over  bool
 	done  chan struct{}
 }
 
+func newBatcher(flush func([]ended)) *batcher {
+	return &batcher{flush: flush, queue: make(chan ended, 2*mostResults), done: make(chan struct{})}
+}
+
 // run works until close has been called and everything is handed on.
-func (b *batcher[T]) run() {
+func (b *batcher) run() {
 	defer close(b.done)
 	for first := range b.queue {
-		batch := append(make([]T, 0, 64), first)
-		bytes := b.weigh(first)
+		batch := append(make([]ended, 0, 64), first)
+		bytes := first.bytes()
 		for grown := true; grown; {
 			runtime.Gosched() // to those that can run: what they bring spares another batch
 			before := len(batch)
@@ -36,15 +57,15 @@ func (b *batcher[T]) run() {
 }
 
 // drain takes what is there.
-func (b *batcher[T]) drain(batch []T, bytes int) ([]T, int) {
-	for len(batch) < b.most && bytes < b.mostBytes {
+func (b *batcher) drain(batch []ended, bytes int) ([]ended, int) {
+	for len(batch) < mostResults && bytes < mostBytes {
 		select {
 		case next, ok := <-b.queue:
 			if !ok {
 				return batch, bytes
 			}
 			batch = append(batch, next)
-			bytes += b.weigh(next)
+			bytes += next.bytes()
 		default:
 			return batch, bytes
 		}
@@ -52,23 +73,8 @@ func (b *batcher[T]) drain(batch []T, bytes int) ([]T, int) {
 	return batch, bytes
 }
 
-// offer is false when too many wait, or after close.
-func (b *batcher[T]) offer(item T) bool {
-	b.gate.RLock()
-	defer b.gate.RUnlock()
-	if b.over {
-		return false
-	}
-	select {
-	case b.queue <- item:
-		return true
-	default:
-		return false
-	}
-}
-
 // put waits for a place in the queue; it is false after close.
-func (b *batcher[T]) put(item T) bool {
+func (b *batcher) put(item ended) bool {
 	b.gate.RLock()
 	defer b.gate.RUnlock()
 	if b.over {
@@ -79,7 +85,7 @@ func (b *batcher[T]) put(item T) bool {
 }
 
 // close takes nothing more and waits until everything is handed on.
-func (b *batcher[T]) close() {
+func (b *batcher) close() {
 	b.gate.Lock()
 	b.over = true
 	close(b.queue)

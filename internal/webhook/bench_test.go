@@ -66,7 +66,7 @@ func BenchmarkIngest(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/forward=%v/clients=%d", dialect, forward, clients), func(b *testing.B) {
 					h := newHouse(b, dbtest.Open(b, dialect))
 					h.store.Now, h.store.Lanes.now = time.Now, time.Now
-					h.run(true)
+					h.run()
 					server := httptest.NewServer(h.mux)
 					defer server.Close()
 					var delivered atomic.Int64
@@ -113,7 +113,7 @@ func BenchmarkBacklog(b *testing.B) {
 				h.accept(w, alice, bodies...)
 			}
 			b.ResetTimer()
-			h.run(true)
+			h.run()
 			eventually(b, "all are delivered", func() bool { return delivered.Load() >= int64(b.N) })
 			rate(b, "deliveries")
 		})

@@ -56,7 +56,7 @@ func TestAnswers(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(true)
+		h.run()
 		for name, test := range tests {
 			s := newSink(t, test.answer)
 			w, _ := h.webhook(alice)
@@ -120,7 +120,7 @@ func garbage(w http.ResponseWriter, _ *http.Request) {
 func TestChain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(true)
+		h.run()
 		var healthy atomic.Bool
 		s := newSink(t, func(w http.ResponseWriter, _ *http.Request) {
 			if !healthy.Load() {

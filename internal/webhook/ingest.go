@@ -5,10 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"steward/internal/db"
@@ -16,14 +17,8 @@ import (
 	"steward/internal/web"
 )
 
-const (
-	// A batch of receipts is bounded, so that the first of it need not wait for ever.
-	mostReceipts = 512
-	mostBytes    = 4 << 20
-	// waitingReceipts and waitingBytes are what may wait before others are told to come again.
-	waitingReceipts = 8192
-	waitingBytes    = 256 << 20
-)
+// waitingBytes is how much may wait to be written before others are told to come again.
+const waitingBytes = 256 << 20
 
 // Ingest takes requests in at /in/{id}/{token}. It stands outside the table of routes: its callers are no callers of the API.
 type Ingest struct {
@@ -31,7 +26,6 @@ type Ingest struct {
 	// Limit is the largest body, in bytes.
 	Limit int64
 
-	intake  *batcher[*arrival]
 	waiting atomic.Int64 // bytes
 
 	tokens db.Cache[string, token]
@@ -43,39 +37,11 @@ type token struct {
 	hash  [sha256.Size]byte
 }
 
-// NewIngest gives an Ingest; its Run must be running for requests to be taken.
+// NewIngest gives an Ingest.
 func NewIngest(s *Store, limit int64) *Ingest {
 	in := &Ingest{Store: s, Limit: limit}
-	in.intake = &batcher[*arrival]{
-		most: mostReceipts, mostBytes: mostBytes, queue: make(chan *arrival, waitingReceipts), done: make(chan struct{}),
-		weigh: func(a *arrival) int { return 512 + len(a.receipt.body) }, flush: in.accept,
-	}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	return in
-}
-
-// Run writes receipts until ctx ends, and then those that still wait. Requests after that are told to come again.
-func (in *Ingest) Run(ctx context.Context) {
-	go in.intake.run()
-	<-ctx.Done()
-	in.intake.close()
-}
-
-// accept writes a batch. One bad receipt must not spoil the others, so a batch that fails for a reason of its own is written one by one.
-func (in *Ingest) accept(batch []*arrival) {
-	err := in.Store.Accept(context.Background(), batch)
-	if err != nil && errs.KindOf(err) != errs.Unavailable && len(batch) > 1 {
-		for _, a := range batch {
-			in.accept([]*arrival{a})
-		}
-		return
-	}
-	for _, a := range batch {
-		if err != nil {
-			a.err = err
-		}
-		a.done <- struct{}{}
-	}
 }
 
 // ServeHTTP records a request. It answers 200 when its receipt, deliveries and counts are durable.
@@ -107,29 +73,34 @@ func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
 	if in.waiting.Add(int64(len(body))) > waitingBytes {
 		return "", errs.Busy(nil, "too many requests are waiting")
 	}
-	a, err := newArrival(r, orgID, webhookID, body)
-	if err != nil {
-		return "", err
-	}
-	if !in.intake.offer(a) {
-		return "", errs.Busy(nil, "too many requests are waiting")
-	}
-	// Not cut short when the client goes: what is taken is written, and this costs one commit at most.
-	<-a.done
-	return a.receipt.ID, a.err
+	a := newArrival(r, orgID, webhookID, body)
+	err = in.Store.Accept(r.Context(), a)
+	return a.receipt.ID, err
 }
 
 // newArrival makes the receipt of a request; its id and date come with the write.
-func newArrival(r *http.Request, orgID, webhookID string, body []byte) (*arrival, error) {
+func newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
 	rc := &Receipt{
 		WebhookID: webhookID, Headers: flatten(r.Header), Method: clean(r.Method), Query: clean(r.URL.RawQuery),
 		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), orgID: orgID, body: body,
 	}
 	rc.Headers["host"] = clean(r.Host)
 	rc.ContentType = rc.Headers["content-type"]
-	text, err := json.Marshal(rc.Headers)
-	rc.headerText = string(text)
-	return &arrival{receipt: rc, done: make(chan struct{}, 1)}, err
+	rc.headerText = headerText(rc.Headers)
+	return &arrival{receipt: rc}
+}
+
+// headerText is what is stored of headers: JSON, in the order of their names.
+func headerText(headers map[string]string) string {
+	text := make([]byte, 0, 256)
+	for i, name := range slices.Sorted(maps.Keys(headers)) {
+		text = web.AppendString(append(text, "{,"[min(i, 1)]), name)
+		text = web.AppendString(append(text, ':'), headers[name])
+	}
+	if len(text) == 0 {
+		text = append(text, '{')
+	}
+	return string(append(text, '}'))
 }
 
 // body reads the body whole. Too much is TooLarge, however it is framed; what ends early is Malformed.

@@ -2,11 +2,11 @@ package webhook
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"steward/internal/db"
@@ -24,7 +24,6 @@ func (h *house) receipts(w Webhook) []Receipt {
 func TestIngestBodies(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(false)
 		w, path := h.webhook(alice)
 		large := strings.Repeat("x", 1<<20)
 		for name, test := range map[string]struct{ body, payload, encoding string }{
@@ -79,7 +78,6 @@ type unsized struct{ io.Reader }
 func TestIngestTooLarge(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(false)
 		w, path := h.webhook(alice)
 		over := strings.Repeat("x", 1<<20+1)
 		sized := h.post(path, over)
@@ -109,7 +107,6 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func TestIngestRefusals(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(false)
 		w, path := h.webhook(alice)
 		if rec := h.post(path, "x"); rec.Code != 200 {
 			t.Fatalf("status %d", rec.Code)
@@ -153,7 +150,7 @@ func TestIngestRace(t *testing.T) {
 		for _, id := range []string{w.ID, other.ID} {
 			batch = append(batch, &arrival{receipt: &Receipt{WebhookID: id, Method: "POST", orgID: "org_a", headerText: "{}"}})
 		}
-		must(t, h.store.Accept(context.Background(), batch))
+		must(t, h.store.acceptNow(batch))
 		if batch[0].err == nil || batch[1].err != nil {
 			t.Errorf("errors %v, %v", batch[0].err, batch[1].err)
 		}
@@ -163,36 +160,47 @@ func TestIngestRace(t *testing.T) {
 	})
 }
 
-// TestPoison has one receipt that the database refuses; the others of its batch are stored.
+// TestPoison has receipts that the database refuses; those that arrive with them are stored.
 func TestPoison(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
 		w, _ := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
-		var batch []*arrival
-		for _, method := range []string{"GET", "bad\x00", "PUT"} {
-			r := &Receipt{WebhookID: w.ID, Method: method, orgID: "org_a", headerText: "{}"}
-			batch = append(batch, &arrival{receipt: r, done: make(chan struct{}, 1)})
+		var all sync.WaitGroup
+		for i := range 60 {
+			method := []string{"GET", "bad\x00", "PUT"}[i%3]
+			all.Go(func() {
+				err := h.store.Accept(t.Context(), &arrival{receipt: &Receipt{WebhookID: w.ID, Method: method, orgID: "org_a", headerText: "{}"}})
+				if (err != nil) != (i%3 == 1) {
+					t.Errorf("%q: %v", method, err)
+				}
+			})
 		}
-		h.ingest.accept(batch)
-		for i, a := range batch {
-			<-a.done
-			if (a.err != nil) != (i == 1) {
-				t.Errorf("%q: %v", a.receipt.Method, a.err)
-			}
-		}
-		if n := len(h.receipts(w)); n != 2 {
+		all.Wait()
+		if n := len(h.receipts(w)); n != 40 {
 			t.Errorf("%d receipts", n)
+		}
+		if n := h.store.Lanes.announced(); n != 0 {
+			t.Errorf("%d deliveries are still to be settled", n)
 		}
 		h.sumsHold("org_a")
 	})
 }
 
+// announced is how many deliveries somebody is committing.
+func (l *Lanes) announced() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lane := range l.byID {
+		n += len(lane.coming)
+	}
+	return n
+}
+
 func TestOverload(t *testing.T) {
 	h := newHouse(t, dbtest.Open(t, db.SQLite))
 	_, path := h.webhook(alice)
-	for h.ingest.intake.offer(&arrival{receipt: &Receipt{}}) {
-	}
+	h.ingest.waiting.Store(waitingBytes)
 	rec := h.post(path, "x")
 	if rec.Code != 503 || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("status %d, headers %v", rec.Code, rec.Header())

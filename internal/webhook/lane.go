@@ -127,7 +127,7 @@ func (l *Lanes) settle(made []*task, committed bool) {
 	defer l.mu.Unlock()
 	now := stamp.Of(l.now())
 	for _, t := range made {
-		n := l.byID[t.DestinationID]
+		n := l.lane(t.DestinationID)
 		delete(n.coming, t.ID)
 		switch {
 		case !committed:

@@ -124,7 +124,7 @@ func (r *Retention) remove(ctx context.Context, w owned, table, text, before str
 		if n, err = tx.Exec(text, w.orgID, w.webhookID, before, sweepRows); err != nil || n == 0 {
 			return err
 		}
-		sums := newTally(r.Store.Shard)
+		sums := newTally(r.Store.shard(ofAccept))
 		if table == receiptRows {
 			sums.total(w.orgID, w.webhookID, -n, 0)
 		} else {

@@ -20,7 +20,7 @@ import (
 // TestWhatIsSent compares a forwarded request with the original one, and checks the signature by a computation of its own.
 func TestWhatIsSent(t *testing.T) {
 	h := newHouse(t, dbtest.Open(t, db.SQLite))
-	h.run(true)
+	h.run()
 	s := newSink(t, answer(200))
 	w, path := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "`+s.URL+`/hook?a=b", "headers": {"X-Own": "mine", "X-Both": "config"}}`)

@@ -31,27 +31,30 @@ type Store struct {
 	// Lanes take new deliveries that this process can send at once; nil leaves all of them to be read.
 	Lanes *Lanes
 
-	crowds web.Crowds[string]
+	arrivals db.Gather[*arrival]
+	crowds   web.Crowds[string]
 }
 
-// shards is how many parts the counters have: enough that a handful of replicas do not wait for each other, few enough to be summed
-// quickly.
+// shards is how many parts the counters have for replicas: enough that a handful of them do not wait for each other, few enough to be
+// summed quickly. Transactions of one process that run at the same time have parts of their own, too: the one would wait for the other's
+// commit.
 const shards = 8
 
-// ShardOf gives the part of the counters that a process writes. SQLite has one writer, and so one part.
-func ShardOf(d *db.DB, owner string) int64 {
-	if d.Dialect() == db.SQLite {
+// ShardOf gives the part of the counters that a process writes.
+func ShardOf(owner string) int64 { return int64(crc32.ChecksumIEEE([]byte(owner)) % shards) }
+
+// Accept and Finish run at the same time.
+const (
+	ofAccept = 0
+	ofFinish = shards
+)
+
+// shard gives the part that a transaction writes. SQLite has one writer, and so one part.
+func (s *Store) shard(of int64) int64 {
+	if s.DB.Dialect() == db.SQLite {
 		return 0
 	}
-	return int64(crc32.ChecksumIEEE([]byte(owner)) % shards)
-}
-
-// resultShard is the part of the counters that Finish writes: another one than that of Accept, or one would wait for the other's commit.
-func (s *Store) resultShard() int64 {
-	if s.DB.Dialect() == db.SQLite {
-		return s.Shard
-	}
-	return s.Shard + shards
+	return s.Shard + of
 }
 
 // Epochs of the caches: ingest tokens, and destinations in lanes.

@@ -71,22 +71,22 @@ func (t *tally) finished(orgID string, at stamp.Time, ok bool) {
 
 // write adds the sums to the counters, in one order everywhere, so that transactions do not lock each other out.
 func (t *tally) write(tx *db.Tx) error {
-	counts := newBulk("text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint")
+	counts := db.NewBulk(db.Text, db.Int, db.Int, db.Int, db.Int, db.Int, db.Int)
 	for _, k := range slices.SortedFunc(maps.Keys(t.counts), countKey.compare) {
 		n := t.counts[k]
-		counts.add(k.orgID, k.unit, k.bucket, t.shard, n[0], n[1], n[2])
+		counts.Add(k.orgID, k.unit, k.bucket, t.shard, n[0], n[1], n[2])
 	}
-	if err := counts.exec(tx, insertFrom("webhook_counts", "org_id, unit, bucket, shard, received, delivered, failed"),
+	if err := counts.Send(tx, insertFrom("webhook_counts", "org_id, unit, bucket, shard, received, delivered, failed"),
 		` WHERE true ON CONFLICT (org_id, unit, bucket, shard) DO UPDATE SET received = webhook_counts.received + excluded.received,
 		delivered = webhook_counts.delivered + excluded.delivered, failed = webhook_counts.failed + excluded.failed`); err != nil {
 		return err
 	}
-	totals := newBulk("text", "text", "bigint", "bigint", "bigint")
+	totals := db.NewBulk(db.Text, db.Text, db.Int, db.Int, db.Int)
 	for _, k := range slices.SortedFunc(maps.Keys(t.totals), totalKey.compare) {
 		n := t.totals[k]
-		totals.add(k.orgID, k.webhookID, t.shard, n[0], n[1])
+		totals.Add(k.orgID, k.webhookID, t.shard, n[0], n[1])
 	}
-	return totals.exec(tx, insertFrom("webhook_totals", "org_id, webhook_id, shard, receipts, deliveries"),
+	return totals.Send(tx, insertFrom("webhook_totals", "org_id, webhook_id, shard, receipts, deliveries"),
 		` WHERE true ON CONFLICT (org_id, webhook_id, shard) DO UPDATE SET receipts = webhook_totals.receipts + excluded.receipts,
 		deliveries = webhook_totals.deliveries + excluded.deliveries`)
 }

@@ -130,8 +130,8 @@ func (s *Store) again(tx *db.Tx, failed Delivery) (Delivery, error) {
 		ID: id.At(id.Delivery, now), Date: stamp.Of(now), WebhookID: last.WebhookID, DestinationID: last.DestinationID,
 		ReceiptID: last.ReceiptID, Status: Pending, Retries: last.Retries + 1, orgID: last.orgID, queue: queueReady, due: stamp.Of(now),
 	}
-	rows, sums := newBulk(deliveryKinds...), newTally(s.Shard)
+	rows, sums := db.NewBulk(deliveryKinds...), newTally(s.shard(ofAccept))
 	addDelivery(rows, next)
 	sums.total(next.orgID, next.WebhookID, 0, 1)
-	return next, errors.Join(rows.exec(tx, insertDeliveries, ""), sums.write(tx))
+	return next, errors.Join(rows.Send(tx, insertDeliveries, ""), sums.write(tx))
 }

@@ -12,7 +12,7 @@ import (
 // changes nothing when the destination is no longer this process's turn, or the delivery has ended already. It gives the ids that it
 // finished.
 func (s *Store) Finish(ctx context.Context, results []Result) (finished []string, err error) {
-	ended := newBulk("text", "text", "text", "text", "text", "text", "text", "bigint", "text", "text")
+	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Text)
 	byID := make(map[string]Result, len(results))
 	for _, r := range results {
 		d := r.Delivery
@@ -32,14 +32,14 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 			}
 			response = textOf(text)
 		}
-		ended.add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, s.Owner, string(status), int64(r.At), fault, response)
+		ended.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, s.Owner, string(status), int64(r.At), fault, response)
 		byID[d.ID] = r
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		finished, err = collect(tx, tx.Dialect(), ended, scanText, `UPDATE webhook_deliveries SET queue = 0, status = v.column7,
+		finished, err = db.CollectBulk(tx, ended, scanText, `UPDATE webhook_deliveries SET queue = 0, status = v.column7,
 			finished_at = v.column8, error = v.column9, response = v.column10 FROM `, ours+` AND status = 'pending' AND EXISTS (
 			SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6) RETURNING id`)
 		if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 
 // follow writes what comes after finished deliveries: disabled destinations, next attempts, counters.
 func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) error {
-	sums, rows := newTally(s.resultShard()), newBulk(deliveryKinds...)
+	sums, rows := newTally(s.shard(ofFinish)), db.NewBulk(deliveryKinds...)
 	slices.Sort(finished)
 	enabled := map[string]bool{}
 	for _, deliveryID := range finished {
@@ -85,7 +85,7 @@ func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) 
 			sums.total(next.orgID, next.WebhookID, 0, 1)
 		}
 	}
-	if err := rows.exec(tx, insertDeliveries, ""); err != nil {
+	if err := rows.Send(tx, insertDeliveries, ""); err != nil {
 		return err
 	}
 	return sums.write(tx)

@@ -21,12 +21,12 @@ const (
 // that nobody else has, or whose time was over.
 func (s *Store) TakeTurns(ctx context.Context, destinationIDs []string) (until stamp.Time, mine []string, err error) {
 	until = stamp.Of(s.Now()).Add(turnFor)
-	wanted := newBulk("text", "text", "bigint")
+	wanted := db.NewBulk(db.Text, db.Text, db.Int)
 	for _, destinationID := range destinationIDs {
-		wanted.add(destinationID, s.Owner, int64(until))
+		wanted.Add(destinationID, s.Owner, int64(until))
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		mine, err = collect(tx, tx.Dialect(), wanted, scanText, `INSERT INTO webhook_turns (destination_id, owner, until)
+		mine, err = db.CollectBulk(tx, wanted, scanText, `INSERT INTO webhook_turns (destination_id, owner, until)
 			SELECT v.column1, v.column2, v.column3 FROM `, ` WHERE true ON CONFLICT (destination_id) DO UPDATE
 			SET owner = excluded.owner, until = excluded.until
 			WHERE webhook_turns.owner = excluded.owner OR webhook_turns.until <= excluded.until - 30000000 RETURNING destination_id`)

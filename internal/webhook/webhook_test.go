@@ -69,21 +69,14 @@ func newHouse(t testing.TB, d *db.DB) *house {
 	return h
 }
 
-// run starts ingest and, if asked, the worker, until the test ends.
-func (h *house) run(withWorker bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var loops sync.WaitGroup
-	loops.Go(func() { h.ingest.Run(ctx) })
-	workerCtx, stopWorker := context.WithCancel(ctx)
+// run starts the worker, until the test ends.
+func (h *house) run() {
+	ctx, stop := context.WithCancel(context.Background())
 	var worker sync.WaitGroup
-	if withWorker {
-		worker.Go(func() { h.worker.Run(workerCtx) })
-	}
+	worker.Go(func() { h.worker.Run(ctx) })
 	h.t.Cleanup(func() {
-		stopWorker()
+		stop()
 		worker.Wait()
-		cancel()
-		loops.Wait()
 	})
 }
 
@@ -154,7 +147,7 @@ func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 			orgID: c.OrgID, body: []byte(body), headerText: `{"content-type":"text/plain"}`, ContentType: "text/plain",
 		}})
 	}
-	must(h.t, h.store.Accept(context.Background(), batch))
+	must(h.t, h.store.acceptNow(batch))
 	var ids []string
 	for _, a := range batch {
 		must(h.t, a.err)
@@ -216,7 +209,7 @@ func answer(status int) http.HandlerFunc {
 func TestForward(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(true)
+		h.run()
 		s := newSink(t, answer(200))
 		w, path := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "`+s.URL+`"}`)
@@ -235,6 +228,11 @@ func TestForward(t *testing.T) {
 // sameStore gives another process's store on the same database.
 func sameStore(s *Store) *Store {
 	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Audit: s.Audit, Owner: s.Owner, Shard: s.Shard, Lanes: s.Lanes}
+}
+
+// acceptNow writes a batch in one transaction.
+func (s *Store) acceptNow(batch []*arrival) error {
+	return s.DB.Write(context.Background(), func(tx *db.Tx) error { return s.acceptAll(tx, batch) })
 }
 
 // claim takes the turn of a destination and reads its deliveries, as a worker would; it tells whether it was its turn.

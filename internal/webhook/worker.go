@@ -19,8 +19,6 @@ const (
 	poll = 250 * time.Millisecond
 	// grace is how long deliveries that are being sent may take once the process stops.
 	grace = 10 * time.Second
-	// mostResults bounds one transaction of results.
-	mostResults = 512
 )
 
 // Sender sends an attempt and tells how it went. It returns when ctx ends.
@@ -52,16 +50,10 @@ type Worker struct {
 	// Sole says that no other process works on this database, so that turns that are taken at the start are those of one that died.
 	Sole bool
 
-	results *batcher[ended]
+	results *batcher
 	sending context.Context
 	logged  atomic.Int64 // when an error was last logged
 	stopBy  atomic.Int64 // when results that cannot be written are given up; 0 while the process runs
-}
-
-// ended is a result on its way to the database.
-type ended struct {
-	task *task
-	Result
 }
 
 // Run works until ctx ends. Then it gives what waits back to others, and lets what is being sent finish within the grace period.
@@ -92,10 +84,7 @@ func (w *Worker) lanes() *Lanes { return w.Store.Lanes }
 
 func (w *Worker) begin(sending context.Context) {
 	w.sending = sending
-	w.results = &batcher[ended]{
-		most: mostResults, mostBytes: 4 << 20, queue: make(chan ended, 2*mostResults), done: make(chan struct{}),
-		weigh: func(e ended) int { return 256 + responseSize(e.Response) }, flush: w.finish,
-	}
+	w.results = newBatcher(w.finish)
 	go w.results.run()
 	w.lanes().start(w.serve)
 }
@@ -276,13 +265,6 @@ func (w *Worker) send(a Attempt) Result {
 		Delivery: a.Delivery, Error: out.Error, Response: out.Response, RetryAfter: out.RetryAfter, Gone: out.Gone,
 		MaxRetries: a.Destination.Config.MaxRetries,
 	}
-}
-
-func responseSize(r *Response) int {
-	if r == nil {
-		return 0
-	}
-	return len(r.Body) + 64*len(r.Headers)
 }
 
 // finish writes results, and tries for as long as the database is away: they exist nowhere else. At the end of the process it gives up

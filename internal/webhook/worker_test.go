@@ -54,7 +54,7 @@ func TestOrder(t *testing.T) {
 		h := newHouse(t, d)
 		s := &faultySender{}
 		h.worker.Sender = s
-		h.run(true)
+		h.run()
 		w, _ := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 1}`)
 		want := numbered(3*laneQueue + 7)
@@ -85,7 +85,7 @@ func TestIsolationOfDestinations(t *testing.T) {
 			return Outcome{Response: &Response{Status: 200}}
 		}}
 		h.worker.Sender = s
-		h.run(true)
+		h.run()
 		w, _ := h.webhook(alice)
 		hangs := h.destination(alice, w.ID, `{"url": "http://hangs.test", "concurrency": 3}`)
 		h.destination(alice, w.ID, `{"url": "http://fails.test"}`)
@@ -190,7 +190,7 @@ func TestReplicas(t *testing.T) {
 	other.store.Lanes.now = h.clock.now
 	for _, one := range []*house{h, other} {
 		one.worker.Sender = s
-		one.run(true)
+		one.run()
 	}
 	var hooks []Webhook
 	for range 4 {
@@ -218,7 +218,7 @@ func TestDestinationGoes(t *testing.T) {
 		h := newHouse(t, d)
 		release := make(chan struct{})
 		h.worker.Sender = &faultySender{send: func(context.Context, Attempt) Outcome { <-release; return Outcome{} }}
-		h.run(true)
+		h.run()
 		w, _ := h.webhook(alice)
 		gone := h.destination(alice, w.ID, `{"url": "http://gone.test", "concurrency": 1}`)
 		off := h.destination(alice, w.ID, `{"url": "http://off.test", "concurrency": 1}`)
@@ -287,7 +287,7 @@ func TestStop(t *testing.T) {
 func TestLargeBodies(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
-		h.run(true)
+		h.run()
 		s := newSink(t, func(http.ResponseWriter, *http.Request) {})
 		w, _ := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "`+s.URL+`", "concurrency": 2}`)
