@@ -60,8 +60,10 @@ func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE")
 		return "", errs.New(errs.MethodNotAllowed, "this path takes every method but OPTIONS")
 	}
+	// Not cut short when the client goes, or ends its side of the connection, as some do after the body: it costs one commit at most.
+	ctx := context.WithoutCancel(r.Context())
 	webhookID := r.PathValue("id")
-	orgID, err := in.check(r.Context(), webhookID, r.PathValue("token"))
+	orgID, err := in.check(ctx, webhookID, r.PathValue("token"))
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +76,7 @@ func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
 		return "", errs.Busy(nil, "too many requests are waiting")
 	}
 	a := newArrival(r, orgID, webhookID, body)
-	err = in.Store.Accept(r.Context(), a)
+	err = in.Store.Accept(ctx, a)
 	return a.receipt.ID, err
 }
 
