@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"steward/internal/auth"
+	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/web"
 )
@@ -28,7 +28,7 @@ type Authenticator struct {
 	// PerSecond limits the requests of one key; 0 means no limit.
 	PerSecond float64
 
-	limiters sync.Map // key, or client and user → *rate.Limiter
+	limiters db.Cache[string, *rate.Limiter] // by key, or client and user
 }
 
 // Guard implements web.Guard.
@@ -86,8 +86,9 @@ func (a *Authenticator) limit(h http.Header, caller *auth.Caller) error {
 		return nil
 	}
 	burst := int(math.Max(1, math.Ceil(a.PerSecond)))
-	l, _ := a.limiters.LoadOrStore(caller.KeyID+caller.ClientID+caller.UserID, rate.NewLimiter(rate.Limit(a.PerSecond), burst))
-	limiter := l.(*rate.Limiter)
+	limiter, _ := a.limiters.Get(caller.KeyID+caller.ClientID+caller.UserID, func() (*rate.Limiter, error) {
+		return rate.NewLimiter(rate.Limit(a.PerSecond), burst), nil
+	})
 	allowed := limiter.Allow()
 	tokens := limiter.Tokens()
 	missing := max(0, 1-tokens)
