@@ -63,7 +63,9 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, cfg, o, running{baseURL: baseURL, listener: listener, metrics: metrics, log: log, late: late, stdout: stdout, first: first})
+	return p.run(ctx, cfg, o, running{
+		baseURL: baseURL, listener: listener, metrics: metrics, log: log, late: late, stdout: stdout, first: first,
+	})
 }
 
 // running is what Serve has made before anything is served.

@@ -113,14 +113,14 @@ func (g *Gather[T]) work(d *DB, leader *gathered[T], work func(tx *Tx, batch []T
 	write(d, batch, work)
 }
 
-// linger lets those come who can run, as long as that brings any: whom it brings need no batch of their own. Where nothing else runs, it
-// takes no time.
+// linger lets those come who can run, as long as that brings any and the batch has room: whom it brings need no batch of their own. Where
+// nothing else runs, it takes no time.
 func (g *Gather[T]) linger() {
 	for before := -1; ; {
 		g.mu.Lock()
 		now := len(g.waiting)
 		g.mu.Unlock()
-		if now <= before {
+		if now <= before || now >= maxGathered {
 			return
 		}
 		before = now
