@@ -40,7 +40,7 @@ fmt: ## format the code
 	$(GO) run mvdan.cc/gofumpt@v0.9.2 -w .
 
 .PHONY: bench
-bench: deps ## measure, as ratios within one run (ONLY=TestRequests picks one); BENCHMARKS.md tells the figures
+bench: deps ## measure, as ratios within one run (ONLY=TestRequests or TestWebhookIngest/sqlite picks); BENCHMARKS.md tells the figures
 	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" | grep -v -E "^(=== |--- |PASS|ok )"
 
 .PHONY: bench-large

@@ -55,7 +55,6 @@ func TestRunLists(t *testing.T) {
 			{"agent", "limit=100&agentId=a3", 0, 10},
 			{"project, agent", "limit=100&projectId=p3&agentId=a3", 0, 10},
 		})
-		in.Kill()
 	})
 }
 
@@ -122,7 +121,6 @@ func TestRuns(t *testing.T) {
 				})
 			})
 		})
-		in.Kill()
 	})
 }
 

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"steward/e2e/process"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 )
@@ -29,7 +28,7 @@ const span = 2 * time.Second
 // TestRequests measures plain management requests against the reference handler.
 func TestRequests(t *testing.T) {
 	ref := startReference(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		s, ours := startSteward(t, database)
 		id := rootKeyID(t, s.URL, s.Key)
 		for _, path := range []string{"/cli/region", "/cli/apikey/" + id} {
@@ -43,7 +42,7 @@ func TestRequests(t *testing.T) {
 					"%.0f/s of %.0f/s, CPU %.3f ms (empty %.3f)", got.rate, empty.rate, got.cpu, empty.cpu)
 			}
 		}
-	}
+	})
 }
 
 func always(b []byte) func(int, int) []byte { return func(int, int) []byte { return b } }

@@ -32,6 +32,7 @@ import (
 
 	"steward/e2e/process"
 	"steward/internal/db"
+	"steward/internal/db/dbtest"
 )
 
 func TestMain(m *testing.M) {
@@ -90,6 +91,13 @@ func startRole(t *testing.T, role string, env ...string) server {
 		t.Fatal(err)
 	}
 	return server{address: strings.TrimSpace(line), pid: cmd.Process.Pid}
+}
+
+// onEach measures one database after the other, each by name: ONLY=TestX/sqlite picks one.
+func onEach(t *testing.T, measure func(t *testing.T, database string, dialect db.Dialect)) {
+	for i, database := range process.Databases {
+		t.Run(database, func(t *testing.T) { measure(t, database, dbtest.Dialects[i]) })
+	}
 }
 
 // startSteward runs the real binary; its log goes nowhere, as a service's would go to a collector.

@@ -160,7 +160,7 @@ func (r *rp) flows(n int, lasts time.Duration) result {
 // TestProvider measures the provider's endpoints against the reference handler, with the CPU time that each answer takes.
 func TestProvider(t *testing.T) {
 	ref := startReference(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		r := startProvider(t, database)
 		access := r.redeem(r.code())
 		machine := r.form("/oauth/token", url.Values{"grant_type": {"client_credentials"}})
@@ -193,13 +193,13 @@ func TestProvider(t *testing.T) {
 			name := fmt.Sprintf("%s: code flow, %d connections", database, conns)
 			fmt.Printf("%-58s %8.3f  %.0f/s of %.0f/s, CPU %.3f ms\n", name, ratio, got.rate, empty.rate, got.cpu)
 		}
-	}
+	})
 }
 
 // TestRevocation measures what it takes to revoke all users of a client with a million tokens, and to delete it.
 func TestRevocation(t *testing.T) {
 	rows := rowCount(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in := install(t, database)
 		for _, verb := range []string{"/users", ""} {
 			var made struct{ Client struct{ ID string } }
@@ -211,8 +211,7 @@ func TestRevocation(t *testing.T) {
 			report(t, fmt.Sprintf("%s: revoke %d tokens by DELETE /oidc/clients/{id}%s, ms", database, rows, verb),
 				millis(time.Since(start)), 50, false, "")
 		}
-		in.Kill()
-	}
+	})
 }
 
 // grants gives a client users with a consent and a token each.

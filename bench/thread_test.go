@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"steward/e2e/process"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 )
@@ -60,15 +59,7 @@ func TestThreadLists(t *testing.T) {
 			{"metadata of half and of 1 in 200 that never meet", meta(`{"channel":"web","user":"u13"}`), 0, 0},
 			{"deleted ones", "deleted=true", 0, 0},
 		})
-		in.Kill()
 	})
-}
-
-// onEach measures one database after the other, each by name.
-func onEach(t *testing.T, measure func(t *testing.T, database string, dialect db.Dialect)) {
-	for i, database := range process.Databases {
-		t.Run(database, func(t *testing.T) { measure(t, database, dbtest.Dialects[i]) })
-	}
 }
 
 // makePatterns makes the threads to copy. What the API writes is copied, so that nothing of it need be known here.
@@ -160,7 +151,6 @@ func TestThreadSaves(t *testing.T) {
 		metadata := map[string]any{"user": "ada", "channel": "web", "plan": "pro"}
 		durable(t, "save again with metadata of 3 keys", ref, d, changedRows,
 			saves(func(conn, i int) []byte { return save(fmt.Sprintf("meta_%d_%d", conn, i%10), metadata) }))
-		in.Kill()
 	})
 }
 

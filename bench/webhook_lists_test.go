@@ -18,7 +18,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"steward/e2e/process"
 	"steward/internal/db"
 	"steward/internal/id"
 )
@@ -31,7 +30,7 @@ const week = 7 * 24 * time.Hour
 // p99 of the same moment tells what the machine adds by itself.
 func TestWebhookLists(t *testing.T) {
 	rows, ref := rowCount(t), startReference(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in := install(t, database)
 		h := in.hook()
 		s := stock{in: in, hook: h, destinationID: in.destination(h, "127.0.0.1:9"), rows: rows}
@@ -45,8 +44,7 @@ func TestWebhookLists(t *testing.T) {
 			report(t, fmt.Sprintf("%s: %s, p99 ms", database, route.name), millis(got.quantile(0.99)), route.goal, false,
 				"p50 %s, %.0f/s, CPU %.2f ms (empty: p99 %s)", ms(got.quantile(0.5)), got.rate, got.cpu, ms(empty.quantile(0.99)))
 		}
-		in.Kill()
-	}
+	})
 }
 
 // route is a request with its goal in milliseconds. {receipt} in its path stands for one receipt after the other.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/e2e/process"
+	"steward/internal/db"
 )
 
 // crowds are the numbers of clients that webhooks are measured with.
@@ -105,7 +106,7 @@ func (in *installation) destination(h hook, address string) string {
 // TestWebhookIngest measures accepted events without a destination, against the handler that reads the same body and does nothing.
 func TestWebhookIngest(t *testing.T) {
 	ref := startReference(t)
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in, f := install(t, database), &feed{}
 		h := in.hook()
 		for _, clients := range crowds {
@@ -115,13 +116,12 @@ func TestWebhookIngest(t *testing.T) {
 			report(t, fmt.Sprintf("%s: ingest, %d clients", database, clients), ratio, webhookGoals[database].ingest, true,
 				"%.0f/s of %.0f/s, p99 %s, CPU %.3f ms (empty %.3f)", got.rate, empty.rate, ms(got.quantile(0.99)), got.cpu, empty.cpu)
 		}
-		in.Kill()
-	}
+	})
 }
 
 // TestWebhookDeliver measures delivered events, until everything that was sent is there, against a forwarder that stores nothing.
 func TestWebhookDeliver(t *testing.T) {
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in, to, f := install(t, database), startSink(t), &feed{}
 		bare := startForwarder(t, to)
 		h := in.hook()
@@ -145,8 +145,7 @@ func TestWebhookDeliver(t *testing.T) {
 				fmt.Printf("%-58s %8.3f  (without the database server's)\n", name+": CPU ms/event", cpu)
 			}
 		}
-		in.Kill()
-	}
+	})
 }
 
 // deliver is a load that lasts until everything has arrived; its times are end to end.
@@ -166,7 +165,7 @@ func deliver(t *testing.T, s server, to *sink, clients int, next func(conn, i in
 // TestWebhookLatency measures the way of an event at a load that is far from the limits.
 func TestWebhookLatency(t *testing.T) {
 	const perSecond, conns, lasts = 50, 10, 3 * time.Second
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in, to, f := install(t, database), startSink(t), &feed{}
 		h := in.hook()
 		in.destination(h, to.address)
@@ -183,8 +182,7 @@ func TestWebhookLatency(t *testing.T) {
 		name := fmt.Sprintf("%s: end to end at %d events/s", database, perSecond)
 		report(t, name+": p50 ms", median(p50s), 5, false, "of 5 runs: %.1f", p50s)
 		report(t, name+": p99 ms", median(p99s), round(bound), false, "of 5 runs: %.1f, raw fsync p99 %.1f ms", p99s, (bound-20)/3)
-		in.Kill()
-	}
+	})
 }
 
 // fsyncTimes is what the disk gives at this moment: one writer that appends and syncs.
@@ -212,7 +210,7 @@ func fsyncTimes(t *testing.T, lasts time.Duration) result {
 // TestWebhookBacklog measures how fast deliveries that wait in the database leave it, against posting the same events to the sink directly.
 func TestWebhookBacklog(t *testing.T) {
 	const backlog, conns = 200_000, 10 // as many connections as a destination has by default
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in, to, f := install(t, database), startSink(t), &feed{}
 		h := in.hook()
 		destinationID := in.destination(h, to.address)
@@ -229,14 +227,13 @@ func TestWebhookBacklog(t *testing.T) {
 		after := direct()
 		report(t, fmt.Sprintf("%s: drain a backlog of %d", database, backlog), got.rate()/((before+after)/2), 0.5, true,
 			"%.0f/s of %.0f/s and %.0f/s, CPU %.3f ms, %d twice", got.rate(), before, after, used.Seconds()*1000/backlog, got.Repeated)
-		in.Kill()
-	}
+	})
 }
 
 // TestWebhookIsolation measures a healthy destination alone, and then beside one that hangs and one that answers 500.
 func TestWebhookIsolation(t *testing.T) {
 	const perSecond, conns, lasts = 200, 20, 2 * time.Second
-	for _, database := range process.Databases {
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in, to, f := install(t, database), startSink(t), &feed{}
 		h := in.hook()
 		in.destination(h, to.address)
@@ -254,8 +251,7 @@ func TestWebhookIsolation(t *testing.T) {
 		bound := max(2*median(alone), median(alone)+20)
 		report(t, fmt.Sprintf("%s: p99 ms beside a hanging and a failing destination", database), median(beside), round(bound), false,
 			"%d events/s, alone %.1f, beside %.1f", perSecond, alone, beside)
-		in.Kill()
-	}
+	})
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", millis(d)) }
