@@ -1,14 +1,16 @@
 package webhook
 
 import (
-	"runtime"
 	"sync"
+	"time"
 )
 
 const (
 	// mostResults and mostBytes bound one transaction of results.
 	mostResults = 512
 	mostBytes   = 4 << 20
+	// patience is how long a result waits for others.
+	patience = 10 * time.Millisecond
 )
 
 // ended is a result on its way to the database.
@@ -25,8 +27,8 @@ func (e ended) bytes() int {
 	return 256 + len(e.Response.Body) + 64*len(e.Response.Headers)
 }
 
-// batcher gathers results and hands them on together: it takes one, then whatever else is there or is about to come, and never waits for
-// time to pass. So a batch is as large as what came during the one before.
+// batcher gathers results and hands them on together. Nobody waits for a result to be written, and each transaction rewrites the same few
+// pages of the indexes, so that a few milliseconds of patience spare most of the work when there is much to do.
 type batcher struct {
 	flush func([]ended)
 
@@ -44,33 +46,27 @@ func newBatcher(flush func([]ended)) *batcher {
 func (b *batcher) run() {
 	defer close(b.done)
 	for first := range b.queue {
-		batch := append(make([]ended, 0, 64), first)
-		bytes := first.bytes()
-		for grown := true; grown; {
-			runtime.Gosched() // to those that can run: what they bring spares another batch
-			before := len(batch)
-			batch, bytes = b.drain(batch, bytes)
-			grown = len(batch) > before
-		}
-		b.flush(batch)
+		time.Sleep(patience)
+		batch, bytes := append(make([]ended, 0, len(b.queue)+1), first), first.bytes()
+		b.flush(b.drain(batch, bytes))
 	}
 }
 
 // drain takes what is there.
-func (b *batcher) drain(batch []ended, bytes int) ([]ended, int) {
+func (b *batcher) drain(batch []ended, bytes int) []ended {
 	for len(batch) < mostResults && bytes < mostBytes {
 		select {
 		case next, ok := <-b.queue:
 			if !ok {
-				return batch, bytes
+				return batch
 			}
 			batch = append(batch, next)
 			bytes += next.bytes()
 		default:
-			return batch, bytes
+			return batch
 		}
 	}
-	return batch, bytes
+	return batch
 }
 
 // put waits for a place in the queue; it is false after close.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,6 +117,37 @@ func BenchmarkBacklog(b *testing.B) {
 			h.run()
 			eventually(b, "all are delivered", func() bool { return delivered.Load() >= int64(b.N) })
 			rate(b, "deliveries")
+		})
+	}
+}
+
+// BenchmarkFinish writes results of successes, 200 at a time.
+func BenchmarkFinish(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String(), func(b *testing.B) {
+			h := newHouse(b, dbtest.Open(b, dialect))
+			w, _ := h.webhook(alice)
+			to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:9"}`)
+			_, _, err := h.store.TakeTurns(b.Context(), []string{to.ID})
+			must(b, err)
+			answered := &Response{Status: 200, Body: "ok", Headers: map[string]string{
+				"content-length": "2", "content-type": "text/plain; charset=utf-8", "date": "Sun, 15 Nov 2026 08:00:00 GMT",
+			}}
+			for left := b.N; left > 0; left -= 200 {
+				b.StopTimer()
+				h.accept(w, alice, slices.Repeat([]string{string(event)}, min(left, 200))...)
+				asks := []*ask{{destinationID: to.ID, limit: 200}}
+				must(b, h.store.Ready(b.Context(), asks))
+				var results []Result
+				for _, t := range asks[0].tasks {
+					results = append(results, Result{Delivery: t.Delivery, At: t.Date, Response: answered})
+				}
+				b.StartTimer()
+				finished, err := h.store.Finish(b.Context(), results)
+				if must(b, err); len(finished) != len(results) {
+					b.Fatalf("%d of %d were finished", len(finished), len(results))
+				}
+			}
 		})
 	}
 }

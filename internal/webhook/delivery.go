@@ -55,6 +55,15 @@ type Response struct {
 	DurationMS int64             `json:"duration_ms"`
 }
 
+// stored gives the Answer: what encoding/json would write.
+func (r *Response) stored() string {
+	to := strconv.AppendInt(append(make([]byte, 0, 256+len(r.Body)), `{"status":`...), int64(r.Status), 10)
+	to = append(append(to, `,"headers":`...), headerText(r.Headers)...)
+	to = web.AppendString(append(to, `,"body":`...), r.Body)
+	to = strconv.AppendInt(append(to, `,"duration_ms":`...), r.DurationMS, 10)
+	return string(append(to, '}'))
+}
+
 // Answer is a Response as it is stored, which is how it is shown.
 type Answer string
 

@@ -139,7 +139,7 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(err == nil && len(c.URL) <= maxURL && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil,
 		"body.config.url", "expected an absolute http or https URL without user and password, of at most %d characters", maxURL)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		faults.Check(sendable(name, c.Headers[name]), "body.config.headers", "a header has a name or value that cannot be sent")
+		faults.Check(sendable(http.CanonicalHeaderKey(name), c.Headers[name]), "body.config.headers", "a header has a name or value that cannot be sent")
 	}
 	faults.Check(c.TimeoutSeconds >= 1 && c.TimeoutSeconds <= 60, "body.config.timeout_seconds", "expected 1 to 60")
 	faults.Check(c.MaxRetries >= 0 && c.MaxRetries <= 20, "body.config.max_retries", "expected 0 to 20")
@@ -147,14 +147,27 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(len(c.raw) <= maxConfig, "body.config", "expected at most %d bytes", maxConfig)
 }
 
-const tokenMarks = "!#$%&'*+-.^_`|~"
+// inName are the bytes that a header's name may have.
+var inName = func() (in [256]bool) {
+	for _, c := range []byte(id.Base62 + "!#$%&'*+-.^_`|~") {
+		in[c] = true
+	}
+	return in
+}()
 
-// sendable tells whether a header may be set and has a name and value of the form that HTTP allows.
-func sendable(name, value string) bool {
-	odd := func(r rune) bool { return r > 0x7f || !strings.ContainsRune(id.Base62+tokenMarks, r) }
-	control := func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }
-	return name != "" && strings.IndexFunc(name, odd) < 0 && strings.IndexFunc(value, control) < 0 &&
-		!slices.Contains(reserved, http.CanonicalHeaderKey(name))
+// sendable tells whether a header may be set and has a name, here in its canonical form, and a value of the form that HTTP allows.
+func sendable(key, value string) bool {
+	for i := range len(key) {
+		if !inName[key[i]] {
+			return false
+		}
+	}
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return key != "" && !slices.Contains(reserved, key)
 }
 
 // disable gives the settings with disabled set, whatever else they hold.

@@ -20,26 +20,33 @@ const (
 	drained  = 256 << 10
 	// keptHeaders bounds the headers of an answer.
 	keptHeaders = 64 << 10
+	// smallBody fits into the buffers of a connection, so that it can be written whole before anything is read.
+	smallBody = 64 << 10
 )
 
 // HTTPSender sends deliveries over the network. It follows no redirect and uses no proxy: both would lead past the egress guard.
 type HTTPSender struct {
 	transport *http.Transport
+	wires     *wires
 	now       func() time.Time
 }
 
 // NewSender gives a sender that may go where egress allows.
 func NewSender(egress Egress, now func() time.Time) *HTTPSender {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: egress.control()}
-	return &HTTPSender{now: now, transport: &http.Transport{
-		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 1000, MaxIdleConnsPerHost: 100,
-		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: keptHeaders,
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: mostResting, MaxIdleConnsPerHost: mostRestingFor,
+		IdleConnTimeout: restFor, TLSHandshakeTimeout: handshakeWithin, MaxResponseHeaderBytes: keptHeaders,
 		DisableCompression: true, // an answer is kept as it came
-	}}
+	}
+	return &HTTPSender{transport: transport, wires: newWires(transport), now: now}
 }
 
 // Close gives up idle connections.
-func (s *HTTPSender) Close() { s.transport.CloseIdleConnections() }
+func (s *HTTPSender) Close() {
+	s.transport.CloseIdleConnections()
+	s.wires.close()
+}
 
 // Send makes the request of an attempt and reads the beginning of its answer.
 func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
@@ -48,7 +55,7 @@ func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
 		return Outcome{Error: "the request could not be made: " + err.Error()}
 	}
 	start := time.Now()
-	resp, err := s.transport.RoundTrip(req)
+	resp, err := s.roundTrip(req)
 	if err != nil {
 		return Outcome{Error: explain(ctx, a.Destination.Config.TimeoutSeconds, err)}
 	}
@@ -62,6 +69,19 @@ func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
 	}
 	s.judge(&out, resp)
 	return out
+}
+
+// roundTrip sends what is small over a wire, where the origin is known to speak that way.
+func (s *HTTPSender) roundTrip(req *http.Request) (*http.Response, error) {
+	origin := originOf(req.URL)
+	if req.ContentLength <= smallBody && s.wires.speaks(origin) {
+		return s.wires.roundTrip(origin, req)
+	}
+	resp, err := s.transport.RoundTrip(req)
+	if err == nil {
+		s.wires.learn(origin, resp)
+	}
+	return resp, err
 }
 
 // judge says what an answer means.
@@ -91,9 +111,10 @@ func retryAfter(value string, now time.Time) time.Duration {
 }
 
 // dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
-var dropped = []string{
-	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-	"upgrade", "host", "content-length", "cookie", "authorization", "expect",
+var dropped = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Te": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Host": true, "Content-Length": true, "Cookie": true,
+	"Authorization": true, "Expect": true,
 }
 
 func (s *HTTPSender) request(ctx context.Context, a Attempt) (*http.Request, error) {
@@ -102,27 +123,32 @@ func (s *HTTPSender) request(ctx context.Context, a Attempt) (*http.Request, err
 	if err != nil {
 		return nil, err
 	}
-	h := req.Header
+	h := make(headers, len(r.Headers)+len(a.Destination.Config.Headers)+6)
+	req.Header = http.Header(h)
 	hop := strings.ToLower(r.Headers["connection"])
+	h.set("User-Agent", "Steward/1") // unless the original has one
 	for name, value := range r.Headers {
-		if !slices.Contains(dropped, name) && !listed(hop, name) && sendable(name, value) {
-			h[http.CanonicalHeaderKey(name)] = []string{value}
+		key := http.CanonicalHeaderKey(name)
+		if !dropped[key] && !listed(hop, name) && sendable(key, value) {
+			h.set(key, value)
 		}
 	}
-	if _, named := r.Headers["user-agent"]; !named {
-		h["User-Agent"] = []string{"Steward/1"}
-	}
 	for name, value := range a.Destination.Config.Headers {
-		h[http.CanonicalHeaderKey(name)] = []string{value}
+		h.set(http.CanonicalHeaderKey(name), value)
 	}
 	at := s.now().Unix()
-	h["Webhook-Id"] = []string{r.ID}
-	h["Webhook-Timestamp"] = []string{strconv.FormatInt(at, 10)}
-	h["Webhook-Signature"] = []string{sign(a.Key, r.ID, at, r.body)}
-	h["Steward-Delivery"] = []string{a.Delivery.ID}
-	h["Steward-Attempt"] = []string{strconv.Itoa(a.Delivery.Retries)}
+	h.set("Webhook-Id", r.ID)
+	h.set("Webhook-Timestamp", strconv.FormatInt(at, 10))
+	h.set("Webhook-Signature", sign(a.Key, r.ID, at, r.body))
+	h.set("Steward-Delivery", a.Delivery.ID)
+	h.set("Steward-Attempt", strconv.Itoa(a.Delivery.Retries))
 	return req, nil
 }
+
+// headers are those of a request, by their canonical names.
+type headers http.Header
+
+func (h headers) set(key, value string) { h[key] = []string{value} }
 
 // listed tells whether a Connection header names another header as its own.
 func listed(connection, name string) bool {

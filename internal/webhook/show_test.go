@@ -80,10 +80,14 @@ func TestDeliveriesWriteThemselves(t *testing.T) {
 			Retries: rapid.IntRange(0, 20).Draw(t, "retries"), Error: rapid.Ptr(texts, true).Draw(t, "error"),
 		}
 		if rapid.Bool().Draw(t, "answered") {
-			text := Answer(jsonOf(t, Response{
+			r := Response{
 				Status: rapid.IntRange(100, 599).Draw(t, "code"), Headers: rapid.MapOf(stored, stored).Draw(t, "headers"),
 				Body: stored.Draw(t, "body"), DurationMS: rapid.Int64Range(0, 60_000).Draw(t, "duration"),
-			}))
+			}
+			text := Answer(rapid.SampledFrom([]string{r.stored(), jsonOf(t, r)}).Draw(t, "text"))
+			if want, err := web.AppendJSON(nil, r); err != nil || r.stored() != string(want) {
+				t.Fatalf("stored %s, want %s, %v", r.stored(), want, err)
+			}
 			d.Response = &text
 		}
 		sameJSON(t, d, encodedDelivery(d))

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"steward/internal/db"
@@ -26,11 +25,8 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 			fault, status = &text, Failed
 		}
 		if r.Response != nil {
-			text, err := json.Marshal(r.Response)
-			if err != nil {
-				return nil, err
-			}
-			response = textOf(text)
+			text := r.Response.stored()
+			response = &text
 		}
 		ended.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, s.Owner, string(status), int64(r.At), fault, response)
 		byID[d.ID] = r
