@@ -72,6 +72,12 @@ func TestSessions(t *testing.T) {
 		if got := s.call("GET", "/session/s1", nil).want(200); string(got.body) != string(done.body) {
 			t.Errorf("after a restart: %s", got.body)
 		}
+		for _, path := range []string{"/sdk/session/2025-03-17", "/sdk/session/2027-01-01"} { // as SDKs have it
+			s.call("PUT", path, end).want(200)
+		}
+		s.call("PUT", "/sdk/session/x", end).want(405)
+		s.call("PUT", "/session/2025-03-17", end).want(405)
+		s.call("GET", "/sdk/session/2025-03-17", nil).want(404)
 		if got := s.call("GET", "/sdk/session/s1", nil).want(200); got.get("data.id") != "s1" {
 			t.Errorf("on the SDK face: %s", got.body)
 		}

@@ -7,6 +7,7 @@ package sdk
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"steward/internal/errs"
@@ -72,6 +73,10 @@ func wrap(value any) any {
 	return success{value}
 }
 
+// dated are the runtime routes after which existing SDKs write the date of the API that they were made for. It names the only version
+// there is.
+var dated = regexp.MustCompile(`^(/session|/evalrun)/\d{4}-\d{2}-\d{2}$`)
+
 // Mount serves an API under Prefix, in this face. Below Prefix there is no second one.
 func Mount(api http.Handler) http.Handler {
 	return http.StripPrefix(Prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,6 +84,10 @@ func Mount(api http.Handler) http.Handler {
 		if strings.HasPrefix(r.URL.Path, Prefix+"/") {
 			web.Fail(w, r, errs.New(errs.NotFound, "there is no such path"))
 			return
+		}
+		if m := dated.FindStringSubmatch(r.URL.Path); m != nil && (r.Method == http.MethodPost || r.Method == http.MethodPut) {
+			r = r.Clone(r.Context())
+			r.URL.Path, r.URL.RawPath = m[1], ""
 		}
 		api.ServeHTTP(w, r)
 	}))
