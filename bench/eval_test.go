@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -74,9 +73,16 @@ const (
 		`SELECT CAST($1 AS TEXT), 'e' || CAST(i AS TEXT), 'p' || CAST(i % 20 AS TEXT), 'a' || CAST(i % 100 AS TEXT), 'Politeness',
 		CAST($5 AS BOOLEAN), CAST($4 AS BIGINT) + i, CAST($4 AS BIGINT) + i, 1 FROM seq`
 	// Counts have slots; these rows take one that nobody else has.
-	countRuns = `INSERT INTO eval_counts (org_id, what, project_id, slot, n)
-		SELECT org_id, 'run', project_id, 1000, count(*) FROM eval_runs WHERE org_id = $1 AND id >= $2 AND id < $3 GROUP BY org_id, project_id
-		ON CONFLICT (org_id, what, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`
+	countEvals = `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
+		SELECT org_id, 'eval', '', project_id, 1000, count(*) FROM evals WHERE org_id = $1 GROUP BY org_id, project_id`
+	countRuns = `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
+		SELECT org_id, 'run', '', project_id, 1000, count(*) FROM eval_runs WHERE org_id = $1 AND id >= $2 AND id < $3
+			GROUP BY org_id, project_id
+		UNION ALL SELECT org_id, 'run of agent', agent_identifier, project_id, 1000, count(*) FROM eval_runs
+			WHERE org_id = $1 AND id >= $2 AND id < $3 GROUP BY org_id, project_id, agent_identifier
+		UNION ALL SELECT org_id, 'run of eval', eval_id, project_id, 1000, count(*) FROM eval_runs
+			WHERE org_id = $1 AND id >= $2 AND id < $3 GROUP BY org_id, project_id, eval_id
+		ON CONFLICT (org_id, what, key, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`
 )
 
 // fillRuns writes runs of yesterday, and with the first of them the evals.
@@ -84,6 +90,9 @@ func fillRuns(tx *db.Tx, orgID string, from, to int, pending bool) error {
 	yesterday := time.Now().Add(-24 * time.Hour).Truncate(24 * time.Hour).UnixMicro()
 	if from == 0 {
 		if _, err := tx.Exec(someEvals, orgID, 0, 1000, yesterday, false); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(countEvals, orgID); err != nil {
 			return err
 		}
 	}
@@ -107,29 +116,19 @@ func TestRuns(t *testing.T) {
 		durable(t, "start of a run", ref, d, startedRow, func() result {
 			return load(t, in.server, clients, time.Second, func(_, _ int) []byte {
 				n := last.Add(1)
-				return in.json("POST", "/evalrun", map[string]any{
-					"id": fmt.Sprintf("new_%d", n), "sessionId": fmt.Sprintf("s%d", n/10), "evalId": "e1", "evalIdentifier": "is it polite",
-					"orgId": in.orgID, "projectId": "p1", "deploymentId": "deploy_1", "devmode": false, "timestamp": time.Now().UnixMilli(),
-				})
+				return request("POST", "/evalrun", in.Key, fmt.Appendf(nil, `{"id":"new_%d","sessionId":"s%d","evalId":"e1",`+
+					`"evalIdentifier":"is it polite","orgId":"%s","projectId":"p1","deploymentId":"deploy_1","devmode":false,"timestamp":%d}`,
+					n, n/10, in.orgID, time.Now().UnixMilli()))
 			})
 		})
 		last.Store(100_000_000)
 		durable(t, "completion of a run", ref, d, completedRow, func() result {
 			return load(t, in.server, clients, time.Second, func(_, _ int) []byte {
-				return in.json("PUT", "/evalrun", map[string]any{
-					"id": fmt.Sprintf("run_%d", last.Add(1)), "result": json.RawMessage(runResult), "timestamp": time.Now().UnixMilli(),
-				})
+				return request("PUT", "/evalrun", in.Key, fmt.Appendf(nil, `{"id":"run_%d","result":%s,"timestamp":%d}`,
+					last.Add(1), runResult, time.Now().UnixMilli()))
 			})
 		})
 	})
-}
-
-func (in *installation) json(method, path string, body any) []byte {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err)
-	}
-	return request(method, path, in.Key, text)
 }
 
 // startedRow is what a start takes: a row, and a count.

@@ -12,7 +12,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,27 +134,99 @@ func execAll(tx *db.Tx, texts ...string) error {
 	return nil
 }
 
-// TestThreadSaves measures saves over the runtime's sockets, with a key of one project, as runtimes have.
+// TestThreadSaves measures saves over the runtime's sockets, with a key of one project, as runtimes have: each socket with one save at a
+// time, and with as many as a runtime that serves requests at once has.
 func TestThreadSaves(t *testing.T) {
 	ref := startReference(t)
 	onEach(t, func(t *testing.T, database string, dialect db.Dialect) {
 		in, d := install(t, database), dbtest.Open(t, dialect)
 		speak := socket(in.projectKey("p1"))
 		bareTables(t, d)
-		saves := func(next func(conn, i int) []byte) func() result {
-			return func() result { return loadBy(t, speak, in.server, clients, time.Second, next) }
+		metadata, round := map[string]any{"user": "ada", "channel": "web", "plan": "pro"}, 0
+		for _, kind := range []struct {
+			name string
+			same func(tx *db.Tx, writer, i int) error
+			next func(conn, i int) []byte
+		}{
+			{"save of new threads", newRows, func(conn, i int) []byte { return save(fmt.Sprintf("new_%d_%d_%d", round, conn, i), i, nil) }},
+			{"save again", changedRows, func(conn, i int) []byte { return save(fmt.Sprintf("plain_%d_%d", conn, i%again), i, nil) }},
+			{"save again with metadata of 3 keys", changedRows, func(conn, i int) []byte {
+				return save(fmt.Sprintf("meta_%d_%d", conn, i%again), i, metadata)
+			}},
+		} {
+			durable(t, kind.name, ref, d, kind.same, func() result {
+				round++
+				return loadBy(t, speak, in.server, clients, time.Second, kind.next)
+			})
+			durable(t, fmt.Sprintf("%s, %d at once on each socket", kind.name, atOnce), ref, d, kind.same, func() result {
+				round++
+				return speak.stream(t, in.server, time.Second, kind.next)
+			})
 		}
-		round := 0
-		durable(t, "save of new threads", ref, d, newRows, func() result {
-			round++
-			return saves(func(conn, i int) []byte { return save(fmt.Sprintf("new_%d_%d_%d", round, conn, i), nil) })()
-		})
-		durable(t, "save again", ref, d, changedRows,
-			saves(func(conn, i int) []byte { return save(fmt.Sprintf("plain_%d_%d", conn, i%10), nil) }))
-		metadata := map[string]any{"user": "ada", "channel": "web", "plan": "pro"}
-		durable(t, "save again with metadata of 3 keys", ref, d, changedRows,
-			saves(func(conn, i int) []byte { return save(fmt.Sprintf("meta_%d_%d", conn, i%10), metadata) }))
 	})
+}
+
+const (
+	// atOnce is how many saves of a socket are under way.
+	atOnce = 16
+	// again is how many threads a socket saves again and again.
+	again = 2 * atOnce
+)
+
+// stream sends requests over the clients' connections, on each of which atOnce are under way, for a while.
+func (p protocol) stream(t *testing.T, s server, lasts time.Duration, next func(conn, i int) []byte) result {
+	t.Helper()
+	all := make([][]time.Duration, clients)
+	var loads sync.WaitGroup
+	before, start := cpuTime(t, s.pid), time.Now()
+	for c := range clients {
+		loads.Go(func() {
+			var err error
+			if all[c], err = p.window(s.address, start.Add(lasts), func(i int) []byte { return next(c, i) }); err != nil {
+				t.Errorf("client %d: %v", c, err)
+			}
+		})
+	}
+	loads.Wait()
+	took, used := time.Since(start), cpuTime(t, s.pid)-before
+	times := slices.Concat(all...)
+	slices.Sort(times)
+	count := float64(max(1, len(times)))
+	return result{rate: count / took.Seconds(), cpu: used.Seconds() * 1000 / count, times: times}
+}
+
+// window keeps atOnce requests under way on one connection: it takes the answers that are there, and sends as many requests in their stead.
+// Answers come in any order; a time is that from a request to the answer that took its place.
+func (p protocol) window(address string, until time.Time, next func(i int) []byte) (times []time.Duration, err error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, 16<<10)
+	if err := p.open(conn, in); err != nil {
+		return nil, err
+	}
+	var sent []time.Time
+	var out []byte
+	for {
+		out = out[:0]
+		for now := time.Now(); now.Before(until) && len(sent)-len(times) < atOnce; {
+			out, sent = append(out, next(len(sent))...), append(sent, now)
+		}
+		if len(sent) == len(times) {
+			return times, nil
+		}
+		if _, err := conn.Write(out); err != nil {
+			return times, err
+		}
+		for answered := 0; answered == 0 || in.Buffered() > 0; answered++ {
+			if err := p.answer(in); err != nil {
+				return times, err
+			}
+			times = append(times, time.Since(sent[len(times)]))
+		}
+	}
 }
 
 // projectKey makes a key that is confined to a project.
@@ -254,12 +329,12 @@ func socket(key string) protocol {
 	}
 }
 
-func save(threadID string, metadata map[string]any) []byte {
+func save(threadID string, id int, metadata map[string]any) []byte {
 	data := map[string]any{"thread_id": threadID, "user_data": userData}
 	if metadata != nil {
 		data["metadata"] = metadata
 	}
-	return frame(map[string]any{"id": "1", "action": "save", "data": data})
+	return frame(map[string]any{"id": strconv.Itoa(id), "action": "save", "data": data})
 }
 
 // frame is one of less than 64 KiB. It is masked, as a client's must be, with zeros, which leave it as it is.

@@ -20,6 +20,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/id"
+	"steward/internal/webhook"
 )
 
 // week is how far the dates of stocked rows reach back: less than the retention, so that they stay.
@@ -39,7 +40,7 @@ func TestWebhookLists(t *testing.T) {
 		for _, route := range append(s.fixed(), append(s.paged("receipt-list"), s.paged("delivery-list")...)...) {
 			empty := load(t, ref, 2, 200*time.Millisecond, always(request("GET", "/", "", nil)))
 			got := load(t, in.server, 2, time.Second, func(_, i int) []byte {
-				return request("GET", strings.Replace(route.path, "{receipt}", s.sample[i*7%len(s.sample)], 1), in.Key, nil)
+				return request("GET", s.fill(route.path, i), in.Key, nil)
 			})
 			report(t, fmt.Sprintf("%s: %s, p99 ms", database, route.name), millis(got.quantile(0.99)), route.goal, false,
 				"p50 %s, %.0f/s, CPU %.2f ms (empty: p99 %s)", ms(got.quantile(0.5)), got.rate, got.cpu, ms(empty.quantile(0.99)))
@@ -47,10 +48,16 @@ func TestWebhookLists(t *testing.T) {
 	})
 }
 
-// route is a request with its goal in milliseconds. {receipt} in its path stands for one receipt after the other.
+// route is a request with its goal in milliseconds. {receipt} in its path stands for one receipt after the other, {moment} for one time
+// after the other of about an hour ago.
 type route struct {
 	name, path string
 	goal       float64
+}
+
+func (s *stock) fill(path string, i int) string {
+	return strings.NewReplacer("{receipt}", s.sample[i*7%len(s.sample)],
+		"{moment}", time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")).Replace(path)
 }
 
 // fixed are the routes that need no walk.
@@ -58,6 +65,8 @@ func (s *stock) fixed() []route {
 	at := func(name, query string) string { return "/webhook/" + name + "/" + s.hook.id + query }
 	ago := func(d time.Duration) []string { return []string{time.Now().Add(-d).UTC().Format(time.RFC3339)} }
 	hour := url.Values{"since": ago(week / 2), "until": ago(week/2 - time.Hour)}.Encode()
+	lastHour := url.Values{"since": ago(time.Hour)}.Encode()
+	failed := url.Values{"status": {"failed"}, "since": ago(2 * 24 * time.Hour)}.Encode()
 	year := "?" + url.Values{"start": ago(365 * 24 * time.Hour), "granularity": {"hour"}}.Encode()
 	return []route{
 		{"webhooks", "/webhook/list", 5},
@@ -70,8 +79,15 @@ func (s *stock) fixed() []route {
 		{"deliveries of a receipt", at("delivery-list", "?receiptId={receipt}"), 5},
 		{"deliveries to a destination", at("delivery-list", "?destinationId="+s.destinationID), 5},
 		{"failed deliveries", at("delivery-list", "?status=failed"), 5},
+		{"receipts of the last hour", at("receipt-list", "?"+lastHour), 5},
+		{"receipts of the last hour, each time anew", at("receipt-list", "?since={moment}"), 5},
+		{"deliveries of the last hour", at("delivery-list", "?"+lastHour), 5},
+		{"deliveries of the last hour, each time anew", at("delivery-list", "?since={moment}"), 5},
+		{"to a destination in the last hour", at("delivery-list", "?destinationId="+s.destinationID+"&"+lastHour), 5},
+		{"failed deliveries of two days", at("delivery-list", "?"+failed), 5},
 		{"sums of a year", "/webhook/analytics/org" + year, 10},
 		{"hours of a year", "/webhook/analytics/org/timeseries" + year, 10},
+		{"minutes of a week", "/webhook/analytics/org/timeseries?granularity=minute&" + url.Values{"start": ago(165 * time.Hour)}.Encode(), 10},
 	}
 }
 
@@ -164,6 +180,8 @@ func (s *stock) load() {
 		}))
 	}
 	s.in.Must(d.Write(s.in.t.Context(), func(tx *db.Tx) error { return s.sums(tx, start) }))
+	retention := webhook.Retention{Store: &webhook.Store{DB: d, Now: time.Now}, Keep: 2 * week}
+	s.in.Must(retention.Run(s.in.t.Context())) // packs the days, as it would have done day by day
 	s.in.Must(d.Close())
 	s.analyze()
 	s.took = time.Since(start)

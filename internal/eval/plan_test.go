@@ -28,13 +28,13 @@ var combinations = []struct {
 	{"eval", Filter{EvalID: "e1"}, "eval_runs_eval"},
 	{"session", Filter{SessionID: "s1"}, "eval_runs_session"},
 	{"project+agent", Filter{ProjectID: "p1", AgentID: "a1"}, "eval_runs_project_agent"},
-	{"project+eval", Filter{ProjectID: "p1", EvalID: "e1"}, "eval_runs_project_eval"},
+	{"project+eval", Filter{ProjectID: "p1", EvalID: "e1"}, "eval_runs_eval"},
 	{"project+session", Filter{ProjectID: "p1", SessionID: "s1"}, "eval_runs_session"},
 	{"agent+eval", Filter{AgentID: "a1", EvalID: "e1"}, "eval_runs_eval"},
 	{"agent+session", Filter{AgentID: "a1", SessionID: "s1"}, "eval_runs_session"},
 	{"eval+session", Filter{EvalID: "e1", SessionID: "s1"}, "eval_runs_session"},
 	{"other project+agent", Filter{ProjectID: "p2", AgentID: "a1"}, "eval_runs_project_agent"},
-	{"other project+eval", Filter{ProjectID: "p2", EvalID: "e1"}, "eval_runs_project_eval"},
+	{"other project+eval", Filter{ProjectID: "p2", EvalID: "e1"}, "eval_runs_eval or eval_runs_project"},
 	{"other agent+eval", Filter{AgentID: "a2", EvalID: "e1"}, "eval_runs_eval or eval_runs_agent"},
 	{"all", Filter{ProjectID: "p1", AgentID: "a1", EvalID: "e1", SessionID: "s1"}, "eval_runs_session"},
 }
@@ -56,7 +56,8 @@ func fill(t testing.TB, d *db.DB, n int) {
 			VALUES ('org_a', 'e1', 'p1', 'a1', 'a name', $1, 0, 0, 1)`, false); err != nil {
 			return err
 		}
-		return new(Store).count(tx, "org_a", runs, "p1", int64(n))
+		_, err = tx.Exec(countAll)
+		return err
 	})
 	if err == nil && d.Dialect() == db.Postgres {
 		err = d.Write(context.Background(), func(tx *db.Tx) error {
@@ -68,6 +69,13 @@ func fill(t testing.TB, d *db.DB, n int) {
 		t.Fatal(err)
 	}
 }
+
+// countAll makes the counts of runs anew.
+const countAll = `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
+	SELECT org_id, 'run', '', project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id
+	UNION ALL SELECT org_id, 'run of eval', eval_id, project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id, eval_id
+	UNION ALL SELECT org_id, 'run of agent', agent_identifier, project_id, 0, count(*) FROM eval_runs
+		WHERE agent_identifier IS NOT NULL GROUP BY org_id, project_id, agent_identifier`
 
 // TestPlans asks both engines how they would answer: by the index that is meant for the filters, without sorting.
 func TestPlans(t *testing.T) {

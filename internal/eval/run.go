@@ -235,9 +235,12 @@ func (m Moment) read(now time.Time, faults *errs.Faults) stamp.Time {
 }
 
 func (m Moment) parse() (at stamp.Time, ok bool) {
-	var text string
-	if json.Unmarshal([]byte(m.text), &text) == nil {
-		err := at.UnmarshalText([]byte(text))
+	if m.text[0] == '"' {
+		var text string
+		err := json.Unmarshal([]byte(m.text), &text)
+		if err == nil {
+			err = at.UnmarshalText([]byte(text))
+		}
 		return at, err == nil
 	}
 	ms, err := strconv.ParseFloat(m.text, 64)

@@ -1,12 +1,9 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"steward/internal/auth"
@@ -16,7 +13,8 @@ import (
 	"steward/internal/web"
 )
 
-// Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go, what is put off in store_sweep.go.
+// Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go, how many there are in store_count.go, what
+// is put off in store_sweep.go.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
@@ -25,10 +23,11 @@ type Store struct {
 	// Project sees to it that a named project is there, or refuses it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
-	crowds web.Crowds[many]
-	starts db.Gather[*starting]
-	ends   db.Gather[*ending]
-	turn   atomic.Uint32 // picks the slot of the next count
+	crowds   web.Crowds[many]
+	starts   db.Gather[*starting]
+	ends     db.Gather[*ending]
+	slotOnce sync.Once
+	ownSlot  int64 // of this process in the counts
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
@@ -115,13 +114,13 @@ type putter struct {
 	s      *Store
 	tx     *db.Tx
 	caller *auth.Caller
-	counts map[project]int64
+	counts tally
 	// labels is how many runs may still be labelled in this transaction.
-	labels int64
+	labels int
 }
 
 func (s *Store) newPutter(tx *db.Tx, caller *auth.Caller) *putter {
-	return &putter{s: s, tx: tx, caller: caller, counts: map[project]int64{}, labels: labelBatch}
+	return &putter{s: s, tx: tx, caller: caller, counts: tally{}, labels: labelBatch}
 }
 
 func (p *putter) put(e Eval, match web.IfMatch) (Eval, error) {
@@ -168,7 +167,7 @@ func (p *putter) insert(e *Eval, match web.IfMatch) (added bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	p.counts[project{p.caller.OrgID, e.ProjectID}]++
+	p.counts.evals(e.OrgID, e.ProjectID, 1)
 	return true, p.label(*e)
 }
 
@@ -178,8 +177,8 @@ func (p *putter) replace(old Eval, e *Eval) error {
 		deployment_id = $8, release = $9, filename = $10, devmode = $11, updated_at = $12 WHERE org_id = $1 AND id = $2`,
 		e.OrgID, e.ID, e.Name, e.Description, e.Identifier, e.AgentIdentifier, e.ProjectID, e.DeploymentID, e.Version, e.Filename,
 		e.Devmode, e.UpdatedAt)
-	p.counts[project{p.caller.OrgID, old.ProjectID}]--
-	p.counts[project{p.caller.OrgID, e.ProjectID}]++
+	p.counts.evals(e.OrgID, old.ProjectID, -1)
+	p.counts.evals(e.OrgID, e.ProjectID, 1)
 	if err != nil || old.Name == e.Name && old.AgentIdentifier == e.AgentIdentifier {
 		return err
 	}
@@ -195,50 +194,9 @@ func (p *putter) remove(evalID string) (bool, error) {
 	if err == nil && !p.caller.Sees(projectID) {
 		err = errForeign
 	}
-	p.counts[project{p.caller.OrgID, projectID}]--
+	p.counts.evals(p.caller.OrgID, projectID, -1)
 	return true, err
 }
 
 // settle writes the counts.
-func (p *putter) settle() error { return p.s.countAll(p.tx, evals, p.counts) }
-
-// what is counted.
-type what string
-
-const (
-	evals what = "eval"
-	runs  what = "run"
-)
-
-// slots is over how many rows a count is spread on PostgreSQL, where the writers of one row wait for each other's commit. They are taken
-// in turns: as long as no more transactions than slots are under way, none of this process waits for another.
-const slots = 32
-
-// project names one.
-type project struct{ orgID, id string }
-
-func (p project) compare(o project) int {
-	return cmp.Or(cmp.Compare(p.orgID, o.orgID), cmp.Compare(p.id, o.id))
-}
-
-// countAll adds to the numbers of rows of projects, in one order everywhere.
-func (s *Store) countAll(tx *db.Tx, w what, by map[project]int64) error {
-	slot := int64(0)
-	if tx.Dialect() == db.Postgres {
-		slot = int64(s.turn.Add(1) % slots)
-	}
-	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int)
-	for _, p := range slices.SortedFunc(maps.Keys(by), project.compare) {
-		if by[p] != 0 {
-			rows.Add(p.orgID, string(w), p.id, slot, by[p])
-		}
-	}
-	return rows.Send(tx, `INSERT INTO eval_counts (org_id, what, project_id, slot, n)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM `,
-		` WHERE true ON CONFLICT (org_id, what, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`)
-}
-
-// count is countAll for one project.
-func (s *Store) count(tx *db.Tx, orgID string, w what, projectID string, by int64) error {
-	return s.countAll(tx, w, map[project]int64{{orgID, projectID}: by})
-}
+func (p *putter) settle() error { return p.counts.write(p.s, p.tx) }

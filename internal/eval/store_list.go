@@ -54,7 +54,7 @@ func (q *query) arg(v any) string {
 }
 
 // runQuery puts the conditions so that one index serves them and the order. A session has few runs, so everything else is checked on
-// those; so is the agent of an eval's runs, which is the same for all of them.
+// those; so are the project and the agent of an eval's runs, which hardly differ: an eval has one of each.
 func (s *Store) runQuery(orgID string, f Filter) *query {
 	q := s.newQuery(orgID)
 	switch {
@@ -64,8 +64,8 @@ func (s *Store) runQuery(orgID string, f Filter) *query {
 		q.among(`project_id`, f.ProjectID)
 		q.among(`agent_identifier`, f.AgentID)
 	case f.EvalID != "":
-		q.with(`project_id`, f.ProjectID)
 		q.with(`eval_id`, f.EvalID)
+		q.among(`project_id`, f.ProjectID)
 		q.among(`agent_identifier`, f.AgentID)
 	default:
 		q.with(`project_id`, f.ProjectID)
@@ -136,15 +136,21 @@ func (l lister[T]) page(ctx context.Context, q *query, f Filter, p web.Paging) (
 		}
 		p.Offset = 0
 	}
+	total, counted, err := l.counted(ctx, f)
+	if err != nil || counted && total == 0 {
+		return web.Page[T]{Paging: p}, err
+	}
 	args := append(slices.Clone(q.args), before, beforeID, p.Limit+1, p.Offset)
 	rows, err := db.Collect(l.s.DB.Read(ctx), l.scan, l.text(q), args...)
 	if err != nil {
 		return web.Page[T]{}, err
 	}
-	total := int64(p.Offset + len(rows))
-	// Unless the page shows where the list ends.
-	if p.Cursor != "" || len(rows) > p.Limit || len(rows) == 0 && p.Offset > 0 {
-		total, err = l.total(ctx, q, f)
+	switch {
+	case counted:
+	case p.Cursor != "" || len(rows) > p.Limit || len(rows) == 0 && p.Offset > 0:
+		total, err = l.count(ctx, q, f)
+	default: // the page shows where the list ends
+		total = int64(p.Offset + len(rows))
 	}
 	return web.NewPage(rows, total, p, l.at), err
 }
@@ -156,22 +162,32 @@ func (l lister[T]) text(q *query) string {
 		l.columns, l.table, q.where.String(), n+1, n+2, n+3, n+4)
 }
 
-// total is exact for an organization and for a project, from their counts; otherwise the rows are counted, if they are not too many.
-func (l lister[T]) total(ctx context.Context, q *query, f Filter) (n int64, err error) {
-	r := l.s.DB.Read(ctx)
-	if f.AgentID == "" && f.EvalID == "" && f.SessionID == "" {
-		sum := l.s.newQuery(l.orgID)
-		sum.with(`what`, string(l.what))
-		sum.with(`project_id`, f.ProjectID)
-		err = r.Row(`SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM eval_counts WHERE `+sum.where.String(), sum.args...).Scan(&n)
-		return n, err
+// counted gives the size of a list whose count is kept.
+func (l lister[T]) counted(ctx context.Context, f Filter) (n int64, kept bool, err error) {
+	what, key := l.what, ""
+	switch {
+	case f.SessionID != "", f.AgentID != "" && (f.EvalID != "" || what == evals):
+		return 0, false, nil
+	case f.EvalID != "":
+		what, key = runsOfEval, f.EvalID
+	case f.AgentID != "":
+		what, key = runsOfAgent, f.AgentID
 	}
+	q := &query{args: []any{l.orgID, string(what), key}}
+	q.where.WriteString(`org_id = $1 AND what = $2 AND key = $3`)
+	q.with(`project_id`, f.ProjectID)
+	err = l.s.DB.Read(ctx).Row(`SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM eval_counts WHERE `+q.where.String(), q.args...).Scan(&n)
+	return n, true, err
+}
+
+// count counts the rows of another list, if they are not too many.
+func (l lister[T]) count(ctx context.Context, q *query, f Filter) (n int64, err error) {
 	key := many{l.what, l.orgID, f}
 	if l.s.crowds.Has(key, l.s.Now()) {
 		return web.Unknown, nil
 	}
-	err = r.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(), web.MaxCounted+1),
-		q.args...).Scan(&n)
+	err = l.s.DB.Read(ctx).Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(),
+		web.MaxCounted+1), q.args...).Scan(&n)
 	if n > web.MaxCounted {
 		l.s.crowds.Note(key, l.s.Now())
 		n = web.Unknown

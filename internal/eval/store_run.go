@@ -1,32 +1,90 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/stamp"
 )
 
+// A run is read as one text, since each column costs as much as the whole of a short row: first the fields that hold no space, then the
+// lengths of the others (-1: NULL), then these.
 const (
-	runColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id, devmode,
-	pending, success, created_at, updated_at, size, error, result`
+	packed = `concat_ws(' ', id, session_id, eval_id, org_id, project_id, COALESCE(deployment_id, ''), COALESCE(span_id, ''),
+	devmode, pending, success, created_at, updated_at, size, COALESCE(octet_length(eval_identifier), -1),
+	COALESCE(octet_length(eval_name), -1), COALESCE(octet_length(agent_identifier), -1), `
+	runColumns = packed + `COALESCE(octet_length(error), -1), COALESCE(octet_length(result), -1),
+	concat(eval_identifier, eval_name, agent_identifier, error, result))`
 	// listedColumns leave out what is too large for a list, before it is read from its pages.
-	listedColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id,
-	devmode, pending, success, created_at, updated_at, size, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
-	CASE WHEN size > 65536 THEN NULL ELSE result END`
+	listedColumns = packed + `CASE WHEN size > 65536 THEN COALESCE(octet_length(substr(error, 1, 1000)), -1)
+	ELSE COALESCE(octet_length(error), -1) END, CASE WHEN size > 65536 THEN -1 ELSE COALESCE(octet_length(result), -1) END,
+	concat(eval_identifier, eval_name, agent_identifier, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
+	CASE WHEN size > 65536 THEN NULL ELSE result END))`
 )
 
 func scanRun(row db.Row) (r Run, err error) {
-	var result *string
-	err = row.Scan(&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID, &r.DeploymentID,
-		&r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.CreatedAt, &r.UpdatedAt, &r.size, &r.Error, &result)
-	if result != nil {
+	var text string
+	if err := row.Scan(&text); err != nil {
+		return r, err
+	}
+	u := unpacking{text: text}
+	r.ID, r.SessionID, r.EvalID, r.OrgID, r.ProjectID = u.word(), u.word(), u.word(), u.word(), u.word()
+	r.DeploymentID, r.SpanID = given(u.word()), given(u.word())
+	r.Devmode, r.Pending, r.Success = u.yes(), u.yes(), u.yes()
+	r.CreatedAt, r.UpdatedAt, r.size = stamp.Time(u.number()), stamp.Time(u.number()), u.number()
+	var lengths [5]int64
+	for i := range lengths {
+		lengths[i] = u.number()
+	}
+	r.EvalIdentifier, r.EvalName, r.AgentIdentifier = u.take(lengths[0]), u.take(lengths[1]), u.take(lengths[2])
+	r.Error = u.take(lengths[3])
+	if result := u.take(lengths[4]); result != nil {
 		r.Result = json.RawMessage(*result)
 	}
-	return r, err
+	return r, u.err
+}
+
+// unpacking reads a text of fields from its start.
+type unpacking struct {
+	text string
+	err  error
+}
+
+func (u *unpacking) word() (word string) {
+	word, u.text, _ = strings.Cut(u.text, " ")
+	return word
+}
+
+// yes reads a boolean as SQLite writes it, or PostgreSQL.
+func (u *unpacking) yes() bool {
+	word := u.word()
+	return word == "1" || word == "t"
+}
+
+func (u *unpacking) number() int64 {
+	n, err := strconv.ParseInt(u.word(), 10, 64)
+	u.err = cmp.Or(u.err, err)
+	return n
+}
+
+// take gives a text of so many bytes, or none if the number is negative.
+func (u *unpacking) take(n int64) *string {
+	if n > int64(len(u.text)) {
+		u.err = errors.New("eval: the text of a run ends early")
+	}
+	if n < 0 || u.err != nil {
+		return nil
+	}
+	text := u.text[:n]
+	u.text = u.text[n:]
+	return &text
 }
 
 // scanListed is scanRun for listedColumns.
@@ -34,6 +92,15 @@ func scanListed(row db.Row) (Run, error) {
 	r, err := scanRun(row)
 	r.Truncated = r.size > maxListed
 	return r, err
+}
+
+// given takes an empty text for none.
+func given(s string) *string {
+	if s == "" {
+		return nil
+	}
+	kept := s // on the heap only if there is one
+	return &kept
 }
 
 // Run gives a run that the caller sees, else NotFound.
@@ -84,38 +151,36 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (after Ru
 
 // insertRuns writes new runs of projects that are known, and counts them; the others are left undone. Nearly every start is done by that
 // one statement, with those of its moment: projects are looked for, and the labels of evals are taken, within it. Of two runs with one id
-// the first goes in; the other is left, to be compared with it.
+// the first goes in; the other is left, to be compared with it, or written alone if it is of another organization.
 func (s *Store) insertRuns(tx *db.Tx, batch []*starting) error {
 	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Bool, db.Int, db.Int)
-	byID := map[[2]string]*starting{}
+	byID, now := make(map[string]*starting, len(batch)), int64(s.now())
 	for _, st := range batch {
-		id := [2]string{st.OrgID, st.ID}
 		st.done = false
-		if byID[id] == nil {
-			byID[id] = st
+		if byID[st.ID] == nil {
+			byID[st.ID] = st
 			rows.Add(st.OrgID, st.ID, st.ProjectID, st.SessionID, st.EvalID, st.EvalIdentifier, st.DeploymentID, st.SpanID, st.Devmode,
-				int64(st.CreatedAt), int64(s.now()))
+				int64(st.CreatedAt), now)
 		}
 	}
-	type labels struct {
-		id              [2]string
-		evalName, agent *string
-	}
-	made, err := db.CollectBulk(tx, rows, func(row db.Row) (l labels, err error) {
-		return l, row.Scan(&l.id[0], &l.id[1], &l.evalName, &l.agent)
+	counts := tally{}
+	_, err := db.CollectBulk(tx, rows, func(row db.Row) (st *starting, err error) {
+		var runID string
+		var evalName, agent *string
+		if err := row.Scan(&runID, &evalName, &agent); err != nil {
+			return nil, err
+		}
+		st = byID[runID]
+		st.done, st.EvalName, st.AgentIdentifier = true, evalName, agent
+		counts.runs(st.OrgID, st.ProjectID, st.EvalID, agent, 1)
+		return st, nil
 	}, insertRuns, ` CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
 		WHERE p.org_id = v.column1 AND p.id = v.column3
-		ON CONFLICT (org_id, id) DO NOTHING RETURNING org_id, id, eval_name, agent_identifier`)
-	counts := map[project]int64{}
-	for _, l := range made {
-		st := byID[l.id]
-		st.done, st.EvalName, st.AgentIdentifier = true, l.evalName, l.agent
-		counts[project{st.OrgID, st.ProjectID}]++
-	}
+		ON CONFLICT (org_id, id) DO NOTHING RETURNING id, eval_name, agent_identifier`)
 	if err != nil {
 		return err
 	}
-	return s.countAll(tx, runs, counts)
+	return counts.write(s, tx)
 }
 
 const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id, span_id, devmode,

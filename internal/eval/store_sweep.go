@@ -21,23 +21,71 @@ const (
 // label gives the newest runs of an eval its name and agent, as far as the transaction has room, and leaves a mark for Sweep unless
 // that must have been all.
 func (p *putter) label(e Eval) error {
-	var n int64
-	var err error
 	if p.labels > 0 {
-		n, err = p.tx.Exec(`UPDATE eval_runs SET eval_name = $3, agent_identifier = $4 WHERE org_id = $1 AND id IN
-			(SELECT r.id FROM eval_runs r WHERE r.org_id = $1 AND r.eval_id = $2
-				AND (r.eval_name IS DISTINCT FROM $3 OR r.agent_identifier IS DISTINCT FROM $4)
-				ORDER BY r.created_at DESC, r.id DESC LIMIT $5)`, e.OrgID, e.ID, e.Name, e.AgentIdentifier, p.labels)
+		found, err := db.Collect(p.tx, scanLabelled, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
+			WHERE org_id = $1 AND eval_id = $2 AND (eval_name IS DISTINCT FROM $3 OR agent_identifier IS DISTINCT FROM $4)
+			ORDER BY created_at DESC, id DESC LIMIT $5`, e.OrgID, e.ID, e.Name, e.AgentIdentifier, p.labels)
+		if err != nil {
+			return err
+		}
+		if err := relabel(p.tx, p.counts, e, found); err != nil {
+			return err
+		}
+		p.labels -= len(found)
 	}
-	p.labels -= n
-	if err != nil || p.labels > 0 && p.tx.Dialect() == db.SQLite {
-		return err
+	if p.labels > 0 && p.tx.Dialect() == db.SQLite {
+		return nil
 	}
-	_, err = p.tx.Exec(`INSERT INTO eval_relabels (org_id, eval_id, due_at, after_at, after_id) VALUES ($1, $2, $3, -1, '')
+	_, err := p.tx.Exec(`INSERT INTO eval_relabels (org_id, eval_id, due_at, after_at, after_id) VALUES ($1, $2, $3, -1, '')
 		ON CONFLICT (org_id, eval_id) DO UPDATE SET due_at = excluded.due_at, after_at = -1, after_id = ''`,
 		e.OrgID, e.ID, p.s.now().Add(grace))
 	return err
 }
+
+// labelled is a run with the labels that it was found to have.
+type labelled struct {
+	id          string
+	at          stamp.Time
+	name, agent *string
+}
+
+func scanLabelled(row db.Row) (l labelled, err error) {
+	return l, row.Scan(&l.id, &l.at, &l.name, &l.agent)
+}
+
+// relabel gives runs the name and agent of their eval, and counts them for that agent. A run that has another agent meanwhile than it was
+// found with is passed over: it went away, or its eval was changed at the same time, which has left a mark.
+func relabel(tx *db.Tx, counts tally, e Eval, found []labelled) error {
+	byAgent := map[string]*db.Bulk{}
+	for _, l := range found {
+		if same(l.name, &e.Name) && same(l.agent, &e.AgentIdentifier) {
+			continue
+		}
+		old := "" // no eval has it
+		if l.agent != nil {
+			old = *l.agent
+		}
+		if byAgent[old] == nil {
+			byAgent[old] = db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text)
+		}
+		byAgent[old].Add(e.OrgID, l.id, l.agent, e.Name, e.AgentIdentifier)
+	}
+	for old, rows := range byAgent {
+		projects, err := db.CollectBulk(tx, rows, scanText, `UPDATE eval_runs SET eval_name = v.column4, agent_identifier = v.column5 FROM `,
+			` WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.column3
+			RETURNING project_id`)
+		if err != nil {
+			return err
+		}
+		for _, projectID := range projects {
+			counts.agent(e.OrgID, projectID, given(old), -1)
+			counts.agent(e.OrgID, projectID, &e.AgentIdentifier, 1)
+		}
+	}
+	return nil
+}
+
+func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
 
 // DeleteOfProject removes the evals and runs of a project that goes away: a batch at once, which is all for most, the rest by Sweep.
 // Until that is done the rest is still listed and counted. What is written to a project of the same id later stays.
@@ -58,9 +106,14 @@ func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 
 // purge removes a batch of what a project had at a moment, and tells whether that was all.
 func (s *Store) purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (done bool, err error) {
-	r, err := tx.Exec(`DELETE FROM eval_runs WHERE org_id = $1 AND id IN (SELECT r.id FROM eval_runs r
-		WHERE r.org_id = $1 AND r.project_id = $2 AND r.written_at <= $3 ORDER BY r.created_at, r.id LIMIT $4)`,
-		orgID, projectID, at, purgeBatch)
+	type gone struct {
+		evalID string
+		agent  *string
+	}
+	removed, err := db.Collect(tx, func(row db.Row) (g gone, err error) { return g, row.Scan(&g.evalID, &g.agent) },
+		`DELETE FROM eval_runs WHERE org_id = $1 AND id IN (SELECT r.id FROM eval_runs r
+		WHERE r.org_id = $1 AND r.project_id = $2 AND r.written_at <= $3 ORDER BY r.created_at, r.id LIMIT $4)
+		RETURNING eval_id, agent_identifier`, orgID, projectID, at, purgeBatch)
 	if err != nil {
 		return false, err
 	}
@@ -70,8 +123,12 @@ func (s *Store) purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (done b
 	if err != nil {
 		return false, err
 	}
-	return r < purgeBatch && e < purgeBatch,
-		errors.Join(s.count(tx, orgID, evals, projectID, -e), s.count(tx, orgID, runs, projectID, -r))
+	counts := tally{}
+	counts.evals(orgID, projectID, -e)
+	for _, g := range removed {
+		counts.runs(orgID, projectID, g.evalID, g.agent, -1)
+	}
+	return len(removed) < purgeBatch && e < purgeBatch, counts.write(s, tx)
 }
 
 // Sweep does what was put off and is due, one small transaction after the other. Several processes may do so at once.
@@ -114,40 +171,38 @@ func (s *Store) relabelSome(ctx context.Context) (bool, error) {
 		if err != nil {
 			return err
 		}
-		return m.step(tx)
+		return m.step(s, tx)
 	})
 }
 
 // step labels the next runs, oldest first. An eval that changes meanwhile sets the mark anew, so what is done with its old labels is
 // done again; that is why a mark is moved and removed only as it was found.
-func (m mark) step(tx *db.Tx) error {
-	var name, agent string
-	err := tx.Row(`SELECT name, agent_identifier FROM evals WHERE org_id = $1 AND id = $2`, m.orgID, m.evalID).Scan(&name, &agent)
+func (m mark) step(s *Store, tx *db.Tx) error {
+	e := Eval{OrgID: m.orgID, ID: m.evalID}
+	err := tx.Row(`SELECT name, agent_identifier FROM evals WHERE org_id = $1 AND id = $2`, m.orgID, m.evalID).
+		Scan(&e.Name, &e.AgentIdentifier)
 	if errors.Is(err, db.ErrNoRows) {
 		return m.remove(tx)
 	}
 	if err != nil {
 		return err
 	}
-	places, err := db.Collect(tx, func(row db.Row) (p mark, err error) {
-		err = row.Scan(&p.afterAt, &p.afterID)
-		return p, err
-	}, `SELECT created_at, id FROM eval_runs WHERE org_id = $1 AND eval_id = $2 AND (created_at, id) > ($3, $4)
-		ORDER BY created_at, id LIMIT $5`, m.orgID, m.evalID, m.afterAt, m.afterID, labelBatch)
+	found, err := db.Collect(tx, scanLabelled, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
+		WHERE org_id = $1 AND eval_id = $2 AND (created_at, id) > ($3, $4) ORDER BY created_at, id LIMIT $5`,
+		m.orgID, m.evalID, m.afterAt, m.afterID, labelBatch)
 	if err != nil {
 		return err
 	}
-	if len(places) == 0 {
+	if len(found) == 0 {
 		return m.remove(tx)
 	}
-	last := places[len(places)-1]
-	_, err1 := tx.Exec(`UPDATE eval_runs SET eval_name = $3, agent_identifier = $4 WHERE org_id = $1 AND eval_id = $2
-		AND (created_at, id) > ($5, $6) AND (created_at, id) <= ($7, $8)
-		AND (eval_name IS DISTINCT FROM $3 OR agent_identifier IS DISTINCT FROM $4)`,
-		m.orgID, m.evalID, name, agent, m.afterAt, m.afterID, last.afterAt, last.afterID)
-	_, err2 := tx.Exec(`UPDATE eval_relabels SET after_at = $4, after_id = $5 WHERE org_id = $1 AND eval_id = $2 AND due_at = $3`,
-		m.orgID, m.evalID, m.due, last.afterAt, last.afterID)
-	return errors.Join(err1, err2)
+	counts, last := tally{}, found[len(found)-1]
+	if err := relabel(tx, counts, e, found); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE eval_relabels SET after_at = $4, after_id = $5 WHERE org_id = $1 AND eval_id = $2 AND due_at = $3`,
+		m.orgID, m.evalID, m.due, last.at, last.id)
+	return errors.Join(err, counts.write(s, tx))
 }
 
 func (m mark) remove(tx *db.Tx) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -39,8 +40,48 @@ type answer struct {
 	Error   string          `json:"error,omitempty"`
 }
 
+// appendJSON writes what encoding/json would.
+func (a answer) appendJSON(to []byte) []byte {
+	to = append(to, '{')
+	if len(a.ID) > 0 {
+		to = append(append(append(to, `"id":`...), a.ID...), ',')
+	}
+	to = strconv.AppendBool(append(to, `"success":`...), a.Success)
+	if a.Data != nil {
+		to = appendQuoted(append(to, `,"data":`...), *a.Data)
+	}
+	if a.Error != "" {
+		to = appendQuoted(append(to, `,"error":`...), a.Error)
+	}
+	return append(to, '}')
+}
+
 // maxID bounds what is echoed.
 const maxID = 256
+
+// action is a frame in hand.
+type action struct {
+	frame
+	fault error // it has another form
+	// before and after are closed when the action before, on the same thread and socket, is done, and when this one is.
+	before, after chan struct{}
+}
+
+// newAction reads a frame. A status tells that it is none, and that the socket is to be closed with it.
+func newAction(kind websocket.MessageType, text []byte) (*action, websocket.StatusCode) {
+	if kind != websocket.MessageText {
+		return nil, websocket.StatusUnsupportedData
+	}
+	f, err := parseFrame(text)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) || !utf8.Valid(text) || len(f.ID) > maxID {
+		return nil, websocket.StatusInvalidFramePayloadData
+	}
+	if f.ID == nil {
+		f.ID = json.RawMessage(`""`)
+	}
+	return &action{frame: f, fault: err}, 0
+}
 
 // admit waits for the key and answers it. It gives false when the socket is over.
 func (s *Socket) admit(l *link) bool {
@@ -56,8 +97,8 @@ func (s *Socket) admit(l *link) bool {
 		Authorization string `json:"authorization"`
 	}
 	if kind != websocket.MessageText || json.Unmarshal(text, &first) != nil || first.Authorization == "" {
-		l.write(answer{Error: `the first frame must be {"authorization": "<API key>"}`})
-		l.conn.Close(websocket.StatusPolicyViolation, reasons[websocket.StatusPolicyViolation])
+		l.say(answer{Error: `the first frame must be {"authorization": "<API key>"}`})
+		l.end(websocket.StatusPolicyViolation)
 		return false
 	}
 	l.key = strings.TrimPrefix(first.Authorization, "Bearer ")
@@ -68,11 +109,11 @@ func (s *Socket) admit(l *link) bool {
 		err = permit(caller, auth.ReadThreads)
 	}
 	if err != nil {
-		l.write(answer{Error: told(ctx, err)})
-		l.conn.Close(websocket.StatusPolicyViolation, reasons[websocket.StatusPolicyViolation])
+		l.say(answer{Error: told(ctx, err)})
+		l.end(websocket.StatusPolicyViolation)
 		return false
 	}
-	return l.write(answer{Success: true}) == nil
+	return l.say(answer{Success: true}) == nil
 }
 
 func permit(caller *auth.Caller, p auth.Permission) error {
@@ -89,35 +130,22 @@ func told(ctx context.Context, err error) string {
 	return e.Error()
 }
 
-// act does what a frame says. A status tells that the socket is to be closed with it; there is no answer to what is not a frame.
-func (s *Socket) act(l *link, kind websocket.MessageType, text []byte) (*answer, websocket.StatusCode) {
-	if kind != websocket.MessageText {
-		return nil, websocket.StatusUnsupportedData
-	}
-	f, err := parseFrame(text)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) || !utf8.Valid(text) || len(f.ID) > maxID {
-		return nil, websocket.StatusInvalidFramePayloadData
-	}
-	out := &answer{ID: f.ID}
-	if out.ID == nil {
-		out.ID = json.RawMessage(`""`)
-	}
-	if err != nil {
-		out.Error = "the frame does not have the form {id, action, data}"
-		return out, 0
+// act does what a frame says. A status tells that the socket is to be closed with it.
+func (s *Socket) act(l *link, a *action) (answer, websocket.StatusCode) {
+	if a.fault != nil {
+		return answer{ID: a.ID, Error: "the frame does not have the form {id, action, data}"}, 0
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, actionWithin)
 	defer cancel()
-	out.Data, err = s.do(ctx, l.key, f)
-	if err != nil {
-		out.Error = told(ctx, err)
+	data, err := s.do(ctx, l.key, a.frame)
+	if err == nil {
+		return answer{ID: a.ID, Success: true, Data: data}, 0
 	}
-	out.Success = err == nil
+	status := websocket.StatusCode(0)
 	if errs.KindOf(err) == errs.Unauthorized {
-		return out, websocket.StatusPolicyViolation
+		status = websocket.StatusPolicyViolation
 	}
-	return out, 0
+	return answer{ID: a.ID, Error: told(ctx, err)}, status
 }
 
 // parseFrame reads a frame. Of one that has another form, the id is given all the same, if there is one.

@@ -109,38 +109,51 @@ func (s *Store) benchPages(b *testing.B, f Filter) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 }
 
-// BenchmarkSave measures acknowledged durable saves of 64 writers, each to threads of its own.
+// BenchmarkSave measures acknowledged durable saves of many writers, each to threads of its own: new ones, or some again and again.
 func BenchmarkSave(b *testing.B) {
 	for _, dialect := range dbtest.Dialects {
-		for _, keys := range []int{0, 3} {
-			b.Run(fmt.Sprintf("%s/keys=%d", dialect, keys), func(b *testing.B) {
-				s := newStore(b, dbtest.Open(b, dialect))
-				object := map[string]any{}
-				for k := range keys {
-					object[fmt.Sprint("key", k)] = "value"
-				}
-				metadata, err := encodeJSON(object)
-				must(b, err)
-				var left atomic.Int64
-				left.Store(int64(b.N))
-				var writers sync.WaitGroup
-				b.ResetTimer()
-				for w := range 64 {
-					writers.Go(func() {
-						for i := 0; left.Add(-1) >= 0; i++ {
-							d := frameData{
-								ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%10),
-								UserData: web.Some(`{"state":{"a":1}}`), Metadata: web.Some(Metadata(metadata)),
-							}
-							if _, err := s.save(b.Context(), confined("p1"), d); err != nil {
-								b.Error(err)
-							}
-						}
-					})
-				}
-				writers.Wait()
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "saves/s")
+		for _, c := range []struct {
+			name    string
+			writers int
+			keys    int
+			again   int
+		}{{"new", 1024, 0, 1 << 30}, {"again", 64, 0, 10}, {"again", 1024, 0, 2}, {"again_3_keys", 1024, 3, 2}} {
+			b.Run(fmt.Sprintf("%s/%s/writers=%d", dialect, c.name, c.writers), func(b *testing.B) {
+				benchSaves(b, newStore(b, dbtest.Open(b, dialect)), c.writers, c.keys, c.again)
 			})
 		}
 	}
+}
+
+func benchSaves(b *testing.B, s *Store, writers, keys, again int) {
+	must(b, s.DB.Write(b.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, 'p1', 'p1', 0, 1)`, org)
+		return err
+	}))
+	object := map[string]any{}
+	for k := range keys {
+		object[fmt.Sprint("key", k)] = "value"
+	}
+	metadata, err := encodeJSON(object)
+	must(b, err)
+	state := `{"state":{"text":"` + strings.Repeat("x", 280) + `"}}`
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for w := range writers {
+		all.Go(func() {
+			for i := 0; left.Add(-1) >= 0; i++ {
+				d := frameData{ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%again), UserData: web.Some(state)}
+				if keys > 0 {
+					d.Metadata = web.Some(Metadata(metadata))
+				}
+				if _, err := s.save(b.Context(), confined("p1"), d); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "saves/s")
 }

@@ -1,10 +1,12 @@
 package thread
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -21,23 +23,27 @@ const (
 	maxFirst = 4 << 10
 	// maxFrame is the largest frame after that: user_data and metadata, escaped.
 	maxFrame = 4 << 20
-	// smallFrame is what any socket may hold in memory; larger frames take one of maxLarge turns.
+	// smallFrame is what any action may hold in memory; larger frames take one of maxLarge turns.
 	smallFrame = 64 << 10
 	maxLarge   = 32
+	// maxInHand is how many actions of one socket are done at once.
+	maxInHand = 16
 
 	firstWithin  = 10 * time.Second // to send the key
 	frameWithin  = 30 * time.Second // from a frame's first byte to its last
 	actionWithin = 30 * time.Second // to do what it says
 	answerWithin = 30 * time.Second // to take the answer
 	pingEvery    = 30 * time.Second
-	pongWithin   = 45 * time.Second // beyond actionWithin: a pong is not read while an action is done
+	pongWithin   = 45 * time.Second // beyond actionWithin: a pong is not read while all hands are full
 )
 
 // Socket serves GET /thread/ws, by which runtimes keep threads.
 //
-// A socket costs one goroutine. It reads a frame, does what it says (action.go), answers, and only then reads the next: order is kept, and
-// whoever sends faster than the database writes is held back by TCP. The key is checked again for each action, so that a socket does not
-// outlive it. Pings come from a timer. Close ends all sockets at shutdown: idle ones at once, the others after the answer they are at.
+// An idle socket costs one goroutine, its reader. Each action (action.go) gets one of its own, so that those of one socket share commits as
+// those of different sockets do; actions on the same thread take turns in the order in which they came (link.go). With maxInHand actions
+// whose answers are not written the reader stops: whoever sends faster than the database writes, or does not take answers, is held back by
+// TCP. The key is checked again for each action, so that a socket does not outlive it. Pings come from a timer. Close ends all sockets at
+// shutdown: idle ones at once, the others after all answers that they owe.
 type Socket struct {
 	Store *Store
 	// Authenticate gives the caller of a key, or Unauthorized.
@@ -48,19 +54,6 @@ type Socket struct {
 	large   chan struct{}
 	closing bool
 	running sync.WaitGroup
-}
-
-// link is one open socket.
-type link struct {
-	conn *websocket.Conn
-	// ctx knows the request that opened the socket, and never ends.
-	ctx context.Context
-	key string
-
-	mu      sync.Mutex
-	ping    *time.Timer
-	busy    bool // from a frame's end until its answer is written
-	closing bool
 }
 
 // ServeHTTP upgrades a request and leaves the socket to a goroutine of its own, so that all that the request held is freed.
@@ -74,18 +67,19 @@ func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	l := &link{conn: conn, ctx: context.WithoutCancel(r.Context())}
+	l := newLink(context.WithoutCancel(r.Context()), conn, up.line)
 	if !s.add(l) {
-		go conn.Close(websocket.StatusGoingAway, "shutting down")
+		go l.leave(websocket.StatusGoingAway)
 		return
 	}
 	go s.run(l)
 }
 
-// upgrade holds back the plain-text refusals of the library.
+// upgrade holds back the plain-text refusals of the library, and keeps the connection.
 type upgrade struct {
 	http.ResponseWriter
 	refused bool
+	line    line
 }
 
 func (u *upgrade) WriteHeader(status int) {
@@ -102,8 +96,15 @@ func (u *upgrade) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// Unwrap leads to the connection.
-func (u *upgrade) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+// Hijack gives the library a connection with a small buffer to write to: all that it writes are control frames.
+func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(u.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	u.line = line{conn}
+	return u.line, bufio.NewReadWriter(rw.Reader, bufio.NewWriterSize(u.line, maxControl)), nil
+}
 
 func (s *Socket) add(l *link) bool {
 	s.mu.Lock()
@@ -138,7 +139,7 @@ func (s *Socket) Close(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, l := range links {
-		l.leave()
+		go l.leave(websocket.StatusGoingAway)
 	}
 	gone := make(chan struct{})
 	go func() {
@@ -157,6 +158,7 @@ func (s *Socket) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// run reads a socket to its end, and ends it when all answers are written.
 func (s *Socket) run(l *link) {
 	defer s.drop(l)
 	if !s.admit(l) {
@@ -164,126 +166,76 @@ func (s *Socket) run(l *link) {
 	}
 	l.conn.SetReadLimit(maxFrame)
 	l.startPings()
-	for s.next(l) {
+	for l.room() && s.next(l) {
 	}
+	l.finish()
 }
 
-// next takes one frame and answers it. It gives false when the socket is over.
+// buffers are what frames are read into. Nothing of a parsed frame refers to its text.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// next takes one frame in hand. It gives false when the socket is over.
 func (s *Socket) next(l *link) bool {
 	kind, body, err := l.conn.Reader(l.ctx)
 	if err != nil {
 		return false
 	}
-	frame, done, err := s.read(l, body)
-	defer done()
-	if err != nil || !l.begin() {
+	text := buffers.Get().(*bytes.Buffer)
+	text.Reset()
+	done, err := s.read(l, text, body)
+	if err != nil {
+		done()
 		return false
 	}
-	out, status := s.act(l, kind, frame)
-	if out != nil && l.write(*out) != nil {
-		return false
+	a, status := newAction(kind, text.Bytes())
+	if text.Cap() <= 2*smallFrame {
+		buffers.Put(text)
 	}
 	if status != 0 {
-		l.conn.Close(status, reasons[status])
+		l.leave(status)
+	}
+	if status != 0 || !l.begin(a) {
+		done()
 		return false
 	}
-	return l.end()
+	go s.serve(l, a, done)
+	return true
 }
 
-var reasons = map[websocket.StatusCode]string{
-	websocket.StatusUnsupportedData:         "frames are text",
-	websocket.StatusInvalidFramePayloadData: "frames are JSON objects",
-	websocket.StatusPolicyViolation:         "the key is not, or no longer, valid here",
+// serve does an action when it is its turn, and answers it.
+func (s *Socket) serve(l *link, a *action, done func()) {
+	if a.before != nil {
+		<-a.before
+	}
+	loads := a.Action == "restore"
+	if loads {
+		l.startLoading()
+	}
+	out, status := s.act(l, a)
+	l.put(a, out)
+	if loads {
+		l.loading.Unlock()
+	}
+	done()
+	if status != 0 {
+		l.leave(status)
+	}
+	l.flush()
 }
 
-// read reads a frame to its end. done must be called when it is of no more use.
-func (s *Socket) read(l *link, body io.Reader) (frame []byte, done func(), err error) {
+// read reads a frame to its end. done must be called when what it says is done.
+func (s *Socket) read(l *link, text *bytes.Buffer, body io.Reader) (done func(), err error) {
 	late := time.AfterFunc(frameWithin, func() { l.conn.CloseNow() })
 	defer late.Stop()
-	var buf bytes.Buffer
 	done = func() {}
-	_, err = io.CopyN(&buf, body, smallFrame)
-	if errors.Is(err, io.EOF) {
-		return buf.Bytes(), done, nil
+	if _, err = io.CopyN(text, body, smallFrame); errors.Is(err, io.EOF) {
+		return done, nil
 	}
 	if err != nil {
-		return nil, done, err
+		return done, err
 	}
 	s.large <- struct{}{}
 	done = func() { <-s.large }
-	_, err = buf.ReadFrom(body)
-	return buf.Bytes(), done, err
-}
-
-func (l *link) write(a answer) error {
-	text, err := encodeJSON(a)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(l.ctx, answerWithin)
-	defer cancel()
-	return l.conn.Write(ctx, websocket.MessageText, text)
-}
-
-// begin says that a frame is being worked on. It gives false when the socket is closing.
-func (l *link) begin() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.busy = !l.closing
-	return l.busy
-}
-
-// end says that the frame is answered. It gives false when the socket was waiting for that to close.
-func (l *link) end() bool {
-	l.mu.Lock()
-	l.busy = false
-	closing := l.closing
-	l.mu.Unlock()
-	if closing {
-		l.conn.Close(websocket.StatusGoingAway, "shutting down")
-	}
-	return !closing
-}
-
-// leave closes an idle socket, and has a busy one close after its answer.
-func (l *link) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
-	if !l.busy {
-		go l.conn.Close(websocket.StatusGoingAway, "shutting down")
-	}
-}
-
-func (l *link) isBusy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.busy
-}
-
-func (l *link) startPings() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ping = time.AfterFunc(pingEvery, l.pinged)
-}
-
-func (l *link) stopPings() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ping != nil {
-		l.ping.Stop()
-	}
-}
-
-// pinged runs by the timer. A peer that does not answer is cut off, unless it was us who did not listen.
-func (l *link) pinged() {
-	if !l.isBusy() {
-		ctx, cancel := context.WithTimeout(l.ctx, pongWithin)
-		defer cancel()
-		if err := l.conn.Ping(ctx); err != nil && !l.isBusy() {
-			l.conn.CloseNow()
-			return
-		}
-	}
-	l.ping.Reset(pingEvery)
+	_, err = text.ReadFrom(body)
+	return done, err
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -327,36 +326,6 @@ func mergesAtOnce(t *testing.T, pad string, pushes int) {
 	})
 }
 
-func TestSocketShutdown(t *testing.T) {
-	s := serveSocket(t, dbtest.Open(t, db.SQLite))
-	idle, fresh := s.login("whole"), s.dial()
-	busy := s.login("whole")
-	entered, leave := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	project := s.store.Project
-	s.store.Project = func(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
-		if once.CompareAndSwap(false, true) {
-			close(entered)
-			<-leave
-		}
-		return project(tx, caller, location, projectID)
-	}
-	busy.send(`{"id":"1","action":"save","data":{"thread_id":"t"}}`)
-	<-entered
-	done := make(chan error)
-	go func() { done <- s.socket.Close(t.Context()) }()
-	idle.closed(websocket.StatusGoingAway)
-	fresh.closed(websocket.StatusGoingAway)
-	close(leave)
-	if a := busy.receive(); !a.Success {
-		t.Errorf("the action at shutdown: %+v", a)
-	}
-	busy.closed(websocket.StatusGoingAway)
-	must(t, <-done)
-	late := s.dial()
-	late.closed(websocket.StatusGoingAway)
-}
-
 // TestSlowReader: a peer that takes no answers stops only itself.
 func TestSlowReader(t *testing.T) {
 	s := serveSocket(t, dbtest.Open(t, db.SQLite))
@@ -375,6 +344,15 @@ func TestSlowReader(t *testing.T) {
 	for range 200 {
 		quick.ok("save", dict{"thread_id": "u", "user_data": `{}`})
 	}
+	s.socket.mu.Lock()
+	for l := range s.socket.live {
+		l.mu.Lock()
+		if len(l.ready) > MaxText+2*smallFrame {
+			t.Errorf("%d bytes are kept for a peer that takes none", len(l.ready))
+		}
+		l.mu.Unlock()
+	}
+	s.socket.mu.Unlock()
 	cancel()
 	if n := <-sent; n == 5000 {
 		t.Error("5000 frames were taken from a peer that reads none of the answers")

@@ -126,8 +126,8 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 
 // Get gives a thread whole. One that is not there, or not seen, or deleted, is NotFound.
 func (s *Store) Get(ctx context.Context, caller *auth.Caller, threadID string) (Thread, error) {
-	t, err := s.scan(s.DB.Read(ctx).Row(`SELECT `+threadColumns+`, t.user_data FROM threads t WHERE t.org_id = $1 AND t.id = $2`,
-		caller.OrgID, threadID))
+	t, err := s.scan(s.DB.Read(ctx).Row(`SELECT `+threadColumns+`, user_data FROM threads WHERE org_id = $1 AND id = $2`,
+		caller.OrgID, threadID), caller.OrgID)
 	if errors.Is(err, db.ErrNoRows) || err == nil && (t.Deleted || !caller.Sees(t.ProjectID)) {
 		return Thread{}, errs.Missing("thread", threadID)
 	}
@@ -145,17 +145,18 @@ func (s *Store) largeData(ctx context.Context, caller *auth.Caller, threadID str
 	return version, sealed, err
 }
 
-const threadColumns = `t.org_id, t.id, t.project_id, t.created_at, t.updated_at, t.deleted, t.deleted_at, t.deleted_by, t.version,
-	t.metadata`
+const threadColumns = `id, project_id, created_at, updated_at, deleted_at, deleted_by, version, metadata`
 
-func (s *Store) scan(row db.Row) (t Thread, err error) {
+// scan reads threadColumns and a user_data.
+func (s *Store) scan(row db.Row, orgID string) (Thread, error) {
+	t := Thread{OrgID: orgID}
 	var metadata *string
 	var sealed []byte
-	err = row.Scan(&t.OrgID, &t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.Deleted, &t.DeletedAt, &t.DeletedBy, &t.version,
-		&metadata, &sealed)
+	err := row.Scan(&t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.DeletedBy, &t.version, &metadata, &sealed)
 	if err != nil {
 		return t, err
 	}
+	t.Deleted = t.DeletedAt != nil
 	if metadata != nil {
 		t.Metadata = Metadata(*metadata)
 	}

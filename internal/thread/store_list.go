@@ -111,7 +111,8 @@ func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.P
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
-	rows, cut, err := collect(q, s.scan, func(t Thread) int { return weight(t.UserData, t.Metadata) }, text, args...)
+	scan := func(row db.Row) (Thread, error) { return s.scan(row, caller.OrgID) }
+	rows, cut, err := collect(q, scan, func(t Thread) int { return weight(t.UserData, t.Metadata) }, text, args...)
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
@@ -225,11 +226,15 @@ func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p we
 	if p.Cursor != "" {
 		where += ` AND (` + column + `, ` + id + `)` + beyond + `($5, $6)`
 	}
-	return fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN t.user_data_size > %d THEN NULL ELSE t.user_data END
-		FROM (SELECT %s AS id, %s AS place FROM %s f WHERE %s ORDER BY %s%s, %s%s LIMIT $3 OFFSET $4) k
-		JOIN threads t ON t.org_id = $1 AND t.id = k.id ORDER BY k.place%s, k.id%s`,
-		MaxListed, id, column, table, where, column, direction, id, direction, direction, direction), args, nil
+	page := ` FROM ` + table + ` f WHERE ` + where + ` ORDER BY ` + column + direction + `, ` + id + direction + ` LIMIT $3 OFFSET $4`
+	if len(facets) == 0 && args[3] == 0 { // one index leads to the rows; what is passed over is better seen in the index alone
+		return listedThreads + page, args, nil
+	}
+	return listedThreads + ` FROM (SELECT ` + id + ` AS thread_id, ` + column + ` AS place` + page + `) k
+		JOIN threads t ON t.org_id = $1 AND t.id = k.thread_id ORDER BY k.place` + direction + `, k.thread_id` + direction, args, nil
 }
+
+var listedThreads = fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN user_data_size > %d THEN NULL ELSE user_data END`, MaxListed)
 
 // collect reads rows until there are no more, or too many bytes: then the page is cut.
 func collect[T any](q db.Querier, scan func(db.Row) (T, error), size func(T) int, text string, args ...any) ([]T, bool, error) {

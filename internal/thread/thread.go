@@ -1,10 +1,10 @@
 // Package thread owns conversation threads and the sessions that run in them: what agents' runtimes write, and what the API lists.
 //
-// A thread is written by PUT /thread/{id} or over the runtime's socket (socket.go, action.go: save, merge, restore, delete). Every way in
-// ends in the same steps (store_change.go): lock the row, apply the edit in memory, write row, facets and counts in one transaction. What
-// sockets send at the same moment shares a transaction, and one statement for each kind of row. A facet is the hash of something that a
-// thread can be found by (its project, a key of its metadata with its value); a list walks the rows of a facet in the order of the page and
-// loads no more threads than it gives (store_list.go). Deleted threads lose their user_data at once and are purged after the retention
+// A thread is written by PUT /thread/{id} or over the runtime's socket (socket.go, link.go, action.go: save, merge, restore, delete). Every
+// way in ends in the same steps (store_change.go): lock the row, apply the edit in memory, write row, facets and counts in one transaction.
+// What sockets send at the same moment shares a transaction, and one statement for each kind of row. A facet is the hash of something that
+// a thread can be found by (its project, a key of its metadata with its value); a list walks the rows of a facet in the order of the page
+// and loads no more threads than it gives (store_list.go). Deleted threads lose their user_data at once and are purged after the retention
 // (store_purge.go).
 //
 // user_data is sealed at rest, metadata is not. Sessions (session.go) name threads by id, before or after those exist.
@@ -12,6 +12,7 @@ package thread
 
 import (
 	"encoding/json"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -54,6 +55,65 @@ type Thread struct {
 
 // ETag is the row's version.
 func (t Thread) ETag() string { return web.ETag(t.version) }
+
+// AppendJSON writes what encoding/json would. The metadata stays as it is stored.
+func (t Thread) AppendJSON(to []byte) ([]byte, error) {
+	to = appendQuoted(append(to, `{"id":`...), t.ID)
+	to = t.CreatedAt.Append(append(to, `,"created_at":"`...))
+	to = t.UpdatedAt.Append(append(to, `","updated_at":"`...))
+	to = strconv.AppendBool(append(to, `","deleted":`...), t.Deleted)
+	to = append(to, `,"deleted_at":`...)
+	if t.DeletedAt == nil {
+		to = append(to, "null"...)
+	} else {
+		to = append(t.DeletedAt.Append(append(to, '"')), '"')
+	}
+	to = appendNullable(append(to, `,"deleted_by":`...), t.DeletedBy)
+	to = appendQuoted(append(to, `,"org_id":`...), t.OrgID)
+	to = appendQuoted(append(to, `,"project_id":`...), t.ProjectID)
+	to = appendNullable(append(to, `,"user_data":`...), t.UserData)
+	to = append(to, `,"metadata":`...)
+	if t.Metadata == nil {
+		return append(to, "null}"...), nil
+	}
+	return append(append(to, t.Metadata...), '}'), nil
+}
+
+// MarshalJSON is AppendJSON for those who do not know it.
+func (t Thread) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
+
+func appendNullable(to []byte, text *string) []byte {
+	if text == nil {
+		return append(to, "null"...)
+	}
+	return appendQuoted(to, *text)
+}
+
+// appendQuoted adds text as JSON. A user_data is JSON itself: each of its quotes is escaped, for which the encoder of the library would be
+// asked in every row. What is rare is left to it.
+func appendQuoted(to []byte, text string) []byte {
+	start, done := len(to), 0
+	to = append(to, '"')
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			to = append(append(to, text[done:i]...), '\\', c)
+			done = i + 1
+		case c == '\n':
+			to = append(append(to, text[done:i]...), `\n`...)
+			done = i + 1
+		case c < ' ':
+			return web.AppendString(to[:start], text)
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(text[i:])
+			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
+				return web.AppendString(to[:start], text)
+			}
+			i += n - 1
+		}
+	}
+	return append(append(to, text[done:]...), '"')
+}
 
 // Metadata is a JSON object, as text; nil is null.
 type Metadata []byte

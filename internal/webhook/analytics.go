@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,7 +17,7 @@ const maxBuckets = 10_000
 type Granularity string
 
 // seconds of each granularity.
-var seconds = map[Granularity]int64{"minute": 60, "hour": 3600, "day": 86400}
+var seconds = map[Granularity]int64{"minute": aMinute, "hour": anHour, "day": aDay}
 
 // Count is what happened in some time.
 type Count struct {
@@ -64,21 +65,44 @@ type Bucket struct {
 	Count
 }
 
+// pointSize is about what a point of a series takes as JSON.
+const pointSize = 96
+
 // AppendJSON writes what encoding/json would, of up to maxBuckets points.
 func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
+	to = slices.Grow(to, (len(t.Series)+1)*pointSize)
 	to, err := web.AppendJSON(append(to, `{"period":`...), t.Period)
 	to = append(to, `,"series":[`...)
+	var at wireTime
 	for i, b := range t.Series {
 		if i > 0 {
 			to = append(to, ',')
 		}
-		to = b.Timestamp.Append(append(to, `{"timestamp":"`...))
+		to = append(append(to, `{"timestamp":"`...), at.of(b.Timestamp)...)
 		to = strconv.AppendInt(append(to, `","received":`...), b.Received, 10)
 		to = strconv.AppendInt(append(to, `,"delivered":`...), b.Delivered, 10)
 		to = strconv.AppendInt(append(to, `,"failed":`...), b.Failed, 10)
 		to = append(to, '}')
 	}
 	return append(to, "]}"...), err
+}
+
+// wireTime writes times one after the other; the date is worked out anew only when it is another.
+type wireTime struct {
+	day  stamp.Time
+	text []byte
+}
+
+func (w *wireTime) of(at stamp.Time) []byte {
+	const minute, day = stamp.Time(aMinute * 1_000_000), stamp.Time(aDay * 1_000_000)
+	if w.text == nil || at/day != w.day || at < 0 || at%minute != 0 {
+		w.day, w.text = at/day, at.Append(w.text[:0])
+		return w.text
+	}
+	hours, minutes := at%day/minute/60, at%day/minute%60
+	w.text[11], w.text[12] = '0'+byte(hours/10), '0'+byte(hours%10)
+	w.text[14], w.text[15] = '0'+byte(minutes/10), '0'+byte(minutes%10)
+	return w.text
 }
 
 // SDK names the value, as these clients expect.

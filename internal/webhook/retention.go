@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"steward/internal/db"
@@ -16,17 +17,29 @@ const (
 	sweepRounds = 200
 	// graveFor is how long a deleted webhook is remembered: an ingest transaction that began before the deletion has long ended then.
 	graveFor = time.Hour
+	// packAfter is how long ago a day must have ended to be packed: late counts are rare by then. What is not packed is dearer to read.
+	packAfter = time.Hour
+	// packDays bounds the days that one run packs, so that years of them are packed in the course of some runs.
+	packDays = 500
 )
 
-// Retention removes receipts and deliveries that are older than they are to be kept, and those of deleted webhooks. Counters stay.
+// Retention removes receipts and deliveries that are older than they are to be kept, and those of deleted webhooks. Counters stay; those of
+// past days are packed.
 type Retention struct {
 	Store *Store
 	// Keep is for webhooks that have no setting of their own.
 	Keep time.Duration
+
+	// All days before packed are packed, or else those of organizations before packing. Another process looks for itself.
+	packed  int64
+	packing string
 }
 
-// Run does one round over all webhooks. A receipt goes when it is old and nothing of it is pending; a delivery when it is old and done.
-func (r *Retention) Run(ctx context.Context) error {
+// Run does one round of both.
+func (r *Retention) Run(ctx context.Context) error { return errors.Join(r.pack(ctx), r.sweep(ctx)) }
+
+// sweep goes over all webhooks. A receipt goes when it is old and nothing of it is pending; a delivery when it is old and done.
+func (r *Retention) sweep(ctx context.Context) error {
 	graves, err := db.Collect(r.Store.DB.Read(ctx), scanOwned, `SELECT org_id, webhook_id, deleted_at FROM webhook_graves`)
 	if err != nil {
 		return err
@@ -50,6 +63,33 @@ func (r *Retention) Run(ctx context.Context) error {
 			after = w
 		}
 	}
+}
+
+// pack packs the days of all organizations that ended some time ago, each in a transaction of its own, and then rests until the next day
+// has. What was counted late for a day that is packed already waits until then as well.
+func (r *Retention) pack(ctx context.Context) error {
+	before := bucketOf(stamp.Of(r.Store.Now().Add(-packAfter)), aDay)
+	for n := 0; n < packDays && r.packed != before; {
+		day, err := r.Store.unpacked(ctx, r.packing, before)
+		switch {
+		case err != nil:
+			return err
+		case day >= 0:
+			if err := r.Store.Pack(ctx, r.packing, day); err != nil {
+				return err
+			}
+			n++
+			continue
+		}
+		r.packing, err = r.Store.counted(ctx, r.packing)
+		if errors.Is(err, db.ErrNoRows) {
+			r.packed, err = before, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // owned is a webhook with a number that belongs to it: the time of its deletion, or its retention.

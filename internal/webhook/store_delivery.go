@@ -28,13 +28,13 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 		return page, err
 	}
 	q := s.DB.Read(ctx)
-	var c clauses
-	c.within(id.Delivery, orgID, webhookID, f)
-	c.narrow(f)
-	total, err := s.length(q, "webhook_deliveries", &c, f)
+	total, err := s.length(q, list{deliveryRows, id.Delivery, orgID, webhookID}, f)
 	if err != nil {
 		return page, err
 	}
+	var c clauses
+	c.within(id.Delivery, orgID, webhookID, f)
+	c.narrow(f)
 	rows, err := db.Collect(q, func(row db.Row) (Delivery, error) {
 		d, response := Delivery{WebhookID: webhookID, orgID: orgID}, (*string)(nil)
 		err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &response)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -71,47 +70,6 @@ func firstID(prefix string, at stamp.Time) string {
 	return prefix + "_" + strings.ToLower(u.String())
 }
 
-// settledAfter is when no transaction, and no replica's clock, adds rows to a time any more.
-const settledAfter = 5 * time.Minute
-
-// settled tells whether a filter matches no further rows from now on: ids are times.
-func (f Filter) settled(now time.Time) bool {
-	return f == Filter{Since: f.Since, Until: f.Until} && f.Until != nil && *f.Until < stamp.Of(now.Add(-settledAfter))
-}
-
-// length tells how long a list of a webhook is, or NotFound. Of whole lists the length is kept; what a filter leaves is counted, or Unknown
-// when it is too much. One statement asks for both the webhook and the number.
-func (s *Store) length(q db.Querier, table string, c *clauses, f Filter) (n int64, err error) {
-	orgID, webhookID := c.args[0].(string), c.args[1].(string)
-	if f == (Filter{}) {
-		return lengthOf(q, webhookID, `SELECT COALESCE(CAST(SUM(`+strings.TrimPrefix(table, "webhook_")+`) AS BIGINT), 0) FROM webhook_totals
-			WHERE org_id = $1 AND webhook_id = $2`, c.args)
-	}
-	filter, now := fmt.Sprint(table, c.text.String(), c.args), s.Now()
-	if n, known := s.crowds.Size(filter, now); known {
-		_, err := get(q, orgID, webhookID)
-		return n, err
-	}
-	n, err = lengthOf(q, webhookID, fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`,
-		table, c.text.String(), web.MaxCounted+1), c.args)
-	if n > web.MaxCounted {
-		n = web.Unknown
-	}
-	if err == nil && (n == web.Unknown || f.settled(now)) {
-		s.crowds.Keep(filter, n, now)
-	}
-	return n, err
-}
-
-// lengthOf asks for a number, if the webhook of $1 and $2 is there.
-func lengthOf(q db.Querier, webhookID, number string, args []any) (n int64, err error) {
-	err = q.Row(`SELECT (`+number+`) FROM webhooks WHERE org_id = $1 AND id = $2`, args...).Scan(&n)
-	if errors.Is(err, db.ErrNoRows) {
-		return 0, errs.Missing("webhook", webhookID)
-	}
-	return n, err
-}
-
 // page adds order and bounds: newest first.
 func (c *clauses) page(before string, p web.Paging) string {
 	c.add(" AND id < $%d ORDER BY id DESC", before)
@@ -127,12 +85,12 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 		return page, err
 	}
 	q := s.DB.Read(ctx)
-	var c clauses
-	c.within(id.Receipt, orgID, webhookID, f)
-	total, err := s.length(q, "webhook_receipts", &c, f)
+	total, err := s.length(q, list{receiptRows, id.Receipt, orgID, webhookID}, f)
 	if err != nil {
 		return page, err
 	}
+	var c clauses
+	c.within(id.Receipt, orgID, webhookID, f)
 	rows, err := db.Collect(q, func(row db.Row) (Receipt, error) {
 		r := Receipt{WebhookID: webhookID, orgID: orgID}
 		err := row.Scan(&r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body)

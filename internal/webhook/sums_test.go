@@ -9,7 +9,7 @@ import (
 func newClock() time.Time { return time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC) }
 
 // sumsHold compares the counters with the rows that they count, for each unit and bucket, and the totals with the rows that are there.
-// It is true only as long as retention has removed nothing.
+// It is true only as long as retention has removed and packed nothing.
 func (h *house) sumsHold(orgID string) {
 	h.t.Helper()
 	q := h.db.Read(h.t.Context())

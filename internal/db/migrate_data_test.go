@@ -1,0 +1,164 @@
+package db_test
+
+import (
+	"database/sql"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+)
+
+// upgraded writes rows into a database of an older version, as that version did, and then opens it as it is done today.
+func upgraded(t *testing.T, version int64, write func(t *testing.T, old *sql.DB), check func(t *testing.T, d *db.DB)) {
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			o := dbtest.Options(t, dialect)
+			old, err := db.OpenOld(t.Context(), o, version)
+			must(t, err)
+			var newest int64
+			must(t, old.QueryRow("SELECT MAX(version_id) FROM goose_db_version").Scan(&newest))
+			if newest != version {
+				t.Fatalf("this is version %d, not %d", newest, version)
+			}
+			write(t, old)
+			must(t, old.Close())
+			d, err := db.Open(t.Context(), o)
+			must(t, err)
+			defer d.Close()
+			check(t, d)
+		})
+	}
+}
+
+// wantRows compares the rows of a query whose columns are made into one text.
+func wantRows(t *testing.T, d *db.DB, text string, want ...string) {
+	t.Helper()
+	got, err := db.Collect(d.Read(t.Context()), scanText, text)
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestUpgradeOfLeases: before 0009 a delivery that was being sent had a lease until due_at. It is ready again, in the order of receipts;
+// all others are as they were, and nobody has a turn.
+func TestUpgradeOfLeases(t *testing.T) {
+	upgraded(t, 7, func(t *testing.T, old *sql.DB) {
+		for _, row := range [][]any{ // id, status, queue, date, due_at, owner, finished_at
+			{"a_leased", "pending", 2, 100, 30_000, "rep_1", nil},
+			{"b_leased_retry", "pending", 2, 101, 31_000, "rep_2", nil},
+			{"c_waiting", "pending", 2, 102, 50_000, "", nil},
+			{"d_ready", "pending", 1, 103, 103, "", nil},
+			{"e_done", "success", 0, 104, 104, "", 110},
+			{"f_failed", "failed", 0, 105, 105, "", 111},
+		} {
+			_, err := old.Exec(`INSERT INTO webhook_deliveries (org_id, webhook_id, id, destination_id, receipt_id, status, retries, queue, date,
+				due_at, lease_owner, finished_at) VALUES ('org_a', 'wh_a', $1, 'whds_a', 'whrc_a', $2, 0, $3, $4, $5, $6, $7)`, row...)
+			must(t, err)
+		}
+		_, err := old.Exec(`INSERT INTO webhook_turns (destination_id, owner, until) VALUES ('whds_a', 'rep_1', 30000)`)
+		must(t, err)
+	}, func(t *testing.T, d *db.DB) {
+		wantRows(t, d, `SELECT id || ' ' || status || ' ' || queue || ' ' || date || ' ' || due_at || ' ' || COALESCE(finished_at, 0)
+			FROM webhook_deliveries ORDER BY id`,
+			"a_leased pending 1 100 100 0", "b_leased_retry pending 1 101 101 0", "c_waiting pending 2 102 50000 0",
+			"d_ready pending 1 103 103 0", "e_done success 0 104 104 110", "f_failed failed 0 105 105 111")
+		wantRows(t, d, `SELECT owner FROM webhook_turns`, []string{}...)
+	})
+}
+
+// TestUpgradeOfFacets: rows of threads from before 0010 do not know the keys beside them, which is NULL and has them looked up; and the
+// sizes of 0011 are what saving the same threads would have added up to: one for each row, by facet, deleted or not.
+func TestUpgradeOfFacets(t *testing.T) {
+	type listed struct {
+		orgID   string
+		facet   byte
+		deleted bool
+		threads int
+	}
+	all := []listed{{"org_a", 1, false, 3}, {"org_a", 1, true, 2}, {"org_a", 2, false, 1}, {"org_b", 1, false, 4}}
+	upgraded(t, 9, func(t *testing.T, old *sql.DB) {
+		for _, l := range all {
+			for i := range l.threads {
+				args := []any{l.orgID, []byte{l.facet}, l.deleted, i, fmt.Sprintf("thrd_%d_%v_%d", l.facet, l.deleted, i)}
+				_, err := old.Exec(`INSERT INTO thread_facets (org_id, facet, deleted, created_at, thread_id) VALUES ($1, $2, $3, $4, $5)`, args...)
+				must(t, err)
+				_, err = old.Exec(`INSERT INTO thread_changes (org_id, facet, deleted, created_at, thread_id, updated_at)
+					VALUES ($1, $2, $3, $4, $5, 7)`, args...)
+				must(t, err)
+			}
+		}
+	}, func(t *testing.T, d *db.DB) {
+		for _, table := range []string{"thread_facets", "thread_changes"} {
+			var rows, told int
+			must(t, d.Read(t.Context()).Row(`SELECT count(*), count(mates) FROM `+table).Scan(&rows, &told))
+			if rows != 10 || told != 0 {
+				t.Errorf("%s has %d rows, of which %d know their mates", table, rows, told)
+			}
+		}
+		got, err := db.Collect(d.Read(t.Context()), func(r db.Row) (l listed, err error) {
+			var facet []byte
+			err = r.Scan(&l.orgID, &facet, &l.deleted, &l.threads)
+			l.facet = facet[0]
+			return l, err
+		}, `SELECT org_id, facet, deleted, CAST(SUM(n) AS BIGINT) FROM thread_sizes
+			GROUP BY org_id, facet, deleted ORDER BY org_id, facet, deleted`)
+		must(t, err)
+		if diff := cmp.Diff(all, got, cmp.AllowUnexported(listed{})); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestUpgradeOfCounts: 0012 leaves the counts of earlier versions where they are; they are packed later, bit by bit.
+func TestUpgradeOfCounts(t *testing.T) {
+	upgraded(t, 11, func(t *testing.T, old *sql.DB) {
+		for shard := range 2 {
+			for _, unit := range []int{60, 3600, 86400} {
+				_, err := old.Exec(`INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
+					VALUES ('org_a', $1, 3, $2, 5, 4, 1)`, unit, shard)
+				must(t, err)
+			}
+		}
+	}, func(t *testing.T, d *db.DB) {
+		wantRows(t, d, `SELECT unit || ' ' || bucket || ' ' || SUM(received) || ' ' || SUM(delivered) || ' ' || SUM(failed)
+			FROM webhook_counts GROUP BY unit, bucket ORDER BY unit`, "60 3 10 8 2", "3600 3 10 8 2", "86400 3 10 8 2")
+		wantRows(t, d, `SELECT org_id FROM webhook_days`, []string{}...)
+	})
+}
+
+// TestUpgradeOfEvalCounts: 0013 counts evals and runs anew, by project, and runs by their eval and by their agent where it is known.
+func TestUpgradeOfEvalCounts(t *testing.T) {
+	upgraded(t, 12, func(t *testing.T, old *sql.DB) {
+		for _, eval := range []string{"e1", "e2"} {
+			_, err := old.Exec(`INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version)
+				VALUES ('org_a', $1, 'p1', 'x', 'n', $2, 1, 1, 1)`, eval, false)
+			must(t, err)
+		}
+		for i, run := range [][]any{ // organization, project, eval, agent
+			{"org_a", "p1", "e1", "x"},
+			{"org_a", "p1", "e1", "x"},
+			{"org_a", "p1", "e2", "y"},
+			{"org_a", "p2", "e3", nil},
+			{"org_b", "p1", "e1", "x"},
+		} {
+			_, err := old.Exec(`INSERT INTO eval_runs (org_id, project_id, eval_id, agent_identifier, id, devmode, pending, success, session_id,
+				created_at, updated_at, written_at, size) VALUES ($1, $2, $3, $4, $5, $6, $6, $6, 's', 1, 1, 1, 0)`,
+				append(run, fmt.Sprint("run_", i), true)...)
+			must(t, err)
+		}
+		for slot, n := range []int{1, 2} { // those of org_a's p1, as two slots had them
+			_, err := old.Exec(`INSERT INTO eval_counts (org_id, what, project_id, slot, n) VALUES ('org_a', 'run', 'p1', $1, $2)`, slot, n)
+			must(t, err)
+		}
+	}, func(t *testing.T, d *db.DB) {
+		wantRows(t, d, `SELECT org_id || ' ' || project_id || ' ' || what || ' ' || key || ' ' || SUM(n) FROM eval_counts
+			GROUP BY org_id, project_id, what, key ORDER BY org_id, project_id, what, key`,
+			"org_a p1 eval  2", "org_a p1 run  3", "org_a p1 run of agent x 2", "org_a p1 run of agent y 1",
+			"org_a p1 run of eval e1 2", "org_a p1 run of eval e2 1", "org_a p2 run  1", "org_a p2 run of eval e3 1",
+			"org_b p1 run  1", "org_b p1 run of agent x 1", "org_b p1 run of eval e1 1")
+	})
+}

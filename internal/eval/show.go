@@ -1,0 +1,93 @@
+package eval
+
+import (
+	"strconv"
+
+	"steward/internal/web"
+)
+
+// AppendJSON writes what encoding/json would.
+func (e Eval) AppendJSON(to []byte) ([]byte, error) {
+	to = web.AppendString(append(to, `{"id":`...), e.ID)
+	to = web.AppendString(append(to, `,"name":`...), e.Name)
+	to = appendText(append(to, `,"description":`...), e.Description)
+	to = appendText(append(to, `,"identifier":`...), e.Identifier)
+	to = web.AppendString(append(to, `,"agentIdentifier":`...), e.AgentIdentifier)
+	to = web.AppendString(append(to, `,"orgId":`...), e.OrgID)
+	to = web.AppendString(append(to, `,"projectId":`...), e.ProjectID)
+	to = appendField(to, `,"deploymentId":`, e.DeploymentID)
+	to = appendField(to, `,"version":`, e.Version)
+	to = appendField(to, `,"filename":`, e.Filename)
+	to = strconv.AppendBool(append(to, `,"devmode":`...), e.Devmode)
+	to = e.CreatedAt.Append(append(to, `,"createdAt":"`...))
+	to = e.UpdatedAt.Append(append(to, `","updatedAt":"`...))
+	return append(to, `"}`...), nil
+}
+
+// MarshalJSON is AppendJSON for those who do not know it.
+func (e Eval) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// AppendJSON writes what encoding/json would, without looking whether the result is JSON: it was when it came in.
+func (r Run) AppendJSON(to []byte) ([]byte, error) {
+	to = web.AppendString(append(to, `{"id":`...), r.ID)
+	to = web.AppendString(append(to, `,"sessionId":`...), r.SessionID)
+	to = web.AppendString(append(to, `,"evalId":`...), r.EvalID)
+	to = appendText(append(to, `,"evalIdentifier":`...), r.EvalIdentifier)
+	to = appendText(append(to, `,"evalName":`...), r.EvalName)
+	to = appendText(append(to, `,"agentIdentifier":`...), r.AgentIdentifier)
+	to = web.AppendString(append(to, `,"orgId":`...), r.OrgID)
+	to = web.AppendString(append(to, `,"projectId":`...), r.ProjectID)
+	to = appendText(append(to, `,"deploymentId":`...), r.DeploymentID)
+	to = appendField(to, `,"spanId":`, r.SpanID)
+	to = strconv.AppendBool(append(to, `,"devmode":`...), r.Devmode)
+	to = strconv.AppendBool(append(to, `,"pending":`...), r.Pending)
+	to = strconv.AppendBool(append(to, `,"success":`...), r.Success)
+	to = appendText(append(to, `,"error":`...), r.Error)
+	to = appendCompact(append(to, `,"result":`...), r.Result)
+	if r.Truncated {
+		to = append(to, `,"truncated":true`...)
+	}
+	to = r.CreatedAt.Append(append(to, `,"createdAt":"`...))
+	to = r.UpdatedAt.Append(append(to, `","updatedAt":"`...))
+	return append(to, `"}`...), nil
+}
+
+// MarshalJSON is AppendJSON for those who do not know it.
+func (r Run) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+
+func appendText(to []byte, text *string) []byte {
+	if text == nil {
+		return append(to, "null"...)
+	}
+	return web.AppendString(to, *text)
+}
+
+// appendField leaves the field out when there is no text.
+func appendField(to []byte, name string, text *string) []byte {
+	if text == nil {
+		return to
+	}
+	return web.AppendString(append(to, name...), *text)
+}
+
+// appendCompact adds JSON without the space between its tokens; none is null.
+func appendCompact(to, text []byte) []byte {
+	if len(text) == 0 {
+		return append(to, "null"...)
+	}
+	inString, from := false, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			inString = !inString
+		case '\\': // in a string: what follows is not its end
+			i++
+		case ' ', '\t', '\n', '\r':
+			if !inString {
+				to = append(to, text[from:i]...)
+				from = i + 1
+			}
+		}
+	}
+	return append(to, text[from:]...)
+}

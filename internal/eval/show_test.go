@@ -1,0 +1,98 @@
+package eval
+
+import (
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// The same fields without the methods, for encoding/json to write.
+type (
+	encodedEval Eval
+	encodedRun  Run
+)
+
+// sameJSON compares what a value writes of itself with what encoding/json writes of its fields.
+func sameJSON(t *rapid.T, own web.Appender, fields any) {
+	t.Helper()
+	got, err := own.AppendJSON([]byte("before "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := web.AppendJSON([]byte("before "), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+var (
+	texts = rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z<>&"\\\x00-\x1f\x7f\x{2028}\x{fffd}]*`))
+	some  = rapid.Ptr(texts, true)
+	times = rapid.Map(rapid.Int64Range(0, 1e17), func(n int64) stamp.Time { return stamp.Time(n) })
+	// spaces stand between the tokens of a result as it was sent.
+	spaces = rapid.StringMatching(`[ \t\r\n]{0,3}`)
+)
+
+func TestEvalsWriteThemselves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := Eval{
+			ID: texts.Draw(t, "id"), Name: texts.Draw(t, "name"), Description: some.Draw(t, "description"),
+			Identifier: some.Draw(t, "identifier"), AgentIdentifier: texts.Draw(t, "agent"), OrgID: texts.Draw(t, "org"),
+			ProjectID: texts.Draw(t, "project"), DeploymentID: some.Draw(t, "deployment"), Version: some.Draw(t, "version"),
+			Filename: some.Draw(t, "filename"), Devmode: rapid.Bool().Draw(t, "devmode"), CreatedAt: times.Draw(t, "created"),
+			UpdatedAt: times.Draw(t, "updated"),
+		}
+		sameJSON(t, e, encodedEval(e))
+	})
+}
+
+func TestRunsWriteThemselves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Run{
+			ID: texts.Draw(t, "id"), SessionID: texts.Draw(t, "session"), EvalID: texts.Draw(t, "eval"),
+			EvalIdentifier: some.Draw(t, "identifier"), EvalName: some.Draw(t, "name"), AgentIdentifier: some.Draw(t, "agent"),
+			OrgID: texts.Draw(t, "org"), ProjectID: texts.Draw(t, "project"), DeploymentID: some.Draw(t, "deployment"),
+			SpanID: some.Draw(t, "span"), Devmode: rapid.Bool().Draw(t, "devmode"), Pending: rapid.Bool().Draw(t, "pending"),
+			Success: rapid.Bool().Draw(t, "success"), Error: some.Draw(t, "error"), Truncated: rapid.Bool().Draw(t, "truncated"),
+			CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"),
+		}
+		if rapid.Bool().Draw(t, "completed") {
+			r.Result = json.RawMessage(sent(t, 3))
+		}
+		sameJSON(t, r, encodedRun(r))
+	})
+}
+
+// sent draws JSON with space around its tokens.
+func sent(t *rapid.T, depth int) string {
+	space := func() string { return spaces.Draw(t, "space") }
+	text := func() string {
+		b, err := json.Marshal(texts.Draw(t, "text"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	kinds := []string{"text", "number", "word", "array", "object"}
+	if depth == 0 {
+		kinds = kinds[:3]
+	}
+	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
+	case "text":
+		return space() + text() + space()
+	case "number":
+		return space() + rapid.SampledFrom([]string{"0", "-1.50", "1e400", "12345678901234567890"}).Draw(t, "number") + space()
+	case "word":
+		return space() + rapid.SampledFrom([]string{"true", "false", "null"}).Draw(t, "word") + space()
+	case "array":
+		return space() + "[" + sent(t, depth-1) + "," + sent(t, depth-1) + "]" + space()
+	}
+	return space() + "{" + space() + text() + space() + ":" + sent(t, depth-1) + "}" + space()
+}

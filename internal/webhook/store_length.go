@@ -1,0 +1,123 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// settledAfter is when no transaction, and no replica's clock, adds rows to a time any more.
+const settledAfter = 5 * time.Minute
+
+// list is the receipts or the deliveries of a webhook.
+type list struct{ table, prefix, orgID, webhookID string }
+
+// split cuts the whole minutes out of a window that are settled: no further row comes to them, and they are the same for windows that slide
+// on from one request to the next. What is left are its ends. A status changes at any time.
+func (f Filter) split(now time.Time) (settled *Filter, rest []Filter) {
+	const minute = stamp.Time(time.Minute / time.Microsecond)
+	from, to := stamp.Time(0), stamp.Of(now.Add(-settledAfter))/minute*minute
+	if f.Since != nil {
+		from = (max(0, *f.Since) + minute - 1) / minute * minute
+	}
+	if f.Until != nil {
+		to = min(to, *f.Until/minute*minute)
+	}
+	if from >= to || f.Status != "" {
+		return nil, []Filter{f}
+	}
+	inner, before, after := f, f, f
+	inner.Since, inner.Until, before.Until, after.Since = &from, &to, &from, &to
+	if f.Since != nil && *f.Since < from {
+		rest = append(rest, before)
+	}
+	if f.Until == nil || to < *f.Until {
+		rest = append(rest, after)
+	}
+	return &inner, rest
+}
+
+// length tells how long a list is, or NotFound without its webhook. Of whole lists the length is kept; what a filter leaves is counted, or
+// Unknown when it is too much. That it is too much is remembered, and what is settled of it.
+func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
+	if f == (Filter{}) {
+		n, _, err := l.numbers(q, l.args(), l.total(), "0")
+		return n, err
+	}
+	now := s.Now()
+	settled, rest := f.split(now)
+	n, known := int64(0), settled == nil
+	if settled != nil {
+		n, known = s.crowds.Size(l.key(*settled), now)
+	}
+	if known && n == web.Unknown || s.crowds.Has(l.key(f), now) {
+		_, _, err := l.numbers(q, l.args(), "0", "0")
+		return web.Unknown, err
+	}
+	c, first, second := clauses{args: l.args()}, "0", "0"
+	if !known {
+		first = c.count(l, *settled)
+	}
+	for _, part := range rest {
+		second += " + " + c.count(l, part)
+	}
+	counted, more, err := l.numbers(q, c.args, first, second)
+	if err != nil {
+		return 0, err
+	}
+	if !known {
+		n = counted
+		s.crowds.Keep(l.key(*settled), upTo(n), now)
+	}
+	if n = upTo(n + more); n == web.Unknown {
+		s.crowds.Note(l.key(f), now)
+	}
+	return n, nil
+}
+
+// upTo gives a number that is not too large to be counted exactly.
+func upTo(n int64) int64 {
+	if n > web.MaxCounted {
+		return web.Unknown
+	}
+	return n
+}
+
+func (l list) args() []any { return []any{l.orgID, l.webhookID} }
+
+func (l list) key(f Filter) string {
+	var c clauses
+	c.within(l.prefix, l.orgID, l.webhookID, f)
+	c.narrow(f)
+	return fmt.Sprint(l.table, c.text.String(), c.args)
+}
+
+// total is how long the whole list is.
+func (l list) total() string {
+	return `(SELECT COALESCE(CAST(SUM(` + strings.TrimPrefix(l.table, "webhook_") + `) AS BIGINT), 0) FROM webhook_totals
+		WHERE org_id = $1 AND webhook_id = $2)`
+}
+
+// count is how much of a list a filter leaves, or more than MaxCounted.
+func (c *clauses) count(l list, f Filter) string {
+	where := clauses{args: c.args}
+	where.within(l.prefix, l.orgID, l.webhookID, f)
+	where.narrow(f)
+	c.args = where.args
+	return fmt.Sprintf(`(SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x)`, l.table, where.text.String(), web.MaxCounted+1)
+}
+
+// numbers asks for two numbers, if the webhook is there; $1 and $2 are its organization and its id.
+func (l list) numbers(q db.Querier, args []any, first, second string) (a, b int64, err error) {
+	err = q.Row(`SELECT `+first+`, `+second+` FROM webhooks WHERE org_id = $1 AND id = $2`, args...).Scan(&a, &b)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, 0, errs.Missing("webhook", l.webhookID)
+	}
+	return a, b, err
+}

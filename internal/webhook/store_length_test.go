@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// TestLengths: what may still grow is counted each time; what is long past is remembered for a minute.
+func TestLengths(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		start := stamp.Of(h.clock.now())
+		h.accept(w, alice, "a", "b")
+		h.clock.advance(time.Hour)
+		open, past := Filter{Since: &start}, Filter{Since: &start, Until: new(start.Add(time.Minute))}
+		wants := func(f Filter, want int64) {
+			t.Helper()
+			page, err := h.store.Receipts(as(alice), "org_a", w.ID, f, web.Paging{Limit: 1})
+			must(t, err)
+			if page.Total != want || len(page.Items) != 1 {
+				t.Errorf("%d of %d, want %d", len(page.Items), page.Total, want)
+			}
+		}
+		wants(open, 2)
+		wants(past, 2)
+		h.accept(w, alice, "c")
+		wants(open, 3)
+		wants(past, 2)
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`DELETE FROM webhook_receipts WHERE id = (SELECT MIN(id) FROM webhook_receipts)`)
+			return err
+		}))
+		wants(open, 3)
+		wants(past, 2)
+		h.clock.advance(2 * time.Minute)
+		wants(open, 2)
+		wants(past, 1)
+		wants(Filter{}, 3) // as the totals say: this was not retention
+	})
+}
+
+// TestLengthOfAnyWindow: a window is counted in parts, some of them remembered, which meet without a gap and do not overlap; what comes
+// meanwhile is counted at once.
+func TestLengthOfAnyWindow(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		start := stamp.Of(h.clock.now())
+		var dates []stamp.Time
+		add := func() {
+			h.accept(w, alice, "x")
+			dates = append(dates, stamp.Of(h.clock.now()))
+			h.clock.advance(9500 * time.Millisecond)
+		}
+		for range 60 {
+			add()
+		}
+		end := rapid.Ptr(rapid.Custom(func(rt *rapid.T) stamp.Time {
+			return start + stamp.Time(rapid.Int64Range(-1000, 800_000).Draw(rt, "ms")*1000)
+		}), true)
+		rapid.Check(t, func(rt *rapid.T) {
+			if rapid.IntRange(0, 4).Draw(rt, "more") == 0 && len(dates) < 90 {
+				add()
+			}
+			f := Filter{Since: end.Draw(rt, "since"), Until: end.Draw(rt, "until")}
+			var want int64
+			for _, date := range dates {
+				if (f.Since == nil || date >= *f.Since) && (f.Until == nil || date < *f.Until) {
+					want++
+				}
+			}
+			page, err := h.store.Receipts(as(alice), "org_a", w.ID, f, web.Paging{Limit: 100})
+			if err != nil || page.Total != want || int64(len(page.Items)) != want {
+				rt.Fatalf("%d of %d, %v, want %d", len(page.Items), page.Total, err, want)
+			}
+		})
+	})
+}
