@@ -58,3 +58,21 @@ func spread(b *testing.B, call func(i int)) {
 	group.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
+
+// BenchmarkPage reads a page of 1,000 runs, which is what a list gives when no limit is sent.
+func BenchmarkPage(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String(), func(b *testing.B) {
+			h := newHouse(b, dbtest.Open(b, dialect))
+			h.want(200, "ada", "PUT", "/cli/eval/e", define("n", "a", "red"))
+			for i := range 1000 {
+				runID := fmt.Sprintf("r%d", i)
+				h.want(201, "ada", "POST", "/evalrun", start(runID, fmt.Sprintf("s%d", i/10), "e", "red"))
+				h.want(200, "ada", "PUT", "/evalrun", object{"id": runID, "result": object{"score": 0.5, "success": true}})
+			}
+			for b.Loop() {
+				h.want(200, "ada", "GET", "/cli/eval-run", nil)
+			}
+		})
+	}
+}

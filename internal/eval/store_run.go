@@ -1,90 +1,32 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
-	"strings"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/stamp"
 )
 
-// A run is read as one text, since each column costs as much as the whole of a short row: first the fields that hold no space, then the
-// lengths of the others (-1: NULL), then these.
 const (
-	packed = `concat_ws(' ', id, session_id, eval_id, org_id, project_id, COALESCE(deployment_id, ''), COALESCE(span_id, ''),
-	devmode, pending, success, created_at, updated_at, size, COALESCE(octet_length(eval_identifier), -1),
-	COALESCE(octet_length(eval_name), -1), COALESCE(octet_length(agent_identifier), -1), `
-	runColumns = packed + `COALESCE(octet_length(error), -1), COALESCE(octet_length(result), -1),
-	concat(eval_identifier, eval_name, agent_identifier, error, result))`
+	runColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id, devmode,
+	pending, success, created_at, updated_at, size, error, result`
 	// listedColumns leave out what is too large for a list, before it is read from its pages.
-	listedColumns = packed + `CASE WHEN size > 65536 THEN COALESCE(octet_length(substr(error, 1, 1000)), -1)
-	ELSE COALESCE(octet_length(error), -1) END, CASE WHEN size > 65536 THEN -1 ELSE COALESCE(octet_length(result), -1) END,
-	concat(eval_identifier, eval_name, agent_identifier, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
-	CASE WHEN size > 65536 THEN NULL ELSE result END))`
+	listedColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id,
+	devmode, pending, success, created_at, updated_at, size, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
+	CASE WHEN size > 65536 THEN NULL ELSE result END`
 )
 
 func scanRun(row db.Row) (r Run, err error) {
-	var text string
-	if err := row.Scan(&text); err != nil {
-		return r, err
-	}
-	u := unpacking{text: text}
-	r.ID, r.SessionID, r.EvalID, r.OrgID, r.ProjectID = u.word(), u.word(), u.word(), u.word(), u.word()
-	r.DeploymentID, r.SpanID = given(u.word()), given(u.word())
-	r.Devmode, r.Pending, r.Success = u.yes(), u.yes(), u.yes()
-	r.CreatedAt, r.UpdatedAt, r.size = stamp.Time(u.number()), stamp.Time(u.number()), u.number()
-	var lengths [5]int64
-	for i := range lengths {
-		lengths[i] = u.number()
-	}
-	r.EvalIdentifier, r.EvalName, r.AgentIdentifier = u.take(lengths[0]), u.take(lengths[1]), u.take(lengths[2])
-	r.Error = u.take(lengths[3])
-	if result := u.take(lengths[4]); result != nil {
+	var result *string
+	err = row.Scan(&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID, &r.DeploymentID,
+		&r.SpanID, &r.Devmode, &r.Pending, &r.Success, (*int64)(&r.CreatedAt), (*int64)(&r.UpdatedAt), &r.size, &r.Error, &result)
+	if result != nil {
 		r.Result = json.RawMessage(*result)
 	}
-	return r, u.err
-}
-
-// unpacking reads a text of fields from its start.
-type unpacking struct {
-	text string
-	err  error
-}
-
-func (u *unpacking) word() (word string) {
-	word, u.text, _ = strings.Cut(u.text, " ")
-	return word
-}
-
-// yes reads a boolean as SQLite writes it, or PostgreSQL.
-func (u *unpacking) yes() bool {
-	word := u.word()
-	return word == "1" || word == "t"
-}
-
-func (u *unpacking) number() int64 {
-	n, err := strconv.ParseInt(u.word(), 10, 64)
-	u.err = cmp.Or(u.err, err)
-	return n
-}
-
-// take gives a text of so many bytes, or none if the number is negative.
-func (u *unpacking) take(n int64) *string {
-	if n > int64(len(u.text)) {
-		u.err = errors.New("eval: the text of a run ends early")
-	}
-	if n < 0 || u.err != nil {
-		return nil
-	}
-	text := u.text[:n]
-	u.text = u.text[n:]
-	return &text
+	return r, err
 }
 
 // scanListed is scanRun for listedColumns.
