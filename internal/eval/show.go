@@ -10,8 +10,8 @@ import (
 func (e Eval) AppendJSON(to []byte) ([]byte, error) {
 	to = web.AppendString(append(to, `{"id":`...), e.ID)
 	to = web.AppendString(append(to, `,"name":`...), e.Name)
-	to = appendText(append(to, `,"description":`...), e.Description)
-	to = appendText(append(to, `,"identifier":`...), e.Identifier)
+	to = web.AppendOptional(append(to, `,"description":`...), e.Description)
+	to = web.AppendOptional(append(to, `,"identifier":`...), e.Identifier)
 	to = web.AppendString(append(to, `,"agentIdentifier":`...), e.AgentIdentifier)
 	to = web.AppendString(append(to, `,"orgId":`...), e.OrgID)
 	to = web.AppendString(append(to, `,"projectId":`...), e.ProjectID)
@@ -32,17 +32,17 @@ func (r Run) AppendJSON(to []byte) ([]byte, error) {
 	to = web.AppendString(append(to, `{"id":`...), r.ID)
 	to = web.AppendString(append(to, `,"sessionId":`...), r.SessionID)
 	to = web.AppendString(append(to, `,"evalId":`...), r.EvalID)
-	to = appendText(append(to, `,"evalIdentifier":`...), r.EvalIdentifier)
-	to = appendText(append(to, `,"evalName":`...), r.EvalName)
-	to = appendText(append(to, `,"agentIdentifier":`...), r.AgentIdentifier)
+	to = web.AppendOptional(append(to, `,"evalIdentifier":`...), r.EvalIdentifier)
+	to = web.AppendOptional(append(to, `,"evalName":`...), r.EvalName)
+	to = web.AppendOptional(append(to, `,"agentIdentifier":`...), r.AgentIdentifier)
 	to = web.AppendString(append(to, `,"orgId":`...), r.OrgID)
 	to = web.AppendString(append(to, `,"projectId":`...), r.ProjectID)
-	to = appendText(append(to, `,"deploymentId":`...), r.DeploymentID)
+	to = web.AppendOptional(append(to, `,"deploymentId":`...), r.DeploymentID)
 	to = appendField(to, `,"spanId":`, r.SpanID)
 	to = strconv.AppendBool(append(to, `,"devmode":`...), r.Devmode)
 	to = strconv.AppendBool(append(to, `,"pending":`...), r.Pending)
 	to = strconv.AppendBool(append(to, `,"success":`...), r.Success)
-	to = appendText(append(to, `,"error":`...), r.Error)
+	to = web.AppendOptional(append(to, `,"error":`...), r.Error)
 	to = appendCompact(append(to, `,"result":`...), r.Result)
 	if r.Truncated {
 		to = append(to, `,"truncated":true`...)
@@ -54,13 +54,6 @@ func (r Run) AppendJSON(to []byte) ([]byte, error) {
 
 // MarshalJSON is AppendJSON for those who do not know it.
 func (r Run) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
-
-func appendText(to []byte, text *string) []byte {
-	if text == nil {
-		return append(to, "null"...)
-	}
-	return web.AppendString(to, *text)
-}
 
 // appendField leaves the field out when there is no text.
 func appendField(to []byte, name string, text *string) []byte {

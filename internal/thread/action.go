@@ -48,10 +48,10 @@ func (a answer) appendJSON(to []byte) []byte {
 	}
 	to = strconv.AppendBool(append(to, `"success":`...), a.Success)
 	if a.Data != nil {
-		to = appendQuoted(append(to, `,"data":`...), *a.Data)
+		to = web.AppendString(append(to, `,"data":`...), *a.Data)
 	}
 	if a.Error != "" {
-		to = appendQuoted(append(to, `,"error":`...), a.Error)
+		to = web.AppendString(append(to, `,"error":`...), a.Error)
 	}
 	return append(to, '}')
 }

@@ -58,7 +58,7 @@ func (t Thread) ETag() string { return web.ETag(t.version) }
 
 // AppendJSON writes what encoding/json would. The metadata stays as it is stored.
 func (t Thread) AppendJSON(to []byte) ([]byte, error) {
-	to = appendQuoted(append(to, `{"id":`...), t.ID)
+	to = web.AppendString(append(to, `{"id":`...), t.ID)
 	to = t.CreatedAt.Append(append(to, `,"created_at":"`...))
 	to = t.UpdatedAt.Append(append(to, `","updated_at":"`...))
 	to = strconv.AppendBool(append(to, `","deleted":`...), t.Deleted)
@@ -68,10 +68,10 @@ func (t Thread) AppendJSON(to []byte) ([]byte, error) {
 	} else {
 		to = append(t.DeletedAt.Append(append(to, '"')), '"')
 	}
-	to = appendNullable(append(to, `,"deleted_by":`...), t.DeletedBy)
-	to = appendQuoted(append(to, `,"org_id":`...), t.OrgID)
-	to = appendQuoted(append(to, `,"project_id":`...), t.ProjectID)
-	to = appendNullable(append(to, `,"user_data":`...), t.UserData)
+	to = web.AppendOptional(append(to, `,"deleted_by":`...), t.DeletedBy)
+	to = web.AppendString(append(to, `,"org_id":`...), t.OrgID)
+	to = web.AppendString(append(to, `,"project_id":`...), t.ProjectID)
+	to = web.AppendOptional(append(to, `,"user_data":`...), t.UserData)
 	to = append(to, `,"metadata":`...)
 	if t.Metadata == nil {
 		return append(to, "null}"...), nil
@@ -81,39 +81,6 @@ func (t Thread) AppendJSON(to []byte) ([]byte, error) {
 
 // MarshalJSON is AppendJSON for those who do not know it.
 func (t Thread) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
-
-func appendNullable(to []byte, text *string) []byte {
-	if text == nil {
-		return append(to, "null"...)
-	}
-	return appendQuoted(to, *text)
-}
-
-// appendQuoted adds text as JSON. A user_data is JSON itself: each of its quotes is escaped, for which the encoder of the library would be
-// asked in every row. What is rare is left to it.
-func appendQuoted(to []byte, text string) []byte {
-	start, done := len(to), 0
-	to = append(to, '"')
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			to = append(append(to, text[done:i]...), '\\', c)
-			done = i + 1
-		case c == '\n':
-			to = append(append(to, text[done:i]...), `\n`...)
-			done = i + 1
-		case c < ' ':
-			return web.AppendString(to[:start], text)
-		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRuneInString(text[i:])
-			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
-				return web.AppendString(to[:start], text)
-			}
-			i += n - 1
-		}
-	}
-	return append(append(to, text[done:]...), '"')
-}
 
 // Metadata is a JSON object, as text; nil is null.
 type Metadata []byte

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"steward/internal/errs"
 )
@@ -114,17 +115,42 @@ func AppendJSON(to []byte, value any) ([]byte, error) {
 	return bytes.TrimSuffix(out, []byte("\n")), err
 }
 
-// AppendString adds text as JSON.
+// AppendString adds text as JSON. What is rare in text is left to encoding/json.
 func AppendString(to []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
-			to, _ = AppendJSON(to, text) // text always does
-			return to
+	start, done := len(to), 0
+	to = append(to, '"')
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			to = append(append(to, text[done:i]...), '\\', c)
+			done = i + 1
+		case c == '\n':
+			to = append(append(to, text[done:i]...), `\n`...)
+			done = i + 1
+		case c < ' ':
+			return appendEncoded(to[:start], text)
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(text[i:])
+			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
+				return appendEncoded(to[:start], text)
+			}
+			i += n - 1
 		}
 	}
-	to = append(to, '"')
-	to = append(to, text...)
-	return append(to, '"')
+	return append(append(to, text[done:]...), '"')
+}
+
+func appendEncoded(to []byte, text string) []byte {
+	to, _ = AppendJSON(to, text) // text always does
+	return to
+}
+
+// AppendOptional adds text as JSON, or null.
+func AppendOptional(to []byte, text *string) []byte {
+	if text == nil {
+		return append(to, "null"...)
+	}
+	return AppendString(to, *text)
 }
 
 // output is the body of an answer.

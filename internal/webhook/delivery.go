@@ -87,12 +87,7 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	to = web.AppendString(append(to, `,"webhook_receipt_id":`...), d.ReceiptID)
 	to = web.AppendString(append(to, `,"status":`...), string(d.Status))
 	to = strconv.AppendInt(append(to, `,"retries":`...), int64(d.Retries), 10)
-	to = append(to, `,"error":`...)
-	if d.Error == nil {
-		to = append(to, "null"...)
-	} else {
-		to = web.AppendString(to, *d.Error)
-	}
+	to = web.AppendOptional(append(to, `,"error":`...), d.Error)
 	to = append(to, `,"response":`...)
 	if d.Response == nil {
 		return append(to, "null}"...), nil
