@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/stamp"
-	"steward/internal/web"
+	"steward/internal/web/webtest"
 )
 
 // The same fields without the methods, for encoding/json to write.
@@ -16,24 +16,8 @@ type (
 	encodedRun  Run
 )
 
-// sameJSON compares what a value writes of itself with what encoding/json writes of its fields.
-func sameJSON(t *rapid.T, own web.Appender, fields any) {
-	t.Helper()
-	got, err := own.AppendJSON([]byte("before "))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := web.AppendJSON([]byte("before "), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Fatalf("got  %s\nwant %s", got, want)
-	}
-}
-
 var (
-	texts = rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z<>&"\\\x00-\x1f\x7f\x{2028}\x{fffd}]*`))
+	texts = webtest.Texts
 	some  = rapid.Ptr(texts, true)
 	times = rapid.Map(rapid.Int64Range(0, 1e17), func(n int64) stamp.Time { return stamp.Time(n) })
 	// spaces stand between the tokens of a result as it was sent.
@@ -49,7 +33,7 @@ func TestEvalsWriteThemselves(t *testing.T) {
 			Filename: some.Draw(t, "filename"), Devmode: rapid.Bool().Draw(t, "devmode"), CreatedAt: times.Draw(t, "created"),
 			UpdatedAt: times.Draw(t, "updated"),
 		}
-		sameJSON(t, e, encodedEval(e))
+		webtest.SameJSON(t, e, encodedEval(e))
 	})
 }
 
@@ -66,7 +50,7 @@ func TestRunsWriteThemselves(t *testing.T) {
 		if rapid.Bool().Draw(t, "completed") {
 			r.Result = json.RawMessage(sent(t, 3))
 		}
-		sameJSON(t, r, encodedRun(r))
+		webtest.SameJSON(t, r, encodedRun(r))
 	})
 }
 

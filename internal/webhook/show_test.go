@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/stamp"
 	"steward/internal/web"
+	"steward/internal/web/webtest"
 )
 
 // The same fields without the methods, for encoding/json to write.
@@ -17,25 +18,7 @@ type (
 	encodedTimeseries Timeseries
 )
 
-// sameJSON compares what a value writes of itself with what encoding/json writes of its fields.
-func sameJSON(t *rapid.T, own web.Appender, fields any) {
-	t.Helper()
-	got, err := own.AppendJSON([]byte("before "))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := web.AppendJSON([]byte("before "), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Fatalf("got  %s\nwant %s", got, want)
-	}
-}
-
-// texts have all that JSON writes in a special way.
-var texts = rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z<>&"\\\x00-\x1f\x7f\x{2028}\x{fffd}]*`),
-	rapid.StringMatching(`[a-z0-9_]+`), rapid.Just(`\u003c`), rapid.Just("\xff"))
+var texts = webtest.Texts
 
 // stored are texts that are kept as JSON: ingest and sender clean them before.
 var stored = rapid.Map(texts, clean)
@@ -67,8 +50,8 @@ func TestReceiptsWriteThemselves(t *testing.T) {
 		r = r.show()
 		listed := r
 		listed.Headers = nil
-		sameJSON(t, listed, encodedReceipt(r))
-		sameJSON(t, listed.forSDK(), encodedReceipt(r.forSDK()))
+		webtest.SameJSON(t, listed, encodedReceipt(r))
+		webtest.SameJSON(t, listed.forSDK(), encodedReceipt(r.forSDK()))
 	})
 }
 
@@ -90,7 +73,7 @@ func TestDeliveriesWriteThemselves(t *testing.T) {
 			}
 			d.Response = &text
 		}
-		sameJSON(t, d, encodedDelivery(d))
+		webtest.SameJSON(t, d, encodedDelivery(d))
 	})
 }
 
@@ -104,8 +87,8 @@ func TestSeriesWriteThemselves(t *testing.T) {
 		from := rapid.Int64Range(0, 20_000).Draw(t, "from")
 		s := span{unit: seconds[g], from: from, to: from + int64(len(counts)), granularity: g}
 		series := Timeseries{Period: s.period(), Series: s.series(counts)}
-		sameJSON(t, series, encodedTimeseries(series))
-		sameJSON(t, series.SDK().(web.Appender), map[string]any{"timeseries": encodedTimeseries(series)})
+		webtest.SameJSON(t, series, encodedTimeseries(series))
+		webtest.SameJSON(t, series.SDK().(web.Appender), map[string]any{"timeseries": encodedTimeseries(series)})
 	})
 }
 
