@@ -130,11 +130,29 @@ func TestListAgainstModel(t *testing.T) {
 			for range rapid.IntRange(0, 15).Draw(rt, "steps") {
 				m.step(rt)
 			}
+			if rapid.Bool().Draw(rt, "upgraded") {
+				m.forgetMates(rt)
+			}
 			for range 4 {
 				m.compare(rt)
 			}
 		})
 	})
+}
+
+// forgetMates makes rows as they are after an upgrade from before there were mates.
+func (m *model) forgetMates(t *rapid.T) {
+	err := m.store.DB.Write(t.Context(), func(tx *db.Tx) error {
+		for _, table := range []string{"thread_facets", "thread_changes"} {
+			if _, err := tx.Exec(`UPDATE `+table+` SET mates = NULL WHERE org_id = $1`, m.caller.OrgID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (m *model) compare(t *rapid.T) {

@@ -73,7 +73,7 @@ func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
 	to = slices.Grow(to, (len(t.Series)+1)*pointSize)
 	to, err := web.AppendJSON(append(to, `{"period":`...), t.Period)
 	to = append(to, `,"series":[`...)
-	var at wireTime
+	var at dateText
 	for i, b := range t.Series {
 		if i > 0 {
 			to = append(to, ',')
@@ -87,22 +87,22 @@ func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
 	return append(to, "]}"...), err
 }
 
-// wireTime writes times one after the other; the date is worked out anew only when it is another.
-type wireTime struct {
+// dateText writes times one after the other; the date is worked out anew only when it is another.
+type dateText struct {
 	day  stamp.Time
 	text []byte
 }
 
-func (w *wireTime) of(at stamp.Time) []byte {
+func (d *dateText) of(at stamp.Time) []byte {
 	const minute, day = stamp.Time(aMinute * 1_000_000), stamp.Time(aDay * 1_000_000)
-	if w.text == nil || at/day != w.day || at < 0 || at%minute != 0 {
-		w.day, w.text = at/day, at.Append(w.text[:0])
-		return w.text
+	if d.text == nil || at/day != d.day || at < 0 || at%minute != 0 {
+		d.day, d.text = at/day, at.Append(d.text[:0])
+		return d.text
 	}
 	hours, minutes := at%day/minute/60, at%day/minute%60
-	w.text[11], w.text[12] = '0'+byte(hours/10), '0'+byte(hours%10)
-	w.text[14], w.text[15] = '0'+byte(minutes/10), '0'+byte(minutes%10)
-	return w.text
+	d.text[11], d.text[12] = '0'+byte(hours/10), '0'+byte(hours%10)
+	d.text[14], d.text[15] = '0'+byte(minutes/10), '0'+byte(minutes%10)
+	return d.text
 }
 
 // SDK names the value, as these clients expect.

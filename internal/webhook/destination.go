@@ -139,7 +139,8 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(err == nil && len(c.URL) <= maxURL && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil,
 		"body.config.url", "expected an absolute http or https URL without user and password, of at most %d characters", maxURL)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		faults.Check(sendable(http.CanonicalHeaderKey(name), c.Headers[name]), "body.config.headers", "a header has a name or value that cannot be sent")
+		faults.Check(sendable(http.CanonicalHeaderKey(name), c.Headers[name]),
+			"body.config.headers", "a header has a name or value that cannot be sent")
 	}
 	faults.Check(c.TimeoutSeconds >= 1 && c.TimeoutSeconds <= 60, "body.config.timeout_seconds", "expected 1 to 60")
 	faults.Check(c.MaxRetries >= 0 && c.MaxRetries <= 20, "body.config.max_retries", "expected 0 to 20")

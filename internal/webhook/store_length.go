@@ -19,7 +19,7 @@ const settledAfter = 5 * time.Minute
 type list struct{ table, prefix, orgID, webhookID string }
 
 // split cuts the whole minutes out of a window that are settled: no further row comes to them, and they are the same for windows that slide
-// on from one request to the next. What is left are its ends. A status changes at any time.
+// on from one request to the next. What is left are its ends. A status changes at any time, and a receipt has few deliveries.
 func (f Filter) split(now time.Time) (settled *Filter, rest []Filter) {
 	const minute = stamp.Time(time.Minute / time.Microsecond)
 	from, to := stamp.Time(0), stamp.Of(now.Add(-settledAfter))/minute*minute
@@ -29,7 +29,7 @@ func (f Filter) split(now time.Time) (settled *Filter, rest []Filter) {
 	if f.Until != nil {
 		to = min(to, *f.Until/minute*minute)
 	}
-	if from >= to || f.Status != "" {
+	if from >= to || f.Status != "" || f.ReceiptID != "" {
 		return nil, []Filter{f}
 	}
 	inner, before, after := f, f, f
