@@ -1,14 +1,15 @@
 package db
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
+	"steward/internal/db/sqlite"
 	"steward/internal/errs"
 )
 
@@ -21,7 +22,7 @@ const (
 // writer is the group commit: one goroutine, one connection. Everything below the line belongs to that goroutine.
 type writer struct {
 	db    *DB
-	pool  *sql.DB
+	path  string
 	queue chan *request
 	done  chan struct{}
 
@@ -59,22 +60,12 @@ const (
 
 var errPanicked = errors.New("db: panic in a transaction")
 
-func newWriter(d *DB, pool *sql.DB, queue int) (*writer, error) {
-	if queue <= 0 {
-		queue = defaultQueue
-	}
-	w := &writer{db: d, pool: pool, queue: make(chan *request, queue), done: make(chan struct{})}
-	if err := w.connect(); err != nil {
-		return nil, err
+func newWriter(d *DB, path string, conn statements, queue int) *writer {
+	w := &writer{
+		db: d, path: path, statements: conn, queue: make(chan *request, cmp.Or(max(queue, 0), defaultQueue)), done: make(chan struct{}),
 	}
 	go w.serve()
-	return w, nil
-}
-
-func (w *writer) connect() error {
-	conn, err := w.pool.Conn(context.Background())
-	w.statements = statements{conn: conn, byQL: map[string]*sql.Stmt{}}
-	return err
+	return w
 }
 
 // write puts fn into the queue and waits. Who gives up before fn was taken gets the error of ctx, and fn never runs; once it is taken
@@ -122,10 +113,6 @@ func (w *writer) drain() {
 	close(w.queue)
 	w.gate.Unlock()
 	<-w.done
-}
-
-func (w *writer) close() error {
-	return errors.Join(w.statements.close(), w.pool.Close())
 }
 
 // serve is the goroutine. A function that ends its goroutine (t.Fatal in a test does) ends this one; another takes its place in the
@@ -192,8 +179,8 @@ func (w *writer) begin() error {
 	w.ran, w.bytes, w.broken = 0, 0, nil
 	err := w.control("BEGIN IMMEDIATE")
 	if err != nil {
-		w.discard()
-		if err := w.connect(); err != nil {
+		_ = w.close()
+		if w.statements, err = connect(w.path, writerPragmas); err != nil {
 			return err
 		}
 		err = w.control("BEGIN IMMEDIATE")
@@ -308,7 +295,7 @@ func (w *writer) control(text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = st.ExecContext(context.Background())
+	_, err = st.Exec()
 	return err
 }
 
@@ -324,11 +311,8 @@ func (w *writer) exec(_ context.Context, text string, args []any) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	res, err := st.ExecContext(context.Background(), args...)
-	if err != nil {
-		return 0, w.failed(err)
-	}
-	return res.RowsAffected()
+	n, err := st.Exec(args...)
+	return n, w.failed(err)
 }
 
 func (w *writer) send(ctx context.Context, text string, args []any) error {
@@ -341,7 +325,7 @@ func (w *writer) query(_ context.Context, text string, args []any) (Rows, error)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.QueryContext(context.Background(), args...)
+	rows, err := st.Query(context.Background(), args...)
 	if err != nil {
 		return nil, w.failed(err)
 	}
@@ -349,7 +333,7 @@ func (w *writer) query(_ context.Context, text string, args []any) (Rows, error)
 }
 
 // prepared refuses to go on in a transaction that SQLite has undone: the statement would commit by itself.
-func (w *writer) prepared(text string, args []any) (*sql.Stmt, error) {
+func (w *writer) prepared(text string, args []any) (*sqlite.Stmt, error) {
 	if w.broken != nil {
 		return nil, explainSQLite(w.broken)
 	}

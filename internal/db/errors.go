@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"modernc.org/sqlite"
+	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"steward/internal/db/sqlite"
 	"steward/internal/errs"
 )
 
@@ -53,13 +54,13 @@ func errBadText(cause error) error {
 	return e
 }
 
-// sqliteCode is the extended result code of a SQLite error, else 0.
+// sqliteCode is the extended result code of a SQLite error, be it of a migration or of our own connections, else 0.
 func sqliteCode(err error) int {
-	var e *sqlite.Error
+	var e *driver.Error
 	if errors.As(err, &e) {
 		return e.Code()
 	}
-	return 0
+	return sqlite.Code(err)
 }
 
 // explainSQLite turns faults of the disk or of the load into errs.Unavailable.

@@ -18,7 +18,7 @@ func (g *Gather[T]) Waiting() int {
 
 // OpenOld gives a database with the schema of an older version, without what Open does beyond that.
 func OpenOld(ctx context.Context, o Options, version int64) (*sql.DB, error) {
-	d, driver, name := &DB{dialect: SQLite, log: slog.New(slog.DiscardHandler)}, "sqlite", writerDSN(o.Path)
+	d, driver, name := &DB{dialect: SQLite, log: slog.New(slog.DiscardHandler)}, "sqlite", dsn(o.Path)
 	if o.URL != "" {
 		d.dialect, driver, name = Postgres, "pgx", o.URL
 	}

@@ -182,6 +182,7 @@ func TestFileIsPrivate(t *testing.T) {
 	d, err := db.Open(t.Context(), o)
 	must(t, err)
 	defer d.Close()
+	must(t, d.Write(t.Context(), putting("a")))
 	for _, suffix := range []string{"", "-wal"} {
 		info, err := os.Stat(o.Path + suffix)
 		must(t, err)

@@ -2,14 +2,14 @@ package db
 
 import (
 	"context"
-	"database/sql"
 
+	"steward/internal/db/sqlite"
 	"steward/internal/errs"
 )
 
 // readers is the pool of read-only connections on SQLite. It hands out whole connections, so that each keeps its prepared statements.
 type readers struct {
-	pool *sql.DB
+	path string
 	free chan *reader
 	done chan struct{}
 }
@@ -17,17 +17,12 @@ type readers struct {
 // reader is one connection, opened when it is first needed.
 type reader struct{ statements }
 
-func newReaders(path string) (*readers, error) {
-	pool, err := sql.Open("sqlite", readerDSN(path))
-	if err != nil {
-		return nil, err
-	}
-	pool.SetMaxIdleConns(readerCount)
-	p := &readers{pool: pool, free: make(chan *reader, readerCount), done: make(chan struct{})}
+func newReaders(path string) *readers {
+	p := &readers{path: path, free: make(chan *reader, readerCount), done: make(chan struct{})}
 	for range readerCount {
 		p.free <- &reader{}
 	}
-	return p, nil
+	return p
 }
 
 func (p *readers) take(ctx context.Context) (*reader, error) {
@@ -50,12 +45,12 @@ func (p *readers) opened(r *reader) (*reader, error) {
 	if r.conn != nil {
 		return r, nil
 	}
-	conn, err := p.pool.Conn(context.Background())
+	conn, err := connect(p.path, readerPragmas)
 	if err != nil {
 		p.free <- r
 		return nil, errs.Busy(err, "the database cannot be opened for reading")
 	}
-	r.statements = statements{conn: conn, byQL: map[string]*sql.Stmt{}}
+	r.statements = conn
 	return r, nil
 }
 
@@ -76,12 +71,12 @@ func (p *readers) query(ctx context.Context, text string, args []any) (Rows, err
 	return &pooledRows{liteRows: liteRows{rows}, back: func() { p.free <- r }}, nil
 }
 
-func (r *reader) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
+func (r *reader) query(ctx context.Context, text string, args []any) (*sqlite.Rows, error) {
 	st, err := r.of(text)
 	if err != nil {
 		return nil, explainSQLite(err)
 	}
-	rows, err := st.QueryContext(ctx, args...)
+	rows, err := st.Query(ctx, args...)
 	return rows, explainSQLite(err)
 }
 
@@ -89,11 +84,9 @@ func (r *reader) query(ctx context.Context, text string, args []any) (*sql.Rows,
 func (p *readers) close() {
 	close(p.done)
 	for range readerCount {
-		if r := <-p.free; r.conn != nil {
-			r.statements.close()
-		}
+		r := <-p.free
+		_ = r.close() // nothing was written
 	}
-	p.pool.Close()
 }
 
 type pooledRows struct {

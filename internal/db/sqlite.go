@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -12,7 +11,9 @@ import (
 	"regexp"
 	"sync"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	_ "modernc.org/sqlite" // the driver "sqlite", for migrations
+
+	"steward/internal/db/sqlite"
 )
 
 const (
@@ -45,43 +46,47 @@ func (d *DB) openSQLite(ctx context.Context, o Options) error {
 		return err
 	}
 	f.Close()
-	pool, err := sql.Open("sqlite", writerDSN(path))
-	if err != nil {
-		return err
-	}
-	pool.SetMaxOpenConns(1)
-	w, err := d.startWriter(ctx, pool, o)
-	if err != nil {
-		pool.Close()
+	if err := d.startSQLite(ctx, path, o); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r, err := newReaders(path)
-	if err != nil {
-		w.close()
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	d.engine = &lite{writer: w, readers: r}
 	return nil
 }
 
-func (d *DB) startWriter(ctx context.Context, pool *sql.DB, o Options) (*writer, error) {
-	if err := assertDurable(ctx, pool); err != nil {
-		return nil, err
+func (d *DB) startSQLite(ctx context.Context, path string, o Options) error {
+	conn, err := connect(path, writerPragmas)
+	if err != nil {
+		return explainSQLite(err)
 	}
-	if err := d.migrate(ctx, pool); err != nil {
-		return nil, err
+	err = assertDurable(conn)
+	if err == nil {
+		err = d.migrateSQLite(ctx, path)
 	}
-	return newWriter(d, pool, o.Queue)
+	if err != nil {
+		return errors.Join(err, conn.close())
+	}
+	d.engine = &lite{writer: newWriter(d, path, conn, o.Queue), readers: newReaders(path)}
+	return nil
+}
+
+// migrateSQLite goes through database/sql, since goose does.
+func (d *DB) migrateSQLite(ctx context.Context, path string) error {
+	pool, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	pool.SetMaxOpenConns(1)
+	return d.migrate(ctx, pool)
 }
 
 // assertDurable asks what the pragmas came to: some file systems have no WAL, and a silent fall back would cost the promises of Write.
-func assertDurable(ctx context.Context, pool *sql.DB) error {
+func assertDurable(s statements) error {
 	var mode string
 	var sync int
-	if err := pool.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+	if err := s.first("PRAGMA journal_mode", &mode); err != nil {
 		return err
 	}
-	if err := pool.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&sync); err != nil {
+	if err := s.first("PRAGMA synchronous", &sync); err != nil {
 		return err
 	}
 	if mode != "wal" || sync != 2 {
@@ -90,17 +95,17 @@ func assertDurable(ctx context.Context, pool *sql.DB) error {
 	return nil
 }
 
-func writerDSN(path string) string {
-	return dsn(path, "busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)",
-		"cache_size(-16384)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
-}
+var (
+	writerPragmas = []string{
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)", "cache_size(-16384)",
+		"wal_autocheckpoint(4000)", "journal_size_limit(67108864)",
+	}
+	readerPragmas = []string{"busy_timeout(10000)", "query_only(ON)", "temp_store(MEMORY)", "cache_size(-4096)"}
+)
 
-func readerDSN(path string) string {
-	return dsn(path, "busy_timeout(10000)", "query_only(ON)", "temp_store(MEMORY)", "cache_size(-4096)")
-}
-
-func dsn(path string, pragmas ...string) string {
-	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+// dsn names the file with the writer's pragmas to database/sql.
+func dsn(path string) string {
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: url.Values{"_pragma": writerPragmas}.Encode()}
 	return u.String()
 }
 
@@ -135,69 +140,73 @@ var errNoConn = errors.New("the file could not be opened again")
 
 // statements keeps the prepared statements of one connection, which is nil when there could be none.
 type statements struct {
-	conn *sql.Conn
-	byQL map[string]*sql.Stmt
+	conn   *sqlite.Conn
+	byText map[string]*sqlite.Stmt
+}
+
+func connect(path string, pragmas []string) (statements, error) {
+	conn, err := sqlite.Open(path, pragmas...)
+	return statements{conn: conn, byText: map[string]*sqlite.Stmt{}}, err
 }
 
 // boundLimit finds limits that are arguments. SQLite plans by their value and so prepares the statement again at every call; an expression
 // hides the value from it.
 var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$\d+)`)
 
-// of prepares a statement, or finds it. Contexts that can end make the driver start a goroutine for each call, so they stay outside.
-func (s *statements) of(text string) (*sql.Stmt, error) {
+// of prepares a statement, or finds it.
+func (s *statements) of(text string) (*sqlite.Stmt, error) {
 	if s.conn == nil {
 		return nil, errNoConn
 	}
-	if st, ok := s.byQL[text]; ok {
+	if st, ok := s.byText[text]; ok {
 		return st, nil
 	}
-	st, err := s.conn.PrepareContext(context.Background(), boundLimit.ReplaceAllString(text, "$1 ($2 + 0)"))
+	st, err := s.conn.Prepare(boundLimit.ReplaceAllString(text, "$1 ($2 + 0)"))
 	if err != nil {
 		return nil, err
 	}
-	if len(s.byQL) >= maxStmts {
+	if len(s.byText) >= maxStmts {
 		s.dropOne()
 	}
-	s.byQL[text] = st
+	s.byText[text] = st
 	return st, nil
 }
 
+// first scans the first row of a statement without arguments.
+func (s *statements) first(text string, dest ...any) error {
+	st, err := s.of(text)
+	if err != nil {
+		return err
+	}
+	rows, err := st.Query(context.Background())
+	if err != nil {
+		return err
+	}
+	return firstRow{liteRows{rows}}.Scan(dest...)
+}
+
 func (s *statements) dropOne() {
-	for text, st := range s.byQL {
+	for text, st := range s.byText {
 		st.Close()
-		delete(s.byQL, text)
+		delete(s.byText, text)
 		return
 	}
 }
 
-// close gives the connection back to its pool, after its statements: SQLite keeps a connection with open statements alive, and its locks
-// and the write-ahead log with it.
+// close closes the connection and its statements; there is none afterwards.
 func (s *statements) close() error {
 	if s.conn == nil {
 		return nil
 	}
-	s.drop()
-	return s.conn.Close()
-}
-
-// discard closes the connection for good; the pool makes another.
-func (s *statements) discard() {
-	if s.conn == nil {
-		return
-	}
-	s.drop()
-	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
-}
-
-func (s *statements) drop() {
-	for _, st := range s.byQL {
+	for _, st := range s.byText {
 		st.Close()
 	}
-	clear(s.byQL)
+	err := s.conn.Close()
+	*s = statements{}
+	return err
 }
 
-// liteRows are the rows of database/sql with our errors.
-type liteRows struct{ *sql.Rows }
+// liteRows are SQLite's rows with our errors.
+type liteRows struct{ *sqlite.Rows }
 
 func (r liteRows) Err() error { return explainSQLite(r.Rows.Err()) }
-func (r liteRows) Close()     { r.Rows.Close() }
