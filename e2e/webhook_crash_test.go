@@ -146,6 +146,20 @@ func (k *sink) arrived(hooks map[string]hook) map[string]int {
 	return n
 }
 
+// latest tells when the last request came.
+func (k *sink) latest(hooks map[string]hook) (at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for path := range hooks {
+		for _, a := range k.got[path] {
+			if a.at.After(at) {
+				at = a.at
+			}
+		}
+	}
+	return at
+}
+
 // account compares a webhook's rows with what was acknowledged and what arrived: each receipt has one delivery, which succeeded.
 func (s *steward) account(h hook, k *sink, path string, acked *taken) {
 	s.t.Helper()
@@ -269,7 +283,11 @@ func killReplica(t *testing.T) (check func()) {
 	}
 	return func() {
 		one.allArrive(k, hooks, acked)
-		t.Logf("the other replica had sent all %v after the kill", time.Since(killed).Round(time.Millisecond))
+		took := k.latest(hooks).Sub(killed)
+		t.Logf("the other replica had sent all %v after the kill", took.Round(time.Millisecond))
+		if took > 35*time.Second { // turns end after 30 s
+			t.Errorf("what the dead replica had in hand was sent %v after its end", took)
+		}
 		for path, h := range hooks {
 			one.account(h, k, path, acked)
 		}

@@ -317,6 +317,27 @@ func TestWebhookURL(t *testing.T) {
 	})
 }
 
+// TestWebhookURLOnReplicas: a replica that has used a URL hears of its end from the one that ended it.
+func TestWebhookURLOnReplicas(t *testing.T) {
+	t.Parallel()
+	one := begin(t, "postgres")
+	two := one.replica()
+	for what, end := range map[string]func(h hook){
+		"rotate": func(h hook) { one.call("POST", "/webhook/rotate-url/"+h.ID, nil).want(200) },
+		"delete": func(h hook) { one.call("DELETE", "/webhook/delete/"+h.ID, nil).want(204) },
+	} {
+		h := one.hook("orders")
+		two.ingest(h, "x")
+		end(h)
+		one.refused(h.path)
+		two.until(time.Second, what+" is heard of", func() bool {
+			a, err := two.send("POST", h.path, nil)
+			two.must(err)
+			return a.status == 404
+		})
+	}
+}
+
 // refused sends to a path that must not be there, and gives the answer without what differs from request to request.
 func (s *steward) refused(path string) string {
 	s.t.Helper()

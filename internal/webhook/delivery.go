@@ -104,12 +104,10 @@ var delays = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
 }
 
-const maxRetryAfter = 24 * time.Hour
-
 // pause gives the time until attempt n (from 1): what the destination asked for, else the policy ±20 %.
 func pause(n int, retryAfter time.Duration) time.Duration {
 	if retryAfter > 0 {
-		return min(retryAfter, maxRetryAfter)
+		return retryAfter
 	}
 	d := delays[min(n, len(delays))-1]
 	return d - d/5 + rand.N(d*2/5+1)

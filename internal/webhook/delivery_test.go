@@ -68,7 +68,10 @@ func TestAnswers(t *testing.T) {
 			}
 			eventually(t, name+" ends", func() bool { return len(done()) == 1 })
 			first := done()[0]
-			said := or(first.Error, "")
+			said := ""
+			if first.Error != nil {
+				said = *first.Error
+			}
 			if first.Status != test.status || (said == "") != (test.error == "") || !strings.Contains(said, test.error) {
 				t.Errorf("%s: %+v %q", name, first, said)
 			}
@@ -91,7 +94,7 @@ func TestAnswers(t *testing.T) {
 			}
 			list, err := h.store.Destinations(as(alice), "org_a", w.ID)
 			must(t, err)
-			if list[0].Config.Disabled != (name == "410") || list[0].ID != to.ID {
+			if c := list[0].Config; c.Disabled != (name == "410") || c.URL != s.URL || c.TimeoutSeconds != 1 || list[0].ID != to.ID {
 				t.Errorf("%s: destination %+v", name, list[0])
 			}
 		}
@@ -167,9 +170,43 @@ func TestChain(t *testing.T) {
 	})
 }
 
+// TestPromote makes what is due ready, and leaves the rest.
+func TestPromote(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		soon := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		late := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		h.accept(w, alice, "x")
+		for to, pause := range map[string]time.Duration{soon.ID: 10 * time.Second, late.ID: time.Minute} {
+			taken, _ := h.store.claim(t, to, nil, 1)
+			r := Result{Delivery: taken[0].Delivery, At: taken[0].Date, Error: "x", RetryAfter: pause, MaxRetries: 1}
+			_, err := h.store.Finish(t.Context(), []Result{r})
+			must(t, err)
+		}
+		for _, step := range []struct {
+			pause time.Duration
+			want  []string
+		}{{9 * time.Second, nil}, {time.Second, []string{soon.ID}}, {49 * time.Second, nil}, {time.Second, []string{late.ID}}} {
+			h.clock.advance(step.pause)
+			due, err := h.store.Promote(t.Context())
+			must(t, err)
+			if !slices.Equal(due, step.want) {
+				t.Errorf("after %v more: %v, want %v", step.pause, due, step.want)
+			}
+		}
+	})
+}
+
 func TestPolicy(t *testing.T) {
-	policy := map[int]time.Duration{1: 5 * time.Second, 2: 30 * time.Second, 5: time.Hour, 8: 12 * time.Hour, 20: 12 * time.Hour}
+	policy := []time.Duration{
+		1: 5 * time.Second, 2: 30 * time.Second, 3: 2 * time.Minute, 4: 10 * time.Minute, 5: time.Hour, 6: 3 * time.Hour, 7: 8 * time.Hour,
+		8: 12 * time.Hour, 9: 12 * time.Hour, 20: 12 * time.Hour,
+	}
 	for n, want := range policy {
+		if want == 0 {
+			continue
+		}
 		low, high := want, want
 		for range 2000 {
 			d := pause(n, 0)

@@ -1,13 +1,17 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,35 +68,40 @@ const (
 	maxConfig          = 64 << 10
 )
 
-// fields are the keys of a Config that are ours.
-type fields struct {
-	URL            *string            `json:"url"`
-	Headers        *map[string]string `json:"headers"`
-	TimeoutSeconds *int               `json:"timeout_seconds"`
-	MaxRetries     *int               `json:"max_retries"`
-	Concurrency    *int               `json:"concurrency"`
-	Disabled       *bool              `json:"disabled"`
-}
-
-// UnmarshalJSON reads the settings; keys of ours that are absent or null get their defaults. Values are checked by check.
+// UnmarshalJSON reads the settings; keys of ours that are absent or null have their defaults. Names are compared as they are, for what
+// is shown must be what holds: a struct's fields would take "URL" for "url". Values are checked by check.
 func (c *Config) UnmarshalJSON(text []byte) error {
-	var f fields
-	if err := json.Unmarshal(text, &f); err != nil {
+	keys := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &keys); err != nil {
 		return err
 	}
 	*c = Config{
-		URL: or(f.URL, ""), Headers: or(f.Headers, nil), TimeoutSeconds: or(f.TimeoutSeconds, defaultTimeout),
-		MaxRetries: or(f.MaxRetries, defaultRetries), Concurrency: or(f.Concurrency, defaultConcurrency), Disabled: or(f.Disabled, false),
-		raw: slices.Clone(text),
+		TimeoutSeconds: defaultTimeout, MaxRetries: defaultRetries, Concurrency: defaultConcurrency, raw: slices.Clone(text),
 	}
-	return nil
+	return errors.Join(
+		pick(keys["url"], &c.URL), pick(keys["headers"], &c.Headers), pick(keys["disabled"], &c.Disabled),
+		pick(keys["timeout_seconds"], (*whole)(&c.TimeoutSeconds)), pick(keys["max_retries"], (*whole)(&c.MaxRetries)),
+		pick(keys["concurrency"], (*whole)(&c.Concurrency)))
 }
 
-func or[T any](p *T, fallback T) T {
-	if p == nil {
-		return fallback
+// pick reads the value of a key that is there and not null.
+func pick(value json.RawMessage, into any) error {
+	if len(value) == 0 || string(value) == "null" {
+		return nil
 	}
-	return *p
+	return json.Unmarshal(value, into)
+}
+
+// whole is a whole number in any way that JSON writes one: 5, 5.0 and 5e0 are the same.
+type whole int
+
+func (w *whole) UnmarshalJSON(text []byte) error {
+	var n float64
+	if err := json.Unmarshal(text, &n); err != nil || n != math.Trunc(n) || math.Abs(n) > 1e9 {
+		return errors.New("expected a whole number")
+	}
+	*w = whole(n)
+	return nil
 }
 
 // MarshalJSON gives back what was sent.
@@ -135,17 +144,26 @@ func (c Config) check() error {
 }
 
 func (c Config) inspect(faults *errs.Faults) {
-	u, err := url.Parse(c.URL)
-	faults.Check(err == nil && len(c.URL) <= maxURL && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil,
+	faults.Check(len(c.URL) <= maxURL && reachable(c.URL),
 		"body.config.url", "expected an absolute http or https URL without user and password, of at most %d characters", maxURL)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		faults.Check(sendable(http.CanonicalHeaderKey(name), c.Headers[name]),
-			"body.config.headers", "a header has a name or value that cannot be sent")
+			"body.config.headers."+name, "expected a name and a value that HTTP allows, and no header that is set for every delivery")
 	}
 	faults.Check(c.TimeoutSeconds >= 1 && c.TimeoutSeconds <= 60, "body.config.timeout_seconds", "expected 1 to 60")
 	faults.Check(c.MaxRetries >= 0 && c.MaxRetries <= 20, "body.config.max_retries", "expected 0 to 20")
 	faults.Check(c.Concurrency >= 1 && c.Concurrency <= 100, "body.config.concurrency", "expected 1 to 100")
 	faults.Check(len(c.raw) <= maxConfig, "body.config", "expected at most %d bytes", maxConfig)
+}
+
+// reachable tells whether a URL has a form that requests can be sent to.
+func reachable(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && port > 0
 }
 
 // inName are the bytes that a header's name may have.

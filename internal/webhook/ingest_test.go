@@ -64,8 +64,8 @@ func TestIngestBodies(t *testing.T) {
 					ReceiptID string `path:"receiptId"`
 				}{w.ID, answer.ID})
 				must(t, err)
-				if string(raw.Bytes) != test.body {
-					t.Error("the raw bytes differ")
+				if string(raw.Bytes) != test.body || raw.ContentType != "application/octet-stream" { // a browser must not run them
+					t.Errorf("the raw bytes differ, or are %s", raw.ContentType)
 				}
 			})
 		}
@@ -204,6 +204,13 @@ func TestOverload(t *testing.T) {
 	rec := h.post(path, "x")
 	if rec.Code != 503 || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("status %d, headers %v", rec.Code, rec.Header())
+	}
+	h.ingest.waiting.Store(0)
+	for _, body := range []string{"stored", strings.Repeat("x", 1<<20+1)} {
+		h.post(path, body)
+		if n := h.ingest.waiting.Load(); n != 0 {
+			t.Errorf("%d bytes wait for ever", n)
+		}
 	}
 }
 

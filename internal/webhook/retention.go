@@ -13,8 +13,9 @@ import (
 const (
 	// sweepRows is how much one transaction removes: little, so that ingest hardly waits for it.
 	sweepRows = 500
-	// sweepRounds bounds one run, so that no webhook keeps the others waiting.
-	sweepRounds = 200
+	// sweepRounds bounds what is removed of one webhook before it is another's turn, and sweepFor one run.
+	sweepRounds = 50
+	sweepFor    = time.Minute
 	// graveFor is how long a deleted webhook is remembered: an ingest transaction that began before the deletion has long ended then.
 	graveFor = time.Hour
 	// packAfter is how long ago a day must have ended to be packed: late counts are rare by then. What is not packed is dearer to read.
@@ -33,10 +34,22 @@ type Retention struct {
 	// All days before packed are packed, or else those of organizations before packing. Another process looks for itself.
 	packed  int64
 	packing string
+	// left says that a sweep has left something for the next one.
+	left bool
 }
 
-// Run does one round of both.
-func (r *Retention) Run(ctx context.Context) error { return errors.Join(r.pack(ctx), r.sweep(ctx)) }
+// Run packs, and sweeps until nothing is left, so that retention keeps pace with whatever is taken in.
+func (r *Retention) Run(ctx context.Context) error {
+	err := r.pack(ctx)
+	start := r.Store.Now()
+	for r.left = true; r.left && r.Store.Now().Sub(start) < sweepFor; {
+		r.left = false
+		if fault := r.sweep(ctx); fault != nil {
+			return errors.Join(err, fault)
+		}
+	}
+	return err
+}
 
 // sweep goes over all webhooks. A receipt goes when it is old and nothing of it is pending; a delivery when it is old and done.
 func (r *Retention) sweep(ctx context.Context) error {
@@ -107,16 +120,17 @@ func (r *Retention) trim(ctx context.Context, w owned) error {
 		keep = time.Duration(w.n) * time.Second
 	}
 	before := stamp.Of(r.Store.Now()).Add(-keep)
-	if err := r.batches(ctx, w, deliveryRows, doneOnly, firstID(id.Delivery, before)); err != nil {
+	if _, err := r.batches(ctx, w, deliveryRows, doneOnly, firstID(id.Delivery, before)); err != nil {
 		return err
 	}
-	return r.batches(ctx, w, receiptRows, settledOnly, firstID(id.Receipt, before))
+	_, err := r.batches(ctx, w, receiptRows, settledOnly, firstID(id.Receipt, before))
+	return err
 }
 
-// bury removes all of a deleted webhook, and at last its grave.
+// bury removes all of a deleted webhook, and at last its grave: without that nobody would find what is left.
 func (r *Retention) bury(ctx context.Context, w owned) error {
 	for _, table := range []string{deliveryRows, receiptRows} {
-		if err := r.batches(ctx, w, table, "", afterAll); err != nil {
+		if all, err := r.batches(ctx, w, table, "", afterAll); err != nil || !all {
 			return err
 		}
 	}
@@ -142,26 +156,30 @@ const (
 		AND d.webhook_id = webhook_receipts.webhook_id AND d.receipt_id = webhook_receipts.id AND d.status = 'pending')`
 )
 
-// batches removes rows before an id in small transactions, and takes them off the webhook's totals. Where there are none it only reads.
-func (r *Retention) batches(ctx context.Context, w owned, table, only, before string) error {
-	which := ` FROM ` + table + ` WHERE org_id = $1 AND webhook_id = $2 AND id < $3` + only + ` ORDER BY id`
+// batches removes rows before an id in small transactions, and takes them off the webhook's totals. Where there are none it only reads, and
+// what must stay is passed over by reading, once, so that no transaction is longer for it. It tells whether these were all.
+func (r *Retention) batches(ctx context.Context, w owned, table, only, before string) (all bool, err error) {
+	which := ` FROM ` + table + ` WHERE org_id = $1 AND webhook_id = $2 AND id < $3 AND id >= $4` + only + ` ORDER BY id LIMIT $5`
+	from := ""
 	for range sweepRounds {
-		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, `SELECT id`+which+` LIMIT 1`, w.orgID, w.webhookID, before)
+		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, `SELECT id`+which, w.orgID, w.webhookID, before, from, 1)
 		if err != nil || len(first) == 0 {
-			return err
+			return err == nil, err
 		}
+		from = first[0]
 		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2
-			AND id IN (SELECT id`+which+` LIMIT $4)`+only, before)
+			AND id IN (SELECT id`+which+`)`+only, before, from)
 		if err != nil || n < sweepRows {
-			return err
+			return err == nil, err
 		}
 	}
-	return nil
+	r.left = true
+	return false, nil
 }
 
-func (r *Retention) remove(ctx context.Context, w owned, table, text, before string) (n int64, err error) {
+func (r *Retention) remove(ctx context.Context, w owned, table, text, before, from string) (n int64, err error) {
 	err = r.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		if n, err = tx.Exec(text, w.orgID, w.webhookID, before, sweepRows); err != nil || n == 0 {
+		if n, err = tx.Exec(text, w.orgID, w.webhookID, before, from, sweepRows); err != nil || n == 0 {
 			return err
 		}
 		sums := newTally(r.Store.shard(ofAccept))

@@ -57,6 +57,43 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// many adds more old receipts to a webhook than one sweep removes of it.
+func (h *house) many(w Webhook) {
+	h.t.Helper()
+	must(h.t, h.db.Write(h.t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
+			INSERT INTO webhook_receipts (org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body)
+			SELECT 'org_a', $1, printf('whrc_%026d', i), i, '', '', '', '', 0, '{}', x'' FROM n`, w.ID, sweepRows*sweepRounds+1)
+		return err
+	}))
+}
+
+// TestRetentionKeepsPace: one run removes more than one sweep does, when there is more; and a deleted webhook is not forgotten before all of
+// it is gone.
+func TestRetentionKeepsPace(t *testing.T) {
+	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	r := &Retention{Store: h.store, Keep: time.Hour}
+	w, _ := h.webhook(alice)
+	deleted, _ := h.webhook(alice)
+	h.many(deleted)
+	must(t, h.store.Delete(as(alice), "org_a", deleted.ID, web.IfMatch{}))
+	h.clock.advance(2 * graveFor)
+	wants := func(receipts, graves int64) {
+		t.Helper()
+		var rows, stones int64
+		must(t, h.db.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM webhook_receipts), (SELECT count(*) FROM webhook_graves)`).
+			Scan(&rows, &stones))
+		if rows != receipts || stones != graves {
+			t.Errorf("%d receipts and %d graves are left, want %d and %d", rows, stones, receipts, graves)
+		}
+	}
+	must(t, r.sweep(t.Context()))
+	wants(1, 1)
+	h.many(w)
+	must(t, r.Run(t.Context()))
+	wants(0, 0)
+}
+
 // TestCascade deletes a webhook with all that belongs to it.
 func TestCascade(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

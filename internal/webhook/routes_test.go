@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -118,7 +119,7 @@ func TestDestinationLife(t *testing.T) {
 		w, _ := h.webhook(alice)
 		made := h.destination(alice, w.ID, `{"url": "https://example.com/x", "color": "red", "big": 12345678901234567890}`)
 		if !strings.HasPrefix(made.Secret, secretPrefix) || made.WebhookID != w.ID || made.Config.MaxRetries != 8 ||
-			made.Config.Concurrency != 10 {
+			made.Config.Concurrency != 10 || made.Config.TimeoutSeconds != 15 || made.Config.Disabled {
 			t.Errorf("made %+v", made)
 		}
 		list, err := h.http.Destinations(as(alice), &hookIn{ID: w.ID})
@@ -146,20 +147,30 @@ func TestDestinationLife(t *testing.T) {
 		mustBe(t, err, errs.NotFound)
 		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, web.IfMatch{}))
 		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, web.IfMatch{}), errs.NotFound)
+		for range maxDestinations {
+			h.destination(alice, w.ID, `{"url": "http://example.com"}`)
+		}
+		_, err = h.store.CreateDestination(as(alice), alice, w.ID, made)
+		mustBe(t, err, errs.Conflict)
 	})
 }
 
 func TestConfigFaults(t *testing.T) {
 	for text, ok := range map[string]bool{
-		`{"url": "http://example.com"}`:                                           true,
-		`{"url": "https://example.com:8443/a?b=c", "headers": {"X-A": "b"}}`:      true,
-		`{"url": "http://example.com", "timeout_seconds": 60, "max_retries": 20}`: true,
-		`{"url": "http://example.com", "timeout_seconds": null}`:                  true,
-		`{}`:                                false,
-		`{"url": "ftp://example.com"}`:      false,
-		`{"url": "http://u:p@example.com"}`: false,
-		`{"url": "/relative"}`:              false,
-		`{"url": "http://"}`:                false,
+		`{"url": "http://example.com"}`:                                                                 true,
+		`{"url": "https://example.com:8443/a?b=c", "headers": {"X-A": "b"}}`:                            true,
+		`{"url": "http://example.com", "timeout_seconds": 60, "max_retries": 20}`:                       true,
+		`{"url": "http://example.com", "timeout_seconds": null}`:                                        true,
+		`{"url": "http://example.com", "timeout_seconds": 5.0, "max_retries": 2e0, "concurrency": 1e2}`: true,
+		`{"url": "http://example.com:65535", "Timeout_Seconds": "of others"}`:                           true,
+		`{}`:                                                                     false,
+		`{"url": "ftp://example.com"}`:                                           false,
+		`{"url": "http://u:p@example.com"}`:                                      false,
+		`{"url": "/relative"}`:                                                   false,
+		`{"url": "http://"}`:                                                     false,
+		`{"URL": "http://example.com"}`:                                          false,
+		`{"url": "http://example.com:0"}`:                                        false,
+		`{"url": "http://example.com:65536"}`:                                    false,
 		`{"url": "http://example.com", "timeout_seconds": 61}`:                   false,
 		`{"url": "http://example.com", "timeout_seconds": 0}`:                    false,
 		`{"url": "http://example.com", "max_retries": -1}`:                       false,
@@ -175,11 +186,19 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+	for _, name := range []string{"url", "http", "webhook"} {
+		d, err := NewDestination{Type: name, Config: config(t, `{"url": "http://example.com"}`)}.build(newClock())
+		if err != nil || d.Type != name {
+			t.Errorf("%s becomes %s, %v", name, d.Type, err)
+		}
+	}
 	_, err := NewDestination{Type: "carrier pigeon", Config: config(t, `{"url": "x", "concurrency": 0}`)}.build(newClock())
 	if e, isOurs := err.(*errs.Error); !isOurs || len(e.Faults) != 3 {
 		t.Errorf("not all faults at once: %v", err)
 	}
 }
+
+var errRolledBack = errors.New("rolled back")
 
 func TestInternalWebhooks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -216,6 +235,24 @@ func TestInternalWebhooks(t *testing.T) {
 			receiptID, err = h.store.AcceptInternalTx(tx, "org_a", hookID, headers, []byte(`{"Records": []}`))
 			return err
 		}))
+		select {
+		case <-h.store.Lanes.wake:
+		default:
+			t.Error("the worker is not told")
+		}
+		mustBe(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := h.store.AcceptInternalTx(tx, "org_b", hookID, nil, nil)
+			return err
+		}), errs.NotFound)
+		// What is rolled back has not happened.
+		err = d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := h.store.AcceptInternalTx(tx, "org_a", hookID, nil, []byte("lost"))
+			return errors.Join(err, errRolledBack)
+		})
+		if !errors.Is(err, errRolledBack) || len(h.receipts(Webhook{ID: hookID})) != 1 || h.store.Lanes.announced() != 0 {
+			t.Errorf("rolled back: %v, receipts %+v", err, h.receipts(Webhook{ID: hookID}))
+		}
+		h.sumsHold("org_a")
 		r, err := h.store.Receipt(as(alice), "org_a", hookID, receiptID)
 		must(t, err)
 		if string(r.show().Payload) != `{"Records":[]}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receiptID})) != 2 {

@@ -99,6 +99,9 @@ func (s *HTTPSender) judge(out *Outcome, resp *http.Response) {
 	out.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), s.now())
 }
 
+// maxRetryAfter is the longest pause that a destination may ask for.
+const maxRetryAfter = 24 * time.Hour
+
 // retryAfter reads both forms of the header; 0 means that nothing useful was asked for.
 func retryAfter(value string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(value); err == nil {

@@ -88,6 +88,13 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
+// TestNoProxy: one from the environment would lead past the guard.
+func TestNoProxy(t *testing.T) {
+	if NewSender(Egress{}, newClock).transport.Proxy != nil {
+		t.Error("deliveries go by a proxy")
+	}
+}
+
 func TestHTTP2(t *testing.T) {
 	s := NewSender(Egress{Loopback: true}, newClock)
 	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.Proto)) }))

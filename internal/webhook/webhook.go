@@ -59,9 +59,9 @@ func (w Webhook) ETag() string { return web.ETag(w.version) }
 // NewWebhook is what it takes to make a webhook.
 type NewWebhook struct {
 	Name        string            `json:"name" minLength:"1" maxLength:"256"`
-	Description web.Opt[string]   `json:"description,omitempty" required:"false" doc:"At most 1,024 characters"`
+	Description web.Opt[string]   `json:"description,omitempty" required:"false" maxLength:"1024"`
 	Internal    bool              `json:"internal,omitempty" doc:"Make it a system webhook, which users cannot change or delete"`
-	Retention   web.Opt[int64]    `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept"`
+	Retention   web.Opt[int64]    `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 	Metadata    map[string]string `json:"-"`
 }
 
@@ -83,9 +83,9 @@ func (n NewWebhook) build(now time.Time) (Webhook, error) {
 
 // Patch is a partial update: what is not sent stays.
 type Patch struct {
-	Name        web.Opt[string] `json:"name,omitempty" required:"false" doc:"1 to 256 characters"`
-	Description web.Opt[string] `json:"description,omitempty" required:"false" doc:"At most 1,024 characters; null clears it"`
-	Retention   web.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" doc:"How long receipts and deliveries are kept"`
+	Name        web.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256"`
+	Description web.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it"`
+	Retention   web.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 }
 
 // apply gives the changed webhook, or Invalid.

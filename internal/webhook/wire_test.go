@@ -66,12 +66,14 @@ func TestWiresUnderstandWhatTheTransportDoes(t *testing.T) {
 		close  bool
 		conns  int64 // how many connections three deliveries take over wires
 	}{
-		"length":           {ok + "Content-Length: 2\r\nX-A: 1\r\nX-A: 2\r\n\r\nok", false, 1},
-		"empty":            {"HTTP/1.1 204 No Content\r\n\r\n", false, 1},
-		"chunks":           {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false, 1},
-		"until the end":    {ok + "\r\nok", true, 3},
-		"asked to close":   {ok + "Connection: close\r\nContent-Length: 2\r\n\r\nok", false, 3},
-		"hints before":     {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + ok + "Content-Length: 2\r\n\r\nok", false, 1},
+		"length":         {ok + "Content-Length: 2\r\nX-A: 1\r\nX-A: 2\r\n\r\nok", false, 1},
+		"empty":          {"HTTP/1.1 204 No Content\r\n\r\n", false, 1},
+		"chunks":         {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false, 1},
+		"until the end":  {ok + "\r\nok", true, 3},
+		"asked to close": {ok + "Connection: close\r\nContent-Length: 2\r\n\r\nok", false, 3},
+		"hints before": {
+			"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + ok + "Content-Length: 2\r\n\r\nok", false, 1,
+		},
 		"retry later":      {"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", false, 1},
 		"gone":             {"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", false, 1},
 		"elsewhere":        {"HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", false, 1},
@@ -148,6 +150,30 @@ func TestWireThatHangs(t *testing.T) {
 	}
 }
 
+// TestAnswerThatHangs has the head of an answer come, and its body never: the delivery ends in time, by its status.
+func TestAnswerThatHangs(t *testing.T) {
+	server := newCrude(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", false)
+	for name, known := range map[string]bool{"transport": false, "wire": true} {
+		s := NewSender(Egress{Loopback: true}, newClock)
+		if known {
+			s.wires.known[server.url()] = time.Now()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ended := make(chan Outcome, 1)
+		go func() { ended <- s.Send(ctx, attemptTo(t, server.url())) }()
+		select {
+		case out := <-ended:
+			if out.Error != "" || out.Response.Body != "half" || s.wires.count != 0 {
+				t.Errorf("%s: outcome %+v, %d wires rest", name, out, s.wires.count)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: it does not end", name)
+		}
+		cancel()
+		s.Close()
+	}
+}
+
 // TestWireOverTLS sends to a server that speaks HTTP/1.1 only: the second delivery goes over a wire, to a certificate that is checked.
 func TestWireOverTLS(t *testing.T) {
 	target := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.Proto)) }))
@@ -175,7 +201,9 @@ func TestWiresAreGuarded(t *testing.T) {
 	server := newCrude(t, "", false)
 	s := NewSender(Egress{}, newClock)
 	s.wires.known[server.url()] = time.Now()
-	if out := s.Send(t.Context(), attemptTo(t, server.url())); !strings.HasPrefix(out.Error, errEgress.Error()) || server.conns.Load() != 0 {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if out := s.Send(ctx, attemptTo(t, server.url())); !strings.HasPrefix(out.Error, errEgress.Error()) || server.conns.Load() != 0 {
 		t.Errorf("outcome %+v, %d connections", out, server.conns.Load())
 	}
 }

@@ -3,8 +3,10 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
@@ -281,6 +284,70 @@ func TestStop(t *testing.T) {
 			t.Errorf("another process can claim %d", len(taken))
 		}
 	})
+}
+
+// TestFullDatabase: results that cannot be written are kept until they can be, whole; nothing is sent again meanwhile.
+func TestFullDatabase(t *testing.T) {
+	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	said := make(saying, 1)
+	h.worker.Log = slog.New(slog.NewTextHandler(said, nil))
+	h.run()
+	s := newSink(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, keptBody)) })
+	w, _ := h.webhook(alice)
+	h.destination(alice, w.ID, `{"url": "`+s.URL+`"}`)
+	h.accept(w, alice, "first") // which takes the turn
+	ended := func(n int) func() bool {
+		return func() bool { return len(h.deliveries(alice, w.ID, Filter{Status: Success})) == n }
+	}
+	eventually(t, "the first one is delivered", ended(1))
+	must(t, h.db.Write(t.Context(), func(tx *db.Tx) error {
+		if err := h.store.acceptAll(tx, arrivals(w, 20)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`PRAGMA max_page_count = 1`) // as many as there are
+		return err
+	}))
+	if text := <-said; !strings.Contains(text, "results could not be written") {
+		t.Errorf("the log says %s", text)
+	}
+	eventually(t, "all are sent", func() bool { return len(s.got()) == 21 })
+	h.clock.advance(turnFor - renewBefore + time.Second)
+	eventually(t, "the worker has looked around", func() (renewed bool) {
+		row := h.db.Read(t.Context()).Row(`SELECT until >= $1 FROM webhook_turns`, stamp.Of(h.clock.now().Add(turnFor)))
+		must(t, row.Scan(&renewed))
+		return renewed
+	})
+	must(t, h.db.Write(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`PRAGMA max_page_count = 1000000`)
+		return err
+	}))
+	eventually(t, "all are delivered", ended(21))
+	for _, d := range h.deliveries(alice, w.ID, Filter{}) {
+		if d.Response == nil {
+			t.Errorf("%s has lost its response", d.ID)
+		}
+	}
+	if n := len(s.got()); n != 21 {
+		t.Errorf("%d were sent", n)
+	}
+}
+
+// saying is a log whose first line can be waited for.
+type saying chan string
+
+func (s saying) Write(line []byte) (int, error) {
+	select {
+	case s <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+func arrivals(w Webhook, n int) (batch []*arrival) {
+	for range n {
+		batch = append(batch, &arrival{receipt: &Receipt{WebhookID: w.ID, Method: "POST", orgID: "org_a", headerText: "{}"}})
+	}
+	return batch
 }
 
 // TestLargeBodies are not held in memory while they wait.

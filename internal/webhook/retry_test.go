@@ -1,0 +1,121 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+// failed makes a delivery that has failed for good, without a worker.
+func (h *house) failed() (w Webhook, to Destination, d Delivery) {
+	h.t.Helper()
+	w, _ = h.webhook(alice)
+	to = h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+	h.accept(w, alice, "x")
+	taken, _ := h.store.claim(h.t, to.ID, nil, 1)
+	_, err := h.store.Finish(h.t.Context(), []Result{{Delivery: taken[0].Delivery, At: taken[0].Date, Error: "x", Final: true}})
+	must(h.t, err)
+	return w, to, taken[0].Delivery
+}
+
+// TestRetryRefuses what could not be sent: nothing is added then, and the answer says why.
+func TestRetryRefuses(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		refused := func(w Webhook, failed Delivery, why string) {
+			t.Helper()
+			_, err := h.store.Retry(as(alice), "org_a", w.ID, failed.ID)
+			if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), why) {
+				t.Errorf("got %v, want %s", err, why)
+			}
+			if n := len(h.deliveries(alice, w.ID, Filter{})); n != 1 {
+				t.Errorf("%s: there are %d deliveries", why, n)
+			}
+		}
+		w, to, failed := h.failed()
+		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
+		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, web.IfMatch{})
+		must(t, err)
+		refused(w, failed, "is disabled")
+		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, web.IfMatch{}))
+		refused(w, failed, "was deleted")
+		w, _, failed = h.failed()
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`DELETE FROM webhook_receipts WHERE webhook_id = $1`, w.ID)
+			return err
+		}))
+		refused(w, failed, "no longer kept")
+	})
+}
+
+// TestRetriesAtOnce: of two who ask for it at the same time the later waits, and is told of the one attempt that was added. SQLite has one
+// writer, so this is about PostgreSQL.
+func TestRetriesAtOnce(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	h := newHouse(t, d)
+	w, _, failed := h.failed()
+	retry := func() (again Delivery) {
+		again, err := h.store.Retry(as(alice), "org_a", w.ID, failed.ID)
+		if err != nil {
+			t.Error(err)
+		}
+		return again
+	}
+	later := make(chan Delivery, 1)
+	h.store.Audit = func(*db.Tx, string, string) error { // the first one has written, and not committed
+		h.store.Audit = func(*db.Tx, string, string) error { return nil }
+		go func() { later <- retry() }()
+		eventually(t, "the other one waits", func() (waits bool) {
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) > 0 FROM pg_locks WHERE NOT granted`).Scan(&waits))
+			return waits
+		})
+		return nil
+	}
+	first := retry()
+	if told := <-later; told.ID != first.ID {
+		t.Errorf("one was told of %s, the other of %s", first.ID, told.ID)
+	}
+	if n := len(h.deliveries(alice, w.ID, Filter{Status: Pending})); n != 1 {
+		t.Errorf("%d attempts wait", n)
+	}
+	h.sumsHold("org_a")
+}
+
+// TestEveryChange is audited, and made only under the condition that came with it.
+func TestEveryChange(t *testing.T) {
+	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	w, to, failed := h.failed()
+	ctx, none, other := as(alice), web.IfMatch{}, web.IfMatch{IfMatch: `"99"`}
+	c := config(t, `{"url": "http://127.0.0.1:1"}`)
+	for _, match := range []web.IfMatch{other, none} {
+		_, up := h.store.UpdateDestination(ctx, "org_a", w.ID, to.ID, &c, match)
+		_, name := h.update(alice, w.ID, Patch{Name: web.Some("x")}, match.IfMatch)
+		_, _, rotated := h.store.Rotate(ctx, "org_a", w.ID, match)
+		if match == none {
+			_, err := h.store.Retry(ctx, "org_a", w.ID, failed.ID)
+			must(t, err)
+		}
+		gone := h.store.DeleteDestination(ctx, "org_a", w.ID, to.ID, match)
+		deleted := h.store.Delete(ctx, "org_a", w.ID, match)
+		for _, err := range []error{up, name, rotated, gone, deleted} {
+			if match == none {
+				must(t, err)
+			} else {
+				mustBe(t, err, errs.PreconditionFailed)
+			}
+		}
+	}
+	want := []string{
+		"webhook.create", "webhook.destination-create", "webhook.destination-update", "webhook.update", "webhook.rotate-url",
+		"webhook.delivery-retry", "webhook.destination-delete", "webhook.delete",
+	}
+	if diff := cmp.Diff(want, h.audit); diff != "" {
+		t.Errorf("audit -want +got:\n%s", diff)
+	}
+}
