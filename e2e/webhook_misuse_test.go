@@ -25,6 +25,7 @@ var misuse = []struct {
 	},
 	{"POST", "create", `{"name": " "}`, 422, "body.name"},
 	{"POST", "create", `{"name": "a\u0000b"}`, 422, "body"},
+	{"POST", "create", `{"name": "x", "retention_seconds": 3600.0}`, 422, "body"},
 	{"POST", "create", `{"name": "x"`, 400, ""},
 	{"PUT", "update/W", `{"name": null}`, 422, "body.name"},
 	{"PUT", "update/W", `{"retention_seconds": 400000000}`, 422, "body.retention_seconds"},
@@ -64,7 +65,7 @@ var odd = []string{
 	"delivery-list/W?since=2026-11-16T00:00:00Z&until=2026-11-15T00:00:00Z", "analytics/org?end=9999-12-31T23:59:59Z",
 }
 
-// TestWebhookMisuse: what is wrong is refused by name, all of it at once, in words that are the API's own.
+// TestWebhookMisuse: what is wrong is refused by name, all of it at once, in words that are the API's own and never tell the value.
 func TestWebhookMisuse(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {

@@ -337,7 +337,7 @@ func (w *writer) prepared(text string, args []any) (*sqlite.Stmt, error) {
 	if w.broken != nil {
 		return nil, explainSQLite(w.broken)
 	}
-	w.bytes += size(args)
+	w.bytes += sqlite.Size(args)
 	st, err := w.of(text)
 	return st, w.failed(err)
 }
@@ -356,19 +356,3 @@ type writerRows struct {
 }
 
 func (r writerRows) Err() error { return r.w.failed(r.Rows.Err()) }
-
-// size estimates what arguments add to the batch.
-func size(args []any) int {
-	n := 0
-	for _, arg := range args {
-		switch v := arg.(type) {
-		case string:
-			n += len(v)
-		case []byte:
-			n += len(v)
-		default:
-			n += 8
-		}
-	}
-	return n
-}

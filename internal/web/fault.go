@@ -142,6 +142,9 @@ func faultsOf(details []error) []errs.Fault {
 			detail := hd.ErrorDetail()
 			f = errs.Fault{Location: detail.Location, Message: detail.Message}
 		}
+		if strings.HasPrefix(f.Message, "json: ") {
+			f.Message = "a value does not have the type that this route takes, such as 5.0 for a whole number" // theirs names our types and the value
+		}
 		faults = append(faults, f)
 	}
 	return faults

@@ -17,7 +17,8 @@ func (s *Stmt) bind(args []any) error {
 	if len(args) != s.args {
 		return fmt.Errorf("sqlite: %d arguments for %d parameters", len(args), s.args)
 	}
-	if err := s.conn.arena.take(size(args)); err != nil {
+	// One more, so that an empty text has an address too: without one it would be NULL.
+	if err := s.conn.arena.take(Size(args) + 1); err != nil {
 		return err
 	}
 	for i, n := range s.order {
@@ -90,9 +91,9 @@ func plain(arg any) (any, error) {
 	return nil, fmt.Errorf("%T is no type of a column", arg)
 }
 
-// size is how much of the arena the arguments need, or a little more.
-func size(args []any) int {
-	n := 1
+// Size is how many bytes the texts and blobs among arguments have.
+func Size(args []any) int {
+	n := 0
 	for _, arg := range args {
 		switch v := arg.(type) {
 		case string:
