@@ -91,30 +91,36 @@ const (
 	copyThreads = `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size, metadata,
 		user_data) ` + copies + `SELECT t.org_id, ` + copyID + `, t.project_id, c.created, c.updated, t.deleted, 1, t.facets, t.user_data_size,
 		t.metadata, t.user_data FROM copies c JOIN threads t ON t.org_id = (SELECT org_id FROM bench_patterns LIMIT 1) AND t.id = c.pattern`
-	copyFacets = `INSERT INTO thread_facets (org_id, facet, deleted, created_at, thread_id, mates) ` + copies +
-		`SELECT p.org_id, p.facet, p.deleted, c.created, ` + copyID + `, p.mates FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern
-		ORDER BY p.facet, c.created`
-	copyChanges = `INSERT INTO thread_changes (org_id, facet, deleted, updated_at, thread_id, created_at, mates) ` + copies +
-		`SELECT p.org_id, p.facet, p.deleted, c.updated, ` + copyID + `, c.created, p.mates
-		FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern ORDER BY p.facet, c.updated`
+	// A place is that of the pattern with another time, which each database has its own way to write: {place}.
+	copyFacets = `INSERT INTO thread_facets (org_id, place, thread_id, mates) ` + copies +
+		`SELECT p.org_id, {place}, ` + copyID + `, p.mates FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern ORDER BY 1, 2, 3`
+	copyChanges = `INSERT INTO thread_changes (org_id, place, thread_id, mates) ` + copies +
+		`SELECT p.org_id, {place}, ` + copyID + `, p.mates FROM copies c JOIN bench_patterns p ON p.thread_id = c.pattern ORDER BY 1, 2, 3`
 	// Counts have slots; the copies take one that nobody else has.
 	copyCounts = `INSERT INTO thread_counts (org_id, project_id, what, slot, n)
 		SELECT org_id, project_id, 'thread', 1000, count(*) FROM threads WHERE id >= 'thrd_' GROUP BY org_id, project_id
 		UNION ALL SELECT org_id, '', 'thread', 1000, count(*) FROM threads WHERE id >= 'thrd_' GROUP BY org_id`
 	copySizes = `INSERT INTO thread_sizes (org_id, facet, deleted, slot, n)
-		SELECT org_id, facet, deleted, 1000, count(*) FROM thread_facets WHERE thread_id >= 'thrd_' GROUP BY org_id, facet, deleted`
+		SELECT org_id, substr(place, 1, 16), false, 1000, count(*) FROM thread_facets WHERE thread_id >= 'thrd_'
+		GROUP BY org_id, substr(place, 1, 16)`
 )
 
 // copyPatterns writes threads as if a day ago.
 func copyPatterns(tx *db.Tx, from, to, rows int) error {
 	yesterday := time.Now().Add(-24 * time.Hour).Truncate(24 * time.Hour).UnixMicro()
 	if from == 0 {
-		if err := execAll(tx, `CREATE TABLE bench_patterns AS SELECT org_id, facet, deleted, thread_id, mates FROM thread_facets`,
+		if err := execAll(tx, `CREATE TABLE bench_patterns AS SELECT org_id, substr(place, 1, 17) AS facet, thread_id, mates FROM thread_facets`,
 			`CREATE INDEX bench_patterns_id ON bench_patterns (thread_id)`); err != nil {
 			return err
 		}
 	}
-	for _, text := range []string{copyThreads, copyFacets, copyChanges} {
+	place := "CAST(p.facet || unhex(printf('%%016x', c.%s)) AS BLOB)"
+	if tx.Dialect() == db.Postgres {
+		place = "p.facet || int8send(c.%s)"
+	}
+	facets := strings.ReplaceAll(copyFacets, "{place}", fmt.Sprintf(place, "created"))
+	changes := strings.ReplaceAll(copyChanges, "{place}", fmt.Sprintf(place, "updated"))
+	for _, text := range []string{copyThreads, facets, changes} {
 		if _, err := tx.Exec(text, yesterday, from, to, max(10, rows/10)); err != nil {
 			return err
 		}

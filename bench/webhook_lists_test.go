@@ -158,8 +158,9 @@ const (
 		`"Sun, 15 Nov 2026 08:30:00 GMT"},"body":"ok","duration_ms":1}`
 
 	receiptColumns  = "org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body"
-	deliveryColumns = "org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, " +
+	deliveryColumns = "org_id, webhook_id, id, destination_id, receipt_id, date, retries, status, failed, " +
 		"finished_at, error, response"
+	queueColumns = "org_id, webhook_id, id, destination_id, receipt_id, date, retries, ready, due_at"
 
 	// $3 is the unit, $4 to $5 are its buckets.
 	stockCounts = `WITH RECURSIVE b(bucket) AS (SELECT CAST($4 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($5 AS BIGINT))
@@ -176,7 +177,7 @@ func (s *stock) load() {
 		receipts, deliveries := s.make(start, at, min(atOnce, s.rows-at))
 		s.in.Must(d.Write(s.in.t.Context(), func(tx *db.Tx) error {
 			err := insert(tx, "webhook_receipts", receiptColumns, receipts)
-			return errors.Join(err, insert(tx, "webhook_deliveries", deliveryColumns, deliveries))
+			return errors.Join(err, insert(tx, "webhook_deliveries", deliveryColumns, deliveries), s.enqueue(tx, deliveries))
 		}))
 	}
 	s.in.Must(d.Write(s.in.t.Context(), func(tx *db.Tx) error { return s.sums(tx, start) }))
@@ -218,15 +219,28 @@ func insert(tx *db.Tx, table, columns string, rows [][]any) error {
 	return nil
 }
 
-// state is status, retries, queue, due_at, finished_at, error and response of the i-th delivery.
+// enqueue writes pending deliveries into the queue.
+func (s *stock) enqueue(tx *db.Tx, deliveries [][]any) error {
+	if !s.pending {
+		return nil
+	}
+	var rows [][]any
+	for _, d := range deliveries {
+		const date = 5
+		rows = append(rows, append(slices.Clone(d[:date+1]), int64(0), true, d[date]))
+	}
+	return insert(tx, "webhook_queue", queueColumns, rows)
+}
+
+// state is retries, status, failed, finished_at, error and response of the i-th delivery.
 func (s *stock) state(i int, micros int64) []any {
 	switch {
 	case s.pending:
-		return []any{"pending", int64(0), int64(1), micros, nil, nil, nil}
+		return []any{int64(0), "pending", false, nil, nil, nil}
 	case i%50 == 0:
-		return []any{"failed", int64(0), int64(0), micros, micros, "the destination did not answer within 15 s", nil}
+		return []any{int64(0), "failed", true, micros, "the destination did not answer within 15 s", nil}
 	}
-	return []any{"success", int64(0), int64(0), micros, micros, nil, stockReply}
+	return []any{int64(0), "success", false, micros, nil, stockReply}
 }
 
 // tuples are the placeholders of so many rows. SQLite gets them without numbers: those it looks up one by one, for each of them.

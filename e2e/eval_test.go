@@ -155,6 +155,9 @@ func TestEvalRunLife(t *testing.T) {
 		red.call("PUT", "/sdk/evalrun", `{"id":"r1","result":`+result+`}`).want(200)
 		red.call("PUT", "/evalrun", `{"id":"r1","result":{"big":12345678901234567890,"score":0.1,"success":false}}`).want(200)
 		red.call("PUT", "/evalrun", `{"id":"r1","result":1}`).want(409)
+		red.call("POST", "/sdk/evalrun/2025-03-17", r.body(s.orgID, 0)).want(201) // as SDKs have it
+		red.call("PUT", "/sdk/evalrun/2025-03-17", `{"id":"r1","result":`+result+`}`).want(200)
+		red.call("PUT", "/evalrun/2025-03-17", `{"id":"r1"}`).want(404)
 		red.call("POST", "/evalrun", r.body(s.orgID, 0)).want(201)
 		got = red.call("GET", "/cli/eval-run/r1", nil).want(200)
 		if got.get("pending") != false || got.get("success") != false || got.text("agentIdentifier") != "support" ||

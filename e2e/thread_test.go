@@ -54,6 +54,7 @@ func TestThreads(t *testing.T) {
 		s.call("PUT", "/thread/t1", object{"metadata": object{"n": 1.0}}, "If-Match", tag).want(200)
 		s.call("PUT", "/thread/t1", object{}, "If-Match", tag).want(412)
 		s.call("PUT", "/thread/a%20b", object{"project_id": "prj_new"}).want(422)
+		s.call("PUT", "/thread/ws", object{"project_id": "prj_new"}).want(422) // the socket's path
 		s.call("PUT", "/thread/t2", object{"project_id": "a b"}).want(422)
 		s.call("PUT", "/thread/t2", object{"project_id": "prj_new", "user_data": "x"}).want(422)
 		s.call("PUT", "/thread/t2", object{"project_id": "prj_new", "metadata": []int{}}).want(422)

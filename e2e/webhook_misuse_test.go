@@ -34,6 +34,7 @@ var misuse = []struct {
 	{"GET", "list?limit=1001&offset=-1", "", 422, "query.limit query.offset"},
 	{"GET", "list?limit=99999999999999999999", "", 422, "query.limit"},
 	{"GET", "list?cursor=x", "", 422, "query.cursor"},
+	{"GET", "delivery-list/W?cursor=WyJ3aHJjX3giXQ", "", 422, "query.cursor"}, // of a list of receipts
 	{"POST", "destination-create/W", `{"type": "url", "config": null}`, 422, "body.config"},
 	{
 		"POST", "destination-create/W", `{"type": "fax", "config": {"url": "ftp://a", "headers": {"Host": "a", "a b": "c", "ok": "v"}}}`, 422,

@@ -1,8 +1,10 @@
 package db_test
 
 import (
+	"bytes"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,7 +46,7 @@ func wantRows(t *testing.T, d *db.DB, text string, want ...string) {
 }
 
 // TestUpgradeOfLeases: before 0009 a delivery that was being sent had a lease until due_at. It is ready again, in the order of receipts;
-// all others are as they were, and nobody has a turn.
+// all others are as they were, and nobody has a turn. Since 0015 what is pending has a row in the queue.
 func TestUpgradeOfLeases(t *testing.T) {
 	upgraded(t, 7, func(t *testing.T, old *sql.DB) {
 		for _, row := range [][]any{ // id, status, queue, date, due_at, owner, finished_at
@@ -62,10 +64,14 @@ func TestUpgradeOfLeases(t *testing.T) {
 		_, err := old.Exec(`INSERT INTO webhook_turns (destination_id, owner, until) VALUES ('whds_a', 'rep_1', 30000)`)
 		must(t, err)
 	}, func(t *testing.T, d *db.DB) {
-		wantRows(t, d, `SELECT id || ' ' || status || ' ' || queue || ' ' || date || ' ' || due_at || ' ' || COALESCE(finished_at, 0)
-			FROM webhook_deliveries ORDER BY id`,
-			"a_leased pending 1 100 100 0", "b_leased_retry pending 1 101 101 0", "c_waiting pending 2 102 50000 0",
-			"d_ready pending 1 103 103 0", "e_done success 0 104 104 110", "f_failed failed 0 105 105 111")
+		wantRows(t, d, `SELECT id || ' ' || status || ' ' || date || ' ' || COALESCE(finished_at, 0) ||
+			CASE WHEN failed THEN ' failed' ELSE '' END FROM webhook_deliveries ORDER BY id`,
+			"a_leased pending 100 0", "b_leased_retry pending 101 0", "c_waiting pending 102 0", "d_ready pending 103 0",
+			"e_done success 104 110", "f_failed failed 105 111 failed")
+		wantRows(t, d, `SELECT org_id || ' ' || webhook_id || ' ' || id || ' ' || destination_id || ' ' || receipt_id || ' ' || date || ' ' ||
+			retries || CASE WHEN ready THEN ' ready ' ELSE ' waits ' END || due_at FROM webhook_queue ORDER BY id`,
+			"org_a wh_a a_leased whds_a whrc_a 100 0 ready 100", "org_a wh_a b_leased_retry whds_a whrc_a 101 0 ready 101",
+			"org_a wh_a c_waiting whds_a whrc_a 102 0 waits 50000", "org_a wh_a d_ready whds_a whrc_a 103 0 ready 103")
 		wantRows(t, d, `SELECT owner FROM webhook_turns`, []string{}...)
 	})
 }
@@ -109,6 +115,55 @@ func TestUpgradeOfFacets(t *testing.T) {
 		must(t, err)
 		if diff := cmp.Diff(all, got, cmp.AllowUnexported(listed{})); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestUpgradeOfPlaces: 0014 writes facet, deleted and time of a row into one value, whose order is theirs; the keys beside it stay.
+func TestUpgradeOfPlaces(t *testing.T) {
+	const least, most = 0x00_00_00_01, 0x00_06_43_ff_00_80_01_7f // times with zeros and high bits in their bytes
+	low, high := make([]byte, 16), bytes.Repeat([]byte{0xff}, 16)
+	mates := []byte{0, 0xff}
+	upgraded(t, 13, func(t *testing.T, old *sql.DB) {
+		for i, row := range [][]any{ // facet, deleted, created, updated, mates
+			{low, false, least, most, mates},
+			{low, true, most, least, nil},
+			{high, true, least, most, mates},
+			{high, false, least, least, []byte{7}},
+		} {
+			id := fmt.Sprint("t", i)
+			_, err := old.Exec(`INSERT INTO thread_facets (org_id, thread_id, facet, deleted, created_at, mates)
+				VALUES ('org_a', $1, $2, $3, $4, $5)`, id, row[0], row[1], row[2], row[4])
+			must(t, err)
+			_, err = old.Exec(`INSERT INTO thread_changes (org_id, thread_id, facet, deleted, created_at, updated_at, mates)
+				VALUES ('org_a', $1, $2, $3, $4, $5, $6)`, append([]any{id}, row...)...)
+			must(t, err)
+		}
+	}, func(t *testing.T, d *db.DB) {
+		zeros, ones := strings.Repeat("00", 16), strings.Repeat("ff", 16)
+		for table, want := range map[string][]string{
+			"thread_facets": {
+				zeros + "000000000000000001 t0 00ff", zeros + "01000643ff0080017f t1 NULL",
+				ones + "000000000000000001 t3 07", ones + "010000000000000001 t2 00ff",
+			},
+			"thread_changes": {
+				zeros + "00000643ff0080017f t0 00ff", zeros + "010000000000000001 t1 NULL",
+				ones + "000000000000000001 t3 07", ones + "01000643ff0080017f t2 00ff",
+			},
+		} {
+			got, err := db.Collect(d.Read(t.Context()), func(r db.Row) (string, error) {
+				var place, mates []byte
+				var id string
+				err := r.Scan(&place, &id, &mates)
+				if mates == nil {
+					return fmt.Sprintf("%x %s NULL", place, id), err
+				}
+				return fmt.Sprintf("%x %s %x", place, id, mates), err
+			}, `SELECT place, thread_id, mates FROM `+table+` WHERE org_id = 'org_a' ORDER BY place`)
+			must(t, err)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", table, diff)
+			}
 		}
 	})
 }

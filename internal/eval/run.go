@@ -219,17 +219,23 @@ func (m *Moment) UnmarshalJSON(b []byte) error {
 
 // Schema documents both forms.
 func (Moment) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Description: "Milliseconds since 1970, or an RFC 3339 time; at most 5 minutes ahead. Absent means now"}
+	return &huma.Schema{
+		Description: "Milliseconds since 1970, or an RFC 3339 time; one more than 5 minutes ahead of ours is taken as now. Absent means now",
+	}
 }
 
-// read gives the moment, and notes a fault when it is no time or not within reason.
+// read gives the moment, and notes a fault when it is no time. A runtime whose clock is wrong may be right about all else: what it puts
+// into the future happened now.
 func (m Moment) read(now time.Time, faults *errs.Faults) stamp.Time {
 	if m.text == "" || m.text == "null" {
 		return stamp.Of(now)
 	}
 	at, ok := m.parse()
-	if !ok || at < 0 || at > stamp.Of(now.Add(maxAhead)) {
-		faults.Add("body.timestamp", "expected milliseconds since 1970 or an RFC 3339 time, at most 5 minutes ahead of the server's clock")
+	if !ok || at < 0 {
+		faults.Add("body.timestamp", "expected milliseconds since 1970 or an RFC 3339 time")
+	}
+	if at > stamp.Of(now.Add(maxAhead)) {
+		return stamp.Of(now)
 	}
 	return at
 }

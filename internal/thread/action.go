@@ -56,6 +56,10 @@ func (a answer) appendJSON(to []byte) []byte {
 	return append(to, '}')
 }
 
+// formText tells what a frame looks like to who sent JSON of another form, such as a user_data that is not text.
+const formText = `the frame does not have the form {"id", "action", "data": {"thread_id": "…", "user_data": "JSON as text", ` +
+	`"metadata": {…}, "operations": […]}}`
+
 // maxID bounds what is echoed.
 const maxID = 256
 
@@ -133,7 +137,7 @@ func told(ctx context.Context, err error) string {
 // act does what a frame says. A status tells that the socket is to be closed with it.
 func (s *Socket) act(l *link, a *action) (answer, websocket.StatusCode) {
 	if a.fault != nil {
-		return answer{ID: a.ID, Error: "the frame does not have the form {id, action, data}"}, 0
+		return answer{ID: a.ID, Error: formText}, 0
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, actionWithin)
 	defer cancel()
@@ -176,8 +180,8 @@ func (s *Socket) do(ctx context.Context, key string, f frame) (*string, error) {
 	if err := permit(caller, action.permission); err != nil {
 		return nil, err
 	}
-	if !validID(f.Data.ThreadID) {
-		return nil, errs.Wrong("data.thread_id", foreignText)
+	if err := checkID("data.thread_id", f.Data.ThreadID); err != nil {
+		return nil, err
 	}
 	return action.do(s.Store, auth.With(ctx, caller), caller, f.Data)
 }

@@ -31,7 +31,7 @@ func benchRows(b *testing.B) int {
 
 // seed writes threads past the store, many in one statement: a value shared by all, one by half, one by a hundredth, a rare one, and ten
 // projects.
-func seed(b *testing.B, s *Store, n int) {
+func seed(b testing.TB, s *Store, n int) {
 	now := stamp.Of(s.Now())
 	for first := 0; first < n; first += 1000 {
 		must(b, s.DB.Write(b.Context(), func(tx *db.Tx) error {

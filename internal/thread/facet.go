@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"steward/internal/stamp"
 )
 
 // facet is the hash of one thing that a thread can be found by. 128 bits of SHA-256 leave no collision to chance; whoever found one on
@@ -55,6 +57,30 @@ func withProject(projectID string, keys []facet) []facet {
 	return out
 }
 
+// placeTime is where the time begins in a place.
+const placeTime = len(facet{}) + 1
+
+// place is where a thread stands among those of a facet, so that a list of them is a range, in its order.
+func (f facet) place(deleted bool, at stamp.Time) []byte {
+	return binary.BigEndian.AppendUint64(f.first(deleted), uint64(at))
+}
+
+// first is what all places of a facet begin with.
+func (f facet) first(deleted bool) []byte {
+	out := append(make([]byte, 0, placeTime+8), f[:]...)
+	if deleted {
+		return append(out, 1)
+	}
+	return append(out, 0)
+}
+
+// end is beyond all places of a facet.
+func (f facet) end(deleted bool) []byte {
+	out := f.first(deleted)
+	out[len(out)-1]++
+	return out
+}
+
 const (
 	// mateSize is what is kept of a facet beside another one. By chance no two of an organization's are alike in 64 bits.
 	mateSize = 8
@@ -89,17 +115,6 @@ func unpackFacets(packed []byte) []facet {
 	out := make([]facet, 0, len(packed)/len(facet{}))
 	for chunk := range slices.Chunk(packed, len(facet{})) {
 		out = append(out, facet(chunk))
-	}
-	return out
-}
-
-// without gives the facets of a that are not in b, which is sorted.
-func without(a, b []facet) []facet {
-	var out []facet
-	for _, f := range a {
-		if _, found := slices.BinarySearchFunc(b, f, compareFacets); !found {
-			out = append(out, f)
-		}
 	}
 	return out
 }

@@ -105,6 +105,24 @@ func TestCanonical(t *testing.T) {
 	})
 }
 
+// TestCanonicalOfHostileTexts: no text inside of a value can be taken for the structure around it.
+func TestCanonicalOfHostileTexts(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		`["a","b"]`, `["a,\"b"]`, `["a\",\"b"]`, `["a"]`, `"a"`, `{"a":"b"}`, `{"a\":\"b":null}`, `{"a":"b","c":"d"}`, `{"a":"b\"c\":\"d"}`,
+		`{"a":{"b":1}}`, `{"a":{},"b":1}`, `[[1],2]`, `[[1,2]]`, `[1,[2]]`, `[12]`, `[1,2]`, `"1e0"`, `1`, `"true"`, `true`,
+		`"null"`, `null`, `[]`, `{}`, `""`, `[""]`, `["",""]`, `["1\"a"]`, `["1","a"]`,
+	} {
+		object, err := decodeObject([]byte(`{"v":` + text + `}`))
+		must(t, err)
+		form := string(appendCanonical(nil, object["v"]))
+		if other, there := seen[form]; there {
+			t.Errorf("%s and %s have one form: %s", text, other, form)
+		}
+		seen[form] = text
+	}
+}
+
 func TestCanonicalNumber(t *testing.T) {
 	same := [][]string{
 		{"1", "1.0", "1e0", "10e-1", "0.1e1", "0.001E+3", "1.000"},

@@ -64,14 +64,22 @@ func (h *Handler) Put(ctx context.Context, in *struct {
 	Body Put
 },
 ) (Thread, error) {
-	if !validID(in.ID) {
-		return Thread{}, errs.Wrong("path.id", foreignText)
+	if err := checkID("path.id", in.ID); err != nil {
+		return Thread{}, err
 	}
 	return h.Store.Put(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
 }
 
-// validID refuses the one id whose path is taken by the socket.
-func validID(threadID string) bool { return id.Foreign(threadID) && threadID != "ws" }
+// checkID gives Invalid for what is no id, and for the one id whose path is that of the socket.
+func checkID(location, threadID string) error {
+	switch {
+	case threadID == "ws":
+		return errs.Wrong(location, "expected another id: /thread/ws is the socket")
+	case !id.Foreign(threadID):
+		return errs.Wrong(location, foreignText)
+	}
+	return nil
+}
 
 // Delete answers DELETE /thread/{id}.
 func (h *Handler) Delete(ctx context.Context, in *struct {

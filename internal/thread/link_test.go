@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -139,6 +140,32 @@ func TestSocketInHand(t *testing.T) {
 	}
 	if got = slices.DeleteFunc(got, func(id string) bool { return id == "late" }); !slices.Equal(got, want) {
 		t.Errorf("those on one thread are answered in the order %v", got)
+	}
+}
+
+// TestSocketLargeFrames: while as many large frames as may be are held, the next one waits for its turn, and small ones do not.
+func TestSocketLargeFrames(t *testing.T) {
+	s := serveSocket(t, dbtest.Open(t, db.SQLite))
+	c, other := s.login("whole"), s.login("whole")
+	for range maxLarge {
+		s.socket.large <- struct{}{}
+	}
+	c.ask("1", "save", dict{"thread_id": "t", "user_data": `"` + strings.Repeat("x", smallFrame) + `"`})
+	for range 50 {
+		if other.ok("restore", dict{"thread_id": "t"}) != nil {
+			t.Fatal("the large frame was done without a turn")
+		}
+	}
+	<-s.socket.large
+	c.answers(1)
+	if other.ok("restore", dict{"thread_id": "t"}) == nil {
+		t.Error("nothing was saved")
+	}
+	for range maxLarge - 1 {
+		<-s.socket.large
+	}
+	if len(s.socket.large) != 0 {
+		t.Errorf("%d turns were not given back", len(s.socket.large))
 	}
 }
 

@@ -127,7 +127,7 @@ func TestListAgainstModel(t *testing.T) {
 			orgs++
 			caller := &auth.Caller{OrgID: fmt.Sprintf("org_%d", orgs), UserID: "u", Role: auth.Owner}
 			m := &model{caller: caller, store: s, rows: map[string]*modelled{}}
-			for range rapid.IntRange(0, 15).Draw(rt, "steps") {
+			for range rapid.IntRange(0, 30).Draw(rt, "steps") {
 				m.step(rt)
 			}
 			if rapid.Bool().Draw(rt, "upgraded") {
@@ -267,6 +267,38 @@ func TestPageOfLargeRows(t *testing.T) {
 	if len(first.Items)+len(second.Items) != n || second.Next != "" {
 		t.Errorf("pages of %d and %d", len(first.Items), len(second.Items))
 	}
+}
+
+// TestFilterOfManyKeys finds a thread by as many keys as a filter may have, which are more than its rows keep beside each other.
+func TestFilterOfManyKeys(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		object := map[string]any{}
+		for i := range maxFilterKeys {
+			object[fmt.Sprint("k", i)] = i
+		}
+		text, err := encodeJSON(object)
+		must(t, err)
+		put(t, s, whole, "a", "p", nil, string(text))
+		keys, err := parseFilter(string(text))
+		must(t, err)
+		object["k0"] = "other"
+		text, err = encodeJSON(object)
+		must(t, err)
+		put(t, s, whole, "b", "p", nil, string(text))
+		for _, f := range []Filter{{Keys: keys}, {Keys: keys, ProjectID: "p", Updated: true}, {Keys: keys, Ascending: true}} {
+			page, err := s.List(t.Context(), whole, f, web.Paging{Limit: 10})
+			must(t, err)
+			if len(page.Items) != 1 || page.Items[0].ID != "a" || page.Total != 1 {
+				t.Errorf("%+v finds %d of %d", f, len(page.Items), page.Total)
+			}
+		}
+		object["one more"] = true
+		text, err = encodeJSON(object)
+		must(t, err)
+		_, err = parseFilter(string(text))
+		wantKind(t, err, errs.Invalid)
+	})
 }
 
 func TestFilterThatIsNoObject(t *testing.T) {

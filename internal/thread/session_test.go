@@ -2,11 +2,14 @@ package thread
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -66,6 +69,88 @@ func TestSessionHalvesInAnyOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSessionStartedTwice: a start that is told again, and otherwise, changes nothing.
+func TestSessionStartedTwice(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		first, err := s.Start(t.Context(), whole, starting("s1"))
+		must(t, err)
+		other := Start{
+			ID: "s1", ThreadID: text("t2"), OrgID: org, ProjectID: "p2", DeploymentID: text("d"), RouteID: "x", Environment: "x", Devmode: true,
+			URL: "/other", Method: "PUT", Trigger: "cron", Metadata: Metadata(`{"x":1}`),
+		}
+		again, err := s.Start(t.Context(), whole, other)
+		must(t, err)
+		kept, err := s.Session(t.Context(), whole, "s1")
+		must(t, err)
+		for _, got := range []Session{again, kept} {
+			if diff := cmp.Diff(first, got, cmp.AllowUnexported(Session{})); diff != "" {
+				t.Errorf("-first +again:\n%s", diff)
+			}
+		}
+		n, err := total(d.Read(t.Context()), org, "p2", countSessions)
+		must(t, err)
+		if n != 0 {
+			t.Errorf("the other project counts %d sessions", n)
+		}
+	})
+}
+
+// TestSessionsLeaveOutLargeData: a list shows 64 KiB of a session's user data, and the session itself all of it.
+func TestSessionsLeaveOutLargeData(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		for i, size := range []int{MaxListed, MaxListed + 1} {
+			end := ending(fmt.Sprint("s", i), 200)
+			end.UserData = text(strings.Repeat("x", size))
+			_, err := s.Complete(t.Context(), whole, end)
+			must(t, err)
+		}
+		page, err := s.Sessions(t.Context(), org, SessionFilter{}, web.Paging{Limit: 10})
+		must(t, err)
+		if small, large := page.Items[1], page.Items[0]; small.UserData == nil || large.UserData != nil {
+			t.Errorf("the list shows %v of 64 KiB, and %v of more", small.UserData != nil, large.UserData != nil)
+		}
+		whole, err := s.Session(t.Context(), whole, "s1")
+		must(t, err)
+		if whole.UserData == nil || len(*whole.UserData) != MaxListed+1 {
+			t.Error("the session lacks its user data")
+		}
+	})
+}
+
+// TestSessionFaults: all that is wrong with a start, or with a completion, is told at once; what just fits is taken.
+func TestSessionFaults(t *testing.T) {
+	tooMany := slices.Repeat([]string{"a"}, maxAgents+1)
+	fits := Completion{
+		ID: strings.Repeat("s", 128), ThreadID: text(""), AgentIDs: tooMany[1:], UserData: text(strings.Repeat("x", MaxText)),
+		Metadata: Metadata(`{"a":"` + strings.Repeat("x", MaxText-8) + `"}`),
+	}
+	must(t, fits.check())
+	end := Completion{
+		ID: "a b", ThreadID: text("ü"), AgentIDs: tooMany, UserData: text(strings.Repeat("x", MaxText+1)), Metadata: Metadata(`[]`),
+		Timestamp: new(Moment),
+	}
+	*end.Timestamp = noMoment
+	start := Start{ID: strings.Repeat("s", 129), ThreadID: text("/"), Metadata: Metadata(`1`), Timestamp: end.Timestamp}
+	for err, want := range map[error]string{
+		end.check():   "body.id body.threadId body.timestamp body.agentIds body.userData body.metadata",
+		start.check(): "body.id body.threadId body.timestamp body.metadata",
+	} {
+		wantKind(t, err, errs.Invalid)
+		var e *errs.Error
+		var named []string
+		if errors.As(err, &e) {
+			for _, fault := range e.Faults {
+				named = append(named, fault.Location)
+			}
+		}
+		if got := strings.Join(named, " "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }
 
 func TestSessionIsolation(t *testing.T) {

@@ -197,7 +197,8 @@ func TestSocketRefusals(t *testing.T) {
 	c.refused("saev", dict{"thread_id": "t"}, "expected save, merge, restore or delete")
 	c.refused("save", dict{"thread_id": "a b"}, "data.thread_id")
 	c.refused("save", dict{"thread_id": "t", "user_data": "no JSON"}, "data.user_data: expected JSON text")
-	c.refused("save", dict{"thread_id": "t", "user_data": 7}, "does not have the form")
+	c.refused("save", dict{"thread_id": "ws"}, "is the socket")
+	c.refused("save", dict{"thread_id": "t", "user_data": dict{}}, `"user_data": "JSON as text"`)
 	c.refused("save", dict{"thread_id": "t", "metadata": []int{1}}, "data.metadata")
 	c.refused("save", dict{"thread_id": "t", "user_data": `"` + strings.Repeat("x", MaxText) + `"`}, "at most")
 	c.refused("merge", dict{"thread_id": "t", "operations": []dict{{"op": "add"}}}, "data.operations[0].op")
@@ -238,7 +239,10 @@ func TestSocketIsolation(t *testing.T) {
 
 func TestSocketKeys(t *testing.T) {
 	s := serveSocket(t, dbtest.Open(t, db.SQLite))
-	for _, first := range []string{`{"authorization":"no"}`, `{"authorization":7}`, `{`, `{}`, `[]`, `""`} {
+	token := *whole // an access token for something else
+	token.ClientID, token.Scopes = "oac_a", []string{"storage:read"}
+	s.keys.set("token", &token)
+	for _, first := range []string{`{"authorization":"token"}`, `{"authorization":"no"}`, `{"authorization":7}`, `{`, `{}`, `[]`, `""`} {
 		c := s.dial()
 		c.send(first)
 		if a := c.receive(); a.Success || a.Error == "" {

@@ -120,7 +120,9 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 		counts := tally{}
 		counts.add(r.OrgID, r.ProjectID, countThreads, -1)
 		counts.add(r.OrgID, r.ProjectID, countDeleted, 1)
-		return errors.Join(hide(tx, r.Thread, r.facets), s.addCounts(tx, counts), s.Audit(tx, "thread.delete", threadID))
+		p := newPosting(tx.Dialect())
+		p.hide(r.Thread, r.facets)
+		return errors.Join(p.send(tx), s.addCounts(tx, counts), s.Audit(tx, "thread.delete", threadID))
 	})
 }
 

@@ -10,16 +10,26 @@ import (
 	"strings"
 
 	"steward/internal/db"
+	"steward/internal/stamp"
 )
 
 // posting gathers what is to change in the two tables that list threads under their facets, so that each kind of change is one statement
 // for all threads of a transaction.
 type posting struct {
-	added, goneCreated, goneUpdated *db.Bulk
-	addedChanges                    *db.Bulk
-	moved, mated, matedChanges      *db.Bulk
-	sizes                           map[sized]int64
-	slots                           uint32
+	created, changed lines
+	sizes            map[sized]int64
+	slots            uint32
+}
+
+// lines are what leaves one of the tables, what comes into it, and what moves to another place in it.
+type lines struct{ gone, added, moved *db.Bulk }
+
+func newLines() lines {
+	return lines{
+		gone:  db.NewBulk(db.Text, db.Bytes, db.Text),
+		added: db.NewBulk(db.Text, db.Bytes, db.Text, db.Bytes),
+		moved: db.NewBulk(db.Text, db.Bytes, db.Text, db.Bytes),
+	}
 }
 
 // sized names a part of the number of threads that a facet has. The slot follows from the thread: what counted it counts it off.
@@ -35,78 +45,78 @@ func (z sized) compare(o sized) int {
 		strconv.FormatBool(o.deleted)), cmp.Compare(z.slot, o.slot))
 }
 
-// at are the kinds of the columns that name a row: organization, facet, deleted, time, thread.
-var at = []db.Kind{db.Text, db.Bytes, db.Bool, db.Int, db.Text}
-
 // sizeSlots is over how many rows the size of a facet is spread on PostgreSQL, where the writers of one row wait for each other's commit.
 const sizeSlots = 8
 
 func newPosting(dialect db.Dialect) *posting {
-	with := func(more ...db.Kind) *db.Bulk { return db.NewBulk(append(slices.Clone(at), more...)...) }
 	slots := uint32(1)
 	if dialect == db.Postgres {
 		slots = sizeSlots
 	}
-	return &posting{
-		sizes: map[sized]int64{}, slots: slots,
-		added: with(db.Bytes), addedChanges: with(db.Int, db.Bytes), goneCreated: with(), goneUpdated: with(),
-		moved: with(db.Int), mated: with(db.Bytes), matedChanges: with(db.Int, db.Bytes),
-	}
+	return &posting{created: newLines(), changed: newLines(), sizes: map[sized]int64{}, slots: slots}
 }
 
 // resize notes that a facet has more or fewer threads.
-func (p *posting) resize(t Thread, f facet, deleted bool, by int64) {
+func (p *posting) resize(t Thread, f facet, by int64) {
 	h := fnv.New32a()
 	h.Write([]byte(t.ID))
-	p.sizes[sized{t.OrgID, f, deleted, int64(h.Sum32() % p.slots)}] += by
+	p.sizes[sized{t.OrgID, f, t.Deleted, int64(h.Sum32() % p.slots)}] += by
 }
 
 // follow brings a thread's rows from the facets under which it was found to those that it has now, and all of them to its new time of
-// change. Facets that stay are left as they are in the order of creation, unless those beside them changed.
+// change. Each row knows the keys beside it: where these change, all rows are written anew.
 func (p *posting) follow(r *row) {
-	from, to := r.found, r.Thread
 	if slices.Equal(r.listed, r.facets) {
-		for _, f := range r.facets {
-			p.moved.Add(from.OrgID, f[:], from.Deleted, int64(from.UpdatedAt), from.ID, int64(to.UpdatedAt))
-		}
+		p.changed.move(r.facets, r.found, r.found.UpdatedAt, r.Thread, r.UpdatedAt)
 		return
 	}
+	p.unlist(r.found, r.listed)
 	mates := matesOf(r.metadata.facets)
-	gone := without(r.listed, r.facets)
-	p.unlist(from, gone)
-	for _, f := range without(r.facets, r.listed) {
-		p.added.Add(to.OrgID, f[:], to.Deleted, int64(to.CreatedAt), to.ID, mates)
-		p.addedChanges.Add(to.OrgID, f[:], to.Deleted, int64(to.UpdatedAt), to.ID, int64(to.CreatedAt), mates)
-		p.resize(to, f, to.Deleted, 1)
-	}
-	for _, f := range without(r.listed, gone) {
-		p.mated.Add(from.OrgID, f[:], from.Deleted, int64(from.CreatedAt), from.ID, mates)
-		p.matedChanges.Add(from.OrgID, f[:], from.Deleted, int64(from.UpdatedAt), from.ID, int64(to.UpdatedAt), mates)
+	for _, f := range r.facets {
+		p.created.added.Add(r.OrgID, f.place(r.Deleted, r.CreatedAt), r.ID, mates)
+		p.changed.added.Add(r.OrgID, f.place(r.Deleted, r.UpdatedAt), r.ID, mates)
+		p.resize(r.Thread, f, 1)
 	}
 }
 
-const (
-	facetKey  = `(org_id, facet, deleted, created_at, thread_id)`
-	changeKey = `(org_id, facet, deleted, updated_at, thread_id)`
-	keyColumn = `v.column1, v.column2, v.column3, v.column4, v.column5`
-	thisFacet = ` WHERE thread_facets.org_id = v.column1 AND thread_facets.facet = v.column2 AND thread_facets.deleted = v.column3
-		AND thread_facets.created_at = v.column4 AND thread_facets.thread_id = v.column5`
-	thisChange = ` WHERE thread_changes.org_id = v.column1 AND thread_changes.facet = v.column2 AND thread_changes.deleted = v.column3
-		AND thread_changes.updated_at = v.column4 AND thread_changes.thread_id = v.column5`
-)
+// unlist takes a thread out of both tables.
+func (p *posting) unlist(t Thread, facets []facet) {
+	for _, f := range facets {
+		p.created.gone.Add(t.OrgID, f.place(t.Deleted, t.CreatedAt), t.ID)
+		p.changed.gone.Add(t.OrgID, f.place(t.Deleted, t.UpdatedAt), t.ID)
+		p.resize(t, f, -1)
+	}
+}
+
+// hide moves a thread's rows to those of the deleted ones.
+func (p *posting) hide(from Thread, facets []facet) {
+	to := from
+	to.Deleted = true
+	p.created.move(facets, from, from.CreatedAt, to, to.CreatedAt)
+	p.changed.move(facets, from, from.UpdatedAt, to, to.UpdatedAt)
+	for _, f := range facets {
+		p.resize(from, f, -1)
+		p.resize(to, f, 1)
+	}
+}
+
+func (l lines) move(facets []facet, from Thread, at stamp.Time, to Thread, then stamp.Time) {
+	for _, f := range facets {
+		l.moved.Add(from.OrgID, f.place(from.Deleted, at), from.ID, f.place(to.Deleted, then))
+	}
+}
 
 func (p *posting) send(tx *db.Tx) error {
+	return errors.Join(p.created.send(tx, "thread_facets"), p.changed.send(tx, "thread_changes"), p.sendSizes(tx))
+}
+
+func (l lines) send(tx *db.Tx, table string) error {
 	return errors.Join(
-		p.goneCreated.Send(tx, `DELETE FROM thread_facets WHERE `+facetKey+` IN (SELECT `+keyColumn+` FROM `, `)`),
-		p.goneUpdated.Send(tx, `DELETE FROM thread_changes WHERE `+changeKey+` IN (SELECT `+keyColumn+` FROM `, `)`),
-		p.added.Send(tx, `INSERT INTO thread_facets (org_id, facet, deleted, created_at, thread_id, mates) SELECT `+keyColumn+`, v.column6
-			FROM `, ` WHERE true ON CONFLICT `+facetKey+` DO NOTHING`),
-		p.addedChanges.Send(tx, `INSERT INTO thread_changes (org_id, facet, deleted, updated_at, thread_id, created_at, mates)
-			SELECT `+keyColumn+`, v.column6, v.column7 FROM `, ` WHERE true ON CONFLICT `+changeKey+` DO NOTHING`),
-		p.moved.Send(tx, `UPDATE thread_changes SET updated_at = v.column6 FROM `, thisChange),
-		p.mated.Send(tx, `UPDATE thread_facets SET mates = v.column6 FROM `, thisFacet),
-		p.matedChanges.Send(tx, `UPDATE thread_changes SET updated_at = v.column6, mates = v.column7 FROM `, thisChange),
-		p.sendSizes(tx))
+		l.gone.Send(tx, `DELETE FROM `+table+` WHERE (org_id, place, thread_id) IN (SELECT v.column1, v.column2, v.column3 FROM `, `)`),
+		l.added.Send(tx, `INSERT INTO `+table+` (org_id, place, thread_id, mates)
+			SELECT v.column1, v.column2, v.column3, v.column4 FROM `, ` WHERE true ON CONFLICT (org_id, place, thread_id) DO NOTHING`),
+		l.moved.Send(tx, `UPDATE `+table+` AS f SET place = v.column4 FROM `,
+			` WHERE f.org_id = v.column1 AND f.place = v.column2 AND f.thread_id = v.column3`))
 }
 
 // sendSizes comes last, and in one order everywhere: these rows are shared with other transactions.
@@ -114,38 +124,19 @@ func (p *posting) sendSizes(tx *db.Tx) error {
 	all := db.NewBulk(db.Text, db.Bytes, db.Bool, db.Int, db.Int)
 	empty := db.NewBulk(db.Text, db.Bytes, db.Bool, db.Int)
 	for _, z := range slices.SortedFunc(maps.Keys(p.sizes), sized.compare) {
+		if p.sizes[z] == 0 {
+			continue
+		}
 		all.Add(z.orgID, z.facet[:], z.deleted, z.slot, p.sizes[z])
 		if p.sizes[z] < 0 {
 			empty.Add(z.orgID, z.facet[:], z.deleted, z.slot)
 		}
 	}
-	return errors.Join(all.Send(tx, `INSERT INTO thread_sizes (org_id, facet, deleted, slot, n) SELECT `+keyColumn+` FROM `,
+	return errors.Join(all.Send(tx, `INSERT INTO thread_sizes (org_id, facet, deleted, slot, n)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM `,
 		` WHERE true ON CONFLICT (org_id, facet, deleted, slot) DO UPDATE SET n = thread_sizes.n + excluded.n`),
 		empty.Send(tx, `DELETE FROM thread_sizes WHERE n = 0 AND (org_id, facet, deleted, slot) IN
 			(SELECT v.column1, v.column2, v.column3, v.column4 FROM `, `)`))
-}
-
-// unlist takes a thread out of both tables.
-func (p *posting) unlist(t Thread, list []facet) {
-	for _, f := range list {
-		p.goneCreated.Add(t.OrgID, f[:], t.Deleted, int64(t.CreatedAt), t.ID)
-		p.goneUpdated.Add(t.OrgID, f[:], t.Deleted, int64(t.UpdatedAt), t.ID)
-		p.resize(t, f, t.Deleted, -1)
-	}
-}
-
-// hide moves a thread's rows to those of the deleted ones.
-func hide(tx *db.Tx, t Thread, list []facet) error {
-	p := newPosting(tx.Dialect())
-	created, updated := db.NewBulk(at...), db.NewBulk(at...)
-	for _, f := range list {
-		created.Add(t.OrgID, f[:], false, int64(t.CreatedAt), t.ID)
-		updated.Add(t.OrgID, f[:], false, int64(t.UpdatedAt), t.ID)
-		p.resize(t, f, false, -1)
-		p.resize(t, f, true, 1)
-	}
-	return errors.Join(created.Send(tx, `UPDATE thread_facets SET deleted = NOT thread_facets.deleted FROM `, thisFacet),
-		updated.Send(tx, `UPDATE thread_changes SET deleted = NOT thread_changes.deleted FROM `, thisChange), p.send(tx))
 }
 
 // sizesOf tells how many threads each facet has.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -169,69 +169,90 @@ func (f Filter) counted() string {
 
 // count counts the threads that have all facets, of which the first one has at most web.MaxCounted.
 func (f Filter) count(q db.Querier, dialect db.Dialect, orgID string, facets []facet) (n int64, err error) {
-	others, args := f.others(dialect, facets, []any{orgID, f.Deleted, facets[0][:]})
-	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1 AND f.deleted = $2 AND f.facet = $3 AND `+others, args...).Scan(&n)
+	args := arguments{orgID}
+	where := f.within(facets[0], false, &args) + f.others(dialect, "thread_facets", facets, &args)
+	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1`+where, args...).Scan(&n)
 	return n, err
 }
 
 // others is the condition that the thread of a row f, of the first facet, has the other facets too. Where the row does not tell, they are
-// looked up, in scalar subqueries, since PostgreSQL might turn an EXISTS into a join that reads all threads of a facet.
-func (f Filter) others(dialect db.Dialect, facets []facet, args []any) (string, []any) {
-	contains := `instr(f.mates, $%[1]d) > 0`
+// looked up, in scalar subqueries, since PostgreSQL might turn an EXISTS into a join that reads all threads of a facet: beyond the facet,
+// the places of a thread in a table are the same.
+func (f Filter) others(dialect db.Dialect, table string, facets []facet, args *arguments) (where string) {
+	contains, place := `instr(f.mates, %s) > 0`, `CAST(%s || substr(f.place, %d) AS BLOB)`
 	if dialect == db.Postgres {
-		contains = `position($%[1]d::bytea in f.mates) > 0`
+		contains, place = `position(%s::bytea in f.mates) > 0`, `%s::bytea || substr(f.place, %d)`
 	}
 	keys := map[facet]facet{}
 	for _, key := range f.Keys {
 		keys[key], keys[key.inProject(f.ProjectID)] = key, key
 	}
-	var all []string
 	for _, other := range facets[1:] {
 		key := keys[other]
-		args = append(args, key[:mateSize], other[:])
-		all = append(all, fmt.Sprintf(`CASE WHEN f.mates IS NOT NULL THEN `+contains+` ELSE (SELECT count(*) FROM thread_facets o
-			WHERE o.org_id = $1 AND o.deleted = $2 AND o.facet = $%[2]d AND o.created_at = f.created_at AND o.thread_id = f.thread_id) = 1 END`,
-			len(args)-1, len(args)))
+		where += fmt.Sprintf(` AND CASE WHEN f.mates IS NOT NULL THEN `+contains+` ELSE (SELECT count(*) FROM `+table+` o
+			WHERE o.org_id = $1 AND o.place = `+place+` AND o.thread_id = f.thread_id) = 1 END`,
+			args.add(key[:mateSize]), args.add(other[:]), len(other)+1)
 	}
-	return strings.Join(all, ` AND `), args
+	return where
+}
+
+// arguments are those of a statement.
+type arguments []any
+
+// add gives the name of one more.
+func (a *arguments) add(value any) string {
+	*a = append(*a, value)
+	return "$" + strconv.Itoa(len(*a))
 }
 
 // statement writes the page's query: first the keys of the page from an index, then their rows.
 func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p web.Paging) (string, []any, error) {
-	table, id := "threads", "f.id"
-	args := []any{orgID, f.Deleted, p.Limit + 1, p.Offset}
-	where := `f.org_id = $1 AND f.deleted = $2`
+	args, offset := arguments{orgID, p.Limit + 1}, p.Offset
+	table, column, id, where := "threads", "f."+f.column(), "f.id", `f.org_id = $1`
+	if len(facets) == 0 {
+		where += ` AND f.deleted = ` + args.add(f.Deleted)
+	} else {
+		table, column, id = f.table(), "f.place", "f.thread_id"
+		where += f.within(facets[0], p.Cursor != "", &args)
+	}
+	direction, beyond := " DESC", " < "
+	if f.Ascending {
+		direction, beyond = " ASC", " > "
+	}
 	if p.Cursor != "" {
 		at, threadID, err := f.after(p.Cursor)
 		if err != nil {
 			return "", nil, err
 		}
-		args[3] = 0
-		args = append(args, at, threadID)
-	}
-	if len(facets) > 0 {
-		table, id = f.table(), "f.thread_id"
-		args = append(args, facets[0][:])
-		where += fmt.Sprintf(` AND f.facet = $%d`, len(args))
+		var place any = at
+		if len(facets) > 0 {
+			place = facets[0].place(f.Deleted, at)
+		}
+		offset = 0
+		where += ` AND (` + column + `, ` + id + `)` + beyond + `(` + args.add(place) + `, ` + args.add(threadID) + `)`
 	}
 	if len(facets) > 1 {
-		var others string
-		others, args = f.others(dialect, facets, args)
-		where += ` AND ` + others
+		where += f.others(dialect, table, facets, &args)
 	}
-	column, direction, beyond := "f."+f.column(), " DESC", " < "
-	if f.Ascending {
-		direction, beyond = " ASC", " > "
-	}
-	if p.Cursor != "" {
-		where += ` AND (` + column + `, ` + id + `)` + beyond + `($5, $6)`
-	}
-	page := ` FROM ` + table + ` f WHERE ` + where + ` ORDER BY ` + column + direction + `, ` + id + direction + ` LIMIT $3 OFFSET $4`
-	if len(facets) == 0 && args[3] == 0 { // one index leads to the rows; what is passed over is better seen in the index alone
+	page := ` FROM ` + table + ` f WHERE ` + where + ` ORDER BY ` + column + direction + `, ` + id + direction +
+		` LIMIT $2 OFFSET ` + args.add(offset)
+	if len(facets) == 0 && offset == 0 { // one index leads to the rows; what is passed over is better seen in the index alone
 		return listedThreads + page, args, nil
 	}
 	return listedThreads + ` FROM (SELECT ` + id + ` AS thread_id, ` + column + ` AS place` + page + `) k
 		JOIN threads t ON t.org_id = $1 AND t.id = k.thread_id ORDER BY k.place` + direction + `, k.thread_id` + direction, args, nil
+}
+
+// within is the condition that a row f is one of a facet. A cursor stands for the bound at which the list begins: of two such bounds SQLite
+// might begin at the other one.
+func (f Filter) within(lead facet, cursor bool, args *arguments) (where string) {
+	if !cursor || !f.Ascending {
+		where += ` AND f.place >= ` + args.add(lead.first(f.Deleted))
+	}
+	if !cursor || f.Ascending {
+		where += ` AND f.place < ` + args.add(lead.end(f.Deleted))
+	}
+	return where
 }
 
 var listedThreads = fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN user_data_size > %d THEN NULL ELSE user_data END`, MaxListed)

@@ -95,9 +95,8 @@ func (s *Store) removeOfProject(tx *db.Tx, orgID, projectID string, until stamp.
 	found := 0
 	for _, deleted := range []bool{false, true} {
 		victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM
-			(SELECT thread_id FROM thread_facets WHERE org_id = $1 AND facet = $2 AND deleted = $3 AND created_at <= $4
-			ORDER BY created_at LIMIT $5) f
-			JOIN threads t ON t.org_id = $1 AND t.id = f.thread_id`+locked(tx), orgID, key[:], deleted, until, batch)
+			(SELECT thread_id FROM thread_facets WHERE org_id = $1 AND place >= $2 AND place <= $3 ORDER BY place LIMIT $4) f
+			JOIN threads t ON t.org_id = $1 AND t.id = f.thread_id`+locked(tx), orgID, key.first(deleted), key.place(deleted, until), batch)
 		if err != nil {
 			return 0, err
 		}

@@ -264,6 +264,8 @@ func TestProjectGone(t *testing.T) {
 		must(t, err)
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return s.ProjectGone(tx, org, "p1") }))
 		put(t, s, whole, "later", "p1", nil, "")
+		_, err = s.Start(t.Context(), whole, Start{ID: "later", OrgID: org, ProjectID: "p1"})
+		must(t, err)
 		must(t, s.Purge(t.Context()))
 		wantTotals(t, s, 2, 0)
 		for _, id := range []string{"stays", "later"} {
@@ -272,6 +274,8 @@ func TestProjectGone(t *testing.T) {
 		}
 		_, err = s.Session(t.Context(), whole, "s1")
 		wantKind(t, err, errs.NotFound)
+		_, err = s.Session(t.Context(), whole, "later")
+		must(t, err)
 		var left int
 		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM thread_leftovers`).Scan(&left))
 		if left != 0 {

@@ -90,7 +90,7 @@ func (h *house) stock(w Webhook, events, hourly int) {
 		h.clock.advance(time.Hour * atOnce / time.Duration(hourly))
 	}
 	must(h.t, h.db.Write(context.Background(), func(tx *db.Tx) error {
-		if _, err := tx.Exec(`UPDATE webhook_deliveries SET status = 'success', queue = 0, response = $1`,
+		if _, err := tx.Exec(`UPDATE webhook_deliveries SET status = 'success', response = $1`,
 			`{"status":200,"headers":{"content-length":"2","content-type":"text/plain; charset=utf-8","date":`+
 				`"Sun, 15 Nov 2026 08:30:00 GMT"},"body":"ok","duration_ms":1}`); err != nil {
 			return err

@@ -23,13 +23,6 @@ const (
 	Failed  Status = "failed"  // anything else; the chain may have another attempt
 )
 
-// Places of a pending delivery (column queue).
-const (
-	queueDone    = 0
-	queueReady   = 1 // to be sent, by the process whose turn the destination is
-	queueWaiting = 2 // for its retry, until due_at
-)
-
 // Delivery is one attempt to forward a receipt to a destination.
 type Delivery struct {
 	ID            string     `json:"id" example:"whdv_01jcq3v5w8z9d6y4k2m7n0p1rt"`
@@ -43,7 +36,8 @@ type Delivery struct {
 	Response      *Answer    `json:"response"`
 
 	orgID string
-	queue int
+	// A pending one is ready to be sent by the process whose turn the destination is, or waits for its retry until it is due.
+	ready bool
 	due   stamp.Time
 }
 
@@ -138,6 +132,6 @@ func (r Result) next() *Delivery {
 	}
 	return &Delivery{
 		ID: id.At(id.Delivery, r.At.Std()), Date: r.At, WebhookID: d.WebhookID, DestinationID: d.DestinationID, ReceiptID: d.ReceiptID,
-		Status: Pending, Retries: d.Retries + 1, orgID: d.orgID, queue: queueWaiting, due: r.At.Add(pause(d.Retries+1, r.RetryAfter)),
+		Status: Pending, Retries: d.Retries + 1, orgID: d.orgID, due: r.At.Add(pause(d.Retries+1, r.RetryAfter)),
 	}
 }

@@ -87,7 +87,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s: next attempts %+v", name, next)
 			} else if test.follows {
 				var due stamp.Time
-				must(t, d.Read(t.Context()).Row(`SELECT due_at FROM webhook_deliveries WHERE id = $1`, next[0].ID).Scan(&due))
+				must(t, d.Read(t.Context()).Row(`SELECT due_at FROM webhook_queue WHERE id = $1`, next[0].ID).Scan(&due))
 				if pause := due.Sub(stamp.Of(h.clock.now())); pause < test.least || pause > test.most || next[0].Retries != 1 {
 					t.Errorf("%s: next attempt after %v, retries %d", name, pause, next[0].Retries)
 				}

@@ -77,7 +77,7 @@ func (f *fleet) begin() *proc {
 
 func (f *fleet) setUp() {
 	must(f.t2(), f.db.Write(f.house.t.Context(), func(tx *db.Tx) error { // a history that failed has left something
-		_, err := tx.Exec(`DELETE FROM webhook_deliveries`)
+		_, err := tx.Exec(`DELETE FROM webhook_queue`)
 		return err
 	}))
 	caller := *alice

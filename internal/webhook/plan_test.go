@@ -30,8 +30,7 @@ func TestPlans(t *testing.T) {
 		"all":         {Filter{}, "PRIMARY KEY (org_id=? AND webhook_id=? AND id<?)"},
 		"time":        {Filter{Since: &at}, "PRIMARY KEY (org_id=? AND webhook_id=? AND id>? AND id<?)"},
 		"success":     {Filter{Status: Success}, "PRIMARY KEY"},
-		"failed":      {Filter{Status: Failed}, "webhook_deliveries_undelivered (org_id=? AND webhook_id=? AND status=? AND id<?)"},
-		"pending":     {Filter{Status: Pending}, "webhook_deliveries_undelivered (org_id=? AND webhook_id=? AND status=? AND id<?)"},
+		"failed":      {Filter{Status: Failed}, "webhook_deliveries_failed (org_id=? AND webhook_id=? AND failed=? AND id<?)"},
 		"destination": {Filter{DestinationID: "x"}, "webhook_deliveries_destination (org_id=? AND webhook_id=? AND destination_id=? AND id<?)"},
 		"receipt":     {Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (org_id=? AND webhook_id=? AND receipt_id=?"},
 	} {
@@ -48,8 +47,8 @@ func TestPlans(t *testing.T) {
 	if !strings.Contains(got, "webhook_deliveries_receipt (org_id=? AND webhook_id=? AND receipt_id=?") {
 		t.Errorf("retention: %s", got)
 	}
-	got = plan(`SELECT destination_id FROM webhook_deliveries WHERE queue = 1 AND destination_id > $1 ORDER BY destination_id LIMIT 1`, "x")
-	if !strings.Contains(got, "webhook_deliveries_ready (destination_id>?)") {
+	got = plan(`SELECT destination_id FROM webhook_queue WHERE ready AND destination_id > $1 ORDER BY destination_id LIMIT 1`, "x")
+	if !strings.Contains(got, "webhook_queue_ready (destination_id>?)") {
 		t.Errorf("ready destinations: %s", got)
 	}
 }

@@ -38,9 +38,9 @@ type Retention struct {
 	left bool
 }
 
-// Run packs, and sweeps until nothing is left, so that retention keeps pace with whatever is taken in.
+// Run packs, forgets turns, and sweeps until nothing is left, so that retention keeps pace with whatever is taken in.
 func (r *Retention) Run(ctx context.Context) error {
-	err := r.pack(ctx)
+	err := errors.Join(r.pack(ctx), r.Store.forgetTurns(ctx))
 	start := r.Store.Now()
 	for r.left = true; r.left && r.Store.Now().Sub(start) < sweepFor; {
 		r.left = false
@@ -129,7 +129,7 @@ func (r *Retention) trim(ctx context.Context, w owned) error {
 
 // bury removes all of a deleted webhook, and at last its grave: without that nobody would find what is left.
 func (r *Retention) bury(ctx context.Context, w owned) error {
-	for _, table := range []string{deliveryRows, receiptRows} {
+	for _, table := range []string{queueRows, deliveryRows, receiptRows} {
 		if all, err := r.batches(ctx, w, table, "", afterAll); err != nil || !all {
 			return err
 		}
@@ -150,6 +150,7 @@ func (r *Retention) bury(ctx context.Context, w owned) error {
 const (
 	deliveryRows = "webhook_deliveries"
 	receiptRows  = "webhook_receipts"
+	queueRows    = "webhook_queue"
 
 	doneOnly    = ` AND status <> 'pending'`
 	settledOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.org_id = webhook_receipts.org_id
@@ -183,9 +184,10 @@ func (r *Retention) remove(ctx context.Context, w owned, table, text, before, fr
 			return err
 		}
 		sums := newTally(r.Store.shard(ofAccept))
-		if table == receiptRows {
+		switch table {
+		case receiptRows:
 			sums.total(w.orgID, w.webhookID, -n, 0)
-		} else {
+		case deliveryRows:
 			sums.total(w.orgID, w.webhookID, 0, -n)
 		}
 		return sums.write(tx)

@@ -39,6 +39,10 @@ func TestRetention(t *testing.T) {
 		if a, b := len(h.receipts(w)), len(h.receipts(short)); a != sweepRows+103 || b != 0 {
 			t.Errorf("after 2 h: %d and %d receipts", a, b)
 		}
+		var turns int
+		if must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_turns`).Scan(&turns)); turns != 0 {
+			t.Error("a turn that ended long ago is kept")
+		}
 		h.clock.advance(47 * time.Hour)
 		must(t, r.Run(t.Context()))
 		left := h.receipts(w)
@@ -113,7 +117,7 @@ func TestCascade(t *testing.T) {
 		must(t, r.Run(t.Context()))
 		h.clock.advance(2 * graveFor)
 		must(t, r.Run(t.Context()))
-		tables := []string{"destinations", "receipts", "deliveries", "totals", "graves"}
+		tables := []string{"destinations", "receipts", "deliveries", "queue", "totals", "graves"}
 		for _, table := range tables {
 			var n int
 			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_`+table+` WHERE webhook_id = $1`, w.ID).Scan(&n))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"strings"
 	"time"
 
 	"steward/internal/auth"
@@ -138,7 +139,7 @@ const afterAll = "{"
 func (s *Store) List(ctx context.Context, orgID string, p web.Paging) (web.Page[Webhook], error) {
 	q := s.DB.Read(ctx)
 	before := afterAll
-	if err := resume(&p, &before); err != nil {
+	if err := resume(&p, id.Webhook, &before); err != nil {
 		return web.Page[Webhook]{}, err
 	}
 	var total int64
@@ -150,13 +151,19 @@ func (s *Store) List(ctx context.Context, orgID string, p web.Paging) (web.Page[
 	return web.NewPage(rows, total, p, func(w Webhook) web.Cursor { return web.NewCursor(w.ID) }), err
 }
 
-// resume reads the place to go on from, if one was sent; offset does not count then.
-func resume(p *web.Paging, before *string) error {
+// resume reads the id to go on from, if one was sent; offset does not count then. Invalid for the id of another kind of list.
+func resume(p *web.Paging, kind string, before *string) error {
 	if p.Cursor == "" {
 		return nil
 	}
 	p.Offset = 0
-	return p.Cursor.Scan(before)
+	if err := p.Cursor.Scan(before); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(*before, kind+"_") {
+		return errs.Wrong("query.cursor", "expected a cursor from the next link of this list")
+	}
+	return nil
 }
 
 // change loads a webhook for a user's change and refuses it if the condition fails or the system keeps it.

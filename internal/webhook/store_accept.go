@@ -102,7 +102,7 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
 		for _, destinationID := range fanOut {
 			d := Delivery{
 				ID: id.At(id.Delivery, now), Date: at, WebhookID: r.WebhookID, DestinationID: destinationID, ReceiptID: r.ID,
-				Status: Pending, orgID: r.orgID, queue: queueReady, due: at,
+				Status: Pending, orgID: r.orgID, ready: true, due: at,
 			}
 			addDelivery(deliveries, d)
 			a.made = append(a.made, &task{Delivery: d, receipt: r})
@@ -110,7 +110,7 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
 	}
 	err = receipts.Send(tx, insertReceipts, "")
 	if err == nil {
-		err = deliveries.Send(tx, insertDeliveries, "")
+		err = enqueue(tx, deliveries)
 	}
 	if err == nil {
 		err = sums.write(tx) // last: these rows are shared with other transactions
@@ -147,13 +147,16 @@ func scanTarget(row db.Row) (t target, err error) { return t, row.Scan(&t.webhoo
 
 var (
 	receiptKinds  = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes}
-	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Int, db.Int, db.Int}
+	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Text, db.Text, db.Int, db.Int, db.Bool, db.Int}
 
 	insertReceipts = insertFrom("webhook_receipts",
 		"org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body")
-	insertDeliveries = insertFrom("webhook_deliveries",
-		"org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at")
+	insertQueue = insertFrom("webhook_queue", "org_id, webhook_id, id, destination_id, receipt_id, date, retries, ready, due_at")
 )
+
+// insertDeliveries takes the columns of insertQueue.
+const insertDeliveries = `INSERT INTO webhook_deliveries (org_id, webhook_id, id, destination_id, receipt_id, date, retries, status, failed)
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, 'pending', false FROM `
 
 // insertFrom is the text before the values of a bulk insert.
 func insertFrom(table, columns string) string {
@@ -165,6 +168,13 @@ func insertFrom(table, columns string) string {
 }
 
 func addDelivery(b *db.Bulk, d Delivery) {
-	b.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, int64(d.Date), string(d.Status), int64(d.Retries), int64(d.queue),
-		int64(d.due))
+	b.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries), d.ready, int64(d.due))
+}
+
+// enqueue writes pending deliveries that addDelivery has gathered: each is a row of its own, and one of the queue.
+func enqueue(tx *db.Tx, deliveries *db.Bulk) error {
+	if err := deliveries.Send(tx, insertDeliveries, ""); err != nil {
+		return err
+	}
+	return deliveries.Send(tx, insertQueue, "")
 }

@@ -11,12 +11,11 @@ import (
 	"steward/internal/web"
 )
 
-const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, queue, due_at, error, response`
+const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, error, response`
 
 func scanDelivery(row db.Row) (d Delivery, err error) {
 	var response *string
-	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.queue, &d.due,
-		&d.Error, &response)
+	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &response)
 	d.Response = (*Answer)(response)
 	return d, err
 }
@@ -24,34 +23,42 @@ func scanDelivery(row db.Row) (d Delivery, err error) {
 // Deliveries gives a page of a webhook's deliveries, newest first, or NotFound.
 func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Delivery], err error) {
 	before := afterAll
-	if err := resume(&p, &before); err != nil {
+	if err := resume(&p, id.Delivery, &before); err != nil {
 		return page, err
 	}
 	q := s.DB.Read(ctx)
-	total, err := s.length(q, list{deliveryRows, id.Delivery, orgID, webhookID}, f)
+	rows, state := deliveryRows, "status, retries, error, response"
+	if f.queued() {
+		rows, state = queueRows, "'pending', retries, NULL, NULL"
+	}
+	total, err := s.length(q, list{rows, id.Delivery, orgID, webhookID}, f)
 	if err != nil {
 		return page, err
 	}
 	var c clauses
 	c.within(id.Delivery, orgID, webhookID, f)
 	c.narrow(f)
-	rows, err := db.Collect(q, func(row db.Row) (Delivery, error) {
+	items, err := db.Collect(q, func(row db.Row) (Delivery, error) {
 		d, response := Delivery{WebhookID: webhookID, orgID: orgID}, (*string)(nil)
 		err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &response)
 		d.Response = (*Answer)(response)
 		return d, err
-	}, `SELECT id, destination_id, receipt_id, date, status, retries, error, response FROM webhook_deliveries
-		WHERE `+c.page(before, p), c.args...)
-	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
+	}, `SELECT id, destination_id, receipt_id, date, `+state+` FROM `+rows+` WHERE `+c.page(before, p), c.args...)
+	return web.NewPage(items, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
 }
 
-// narrow adds the filters that deliveries have beyond time. The index of undelivered ones is found by its own condition only.
+// queued tells whether the queue answers a filter: all that is pending is there. The few of one receipt are found by its id.
+func (f Filter) queued() bool { return f.Status == Pending && f.ReceiptID == "" }
+
+// narrow adds the filters that deliveries have beyond time. The index of failed ones is found by its own condition, and used best by the
+// other one.
 func (c *clauses) narrow(f Filter) {
-	if f.Status != "" {
+	switch {
+	case f.queued():
+	case f.Status == Failed && f.ReceiptID == "":
+		c.text.WriteString(" AND failed AND failed = true")
+	case f.Status != "":
 		c.add(" AND status = $%d", string(f.Status))
-	}
-	if f.Status == Pending || f.Status == Failed {
-		c.text.WriteString(" AND status <> 'success'")
 	}
 	if f.DestinationID != "" {
 		c.add(" AND destination_id = $%d", f.DestinationID)
@@ -121,17 +128,17 @@ func (s *Store) again(tx *db.Tx, failed Delivery) (Delivery, error) {
 		return last, err
 	}
 	if last.Status == Pending {
-		_, err := tx.Exec(`UPDATE webhook_deliveries SET queue = 1, due_at = $4
-			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND queue = 2`,
+		_, err := tx.Exec(`UPDATE webhook_queue SET ready = true, due_at = $4
+			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND NOT ready`,
 			last.orgID, last.WebhookID, last.ID, stamp.Of(now))
 		return last, err
 	}
 	next := Delivery{
 		ID: id.At(id.Delivery, now), Date: stamp.Of(now), WebhookID: last.WebhookID, DestinationID: last.DestinationID,
-		ReceiptID: last.ReceiptID, Status: Pending, Retries: last.Retries + 1, orgID: last.orgID, queue: queueReady, due: stamp.Of(now),
+		ReceiptID: last.ReceiptID, Status: Pending, Retries: last.Retries + 1, orgID: last.orgID, ready: true, due: stamp.Of(now),
 	}
 	rows, sums := db.NewBulk(deliveryKinds...), newTally(s.shard(ofAccept))
 	addDelivery(rows, next)
 	sums.total(next.orgID, next.WebhookID, 0, 1)
-	return next, errors.Join(rows.Send(tx, insertDeliveries, ""), sums.write(tx))
+	return next, errors.Join(enqueue(tx, rows), sums.write(tx))
 }

@@ -35,9 +35,9 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		finished, err = db.CollectBulk(tx, ended, scanText, `UPDATE webhook_deliveries SET queue = 0, status = v.column7,
-			finished_at = v.column8, error = v.column9, response = v.column10 FROM `, ours+` AND status = 'pending' AND EXISTS (
-			SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6) RETURNING id`)
+		finished, err = db.CollectBulk(tx, ended, scanText, `UPDATE webhook_deliveries SET status = v.column7,
+			failed = (v.column7 = 'failed'), finished_at = v.column8, error = v.column9, response = v.column10 FROM `,
+			ours+` AND status = 'pending' AND EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6) RETURNING id`)
 		if err != nil {
 			return err
 		}
@@ -46,13 +46,14 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 	return finished, err
 }
 
-// follow writes what comes after finished deliveries: disabled destinations, next attempts, counters.
+// follow writes what comes after finished deliveries, which leave the queue: disabled destinations, next attempts, counters.
 func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) error {
 	sums, rows := newTally(s.shard(ofFinish)), db.NewBulk(deliveryKinds...)
 	slices.Sort(finished)
-	enabled := map[string]bool{}
+	done, enabled := db.NewBulk(db.Text, db.Text, db.Text), map[string]bool{}
 	for _, deliveryID := range finished {
 		r := results[deliveryID]
+		done.Add(r.Delivery.orgID, r.Delivery.WebhookID, deliveryID)
 		sums.finished(r.Delivery.orgID, r.At, r.Error == "")
 		if r.Gone {
 			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
@@ -81,7 +82,11 @@ func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) 
 			sums.total(next.orgID, next.WebhookID, 0, 1)
 		}
 	}
-	if err := rows.Send(tx, insertDeliveries, ""); err != nil {
+	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE (org_id, webhook_id, id) IN (
+		SELECT v.column1, v.column2, v.column3 FROM `, `)`); err != nil {
+		return err
+	}
+	if err := enqueue(tx, rows); err != nil {
 		return err
 	}
 	return sums.write(tx)

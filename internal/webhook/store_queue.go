@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"steward/internal/db"
@@ -17,6 +18,8 @@ const (
 	promoteAtOnce = 1000
 )
 
+var turnMicros = strconv.FormatInt(turnFor.Microseconds(), 10)
+
 // TakeTurns takes the turns of destinations for this process, or prolongs them. It tells until when, and which are now its own: those
 // that nobody else has, or whose time was over.
 func (s *Store) TakeTurns(ctx context.Context, destinationIDs []string) (until stamp.Time, mine []string, err error) {
@@ -29,7 +32,7 @@ func (s *Store) TakeTurns(ctx context.Context, destinationIDs []string) (until s
 		mine, err = db.CollectBulk(tx, wanted, scanText, `INSERT INTO webhook_turns (destination_id, owner, until)
 			SELECT v.column1, v.column2, v.column3 FROM `, ` WHERE true ON CONFLICT (destination_id) DO UPDATE
 			SET owner = excluded.owner, until = excluded.until
-			WHERE webhook_turns.owner = excluded.owner OR webhook_turns.until <= excluded.until - 30000000 RETURNING destination_id`)
+			WHERE webhook_turns.owner = excluded.owner OR webhook_turns.until <= excluded.until - `+turnMicros+` RETURNING destination_id`)
 		return err
 	})
 	return until, mine, err
@@ -51,11 +54,28 @@ func (s *Store) Inherit(ctx context.Context) error {
 	})
 }
 
+// forgetTurns removes what processes that died have left behind of destinations that nobody sends to any more.
+func (s *Store) forgetTurns(ctx context.Context) error {
+	before := stamp.Of(s.Now()).Add(-graveFor)
+	var one int
+	err := s.DB.Read(ctx).Row(`SELECT 1 FROM webhook_turns WHERE until < $1 LIMIT 1`, before).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM webhook_turns WHERE until < $1`, before)
+		return err
+	})
+}
+
 // Promote makes deliveries ready whose time has come, and gives their destinations.
 func (s *Store) Promote(ctx context.Context) (destinationIDs []string, err error) {
 	now := stamp.Of(s.Now())
 	var one int
-	err = s.DB.Read(ctx).Row(`SELECT 1 FROM webhook_deliveries WHERE queue = 2 AND due_at <= $1 LIMIT 1`, now).Scan(&one)
+	err = s.DB.Read(ctx).Row(`SELECT 1 FROM webhook_queue WHERE NOT ready AND due_at <= $1 LIMIT 1`, now).Scan(&one)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
 	}
@@ -66,28 +86,31 @@ func (s *Store) Promote(ctx context.Context) (destinationIDs []string, err error
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		destinationIDs, err = db.Collect(tx, scanText, `UPDATE webhook_deliveries SET queue = 1 FROM (
-			SELECT org_id AS column1, webhook_id AS column2, id AS column3, destination_id AS column4, receipt_id AS column5,
-			due_at AS column6 FROM webhook_deliveries WHERE queue = 2 AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v`+
-			ours+` AND due_at = v.column6 AND queue = 2 RETURNING destination_id`, now, promoteAtOnce)
+		destinationIDs, err = db.Collect(tx, scanText, `UPDATE webhook_queue SET ready = true FROM (
+			SELECT org_id AS column1, webhook_id AS column2, id AS column3, due_at AS column4 FROM webhook_queue
+			WHERE NOT ready AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v
+			WHERE webhook_queue.org_id = v.column1 AND webhook_queue.webhook_id = v.column2 AND webhook_queue.id = v.column3
+			AND due_at = v.column4 AND NOT ready RETURNING destination_id`, now, promoteAtOnce)
 		return err
 	})
 	return destinationIDs, err
 }
 
 // ours joins deliveries with a table of their keys. It names the columns of all indexes: on a table without statistics PostgreSQL may
-// take any of them, and with the primary key alone another one would be read from end to end. Who adds `queue = 1` adds due_at, too.
+// take any of them, and with the primary key alone another one would be read from end to end.
 const ours = ` WHERE webhook_deliveries.org_id = v.column1 AND webhook_deliveries.webhook_id = v.column2
 	AND webhook_deliveries.id = v.column3 AND webhook_deliveries.destination_id = v.column4 AND webhook_deliveries.receipt_id = v.column5`
 
 // byIndex keeps PostgreSQL to index look-ups for the rest of the transaction. A plan that it made while the tables were small, and
-// keeps, would read them whole once they are large: measured on a fresh database, a batch of 500 results took seconds.
+// keeps, would read them whole once they are large: measured on a fresh database, a batch of 500 results took seconds. So did a list of all
+// that is pending, made once and searched for each result, when its statistics were from a moment when little was.
 func byIndex(tx *db.Tx) error {
 	if tx.Dialect() != db.Postgres {
 		return nil
 	}
 	return tx.Send(`SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-		set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`)
+		set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_material', 'off', true),
+		set_config('plan_cache_mode', 'force_custom_plan', true)`)
 }
 
 // oldest is the first ready delivery of a destination.
@@ -99,11 +122,11 @@ func (s *Store) Oldest(ctx context.Context) ([]oldest, error) {
 	return db.Collect(s.DB.Read(ctx), func(row db.Row) (o oldest, err error) {
 		return o, row.Scan(&o.destinationID, &o.deliveryID)
 	}, `WITH RECURSIVE d(id) AS (
-			SELECT (SELECT destination_id FROM webhook_deliveries WHERE queue = 1 ORDER BY destination_id LIMIT 1)
+			SELECT (SELECT destination_id FROM webhook_queue WHERE ready ORDER BY destination_id LIMIT 1)
 			UNION ALL
-			SELECT (SELECT destination_id FROM webhook_deliveries WHERE queue = 1 AND destination_id > d.id ORDER BY destination_id LIMIT 1)
+			SELECT (SELECT destination_id FROM webhook_queue WHERE ready AND destination_id > d.id ORDER BY destination_id LIMIT 1)
 			FROM d WHERE d.id IS NOT NULL)
-		SELECT d.id, COALESCE((SELECT f.id FROM webhook_deliveries f WHERE f.queue = 1 AND f.destination_id = d.id
+		SELECT d.id, COALESCE((SELECT f.id FROM webhook_queue f WHERE f.ready AND f.destination_id = d.id
 			ORDER BY f.due_at, f.id LIMIT 1), '') FROM d WHERE d.id IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = d.id AND t.owner <> $1 AND t.until > $2)`,
 		s.Owner, stamp.Of(s.Now()))
@@ -151,9 +174,9 @@ func readyOf(q db.Querier, asks []*ask) (err error) {
 		}
 		a.tasks, err = db.Collect(q, scanTask, `SELECT d.org_id, d.webhook_id, d.id, d.destination_id, d.receipt_id, d.date, d.retries,
 			d.due_at, r.method, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END
-			FROM webhook_deliveries d LEFT JOIN webhook_receipts r
+			FROM webhook_queue d LEFT JOIN webhook_receipts r
 			ON r.org_id = d.org_id AND r.webhook_id = d.webhook_id AND r.id = d.receipt_id
-			WHERE d.queue = 1 AND d.destination_id = $1 AND (d.due_at, d.id) > ($2, $3) ORDER BY d.due_at, d.id LIMIT $4`,
+			WHERE d.ready AND d.destination_id = $1 AND (d.due_at, d.id) > ($2, $3) ORDER BY d.due_at, d.id LIMIT $4`,
 			a.destinationID, a.from.due, a.from.id, a.limit)
 		if err != nil {
 			return err
@@ -165,7 +188,7 @@ func readyOf(q db.Querier, asks []*ask) (err error) {
 
 // scanTask reads a delivery with what is needed of its receipt, which may be gone.
 func scanTask(row db.Row) (*task, error) {
-	t := &task{Delivery: Delivery{Status: Pending, queue: queueReady}}
+	t := &task{Delivery: Delivery{Status: Pending, ready: true}}
 	var method, headers *string
 	var size *int64
 	r := &Receipt{}

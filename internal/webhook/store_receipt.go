@@ -81,7 +81,7 @@ func (c *clauses) page(before string, p web.Paging) string {
 // Receipts gives a page of a webhook's receipts, newest first, or NotFound. Their Headers stay undecoded.
 func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Receipt], err error) {
 	before := afterAll
-	if err := resume(&p, &before); err != nil {
+	if err := resume(&p, id.Receipt, &before); err != nil {
 		return page, err
 	}
 	q := s.DB.Read(ctx)

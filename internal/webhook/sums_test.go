@@ -26,6 +26,7 @@ func (h *house) sumsHold(orgID string) {
 		}
 	}
 	h.totalsHold(orgID)
+	h.queueHolds(orgID)
 }
 
 // totalsHold compares the totals of webhooks with their rows.
@@ -39,5 +40,19 @@ func (h *house) totalsHold(orgID string) {
 	must(h.t, err)
 	if len(diffs) > 0 {
 		h.t.Fatalf("totals differ from rows: %v", diffs)
+	}
+}
+
+// queueHolds compares the queue with the deliveries that are pending, and what failed with its mark.
+func (h *house) queueHolds(orgID string) {
+	h.t.Helper()
+	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT id FROM (
+		SELECT id, destination_id, receipt_id, date, retries, 1 AS n FROM webhook_deliveries WHERE org_id = $1 AND status = 'pending'
+		UNION ALL SELECT id, destination_id, receipt_id, date, retries, -1 FROM webhook_queue WHERE org_id = $1
+		) AS facts GROUP BY id, destination_id, receipt_id, date, retries HAVING SUM(n) <> 0
+		UNION ALL SELECT id FROM webhook_deliveries WHERE org_id = $1 AND failed <> (status = 'failed')`, orgID)
+	must(h.t, err)
+	if len(diffs) > 0 {
+		h.t.Fatalf("the queue differs from what is pending, or a mark from its status: %v", diffs)
 	}
 }
