@@ -30,7 +30,8 @@ func TestPlans(t *testing.T) {
 		"all":         {Filter{}, "PRIMARY KEY (org_id=? AND webhook_id=? AND id<?)"},
 		"time":        {Filter{Since: &at}, "PRIMARY KEY (org_id=? AND webhook_id=? AND id>? AND id<?)"},
 		"success":     {Filter{Status: Success}, "PRIMARY KEY"},
-		"failed":      {Filter{Status: Failed}, "webhook_deliveries_failed (org_id=? AND webhook_id=? AND failed=? AND id<?)"},
+		"failed":      {Filter{Status: Failed}, "webhook_deliveries_failed (org_id=? AND webhook_id=? AND id<?)"},
+		"failed then": {Filter{Status: Failed, Since: &at}, "webhook_deliveries_failed (org_id=? AND webhook_id=? AND id>? AND id<?)"},
 		"destination": {Filter{DestinationID: "x"}, "webhook_deliveries_destination (org_id=? AND webhook_id=? AND destination_id=? AND id<?)"},
 		"receipt":     {Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (org_id=? AND webhook_id=? AND receipt_id=?"},
 	} {

@@ -50,13 +50,12 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 // queued tells whether the queue answers a filter: all that is pending is there. The few of one receipt are found by its id.
 func (f Filter) queued() bool { return f.Status == Pending && f.ReceiptID == "" }
 
-// narrow adds the filters that deliveries have beyond time. The index of failed ones is found by its own condition, and used best by the
-// other one.
+// narrow adds the filters that deliveries have beyond time. The index of failed ones is found by its own condition.
 func (c *clauses) narrow(f Filter) {
 	switch {
 	case f.queued():
 	case f.Status == Failed && f.ReceiptID == "":
-		c.text.WriteString(" AND failed AND failed = true")
+		c.text.WriteString(" AND failed")
 	case f.Status != "":
 		c.add(" AND status = $%d", string(f.Status))
 	}

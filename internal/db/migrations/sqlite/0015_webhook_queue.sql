@@ -28,4 +28,4 @@ DROP INDEX webhook_deliveries_ready;
 DROP INDEX webhook_deliveries_waiting;
 ALTER TABLE webhook_deliveries DROP COLUMN queue;
 ALTER TABLE webhook_deliveries DROP COLUMN due_at;
-CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (org_id, webhook_id, failed, id) WHERE failed;
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (org_id, webhook_id, id) WHERE failed;
