@@ -143,7 +143,8 @@ func faultsOf(details []error) []errs.Fault {
 			f = errs.Fault{Location: detail.Location, Message: detail.Message}
 		}
 		if strings.HasPrefix(f.Message, "json: ") {
-			f.Message = "a value does not have the type that this route takes, such as 5.0 for a whole number" // theirs names our types and the value
+			// Theirs names our types and the value.
+			f.Message = "a value does not have the type that this route takes, such as 5.0 for a whole number"
 		}
 		faults = append(faults, f)
 	}

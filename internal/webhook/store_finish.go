@@ -37,7 +37,8 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 		}
 		finished, err = db.CollectBulk(tx, ended, scanText, `UPDATE webhook_deliveries SET status = v.column7,
 			failed = (v.column7 = 'failed'), finished_at = v.column8, error = v.column9, response = v.column10 FROM `,
-			ours+` AND status = 'pending' AND EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6) RETURNING id`)
+			ours+` AND status = 'pending' AND EXISTS (
+			SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6) RETURNING id`)
 		if err != nil {
 			return err
 		}

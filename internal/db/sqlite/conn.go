@@ -93,7 +93,8 @@ func (c *Conn) Prepare(text string) (*Stmt, error) {
 	}
 	defer libc.Xfree(c.tls, sql)
 	tail := c.cells + unsafe.Sizeof(uintptr(0))
-	if rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, sql, int32(len(text)), sqlite3.SQLITE_PREPARE_PERSISTENT, c.cells, tail); rc != sqlite3.SQLITE_OK {
+	rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, sql, int32(len(text)), sqlite3.SQLITE_PREPARE_PERSISTENT, c.cells, tail)
+	if rc != sqlite3.SQLITE_OK {
 		return nil, c.fault(rc)
 	}
 	st := &Stmt{conn: c, ptr: *(*uintptr)(at(c.cells))}

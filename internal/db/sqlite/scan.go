@@ -9,7 +9,8 @@ import (
 )
 
 // scan copies the columns of the row into what dest points to: text and bytes (from either), whole numbers, floats, truth values, types
-// made of them, pointers to them (nil for NULL), and any. It refuses NULL for what cannot be nil, and never converts text to numbers or back.
+// made of them, pointers to them (nil for NULL), and any. It refuses NULL for what cannot be nil, and never converts text to numbers or
+// back.
 func (s *Stmt) scan(dest []any) error {
 	if len(dest) != s.columns {
 		return fmt.Errorf("sqlite: %d variables for %d columns", len(dest), s.columns)
