@@ -2,6 +2,7 @@ package db
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,9 +18,12 @@ const (
 	Bool  Kind = "boolean" // bool
 )
 
-// Bulk is a table of values that one statement works on, for the hot paths that write many rows at once. PostgreSQL gets one array for each
-// column (unnest), SQLite gets rows (VALUES) in chunks of few sizes, so that their statements stay prepared. The text of the statement is
-// the same for both; it calls the table v, and its columns column1, column2 and so on.
+// Bulk is a table of values that one statement works on, for the hot paths that write many rows at once. The text of the statement is the
+// same for both databases: {v} stands for the table, and v.column1, v.column2 and so on for its columns. PostgreSQL gets one array for each
+// column (unnest), SQLite gets rows (VALUES) in chunks of few sizes, so that their statements stay prepared.
+//
+// UPDATE and DELETE have {FROM v} or {USING v} before their WHERE. SQLite takes them row by row, with the values in place of the columns:
+// where it joins the table with VALUES it writes down all that it is going to change, and then looks for each row once more.
 type Bulk struct {
 	kinds  []Kind
 	values []any // row after row
@@ -53,14 +57,14 @@ func (b *Bulk) Add(values ...any) {
 // Len is how many rows there are.
 func (b *Bulk) Len() int { return len(b.values) / len(b.kinds) }
 
-// Send is Tx.Send with a statement over all rows; before and after are its text around the table.
-func (b *Bulk) Send(tx *Tx, before, after string) error {
-	return b.each(tx.Dialect(), before, after, func(text string, args []any) error { return tx.Send(text, args...) })
+// Send is Tx.Send with a statement over all rows.
+func (b *Bulk) Send(tx *Tx, text string) error {
+	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.Send(text, args...) })
 }
 
 // Exec is Tx.Exec, likewise.
-func (b *Bulk) Exec(tx *Tx, before, after string) (affected int64, err error) {
-	err = b.each(tx.Dialect(), before, after, func(text string, args []any) error {
+func (b *Bulk) Exec(tx *Tx, text string) (affected int64, err error) {
+	err = b.each(tx.Dialect(), text, func(text string, args []any) error {
 		n, err := tx.Exec(text, args...)
 		affected += n
 		return err
@@ -68,10 +72,31 @@ func (b *Bulk) Exec(tx *Tx, before, after string) (affected int64, err error) {
 	return affected, err
 }
 
+// Changed runs an UPDATE or DELETE without RETURNING, and gives the numbers of the rows for which it found something, in their order.
+func (b *Bulk) Changed(tx *Tx, text string) (rows []int, err error) {
+	if tx.Dialect() == Postgres {
+		rows, err = CollectBulk(tx, b, scanNumber, text+" RETURNING v.number - 1")
+		slices.Sort(rows)
+		return rows, err
+	}
+	row := 0
+	err = b.each(SQLite, text, func(text string, args []any) error {
+		n, err := tx.Exec(text, args...)
+		if n > 0 {
+			rows = append(rows, row)
+		}
+		row++
+		return err
+	})
+	return rows, err
+}
+
+func scanNumber(row Row) (n int, err error) { return n, row.Scan(&n) }
+
 // CollectBulk is Collect with a statement over the rows of a Bulk.
-func CollectBulk[T any](tx *Tx, b *Bulk, scan func(Row) (T, error), before, after string) ([]T, error) {
+func CollectBulk[T any](tx *Tx, b *Bulk, scan func(Row) (T, error), text string) ([]T, error) {
 	var all []T
-	err := b.each(tx.Dialect(), before, after, func(text string, args []any) error {
+	err := b.each(tx.Dialect(), text, func(text string, args []any) error {
 		some, err := Collect(tx, scan, text, args...)
 		all = append(all, some...)
 		return err
@@ -79,18 +104,29 @@ func CollectBulk[T any](tx *Tx, b *Bulk, scan func(Row) (T, error), before, afte
 	return all, err
 }
 
-func (b *Bulk) each(dialect Dialect, before, after string, do func(text string, args []any) error) error {
+func (b *Bulk) each(dialect Dialect, text string, do func(text string, args []any) error) error {
 	if len(b.values) == 0 {
 		return nil
 	}
-	if dialect == Postgres {
-		return do(before+b.unnest()+after, b.arrays())
+	before, rest, _ := strings.Cut(text, "{")
+	mark, after, _ := strings.Cut(rest, "}")
+	join, named := strings.CutSuffix(mark, "v")
+	if !named {
+		panic("db: a statement over many rows has {v}, {FROM v} or {USING v}: " + text)
 	}
+	if dialect == Postgres {
+		return do(before+join+b.unnest()+after, b.arrays())
+	}
+	single := strings.ReplaceAll(before+after, "v.column", "?")
 	for left := b.values; len(left) > 0; {
-		rows := chunkOf(len(left) / len(b.kinds))
+		rows, text := 1, single
+		if join == "" {
+			rows = chunkOf(len(left) / len(b.kinds))
+			text = before + b.rows(rows) + after
+		}
 		chunk := left[:rows*len(b.kinds)]
 		left = left[len(chunk):]
-		if err := do(before+b.rows(rows)+after, chunk); err != nil {
+		if err := do(text, chunk); err != nil {
 			return err
 		}
 	}
@@ -107,7 +143,7 @@ func (b *Bulk) rows(n int) string {
 	return "(VALUES " + strings.Repeat(row+",", n-1) + row + ") AS v"
 }
 
-// unnest is the table on PostgreSQL.
+// unnest is the table on PostgreSQL, with the number of each row.
 func (b *Bulk) unnest() string {
 	var args, names strings.Builder
 	for i, kind := range b.kinds {
@@ -118,7 +154,7 @@ func (b *Bulk) unnest() string {
 		args.WriteString("$" + strconv.Itoa(i+1) + "::" + string(kind) + "[]")
 		names.WriteString("column" + strconv.Itoa(i+1))
 	}
-	return "unnest(" + args.String() + ") AS v(" + names.String() + ")"
+	return "unnest(" + args.String() + ") WITH ORDINALITY AS v(" + names.String() + ", number)"
 }
 
 func (b *Bulk) arrays() []any {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -26,7 +27,7 @@ func writeNotes(tx *db.Tx, batch []*note) error {
 	for _, n := range batch {
 		rows.Add(n.key, n.value)
 	}
-	return rows.Send(tx, `INSERT INTO meta (key, value) SELECT v.column1, v.column2 FROM `, ``)
+	return rows.Send(tx, `INSERT INTO meta (key, value) SELECT v.column1, v.column2 FROM {v}`)
 }
 
 func value(t *testing.T, d *db.DB, key string) (text string) {
@@ -185,7 +186,7 @@ func TestBulk(t *testing.T) {
 				}
 				all.Add(int64(i), s, b, i%2 == 0)
 			}
-			n, err := all.Exec(tx, `INSERT INTO bulk_rows (n, s, b, ok) SELECT v.column1, v.column2, v.column3, v.column4 FROM `, ``)
+			n, err := all.Exec(tx, `INSERT INTO bulk_rows (n, s, b, ok) SELECT v.column1, v.column2, v.column3, v.column4 FROM {v}`)
 			if err == nil && n != rows {
 				err = fmt.Errorf("%d rows were written", n)
 			}
@@ -202,6 +203,38 @@ func TestBulk(t *testing.T) {
 		must(t, d.Read(t.Context()).Row(`SELECT s, b FROM bulk_rows WHERE n = 149`).Scan(&text, &bytes))
 		if text != "é149" || string(bytes) != "\x95\x00" {
 			t.Errorf("%q %v", text, bytes)
+		}
+	})
+}
+
+// TestBulkChanges updates and deletes by a table of values, of which some find nothing.
+func TestBulkChanges(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		all := db.NewBulk(db.Text, db.Text)
+		for i := range 20 {
+			all.Add(fmt.Sprint("key", i), fmt.Sprint("value", i))
+		}
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('key3', 'old'), ('key11', 'old'), ('key12', 'other')`); err != nil {
+				return err
+			}
+			rows, err := all.Changed(tx, `UPDATE meta SET value = v.column2 {FROM v} WHERE meta.key = v.column1 AND value = 'old'`)
+			if err == nil && !slices.Equal(rows, []int{3, 11}) {
+				err = fmt.Errorf("rows %d were changed", rows)
+			}
+			if err != nil {
+				return err
+			}
+			gone, err := db.CollectBulk(tx, all, scanText,
+				`DELETE FROM meta AS m {USING v} WHERE m.key = v.column1 AND m.value = v.column2 RETURNING key`)
+			slices.Sort(gone)
+			if err == nil && !slices.Equal(gone, []string{"key11", "key3"}) {
+				err = fmt.Errorf("%s are gone", gone)
+			}
+			return err
+		}))
+		if value(t, d, "key12") != "other" || value(t, d, "key3") != "" {
+			t.Error("the wrong ones are gone")
 		}
 	})
 }

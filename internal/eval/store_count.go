@@ -75,8 +75,8 @@ func (t tally) write(s *Store, tx *db.Tx) error {
 			less.Add(c.orgID, string(c.what), c.key, c.projectID)
 		}
 	}
-	taken, err := db.CollectBulk(tx, less, scanTaken, `DELETE FROM eval_counts WHERE (org_id, what, key, project_id) IN
-		(SELECT v.column1, v.column2, v.column3, v.column4 FROM `, `) RETURNING org_id, what, key, project_id, n`)
+	taken, err := db.CollectBulk(tx, less, scanTaken, `DELETE FROM eval_counts AS c {USING v} WHERE c.org_id = v.column1 AND c.what = v.column2
+		AND c.key = v.column3 AND c.project_id = v.column4 RETURNING org_id, what, key, project_id, n`)
 	for _, row := range taken {
 		t[row.counted] += row.n
 	}
@@ -86,8 +86,8 @@ func (t tally) write(s *Store, tx *db.Tx) error {
 		}
 	}
 	return errors.Join(err, more.Send(tx, `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6 FROM `,
-		` WHERE true ON CONFLICT (org_id, what, key, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`))
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6 FROM {v} WHERE true
+		ON CONFLICT (org_id, what, key, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`))
 }
 
 type taken struct {

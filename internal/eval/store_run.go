@@ -116,7 +116,7 @@ func (s *Store) insertRuns(tx *db.Tx, batch []*starting) error {
 		st.done, st.EvalName, st.AgentIdentifier = true, evalName, agent
 		counts.runs(st.OrgID, st.ProjectID, st.EvalID, agent, 1)
 		return st, nil
-	}, insertRuns, ` CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
+	}, insertRuns+` CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
 		WHERE p.org_id = v.column1 AND p.id = v.column3
 		ON CONFLICT (org_id, id) DO NOTHING RETURNING id, eval_name, agent_identifier`)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Store) insertRuns(tx *db.Tx, batch []*starting) error {
 const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id, span_id, devmode,
 	pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
 	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, true, false, v.column10,
-		v.column10, v.column11, 0, e.name, e.agent_identifier FROM `
+		v.column10, v.column11, 0, e.name, e.agent_identifier FROM {v}`
 
 // repeated gives the run that is there already, if it was started in the same way.
 func repeated(tx *db.Tx, caller *auth.Caller, r Run) (Run, error) {
@@ -182,8 +182,8 @@ func completeRuns(tx *db.Tx, batch []*ending) error {
 		}
 	}
 	done, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs SET pending = false, success = v.column4, error = v.column5,
-		result = v.column6, size = v.column7, updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END FROM `,
-		` WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending AND (v.column3 = '' OR project_id = v.column3)
+		result = v.column6, size = v.column7, updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END
+		{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending AND (v.column3 = '' OR project_id = v.column3)
 		RETURNING `+runColumns)
 	for i, r := range done {
 		byID[[2]string{r.OrgID, r.ID}].after = &done[i]

@@ -71,8 +71,8 @@ func relabel(tx *db.Tx, counts tally, e Eval, found []labelled) error {
 		byAgent[old].Add(e.OrgID, l.id, l.agent, e.Name, e.AgentIdentifier)
 	}
 	for old, rows := range byAgent {
-		projects, err := db.CollectBulk(tx, rows, scanText, `UPDATE eval_runs SET eval_name = v.column4, agent_identifier = v.column5 FROM `,
-			` WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.column3
+		projects, err := db.CollectBulk(tx, rows, scanText, `UPDATE eval_runs SET eval_name = v.column4, agent_identifier = v.column5
+			{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.column3
 			RETURNING project_id`)
 		if err != nil {
 			return err

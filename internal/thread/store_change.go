@@ -160,7 +160,7 @@ func homes(tx *db.Tx, batch []*writing, rows map[key]*row) (map[key]bool, error)
 	}
 	found, err := db.CollectBulk(tx, asked, func(row db.Row) (k key, err error) {
 		return k, row.Scan(&k.orgID, &k.id)
-	}, `SELECT p.org_id, p.id FROM `, ` CROSS JOIN projects p WHERE p.org_id = v.column1 AND p.id = v.column2`)
+	}, `SELECT p.org_id, p.id FROM {v} CROSS JOIN projects p WHERE p.org_id = v.column1 AND p.id = v.column2`)
 	for _, home := range found {
 		known[home] = true
 	}
@@ -201,8 +201,8 @@ func (s *Store) lock(tx *db.Tx, batch []*writing) (map[key]*row, error) {
 		asked.Add(k.orgID, k.id, merged[k])
 	}
 	found, err := db.CollectBulk(tx, asked, scanLocked, `SELECT t.org_id, t.id, t.project_id, t.created_at, t.updated_at, t.deleted, t.version,
-		t.facets, CASE WHEN v.column3 THEN t.user_data ELSE NULL END FROM `,
-		` CROSS JOIN threads t WHERE t.org_id = v.column1 AND t.id = v.column2`+locked(tx))
+		t.facets, CASE WHEN v.column3 THEN t.user_data ELSE NULL END
+		FROM {v} CROSS JOIN threads t WHERE t.org_id = v.column1 AND t.id = v.column2`+locked(tx))
 	for _, r := range found {
 		r.found, r.listed = r.Thread, r.facets
 		rows[key{r.OrgID, r.ID}] = r
@@ -340,7 +340,7 @@ func (r *row) addNew(made *db.Bulk) {
 func insertThreads(tx *db.Tx, made *db.Bulk) error {
 	n, err := made.Exec(tx, `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets, user_data_size,
 		metadata, user_data) SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10,
-		v.column11 FROM `, ` WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
+		v.column11 FROM {v} WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
 	if err == nil && n < int64(made.Len()) {
 		err = errRaced
 	}
@@ -387,5 +387,5 @@ func (sh shape) send(tx *db.Tx, rows *db.Bulk) error {
 			}
 		}
 	}
-	return rows.Send(tx, `UPDATE threads SET `+set+` FROM `, ` WHERE threads.org_id = v.column1 AND threads.id = v.column2`)
+	return rows.Send(tx, `UPDATE threads SET `+set+` {FROM v} WHERE threads.org_id = v.column1 AND threads.id = v.column2`)
 }

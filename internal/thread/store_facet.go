@@ -112,11 +112,11 @@ func (p *posting) send(tx *db.Tx) error {
 
 func (l lines) send(tx *db.Tx, table string) error {
 	return errors.Join(
-		l.gone.Send(tx, `DELETE FROM `+table+` WHERE (org_id, place, thread_id) IN (SELECT v.column1, v.column2, v.column3 FROM `, `)`),
+		l.gone.Send(tx, `DELETE FROM `+table+` AS f {USING v} WHERE f.org_id = v.column1 AND f.place = v.column2 AND f.thread_id = v.column3`),
 		l.added.Send(tx, `INSERT INTO `+table+` (org_id, place, thread_id, mates)
-			SELECT v.column1, v.column2, v.column3, v.column4 FROM `, ` WHERE true ON CONFLICT (org_id, place, thread_id) DO NOTHING`),
-		l.moved.Send(tx, `UPDATE `+table+` AS f SET place = v.column4 FROM `,
-			` WHERE f.org_id = v.column1 AND f.place = v.column2 AND f.thread_id = v.column3`))
+			SELECT v.column1, v.column2, v.column3, v.column4 FROM {v} WHERE true ON CONFLICT (org_id, place, thread_id) DO NOTHING`),
+		l.moved.Send(tx, `UPDATE `+table+` AS f SET place = v.column4
+			{FROM v} WHERE f.org_id = v.column1 AND f.place = v.column2 AND f.thread_id = v.column3`))
 }
 
 // sendSizes comes last, and in one order everywhere: these rows are shared with other transactions.
@@ -133,10 +133,10 @@ func (p *posting) sendSizes(tx *db.Tx) error {
 		}
 	}
 	return errors.Join(all.Send(tx, `INSERT INTO thread_sizes (org_id, facet, deleted, slot, n)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM `,
-		` WHERE true ON CONFLICT (org_id, facet, deleted, slot) DO UPDATE SET n = thread_sizes.n + excluded.n`),
-		empty.Send(tx, `DELETE FROM thread_sizes WHERE n = 0 AND (org_id, facet, deleted, slot) IN
-			(SELECT v.column1, v.column2, v.column3, v.column4 FROM `, `)`))
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM {v} WHERE true
+		ON CONFLICT (org_id, facet, deleted, slot) DO UPDATE SET n = thread_sizes.n + excluded.n`),
+		empty.Send(tx, `DELETE FROM thread_sizes AS z {USING v} WHERE z.n = 0 AND z.org_id = v.column1 AND z.facet = v.column2
+			AND z.deleted = v.column3 AND z.slot = v.column4`))
 }
 
 // sizesOf tells how many threads each facet has.
@@ -202,8 +202,8 @@ func (s *Store) addCounts(tx *db.Tx, counts tally) error {
 		}
 	}
 	return rows.Send(tx, `INSERT INTO thread_counts (org_id, project_id, what, slot, n)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM `,
-		` WHERE true ON CONFLICT (org_id, project_id, what, slot) DO UPDATE SET n = thread_counts.n + excluded.n`)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5 FROM {v} WHERE true
+		ON CONFLICT (org_id, project_id, what, slot) DO UPDATE SET n = thread_counts.n + excluded.n`)
 }
 
 // count is addCounts for one.

@@ -261,7 +261,8 @@ func (f *fleet) write(p *proc) {
 	must(f.t2(), err)
 	p.lanes().finished(p.results)
 	p.results = nil
-	for _, deliveryID := range done {
+	for _, r := range done {
+		deliveryID := r.Delivery.ID
 		if f.finished[deliveryID]++; f.finished[deliveryID] > 1 {
 			f.t.Fatalf("%s was finished twice", deliveryID)
 		}

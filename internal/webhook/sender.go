@@ -1,14 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,15 +48,13 @@ func (s *HTTPSender) Close() {
 
 // Send makes the request of an attempt and reads the beginning of its answer.
 func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
-	req, err := s.request(ctx, a)
-	if err != nil {
-		return Outcome{Error: "the request could not be made: " + err.Error()}
-	}
 	start := time.Now()
-	resp, err := s.roundTrip(req)
+	by := start.Add(time.Duration(a.Destination.Config.TimeoutSeconds) * time.Second)
+	resp, done, err := s.exchange(ctx, by, newMessage(a, s.now().Unix()))
 	if err != nil {
-		return Outcome{Error: explain(ctx, a.Destination.Config.TimeoutSeconds, err)}
+		return Outcome{Error: explain(ctx, by, a.Destination.Config.TimeoutSeconds, err)}
 	}
+	defer done()
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, keptBody)) // the status decides; a body that breaks off is kept as far as it came
 	out := Outcome{Response: &Response{
@@ -71,17 +67,23 @@ func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
 	return out
 }
 
-// roundTrip sends what is small over a wire, where the origin is known to speak that way.
-func (s *HTTPSender) roundTrip(req *http.Request) (*http.Response, error) {
-	origin := originOf(req.URL)
-	if req.ContentLength <= smallBody && s.wires.speaks(origin) {
-		return s.wires.roundTrip(origin, req)
+// exchange sends what is simple over a wire, where the destination is known to speak that way. done is called when the answer was read.
+func (s *HTTPSender) exchange(ctx context.Context, by time.Time, m message) (resp *http.Response, done func(), err error) {
+	if at := s.wires.known(m.url); at != nil && m.simple() {
+		resp, err = s.wires.roundTrip(ctx, by, at, m)
+		return resp, func() {}, err
 	}
-	resp, err := s.transport.RoundTrip(req)
+	ctx, cancel := context.WithDeadline(ctx, by)
+	req, err := m.request(ctx)
 	if err == nil {
-		s.wires.learn(origin, resp)
+		resp, err = s.transport.RoundTrip(req)
 	}
-	return resp, err
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	s.wires.learn(m.url, req.URL, resp)
+	return resp, cancel, nil
 }
 
 // judge says what an answer means.
@@ -113,61 +115,13 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
-var dropped = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Te": true,
-	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Host": true, "Content-Length": true, "Cookie": true,
-	"Authorization": true, "Expect": true,
-}
-
-func (s *HTTPSender) request(ctx context.Context, a Attempt) (*http.Request, error) {
-	r := a.Receipt
-	req, err := http.NewRequestWithContext(ctx, r.Method, a.Destination.Config.URL, bytes.NewReader(r.body))
-	if err != nil {
-		return nil, err
-	}
-	h := make(headers, len(r.Headers)+len(a.Destination.Config.Headers)+6)
-	req.Header = http.Header(h)
-	hop := strings.ToLower(r.Headers["connection"])
-	h.set("User-Agent", "Steward/1") // unless the original has one
-	for name, value := range r.Headers {
-		key := http.CanonicalHeaderKey(name)
-		if !dropped[key] && !listed(hop, name) && sendable(key, value) {
-			h.set(key, value)
-		}
-	}
-	for name, value := range a.Destination.Config.Headers {
-		h.set(http.CanonicalHeaderKey(name), value)
-	}
-	at := s.now().Unix()
-	h.set("Webhook-Id", r.ID)
-	h.set("Webhook-Timestamp", strconv.FormatInt(at, 10))
-	h.set("Webhook-Signature", sign(a.Key, r.ID, at, r.body))
-	h.set("Steward-Delivery", a.Delivery.ID)
-	h.set("Steward-Attempt", strconv.Itoa(a.Delivery.Retries))
-	return req, nil
-}
-
-// headers are those of a request, by their canonical names.
-type headers http.Header
-
-func (h headers) set(key, value string) { h[key] = []string{value} }
-
-// listed tells whether a Connection header names another header as its own.
-func listed(connection, name string) bool {
-	if connection == "" {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(connection, ","), func(s string) bool { return strings.TrimSpace(s) == name })
-}
-
 // explain words an error of the network for the delivery's `error`.
-func explain(ctx context.Context, timeout int, err error) string {
+func explain(ctx context.Context, by time.Time, timeout int, err error) string {
 	switch {
 	case errors.Is(err, errEgress):
 		at := strings.Index(err.Error(), errEgress.Error())
 		return err.Error()[at:]
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case !time.Now().Before(by), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Sprintf("the destination did not answer within %d s", timeout)
 	}
 	return "the destination could not be reached: " + err.Error()

@@ -157,8 +157,8 @@ func (w *world) finish(r *replica, twice bool) {
 	for range map[bool]int{false: 1, true: 2}[twice] {
 		done, err := r.store.Finish(w.house.t.Context(), r.results)
 		must(w.t2(), err)
-		for _, deliveryID := range done {
-			w.finished[deliveryID]++
+		for _, counted := range done {
+			w.finished[counted.Delivery.ID]++
 		}
 	}
 	r.results = nil

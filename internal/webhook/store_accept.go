@@ -108,7 +108,7 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
 			a.made = append(a.made, &task{Delivery: d, receipt: r})
 		}
 	}
-	err = receipts.Send(tx, insertReceipts, "")
+	err = receipts.Send(tx, insertReceipts)
 	if err == nil {
 		err = enqueue(tx, deliveries)
 	}
@@ -129,8 +129,8 @@ func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[string][]string, error
 		}
 	}
 	clear(found)
-	rows, err := db.CollectBulk(tx, asked, scanTarget, `SELECT w.id, COALESCE(d.id, '') FROM `,
-		` JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
+	rows, err := db.CollectBulk(tx, asked, scanTarget, `SELECT w.id, COALESCE(d.id, '')
+		FROM {v} JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
 		LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
 	for _, t := range rows {
 		found[t.webhookID] = append(found[t.webhookID], t.destinationID)
@@ -156,15 +156,15 @@ var (
 
 // insertDeliveries takes the columns of insertQueue.
 const insertDeliveries = `INSERT INTO webhook_deliveries (org_id, webhook_id, id, destination_id, receipt_id, date, retries, status, failed)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, 'pending', false FROM `
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, 'pending', false FROM {v}`
 
-// insertFrom is the text before the values of a bulk insert.
+// insertFrom is a bulk insert, up to what it does about conflicts.
 func insertFrom(table, columns string) string {
 	var from []string
 	for i := range strings.Split(columns, ",") {
 		from = append(from, fmt.Sprintf("v.column%d", i+1))
 	}
-	return "INSERT INTO " + table + " (" + columns + ") SELECT " + strings.Join(from, ", ") + " FROM "
+	return "INSERT INTO " + table + " (" + columns + ") SELECT " + strings.Join(from, ", ") + " FROM {v}"
 }
 
 func addDelivery(b *db.Bulk, d Delivery) {
@@ -173,8 +173,8 @@ func addDelivery(b *db.Bulk, d Delivery) {
 
 // enqueue writes pending deliveries that addDelivery has gathered: each is a row of its own, and one of the queue.
 func enqueue(tx *db.Tx, deliveries *db.Bulk) error {
-	if err := deliveries.Send(tx, insertDeliveries, ""); err != nil {
+	if err := deliveries.Send(tx, insertDeliveries); err != nil {
 		return err
 	}
-	return deliveries.Send(tx, insertQueue, "")
+	return deliveries.Send(tx, insertQueue)
 }

@@ -79,7 +79,7 @@ func (t *tally) write(tx *db.Tx) error {
 		n := t.counts[k]
 		counts.Add(k.orgID, k.unit, k.bucket, t.shard, n[0], n[1], n[2])
 	}
-	if err := counts.Send(tx, insertFrom("webhook_counts", "org_id, unit, bucket, shard, received, delivered, failed"),
+	if err := counts.Send(tx, insertFrom("webhook_counts", "org_id, unit, bucket, shard, received, delivered, failed")+
 		` WHERE true ON CONFLICT (org_id, unit, bucket, shard) DO UPDATE SET received = webhook_counts.received + excluded.received,
 		delivered = webhook_counts.delivered + excluded.delivered, failed = webhook_counts.failed + excluded.failed`); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (t *tally) write(tx *db.Tx) error {
 		n := t.totals[k]
 		totals.Add(k.orgID, k.webhookID, t.shard, n[0], n[1])
 	}
-	return totals.Send(tx, insertFrom("webhook_totals", "org_id, webhook_id, shard, receipts, deliveries"),
+	return totals.Send(tx, insertFrom("webhook_totals", "org_id, webhook_id, shard, receipts, deliveries")+
 		` WHERE true ON CONFLICT (org_id, webhook_id, shard) DO UPDATE SET receipts = webhook_totals.receipts + excluded.receipts,
 		deliveries = webhook_totals.deliveries + excluded.deliveries`)
 }

@@ -3,22 +3,23 @@ package webhook
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"steward/internal/db"
 )
 
 // Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result
-// changes nothing when the destination is no longer this process's turn, or the delivery has ended already. It gives the ids that it
-// finished.
-func (s *Store) Finish(ctx context.Context, results []Result) (finished []string, err error) {
+// changes nothing when the destination is no longer this process's turn, or the delivery has ended already. It gives the results that
+// counted.
+func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result, err error) {
+	// In the order of their ids, they are next to each other in the database. A delivery whose turn was lost and taken again by this same
+	// process may end twice at once: the first counts.
+	results = slices.Clone(results)
+	slices.SortStableFunc(results, func(a, b Result) int { return strings.Compare(a.Delivery.ID, b.Delivery.ID) })
+	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.ID == b.Delivery.ID })
 	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Text)
-	byID := make(map[string]Result, len(results))
 	for _, r := range results {
 		d := r.Delivery
-		// A delivery whose turn was lost and taken again by this same process may end twice at once: the first counts.
-		if _, twice := byID[d.ID]; twice {
-			continue
-		}
 		response, fault, status := (*string)(nil), (*string)(nil), Success
 		if r.Error != "" {
 			text := clean(r.Error)
@@ -29,32 +30,32 @@ func (s *Store) Finish(ctx context.Context, results []Result) (finished []string
 			response = &text
 		}
 		ended.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, s.Owner, string(status), int64(r.At), fault, response)
-		byID[d.ID] = r
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		finished, err = db.CollectBulk(tx, ended, scanText, `UPDATE webhook_deliveries SET status = v.column7,
-			failed = (v.column7 = 'failed'), finished_at = v.column8, error = v.column9, response = v.column10 FROM `,
-			ours+` AND status = 'pending' AND EXISTS (
-			SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6) RETURNING id`)
+		rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column7, failed = (v.column7 = 'failed'),
+			finished_at = v.column8, error = v.column9, response = v.column10 {FROM v}`+ours+` AND status = 'pending'
+			AND EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6)`)
 		if err != nil {
 			return err
 		}
-		return s.follow(tx, finished, byID)
+		counted = counted[:0]
+		for _, row := range rows {
+			counted = append(counted, results[row])
+		}
+		return s.follow(tx, counted)
 	})
-	return finished, err
+	return counted, err
 }
 
 // follow writes what comes after finished deliveries, which leave the queue: disabled destinations, next attempts, counters.
-func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) error {
+func (s *Store) follow(tx *db.Tx, counted []Result) error {
 	sums, rows := newTally(s.shard(ofFinish)), db.NewBulk(deliveryKinds...)
-	slices.Sort(finished)
 	done, enabled := db.NewBulk(db.Text, db.Text, db.Text), map[string]bool{}
-	for _, deliveryID := range finished {
-		r := results[deliveryID]
-		done.Add(r.Delivery.orgID, r.Delivery.WebhookID, deliveryID)
+	for _, r := range counted {
+		done.Add(r.Delivery.orgID, r.Delivery.WebhookID, r.Delivery.ID)
 		sums.finished(r.Delivery.orgID, r.At, r.Error == "")
 		if r.Gone {
 			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
@@ -63,8 +64,8 @@ func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) 
 			enabled[r.Delivery.DestinationID] = false
 		}
 	}
-	for _, deliveryID := range finished {
-		next := results[deliveryID].next()
+	for _, r := range counted {
+		next := r.next()
 		if next == nil {
 			continue
 		}
@@ -83,8 +84,8 @@ func (s *Store) follow(tx *db.Tx, finished []string, results map[string]Result) 
 			sums.total(next.orgID, next.WebhookID, 0, 1)
 		}
 	}
-	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE (org_id, webhook_id, id) IN (
-		SELECT v.column1, v.column2, v.column3 FROM `, `)`); err != nil {
+	if err := done.Send(tx, `DELETE FROM webhook_queue AS q {USING v}
+		WHERE q.org_id = v.column1 AND q.webhook_id = v.column2 AND q.id = v.column3`); err != nil {
 		return err
 	}
 	if err := enqueue(tx, rows); err != nil {

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -30,7 +29,7 @@ func (s *Store) TakeTurns(ctx context.Context, destinationIDs []string) (until s
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		mine, err = db.CollectBulk(tx, wanted, scanText, `INSERT INTO webhook_turns (destination_id, owner, until)
-			SELECT v.column1, v.column2, v.column3 FROM `, ` WHERE true ON CONFLICT (destination_id) DO UPDATE
+			SELECT v.column1, v.column2, v.column3 FROM {v} WHERE true ON CONFLICT (destination_id) DO UPDATE
 			SET owner = excluded.owner, until = excluded.until
 			WHERE webhook_turns.owner = excluded.owner OR webhook_turns.until <= excluded.until - `+turnMicros+` RETURNING destination_id`)
 		return err
@@ -194,20 +193,18 @@ func scanTask(row db.Row) (*task, error) {
 	r := &Receipt{}
 	err := row.Scan(&t.orgID, &t.WebhookID, &t.ID, &t.DestinationID, &t.ReceiptID, (*int64)(&t.Date), &t.Retries, (*int64)(&t.due),
 		&method, &size, &headers, &r.body)
-	if err != nil || method == nil {
-		return t, err
+	if err == nil && method != nil {
+		r.orgID, r.WebhookID, r.ID, r.Method, r.Size, r.headerText = t.orgID, t.WebhookID, t.ReceiptID, *method, *size, *headers
+		t.receipt = r
 	}
-	r.orgID, r.WebhookID, r.ID, r.Method, r.Size = t.orgID, t.WebhookID, t.ReceiptID, *method, *size
-	t.receipt = r
-	return t, json.Unmarshal([]byte(*headers), &r.Headers)
+	return t, err
 }
 
-// Body reads a receipt's body that load left out. ErrNoRows when it is gone.
-func (s *Store) Body(ctx context.Context, r *Receipt) error {
+// Body gives a receipt's body, and reads it if Ready left it out. ErrNoRows when it is gone.
+func (s *Store) Body(ctx context.Context, r *Receipt) ([]byte, error) {
 	if int64(len(r.body)) == r.Size {
-		return nil
+		return r.body, nil
 	}
 	whole, err := receipt(s.DB.Read(ctx), r.orgID, r.WebhookID, r.ID)
-	r.body = whole.body
-	return err
+	return whole.body, err
 }

@@ -16,7 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"steward/internal/id"
 )
 
 const (
@@ -24,25 +25,42 @@ const (
 	restFor        = 90 * time.Second
 	mostResting    = 1000
 	mostRestingFor = 100 // one origin
-	// knownFor is how long an origin is taken to speak HTTP/1.1 before it may show again what it speaks.
+	// knownFor is how long a URL is taken to be served by HTTP/1.1 before it may show again what is spoken there.
 	knownFor  = 10 * time.Minute
 	mostKnown = 10_000
 
 	handshakeWithin = 10 * time.Second
 )
 
-// wires are connections to origins that speak HTTP/1.1. The goroutine of a delivery writes the request and reads the answer by itself,
-// where net/http's transport hands both over to goroutines of the connection, which costs more than all else about a small delivery. What
-// is difficult stays with net/http: it writes requests and reads answers; and HTTP/2, large bodies and origins that nobody has spoken to
-// are left to its transport.
+// wires are connections to destinations that speak HTTP/1.1. The goroutine of a delivery writes the request and reads the answer by
+// itself, where net/http's transport hands both over to goroutines of the connection, which costs more than all else about a small
+// delivery. What is difficult stays with net/http: it reads the answers; and HTTP/2, large bodies and destinations that nobody has spoken
+// to are left to its transport.
 type wires struct {
 	transport *http.Transport // whose settings are ours, too
 
 	mu      sync.Mutex
-	known   map[string]time.Time // since when an origin is known to speak HTTP/1.1
-	resting map[string][]*wire
+	spoken  map[string]*address // by URL
+	resting map[string][]*wire  // by origin
 	count   int
 }
+
+// address is a URL that is known to be served by HTTP/1.1.
+type address struct {
+	scheme, hostname, port string
+	host, uri              string // as a request names them
+	since                  time.Time
+}
+
+func newAddress(u *url.URL) *address {
+	at := &address{scheme: u.Scheme, hostname: u.Hostname(), port: u.Port(), host: u.Host, uri: u.RequestURI(), since: time.Now()}
+	if at.port == "" {
+		at.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return at
+}
+
+func (at *address) origin() string { return at.scheme + "://" + at.host }
 
 // wire is one connection, in the hands of one goroutine, or resting.
 type wire struct {
@@ -59,68 +77,63 @@ type wire struct {
 var errSilent = errors.New("the connection ended without an answer")
 
 func newWires(transport *http.Transport) *wires {
-	return &wires{transport: transport, known: map[string]time.Time{}, resting: map[string][]*wire{}}
+	return &wires{transport: transport, spoken: map[string]*address{}, resting: map[string][]*wire{}}
 }
 
-func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
-
-// speaks tells whether an origin is known to speak HTTP/1.1.
-func (p *wires) speaks(origin string) bool {
+// known gives the address of a URL that is known to be served by HTTP/1.1, else nil.
+func (p *wires) known(url string) *address {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	since, known := p.known[origin]
-	return known && time.Since(since) < knownFor
+	at := p.spoken[url]
+	if at == nil || time.Since(at.since) >= knownFor {
+		return nil
+	}
+	return at
 }
 
-// learn notes what an origin spoke. Names that are not ASCII have another form on the network, which net/http knows.
-func (p *wires) learn(origin string, resp *http.Response) {
+// learn notes what was spoken at a URL. Names of hosts that are not plain have another form on the network, which net/http knows.
+func (p *wires) learn(text string, u *url.URL, resp *http.Response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if resp.ProtoMajor != 1 || resp.ProtoMinor != 1 || !ascii(origin) {
-		delete(p.known, origin)
+	if resp.ProtoMajor != 1 || resp.ProtoMinor != 1 || strings.Trim(u.Host, plainHost) != "" {
+		delete(p.spoken, text)
 		return
 	}
-	if len(p.known) >= mostKnown {
-		clear(p.known)
+	if len(p.spoken) >= mostKnown {
+		clear(p.spoken)
 	}
-	p.known[origin] = time.Now()
+	p.spoken[text] = newAddress(u)
 }
 
-func ascii(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
-}
+// plainHost are the characters of hosts that are sent as they are.
+const plainHost = id.Base62 + ".:-_[]"
 
-// roundTrip sends a request and reads the head of its answer, whose body must be closed. A connection that rested may have been closed by
-// the other side meanwhile; then the request is sent again over the next one, and at last over a new one. Should the other side have got
-// it before, it knows it by its webhook-id.
-func (p *wires) roundTrip(origin string, req *http.Request) (*http.Response, error) {
+// roundTrip sends a message and reads the head of its answer, whose body must be closed, all by a time. A connection that rested may have
+// been closed by the other side meanwhile; then the message is sent again over the next one, and at last over a new one. Should the other
+// side have got it before, it knows it by its webhook-id.
+func (p *wires) roundTrip(ctx context.Context, by time.Time, at *address, m message) (*http.Response, error) {
 	for {
-		w, err := p.take(req.Context(), origin, req.URL)
+		w, err := p.take(ctx, by, at)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := p.exchange(w, req)
+		_ = w.conn.SetDeadline(by)
+		resp, err := p.exchange(ctx, w, at, m)
 		if err == nil {
 			return resp, nil
 		}
 		w.conn.Close()
-		if !w.rested || !errors.Is(err, errSilent) || req.Context().Err() != nil {
-			return nil, err
-		}
-		if req.Body, err = req.GetBody(); err != nil {
+		if !w.rested || !errors.Is(err, errSilent) || ctx.Err() != nil || !time.Now().Before(by) {
 			return nil, err
 		}
 	}
 }
 
-// exchange writes a request and reads the head of its answer. The end of the context ends whatever is going on.
-func (p *wires) exchange(w *wire, req *http.Request) (*http.Response, error) {
-	stop := context.AfterFunc(req.Context(), func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
-	sent := req.Write(w.out)
-	if sent == nil {
-		sent = w.out.Flush()
-	}
-	resp, err := w.answer(req, sent)
+// exchange writes a message and reads the head of its answer. The end of the context ends whatever is going on.
+func (p *wires) exchange(ctx context.Context, w *wire, at *address, m message) (*http.Response, error) {
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
+	sent := m.write(w.out, at.host, at.uri)
+	resp, err := w.answer(m.method, sent)
 	if err != nil {
 		stop()
 		return nil, err
@@ -130,15 +143,22 @@ func (p *wires) exchange(w *wire, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// ofHead has net/http expect an answer without a body.
+var ofHead = &http.Request{Method: http.MethodHead}
+
 // answer reads the head of an answer, also when the request could not be sent whole: who refuses it early says why.
-func (w *wire) answer(req *http.Request, sent error) (*http.Response, error) {
+func (w *wire) answer(method string, sent error) (*http.Response, error) {
 	w.left = keptHeaders
 	if _, err := w.in.Peek(1); err != nil {
 		return nil, fmt.Errorf("%w: %w", errSilent, cmp.Or(sent, err))
 	}
-	resp, err := http.ReadResponse(w.in, req)
+	var to *http.Request
+	if method == http.MethodHead {
+		to = ofHead
+	}
+	resp, err := http.ReadResponse(w.in, to)
 	for err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp, err = http.ReadResponse(w.in, req) // 1xx are hints on the way
+		resp, err = http.ReadResponse(w.in, to) // 1xx are hints on the way
 	}
 	w.left = math.MaxInt64
 	return resp, err
@@ -179,18 +199,17 @@ func (b *wireBody) Close() error {
 	return nil
 }
 
-// take gives a wire to an origin: the one that rested last, else a new one.
-func (p *wires) take(ctx context.Context, origin string, u *url.URL) (*wire, error) {
+// take gives a wire to an address: the one that rested last, else a new one.
+func (p *wires) take(ctx context.Context, by time.Time, at *address) (*wire, error) {
+	origin := at.origin()
 	if w := p.wake(origin); w != nil {
 		return w, nil
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	conn, err := p.transport.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if err == nil && u.Scheme == "https" {
-		conn, err = p.secure(ctx, conn, u.Hostname())
+	ctx, cancel := context.WithDeadline(ctx, by)
+	defer cancel()
+	conn, err := p.transport.DialContext(ctx, "tcp", net.JoinHostPort(at.hostname, at.port))
+	if err == nil && at.scheme == "https" {
+		conn, err = p.secure(ctx, conn, at.hostname)
 	}
 	if err != nil {
 		return nil, err

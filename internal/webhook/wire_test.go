@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,7 +93,7 @@ func TestWiresUnderstandWhatTheTransportDoes(t *testing.T) {
 			defer s.Close()
 			want := s.Send(t.Context(), attemptTo(t, server.url()))
 			s.transport.CloseIdleConnections()
-			s.wires.known[server.url()] = time.Now()
+			speaks(t, s, server.url())
 			before := server.conns.Load()
 			for range 3 {
 				got := s.Send(t.Context(), attemptTo(t, server.url()))
@@ -110,6 +111,13 @@ func TestWiresUnderstandWhatTheTransportDoes(t *testing.T) {
 	}
 }
 
+// speaks has a sender know that HTTP/1.1 is spoken at a URL.
+func speaks(t *testing.T, s *HTTPSender, text string) {
+	u, err := url.Parse(text)
+	must(t, err)
+	s.wires.learn(text, u, &http.Response{ProtoMajor: 1, ProtoMinor: 1})
+}
+
 func text(r *Response) string {
 	if r == nil {
 		return "nothing"
@@ -123,7 +131,7 @@ func TestWireThatWasClosed(t *testing.T) {
 	server := newCrude(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true) // closes although it did not say so
 	s := NewSender(Egress{Loopback: true}, newClock)
 	defer s.Close()
-	s.wires.known[server.url()] = time.Now()
+	speaks(t, s, server.url())
 	for n := range int64(5) {
 		if out := s.Send(t.Context(), attemptTo(t, server.url())); out.Error != "" {
 			t.Fatal(out.Error)
@@ -139,7 +147,7 @@ func TestWireThatHangs(t *testing.T) {
 	server := newCrude(t, "", false)
 	s := NewSender(Egress{Loopback: true}, newClock)
 	defer s.Close()
-	s.wires.known[server.url()] = time.Now()
+	speaks(t, s, server.url())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if out := s.Send(ctx, attemptTo(t, server.url())); !strings.Contains(out.Error, "did not answer within") {
@@ -156,7 +164,7 @@ func TestAnswerThatHangs(t *testing.T) {
 	for name, known := range map[string]bool{"transport": false, "wire": true} {
 		s := NewSender(Egress{Loopback: true}, newClock)
 		if known {
-			s.wires.known[server.url()] = time.Now()
+			speaks(t, s, server.url())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		ended := make(chan Outcome, 1)
@@ -190,7 +198,7 @@ func TestWireOverTLS(t *testing.T) {
 		t.Errorf("%d wires rest, want 1", s.wires.count)
 	}
 	stranger := NewSender(Egress{Loopback: true}, newClock)
-	stranger.wires.known[target.URL] = time.Now()
+	speaks(t, stranger, target.URL)
 	if out := stranger.Send(t.Context(), attemptTo(t, target.URL)); !strings.Contains(out.Error, "certificate") {
 		t.Errorf("outcome %+v", out)
 	}
@@ -200,7 +208,7 @@ func TestWireOverTLS(t *testing.T) {
 func TestWiresAreGuarded(t *testing.T) {
 	server := newCrude(t, "", false)
 	s := NewSender(Egress{}, newClock)
-	s.wires.known[server.url()] = time.Now()
+	speaks(t, s, server.url())
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if out := s.Send(ctx, attemptTo(t, server.url())); !strings.HasPrefix(out.Error, errEgress.Error()) || server.conns.Load() != 0 {

@@ -21,7 +21,7 @@ const (
 	grace = 10 * time.Second
 )
 
-// Sender sends an attempt and tells how it went. It returns when ctx ends.
+// Sender sends an attempt and tells how it went. It returns when ctx ends, or the destination's time is over.
 type Sender interface {
 	Send(ctx context.Context, a Attempt) Outcome
 }
@@ -31,6 +31,7 @@ type Attempt struct {
 	Destination *Destination
 	Key         []byte
 	Receipt     *Receipt
+	Body        []byte // the receipt's
 	Delivery    Delivery
 }
 
@@ -240,14 +241,12 @@ func (w *Worker) attempt(to *Destination, key []byte, t *task) (Result, error) {
 	case t.receipt == nil:
 		r.Error = "the receipt is no longer kept"
 	default:
-		// A copy, since several deliveries may share the receipt.
-		whole := *t.receipt
-		err := w.Store.Body(w.sending, &whole)
+		body, err := w.Store.Body(w.sending, t.receipt)
 		if err != nil && !errors.Is(err, db.ErrNoRows) {
 			return r, err
 		}
 		if r.Error = "the receipt is no longer kept"; err == nil {
-			r = w.send(Attempt{Destination: to, Key: key, Receipt: &whole, Delivery: t.Delivery})
+			r = w.send(Attempt{Destination: to, Key: key, Receipt: t.receipt, Body: body, Delivery: t.Delivery})
 		}
 	}
 	r.At = stamp.Of(w.Store.Now())
@@ -258,9 +257,7 @@ func (w *Worker) attempt(to *Destination, key []byte, t *task) (Result, error) {
 }
 
 func (w *Worker) send(a Attempt) Result {
-	ctx, cancel := context.WithTimeout(w.sending, time.Duration(a.Destination.Config.TimeoutSeconds)*time.Second)
-	defer cancel()
-	out := w.Sender.Send(ctx, a)
+	out := w.Sender.Send(w.sending, a)
 	return Result{
 		Delivery: a.Delivery, Error: out.Error, Response: out.Response, RetryAfter: out.RetryAfter, Gone: out.Gone,
 		MaxRetries: a.Destination.Config.MaxRetries,

@@ -1,0 +1,144 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// message is a delivery as it is sent. A wire writes it by itself; net/http's transport gets it as a request.
+type message struct {
+	method, url string
+	fields      []field
+	body        []byte
+}
+
+// field is a header, by its canonical name.
+type field struct{ name, value string }
+
+// dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
+var dropped = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Te": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Host": true, "Content-Length": true, "Cookie": true,
+	"Authorization": true, "Expect": true,
+}
+
+// newMessage gives what an attempt sends at a time, in Unix seconds.
+func newMessage(a Attempt, at int64) message {
+	m := message{method: a.Receipt.Method, url: a.Destination.Config.URL, body: a.Body}
+	received := storedHeaders(a.Receipt.headerText)
+	m.fields = make([]field, 0, len(received)+len(a.Destination.Config.Headers)+6)
+	hop := ""
+	if i := slices.IndexFunc(received, func(f field) bool { return f.name == "connection" }); i >= 0 {
+		hop = strings.ToLower(received[i].value)
+	}
+	m.set("User-Agent", "Steward/1") // unless the original has one
+	for _, f := range received {
+		key := http.CanonicalHeaderKey(f.name)
+		if !dropped[key] && !listed(hop, f.name) && sendable(key, f.value) {
+			m.set(key, f.value)
+		}
+	}
+	for name, value := range a.Destination.Config.Headers {
+		m.set(http.CanonicalHeaderKey(name), value)
+	}
+	m.set("Webhook-Id", a.Receipt.ID)
+	m.set("Webhook-Timestamp", strconv.FormatInt(at, 10))
+	m.set("Webhook-Signature", sign(a.Key, a.Receipt.ID, at, a.Body))
+	m.set("Steward-Delivery", a.Delivery.ID)
+	m.set("Steward-Attempt", strconv.Itoa(a.Delivery.Retries))
+	return m
+}
+
+// set gives a header its value, in the place of an earlier one.
+func (m *message) set(name, value string) {
+	for i := range m.fields {
+		if m.fields[i].name == name {
+			m.fields[i].value = value
+			return
+		}
+	}
+	m.fields = append(m.fields, field{name, value})
+}
+
+// listed tells whether a Connection header names another header as its own.
+func listed(connection, name string) bool {
+	if connection == "" {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(connection, ","), func(s string) bool { return strings.TrimSpace(s) == name })
+}
+
+// storedHeaders reads what headerText has written. Without an escape in it the quotes alone tell what is what.
+func storedHeaders(text string) (fields []field) {
+	if strings.IndexByte(text, '\\') >= 0 {
+		var all map[string]string
+		_ = json.Unmarshal([]byte(text), &all) // it was made here
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			fields = append(fields, field{name, all[name]})
+		}
+		return fields
+	}
+	fields = make([]field, 0, strings.Count(text, `":"`))
+	for {
+		var f field
+		var found bool
+		if _, text, found = strings.Cut(text, `"`); !found {
+			return fields
+		}
+		f.name, text, _ = strings.Cut(text, `":"`)
+		f.value, text, _ = strings.Cut(text, `"`)
+		fields = append(fields, f)
+	}
+}
+
+// request is the message for net/http's transport.
+func (m message) request(ctx context.Context) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, m.method, m.url, bytes.NewReader(m.body))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.fields {
+		req.Header[f.name] = []string{f.value}
+	}
+	return req, nil
+}
+
+// simple tells whether write can write the message: a usual method, and a body that fits into the buffers of a connection, so that it can
+// be written whole before anything is read.
+func (m message) simple() bool {
+	switch m.method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return len(m.body) <= smallBody
+	}
+	return false
+}
+
+// write is what Request.Write does, for messages that are simple.
+func (m message) write(to *bufio.Writer, host, uri string) error {
+	for _, text := range [...]string{m.method, " ", uri, " HTTP/1.1\r\nHost: ", host, "\r\n"} {
+		to.WriteString(text) // an error stays until Flush
+	}
+	if len(m.body) > 0 || m.method == http.MethodPost || m.method == http.MethodPut || m.method == http.MethodPatch {
+		to.WriteString("Content-Length: ")
+		to.Write(strconv.AppendInt(to.AvailableBuffer(), int64(len(m.body)), 10))
+		to.WriteString("\r\n")
+	}
+	for _, f := range m.fields {
+		if f.name == "User-Agent" && f.value == "" {
+			continue // as net/http does it
+		}
+		for _, text := range [...]string{f.name, ": ", strings.Trim(f.value, " \t"), "\r\n"} {
+			to.WriteString(text)
+		}
+	}
+	to.WriteString("\r\n")
+	to.Write(m.body)
+	return to.Flush()
+}
