@@ -18,29 +18,47 @@ const settledAfter = 5 * time.Minute
 // list is the receipts or the deliveries of a webhook.
 type list struct{ table, prefix, orgID, webhookID string }
 
-// split cuts the whole minutes out of a window that are settled: no further row comes to them, and they are the same for windows that slide
-// on from one request to the next. What is left are its ends. A status changes at any time, and a receipt has few deliveries.
-func (f Filter) split(now time.Time) (settled *Filter, rest []Filter) {
+// split cuts the whole minutes before a time out of a window. Windows that slide on from one request to the next have most of them in
+// common. What is left are its ends. A receipt has few deliveries.
+func (f Filter) split(before stamp.Time) (settled *Filter, rest []Filter) {
 	const minute = stamp.Time(time.Minute / time.Microsecond)
-	from, to := stamp.Time(0), stamp.Of(now.Add(-settledAfter))/minute*minute
+	from, to := stamp.Time(0), before/minute*minute
 	if f.Since != nil {
 		from = (max(0, *f.Since) + minute - 1) / minute * minute
 	}
 	if f.Until != nil {
 		to = min(to, *f.Until/minute*minute)
 	}
-	if from >= to || f.Status != "" || f.ReceiptID != "" {
+	if from >= to || f.ReceiptID != "" {
 		return nil, []Filter{f}
 	}
-	inner, before, after := f, f, f
-	inner.Since, inner.Until, before.Until, after.Since = &from, &to, &from, &to
+	inner, earlier, later := f, f, f
+	inner.Since, inner.Until, earlier.Until, later.Since = &from, &to, &from, &to
 	if f.Since != nil && *f.Since < from {
-		rest = append(rest, before)
+		rest = append(rest, earlier)
 	}
 	if f.Until == nil || to < *f.Until {
-		rest = append(rest, after)
+		rest = append(rest, later)
 	}
 	return &inner, rest
+}
+
+// settled tells up to when nothing changes any more of what a filter leaves: rows come to the last minutes only, and of a status nobody
+// knows what comes of a delivery while it is pending. Both other states are for ever.
+func (s *Store) settled(q db.Querier, l list, f Filter, now time.Time) (stamp.Time, error) {
+	until := stamp.Of(now.Add(-settledAfter))
+	switch f.Status {
+	case "":
+		return until, nil
+	case Pending:
+		return 0, nil
+	}
+	var oldest stamp.Time
+	err := q.Row(`SELECT date FROM webhook_queue WHERE org_id = $1 AND webhook_id = $2 ORDER BY id LIMIT 1`, l.args()...).Scan(&oldest)
+	if errors.Is(err, db.ErrNoRows) {
+		return until, nil
+	}
+	return min(until, oldest), err
 }
 
 // length tells how long a list is, or NotFound without its webhook. Of whole lists the length is kept; what a filter leaves is counted, or
@@ -51,7 +69,11 @@ func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
 		return n, err
 	}
 	now := s.Now()
-	settled, rest := f.split(now)
+	before, err := s.settled(q, l, f, now)
+	if err != nil {
+		return 0, err
+	}
+	settled, rest := f.split(before)
 	n, known := int64(0), settled == nil
 	if settled != nil {
 		n, known = s.crowds.Size(l.key(*settled), now)

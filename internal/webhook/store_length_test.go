@@ -84,3 +84,49 @@ func TestLengthOfAnyWindow(t *testing.T) {
 		})
 	})
 }
+
+// TestLengthByStatus: deliveries end at any age and in any order, and every window knows at once how many have.
+func TestLengthByStatus(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _ := h.webhook(alice)
+		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		start := stamp.Of(h.clock.now())
+		var all []*task
+		states := map[string]Status{}
+		rapid.Check(t, func(rt *rapid.T) {
+			for range rapid.IntRange(0, 3).Draw(rt, "new") {
+				h.accept(w, alice, "x")
+				h.clock.advance(time.Duration(rapid.IntRange(1, 300).Draw(rt, "seconds")) * time.Second)
+			}
+			ready, _ := h.store.claim(t, to.ID, nil, 1000)
+			for _, task := range ready {
+				if states[task.ID] == "" {
+					all, states[task.ID] = append(all, task), Pending
+				}
+				if rapid.IntRange(0, 2).Draw(rt, "ends") == 0 {
+					r, state := Result{Delivery: task.Delivery, At: stamp.Of(h.clock.now()), Final: true}, Success
+					if rapid.Bool().Draw(rt, "fails") {
+						r.Error, state = "x", Failed
+					}
+					_, err := h.store.Finish(t.Context(), []Result{r})
+					must(t, err)
+					states[task.ID] = state
+				}
+			}
+			since := start + stamp.Time(rapid.Int64Range(-60, 10_000).Draw(rt, "since")*1_000_000)
+			for _, state := range []Status{Pending, Success, Failed} {
+				var want int64
+				for _, task := range all {
+					if states[task.ID] == state && task.Date >= since {
+						want++
+					}
+				}
+				page, err := h.store.Deliveries(as(alice), "org_a", w.ID, Filter{Since: &since, Status: state}, pageOf(1000))
+				if err != nil || page.Total != want || int64(len(page.Items)) != want {
+					rt.Fatalf("%s: %d of %d, %v, want %d", state, len(page.Items), page.Total, err, want)
+				}
+			}
+		})
+	})
+}
