@@ -60,23 +60,32 @@ type feed struct{ last atomic.Int64 }
 
 // events are sent as fast as they are answered. Each connection has its own copy of the request, in which number and time change.
 func (f *feed) events(path string, conns int) func(conn, i int) []byte {
-	return f.timed(path, conns, func(int, int) time.Time { return time.Now() })
+	return f.timed(request("POST", path, "", newEvent()), conns, func(int, int) time.Time { return time.Now() })
+}
+
+// deliveries are events as Steward delivers them, with all that it sends beside the body.
+func (f *feed) deliveries(conns int) func(conn, i int) []byte {
+	head := "POST / HTTP/1.1\r\nHost: 127.0.0.1:12345\r\nContent-Length: " + strconv.Itoa(eventSize) + "\r\nUser-Agent: Steward/1\r\n" +
+		"Content-Type: application/json\r\nWebhook-Id: whrc_01jcq3v5w8z9d6y4k2m7n0p1rt\r\nWebhook-Timestamp: 1794731400\r\n" +
+		"Webhook-Signature: v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=\r\nSteward-Delivery: whdv_01jcq3v5w8z9d6y4k2m7n0p1rt\r\n" +
+		"Steward-Attempt: 0\r\n\r\n"
+	return f.timed(append([]byte(head), newEvent()...), conns, func(int, int) time.Time { return time.Now() })
 }
 
 // paced events are spread evenly. One that leaves late, since its connection was busy, counts from when it was due.
 func (f *feed) paced(path string, conns, perSecond int) func(conn, i int) []byte {
 	start := time.Now()
-	return f.timed(path, conns, func(conn, i int) time.Time {
+	return f.timed(request("POST", path, "", newEvent()), conns, func(conn, i int) time.Time {
 		due := start.Add(time.Duration(i*conns+conn) * time.Second / time.Duration(perSecond))
 		time.Sleep(time.Until(due))
 		return due
 	})
 }
 
-func (f *feed) timed(path string, conns int, sent func(conn, i int) time.Time) func(conn, i int) []byte {
+func (f *feed) timed(pattern []byte, conns int, sent func(conn, i int) time.Time) func(conn, i int) []byte {
 	requests := make([][]byte, conns)
 	for i := range requests {
-		requests[i] = request("POST", path, "", newEvent())
+		requests[i] = slices.Clone(pattern)
 	}
 	return func(conn, i int) []byte {
 		at := sent(conn, i)

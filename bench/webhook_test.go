@@ -207,7 +207,7 @@ func fsyncTimes(t *testing.T, lasts time.Duration) result {
 	return r
 }
 
-// TestWebhookBacklog measures how fast deliveries that wait in the database leave it, against posting the same events to the sink directly.
+// TestWebhookBacklog measures how fast deliveries that wait in the database leave it, against posting the same requests to the sink directly.
 func TestWebhookBacklog(t *testing.T) {
 	const backlog, conns = 200_000, 10 // as many connections as a destination has by default
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
@@ -215,7 +215,7 @@ func TestWebhookBacklog(t *testing.T) {
 		h := in.hook()
 		destinationID := in.destination(h, to.address)
 		direct := func() float64 {
-			posted := load(t, to.server, conns, span, f.events("/", conns))
+			posted := load(t, to.server, conns, span, f.deliveries(conns))
 			to.expect(len(posted.times))
 			return posted.rate
 		}
