@@ -91,7 +91,7 @@ func (e *elephant) query(ctx context.Context, sql string, args []any) (Rows, err
 	if err != nil {
 		return nil, e.explain(err)
 	}
-	return pgRows{rows, nil}, nil
+	return &pgRows{Rows: rows}, nil
 }
 
 // pgLazyRow is for PostgreSQL what lazyRow is for SQLite.
@@ -118,7 +118,7 @@ func (r pgLazyRow) Scan(dest ...any) error {
 // server may be away for long, and the caller knows better whether to wait.
 func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	for try := 1; ; try++ {
-		t, err := e.attempt(ctx, fn)
+		t, err := e.attempt(ctx, fn, try > 1)
 		if err == nil {
 			return t, nil
 		}
@@ -147,7 +147,7 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error, again bool) (*Tx, error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return nil, e.explain(err)
@@ -156,6 +156,7 @@ func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	s := &pgSession{conn: conn.Conn()}
 	defer s.rollback()
 	t := newTx(e.db, s, ctx, nil)
+	t.again = again
 	if err := t.run(fn); err != nil {
 		return t, err
 	}
@@ -203,7 +204,7 @@ func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, er
 		if err != nil {
 			return nil, explainPostgres(err)
 		}
-		return pgRows{rows, nil}, nil
+		return &pgRows{Rows: rows}, nil
 	}
 	results, err := s.batch(ctx, sql, args)
 	if err != nil {
@@ -214,7 +215,7 @@ func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, er
 		results.Close()
 		return nil, explainPostgres(err)
 	}
-	return pgRows{rows, results}, nil
+	return &pgRows{Rows: rows, batch: results}, nil
 }
 
 // batch sends BEGIN if there was none yet, then what waits, then the statement, in one round trip. Its result is the next to read.
@@ -287,19 +288,4 @@ func (s *pgSession) end(sql string) (pgconn.CommandTag, error) {
 		return s.together(context.Background(), sql, nil)
 	}
 	return s.conn.Exec(context.Background(), sql)
-}
-
-// pgRows are the rows of pgx with our errors; after them the batch they came in is closed, if any.
-type pgRows struct {
-	pgx.Rows
-	batch pgx.BatchResults
-}
-
-func (r pgRows) Err() error { return explainPostgres(r.Rows.Err()) }
-
-func (r pgRows) Close() {
-	r.Rows.Close()
-	if r.batch != nil {
-		r.batch.Close()
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 )
@@ -25,6 +26,7 @@ type Querier interface {
 // Rows is the answer of a query, one row at a time.
 type Rows interface {
 	Next() bool
+	// Scan reads the columns into variables. Texts of one statement's rows share memory; a sql.RawBytes is good until the next row only.
 	Scan(dest ...any) error
 	Err() error
 	Close()
@@ -57,6 +59,35 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 	return all, nil
 }
 
+// Each reads the rows of a statement one after the other into the same T, whose fields dest gives. That is how pages are read: nothing is
+// made for a row but the text in it that is new. What the loop keeps of a row it copies as a value; a pointer within it, also to a text,
+// may be shared with other rows, and what it points to is not to be changed. Errors, those of the Querier and of Scan, are the last that
+// the loop sees; it may end before. In a transaction no other statement may run meanwhile.
+func Each[T any](q Querier, dest func(*T) []any, sql string, args ...any) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		one := new(T)
+		rows, err := q.Query(sql, args...)
+		if err != nil {
+			yield(one, err)
+			return
+		}
+		defer rows.Close()
+		columns := dest(one)
+		for rows.Next() {
+			if err := rows.Scan(columns...); err != nil {
+				yield(one, err)
+				return
+			}
+			if !yield(one, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(one, err)
+		}
+	}
+}
+
 // session is one connection inside a transaction.
 type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)
@@ -79,6 +110,7 @@ type Tx struct {
 	spoiled error
 	open    *txRows
 	over    bool
+	again   bool // an earlier try could not be committed
 }
 
 var (
@@ -91,7 +123,7 @@ type txKey struct{}
 func newTx(d *DB, s session, ctx context.Context, parent *Tx) *Tx {
 	t := &Tx{db: d, s: s, parent: parent}
 	if parent != nil {
-		t.depth = parent.depth + 1
+		t.depth, t.again = parent.depth+1, parent.again
 	}
 	t.ctx = context.WithValue(ctx, txKey{}, t)
 	return t

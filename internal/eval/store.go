@@ -35,11 +35,15 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 const evalColumns = `id, name, description, identifier, agent_identifier, org_id, project_id, deployment_id, release, filename, devmode,
 	created_at, updated_at, version`
 
-func scanEval(row db.Row) (e Eval, err error) {
-	err = row.Scan(&e.ID, &e.Name, &e.Description, &e.Identifier, &e.AgentIdentifier, &e.OrgID, &e.ProjectID, &e.DeploymentID, &e.Version,
-		&e.Filename, &e.Devmode, &e.CreatedAt, &e.UpdatedAt, &e.version)
-	return e, err
+// columns are where evalColumns go.
+func (e *Eval) columns() []any {
+	return []any{
+		&e.ID, &e.Name, &e.Description, &e.Identifier, &e.AgentIdentifier, &e.OrgID, &e.ProjectID, &e.DeploymentID, &e.Version, &e.Filename,
+		&e.Devmode, (*int64)(&e.CreatedAt), (*int64)(&e.UpdatedAt), &e.version,
+	}
 }
+
+func scanEval(row db.Row) (e Eval, err error) { return e, row.Scan(e.columns()...) }
 
 // Get gives an eval that the caller sees, else NotFound.
 func (s *Store) Get(ctx context.Context, caller *auth.Caller, evalID string) (Eval, error) {
@@ -125,17 +129,14 @@ func (s *Store) newPutter(tx *db.Tx, caller *auth.Caller) *putter {
 
 func (p *putter) put(e Eval, match web.IfMatch) (Eval, error) {
 	old, err := p.lock(e.ID)
-	if errors.Is(err, db.ErrNoRows) {
-		added, err := p.insert(&e, match)
-		if err != nil || added {
-			return e, err
+	for errors.Is(err, db.ErrNoRows) {
+		added, failed := p.insert(&e, match)
+		if failed != nil || added {
+			return e, failed
 		}
-		// Somebody else has made it meanwhile.
-		old, err = p.lock(e.ID)
-		if err != nil {
-			return e, err
-		}
-	} else if err != nil {
+		old, err = p.lock(e.ID) // somebody else has made it meanwhile, and may have removed it again
+	}
+	if err != nil {
 		return e, err
 	}
 	if !p.caller.Sees(old.ProjectID) {

@@ -80,7 +80,7 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p web.Paging) 
 	q.with(`project_id`, f.ProjectID)
 	q.with(`agent_identifier`, f.AgentID)
 	l := lister[Eval]{
-		s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, scan: scanEval,
+		s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, dest: (*Eval).columns,
 		at: func(e Eval) web.Cursor { return web.NewCursor(int64(e.CreatedAt), e.ID) },
 	}
 	return l.page(ctx, q, f, p)
@@ -93,10 +93,14 @@ func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p web.Paging) 
 		return web.Page[Run]{Paging: p}, err
 	}
 	l := lister[Run]{
-		s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, scan: scanListed,
+		s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, dest: (*Run).columns,
 		at: func(r Run) web.Cursor { return web.NewCursor(int64(r.CreatedAt), r.ID) },
 	}
-	return l.page(ctx, s.runQuery(orgID, f), f, p)
+	page, err := l.page(ctx, s.runQuery(orgID, f), f, p)
+	for i := range page.Items {
+		page.Items[i].Truncated = page.Items[i].size > maxListed
+	}
+	return page, err
 }
 
 // settled takes the agent out of a filter that also names an eval: all runs of an eval have its agent, or else no run matches. Otherwise
@@ -124,7 +128,7 @@ type lister[T any] struct {
 	what    what
 	table   string
 	columns string
-	scan    func(db.Row) (T, error)
+	dest    func(*T) []any // where they go
 	at      func(T) web.Cursor
 }
 
@@ -141,9 +145,12 @@ func (l lister[T]) page(ctx context.Context, q *query, f Filter, p web.Paging) (
 		return web.Page[T]{Paging: p}, err
 	}
 	args := append(slices.Clone(q.args), before, beforeID, p.Limit+1, p.Offset)
-	rows, err := db.Collect(l.s.DB.Read(ctx), l.scan, l.text(q), args...)
-	if err != nil {
-		return web.Page[T]{}, err
+	rows := make([]T, 0, p.Room(total)) // none where it was not counted: those lists are short
+	for row, err := range db.Each(l.s.DB.Read(ctx), l.dest, l.text(q), args...) {
+		if err != nil {
+			return web.Page[T]{}, err
+		}
+		rows = append(rows, *row)
 	}
 	switch {
 	case counted:

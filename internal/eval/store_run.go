@@ -2,7 +2,6 @@ package eval
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"steward/internal/auth"
@@ -19,22 +18,15 @@ const (
 	CASE WHEN size > 65536 THEN NULL ELSE result END`
 )
 
-func scanRun(row db.Row) (r Run, err error) {
-	var result *string
-	err = row.Scan(&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID, &r.DeploymentID,
-		&r.SpanID, &r.Devmode, &r.Pending, &r.Success, (*int64)(&r.CreatedAt), (*int64)(&r.UpdatedAt), &r.size, &r.Error, &result)
-	if result != nil {
-		r.Result = json.RawMessage(*result)
+// columns are where runColumns go, or listedColumns.
+func (r *Run) columns() []any {
+	return []any{
+		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID, &r.DeploymentID, &r.SpanID,
+		&r.Devmode, &r.Pending, &r.Success, (*int64)(&r.CreatedAt), (*int64)(&r.UpdatedAt), &r.size, &r.Error, (*[]byte)(&r.Result),
 	}
-	return r, err
 }
 
-// scanListed is scanRun for listedColumns.
-func scanListed(row db.Row) (Run, error) {
-	r, err := scanRun(row)
-	r.Truncated = r.size > maxListed
-	return r, err
-}
+func scanRun(row db.Row) (r Run, err error) { return r, row.Scan(r.columns()...) }
 
 // given takes an empty text for none.
 func given(s string) *string {

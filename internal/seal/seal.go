@@ -78,6 +78,11 @@ func (r *Ring) Seal(purpose string, plain []byte) []byte {
 
 // Open decrypts what Seal made for the same purpose. Any other input gives ErrKey.
 func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
+	return r.AppendOpen(nil, purpose, sealed)
+}
+
+// AppendOpen is Open into memory that the caller has.
+func (r *Ring) AppendOpen(to []byte, purpose string, sealed []byte) ([]byte, error) {
 	if len(sealed) < header+nonceLen || sealed[0] != version {
 		return nil, ErrKey
 	}
@@ -85,7 +90,7 @@ func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 	if !ok {
 		return nil, ErrKey
 	}
-	plain, err := aead.Open(nil, sealed[header:header+nonceLen], sealed[header+nonceLen:], []byte(purpose))
+	plain, err := aead.Open(to, sealed[header:header+nonceLen], sealed[header+nonceLen:], []byte(purpose))
 	if err != nil {
 		return nil, ErrKey
 	}

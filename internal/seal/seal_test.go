@@ -35,6 +35,9 @@ func TestOnlyTheWholeValueOpens(t *testing.T) {
 		if err != nil || !bytes.Equal(got, plain) {
 			t.Fatalf("does not open to itself: %v", err)
 		}
+		if got, err := r.AppendOpen([]byte("before "), "a", sealed); err != nil || string(got) != "before "+string(plain) {
+			t.Fatalf("is not appended: %v", err)
+		}
 		if _, err := r.Open("b", sealed); !errors.Is(err, seal.ErrKey) {
 			t.Fatalf("opens for another purpose: %v", err)
 		}

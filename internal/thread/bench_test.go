@@ -3,6 +3,8 @@ package thread
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -108,6 +110,35 @@ func (s *Store) benchPages(b *testing.B, f Filter) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 }
+
+// BenchmarkPage reads and writes a page of 1,000 threads as the bench has them: a state of 300 bytes and two keys.
+func BenchmarkPage(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String(), func(b *testing.B) {
+			s := newStore(b, dbtest.Open(b, dialect))
+			state := `{"state":{"text":"` + strings.Repeat("x", 280) + `"}}`
+			for i := range 1000 {
+				put := Put{ProjectID: fmt.Sprint("p", i%10), UserData: &state, Metadata: Metadata(fmt.Sprintf(`{"channel":"web","user":"u%d"}`, i))}
+				_, err := s.Put(b.Context(), whole, fmt.Sprint("thrd_", 100000000+i), web.IfMatch{}, put)
+				must(b, err)
+			}
+			req := httptest.NewRequest("GET", "/thread", nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				page, err := s.List(b.Context(), whole, Filter{}, web.Paging{Limit: 1000})
+				must(b, err)
+				web.Write(nowhere{}, req, http.StatusOK, page)
+			}
+		})
+	}
+}
+
+// nowhere takes an answer as a connection would, and keeps nothing of it.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) WriteHeader(int)             {}
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkSave measures acknowledged durable saves of many writers, each to threads of its own: new ones, or some again and again.
 func BenchmarkSave(b *testing.B) {

@@ -128,10 +128,15 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 
 // Get gives a thread whole. One that is not there, or not seen, or deleted, is NotFound.
 func (s *Store) Get(ctx context.Context, caller *auth.Caller, threadID string) (Thread, error) {
-	t, err := s.scan(s.DB.Read(ctx).Row(`SELECT `+threadColumns+`, user_data FROM threads WHERE org_id = $1 AND id = $2`,
-		caller.OrgID, threadID), caller.OrgID)
-	if errors.Is(err, db.ErrNoRows) || err == nil && (t.Deleted || !caller.Sees(t.ProjectID)) {
+	t := Thread{OrgID: caller.OrgID}
+	var sealed []byte
+	err := s.DB.Read(ctx).Row(`SELECT `+threadColumns+`, user_data FROM threads WHERE org_id = $1 AND id = $2`, caller.OrgID, threadID).
+		Scan(append(t.columns(), &sealed)...)
+	if errors.Is(err, db.ErrNoRows) || err == nil && (t.DeletedAt != nil || !caller.Sees(t.ProjectID)) {
 		return Thread{}, errs.Missing("thread", threadID)
+	}
+	if err == nil {
+		t.UserData, err = s.open(threadData, sealed)
 	}
 	return t, err
 }
@@ -149,21 +154,11 @@ func (s *Store) largeData(ctx context.Context, caller *auth.Caller, threadID str
 
 const threadColumns = `id, project_id, created_at, updated_at, deleted_at, deleted_by, version, metadata`
 
-// scan reads threadColumns and a user_data.
-func (s *Store) scan(row db.Row, orgID string) (Thread, error) {
-	t := Thread{OrgID: orgID}
-	var metadata *string
-	var sealed []byte
-	err := row.Scan(&t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.DeletedBy, &t.version, &metadata, &sealed)
-	if err != nil {
-		return t, err
+// columns are where threadColumns go.
+func (t *Thread) columns() []any {
+	return []any{
+		&t.ID, &t.ProjectID, (*int64)(&t.CreatedAt), (*int64)(&t.UpdatedAt), &t.DeletedAt, &t.DeletedBy, &t.version, (*[]byte)(&t.Metadata),
 	}
-	t.Deleted = t.DeletedAt != nil
-	if metadata != nil {
-		t.Metadata = Metadata(*metadata)
-	}
-	t.UserData, err = s.open(threadData, sealed)
-	return t, err
 }
 
 func nullText(m Metadata) *string {

@@ -3,13 +3,17 @@ package thread
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/db/slab"
 	"steward/internal/errs"
+	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -111,8 +115,14 @@ func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.P
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
-	scan := func(row db.Row) (Thread, error) { return s.scan(row, caller.OrgID) }
-	rows, cut, err := collect(q, scan, func(t Thread) int { return weight(t.UserData, t.Metadata) }, text, args...)
+	o := opener{ring: s.Ring, purpose: threadData}
+	rows, cut, err := collect(db.Each(q, (*listedThread).columns, text, args...), p.Room(n), func(r *listedThread) (Thread, int, error) {
+		var err error
+		t := r.Thread
+		t.OrgID, t.Deleted = caller.OrgID, t.DeletedAt != nil
+		t.UserData, err = o.open(r.sealed)
+		return t, weight(t.UserData, t.Metadata), err
+	})
 	if err != nil {
 		return web.Page[Thread]{}, err
 	}
@@ -257,25 +267,49 @@ func (f Filter) within(lead facet, cursor bool, args *arguments) (where string) 
 
 var listedThreads = fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN user_data_size > %d THEN NULL ELSE user_data END`, MaxListed)
 
-// collect reads rows until there are no more, or too many bytes: then the page is cut.
-func collect[T any](q db.Querier, scan func(db.Row) (T, error), size func(T) int, text string, args ...any) ([]T, bool, error) {
-	rows, err := q.Query(text, args...)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rows.Close()
-	list, bytes := []T{}, 0
-	for rows.Next() {
-		one, err := scan(rows)
+// listedThread is a row of listedThreads.
+type listedThread struct {
+	Thread
+	sealed sql.RawBytes
+}
+
+func (r *listedThread) columns() []any { return append(r.Thread.columns(), &r.sealed) }
+
+// collect makes a list of rows until there are no more, or too many bytes: then the page is cut. read also tells how many a row has.
+func collect[R, T any](rows iter.Seq2[*R, error], room int, read func(*R) (T, int, error)) (list []T, cut bool, err error) {
+	list, bytes := make([]T, 0, room), 0
+	for row, err := range rows {
 		if err != nil {
 			return nil, false, err
 		}
-		list = append(list, one)
-		if bytes += size(one); bytes > maxPageBytes {
-			return list, rows.Next(), nil
+		if bytes > maxPageBytes {
+			return list, true, nil
 		}
+		one, size, err := read(row)
+		if err != nil {
+			return nil, false, err
+		}
+		list, bytes = append(list, one), bytes+size
 	}
-	return list, false, rows.Err()
+	return list, false, nil
+}
+
+// opener opens one user_data after the other, in the same memory, and keeps the texts together.
+type opener struct {
+	ring    *seal.Ring
+	purpose string
+	plain   []byte
+	texts   slab.Slab
+}
+
+func (o *opener) open(sealed []byte) (_ *string, err error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	if o.plain, err = o.ring.AppendOpen(o.plain[:0], o.purpose, sealed); err != nil {
+		return nil, err
+	}
+	return o.texts.Optional(o.plain), nil
 }
 
 // weight is what a row's two large fields add to a page.

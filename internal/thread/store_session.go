@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,37 +18,45 @@ const sessionColumns = `s.id, s.org_id, s.project_id, s.thread_id, s.deployment_
 	s.trigger, s.started, s.completed, s.started_at, s.completed_at, s.status_code, s.error, s.agent_ids, s.created_at, s.updated_at,
 	s.version, s.metadata`
 
-func (s *Store) scanSession(row db.Row) (out Session, err error) {
-	var project, agents string
-	var metadata *string
-	var sealed []byte
-	var completed bool
-	err = row.Scan(&out.ID, &out.OrgID, &project, &out.ThreadID, &out.DeploymentID, &out.RouteID, &out.Environment, &out.Devmode, &out.URL,
-		&out.Method, &out.Trigger, &out.started, &completed, &out.StartedAt, &out.CompletedAt, &out.StatusCode, &out.Error, &agents,
-		&out.CreatedAt, &out.UpdatedAt, &out.version, &metadata, &sealed)
-	if err != nil {
-		return out, err
+// storedSession is a row of sessionColumns.
+type storedSession struct {
+	Session
+	project, agents string
+	completed       bool
+}
+
+func (r *storedSession) columns() []any {
+	return []any{
+		&r.ID, &r.OrgID, &r.project, &r.ThreadID, &r.DeploymentID, &r.RouteID, &r.Environment, &r.Devmode, &r.URL, &r.Method, &r.Trigger,
+		&r.started, &r.completed, &r.StartedAt, &r.CompletedAt, &r.StatusCode, &r.Error, &r.agents, &r.CreatedAt, &r.UpdatedAt, &r.version,
+		(*[]byte)(&r.Metadata),
 	}
-	out.Pending = !completed
-	if project != "" {
+}
+
+// read gives all but the user_data.
+func (r *storedSession) read() (Session, error) {
+	out := r.Session
+	out.Pending = !r.completed
+	if project := r.project; project != "" {
 		out.ProjectID = &project
 	}
-	if metadata != nil {
-		out.Metadata = Metadata(*metadata)
-	}
-	if err := json.Unmarshal([]byte(agents), &out.AgentIDs); err != nil {
-		return out, err
-	}
-	out.UserData, err = s.open(sessionData, sealed)
-	return out, err
+	return out, json.Unmarshal([]byte(r.agents), &out.AgentIDs)
 }
 
 // session gives a row, locked where that is asked for, or ErrNoRows. One that the caller does not see is NotFound.
 func (s *Store) session(q db.Querier, caller *auth.Caller, sessionID, suffix string) (Session, error) {
-	found, err := s.scanSession(q.Row(`SELECT `+sessionColumns+`, s.user_data FROM sessions s WHERE s.org_id = $1 AND s.id = $2`+suffix,
-		caller.OrgID, sessionID))
-	if err == nil && !caller.Sees(found.project()) {
-		err = errs.Missing("session", sessionID)
+	var row storedSession
+	var sealed []byte
+	if err := q.Row(`SELECT `+sessionColumns+`, s.user_data FROM sessions s WHERE s.org_id = $1 AND s.id = $2`+suffix,
+		caller.OrgID, sessionID).Scan(append(row.columns(), &sealed)...); err != nil {
+		return Session{}, err
+	}
+	if !caller.Sees(row.project) {
+		return Session{}, errs.Missing("session", sessionID)
+	}
+	found, err := row.read()
+	if err == nil {
+		found.UserData, err = s.open(sessionData, sealed)
 	}
 	return found, err
 }
@@ -235,7 +244,14 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p w
 	args = append(args, p.Limit+1, p.Offset)
 	text := fmt.Sprintf(`SELECT `+sessionColumns+`, CASE WHEN s.user_data_size > %d THEN NULL ELSE s.user_data END
 		FROM sessions s`+where+` ORDER BY s.started_at DESC, s.id DESC LIMIT $%d OFFSET $%d`, MaxListed, len(args)-1, len(args))
-	rows, cut, err := collect(q, s.scanSession, func(r Session) int { return weight(r.UserData, r.Metadata) }, text, args...)
+	o := opener{ring: s.Ring, purpose: sessionData}
+	rows, cut, err := collect(db.Each(q, (*listedSession).columns, text, args...), p.Room(n), func(r *listedSession) (Session, int, error) {
+		one, err := r.read()
+		if err == nil {
+			one.UserData, err = o.open(r.sealed)
+		}
+		return one, weight(one.UserData, one.Metadata), err
+	})
 	if err != nil {
 		return web.Page[Session]{}, err
 	}
@@ -245,6 +261,14 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p w
 	}
 	return page, nil
 }
+
+// listedSession is a row of a list, which leaves out a large user_data.
+type listedSession struct {
+	storedSession
+	sealed sql.RawBytes
+}
+
+func (r *listedSession) columns() []any { return append(r.storedSession.columns(), &r.sealed) }
 
 func (r Session) cursor() web.Cursor { return web.NewCursor(int64(r.StartedAt), r.ID) }
 

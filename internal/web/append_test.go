@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,6 +28,21 @@ func TestTextsAreAppendedAsJSON(t *testing.T) {
 			t.Fatalf("%q became %s, want %s", text, got, want.String())
 		}
 	})
+}
+
+// TestEachByteAnywhere has every byte, and pairs with what ends a word of eight, at every place.
+func TestEachByteAnywhere(t *testing.T) {
+	for c := range 256 {
+		for _, other := range []string{"", "\"", "\x1f", "ä", "\xff"} {
+			for at := range 20 {
+				text := strings.Repeat("x", at) + string([]byte{byte(c)}) + other + strings.Repeat("x", 20-at)
+				want, err := web.AppendJSON(nil, text)
+				if got := web.AppendString(nil, text); err != nil || string(got) != string(want) {
+					t.Fatalf("%q became %s, want %s", text, got, want)
+				}
+			}
+		}
+	}
 }
 
 // loud writes itself in a way that encoding/json would not.

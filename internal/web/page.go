@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,6 +73,14 @@ type Page[T any] struct {
 	Paging Paging
 }
 
+// Room is for how many rows to make room, of a list with so many or an Unknown number, before they are read for NewPage.
+func (p Paging) Room(total int64) int {
+	if total < 0 {
+		return p.Limit + 1
+	}
+	return int(min(int64(p.Limit)+1, total))
+}
+
 // NewPage makes a page of rows of which one more than asked for was read, to learn whether there are more. `at` gives a row's cursor.
 func NewPage[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] {
 	page := Page[T]{Items: rows, Total: total, Paging: p}
@@ -92,10 +101,14 @@ func (p Page[T]) AppendJSON(to []byte) (_ []byte, err error) {
 	if _, own := any(&p.Items[0]).(Appender); !own {
 		return AppendJSON(to, p.Items)
 	}
+	start := len(to)
 	for i := range p.Items {
 		to = append(to, "[,"[min(i, 1)])
 		if to, err = any(&p.Items[i]).(Appender).AppendJSON(to); err != nil {
 			return to, err
+		}
+		if i == 0 { // the others will be about as long, as a rule
+			to = slices.Grow(to, min((len(to)-start+8)*len(p.Items), mostPooled))
 		}
 	}
 	return append(to, ']'), nil

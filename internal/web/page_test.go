@@ -57,6 +57,18 @@ func TestPageTellsTheRest(t *testing.T) {
 	}
 }
 
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		total int64
+		want  int
+	}{{10, 1 << 40, 11}, {10, 11, 11}, {10, 3, 3}, {10, 0, 0}, {10, web.Unknown, 11}, {0, 7, 1}} {
+		if got := (web.Paging{Limit: c.limit}).Room(c.total); got != c.want {
+			t.Errorf("room for %d, of %d at most %d", got, c.total, c.limit)
+		}
+	}
+}
+
 // rels lists where a Link header leads, and checks that each link keeps the filter and has one way to say where it starts.
 func rels(t *testing.T, header string) string {
 	var out []string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math/bits"
 	"net/http"
 	"strconv"
 	"sync"
@@ -119,25 +120,50 @@ func AppendJSON(to []byte, value any) ([]byte, error) {
 func AppendString(to []byte, text string) []byte {
 	start, done := len(to), 0
 	to = append(to, '"')
-	for i := 0; i < len(text); i++ {
+	for i := nextSpecial(text, 0); i < len(text); i = nextSpecial(text, i) {
 		switch c := text[i]; {
 		case c == '"' || c == '\\':
 			to = append(append(to, text[done:i]...), '\\', c)
-			done = i + 1
+			i++
+			done = i
 		case c == '\n':
 			to = append(append(to, text[done:i]...), `\n`...)
-			done = i + 1
+			i++
+			done = i
 		case c < ' ':
 			return appendEncoded(to[:start], text)
-		case c >= utf8.RuneSelf:
+		}
+		for i < len(text) && text[i] >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(text[i:])
 			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
 				return appendEncoded(to[:start], text)
 			}
-			i += n - 1
+			i += n
 		}
 	}
 	return append(append(to, text[done:]...), '"')
+}
+
+// nextSpecial gives the place of the first byte, from one on, that does not stand for itself in JSON: a quote, a backslash, a control
+// character, or a part of a longer character; else the length. It looks at eight bytes at once: a subtraction sets the upper bit of bytes
+// that were too small, of which the first one is sure, while those after it may have lent to it.
+func nextSpecial(text string, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(text); i += 8 {
+		b := text[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		found := (x | (x - ' '*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & tops
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return i
 }
 
 func appendEncoded(to []byte, text string) []byte {

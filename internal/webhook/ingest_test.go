@@ -8,9 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
@@ -232,5 +235,40 @@ func TestLargePayloadsInLists(t *testing.T) {
 				t.Errorf("SDK payload %d: %.40s, want %s", i, got, want)
 			}
 		}
+	})
+}
+
+// TestOthersChangesHoldAtOnce: what another replica has done with destinations holds for the very next receipt.
+func TestOthersChangesHoldAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		other := *h
+		other.store = sameStore(h.store)
+		w, _ := h.webhook(alice)
+		wants := func(what string, n int) {
+			t.Helper()
+			h.accept(w, alice, what)
+			now := stamp.Of(h.clock.now())
+			if made := len(h.deliveries(alice, w.ID, Filter{Since: &now})); made != n {
+				t.Errorf("%s: %d deliveries, want %d", what, made, n)
+			}
+			h.clock.advance(time.Second)
+		}
+		wants("no destination", 0)
+		to := other.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
+		wants("one", 1)
+		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
+		_, err := other.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, web.IfMatch{})
+		must(t, err)
+		wants("disabled", 0)
+		other.destination(alice, w.ID, `{"url": "http://127.0.0.1:2"}`)
+		second := other.destination(alice, w.ID, `{"url": "http://127.0.0.1:3"}`)
+		wants("two", 2)
+		must(t, other.store.DeleteDestination(as(alice), "org_a", w.ID, second.ID, web.IfMatch{}))
+		wants("one again", 1)
+		must(t, other.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		gone := &arrival{receipt: &Receipt{WebhookID: w.ID, Method: "POST", orgID: "org_a", headerText: "{}"}}
+		must(t, h.store.acceptNow([]*arrival{gone}))
+		mustBe(t, gone.err, errs.NotFound)
 	})
 }

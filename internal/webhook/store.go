@@ -33,6 +33,7 @@ type Store struct {
 	Lanes *Lanes
 
 	arrivals db.Gather[*arrival]
+	fanOuts  db.Recall[hookKey, []string] // the enabled destinations of a webhook
 	crowds   web.Crowds[string]
 }
 
@@ -58,7 +59,7 @@ func (s *Store) shard(of int64) int64 {
 	return s.Shard + of
 }
 
-// Epochs of the caches: ingest tokens, and destinations in lanes.
+// Epochs of the caches: ingest tokens, and destinations, in lanes and for new receipts.
 const (
 	tokensChanged       = "webhook.tokens"
 	destinationsChanged = "webhook.destinations"

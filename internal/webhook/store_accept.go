@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"steward/internal/db"
@@ -20,6 +22,8 @@ type arrival struct {
 
 // Bytes is about how much it adds to a transaction.
 func (a *arrival) Bytes() int { return 512 + len(a.receipt.headerText) + len(a.receipt.body) }
+
+func (r *Receipt) hook() hookKey { return hookKey{r.orgID, r.WebhookID} }
 
 // notHere is what every wrong ingest URL is told.
 func notHere() error { return errs.New(errs.NotFound, "there is no webhook at this address") }
@@ -86,7 +90,7 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
 	sums := newTally(s.shard(ofAccept))
 	for _, a := range batch {
 		r := a.receipt
-		fanOut, known := targets[r.WebhookID]
+		fanOut, known := targets[r.hook()]
 		if !known {
 			a.err = notHere()
 			continue
@@ -119,31 +123,41 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
 }
 
 // targets gives the enabled destinations of the batch's webhooks, oldest first; a webhook that is not there is not in the map.
-func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[string][]string, error) {
-	found := map[string][]string{}
-	asked := db.NewBulk(db.Text, db.Text)
+func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
+	asked := map[hookKey]bool{}
 	for _, a := range batch {
-		if _, seen := found[a.receipt.WebhookID]; !seen {
-			found[a.receipt.WebhookID] = nil
-			asked.Add(a.receipt.orgID, a.receipt.WebhookID)
-		}
+		asked[a.receipt.hook()] = true
 	}
-	clear(found)
-	rows, err := db.CollectBulk(tx, asked, scanTarget, `SELECT w.id, COALESCE(d.id, '')
-		FROM {v} JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
-		LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
-	for _, t := range rows {
-		found[t.webhookID] = append(found[t.webhookID], t.destinationID)
-		if t.destinationID == "" {
-			found[t.webhookID] = []string{}
+	return s.fanOuts.Get(tx, destinationsChanged, slices.Collect(maps.Keys(asked)), func(hooks []hookKey) (map[hookKey][]string, error) {
+		rows := db.NewBulk(db.Text, db.Text)
+		for _, h := range hooks {
+			rows.Add(h.orgID, h.webhookID)
 		}
-	}
-	return found, err
+		all, err := db.CollectBulk(tx, rows, scanTarget, `SELECT w.org_id, w.id, d.id
+			FROM {v} JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
+			LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
+		found := map[hookKey][]string{}
+		for _, t := range all {
+			if found[t.hookKey] == nil {
+				found[t.hookKey] = []string{}
+			}
+			if t.destinationID != nil {
+				found[t.hookKey] = append(found[t.hookKey], *t.destinationID)
+			}
+		}
+		return found, err
+	})
 }
 
-type target struct{ webhookID, destinationID string }
+// target is a webhook with one of its destinations, or with none.
+type target struct {
+	hookKey
+	destinationID *string
+}
 
-func scanTarget(row db.Row) (t target, err error) { return t, row.Scan(&t.webhookID, &t.destinationID) }
+func scanTarget(row db.Row) (t target, err error) {
+	return t, row.Scan(&t.orgID, &t.webhookID, &t.destinationID)
+}
 
 var (
 	receiptKinds  = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes}

@@ -26,7 +26,7 @@ func bucketOf(at stamp.Time, unit int64) int64 { return int64(at) / (unit * 1_00
 type tally struct {
 	shard  int64
 	counts map[countKey]*[3]int64
-	totals map[totalKey]*[2]int64
+	totals map[hookKey]*[2]int64
 }
 
 type countKey struct {
@@ -34,10 +34,11 @@ type countKey struct {
 	unit, bucket int64
 }
 
-type totalKey struct{ orgID, webhookID string }
+// hookKey is a webhook of an organization.
+type hookKey struct{ orgID, webhookID string }
 
 func newTally(shard int64) *tally {
-	return &tally{shard: shard, counts: map[countKey]*[3]int64{}, totals: map[totalKey]*[2]int64{}}
+	return &tally{shard: shard, counts: map[countKey]*[3]int64{}, totals: map[hookKey]*[2]int64{}}
 }
 
 func (t *tally) count(orgID string, at stamp.Time, which int) {
@@ -51,7 +52,7 @@ func (t *tally) count(orgID string, at stamp.Time, which int) {
 }
 
 func (t *tally) total(orgID, webhookID string, receipts, deliveries int64) {
-	key := totalKey{orgID, webhookID}
+	key := hookKey{orgID, webhookID}
 	if t.totals[key] == nil {
 		t.totals[key] = &[2]int64{}
 	}
@@ -85,7 +86,7 @@ func (t *tally) write(tx *db.Tx) error {
 		return err
 	}
 	totals := db.NewBulk(db.Text, db.Text, db.Int, db.Int, db.Int)
-	for _, k := range slices.SortedFunc(maps.Keys(t.totals), totalKey.compare) {
+	for _, k := range slices.SortedFunc(maps.Keys(t.totals), hookKey.compare) {
 		n := t.totals[k]
 		totals.Add(k.orgID, k.webhookID, t.shard, n[0], n[1])
 	}
@@ -98,6 +99,6 @@ func (k countKey) compare(o countKey) int {
 	return cmp.Or(cmp.Compare(k.orgID, o.orgID), cmp.Compare(k.unit, o.unit), cmp.Compare(k.bucket, o.bucket))
 }
 
-func (k totalKey) compare(o totalKey) int {
+func (k hookKey) compare(o hookKey) int {
 	return cmp.Or(cmp.Compare(k.orgID, o.orgID), cmp.Compare(k.webhookID, o.webhookID))
 }

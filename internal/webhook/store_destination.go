@@ -66,7 +66,7 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 		created_by, created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		d.orgID, d.WebhookID, d.ID, d.Type, d.Config.Disabled, string(d.Config.raw), s.Ring.Seal(sealPurpose, []byte(d.Secret)), d.Internal,
 		textOf(d.Metadata), d.CreatedBy, d.CreatedAt, d.UpdatedAt, d.version)
-	return err
+	return errors.Join(err, tx.Bump(destinationsChanged))
 }
 
 // Destinations gives a webhook's destinations, oldest first, or NotFound.

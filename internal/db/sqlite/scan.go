@@ -1,100 +1,128 @@
 package sqlite
 
 import (
+	"database/sql"
 	"fmt"
 	"reflect"
 	"unsafe"
 
+	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"steward/internal/db/slab"
 )
 
 // scan copies the columns of the row into what dest points to: text and bytes (from either), whole numbers, floats, truth values, types
 // made of them, pointers to them (nil for NULL), and any. It refuses NULL for what cannot be nil, and never converts text to numbers or
-// back.
-func (s *Stmt) scan(dest []any) error {
-	if len(dest) != s.columns {
-		return fmt.Errorf("sqlite: %d variables for %d columns", len(dest), s.columns)
+// back. A sql.RawBytes is not a copy: it is good until the next row.
+func (r *Rows) scan(dest []any) error {
+	if len(dest) != r.st.columns {
+		return fmt.Errorf("sqlite: %d variables for %d columns", len(dest), r.st.columns)
 	}
+	c := column{tls: r.st.conn.tls, slab: &r.slab}
 	for i, d := range dest {
-		if err := s.scanOne(int32(i), d); err != nil {
+		// One call finds the value, what is asked of it then takes no lock. Nobody else uses the connection.
+		c.value = sqlite3.Xsqlite3_column_value(c.tls, r.st.ptr, int32(i))
+		if err := c.scan(d); err != nil {
 			return fmt.Errorf("sqlite: column %d: %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-func (s *Stmt) scanOne(i int32, dest any) (err error) {
+// column is a column of the row.
+type column struct {
+	tls   *libc.TLS
+	value uintptr
+	slab  *slab.Slab
+}
+
+func (c column) scan(dest any) (err error) {
 	switch d := dest.(type) {
 	case *string:
-		*d, err = s.text(i)
+		var b []byte
+		if b, err = c.view(); err == nil {
+			c.slab.Set(d, b)
+		}
 	case *int64:
-		*d, err = s.int(i)
+		*d, err = c.int()
 	case *int:
 		var n int64
-		n, err = s.int(i)
+		n, err = c.int()
 		*d = int(n)
 	case *bool:
 		var n int64
-		n, err = s.int(i)
+		n, err = c.int()
 		*d = n != 0
 	case *[]byte:
-		*d, err = s.bytes(i)
+		*d, err = c.bytes()
+	case *sql.RawBytes:
+		if *d = nil; !c.null() {
+			*d, err = c.view()
+		}
 	case **string:
-		*d, err = optional(s, i, s.text)
+		err = c.optional(d)
 	case **int64:
-		*d, err = optional(s, i, s.int)
+		if *d = nil; !c.null() {
+			*d = new(int64)
+			**d, err = c.int()
+		}
 	case *any:
-		*d, err = s.value(i)
+		*d, err = c.any()
 	default:
-		return s.scanOther(i, reflect.ValueOf(dest))
+		return c.scanOther(reflect.ValueOf(dest))
 	}
 	return err
 }
 
-func optional[T any](s *Stmt, i int32, of func(int32) (T, error)) (*T, error) {
-	if s.kind(i) == sqlite3.SQLITE_NULL {
-		return nil, nil
+func (c column) optional(to **string) error {
+	if c.null() {
+		*to = nil
+		return nil
 	}
-	v, err := of(i)
-	return &v, err
+	b, err := c.view()
+	if err == nil {
+		c.slab.SetOptional(to, b)
+	}
+	return err
 }
 
 // scanOther is for types made of the usual ones.
-func (s *Stmt) scanOther(i int32, dest reflect.Value) error {
+func (c column) scanOther(dest reflect.Value) error {
 	if dest.Kind() != reflect.Pointer || dest.IsNil() {
 		return fmt.Errorf("%s is not a pointer to a variable", dest.Kind())
 	}
 	to := dest.Elem()
 	switch to.Kind() {
 	case reflect.Pointer:
-		if s.kind(i) == sqlite3.SQLITE_NULL {
+		if c.null() {
 			to.SetZero()
 			return nil
 		}
 		to.Set(reflect.New(to.Type().Elem()))
-		return s.scanOne(i, to.Interface())
+		return c.scan(to.Interface())
 	case reflect.String:
-		v, err := s.text(i)
+		v, err := c.text()
 		to.SetString(v)
 		return err
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		v, err := s.int(i)
+		v, err := c.int()
 		if err == nil && to.OverflowInt(v) {
 			return fmt.Errorf("%d is too large for %s", v, to.Type())
 		}
 		to.SetInt(v)
 		return err
 	case reflect.Bool:
-		v, err := s.int(i)
+		v, err := c.int()
 		to.SetBool(v != 0)
 		return err
 	case reflect.Float32, reflect.Float64:
-		v, err := s.float(i)
+		v, err := c.float()
 		to.SetFloat(v)
 		return err
 	case reflect.Slice:
 		if to.Type().Elem().Kind() == reflect.Uint8 {
-			v, err := s.bytes(i)
+			v, err := c.bytes()
 			to.SetBytes(v)
 			return err
 		}
@@ -102,57 +130,62 @@ func (s *Stmt) scanOther(i int32, dest reflect.Value) error {
 	return fmt.Errorf("%s is no type of a column", to.Type())
 }
 
-func (s *Stmt) kind(i int32) int32 { return sqlite3.Xsqlite3_column_type(s.conn.tls, s.ptr, i) }
+func (c column) kind() int32 { return sqlite3.Xsqlite3_value_type(c.tls, c.value) }
 
-func (s *Stmt) text(i int32) (string, error) {
-	b, err := s.view(i)
+func (c column) null() bool { return c.kind() == sqlite3.SQLITE_NULL }
+
+func (c column) text() (string, error) {
+	b, err := c.view()
 	return string(b), err
 }
 
 // bytes gives a copy; nil is NULL.
-func (s *Stmt) bytes(i int32) ([]byte, error) {
-	if s.kind(i) == sqlite3.SQLITE_NULL {
+func (c column) bytes() ([]byte, error) {
+	if c.null() {
 		return nil, nil
 	}
-	b, err := s.view(i)
-	return append([]byte{}, b...), err
+	b, err := c.view()
+	return c.slab.Bytes(b), err
 }
 
-// view gives the text or bytes where SQLite has them, until the next row.
-func (s *Stmt) view(i int32) ([]byte, error) {
-	switch kind := s.kind(i); kind {
+// view gives the text or bytes where SQLite has them, until the next row; never nil.
+func (c column) view() ([]byte, error) {
+	switch kind := c.kind(); kind {
 	case sqlite3.SQLITE_TEXT, sqlite3.SQLITE_BLOB:
-		p := sqlite3.Xsqlite3_column_blob(s.conn.tls, s.ptr, i) // of text too: it is UTF-8 as it is
-		return unsafe.Slice((*byte)(at(p)), sqlite3.Xsqlite3_column_bytes(s.conn.tls, s.ptr, i)), nil
+		p := sqlite3.Xsqlite3_value_blob(c.tls, c.value) // of text too: it is UTF-8 as it is
+		if p == 0 {
+			return []byte{}, nil
+		}
+		return unsafe.Slice((*byte)(at(p)), sqlite3.Xsqlite3_value_bytes(c.tls, c.value)), nil
 	default:
 		return nil, fmt.Errorf("it is %s, not text", kindNames[kind])
 	}
 }
 
-func (s *Stmt) int(i int32) (int64, error) {
-	if kind := s.kind(i); kind != sqlite3.SQLITE_INTEGER {
+func (c column) int() (int64, error) {
+	if kind := c.kind(); kind != sqlite3.SQLITE_INTEGER {
 		return 0, fmt.Errorf("it is %s, not a whole number", kindNames[kind])
 	}
-	return sqlite3.Xsqlite3_column_int64(s.conn.tls, s.ptr, i), nil
+	return sqlite3.Xsqlite3_value_int64(c.tls, c.value), nil
 }
 
-func (s *Stmt) float(i int32) (float64, error) {
-	if kind := s.kind(i); kind != sqlite3.SQLITE_FLOAT && kind != sqlite3.SQLITE_INTEGER {
+func (c column) float() (float64, error) {
+	if kind := c.kind(); kind != sqlite3.SQLITE_FLOAT && kind != sqlite3.SQLITE_INTEGER {
 		return 0, fmt.Errorf("it is %s, not a number", kindNames[kind])
 	}
-	return sqlite3.Xsqlite3_column_double(s.conn.tls, s.ptr, i), nil
+	return sqlite3.Xsqlite3_value_double(c.tls, c.value), nil
 }
 
-func (s *Stmt) value(i int32) (any, error) {
-	switch s.kind(i) {
+func (c column) any() (any, error) {
+	switch c.kind() {
 	case sqlite3.SQLITE_INTEGER:
-		return s.int(i)
+		return c.int()
 	case sqlite3.SQLITE_FLOAT:
-		return s.float(i)
+		return c.float()
 	case sqlite3.SQLITE_TEXT:
-		return s.text(i)
+		return c.text()
 	case sqlite3.SQLITE_BLOB:
-		return s.bytes(i)
+		return c.bytes()
 	}
 	return nil, nil
 }

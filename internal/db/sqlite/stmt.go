@@ -7,6 +7,8 @@ import (
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"steward/internal/db/slab"
 )
 
 // Stmt is a prepared statement of a connection.
@@ -91,6 +93,7 @@ type Rows struct {
 	ctx   context.Context
 	first bool // the first row was made and not yet asked for
 	err   error
+	slab  slab.Slab
 	// unwatch is there if ctx can end. It returns when the statement will not be interrupted any more.
 	unwatch func()
 }
@@ -136,7 +139,7 @@ func (r *Rows) Scan(dest ...any) error {
 	if r.st == nil {
 		return fmt.Errorf("sqlite: Scan without a row")
 	}
-	return r.st.scan(dest)
+	return r.scan(dest)
 }
 
 // Err is what ended the rows early.

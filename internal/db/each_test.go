@@ -1,0 +1,163 @@
+package db_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
+)
+
+// wide has a column of each kind, each as what a slice may have for it.
+type wide struct {
+	N       int64
+	Text    string
+	Maybe   *string
+	Bytes   []byte
+	Body    []byte // from text
+	Flag    bool
+	At      stamp.Time
+	Then    *stamp.Time
+	Count   *int
+	view    sql.RawBytes
+	another sql.RawBytes
+}
+
+func (w *wide) columns() []any {
+	return []any{&w.N, &w.Text, &w.Maybe, &w.Bytes, &w.Body, &w.Flag, &w.At, &w.Then, &w.Count, &w.view, &w.another}
+}
+
+const wideColumns = "n, text, maybe, bytes, body, flag, at, later, count, bytes, text"
+
+var wideTables = map[db.Dialect]string{
+	db.SQLite: `CREATE TABLE wide (n INTEGER, text TEXT, maybe TEXT, bytes BLOB, body TEXT, flag INTEGER, at INTEGER, later INTEGER,
+		count INTEGER)`,
+	db.Postgres: `CREATE TABLE wide (n BIGINT, text TEXT, maybe TEXT, bytes BYTEA, body TEXT, flag BOOLEAN, at BIGINT, later BIGINT,
+		count BIGINT)`,
+}
+
+// TestEach reads rows of random values, many of them equal to those before, and holds all that was kept of them against what was
+// written.
+func TestEach(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(wideTables[d.Dialect()]); return err }))
+		rapid.Check(t, func(rt *rapid.T) {
+			want := rapid.SliceOfN(rapid.Custom(drawWide), 0, 40).Draw(rt, "rows")
+			if err := d.Write(t.Context(), func(tx *db.Tx) error { return rewrite(tx, want) }); err != nil {
+				rt.Fatal(err)
+			}
+			n := 0
+			var got []wide
+			for w, err := range db.Each(d.Read(t.Context()), (*wide).columns, "SELECT "+wideColumns+" FROM wide ORDER BY n") {
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if string(w.view) != string(w.Bytes) || (w.view == nil) != (w.Bytes == nil) || string(w.another) != w.Text {
+					rt.Errorf("row %d: the views are %q and %q", n, w.view, w.another)
+				}
+				got, n = append(got, *w), n+1
+			}
+			for i := range want {
+				if i >= len(got) || show(got[i]) != show(want[i]) {
+					rt.Fatalf("row %d of %d differs: want %s", i, len(got), show(want[i]))
+				}
+				var one wide
+				err := d.Read(t.Context()).Row("SELECT "+wideColumns+" FROM wide WHERE n = $1", i).Scan(one.columns()...)
+				if err != nil || show(one) != show(want[i]) {
+					rt.Fatalf("row %d alone: got %s, %v", i, show(one), err)
+				}
+			}
+		})
+	})
+}
+
+func drawWide(t *rapid.T) wide {
+	text := rapid.OneOf(rapid.StringMatching(`[a-z]{0,30}`), rapid.SampledFrom([]string{"", "same", strings.Repeat("long", 5000)}))
+	blob := rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 30), rapid.SampledFrom([][]byte{nil, {}, {0}}))
+	at := rapid.Map(rapid.Int64(), func(n int64) stamp.Time { return stamp.Time(n) })
+	return wide{
+		Text: text.Draw(t, "text"), Maybe: rapid.Ptr(text, true).Draw(t, "maybe"), Bytes: blob.Draw(t, "bytes"),
+		Body: []byte(text.Draw(t, "body")), Flag: rapid.Bool().Draw(t, "flag"), At: at.Draw(t, "at"), Then: rapid.Ptr(at, true).Draw(t, "later"),
+		Count: rapid.Ptr(rapid.Int(), true).Draw(t, "count"),
+	}
+}
+
+func rewrite(tx *db.Tx, rows []wide) error {
+	if _, err := tx.Exec("DELETE FROM wide"); err != nil {
+		return err
+	}
+	for i := range rows {
+		w := &rows[i]
+		w.N = int64(i)
+		if err := tx.Send("INSERT INTO wide VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)", w.N, w.Text, w.Maybe, w.Bytes, string(w.Body), w.Flag,
+			w.At, w.Then, w.Count); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show tells nil from empty.
+func show(w wide) string {
+	text := func(s *string) string {
+		if s == nil {
+			return "nil"
+		}
+		return fmt.Sprintf("%q", *s)
+	}
+	number := func(n any) string { return fmt.Sprint(n) }
+	then, count := "nil", "nil"
+	if w.Then != nil {
+		then = number(*w.Then)
+	}
+	if w.Count != nil {
+		count = number(*w.Count)
+	}
+	return fmt.Sprintf("%d %q %s %#v %#v %v %d %s %s", w.N, w.Text, text(w.Maybe), w.Bytes, w.Body, w.Flag, int64(w.At), then, count)
+}
+
+// TestEachEnds: a loop that is left, and one that meets an error, free what they held, and the error comes once, last.
+func TestEachEnds(t *testing.T) {
+	const numbers = "WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 3) "
+	type number struct{ i int64 }
+	dest := func(n *number) []any { return []any{&n.i} }
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			for n, err := range db.Each(tx, dest, numbers+"SELECT i FROM n") {
+				if err != nil || n.i != 1 {
+					t.Errorf("got %d, %v", n.i, err)
+				}
+				break
+			}
+			return put(tx, "after", "")
+		}))
+		for range 50 { // more than there are connections
+			for range db.Each(d.Read(t.Context()), dest, numbers+"SELECT i FROM n") {
+				break
+			}
+		}
+		for text, rows := range map[string]int{
+			"SELECT i FROM missing":                              0,
+			numbers + "SELECT i, i FROM n":                       0,
+			numbers + "SELECT CASE WHEN i < 3 THEN i END FROM n": 2,
+		} {
+			good, bad := 0, 0
+			for _, err := range db.Each(d.Read(t.Context()), dest, text) {
+				if err != nil {
+					bad++
+				} else if good++; bad > 0 {
+					t.Errorf("%s: a row after an error", text)
+				}
+			}
+			if good != rows || bad != 1 {
+				t.Errorf("%s: %d rows and %d errors", text, good, bad)
+			}
+		}
+		wantKeys(t, d, "after")
+	})
+}
