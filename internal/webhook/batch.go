@@ -9,7 +9,7 @@ const (
 	// mostResults and mostBytes bound one transaction of results.
 	mostResults = 512
 	mostBytes   = 4 << 20
-	// patience is how long a result waits for others.
+	// patience is how long a result waits for others, unless there are enough.
 	patience = 10 * time.Millisecond
 )
 
@@ -46,7 +46,9 @@ func newBatcher(flush func([]ended)) *batcher {
 func (b *batcher) run() {
 	defer close(b.done)
 	for first := range b.queue {
-		time.Sleep(patience)
+		if len(b.queue) < mostResults {
+			time.Sleep(patience)
+		}
 		batch, bytes := append(make([]ended, 0, len(b.queue)+1), first), first.bytes()
 		b.flush(b.drain(batch, bytes))
 	}

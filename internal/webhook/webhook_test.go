@@ -156,11 +156,16 @@ func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 	return ids
 }
 
-func (h *house) deliveries(c *auth.Caller, webhookID string, f Filter) []Delivery {
+func (h *house) deliveries(c *auth.Caller, webhookID string, f Filter) (all []Delivery) {
 	h.t.Helper()
-	page, err := h.store.Deliveries(as(c), c.OrgID, webhookID, f, web.Paging{Limit: 1000})
-	must(h.t, err)
-	return page.Items
+	for p := (web.Paging{Limit: 1000}); ; {
+		page, err := h.store.Deliveries(as(c), c.OrgID, webhookID, f, p)
+		must(h.t, err)
+		all = append(all, page.Items...)
+		if p.Cursor = page.Next; p.Cursor == "" {
+			return all
+		}
+	}
 }
 
 // eventually waits for something that happens on another goroutine.
