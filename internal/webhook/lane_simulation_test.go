@@ -129,7 +129,8 @@ func (f *fleet) step(p *proc, of []string) {
 			f.ordered = false
 			n := p.sending[0].lane
 			p.lanes().untried(n, p.sending[0].task)
-			p.sending, p.idle = p.sending[1:], append(p.idle, n)
+			p.sending = p.sending[1:]
+			p.rest(n)
 		}
 	case "wait":
 		f.clock.advance(time.Duration(rapid.IntRange(1, 2000).Draw(f.t, "ms")) * time.Millisecond)
@@ -196,7 +197,7 @@ func (p *proc) takeOver() {
 
 // take has a goroutine ask for its next delivery.
 func (f *fleet) take(p *proc) {
-	p.lanes().served.Wait() // those that were just started are idle
+	p.lanes().served.Wait()
 	if len(p.idle) == 0 {
 		return
 	}
@@ -249,7 +250,13 @@ func (f *fleet) send(p *proc) {
 	out, err := p.attempt(to, key, o.task)
 	must(f.t2(), err)
 	p.results = append(p.results, ended{task: o.task, Result: out})
-	p.idle = append(p.idle, o.lane)
+	p.rest(o.lane)
+}
+
+// rest has a goroutine of a lane wait for its next delivery, beside those that were just started.
+func (p *proc) rest(n *lane) {
+	p.lanes().served.Wait()
+	p.idle = append(p.idle, n)
 }
 
 func (f *fleet) write(p *proc) {
