@@ -120,7 +120,7 @@ func AppendJSON(to []byte, value any) ([]byte, error) {
 func AppendString(to []byte, text string) []byte {
 	start, done := len(to), 0
 	to = append(to, '"')
-	for i := nextSpecial(text, 0); i < len(text); i = nextSpecial(text, i) {
+	for i := NextSpecial(text, 0); i < len(text); i = NextSpecial(text, i) {
 		switch c := text[i]; {
 		case c == '"' || c == '\\':
 			to = append(append(to, text[done:i]...), '\\', c)
@@ -144,10 +144,10 @@ func AppendString(to []byte, text string) []byte {
 	return append(append(to, text[done:]...), '"')
 }
 
-// nextSpecial gives the place of the first byte, from one on, that does not stand for itself in JSON: a quote, a backslash, a control
-// character, or a part of a longer character; else the length. It looks at eight bytes at once: a subtraction sets the upper bit of bytes
-// that were too small, of which the first one is sure, while those after it may have lent to it.
-func nextSpecial(text string, i int) int {
+// NextSpecial gives the place of the first byte, from one on, that does not stand for itself in a string of JSON: a quote, a backslash, a
+// control character, or a part of a longer character; else the length. It looks at eight bytes at once. A subtraction sets the upper bit of
+// a byte that is too small; it may also borrow from the byte above, but then the lower one was found already.
+func NextSpecial[T string | []byte](text T, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(text); i += 8 {
 		b := text[i : i+8]

@@ -3,6 +3,8 @@ package webhook
 import (
 	"bytes"
 	"strings"
+
+	"steward/internal/web"
 )
 
 // maxNesting is how deep JSON may go: as deep as encoding/json goes.
@@ -103,19 +105,19 @@ func (g *glance) key() bool {
 }
 
 func (g *glance) string() bool {
-	for i := g.at + 1; i < len(g.text); i++ {
+	for i := web.NextSpecial(g.text, g.at+1); i < len(g.text); i = web.NextSpecial(g.text, i+1) {
 		switch c := g.text[i]; {
 		case c == '"':
 			g.at = i + 1
 			return true
-		case c < ' ':
-			return false
 		case c == '\\':
 			n := escape(g.text[i+1:])
 			if n == 0 {
 				return false
 			}
 			i += n
+		case c < ' ':
+			return false
 		}
 	}
 	return false

@@ -38,6 +38,19 @@ func TestGlanceSaysTheSameAsJSON(t *testing.T) {
 	}
 }
 
+// TestEachByteAnywhere: wherever a byte stands in a string, and whatever stands around it.
+func TestEachByteAnywhere(t *testing.T) {
+	for _, around := range []byte(" !#[]a\x7f\x80\xa2\xdc\xff") {
+		for at := range 20 {
+			text := append(append([]byte{'"'}, bytes.Repeat([]byte{around}, 20)...), '"')
+			for c := range 256 {
+				text[1+at] = byte(c)
+				looksTheSame(t, text)
+			}
+		}
+	}
+}
+
 func looksTheSame(t rapid.TB, text []byte) {
 	t.Helper()
 	g := glance{text: text}

@@ -34,7 +34,7 @@ type Store struct {
 
 	arrivals db.Gather[*arrival]
 	fanOuts  db.Recall[hookKey, []string] // the enabled destinations of a webhook
-	crowds   web.Crowds[string]
+	crowds   web.Crowds[window]
 }
 
 // shards is how many parts the counters have for replicas: enough that a handful of them do not wait for each other, few enough to be

@@ -11,13 +11,26 @@ import (
 	"steward/internal/web"
 )
 
-const deliveryColumns = `org_id, webhook_id, id, destination_id, receipt_id, date, status, retries, error, response`
+const deliveryColumns = `id, destination_id, receipt_id, date, status, retries, error, response`
 
-func scanDelivery(row db.Row) (d Delivery, err error) {
-	var response *string
-	err = row.Scan(&d.orgID, &d.WebhookID, &d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &response)
-	d.Response = (*Answer)(response)
-	return d, err
+// storedDelivery is a row of deliveries: some columns are read as what the database has them as, and then put into their fields.
+type storedDelivery struct {
+	Delivery
+	retries  int64
+	response *string
+}
+
+func (r *storedDelivery) columns() []any {
+	return []any{
+		&r.ID, &r.DestinationID, &r.ReceiptID, (*int64)(&r.Date), (*string)(&r.Status), &r.retries, &r.Error, &r.response,
+	}
+}
+
+// of gives the delivery, which is one of this webhook.
+func (r *storedDelivery) of(orgID, webhookID string) Delivery {
+	d := r.Delivery
+	d.orgID, d.WebhookID, d.Retries, d.Response = orgID, webhookID, int(r.retries), (*Answer)(r.response)
+	return d
 }
 
 // Deliveries gives a page of a webhook's deliveries, newest first, or NotFound.
@@ -27,24 +40,33 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 		return page, err
 	}
 	q := s.DB.Read(ctx)
-	rows, state := deliveryRows, "status, retries, error, response"
+	table, columns := deliveryRows, deliveryColumns
 	if f.queued() {
-		rows, state = queueRows, "'pending', retries, NULL, NULL"
+		table, columns = queueRows, "id, destination_id, receipt_id, date, 'pending', retries, NULL, NULL"
 	}
-	total, err := s.length(q, list{rows, id.Delivery, orgID, webhookID}, f)
+	total, err := s.length(q, list{table, id.Delivery, orgID, webhookID}, f)
 	if err != nil {
 		return page, err
 	}
 	var c clauses
 	c.within(id.Delivery, orgID, webhookID, f)
 	c.narrow(f)
-	items, err := db.Collect(q, func(row db.Row) (Delivery, error) {
-		d, response := Delivery{WebhookID: webhookID, orgID: orgID}, (*string)(nil)
-		err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &response)
-		d.Response = (*Answer)(response)
-		return d, err
-	}, `SELECT id, destination_id, receipt_id, date, `+state+` FROM `+rows+` WHERE `+c.page(before, p), c.args...)
-	return web.NewPage(items, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), err
+	rows := make([]Delivery, 0, p.Room(total))
+	for row, err := range db.Each(q, (*storedDelivery).columns, `SELECT `+columns+` FROM `+table+` WHERE `+c.page(before, p), c.args...) {
+		if err != nil {
+			return page, err
+		}
+		rows = append(rows, row.of(orgID, webhookID))
+	}
+	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), nil
+}
+
+// delivery gives a delivery of a webhook, the first one for which the rest of the condition holds, or ErrNoRows.
+func delivery(q db.Querier, orgID, webhookID, rest string, args ...any) (Delivery, error) {
+	var row storedDelivery
+	err := q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE org_id = $1 AND webhook_id = $2 AND `+rest,
+		append([]any{orgID, webhookID}, args...)...).Scan(row.columns()...)
+	return row.of(orgID, webhookID), err
 }
 
 // queued tells whether the queue answers a filter: all that is pending is there. The few of one receipt are found by its id.
@@ -57,13 +79,13 @@ func (c *clauses) narrow(f Filter) {
 	case f.Status == Failed && f.ReceiptID == "":
 		c.text.WriteString(" AND failed")
 	case f.Status != "":
-		c.add(" AND status = $%d", string(f.Status))
+		c.add(" AND status = ", string(f.Status))
 	}
 	if f.DestinationID != "" {
-		c.add(" AND destination_id = $%d", f.DestinationID)
+		c.add(" AND destination_id = ", f.DestinationID)
 	}
 	if f.ReceiptID != "" {
-		c.add(" AND receipt_id = $%d", f.ReceiptID)
+		c.add(" AND receipt_id = ", f.ReceiptID)
 	}
 }
 
@@ -74,8 +96,7 @@ func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) 
 		if _, err := get(tx, orgID, webhookID); err != nil {
 			return err
 		}
-		d, err = scanDelivery(tx.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-			orgID, webhookID, deliveryID))
+		d, err = delivery(tx, orgID, webhookID, `id = $3`, deliveryID)
 		if errors.Is(err, db.ErrNoRows) {
 			return errs.Missing("delivery", deliveryID)
 		}
@@ -120,9 +141,8 @@ func (s *Store) retriable(tx *db.Tx, d Delivery) error {
 // again gives the chain's pending attempt, due now, or a new one. One that is being sent stays as it is.
 func (s *Store) again(tx *db.Tx, failed Delivery) (Delivery, error) {
 	now := s.Now()
-	last, err := scanDelivery(tx.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries
-		WHERE org_id = $1 AND webhook_id = $2 AND receipt_id = $3 AND destination_id = $4 ORDER BY retries DESC, id DESC LIMIT 1`,
-		failed.orgID, failed.WebhookID, failed.ReceiptID, failed.DestinationID))
+	last, err := delivery(tx, failed.orgID, failed.WebhookID, `receipt_id = $3 AND destination_id = $4 ORDER BY retries DESC, id DESC LIMIT 1`,
+		failed.ReceiptID, failed.DestinationID)
 	if err != nil {
 		return last, err
 	}

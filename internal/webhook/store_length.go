@@ -2,7 +2,8 @@ package webhook
 
 import (
 	"errors"
-	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,9 +77,9 @@ func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
 	settled, rest := f.split(before)
 	n, known := int64(0), settled == nil
 	if settled != nil {
-		n, known = s.crowds.Size(l.key(*settled), now)
+		n, known = s.crowds.Size(l.window(*settled), now)
 	}
-	if known && n == web.Unknown || s.crowds.Has(l.key(f), now) {
+	if known && n == web.Unknown || s.crowds.Has(l.window(f), now) {
 		_, _, err := l.numbers(q, l.args(), "0", "0")
 		return web.Unknown, err
 	}
@@ -95,10 +96,10 @@ func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
 	}
 	if !known {
 		n = counted
-		s.crowds.Keep(l.key(*settled), upTo(n), now)
+		s.crowds.Keep(l.window(*settled), upTo(n), now)
 	}
 	if n = upTo(n + more); n == web.Unknown {
-		s.crowds.Note(l.key(f), now)
+		s.crowds.Note(l.window(f), now)
 	}
 	return n, nil
 }
@@ -113,11 +114,22 @@ func upTo(n int64) int64 {
 
 func (l list) args() []any { return []any{l.orgID, l.webhookID} }
 
-func (l list) key(f Filter) string {
-	var c clauses
-	c.within(l.prefix, l.orgID, l.webhookID, f)
-	c.narrow(f)
-	return fmt.Sprint(l.table, c.text.String(), c.args)
+// window is what a filter leaves of a list, as a key.
+type window struct {
+	list
+	Filter       // its times stand below, by value
+	since, until stamp.Time
+}
+
+func (l list) window(f Filter) window {
+	w := window{list: l, Filter: f, since: math.MinInt64, until: math.MaxInt64}
+	if f.Since != nil {
+		w.since, w.Since = *f.Since, nil
+	}
+	if f.Until != nil {
+		w.until, w.Until = *f.Until, nil
+	}
+	return w
 }
 
 // total is how long the whole list is.
@@ -132,7 +144,8 @@ func (c *clauses) count(l list, f Filter) string {
 	where.within(l.prefix, l.orgID, l.webhookID, f)
 	where.narrow(f)
 	c.args = where.args
-	return fmt.Sprintf(`(SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x)`, l.table, where.text.String(), web.MaxCounted+1)
+	return `(SELECT count(*) FROM (SELECT 1 FROM ` + l.table + ` WHERE ` + where.text.String() +
+		` LIMIT ` + strconv.Itoa(web.MaxCounted+1) + `) x)`
 }
 
 // numbers asks for two numbers, if the webhook is there; $1 and $2 are its organization and its id.

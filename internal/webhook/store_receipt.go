@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/oklog/ulid/v2"
@@ -16,18 +16,14 @@ import (
 	"steward/internal/web"
 )
 
-const receiptColumns = `org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers`
+// receiptColumns are followed by the body.
+const receiptColumns = `id, date, method, query, remote_addr, content_type, size, headers`
 
 // A body over the limit stays unread: it stands on pages of its own, behind all other columns.
 const bodyUpTo64K = `, CASE WHEN size <= 65536 THEN body END`
 
-func scanReceipt(row db.Row) (Receipt, error) {
-	var r Receipt
-	if err := row.Scan(&r.orgID, &r.WebhookID, &r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText,
-		&r.body); err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal([]byte(r.headerText), &r.Headers)
+func (r *Receipt) columns() []any {
+	return []any{&r.ID, (*int64)(&r.Date), &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body}
 }
 
 // Filter narrows a list. Since is inclusive, Until is not.
@@ -44,20 +40,21 @@ type clauses struct {
 	args []any
 }
 
-func (c *clauses) add(format string, arg any) {
+// add adds a condition's text up to its argument.
+func (c *clauses) add(text string, arg any) {
 	c.args = append(c.args, arg)
-	fmt.Fprintf(&c.text, format, len(c.args))
+	c.text.WriteString(text + "$" + strconv.Itoa(len(c.args)))
 }
 
 // within adds the webhook and the time range, which is a range of ids.
 func (c *clauses) within(prefix, orgID, webhookID string, f Filter) {
-	c.add("org_id = $%d", orgID)
-	c.add(" AND webhook_id = $%d", webhookID)
+	c.add("org_id = ", orgID)
+	c.add(" AND webhook_id = ", webhookID)
 	if f.Since != nil {
-		c.add(" AND id >= $%d", firstID(prefix, *f.Since))
+		c.add(" AND id >= ", firstID(prefix, *f.Since))
 	}
 	if f.Until != nil {
-		c.add(" AND id < $%d", firstID(prefix, *f.Until))
+		c.add(" AND id < ", firstID(prefix, *f.Until))
 	}
 }
 
@@ -72,9 +69,9 @@ func firstID(prefix string, at stamp.Time) string {
 
 // page adds order and bounds: newest first.
 func (c *clauses) page(before string, p web.Paging) string {
-	c.add(" AND id < $%d ORDER BY id DESC", before)
-	c.add(" LIMIT $%d", p.Limit+1)
-	c.add(" OFFSET $%d", p.Offset)
+	c.add(" AND id < ", before)
+	c.add(" ORDER BY id DESC LIMIT ", p.Limit+1)
+	c.add(" OFFSET ", p.Offset)
 	return c.text.String()
 }
 
@@ -91,13 +88,16 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 	}
 	var c clauses
 	c.within(id.Receipt, orgID, webhookID, f)
-	rows, err := db.Collect(q, func(row db.Row) (Receipt, error) {
-		r := Receipt{WebhookID: webhookID, orgID: orgID}
-		err := row.Scan(&r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body)
-		return r.show(), err
-	}, `SELECT id, date, method, query, remote_addr, content_type, size, headers`+bodyUpTo64K+` FROM webhook_receipts
-		WHERE `+c.page(before, p), c.args...)
-	return web.NewPage(rows, total, p, func(r Receipt) web.Cursor { return web.NewCursor(r.ID) }), err
+	rows := make([]Receipt, 0, p.Room(total))
+	for r, err := range db.Each(q, (*Receipt).columns, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts
+		WHERE `+c.page(before, p), c.args...) {
+		if err != nil {
+			return page, err
+		}
+		r.orgID, r.WebhookID = orgID, webhookID
+		rows = append(rows, r.show())
+	}
+	return web.NewPage(rows, total, p, func(r Receipt) web.Cursor { return web.NewCursor(r.ID) }), nil
 }
 
 // Receipt gives a receipt whole, or NotFound.
@@ -114,6 +114,10 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 }
 
 func receipt(q db.Querier, orgID, webhookID, receiptID string) (Receipt, error) {
-	return scanReceipt(q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-		orgID, webhookID, receiptID))
+	r := Receipt{WebhookID: webhookID, orgID: orgID}
+	if err := q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+		orgID, webhookID, receiptID).Scan(r.columns()...); err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal([]byte(r.headerText), &r.Headers)
 }
