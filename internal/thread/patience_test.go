@@ -2,7 +2,6 @@ package thread
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,36 +11,18 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
+	"steward/internal/web/pipetest"
 )
-
-// pipes is a listener whose connections are in memory, so that a test's clock can stand for theirs.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, open := <-p
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-func (p pipes) Close() error   { return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	p <- theirs
-	return ours, nil
-}
 
 // patiently runs a test with one socket, in a time of its own that passes when nobody has anything to do.
 func patiently(t *testing.T, test func(t *testing.T, s *Socket, conn *websocket.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		caller := &auth.Caller{OrgID: org, UserID: "u", Role: auth.Owner}
 		s := &Socket{Authenticate: func(context.Context, string) (*auth.Caller, error) { return caller, nil }}
-		listener := make(pipes)
+		listener := make(pipetest.Listener)
 		server := &http.Server{Handler: s}
 		go server.Serve(listener)
-		transport := &http.Transport{DialContext: listener.dial}
+		transport := &http.Transport{DialContext: listener.Dial}
 		conn, _, err := websocket.Dial(t.Context(), "http://steward/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 		must(t, err)
 		test(t, s, conn)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,20 +11,8 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/web/pipetest"
 )
-
-// pipes is a listener of connections within the process, whose deadlines follow the clock of a bubble.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, open := <-p
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-func (p pipes) Close() error { return nil }
-func (pipes) Addr() net.Addr { return &net.IPAddr{} }
 
 // TestBodyThatNeverComes: neither who may call nor who may not can hold a connection by announcing a body.
 func TestBodyThatNeverComes(t *testing.T) {
@@ -45,11 +32,10 @@ func announce(t *testing.T, status int) {
 		}
 		return r
 	}
-	listener := make(pipes)
+	listener := make(pipetest.Listener)
 	srv := &http.Server{Handler: NewAPI([]Route{On("PUT /owner", auth.Self, 204, "Put", put)}, guard, nil), IdleTimeout: time.Hour}
 	go srv.Serve(listener)
-	conn, other := net.Pipe()
-	listener <- other
+	conn, _ := listener.Dial(t.Context(), "", "")
 	began := time.Now()
 	io.WriteString(conn, "PUT /owner HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"name\":")
 	in := bufio.NewReader(conn)
