@@ -82,14 +82,12 @@ func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
 
 // newArrival makes the receipt of a request; its id and date come with the write.
 func newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
-	rc := &Receipt{
-		WebhookID: webhookID, Headers: flatten(r.Header), Method: clean(r.Method), Query: clean(r.URL.RawQuery),
-		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), orgID: orgID, body: body,
-	}
-	rc.Headers["host"] = clean(r.Host)
-	rc.ContentType = rc.Headers["content-type"]
-	rc.headerText = headerText(rc.Headers)
-	return &arrival{receipt: rc}
+	headers := flatten(r.Header)
+	headers["host"] = clean(r.Host)
+	return &arrival{receipt: &Receipt{
+		WebhookID: webhookID, Method: clean(r.Method), Query: clean(r.URL.RawQuery), RemoteAddr: web.Request(r.Context()).RemoteAddr,
+		Size: int64(len(body)), ContentType: headers["content-type"], orgID: orgID, body: body, headerText: headerText(headers),
+	}}
 }
 
 // headerText is what is stored of headers: JSON, in the order of their names.

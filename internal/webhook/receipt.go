@@ -33,7 +33,7 @@ type Receipt struct {
 
 	orgID string
 	body  []byte
-	// headerText is Headers as it is stored, and all that a list reads of them.
+	// headerText is Headers as it is stored: all that a list reads of them, and all that is needed to send them.
 	headerText string
 }
 

@@ -143,7 +143,7 @@ func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 	var batch []*arrival
 	for _, body := range bodies {
 		batch = append(batch, &arrival{receipt: &Receipt{
-			WebhookID: w.ID, Method: "POST", Headers: map[string]string{"content-type": "text/plain"}, Size: int64(len(body)),
+			WebhookID: w.ID, Method: "POST", Size: int64(len(body)),
 			orgID: c.OrgID, body: []byte(body), headerText: `{"content-type":"text/plain"}`, ContentType: "text/plain",
 		}})
 	}

@@ -47,20 +47,21 @@ type wires struct {
 
 // address is a URL that is known to be served by HTTP/1.1.
 type address struct {
-	scheme, hostname, port string
-	host, uri              string // as a request names them
-	since                  time.Time
+	origin, scheme, hostname, port string
+	host, uri                      string // as a request names them
+	since                          time.Time
 }
 
 func newAddress(u *url.URL) *address {
-	at := &address{scheme: u.Scheme, hostname: u.Hostname(), port: u.Port(), host: u.Host, uri: u.RequestURI(), since: time.Now()}
+	at := &address{
+		origin: u.Scheme + "://" + u.Host, scheme: u.Scheme, hostname: u.Hostname(), port: u.Port(), host: u.Host, uri: u.RequestURI(),
+		since: time.Now(),
+	}
 	if at.port == "" {
 		at.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return at
 }
-
-func (at *address) origin() string { return at.scheme + "://" + at.host }
 
 // wire is one connection, in the hands of one goroutine, or resting.
 type wire struct {
@@ -201,8 +202,7 @@ func (b *wireBody) Close() error {
 
 // take gives a wire to an address: the one that rested last, else a new one.
 func (p *wires) take(ctx context.Context, by time.Time, at *address) (*wire, error) {
-	origin := at.origin()
-	if w := p.wake(origin); w != nil {
+	if w := p.wake(at.origin); w != nil {
 		return w, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, by)
@@ -214,7 +214,7 @@ func (p *wires) take(ctx context.Context, by time.Time, at *address) (*wire, err
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{origin: origin, conn: conn, out: bufio.NewWriter(conn)}
+	w := &wire{origin: at.origin, conn: conn, out: bufio.NewWriter(conn)}
 	w.in = bufio.NewReader(w)
 	return w, nil
 }
