@@ -157,10 +157,9 @@ const (
 	stockReply = `{"status":200,"headers":{"content-length":"2","content-type":"text/plain; charset=utf-8","date":` +
 		`"Sun, 15 Nov 2026 08:30:00 GMT"},"body":"ok","duration_ms":1}`
 
-	receiptColumns  = "org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body"
-	deliveryColumns = "org_id, webhook_id, id, destination_id, receipt_id, date, retries, status, failed, " +
-		"finished_at, error, response"
-	queueColumns = "org_id, webhook_id, id, destination_id, receipt_id, date, retries, ready, due_at"
+	receiptColumns  = "key, date, method, query, remote_addr, content_type, size, headers, body"
+	deliveryColumns = "key, destination_id, receipt_id, date, retries, status, failed, finished_at, error, response"
+	queueColumns    = "key, destination_id, receipt_id, date, retries, org_id, ready, due_at"
 
 	// $3 is the unit, $4 to $5 are its buckets.
 	stockCounts = `WITH RECURSIVE b(bucket) AS (SELECT CAST($4 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($5 AS BIGINT))
@@ -200,12 +199,19 @@ func (s *stock) make(now time.Time, at, n int) (receipts, deliveries [][]any) {
 			s.sample = append(s.sample, receiptID)
 		}
 		receipts = append(receipts, []any{
-			s.in.orgID, s.hook.id, receiptID, micros, "POST", "", "127.0.0.1", "application/json", int64(len(body)), stockHeads, body,
+			s.key(receiptID), micros, "POST", "", "127.0.0.1", "application/json", int64(len(body)), stockHeads, body,
 		})
 		deliveries = append(deliveries, append(
-			[]any{s.in.orgID, s.hook.id, id.At(id.Delivery, date), s.destinationID, receiptID, micros}, s.state(i, micros)...))
+			[]any{s.key(id.At(id.Delivery, date)), s.destinationID, receiptID, micros}, s.state(i, micros)...))
 	}
 	return receipts, deliveries
+}
+
+// key is that of a row of the webhook: its ULID, and then the row's.
+func (s *stock) key(rowID string) string {
+	_, hook, _ := strings.Cut(s.hook.id, "_")
+	_, row, _ := strings.Cut(rowID, "_")
+	return hook + row
 }
 
 // insert writes rows, a hundred with one statement.
@@ -226,8 +232,8 @@ func (s *stock) enqueue(tx *db.Tx, deliveries [][]any) error {
 	}
 	var rows [][]any
 	for _, d := range deliveries {
-		const date = 5
-		rows = append(rows, append(slices.Clone(d[:date+1]), int64(0), true, d[date]))
+		const date = 3
+		rows = append(rows, append(slices.Clone(d[:date+1]), int64(0), s.in.orgID, true, d[date]))
 	}
 	return insert(tx, "webhook_queue", queueColumns, rows)
 }

@@ -215,7 +215,7 @@ func TestWebhookBacklog(t *testing.T) {
 		h := in.hook()
 		destinationID := in.destination(h, to.address)
 		direct := func() float64 {
-			posted := load(t, to.server, conns, span, f.deliveries(conns))
+			posted := load(t, to.server, conns, 3*span, f.deliveries(conns))
 			to.expect(len(posted.times))
 			return posted.rate
 		}

@@ -56,6 +56,9 @@ func errBadText(cause error) error {
 
 // sqliteCode is the extended result code of a SQLite error, be it of a migration or of our own connections, else 0.
 func sqliteCode(err error) int {
+	if err == nil {
+		return 0
+	}
 	var e *driver.Error
 	if errors.As(err, &e) {
 		return e.Code()

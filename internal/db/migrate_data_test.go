@@ -46,33 +46,54 @@ func wantRows(t *testing.T, d *db.DB, text string, want ...string) {
 }
 
 // TestUpgradeOfLeases: before 0009 a delivery that was being sent had a lease until due_at. It is ready again, in the order of receipts;
-// all others are as they were, and nobody has a turn. Since 0015 what is pending has a row in the queue.
+// all others are as they were, and nobody has a turn. Since 0015 what is pending has a row in the queue, and since 0018 one key.
 func TestUpgradeOfLeases(t *testing.T) {
 	upgraded(t, 7, func(t *testing.T, old *sql.DB) {
 		for _, row := range [][]any{ // id, status, queue, date, due_at, owner, finished_at
-			{"a_leased", "pending", 2, 100, 30_000, "rep_1", nil},
-			{"b_leased_retry", "pending", 2, 101, 31_000, "rep_2", nil},
-			{"c_waiting", "pending", 2, 102, 50_000, "", nil},
-			{"d_ready", "pending", 1, 103, 103, "", nil},
-			{"e_done", "success", 0, 104, 104, "", 110},
-			{"f_failed", "failed", 0, 105, 105, "", 111},
+			{"whdv_a_leased", "pending", 2, 100, 30_000, "rep_1", nil},
+			{"whdv_b_leased_retry", "pending", 2, 101, 31_000, "rep_2", nil},
+			{"whdv_c_waiting", "pending", 2, 102, 50_000, "", nil},
+			{"whdv_d_ready", "pending", 1, 103, 103, "", nil},
+			{"whdv_e_done", "success", 0, 104, 104, "", 110},
+			{"whdv_f_failed", "failed", 0, 105, 105, "", 111},
 		} {
 			_, err := old.Exec(`INSERT INTO webhook_deliveries (org_id, webhook_id, id, destination_id, receipt_id, status, retries, queue, date,
-				due_at, lease_owner, finished_at) VALUES ('org_a', 'wh_a', $1, 'whds_a', 'whrc_a', $2, 0, $3, $4, $5, $6, $7)`, row...)
+				due_at, lease_owner, finished_at) VALUES ('org_a', 'wh_of_a_', $1, 'whds_a', 'whrc_a', $2, 0, $3, $4, $5, $6, $7)`, row...)
 			must(t, err)
 		}
 		_, err := old.Exec(`INSERT INTO webhook_turns (destination_id, owner, until) VALUES ('whds_a', 'rep_1', 30000)`)
 		must(t, err)
 	}, func(t *testing.T, d *db.DB) {
-		wantRows(t, d, `SELECT id || ' ' || status || ' ' || date || ' ' || COALESCE(finished_at, 0) ||
-			CASE WHEN failed THEN ' failed' ELSE '' END FROM webhook_deliveries ORDER BY id`,
-			"a_leased pending 100 0", "b_leased_retry pending 101 0", "c_waiting pending 102 0", "d_ready pending 103 0",
-			"e_done success 104 110", "f_failed failed 105 111 failed")
-		wantRows(t, d, `SELECT org_id || ' ' || webhook_id || ' ' || id || ' ' || destination_id || ' ' || receipt_id || ' ' || date || ' ' ||
-			retries || CASE WHEN ready THEN ' ready ' ELSE ' waits ' END || due_at FROM webhook_queue ORDER BY id`,
-			"org_a wh_a a_leased whds_a whrc_a 100 0 ready 100", "org_a wh_a b_leased_retry whds_a whrc_a 101 0 ready 101",
-			"org_a wh_a c_waiting whds_a whrc_a 102 0 waits 50000", "org_a wh_a d_ready whds_a whrc_a 103 0 ready 103")
+		wantRows(t, d, `SELECT key || ' ' || destination_id || ' ' || receipt_id || ' ' || status || ' ' || date || ' ' ||
+			COALESCE(finished_at, 0) || CASE WHEN failed THEN ' failed' ELSE '' END FROM webhook_deliveries ORDER BY key`,
+			"of_a_a_leased whds_a whrc_a pending 100 0", "of_a_b_leased_retry whds_a whrc_a pending 101 0",
+			"of_a_c_waiting whds_a whrc_a pending 102 0", "of_a_d_ready whds_a whrc_a pending 103 0",
+			"of_a_e_done whds_a whrc_a success 104 110", "of_a_f_failed whds_a whrc_a failed 105 111 failed")
+		wantRows(t, d, `SELECT org_id || ' ' || key || ' ' || destination_id || ' ' || receipt_id || ' ' || date || ' ' || retries ||
+			CASE WHEN ready THEN ' ready ' ELSE ' waits ' END || due_at FROM webhook_queue ORDER BY key`,
+			"org_a of_a_a_leased whds_a whrc_a 100 0 ready 100", "org_a of_a_b_leased_retry whds_a whrc_a 101 0 ready 101",
+			"org_a of_a_c_waiting whds_a whrc_a 102 0 waits 50000", "org_a of_a_d_ready whds_a whrc_a 103 0 ready 103")
 		wantRows(t, d, `SELECT owner FROM webhook_turns`, []string{}...)
+	})
+}
+
+// TestUpgradeOfReceipts: 0018 gives receipts one key, and leaves them as they were, to the byte.
+func TestUpgradeOfReceipts(t *testing.T) {
+	upgraded(t, 17, func(t *testing.T, old *sql.DB) {
+		for _, hook := range []string{"wh_b", "wh_a"} {
+			_, err := old.Exec(`INSERT INTO webhook_receipts (org_id, webhook_id, id, date, method, query, remote_addr, content_type, size,
+				headers, body) VALUES ('org_a', $1, 'whrc_1', 7, 'PUT', 'a=1', '::1', 'text/plain', 3, '{"a":"b"}', $2)`, hook, []byte{0, 0xff, hook[3]})
+			must(t, err)
+		}
+	}, func(t *testing.T, d *db.DB) {
+		wantRows(t, d, `SELECT key || ' ' || date || ' ' || method || ' ' || query || ' ' || remote_addr || ' ' || content_type || ' ' || size ||
+			' ' || headers FROM webhook_receipts ORDER BY key`,
+			`a1 7 PUT a=1 ::1 text/plain 3 {"a":"b"}`, `b1 7 PUT a=1 ::1 text/plain 3 {"a":"b"}`)
+		var body []byte
+		must(t, d.Read(t.Context()).Row(`SELECT body FROM webhook_receipts WHERE key = 'b1'`).Scan(&body))
+		if string(body) != "\x00\xffb" {
+			t.Errorf("the body is %q", body)
+		}
 	})
 }
 

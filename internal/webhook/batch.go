@@ -24,7 +24,7 @@ func (e ended) bytes() int {
 	if e.Response == nil {
 		return 256
 	}
-	return 256 + len(e.Response.Body) + 64*len(e.Response.Headers)
+	return 256 + len(*e.Response)
 }
 
 // batcher gathers results and hands them on together. Nobody waits for a result to be written, and each transaction rewrites the same few

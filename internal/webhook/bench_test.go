@@ -130,9 +130,9 @@ func BenchmarkFinish(b *testing.B) {
 			to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:9"}`)
 			_, _, err := h.store.TakeTurns(b.Context(), []string{to.ID})
 			must(b, err)
-			answered := &Response{Status: 200, Body: "ok", Headers: map[string]string{
-				"content-length": "2", "content-type": "text/plain; charset=utf-8", "date": "Sun, 15 Nov 2026 08:00:00 GMT",
-			}}
+			answered := newAnswer(200, []field{
+				{"content-length", "2"}, {"content-type", "text/plain; charset=utf-8"}, {"date", "Sun, 15 Nov 2026 08:00:00 GMT"},
+			}, "ok", time.Millisecond)
 			for left := b.N; left > 0; left -= 200 {
 				b.StopTimer()
 				h.accept(w, alice, slices.Repeat([]string{string(event)}, min(left, 200))...)

@@ -41,6 +41,8 @@ type Delivery struct {
 	due   stamp.Time
 }
 
+func (d *Delivery) key() string { return rowKey(d.WebhookID, d.ID) }
+
 // Response is what a destination answered.
 type Response struct {
 	Status     int               `json:"status"`
@@ -49,17 +51,17 @@ type Response struct {
 	DurationMS int64             `json:"duration_ms"`
 }
 
-// stored gives the Answer: what encoding/json would write.
-func (r *Response) stored() string {
-	to := strconv.AppendInt(append(make([]byte, 0, 256+len(r.Body)), `{"status":`...), int64(r.Status), 10)
-	to = append(append(to, `,"headers":`...), headerText(r.Headers)...)
-	to = web.AppendString(append(to, `,"body":`...), r.Body)
-	to = strconv.AppendInt(append(to, `,"duration_ms":`...), r.DurationMS, 10)
-	return string(append(to, '}'))
-}
-
 // Answer is a Response as it is stored, which is how it is shown.
 type Answer string
+
+// newAnswer gives what encoding/json would write of a Response.
+func newAnswer(status int, headers []field, body string, took time.Duration) *Answer {
+	to := strconv.AppendInt(append(make([]byte, 0, 256+len(body)), `{"status":`...), int64(status), 10)
+	to = appendHeaders(append(to, `,"headers":`...), headers)
+	to = web.AppendString(append(to, `,"body":`...), body)
+	to = strconv.AppendInt(append(to, `,"duration_ms":`...), took.Milliseconds(), 10)
+	return new(Answer(append(to, '}')))
+}
 
 // Schema documents what it holds.
 func (Answer) Schema(r huma.Registry) *huma.Schema {
@@ -113,7 +115,7 @@ type Result struct {
 	At       stamp.Time
 	// Error is empty for a success.
 	Error    string
-	Response *Response
+	Response *Answer
 	// RetryAfter is what the destination asked for, if it did.
 	RetryAfter time.Duration
 	// Gone says that the destination wants nothing more.

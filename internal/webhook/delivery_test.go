@@ -75,7 +75,7 @@ func TestAnswers(t *testing.T) {
 			if first.Status != test.status || (said == "") != (test.error == "") || !strings.Contains(said, test.error) {
 				t.Errorf("%s: %+v %q", name, first, said)
 			}
-			r := responseOf(t, first)
+			r := responseOf(t, first.Response)
 			if len(r.Body) > keptBody {
 				t.Errorf("%s: %d bytes of the answer are kept", name, len(r.Body))
 			}
@@ -87,7 +87,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s: next attempts %+v", name, next)
 			} else if test.follows {
 				var due stamp.Time
-				must(t, d.Read(t.Context()).Row(`SELECT due_at FROM webhook_queue WHERE id = $1`, next[0].ID).Scan(&due))
+				must(t, d.Read(t.Context()).Row(`SELECT due_at FROM webhook_queue WHERE key = $1`, next[0].key()).Scan(&due))
 				if pause := due.Sub(stamp.Of(h.clock.now())); pause < test.least || pause > test.most || next[0].Retries != 1 {
 					t.Errorf("%s: next attempt after %v, retries %d", name, pause, next[0].Retries)
 				}
@@ -103,10 +103,10 @@ func TestAnswers(t *testing.T) {
 }
 
 // responseOf decodes what the destination answered, if it did.
-func responseOf(t *testing.T, d Delivery) (r Response) {
+func responseOf(t *testing.T, a *Answer) (r Response) {
 	t.Helper()
-	if d.Response != nil {
-		must(t, json.Unmarshal([]byte(*d.Response), &r))
+	if a != nil {
+		must(t, json.Unmarshal([]byte(*a), &r))
 	}
 	return r
 }

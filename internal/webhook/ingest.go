@@ -7,9 +7,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"sync/atomic"
 
 	"steward/internal/db"
@@ -82,25 +80,11 @@ func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
 
 // newArrival makes the receipt of a request; its id and date come with the write.
 func newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
-	headers := flatten(r.Header)
-	headers["host"] = clean(r.Host)
+	headers := flatten(r.Header, field{"host", clean(r.Host)})
 	return &arrival{receipt: &Receipt{
 		WebhookID: webhookID, Method: clean(r.Method), Query: clean(r.URL.RawQuery), RemoteAddr: web.Request(r.Context()).RemoteAddr,
-		Size: int64(len(body)), ContentType: headers["content-type"], orgID: orgID, body: body, headerText: headerText(headers),
+		Size: int64(len(body)), ContentType: valueOf(headers, "content-type"), orgID: orgID, body: body, headerText: headerText(headers),
 	}}
-}
-
-// headerText is what is stored of headers: JSON, in the order of their names.
-func headerText(headers map[string]string) string {
-	text := make([]byte, 0, 256)
-	for i, name := range slices.Sorted(maps.Keys(headers)) {
-		text = web.AppendString(append(text, "{,"[min(i, 1)]), name)
-		text = web.AppendString(append(text, ':'), headers[name])
-	}
-	if len(text) == 0 {
-		text = append(text, '{')
-	}
-	return string(append(text, '}'))
 }
 
 // body reads the body whole. Too much is TooLarge, however it is framed; what ends early is Malformed.

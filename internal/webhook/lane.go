@@ -24,7 +24,7 @@ type task struct {
 	receipt *Receipt // nil when it is no longer kept
 }
 
-func (t *task) place() place { return place{t.due, t.ID} }
+func (t *task) place() place { return place{t.due, t.key()} }
 
 func (t *task) bytes() int64 {
 	if t.receipt == nil {
@@ -53,9 +53,9 @@ type Lanes struct {
 // read.
 type lane struct {
 	id string
-	// destination is as of the last reading; nil when it was deleted. key is its opened secret.
+	// destination is as of the last reading; nil when it was deleted. signer has its opened secret.
 	destination *Destination
-	key         []byte
+	signer      *signer
 	known       bool       // destination was loaded, and not changed since
 	turn        stamp.Time // until when the destination is ours
 	used        stamp.Time
@@ -256,17 +256,17 @@ func (l *Lanes) release(n *lane, t *task) {
 }
 
 // target gives what is known of the lane's destination; not known means that it must be read again, and learned for that round.
-func (l *Lanes) target(n *lane) (to *Destination, key []byte, known bool, round uint64) {
+func (l *Lanes) target(n *lane) (to *Destination, by *signer, known bool, round uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return n.destination, n.key, n.known, l.round
+	return n.destination, n.signer, n.known, l.round
 }
 
 // learn notes a lane's destination as it was read in a round.
-func (l *Lanes) learn(n *lane, to *Destination, key []byte, round uint64) {
+func (l *Lanes) learn(n *lane, to *Destination, by *signer, round uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.destination, n.key, n.known = to, key, l.round == round
+	n.destination, n.signer, n.known = to, by, l.round == round
 }
 
 // doubt has every destination read again before the next delivery: one was changed, here or on another replica.

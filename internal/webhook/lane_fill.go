@@ -79,14 +79,14 @@ func (n *lane) room(all int64) int {
 
 // filled takes over what was read. Nothing reached the lane by another way meanwhile, since it has a backlog until now. A reading that
 // came to the end of the ready rows ends that, unless others arrived while it went on, or are about to. It is false when nothing changed.
-func (l *Lanes) filled(w *wish, key []byte) bool {
+func (l *Lanes) filled(w *wish, by *signer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := w.lane
 	if !l.open || n.turn == 0 {
 		return false
 	}
-	n.destination, n.key, n.known = w.destination, key, l.round == w.round
+	n.destination, n.signer, n.known = w.destination, by, l.round == w.round
 	if early := slices.IndexFunc(w.tasks, func(t *task) bool { return n.coming[t.ID] }); early >= 0 {
 		w.tasks, w.more = w.tasks[:early], true
 	}

@@ -54,7 +54,7 @@ func (f *fleet) Send(_ context.Context, a Attempt) Outcome {
 		f.t.Fatalf("%s was sent twice, though nothing had happened", a.Delivery.ID)
 	}
 	if f.clean || f.pick(4, "fails") > 0 {
-		return Outcome{Response: &Response{Status: 200}}
+		return Outcome{Response: newAnswer(200, nil, "", 0)}
 	}
 	return Outcome{Error: "no", RetryAfter: time.Second, Gone: f.pick(20, "gone") == 0}
 }
@@ -190,7 +190,7 @@ func (f *fleet) read(p *proc) {
 
 func (p *proc) takeOver() {
 	for _, w := range p.wishes {
-		p.lanes().filled(w, p.Store.key(w.destination))
+		p.lanes().filled(w, p.Store.signer(w.destination))
 	}
 	p.wishes = nil
 }
@@ -358,7 +358,7 @@ func simulateFleet(t *rapid.T, h *house) {
 func (f *fleet) promises() {
 	var done int
 	q := f.db.Read(f.house.t.Context())
-	must(f.t2(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE org_id = $1`, f.hook.orgID).Scan(&done))
+	must(f.t2(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE `+ofOrg, f.hook.orgID).Scan(&done))
 	if done != len(f.finished) {
 		f.t.Fatalf("%d deliveries, %d were finished", done, len(f.finished))
 	}

@@ -120,7 +120,7 @@ func TestTurnIsKept(t *testing.T) {
 		h.worker.Sender = &faultySender{send: func(context.Context, Attempt) Outcome {
 			close(started)
 			<-release
-			return Outcome{Response: &Response{Status: 200}}
+			return Outcome{Response: newAnswer(200, nil, "", 0)}
 		}}
 		h.run()
 		w, _ := h.webhook(alice)

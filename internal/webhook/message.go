@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,12 +13,9 @@ import (
 // message is a delivery as it is sent. A wire writes it by itself; net/http's transport gets it as a request.
 type message struct {
 	method, url string
-	fields      []field
+	fields      []field // by their canonical names
 	body        []byte
 }
-
-// field is a header, by its canonical name.
-type field struct{ name, value string }
 
 // dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
 var dropped = map[string]bool{
@@ -34,10 +29,7 @@ func newMessage(a Attempt, at int64) message {
 	m := message{method: a.Receipt.Method, url: a.Destination.Config.URL, body: a.Body}
 	received := storedHeaders(a.Receipt.headerText)
 	m.fields = make([]field, 0, len(received)+len(a.Destination.Config.Headers)+6)
-	hop := ""
-	if i := slices.IndexFunc(received, func(f field) bool { return f.name == "connection" }); i >= 0 {
-		hop = strings.ToLower(received[i].value)
-	}
+	hop := strings.ToLower(valueOf(received, "connection"))
 	m.set("User-Agent", "Steward/1") // unless the original has one
 	for _, f := range received {
 		key := http.CanonicalHeaderKey(f.name)
@@ -48,9 +40,10 @@ func newMessage(a Attempt, at int64) message {
 	for name, value := range a.Destination.Config.Headers {
 		m.set(http.CanonicalHeaderKey(name), value)
 	}
+	timestamp := strconv.FormatInt(at, 10)
 	m.set("Webhook-Id", a.Receipt.ID)
-	m.set("Webhook-Timestamp", strconv.FormatInt(at, 10))
-	m.set("Webhook-Signature", sign(a.Key, a.Receipt.ID, at, a.Body))
+	m.set("Webhook-Timestamp", timestamp)
+	m.set("Webhook-Signature", a.Signer.sign(a.Receipt.ID, timestamp, a.Body))
 	m.set("Steward-Delivery", a.Delivery.ID)
 	m.set("Steward-Attempt", strconv.Itoa(a.Delivery.Retries))
 	return m
@@ -73,29 +66,6 @@ func listed(connection, name string) bool {
 		return false
 	}
 	return slices.ContainsFunc(strings.Split(connection, ","), func(s string) bool { return strings.TrimSpace(s) == name })
-}
-
-// storedHeaders reads what headerText has written. Without an escape in it the quotes alone tell what is what.
-func storedHeaders(text string) (fields []field) {
-	if strings.IndexByte(text, '\\') >= 0 {
-		var all map[string]string
-		_ = json.Unmarshal([]byte(text), &all) // it was made here
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			fields = append(fields, field{name, all[name]})
-		}
-		return fields
-	}
-	fields = make([]field, 0, strings.Count(text, `":"`))
-	for {
-		var f field
-		var found bool
-		if _, text, found = strings.Cut(text, `"`); !found {
-			return fields
-		}
-		f.name, text, _ = strings.Cut(text, `":"`)
-		f.value, text, _ = strings.Cut(text, `"`)
-		fields = append(fields, f)
-	}
 }
 
 // request is the message for net/http's transport.

@@ -6,7 +6,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
-	"steward/internal/id"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -27,25 +26,25 @@ func TestPlans(t *testing.T) {
 		f     Filter
 		index string
 	}{
-		"all":         {Filter{}, "PRIMARY KEY (org_id=? AND webhook_id=? AND id<?)"},
-		"time":        {Filter{Since: &at}, "PRIMARY KEY (org_id=? AND webhook_id=? AND id>? AND id<?)"},
+		"all":         {Filter{}, "PRIMARY KEY (key>? AND key<?)"},
+		"time":        {Filter{Since: &at}, "PRIMARY KEY (key>? AND key<?)"},
 		"success":     {Filter{Status: Success}, "PRIMARY KEY"},
-		"failed":      {Filter{Status: Failed}, "webhook_deliveries_failed (org_id=? AND webhook_id=? AND id<?)"},
-		"failed then": {Filter{Status: Failed, Since: &at}, "webhook_deliveries_failed (org_id=? AND webhook_id=? AND id>? AND id<?)"},
-		"destination": {Filter{DestinationID: "x"}, "webhook_deliveries_destination (org_id=? AND webhook_id=? AND destination_id=? AND id<?)"},
-		"receipt":     {Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (org_id=? AND webhook_id=? AND receipt_id=?"},
+		"failed":      {Filter{Status: Failed}, "webhook_deliveries_failed (key>? AND key<?)"},
+		"failed then": {Filter{Status: Failed, Since: &at}, "webhook_deliveries_failed (key>? AND key<?)"},
+		"destination": {Filter{DestinationID: "x"}, "webhook_deliveries_destination (destination_id=? AND key>? AND key<?)"},
+		"receipt":     {Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (receipt_id=?"},
 	} {
 		var c clauses
-		c.within(id.Delivery, "o", "w", test.f)
+		c.within(keysOf("wh_w", test.f.Since, test.f.Until))
 		c.narrow(test.f)
-		text := c.page(afterAll, web.Paging{Limit: 10})
+		text := c.page(web.Paging{Limit: 10})
 		got := plan(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+text, c.args...)
 		if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	got := plan(`SELECT id FROM webhook_receipts WHERE org_id = $1 AND webhook_id = $2 AND id < $3`+settledOnly+` ORDER BY id`, "o", "w", "x")
-	if !strings.Contains(got, "webhook_deliveries_receipt (org_id=? AND webhook_id=? AND receipt_id=?") {
+	got := plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+settledOnly+` ORDER BY key`, "a", "b")
+	if !strings.Contains(got, "webhook_deliveries_receipt (receipt_id=?") {
 		t.Errorf("retention: %s", got)
 	}
 	got = plan(`SELECT destination_id FROM webhook_queue WHERE ready AND destination_id > $1 ORDER BY destination_id LIMIT 1`, "x")

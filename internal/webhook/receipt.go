@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -125,19 +124,6 @@ func (p Receipts) SDK() any {
 		shown.Items[i] = r.forSDK()
 	}
 	return shown
-}
-
-// flatten gives headers as a receipt shows them: one text for each name, in lower case, always UTF-8.
-func flatten(h http.Header) map[string]string {
-	flat := make(map[string]string, len(h))
-	for name, values := range h {
-		value := values[0]
-		if len(values) > 1 {
-			value = strings.Join(values, ", ")
-		}
-		flat[strings.ToLower(name)] = clean(value)
-	}
-	return flat
 }
 
 // clean makes text that both databases take.

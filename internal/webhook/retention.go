@@ -120,17 +120,18 @@ func (r *Retention) trim(ctx context.Context, w owned) error {
 		keep = time.Duration(w.n) * time.Second
 	}
 	before := stamp.Of(r.Store.Now()).Add(-keep)
-	if _, err := r.batches(ctx, w, deliveryRows, doneOnly, firstID(id.Delivery, before)); err != nil {
+	old := keysOf(w.webhookID, nil, &before)
+	if _, err := r.batches(ctx, w, deliveryRows, doneOnly, old); err != nil {
 		return err
 	}
-	_, err := r.batches(ctx, w, receiptRows, settledOnly, firstID(id.Receipt, before))
+	_, err := r.batches(ctx, w, receiptRows, settledOnly, old)
 	return err
 }
 
 // bury removes all of a deleted webhook, and at last its grave: without that nobody would find what is left.
 func (r *Retention) bury(ctx context.Context, w owned) error {
 	for _, table := range []string{queueRows, deliveryRows, receiptRows} {
-		if all, err := r.batches(ctx, w, table, "", afterAll); err != nil || !all {
+		if all, err := r.batches(ctx, w, table, "", keysOf(w.webhookID, nil, nil)); err != nil || !all {
 			return err
 		}
 	}
@@ -153,23 +154,21 @@ const (
 	queueRows    = "webhook_queue"
 
 	doneOnly    = ` AND status <> 'pending'`
-	settledOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.org_id = webhook_receipts.org_id
-		AND d.webhook_id = webhook_receipts.webhook_id AND d.receipt_id = webhook_receipts.id AND d.status = 'pending')`
+	settledOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+		WHERE d.receipt_id = '` + id.Receipt + `_' || substr(webhook_receipts.key, 27) AND d.status = 'pending')`
 )
 
-// batches removes rows before an id in small transactions, and takes them off the webhook's totals. Where there are none it only reads, and
+// batches removes rows in small transactions, and takes them off the webhook's totals. Where there are none it only reads, and
 // what must stay is passed over by reading, once, so that no transaction is longer for it. It tells whether these were all.
-func (r *Retention) batches(ctx context.Context, w owned, table, only, before string) (all bool, err error) {
-	which := ` FROM ` + table + ` WHERE org_id = $1 AND webhook_id = $2 AND id < $3 AND id >= $4` + only + ` ORDER BY id LIMIT $5`
-	from := ""
+func (r *Retention) batches(ctx context.Context, w owned, table, only string, which keys) (all bool, err error) {
+	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + only + ` ORDER BY key LIMIT $3`
 	for range sweepRounds {
-		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, `SELECT id`+which, w.orgID, w.webhookID, before, from, 1)
+		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, some, which.from, which.to, 1)
 		if err != nil || len(first) == 0 {
 			return err == nil, err
 		}
-		from = first[0]
-		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2
-			AND id IN (SELECT id`+which+`)`+only, before, from)
+		which.from = first[0]
+		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE key IN (`+some+`)`+only, which)
 		if err != nil || n < sweepRows {
 			return err == nil, err
 		}
@@ -178,9 +177,9 @@ func (r *Retention) batches(ctx context.Context, w owned, table, only, before st
 	return false, nil
 }
 
-func (r *Retention) remove(ctx context.Context, w owned, table, text, before, from string) (n int64, err error) {
+func (r *Retention) remove(ctx context.Context, w owned, table, text string, which keys) (n int64, err error) {
 	err = r.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		if n, err = tx.Exec(text, w.orgID, w.webhookID, before, from, sweepRows); err != nil || n == 0 {
+		if n, err = tx.Exec(text, which.from, which.to, sweepRows); err != nil || n == 0 {
 			return err
 		}
 		sums := newTally(r.Store.shard(ofAccept))

@@ -66,8 +66,8 @@ func (h *house) many(w Webhook) {
 	h.t.Helper()
 	must(h.t, h.db.Write(h.t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
-			INSERT INTO webhook_receipts (org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body)
-			SELECT 'org_a', $1, printf('whrc_%026d', i), i, '', '', '', '', 0, '{}', x'' FROM n`, w.ID, sweepRows*sweepRounds+1)
+			INSERT INTO webhook_receipts (key, date, method, query, remote_addr, content_type, size, headers, body)
+			SELECT $1 || printf('%026d', i), i, '', '', '', '', 0, '{}', x'' FROM n`, bare(w.ID), sweepRows*sweepRounds+1)
 		return err
 	}))
 }
@@ -117,10 +117,12 @@ func TestCascade(t *testing.T) {
 		must(t, r.Run(t.Context()))
 		h.clock.advance(2 * graveFor)
 		must(t, r.Run(t.Context()))
-		tables := []string{"destinations", "receipts", "deliveries", "queue", "totals", "graves"}
-		for _, table := range tables {
+		const byID, byKey = `webhook_id`, `'wh_' || substr(key, 1, 26)`
+		for table, hook := range map[string]string{
+			"destinations": byID, "receipts": byKey, "deliveries": byKey, "queue": byKey, "totals": byID, "graves": byID,
+		} {
 			var n int
-			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_`+table+` WHERE webhook_id = $1`, w.ID).Scan(&n))
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_`+table+` WHERE `+hook+` = $1`, w.ID).Scan(&n))
 			if n != 0 {
 				t.Errorf("%d rows are left in %s", n, table)
 			}

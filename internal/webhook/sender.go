@@ -57,9 +57,7 @@ func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
 	defer done()
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, keptBody)) // the status decides; a body that breaks off is kept as far as it came
-	out := Outcome{Response: &Response{
-		Status: resp.StatusCode, Headers: flatten(resp.Header), Body: clean(string(body)), DurationMS: time.Since(start).Milliseconds(),
-	}}
+	out := Outcome{Response: newAnswer(resp.StatusCode, flatten(resp.Header), clean(string(body)), time.Since(start))}
 	if len(body) == keptBody {
 		_, _ = io.CopyN(io.Discard, resp.Body, drained)
 	}

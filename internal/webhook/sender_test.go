@@ -63,7 +63,7 @@ func TestWhatIsSent(t *testing.T) {
 func TestKnownSignature(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	must(t, err)
-	got := sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`))
+	got := newSigner(key).sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
 	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Errorf("got %s", got)
 	}
@@ -79,7 +79,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}))
 	defer target.Close()
 	for range 5 {
-		if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || len(out.Response.Body) != keptBody*len("\uFFFD") {
+		if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || len(responseOf(t, out.Response).Body) != keptBody*len("\uFFFD") {
 			t.Fatalf("outcome %v", out.Error)
 		}
 	}
@@ -102,14 +102,14 @@ func TestHTTP2(t *testing.T) {
 	target.StartTLS()
 	defer target.Close()
 	s.transport.TLSClientConfig = target.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || out.Response.Body != "HTTP/2.0" {
+	if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || responseOf(t, out.Response).Body != "HTTP/2.0" {
 		t.Errorf("outcome %+v", out)
 	}
 }
 
 func attemptTo(t *testing.T, url string) Attempt {
 	return Attempt{
-		Destination: &Destination{Config: config(t, `{"url": "`+url+`"}`)}, Key: []byte("k"),
+		Destination: &Destination{Config: config(t, `{"url": "`+url+`"}`)}, Signer: newSigner([]byte("k")),
 		Receipt: &Receipt{ID: "whrc_x", Method: "POST"}, Body: []byte("b"), Delivery: Delivery{ID: "whdv_x"},
 	}
 }

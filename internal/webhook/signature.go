@@ -4,13 +4,28 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"strconv"
+	"hash"
+	"sync"
 )
 
+// signer signs with one key. It keeps what the key alone decides, which is half of what a signature of a small body costs.
+type signer struct {
+	macs sync.Pool // of hash.Hash
+}
+
+func newSigner(key []byte) *signer {
+	return &signer{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
 // sign gives the webhook-signature of Standard Webhooks: HMAC-SHA256 over id, timestamp (Unix seconds) and body, with dots between.
-func sign(key []byte, messageID string, timestamp int64, body []byte) string {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(messageID + "." + strconv.FormatInt(timestamp, 10) + "."))
+func (s *signer) sign(messageID, timestamp string, body []byte) string {
+	mac := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
+	var text [128]byte
+	head := append(append(text[:0], messageID...), '.')
+	head = append(append(head, timestamp...), '.')
+	mac.Write(head)
 	mac.Write(body)
-	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	return string(base64.StdEncoding.AppendEncode(append(text[:0], "v1,"...), mac.Sum(nil)))
 }

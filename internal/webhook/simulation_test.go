@@ -202,7 +202,7 @@ func (w *world) settle() {
 
 func (w *world) count(where string) (n int) {
 	q := w.db.Read(w.house.t.Context())
-	must(w.t2(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE org_id = $1 AND `+where, w.hook.orgID).Scan(&n))
+	must(w.t2(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE `+ofOrg+` AND `+where, w.hook.orgID).Scan(&n))
 	return n
 }
 
@@ -221,9 +221,8 @@ func (w *world) promises() {
 	if w.retried {
 		after = "no such status"
 	}
-	bad := w.count(`EXISTS (SELECT 1 FROM webhook_deliveries o WHERE o.org_id = webhook_deliveries.org_id
-		AND o.receipt_id = webhook_deliveries.receipt_id AND o.destination_id = webhook_deliveries.destination_id
-		AND o.id <> webhook_deliveries.id
+	bad := w.count(`EXISTS (SELECT 1 FROM webhook_deliveries o WHERE o.receipt_id = webhook_deliveries.receipt_id AND o.destination_id = webhook_deliveries.destination_id
+		AND o.key <> webhook_deliveries.key
 		AND (o.retries = webhook_deliveries.retries OR webhook_deliveries.status = '` + after + `' AND o.retries > webhook_deliveries.retries))`)
 	if bad > 0 {
 		w.t.Fatalf("%d deliveries do not fit into a chain", bad)

@@ -62,7 +62,7 @@ func (s *Store) acceptAll(tx *db.Tx, batch []*arrival) error {
 func (s *Store) AcceptInternalTx(tx *db.Tx, orgID, webhookID string, headers map[string]string, body []byte) (string, error) {
 	a := &arrival{receipt: &Receipt{
 		WebhookID: webhookID, Method: "POST", ContentType: headers["content-type"], Size: int64(len(body)),
-		orgID: orgID, body: body, headerText: headerText(headers),
+		orgID: orgID, body: body, headerText: headerText(fieldsOf(headers)),
 	}}
 	err := s.accept(tx, []*arrival{a})
 	if err == nil {
@@ -100,8 +100,7 @@ func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
 			r.body = []byte{} // nil would be NULL
 		}
 		r.ID, r.Date = id.At(id.Receipt, now), at
-		receipts.Add(r.orgID, r.WebhookID, r.ID, int64(at), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText,
-			r.body)
+		receipts.Add(rowKey(r.WebhookID, r.ID), int64(at), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
 		sums.received(r.orgID, r.WebhookID, at, len(fanOut))
 		for _, destinationID := range fanOut {
 			d := Delivery{
@@ -160,17 +159,16 @@ func scanTarget(row db.Row) (t target, err error) {
 }
 
 var (
-	receiptKinds  = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes}
-	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Text, db.Text, db.Int, db.Int, db.Bool, db.Int}
+	receiptKinds  = []db.Kind{db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes}
+	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Bool, db.Int}
 
-	insertReceipts = insertFrom("webhook_receipts",
-		"org_id, webhook_id, id, date, method, query, remote_addr, content_type, size, headers, body")
-	insertQueue = insertFrom("webhook_queue", "org_id, webhook_id, id, destination_id, receipt_id, date, retries, ready, due_at")
+	insertReceipts = insertFrom("webhook_receipts", "key, date, method, query, remote_addr, content_type, size, headers, body")
+	insertQueue    = insertFrom("webhook_queue", "key, destination_id, receipt_id, date, retries, org_id, ready, due_at")
 )
 
 // insertDeliveries takes the columns of insertQueue.
-const insertDeliveries = `INSERT INTO webhook_deliveries (org_id, webhook_id, id, destination_id, receipt_id, date, retries, status, failed)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, 'pending', false FROM {v}`
+const insertDeliveries = `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, status, failed)
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, 'pending', false FROM {v}`
 
 // insertFrom is a bulk insert, up to what it does about conflicts.
 func insertFrom(table, columns string) string {
@@ -182,7 +180,7 @@ func insertFrom(table, columns string) string {
 }
 
 func addDelivery(b *db.Bulk, d Delivery) {
-	b.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries), d.ready, int64(d.due))
+	b.Add(d.key(), d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries), d.orgID, d.ready, int64(d.due))
 }
 
 // enqueue writes pending deliveries that addDelivery has gathered: each is a row of its own, and one of the queue.

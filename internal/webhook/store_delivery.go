@@ -11,7 +11,7 @@ import (
 	"steward/internal/web"
 )
 
-const deliveryColumns = `id, destination_id, receipt_id, date, status, retries, error, response`
+const deliveryColumns = idOfDelivery + `, destination_id, receipt_id, date, status, retries, error, response`
 
 // storedDelivery is a row of deliveries: some columns are read as what the database has them as, and then put into their fields.
 type storedDelivery struct {
@@ -26,7 +26,7 @@ func (r *storedDelivery) columns() []any {
 	}
 }
 
-// of gives the delivery, which is one of this webhook.
+// of gives the delivery, which is one of this webhook of the organization.
 func (r *storedDelivery) of(orgID, webhookID string) Delivery {
 	d := r.Delivery
 	d.orgID, d.WebhookID, d.Retries, d.Response = orgID, webhookID, int(r.retries), (*Answer)(r.response)
@@ -35,24 +35,24 @@ func (r *storedDelivery) of(orgID, webhookID string) Delivery {
 
 // Deliveries gives a page of a webhook's deliveries, newest first, or NotFound.
 func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Delivery], err error) {
-	before := afterAll
-	if err := resume(&p, id.Delivery, &before); err != nil {
+	on, err := pageKeys(&p, id.Delivery, webhookID, f)
+	if err != nil {
 		return page, err
 	}
 	q := s.DB.Read(ctx)
 	table, columns := deliveryRows, deliveryColumns
 	if f.queued() {
-		table, columns = queueRows, "id, destination_id, receipt_id, date, 'pending', retries, NULL, NULL"
+		table, columns = queueRows, idOfDelivery+`, destination_id, receipt_id, date, 'pending', retries, NULL, NULL`
 	}
-	total, err := s.length(q, list{table, id.Delivery, orgID, webhookID}, f)
+	total, err := s.length(q, list{table, orgID, webhookID}, f)
 	if err != nil {
 		return page, err
 	}
 	var c clauses
-	c.within(id.Delivery, orgID, webhookID, f)
+	c.within(on)
 	c.narrow(f)
 	rows := make([]Delivery, 0, p.Room(total))
-	for row, err := range db.Each(q, (*storedDelivery).columns, `SELECT `+columns+` FROM `+table+` WHERE `+c.page(before, p), c.args...) {
+	for row, err := range db.Each(q, (*storedDelivery).columns, `SELECT `+columns+` FROM `+table+` WHERE `+c.page(p), c.args...) {
 		if err != nil {
 			return page, err
 		}
@@ -61,11 +61,10 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), nil
 }
 
-// delivery gives a delivery of a webhook, the first one for which the rest of the condition holds, or ErrNoRows.
-func delivery(q db.Querier, orgID, webhookID, rest string, args ...any) (Delivery, error) {
+// delivery gives the first delivery of a webhook for which a condition holds, or ErrNoRows.
+func delivery(q db.Querier, orgID, webhookID, where string, args ...any) (Delivery, error) {
 	var row storedDelivery
-	err := q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE org_id = $1 AND webhook_id = $2 AND `+rest,
-		append([]any{orgID, webhookID}, args...)...).Scan(row.columns()...)
+	err := q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+where, args...).Scan(row.columns()...)
 	return row.of(orgID, webhookID), err
 }
 
@@ -96,8 +95,8 @@ func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) 
 		if _, err := get(tx, orgID, webhookID); err != nil {
 			return err
 		}
-		d, err = delivery(tx, orgID, webhookID, `id = $3`, deliveryID)
-		if errors.Is(err, db.ErrNoRows) {
+		d, err = delivery(tx, orgID, webhookID, `key = $1`, rowKey(webhookID, deliveryID))
+		if errors.Is(err, db.ErrNoRows) || err == nil && !id.Is(id.Delivery, deliveryID) {
 			return errs.Missing("delivery", deliveryID)
 		}
 		if err == nil {
@@ -130,8 +129,7 @@ func (s *Store) retriable(tx *db.Tx, d Delivery) error {
 	case to.Config.Disabled:
 		return errs.New(errs.Conflict, "the destination of this delivery is disabled")
 	}
-	n, err := tx.Exec(`UPDATE webhook_receipts SET size = size WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-		d.orgID, d.WebhookID, d.ReceiptID)
+	n, err := tx.Exec(`UPDATE webhook_receipts SET size = size WHERE key = $1`, rowKey(d.WebhookID, d.ReceiptID))
 	if err == nil && n == 0 {
 		return errs.New(errs.Conflict, "the receipt of this delivery is no longer kept")
 	}
@@ -141,15 +139,13 @@ func (s *Store) retriable(tx *db.Tx, d Delivery) error {
 // again gives the chain's pending attempt, due now, or a new one. One that is being sent stays as it is.
 func (s *Store) again(tx *db.Tx, failed Delivery) (Delivery, error) {
 	now := s.Now()
-	last, err := delivery(tx, failed.orgID, failed.WebhookID, `receipt_id = $3 AND destination_id = $4 ORDER BY retries DESC, id DESC LIMIT 1`,
+	last, err := delivery(tx, failed.orgID, failed.WebhookID, `receipt_id = $1 AND destination_id = $2 ORDER BY retries DESC, key DESC LIMIT 1`,
 		failed.ReceiptID, failed.DestinationID)
 	if err != nil {
 		return last, err
 	}
 	if last.Status == Pending {
-		_, err := tx.Exec(`UPDATE webhook_queue SET ready = true, due_at = $4
-			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND NOT ready`,
-			last.orgID, last.WebhookID, last.ID, stamp.Of(now))
+		_, err := tx.Exec(`UPDATE webhook_queue SET ready = true, due_at = $2 WHERE key = $1 AND NOT ready`, last.key(), stamp.Of(now))
 		return last, err
 	}
 	next := Delivery{

@@ -17,27 +17,23 @@ func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result,
 	results = slices.Clone(results)
 	slices.SortStableFunc(results, func(a, b Result) int { return strings.Compare(a.Delivery.ID, b.Delivery.ID) })
 	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.ID == b.Delivery.ID })
-	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Text)
+	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Text)
 	for _, r := range results {
 		d := r.Delivery
-		response, fault, status := (*string)(nil), (*string)(nil), Success
+		fault, status := (*string)(nil), Success
 		if r.Error != "" {
 			text := clean(r.Error)
 			fault, status = &text, Failed
 		}
-		if r.Response != nil {
-			text := r.Response.stored()
-			response = &text
-		}
-		ended.Add(d.orgID, d.WebhookID, d.ID, d.DestinationID, d.ReceiptID, s.Owner, string(status), int64(r.At), fault, response)
+		ended.Add(d.key(), d.DestinationID, s.Owner, string(status), int64(r.At), fault, (*string)(r.Response))
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column7, failed = (v.column7 = 'failed'),
-			finished_at = v.column8, error = v.column9, response = v.column10 {FROM v}`+ours+` AND status = 'pending'
-			AND EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column4 AND t.owner = v.column6)`)
+		rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column4, failed = (v.column4 = 'failed'),
+			finished_at = v.column5, error = v.column6, response = v.column7 {FROM v} WHERE key = v.column1 AND status = 'pending'
+			AND EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column2 AND t.owner = v.column3)`)
 		if err != nil {
 			return err
 		}
@@ -53,9 +49,9 @@ func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result,
 // follow writes what comes after finished deliveries, which leave the queue: disabled destinations, next attempts, counters.
 func (s *Store) follow(tx *db.Tx, counted []Result) error {
 	sums, rows := newTally(s.shard(ofFinish)), db.NewBulk(deliveryKinds...)
-	done, enabled := db.NewBulk(db.Text, db.Text, db.Text), map[string]bool{}
+	done, enabled := db.NewBulk(db.Text), map[string]bool{}
 	for _, r := range counted {
-		done.Add(r.Delivery.orgID, r.Delivery.WebhookID, r.Delivery.ID)
+		done.Add(r.Delivery.key())
 		sums.finished(r.Delivery.orgID, r.At, r.Error == "")
 		if r.Gone {
 			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
@@ -84,8 +80,7 @@ func (s *Store) follow(tx *db.Tx, counted []Result) error {
 			sums.total(next.orgID, next.WebhookID, 0, 1)
 		}
 	}
-	if err := done.Send(tx, `DELETE FROM webhook_queue AS q {USING v}
-		WHERE q.org_id = v.column1 AND q.webhook_id = v.column2 AND q.id = v.column3`); err != nil {
+	if err := done.Send(tx, `DELETE FROM webhook_queue AS q {USING v} WHERE q.key = v.column1`); err != nil {
 		return err
 	}
 	if err := enqueue(tx, rows); err != nil {

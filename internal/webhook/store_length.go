@@ -17,7 +17,7 @@ import (
 const settledAfter = 5 * time.Minute
 
 // list is the receipts or the deliveries of a webhook.
-type list struct{ table, prefix, orgID, webhookID string }
+type list struct{ table, orgID, webhookID string }
 
 // split cuts the whole minutes before a time out of a window. Windows that slide on from one request to the next have most of them in
 // common. What is left are its ends. A receipt has few deliveries.
@@ -55,7 +55,8 @@ func (s *Store) settled(q db.Querier, l list, f Filter, now time.Time) (stamp.Ti
 		return 0, nil
 	}
 	var oldest stamp.Time
-	err := q.Row(`SELECT date FROM webhook_queue WHERE org_id = $1 AND webhook_id = $2 ORDER BY id LIMIT 1`, l.args()...).Scan(&oldest)
+	all := keysOf(l.webhookID, nil, nil)
+	err := q.Row(`SELECT date FROM webhook_queue WHERE key >= $1 AND key < $2 ORDER BY key LIMIT 1`, all.from, all.to).Scan(&oldest)
 	if errors.Is(err, db.ErrNoRows) {
 		return until, nil
 	}
@@ -141,7 +142,7 @@ func (l list) total() string {
 // count is how much of a list a filter leaves, or more than MaxCounted.
 func (c *clauses) count(l list, f Filter) string {
 	where := clauses{args: c.args}
-	where.within(l.prefix, l.orgID, l.webhookID, f)
+	where.within(keysOf(l.webhookID, f.Since, f.Until))
 	where.narrow(f)
 	c.args = where.args
 	return `(SELECT count(*) FROM (SELECT 1 FROM ` + l.table + ` WHERE ` + where.text.String() +

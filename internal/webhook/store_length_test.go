@@ -35,7 +35,7 @@ func TestLengths(t *testing.T) {
 		wants(open, 3)
 		wants(past, 2)
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`DELETE FROM webhook_receipts WHERE id = (SELECT MIN(id) FROM webhook_receipts)`)
+			_, err := tx.Exec(`DELETE FROM webhook_receipts WHERE key = (SELECT MIN(key) FROM webhook_receipts)`)
 			return err
 		}))
 		wants(open, 3)

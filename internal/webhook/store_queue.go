@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/id"
 	"steward/internal/stamp"
 )
 
@@ -86,19 +87,12 @@ func (s *Store) Promote(ctx context.Context) (destinationIDs []string, err error
 			return err
 		}
 		destinationIDs, err = db.Collect(tx, scanText, `UPDATE webhook_queue SET ready = true FROM (
-			SELECT org_id AS column1, webhook_id AS column2, id AS column3, due_at AS column4 FROM webhook_queue
-			WHERE NOT ready AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v
-			WHERE webhook_queue.org_id = v.column1 AND webhook_queue.webhook_id = v.column2 AND webhook_queue.id = v.column3
-			AND due_at = v.column4 AND NOT ready RETURNING destination_id`, now, promoteAtOnce)
+			SELECT key AS column1, due_at AS column2 FROM webhook_queue WHERE NOT ready AND due_at <= $1 ORDER BY due_at LIMIT $2) AS v
+			WHERE webhook_queue.key = v.column1 AND due_at = v.column2 AND NOT ready RETURNING destination_id`, now, promoteAtOnce)
 		return err
 	})
 	return destinationIDs, err
 }
-
-// ours joins deliveries with a table of their keys. It names the columns of all indexes: on a table without statistics PostgreSQL may
-// take any of them, and with the primary key alone another one would be read from end to end.
-const ours = ` WHERE webhook_deliveries.org_id = v.column1 AND webhook_deliveries.webhook_id = v.column2
-	AND webhook_deliveries.id = v.column3 AND webhook_deliveries.destination_id = v.column4 AND webhook_deliveries.receipt_id = v.column5`
 
 // byIndex keeps PostgreSQL to index look-ups for the rest of the transaction. A plan that it made while the tables were small, and
 // keeps, would read them whole once they are large: measured on a fresh database, a batch of 500 results took seconds. So did a list of all
@@ -125,8 +119,8 @@ func (s *Store) Oldest(ctx context.Context) ([]oldest, error) {
 			UNION ALL
 			SELECT (SELECT destination_id FROM webhook_queue WHERE ready AND destination_id > d.id ORDER BY destination_id LIMIT 1)
 			FROM d WHERE d.id IS NOT NULL)
-		SELECT d.id, COALESCE((SELECT f.id FROM webhook_queue f WHERE f.ready AND f.destination_id = d.id
-			ORDER BY f.due_at, f.id LIMIT 1), '') FROM d WHERE d.id IS NOT NULL
+		SELECT d.id, COALESCE((SELECT `+idOfDelivery+` FROM webhook_queue f WHERE f.ready AND f.destination_id = d.id
+			ORDER BY f.due_at, f.key LIMIT 1), '') FROM d WHERE d.id IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = d.id AND t.owner <> $1 AND t.until > $2)`,
 		s.Owner, stamp.Of(s.Now()))
 }
@@ -136,10 +130,10 @@ func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text
 // place is where a delivery stands among the ready ones of its destination. The zero value is before all.
 type place struct {
 	due stamp.Time
-	id  string
+	key string
 }
 
-func (p place) before(o place) bool { return p.due < o.due || p.due == o.due && p.id < o.id }
+func (p place) before(o place) bool { return p.due < o.due || p.due == o.due && p.key < o.key }
 
 // ask is a wish for ready deliveries of a destination whose turn is ours, and the answer.
 type ask struct {
@@ -171,33 +165,47 @@ func readyOf(q db.Querier, asks []*ask) (err error) {
 		if a.destination, err = destination(q, a.destinationID); err != nil {
 			return err
 		}
-		a.tasks, err = db.Collect(q, scanTask, `SELECT d.org_id, d.webhook_id, d.id, d.destination_id, d.receipt_id, d.date, d.retries,
-			d.due_at, r.method, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END
-			FROM webhook_queue d LEFT JOIN webhook_receipts r
-			ON r.org_id = d.org_id AND r.webhook_id = d.webhook_id AND r.id = d.receipt_id
-			WHERE d.ready AND d.destination_id = $1 AND (d.due_at, d.id) > ($2, $3) ORDER BY d.due_at, d.id LIMIT $4`,
-			a.destinationID, a.from.due, a.from.id, a.limit)
-		if err != nil {
-			return err
+		a.tasks = nil
+		for row, err := range db.Each(q, (*readyRow).columns, `SELECT d.org_id, '`+id.Webhook+`_' || substr(d.key, 1, 26),
+			'`+id.Delivery+`_' || substr(d.key, 27), d.receipt_id, d.date, d.retries, d.due_at,
+			r.method, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END
+			FROM webhook_queue d LEFT JOIN webhook_receipts r ON r.key = `+keyOfReceipt+`
+			WHERE d.ready AND d.destination_id = $1 AND (d.due_at, d.key) > ($2, $3) ORDER BY d.due_at, d.key LIMIT $4`,
+			a.destinationID, a.from.due, a.from.key, a.limit) {
+			if err != nil {
+				return err
+			}
+			a.tasks = append(a.tasks, row.task(a.destinationID))
 		}
 		a.more = len(a.tasks) == a.limit
 	}
 	return nil
 }
 
-// scanTask reads a delivery with what is needed of its receipt, which may be gone.
-func scanTask(row db.Row) (*task, error) {
-	t := &task{Delivery: Delivery{Status: Pending, ready: true}}
-	var method, headers *string
-	var size *int64
-	r := &Receipt{}
-	err := row.Scan(&t.orgID, &t.WebhookID, &t.ID, &t.DestinationID, &t.ReceiptID, (*int64)(&t.Date), &t.Retries, (*int64)(&t.due),
-		&method, &size, &headers, &r.body)
-	if err == nil && method != nil {
-		r.orgID, r.WebhookID, r.ID, r.Method, r.Size, r.headerText = t.orgID, t.WebhookID, t.ReceiptID, *method, *size, *headers
-		t.receipt = r
+// readyRow is a row of the queue with what is needed of its receipt, which may be gone.
+type readyRow struct {
+	Delivery
+	retries         int64
+	method, headers *string
+	size            *int64
+	body            []byte
+}
+
+func (r *readyRow) columns() []any {
+	return []any{
+		&r.orgID, &r.WebhookID, &r.ID, &r.ReceiptID, (*int64)(&r.Date), &r.retries, (*int64)(&r.due), &r.method, &r.size, &r.headers, &r.body,
 	}
-	return t, err
+}
+
+func (r *readyRow) task(destinationID string) *task {
+	t := &task{Delivery: r.Delivery}
+	t.DestinationID, t.Status, t.Retries, t.ready = destinationID, Pending, int(r.retries), true
+	if r.method != nil {
+		t.receipt = &Receipt{
+			ID: r.ReceiptID, WebhookID: r.WebhookID, Method: *r.method, Size: *r.size, headerText: *r.headers, body: r.body,
+		}
+	}
+	return t
 }
 
 // Body gives a receipt's body, and reads it if Ready left it out. ErrNoRows when it is gone.
@@ -205,6 +213,6 @@ func (s *Store) Body(ctx context.Context, r *Receipt) ([]byte, error) {
 	if int64(len(r.body)) == r.Size {
 		return r.body, nil
 	}
-	whole, err := receipt(s.DB.Read(ctx), r.orgID, r.WebhookID, r.ID)
+	whole, err := receipt(s.DB.Read(ctx), r.WebhookID, r.ID)
 	return whole.body, err
 }

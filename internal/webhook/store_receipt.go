@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oklog/ulid/v2"
-
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -17,7 +15,7 @@ import (
 )
 
 // receiptColumns are followed by the body.
-const receiptColumns = `id, date, method, query, remote_addr, content_type, size, headers`
+const receiptColumns = idOfReceipt + `, date, method, query, remote_addr, content_type, size, headers`
 
 // A body over the limit stays unread: it stands on pages of its own, behind all other columns.
 const bodyUpTo64K = `, CASE WHEN size <= 65536 THEN body END`
@@ -46,55 +44,39 @@ func (c *clauses) add(text string, arg any) {
 	c.text.WriteString(text + "$" + strconv.Itoa(len(c.args)))
 }
 
-// within adds the webhook and the time range, which is a range of ids.
-func (c *clauses) within(prefix, orgID, webhookID string, f Filter) {
-	c.add("org_id = ", orgID)
-	c.add(" AND webhook_id = ", webhookID)
-	if f.Since != nil {
-		c.add(" AND id >= ", firstID(prefix, *f.Since))
-	}
-	if f.Until != nil {
-		c.add(" AND id < ", firstID(prefix, *f.Until))
-	}
-}
-
-// firstID is the least id of a time; ids have milliseconds, so a part of one counts as the next.
-func firstID(prefix string, at stamp.Time) string {
-	var u ulid.ULID
-	if ms := (int64(at) + 999) / 1000; ms > 0 {
-		_ = u.SetTime(min(uint64(ms), ulid.MaxTime())) // fails beyond MaxTime only
-	}
-	return prefix + "_" + strings.ToLower(u.String())
+// within adds a range of keys.
+func (c *clauses) within(k keys) {
+	c.add("key >= ", k.from)
+	c.add(" AND key < ", k.to)
 }
 
 // page adds order and bounds: newest first.
-func (c *clauses) page(before string, p web.Paging) string {
-	c.add(" AND id < ", before)
-	c.add(" ORDER BY id DESC LIMIT ", p.Limit+1)
+func (c *clauses) page(p web.Paging) string {
+	c.add(" ORDER BY key DESC LIMIT ", p.Limit+1)
 	c.add(" OFFSET ", p.Offset)
 	return c.text.String()
 }
 
 // Receipts gives a page of a webhook's receipts, newest first, or NotFound. Their Headers stay undecoded.
 func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Receipt], err error) {
-	before := afterAll
-	if err := resume(&p, id.Receipt, &before); err != nil {
+	on, err := pageKeys(&p, id.Receipt, webhookID, f)
+	if err != nil {
 		return page, err
 	}
 	q := s.DB.Read(ctx)
-	total, err := s.length(q, list{receiptRows, id.Receipt, orgID, webhookID}, f)
+	total, err := s.length(q, list{receiptRows, orgID, webhookID}, f)
 	if err != nil {
 		return page, err
 	}
 	var c clauses
-	c.within(id.Receipt, orgID, webhookID, f)
+	c.within(on)
 	rows := make([]Receipt, 0, p.Room(total))
 	for r, err := range db.Each(q, (*Receipt).columns, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts
-		WHERE `+c.page(before, p), c.args...) {
+		WHERE `+c.page(p), c.args...) {
 		if err != nil {
 			return page, err
 		}
-		r.orgID, r.WebhookID = orgID, webhookID
+		r.WebhookID = webhookID
 		rows = append(rows, r.show())
 	}
 	return web.NewPage(rows, total, p, func(r Receipt) web.Cursor { return web.NewCursor(r.ID) }), nil
@@ -106,17 +88,17 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 	if _, err := get(q, orgID, webhookID); err != nil {
 		return Receipt{}, err
 	}
-	r, err := receipt(q, orgID, webhookID, receiptID)
-	if errors.Is(err, db.ErrNoRows) {
+	r, err := receipt(q, webhookID, receiptID)
+	if errors.Is(err, db.ErrNoRows) || err == nil && !id.Is(id.Receipt, receiptID) {
 		return Receipt{}, errs.Missing("receipt", receiptID)
 	}
 	return r, err
 }
 
-func receipt(q db.Querier, orgID, webhookID, receiptID string) (Receipt, error) {
-	r := Receipt{WebhookID: webhookID, orgID: orgID}
-	if err := q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-		orgID, webhookID, receiptID).Scan(r.columns()...); err != nil {
+func receipt(q db.Querier, webhookID, receiptID string) (Receipt, error) {
+	r := Receipt{WebhookID: webhookID}
+	if err := q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE key = $1`, rowKey(webhookID, receiptID)).
+		Scan(r.columns()...); err != nil {
 		return r, err
 	}
 	return r, json.Unmarshal([]byte(r.headerText), &r.Headers)

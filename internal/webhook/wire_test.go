@@ -3,6 +3,7 @@ package webhook
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -100,8 +101,8 @@ func TestWiresUnderstandWhatTheTransportDoes(t *testing.T) {
 				if (got.Error == "") != (want.Error == "") || got.Gone != want.Gone || got.RetryAfter != want.RetryAfter {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
-				if text(got.Response) != text(want.Response) {
-					t.Errorf("got %s, want %s", text(got.Response), text(want.Response))
+				if text(t, got.Response) != text(t, want.Response) {
+					t.Errorf("got %s, want %s", text(t, got.Response), text(t, want.Response))
 				}
 			}
 			if n := server.conns.Load() - before; n != c.conns {
@@ -118,12 +119,14 @@ func speaks(t *testing.T, s *HTTPSender, text string) {
 	s.wires.learn(text, u, &http.Response{ProtoMajor: 1, ProtoMinor: 1})
 }
 
-func text(r *Response) string {
-	if r == nil {
+// text gives an answer without how long it took.
+func text(t *testing.T, a *Answer) string {
+	if a == nil {
 		return "nothing"
 	}
+	r := responseOf(t, a)
 	r.DurationMS = 0
-	return r.stored()
+	return fmt.Sprint(r)
 }
 
 // TestWireThatWasClosed has the server close connections while they rest. Each delivery arrives once, over a new connection.
@@ -171,7 +174,7 @@ func TestAnswerThatHangs(t *testing.T) {
 		go func() { ended <- s.Send(ctx, attemptTo(t, server.url())) }()
 		select {
 		case out := <-ended:
-			if out.Error != "" || out.Response.Body != "half" || s.wires.count != 0 {
+			if out.Error != "" || responseOf(t, out.Response).Body != "half" || s.wires.count != 0 {
 				t.Errorf("%s: outcome %+v, %d wires rest", name, out, s.wires.count)
 			}
 		case <-time.After(10 * time.Second):
@@ -190,7 +193,7 @@ func TestWireOverTLS(t *testing.T) {
 	defer s.Close()
 	s.transport.TLSClientConfig = target.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	for range 3 {
-		if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || out.Response.Body != "HTTP/1.1" {
+		if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || responseOf(t, out.Response).Body != "HTTP/1.1" {
 			t.Fatalf("outcome %+v", out)
 		}
 	}

@@ -29,7 +29,7 @@ type Sender interface {
 // Attempt is all that is needed to send a delivery.
 type Attempt struct {
 	Destination *Destination
-	Key         []byte
+	Signer      *signer
 	Receipt     *Receipt
 	Body        []byte // the receipt's
 	Delivery    Delivery
@@ -38,7 +38,7 @@ type Attempt struct {
 // Outcome is how an attempt went; an empty Error is a success.
 type Outcome struct {
 	Error      string
-	Response   *Response
+	Response   *Answer
 	RetryAfter time.Duration
 	Gone       bool
 }
@@ -158,7 +158,7 @@ func (w *Worker) fill(ctx context.Context) {
 		}
 		changed = false
 		for _, wish := range wishes {
-			changed = w.lanes().filled(wish, w.Store.key(wish.destination)) || changed
+			changed = w.lanes().filled(wish, w.Store.signer(wish.destination)) || changed
 		}
 	}
 }
@@ -185,10 +185,10 @@ func (w *Worker) serve(n *lane) {
 
 // deliver sends one delivery and hands on its result. What could not even be tried, or was cut off by our own end, is as ready as before.
 func (w *Worker) deliver(n *lane, t *task) {
-	to, key, err := w.target(n)
+	to, by, err := w.target(n)
 	var out Result
 	if err == nil {
-		out, err = w.attempt(to, key, t)
+		out, err = w.attempt(to, by, t)
 	}
 	if err != nil {
 		w.lanes().untried(n, t)
@@ -198,22 +198,22 @@ func (w *Worker) deliver(n *lane, t *task) {
 }
 
 // target gives the lane's destination, read again if one was changed.
-func (w *Worker) target(n *lane) (*Destination, []byte, error) {
-	to, key, known, round := w.lanes().target(n)
+func (w *Worker) target(n *lane) (*Destination, *signer, error) {
+	to, by, known, round := w.lanes().target(n)
 	if known {
-		return to, key, nil
+		return to, by, nil
 	}
 	to, err := destination(w.Store.DB.Read(w.sending), n.id)
 	if err != nil {
 		return nil, nil, err
 	}
-	key = w.Store.key(to)
-	w.lanes().learn(n, to, key, round)
-	return to, key, nil
+	by = w.Store.signer(to)
+	w.lanes().learn(n, to, by, round)
+	return to, by, nil
 }
 
-// key opens a destination's secret; nil when there is none, or it cannot be opened.
-func (s *Store) key(to *Destination) []byte {
+// signer opens a destination's secret; nil when there is none, or it cannot be opened.
+func (s *Store) signer(to *Destination) *signer {
 	if to == nil {
 		return nil
 	}
@@ -225,18 +225,18 @@ func (s *Store) key(to *Destination) []byte {
 	if err != nil {
 		return nil
 	}
-	return key
+	return newSigner(key)
 }
 
 // attempt sends a delivery if it can be sent. An error means that it was not tried.
-func (w *Worker) attempt(to *Destination, key []byte, t *task) (Result, error) {
+func (w *Worker) attempt(to *Destination, by *signer, t *task) (Result, error) {
 	r := Result{Delivery: t.Delivery, Final: true}
 	switch {
 	case to == nil:
 		r.Error = "the destination was deleted"
 	case to.Config.Disabled:
 		r.Error = "the destination is disabled"
-	case key == nil:
+	case by == nil:
 		r.Error = "the destination's secret cannot be opened with the master key"
 	case t.receipt == nil:
 		r.Error = "the receipt is no longer kept"
@@ -246,7 +246,7 @@ func (w *Worker) attempt(to *Destination, key []byte, t *task) (Result, error) {
 			return r, err
 		}
 		if r.Error = "the receipt is no longer kept"; err == nil {
-			r = w.send(Attempt{Destination: to, Key: key, Receipt: t.receipt, Body: body, Delivery: t.Delivery})
+			r = w.send(Attempt{Destination: to, Signer: by, Receipt: t.receipt, Body: body, Delivery: t.Delivery})
 		}
 	}
 	r.At = stamp.Of(w.Store.Now())

@@ -33,7 +33,7 @@ func (s *faultySender) Send(ctx context.Context, a Attempt) Outcome {
 	s.sent[a.Destination.ID] = append(s.sent[a.Destination.ID], string(a.Receipt.body))
 	s.mu.Unlock()
 	if s.send == nil {
-		return Outcome{Response: &Response{Status: 200}}
+		return Outcome{Response: newAnswer(200, nil, "", 0)}
 	}
 	return s.send(ctx, a)
 }
@@ -85,7 +85,7 @@ func TestIsolationOfDestinations(t *testing.T) {
 			case "http://fails.test":
 				return Outcome{Error: "no"}
 			}
-			return Outcome{Response: &Response{Status: 200}}
+			return Outcome{Response: newAnswer(200, nil, "", 0)}
 		}}
 		h.worker.Sender = s
 		h.run()
@@ -185,7 +185,7 @@ func TestReplicas(t *testing.T) {
 		if sent.Add(1)%3 == 0 {
 			return Outcome{Error: "no", RetryAfter: time.Second}
 		}
-		return Outcome{Response: &Response{Status: 200}}
+		return Outcome{Response: newAnswer(200, nil, "", 0)}
 	}}
 	other := newHouse(t, open())
 	other.clock = h.clock
@@ -257,7 +257,7 @@ func TestStop(t *testing.T) {
 		h.worker.Sender = &faultySender{send: func(context.Context, Attempt) Outcome {
 			started <- struct{}{}
 			<-release
-			return Outcome{Response: &Response{Status: 200}}
+			return Outcome{Response: newAnswer(200, nil, "", 0)}
 		}}
 		w, _ := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 2}`)
