@@ -10,7 +10,7 @@ const (
 	mostResults = 512
 	mostBytes   = 4 << 20
 	// patience is how long a result waits for others, unless there are enough.
-	patience = 10 * time.Millisecond
+	patience = 20 * time.Millisecond
 )
 
 // ended is a result on its way to the database.

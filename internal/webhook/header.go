@@ -15,6 +15,8 @@ type field struct{ name, value string }
 
 func (f field) compare(o field) int { return cmp.Compare(f.name, o.name) }
 
+func sameName(a, b field) bool { return a.name == b.name }
+
 // flatten gives headers, with some more, as they are shown: one text for each name, always UTF-8.
 func flatten(h http.Header, more ...field) []field {
 	flat := append(make([]field, 0, len(h)+len(more)), more...)
@@ -26,7 +28,7 @@ func flatten(h http.Header, more ...field) []field {
 		flat = append(flat, field{strings.ToLower(name), clean(value)})
 	}
 	slices.SortStableFunc(flat, field.compare)
-	return slices.CompactFunc(flat, func(a, b field) bool { return a.name == b.name })
+	return slices.CompactFunc(flat, sameName)
 }
 
 // fieldsOf gives headers that are a map already.

@@ -50,43 +50,44 @@ func (s *HTTPSender) Close() {
 func (s *HTTPSender) Send(ctx context.Context, a Attempt) Outcome {
 	start := time.Now()
 	by := start.Add(time.Duration(a.Destination.Config.TimeoutSeconds) * time.Second)
-	resp, done, err := s.exchange(ctx, by, newMessage(a, s.now().Unix()))
+	got, done, err := s.exchange(ctx, by, newMessage(a, s.now().Unix()))
 	if err != nil {
 		return Outcome{Error: explain(ctx, by, a.Destination.Config.TimeoutSeconds, err)}
 	}
 	defer done()
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, keptBody)) // the status decides; a body that breaks off is kept as far as it came
-	out := Outcome{Response: newAnswer(resp.StatusCode, flatten(resp.Header), clean(string(body)), time.Since(start))}
+	defer got.body.Close()
+	body, _ := io.ReadAll(io.LimitReader(got.body, keptBody)) // the status decides; a body that breaks off is kept as far as it came
+	out := Outcome{Response: newAnswer(got.status, got.headers, clean(string(body)), time.Since(start))}
 	if len(body) == keptBody {
-		_, _ = io.CopyN(io.Discard, resp.Body, drained)
+		_, _ = io.CopyN(io.Discard, got.body, drained)
 	}
-	s.judge(&out, resp)
+	s.judge(&out, got)
 	return out
 }
 
 // exchange sends what is simple over a wire, where the destination is known to speak that way. done is called when the answer was read.
-func (s *HTTPSender) exchange(ctx context.Context, by time.Time, m message) (resp *http.Response, done func(), err error) {
+func (s *HTTPSender) exchange(ctx context.Context, by time.Time, m message) (got reply, done func(), err error) {
 	if at := s.wires.known(m.url); at != nil && m.simple() {
-		resp, err = s.wires.roundTrip(ctx, by, at, m)
-		return resp, func() {}, err
+		got, err = s.wires.roundTrip(ctx, by, at, m)
+		return got, func() {}, err
 	}
 	ctx, cancel := context.WithDeadline(ctx, by)
 	req, err := m.request(ctx)
+	var resp *http.Response
 	if err == nil {
 		resp, err = s.transport.RoundTrip(req)
 	}
 	if err != nil {
 		cancel()
-		return nil, nil, err
+		return got, nil, err
 	}
 	s.wires.learn(m.url, req.URL, resp)
-	return resp, cancel, nil
+	return replyOf(resp), cancel, nil
 }
 
 // judge says what an answer means.
-func (s *HTTPSender) judge(out *Outcome, resp *http.Response) {
-	switch code := resp.StatusCode; {
+func (s *HTTPSender) judge(out *Outcome, got reply) {
+	switch code := got.status; {
 	case code >= 200 && code < 300:
 		return
 	case code >= 300 && code < 400:
@@ -96,7 +97,7 @@ func (s *HTTPSender) judge(out *Outcome, resp *http.Response) {
 	default:
 		out.Error = fmt.Sprintf("the destination answered %d", code)
 	}
-	out.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), s.now())
+	out.RetryAfter = retryAfter(valueOf(got.headers, "retry-after"), s.now())
 }
 
 // maxRetryAfter is the longest pause that a destination may ask for.

@@ -17,33 +17,54 @@ func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result,
 	results = slices.Clone(results)
 	slices.SortStableFunc(results, func(a, b Result) int { return strings.Compare(a.Delivery.ID, b.Delivery.ID) })
 	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.ID == b.Delivery.ID })
-	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Text)
-	for _, r := range results {
-		d := r.Delivery
-		fault, status := (*string)(nil), Success
-		if r.Error != "" {
-			text := clean(r.Error)
-			fault, status = &text, Failed
-		}
-		ended.Add(d.key(), d.DestinationID, s.Owner, string(status), int64(r.At), fault, (*string)(r.Response))
-	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := byIndex(tx); err != nil {
 			return err
 		}
-		rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column4, failed = (v.column4 = 'failed'),
-			finished_at = v.column5, error = v.column6, response = v.column7 {FROM v} WHERE key = v.column1 AND status = 'pending'
-			AND EXISTS (SELECT 1 FROM webhook_turns t WHERE t.destination_id = v.column2 AND t.owner = v.column3)`)
+		ours, err := s.ourTurns(tx, results)
 		if err != nil {
 			return err
 		}
-		counted = counted[:0]
-		for _, row := range rows {
-			counted = append(counted, results[row])
+		counted = slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !ours[r.Delivery.DestinationID] })
+		ended := db.NewBulk(db.Text, db.Text, db.Int, db.Text, db.Text)
+		for _, r := range counted {
+			fault, status := (*string)(nil), Success
+			if r.Error != "" {
+				fault, status = new(clean(r.Error)), Failed
+			}
+			ended.Add(r.Delivery.key(), string(status), int64(r.At), fault, (*string)(r.Response))
 		}
+		rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column2, failed = (v.column2 = 'failed'),
+			finished_at = v.column3, error = v.column4, response = v.column5 {FROM v} WHERE key = v.column1 AND status = 'pending'`)
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			counted[i] = counted[row]
+		}
+		counted = counted[:len(rows)]
 		return s.follow(tx, counted)
 	})
 	return counted, err
+}
+
+// ourTurns tells which of the destinations of results are this process's turn.
+func (s *Store) ourTurns(tx *db.Tx, results []Result) (ours map[string]bool, err error) {
+	ours = map[string]bool{}
+	asked := db.NewBulk(db.Text, db.Text)
+	for _, r := range results {
+		if to := r.Delivery.DestinationID; !ours[to] {
+			ours[to] = true
+			asked.Add(to, s.Owner)
+		}
+	}
+	clear(ours)
+	found, err := db.CollectBulk(tx, asked, scanText, `SELECT t.destination_id
+		FROM {v} JOIN webhook_turns t ON t.destination_id = v.column1 AND t.owner = v.column2`)
+	for _, to := range found {
+		ours[to] = true
+	}
+	return ours, err
 }
 
 // follow writes what comes after finished deliveries, which leave the queue: disabled destinations, next attempts, counters.

@@ -34,8 +34,8 @@ const (
 
 // wires are connections to destinations that speak HTTP/1.1. The goroutine of a delivery writes the request and reads the answer by
 // itself, where net/http's transport hands both over to goroutines of the connection, which costs more than all else about a small
-// delivery. What is difficult stays with net/http: it reads the answers; and HTTP/2, large bodies and destinations that nobody has spoken
-// to are left to its transport.
+// delivery. What is difficult stays with net/http: it reads all answers that are not plain; and HTTP/2, large bodies and destinations that
+// nobody has spoken to are left to its transport.
 type wires struct {
 	transport *http.Transport // whose settings are ours, too
 
@@ -112,46 +112,52 @@ const plainHost = id.Base62 + ".:-_[]"
 // roundTrip sends a message and reads the head of its answer, whose body must be closed, all by a time. A connection that rested may have
 // been closed by the other side meanwhile; then the message is sent again over the next one, and at last over a new one. Should the other
 // side have got it before, it knows it by its webhook-id.
-func (p *wires) roundTrip(ctx context.Context, by time.Time, at *address, m message) (*http.Response, error) {
+func (p *wires) roundTrip(ctx context.Context, by time.Time, at *address, m message) (reply, error) {
 	for {
 		w, err := p.take(ctx, by, at)
 		if err != nil {
-			return nil, err
+			return reply{}, err
 		}
 		_ = w.conn.SetDeadline(by)
-		resp, err := p.exchange(ctx, w, at, m)
+		got, err := p.exchange(ctx, w, at, m)
 		if err == nil {
-			return resp, nil
+			return got, nil
 		}
 		w.conn.Close()
 		if !w.rested || !errors.Is(err, errSilent) || ctx.Err() != nil || !time.Now().Before(by) {
-			return nil, err
+			return reply{}, err
 		}
 	}
 }
 
 // exchange writes a message and reads the head of its answer. The end of the context ends whatever is going on.
-func (p *wires) exchange(ctx context.Context, w *wire, at *address, m message) (*http.Response, error) {
+func (p *wires) exchange(ctx context.Context, w *wire, at *address, m message) (reply, error) {
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
 	sent := m.write(w.out, at.host, at.uri)
-	resp, err := w.answer(m.method, sent)
+	got, last, err := w.answer(m.method, sent)
 	if err != nil {
 		stop()
-		return nil, err
+		return got, err
 	}
-	last := sent != nil || resp.Close || resp.StatusCode < http.StatusOK
-	resp.Body = &wireBody{ReadCloser: resp.Body, wire: w, pool: p, stop: stop, last: last}
-	return resp, nil
+	got.body = &wireBody{ReadCloser: got.body, wire: w, pool: p, stop: stop, last: last || sent != nil}
+	return got, nil
 }
 
 // ofHead has net/http expect an answer without a body.
 var ofHead = &http.Request{Method: http.MethodHead}
 
-// answer reads the head of an answer, also when the request could not be sent whole: who refuses it early says why.
-func (w *wire) answer(method string, sent error) (*http.Response, error) {
+// answer reads the head of an answer, also when the request could not be sent whole: who refuses it early says why. last says that no other
+// answer follows on this wire.
+func (w *wire) answer(method string, sent error) (got reply, last bool, err error) {
 	w.left = keptHeaders
 	if _, err := w.in.Peek(1); err != nil {
-		return nil, fmt.Errorf("%w: %w", errSilent, cmp.Or(sent, err))
+		return got, false, fmt.Errorf("%w: %w", errSilent, cmp.Or(sent, err))
+	}
+	there, _ := w.in.Peek(w.in.Buffered())
+	if h, plain := readPlain(there); plain && method != http.MethodHead {
+		_, _ = w.in.Discard(h.size) // it is there
+		w.left = math.MaxInt64
+		return reply{h.status, h.headers, &plainBody{w.in, h.length}}, false, nil
 	}
 	var to *http.Request
 	if method == http.MethodHead {
@@ -162,7 +168,10 @@ func (w *wire) answer(method string, sent error) (*http.Response, error) {
 		resp, err = http.ReadResponse(w.in, to) // 1xx are hints on the way
 	}
 	w.left = math.MaxInt64
-	return resp, err
+	if err != nil {
+		return got, false, err
+	}
+	return replyOf(resp), resp.Close || resp.StatusCode < http.StatusOK, nil
 }
 
 // Read reads from the connection within the limit.
