@@ -159,7 +159,7 @@ const (
 
 	receiptColumns  = "key, date, method, query, remote_addr, content_type, size, headers, body"
 	deliveryColumns = "key, destination_id, receipt_id, date, retries, status, failed, finished_at, error, response"
-	queueColumns    = "key, destination_id, receipt_id, date, retries, org_id, ready, due_at"
+	queueColumns    = "key, destination_id, receipt_key, date, retries, org_id, ready, due_at"
 
 	// $3 is the unit, $4 to $5 are its buckets.
 	stockCounts = `WITH RECURSIVE b(bucket) AS (SELECT CAST($4 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($5 AS BIGINT))
@@ -232,8 +232,8 @@ func (s *stock) enqueue(tx *db.Tx, deliveries [][]any) error {
 	}
 	var rows [][]any
 	for _, d := range deliveries {
-		const date = 3
-		rows = append(rows, append(slices.Clone(d[:date+1]), int64(0), s.in.orgID, true, d[date]))
+		key, destinationID, receiptID, date := d[0], d[1], d[2].(string), d[3]
+		rows = append(rows, []any{key, destinationID, s.key(receiptID), date, int64(0), s.in.orgID, true, date})
 	}
 	return insert(tx, "webhook_queue", queueColumns, rows)
 }

@@ -69,10 +69,10 @@ func TestUpgradeOfLeases(t *testing.T) {
 			"of_a_a_leased whds_a whrc_a pending 100 0", "of_a_b_leased_retry whds_a whrc_a pending 101 0",
 			"of_a_c_waiting whds_a whrc_a pending 102 0", "of_a_d_ready whds_a whrc_a pending 103 0",
 			"of_a_e_done whds_a whrc_a success 104 110", "of_a_f_failed whds_a whrc_a failed 105 111 failed")
-		wantRows(t, d, `SELECT org_id || ' ' || key || ' ' || destination_id || ' ' || receipt_id || ' ' || date || ' ' || retries ||
+		wantRows(t, d, `SELECT org_id || ' ' || key || ' ' || destination_id || ' ' || receipt_key || ' ' || date || ' ' || retries ||
 			CASE WHEN ready THEN ' ready ' ELSE ' waits ' END || due_at FROM webhook_queue ORDER BY key`,
-			"org_a of_a_a_leased whds_a whrc_a 100 0 ready 100", "org_a of_a_b_leased_retry whds_a whrc_a 101 0 ready 101",
-			"org_a of_a_c_waiting whds_a whrc_a 102 0 waits 50000", "org_a of_a_d_ready whds_a whrc_a 103 0 ready 103")
+			"org_a of_a_a_leased whds_a of_a_a 100 0 ready 100", "org_a of_a_b_leased_retry whds_a of_a_a 101 0 ready 101",
+			"org_a of_a_c_waiting whds_a of_a_a 102 0 waits 50000", "org_a of_a_d_ready whds_a of_a_a 103 0 ready 103")
 		wantRows(t, d, `SELECT owner FROM webhook_turns`, []string{}...)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -132,8 +131,8 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 
 // reserved are headers that a destination's settings cannot set: the transport and the signature own them.
 var reserved = []string{
-	"Host", "Content-Length", "Connection", "Transfer-Encoding", "Trailer", "Upgrade", "Te", "Keep-Alive", "Proxy-Connection",
-	"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Steward-Delivery", "Steward-Attempt",
+	"host", "content-length", "connection", "transfer-encoding", "trailer", "upgrade", "te", "keep-alive", "proxy-connection",
+	"webhook-id", "webhook-timestamp", "webhook-signature", "steward-delivery", "steward-attempt",
 }
 
 // check gives Invalid with every fault, or nil.
@@ -147,7 +146,7 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(len(c.URL) <= maxURL && reachable(c.URL),
 		"body.config.url", "expected an absolute http or https URL without user and password, of at most %d characters", maxURL)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		faults.Check(sendable(http.CanonicalHeaderKey(name), c.Headers[name]),
+		faults.Check(sendable(strings.ToLower(name), c.Headers[name]),
 			"body.config.headers."+name, "expected a name and a value that HTTP allows, and no header that is set for every delivery")
 	}
 	faults.Check(c.TimeoutSeconds >= 1 && c.TimeoutSeconds <= 60, "body.config.timeout_seconds", "expected 1 to 60")
@@ -166,18 +165,10 @@ func reachable(text string) bool {
 	return err == nil && port > 0
 }
 
-// inName are the bytes that a header's name may have.
-var inName = func() (in [256]bool) {
-	for _, c := range []byte(id.Base62 + "!#$%&'*+-.^_`|~") {
-		in[c] = true
-	}
-	return in
-}()
-
-// sendable tells whether a header may be set and has a name, here in its canonical form, and a value of the form that HTTP allows.
-func sendable(key, value string) bool {
-	for i := range len(key) {
-		if !inName[key[i]] {
+// sendable tells whether a header may be set and has a name, here in lower case, and a value of the form that HTTP allows.
+func sendable(name, value string) bool {
+	for i := range len(name) {
+		if c := name[i]; lowerToken[c] != c {
 			return false
 		}
 	}
@@ -186,7 +177,7 @@ func sendable(key, value string) bool {
 			return false
 		}
 	}
-	return key != "" && !slices.Contains(reserved, key)
+	return name != "" && !slices.Contains(reserved, name)
 }
 
 // disable gives the settings with disabled set, whatever else they hold.

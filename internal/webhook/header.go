@@ -85,3 +85,14 @@ func storedHeaders(text string) (fields []field) {
 		fields = append(fields, f)
 	}
 }
+
+// lowerToken gives the characters that a name may have, in lower case, and 0 for others.
+var lowerToken = func() (table [256]byte) {
+	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz") {
+		table[c] = c
+		if c >= 'a' && c <= 'z' {
+			table[c-'a'+'A'] = c
+		}
+	}
+	return table
+}()

@@ -19,11 +19,15 @@ func rowKey(webhookID, rowID string) string { return bare(webhookID) + bare(rowI
 // bare gives an id without its prefix.
 func bare(withPrefix string) string { return withPrefix[strings.IndexByte(withPrefix, '_')+1:] }
 
-// The same in SQL: what a key says, and the key of the receipt that a delivery d is of.
+// idsOf gives what is in a key: the id of the webhook, and that of a receipt or a delivery.
+func idsOf(key, kind string) (webhookID, rowID string) {
+	return id.Webhook + "_" + key[:ulid.EncodedSize], kind + "_" + key[ulid.EncodedSize:]
+}
+
+// The latter in SQL.
 const (
 	idOfReceipt  = `'` + id.Receipt + `_' || substr(key, 27)`
 	idOfDelivery = `'` + id.Delivery + `_' || substr(key, 27)`
-	keyOfReceipt = `substr(d.key, 1, 26) || substr(d.receipt_id, 6)`
 )
 
 // keys are those from one on, and before another.

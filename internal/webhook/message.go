@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,15 +14,18 @@ import (
 // message is a delivery as it is sent. A wire writes it by itself; net/http's transport gets it as a request.
 type message struct {
 	method, url string
-	fields      []field // by their canonical names
+	fields      []field // by their names in lower case
 	body        []byte
 }
 
-// dropped are headers of the original request that are not passed on: those of its connection, and those that were meant for us alone.
-var dropped = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Te": true,
-	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Host": true, "Content-Length": true, "Cookie": true,
-	"Authorization": true, "Expect": true,
+// dropped tells whether a header of the original request is not passed on: those of its connection, and those that were meant for us alone.
+func dropped(name string) bool {
+	switch name {
+	case "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+		"upgrade", "host", "content-length", "cookie", "authorization", "expect":
+		return true
+	}
+	return false
 }
 
 // newMessage gives what an attempt sends at a time, in Unix seconds.
@@ -30,22 +34,21 @@ func newMessage(a Attempt, at int64) message {
 	received := storedHeaders(a.Receipt.headerText)
 	m.fields = make([]field, 0, len(received)+len(a.Destination.Config.Headers)+6)
 	hop := strings.ToLower(valueOf(received, "connection"))
-	m.set("User-Agent", "Steward/1") // unless the original has one
+	m.set("user-agent", "Steward/1") // unless the original has one
 	for _, f := range received {
-		key := http.CanonicalHeaderKey(f.name)
-		if !dropped[key] && !listed(hop, f.name) && sendable(key, f.value) {
-			m.set(key, f.value)
+		if !dropped(f.name) && !listed(hop, f.name) && sendable(f.name, f.value) {
+			m.set(f.name, f.value)
 		}
 	}
 	for name, value := range a.Destination.Config.Headers {
-		m.set(http.CanonicalHeaderKey(name), value)
+		m.set(strings.ToLower(name), value)
 	}
 	timestamp := strconv.FormatInt(at, 10)
-	m.set("Webhook-Id", a.Receipt.ID)
-	m.set("Webhook-Timestamp", timestamp)
-	m.set("Webhook-Signature", a.Signer.sign(a.Receipt.ID, timestamp, a.Body))
-	m.set("Steward-Delivery", a.Delivery.ID)
-	m.set("Steward-Attempt", strconv.Itoa(a.Delivery.Retries))
+	m.set("webhook-id", a.Receipt.ID)
+	m.set("webhook-timestamp", timestamp)
+	m.set("webhook-signature", a.Signer.sign(a.Receipt.ID, timestamp, a.Body))
+	m.set("steward-delivery", a.Delivery.ID)
+	m.set("steward-attempt", strconv.Itoa(a.Delivery.Retries))
 	return m
 }
 
@@ -75,7 +78,7 @@ func (m message) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	for _, f := range m.fields {
-		req.Header[f.name] = []string{f.value}
+		req.Header.Set(f.name, f.value)
 	}
 	return req, nil
 }
@@ -101,14 +104,28 @@ func (m message) write(to *bufio.Writer, host, uri string) error {
 		to.WriteString("\r\n")
 	}
 	for _, f := range m.fields {
-		if f.name == "User-Agent" && f.value == "" {
+		if f.name == "user-agent" && f.value == "" {
 			continue // as net/http does it
 		}
-		for _, text := range [...]string{f.name, ": ", strings.Trim(f.value, " \t"), "\r\n"} {
-			to.WriteString(text)
-		}
+		writeName(to, f.name)
+		to.WriteString(": ")
+		to.WriteString(textproto.TrimString(f.value))
+		to.WriteString("\r\n")
 	}
 	to.WriteString("\r\n")
 	to.Write(m.body)
 	return to.Flush()
+}
+
+// writeName writes the name of a header in its canonical form.
+func writeName(to *bufio.Writer, name string) {
+	first := true
+	for i := range len(name) {
+		c := name[i]
+		if first && c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		to.WriteByte(c)
+		first = c == '-'
+	}
 }

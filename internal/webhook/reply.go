@@ -106,17 +106,6 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// lowerToken gives the characters of names, in lower case; 0 for others.
-var lowerToken = func() (table [256]byte) {
-	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz") {
-		table[c] = c
-		if c >= 'a' && c <= 'z' {
-			table[c-'a'+'A'] = c
-		}
-	}
-	return table
-}()
-
 // plainBody is a body of a given length.
 type plainBody struct {
 	from io.Reader

@@ -160,15 +160,18 @@ func scanTarget(row db.Row) (t target, err error) {
 
 var (
 	receiptKinds  = []db.Kind{db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes}
-	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Bool, db.Int}
+	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Bool, db.Int}
 
 	insertReceipts = insertFrom("webhook_receipts", "key, date, method, query, remote_addr, content_type, size, headers, body")
-	insertQueue    = insertFrom("webhook_queue", "key, destination_id, receipt_id, date, retries, org_id, ready, due_at")
 )
 
-// insertDeliveries takes the columns of insertQueue.
-const insertDeliveries = `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, status, failed)
+// Both take the same columns.
+const (
+	insertDeliveries = `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, status, failed)
 	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, 'pending', false FROM {v}`
+	insertQueue = `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, ready, due_at)
+	SELECT v.column1, v.column2, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v}`
+)
 
 // insertFrom is a bulk insert, up to what it does about conflicts.
 func insertFrom(table, columns string) string {
@@ -180,7 +183,8 @@ func insertFrom(table, columns string) string {
 }
 
 func addDelivery(b *db.Bulk, d Delivery) {
-	b.Add(d.key(), d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries), d.orgID, d.ready, int64(d.due))
+	b.Add(d.key(), d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries), rowKey(d.WebhookID, d.ReceiptID), d.orgID, d.ready,
+		int64(d.due))
 }
 
 // enqueue writes pending deliveries that addDelivery has gathered: each is a row of its own, and one of the queue.

@@ -42,7 +42,8 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	q := s.DB.Read(ctx)
 	table, columns := deliveryRows, deliveryColumns
 	if f.queued() {
-		table, columns = queueRows, idOfDelivery+`, destination_id, receipt_id, date, 'pending', retries, NULL, NULL`
+		table, columns = queueRows, idOfDelivery+`, destination_id, '`+id.Receipt+`_' || substr(receipt_key, 27), date, 'pending', retries,
+			NULL, NULL`
 	}
 	total, err := s.length(q, list{table, orgID, webhookID}, f)
 	if err != nil {

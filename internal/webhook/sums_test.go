@@ -52,7 +52,7 @@ func (h *house) queueHolds(orgID string) {
 	h.t.Helper()
 	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT key FROM (
 		SELECT key, destination_id, receipt_id, date, retries, 1 AS n FROM webhook_deliveries WHERE status = 'pending' AND `+ofOrg+`
-		UNION ALL SELECT key, destination_id, receipt_id, date, retries, -1 FROM webhook_queue WHERE org_id = $1
+		UNION ALL SELECT key, destination_id, 'whrc_' || substr(receipt_key, 27), date, retries, -1 FROM webhook_queue WHERE org_id = $1
 		) AS facts GROUP BY key, destination_id, receipt_id, date, retries HAVING SUM(n) <> 0
 		UNION ALL SELECT key FROM webhook_deliveries WHERE failed <> (status = 'failed') AND `+ofOrg, orgID)
 	must(h.t, err)

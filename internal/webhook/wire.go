@@ -72,6 +72,9 @@ type wire struct {
 	left   int64 // how much may still be read
 	rested bool
 	expiry *time.Timer
+
+	ctx  context.Context // whose end ends what goes on
+	free func() bool     // ends that
 }
 
 // errSilent says that a connection ended before the first byte of an answer.
@@ -119,28 +122,47 @@ func (p *wires) roundTrip(ctx context.Context, by time.Time, at *address, m mess
 			return reply{}, err
 		}
 		_ = w.conn.SetDeadline(by)
-		got, err := p.exchange(ctx, w, at, m)
+		w.obey(ctx)
+		got, err := p.exchange(w, at, m)
 		if err == nil {
 			return got, nil
 		}
-		w.conn.Close()
+		w.close()
 		if !w.rested || !errors.Is(err, errSilent) || ctx.Err() != nil || !time.Now().Before(by) {
 			return reply{}, err
 		}
 	}
 }
 
-// exchange writes a message and reads the head of its answer. The end of the context ends whatever is going on.
-func (p *wires) exchange(ctx context.Context, w *wire, at *address, m message) (reply, error) {
-	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
+// exchange writes a message and reads the head of its answer.
+func (p *wires) exchange(w *wire, at *address, m message) (reply, error) {
 	sent := m.write(w.out, at.host, at.uri)
 	got, last, err := w.answer(m.method, sent)
-	if err != nil {
-		stop()
-		return got, err
+	got.body = &wireBody{ReadCloser: got.body, wire: w, pool: p, last: last || sent != nil}
+	return got, err
+}
+
+// obey has the end of a context end whatever goes on. Deliveries share one, so that a wire that rested mostly obeys it already. Its deadline
+// must be set before: it is over from then on.
+func (w *wire) obey(ctx context.Context) {
+	if w.ctx != ctx {
+		if w.free != nil {
+			w.free()
+		}
+		w.ctx, w.free = ctx, context.AfterFunc(ctx, w.cut)
 	}
-	got.body = &wireBody{ReadCloser: got.body, wire: w, pool: p, stop: stop, last: last || sent != nil}
-	return got, nil
+	if ctx.Err() != nil {
+		w.cut()
+	}
+}
+
+func (w *wire) cut() { _ = w.conn.SetDeadline(time.Unix(1, 0)) }
+
+func (w *wire) close() {
+	if w.free != nil {
+		w.free()
+	}
+	w.conn.Close()
 }
 
 // ofHead has net/http expect an answer without a body.
@@ -189,8 +211,7 @@ type wireBody struct {
 	io.ReadCloser
 	wire  *wire
 	pool  *wires
-	stop  func() bool // false when the context has ended, and the connection with it
-	last  bool        // no other answer follows
+	last  bool // no other answer follows
 	ended bool
 }
 
@@ -202,10 +223,11 @@ func (b *wireBody) Read(to []byte) (int, error) {
 
 func (b *wireBody) Close() error {
 	// Bytes beyond an answer would be taken for the next one.
-	if !b.stop() || b.last || !b.ended || b.wire.in.Buffered() > 0 {
-		return b.wire.conn.Close()
+	if b.last || !b.ended || b.wire.in.Buffered() > 0 || b.wire.ctx.Err() != nil {
+		b.wire.close()
+	} else {
+		b.pool.rest(b.wire)
 	}
-	b.pool.rest(b.wire)
 	return nil
 }
 
@@ -262,7 +284,7 @@ func (p *wires) rest(w *wire) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.count >= mostResting || len(p.resting[w.origin]) >= mostRestingFor {
-		w.conn.Close()
+		w.close()
 		return
 	}
 	w.rested = true
@@ -294,7 +316,7 @@ func (p *wires) expire(w *wire) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.remove(w) {
-		w.conn.Close()
+		w.close()
 	}
 }
 
@@ -305,7 +327,7 @@ func (p *wires) close() {
 	for _, all := range p.resting {
 		for _, w := range all {
 			w.expiry.Stop()
-			w.conn.Close()
+			w.close()
 		}
 	}
 	clear(p.resting)

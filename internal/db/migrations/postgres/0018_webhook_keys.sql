@@ -33,7 +33,7 @@ CREATE TABLE webhook_deliveries_next (
     finished_at    BIGINT  NULL,
     error          TEXT    NULL,
     response       TEXT    NULL
-) WITH (fillfactor = 35);
+) WITH (fillfactor = 30);
 INSERT INTO webhook_deliveries_next (key, destination_id, receipt_id, date, status, failed, retries, finished_at, error, response)
     SELECT substr(webhook_id, 4) || substr(id, 6), destination_id, receipt_id, date, status, failed, retries, finished_at, error, response
     FROM webhook_deliveries;
@@ -44,19 +44,20 @@ CREATE INDEX webhook_deliveries_receipt ON webhook_deliveries (receipt_id, key);
 CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_id, key);
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
 
--- The worker counts for the organization of a delivery whose webhook may be gone.
+-- The worker finds receipts by their keys, and counts for the organization of a delivery whose webhook may be gone.
 CREATE TABLE webhook_queue_next (
     key            TEXT    COLLATE "C" NOT NULL,
     org_id         TEXT    COLLATE "C" NOT NULL,
     destination_id TEXT    COLLATE "C" NOT NULL,
-    receipt_id     TEXT    COLLATE "C" NOT NULL,
+    receipt_key    TEXT    COLLATE "C" NOT NULL,
     date           BIGINT  NOT NULL,
     retries        BIGINT  NOT NULL,
     ready          BOOLEAN NOT NULL,
     due_at         BIGINT  NOT NULL
 );
-INSERT INTO webhook_queue_next (key, org_id, destination_id, receipt_id, date, retries, ready, due_at)
-    SELECT substr(webhook_id, 4) || substr(id, 6), org_id, destination_id, receipt_id, date, retries, ready, due_at
+INSERT INTO webhook_queue_next (key, org_id, destination_id, receipt_key, date, retries, ready, due_at)
+    SELECT substr(webhook_id, 4) || substr(id, 6), org_id, destination_id, substr(webhook_id, 4) || substr(receipt_id, 6), date, retries,
+        ready, due_at
     FROM webhook_queue;
 DROP TABLE webhook_queue;
 ALTER TABLE webhook_queue_next RENAME TO webhook_queue;

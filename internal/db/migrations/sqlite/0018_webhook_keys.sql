@@ -40,19 +40,20 @@ CREATE INDEX webhook_deliveries_receipt ON webhook_deliveries (receipt_id, key);
 CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_id, key);
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
 
--- The worker counts for the organization of a delivery whose webhook may be gone.
+-- The worker finds receipts by their keys, and counts for the organization of a delivery whose webhook may be gone.
 CREATE TABLE webhook_queue_next (
     key            TEXT    NOT NULL PRIMARY KEY,
     org_id         TEXT    NOT NULL,
     destination_id TEXT    NOT NULL,
-    receipt_id     TEXT    NOT NULL,
+    receipt_key    TEXT    NOT NULL,
     date           INTEGER NOT NULL,
     retries        INTEGER NOT NULL,
     ready          INTEGER NOT NULL,
     due_at         INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO webhook_queue_next (key, org_id, destination_id, receipt_id, date, retries, ready, due_at)
-    SELECT substr(webhook_id, 4) || substr(id, 6), org_id, destination_id, receipt_id, date, retries, ready, due_at
+INSERT INTO webhook_queue_next (key, org_id, destination_id, receipt_key, date, retries, ready, due_at)
+    SELECT substr(webhook_id, 4) || substr(id, 6), org_id, destination_id, substr(webhook_id, 4) || substr(receipt_id, 6), date, retries,
+        ready, due_at
     FROM webhook_queue ORDER BY org_id, webhook_id, id;
 DROP TABLE webhook_queue;
 ALTER TABLE webhook_queue_next RENAME TO webhook_queue;
