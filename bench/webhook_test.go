@@ -214,10 +214,13 @@ func TestWebhookBacklog(t *testing.T) {
 		in, to, f := install(t, database), startSink(t), &feed{}
 		h := in.hook()
 		destinationID := in.destination(h, to.address)
-		direct := func() float64 {
-			posted := load(t, to.server, conns, 3*span, f.deliveries(conns))
-			to.expect(len(posted.times))
-			return posted.rate
+		direct := func() (rate float64) { // of some connections after another: how well they share two cores is a matter of luck
+			for range 3 {
+				posted := load(t, to.server, conns, span, f.deliveries(conns))
+				to.expect(len(posted.times))
+				rate += posted.rate / 3
+			}
+			return rate
 		}
 		before := direct()
 		s := stock{in: in, hook: h, destinationID: destinationID, rows: backlog, pending: true, feed: f}

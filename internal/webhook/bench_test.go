@@ -140,7 +140,7 @@ func BenchmarkFinish(b *testing.B) {
 				must(b, h.store.Ready(b.Context(), asks))
 				var results []Result
 				for _, t := range asks[0].tasks {
-					results = append(results, Result{Delivery: t.Delivery, At: t.Date, Response: answered})
+					results = append(results, Result{Delivery: &t.Delivery, At: t.Date, Response: answered})
 				}
 				b.StartTimer()
 				finished, err := h.store.Finish(b.Context(), results)

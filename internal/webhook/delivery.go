@@ -39,9 +39,16 @@ type Delivery struct {
 	// A pending one is ready to be sent by the process whose turn the destination is, or waits for its retry until it is due.
 	ready bool
 	due   stamp.Time
+	// rowKey is the key where it is known already.
+	rowKey string
 }
 
-func (d *Delivery) key() string { return rowKey(d.WebhookID, d.ID) }
+func (d *Delivery) key() string {
+	if d.rowKey == "" {
+		return rowKey(d.WebhookID, d.ID)
+	}
+	return d.rowKey
+}
 
 // Response is what a destination answered.
 type Response struct {
@@ -111,7 +118,7 @@ func pause(n int, retryAfter time.Duration) time.Duration {
 
 // Result is how an attempt ended.
 type Result struct {
-	Delivery Delivery
+	Delivery *Delivery
 	At       stamp.Time
 	// Error is empty for a success.
 	Error    string

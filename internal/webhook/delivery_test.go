@@ -180,7 +180,7 @@ func TestPromote(t *testing.T) {
 		h.accept(w, alice, "x")
 		for to, pause := range map[string]time.Duration{soon.ID: 10 * time.Second, late.ID: time.Minute} {
 			taken, _ := h.store.claim(t, to, nil, 1)
-			r := Result{Delivery: taken[0].Delivery, At: taken[0].Date, Error: "x", RetryAfter: pause, MaxRetries: 1}
+			r := Result{Delivery: &taken[0].Delivery, At: taken[0].Date, Error: "x", RetryAfter: pause, MaxRetries: 1}
 			_, err := h.store.Finish(t.Context(), []Result{r})
 			must(t, err)
 		}
@@ -229,7 +229,7 @@ func TestFilters(t *testing.T) {
 		mid := stamp.Of(h.clock.now())
 		two := h.accept(w, alice, "two")[0]
 		taken, _ := h.store.claim(t, a.ID, nil, 10)
-		good, bad := Result{Delivery: taken[0].Delivery, At: mid}, Result{Delivery: taken[1].Delivery, At: mid, Error: "x"}
+		good, bad := Result{Delivery: &taken[0].Delivery, At: mid}, Result{Delivery: &taken[1].Delivery, At: mid, Error: "x"}
 		_, err := h.store.Finish(t.Context(), []Result{good, bad})
 		must(t, err)
 		for name, test := range map[string]struct {

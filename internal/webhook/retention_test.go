@@ -30,7 +30,7 @@ func TestRetention(t *testing.T) {
 		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		h.accept(w, alice, "done", "pending")
 		taken, _ := h.store.claim(t, to.ID, nil, 1)
-		_, err = h.store.Finish(t.Context(), []Result{{Delivery: taken[0].Delivery, At: taken[0].Date}})
+		_, err = h.store.Finish(t.Context(), []Result{{Delivery: &taken[0].Delivery, At: taken[0].Date}})
 		must(t, err)
 		h.sumsHold("org_a")
 		h.clock.advance(2 * time.Hour)

@@ -110,7 +110,7 @@ func TestHTTP2(t *testing.T) {
 func attemptTo(t *testing.T, url string) Attempt {
 	return Attempt{
 		Destination: &Destination{Config: config(t, `{"url": "`+url+`"}`)}, Signer: newSigner([]byte("k")),
-		Receipt: &Receipt{ID: "whrc_x", Method: "POST"}, Body: []byte("b"), Delivery: Delivery{ID: "whdv_x"},
+		Receipt: &Receipt{ID: "whrc_x", Method: "POST"}, Body: []byte("b"), Delivery: &Delivery{ID: "whdv_x"},
 	}
 }
 

@@ -133,7 +133,7 @@ func (r *replica) claim(t testing.TB, destinationID string, want int) {
 		held[t.ID] = t
 	}
 	for _, result := range r.results {
-		held[result.Delivery.ID] = &task{Delivery: result.Delivery}
+		held[result.Delivery.ID] = &task{Delivery: *result.Delivery}
 	}
 	taken, _ := r.store.claim(t, destinationID, held, want)
 	r.claimed = append(r.claimed, taken...)
@@ -141,7 +141,7 @@ func (r *replica) claim(t testing.TB, destinationID string, want int) {
 
 func (w *world) sendSome(r *replica) {
 	for _, t := range r.claimed {
-		out := Result{Delivery: t.Delivery, At: stamp.Of(w.clock.now())}
+		out := Result{Delivery: &t.Delivery, At: stamp.Of(w.clock.now())}
 		i := slices.IndexFunc(w.to, func(d Destination) bool { return d.ID == t.DestinationID })
 		out.MaxRetries = w.to[i].Config.MaxRetries
 		if !w.clean && rapid.Bool().Draw(w.t, "fails") {

@@ -105,7 +105,7 @@ func TestLengthByStatus(t *testing.T) {
 					all, states[task.ID] = append(all, task), Pending
 				}
 				if rapid.IntRange(0, 2).Draw(rt, "ends") == 0 {
-					r, state := Result{Delivery: task.Delivery, At: stamp.Of(h.clock.now()), Final: true}, Success
+					r, state := Result{Delivery: &task.Delivery, At: stamp.Of(h.clock.now()), Final: true}, Success
 					if rapid.Bool().Draw(rt, "fails") {
 						r.Error, state = "x", Failed
 					}

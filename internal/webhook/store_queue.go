@@ -205,7 +205,7 @@ func (r *readyRow) task(destinationID string) *task {
 	_, receiptID := idsOf(r.receiptKey, id.Receipt)
 	t := &task{Delivery: Delivery{
 		ID: deliveryID, Date: r.date, WebhookID: webhookID, DestinationID: destinationID, ReceiptID: receiptID, Status: Pending,
-		Retries: int(r.retries), orgID: r.orgID, ready: true, due: r.due,
+		Retries: int(r.retries), orgID: r.orgID, ready: true, due: r.due, rowKey: r.key,
 	}}
 	if r.method != nil {
 		t.receipt = &Receipt{ID: receiptID, WebhookID: webhookID, Method: *r.method, Size: *r.size, headerText: *r.headers, body: r.body}

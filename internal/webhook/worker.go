@@ -32,7 +32,7 @@ type Attempt struct {
 	Signer      *signer
 	Receipt     *Receipt
 	Body        []byte // the receipt's
-	Delivery    Delivery
+	Delivery    *Delivery
 }
 
 // Outcome is how an attempt went; an empty Error is a success.
@@ -230,7 +230,7 @@ func (s *Store) signer(to *Destination) *signer {
 
 // attempt sends a delivery if it can be sent. An error means that it was not tried.
 func (w *Worker) attempt(to *Destination, by *signer, t *task) (Result, error) {
-	r := Result{Delivery: t.Delivery, Final: true}
+	r := Result{Delivery: &t.Delivery, Final: true}
 	switch {
 	case to == nil:
 		r.Error = "the destination was deleted"
@@ -246,7 +246,7 @@ func (w *Worker) attempt(to *Destination, by *signer, t *task) (Result, error) {
 			return r, err
 		}
 		if r.Error = "the receipt is no longer kept"; err == nil {
-			r = w.send(Attempt{Destination: to, Signer: by, Receipt: t.receipt, Body: body, Delivery: t.Delivery})
+			r = w.send(Attempt{Destination: to, Signer: by, Receipt: t.receipt, Body: body, Delivery: &t.Delivery})
 		}
 	}
 	r.At = stamp.Of(w.Store.Now())

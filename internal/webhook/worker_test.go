@@ -137,7 +137,7 @@ func TestTurnEnds(t *testing.T) {
 		if !mine || len(taken) != 5 {
 			t.Errorf("claimed %d", len(taken))
 		}
-		late, err := dead.Finish(t.Context(), []Result{{Delivery: lost[0].Delivery, At: lost[0].Date}})
+		late, err := dead.Finish(t.Context(), []Result{{Delivery: &lost[0].Delivery, At: lost[0].Date}})
 		must(t, err)
 		if len(late) != 0 {
 			t.Error("a process whose turn ended finished a delivery")
