@@ -7,10 +7,10 @@ import (
 
 const (
 	// mostResults and mostBytes bound one transaction of results.
-	mostResults = 512
+	mostResults = 1024
 	mostBytes   = 4 << 20
 	// patience is how long a result waits for others, unless there are enough.
-	patience = 20 * time.Millisecond
+	patience = 30 * time.Millisecond
 )
 
 // ended is a result on its way to the database.
