@@ -54,6 +54,26 @@ func TestRetryRefuses(t *testing.T) {
 	})
 }
 
+// TestIDsOfOtherKinds: rows are found by ULIDs, but an id with another prefix is none of theirs.
+func TestIDsOfOtherKinds(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		w, _, failed := h.failed()
+		_, err := h.store.Receipt(as(alice), "org_a", w.ID, failed.ReceiptID)
+		must(t, err)
+		for _, wrong := range []string{"whdv_" + bare(failed.ReceiptID), "x" + failed.ReceiptID, bare(failed.ReceiptID), ""} {
+			_, err := h.store.Receipt(as(alice), "org_a", w.ID, wrong)
+			mustBe(t, err, errs.NotFound)
+		}
+		for _, wrong := range []string{"whrc_" + bare(failed.ID), "x" + failed.ID, bare(failed.ID), ""} {
+			_, err := h.store.Retry(as(alice), "org_a", w.ID, wrong)
+			mustBe(t, err, errs.NotFound)
+		}
+		_, err = h.store.Retry(as(alice), "org_a", w.ID, failed.ID)
+		must(t, err)
+	})
+}
+
 // TestRetriesAtOnce: of two who ask for it at the same time the later waits, and is told of the one attempt that was added. SQLite has one
 // writer, so this is about PostgreSQL.
 func TestRetriesAtOnce(t *testing.T) {
