@@ -26,7 +26,9 @@ func TestLoopbackIsOpen(t *testing.T) {
 		":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "steward.example:1": false, "": false,
 	} {
 		sender := wireHooks(Config{Listen: address}, &opened{db: d}, nil, nil, time.Now).worker.Sender
-		out := sender.Send(t.Context(), webhook.Attempt{Destination: to, Receipt: &webhook.Receipt{Method: "POST"}})
+		out := sender.Send(t.Context(), webhook.Attempt{
+			Destination: to, Signer: webhook.NewSigner(nil), Receipt: &webhook.Receipt{Method: "POST"}, Delivery: &webhook.Delivery{},
+		})
 		if (out.Error == "") != open {
 			t.Errorf("listening on %q: %q", address, out.Error)
 		}

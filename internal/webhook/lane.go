@@ -55,7 +55,7 @@ type lane struct {
 	id string
 	// destination is as of the last reading; nil when it was deleted. signer has its opened secret.
 	destination *Destination
-	signer      *signer
+	signer      *Signer
 	known       bool       // destination was loaded, and not changed since
 	turn        stamp.Time // until when the destination is ours
 	used        stamp.Time
@@ -256,14 +256,14 @@ func (l *Lanes) release(n *lane, t *task) {
 }
 
 // target gives what is known of the lane's destination; not known means that it must be read again, and learned for that round.
-func (l *Lanes) target(n *lane) (to *Destination, by *signer, known bool, round uint64) {
+func (l *Lanes) target(n *lane) (to *Destination, by *Signer, known bool, round uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return n.destination, n.signer, n.known, l.round
 }
 
 // learn notes a lane's destination as it was read in a round.
-func (l *Lanes) learn(n *lane, to *Destination, by *signer, round uint64) {
+func (l *Lanes) learn(n *lane, to *Destination, by *Signer, round uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.destination, n.signer, n.known = to, by, l.round == round

@@ -79,7 +79,7 @@ func (n *lane) room(all int64) int {
 
 // filled takes over what was read. Nothing reached the lane by another way meanwhile, since it has a backlog until now. A reading that
 // came to the end of the ready rows ends that, unless others arrived while it went on, or are about to. It is false when nothing changed.
-func (l *Lanes) filled(w *wish, by *signer) bool {
+func (l *Lanes) filled(w *wish, by *Signer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := w.lane

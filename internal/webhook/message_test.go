@@ -29,7 +29,7 @@ func TestMessagesAreWrittenAsNetHTTPDoes(outer *testing.T) {
 					rapid.SampledFrom([]string{"", "/", "/a/b?c=d&e", "/%2f?", "/é?q=ü", "/x#part", "?only"}).Draw(t, "path"),
 				Headers: rapid.MapOf(rapid.SampledFrom([]string{"x-own", "X-A", "User-Agent"}), values).Draw(t, "own"),
 			}},
-			Signer: newSigner([]byte("key")), Body: body, Delivery: &Delivery{ID: "whdv_x", Retries: 3},
+			Signer: NewSigner([]byte("key")), Body: body, Delivery: &Delivery{ID: "whdv_x", Retries: 3},
 			Receipt: &Receipt{
 				ID: "whrc_x", headerText: headerText(fieldsOf(rapid.MapOf(names, values).Draw(t, "headers"))),
 				Method: rapid.SampledFrom([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}).Draw(t, "method"),

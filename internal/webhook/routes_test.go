@@ -130,7 +130,7 @@ func TestDestinationLife(t *testing.T) {
 		}
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(made.Secret, secretPrefix))
 		must(t, err)
-		if by := h.store.signer(&list[0]); by == nil || by.sign("a", "1", nil) != newSigner(secret).sign("a", "1", nil) {
+		if by := h.store.signer(&list[0]); by == nil || by.sign("a", "1", nil) != NewSigner(secret).sign("a", "1", nil) {
 			t.Error("the secret does not open again")
 		}
 		c := config(t, `{"url": "http://example.com/y", "concurrency": 1, "disabled": true}`)

@@ -63,7 +63,7 @@ func TestWhatIsSent(t *testing.T) {
 func TestKnownSignature(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	must(t, err)
-	got := newSigner(key).sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	got := NewSigner(key).sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
 	if got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Errorf("got %s", got)
 	}
@@ -109,7 +109,7 @@ func TestHTTP2(t *testing.T) {
 
 func attemptTo(t *testing.T, url string) Attempt {
 	return Attempt{
-		Destination: &Destination{Config: config(t, `{"url": "`+url+`"}`)}, Signer: newSigner([]byte("k")),
+		Destination: &Destination{Config: config(t, `{"url": "`+url+`"}`)}, Signer: NewSigner([]byte("k")),
 		Receipt: &Receipt{ID: "whrc_x", Method: "POST"}, Body: []byte("b"), Delivery: &Delivery{ID: "whdv_x"},
 	}
 }

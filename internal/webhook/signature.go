@@ -8,17 +8,18 @@ import (
 	"sync"
 )
 
-// signer signs with one key. It keeps what the key alone decides, which is half of what a signature of a small body costs.
-type signer struct {
+// Signer signs with one key. It keeps what the key alone decides, which is half of what a signature of a small body costs.
+type Signer struct {
 	macs sync.Pool // of hash.Hash
 }
 
-func newSigner(key []byte) *signer {
-	return &signer{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+// NewSigner gives a signer for any number of goroutines.
+func NewSigner(key []byte) *Signer {
+	return &Signer{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }
 
 // sign gives the webhook-signature of Standard Webhooks: HMAC-SHA256 over id, timestamp (Unix seconds) and body, with dots between.
-func (s *signer) sign(messageID, timestamp string, body []byte) string {
+func (s *Signer) sign(messageID, timestamp string, body []byte) string {
 	mac := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()

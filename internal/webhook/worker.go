@@ -29,7 +29,7 @@ type Sender interface {
 // Attempt is all that is needed to send a delivery.
 type Attempt struct {
 	Destination *Destination
-	Signer      *signer
+	Signer      *Signer
 	Receipt     *Receipt
 	Body        []byte // the receipt's
 	Delivery    *Delivery
@@ -198,7 +198,7 @@ func (w *Worker) deliver(n *lane, t *task) {
 }
 
 // target gives the lane's destination, read again if one was changed.
-func (w *Worker) target(n *lane) (*Destination, *signer, error) {
+func (w *Worker) target(n *lane) (*Destination, *Signer, error) {
 	to, by, known, round := w.lanes().target(n)
 	if known {
 		return to, by, nil
@@ -213,7 +213,7 @@ func (w *Worker) target(n *lane) (*Destination, *signer, error) {
 }
 
 // signer opens a destination's secret; nil when there is none, or it cannot be opened.
-func (s *Store) signer(to *Destination) *signer {
+func (s *Store) signer(to *Destination) *Signer {
 	if to == nil {
 		return nil
 	}
@@ -225,11 +225,11 @@ func (s *Store) signer(to *Destination) *signer {
 	if err != nil {
 		return nil
 	}
-	return newSigner(key)
+	return NewSigner(key)
 }
 
 // attempt sends a delivery if it can be sent. An error means that it was not tried.
-func (w *Worker) attempt(to *Destination, by *signer, t *task) (Result, error) {
+func (w *Worker) attempt(to *Destination, by *Signer, t *task) (Result, error) {
 	r := Result{Delivery: &t.Delivery, Final: true}
 	switch {
 	case to == nil:
