@@ -146,7 +146,7 @@ func (c Config) inspect(faults *errs.Faults) {
 	faults.Check(len(c.URL) <= maxURL && reachable(c.URL),
 		"body.config.url", "expected an absolute http or https URL without user and password, of at most %d characters", maxURL)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		faults.Check(sendable(strings.ToLower(name), c.Headers[name]),
+		faults.Check(sendable(name, c.Headers[name]),
 			"body.config.headers."+name, "expected a name and a value that HTTP allows, and no header that is set for every delivery")
 	}
 	faults.Check(c.TimeoutSeconds >= 1 && c.TimeoutSeconds <= 60, "body.config.timeout_seconds", "expected 1 to 60")
@@ -165,10 +165,10 @@ func reachable(text string) bool {
 	return err == nil && port > 0
 }
 
-// sendable tells whether a header may be set and has a name, here in lower case, and a value of the form that HTTP allows.
+// sendable tells whether a header may be set and has a name, in whatever case, and a value of the form that HTTP allows.
 func sendable(name, value string) bool {
 	for i := range len(name) {
-		if c := name[i]; lowerToken[c] != c {
+		if lowerToken[name[i]] == 0 {
 			return false
 		}
 	}
@@ -177,7 +177,7 @@ func sendable(name, value string) bool {
 			return false
 		}
 	}
-	return name != "" && !slices.Contains(reserved, name)
+	return name != "" && !slices.Contains(reserved, strings.ToLower(name))
 }
 
 // disable gives the settings with disabled set, whatever else they hold.

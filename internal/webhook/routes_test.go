@@ -183,6 +183,8 @@ func TestConfigFaults(t *testing.T) {
 		`{"url": "http://example.com", "headers": {"a b": "c"}}`:                 false,
 		`{"url": "http://example.com", "headers": {"a": "c\r\nd: e"}}`:           false,
 		`{"url": "http://example.com", "headers": {"host": "other"}}`:            false,
+		`{"url": "http://example.com", "headers": {"Host": "other"}}`:            false,
+		`{"url": "http://example.com", "headers": {"x-\u212a": "not a k"}}`:      false,
 		`{"url": "http://example.com", "headers": {"webhook-signature": "v1,"}}`: false,
 	} {
 		if err := config(t, text).check(); (err == nil) != ok {
