@@ -197,28 +197,40 @@ func (s *sinkHandler) take(w http.ResponseWriter, _ *http.Request) {
 	json.NewEncoder(w).Encode(since)
 }
 
-// sink is a running sink, with the number of events that it must have got.
+// sink is a running sink, with the number of events that it has told of.
 type sink struct {
 	server
-	t    *testing.T
-	want int64
+	t   *testing.T
+	got int64
 }
 
 func startSink(t *testing.T) *sink { return &sink{server: startRole(t, "sink"), t: t} }
 
 // expect waits until n more events have arrived, and gives all that did.
-func (k *sink) expect(n int) (got arrivals) {
+func (k *sink) expect(n int) arrivals {
 	k.t.Helper()
-	k.want += int64(n)
-	ctx, cancel := context.WithTimeout(k.t.Context(), 3*time.Minute)
-	defer cancel()
-	err := k.get(ctx, fmt.Sprintf("/await?total=%d", k.want), nil)
-	if takeErr := k.get(k.t.Context(), "/take", &got); takeErr != nil {
-		k.t.Fatal(takeErr)
-	}
+	err := k.await(3*time.Minute, n)
+	got := k.take()
 	if err != nil {
 		k.t.Fatalf("%d of %d events were delivered: %v", got.Count, n, err)
 	}
+	return got
+}
+
+// await waits for n more events, but not for ever.
+func (k *sink) await(limit time.Duration, n int) error {
+	ctx, cancel := context.WithTimeout(k.t.Context(), limit)
+	defer cancel()
+	return k.get(ctx, fmt.Sprintf("/await?total=%d", k.got+int64(n)), nil)
+}
+
+// take gives what arrived since it was last called.
+func (k *sink) take() (got arrivals) {
+	k.t.Helper()
+	if err := k.get(k.t.Context(), "/take", &got); err != nil {
+		k.t.Fatal(err)
+	}
+	k.got += got.Count
 	return got
 }
 

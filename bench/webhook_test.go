@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +63,14 @@ func (in *installation) restart(meanwhile func()) {
 	in.Must(err)
 	in.server = server{address: u.Host, pid: in.Cmd.Process.Pid}
 }
+
+// pause stops the process where it is, and waits until what it has begun elsewhere is done; resume lets it go on.
+func (in *installation) pause() {
+	in.Must(in.Cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(50 * time.Millisecond)
+}
+
+func (in *installation) resume() { in.Must(in.Cmd.Process.Signal(syscall.SIGCONT)) }
 
 func (in *installation) call(method, path string, body, into any) {
 	in.t.Helper()
@@ -207,31 +216,46 @@ func fsyncTimes(t *testing.T, lasts time.Duration) result {
 	return r
 }
 
-// TestWebhookBacklog measures how fast deliveries that wait in the database leave it, against posting the same requests to the sink directly.
+// TestWebhookBacklog measures how fast deliveries that wait in the database leave it, against posting the same requests to the sink
+// directly. They take turns of a second: Steward is stopped while the client posts, so that both see the same hours of the machine, and
+// over new connections each time, since how well they share two cores is a matter of luck.
 func TestWebhookBacklog(t *testing.T) {
 	const backlog, conns = 200_000, 10 // as many connections as a destination has by default
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		in, to, f := install(t, database), startSink(t), &feed{}
 		h := in.hook()
-		destinationID := in.destination(h, to.address)
-		direct := func() (rate float64) { // of some connections after another: how well they share two cores is a matter of luck
-			for range 3 {
-				posted := load(t, to.server, conns, span, f.deliveries(conns))
-				to.expect(len(posted.times))
-				rate += posted.rate / 3
-			}
-			return rate
-		}
-		before := direct()
-		s := stock{in: in, hook: h, destinationID: destinationID, rows: backlog, pending: true, feed: f}
+		s := stock{in: in, hook: h, destinationID: in.destination(h, to.address), rows: backlog, pending: true, feed: f}
 		in.restart(s.load)
-		got := to.expect(backlog)
-		used := cpuTime(t, in.server.pid) // since its start
-		after := direct()
-		report(t, fmt.Sprintf("%s: drain a backlog of %d", database, backlog), got.rate()/((before+after)/2), 0.5, true,
-			"%.0f/s of %.0f/s and %.0f/s, CPU %.3f ms, %d twice", got.rate(), before, after, used.Seconds()*1000/backlog, got.Repeated)
+		var drained, posted turns
+		for drained.count < backlog {
+			to.await(time.Second, backlog-drained.count)
+			in.pause()
+			drained.add(to.take())
+			direct := load(t, to.server, conns, time.Second, f.deliveries(conns))
+			posted.add(to.expect(len(direct.times)))
+			in.resume()
+		}
+		report(t, fmt.Sprintf("%s: drain a backlog of %d", database, backlog), drained.rate()/posted.rate(), 0.5, true,
+			"%.0f/s of %.0f/s in %d turns, CPU %.3f ms, %d twice", drained.rate(), posted.rate(), drained.turns,
+			cpuTime(t, in.server.pid).Seconds()*1000/backlog, drained.repeated)
 	})
 }
+
+// turns sums up what arrived while it was somebody's turn.
+type turns struct {
+	turns, count int
+	repeated     int64
+	took         time.Duration
+}
+
+func (u *turns) add(got arrivals) {
+	u.turns++
+	u.count += int(got.Count)
+	u.repeated += got.Repeated
+	u.took += got.Last.Sub(got.First)
+}
+
+func (u *turns) rate() float64 { return float64(u.count-u.turns) / u.took.Seconds() }
 
 // TestWebhookIsolation measures a healthy destination alone, and then beside one that hangs and one that answers 500.
 func TestWebhookIsolation(t *testing.T) {

@@ -236,5 +236,18 @@ func TestBulkChanges(t *testing.T) {
 		if value(t, d, "key12") != "other" || value(t, d, "key3") != "" {
 			t.Error("the wrong ones are gone")
 		}
+		some := db.NewBulk(db.Text)
+		some.Add("key12")
+		some.Add("key13")
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			n, err := some.Exec(tx, `DELETE FROM meta WHERE key {IN v} AND value = 'other'`)
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%d are gone", n)
+			}
+			return err
+		}))
+		if value(t, d, "key12") != "" {
+			t.Error("key12 is still there")
+		}
 	})
 }

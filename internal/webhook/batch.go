@@ -7,7 +7,7 @@ import (
 
 const (
 	// mostResults and mostBytes bound one transaction of results.
-	mostResults = 1024
+	mostResults = 4096
 	mostBytes   = 4 << 20
 	// patience is how long a result waits for others, unless there are enough.
 	patience = 30 * time.Millisecond
@@ -39,7 +39,7 @@ type batcher struct {
 }
 
 func newBatcher(flush func([]ended)) *batcher {
-	return &batcher{flush: flush, queue: make(chan ended, 2*mostResults), done: make(chan struct{})}
+	return &batcher{flush: flush, queue: make(chan ended, mostResults), done: make(chan struct{})}
 }
 
 // run works until close has been called and everything is handed on.

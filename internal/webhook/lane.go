@@ -10,7 +10,7 @@ import (
 
 const (
 	// laneQueue is how many deliveries may wait in memory for a slot of their destination.
-	laneQueue = 1024
+	laneQueue = 2048
 	// laneBytes and allBytes bound the bodies that wait: beyond them a delivery is taken only when a slot is free for it.
 	laneBytes = 4 << 20
 	allBytes  = 128 << 20

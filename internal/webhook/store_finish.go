@@ -101,7 +101,7 @@ func (s *Store) follow(tx *db.Tx, counted []Result) error {
 			sums.total(next.orgID, next.WebhookID, 0, 1)
 		}
 	}
-	if err := done.Send(tx, `DELETE FROM webhook_queue AS q {USING v} WHERE q.key = v.column1`); err != nil {
+	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
 		return err
 	}
 	if err := enqueue(tx, rows); err != nil {
