@@ -52,3 +52,42 @@ func TestPlans(t *testing.T) {
 		t.Errorf("ready destinations: %s", got)
 	}
 }
+
+// TestRowsRead shows that PostgreSQL finds the rows of a batch by their keys, also with the plans that it made when there was one: each is
+// read a few times, where a plan that walks a table would read all of them again for each batch.
+func TestRowsRead(t *testing.T) {
+	const size, batches = 50, 40
+	h := newHouse(t, dbtest.Open(t, db.Postgres))
+	w, _ := h.webhook(alice)
+	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+	forward := func() (sent int) {
+		tasks, _ := h.store.claim(t, to.ID, nil, size)
+		var results []Result
+		for _, task := range tasks {
+			results = append(results, Result{Delivery: &task.Delivery, At: stamp.Of(h.clock.now())})
+		}
+		counted, err := h.store.Finish(t.Context(), results)
+		must(t, err)
+		return len(counted)
+	}
+	h.accept(w, alice, "the first")
+	forward()
+	h.accept(w, alice, numbered(size*batches)...)
+	for range batches {
+		if n := forward(); n != size {
+			t.Fatalf("a batch of %d", n)
+		}
+	}
+	for _, table := range []string{"webhook_queue", "webhook_deliveries", "webhook_receipts"} {
+		read := 0
+		eventually(t, "PostgreSQL counts what was read of "+table, func() bool {
+			forward() // sessions tell what they read when they do something
+			must(t, h.db.Read(t.Context()).Row(`SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables
+				WHERE relname = $1`, table).Scan(&read))
+			return read >= size*batches
+		})
+		if read > 4*size*batches {
+			t.Errorf("%s: %d rows were read for %d deliveries", table, read, size*batches)
+		}
+	}
+}
