@@ -215,7 +215,7 @@ func (s *steward) countsAreRows(hooks map[string]hook) {
 // allEnd waits until nothing of these webhooks is pending.
 func (s *steward) allEnd(hooks map[string]hook) {
 	s.t.Helper()
-	s.until(20*time.Second, "an end of every delivery", func() bool {
+	s.until(50*time.Second, "an end of every delivery", func() bool {
 		for _, h := range hooks {
 			if s.total("/webhook/delivery-list/"+h.ID+"?status=pending") != "0" {
 				return false
@@ -269,19 +269,30 @@ func TestWebhookReplicas(t *testing.T) {
 	}
 }
 
-// killReplica kills one of two replicas in the middle of a load. The check waits until the other has sent what the dead one had in hand.
+// killReplica kills one of two replicas in the middle of a load. One destination of the dead one refused every tenth request, so that there
+// are retries to come. The check waits until the other has sent them, and all that the dead one had in hand.
 func killReplica(t *testing.T) (check func()) {
 	one := begin(t, "postgres")
 	two := one.replica()
 	k, acked, stop := newSink(t), &taken{all: map[string]string{}}, make(chan struct{})
+	k.on("/shared-3", func(w http.ResponseWriter, _ *http.Request, n int) {
+		select {
+		case <-stop:
+		default:
+			if n%10 == 0 {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}
+	})
 	hooks, clients := shared(one, two, k, acked, stop)
+	close(stop)
 	two.kill()
 	killed := time.Now()
-	close(stop)
 	for _, c := range clients {
 		c.Wait()
 	}
 	return func() {
+		one.allEnd(hooks)
 		one.allArrive(k, hooks, acked)
 		took := k.latest(hooks).Sub(killed)
 		t.Logf("the other replica had sent all %v after the kill", took.Round(time.Millisecond))
@@ -290,6 +301,9 @@ func killReplica(t *testing.T) (check func()) {
 		}
 		for path, h := range hooks {
 			one.account(h, k, path, acked)
+		}
+		if one.total("/webhook/delivery-list/"+hooks["/shared-3"].ID+"?status=failed") == "0" {
+			t.Errorf("no delivery was refused")
 		}
 		one.countsAreRows(hooks)
 	}
