@@ -119,6 +119,37 @@ func garbage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// TestChainEndsWithItsDestination has attempts fail while their destination is disabled or deleted: no other one follows.
+func TestChainEndsWithItsDestination(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		off := config(t, `{"url": "http://sink.test", "disabled": true}`)
+		for name, end := range map[string]func(w Webhook, to Destination) error{
+			"lives": func(Webhook, Destination) error { return nil },
+			"disabled": func(w Webhook, to Destination) error {
+				_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, web.IfMatch{})
+				return err
+			},
+			"deleted": func(w Webhook, to Destination) error {
+				return h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, web.IfMatch{})
+			},
+		} {
+			w, _ := h.webhook(alice)
+			to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+			h.accept(w, alice, "x")
+			tasks, _ := h.store.claim(t, to.ID, nil, 1)
+			must(t, end(w, to))
+			counted, err := h.store.Finish(t.Context(), []Result{{Delivery: &tasks[0].Delivery, Error: "no", MaxRetries: 3}})
+			if must(t, err); len(counted) != 1 {
+				t.Errorf("%s: %d results counted", name, len(counted))
+			}
+			if waiting := len(h.deliveries(alice, w.ID, Filter{Status: Pending})); (waiting > 0) != (name == "lives") {
+				t.Errorf("%s: %d attempts follow", name, waiting)
+			}
+		}
+	})
+}
+
 // TestChain lets a delivery fail until the chain ends, and retries it by hand.
 func TestChain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

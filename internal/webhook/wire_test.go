@@ -145,6 +145,32 @@ func TestWireThatWasClosed(t *testing.T) {
 	}
 }
 
+// TestAnswerThatBreaksOff has a wire that rested get the beginning of an answer: the request has arrived, and is not sent again.
+func TestAnswerThatBreaksOff(t *testing.T) {
+	requests := 0
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests++; requests == 1 {
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			io.WriteString(conn, "HTTP/1.1 200")
+			conn.Close()
+		}
+	}))
+	defer target.Close()
+	s := NewSender(Egress{Loopback: true}, newClock)
+	defer s.Close()
+	speaks(t, s, target.URL)
+	if out := s.Send(t.Context(), attemptTo(t, target.URL)); out.Error != "" || s.wires.count != 1 {
+		t.Fatalf("outcome %+v, %d wires rest", out, s.wires.count)
+	}
+	out := s.Send(t.Context(), attemptTo(t, target.URL))
+	if target.Close(); !strings.HasPrefix(out.Error, "the destination could not be reached") || requests != 2 {
+		t.Errorf("outcome %+v after %d requests", out, requests)
+	}
+}
+
 // TestWireThatHangs ends with the context, and the connection is not used again.
 func TestWireThatHangs(t *testing.T) {
 	server := newCrude(t, "", false)
