@@ -31,6 +31,7 @@ func TestAnswers(t *testing.T) {
 	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	late := headers(503, "Retry-After", "Sun, 15 Nov 2026 08:40:00 GMT")
+	far := headers(503, "Retry-After", "Tue, 15 Nov 2050 08:40:00 GMT")
 	tests := map[string]struct {
 		answer  http.HandlerFunc
 		status  Status
@@ -45,6 +46,7 @@ func TestAnswers(t *testing.T) {
 		"404":       {answer(404), Failed, "answered 404", true, soon, later},
 		"410":       {answer(410), Failed, "was disabled", false, 0, 0},
 		"429":       {headers(429, "Retry-After", "120"), Failed, "answered 429", true, 120 * time.Second, 120 * time.Second},
+		"503 long":  {far, Failed, "answered 503", true, 24 * time.Hour, 24 * time.Hour},
 		"429 long":  {headers(429, "Retry-After", "999999999"), Failed, "answered 429", true, 24 * time.Hour, 24 * time.Hour},
 		"503 date":  {late, Failed, "answered 503", true, 10 * time.Minute, 10 * time.Minute},
 		"500":       {answer(500), Failed, "answered 500", true, soon, later},

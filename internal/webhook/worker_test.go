@@ -215,6 +215,34 @@ func TestReplicas(t *testing.T) {
 	h.sumsHold("org_a")
 }
 
+// TestBadResult has an answer that PostgreSQL cannot store among others: it spoils none of them, and its delivery ends without it.
+func TestBadResult(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	h := newHouse(t, d)
+	bad := Answer("\x00")
+	h.worker.Sender = &faultySender{send: func(_ context.Context, a Attempt) Outcome {
+		if string(a.Body) == "00007" {
+			return Outcome{Response: &bad}
+		}
+		return Outcome{Response: newAnswer(200, nil, "", 0)}
+	}}
+	w, _ := h.webhook(alice)
+	h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+	h.accept(w, alice, numbered(20)...)
+	h.run()
+	eventually(t, "all are delivered", func() bool { return len(h.deliveries(alice, w.ID, Filter{Status: Success})) == 20 })
+	without := 0
+	for _, d := range h.deliveries(alice, w.ID, Filter{}) {
+		if d.Response == nil {
+			without++
+		}
+	}
+	if without != 1 {
+		t.Errorf("%d deliveries are without their answer", without)
+	}
+	h.sumsHold("org_a")
+}
+
 // TestDestinationGoes disables and deletes destinations with a backlog: every pending delivery ends, and says why.
 func TestDestinationGoes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
