@@ -136,7 +136,7 @@ func BenchmarkFinish(b *testing.B) {
 			for left := b.N; left > 0; left -= 200 {
 				b.StopTimer()
 				h.accept(w, alice, slices.Repeat([]string{string(event)}, min(left, 200))...)
-				asks := []*ask{{destinationID: to.ID, limit: 200}}
+				asks := []*ask{{destinationID: to.ID, limit: 200, bytes: laneBytes}}
 				must(b, h.store.Ready(b.Context(), asks))
 				var results []Result
 				for _, t := range asks[0].tasks {

@@ -11,7 +11,7 @@ import (
 const (
 	// laneQueue is how many deliveries may wait in memory for a slot of their destination.
 	laneQueue = 2048
-	// laneBytes and allBytes bound the bodies that wait: beyond them a delivery is taken only when a slot is free for it.
+	// laneBytes and allBytes bound what is in hand to be sent: beyond them a delivery is taken only when a slot is free for it.
 	laneBytes = 4 << 20
 	allBytes  = 128 << 20
 	// idleLane is when a lane without work is forgotten; its turn ends before that.
@@ -21,7 +21,7 @@ const (
 // task is a delivery in the hands of this process.
 type task struct {
 	Delivery
-	receipt *Receipt // nil when it is no longer kept
+	receipt *Receipt // nil when it is no longer kept, or no longer needed
 }
 
 func (t *task) place() place { return place{t.due, t.key()} }
@@ -30,7 +30,7 @@ func (t *task) bytes() int64 {
 	if t.receipt == nil {
 		return 0
 	}
-	return int64(len(t.receipt.body))
+	return int64(len(t.receipt.body) + len(t.receipt.headerText))
 }
 
 // Lanes are the destinations that this process sends to at the moment: what it has in hand for each, and whether there is more.
@@ -63,8 +63,9 @@ type lane struct {
 	queue   []*task
 	held    map[string]*task // all that is in hand: queued, being sent, or with a result that is not yet written
 	coming  map[string]bool  // what Accept is committing at the moment
-	bytes   int64
-	running int // goroutines that send
+	bytes   int64            // of what is in hand to be sent
+	typical int64            // bytes of a delivery, as far as they were read
+	running int              // goroutines that send
 
 	backlog  bool   // there are, or may be, ready rows that are not in hand
 	arrivals uint64 // how often rows came while there was a backlog
@@ -91,7 +92,9 @@ func (l *Lanes) start(serve func(*lane)) {
 func (l *Lanes) lane(destinationID string) *lane {
 	n := l.byID[destinationID]
 	if n == nil {
-		n = &lane{id: destinationID, held: map[string]*task{}, coming: map[string]bool{}, used: stamp.Of(l.now())}
+		n = &lane{
+			id: destinationID, held: map[string]*task{}, coming: map[string]bool{}, typical: inlineBody, used: stamp.Of(l.now()),
+		}
 		l.byID[destinationID] = n
 	}
 	return n
@@ -195,10 +198,13 @@ func (n *lane) slots() int {
 	return n.destination.Config.Concurrency
 }
 
-// take gives the next delivery to send, or nil when the goroutine that asks is to end.
-func (l *Lanes) take(n *lane) *task {
+// take gives the next delivery to send, or nil when the goroutine that asks is to end. sent is the one that it had before, if any.
+func (l *Lanes) take(n *lane, sent *task) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if sent != nil {
+		l.unload(n, sent)
+	}
 	now := stamp.Of(l.now())
 	if n.turn <= now {
 		l.drop(n)
@@ -251,8 +257,18 @@ func (l *Lanes) untried(n *lane, t *task) {
 
 func (l *Lanes) release(n *lane, t *task) {
 	delete(n.held, t.ID)
+	l.unload(n, t)
+}
+
+// unload lets go of what is only needed to send a delivery.
+func (l *Lanes) unload(n *lane, t *task) {
+	full := n.bytes > laneBytes/2
 	n.bytes -= t.bytes()
 	l.bytes -= t.bytes()
+	t.receipt = nil
+	if full && n.bytes <= laneBytes/2 && n.backlog {
+		l.nudge()
+	}
 }
 
 // target gives what is known of the lane's destination; not known means that it must be read again, and learned for that round.

@@ -22,7 +22,6 @@ const (
 type wish struct {
 	ask
 	lane     *lane
-	held     map[string]*task // what was in hand, and may be read again
 	arrivals uint64
 	round    uint64
 }
@@ -46,18 +45,18 @@ func (l *Lanes) wishes() (all []*wish) {
 	defer l.mu.Unlock()
 	now := stamp.Of(l.now())
 	for _, n := range l.byID {
-		if want := n.room(l.bytes); l.open && n.backlog && n.turn > now && want > 0 && len(all) < fillLanes {
-			all = append(all, l.wish(n, want, now))
+		if want, bytes := n.room(l.bytes); l.open && n.backlog && n.turn > now && want > 0 && len(all) < fillLanes {
+			all = append(all, l.wish(n, want, bytes, now))
 		}
 	}
 	return all
 }
 
-func (l *Lanes) wish(n *lane, want int, now stamp.Time) *wish {
+func (l *Lanes) wish(n *lane, want int, bytes int64, now stamp.Time) *wish {
 	if n.again {
 		n.from, n.again, n.begun = place{}, false, now
 	}
-	w := &wish{ask: ask{destinationID: n.id, from: n.from, limit: want}, lane: n, arrivals: n.arrivals, round: l.round}
+	w := &wish{ask: ask{destinationID: n.id, from: n.from, limit: want, bytes: bytes}, lane: n, arrivals: n.arrivals, round: l.round}
 	if n.from.before(n.top) {
 		w.held = maps.Clone(n.held)
 		w.limit += len(w.held)
@@ -65,16 +64,19 @@ func (l *Lanes) wish(n *lane, want int, now stamp.Time) *wish {
 	return w
 }
 
-// room is how many deliveries a lane may take: enough to keep its slots busy until the next reading, once half of the last ones are gone.
-func (n *lane) room(all int64) int {
+// room is how many deliveries a lane may read, and of how many bytes: enough to keep its slots busy until the next reading, once half of
+// what it may hold is gone.
+func (n *lane) room(all int64) (count int, bytes int64) {
 	waiting := len(n.queue)
-	if n.bytes > laneBytes || all > allBytes {
-		return max(0, n.slots()-waiting-n.running)
+	if n.bytes > laneBytes/2 || all > allBytes {
+		count = max(0, n.slots()-waiting-n.running)
+		return count, int64(count) * inlineBody
 	}
 	if waiting > laneQueue/2 {
-		return 0
+		return 0, 0
 	}
-	return laneQueue - waiting
+	bytes = laneBytes - n.bytes
+	return min(laneQueue-waiting, max(1, int(bytes/n.typical))), bytes
 }
 
 // filled takes over what was read. Nothing reached the lane by another way meanwhile, since it has a backlog until now. A reading that
@@ -96,6 +98,7 @@ func (l *Lanes) filled(w *wish, by *Signer) bool {
 	for _, t := range w.tasks {
 		if n.from = t.place(); w.held[t.ID] == nil {
 			l.push(n, t)
+			n.typical = max(1, (n.typical*15+t.bytes())/16)
 		}
 	}
 	return len(w.tasks) > 0 || !n.backlog

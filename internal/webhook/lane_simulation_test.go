@@ -34,7 +34,7 @@ type fleet struct {
 // proc is a process: its worker, the goroutines that would ask for the next delivery, those that are sending one, and results on their way.
 type proc struct {
 	*Worker
-	idle    []*lane
+	idle    []flight
 	sending []flight
 	results []ended
 	wishes  []*wish // what was read, and is not yet taken over
@@ -70,7 +70,7 @@ func (f *fleet) begin() *proc {
 	own.Lanes.start(func(n *lane) {
 		own.Lanes.mu.Lock() // several goroutines are started at once
 		defer own.Lanes.mu.Unlock()
-		p.idle = append(p.idle, n)
+		p.idle = append(p.idle, flight{lane: n})
 	})
 	return p
 }
@@ -127,10 +127,10 @@ func (f *fleet) step(p *proc, of []string) {
 	case "untried": // the database could not be read
 		if len(p.sending) > 0 {
 			f.ordered = false
-			n := p.sending[0].lane
-			p.lanes().untried(n, p.sending[0].task)
+			o := p.sending[0]
+			p.lanes().untried(o.lane, o.task)
 			p.sending = p.sending[1:]
-			p.rest(n)
+			p.rest(o)
 		}
 	case "wait":
 		f.clock.advance(time.Duration(rapid.IntRange(1, 2000).Draw(f.t, "ms")) * time.Millisecond)
@@ -202,9 +202,9 @@ func (f *fleet) take(p *proc) {
 		return
 	}
 	i := f.pick(len(p.idle), "goroutine")
-	n := p.idle[i]
+	n, sent := p.idle[i].lane, p.idle[i].task
 	p.idle = slices.Delete(p.idle, i, i+1)
-	t := p.lanes().take(n)
+	t := p.lanes().take(n, sent)
 	if t == nil {
 		return
 	}
@@ -250,13 +250,13 @@ func (f *fleet) send(p *proc) {
 	out, err := p.attempt(to, key, o.task)
 	must(f.t2(), err)
 	p.results = append(p.results, ended{task: o.task, Result: out})
-	p.rest(o.lane)
+	p.rest(o)
 }
 
-// rest has a goroutine of a lane wait for its next delivery, beside those that were just started.
-func (p *proc) rest(n *lane) {
+// rest has a goroutine wait for its next delivery, beside those that were just started.
+func (p *proc) rest(o flight) {
 	p.lanes().served.Wait()
-	p.idle = append(p.idle, n)
+	p.idle = append(p.idle, o)
 }
 
 func (f *fleet) write(p *proc) {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,64 @@ func TestTriedAgain(t *testing.T) {
 	})
 }
 
+// TestLaneMemory has two destinations hang with much to be sent, which came before the worker ran, or while it did: what is in hand is
+// bounded, and all of it arrives at last.
+func TestLaneMemory(t *testing.T) {
+	const count, size = 150, 60 << 10
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHouse(t, d)
+		release := make(chan struct{})
+		s := &faultySender{send: func(context.Context, Attempt) Outcome { <-release; return Outcome{} }}
+		h.worker.Sender = s
+		make := func() (Webhook, string) {
+			w, _ := h.webhook(alice)
+			return w, h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 2}`).ID
+		}
+		accept := func(w Webhook, n int) {
+			for range n {
+				h.accept(w, alice, strings.Repeat("x", size))
+			}
+		}
+		sent := func(destinationID string, n int) {
+			eventually(t, "they are sent", func() bool { return len(s.bodies(destinationID)) == n })
+		}
+		bounded := func(destinationID string) {
+			l := h.store.Lanes
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if n := l.byID[destinationID].bytes; n < laneBytes/2 || n > laneBytes+2*inlineBody {
+				t.Errorf("%d bytes are in hand", n)
+			}
+		}
+		early, first := make()
+		accept(early, count)
+		h.run()
+		sent(first, 2)
+		bounded(first)
+		late, second := make()
+		accept(late, 1)
+		sent(second, 1)
+		accept(late, count-1)
+		bounded(second)
+		close(release)
+		sent(first, count)
+		sent(second, count)
+		eventually(t, "nothing is in hand", func() bool { return h.store.Lanes.idle() })
+		h.sumsHold("org_a")
+	})
+}
+
+// idle tells whether nothing is in hand.
+func (l *Lanes) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := 0
+	for _, n := range l.byID {
+		held += len(n.held)
+	}
+	return held == 0 && l.bytes == 0
+}
+
 // TestFewerSlots: goroutines beyond what a destination allows from now on end.
 func TestFewerSlots(t *testing.T) {
 	h := newHouse(t, dbtest.Open(t, db.SQLite))
@@ -82,7 +141,7 @@ func TestFewerSlots(t *testing.T) {
 	l.learn(n, &Destination{Config: Config{Concurrency: 1}}, nil, 0)
 	got := ""
 	for range 4 {
-		if t := l.take(n); t != nil {
+		if t := l.take(n, nil); t != nil {
 			got += t.ID
 		} else {
 			got += "-"

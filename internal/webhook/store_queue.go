@@ -140,16 +140,21 @@ func (p place) before(o place) bool { return p.due < o.due || p.due == o.due && 
 // ask is a wish for ready deliveries of a destination whose turn is ours, and the answer.
 type ask struct {
 	destinationID string
-	from          place // only later ones
+	from          place            // only later ones
+	held          map[string]*task // what is in hand, and may be read again
 	limit         int
+	bytes         int64 // of what is not in hand; one delivery may exceed it
 
 	destination *Destination // nil when it was deleted
 	tasks       []*task      // in their order
 	more        bool         // there may be others
 }
 
+// inlineBody is the largest body that is read with its delivery. Others are read when they are sent.
+const inlineBody = 64 << 10
+
 // Ready reads deliveries that can be sent, with their receipts. It writes nothing: the turn keeps others away from them, and they stay
-// ready until they are finished. Bodies over the limit are left out, and read when they are sent.
+// ready until they are finished.
 func (s *Store) Ready(ctx context.Context, asks []*ask) error {
 	if s.DB.Dialect() == db.SQLite {
 		return readyOf(s.DB.Read(ctx), asks)
@@ -167,18 +172,25 @@ func readyOf(q db.Querier, asks []*ask) (err error) {
 		if a.destination, err = destination(q, a.destinationID); err != nil {
 			return err
 		}
-		a.tasks = nil
+		a.tasks, a.more = nil, false
+		left := a.bytes
 		for row, err := range db.Each(q, (*readyRow).columns, `SELECT d.key, d.receipt_key, d.org_id, d.date, d.retries, d.due_at,
-			r.method, r.size, r.headers, CASE WHEN r.size <= 65536 THEN r.body END
+			r.method, r.size, r.headers, CASE WHEN r.size <= `+strconv.Itoa(inlineBody)+` THEN r.body END
 			FROM webhook_queue d LEFT JOIN webhook_receipts r ON r.key = d.receipt_key
 			WHERE d.ready AND d.destination_id = $1 AND (d.due_at, d.key) > ($2, $3) ORDER BY d.due_at, d.key LIMIT $4`,
 			a.destinationID, a.from.due, a.from.key, a.limit) {
 			if err != nil {
 				return err
 			}
-			a.tasks = append(a.tasks, row.task(a.destinationID))
+			t := row.task(a.destinationID)
+			a.tasks = append(a.tasks, t)
+			if a.held[t.ID] == nil {
+				left -= t.bytes()
+			}
+			if a.more = left <= 0 || len(a.tasks) == a.limit; a.more {
+				break
+			}
 		}
-		a.more = len(a.tasks) == a.limit
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func (s *Store) claim(t testing.TB, destinationID string, held map[string]*task,
 	if len(mine) == 0 {
 		return nil, false
 	}
-	a := &ask{destinationID: destinationID, limit: want + len(held)}
+	a := &ask{destinationID: destinationID, held: held, limit: want + len(held), bytes: laneBytes}
 	must(t, s.Ready(context.Background(), []*ask{a}))
 	var taken []*task
 	for _, t := range a.tasks {

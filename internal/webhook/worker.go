@@ -174,11 +174,7 @@ func (w *Worker) complain(what string, err error) {
 
 // serve sends what a lane has queued, one after the other. Each slot of a destination is one such goroutine.
 func (w *Worker) serve(n *lane) {
-	for {
-		t := w.lanes().take(n)
-		if t == nil {
-			return
-		}
+	for t := w.lanes().take(n, nil); t != nil; t = w.lanes().take(n, t) {
 		w.deliver(n, t)
 	}
 }

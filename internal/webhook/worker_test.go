@@ -155,7 +155,7 @@ func TestReadyFromAPlace(t *testing.T) {
 			h.accept(w, alice, numbered(10)[2*i:2*i+2]...) // two of each time
 			h.clock.advance(time.Millisecond)
 		}
-		a, got := &ask{destinationID: to.ID}, ""
+		a, got := &ask{destinationID: to.ID, bytes: laneBytes}, ""
 		for _, a.limit = range []int{3, 1, 5, 9} {
 			must(t, h.store.Ready(t.Context(), []*ask{a}))
 			for _, t := range a.tasks {
@@ -241,6 +241,21 @@ func TestBadResult(t *testing.T) {
 		t.Errorf("%d deliveries are without their answer", without)
 	}
 	h.sumsHold("org_a")
+}
+
+// TestCutOff ends the process's patience while a delivery is being sent: that is no failure of its destination, and not written down.
+func TestCutOff(t *testing.T) {
+	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	w, _ := h.webhook(alice)
+	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+	h.accept(w, alice, "x")
+	tasks, _ := h.store.claim(t, to.ID, nil, 1)
+	var cut context.CancelFunc
+	h.worker.sending, cut = context.WithCancel(t.Context())
+	h.worker.Sender = &faultySender{send: func(context.Context, Attempt) Outcome { cut(); return Outcome{Error: "cut off"} }}
+	if out, err := h.worker.attempt(&to, NewSigner(nil), tasks[0]); err == nil {
+		t.Errorf("it ended with %+v", out)
+	}
 }
 
 // TestDestinationGoes disables and deletes destinations with a backlog: every pending delivery ends, and says why.
