@@ -14,8 +14,9 @@ import (
 const (
 	// turnFor is how long a process may be silent before its destinations are free for others.
 	turnFor = 30 * time.Second
-	// promoteAtOnce is how many waiting deliveries become ready in one transaction.
+	// promoteAtOnce is how many waiting deliveries become ready in one transaction, promoteRounds is how many of these follow each other.
 	promoteAtOnce = 1000
+	promoteRounds = 4
 )
 
 var turnMicros = strconv.FormatInt(turnFor.Microseconds(), 10)
