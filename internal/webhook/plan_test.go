@@ -43,7 +43,13 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	got := plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+settledOnly+` ORDER BY key`, "a", "b")
+	var c clauses
+	counted := c.count(list{deliveryRows, "org_a", "wh_w"}, Filter{DestinationID: "x", Since: &at})
+	got := plan(`SELECT `+counted, c.args...)
+	if !strings.Contains(got, "COVERING INDEX webhook_deliveries_destination (destination_id=? AND key>? AND key<?)") {
+		t.Errorf("count: %s", got)
+	}
+	got = plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+settledOnly+` ORDER BY key`, "a", "b")
 	if !strings.Contains(got, "webhook_deliveries_receipt (receipt_id=?") {
 		t.Errorf("retention: %s", got)
 	}
