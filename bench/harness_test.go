@@ -309,6 +309,7 @@ func (in *installation) engine() string {
 	return "sqlite"
 }
 
+// analyze does what autovacuum would have done on PostgreSQL by the time that so many rows have come.
 func (in *installation) analyze() {
 	if in.Database == "" {
 		return

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/webhook"
@@ -183,7 +181,7 @@ func (s *stock) load() {
 	retention := webhook.Retention{Store: &webhook.Store{DB: d, Now: time.Now}, Keep: 2 * week}
 	s.in.Must(retention.Run(s.in.t.Context())) // packs the days, as it would have done day by day
 	s.in.Must(d.Close())
-	s.analyze()
+	s.in.analyze()
 	s.took = time.Since(start)
 }
 
@@ -274,16 +272,4 @@ func (s *stock) sums(tx *db.Tx, now time.Time) error {
 		}
 	}
 	return err
-}
-
-// analyze does what autovacuum would have done on PostgreSQL by the time that so many rows have come.
-func (s *stock) analyze() {
-	if s.in.Database == "" {
-		return
-	}
-	conn, err := pgx.Connect(s.in.t.Context(), s.in.Database)
-	s.in.Must(err)
-	defer conn.Close(s.in.t.Context())
-	_, err = conn.Exec(s.in.t.Context(), "VACUUM ANALYZE")
-	s.in.Must(err)
 }

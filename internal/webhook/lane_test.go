@@ -78,7 +78,7 @@ func TestLaneMemory(t *testing.T) {
 		release := make(chan struct{})
 		s := &faultySender{send: func(context.Context, Attempt) Outcome { <-release; return Outcome{} }}
 		h.worker.Sender = s
-		make := func() (Webhook, string) {
+		hook := func() (Webhook, string) {
 			w, _ := h.webhook(alice)
 			return w, h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 2}`).ID
 		}
@@ -98,12 +98,12 @@ func TestLaneMemory(t *testing.T) {
 				t.Errorf("%d bytes are in hand", n)
 			}
 		}
-		early, first := make()
+		early, first := hook()
 		accept(early, count)
 		h.run()
 		sent(first, 2)
 		bounded(first)
-		late, second := make()
+		late, second := hook()
 		accept(late, 1)
 		sent(second, 1)
 		accept(late, count-1)

@@ -12,8 +12,8 @@
 // finished, or waiting for the time of its retry. A crash needs no care: the turn ends, and whoever has the next one finds the rows ready.
 // Sending is at least once, bookkeeping exactly once. docs/states.md draws it.
 //
-// Ids are ULIDs of their row's date, and receipts and deliveries are found by the ULID of their webhook and their own (store_key.go). That is why
-// lists, time filters and retention are ranges of keys.
+// Ids are ULIDs of their row's date, and receipts and deliveries are found by the ULID of their webhook and their own (store_key.go). That is
+// why lists, time filters and retention are ranges of keys.
 //
 // Deleting a webhook removes it and its destinations at once; receipts and deliveries cannot be reached any more then, since every read
 // goes through the webhook's row, and Retention removes them in small batches.

@@ -142,8 +142,8 @@ func (p *wires) exchange(w *wire, at *address, m message) (reply, error) {
 	return got, err
 }
 
-// obey has the end of a context end whatever goes on. Deliveries share one, so that a wire that rested mostly obeys it already. Its deadline
-// must be set before: it is over from then on.
+// obey has the end of a context end whatever goes on. Deliveries share one, so that a wire that rested mostly obeys it already. Its
+// deadline must be set before: it is over from then on.
 func (w *wire) obey(ctx context.Context) {
 	if w.ctx != ctx {
 		if w.free != nil {
