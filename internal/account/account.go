@@ -13,8 +13,8 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Org is an organization.
@@ -33,7 +33,7 @@ type Project struct {
 }
 
 // ETag is the row's version.
-func (p Project) ETag() string { return web.ETag(p.version) }
+func (p Project) ETag() string { return page.ETag(p.version) }
 
 // Member is a user with a role in the caller's organization.
 type Member struct {
@@ -48,7 +48,7 @@ type Member struct {
 }
 
 // ETag is the version of the membership.
-func (m Member) ETag() string { return web.ETag(m.version) }
+func (m Member) ETag() string { return page.ETag(m.version) }
 
 // Invited is a new member, with the link that lets them in. The link is shown once.
 type Invited struct {
@@ -86,10 +86,10 @@ func (n *NewMember) check() error {
 
 // MemberPatch changes a member; what is not sent stays.
 type MemberPatch struct {
-	FirstName web.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
-	LastName  web.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
-	PhotoURL  web.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
-	Role      web.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer"`
+	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
+	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
+	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
+	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer"`
 }
 
 // apply gives the member with the patch applied, or Invalid.

@@ -10,7 +10,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 func TestPasswords(t *testing.T) {
@@ -58,20 +58,20 @@ func TestAdminsDoNotTouchOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 		admin := &auth.Caller{OrgID: f.owner.OrgID, UserID: ann.ID, Role: auth.Admin}
-		toOwner := account.MemberPatch{Role: web.Some(auth.Owner)}
-		toViewer := account.MemberPatch{Role: web.Some(auth.Viewer)}
-		_, err1 := f.store.ChangeMember(t.Context(), admin, f.owner.UserID, web.IfMatch{}, toViewer)
-		_, err2 := f.store.ChangeMember(t.Context(), admin, ann.ID, web.IfMatch{}, toOwner)
-		err3 := f.store.RemoveMember(t.Context(), admin, f.owner.UserID, web.IfMatch{})
+		toOwner := account.MemberPatch{Role: page.Some(auth.Owner)}
+		toViewer := account.MemberPatch{Role: page.Some(auth.Viewer)}
+		_, err1 := f.store.ChangeMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}, toViewer)
+		_, err2 := f.store.ChangeMember(t.Context(), admin, ann.ID, page.IfMatch{}, toOwner)
+		err3 := f.store.RemoveMember(t.Context(), admin, f.owner.UserID, page.IfMatch{})
 		for i, err := range []error{err1, err2, err3} {
 			if errs.KindOf(err) != errs.Forbidden {
 				t.Errorf("%d: %v", i, err)
 			}
 		}
-		if _, err := f.store.ChangeMember(t.Context(), f.owner, ann.ID, web.IfMatch{}, toOwner); err != nil {
+		if _, err := f.store.ChangeMember(t.Context(), f.owner, ann.ID, page.IfMatch{}, toOwner); err != nil {
 			t.Fatalf("an owner cannot make an owner: %v", err)
 		}
-		if err := f.store.RemoveMember(t.Context(), f.owner, f.owner.UserID, web.IfMatch{}); err != nil {
+		if err := f.store.RemoveMember(t.Context(), f.owner, f.owner.UserID, page.IfMatch{}); err != nil {
 			t.Fatalf("with a second owner, the first may go: %v", err)
 		}
 	})
@@ -99,8 +99,8 @@ func TestRequireRegistersProjects(t *testing.T) {
 				t.Errorf("%q as %q: %v", c.project, c.caller.ProjectID, err)
 			}
 		}
-		all, err := f.store.Projects(t.Context(), f.owner, web.Paging{Limit: 10})
-		mine, err2 := f.store.Projects(t.Context(), &confined, web.Paging{Limit: 10})
+		all, err := f.store.Projects(t.Context(), f.owner, page.Paging{Limit: 10})
+		mine, err2 := f.store.Projects(t.Context(), &confined, page.Paging{Limit: 10})
 		if err != nil || err2 != nil || len(all.Items) != 3 || len(mine.Items) != 1 || mine.Items[0].Name != "prj_mine" {
 			t.Fatalf("%v and %v: %v %v", all, mine, err, err2)
 		}
@@ -118,14 +118,14 @@ func TestProjectsAreAllListed(t *testing.T) {
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.Require(tx, f.owner, "", p) }))
 			want[p] = true
 		}
-		next := web.Paging{Limit: 2}
+		next := page.Paging{Limit: 2}
 		for pages := 1; ; pages++ {
-			page, err := f.store.Projects(t.Context(), f.owner, next)
+			result, err := f.store.Projects(t.Context(), f.owner, next)
 			must(t, err)
-			for _, p := range page.Items {
+			for _, p := range result.Items {
 				delete(want, p.ID)
 			}
-			if next.Cursor = page.Next; next.Cursor == "" {
+			if next.Cursor = result.Next; next.Cursor == "" {
 				break
 			}
 			if pages > 3 {

@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/web"
 )
 
@@ -36,7 +37,7 @@ func (h *Handler) Invite(ctx context.Context, in *struct{ Body NewMember }) (Inv
 // MemberInput names a member. It is exported since huma passes over embedded structs that are not.
 type MemberInput struct {
 	ID string `path:"id" doc:"The user's id"`
-	web.IfMatch
+	page.IfMatch
 }
 
 // Change answers PUT /oidc/org/members/{id}.
@@ -65,12 +66,12 @@ func (h *Handler) Orgs(ctx context.Context, _ *struct{}) ([]Org, error) {
 
 // Projects answers GET /cli/project.
 func (h *Handler) Projects(ctx context.Context, in *struct {
-	Limit  int        `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset int        `query:"offset" minimum:"0" doc:"How many to pass over"`
-	Cursor web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
+	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
+	Offset int         `query:"offset" minimum:"0" doc:"How many to pass over"`
+	Cursor page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
 },
-) (web.Page[Project], error) {
-	return h.Store.Projects(ctx, auth.From(ctx), web.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+) (page.Page[Project], error) {
+	return h.Store.Projects(ctx, auth.From(ctx), page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
 // CreateProject answers POST /cli/project.
@@ -84,7 +85,7 @@ func (h *Handler) CreateProject(ctx context.Context, in *struct{ Body NewProject
 // DeleteProject answers DELETE /cli/project/{id}.
 func (h *Handler) DeleteProject(ctx context.Context, in *struct {
 	ID string `path:"id"`
-	web.IfMatch
+	page.IfMatch
 },
 ) (web.None, error) {
 	return web.None{}, h.Store.DeleteProject(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)

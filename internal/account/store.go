@@ -10,9 +10,9 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // invitationLife is how long a link lets its user in.
@@ -137,7 +137,7 @@ func (s *Store) invite(tx *db.Tx, orgID, userID, by, token string) error {
 }
 
 // ChangeMember patches a member. Only owners touch owners or make them, and the last owner stays: else Forbidden or Conflict.
-func (s *Store) ChangeMember(ctx context.Context, caller *auth.Caller, userID string, match web.IfMatch, p MemberPatch) (after Member, err error) {
+func (s *Store) ChangeMember(ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch, p MemberPatch) (after Member, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		before, err := member(tx, caller.OrgID, userID)
 		if err != nil {
@@ -162,7 +162,7 @@ func (s *Store) ChangeMember(ctx context.Context, caller *auth.Caller, userID st
 }
 
 // RemoveMember takes a user out of the organization; their keys stop working with it.
-func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, userID string, match web.IfMatch) error {
+func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		m, err := member(tx, caller.OrgID, userID)
 		if err != nil {

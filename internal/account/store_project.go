@@ -9,7 +9,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 const projectColumns = `SELECT id, name, created_at, version FROM projects `
@@ -20,18 +20,18 @@ func scanProject(row db.Row) (p Project, err error) {
 }
 
 // Projects gives a page of the projects that a caller sees, newest first. Runtimes may have registered very many, so they are not counted.
-func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p web.Paging) (web.Page[Project], error) {
+func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p page.Paging) (page.Page[Project], error) {
 	before, beforeID := int64(math.MaxInt64), ""
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
-			return web.Page[Project]{}, err
+			return page.Page[Project]{}, err
 		}
 		p.Offset = 0
 	}
 	rows, err := db.Collect(s.DB.Read(ctx), scanProject, projectColumns+`
 		WHERE org_id = $1 AND ($2 = '' OR id = $2) AND (created_at < $3 OR created_at = $3 AND id < $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, caller.OrgID, caller.ProjectID, before, beforeID, p.Limit+1, p.Offset)
-	return web.NewPage(rows, web.Unknown, p, func(p Project) web.Cursor { return web.NewCursor(int64(p.createdAt), p.ID) }), err
+	return page.New(rows, page.Unknown, p, func(p Project) page.Cursor { return page.NewCursor(int64(p.createdAt), p.ID) }), err
 }
 
 // CreateProject makes a project.
@@ -45,7 +45,7 @@ func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (
 }
 
 // DeleteProject removes a project and what hangs on it. An unknown one is NotFound.
-func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match web.IfMatch) error {
+func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		p, err := scanProject(tx.Row(projectColumns+`WHERE org_id = $1 AND id = $2`, orgID, projectID))
 		if errors.Is(err, db.ErrNoRows) {

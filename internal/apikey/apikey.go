@@ -13,8 +13,8 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Type says how a key came to be and what it is confined to.
@@ -49,7 +49,7 @@ type Project struct {
 }
 
 // ETag is the row's version; uses do not count.
-func (k Key) ETag() string { return web.ETag(k.version) }
+func (k Key) ETag() string { return page.ETag(k.version) }
 
 // Created is the answer to making a key: the only time its value is shown.
 type Created struct {

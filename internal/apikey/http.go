@@ -5,7 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // Handler has one method for each route of this package.
@@ -27,22 +27,22 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Create
 
 // List answers GET /cli/apikey.
 func (h *Handler) List(ctx context.Context, in *struct {
-	OrgID     string     `query:"orgId" doc:"Only keys of this organization"`
-	ProjectID string     `query:"projectId" doc:"Only keys of this project"`
-	Limit     int        `query:"limit" default:"1000" minimum:"0" maximum:"1000"`
-	Offset    int        `query:"offset" minimum:"0"`
-	Cursor    web.Cursor `query:"cursor"`
+	OrgID     string      `query:"orgId" doc:"Only keys of this organization"`
+	ProjectID string      `query:"projectId" doc:"Only keys of this project"`
+	Limit     int         `query:"limit" default:"1000" minimum:"0" maximum:"1000"`
+	Offset    int         `query:"offset" minimum:"0"`
+	Cursor    page.Cursor `query:"cursor"`
 },
-) (web.Page[Key], error) {
+) (page.Page[Key], error) {
 	caller := auth.From(ctx)
 	if in.OrgID != "" && in.OrgID != caller.OrgID {
-		return web.Page[Key]{}, nil
+		return page.Page[Key]{}, nil
 	}
 	f := Filter{ProjectID: in.ProjectID}
 	if !caller.Manages() {
 		f.UserID = caller.UserID
 	}
-	return h.Store.List(ctx, caller.OrgID, f, web.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+	return h.Store.List(ctx, caller.OrgID, f, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
 // Get answers GET /cli/apikey/{id}.
@@ -56,7 +56,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 // Delete answers DELETE /cli/apikey/{id}. Its value is what the SDK face tells: how many were deleted.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ID string `path:"id"`
-	web.IfMatch
+	page.IfMatch
 },
 ) (int, error) {
 	return 1, h.Store.Delete(ctx, auth.From(ctx), in.ID, in.IfMatch)

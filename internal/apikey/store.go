@@ -9,9 +9,9 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Store is all SQL of this package. The check of a key reads the member's role in the same statement, so that a key which is new to the
@@ -94,23 +94,23 @@ type Filter struct {
 }
 
 // List gives a page of an organization's keys, newest first.
-func (s *Store) List(ctx context.Context, orgID string, f Filter, p web.Paging) (web.Page[Key], error) {
+func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Key], error) {
 	q := s.DB.Read(ctx)
 	before := "kez" // sorts after every id of this table
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before); err != nil {
-			return web.Page[Key]{}, err
+			return page.Page[Key]{}, err
 		}
 		p.Offset = 0
 	}
 	const where = ` FROM api_keys k WHERE k.org_id = $1 AND ($2 = '' OR k.user_id = $2) AND ($3 = '' OR k.project_id = $3)`
 	var total int64
 	if err := q.Row(`SELECT count(*)`+where, orgID, f.UserID, f.ProjectID).Scan(&total); err != nil {
-		return web.Page[Key]{}, err
+		return page.Page[Key]{}, err
 	}
 	keys, err := db.Collect(q, scanKey, `SELECT `+keyColumns+where+` AND k.id < $4 ORDER BY k.id DESC LIMIT $5 OFFSET $6`,
 		orgID, f.UserID, f.ProjectID, before, p.Limit+1, p.Offset)
-	return web.NewPage(keys, total, p, func(k Key) web.Cursor { return web.NewCursor(k.ID) }), err
+	return page.New(keys, total, p, func(k Key) page.Cursor { return page.NewCursor(k.ID) }), err
 }
 
 // Get gives a key that the caller may see: its own, or any of the organization for those who manage it. Else NotFound.
@@ -135,7 +135,7 @@ func visible(k Key, err error, caller *auth.Caller) (Key, error) {
 }
 
 // Delete removes a key that the caller may see; it is refused from then on.
-func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, match web.IfMatch) error {
+func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		k, err := row(tx, caller.OrgID, keyID)
 		if k, err = visible(k, err, caller); err != nil {

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"steward/internal/auth"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // Handler has the route of this package.
 type Handler struct{ Store *Store }
 
 // List answers GET /audit.
-func (h *Handler) List(ctx context.Context, in *struct{ web.Paging }) (web.Page[Entry], error) {
+func (h *Handler) List(ctx context.Context, in *struct{ page.Paging }) (page.Page[Entry], error) {
 	return h.Store.List(ctx, auth.From(ctx).OrgID, in.Paging)
 }

@@ -7,6 +7,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -39,11 +40,11 @@ func optional(s string) *string {
 }
 
 // List gives a page of an organization's log, newest first.
-func (s *Store) List(ctx context.Context, orgID string, p web.Paging) (web.Page[Entry], error) {
+func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[Entry], error) {
 	before := "aue" // sorts after every id of this table
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before); err != nil {
-			return web.Page[Entry]{}, err
+			return page.Page[Entry]{}, err
 		}
 		p.Offset = 0
 	}
@@ -52,5 +53,5 @@ func (s *Store) List(ctx context.Context, orgID string, p web.Paging) (web.Page[
 		return e, err
 	}, `SELECT id, at, user_id, key_id, action, target, remote_addr, request_id FROM audit
 		WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
-	return web.NewPage(rows, web.Unknown, p, func(e Entry) web.Cursor { return web.NewCursor(e.ID) }), err
+	return page.New(rows, page.Unknown, p, func(e Entry) page.Cursor { return page.NewCursor(e.ID) }), err
 }

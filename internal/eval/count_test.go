@@ -14,7 +14,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // checkCounts holds the counts against the rows.
@@ -63,7 +63,7 @@ func TestCounts(t *testing.T) {
 				case "forget":
 					h.want(200, "ada", "POST", "/cli/devmode/eval", object{"delete": []string{pick("eval", evalIDs)}})
 				case "delete":
-					err := h.accounts.DeleteProject(rt.Context(), "org_a", pick("project", projects), web.IfMatch{})
+					err := h.accounts.DeleteProject(rt.Context(), "org_a", pick("project", projects), page.IfMatch{})
 					if err != nil && errs.KindOf(err) != errs.NotFound {
 						rt.Fatal(err)
 					}
@@ -105,7 +105,7 @@ func TestCountsTogether(t *testing.T) {
 					e := Eval{ID: "e", Name: "n", AgentIdentifier: agents[(i+worker)%3], ProjectID: projects[i%2]}
 					switch {
 					case i%8 == 3:
-						try(i, func() error { _, err := store.Put(t.Context(), ada, e, web.IfMatch{}); return err })
+						try(i, func() error { _, err := store.Put(t.Context(), ada, e, page.IfMatch{}); return err })
 					case i%8 == 5 && worker == 0:
 						try(i, func() error {
 							return store.DB.Write(t.Context(), func(tx *db.Tx) error { return store.DeleteOfProject(tx, "org_a", "green") })

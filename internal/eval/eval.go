@@ -17,8 +17,8 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Eval is an evaluation.
@@ -41,7 +41,7 @@ type Eval struct {
 }
 
 // ETag is the row's version.
-func (e Eval) ETag() string { return web.ETag(e.version) }
+func (e Eval) ETag() string { return page.ETag(e.version) }
 
 // NewEval is what a deployment tells about an eval.
 type NewEval struct {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"steward/internal/db"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 func TestPutEval(t *testing.T) {
@@ -235,7 +235,7 @@ func TestProjectGone(t *testing.T) {
 		h.want(200, "ada", "PUT", "/cli/eval/kept", define("n", "a", "green"))
 		h.want(201, "ada", "POST", "/evalrun", start("kept", "s", "kept", "green"))
 		h.many(2*purgeBatch+5, "r", "e0", "red")
-		h.must(h.accounts.DeleteProject(t.Context(), "org_a", "red", web.IfMatch{}))
+		h.must(h.accounts.DeleteProject(t.Context(), "org_a", "red", page.IfMatch{}))
 		if ids, total := h.list("ada", "/cli/eval"); !slices.Equal(ids, []string{"kept"}) || total != "1" {
 			t.Errorf("evals: %v of %s", ids, total)
 		}
@@ -263,7 +263,7 @@ func TestProjectGone(t *testing.T) {
 // TestTotals are exact without filters, for a project, an agent and an eval, and left out beyond 10,000 for a session.
 func TestTotals(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
-		h.many(web.MaxCounted, "r", "e", "red")
+		h.many(page.MaxCounted, "r", "e", "red")
 		for path, want := range map[string]string{"": "10000", "?evalId=e": "10000", "?sessionId=s&projectId=red": "10000", "?evalId=x": "0"} {
 			if _, total := h.list("ada", "/cli/eval-run"+path); total != want {
 				t.Errorf("%s: %q, want %s", path, total, want)
@@ -283,7 +283,7 @@ func TestTotals(t *testing.T) {
 			h.want(422, "ada", "GET", "/cli/eval-run?"+path, nil)
 			h.want(422, "ada", "GET", "/cli/eval?"+path, nil)
 		}
-		if web.MaxLimit != 1000 {
+		if page.MaxLimit != 1000 {
 			t.Error("the default limit of these lists is no longer the most there is")
 		}
 	})

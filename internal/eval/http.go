@@ -6,7 +6,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // Handler has one method for each route of this package.
@@ -14,13 +14,13 @@ type Handler struct{ Store *Store }
 
 // Window is the paging of these lists: all of them, up to the most that one answer may hold.
 type Window struct {
-	Limit  int        `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset int        `query:"offset" minimum:"0" doc:"How many to pass over"`
-	Cursor web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
+	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
+	Offset int         `query:"offset" minimum:"0" doc:"How many to pass over"`
+	Cursor page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
 }
 
-func (w Window) paging() web.Paging {
-	return web.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor}
+func (w Window) paging() page.Paging {
+	return page.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor}
 }
 
 // confine narrows a filter to what the caller sees; false means that nothing can match.
@@ -43,10 +43,10 @@ type ListInput struct {
 }
 
 // List answers GET /cli/eval.
-func (h *Handler) List(ctx context.Context, in *ListInput) (web.Page[Eval], error) {
+func (h *Handler) List(ctx context.Context, in *ListInput) (page.Page[Eval], error) {
 	caller, f := auth.From(ctx), Filter{ProjectID: in.ProjectID, AgentID: in.AgentID}
 	if !f.confine(caller, in.OrgID) {
-		return web.Page[Eval]{}, nil
+		return page.Page[Eval]{}, nil
 	}
 	return h.Store.List(ctx, caller.OrgID, f, in.paging())
 }
@@ -62,7 +62,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 // PutInput is a whole eval.
 type PutInput struct {
 	ID string `path:"id"`
-	web.IfMatch
+	page.IfMatch
 	Body NewEval
 }
 
@@ -113,11 +113,11 @@ type RunsInput struct {
 }
 
 // Runs answers GET /cli/eval-run.
-func (h *Handler) Runs(ctx context.Context, in *RunsInput) (web.Page[Run], error) {
+func (h *Handler) Runs(ctx context.Context, in *RunsInput) (page.Page[Run], error) {
 	caller := auth.From(ctx)
 	f := Filter{ProjectID: in.ProjectID, AgentID: in.AgentID, EvalID: in.EvalID, SessionID: in.SessionID}
 	if !f.confine(caller, in.OrgID) {
-		return web.Page[Run]{}, nil
+		return page.Page[Run]{}, nil
 	}
 	return h.Store.Runs(ctx, caller.OrgID, f, in.paging())
 }

@@ -13,7 +13,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // combinations are all ways to filter runs, with the index that serves each.
@@ -142,7 +142,7 @@ func BenchmarkRuns(b *testing.B) {
 					var took []time.Duration
 					for b.Loop() {
 						began := time.Now()
-						if _, err := s.Runs(b.Context(), "org_a", c.f, web.Paging{Limit: 100}); err != nil {
+						if _, err := s.Runs(b.Context(), "org_a", c.f, page.Paging{Limit: 100}); err != nil {
 							b.Fatal(err)
 						}
 						took = append(took, time.Since(began))

@@ -3,18 +3,18 @@ package eval
 import (
 	"strconv"
 
-	"steward/internal/web"
+	"steward/internal/encode"
 )
 
 // AppendJSON writes what encoding/json would.
 func (e Eval) AppendJSON(to []byte) ([]byte, error) {
-	to = web.AppendString(append(to, `{"id":`...), e.ID)
-	to = web.AppendString(append(to, `,"name":`...), e.Name)
-	to = web.AppendOptional(append(to, `,"description":`...), e.Description)
-	to = web.AppendOptional(append(to, `,"identifier":`...), e.Identifier)
-	to = web.AppendString(append(to, `,"agentIdentifier":`...), e.AgentIdentifier)
-	to = web.AppendString(append(to, `,"orgId":`...), e.OrgID)
-	to = web.AppendString(append(to, `,"projectId":`...), e.ProjectID)
+	to = encode.String(append(to, `{"id":`...), e.ID)
+	to = encode.String(append(to, `,"name":`...), e.Name)
+	to = encode.Optional(append(to, `,"description":`...), e.Description)
+	to = encode.Optional(append(to, `,"identifier":`...), e.Identifier)
+	to = encode.String(append(to, `,"agentIdentifier":`...), e.AgentIdentifier)
+	to = encode.String(append(to, `,"orgId":`...), e.OrgID)
+	to = encode.String(append(to, `,"projectId":`...), e.ProjectID)
 	to = appendField(to, `,"deploymentId":`, e.DeploymentID)
 	to = appendField(to, `,"version":`, e.Version)
 	to = appendField(to, `,"filename":`, e.Filename)
@@ -27,22 +27,22 @@ func (e Eval) AppendJSON(to []byte) ([]byte, error) {
 // MarshalJSON is AppendJSON for those who do not know it.
 func (e Eval) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// AppendJSON writes what encoding/json would, without looking whether the result is JSON: it was when it came in.
+// AppendJSON writes what encoding/json would, without looking whether the page is JSON: it was when it came in.
 func (r Run) AppendJSON(to []byte) ([]byte, error) {
-	to = web.AppendString(append(to, `{"id":`...), r.ID)
-	to = web.AppendString(append(to, `,"sessionId":`...), r.SessionID)
-	to = web.AppendString(append(to, `,"evalId":`...), r.EvalID)
-	to = web.AppendOptional(append(to, `,"evalIdentifier":`...), r.EvalIdentifier)
-	to = web.AppendOptional(append(to, `,"evalName":`...), r.EvalName)
-	to = web.AppendOptional(append(to, `,"agentIdentifier":`...), r.AgentIdentifier)
-	to = web.AppendString(append(to, `,"orgId":`...), r.OrgID)
-	to = web.AppendString(append(to, `,"projectId":`...), r.ProjectID)
-	to = web.AppendOptional(append(to, `,"deploymentId":`...), r.DeploymentID)
+	to = encode.String(append(to, `{"id":`...), r.ID)
+	to = encode.String(append(to, `,"sessionId":`...), r.SessionID)
+	to = encode.String(append(to, `,"evalId":`...), r.EvalID)
+	to = encode.Optional(append(to, `,"evalIdentifier":`...), r.EvalIdentifier)
+	to = encode.Optional(append(to, `,"evalName":`...), r.EvalName)
+	to = encode.Optional(append(to, `,"agentIdentifier":`...), r.AgentIdentifier)
+	to = encode.String(append(to, `,"orgId":`...), r.OrgID)
+	to = encode.String(append(to, `,"projectId":`...), r.ProjectID)
+	to = encode.Optional(append(to, `,"deploymentId":`...), r.DeploymentID)
 	to = appendField(to, `,"spanId":`, r.SpanID)
 	to = strconv.AppendBool(append(to, `,"devmode":`...), r.Devmode)
 	to = strconv.AppendBool(append(to, `,"pending":`...), r.Pending)
 	to = strconv.AppendBool(append(to, `,"success":`...), r.Success)
-	to = web.AppendOptional(append(to, `,"error":`...), r.Error)
+	to = encode.Optional(append(to, `,"error":`...), r.Error)
 	to = appendCompact(append(to, `,"result":`...), r.Result)
 	if r.Truncated {
 		to = append(to, `,"truncated":true`...)
@@ -60,7 +60,7 @@ func appendField(to []byte, name string, text *string) []byte {
 	if text == nil {
 		return to
 	}
-	return web.AppendString(append(to, name...), *text)
+	return encode.String(append(to, name...), *text)
 }
 
 // appendCompact adds JSON without the space between its tokens; none is null.

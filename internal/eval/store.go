@@ -9,8 +9,8 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Store is all SQL of this package: evals here, runs in store_run.go, lists in store_list.go, how many there are in store_count.go, what
@@ -23,7 +23,7 @@ type Store struct {
 	// Project sees to it that a named project is there, or refuses it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
-	crowds   web.Crowds[many]
+	crowds   page.CountCache[many]
 	starts   db.Gather[*starting]
 	ends     db.Gather[*ending]
 	slotOnce sync.Once
@@ -56,7 +56,7 @@ func (s *Store) Get(ctx context.Context, caller *auth.Caller, evalID string) (Ev
 
 // Put creates an eval or replaces it. An eval of a project that the caller does not see is NotFound, a project that it may not name is
 // Forbidden, a version other than that of the condition PreconditionFailed.
-func (s *Store) Put(ctx context.Context, caller *auth.Caller, e Eval, match web.IfMatch) (after Eval, err error) {
+func (s *Store) Put(ctx context.Context, caller *auth.Caller, e Eval, match page.IfMatch) (after Eval, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := s.Project(tx, caller, "body.projectId", e.ProjectID); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *Store) Sync(ctx context.Context, caller *auth.Caller, target string, cr
 				}
 				known[e.ProjectID] = true
 			}
-			if _, err := p.put(e, web.IfMatch{}); err != nil {
+			if _, err := p.put(e, page.IfMatch{}); err != nil {
 				return err
 			}
 			done.Created = append(done.Created, e.ID)
@@ -127,7 +127,7 @@ func (s *Store) newPutter(tx *db.Tx, caller *auth.Caller) *putter {
 	return &putter{s: s, tx: tx, caller: caller, counts: tally{}, labels: labelBatch}
 }
 
-func (p *putter) put(e Eval, match web.IfMatch) (Eval, error) {
+func (p *putter) put(e Eval, match page.IfMatch) (Eval, error) {
 	old, err := p.lock(e.ID)
 	for errors.Is(err, db.ErrNoRows) {
 		added, failed := p.insert(&e, match)
@@ -156,7 +156,7 @@ func (p *putter) lock(evalID string) (Eval, error) {
 	return e, err
 }
 
-func (p *putter) insert(e *Eval, match web.IfMatch) (added bool, err error) {
+func (p *putter) insert(e *Eval, match page.IfMatch) (added bool, err error) {
 	if match.IfMatch != "" {
 		return false, errs.New(errs.PreconditionFailed, "the resource is not there")
 	}

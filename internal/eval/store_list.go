@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"steward/internal/db"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // Filter narrows a list; empty fields do not.
@@ -75,32 +75,32 @@ func (s *Store) runQuery(orgID string, f Filter) *query {
 }
 
 // List gives a page of evals, newest first.
-func (s *Store) List(ctx context.Context, orgID string, f Filter, p web.Paging) (web.Page[Eval], error) {
+func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Eval], error) {
 	q := s.newQuery(orgID)
 	q.with(`project_id`, f.ProjectID)
 	q.with(`agent_identifier`, f.AgentID)
 	l := lister[Eval]{
 		s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, dest: (*Eval).columns,
-		at: func(e Eval) web.Cursor { return web.NewCursor(int64(e.CreatedAt), e.ID) },
+		at: func(e Eval) page.Cursor { return page.NewCursor(int64(e.CreatedAt), e.ID) },
 	}
 	return l.page(ctx, q, f, p)
 }
 
 // Runs gives a page of runs, newest first.
-func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p web.Paging) (web.Page[Run], error) {
+func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Run], error) {
 	f, possible, err := s.settled(ctx, orgID, f)
 	if err != nil || !possible {
-		return web.Page[Run]{Paging: p}, err
+		return page.Page[Run]{Paging: p}, err
 	}
 	l := lister[Run]{
 		s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, dest: (*Run).columns,
-		at: func(r Run) web.Cursor { return web.NewCursor(int64(r.CreatedAt), r.ID) },
+		at: func(r Run) page.Cursor { return page.NewCursor(int64(r.CreatedAt), r.ID) },
 	}
-	page, err := l.page(ctx, s.runQuery(orgID, f), f, p)
-	for i := range page.Items {
-		page.Items[i].Truncated = page.Items[i].size > maxListed
+	result, err := l.page(ctx, s.runQuery(orgID, f), f, p)
+	for i := range result.Items {
+		result.Items[i].Truncated = result.Items[i].size > maxListed
 	}
-	return page, err
+	return result, err
 }
 
 // settled takes the agent out of a filter that also names an eval: all runs of an eval have its agent, or else no run matches. Otherwise
@@ -129,26 +129,26 @@ type lister[T any] struct {
 	table   string
 	columns string
 	dest    func(*T) []any // where they go
-	at      func(T) web.Cursor
+	at      func(T) page.Cursor
 }
 
-func (l lister[T]) page(ctx context.Context, q *query, f Filter, p web.Paging) (web.Page[T], error) {
+func (l lister[T]) page(ctx context.Context, q *query, f Filter, p page.Paging) (page.Page[T], error) {
 	before, beforeID := int64(math.MaxInt64), "~" // sorts after every id
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
-			return web.Page[T]{}, err
+			return page.Page[T]{}, err
 		}
 		p.Offset = 0
 	}
 	total, counted, err := l.counted(ctx, f)
 	if err != nil || counted && total == 0 {
-		return web.Page[T]{Paging: p}, err
+		return page.Page[T]{Paging: p}, err
 	}
 	args := append(slices.Clone(q.args), before, beforeID, p.Limit+1, p.Offset)
 	rows := make([]T, 0, p.Room(total)) // none where it was not counted: those lists are short
 	for row, err := range db.Each(l.s.DB.Read(ctx), l.dest, l.text(q), args...) {
 		if err != nil {
-			return web.Page[T]{}, err
+			return page.Page[T]{}, err
 		}
 		rows = append(rows, *row)
 	}
@@ -159,7 +159,7 @@ func (l lister[T]) page(ctx context.Context, q *query, f Filter, p web.Paging) (
 	default: // the page shows where the list ends
 		total = int64(p.Offset + len(rows))
 	}
-	return web.NewPage(rows, total, p, l.at), err
+	return page.New(rows, total, p, l.at), err
 }
 
 // text is the statement of a page; its last four arguments are the place to go on from, limit and offset.
@@ -191,13 +191,13 @@ func (l lister[T]) counted(ctx context.Context, f Filter) (n int64, kept bool, e
 func (l lister[T]) count(ctx context.Context, q *query, f Filter) (n int64, err error) {
 	key := many{l.what, l.orgID, f}
 	if l.s.crowds.Has(key, l.s.Now()) {
-		return web.Unknown, nil
+		return page.Unknown, nil
 	}
 	err = l.s.DB.Read(ctx).Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(),
-		web.MaxCounted+1), q.args...).Scan(&n)
-	if n > web.MaxCounted {
+		page.MaxCounted+1), q.args...).Scan(&n)
+	if n > page.MaxCounted {
 		l.s.crowds.Note(key, l.s.Now())
-		n = web.Unknown
+		n = page.Unknown
 	}
 	return n, err
 }

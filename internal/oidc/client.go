@@ -8,9 +8,9 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Type says whether a client can keep a secret.
@@ -74,7 +74,7 @@ type Client struct {
 }
 
 // ETag is the row's version; consents and activity do not count.
-func (c Client) ETag() string { return web.ETag(c.version) }
+func (c Client) ETag() string { return page.ETag(c.version) }
 
 // AccessLifetime is how long the client's access tokens live.
 func (c *Client) AccessLifetime() time.Duration { return seconds(c.AccessSeconds, DefaultTokenLife) }
@@ -128,19 +128,19 @@ type Rotated struct {
 
 // Settings are the fields that create and update have in common.
 type Settings struct {
-	Icon                   web.Opt[string]   `json:"icon,omitempty"`
-	ClientType             web.Opt[Type]     `json:"client_type,omitempty" doc:"confidential (the default) or public"`
-	RedirectURIs           web.Opt[[]string] `json:"redirect_uris,omitempty"`
-	PostLogoutRedirectURIs web.Opt[[]string] `json:"post_logout_redirect_uris,omitempty"`
-	GrantTypes             web.Opt[[]string] `json:"grant_types,omitempty"`
-	ResponseTypes          web.Opt[[]string] `json:"response_types,omitempty"`
-	Scopes                 web.Opt[[]string] `json:"scopes,omitempty"`
-	ProjectID              web.Opt[string]   `json:"project_id,omitempty"`
-	AccessSeconds          web.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         web.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              web.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty"`
-	AllowedUserIDs         web.Opt[[]string] `json:"allowed_user_ids,omitempty"`
-	IsPublic               web.Opt[bool]     `json:"is_public,omitempty"`
+	Icon                   page.Opt[string]   `json:"icon,omitempty"`
+	ClientType             page.Opt[Type]     `json:"client_type,omitempty" doc:"confidential (the default) or public"`
+	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty"`
+	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty"`
+	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty"`
+	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty"`
+	Scopes                 page.Opt[[]string] `json:"scopes,omitempty"`
+	ProjectID              page.Opt[string]   `json:"project_id,omitempty"`
+	AccessSeconds          page.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshSeconds         page.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty"`
+	IDSeconds              page.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty"`
+	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty"`
+	IsPublic               page.Opt[bool]     `json:"is_public,omitempty"`
 }
 
 // NewClient is what it takes to make a client. Null is as good as absent.
@@ -153,9 +153,9 @@ type NewClient struct {
 
 // ClientPatch changes a client; what is not sent stays. Null clears the icon, the project and the lifetimes, and nothing else.
 type ClientPatch struct {
-	Name        web.Opt[string] `json:"name,omitempty"`
-	Description web.Opt[string] `json:"description,omitempty"`
-	HomepageURL web.Opt[string] `json:"homepage_url,omitempty"`
+	Name        page.Opt[string] `json:"name,omitempty"`
+	Description page.Opt[string] `json:"description,omitempty"`
+	HomepageURL page.Opt[string] `json:"homepage_url,omitempty"`
 	Settings
 }
 
@@ -216,7 +216,7 @@ func (s Settings) set(c *Client) {
 }
 
 // setList writes a sent list over dst, each value once: all lists of a client are sets.
-func setList(sent web.Opt[[]string], dst *[]string) {
+func setList(sent page.Opt[[]string], dst *[]string) {
 	if sent.Ptr() == nil {
 		return
 	}

@@ -13,14 +13,14 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/id"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 var fixed = time.Date(2026, 11, 15, 8, 30, 0, 123_000_000, time.UTC)
 
-func some[T any](v T) web.Opt[T] { return web.Some(v) }
+func some[T any](v T) page.Opt[T] { return page.Some(v) }
 
-func null[T any]() web.Opt[T] { return web.Opt[T]{Sent: true, Null: true} }
+func null[T any]() page.Opt[T] { return page.Opt[T]{Sent: true, Null: true} }
 
 func numbered(prefix string, n int) []string {
 	out := make([]string, n)

@@ -14,7 +14,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/id"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 func TestConsentIsKept(t *testing.T) {
@@ -35,11 +35,11 @@ func TestConsentIsKept(t *testing.T) {
 			t.Error(diff)
 		}
 		b.consent(c.ID, "usr_2", "openid")
-		page, err := b.Users(b.ctx, b.caller.OrgID, c.ID, whole)
+		result, err := b.Users(b.ctx, b.caller.OrgID, c.ID, whole)
 		must(t, err)
-		if len(page.Items) != 2 || page.Total != 2 || page.Items[0].UserID != "usr_2" ||
-			!slices.Equal(page.Items[1].Scopes, []string{"openid", "email"}) {
-			t.Error(page)
+		if len(result.Items) != 2 || result.Total != 2 || result.Items[0].UserID != "usr_2" ||
+			!slices.Equal(result.Items[1].Scopes, []string{"openid", "email"}) {
+			t.Error(result)
 		}
 		own, err := b.Own(b.ctx, "usr_1", whole)
 		must(t, err)
@@ -143,9 +143,9 @@ func TestRevokeAllUsers(t *testing.T) {
 		if got, err := b.Consent(b.ctx, c.ID, "usr_1"); got != nil || err != nil {
 			t.Error(got, err)
 		}
-		page, err := b.Users(b.ctx, b.caller.OrgID, c.ID, whole)
-		if err != nil || len(page.Items) != 0 || page.Total != 0 {
-			t.Error(page, err)
+		result, err := b.Users(b.ctx, b.caller.OrgID, c.ID, whole)
+		if err != nil || len(result.Items) != 0 || result.Total != 0 {
+			t.Error(result, err)
 		}
 		own, err := b.Own(b.ctx, "usr_1", whole)
 		if err != nil || len(own.Items) != 1 || own.Items[0].ClientID != other.ID {
@@ -170,7 +170,7 @@ func TestDeleteClientKillsEverything(t *testing.T) {
 		if !b.live(one) {
 			t.Fatal("not alive at first")
 		}
-		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{}))
+		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, page.IfMatch{}))
 		_, err := b.Lookup(b.ctx, c.ID)
 		wantKind(t, err, errs.NotFound)
 		if machine, err := b.Live(b.ctx, c.ID, "", 1, 0); b.live(one) || machine || err != nil {
@@ -229,7 +229,7 @@ func TestLiveAsksWhoMayUse(t *testing.T) {
 		stranger := id.New(id.User)
 		inside, outside := b.consent(c.ID, b.caller.UserID), b.consent(c.ID, stranger)
 		update := func(s Settings) {
-			_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Settings: s})
+			_, err := b.Update(b.ctx, b.caller, c.ID, page.IfMatch{}, ClientPatch{Settings: s})
 			must(t, err)
 		}
 		want := func(name string, in, out bool) {
@@ -325,9 +325,9 @@ func TestCountUnderConcurrency(t *testing.T) {
 			})
 		}
 		group.Wait()
-		page, err := b.Users(b.ctx, b.caller.OrgID, c.ID, whole)
-		if err != nil || int64(len(page.Items)) != page.Total {
-			t.Errorf("%d consents, counted %d (%v)", len(page.Items), page.Total, err)
+		result, err := b.Users(b.ctx, b.caller.OrgID, c.ID, whole)
+		if err != nil || int64(len(result.Items)) != result.Total {
+			t.Errorf("%d consents, counted %d (%v)", len(result.Items), result.Total, err)
 		}
 	})
 }
@@ -342,13 +342,13 @@ func TestUsersArePaged(t *testing.T) {
 		}
 		slices.Reverse(want)
 		var got []string
-		for p := (web.Paging{Limit: 2}); ; {
-			page, err := b.Users(b.ctx, b.caller.OrgID, c.ID, p)
+		for p := (page.Paging{Limit: 2}); ; {
+			result, err := b.Users(b.ctx, b.caller.OrgID, c.ID, p)
 			must(t, err)
-			for _, g := range page.Items {
+			for _, g := range result.Items {
 				got = append(got, g.UserID)
 			}
-			if p.Cursor = page.Next; p.Cursor == "" {
+			if p.Cursor = result.Next; p.Cursor == "" {
 				break
 			}
 		}
@@ -413,6 +413,6 @@ func TestReplicas(t *testing.T) {
 		t.Error("a new secret is not taken at once", err)
 	}
 	within("old secret", func() bool { _, err := there.CheckSecret(b.ctx, c.ID, made.ClientSecret); return err != nil })
-	must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{}))
+	must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, page.IfMatch{}))
 	within("deleted client", func() bool { return !seen(third) })
 }

@@ -12,9 +12,9 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc/keys"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // bench is a store on a real database with an organization and its owner, and a clock that tests move.
@@ -151,4 +151,4 @@ func wantKind(t testing.TB, err error, kind errs.Kind) {
 	}
 }
 
-var whole = web.Paging{Limit: 1000}
+var whole = page.Paging{Limit: 1000}

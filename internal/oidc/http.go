@@ -5,8 +5,8 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/oidc/keys"
+	"steward/internal/page"
 	"steward/internal/seal"
-	"steward/internal/web"
 )
 
 // Handler has one method for each route of this package.
@@ -27,22 +27,22 @@ type ClientPath struct {
 
 // WholeList is the paging of a list that fits into one answer in all but the largest organizations.
 type WholeList struct {
-	Limit  int        `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset int        `query:"offset" minimum:"0" doc:"How many to pass over"`
-	Cursor web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
+	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
+	Offset int         `query:"offset" minimum:"0" doc:"How many to pass over"`
+	Cursor page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
 }
 
-func (w WholeList) paging() web.Paging {
-	return web.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor}
+func (w WholeList) paging() page.Paging {
+	return page.Paging{Limit: w.Limit, Offset: w.Offset, Cursor: w.Cursor}
 }
 
 // List answers GET /oidc/clients.
-func (h *Handler) List(ctx context.Context, in *struct{ WholeList }) (web.Page[Listed], error) {
-	page, err := h.Store.List(ctx, auth.From(ctx).OrgID, in.paging())
-	for i := range page.Items {
-		h.link(&page.Items[i])
+func (h *Handler) List(ctx context.Context, in *struct{ WholeList }) (page.Page[Listed], error) {
+	result, err := h.Store.List(ctx, auth.From(ctx).OrgID, in.paging())
+	for i := range result.Items {
+		h.link(&result.Items[i])
 	}
-	return page, err
+	return result, err
 }
 
 // Create answers POST /oidc/clients.
@@ -69,7 +69,7 @@ func (h *Handler) Get(ctx context.Context, in *ClientPath) (Listed, error) {
 // Update answers PUT /oidc/clients/{id}.
 func (h *Handler) Update(ctx context.Context, in *struct {
 	ClientPath
-	web.IfMatch
+	page.IfMatch
 	Body ClientPatch
 },
 ) (Updated, error) {
@@ -79,7 +79,7 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 // Delete answers DELETE /oidc/clients/{id}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ClientPath
-	web.IfMatch
+	page.IfMatch
 },
 ) (Deleted, error) {
 	return Deleted{true}, h.Store.Delete(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
@@ -96,7 +96,7 @@ func (h *Handler) Users(ctx context.Context, in *struct {
 	ClientPath
 	WholeList
 },
-) (web.Page[Grant], error) {
+) (page.Page[Grant], error) {
 	return h.Store.Users(ctx, auth.From(ctx).OrgID, in.ID, in.paging())
 }
 
@@ -131,16 +131,16 @@ func (h *Handler) Activity(ctx context.Context, in *struct {
 // AllActivity answers GET /oidc/clients/activity. It is whole up to 100,000 lines.
 func (h *Handler) AllActivity(ctx context.Context, in *struct {
 	LastDays
-	Limit  int        `query:"limit" default:"100000" minimum:"0" maximum:"100000" doc:"How many lines to give at most"`
-	Offset int        `query:"offset" minimum:"0" doc:"How many to pass over"`
-	Cursor web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
+	Limit  int         `query:"limit" default:"100000" minimum:"0" maximum:"100000" doc:"How many lines to give at most"`
+	Offset int         `query:"offset" minimum:"0" doc:"How many to pass over"`
+	Cursor page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
 },
-) (web.Page[DayOfAll], error) {
-	return h.Store.AllActivity(ctx, auth.From(ctx).OrgID, in.Days, web.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+) (page.Page[DayOfAll], error) {
+	return h.Store.AllActivity(ctx, auth.From(ctx).OrgID, in.Days, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
 // Own answers GET /oidc/user/consent.
-func (h *Handler) Own(ctx context.Context, in *struct{ WholeList }) (web.Page[OwnGrant], error) {
+func (h *Handler) Own(ctx context.Context, in *struct{ WholeList }) (page.Page[OwnGrant], error) {
 	return h.Store.Own(ctx, auth.From(ctx).UserID, in.paging())
 }
 

@@ -10,9 +10,9 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Store is all SQL about clients (this file), consents, activity, and what dead rows are left to remove. A writer locks the client's row
@@ -86,22 +86,22 @@ func scanListed(row db.Row) (l Listed, err error) {
 }
 
 // List gives a page of an organization's clients, newest first. The counts are kept, so that a page is one read.
-func (s *Store) List(ctx context.Context, orgID string, p web.Paging) (web.Page[Listed], error) {
+func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[Listed], error) {
 	q := s.DB.Read(ctx)
 	before := "oad" // sorts after every id of this table
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before); err != nil {
-			return web.Page[Listed]{}, err
+			return page.Page[Listed]{}, err
 		}
 		p.Offset = 0
 	}
 	var total int64
 	if err := q.Row(`SELECT count(*) FROM oidc_clients WHERE org_id = $1`, orgID).Scan(&total); err != nil {
-		return web.Page[Listed]{}, err
+		return page.Page[Listed]{}, err
 	}
 	rows, err := db.Collect(q, scanListed, listed+` WHERE c.org_id = $1 AND c.id < $2 ORDER BY c.id DESC LIMIT $3 OFFSET $4`,
 		orgID, before, p.Limit+1, p.Offset)
-	return web.NewPage(rows, total, p, func(l Listed) web.Cursor { return web.NewCursor(l.ID) }), err
+	return page.New(rows, total, p, func(l Listed) page.Cursor { return page.NewCursor(l.ID) }), err
 }
 
 // Get gives a client of an organization, or NotFound.
@@ -126,7 +126,7 @@ func lock(tx *db.Tx, orgID, clientID string) (Client, error) {
 
 // Update patches a client. It gives a new secret when the client became confidential; one that became public has none from then on.
 // Errors are NotFound, PreconditionFailed, and Invalid with every fault.
-func (s *Store) Update(ctx context.Context, caller *auth.Caller, clientID string, match web.IfMatch, p ClientPatch) (u Updated, err error) {
+func (s *Store) Update(ctx context.Context, caller *auth.Caller, clientID string, match page.IfMatch, p ClientPatch) (u Updated, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		before, err := lock(tx, caller.OrgID, clientID)
 		if err != nil {
@@ -191,7 +191,7 @@ func (s *Store) Rotate(ctx context.Context, orgID, clientID string) (secret stri
 }
 
 // Delete removes a client. Its tokens and consents are dead with its row, however many they are; Purge takes away what is left of them.
-func (s *Store) Delete(ctx context.Context, orgID, clientID string, match web.IfMatch) error {
+func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		c, err := lock(tx, orgID, clientID)
 		if err != nil {

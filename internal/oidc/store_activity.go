@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"steward/internal/db"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // addActivity writes a batch, unless it was written before. What belongs to a client that is gone is left out.
@@ -71,11 +71,11 @@ func (s *Store) ClientActivity(ctx context.Context, orgID, clientID string, days
 func (s *Store) since(days int) Day { return dayOf(s.now()) - Day(days) }
 
 // AllActivity gives a page of what all clients of an organization did on the last days, today included, oldest first.
-func (s *Store) AllActivity(ctx context.Context, orgID string, days int, p web.Paging) (web.Page[DayOfAll], error) {
+func (s *Store) AllActivity(ctx context.Context, orgID string, days int, p page.Paging) (page.Page[DayOfAll], error) {
 	day, client := int64(s.since(days)), "oad" // sorts after every id of a client
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&day, &client); err != nil {
-			return web.Page[DayOfAll]{}, err
+			return page.Page[DayOfAll]{}, err
 		}
 		p.Offset = 0
 	}
@@ -86,5 +86,5 @@ func (s *Store) AllActivity(ctx context.Context, orgID string, days int, p web.P
 	}, `SELECT d.client_id, d.day, d.users FROM oidc_client_days d JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id
 		WHERE d.org_id = $1 AND d.day >= $2 AND (d.day > $2 OR d.client_id > $3) ORDER BY d.day, d.client_id LIMIT $4 OFFSET $5`,
 		orgID, day, client, p.Limit+1, p.Offset)
-	return web.NewPage(rows, web.Unknown, p, func(d DayOfAll) web.Cursor { return web.NewCursor(int64(d.Date), d.ClientID) }), err
+	return page.New(rows, page.Unknown, p, func(d DayOfAll) page.Cursor { return page.NewCursor(int64(d.Date), d.ClientID) }), err
 }

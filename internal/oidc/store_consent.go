@@ -9,7 +9,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // allEpochs stands for every epoch that a client had.
@@ -136,24 +136,24 @@ func (s *Store) standing(ctx context.Context, orgID string, p pair) (st standing
 }
 
 // Users gives a page of a client's consents, newest first. A client that is not there is NotFound.
-func (s *Store) Users(ctx context.Context, orgID, clientID string, p web.Paging) (web.Page[Grant], error) {
+func (s *Store) Users(ctx context.Context, orgID, clientID string, p page.Paging) (page.Page[Grant], error) {
 	q := s.DB.Read(ctx)
 	var epoch, total int64
 	if err := q.Row(`SELECT epoch, user_count FROM oidc_client_states WHERE org_id = $1 AND client_id = $2`, orgID, clientID).
 		Scan(&epoch, &total); err != nil {
-		return web.Page[Grant]{}, missing(err, clientID)
+		return page.Page[Grant]{}, missing(err, clientID)
 	}
 	at, user := int64(math.MaxInt64), ""
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&at, &user); err != nil {
-			return web.Page[Grant]{}, err
+			return page.Page[Grant]{}, err
 		}
 		p.Offset = 0
 	}
 	rows, err := db.Collect(q, scanGrant, `SELECT user_id, scopes, created_at, updated_at FROM oidc_consents
 		WHERE org_id = $1 AND client_id = $2 AND client_epoch = $3 AND created_at <= $4 AND (created_at < $4 OR user_id < $5)
 		ORDER BY created_at DESC, user_id DESC LIMIT $6 OFFSET $7`, orgID, clientID, epoch, at, user, p.Limit+1, p.Offset)
-	return web.NewPage(rows, total, p, func(g Grant) web.Cursor { return web.NewCursor(int64(g.CreatedAt), g.UserID) }), err
+	return page.New(rows, total, p, func(g Grant) page.Cursor { return page.NewCursor(int64(g.CreatedAt), g.UserID) }), err
 }
 
 func scanGrant(row db.Row) (g Grant, err error) {
@@ -165,11 +165,11 @@ func scanGrant(row db.Row) (g Grant, err error) {
 }
 
 // Own gives a page of what a user allowed clients of whatever organization, newest first: a consent is the user's own.
-func (s *Store) Own(ctx context.Context, userID string, p web.Paging) (web.Page[OwnGrant], error) {
+func (s *Store) Own(ctx context.Context, userID string, p page.Paging) (page.Page[OwnGrant], error) {
 	at, client := int64(math.MaxInt64), ""
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&at, &client); err != nil {
-			return web.Page[OwnGrant]{}, err
+			return page.Page[OwnGrant]{}, err
 		}
 		p.Offset = 0
 	}
@@ -177,7 +177,7 @@ func (s *Store) Own(ctx context.Context, userID string, p web.Paging) (web.Page[
 		c.homepage_url`+living+` JOIN oidc_clients c ON c.org_id = k.org_id AND c.id = k.client_id
 		WHERE k.user_id = $1 AND k.created_at <= $2 AND (k.created_at < $2 OR k.client_id < $3)
 		ORDER BY k.created_at DESC, k.client_id DESC LIMIT $4 OFFSET $5`, userID, at, client, p.Limit+1, p.Offset)
-	return web.NewPage(rows, web.Unknown, p, func(g OwnGrant) web.Cursor { return web.NewCursor(int64(g.CreatedAt), g.ClientID) }), err
+	return page.New(rows, page.Unknown, p, func(g OwnGrant) page.Cursor { return page.NewCursor(int64(g.CreatedAt), g.ClientID) }), err
 }
 
 func scanOwn(row db.Row) (g OwnGrant, err error) {

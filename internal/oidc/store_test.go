@@ -15,8 +15,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/seal"
-	"steward/internal/web"
 )
 
 func TestClientIsKept(t *testing.T) {
@@ -52,8 +52,8 @@ func TestForeignClientIsNotFound(t *testing.T) {
 		ctx := auth.With(t.Context(), other)
 		for name, do := range map[string]func() error{
 			"get":      func() error { _, err := b.Get(ctx, other.OrgID, c.ID); return err },
-			"update":   func() error { _, err := b.Update(ctx, other, c.ID, web.IfMatch{}, ClientPatch{}); return err },
-			"delete":   func() error { return b.Delete(ctx, other.OrgID, c.ID, web.IfMatch{}) },
+			"update":   func() error { _, err := b.Update(ctx, other, c.ID, page.IfMatch{}, ClientPatch{}); return err },
+			"delete":   func() error { return b.Delete(ctx, other.OrgID, c.ID, page.IfMatch{}) },
 			"rotate":   func() error { _, err := b.Rotate(ctx, other.OrgID, c.ID); return err },
 			"users":    func() error { _, err := b.Users(ctx, other.OrgID, c.ID, whole); return err },
 			"revoke":   func() error { return b.RevokeUser(ctx, other.OrgID, c.ID, b.caller.UserID) },
@@ -67,9 +67,9 @@ func TestForeignClientIsNotFound(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		page, err := b.List(ctx, other.OrgID, whole)
-		if err != nil || len(page.Items) != 0 {
-			t.Error(page, err)
+		result, err := b.List(ctx, other.OrgID, whole)
+		if err != nil || len(result.Items) != 0 {
+			t.Error(result, err)
 		}
 		if _, err := b.Get(b.ctx, b.caller.OrgID, c.ID); err != nil {
 			t.Errorf("it was touched: %v", err)
@@ -87,19 +87,19 @@ func TestListIsNewestFirstAndPaged(t *testing.T) {
 		b.consent(want[2], "usr_1")
 		b.consent(want[2], "usr_2")
 		var got []string
-		for p := (web.Paging{Limit: 2}); ; {
-			page, err := b.List(b.ctx, b.caller.OrgID, p)
+		for p := (page.Paging{Limit: 2}); ; {
+			result, err := b.List(b.ctx, b.caller.OrgID, p)
 			must(t, err)
-			for _, l := range page.Items {
+			for _, l := range result.Items {
 				got = append(got, l.ID)
 				if users := int64(0); l.ID == want[2] && l.UserCount != 2 || l.ID != want[2] && l.UserCount != users {
 					t.Errorf("%s has %d users", l.ID, l.UserCount)
 				}
 			}
-			if page.Total != 5 {
-				t.Error(page.Total)
+			if result.Total != 5 {
+				t.Error(result.Total)
 			}
-			if p.Cursor = page.Next; p.Cursor == "" {
+			if p.Cursor = result.Next; p.Cursor == "" {
 				break
 			}
 		}
@@ -157,7 +157,7 @@ func TestChangeOfType(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		made := b.client(Settings{})
 		update := func(p ClientPatch) Updated {
-			u, err := b.Update(b.ctx, b.caller, made.Client.ID, web.IfMatch{}, p)
+			u, err := b.Update(b.ctx, b.caller, made.Client.ID, page.IfMatch{}, p)
 			must(t, err)
 			return u
 		}
@@ -180,9 +180,9 @@ func TestUpdateIsConditional(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		c := b.client(Settings{}).Client
 		patch := ClientPatch{Description: some("changed")}
-		_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{IfMatch: `"7"`}, patch)
+		_, err := b.Update(b.ctx, b.caller, c.ID, page.IfMatch{IfMatch: `"7"`}, patch)
 		wantKind(t, err, errs.PreconditionFailed)
-		u, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{IfMatch: c.ETag()}, patch)
+		u, err := b.Update(b.ctx, b.caller, c.ID, page.IfMatch{IfMatch: c.ETag()}, patch)
 		must(t, err)
 		got, err := b.Get(b.ctx, b.caller.OrgID, c.ID)
 		must(t, err)
@@ -193,9 +193,9 @@ func TestUpdateIsConditional(t *testing.T) {
 		if again, err := b.Get(b.ctx, b.caller.OrgID, c.ID); err != nil || again.ETag() != got.ETag() {
 			t.Error("a consent moved the ETag", err)
 		}
-		wantKind(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{IfMatch: `"1"`}), errs.PreconditionFailed)
-		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{IfMatch: `"2"`}))
-		wantKind(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{}), errs.NotFound)
+		wantKind(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, page.IfMatch{IfMatch: `"1"`}), errs.PreconditionFailed)
+		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, page.IfMatch{IfMatch: `"2"`}))
+		wantKind(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, page.IfMatch{}), errs.NotFound)
 	})
 }
 
@@ -217,7 +217,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 		var group sync.WaitGroup
 		for _, p := range patches {
 			group.Go(func() {
-				if _, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, p); err != nil {
+				if _, err := b.Update(b.ctx, b.caller, c.ID, page.IfMatch{}, p); err != nil {
 					t.Error(err)
 				}
 			})
@@ -235,9 +235,9 @@ func TestUpdatesAtOnce(t *testing.T) {
 func TestRefusedUpdateChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		c := b.client(Settings{}).Client
-		_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Name: some("b"), Settings: Settings{Scopes: some([]string{"no"})}})
+		_, err := b.Update(b.ctx, b.caller, c.ID, page.IfMatch{}, ClientPatch{Name: some("b"), Settings: Settings{Scopes: some([]string{"no"})}})
 		wantKind(t, err, errs.Invalid)
-		_, err = b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Name: some("b"), Settings: Settings{ProjectID: some("not an id")}})
+		_, err = b.Update(b.ctx, b.caller, c.ID, page.IfMatch{}, ClientPatch{Name: some("b"), Settings: Settings{ProjectID: some("not an id")}})
 		wantKind(t, err, errs.Invalid)
 		got, err := b.Get(b.ctx, b.caller.OrgID, c.ID)
 		must(t, err)
@@ -264,7 +264,7 @@ func TestProjectGoes(t *testing.T) {
 func TestEveryChangeIsAudited(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		c := b.client(Settings{}).Client
-		_, err := b.Update(b.ctx, b.caller, c.ID, web.IfMatch{}, ClientPatch{Name: some("b")})
+		_, err := b.Update(b.ctx, b.caller, c.ID, page.IfMatch{}, ClientPatch{Name: some("b")})
 		must(t, err)
 		_, err = b.Rotate(b.ctx, b.caller.OrgID, c.ID)
 		must(t, err)
@@ -274,7 +274,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		must(t, b.RevokeUser(b.ctx, b.caller.OrgID, c.ID, "usr_1"))
 		must(t, b.RevokeConsent(b.ctx, c.ID, "usr_2"))
 		must(t, b.RevokeAll(b.ctx, b.caller.OrgID, c.ID))
-		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, web.IfMatch{}))
+		must(t, b.Delete(b.ctx, b.caller.OrgID, c.ID, page.IfMatch{}))
 		want := []string{
 			"client.create " + c.ID, "client.update " + c.ID, "client.rotate_secret " + c.ID, "client.revoke_user " + c.ID + "/usr_1",
 			"consent.revoke " + c.ID, "client.revoke_all " + c.ID, "client.delete " + c.ID,

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
 	"steward/internal/web"
 )
@@ -40,7 +41,7 @@ var Face = &web.Face{
 type success struct{ data any }
 
 func (s success) AppendJSON(to []byte) ([]byte, error) {
-	to, err := web.AppendJSON(append(to, `{"success":true,"data":`...), s.data)
+	to, err := encode.Value(append(to, `{"success":true,"data":`...), s.data)
 	return append(to, '}'), err
 }
 

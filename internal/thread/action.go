@@ -12,7 +12,9 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
+	"steward/internal/encode"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/web"
 )
 
@@ -26,10 +28,10 @@ type frame struct {
 
 // frameData is what an action is done with. For save and merge, what is not sent stays as it is, and null clears.
 type frameData struct {
-	ThreadID   string            `json:"thread_id"`
-	UserData   web.Opt[string]   `json:"user_data"`
-	Metadata   web.Opt[Metadata] `json:"metadata"`
-	Operations []Operation       `json:"operations"`
+	ThreadID   string             `json:"thread_id"`
+	UserData   page.Opt[string]   `json:"user_data"`
+	Metadata   page.Opt[Metadata] `json:"metadata"`
+	Operations []Operation        `json:"operations"`
 }
 
 // answer is what a runtime gets back.
@@ -48,10 +50,10 @@ func (a answer) appendJSON(to []byte) []byte {
 	}
 	to = strconv.AppendBool(append(to, `"success":`...), a.Success)
 	if a.Data != nil {
-		to = web.AppendString(append(to, `,"data":`...), *a.Data)
+		to = encode.String(append(to, `,"data":`...), *a.Data)
 	}
 	if a.Error != "" {
-		to = web.AppendString(append(to, `,"error":`...), a.Error)
+		to = encode.String(append(to, `,"error":`...), a.Error)
 	}
 	return append(to, '}')
 }
@@ -304,7 +306,7 @@ func (s *Store) restore(ctx context.Context, caller *auth.Caller, d frameData) (
 
 // forget deletes a thread. One that is gone already is no error: a runtime that missed the answer asks again.
 func (s *Store) forget(ctx context.Context, caller *auth.Caller, d frameData) (*string, error) {
-	err := s.Delete(ctx, caller, d.ThreadID, web.IfMatch{})
+	err := s.Delete(ctx, caller, d.ThreadID, page.IfMatch{})
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -99,13 +100,13 @@ func BenchmarkList(b *testing.B) {
 
 func (s *Store) benchPages(b *testing.B, f Filter) {
 	var took []time.Duration
-	p := web.Paging{Limit: 10}
+	p := page.Paging{Limit: 10}
 	for b.Loop() {
 		began := time.Now()
-		page, err := s.List(b.Context(), whole, f, p)
+		result, err := s.List(b.Context(), whole, f, p)
 		must(b, err)
 		took = append(took, time.Since(began))
-		p.Cursor = page.Next
+		p.Cursor = result.Next
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
@@ -119,15 +120,15 @@ func BenchmarkPage(b *testing.B) {
 			state := `{"state":{"text":"` + strings.Repeat("x", 280) + `"}}`
 			for i := range 1000 {
 				put := Put{ProjectID: fmt.Sprint("p", i%10), UserData: &state, Metadata: Metadata(fmt.Sprintf(`{"channel":"web","user":"u%d"}`, i))}
-				_, err := s.Put(b.Context(), whole, fmt.Sprint("thrd_", 100000000+i), web.IfMatch{}, put)
+				_, err := s.Put(b.Context(), whole, fmt.Sprint("thrd_", 100000000+i), page.IfMatch{}, put)
 				must(b, err)
 			}
 			req := httptest.NewRequest("GET", "/thread", nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				page, err := s.List(b.Context(), whole, Filter{}, web.Paging{Limit: 1000})
+				result, err := s.List(b.Context(), whole, Filter{}, page.Paging{Limit: 1000})
 				must(b, err)
-				web.Write(nowhere{}, req, http.StatusOK, page)
+				web.Write(nowhere{}, req, http.StatusOK, result)
 			}
 		})
 	}
@@ -175,9 +176,9 @@ func benchSaves(b *testing.B, s *Store, writers, keys, again int) {
 	for w := range writers {
 		all.Go(func() {
 			for i := 0; left.Add(-1) >= 0; i++ {
-				d := frameData{ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%again), UserData: web.Some(state)}
+				d := frameData{ThreadID: fmt.Sprintf("thrd_%d_%d", w, i%again), UserData: page.Some(state)}
 				if keys > 0 {
-					d.Metadata = web.Some(Metadata(metadata))
+					d.Metadata = page.Some(Metadata(metadata))
 				}
 				if _, err := s.save(b.Context(), confined("p1"), d); err != nil {
 					b.Error(err)

@@ -6,6 +6,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/web"
 )
 
@@ -14,28 +15,28 @@ type Handler struct{ Store *Store }
 
 // List answers GET /thread.
 func (h *Handler) List(ctx context.Context, in *struct {
-	Limit     int        `query:"limit" default:"10" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset    int        `query:"offset" default:"0" minimum:"0" doc:"How many to pass over"`
-	Cursor    web.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
-	Sort      string     `query:"sort" default:"created" enum:"created,updated" doc:"The time to sort by"`
-	Direction string     `query:"direction" default:"desc" enum:"asc,desc" doc:"desc has the newest first"`
-	OrgID     string     `query:"orgId" doc:"Only threads of this organization"`
-	ProjectID string     `query:"projectId" doc:"Only threads of this project"`
-	Metadata  string     `query:"metadata" doc:"A JSON object, like {user: ada}; finds threads that have each of its keys with an equal value"`
-	Deleted   bool       `query:"deleted" doc:"True lists the deleted threads that are still kept, and only them"`
+	Limit     int         `query:"limit" default:"10" minimum:"0" maximum:"1000" doc:"How many to give at most"`
+	Offset    int         `query:"offset" default:"0" minimum:"0" doc:"How many to pass over"`
+	Cursor    page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
+	Sort      string      `query:"sort" default:"created" enum:"created,updated" doc:"The time to sort by"`
+	Direction string      `query:"direction" default:"desc" enum:"asc,desc" doc:"desc has the newest first"`
+	OrgID     string      `query:"orgId" doc:"Only threads of this organization"`
+	ProjectID string      `query:"projectId" doc:"Only threads of this project"`
+	Metadata  string      `query:"metadata" doc:"A JSON object, like {user: ada}; finds threads that have each of its keys with an equal value"`
+	Deleted   bool        `query:"deleted" doc:"True lists the deleted threads that are still kept, and only them"`
 },
-) (web.Page[Thread], error) {
+) (page.Page[Thread], error) {
 	caller := auth.From(ctx)
 	keys, err := parseFilter(in.Metadata)
 	if err != nil {
-		return web.Page[Thread]{}, err
+		return page.Page[Thread]{}, err
 	}
 	projectID, seen := visible(caller, in.OrgID, in.ProjectID)
 	if !seen {
-		return web.Page[Thread]{}, nil
+		return page.Page[Thread]{}, nil
 	}
 	f := Filter{ProjectID: projectID, Keys: keys, Deleted: in.Deleted, Updated: in.Sort == "updated", Ascending: in.Direction == "asc"}
-	return h.Store.List(ctx, caller, f, web.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+	return h.Store.List(ctx, caller, f, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
 // visible gives the project to list, "" for all; or false when the caller sees nothing of what the filters name.
@@ -60,7 +61,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 // Put answers PUT /thread/{id}.
 func (h *Handler) Put(ctx context.Context, in *struct {
 	ID string `path:"id" doc:"Chosen by the caller: 1 to 128 characters of A-Z a-z 0-9 . _ : -"`
-	web.IfMatch
+	page.IfMatch
 	Body Put
 },
 ) (Thread, error) {
@@ -84,7 +85,7 @@ func checkID(location, threadID string) error {
 // Delete answers DELETE /thread/{id}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ID string `path:"id"`
-	web.IfMatch
+	page.IfMatch
 },
 ) (web.None, error) {
 	return web.None{}, h.Store.Delete(ctx, auth.From(ctx), in.ID, in.IfMatch)
@@ -112,16 +113,16 @@ func (h *Handler) Complete(ctx context.Context, in *struct{ Body Completion }) (
 
 // Sessions answers GET /session.
 func (h *Handler) Sessions(ctx context.Context, in *struct {
-	web.Paging
+	page.Paging
 	OrgID     string `query:"orgId" doc:"Only sessions of this organization"`
 	ProjectID string `query:"projectId" doc:"Only sessions of this project"`
 	ThreadID  string `query:"threadId" doc:"Only sessions of this thread"`
 },
-) (web.Page[Session], error) {
+) (page.Page[Session], error) {
 	caller := auth.From(ctx)
 	projectID, seen := visible(caller, in.OrgID, in.ProjectID)
 	if !seen {
-		return web.Page[Session]{}, nil
+		return page.Page[Session]{}, nil
 	}
 	return h.Store.Sessions(ctx, caller.OrgID, SessionFilter{ProjectID: projectID, ThreadID: in.ThreadID}, in.Paging)
 }

@@ -14,8 +14,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // modelled is a thread as a simple list in memory knows it.
@@ -60,7 +60,7 @@ func (m *model) step(t *rapid.T) {
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "A", "B-1", "B.1", "Z"}).Draw(t, "id")
 	row := m.rows[id]
 	if rapid.IntRange(0, 3).Draw(t, "deed") == 0 {
-		err := m.store.Delete(t.Context(), m.caller, id, web.IfMatch{})
+		err := m.store.Delete(t.Context(), m.caller, id, page.IfMatch{})
 		if row == nil || row.deleted {
 			if errs.KindOf(err) != errs.NotFound {
 				t.Fatalf("second delete: %v", err)
@@ -75,7 +75,7 @@ func (m *model) step(t *rapid.T) {
 	p := Put{ProjectID: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "project")}
 	text := drawMetadata(t, 3)
 	p.Metadata = Metadata(text)
-	made, err := m.store.Put(t.Context(), m.caller, id, web.IfMatch{}, p)
+	made, err := m.store.Put(t.Context(), m.caller, id, page.IfMatch{}, p)
 	if row != nil && row.deleted {
 		if errs.KindOf(err) != errs.Conflict {
 			t.Fatalf("put of a deleted thread: %v", err)
@@ -178,23 +178,23 @@ func (m *model) compare(t *rapid.T) {
 // walk reads a whole list page by page.
 func (m *model) walk(t *rapid.T, f Filter, limit int, byCursor bool, total int64) []string {
 	ids := []string{}
-	p := web.Paging{Limit: limit}
+	p := page.Paging{Limit: limit}
 	for {
-		page, err := m.store.List(t.Context(), m.caller, f, p)
+		result, err := m.store.List(t.Context(), m.caller, f, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if page.Total != total {
-			t.Fatalf("%+v: total %d, want %d", f, page.Total, total)
+		if result.Total != total {
+			t.Fatalf("%+v: total %d, want %d", f, result.Total, total)
 		}
-		for _, row := range page.Items {
+		for _, row := range result.Items {
 			ids = append(ids, row.ID)
 		}
-		if page.Next == "" {
+		if result.Next == "" {
 			return ids
 		}
 		if byCursor {
-			p.Cursor = page.Next
+			p.Cursor = result.Next
 		} else {
 			p.Offset += limit
 		}
@@ -211,19 +211,19 @@ func TestPagingWhileRowsAreAdded(t *testing.T) {
 		keys, err := parseFilter(`{"k":"v"}`)
 		must(t, err)
 		seen := map[string]int{}
-		p := web.Paging{Limit: 7}
+		p := page.Paging{Limit: 7}
 		for i := 0; ; i++ {
-			page, err := s.List(t.Context(), whole, Filter{Keys: keys}, p)
+			result, err := s.List(t.Context(), whole, Filter{Keys: keys}, p)
 			must(t, err)
-			for _, row := range page.Items {
+			for _, row := range result.Items {
 				seen[row.ID]++
 			}
 			put(t, s, whole, fmt.Sprintf("new%02d", i), "p", nil, `{"k":"v"}`)
 			put(t, s, whole, fmt.Sprintf("old%02d", i), "p", nil, `{"k":"v"}`)
-			if page.Next == "" {
+			if result.Next == "" {
 				break
 			}
-			p.Cursor = page.Next
+			p.Cursor = result.Next
 		}
 		for i := range 50 {
 			if id := fmt.Sprintf("old%02d", i); seen[id] != 1 {
@@ -237,14 +237,14 @@ func TestCursorOfAnotherListIsRefused(t *testing.T) {
 	s := newStore(t, dbtest.Open(t, db.SQLite))
 	put(t, s, whole, "a", "p", nil, "")
 	put(t, s, whole, "b", "p", nil, "")
-	page, err := s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1})
+	result, err := s.List(t.Context(), whole, Filter{}, page.Paging{Limit: 1})
 	must(t, err)
 	for _, f := range []Filter{{Updated: true}, {Ascending: true}} {
-		_, err = s.List(t.Context(), whole, f, web.Paging{Limit: 1, Cursor: page.Next})
+		_, err = s.List(t.Context(), whole, f, page.Paging{Limit: 1, Cursor: result.Next})
 		wantKind(t, err, errs.Invalid)
 	}
-	for _, c := range []web.Cursor{"x", web.NewCursor("a"), web.NewCursor("created_at DESC", "x", "y")} {
-		_, err = s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1, Cursor: c})
+	for _, c := range []page.Cursor{"x", page.NewCursor("a"), page.NewCursor("created_at DESC", "x", "y")} {
+		_, err = s.List(t.Context(), whole, Filter{}, page.Paging{Limit: 1, Cursor: c})
 		wantKind(t, err, errs.Invalid)
 	}
 }
@@ -257,12 +257,12 @@ func TestPageOfLargeRows(t *testing.T) {
 	for i := range n {
 		put(t, s, whole, fmt.Sprint(i), "p", nil, large)
 	}
-	first, err := s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1000})
+	first, err := s.List(t.Context(), whole, Filter{}, page.Paging{Limit: 1000})
 	must(t, err)
 	if len(first.Items) >= n || first.Next == "" {
-		t.Fatalf("the first page has %d of %d threads, next %q", len(first.Items), n, first.Next)
+		t.Fatalf("the first result has %d of %d threads, next %q", len(first.Items), n, first.Next)
 	}
-	second, err := s.List(t.Context(), whole, Filter{}, web.Paging{Limit: 1000, Cursor: first.Next})
+	second, err := s.List(t.Context(), whole, Filter{}, page.Paging{Limit: 1000, Cursor: first.Next})
 	must(t, err)
 	if len(first.Items)+len(second.Items) != n || second.Next != "" {
 		t.Errorf("pages of %d and %d", len(first.Items), len(second.Items))
@@ -287,10 +287,10 @@ func TestFilterOfManyKeys(t *testing.T) {
 		must(t, err)
 		put(t, s, whole, "b", "p", nil, string(text))
 		for _, f := range []Filter{{Keys: keys}, {Keys: keys, ProjectID: "p", Updated: true}, {Keys: keys, Ascending: true}} {
-			page, err := s.List(t.Context(), whole, f, web.Paging{Limit: 10})
+			result, err := s.List(t.Context(), whole, f, page.Paging{Limit: 10})
 			must(t, err)
-			if len(page.Items) != 1 || page.Items[0].ID != "a" || page.Total != 1 {
-				t.Errorf("%+v finds %d of %d", f, len(page.Items), page.Total)
+			if len(result.Items) != 1 || result.Items[0].ID != "a" || result.Total != 1 {
+				t.Errorf("%+v finds %d of %d", f, len(result.Items), result.Total)
 			}
 		}
 		object["one more"] = true

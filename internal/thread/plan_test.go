@@ -8,8 +8,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // TestPlans asks both engines how they would find a page: by one range of the table that is meant for the list, from where the page begins.
@@ -30,7 +30,7 @@ func TestPlans(t *testing.T) {
 				for _, updated := range []bool{false, true} {
 					for _, ascending := range []bool{false, true} {
 						f := Filter{ProjectID: project, Keys: keys, Updated: updated, Ascending: ascending}
-						for _, p := range []web.Paging{{Limit: 10}, {Limit: 10, Cursor: f.at(Thread{ID: "thrd_1", CreatedAt: 5, UpdatedAt: 5})}} {
+						for _, p := range []page.Paging{{Limit: 10}, {Limit: 10, Cursor: f.at(Thread{ID: "thrd_1", CreatedAt: 5, UpdatedAt: 5})}} {
 							checkPlan(t, s, f, p)
 						}
 					}
@@ -40,7 +40,7 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-func checkPlan(t *testing.T, s *Store, f Filter, p web.Paging) {
+func checkPlan(t *testing.T, s *Store, f Filter, p page.Paging) {
 	t.Helper()
 	facets, _, err := s.lead(s.DB.Read(t.Context()), org, f)
 	must(t, err)

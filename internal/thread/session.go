@@ -9,8 +9,8 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Session is one run of an agent, as its runtime tells it: a start and a completion, in any order.
@@ -42,7 +42,7 @@ type Session struct {
 }
 
 // ETag is the row's version.
-func (s Session) ETag() string { return web.ETag(s.version) }
+func (s Session) ETag() string { return page.ETag(s.version) }
 
 func (s Session) project() string {
 	if s.ProjectID == nil {

@@ -15,8 +15,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 func starting(id string) Start {
@@ -108,9 +108,9 @@ func TestSessionsLeaveOutLargeData(t *testing.T) {
 			_, err := s.Complete(t.Context(), whole, end)
 			must(t, err)
 		}
-		page, err := s.Sessions(t.Context(), org, SessionFilter{}, web.Paging{Limit: 10})
+		result, err := s.Sessions(t.Context(), org, SessionFilter{}, page.Paging{Limit: 10})
 		must(t, err)
-		if small, large := page.Items[1], page.Items[0]; small.UserData == nil || large.UserData != nil {
+		if small, large := result.Items[1], result.Items[0]; small.UserData == nil || large.UserData != nil {
 			t.Errorf("the list shows %v of 64 KiB, and %v of more", small.UserData != nil, large.UserData != nil)
 		}
 		whole, err := s.Session(t.Context(), whole, "s1")
@@ -192,17 +192,17 @@ func TestSessionsList(t *testing.T) {
 			"s8": {ThreadID: "t3", ProjectID: "p0"}, "": {ProjectID: "no"},
 		} {
 			var ids []string
-			p := web.Paging{Limit: 3}
+			p := page.Paging{Limit: 3}
 			for {
-				page, err := s.Sessions(t.Context(), org, f, p)
+				result, err := s.Sessions(t.Context(), org, f, p)
 				must(t, err)
-				if page.Total != int64(len(strings.Fields(want))) {
-					t.Errorf("%+v: total %d", f, page.Total)
+				if result.Total != int64(len(strings.Fields(want))) {
+					t.Errorf("%+v: total %d", f, result.Total)
 				}
-				for _, row := range page.Items {
+				for _, row := range result.Items {
 					ids = append(ids, row.ID)
 				}
-				if p.Cursor = page.Next; page.Next == "" {
+				if p.Cursor = result.Next; result.Next == "" {
 					break
 				}
 			}

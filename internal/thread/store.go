@@ -9,9 +9,9 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Store is all SQL of this package, in the files store*.go.
@@ -48,7 +48,7 @@ func (s *Store) open(purpose string, sealed []byte) (*string, error) {
 
 // Put makes a thread, or replaces all of it. Errors are Invalid, Forbidden for a project that is not the caller's, NotFound for a thread of
 // such a project, Conflict for a deleted thread, PreconditionFailed.
-func (s *Store) Put(ctx context.Context, caller *auth.Caller, threadID string, match web.IfMatch, p Put) (t Thread, err error) {
+func (s *Store) Put(ctx context.Context, caller *auth.Caller, threadID string, match page.IfMatch, p Put) (t Thread, err error) {
 	var faults errs.Faults
 	if p.UserData != nil {
 		checkUserData(&faults, "body.user_data", *p.UserData)
@@ -100,7 +100,7 @@ func (s *Store) home(tx *db.Tx, caller *auth.Caller, e edit) (projectID string, 
 
 // Delete hides a thread, empties its user_data, and leaves the rest until Purge. One that is not there, or not seen, or deleted
 // already, is NotFound.
-func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string, match web.IfMatch) error {
+func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		rows, err := s.lock(tx, []*writing{{caller: caller, edit: edit{id: threadID}}})
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // edit is one change of a thread; what is nil stays as it is.
@@ -23,7 +23,7 @@ type edit struct {
 	projectID string
 	// location is where the request names the project; without one, a new thread must not lack a project.
 	location string
-	match    web.IfMatch
+	match    page.IfMatch
 	userData *sealedText
 	metadata *indexed
 	// merge gives the new user_data from the present one.

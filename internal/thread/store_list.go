@@ -13,9 +13,9 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/slab"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 const (
@@ -75,15 +75,15 @@ func (f Filter) order() string {
 	return f.column() + " DESC"
 }
 
-func (f Filter) at(t Thread) web.Cursor {
+func (f Filter) at(t Thread) page.Cursor {
 	if f.Updated {
-		return web.NewCursor(f.order(), int64(t.UpdatedAt), t.ID)
+		return page.NewCursor(f.order(), int64(t.UpdatedAt), t.ID)
 	}
-	return web.NewCursor(f.order(), int64(t.CreatedAt), t.ID)
+	return page.NewCursor(f.order(), int64(t.CreatedAt), t.ID)
 }
 
 // after gives the place that a cursor of this list marks.
-func (f Filter) after(c web.Cursor) (at stamp.Time, threadID string, err error) {
+func (f Filter) after(c page.Cursor) (at stamp.Time, threadID string, err error) {
 	var order string
 	var micros int64
 	if err := c.Scan(&order, &micros, &threadID); err != nil {
@@ -100,20 +100,20 @@ func (f Filter) after(c web.Cursor) (at stamp.Time, threadID string, err error) 
 // A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the others are
 // looked for in what its rows keep of the other keys (mates). So a page costs as much as it gives where one facet decides,
 // however many threads share the others; and where they never meet, it costs one pass over the index of the rarest.
-func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.Paging) (web.Page[Thread], error) {
+func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p page.Paging) (page.Page[Thread], error) {
 	if p.Cursor != "" {
 		if _, _, err := f.after(p.Cursor); err != nil {
-			return web.Page[Thread]{}, err
+			return page.Page[Thread]{}, err
 		}
 	}
 	q := s.DB.Read(ctx)
 	facets, n, err := s.lead(q, caller.OrgID, f)
 	if err != nil || p.Limit == 0 || n == 0 {
-		return web.Page[Thread]{Total: n, Paging: p}, err
+		return page.Page[Thread]{Total: n, Paging: p}, err
 	}
 	text, args, err := f.statement(s.DB.Dialect(), caller.OrgID, facets, p)
 	if err != nil {
-		return web.Page[Thread]{}, err
+		return page.Page[Thread]{}, err
 	}
 	o := opener{ring: s.Ring, purpose: threadData}
 	rows, cut, err := collect(db.Each(q, (*listedThread).columns, text, args...), p.Room(n), func(r *listedThread) (Thread, int, error) {
@@ -124,13 +124,13 @@ func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p web.P
 		return t, weight(t.UserData, t.Metadata), err
 	})
 	if err != nil {
-		return web.Page[Thread]{}, err
+		return page.Page[Thread]{}, err
 	}
-	page := web.NewPage(rows, n, p, f.at)
+	result := page.New(rows, n, p, f.at)
 	if cut && len(rows) <= p.Limit {
-		page.Next = f.at(rows[len(rows)-1])
+		result.Next = f.at(rows[len(rows)-1])
 	}
-	return page, nil
+	return result, nil
 }
 
 // facets are what a thread must be listed under: nothing for a list of all.
@@ -162,8 +162,8 @@ func (s *Store) lead(q db.Querier, orgID string, f Filter) ([]facet, int64, erro
 	slices.SortFunc(facets, func(a, b facet) int { return cmp.Compare(sizes[a], sizes[b]) })
 	n := sizes[facets[0]]
 	switch {
-	case n > web.MaxCounted:
-		return facets, web.Unknown, nil
+	case n > page.MaxCounted:
+		return facets, page.Unknown, nil
 	case n > 0 && len(facets) > 1:
 		n, err = f.count(q, s.DB.Dialect(), orgID, facets)
 	}
@@ -177,7 +177,7 @@ func (f Filter) counted() string {
 	return countThreads
 }
 
-// count counts the threads that have all facets, of which the first one has at most web.MaxCounted.
+// count counts the threads that have all facets, of which the first one has at most page.MaxCounted.
 func (f Filter) count(q db.Querier, dialect db.Dialect, orgID string, facets []facet) (n int64, err error) {
 	args := arguments{orgID}
 	where := f.within(facets[0], false, &args) + f.others(dialect, "thread_facets", facets, &args)
@@ -216,7 +216,7 @@ func (a *arguments) add(value any) string {
 }
 
 // statement writes the page's query: first the keys of the page from an index, then their rows.
-func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p web.Paging) (string, []any, error) {
+func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p page.Paging) (string, []any, error) {
 	args, offset := arguments{orgID, p.Limit + 1}, p.Offset
 	table, column, id, where := "threads", "f."+f.column(), "f.id", `f.org_id = $1`
 	if len(facets) == 0 {
@@ -244,12 +244,12 @@ func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p we
 	if len(facets) > 1 {
 		where += f.others(dialect, table, facets, &args)
 	}
-	page := ` FROM ` + table + ` f WHERE ` + where + ` ORDER BY ` + column + direction + `, ` + id + direction +
+	result := ` FROM ` + table + ` f WHERE ` + where + ` ORDER BY ` + column + direction + `, ` + id + direction +
 		` LIMIT $2 OFFSET ` + args.add(offset)
 	if len(facets) == 0 && offset == 0 { // one index leads to the rows; what is passed over is better seen in the index alone
-		return listedThreads + page, args, nil
+		return listedThreads + result, args, nil
 	}
-	return listedThreads + ` FROM (SELECT ` + id + ` AS thread_id, ` + column + ` AS place` + page + `) k
+	return listedThreads + ` FROM (SELECT ` + id + ` AS thread_id, ` + column + ` AS place` + result + `) k
 		JOIN threads t ON t.org_id = $1 AND t.id = k.thread_id ORDER BY k.place` + direction + `, k.thread_id` + direction, args, nil
 }
 

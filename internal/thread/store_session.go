@@ -10,8 +10,8 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 const sessionColumns = `s.id, s.org_id, s.project_id, s.thread_id, s.deployment_id, s.route_id, s.environment, s.devmode, s.url, s.method,
@@ -224,18 +224,18 @@ func (s *Store) projectOf(tx *db.Tx, caller *auth.Caller, threadID *string) (*st
 type SessionFilter struct{ ProjectID, ThreadID string }
 
 // Sessions gives a page of the sessions of an organization, the latest start first. A wrong cursor is Invalid.
-func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p web.Paging) (web.Page[Session], error) {
+func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p page.Paging) (page.Page[Session], error) {
 	q := s.DB.Read(ctx)
 	where, args := f.where(orgID)
 	n, err := s.countSessions(q, orgID, f, where, args)
 	if err != nil {
-		return web.Page[Session]{}, err
+		return page.Page[Session]{}, err
 	}
 	if p.Cursor != "" {
 		var at int64
 		var last string
 		if err := p.Cursor.Scan(&at, &last); err != nil {
-			return web.Page[Session]{}, err
+			return page.Page[Session]{}, err
 		}
 		p.Offset = 0
 		args = append(args, at, last)
@@ -253,13 +253,13 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p w
 		return one, weight(one.UserData, one.Metadata), err
 	})
 	if err != nil {
-		return web.Page[Session]{}, err
+		return page.Page[Session]{}, err
 	}
-	page := web.NewPage(rows, n, p, Session.cursor)
+	result := page.New(rows, n, p, Session.cursor)
 	if cut && len(rows) <= p.Limit {
-		page.Next = rows[len(rows)-1].cursor()
+		result.Next = rows[len(rows)-1].cursor()
 	}
-	return page, nil
+	return result, nil
 }
 
 // listedSession is a row of a list, which leaves out a large user_data.
@@ -270,7 +270,7 @@ type listedSession struct {
 
 func (r *listedSession) columns() []any { return append(r.storedSession.columns(), &r.sealed) }
 
-func (r Session) cursor() web.Cursor { return web.NewCursor(int64(r.StartedAt), r.ID) }
+func (r Session) cursor() page.Cursor { return page.NewCursor(int64(r.StartedAt), r.ID) }
 
 func (f SessionFilter) where(orgID string) (string, []any) {
 	where, args := ` WHERE s.org_id = $1`, []any{orgID}
@@ -285,14 +285,14 @@ func (f SessionFilter) where(orgID string) (string, []any) {
 	return where, args
 }
 
-// countSessions gives the size of a list: from the totals, and for a thread by counting up to web.MaxCounted; beyond it is Unknown.
+// countSessions gives the size of a list: from the totals, and for a thread by counting up to page.MaxCounted; beyond it is Unknown.
 func (s *Store) countSessions(q db.Querier, orgID string, f SessionFilter, where string, args []any) (n int64, err error) {
 	if f.ThreadID == "" {
 		return total(q, orgID, f.ProjectID, countSessions)
 	}
-	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s`+where+` LIMIT %d) x`, web.MaxCounted+1), args...).Scan(&n)
-	if n > web.MaxCounted {
-		n = web.Unknown
+	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s`+where+` LIMIT %d) x`, page.MaxCounted+1), args...).Scan(&n)
+	if n > page.MaxCounted {
+		n = page.Unknown
 	}
 	return n, err
 }

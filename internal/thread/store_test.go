@@ -12,8 +12,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
-	"steward/internal/web"
 )
 
 const org = "org_a"
@@ -77,7 +77,7 @@ func put(t testing.TB, s *Store, caller *auth.Caller, id, project string, userDa
 	if metadata != "" {
 		p.Metadata = Metadata(metadata)
 	}
-	out, err := s.Put(t.Context(), caller, id, web.IfMatch{}, p)
+	out, err := s.Put(t.Context(), caller, id, page.IfMatch{}, p)
 	must(t, err)
 	return out
 }
@@ -105,23 +105,23 @@ func TestLife(t *testing.T) {
 		if got.UserData != nil || got.Metadata != nil || got.ProjectID != "p1" {
 			t.Errorf("got %+v", got)
 		}
-		_, err = s.Put(t.Context(), whole, "t1", web.IfMatch{IfMatch: `"1"`}, Put{})
+		_, err = s.Put(t.Context(), whole, "t1", page.IfMatch{IfMatch: `"1"`}, Put{})
 		wantKind(t, err, errs.PreconditionFailed)
-		_, err = s.Put(t.Context(), whole, "new", web.IfMatch{IfMatch: `*`}, Put{ProjectID: "p1"})
+		_, err = s.Put(t.Context(), whole, "new", page.IfMatch{IfMatch: `*`}, Put{ProjectID: "p1"})
 		wantKind(t, err, errs.PreconditionFailed)
-		_, err = s.Put(t.Context(), whole, "new", web.IfMatch{}, Put{})
+		_, err = s.Put(t.Context(), whole, "new", page.IfMatch{}, Put{})
 		wantKind(t, err, errs.Invalid)
-		_, err = s.Put(t.Context(), confined("p2"), "new", web.IfMatch{}, Put{ProjectID: "p1"})
+		_, err = s.Put(t.Context(), confined("p2"), "new", page.IfMatch{}, Put{ProjectID: "p1"})
 		wantKind(t, err, errs.Forbidden)
-		_, err = s.Put(t.Context(), confined("p2"), "t1", web.IfMatch{}, Put{})
+		_, err = s.Put(t.Context(), confined("p2"), "t1", page.IfMatch{}, Put{})
 		wantKind(t, err, errs.NotFound)
-		_, err = s.Put(t.Context(), confined("p1"), "t1", web.IfMatch{}, Put{ProjectID: "p2"})
+		_, err = s.Put(t.Context(), confined("p1"), "t1", page.IfMatch{}, Put{ProjectID: "p2"})
 		wantKind(t, err, errs.Forbidden)
 		_, err = s.Get(t.Context(), other, "t1")
 		wantKind(t, err, errs.NotFound)
 		_, err = s.Get(t.Context(), confined("p2"), "t1")
 		wantKind(t, err, errs.NotFound)
-		wantKind(t, s.Delete(t.Context(), confined("p2"), "t1", web.IfMatch{}), errs.NotFound)
+		wantKind(t, s.Delete(t.Context(), confined("p2"), "t1", page.IfMatch{}), errs.NotFound)
 	})
 }
 
@@ -130,11 +130,11 @@ func TestDeleteAndPurge(t *testing.T) {
 		s := newStore(t, d)
 		put(t, s, whole, "t1", "p1", text(`{"secret":1}`), `{"k":"v"}`)
 		put(t, s, whole, "t2", "p1", nil, `{"k":"v"}`)
-		must(t, s.Delete(t.Context(), whole, "t1", web.IfMatch{}))
-		wantKind(t, s.Delete(t.Context(), whole, "t1", web.IfMatch{}), errs.NotFound)
+		must(t, s.Delete(t.Context(), whole, "t1", page.IfMatch{}))
+		wantKind(t, s.Delete(t.Context(), whole, "t1", page.IfMatch{}), errs.NotFound)
 		_, err := s.Get(t.Context(), whole, "t1")
 		wantKind(t, err, errs.NotFound)
-		_, err = s.Put(t.Context(), whole, "t1", web.IfMatch{}, Put{ProjectID: "p1"})
+		_, err = s.Put(t.Context(), whole, "t1", page.IfMatch{}, Put{ProjectID: "p1"})
 		wantKind(t, err, errs.Conflict)
 		var left int
 		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM threads WHERE user_data IS NOT NULL`).Scan(&left))
@@ -143,7 +143,7 @@ func TestDeleteAndPurge(t *testing.T) {
 		}
 		keys, err := parseFilter(`{"k":"v"}`)
 		must(t, err)
-		gone, err := s.List(t.Context(), whole, Filter{Deleted: true, Keys: keys, ProjectID: "p1"}, web.Paging{Limit: 10})
+		gone, err := s.List(t.Context(), whole, Filter{Deleted: true, Keys: keys, ProjectID: "p1"}, page.Paging{Limit: 10})
 		must(t, err)
 		if len(gone.Items) != 1 || gone.Total != 1 || !gone.Items[0].Deleted || gone.Items[0].DeletedAt == nil ||
 			*gone.Items[0].DeletedBy != "usr_a" {
@@ -186,7 +186,7 @@ func TestSealedAtRest(t *testing.T) {
 		s := newStore(t, d)
 		secret := `{"state":{"word":"mellon"}}`
 		put(t, s, whole, "put", "p", &secret, "")
-		_, err := s.save(t.Context(), whole, frameData{ThreadID: "saved", UserData: web.Some(secret)})
+		_, err := s.save(t.Context(), whole, frameData{ThreadID: "saved", UserData: page.Some(secret)})
 		must(t, err)
 		word := "word"
 		set := Operation{Op: "set", Key: &word, Value: []byte(`"mellon"`)}
@@ -219,7 +219,7 @@ func TestLimits(t *testing.T) {
 	s := newStore(t, dbtest.Open(t, db.SQLite))
 	try := func(p Put) error {
 		p.ProjectID = "p"
-		_, err := s.Put(t.Context(), whole, "t", web.IfMatch{}, p)
+		_, err := s.Put(t.Context(), whole, "t", page.IfMatch{}, p)
 		return err
 	}
 	fits := `"` + strings.Repeat("x", MaxText-2) + `"`
@@ -245,9 +245,9 @@ func TestListLeavesOutLargeData(t *testing.T) {
 		small, large := `"`+strings.Repeat("x", MaxListed-2)+`"`, `"`+strings.Repeat("x", MaxListed-1)+`"`
 		put(t, s, whole, "a", "p", &small, "")
 		put(t, s, whole, "b", "p", &large, "")
-		page, err := s.List(t.Context(), whole, Filter{Ascending: true}, web.Paging{Limit: 10})
+		result, err := s.List(t.Context(), whole, Filter{Ascending: true}, page.Paging{Limit: 10})
 		must(t, err)
-		if page.Items[0].UserData == nil || *page.Items[0].UserData != small || page.Items[1].UserData != nil {
+		if result.Items[0].UserData == nil || *result.Items[0].UserData != small || result.Items[1].UserData != nil {
 			t.Error("the list must show 64 KiB and leave out more")
 		}
 	})

@@ -17,9 +17,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 const (
@@ -54,11 +55,11 @@ type Thread struct {
 }
 
 // ETag is the row's version.
-func (t Thread) ETag() string { return web.ETag(t.version) }
+func (t Thread) ETag() string { return page.ETag(t.version) }
 
 // AppendJSON writes what encoding/json would. The metadata stays as it is stored.
 func (t Thread) AppendJSON(to []byte) ([]byte, error) {
-	to = web.AppendString(append(to, `{"id":`...), t.ID)
+	to = encode.String(append(to, `{"id":`...), t.ID)
 	to = t.CreatedAt.Append(append(to, `,"created_at":"`...))
 	to = t.UpdatedAt.Append(append(to, `","updated_at":"`...))
 	to = strconv.AppendBool(append(to, `","deleted":`...), t.Deleted)
@@ -68,10 +69,10 @@ func (t Thread) AppendJSON(to []byte) ([]byte, error) {
 	} else {
 		to = append(t.DeletedAt.Append(append(to, '"')), '"')
 	}
-	to = web.AppendOptional(append(to, `,"deleted_by":`...), t.DeletedBy)
-	to = web.AppendString(append(to, `,"org_id":`...), t.OrgID)
-	to = web.AppendString(append(to, `,"project_id":`...), t.ProjectID)
-	to = web.AppendOptional(append(to, `,"user_data":`...), t.UserData)
+	to = encode.Optional(append(to, `,"deleted_by":`...), t.DeletedBy)
+	to = encode.String(append(to, `,"org_id":`...), t.OrgID)
+	to = encode.String(append(to, `,"project_id":`...), t.ProjectID)
+	to = encode.Optional(append(to, `,"user_data":`...), t.UserData)
 	to = append(to, `,"metadata":`...)
 	if t.Metadata == nil {
 		return append(to, "null}"...), nil

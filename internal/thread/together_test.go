@@ -13,7 +13,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // TestTogether draws edits of a few threads by callers with different rights. What comes of them in one common transaction is what comes
@@ -34,7 +34,7 @@ func TestTogether(t *testing.T) {
 				}))
 				_, err := s.save(t.Context(), as(orgID, "q"), frameData{ThreadID: "gone"})
 				must(t, err)
-				must(t, s.Delete(t.Context(), as(orgID, "q"), "gone", web.IfMatch{}))
+				must(t, s.Delete(t.Context(), as(orgID, "q"), "gone", page.IfMatch{}))
 			}
 			for range 3 {
 				fixed = fixed.Add(time.Second)
@@ -95,10 +95,10 @@ func keysOf(t *rapid.T, text string) []facet {
 func drawEdit(t *rapid.T, s *Store) edit {
 	d := frameData{ThreadID: rapid.SampledFrom([]string{"t1", "t2", "t3", "gone"}).Draw(t, "thread")}
 	if rapid.Bool().Draw(t, "data") {
-		d.UserData = web.Some(rapid.SampledFrom([]string{`{"l":[0]}`, `{}`, `7`}).Draw(t, "user_data"))
+		d.UserData = page.Some(rapid.SampledFrom([]string{`{"l":[0]}`, `{}`, `7`}).Draw(t, "user_data"))
 	}
 	if rapid.Bool().Draw(t, "meta") {
-		d.Metadata = web.Some(Metadata(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"c":3}`}).Draw(t, "metadata")))
+		d.Metadata = page.Some(Metadata(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"c":3}`}).Draw(t, "metadata")))
 	}
 	e, err := s.editOf(d)
 	if err != nil {
@@ -114,15 +114,15 @@ func drawEdit(t *rapid.T, s *Store) edit {
 
 // everything gives a list and its total, without the organization's name.
 func (s *Store) everything(t *rapid.T, orgID string, f Filter) any {
-	page, err := s.List(t.Context(), as(orgID, ""), f, web.Paging{Limit: 100})
+	result, err := s.List(t.Context(), as(orgID, ""), f, page.Paging{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range page.Items {
-		page.Items[i].OrgID = ""
+	for i := range result.Items {
+		result.Items[i].OrgID = ""
 	}
 	return struct {
 		Items []Thread
 		Total int64
-	}{page.Items, page.Total}
+	}{result.Items, result.Total}
 }

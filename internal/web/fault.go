@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
 )
 
@@ -107,7 +108,7 @@ type humaFault struct {
 func (f *humaFault) Error() string                { return http.StatusText(f.status) }
 func (f *humaFault) GetStatus() int               { return f.status }
 func (f *humaFault) ContentType(string) string    { return f.face.FailureType }
-func (f *humaFault) MarshalJSON() ([]byte, error) { return AppendJSON(nil, f.body) }
+func (f *humaFault) MarshalJSON() ([]byte, error) { return encode.Value(nil, f.body) }
 
 // fromHuma replaces huma's own error type. Its details echo the caller's values, which may be secrets; ours never do.
 func fromHuma(hc huma.Context, status int, msg string, details ...error) huma.StatusError {

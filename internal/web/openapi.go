@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/page"
+
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -102,7 +104,7 @@ var wordBreak = regexp.MustCompile(`[^A-Za-z0-9]+`)
 func headersOf(value reflect.Type) map[string]*huma.Param {
 	text, number := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer"}
 	switch {
-	case value.Implements(reflect.TypeFor[Versioned]()):
+	case value.Implements(reflect.TypeFor[page.Versioned]()):
 		return map[string]*huma.Param{"ETag": {Description: "The version, for If-Match and If-None-Match", Schema: text}}
 	case value.Implements(reflect.TypeFor[headed]()):
 		return map[string]*huma.Param{

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"steward/internal/auth"
+	"steward/internal/page"
 )
 
 // pet has one field for each thing about which huma's own document would be untrue.
@@ -28,8 +29,8 @@ type owner struct {
 }
 
 type petPatch struct {
-	Size Opt[string] `json:"size,omitempty" enum:"small,large"`
-	Home Opt[home]   `json:"home,omitempty"`
+	Size page.Opt[string] `json:"size,omitempty" enum:"small,large"`
+	Home page.Opt[home]   `json:"home,omitempty"`
 }
 
 type home struct {
@@ -44,7 +45,7 @@ func petTable() []Route {
 		ID   string `path:"id"`
 		Body petPatch
 	}
-	list := func(context.Context, *struct{ Paging }) (Page[pet], error) { return Page[pet]{}, nil }
+	list := func(context.Context, *struct{ page.Paging }) (page.Page[pet], error) { return page.Page[pet]{}, nil }
 	get := func(context.Context, *one) (pet, error) { return pet{}, nil }
 	put := func(context.Context, *change) (pet, error) { return pet{}, nil }
 	remove := func(context.Context, *one) (None, error) { return None{}, nil }

@@ -1,16 +1,15 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"math/bits"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
-	"unicode/utf8"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
+	"steward/internal/page"
 )
 
 // Face is one of the forms in which the same values leave the API. Handlers return values and errors and never know which face they serve.
@@ -46,12 +45,9 @@ type Raw struct {
 	Bytes       []byte
 }
 
-// Versioned values give their row's version as a strong ETag.
-type Versioned interface{ ETag() string }
-
-// headed values set headers of their answer from the request.
+// headed values set headers of their response; a page.Page does.
 type headed interface {
-	setHeaders(http.Header, *http.Request)
+	SetHeaders(h http.Header, path string, query url.Values)
 }
 
 type faceKey struct{}
@@ -71,16 +67,16 @@ func faceOf(ctx context.Context) *Face {
 // Write answers with a handler's value: the one function through which every management answer leaves.
 func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	h := w.Header()
-	if v, ok := value.(Versioned); ok {
+	if v, ok := value.(page.Versioned); ok {
 		tag := v.ETag()
 		h["Etag"] = []string{tag}
-		if known := r.Header.Get("If-None-Match"); known != "" && isRead(r) && matches(known, tag, weakly) {
+		if isRead(r) && page.NoneMatch(r.Header.Get("If-None-Match"), tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
 	}
 	if v, ok := value.(headed); ok {
-		v.setHeaders(h, r)
+		v.SetHeaders(h, faceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
 	}
 	if raw, ok := value.(Raw); ok {
 		h.Set("Content-Type", raw.ContentType)
@@ -103,119 +99,25 @@ func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Metho
 // jsonType is shared by all answers; nobody changes it.
 var jsonType = []string{"application/json"}
 
-// Appender values write their own JSON, as encoding/json would. They are for large answers: it would look at each field by reflection, and
-// pass once more over what a MarshalJSON has written.
-type Appender interface {
-	AppendJSON(to []byte) ([]byte, error)
-}
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// AppendJSON adds a value's JSON in the form of all answers: < > & are not escaped.
-func AppendJSON(to []byte, value any) ([]byte, error) {
-	out := output(to)
-	err := out.encode(value)
-	return bytes.TrimSuffix(out, []byte("\n")), err
-}
+// maxPooled is the largest buffer that is kept for other responses.
+const maxPooled = 1 << 20
 
-// AppendString adds text as JSON. What is rare in text is left to encoding/json.
-func AppendString(to []byte, text string) []byte {
-	start, done := len(to), 0
-	to = append(to, '"')
-	for i := NextSpecial(text, 0); i < len(text); i = NextSpecial(text, i) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			to = append(append(to, text[done:i]...), '\\', c)
-			i++
-			done = i
-		case c == '\n':
-			to = append(append(to, text[done:i]...), `\n`...)
-			i++
-			done = i
-		case c < ' ':
-			return appendEncoded(to[:start], text)
-		}
-		for i < len(text) && text[i] >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(text[i:])
-			if r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
-				return appendEncoded(to[:start], text)
-			}
-			i += n
-		}
-	}
-	return append(append(to, text[done:]...), '"')
-}
-
-// NextSpecial gives the place of the first byte, from one on, that does not stand for itself in a string of JSON: a quote, a backslash, a
-// control character, or a part of a longer character; else the length. It looks at eight bytes at once. A subtraction sets the upper bit of
-// a byte that is too small; it may also borrow from the byte above, but then the lower one was found already.
-func NextSpecial[T string | []byte](text T, i int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(text); i += 8 {
-		b := text[i : i+8]
-		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		found := (x | (x - ' '*ones) | ((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones)) & tops
-		if found != 0 {
-			return i + bits.TrailingZeros64(found)/8
-		}
-	}
-	for ; i < len(text); i++ {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return i
-		}
-	}
-	return i
-}
-
-func appendEncoded(to []byte, text string) []byte {
-	to, _ = AppendJSON(to, text) // text always does
-	return to
-}
-
-// AppendOptional adds text as JSON, or null.
-func AppendOptional(to []byte, text *string) []byte {
-	if text == nil {
-		return append(to, "null"...)
-	}
-	return AppendString(to, *text)
-}
-
-// output is the body of an answer.
-type output []byte
-
-func (o *output) Write(p []byte) (int, error) {
-	*o = append(*o, p...)
-	return len(p), nil
-}
-
-// encode adds a value, and the end of the line.
-func (o *output) encode(value any) (err error) {
-	if a, ok := value.(Appender); ok {
-		*o, err = a.AppendJSON(*o)
-		*o = append(*o, '\n')
-		return err
-	}
-	enc := json.NewEncoder(o)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(value)
-}
-
-var outputs = sync.Pool{New: func() any { return new(output) }}
-
-// mostPooled is the largest output that is kept for other answers: a usual page, or a year of hours.
-const mostPooled = 1 << 20
-
-// writeJSON encodes before it sends, so that a value that cannot be encoded is a clean 500 and not half an answer.
+// writeJSON encodes before it writes, so that a value that cannot be encoded is a clean 500 and not half a response.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
-	out := outputs.Get().(*output)
-	*out = (*out)[:0]
-	if err := out.encode(body); err != nil {
+	buf := buffers.Get().(*[]byte)
+	out, err := encode.Value((*buf)[:0], body)
+	if err != nil {
 		Fail(w, r, err) // an error can be encoded
 		return
 	}
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(*out))}
+	out = append(out, '\n')
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
 	w.WriteHeader(status)
-	w.Write(*out)
-	if cap(*out) <= mostPooled {
-		outputs.Put(out)
+	w.Write(out)
+	if cap(out) <= maxPooled {
+		*buf = out
+		buffers.Put(buf)
 	}
 }

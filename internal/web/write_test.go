@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/sdk"
 	"steward/internal/web"
 )
 
 type row struct{ version int64 }
 
-func (r row) ETag() string { return web.ETag(r.version) }
+func (r row) ETag() string { return page.ETag(r.version) }
 
 func TestConditions(t *testing.T) {
 	for condition, want := range map[string]struct{ write, read bool }{
@@ -34,7 +35,7 @@ func TestConditions(t *testing.T) {
 		` "7" `:           {true, true},
 		`"6", "8", "777"`: {false, false},
 	} {
-		err := web.IfMatch{IfMatch: condition}.Check(row{7})
+		err := page.IfMatch{IfMatch: condition}.Check(row{7})
 		if (err == nil) != want.write || err != nil && errs.KindOf(err) != errs.PreconditionFailed {
 			t.Errorf("If-Match: %s gives %v", condition, err)
 		}

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // maxBuckets is the most that one answer may cover.
@@ -71,7 +71,7 @@ const pointSize = 96
 // AppendJSON writes what encoding/json would, of up to maxBuckets points.
 func (t Timeseries) AppendJSON(to []byte) ([]byte, error) {
 	to = slices.Grow(to, (len(t.Series)+1)*pointSize)
-	to, err := web.AppendJSON(append(to, `{"period":`...), t.Period)
+	to, err := encode.Value(append(to, `{"period":`...), t.Period)
 	to = append(to, `,"series":[`...)
 	var at dateText
 	for i, b := range t.Series {

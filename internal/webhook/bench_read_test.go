@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -23,22 +24,22 @@ func BenchmarkReads(b *testing.B) {
 		at := func(d time.Duration) *stamp.Time { t := stamp.Of(h.clock.now().Add(d)); return &t }
 		year := Asked{Start: at(-365 * 24 * time.Hour).String(), Granularity: "hour"}
 		hour := Filter{Since: at(-90 * time.Minute), Until: at(-30 * time.Minute)}
-		page := web.Paging{Limit: 100}
+		result := page.Paging{Limit: 100}
 		for _, c := range []struct {
 			name string
 			ask  func(ctx context.Context) (any, error)
 		}{
 			{"receipts", func(ctx context.Context) (any, error) {
-				p, err := h.store.Receipts(ctx, "org_a", w.ID, Filter{}, page)
+				p, err := h.store.Receipts(ctx, "org_a", w.ID, Filter{}, result)
 				return Receipts{p}, err
 			}},
 			{"receipts of an hour", func(ctx context.Context) (any, error) {
-				p, err := h.store.Receipts(ctx, "org_a", w.ID, hour, page)
+				p, err := h.store.Receipts(ctx, "org_a", w.ID, hour, result)
 				return Receipts{p}, err
 			}},
-			{"deliveries", func(ctx context.Context) (any, error) { return h.store.Deliveries(ctx, "org_a", w.ID, Filter{}, page) }},
+			{"deliveries", func(ctx context.Context) (any, error) { return h.store.Deliveries(ctx, "org_a", w.ID, Filter{}, result) }},
 			{"deliveries of an hour", func(ctx context.Context) (any, error) {
-				return h.store.Deliveries(ctx, "org_a", w.ID, hour, page)
+				return h.store.Deliveries(ctx, "org_a", w.ID, hour, result)
 			}},
 			{"sums", func(ctx context.Context) (any, error) { return h.http.Analytics(ctx, &struct{ Asked }{year}) }},
 			{"hours of a year", func(ctx context.Context) (any, error) { return h.http.Timeseries(ctx, &struct{ Asked }{year}) }},

@@ -8,9 +8,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/encode"
 	"steward/internal/id"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Status is what became of a delivery.
@@ -65,7 +65,7 @@ type Answer string
 func newAnswer(status int, headers []field, body string, took time.Duration) *Answer {
 	to := strconv.AppendInt(append(make([]byte, 0, 256+len(body)), `{"status":`...), int64(status), 10)
 	to = appendHeaders(append(to, `,"headers":`...), headers)
-	to = web.AppendString(append(to, `,"body":`...), body)
+	to = encode.String(append(to, `,"body":`...), body)
 	to = strconv.AppendInt(append(to, `,"duration_ms":`...), took.Milliseconds(), 10)
 	return new(Answer(append(to, '}')))
 }
@@ -83,14 +83,14 @@ func (a Answer) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil) }
 
 // AppendJSON writes what encoding/json would, without decoding the response.
 func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
-	to = web.AppendString(append(to, `{"id":`...), d.ID)
+	to = encode.String(append(to, `{"id":`...), d.ID)
 	to = append(d.Date.Append(append(to, `,"date":"`...)), `","webhook_id":`...)
-	to = web.AppendString(to, d.WebhookID)
-	to = web.AppendString(append(to, `,"webhook_destination_id":`...), d.DestinationID)
-	to = web.AppendString(append(to, `,"webhook_receipt_id":`...), d.ReceiptID)
-	to = web.AppendString(append(to, `,"status":`...), string(d.Status))
+	to = encode.String(to, d.WebhookID)
+	to = encode.String(append(to, `,"webhook_destination_id":`...), d.DestinationID)
+	to = encode.String(append(to, `,"webhook_receipt_id":`...), d.ReceiptID)
+	to = encode.String(append(to, `,"status":`...), string(d.Status))
 	to = strconv.AppendInt(append(to, `,"retries":`...), int64(d.Retries), 10)
-	to = web.AppendOptional(append(to, `,"error":`...), d.Error)
+	to = encode.Optional(append(to, `,"error":`...), d.Error)
 	to = append(to, `,"response":`...)
 	if d.Response == nil {
 		return append(to, "null}"...), nil

@@ -13,8 +13,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // TestAnswers has destinations that answer in every way, and looks at the first attempt and what follows it.
@@ -129,11 +129,11 @@ func TestChainEndsWithItsDestination(t *testing.T) {
 		for name, end := range map[string]func(w Webhook, to Destination) error{
 			"lives": func(Webhook, Destination) error { return nil },
 			"disabled": func(w Webhook, to Destination) error {
-				_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, web.IfMatch{})
+				_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, page.IfMatch{})
 				return err
 			},
 			"deleted": func(w Webhook, to Destination) error {
-				return h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, web.IfMatch{})
+				return h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, page.IfMatch{})
 			},
 		} {
 			w, _ := h.webhook(alice)
@@ -281,19 +281,19 @@ func TestFilters(t *testing.T) {
 			"until":       {Filter{Until: &mid}, 2},
 			"none":        {Filter{Since: &mid, Until: &mid}, 0},
 		} {
-			page, err := h.store.Deliveries(as(alice), "org_a", w.ID, test.f, web.Paging{Limit: 1})
+			result, err := h.store.Deliveries(as(alice), "org_a", w.ID, test.f, page.Paging{Limit: 1})
 			must(t, err)
-			if page.Total != int64(test.want) || len(page.Items) != min(1, test.want) {
-				t.Errorf("%s: %d of %d, want %d", name, len(page.Items), page.Total, test.want)
+			if result.Total != int64(test.want) || len(result.Items) != min(1, test.want) {
+				t.Errorf("%s: %d of %d, want %d", name, len(result.Items), result.Total, test.want)
 			}
 			if got := len(h.deliveries(alice, w.ID, test.f)); got != test.want {
 				t.Errorf("%s: %d, want %d", name, got, test.want)
 			}
 		}
-		page, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{Since: &mid}, web.Paging{Limit: 9})
+		result, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{Since: &mid}, page.Paging{Limit: 9})
 		must(t, err)
-		if page.Total != 1 || page.Items[0].ID != two {
-			t.Errorf("receipts since: %+v", page)
+		if result.Total != 1 || result.Items[0].ID != two {
+			t.Errorf("receipts since: %+v", result)
 		}
 	})
 }

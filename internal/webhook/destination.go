@@ -18,8 +18,8 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Destination is where a webhook's requests are forwarded to.
@@ -41,7 +41,7 @@ type Destination struct {
 }
 
 // ETag is the row's version.
-func (d Destination) ETag() string { return web.ETag(d.version) }
+func (d Destination) ETag() string { return page.ETag(d.version) }
 
 // types are the names for the one type that there is.
 var types = []string{"url", "http", "webhook"}

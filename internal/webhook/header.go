@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"steward/internal/web"
+	"steward/internal/encode"
 )
 
 // field is a header. Received ones are kept by their names in lower case, and in the order of these.
@@ -60,8 +60,8 @@ func appendHeaders(to []byte, fields []field) []byte {
 		if i > 0 {
 			to = append(to, ',')
 		}
-		to = append(web.AppendString(to, f.name), ':')
-		to = web.AppendString(to, f.value)
+		to = append(encode.String(to, f.name), ':')
+		to = encode.String(to, f.value)
 	}
 	return append(to, '}')
 }

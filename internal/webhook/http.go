@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -41,14 +42,14 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 }
 
 // List answers GET /webhook/list.
-func (h *Handler) List(ctx context.Context, in *struct{ web.Paging }) (web.Page[Webhook], error) {
+func (h *Handler) List(ctx context.Context, in *struct{ page.Paging }) (page.Page[Webhook], error) {
 	return h.Store.List(ctx, auth.From(ctx).OrgID, in.Paging)
 }
 
 // Update answers PUT /webhook/update/{webhookId}.
 func (h *Handler) Update(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
-	web.IfMatch
+	page.IfMatch
 	Body Patch
 },
 ) (Webhook, error) {
@@ -58,7 +59,7 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 // Rotate answers POST /webhook/rotate-url/{webhookId}.
 func (h *Handler) Rotate(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
-	web.IfMatch
+	page.IfMatch
 },
 ) (Webhook, error) {
 	w, token, err := h.Store.Rotate(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
@@ -69,7 +70,7 @@ func (h *Handler) Rotate(ctx context.Context, in *struct {
 // Delete answers DELETE /webhook/delete/{webhookId}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
-	web.IfMatch
+	page.IfMatch
 },
 ) (web.None, error) {
 	return web.None{}, h.Store.Delete(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
@@ -101,9 +102,9 @@ func (h *Handler) Destinations(ctx context.Context, in *struct {
 func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 	ID            string `path:"webhookId"`
 	DestinationID string `path:"destinationId"`
-	web.IfMatch
+	page.IfMatch
 	Body struct {
-		Config web.Opt[Config] `json:"config,omitempty" required:"false" doc:"Replaces all settings; without it nothing is changed"`
+		Config page.Opt[Config] `json:"config,omitempty" required:"false" doc:"Replaces all settings; without it nothing is changed"`
 	}
 },
 ) (Destination, error) {
@@ -120,7 +121,7 @@ func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	ID            string `path:"webhookId"`
 	DestinationID string `path:"destinationId"`
-	web.IfMatch
+	page.IfMatch
 },
 ) (web.None, error) {
 	return web.None{}, h.Store.DeleteDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, in.IfMatch)
@@ -141,7 +142,7 @@ func (b Between) into(f *Filter) error {
 // Receipts answers GET /webhook/receipt-list/{webhookId}.
 func (h *Handler) Receipts(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
-	web.Paging
+	page.Paging
 	Between
 },
 ) (Receipts, error) {
@@ -149,8 +150,8 @@ func (h *Handler) Receipts(ctx context.Context, in *struct {
 	if err := in.into(&f); err != nil {
 		return Receipts{}, err
 	}
-	page, err := h.Store.Receipts(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
-	return Receipts{page}, err
+	result, err := h.Store.Receipts(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
+	return Receipts{result}, err
 }
 
 // Receipt answers GET /webhook/receipt-get/{webhookId}/{receiptId}.
@@ -177,16 +178,16 @@ func (h *Handler) Payload(ctx context.Context, in *struct {
 // Deliveries answers GET /webhook/delivery-list/{webhookId}.
 func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
-	web.Paging
+	page.Paging
 	Between
 	Status        Status `query:"status" enum:"pending,success,failed" doc:"Only those with this status"`
 	DestinationID string `query:"destinationId" doc:"Only those to this destination"`
 	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt"`
 },
-) (web.Page[Delivery], error) {
+) (page.Page[Delivery], error) {
 	f := Filter{Status: in.Status, DestinationID: in.DestinationID, ReceiptID: in.ReceiptID}
 	if err := in.into(&f); err != nil {
-		return web.Page[Delivery]{}, err
+		return page.Page[Delivery]{}, err
 	}
 	return h.Store.Deliveries(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
 }

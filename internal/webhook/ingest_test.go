@@ -13,15 +13,15 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 func (h *house) receipts(w Webhook) []Receipt {
 	h.t.Helper()
-	page, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{}, web.Paging{Limit: 1000})
+	result, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{}, page.Paging{Limit: 1000})
 	must(h.t, err)
-	return page.Items
+	return result.Items
 }
 
 func TestIngestBodies(t *testing.T) {
@@ -126,7 +126,7 @@ func TestIngestRefusals(t *testing.T) {
 				t.Errorf("%s got %d", method, rec.Code)
 			}
 		}
-		_, token, err := h.store.Rotate(as(alice), "org_a", w.ID, web.IfMatch{})
+		_, token, err := h.store.Rotate(as(alice), "org_a", w.ID, page.IfMatch{})
 		must(t, err)
 		if rec := h.post(path, "x"); rec.Code != 404 {
 			t.Errorf("the old token got %d", rec.Code)
@@ -135,7 +135,7 @@ func TestIngestRefusals(t *testing.T) {
 		if rec := h.post(path, "x"); rec.Code != 200 {
 			t.Errorf("the new token got %d", rec.Code)
 		}
-		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}))
 		if rec := h.post(path, "x"); rec.Code != 404 {
 			t.Errorf("a deleted webhook got %d", rec.Code)
 		}
@@ -148,7 +148,7 @@ func TestIngestRace(t *testing.T) {
 		h := newHouse(t, d)
 		w, _ := h.webhook(alice)
 		other, _ := h.webhook(alice)
-		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}))
 		var batch []*arrival
 		for _, id := range []string{w.ID, other.ID} {
 			batch = append(batch, &arrival{receipt: &Receipt{WebhookID: id, Method: "POST", orgID: "org_a", headerText: "{}"}})
@@ -229,7 +229,7 @@ func TestLargePayloadsInLists(t *testing.T) {
 				t.Errorf("receipt %d: omitted %v, payload %.20s", i, r.Omitted, r.Payload)
 			}
 		}
-		items := Receipts{web.Page[Receipt]{Items: list}}.SDK().(web.Page[Receipt]).Items
+		items := Receipts{page.Page[Receipt]{Items: list}}.SDK().(page.Page[Receipt]).Items
 		for i, want := range []string{`"/w=="`, `{"a":1}`, `"dGV4dA=="`, `null`} {
 			if got := items[i].Payload; !bytes.Equal(got, []byte(want)) {
 				t.Errorf("SDK payload %d: %.40s, want %s", i, got, want)
@@ -258,15 +258,15 @@ func TestOthersChangesHoldAtOnce(t *testing.T) {
 		to := other.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		wants("one", 1)
 		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
-		_, err := other.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, web.IfMatch{})
+		_, err := other.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, page.IfMatch{})
 		must(t, err)
 		wants("disabled", 0)
 		other.destination(alice, w.ID, `{"url": "http://127.0.0.1:2"}`)
 		second := other.destination(alice, w.ID, `{"url": "http://127.0.0.1:3"}`)
 		wants("two", 2)
-		must(t, other.store.DeleteDestination(as(alice), "org_a", w.ID, second.ID, web.IfMatch{}))
+		must(t, other.store.DeleteDestination(as(alice), "org_a", w.ID, second.ID, page.IfMatch{}))
 		wants("one again", 1)
-		must(t, other.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		must(t, other.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}))
 		gone := &arrival{receipt: &Receipt{WebhookID: w.ID, Method: "POST", orgID: "org_a", headerText: "{}"}}
 		must(t, h.store.acceptNow([]*arrival{gone}))
 		mustBe(t, gone.err, errs.NotFound)

@@ -6,8 +6,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // TestPlans shows that SQLite answers filtered lists, retention and retry from the index that is meant for each.
@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 		var c clauses
 		c.within(keysOf("wh_w", test.f.Since, test.f.Until))
 		c.narrow(test.f)
-		text := c.page(web.Paging{Limit: 10})
+		text := c.page(page.Paging{Limit: 10})
 		got := plan(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+text, c.args...)
 		if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
 			t.Errorf("%s: %s", name, got)

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"steward/internal/encode"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // listedPayload is the largest body that a list shows.
@@ -46,17 +47,12 @@ func (r Receipt) show() Receipt {
 		r.Encoding, r.Payload = "base64", inBase64(r.body)
 		return r
 	}
-	look := glance{text: r.body}
-	switch {
-	case !look.isJSON():
-		r.Payload = web.AppendString(nil, string(r.body))
-	case look.spaced:
-		var value bytes.Buffer
-		_ = json.Compact(&value, r.body) // it is JSON
-		r.Payload = value.Bytes()
-	default:
-		r.Payload = r.body
+	var value bytes.Buffer
+	if err := json.Compact(&value, r.body); err != nil {
+		r.Payload = encode.String(nil, string(r.body))
+		return r
 	}
+	r.Payload = value.Bytes()
 	return r
 }
 
@@ -67,24 +63,24 @@ func inBase64(body []byte) json.RawMessage {
 // AppendJSON writes what encoding/json would. The headers stay as they are stored, and the payload is not looked at again: that would be
 // half of what a page costs.
 func (r Receipt) AppendJSON(to []byte) (_ []byte, err error) {
-	to = web.AppendString(append(to, `{"id":`...), r.ID)
+	to = encode.String(append(to, `{"id":`...), r.ID)
 	to = append(r.Date.Append(append(to, `,"date":"`...)), `","webhook_id":`...)
-	to = append(web.AppendString(to, r.WebhookID), `,"headers":`...)
+	to = append(encode.String(to, r.WebhookID), `,"headers":`...)
 	if to, err = appendStored[map[string]string](to, r.headerText); err != nil {
 		return to, err
 	}
 	to = append(append(to, `,"payload":`...), r.Payload...)
 	if r.Encoding != "" {
-		to = web.AppendString(append(to, `,"payload_encoding":`...), r.Encoding)
+		to = encode.String(append(to, `,"payload_encoding":`...), r.Encoding)
 	}
 	if r.Omitted {
 		to = append(to, `,"payload_omitted":true`...)
 	}
-	to = web.AppendString(append(to, `,"method":`...), r.Method)
-	to = web.AppendString(append(to, `,"query":`...), r.Query)
-	to = web.AppendString(append(to, `,"remote_addr":`...), r.RemoteAddr)
+	to = encode.String(append(to, `,"method":`...), r.Method)
+	to = encode.String(append(to, `,"query":`...), r.Query)
+	to = encode.String(append(to, `,"remote_addr":`...), r.RemoteAddr)
 	to = strconv.AppendInt(append(to, `,"size":`...), r.Size, 10)
-	to = web.AppendString(append(to, `,"content_type":`...), r.ContentType)
+	to = encode.String(append(to, `,"content_type":`...), r.ContentType)
 	return append(to, '}'), nil
 }
 
@@ -100,7 +96,7 @@ func appendStored[T any](to []byte, text string) ([]byte, error) {
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		return to, err
 	}
-	return web.AppendJSON(to, value)
+	return encode.Value(to, value)
 }
 
 // SDK gives a payload that is a string as base64 of the raw bytes.
@@ -114,7 +110,7 @@ func (r Receipt) forSDK() Receipt {
 }
 
 // Receipts is a page of receipts.
-type Receipts struct{ web.Page[Receipt] }
+type Receipts struct{ page.Page[Receipt] }
 
 // SDK gives each receipt its form on the SDK face.
 func (p Receipts) SDK() any {

@@ -8,18 +8,19 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/encode"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
-func pageOf(n int) web.Paging { return web.Paging{Limit: n} }
+func pageOf(n int) page.Paging { return page.Paging{Limit: n} }
 
 func TestRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHouse(t, d)
 		r := &Retention{Store: h.store, Keep: 48 * time.Hour}
 		w, _ := h.webhook(alice)
-		short, err := h.http.Create(as(alice), &createIn{NewWebhook{Name: "short", Retention: web.Some(int64(3600))}})
+		short, err := h.http.Create(as(alice), &createIn{NewWebhook{Name: "short", Retention: page.Some(int64(3600))}})
 		must(t, err)
 		var many []string
 		for range sweepRows + 100 {
@@ -80,7 +81,7 @@ func TestRetentionKeepsPace(t *testing.T) {
 	w, _ := h.webhook(alice)
 	deleted, _ := h.webhook(alice)
 	h.many(deleted)
-	must(t, h.store.Delete(as(alice), "org_a", deleted.ID, web.IfMatch{}))
+	must(t, h.store.Delete(as(alice), "org_a", deleted.ID, page.IfMatch{}))
 	h.clock.advance(2 * graveFor)
 	wants := func(receipts, graves int64) {
 		t.Helper()
@@ -108,7 +109,7 @@ func TestCascade(t *testing.T) {
 		h.destination(alice, other.ID, `{"url": "http://127.0.0.1:1"}`)
 		receiptID := h.accept(w, alice, "a", "b")[0]
 		h.accept(other, alice, "c")
-		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}))
 		_, err := h.store.Receipt(as(alice), "org_a", w.ID, receiptID)
 		mustBe(t, err, errs.NotFound)
 		_, err = h.store.Destinations(as(alice), "org_a", w.ID)
@@ -166,7 +167,7 @@ func TestAnalytics(t *testing.T) {
 			mustBe(t, err, errs.Invalid)
 		}
 		for _, value := range []any{Analytics{}.SDK(), s.SDK()} {
-			text, err := web.AppendJSON(nil, value)
+			text, err := encode.Value(nil, value)
 			must(t, err)
 			var named struct{ Analytics, Timeseries *struct{ Period *Period } }
 			must(t, json.Unmarshal(text, &named))

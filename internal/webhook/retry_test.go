@@ -9,7 +9,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 // failed makes a delivery that has failed for good, without a worker.
@@ -40,10 +40,10 @@ func TestRetryRefuses(t *testing.T) {
 		}
 		w, to, failed := h.failed()
 		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
-		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, web.IfMatch{})
+		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, page.IfMatch{})
 		must(t, err)
 		refused(w, failed, "is disabled")
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, web.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, page.IfMatch{}))
 		refused(w, failed, "was deleted")
 		w, _, failed = h.failed()
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -111,11 +111,11 @@ func TestRetriesAtOnce(t *testing.T) {
 func TestEveryChange(t *testing.T) {
 	h := newHouse(t, dbtest.Open(t, db.SQLite))
 	w, to, failed := h.failed()
-	ctx, none, other := as(alice), web.IfMatch{}, web.IfMatch{IfMatch: `"99"`}
+	ctx, none, other := as(alice), page.IfMatch{}, page.IfMatch{IfMatch: `"99"`}
 	c := config(t, `{"url": "http://127.0.0.1:1"}`)
-	for _, match := range []web.IfMatch{other, none} {
+	for _, match := range []page.IfMatch{other, none} {
 		_, up := h.store.UpdateDestination(ctx, "org_a", w.ID, to.ID, &c, match)
-		_, name := h.update(alice, w.ID, Patch{Name: web.Some("x")}, match.IfMatch)
+		_, name := h.update(alice, w.ID, Patch{Name: page.Some("x")}, match.IfMatch)
 		_, _, rotated := h.store.Rotate(ctx, "org_a", w.ID, match)
 		if match == none {
 			_, err := h.store.Retry(ctx, "org_a", w.ID, failed.ID)

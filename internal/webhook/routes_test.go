@@ -12,7 +12,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
-	"steward/internal/web"
+	"steward/internal/page"
 )
 
 type (
@@ -27,7 +27,7 @@ func (h *house) get(c *auth.Caller, webhookID string) (Webhook, error) {
 }
 
 func (h *house) update(c *auth.Caller, webhookID string, p Patch, match string) (Webhook, error) {
-	return h.store.Update(as(c), c.OrgID, webhookID, p, web.IfMatch{IfMatch: match})
+	return h.store.Update(as(c), c.OrgID, webhookID, p, page.IfMatch{IfMatch: match})
 }
 
 func TestWebhookLife(t *testing.T) {
@@ -44,31 +44,31 @@ func TestWebhookLife(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		text := "all orders"
-		up, err := h.update(alice, w.ID, Patch{Description: web.Some(text)}, got.ETag())
+		up, err := h.update(alice, w.ID, Patch{Description: page.Some(text)}, got.ETag())
 		must(t, err)
 		if up.Name != "orders" || *up.Description != text || up.ETag() == got.ETag() {
 			t.Errorf("updated %+v", up)
 		}
-		_, err = h.update(alice, w.ID, Patch{Name: web.Some("x")}, got.ETag())
+		_, err = h.update(alice, w.ID, Patch{Name: page.Some("x")}, got.ETag())
 		mustBe(t, err, errs.PreconditionFailed)
-		up, err = h.update(alice, w.ID, Patch{Name: web.Some("x"), Description: web.Opt[string]{Sent: true, Null: true}}, "")
+		up, err = h.update(alice, w.ID, Patch{Name: page.Some("x"), Description: page.Opt[string]{Sent: true, Null: true}}, "")
 		must(t, err)
 		if up.Name != "x" || up.Description != nil {
 			t.Errorf("updated %+v", up)
 		}
 		for _, p := range []Patch{
-			{Name: web.Some(" ")},
-			{Name: web.Some(strings.Repeat("x", 257))},
-			{Description: web.Some(strings.Repeat("x", 1025))},
-			{Retention: web.Some(int64(1))},
+			{Name: page.Some(" ")},
+			{Name: page.Some(strings.Repeat("x", 257))},
+			{Description: page.Some(strings.Repeat("x", 1025))},
+			{Retention: page.Some(int64(1))},
 		} {
 			_, err := h.update(alice, w.ID, p, "")
 			mustBe(t, err, errs.Invalid)
 		}
-		must(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}))
+		must(t, h.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}))
 		_, err = h.get(alice, w.ID)
 		mustBe(t, err, errs.NotFound)
-		mustBe(t, h.store.Delete(as(alice), "org_a", w.ID, web.IfMatch{}), errs.NotFound)
+		mustBe(t, h.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}), errs.NotFound)
 		want := []string{"webhook.create", "webhook.update", "webhook.update", "webhook.delete"}
 		if diff := cmp.Diff(want, h.audit); diff != "" {
 			t.Errorf("audit -want +got:\n%s", diff)
@@ -86,30 +86,30 @@ func TestWebhookList(t *testing.T) {
 		}
 		h.webhook(bob)
 		var seen []string
-		p := web.Paging{Limit: 2}
+		p := page.Paging{Limit: 2}
 		for {
-			page, err := h.http.List(as(alice), &struct{ web.Paging }{p})
+			result, err := h.http.List(as(alice), &struct{ page.Paging }{p})
 			must(t, err)
-			if page.Total != 5 {
-				t.Errorf("total %d", page.Total)
+			if result.Total != 5 {
+				t.Errorf("total %d", result.Total)
 			}
-			for _, w := range page.Items {
+			for _, w := range result.Items {
 				seen = append(seen, w.ID)
 			}
-			if page.Next == "" {
+			if result.Next == "" {
 				break
 			}
-			p.Cursor = page.Next
+			p.Cursor = result.Next
 		}
 		if diff := cmp.Diff(ids, seen); diff != "" {
 			t.Errorf("by cursor -want +got:\n%s", diff)
 		}
-		page, err := h.http.List(as(alice), &struct{ web.Paging }{web.Paging{Limit: 2, Offset: 3}})
+		result, err := h.http.List(as(alice), &struct{ page.Paging }{page.Paging{Limit: 2, Offset: 3}})
 		must(t, err)
-		if len(page.Items) != 2 || page.Items[0].ID != ids[3] || page.Next != "" {
-			t.Errorf("by offset %+v", page)
+		if len(result.Items) != 2 || result.Items[0].ID != ids[3] || result.Next != "" {
+			t.Errorf("by offset %+v", result)
 		}
-		_, err = h.http.List(as(alice), &struct{ web.Paging }{web.Paging{Limit: 2, Cursor: "!"}})
+		_, err = h.http.List(as(alice), &struct{ page.Paging }{page.Paging{Limit: 2, Cursor: "!"}})
 		mustBe(t, err, errs.Invalid)
 	})
 }
@@ -134,22 +134,22 @@ func TestDestinationLife(t *testing.T) {
 			t.Error("the secret does not open again")
 		}
 		c := config(t, `{"url": "http://example.com/y", "concurrency": 1, "disabled": true}`)
-		up, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, web.IfMatch{IfMatch: made.ETag()})
+		up, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, page.IfMatch{IfMatch: made.ETag()})
 		must(t, err)
 		if !up.Config.Disabled || up.Config.Concurrency != 1 || up.Config.URL != "http://example.com/y" {
 			t.Errorf("updated %+v", up)
 		}
-		same, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, nil, web.IfMatch{})
+		same, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, nil, page.IfMatch{})
 		must(t, err)
 		if same.ETag() != up.ETag() {
 			t.Error("an update without config changed something")
 		}
-		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, web.IfMatch{IfMatch: made.ETag()})
+		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, page.IfMatch{IfMatch: made.ETag()})
 		mustBe(t, err, errs.PreconditionFailed)
-		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, "whds_none", &c, web.IfMatch{})
+		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, "whds_none", &c, page.IfMatch{})
 		mustBe(t, err, errs.NotFound)
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, web.IfMatch{}))
-		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, web.IfMatch{}), errs.NotFound)
+		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, page.IfMatch{}))
+		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, page.IfMatch{}), errs.NotFound)
 		for range maxDestinations {
 			h.destination(alice, w.ID, `{"url": "http://example.com"}`)
 		}
@@ -223,13 +223,13 @@ func TestInternalWebhooks(t *testing.T) {
 			return err
 		}))
 		for _, id := range []string{byUser.ID, hookID} {
-			_, err = h.update(alice, id, Patch{Name: web.Some("x")}, "")
+			_, err = h.update(alice, id, Patch{Name: page.Some("x")}, "")
 			mustBe(t, err, errs.Forbidden)
-			mustBe(t, h.store.Delete(as(alice), "org_a", id, web.IfMatch{}), errs.Forbidden)
-			_, _, err = h.store.Rotate(as(alice), "org_a", id, web.IfMatch{})
+			mustBe(t, h.store.Delete(as(alice), "org_a", id, page.IfMatch{}), errs.Forbidden)
+			_, _, err = h.store.Rotate(as(alice), "org_a", id, page.IfMatch{})
 			mustBe(t, err, errs.Forbidden)
 		}
-		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", hookID, kept.ID, web.IfMatch{}), errs.Forbidden)
+		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", hookID, kept.ID, page.IfMatch{}), errs.Forbidden)
 		got, err := h.get(alice, hookID)
 		must(t, err)
 		if !got.Internal || string(got.Metadata) != `{"bucket_name":"b","type":"s3"}` {
@@ -263,7 +263,7 @@ func TestInternalWebhooks(t *testing.T) {
 		if string(r.show().Payload) != `{"Records":[]}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receiptID})) != 2 {
 			t.Errorf("receipt %+v", r)
 		}
-		must(t, h.store.DeleteDestination(as(alice), "org_a", hookID, own.ID, web.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), "org_a", hookID, own.ID, page.IfMatch{}))
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return h.store.DeleteInternalTx(tx, "org_a", hookID) }))
 		_, err = h.get(alice, hookID)
 		mustBe(t, err, errs.NotFound)
@@ -287,22 +287,22 @@ func TestIsolation(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"get":                func() error { _, err := h.get(bob, w.ID); return err },
 			"update":             func() error { _, err := h.update(bob, w.ID, Patch{}, ""); return err },
-			"rotate":             func() error { _, _, err := h.store.Rotate(ctx, "org_b", w.ID, web.IfMatch{}); return err },
-			"delete":             func() error { return h.store.Delete(ctx, "org_b", w.ID, web.IfMatch{}) },
+			"rotate":             func() error { _, _, err := h.store.Rotate(ctx, "org_b", w.ID, page.IfMatch{}); return err },
+			"delete":             func() error { return h.store.Delete(ctx, "org_b", w.ID, page.IfMatch{}) },
 			"destination-create": func() error { _, err := h.store.CreateDestination(ctx, bob, w.ID, to); return err },
 			"destination-list":   func() error { _, err := h.store.Destinations(ctx, "org_b", w.ID); return err },
 			"destination-update": func() error {
-				_, err := h.store.UpdateDestination(ctx, "org_b", w.ID, to.ID, nil, web.IfMatch{})
+				_, err := h.store.UpdateDestination(ctx, "org_b", w.ID, to.ID, nil, page.IfMatch{})
 				return err
 			},
-			"destination-delete": func() error { return h.store.DeleteDestination(ctx, "org_b", w.ID, to.ID, web.IfMatch{}) },
+			"destination-delete": func() error { return h.store.DeleteDestination(ctx, "org_b", w.ID, to.ID, page.IfMatch{}) },
 			"receipt-list": func() error {
-				_, err := h.store.Receipts(ctx, "org_b", w.ID, Filter{}, web.Paging{Limit: 1})
+				_, err := h.store.Receipts(ctx, "org_b", w.ID, Filter{}, page.Paging{Limit: 1})
 				return err
 			},
 			"receipt-get": func() error { _, err := h.store.Receipt(ctx, "org_b", w.ID, receiptID); return err },
 			"delivery-list": func() error {
-				_, err := h.store.Deliveries(ctx, "org_b", w.ID, Filter{}, web.Paging{Limit: 1})
+				_, err := h.store.Deliveries(ctx, "org_b", w.ID, Filter{}, page.Paging{Limit: 1})
 				return err
 			},
 			"delivery-retry": func() error { _, err := h.store.Retry(ctx, "org_b", w.ID, deliveryID); return err },

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/encode"
 	"steward/internal/stamp"
-	"steward/internal/web"
 	"steward/internal/web/webtest"
 )
 
@@ -70,7 +70,7 @@ func TestDeliveriesWriteThemselves(t *testing.T) {
 			}
 			own := newAnswer(r.Status, fieldsOf(r.Headers), r.Body, time.Duration(r.DurationMS)*time.Millisecond)
 			text := Answer(rapid.SampledFrom([]string{string(*own), jsonOf(t, r)}).Draw(t, "text"))
-			if want, err := web.AppendJSON(nil, r); err != nil || string(*own) != string(want) {
+			if want, err := encode.Value(nil, r); err != nil || string(*own) != string(want) {
 				t.Fatalf("stored %s, want %s, %v", *own, want, err)
 			}
 			d.Response = &text
@@ -90,7 +90,7 @@ func TestSeriesWriteThemselves(t *testing.T) {
 		s := span{unit: seconds[g], from: from, to: from + int64(len(counts)), granularity: g}
 		series := Timeseries{Period: s.period(), Series: s.series(counts)}
 		webtest.SameJSON(t, series, encodedTimeseries(series))
-		webtest.SameJSON(t, series.SDK().(web.Appender), map[string]any{"timeseries": encodedTimeseries(series)})
+		webtest.SameJSON(t, series.SDK().(encode.Appender), map[string]any{"timeseries": encodedTimeseries(series)})
 	})
 }
 

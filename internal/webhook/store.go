@@ -12,9 +12,9 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // Store is all SQL of this package; the other store_*.go files are its parts: destinations, receipts and how they are accepted, deliveries
@@ -34,7 +34,7 @@ type Store struct {
 
 	arrivals db.Gather[*arrival]
 	fanOuts  db.Recall[hookKey, []string] // the enabled destinations of a webhook
-	crowds   web.Crowds[window]
+	crowds   page.CountCache[window]
 }
 
 // shards is how many parts the counters have for replicas: enough that a handful of them do not wait for each other, few enough to be
@@ -137,23 +137,23 @@ func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
 const afterAll = "{"
 
 // List gives a page of an organization's webhooks, newest first.
-func (s *Store) List(ctx context.Context, orgID string, p web.Paging) (web.Page[Webhook], error) {
+func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[Webhook], error) {
 	q := s.DB.Read(ctx)
 	before := afterAll
 	if err := resume(&p, id.Webhook, &before); err != nil {
-		return web.Page[Webhook]{}, err
+		return page.Page[Webhook]{}, err
 	}
 	var total int64
 	if err := q.Row(`SELECT count(*) FROM webhooks WHERE org_id = $1`, orgID).Scan(&total); err != nil {
-		return web.Page[Webhook]{}, err
+		return page.Page[Webhook]{}, err
 	}
 	rows, err := db.Collect(q, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id < $2
 		ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
-	return web.NewPage(rows, total, p, func(w Webhook) web.Cursor { return web.NewCursor(w.ID) }), err
+	return page.New(rows, total, p, func(w Webhook) page.Cursor { return page.NewCursor(w.ID) }), err
 }
 
 // resume reads the id to go on from, if one was sent; offset does not count then. Invalid for the id of another kind of list.
-func resume(p *web.Paging, kind string, before *string) error {
+func resume(p *page.Paging, kind string, before *string) error {
 	if p.Cursor == "" {
 		return nil
 	}
@@ -168,7 +168,7 @@ func resume(p *web.Paging, kind string, before *string) error {
 }
 
 // change loads a webhook for a user's change and refuses it if the condition fails or the system keeps it.
-func change(tx *db.Tx, orgID, webhookID string, match web.IfMatch) (Webhook, error) {
+func change(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
 	w, err := get(tx, orgID, webhookID)
 	if err != nil {
 		return w, err
@@ -177,7 +177,7 @@ func change(tx *db.Tx, orgID, webhookID string, match web.IfMatch) (Webhook, err
 }
 
 // Update changes a webhook. NotFound, Forbidden for an internal one, PreconditionFailed, Invalid.
-func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, match web.IfMatch) (w Webhook, err error) {
+func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, match page.IfMatch) (w Webhook, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if w, err = change(tx, orgID, webhookID, match); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 }
 
 // Rotate gives a webhook a new token; the old one is refused from then on. Errors are those of Update.
-func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match web.IfMatch) (w Webhook, token string, err error) {
+func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.IfMatch) (w Webhook, token string, err error) {
 	token = id.Secret(tokenSize)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if w, err = change(tx, orgID, webhookID, match); err != nil {
@@ -208,7 +208,7 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match web.I
 }
 
 // Delete removes a webhook with all that belongs to it. Errors are those of Update.
-func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match web.IfMatch) error {
+func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := change(tx, orgID, webhookID, match); err != nil {
 			return err

@@ -7,8 +7,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 const deliveryColumns = idOfDelivery + `, destination_id, receipt_id, date, status, retries, error, response`
@@ -34,10 +34,10 @@ func (r *storedDelivery) of(orgID, webhookID string) Delivery {
 }
 
 // Deliveries gives a page of a webhook's deliveries, newest first, or NotFound.
-func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Delivery], err error) {
+func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (result page.Page[Delivery], err error) {
 	on, err := pageKeys(&p, id.Delivery, webhookID, f)
 	if err != nil {
-		return page, err
+		return result, err
 	}
 	q := s.DB.Read(ctx)
 	table, columns := deliveryRows, deliveryColumns
@@ -47,7 +47,7 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	}
 	total, err := s.length(q, list{table, orgID, webhookID}, f)
 	if err != nil {
-		return page, err
+		return result, err
 	}
 	var c clauses
 	c.within(on)
@@ -55,11 +55,11 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	rows := make([]Delivery, 0, p.Room(total))
 	for row, err := range db.Each(q, (*storedDelivery).columns, `SELECT `+columns+` FROM `+table+` WHERE `+c.page(p), c.args...) {
 		if err != nil {
-			return page, err
+			return result, err
 		}
 		rows = append(rows, row.of(orgID, webhookID))
 	}
-	return web.NewPage(rows, total, p, func(d Delivery) web.Cursor { return web.NewCursor(d.ID) }), nil
+	return page.New(rows, total, p, func(d Delivery) page.Cursor { return page.NewCursor(d.ID) }), nil
 }
 
 // delivery gives the first delivery of a webhook for which a condition holds, or ErrNoRows.

@@ -8,8 +8,8 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // maxDestinations bounds what one receipt fans out to.
@@ -87,7 +87,7 @@ func (s *Store) HasDestinationTx(tx *db.Tx, orgID, webhookID string) (bool, erro
 }
 
 // changeDestination loads a destination for a user's change.
-func changeDestination(tx *db.Tx, orgID, webhookID, destinationID string, match web.IfMatch) (Destination, error) {
+func changeDestination(tx *db.Tx, orgID, webhookID, destinationID string, match page.IfMatch) (Destination, error) {
 	if _, err := get(tx, orgID, webhookID); err != nil {
 		return Destination{}, err
 	}
@@ -105,7 +105,7 @@ func changeDestination(tx *db.Tx, orgID, webhookID, destinationID string, match 
 // UpdateDestination replaces a destination's settings; without settings nothing is changed. NotFound, Forbidden for an internal one,
 // PreconditionFailed.
 func (s *Store) UpdateDestination(
-	ctx context.Context, orgID, webhookID, destinationID string, c *Config, match web.IfMatch,
+	ctx context.Context, orgID, webhookID, destinationID string, c *Config, match page.IfMatch,
 ) (d Destination, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		d, err = changeDestination(tx, orgID, webhookID, destinationID, match)
@@ -140,7 +140,7 @@ func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 
 // DeleteDestination removes a destination. Its deliveries stay in the list; those that are pending fail. Errors are those of
 // UpdateDestination.
-func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destinationID string, match web.IfMatch) error {
+func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destinationID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := changeDestination(tx, orgID, webhookID, destinationID, match); err != nil {
 			return err

@@ -6,8 +6,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // A receipt, a delivery and its row in the queue are found by one text: the ULID of the webhook, and then their own. One comparison finds
@@ -47,7 +47,7 @@ func keysOf(webhookID string, since, until *stamp.Time) keys {
 }
 
 // pageKeys gives the keys of a page of a filtered list of a webhook, which a cursor may bound. Errors are those of resume.
-func pageKeys(p *web.Paging, kind, webhookID string, f Filter) (keys, error) {
+func pageKeys(p *page.Paging, kind, webhookID string, f Filter) (keys, error) {
 	k, before := keysOf(webhookID, f.Since, f.Until), afterAll
 	err := resume(p, kind, &before)
 	k.to = min(k.to, rowKey(webhookID, before))

@@ -9,8 +9,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // settledAfter is when no transaction, and no replica's clock, adds rows to a time any more.
@@ -80,9 +80,9 @@ func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
 	if settled != nil {
 		n, known = s.crowds.Size(l.window(*settled), now)
 	}
-	if known && n == web.Unknown || s.crowds.Has(l.window(f), now) {
+	if known && n == page.Unknown || s.crowds.Has(l.window(f), now) {
 		_, _, err := l.numbers(q, l.args(), "0", "0")
-		return web.Unknown, err
+		return page.Unknown, err
 	}
 	c, first, second := clauses{args: l.args()}, "0", "0"
 	if !known {
@@ -99,7 +99,7 @@ func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
 		n = counted
 		s.crowds.Keep(l.window(*settled), upTo(n), now)
 	}
-	if n = upTo(n + more); n == web.Unknown {
+	if n = upTo(n + more); n == page.Unknown {
 		s.crowds.Note(l.window(f), now)
 	}
 	return n, nil
@@ -107,8 +107,8 @@ func (s *Store) length(q db.Querier, l list, f Filter) (int64, error) {
 
 // upTo gives a number that is not too large to be counted exactly.
 func upTo(n int64) int64 {
-	if n > web.MaxCounted {
-		return web.Unknown
+	if n > page.MaxCounted {
+		return page.Unknown
 	}
 	return n
 }
@@ -149,7 +149,7 @@ func (c *clauses) count(l list, f Filter) string {
 	where.narrow(f)
 	c.args = where.args
 	return `(SELECT count(*) FROM (SELECT 1 FROM ` + l.table + ` WHERE ` + where.text.String() +
-		` LIMIT ` + strconv.Itoa(web.MaxCounted+1) + `) x)`
+		` LIMIT ` + strconv.Itoa(page.MaxCounted+1) + `) x)`
 }
 
 // numbers asks for two numbers, if the webhook is there; $1 and $2 are its organization and its id.

@@ -8,8 +8,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // TestLengths: what may still grow is counted each time; what is long past is remembered for a minute.
@@ -23,10 +23,10 @@ func TestLengths(t *testing.T) {
 		open, past := Filter{Since: &start}, Filter{Since: &start, Until: new(start.Add(time.Minute))}
 		wants := func(f Filter, want int64) {
 			t.Helper()
-			page, err := h.store.Receipts(as(alice), "org_a", w.ID, f, web.Paging{Limit: 1})
+			result, err := h.store.Receipts(as(alice), "org_a", w.ID, f, page.Paging{Limit: 1})
 			must(t, err)
-			if page.Total != want || len(page.Items) != 1 {
-				t.Errorf("%d of %d, want %d", len(page.Items), page.Total, want)
+			if result.Total != want || len(result.Items) != 1 {
+				t.Errorf("%d of %d, want %d", len(result.Items), result.Total, want)
 			}
 		}
 		wants(open, 2)
@@ -77,9 +77,9 @@ func TestLengthOfAnyWindow(t *testing.T) {
 					want++
 				}
 			}
-			page, err := h.store.Receipts(as(alice), "org_a", w.ID, f, web.Paging{Limit: 100})
-			if err != nil || page.Total != want || int64(len(page.Items)) != want {
-				rt.Fatalf("%d of %d, %v, want %d", len(page.Items), page.Total, err, want)
+			result, err := h.store.Receipts(as(alice), "org_a", w.ID, f, page.Paging{Limit: 100})
+			if err != nil || result.Total != want || int64(len(result.Items)) != want {
+				rt.Fatalf("%d of %d, %v, want %d", len(result.Items), result.Total, err, want)
 			}
 		})
 	})
@@ -122,9 +122,9 @@ func TestLengthByStatus(t *testing.T) {
 						want++
 					}
 				}
-				page, err := h.store.Deliveries(as(alice), "org_a", w.ID, Filter{Since: &since, Status: state}, pageOf(1000))
-				if err != nil || page.Total != want || int64(len(page.Items)) != want {
-					rt.Fatalf("%s: %d of %d, %v, want %d", state, len(page.Items), page.Total, err, want)
+				result, err := h.store.Deliveries(as(alice), "org_a", w.ID, Filter{Since: &since, Status: state}, pageOf(1000))
+				if err != nil || result.Total != want || int64(len(result.Items)) != want {
+					rt.Fatalf("%s: %d of %d, %v, want %d", state, len(result.Items), result.Total, err, want)
 				}
 			}
 		})

@@ -10,8 +10,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // receiptColumns are followed by the body.
@@ -51,22 +51,22 @@ func (c *clauses) within(k keys) {
 }
 
 // page adds order and bounds: newest first.
-func (c *clauses) page(p web.Paging) string {
+func (c *clauses) page(p page.Paging) string {
 	c.add(" ORDER BY key DESC LIMIT ", p.Limit+1)
 	c.add(" OFFSET ", p.Offset)
 	return c.text.String()
 }
 
 // Receipts gives a page of a webhook's receipts, newest first, or NotFound. Their Headers stay undecoded.
-func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p web.Paging) (page web.Page[Receipt], err error) {
+func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (result page.Page[Receipt], err error) {
 	on, err := pageKeys(&p, id.Receipt, webhookID, f)
 	if err != nil {
-		return page, err
+		return result, err
 	}
 	q := s.DB.Read(ctx)
 	total, err := s.length(q, list{receiptRows, orgID, webhookID}, f)
 	if err != nil {
-		return page, err
+		return result, err
 	}
 	var c clauses
 	c.within(on)
@@ -74,12 +74,12 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 	for r, err := range db.Each(q, (*Receipt).columns, `SELECT `+receiptColumns+bodyUpTo64K+` FROM webhook_receipts
 		WHERE `+c.page(p), c.args...) {
 		if err != nil {
-			return page, err
+			return result, err
 		}
 		r.WebhookID = webhookID
 		rows = append(rows, r.show())
 	}
-	return web.NewPage(rows, total, p, func(r Receipt) web.Cursor { return web.NewCursor(r.ID) }), nil
+	return page.New(rows, total, p, func(r Receipt) page.Cursor { return page.NewCursor(r.ID) }), nil
 }
 
 // Receipt gives a receipt whole, or NotFound.

@@ -27,8 +27,8 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 const (
@@ -55,14 +55,14 @@ type Webhook struct {
 }
 
 // ETag is the row's version.
-func (w Webhook) ETag() string { return web.ETag(w.version) }
+func (w Webhook) ETag() string { return page.ETag(w.version) }
 
 // NewWebhook is what it takes to make a webhook.
 type NewWebhook struct {
 	Name        string            `json:"name" minLength:"1" maxLength:"256"`
-	Description web.Opt[string]   `json:"description,omitempty" required:"false" maxLength:"1024"`
+	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024"`
 	Internal    bool              `json:"internal,omitempty" doc:"Make it a system webhook, which users cannot change or delete"`
-	Retention   web.Opt[int64]    `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
+	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 	Metadata    map[string]string `json:"-"`
 }
 
@@ -84,9 +84,9 @@ func (n NewWebhook) build(now time.Time) (Webhook, error) {
 
 // Patch is a partial update: what is not sent stays.
 type Patch struct {
-	Name        web.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256"`
-	Description web.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it"`
-	Retention   web.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
+	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256"`
+	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it"`
+	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 }
 
 // apply gives the changed webhook, or Invalid.

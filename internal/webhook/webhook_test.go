@@ -16,8 +16,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
-	"steward/internal/web"
 )
 
 // house is the slice as the app wires it, with a clock that a test can move.
@@ -158,11 +158,11 @@ func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 
 func (h *house) deliveries(c *auth.Caller, webhookID string, f Filter) (all []Delivery) {
 	h.t.Helper()
-	for p := (web.Paging{Limit: 1000}); ; {
-		page, err := h.store.Deliveries(as(c), c.OrgID, webhookID, f, p)
+	for p := (page.Paging{Limit: 1000}); ; {
+		result, err := h.store.Deliveries(as(c), c.OrgID, webhookID, f, p)
 		must(h.t, err)
-		all = append(all, page.Items...)
-		if p.Cursor = page.Next; p.Cursor == "" {
+		all = append(all, result.Items...)
+		if p.Cursor = result.Next; p.Cursor == "" {
 			return all
 		}
 	}

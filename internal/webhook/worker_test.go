@@ -14,8 +14,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/page"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // faultySender is a network that fails as it is told, without a network.
@@ -271,9 +271,9 @@ func TestDestinationGoes(t *testing.T) {
 		for batch := range slices.Chunk(numbered(laneQueue+50), 50) {
 			h.accept(w, alice, batch...)
 		}
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, gone.ID, web.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, gone.ID, page.IfMatch{}))
 		c := config(t, `{"url": "http://off.test", "disabled": true}`)
-		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, off.ID, &c, web.IfMatch{})
+		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, off.ID, &c, page.IfMatch{})
 		must(t, err)
 		close(release)
 		eventually(t, "nothing is pending", func() bool { return len(h.deliveries(alice, w.ID, Filter{Status: Pending})) == 0 })

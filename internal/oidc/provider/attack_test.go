@@ -16,7 +16,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
-	"steward/internal/web"
+	paging "steward/internal/page"
 )
 
 func TestWrongVerifier(t *testing.T) {
@@ -137,7 +137,7 @@ func TestTokenOfADeletedClient(t *testing.T) {
 		tokens := a.tokens()
 		code = a.code()
 		machine := a.post("/oauth/token", "grant_type", "client_credentials").want(http.StatusOK).text("access_token")
-		must(t, h.clients.Store.Delete(h.ctx, h.orgID, a.id, web.IfMatch{}))
+		must(t, h.clients.Store.Delete(h.ctx, h.orgID, a.id, paging.IfMatch{}))
 		a.dead(tokens["access_token"], "client deleted")
 		a.dead(machine, "client deleted")
 		a.refresh(tokens["refresh_token"].(string)).fault(http.StatusUnauthorized, invalidClient)
@@ -385,7 +385,7 @@ func TestWhoMayUseAClient(t *testing.T) {
 		tokens := a.tokens()
 		patch := oidc.ClientPatch{}
 		must(t, json.Unmarshal([]byte(`{"allowed_user_ids": ["usr_nobody"]}`), &patch))
-		_, err := h.clients.Store.Update(h.ctx, auth.From(h.ctx), a.id, web.IfMatch{}, patch)
+		_, err := h.clients.Store.Update(h.ctx, auth.From(h.ctx), a.id, paging.IfMatch{}, patch)
 		must(t, err)
 		a.refresh(tokens["refresh_token"].(string)).fault(http.StatusBadRequest, invalidGrant)
 		b = h.browser()

@@ -16,7 +16,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
-	"steward/internal/web"
+	paging "steward/internal/page"
 )
 
 // claims reads what a token says.
@@ -278,7 +278,7 @@ func TestRefreshNeverWidens(t *testing.T) {
 		}
 		var patch oidc.ClientPatch
 		must(t, json.Unmarshal([]byte(`{"scopes": ["openid", "offline_access"]}`), &patch))
-		_, err := h.clients.Store.Update(h.ctx, auth.From(h.ctx), a.id, web.IfMatch{}, patch)
+		_, err := h.clients.Store.Update(h.ctx, auth.From(h.ctx), a.id, paging.IfMatch{}, patch)
 		must(t, err)
 		if got := ask("").want(http.StatusOK).text("scope"); got != "openid offline_access" {
 			t.Errorf("after the client lost scopes it is %q", got)

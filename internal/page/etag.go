@@ -1,4 +1,4 @@
-package web
+package page
 
 import (
 	"strconv"
@@ -9,6 +9,9 @@ import (
 
 // ETag is the strong entity tag of a row's version.
 func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// Versioned values have the version of their row as a strong ETag.
+type Versioned interface{ ETag() string }
 
 // IfMatch is the part of an update's input that makes it conditional.
 type IfMatch struct {
@@ -29,7 +32,10 @@ const (
 	weakly   = true
 )
 
-// matches tells whether a condition, which is `*` or a list of tags, names the tag. Ours hold no commas.
+// NoneMatch reports whether an If-None-Match condition names the tag, so that the caller has the resource already.
+func NoneMatch(condition, tag string) bool { return condition != "" && matches(condition, tag, weakly) }
+
+// matches reports whether a condition, which is `*` or a list of tags, names the tag. Ours hold no commas.
 func matches(condition, tag string, weak bool) bool {
 	if strings.TrimSpace(condition) == "*" {
 		return true

@@ -1,4 +1,6 @@
-package web
+// Package page has the parts of a request and of a response that lists and conditional updates share: Paging and Cursor,
+// Page, Opt, IfMatch and ETag. Stores and handlers use it; package web turns a Page into a body and headers.
+package page
 
 import (
 	"encoding/base64"
@@ -7,12 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
 )
 
@@ -73,7 +75,7 @@ type Page[T any] struct {
 	Paging Paging
 }
 
-// Room is for how many rows to make room, of a list with so many or an Unknown number, before they are read for NewPage.
+// Room is for how many rows to make room, of a list with so many or an Unknown number, before they are read for New.
 func (p Paging) Room(total int64) int {
 	if total < 0 {
 		return p.Limit + 1
@@ -81,8 +83,8 @@ func (p Paging) Room(total int64) int {
 	return int(min(int64(p.Limit)+1, total))
 }
 
-// NewPage makes a page of rows of which one more than asked for was read, to learn whether there are more. `at` gives a row's cursor.
-func NewPage[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] {
+// New makes a page of rows of which one more than asked for was read, to learn whether there are more. `at` gives a row's cursor.
+func New[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] {
 	page := Page[T]{Items: rows, Total: total, Paging: p}
 	if len(rows) > p.Limit {
 		page.Items = rows[:p.Limit]
@@ -98,17 +100,13 @@ func (p Page[T]) AppendJSON(to []byte) (_ []byte, err error) {
 	if len(p.Items) == 0 {
 		return append(to, "[]"...), nil
 	}
-	if _, own := any(&p.Items[0]).(Appender); !own {
-		return AppendJSON(to, p.Items)
+	if _, own := any(&p.Items[0]).(encode.Appender); !own {
+		return encode.Value(to, p.Items)
 	}
-	start := len(to)
 	for i := range p.Items {
 		to = append(to, "[,"[min(i, 1)])
-		if to, err = any(&p.Items[i]).(Appender).AppendJSON(to); err != nil {
+		if to, err = any(&p.Items[i]).(encode.Appender).AppendJSON(to); err != nil {
 			return to, err
-		}
-		if i == 0 { // the others will be about as long, as a rule
-			to = slices.Grow(to, min((len(to)-start+8)*len(p.Items), mostPooled))
 		}
 	}
 	return append(to, ']'), nil
@@ -122,11 +120,12 @@ func (Page[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[[]T](), true, "")
 }
 
-func (p Page[T]) setHeaders(h http.Header, r *http.Request) {
+// SetHeaders sets X-Total-Count and Link for a list that was requested at path with query.
+func (p Page[T]) SetHeaders(h http.Header, path string, query url.Values) {
 	if p.Total != Unknown {
 		h.Set("X-Total-Count", strconv.FormatInt(p.Total, 10))
 	}
-	links := p.links(faceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
+	links := p.links(path, query)
 	if len(links) > 0 {
 		h.Set("Link", strings.Join(links, ", "))
 	}

@@ -10,6 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/encode"
+	"steward/internal/page"
 	"steward/internal/sdk"
 	"steward/internal/web"
 	"steward/internal/web/webtest"
@@ -24,7 +26,7 @@ func TestTextsAreAppendedAsJSON(t *testing.T) {
 		if err := enc.Encode(text); err != nil {
 			t.Fatal(err)
 		}
-		if got := web.AppendString(nil, text); string(got)+"\n" != want.String() {
+		if got := encode.String(nil, text); string(got)+"\n" != want.String() {
 			t.Fatalf("%q became %s, want %s", text, got, want.String())
 		}
 	})
@@ -36,8 +38,8 @@ func TestEachByteAnywhere(t *testing.T) {
 		for _, other := range []string{"", "\"", "\x1f", "ä", "\xff"} {
 			for at := range 20 {
 				text := strings.Repeat("x", at) + string([]byte{byte(c)}) + other + strings.Repeat("x", 20-at)
-				want, err := web.AppendJSON(nil, text)
-				if got := web.AppendString(nil, text); err != nil || string(got) != string(want) {
+				want, err := encode.Value(nil, text)
+				if got := encode.String(nil, text); err != nil || string(got) != string(want) {
 					t.Fatalf("%q became %s, want %s", text, got, want)
 				}
 			}
@@ -48,18 +50,18 @@ func TestEachByteAnywhere(t *testing.T) {
 // loud writes itself in a way that encoding/json would not.
 type loud struct{ Text string }
 
-func (l loud) AppendJSON(to []byte) ([]byte, error) { return web.AppendString(to, l.Text+"!"), nil }
+func (l loud) AppendJSON(to []byte) ([]byte, error) { return encode.String(to, l.Text+"!"), nil }
 
 // TestPagesOnBothFaces: whether its items write themselves or not, a page is an array, alone or as data.
 func TestPagesOnBothFaces(t *testing.T) {
-	for want, page := range map[string]any{
-		`[]`:                            web.Page[loud]{},
-		`["a!","<b>!"]`:                 web.Page[loud]{Items: []loud{{"a"}, {"<b>"}}},
-		`[{"Text":"a"},{"Text":"<b>"}]`: web.Page[struct{ Text string }]{Items: []struct{ Text string }{{"a"}, {"<b>"}}},
-		`["a!"]`:                        struct{ web.Page[loud] }{web.Page[loud]{Items: []loud{{"a"}}}},
+	for want, result := range map[string]any{
+		`[]`:                            page.Page[loud]{},
+		`["a!","<b>!"]`:                 page.Page[loud]{Items: []loud{{"a"}, {"<b>"}}},
+		`[{"Text":"a"},{"Text":"<b>"}]`: page.Page[struct{ Text string }]{Items: []struct{ Text string }{{"a"}, {"<b>"}}},
+		`["a!"]`:                        struct{ page.Page[loud] }{page.Page[loud]{Items: []loud{{"a"}}}},
 		`{"Text":["<"]}`:                struct{ Text []string }{[]string{"<"}},
 	} {
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.Write(w, r, http.StatusOK, page) })
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { web.Write(w, r, http.StatusOK, result) })
 		for path, body := range map[string]string{"/x": want + "\n", "/sdk/x": `{"success":true,"data":` + want + "}\n"} {
 			rec := httptest.NewRecorder()
 			mux := http.NewServeMux()

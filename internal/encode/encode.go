@@ -1,0 +1,48 @@
+// Package encode appends JSON in the form that every response of the API has: as encoding/json writes it, without escapes for HTML.
+//
+// Values of long lists implement Appender, so that a page is written into one buffer without reflection.
+package encode
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// Appender is implemented by values that append their own JSON. It must equal what encoding/json would write for the value.
+type Appender interface {
+	AppendJSON(to []byte) ([]byte, error)
+}
+
+// Value appends the JSON of a value.
+func Value(to []byte, value any) ([]byte, error) {
+	if a, ok := value.(Appender); ok {
+		return a.AppendJSON(to)
+	}
+	buf := bytes.NewBuffer(to)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}
+
+// String appends text as a JSON string.
+func String(to []byte, text string) []byte {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			to, _ = Value(to, text) // a string always encodes
+			return to
+		}
+	}
+	to = append(to, '"')
+	to = append(to, text...)
+	return append(to, '"')
+}
+
+// Optional appends text as a JSON string, or null.
+func Optional(to []byte, text *string) []byte {
+	if text == nil {
+		return append(to, "null"...)
+	}
+	return String(to, *text)
+}
