@@ -10,7 +10,7 @@ import (
 // level says how high a room stands. A package imports only what stands lower; those of one level do not know each other, except where
 // together says so.
 var level = map[string]int{
-	"errs": 0, "id": 0, "stamp": 0, "auth": 0, "seal": 0, "encode": 0, "page": 0,
+	"errs": 0, "id": 0, "stamp": 0, "auth": 0, "seal": 0, "encode": 0, "page": 0, "waittest": 0,
 	"db": 1, "web": 1, "job": 1,
 	"account": 2, "apikey": 2, "audit": 2, "oidc": 2, "object": 2, "resource": 2, "thread": 2, "eval": 2, "webhook": 2,
 	"server": 3, "sdk": 3, "console": 3, "client": 3, "cli": 3,

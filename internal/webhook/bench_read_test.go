@@ -37,7 +37,9 @@ func BenchmarkReads(b *testing.B) {
 				p, err := h.store.Receipts(ctx, "org_a", w.ID, hour, result)
 				return Receipts{p}, err
 			}},
-			{"deliveries", func(ctx context.Context) (any, error) { return h.store.Deliveries(ctx, "org_a", w.ID, Filter{}, result) }},
+			{"deliveries", func(ctx context.Context) (any, error) {
+				return h.store.Deliveries(ctx, "org_a", w.ID, Filter{}, result)
+			}},
 			{"deliveries of an hour", func(ctx context.Context) (any, error) {
 				return h.store.Deliveries(ctx, "org_a", w.ID, hour, result)
 			}},
