@@ -95,7 +95,7 @@ func TestSQLiteTablesAreStrict(t *testing.T) {
 	}
 }
 
-func TestReopen(t *testing.T) {
+func TestMigratedDatabaseOpensAgain(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
 			o := dbtest.Options(t, dialect)
@@ -104,37 +104,6 @@ func TestReopen(t *testing.T) {
 				must(t, err)
 				must(t, d.Close())
 			}
-		})
-	}
-}
-
-// TestLateMigration starts on a schema that lacks a migration with a lower number than its newest one.
-func TestLateMigration(t *testing.T) {
-	for _, dialect := range dbtest.Dialects {
-		t.Run(dialect.String(), func(t *testing.T) {
-			o := dbtest.Options(t, dialect)
-			d, err := db.Open(t.Context(), o)
-			must(t, err)
-			names, err := db.Collect(d.Read(t.Context()), func(r db.Row) (n int64, err error) { return n, r.Scan(&n) },
-				"SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY version_id")
-			must(t, err)
-			if len(names) < 2 {
-				t.Fatal("there is one migration only: none can be late")
-			}
-			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-				for _, table := range strings.Fields("meta epochs leases orgs users members invitations projects api_keys audit idempotency") {
-					if _, err := tx.Exec("DROP TABLE " + table); err != nil {
-						return err
-					}
-				}
-				_, err := tx.Exec("DELETE FROM goose_db_version WHERE version_id = 1")
-				return err
-			}))
-			must(t, d.Close())
-			d, err = db.Open(t.Context(), o)
-			must(t, err)
-			defer d.Close()
-			wantKeys(t, d)
 		})
 	}
 }
@@ -158,7 +127,8 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-func TestOpenAtOnce(t *testing.T) {
+// TestReplicasMigrateAtOnce opens an empty database from several replicas at the same time.
+func TestReplicasMigrateAtOnce(t *testing.T) {
 	url := dbtest.Postgres(t)
 	var group sync.WaitGroup
 	for range 4 {

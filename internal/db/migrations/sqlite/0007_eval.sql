@@ -1,5 +1,7 @@
 -- +goose Up
 
+-- Evaluations, their runs, counts of both, and the background work on them.
+
 CREATE TABLE evals (
     org_id           TEXT    NOT NULL,
     id               TEXT    NOT NULL,
@@ -22,8 +24,10 @@ CREATE INDEX evals_project ON evals (org_id, project_id, created_at, id);
 CREATE INDEX evals_agent ON evals (org_id, agent_identifier, created_at, id);
 CREATE INDEX evals_project_agent ON evals (org_id, project_id, agent_identifier, created_at, id);
 
--- eval_name and agent_identifier are copied from the eval, so that the filter by agent is one index range. created_at is the runtime's
--- time, written_at is ours. size is that of error and result together; result comes last, since it may fill many pages.
+-- eval_runs holds the runs. eval_name and agent_identifier are copied from the eval, so that a filter
+-- by agent is one range of an index. created_at is the runtime's time, written_at is the server's.
+-- size is that of error and result together. result may span many pages and is the last column. An
+-- eval and its runs are of one project, so eval_runs_eval serves the filter by both.
 CREATE TABLE eval_runs (
     org_id           TEXT    NOT NULL,
     id               TEXT    NOT NULL,
@@ -52,19 +56,22 @@ CREATE INDEX eval_runs_agent ON eval_runs (org_id, agent_identifier, created_at,
 CREATE INDEX eval_runs_eval ON eval_runs (org_id, eval_id, created_at, id);
 CREATE INDEX eval_runs_session ON eval_runs (org_id, session_id, created_at, id);
 CREATE INDEX eval_runs_project_agent ON eval_runs (org_id, project_id, agent_identifier, created_at, id);
-CREATE INDEX eval_runs_project_eval ON eval_runs (org_id, project_id, eval_id, created_at, id);
 
--- How many evals and runs a project has: the sum over the slots, which keep concurrent writers apart.
+-- eval_counts counts evals and runs per project, and runs per agent or eval (key): the sum over the
+-- slots. A count of zero has no rows. The CHECK compares instead of using IN: see
+-- webhook_deliveries.
 CREATE TABLE eval_counts (
     org_id     TEXT    NOT NULL,
-    what       TEXT    NOT NULL CHECK (what IN ('eval', 'run')),
+    what       TEXT    NOT NULL CHECK (what = 'eval' OR what = 'run' OR what = 'run of agent' OR what = 'run of eval'),
+    key        TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
     slot       INTEGER NOT NULL,
     n          INTEGER NOT NULL,
-    PRIMARY KEY (org_id, what, project_id, slot)
-) STRICT;
+    PRIMARY KEY (org_id, what, key, project_id, slot)
+) STRICT, WITHOUT ROWID;
 
--- Evals whose runs may not carry their name and agent yet, and how far the walk over those runs has come.
+-- eval_relabels lists evals whose runs do not all have their name and agent yet, with the position
+-- up to which the runs are done.
 CREATE TABLE eval_relabels (
     org_id   TEXT    NOT NULL,
     eval_id  TEXT    NOT NULL,
@@ -75,7 +82,8 @@ CREATE TABLE eval_relabels (
 ) STRICT;
 CREATE INDEX eval_relabels_due ON eval_relabels (due_at);
 
--- Deleted projects whose evals and runs, as far as they were written before gone_at, may still be there.
+-- eval_purges lists deleted projects whose evals and runs, as far as they were written before
+-- gone_at, are still to be removed.
 CREATE TABLE eval_purges (
     org_id     TEXT    NOT NULL,
     project_id TEXT    NOT NULL,

@@ -1,0 +1,49 @@
+-- +goose Up
+
+-- Tables that belong to no slice: facts about the installation, cache invalidation, leases of
+-- background jobs, and the stored responses of requests with an Idempotency-Key.
+
+-- meta holds one row per fact about the installation, such as the check of the master key.
+CREATE TABLE meta (
+    key   TEXT   NOT NULL PRIMARY KEY,
+    value TEXT   NOT NULL
+);
+
+-- epochs holds one counter per cache name. Tx.Bump increments it; RunWatch on the other replicas
+-- polls it.
+CREATE TABLE epochs (
+    name TEXT   NOT NULL PRIMARY KEY,
+    n    BIGINT NOT NULL
+);
+
+-- leases holds the background jobs that only one replica runs at a time.
+CREATE TABLE leases (
+    name  TEXT   NOT NULL PRIMARY KEY,
+    owner TEXT   NOT NULL,
+    until BIGINT NOT NULL
+);
+
+-- idempotency holds responses to repeat. scope is the hash of caller, method, path and key; answer
+-- is sealed.
+CREATE TABLE idempotency (
+    org_id     TEXT   NOT NULL,
+    scope      BYTEA  NOT NULL,
+    body_hash  BYTEA  NOT NULL,
+    status     BIGINT NOT NULL,
+    answer     BYTEA  NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (org_id, scope)
+);
+CREATE INDEX idempotency_created ON idempotency (created_at);
+
+-- expect_epoch fails with a serialization failure, so that Write runs again, unless the epoch of a
+-- name is the expected one.
+-- +goose StatementBegin
+CREATE FUNCTION expect_epoch(of TEXT, expected BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE((SELECT n FROM epochs WHERE name = of), 0) <> expected THEN
+        RAISE EXCEPTION 'the epoch of % is not % any more', of, expected USING ERRCODE = 'serialization_failure';
+    END IF;
+END
+$$;
+-- +goose StatementEnd

@@ -1,0 +1,57 @@
+-- +goose Up
+
+-- Organizations, users, their memberships and invitations, and projects.
+
+CREATE TABLE orgs (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    name       TEXT   NOT NULL,
+    created_at BIGINT NOT NULL
+);
+
+-- users are people. A user may be a member of several organizations. email is in lower case.
+CREATE TABLE users (
+    id            TEXT   NOT NULL PRIMARY KEY,
+    email         TEXT   NULL,
+    first_name    TEXT   NULL,
+    last_name     TEXT   NULL,
+    photo_url     TEXT   NULL,
+    password_hash TEXT   NULL,
+    version       BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    updated_at    BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX users_email ON users (email);
+
+CREATE TABLE members (
+    org_id     TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    role       TEXT   NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (org_id, user_id)
+);
+CREATE INDEX members_user ON members (user_id);
+
+-- invitations are found by the hash of the token alone: who follows the link has no organization yet.
+CREATE TABLE invitations (
+    token_hash BYTEA  NOT NULL PRIMARY KEY,
+    org_id     TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    created_by TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    used_at    BIGINT NULL
+);
+CREATE INDEX invitations_org ON invitations (org_id, user_id);
+
+-- projects are listed newest first. The oldest one of an organization is its default.
+CREATE TABLE projects (
+    org_id     TEXT   NOT NULL,
+    id         TEXT   NOT NULL,
+    name       TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    version    BIGINT NOT NULL,
+    PRIMARY KEY (org_id, id)
+);
+CREATE INDEX projects_age ON projects (org_id, created_at, id);

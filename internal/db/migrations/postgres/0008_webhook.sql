@@ -1,0 +1,144 @@
+-- +goose Up
+
+-- Webhooks and their destinations, receipts, deliveries with the queue of pending ones, leases on
+-- destinations, and counts.
+
+-- webhooks holds the webhooks. token_hash is the hash of the token in the ingest URL. An ingest
+-- request names no organization, so the id alone must find the row.
+CREATE TABLE webhooks (
+    org_id            TEXT    COLLATE "C" NOT NULL,
+    id                TEXT    COLLATE "C" NOT NULL,
+    name              TEXT    NOT NULL,
+    description       TEXT    NULL,
+    internal          BOOLEAN NOT NULL,
+    metadata          TEXT    NULL,
+    token_hash        BYTEA   NOT NULL,
+    retention_seconds BIGINT  NULL,
+    created_by        TEXT    NOT NULL,
+    created_at        BIGINT  NOT NULL,
+    updated_at        BIGINT  NOT NULL,
+    version           BIGINT  NOT NULL,
+    PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX webhooks_id ON webhooks (id);
+
+-- webhook_destinations holds where deliveries go. disabled repeats the field of config, so that
+-- ingest does not read config. The delivery worker finds a destination by its id alone.
+CREATE TABLE webhook_destinations (
+    org_id     TEXT    COLLATE "C" NOT NULL,
+    webhook_id TEXT    COLLATE "C" NOT NULL,
+    id         TEXT    COLLATE "C" NOT NULL,
+    type       TEXT    NOT NULL CHECK (type IN ('url', 'http', 'webhook')),
+    disabled   BOOLEAN NOT NULL,
+    config     TEXT    NOT NULL,
+    secret     BYTEA   NOT NULL,
+    internal   BOOLEAN NOT NULL,
+    metadata   TEXT    NULL,
+    created_by TEXT    NOT NULL,
+    created_at BIGINT  NOT NULL,
+    updated_at BIGINT  NOT NULL,
+    version    BIGINT  NOT NULL,
+    PRIMARY KEY (org_id, webhook_id, id)
+);
+CREATE UNIQUE INDEX webhook_destinations_id ON webhook_destinations (id);
+
+-- webhook_receipts holds the accepted requests. key is the ULID of the webhook (26 characters) and
+-- the ULID of the receipt. body is the last column, so that reading the others does not touch it.
+CREATE TABLE webhook_receipts (
+    key          TEXT   COLLATE "C" NOT NULL PRIMARY KEY,
+    date         BIGINT NOT NULL,
+    method       TEXT   NOT NULL,
+    query        TEXT   NOT NULL,
+    remote_addr  TEXT   NOT NULL,
+    content_type TEXT   NOT NULL,
+    size         BIGINT NOT NULL,
+    headers      TEXT   NOT NULL,
+    body         BYTEA  NOT NULL
+);
+
+-- webhook_deliveries holds one row per attempt. key is the ULID of the webhook and the ULID of the
+-- delivery. failed repeats status, and no index contains a column that a success changes: with the
+-- free space that fillfactor leaves in a page, a success updates its row in place (HOT). Inserting
+-- 204,800 rows and updating each once takes 9.8 s and 193 MB of WAL, against 12.9 s and 331 MB with
+-- fillfactor 100; table and indexes together are as large.
+CREATE TABLE webhook_deliveries (
+    key            TEXT    COLLATE "C" NOT NULL PRIMARY KEY,
+    destination_id TEXT    COLLATE "C" NOT NULL,
+    receipt_id     TEXT    COLLATE "C" NOT NULL,
+    date           BIGINT  NOT NULL,
+    status         TEXT    NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
+    failed         BOOLEAN NOT NULL,
+    retries        BIGINT  NOT NULL,
+    finished_at    BIGINT  NULL,
+    error          TEXT    NULL,
+    response       TEXT    NULL
+) WITH (fillfactor = 30);
+CREATE INDEX webhook_deliveries_receipt ON webhook_deliveries (receipt_id, key);
+CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_id, key);
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
+
+-- webhook_queue holds one row per pending delivery, with the delivery's key. The holder of the
+-- destination's lease sends the ready ones; the others wait until due_at. org_id is for the counters:
+-- the webhook may be deleted by the time the delivery ends.
+CREATE TABLE webhook_queue (
+    key            TEXT    COLLATE "C" NOT NULL PRIMARY KEY,
+    org_id         TEXT    COLLATE "C" NOT NULL,
+    destination_id TEXT    COLLATE "C" NOT NULL,
+    receipt_key    TEXT    COLLATE "C" NOT NULL,
+    date           BIGINT  NOT NULL,
+    retries        BIGINT  NOT NULL,
+    ready          BOOLEAN NOT NULL,
+    due_at         BIGINT  NOT NULL
+);
+CREATE INDEX webhook_queue_ready ON webhook_queue (destination_id, due_at, key) WHERE ready;
+CREATE INDEX webhook_queue_waiting ON webhook_queue (due_at) WHERE NOT ready;
+
+-- webhook_turns holds the leases on destinations: its owner alone sends to a destination, so that
+-- concurrency and order hold over all replicas.
+CREATE TABLE webhook_turns (
+    destination_id TEXT   COLLATE "C" NOT NULL PRIMARY KEY,
+    owner          TEXT   NOT NULL,
+    until          BIGINT NOT NULL
+);
+
+-- webhook_counts counts per minute, hour and day (unit, in seconds). bucket is the time divided by
+-- the unit. The count is the sum over the shards.
+CREATE TABLE webhook_counts (
+    org_id    TEXT   COLLATE "C" NOT NULL,
+    unit      BIGINT NOT NULL,
+    bucket    BIGINT NOT NULL,
+    shard     BIGINT NOT NULL,
+    received  BIGINT NOT NULL,
+    delivered BIGINT NOT NULL,
+    failed    BIGINT NOT NULL,
+    PRIMARY KEY (org_id, unit, bucket, shard)
+);
+
+-- webhook_days holds the minutes and hours of past days, packed into one row per day. Each bucket
+-- with counts is four varints: the number of empty buckets before it, received, delivered, failed.
+-- The rows of webhook_counts are added to it.
+CREATE TABLE webhook_days (
+    org_id TEXT   COLLATE "C" NOT NULL,
+    unit   BIGINT NOT NULL,
+    day    BIGINT NOT NULL,
+    counts BYTEA  NOT NULL,
+    PRIMARY KEY (org_id, unit, day)
+);
+
+-- webhook_totals counts the rows that a webhook has now: the sum over the shards.
+CREATE TABLE webhook_totals (
+    org_id     TEXT   COLLATE "C" NOT NULL,
+    webhook_id TEXT   COLLATE "C" NOT NULL,
+    shard      BIGINT NOT NULL,
+    receipts   BIGINT NOT NULL,
+    deliveries BIGINT NOT NULL,
+    PRIMARY KEY (org_id, webhook_id, shard)
+);
+
+-- webhook_graves lists deleted webhooks whose receipts and deliveries are still to be removed.
+CREATE TABLE webhook_graves (
+    org_id     TEXT   COLLATE "C" NOT NULL,
+    webhook_id TEXT   COLLATE "C" NOT NULL,
+    deleted_at BIGINT NOT NULL,
+    PRIMARY KEY (org_id, webhook_id)
+);

@@ -1,0 +1,57 @@
+-- +goose Up
+
+-- Organizations, users, their memberships and invitations, and projects.
+
+CREATE TABLE orgs (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    name       TEXT    NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+-- users are people. A user may be a member of several organizations. email is in lower case.
+CREATE TABLE users (
+    id            TEXT    NOT NULL PRIMARY KEY,
+    email         TEXT    NULL,
+    first_name    TEXT    NULL,
+    last_name     TEXT    NULL,
+    photo_url     TEXT    NULL,
+    password_hash TEXT    NULL,
+    version       INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX users_email ON users (email);
+
+CREATE TABLE members (
+    org_id     TEXT    NOT NULL,
+    user_id    TEXT    NOT NULL,
+    role       TEXT    NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+    version    INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (org_id, user_id)
+) STRICT;
+CREATE INDEX members_user ON members (user_id);
+
+-- invitations are found by the hash of the token alone: who follows the link has no organization yet.
+CREATE TABLE invitations (
+    token_hash BLOB    NOT NULL PRIMARY KEY,
+    org_id     TEXT    NOT NULL,
+    user_id    TEXT    NOT NULL,
+    created_by TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    used_at    INTEGER NULL
+) STRICT;
+CREATE INDEX invitations_org ON invitations (org_id, user_id);
+
+-- projects are listed newest first. The oldest one of an organization is its default.
+CREATE TABLE projects (
+    org_id     TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    version    INTEGER NOT NULL,
+    PRIMARY KEY (org_id, id)
+) STRICT;
+CREATE INDEX projects_age ON projects (org_id, created_at, id);

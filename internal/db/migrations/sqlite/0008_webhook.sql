@@ -1,0 +1,143 @@
+-- +goose Up
+
+-- Webhooks and their destinations, receipts, deliveries with the queue of pending ones, leases on
+-- destinations, and counts.
+
+-- webhooks holds the webhooks. token_hash is the hash of the token in the ingest URL. An ingest
+-- request names no organization, so the id alone must find the row.
+CREATE TABLE webhooks (
+    org_id            TEXT    NOT NULL,
+    id                TEXT    NOT NULL,
+    name              TEXT    NOT NULL,
+    description       TEXT    NULL,
+    internal          INTEGER NOT NULL,
+    metadata          TEXT    NULL,
+    token_hash        BLOB    NOT NULL,
+    retention_seconds INTEGER NULL,
+    created_by        TEXT    NOT NULL,
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    version           INTEGER NOT NULL,
+    PRIMARY KEY (org_id, id)
+) STRICT;
+CREATE UNIQUE INDEX webhooks_id ON webhooks (id);
+
+-- webhook_destinations holds where deliveries go. disabled repeats the field of config, so that
+-- ingest does not read config. The delivery worker finds a destination by its id alone.
+CREATE TABLE webhook_destinations (
+    org_id     TEXT    NOT NULL,
+    webhook_id TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    type       TEXT    NOT NULL CHECK (type IN ('url', 'http', 'webhook')),
+    disabled   INTEGER NOT NULL,
+    config     TEXT    NOT NULL,
+    secret     BLOB    NOT NULL,
+    internal   INTEGER NOT NULL,
+    metadata   TEXT    NULL,
+    created_by TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    version    INTEGER NOT NULL,
+    PRIMARY KEY (org_id, webhook_id, id)
+) STRICT;
+CREATE UNIQUE INDEX webhook_destinations_id ON webhook_destinations (id);
+
+-- webhook_receipts holds the accepted requests. key is the ULID of the webhook (26 characters) and
+-- the ULID of the receipt. body is the last column, so that reading the others does not touch it.
+CREATE TABLE webhook_receipts (
+    key          TEXT    NOT NULL PRIMARY KEY,
+    date         INTEGER NOT NULL,
+    method       TEXT    NOT NULL,
+    query        TEXT    NOT NULL,
+    remote_addr  TEXT    NOT NULL,
+    content_type TEXT    NOT NULL,
+    size         INTEGER NOT NULL,
+    headers      TEXT    NOT NULL,
+    body         BLOB    NOT NULL
+) STRICT;
+
+-- webhook_deliveries holds one row per attempt. key is the ULID of the webhook and the ULID of the
+-- delivery. failed repeats status: on PostgreSQL no index may contain a column that a success
+-- changes. The CHECK compares instead of using IN, for which SQLite builds a temporary table per row:
+-- an insert takes 5 µs instead of 9, an update 4 instead of 6.
+CREATE TABLE webhook_deliveries (
+    key            TEXT    NOT NULL PRIMARY KEY,
+    destination_id TEXT    NOT NULL,
+    receipt_id     TEXT    NOT NULL,
+    date           INTEGER NOT NULL,
+    status         TEXT    NOT NULL CHECK (status = 'pending' OR status = 'success' OR status = 'failed'),
+    failed         INTEGER NOT NULL,
+    retries        INTEGER NOT NULL,
+    finished_at    INTEGER NULL,
+    error          TEXT    NULL,
+    response       TEXT    NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhook_deliveries_receipt ON webhook_deliveries (receipt_id, key);
+CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_id, key);
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
+
+-- webhook_queue holds one row per pending delivery, with the delivery's key. The holder of the
+-- destination's lease sends the ready ones; the others wait until due_at. org_id is for the counters:
+-- the webhook may be deleted by the time the delivery ends.
+CREATE TABLE webhook_queue (
+    key            TEXT    NOT NULL PRIMARY KEY,
+    org_id         TEXT    NOT NULL,
+    destination_id TEXT    NOT NULL,
+    receipt_key    TEXT    NOT NULL,
+    date           INTEGER NOT NULL,
+    retries        INTEGER NOT NULL,
+    ready          INTEGER NOT NULL,
+    due_at         INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhook_queue_ready ON webhook_queue (destination_id, due_at, key) WHERE ready;
+CREATE INDEX webhook_queue_waiting ON webhook_queue (due_at) WHERE NOT ready;
+
+-- webhook_turns holds the leases on destinations: its owner alone sends to a destination, so that
+-- concurrency and order hold over all replicas.
+CREATE TABLE webhook_turns (
+    destination_id TEXT    NOT NULL PRIMARY KEY,
+    owner          TEXT    NOT NULL,
+    until          INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- webhook_counts counts per minute, hour and day (unit, in seconds). bucket is the time divided by
+-- the unit. The count is the sum over the shards.
+CREATE TABLE webhook_counts (
+    org_id    TEXT    NOT NULL,
+    unit      INTEGER NOT NULL,
+    bucket    INTEGER NOT NULL,
+    shard     INTEGER NOT NULL,
+    received  INTEGER NOT NULL,
+    delivered INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    PRIMARY KEY (org_id, unit, bucket, shard)
+) STRICT, WITHOUT ROWID;
+
+-- webhook_days holds the minutes and hours of past days, packed into one row per day. Each bucket
+-- with counts is four varints: the number of empty buckets before it, received, delivered, failed.
+-- The rows of webhook_counts are added to it.
+CREATE TABLE webhook_days (
+    org_id TEXT    NOT NULL,
+    unit   INTEGER NOT NULL,
+    day    INTEGER NOT NULL,
+    counts BLOB    NOT NULL,
+    PRIMARY KEY (org_id, unit, day)
+) STRICT, WITHOUT ROWID;
+
+-- webhook_totals counts the rows that a webhook has now: the sum over the shards.
+CREATE TABLE webhook_totals (
+    org_id     TEXT    NOT NULL,
+    webhook_id TEXT    NOT NULL,
+    shard      INTEGER NOT NULL,
+    receipts   INTEGER NOT NULL,
+    deliveries INTEGER NOT NULL,
+    PRIMARY KEY (org_id, webhook_id, shard)
+) STRICT, WITHOUT ROWID;
+
+-- webhook_graves lists deleted webhooks whose receipts and deliveries are still to be removed.
+CREATE TABLE webhook_graves (
+    org_id     TEXT    NOT NULL,
+    webhook_id TEXT    NOT NULL,
+    deleted_at INTEGER NOT NULL,
+    PRIMARY KEY (org_id, webhook_id)
+) STRICT, WITHOUT ROWID;
