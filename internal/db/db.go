@@ -25,10 +25,10 @@ package db
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
-
-	"github.com/jackc/pgx/v5"
+	"time"
 
 	"steward/internal/errs"
 )
@@ -78,19 +78,27 @@ type engine interface {
 
 // DB is an open database. It is safe for use by many goroutines.
 type DB struct {
-	dialect Dialect
-	engine  engine
-	log     *slog.Logger
-	watch   watchers
-	// server is for RunWatch, which reads past the pool: a full pool must not look like a lost database. It is nil on SQLite.
-	server *pgx.ConnConfig
+	dialect  Dialect
+	engine   engine
+	log      *slog.Logger
+	watchers watchers
+	outbox   *outbox
+	// instance tells the notifications of this process from those of other replicas.
+	instance string
+	// poll is how often RunWatch reads the epochs.
+	poll time.Duration
 }
 
 // Open opens the database, and brings its schema up to date. Several processes may do so at once on PostgreSQL. It refuses a schema
 // that is newer than this binary, a SQLite file that does not do WAL with synchronous=FULL, and answers with errs.Unavailable when the server
 // cannot be reached.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	d := &DB{log: cmp.Or(o.Log, slog.Default())}
+	d := &DB{
+		log:      cmp.Or(o.Log, slog.Default()),
+		outbox:   newOutbox(),
+		instance: rand.Text(),
+		poll:     defaultPoll,
+	}
 	open := d.openPostgres
 	if o.URL == "" {
 		open = d.openSQLite

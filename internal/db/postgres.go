@@ -52,7 +52,6 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 		return err
 	}
 	d.engine = e
-	d.server = cfg.ConnConfig
 	return nil
 }
 
@@ -137,7 +136,12 @@ func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 // pause waits a random time that grows with each try, so that those who collided do not meet again.
 func pause(ctx context.Context, try int) error {
 	limit := min(time.Millisecond<<try, 250*time.Millisecond)
-	timer := time.NewTimer(rand.N(limit))
+	return sleep(ctx, rand.N(limit))
+}
+
+// sleep returns after a time, or with the error of ctx when that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -165,7 +169,7 @@ func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error, again bool) 
 	}
 	err = s.commit()
 	if errs.KindOf(err) == errs.Unavailable {
-		e.db.flush(t.bumps) // it may have committed
+		e.db.bumped(t.bumps...) // it may have committed
 	}
 	return t, err
 }

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -166,86 +163,4 @@ func TestCancelledStatement(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	wantKeys(t, d)
-}
-
-// watched runs RunWatch until the test ends, and gives a channel that tells of each flush.
-func watched(t *testing.T, d *db.DB, name string) <-chan struct{} {
-	t.Helper()
-	flushed := make(chan struct{}, 1000)
-	d.Watch(name, func() { flushed <- struct{}{} })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); d.RunWatch(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	return flushed
-}
-
-func within(t *testing.T, limit time.Duration, what <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-what:
-	case <-time.After(limit):
-		t.Fatalf("not within %v", limit)
-	}
-}
-
-func TestBumpHere(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		flushes := 0
-		d.Watch("keys", func() { flushes++ })
-		d.Watch("other", func() { t.Error("the wrong cache was flushed") })
-		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			must(t, d.Write(tx.Context(), func(tx *db.Tx) error { return tx.Bump("keys") }))
-			if flushes != 0 {
-				t.Error("flushed before the commit")
-			}
-			return nil
-		}))
-		if flushes != 1 {
-			t.Errorf("%d flushes", flushes)
-		}
-		d.Write(t.Context(), func(tx *db.Tx) error { must(t, tx.Bump("keys")); return errors.New("no") })
-		if flushes != 1 {
-			t.Error("flushed after a rollback")
-		}
-		var n int64
-		must(t, d.Read(t.Context()).Row("SELECT n FROM epochs WHERE name = 'keys'").Scan(&n))
-		if n != 1 {
-			t.Errorf("epoch %d", n)
-		}
-	})
-}
-
-func TestBumpOnAnotherReplica(t *testing.T) {
-	o := dbtest.Options(t, db.Postgres)
-	here, err := db.Open(t.Context(), o)
-	must(t, err)
-	defer here.Close()
-	there, err := db.Open(t.Context(), o)
-	must(t, err)
-	defer there.Close()
-	flushed := watched(t, there, "keys")
-	within(t, 5*time.Second, flushed) // the first look, which confirms nothing
-	for range 3 {
-		must(t, here.Write(t.Context(), func(tx *db.Tx) error { return tx.Bump("keys") }))
-		within(t, time.Second, flushed)
-	}
-}
-
-// TestUnconfirmedCachesAreFlushed takes the database away.
-func TestUnconfirmedCachesAreFlushed(t *testing.T) {
-	o := dbtest.Options(t, db.Postgres)
-	d, err := db.Open(t.Context(), o)
-	must(t, err)
-	defer d.Close()
-	flushed := watched(t, d, "keys")
-	within(t, 5*time.Second, flushed)
-	conn, err := pgx.Connect(t.Context(), o.URL)
-	must(t, err)
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), "ALTER TABLE epochs RENAME TO hidden")
-	must(t, err)
-	for range 3 {
-		within(t, 5*time.Second, flushed)
-	}
 }

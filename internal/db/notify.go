@@ -1,0 +1,112 @@
+package db
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	notifyChannel = "steward"
+	// notifyInterval is the time between two sends. Every NOTIFY of a database waits for the commit of
+	// the one before it.
+	notifyInterval = 20 * time.Millisecond
+	notifyTimeout  = time.Second
+	// epochsChanged is the name that has other replicas read the epochs at once.
+	epochsChanged = "db.epochs"
+)
+
+// Notify calls the watchers of a name in this process, and has those on other replicas called soon,
+// for example because there is work in a queue. Call it after the commit: a transaction notifies with
+// OnCommit. It does not block. It is best effort: a notification can be lost with a connection, so
+// whoever depends on it has to poll as well.
+func (d *DB) Notify(name string) {
+	d.watchers.call(name)
+	d.outbox.add(name)
+}
+
+// outbox holds the names that RunWatch has yet to send to other replicas. On SQLite nothing takes
+// them out.
+type outbox struct {
+	mu    sync.Mutex
+	names map[string]bool
+	ready chan struct{} // has room for one
+}
+
+func newOutbox() *outbox {
+	return &outbox{names: map[string]bool{}, ready: make(chan struct{}, 1)}
+}
+
+func (o *outbox) add(name string) {
+	o.mu.Lock()
+	o.names[name] = true
+	o.mu.Unlock()
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the names and leaves none.
+func (o *outbox) take() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	names := slices.Collect(maps.Keys(o.names))
+	clear(o.names)
+	return names
+}
+
+// sendNotifications sends what is in the outbox until ctx ends, at most once per notifyInterval.
+func (e *elephant) sendNotifications(ctx context.Context) {
+	for {
+		select {
+		case <-e.db.outbox.ready:
+		case <-ctx.Done():
+			return
+		}
+		e.notify(ctx, e.db.outbox.take())
+		if err := sleep(ctx, notifyInterval); err != nil {
+			return
+		}
+	}
+}
+
+// notify sends one notification for each name, outside of any transaction that writes: NOTIFY
+// serializes commits.
+func (e *elephant) notify(ctx context.Context, names []string) {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	defer cancel()
+	payloads := make([]string, len(names))
+	for i, name := range names {
+		payloads[i] = e.db.instance + " " + name
+	}
+	_, err := e.pool.Exec(ctx, "SELECT pg_notify($1, v) FROM unnest($2::text[]) AS v", notifyChannel, payloads)
+	if err != nil && ctx.Err() == nil {
+		e.db.log.Warn("cannot notify other replicas: they poll", "error", err)
+	}
+}
+
+// listen waits for notifications of other replicas and calls their watchers, until the given time, or
+// until another replica has changed epochs.
+func (l *listener) listen(ctx context.Context, until time.Time) {
+	limited, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for l.conn != nil && !l.conn.IsClosed() {
+		n, err := l.conn.WaitForNotification(limited)
+		if err != nil {
+			break
+		}
+		instance, name, _ := strings.Cut(n.Payload, " ")
+		switch {
+		case instance == l.db.instance:
+		case name == epochsChanged:
+			return
+		default:
+			l.db.watchers.call(name)
+		}
+	}
+	<-limited.Done()
+}
