@@ -1,0 +1,111 @@
+package send
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/encode"
+)
+
+// Field is a header with a lower-case name. A list of fields is sorted by name and has one field
+// for each name.
+type Field struct{ Name, Value string }
+
+// Fields returns the headers of a received request as they are stored: repeated values joined with
+// a comma, all text valid UTF-8. The host, which net/http keeps apart, is one of them.
+func Fields(r *http.Request) []Field {
+	headers := flatten(r.Header)
+	headers["host"] = CleanText(r.Host)
+	return FieldsOf(headers)
+}
+
+// FieldsOf returns the fields of a map from lower-case names to values.
+func FieldsOf(headers map[string]string) []Field {
+	fields := make([]Field, 0, len(headers))
+	for name, value := range headers {
+		fields = append(fields, Field{name, value})
+	}
+	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+	return fields
+}
+
+// flatten returns one value for each name, in lower case.
+func flatten(h http.Header) map[string]string {
+	flat := make(map[string]string, len(h))
+	for name, values := range h {
+		flat[strings.ToLower(name)] = CleanText(strings.Join(values, ", "))
+	}
+	return flat
+}
+
+// Value returns the value of a header, or "" if it is missing.
+func Value(fields []Field, name string) string {
+	for _, f := range fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// MarshalFields returns the fields as a JSON object.
+func MarshalFields(fields []Field) string {
+	to := []byte{'{'}
+	for i, f := range fields {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = encode.String(to, f.Name)
+		to = append(to, ':')
+		to = encode.String(to, f.Value)
+	}
+	return string(append(to, '}'))
+}
+
+// UnmarshalFields parses what MarshalFields returned.
+func UnmarshalFields(text string) ([]Field, error) {
+	var headers map[string]string
+	if err := json.Unmarshal([]byte(text), &headers); err != nil {
+		return nil, fmt.Errorf("decode headers: %w", err)
+	}
+	return FieldsOf(headers), nil
+}
+
+// CleanText returns s as valid UTF-8 without NUL bytes, which PostgreSQL does not store. Each
+// invalid byte sequence becomes U+FFFD.
+func CleanText(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// reserved are the headers that belong to the connection or that Steward sets itself.
+var reserved = map[string]bool{
+	"connection": true, "content-length": true, "host": true, "keep-alive": true, "proxy-connection": true, "te": true,
+	"trailer": true, "transfer-encoding": true, "upgrade": true,
+	"webhook-id": true, "webhook-timestamp": true, "webhook-signature": true,
+	"steward-delivery": true, "steward-attempt": true,
+}
+
+// Sendable reports whether a destination may set a header: name and value are valid in HTTP, and
+// the name is not reserved.
+func Sendable(name, value string) bool {
+	return name != "" && strings.IndexFunc(name, notTokenChar) < 0 && strings.IndexFunc(value, control) < 0 &&
+		!reserved[strings.ToLower(name)]
+}
+
+// notTokenChar reports whether a character cannot be part of a header name (RFC 9110, section
+// 5.6.2).
+func notTokenChar(c rune) bool {
+	isLetterOrDigit := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+	return !isLetterOrDigit && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+}
+
+// control reports whether a character cannot be part of a header value.
+func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }

@@ -1,0 +1,208 @@
+// Package send sends webhook deliveries over HTTP.
+//
+// A Client turns a Request into an HTTP request (request.go, header.go), signs it in the form of
+// Standard Webhooks (signature.go), sends it with a net/http Transport that dials only the
+// addresses that Egress permits (egress.go), and turns the response or the failure into a Result.
+// It follows no redirects and uses no proxy, since both would bypass the egress check. The package
+// stores nothing and knows nothing about webhooks, receipts or queues.
+package send
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxResponseBody is how much of a response body is kept. maxDrain is how much more is read so
+	// that the connection can be reused.
+	maxResponseBody = 16 << 10
+	maxDrain        = 256 << 10
+
+	maxResponseHeaders = 64 << 10
+
+	// maxRetryAfter is the longest delay that a destination can request.
+	maxRetryAfter = 24 * time.Hour
+
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	idleTimeout      = 90 * time.Second
+
+	// maxIdlePerHost is the highest concurrency that a destination can have.
+	maxIdlePerHost = 100
+	maxIdle        = 1000
+)
+
+// Request is one attempt to send a receipt to a destination.
+type Request struct {
+	Method     string
+	URL        string
+	Received   []Field           // headers of the original request: lower-case names, sorted, one value each
+	Headers    map[string]string // the destination's own headers
+	Body       []byte
+	ReceiptID  string // webhook-id
+	DeliveryID string // steward-delivery
+	Attempt    int    // steward-attempt
+	Signer     *Signer
+	Timeout    time.Duration
+}
+
+// Result is how an attempt ended. An empty Error means success.
+type Result struct {
+	Error    string
+	Response *Response
+	// RetryAfter is the delay that the destination requested, or 0.
+	RetryAfter time.Duration
+	// Gone reports that the destination wants no further deliveries.
+	Gone bool
+}
+
+// Response is the response of a destination.
+type Response struct {
+	Status     int               `json:"status"`
+	Headers    map[string]string `json:"headers"`
+	Body       string            `json:"body" doc:"The first 16 KiB"`
+	DurationMS int64             `json:"duration_ms"`
+}
+
+// Client sends requests. It is safe for concurrent use.
+type Client struct {
+	transport *http.Transport
+	now       func() time.Time
+}
+
+// New returns a client that connects only to addresses that egress permits.
+func New(egress Egress, now func() time.Time) *Client {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: egress.control()}
+	dialContext := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dial(ctx, dialer, network, address)
+	}
+	return &Client{now: now, transport: &http.Transport{
+		DialContext:            dialContext,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		MaxIdleConns:           idleLimit(),
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxResponseHeaders,
+		DisableCompression:     true, // the response is stored as it was sent
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, MaxReceiveBufferPerStream: maxDrain},
+	}}
+}
+
+// idleLimit returns how many connections may be idle: at most an eighth of the file descriptors of
+// the process.
+func idleLimit() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return maxIdlePerHost
+	}
+	return int(min(limit.Cur/8, maxIdle)) + 1 // 0 would mean no limit
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Send makes one attempt and waits for its end, at most r.Timeout.
+func (c *Client) Send(ctx context.Context, r Request) Result {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	start := time.Now()
+	resp, err := c.roundTrip(ctx, abort, r)
+	if err != nil {
+		return Result{Error: describe(ctx, r.Timeout, err)}
+	}
+	body := readBody(resp)
+	result := c.evaluate(resp)
+	result.Response = &Response{
+		Status: resp.StatusCode, Headers: flatten(resp.Header), Body: CleanText(string(body)),
+		DurationMS: time.Since(start).Milliseconds(),
+	}
+	return result
+}
+
+// roundTrip sends the request. It starts again when the transport chose an idle connection that the
+// destination had closed: the transport itself does that for some methods only.
+func (c *Client) roundTrip(ctx context.Context, abort context.CancelCauseFunc, r Request) (*http.Response, error) {
+	for {
+		guard := &sendGuard{abort: abort}
+		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: guard.gotConn})
+		req, err := newRequest(traced, r, c.now())
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.transport.RoundTrip(req)
+		if err == nil || !guard.stale || guard.sends > 0 {
+			return resp, err
+		}
+	}
+}
+
+// readBody returns the beginning of the response body and closes it. The status decides about
+// success, so a body that breaks off or stalls is not an error.
+func readBody(resp *http.Response) []byte {
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil // what follows is another protocol, on which the context has no effect
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponseBody))
+	if len(body) == maxResponseBody {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrain)
+	}
+	return body
+}
+
+// evaluate returns what the status and headers of a response mean for the delivery.
+func (c *Client) evaluate(resp *http.Response) Result {
+	code := resp.StatusCode
+	if code >= 200 && code < 300 {
+		return Result{}
+	}
+	result := Result{
+		Error:      fmt.Sprintf("the destination answered %d", code),
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), c.now()),
+	}
+	switch {
+	case code >= 300 && code < 400:
+		result.Error += "; redirects are not followed"
+	case code == http.StatusGone:
+		result.Error += " and was disabled"
+		result.Gone = true
+	}
+	return result
+}
+
+// retryAfter parses both forms of the Retry-After header. It returns 0 if the value is missing,
+// invalid or in the past.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(min(max(0, seconds), int(maxRetryAfter/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, at.Sub(now)), maxRetryAfter)
+	}
+	return 0
+}
+
+// describe returns the text of a failed attempt that users see.
+func describe(ctx context.Context, timeout time.Duration, err error) string {
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Error()
+	case errors.Is(context.Cause(ctx), errNoResponse):
+		return errNoResponse.Error()
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Sprintf("the destination did not answer within %g s", timeout.Seconds())
+	}
+	return "the destination could not be reached: " + err.Error()
+}
