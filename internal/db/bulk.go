@@ -55,6 +55,24 @@ func (b *Bulk) Add(values ...any) {
 	}
 }
 
+// kindsOf returns the kinds of values that are not NULL.
+func kindsOf(values []any) []Kind {
+	kinds := make([]Kind, len(values))
+	for i, value := range values {
+		switch value.(type) {
+		case string:
+			kinds[i] = Text
+		case int64:
+			kinds[i] = Int
+		case []byte:
+			kinds[i] = Bytes
+		case bool:
+			kinds[i] = Bool
+		}
+	}
+	return kinds
+}
+
 // Len is how many rows there are.
 func (b *Bulk) Len() int { return len(b.values) / len(b.kinds) }
 
@@ -95,10 +113,10 @@ func (b *Bulk) Changed(tx *Tx, text string) (rows []int, err error) {
 func scanNumber(row Row) (n int, err error) { return n, row.Scan(&n) }
 
 // CollectBulk is Collect with a statement over the rows of a Bulk.
-func CollectBulk[T any](tx *Tx, b *Bulk, scan func(Row) (T, error), text string) ([]T, error) {
+func CollectBulk[T any](q Querier, b *Bulk, scan func(Row) (T, error), text string) ([]T, error) {
 	var all []T
-	err := b.each(tx.Dialect(), text, func(text string, args []any) error {
-		some, err := Collect(tx, scan, text, args...)
+	err := b.each(q.Dialect(), text, func(text string, args []any) error {
+		some, err := Collect(q, scan, text, args...)
 		all = append(all, some...)
 		return err
 	})

@@ -203,9 +203,7 @@ func (w *writer) call(r *request) (err error) {
 		}
 	}()
 	r.tx = newTx(w.db, w, r.ctx, nil)
-	if err = r.tx.run(r.fn); err == nil {
-		err = r.tx.finish()
-	}
+	err = r.tx.run(r.fn)
 	returned = true
 	return err
 }

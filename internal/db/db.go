@@ -124,7 +124,7 @@ func (d *DB) Read(ctx context.Context) Querier {
 	if t := d.joined(ctx); t != nil {
 		return t
 	}
-	return reads{d.engine, ctx}
+	return reads{d, ctx}
 }
 
 // Write runs fn in a transaction; nil means that everything fn did is committed and fsynced. It joins the transaction that ctx
@@ -152,22 +152,24 @@ func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 
 // reads is the Querier outside of a transaction.
 type reads struct {
-	e   engine
+	db  *DB
 	ctx context.Context
 }
+
+func (r reads) Dialect() Dialect { return r.db.dialect }
 
 func (r reads) Query(sql string, args ...any) (Rows, error) {
 	if err := checkText(args); err != nil {
 		return nil, err
 	}
-	return r.e.query(r.ctx, sql, args)
+	return r.db.engine.query(r.ctx, sql, args)
 }
 
 func (r reads) Row(sql string, args ...any) Row {
 	if err := checkText(args); err != nil {
 		return failedRow{err}
 	}
-	return r.e.row(r.ctx, sql, args)
+	return r.db.engine.row(r.ctx, sql, args)
 }
 
 var errClosed = errs.New(errs.Unavailable, "the database is closed")

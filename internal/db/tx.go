@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // ErrNoRows is what Row.Scan answers when there is no row, on both engines.
@@ -16,6 +18,8 @@ var ErrNoRows = sql.ErrNoRows
 // Querier reads. It is bound to the context it was made with. Text with a NUL or that is not UTF-8 is refused with errs.Invalid, a
 // lost connection with errs.Unavailable.
 type Querier interface {
+	// Dialect returns the engine, for the few statements that have a text for each.
+	Dialect() Dialect
 	// Query gives the rows of a statement; they must be closed, or read to their end, before the next statement.
 	Query(sql string, args ...any) (Rows, error)
 	// Row gives the first row; its Scan answers ErrNoRows when there is none. On SQLite it is meant for lookups: once begun it is not
@@ -106,6 +110,8 @@ type Tx struct {
 	ctx    context.Context
 	hooks  []func()
 	bumps  []string
+	// deltas are what Counters.Add adds at the end, by the encoded key.
+	deltas map[*Counters]map[string]delta
 	// spoiled is the first error of a statement. PostgreSQL refuses everything after one; SQLite would not, so we do it for both.
 	spoiled error
 	open    *txRows
@@ -210,18 +216,31 @@ func (t *Tx) note(err error) error {
 	return err
 }
 
-// run calls fn and answers whether its work may be kept: not when a statement failed, even if fn made light of it.
+// run calls fn, and at the end of the outermost transaction writes what was deferred until then. It
+// returns an error if a statement failed, even if fn ignored that.
 func (t *Tx) run(fn func(*Tx) error) error {
 	defer func() {
-		if t.open != nil {
-			t.open.Close()
-		}
+		t.closeRows()
 		t.over = true
 	}()
 	if err := fn(t); err != nil {
 		return err
 	}
-	return t.spoiled
+	t.closeRows()
+	if t.spoiled != nil {
+		return t.spoiled
+	}
+	if t.parent != nil {
+		return nil
+	}
+	return t.finish()
+}
+
+// closeRows closes rows that fn left open.
+func (t *Tx) closeRows() {
+	if t.open != nil {
+		t.open.Close()
+	}
 }
 
 // join runs fn in a savepoint.
@@ -254,6 +273,11 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 	kept = true
 	t.hooks = append(t.hooks, sub.hooks...)
 	t.bumps = append(t.bumps, sub.bumps...)
+	for c, byKey := range sub.deltas {
+		for _, d := range byKey {
+			t.add(c, d.key, d.by)
+		}
+	}
 	return nil
 }
 
@@ -262,16 +286,19 @@ func (t *Tx) control(sql string) error {
 	return t.note(err)
 }
 
-// finish writes what was put off until the end of the transaction. Epochs are hot rows: raised last they are locked shortly, and
-// raised in order they cause no deadlock.
+// finish writes what was deferred until the end of the transaction: counters and epochs are rows that
+// many transactions change. Written last they are locked briefly, and in order they cause no deadlock.
 func (t *Tx) finish() error {
-	if len(t.bumps) == 0 {
-		return nil
+	byTable := func(a, b *Counters) int { return strings.Compare(a.table, b.table) }
+	for _, c := range slices.SortedFunc(maps.Keys(t.deltas), byTable) {
+		if err := c.write(t, t.deltas[c]); err != nil {
+			return err
+		}
 	}
 	slices.Sort(t.bumps)
 	for _, name := range slices.Compact(t.bumps) {
-		if err := t.note(t.s.send(t.ctx, raiseEpoch, []any{name})); err != nil {
-			return err
+		if err := t.Send(raiseEpoch, name); err != nil {
+			return fmt.Errorf("raise epoch: %w", err)
 		}
 	}
 	return nil

@@ -22,15 +22,15 @@ CREATE TABLE webhooks (
 );
 CREATE UNIQUE INDEX webhooks_id ON webhooks (id);
 
--- webhook_destinations holds where deliveries go. disabled repeats the field of config, so that
--- ingest does not read config. The delivery worker finds a destination by its id alone.
+-- webhook_destinations holds where deliveries go. config and secret are sealed. disabled repeats the
+-- field of config, so that ingest does not open it. The scheduler finds a destination by its id alone.
 CREATE TABLE webhook_destinations (
     org_id     TEXT    COLLATE "C" NOT NULL,
     webhook_id TEXT    COLLATE "C" NOT NULL,
     id         TEXT    COLLATE "C" NOT NULL,
     type       TEXT    NOT NULL CHECK (type IN ('url', 'http', 'webhook')),
     disabled   BOOLEAN NOT NULL,
-    config     TEXT    NOT NULL,
+    config     BYTEA   NOT NULL,
     secret     BYTEA   NOT NULL,
     internal   BOOLEAN NOT NULL,
     metadata   TEXT    NULL,
@@ -78,27 +78,27 @@ CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_i
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
 
 -- webhook_queue holds one row per pending delivery, with the delivery's key. The holder of the
--- destination's lease sends the ready ones; the others wait until due_at. org_id is for the counters:
--- the webhook may be deleted by the time the delivery ends.
+-- destination's lease sends those that are due, in the order of (due_at, key). size is what headers
+-- and body of the receipt take in memory. org_id is for the counters: the webhook may be deleted by
+-- the time the delivery ends.
 CREATE TABLE webhook_queue (
-    key            TEXT    COLLATE "C" NOT NULL PRIMARY KEY,
-    org_id         TEXT    COLLATE "C" NOT NULL,
-    destination_id TEXT    COLLATE "C" NOT NULL,
-    receipt_key    TEXT    COLLATE "C" NOT NULL,
-    date           BIGINT  NOT NULL,
-    retries        BIGINT  NOT NULL,
-    ready          BOOLEAN NOT NULL,
-    due_at         BIGINT  NOT NULL
+    key            TEXT   COLLATE "C" NOT NULL PRIMARY KEY,
+    org_id         TEXT   COLLATE "C" NOT NULL,
+    destination_id TEXT   COLLATE "C" NOT NULL,
+    receipt_key    TEXT   COLLATE "C" NOT NULL,
+    date           BIGINT NOT NULL,
+    retries        BIGINT NOT NULL,
+    due_at         BIGINT NOT NULL,
+    size           BIGINT NOT NULL
 );
-CREATE INDEX webhook_queue_ready ON webhook_queue (destination_id, due_at, key) WHERE ready;
-CREATE INDEX webhook_queue_waiting ON webhook_queue (due_at) WHERE NOT ready;
+CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key);
 
--- webhook_turns holds the leases on destinations: its owner alone sends to a destination, so that
+-- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.
-CREATE TABLE webhook_turns (
+CREATE TABLE webhook_leases (
     destination_id TEXT   COLLATE "C" NOT NULL PRIMARY KEY,
     owner          TEXT   NOT NULL,
-    until          BIGINT NOT NULL
+    expires_at     BIGINT NOT NULL
 );
 
 -- webhook_counts counts per minute, hour and day (unit, in seconds). bucket is the time divided by
@@ -114,29 +114,20 @@ CREATE TABLE webhook_counts (
     PRIMARY KEY (org_id, unit, bucket, shard)
 );
 
--- webhook_days holds the minutes and hours of past days, packed into one row per day. Each bucket
--- with counts is four varints: the number of empty buckets before it, received, delivered, failed.
--- The rows of webhook_counts are added to it.
-CREATE TABLE webhook_days (
-    org_id TEXT   COLLATE "C" NOT NULL,
-    unit   BIGINT NOT NULL,
-    day    BIGINT NOT NULL,
-    counts BYTEA  NOT NULL,
-    PRIMARY KEY (org_id, unit, day)
-);
-
--- webhook_totals counts the rows that a webhook has now: the sum over the shards.
+-- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending:
+-- the sum over the shards.
 CREATE TABLE webhook_totals (
     org_id     TEXT   COLLATE "C" NOT NULL,
     webhook_id TEXT   COLLATE "C" NOT NULL,
     shard      BIGINT NOT NULL,
     receipts   BIGINT NOT NULL,
     deliveries BIGINT NOT NULL,
+    pending    BIGINT NOT NULL,
     PRIMARY KEY (org_id, webhook_id, shard)
 );
 
--- webhook_graves lists deleted webhooks whose receipts and deliveries are still to be removed.
-CREATE TABLE webhook_graves (
+-- webhook_tombstones lists deleted webhooks whose receipts and deliveries are still to be removed.
+CREATE TABLE webhook_tombstones (
     org_id     TEXT   COLLATE "C" NOT NULL,
     webhook_id TEXT   COLLATE "C" NOT NULL,
     deleted_at BIGINT NOT NULL,

@@ -22,15 +22,15 @@ CREATE TABLE webhooks (
 ) STRICT;
 CREATE UNIQUE INDEX webhooks_id ON webhooks (id);
 
--- webhook_destinations holds where deliveries go. disabled repeats the field of config, so that
--- ingest does not read config. The delivery worker finds a destination by its id alone.
+-- webhook_destinations holds where deliveries go. config and secret are sealed. disabled repeats the
+-- field of config, so that ingest does not open it. The scheduler finds a destination by its id alone.
 CREATE TABLE webhook_destinations (
     org_id     TEXT    NOT NULL,
     webhook_id TEXT    NOT NULL,
     id         TEXT    NOT NULL,
     type       TEXT    NOT NULL CHECK (type IN ('url', 'http', 'webhook')),
     disabled   INTEGER NOT NULL,
-    config     TEXT    NOT NULL,
+    config     BLOB    NOT NULL,
     secret     BLOB    NOT NULL,
     internal   INTEGER NOT NULL,
     metadata   TEXT    NULL,
@@ -77,8 +77,9 @@ CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_i
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
 
 -- webhook_queue holds one row per pending delivery, with the delivery's key. The holder of the
--- destination's lease sends the ready ones; the others wait until due_at. org_id is for the counters:
--- the webhook may be deleted by the time the delivery ends.
+-- destination's lease sends those that are due, in the order of (due_at, key). size is what headers
+-- and body of the receipt take in memory. org_id is for the counters: the webhook may be deleted by
+-- the time the delivery ends.
 CREATE TABLE webhook_queue (
     key            TEXT    NOT NULL PRIMARY KEY,
     org_id         TEXT    NOT NULL,
@@ -86,18 +87,17 @@ CREATE TABLE webhook_queue (
     receipt_key    TEXT    NOT NULL,
     date           INTEGER NOT NULL,
     retries        INTEGER NOT NULL,
-    ready          INTEGER NOT NULL,
-    due_at         INTEGER NOT NULL
+    due_at         INTEGER NOT NULL,
+    size           INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX webhook_queue_ready ON webhook_queue (destination_id, due_at, key) WHERE ready;
-CREATE INDEX webhook_queue_waiting ON webhook_queue (due_at) WHERE NOT ready;
+CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key);
 
--- webhook_turns holds the leases on destinations: its owner alone sends to a destination, so that
+-- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.
-CREATE TABLE webhook_turns (
+CREATE TABLE webhook_leases (
     destination_id TEXT    NOT NULL PRIMARY KEY,
     owner          TEXT    NOT NULL,
-    until          INTEGER NOT NULL
+    expires_at     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- webhook_counts counts per minute, hour and day (unit, in seconds). bucket is the time divided by
@@ -113,29 +113,20 @@ CREATE TABLE webhook_counts (
     PRIMARY KEY (org_id, unit, bucket, shard)
 ) STRICT, WITHOUT ROWID;
 
--- webhook_days holds the minutes and hours of past days, packed into one row per day. Each bucket
--- with counts is four varints: the number of empty buckets before it, received, delivered, failed.
--- The rows of webhook_counts are added to it.
-CREATE TABLE webhook_days (
-    org_id TEXT    NOT NULL,
-    unit   INTEGER NOT NULL,
-    day    INTEGER NOT NULL,
-    counts BLOB    NOT NULL,
-    PRIMARY KEY (org_id, unit, day)
-) STRICT, WITHOUT ROWID;
-
--- webhook_totals counts the rows that a webhook has now: the sum over the shards.
+-- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending:
+-- the sum over the shards.
 CREATE TABLE webhook_totals (
     org_id     TEXT    NOT NULL,
     webhook_id TEXT    NOT NULL,
     shard      INTEGER NOT NULL,
     receipts   INTEGER NOT NULL,
     deliveries INTEGER NOT NULL,
+    pending    INTEGER NOT NULL,
     PRIMARY KEY (org_id, webhook_id, shard)
 ) STRICT, WITHOUT ROWID;
 
--- webhook_graves lists deleted webhooks whose receipts and deliveries are still to be removed.
-CREATE TABLE webhook_graves (
+-- webhook_tombstones lists deleted webhooks whose receipts and deliveries are still to be removed.
+CREATE TABLE webhook_tombstones (
     org_id     TEXT    NOT NULL,
     webhook_id TEXT    NOT NULL,
     deleted_at INTEGER NOT NULL,

@@ -1,0 +1,169 @@
+package db
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Counters are sums by key, in a table with key columns, a BIGINT column shard, and a BIGINT column
+// for each sum. Its primary key is the key columns and shard. For example:
+//
+//	totals := db.NewCounters("webhook_totals", []string{"org_id", "webhook_id"}, []string{"receipts", "deliveries"})
+//
+//	err := d.Write(ctx, func(tx *db.Tx) error {
+//		// … insert a receipt and three deliveries …
+//		return totals.Add(tx, []any{orgID, webhookID}, 1, 3)
+//	})
+//	sums, err := totals.Sum(d.Read(ctx), orgID, webhookID)
+//
+// The value of a key is the sum over its shards. On PostgreSQL the writers of a row wait for each
+// other's commit, so each Counters writes to one of 16 shards, chosen at random: make one for each
+// writer of a process. On SQLite the shard is 0. A key has no rows once its sums are zero.
+type Counters struct {
+	table string
+	keys  []string
+	sums  []string
+	shard int64
+
+	upsert     string
+	deleteZero map[Dialect]string
+}
+
+// NewCounters returns the counters of a table. keys are in the order of its primary key.
+func NewCounters(table string, keys, sums []string) *Counters {
+	c := &Counters{table: table, keys: keys, sums: sums, shard: rand.Int64N(16)}
+	columns := slices.Concat(keys, []string{"shard"}, sums)
+	c.upsert = "INSERT INTO " + table + " (" + each(columns, ", ", "%[1]s") + ") SELECT " + each(columns, ", ", "v.column%[2]d") +
+		" FROM {v} WHERE true ON CONFLICT (" + each(keys, ", ", "%[1]s") + ", shard) DO UPDATE SET " +
+		each(sums, ", ", "%[1]s = "+table+".%[1]s + excluded.%[1]s")
+	match := each(keys, " AND ", "t.%[1]s = v.column%[2]d")
+	c.deleteZero = map[Dialect]string{
+		SQLite: "DELETE FROM " + table + " AS t {USING v} WHERE " + match + each(sums, "", " AND t.%[1]s = 0"),
+		// All shards of a key that are zero together, without those that another transaction is changing:
+		// this waits for none.
+		Postgres: "WITH held AS (SELECT t.* FROM {v} CROSS JOIN " + table + " AS t WHERE " + match +
+			" FOR UPDATE OF t SKIP LOCKED), zero AS (SELECT " + each(keys, ", ", "%[1]s") + " FROM held GROUP BY " +
+			each(keys, ", ", "%[1]s") + " HAVING " + each(sums, " AND ", "SUM(%[1]s) = 0") + ")" +
+			" DELETE FROM " + table + " AS t USING held, zero WHERE t.shard = held.shard" +
+			each(keys, "", " AND t.%[1]s = held.%[1]s AND t.%[1]s = zero.%[1]s"),
+	}
+	return c
+}
+
+// delta is what a transaction adds to the sums of one key.
+type delta struct {
+	key []any
+	by  []int64
+}
+
+// Add adds to the sums of a key when the transaction ends: then all that it adds to a table is one
+// statement, so that the shared rows are locked briefly and in the same order everywhere. Reads of the
+// same transaction do not see it. Values of keys are string, int64, []byte or bool.
+func (c *Counters) Add(tx *Tx, key []any, by ...int64) error {
+	if len(key) != len(c.keys) || len(by) != len(c.sums) {
+		return fmt.Errorf("db: %s has %d keys and %d sums, not %d and %d", c.table, len(c.keys), len(c.sums), len(key), len(by))
+	}
+	if err := tx.ready(key); err != nil {
+		return err
+	}
+	tx.add(c, key, by)
+	return nil
+}
+
+// add notes a delta for the end of the transaction.
+func (t *Tx) add(c *Counters, key []any, by []int64) {
+	if t.deltas == nil {
+		t.deltas = map[*Counters]map[string]delta{}
+	}
+	if t.deltas[c] == nil {
+		t.deltas[c] = map[string]delta{}
+	}
+	id := encodeKey(key)
+	d, ok := t.deltas[c][id]
+	if !ok {
+		d = delta{key: key, by: make([]int64, len(by))}
+		t.deltas[c][id] = d
+	}
+	for i, n := range by {
+		d.by[i] += n
+	}
+}
+
+// Sum returns the sums over all keys that begin with prefix.
+func (c *Counters) Sum(q Querier, prefix ...any) ([]int64, error) {
+	sums := make([]int64, len(c.sums))
+	dest := make([]any, len(c.sums))
+	for i := range sums {
+		dest[i] = &sums[i]
+	}
+	text := "SELECT " + each(c.sums, ", ", "CAST(COALESCE(SUM(%[1]s), 0) AS BIGINT)") + " FROM " + c.table +
+		" WHERE true" + each(c.keys[:len(prefix)], "", " AND %[1]s = $%[2]d")
+	if err := q.Row(text, prefix...).Scan(dest...); err != nil {
+		return nil, fmt.Errorf("sum %s: %w", c.table, err)
+	}
+	return sums, nil
+}
+
+// write adds deltas in the order of their keys, then deletes the rows of reduced keys that are zero.
+func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
+	shard := c.shard
+	if tx.Dialect() == SQLite {
+		shard = 0
+	}
+	var changed, reduced *Bulk
+	for _, id := range slices.Sorted(maps.Keys(deltas)) {
+		d := deltas[id]
+		if changed == nil {
+			reduced = NewBulk(kindsOf(d.key)...)
+			changed = NewBulk(slices.Concat(kindsOf(d.key), slices.Repeat([]Kind{Int}, 1+len(d.by)))...)
+		}
+		if slices.Min(d.by) == 0 && slices.Max(d.by) == 0 {
+			continue
+		}
+		row := append(slices.Clone(d.key), shard)
+		for _, n := range d.by {
+			row = append(row, n)
+		}
+		changed.Add(row...)
+		if slices.Min(d.by) < 0 {
+			reduced.Add(d.key...)
+		}
+	}
+	if err := changed.Send(tx, c.upsert); err != nil {
+		return fmt.Errorf("add to %s: %w", c.table, err)
+	}
+	if err := reduced.Send(tx, c.deleteZero[tx.Dialect()]); err != nil {
+		return fmt.Errorf("delete from %s: %w", c.table, err)
+	}
+	return nil
+}
+
+// each formats each name with its number, from 1 on, and joins the results.
+func each(names []string, separator, format string) string {
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf(format, name, i+1)
+	}
+	return strings.Join(parts, separator)
+}
+
+// encodeKey returns a text by which equal keys, and no others, are equal. Text has no NUL.
+func encodeKey(key []any) string {
+	var id []byte
+	for _, value := range key {
+		switch v := value.(type) {
+		case string:
+			id = append(id, v...)
+		case []byte:
+			id = hex.AppendEncode(id, v)
+		default:
+			id = fmt.Append(id, v)
+		}
+		id = append(id, 0)
+	}
+	return string(id)
+}
