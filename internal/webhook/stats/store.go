@@ -1,0 +1,105 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// Counter adds to the counts. Goroutines that write transactions at the same time should have one
+// each: on PostgreSQL, transactions that use the same Counter wait for each other.
+type Counter struct{ counters *db.Counters }
+
+// NewCounter returns a counter.
+func NewCounter() *Counter {
+	keys := []string{"org_id", "unit", "bucket"}
+	return &Counter{db.NewCounters("webhook_counts", keys, []string{"received", "delivered", "failed"})}
+}
+
+// Add counts events of an organization at a time, as part of a transaction.
+func (c *Counter) Add(tx *db.Tx, orgID string, at stamp.Time, n Count) error {
+	for _, unit := range units {
+		key := []any{orgID, unit, bucketOf(at, unit)}
+		if err := c.counters.Add(tx, key, n.Received, n.Delivered, n.Failed); err != nil {
+			return fmt.Errorf("count webhook events: %w", err)
+		}
+	}
+	return nil
+}
+
+// Store reads the counts.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+}
+
+// Analytics returns the totals of an organization, in whole minutes.
+func (s *Store) Analytics(ctx context.Context, orgID string, q Query) (Analytics, error) {
+	span, err := q.Span(s.Now())
+	if err != nil {
+		return Analytics{}, err
+	}
+	minutes := span.buckets(minute)
+	sum, err := s.sum(ctx, orgID, minutes)
+	return Analytics{Period: span.period(minutes), Summary: sum}, err
+}
+
+// Timeseries returns the counts of an organization, in whole buckets.
+func (s *Store) Timeseries(ctx context.Context, orgID string, q Query) (Timeseries, error) {
+	span, err := q.Span(s.Now())
+	if err != nil {
+		return Timeseries{}, err
+	}
+	buckets := span.buckets(unitOf[q.Granularity])
+	series, err := s.series(ctx, orgID, buckets)
+	return Timeseries{Period: span.period(buckets), Series: series}, err
+}
+
+// sums are the columns of a sum over rows.
+const sums = `CAST(COALESCE(SUM(received), 0) AS BIGINT), CAST(COALESCE(SUM(delivered), 0) AS BIGINT),
+	CAST(COALESCE(SUM(failed), 0) AS BIGINT)`
+
+// sum returns the totals of the buckets of a range.
+func (s *Store) sum(ctx context.Context, orgID string, r bucketRange) (Summary, error) {
+	var parts []string
+	args := []any{orgID}
+	for _, part := range r.split() {
+		n := len(args)
+		parts = append(parts, fmt.Sprintf(`SELECT received, delivered, failed FROM webhook_counts
+			WHERE org_id = $1 AND unit = $%d AND bucket >= $%d AND bucket < $%d`, n+1, n+2, n+3))
+		args = append(args, part.unit, part.from, part.to)
+	}
+	text := "SELECT " + sums + " FROM (" + strings.Join(parts, " UNION ALL ") + ") AS counted"
+	var sum Summary
+	if err := s.DB.Read(ctx).Row(text, args...).Scan(&sum.Received, &sum.Delivered, &sum.Failed); err != nil {
+		return Summary{}, fmt.Errorf("sum webhook counts: %w", err)
+	}
+	return sum, nil
+}
+
+// series returns the counts of the buckets of a range, including those without events.
+func (s *Store) series(ctx context.Context, orgID string, r bucketRange) ([]Bucket, error) {
+	scan := func(row db.Row) (b Bucket, err error) {
+		var bucket int64
+		err = row.Scan(&bucket, &b.Received, &b.Delivered, &b.Failed)
+		b.Timestamp = startOf(bucket, r.unit)
+		return b, err
+	}
+	counted, err := db.Collect(s.DB.Read(ctx), scan, `SELECT bucket, `+sums+` FROM webhook_counts
+		WHERE org_id = $1 AND unit = $2 AND bucket >= $3 AND bucket < $4 GROUP BY bucket`, orgID, r.unit, r.from, r.to)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook counts: %w", err)
+	}
+	series := make([]Bucket, r.to-r.from)
+	for i := range series {
+		series[i].Timestamp = startOf(r.from+int64(i), r.unit)
+	}
+	for _, b := range counted {
+		series[bucketOf(b.Timestamp, r.unit)-r.from] = b
+	}
+	return series, nil
+}
