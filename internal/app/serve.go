@@ -54,7 +54,7 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer metrics.stop()
-	p := wire(cfg, o, baseURL, log, time.Now)
+	p := wire(cfg, o, baseURL, addrPorts(listener.Addr().String(), metrics.address), log, time.Now)
 	if err := p.signIn.Open(ctx); err != nil {
 		return err
 	}

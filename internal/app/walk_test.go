@@ -46,7 +46,7 @@ func newTestServer(t testing.TB, d *db.DB) *server.Server {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	return wire(cfg, &opened{db: d, ring: ring}, "http://steward.test", log, time.Now).server
+	return wire(cfg, &opened{db: d, ring: ring}, "http://steward.test", nil, log, time.Now).server
 }
 
 func build(t testing.TB, d *db.DB, done func(web.Served)) *house {

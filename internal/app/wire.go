@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/netip"
 	"time"
 
@@ -23,6 +22,8 @@ import (
 	"steward/internal/thread"
 	"steward/internal/web"
 	"steward/internal/webhook"
+	"steward/internal/webhook/send"
+	"steward/internal/webhook/stats"
 )
 
 // parts are the slices, joined. This is the only place where they meet: each is a struct of named dependencies, and where one needs
@@ -39,7 +40,7 @@ type parts struct {
 	server   *server.Server
 }
 
-func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() time.Time) *parts {
+func wire(cfg Config, o *opened, baseURL string, own []netip.AddrPort, log *slog.Logger, now func() time.Time) *parts {
 	d := o.db
 	lines := &audit.Store{DB: d, Now: now}
 	accounts := &account.Store{DB: d, Now: now, Audit: lines.Record}
@@ -59,7 +60,7 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 	d.Watch(auth.Callers, checker.Forget)
 	d.Watch(auth.Callers, keys.Forget)
 
-	hooks := wireHooks(cfg, o, lines.Record, log, now)
+	hooks := wireHooks(cfg, o, baseURL, own, lines.Record, log, now)
 	signIn := wireProvider(cfg, o, baseURL, oauth, accounts, now)
 
 	callers := &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit}
@@ -75,7 +76,7 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 			Resource:    &resource.Handler{Configured: regions(cfg)},
 			Thread:      &thread.Handler{Store: threads},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
-			Webhook:     &webhook.Handler{Store: hooks.store, BaseURL: baseURL},
+			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d, Now: now}, BaseURL: baseURL},
 			Ingest:      hooks.ingest,
 			Protocol:    signIn.Mount,
 			Auth:        callers,
@@ -91,20 +92,22 @@ func wire(cfg Config, o *opened, baseURL string, log *slog.Logger, now func() ti
 type hooks struct {
 	store     *webhook.Store
 	ingest    *webhook.Ingest
-	worker    *webhook.Worker
+	scheduler *webhook.Scheduler
 	retention *webhook.Retention
 }
 
-func wireHooks(cfg Config, o *opened, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
-	owner := id.New("rep")
-	store := &webhook.Store{
-		DB: o.db, Ring: o.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(owner), Lanes: webhook.NewLanes(o.db, now),
-	}
-	egress := webhook.Egress{Allow: cfg.EgressAllow, Loopback: onLoopback(cfg.Listen)}
+func wireHooks(cfg Config, o *opened, baseURL string, own []netip.AddrPort, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
+	store := &webhook.Store{DB: o.db, Ring: o.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"), Counters: webhook.NewCounters()}
+	sender := send.New(egress(cfg, baseURL, own), now)
+	scheduler := webhook.NewScheduler(store, deliverySockets())
+	scheduler.Send = sender.Send
+	scheduler.Log = log
+	scheduler.Exclusive = o.db.Dialect() == db.SQLite
+	store.Wake = scheduler.Wake
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
-		worker:    &webhook.Worker{Store: store, Sender: webhook.NewSender(egress, now), Log: log, Sole: o.db.Dialect() == db.SQLite},
+		scheduler: scheduler,
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
 }
@@ -125,16 +128,6 @@ func wireOAuth(o *opened, record func(*db.Tx, string, string) error,
 	o.db.Watch(auth.Callers, clients.Forget)
 	o.db.Watch(oidckeys.Cache, signing.Forget)
 	return oauth{clients: clients, signing: signing, activity: &oidc.Activity{Store: clients}}
-}
-
-// onLoopback tells whether an address can be reached from this machine only.
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func regions(cfg Config) []resource.Region {
@@ -166,6 +159,6 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	g.Go(job.Every(log, "remove what dead OAuth clients left", time.Minute, sole("oauth remains", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	})))
-	g.Go(p.hooks.worker.Run)
+	g.Go(p.hooks.scheduler.Run)
 	g.Go(job.Every(log, "purge deleted threads", time.Minute, sole("threads", p.threads.Purge)))
 }

@@ -24,6 +24,7 @@ const (
 	Conflict             Kind = "conflict"
 	PreconditionFailed   Kind = "precondition_failed"
 	TooLarge             Kind = "too_large"
+	HeadersTooLarge      Kind = "headers_too_large"
 	UnsupportedMediaType Kind = "unsupported_media_type"
 	Invalid              Kind = "invalid"
 	RateLimited          Kind = "rate_limited"

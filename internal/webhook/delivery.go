@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strconv"
@@ -11,77 +13,91 @@ import (
 	"steward/internal/encode"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/send"
 )
 
-// Status is what became of a delivery.
+// Status is the state of a delivery.
 type Status string
 
-// The states. Accept, a failed attempt and delivery-retry make a delivery Pending; Finish alone moves it on, once.
+// The states. Accept, a failed attempt and delivery-retry create a Pending delivery; Finish alone moves it on, once.
 const (
 	Pending Status = "pending" // waiting or being sent
-	Success Status = "success" // answered with 2xx
-	Failed  Status = "failed"  // anything else; the chain may have another attempt
+	Success Status = "success" // the destination answered with 2xx
+	Failed  Status = "failed"  // anything else; another attempt may follow
 )
 
 // Delivery is one attempt to forward a receipt to a destination.
 type Delivery struct {
-	ID            string     `json:"id" example:"whdv_01jcq3v5w8z9d6y4k2m7n0p1rt"`
-	Date          stamp.Time `json:"date" format:"date-time" doc:"When the attempt was planned"`
-	WebhookID     string     `json:"webhook_id"`
-	DestinationID string     `json:"webhook_destination_id"`
-	ReceiptID     string     `json:"webhook_receipt_id"`
-	Status        Status     `json:"status" enum:"pending,success,failed"`
-	Retries       int        `json:"retries" doc:"The number of this attempt in its chain, from 0"`
-	Error         *string    `json:"error"`
-	Response      *Answer    `json:"response"`
+	ID            string          `json:"id" example:"whdv_01jcq3v5w8z9d6y4k2m7n0p1rt"`
+	Date          stamp.Time      `json:"date" format:"date-time" doc:"When the attempt was scheduled"`
+	WebhookID     string          `json:"webhook_id"`
+	DestinationID string          `json:"webhook_destination_id"`
+	ReceiptID     string          `json:"webhook_receipt_id"`
+	Status        Status          `json:"status" enum:"pending,success,failed"`
+	Retries       int             `json:"retries" doc:"Number of this attempt, from 0"`
+	Error         *string         `json:"error"`
+	Response      *StoredResponse `json:"response"`
 
 	orgID string
-	// A pending one is ready to be sent by the process whose turn the destination is, or waits for its retry until it is due.
-	ready bool
-	due   stamp.Time
-	// rowKey is the key where it is known already.
-	rowKey string
+	key   string     // of its row
+	due   stamp.Time // when a pending one may be sent
+	size  int64      // of the receipt's headers and body
 }
 
-func (d *Delivery) key() string {
-	if d.rowKey == "" {
-		return rowKey(d.WebhookID, d.ID)
+// newDelivery returns a pending delivery of a receipt.
+func newDelivery(orgID, webhookID, destinationID, receiptID string, now time.Time) Delivery {
+	d := Delivery{
+		ID: id.At(id.Delivery, now), Date: stamp.Of(now), WebhookID: webhookID, DestinationID: destinationID, ReceiptID: receiptID,
+		Status: Pending, orgID: orgID, due: stamp.Of(now),
 	}
-	return d.rowKey
+	d.key = rowKey(webhookID, d.ID)
+	return d
 }
 
-// Response is what a destination answered.
+// Response is the response of a destination, as the API shows it.
 type Response struct {
-	Status     int               `json:"status"`
-	Headers    map[string]string `json:"headers"`
-	Body       string            `json:"body" doc:"The first 16 KiB"`
-	DurationMS int64             `json:"duration_ms"`
+	send.Response
+	HeadersOmitted bool `json:"headers_omitted,omitempty" doc:"True in long lists, where headers are left out"`
+	BodyOmitted    bool `json:"body_omitted,omitempty" doc:"True in long lists, where bodies are left out"`
 }
 
-// Answer is a Response as it is stored, which is how it is shown.
-type Answer string
+// StoredResponse is a Response as JSON, which is how it is stored and shown.
+type StoredResponse string
 
-// newAnswer gives what encoding/json would write of a Response.
-func newAnswer(status int, headers []field, body string, took time.Duration) *Answer {
-	to := strconv.AppendInt(append(make([]byte, 0, 256+len(body)), `{"status":`...), int64(status), 10)
-	to = appendHeaders(append(to, `,"headers":`...), headers)
-	to = encode.String(append(to, `,"body":`...), body)
-	to = strconv.AppendInt(append(to, `,"duration_ms":`...), took.Milliseconds(), 10)
-	return new(Answer(append(to, '}')))
+// storedResponse returns the response of an attempt, or "" if there was none.
+func storedResponse(r *send.Response) (StoredResponse, error) {
+	if r == nil {
+		return "", nil
+	}
+	text, err := encode.Value(nil, r)
+	if err != nil {
+		return "", fmt.Errorf("encode response: %w", err)
+	}
+	return StoredResponse(text), nil
 }
 
-// Schema documents what it holds.
-func (Answer) Schema(r huma.Registry) *huma.Schema {
+// withoutBody returns the response without its headers and body.
+func (r StoredResponse) withoutBody() (StoredResponse, error) {
+	var whole Response
+	if err := json.Unmarshal([]byte(r), &whole); err != nil {
+		return "", fmt.Errorf("decode response: %w", err)
+	}
+	text, err := encode.Value(nil, Response{
+		Response:       send.Response{Status: whole.Status, Headers: map[string]string{}, DurationMS: whole.DurationMS},
+		HeadersOmitted: true, BodyOmitted: true,
+	})
+	return StoredResponse(text), err
+}
+
+// Schema documents the response.
+func (StoredResponse) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[Response](), true, "")
 }
 
-// AppendJSON writes the Response.
-func (a Answer) AppendJSON(to []byte) ([]byte, error) { return appendStored[Response](to, string(a)) }
+// MarshalJSON returns the response.
+func (r StoredResponse) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
-// MarshalJSON is AppendJSON for those who do not know it.
-func (a Answer) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil) }
-
-// AppendJSON writes what encoding/json would, without decoding the response.
+// AppendJSON implements encode.Appender.
 func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	to = encode.String(append(to, `{"id":`...), d.ID)
 	to = append(d.Date.Append(append(to, `,"date":"`...)), `","webhook_id":`...)
@@ -95,52 +111,58 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	if d.Response == nil {
 		return append(to, "null}"...), nil
 	}
-	to, err := d.Response.AppendJSON(to)
-	return append(to, '}'), err
+	return append(append(to, *d.Response...), '}'), nil
 }
 
-// MarshalJSON is AppendJSON for those who do not know it.
+// MarshalJSON is AppendJSON for encoding/json.
 func (d Delivery) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
 
-// delays are the pauses before each retry; the last one is for all that follow.
-var delays = []time.Duration{
+// backoff are the pauses before each retry; the last one is for all that follow.
+var backoff = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
 }
 
-// pause gives the time until attempt n (from 1): what the destination asked for, else the policy ±20 %.
+// pause returns the time until retry n, from 1: what the destination asked for, or the policy ±20 %.
 func pause(n int, retryAfter time.Duration) time.Duration {
 	if retryAfter > 0 {
 		return retryAfter
 	}
-	d := delays[min(n, len(delays))-1]
+	d := backoff[min(n, len(backoff))-1]
 	return d - d/5 + rand.N(d*2/5+1)
 }
 
 // Result is how an attempt ended.
 type Result struct {
-	Delivery *Delivery
+	Delivery Delivery
 	At       stamp.Time
 	// Error is empty for a success.
 	Error    string
-	Response *Answer
-	// RetryAfter is what the destination asked for, if it did.
+	Response StoredResponse
+	// RetryAfter is what the destination asked for, or 0.
 	RetryAfter time.Duration
-	// Gone says that the destination wants nothing more.
+	// Gone says that the destination wants no more deliveries.
 	Gone bool
-	// Final says that no other attempt may follow, whatever MaxRetries is.
-	Final bool
-	// MaxRetries is the destination's.
+	// Final says that no retry may follow, whatever MaxRetries is.
+	Final      bool
 	MaxRetries int
 }
 
-// next gives the attempt that follows a failed one, or nil at the end of the chain.
-func (r Result) next() *Delivery {
+func (r Result) status() Status {
+	if r.Error == "" {
+		return Success
+	}
+	return Failed
+}
+
+// retry returns the attempt that follows a failed one, and false if there is none.
+func (r Result) retry() (Delivery, bool) {
 	d := r.Delivery
 	if r.Error == "" || r.Final || r.Gone || d.Retries >= r.MaxRetries {
-		return nil
+		return Delivery{}, false
 	}
-	return &Delivery{
-		ID: id.At(id.Delivery, r.At.Std()), Date: r.At, WebhookID: d.WebhookID, DestinationID: d.DestinationID, ReceiptID: d.ReceiptID,
-		Status: Pending, Retries: d.Retries + 1, orgID: d.orgID, due: r.At.Add(pause(d.Retries+1, r.RetryAfter)),
-	}
+	next := newDelivery(d.orgID, d.WebhookID, d.DestinationID, d.ReceiptID, r.At.Std())
+	next.Retries = d.Retries + 1
+	next.due = r.At.Add(pause(next.Retries, r.RetryAfter))
+	next.size = d.size
+	return next, true
 }

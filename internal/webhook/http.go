@@ -8,12 +8,14 @@ import (
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
+	"steward/internal/webhook/stats"
 )
 
 // Handler has one method for each route of this package.
 type Handler struct {
 	Store *Store
-	// BaseURL is where ingest URLs begin.
+	Stats *stats.Store
+	// BaseURL is the beginning of ingest URLs.
 	BaseURL string
 }
 
@@ -21,7 +23,7 @@ func (h *Handler) url(webhookID, token string) string {
 	return h.BaseURL + "/in/" + webhookID + "/" + token
 }
 
-// Create answers POST /webhook/create.
+// Create handles POST /webhook/create.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (Webhook, error) {
 	w, err := in.Body.build(h.Store.Now())
 	if err != nil {
@@ -29,11 +31,13 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (We
 	}
 	caller := auth.From(ctx)
 	token, err := h.Store.Create(ctx, caller, w)
-	w.CreatedBy, w.URL, w.Metadata = caller.UserID, h.url(w.ID, token), rawOf(nil)
+	w.CreatedBy = caller.UserID
+	w.URL = h.url(w.ID, token)
+	w.Metadata = rawOf(nil)
 	return w, err
 }
 
-// Get answers GET /webhook/get/{webhookId}.
+// Get handles GET /webhook/get/{webhookId}.
 func (h *Handler) Get(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 },
@@ -41,12 +45,12 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
 }
 
-// List answers GET /webhook/list.
+// List handles GET /webhook/list.
 func (h *Handler) List(ctx context.Context, in *struct{ page.Paging }) (page.Page[Webhook], error) {
 	return h.Store.List(ctx, auth.From(ctx).OrgID, in.Paging)
 }
 
-// Update answers PUT /webhook/update/{webhookId}.
+// Update handles PUT /webhook/update/{webhookId}.
 func (h *Handler) Update(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.IfMatch
@@ -56,7 +60,7 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 	return h.Store.Update(ctx, auth.From(ctx).OrgID, in.ID, in.Body, in.IfMatch)
 }
 
-// Rotate answers POST /webhook/rotate-url/{webhookId}.
+// Rotate handles POST /webhook/rotate-url/{webhookId}.
 func (h *Handler) Rotate(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.IfMatch
@@ -67,7 +71,7 @@ func (h *Handler) Rotate(ctx context.Context, in *struct {
 	return w, err
 }
 
-// Delete answers DELETE /webhook/delete/{webhookId}.
+// Delete handles DELETE /webhook/delete/{webhookId}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.IfMatch
@@ -76,7 +80,7 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 	return web.None{}, h.Store.Delete(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
 }
 
-// CreateDestination answers POST /webhook/destination-create/{webhookId}.
+// CreateDestination handles POST /webhook/destination-create/{webhookId}.
 func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 	ID   string `path:"webhookId"`
 	Body NewDestination
@@ -90,7 +94,7 @@ func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 	return h.Store.CreateDestination(ctx, auth.From(ctx), in.ID, d)
 }
 
-// Destinations answers GET /webhook/destination-list/{webhookId}.
+// Destinations handles GET /webhook/destination-list/{webhookId}.
 func (h *Handler) Destinations(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 },
@@ -98,13 +102,13 @@ func (h *Handler) Destinations(ctx context.Context, in *struct {
 	return h.Store.Destinations(ctx, auth.From(ctx).OrgID, in.ID)
 }
 
-// UpdateDestination answers PUT /webhook/destination-update/{webhookId}/{destinationId}.
+// UpdateDestination handles PUT /webhook/destination-update/{webhookId}/{destinationId}.
 func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 	ID            string `path:"webhookId"`
 	DestinationID string `path:"destinationId"`
 	page.IfMatch
 	Body struct {
-		Config page.Opt[Config] `json:"config,omitempty" required:"false" doc:"Replaces all settings; without it nothing is changed"`
+		Config page.Opt[Config] `json:"config,omitempty" required:"false" doc:"Replaces all settings; if it is missing nothing changes"`
 	}
 },
 ) (Destination, error) {
@@ -117,7 +121,7 @@ func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 	return h.Store.UpdateDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, c, in.IfMatch)
 }
 
-// DeleteDestination answers DELETE /webhook/destination-delete/{webhookId}/{destinationId}.
+// DeleteDestination handles DELETE /webhook/destination-delete/{webhookId}/{destinationId}.
 func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	ID            string `path:"webhookId"`
 	DestinationID string `path:"destinationId"`
@@ -127,7 +131,7 @@ func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	return web.None{}, h.Store.DeleteDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, in.IfMatch)
 }
 
-// Between are the filters by time.
+// Between has the filters by time.
 type Between struct {
 	Since string `query:"since" format:"date-time" doc:"Only from this time on"`
 	Until string `query:"until" format:"date-time" doc:"Only before this time"`
@@ -135,11 +139,12 @@ type Between struct {
 
 func (b Between) into(f *Filter) error {
 	var faults errs.Faults
-	f.Since, f.Until = moment(&faults, "query.since", b.Since), moment(&faults, "query.until", b.Until)
+	f.Since = parseTime(&faults, "query.since", b.Since)
+	f.Until = parseTime(&faults, "query.until", b.Until)
 	return faults.Err()
 }
 
-// Receipts answers GET /webhook/receipt-list/{webhookId}.
+// Receipts handles GET /webhook/receipt-list/{webhookId}.
 func (h *Handler) Receipts(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
@@ -154,18 +159,18 @@ func (h *Handler) Receipts(ctx context.Context, in *struct {
 	return Receipts{result}, err
 }
 
-// Receipt answers GET /webhook/receipt-get/{webhookId}/{receiptId}.
+// Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}.
 func (h *Handler) Receipt(ctx context.Context, in *struct {
 	ID        string `path:"webhookId"`
 	ReceiptID string `path:"receiptId"`
 },
 ) (Receipt, error) {
 	r, err := h.Store.Receipt(ctx, auth.From(ctx).OrgID, in.ID, in.ReceiptID)
-	return r.show(), err
+	return r.withPayload(), err
 }
 
-// Payload answers GET /webhook/receipt-payload/{webhookId}/{receiptId} with the bytes that came in. They are an untrusted party's, so their
-// own Content-Type is not repeated: a browser must not run them in the console's name.
+// Payload handles GET /webhook/receipt-payload/{webhookId}/{receiptId}. It returns the body as it was received, but not its
+// Content-Type: a browser must not run it with the origin of this API.
 func (h *Handler) Payload(ctx context.Context, in *struct {
 	ID        string `path:"webhookId"`
 	ReceiptID string `path:"receiptId"`
@@ -175,7 +180,7 @@ func (h *Handler) Payload(ctx context.Context, in *struct {
 	return web.Raw{ContentType: "application/octet-stream", Bytes: r.body}, err
 }
 
-// Deliveries answers GET /webhook/delivery-list/{webhookId}.
+// Deliveries handles GET /webhook/delivery-list/{webhookId}.
 func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
@@ -192,7 +197,7 @@ func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	return h.Store.Deliveries(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
 }
 
-// Retry answers POST /webhook/delivery-retry/{webhookId}/{deliveryId}.
+// Retry handles POST /webhook/delivery-retry/{webhookId}/{deliveryId}.
 func (h *Handler) Retry(ctx context.Context, in *struct {
 	ID         string `path:"webhookId"`
 	DeliveryID string `path:"deliveryId"`
@@ -201,44 +206,18 @@ func (h *Handler) Retry(ctx context.Context, in *struct {
 	return h.Store.Retry(ctx, auth.From(ctx).OrgID, in.ID, in.DeliveryID)
 }
 
-// Asked is the query of both analytics routes.
-type Asked struct {
-	Start       string      `query:"start" format:"date-time" doc:"Default: 24 hours before the end"`
-	End         string      `query:"end" format:"date-time" doc:"Default: now"`
-	Granularity Granularity `query:"granularity" enum:"minute,hour,day" default:"hour"`
+// Analytics handles GET /webhook/analytics/org.
+func (h *Handler) Analytics(ctx context.Context, in *struct{ stats.Query }) (stats.Analytics, error) {
+	return h.Stats.Analytics(ctx, auth.From(ctx).OrgID, in.Query)
 }
 
-// Analytics answers GET /webhook/analytics/org.
-func (h *Handler) Analytics(ctx context.Context, in *struct{ Asked }) (Analytics, error) {
-	s, err := h.span(in.Asked)
-	if err != nil {
-		return Analytics{}, err
-	}
-	sum, err := h.Store.Sum(ctx, auth.From(ctx).OrgID, s.unit, s.from, s.to)
-	return Analytics{Period: s.period(), Summary: sum}, err
+// Timeseries handles GET /webhook/analytics/org/timeseries.
+func (h *Handler) Timeseries(ctx context.Context, in *struct{ stats.Query }) (stats.Timeseries, error) {
+	return h.Stats.Timeseries(ctx, auth.From(ctx).OrgID, in.Query)
 }
 
-// Timeseries answers GET /webhook/analytics/org/timeseries.
-func (h *Handler) Timeseries(ctx context.Context, in *struct{ Asked }) (Timeseries, error) {
-	s, err := h.span(in.Asked)
-	if err != nil {
-		return Timeseries{}, err
-	}
-	counts, err := h.Store.Counts(ctx, auth.From(ctx).OrgID, s.unit, s.from, s.to)
-	return Timeseries{Period: s.period(), Series: s.series(counts)}, err
-}
-
-func (h *Handler) span(in Asked) (span, error) {
-	var faults errs.Faults
-	start, end := moment(&faults, "query.start", in.Start), moment(&faults, "query.end", in.End)
-	if err := faults.Err(); err != nil {
-		return span{}, err
-	}
-	return spanOf(start, end, in.Granularity, h.Store.Now())
-}
-
-// moment reads a time of a query that may be left out.
-func moment(faults *errs.Faults, location, text string) *stamp.Time {
+// parseTime parses an optional time of a query.
+func parseTime(faults *errs.Faults, location, text string) *stamp.Time {
 	if text == "" {
 		return nil
 	}

@@ -13,53 +13,70 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/web"
+	"steward/internal/webhook/send"
 )
 
-// waitingBytes is how much may wait to be written before others are told to come again.
-const waitingBytes = 256 << 20
+// maxWaiting bounds the bodies that wait to be written; beyond it requests are refused with 503.
+const maxWaiting = 256 << 20
 
-// Ingest takes requests in at /in/{id}/{token}. It stands outside the table of routes: its callers are no callers of the API.
+// maxFields bounds the header fields of a request.
+const maxFields = 200
+
+// Ingest accepts requests at /in/{id}/{token}. It is not in the route table: its callers are not callers of the API.
 type Ingest struct {
 	Store *Store
 	// Limit is the largest body, in bytes.
 	Limit int64
+
+	// Accepted and Refused receive the outcome of each request; nil for none.
+	Accepted func()
+	Refused  func(reason string)
 
 	waiting atomic.Int64 // bytes
 
 	tokens db.Cache[string, token]
 }
 
-// token is what is kept of a webhook's ingest URL.
+// token is a webhook's organization and the hash of its token.
 type token struct {
 	orgID string
 	hash  [sha256.Size]byte
 }
 
-// NewIngest gives an Ingest.
+// NewIngest returns an Ingest whose cache is invalidated by changes on any replica.
 func NewIngest(s *Store, limit int64) *Ingest {
 	in := &Ingest{Store: s, Limit: limit}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	return in
 }
 
-// ServeHTTP records a request. It answers 200 when its receipt, deliveries and counts are durable.
+// ServeHTTP stores a request. It responds with 200 when receipt, deliveries and counts are durable.
 func (in *Ingest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	receiptID, err := in.take(w, r)
+	receiptID, err := in.accept(w, r)
 	if err != nil {
+		if in.Refused != nil {
+			in.Refused(string(errs.KindOf(err)))
+		}
 		web.Fail(w, r, err)
 		return
+	}
+	if in.Accepted != nil {
+		in.Accepted()
 	}
 	w.Header()["Content-Type"] = []string{"application/json"}
 	_, _ = io.WriteString(w, `{"id": "`+receiptID+`"}`+"\n")
 }
 
-func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
+func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error) {
 	if r.Method == http.MethodOptions {
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		return "", errs.New(errs.MethodNotAllowed, "this path takes every method but OPTIONS")
+		return "", errs.New(errs.MethodNotAllowed, "every method but OPTIONS is allowed here")
 	}
-	// Not cut short when the client goes, or ends its side of the connection, as some do after the body: it costs one commit at most.
+	// Not cancelled when the client goes away: some close their side of the connection after the body.
 	ctx := context.WithoutCancel(r.Context())
+	if n := countFields(r.Header); n > maxFields {
+		return "", errs.New(errs.HeadersTooLarge, "the request has %d header fields; at most %d are accepted", n, maxFields)
+	}
 	webhookID := r.PathValue("id")
 	orgID, err := in.check(ctx, webhookID, r.PathValue("token"))
 	if err != nil {
@@ -70,24 +87,32 @@ func (in *Ingest) take(w http.ResponseWriter, r *http.Request) (string, error) {
 		return "", err
 	}
 	defer in.waiting.Add(-int64(len(body)))
-	if in.waiting.Add(int64(len(body))) > waitingBytes {
-		return "", errs.Busy(nil, "too many requests are waiting")
+	if in.waiting.Add(int64(len(body))) > maxWaiting {
+		return "", errs.Busy(nil, "too many requests are waiting to be stored")
 	}
 	a := newArrival(r, orgID, webhookID, body)
 	err = in.Store.Accept(ctx, a)
 	return a.receipt.ID, err
 }
 
-// newArrival makes the receipt of a request; its id and date come with the write.
+// newArrival returns the receipt of a request. Its id and date are set when it is stored.
 func newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
-	headers := flatten(r.Header, field{"host", clean(r.Host)})
+	headers := send.Fields(r)
 	return &arrival{receipt: &Receipt{
-		WebhookID: webhookID, Method: clean(r.Method), Query: clean(r.URL.RawQuery), RemoteAddr: web.Request(r.Context()).RemoteAddr,
-		Size: int64(len(body)), ContentType: valueOf(headers, "content-type"), orgID: orgID, body: body, headerText: headerText(headers),
+		WebhookID: webhookID, Method: send.CleanText(r.Method), Query: send.CleanText(r.URL.RawQuery),
+		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), ContentType: send.Value(headers, "content-type"),
+		orgID: orgID, body: body, headerText: send.MarshalFields(headers),
 	}}
 }
 
-// body reads the body whole. Too much is TooLarge, however it is framed; what ends early is Malformed.
+func countFields(h http.Header) (n int) {
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
+}
+
+// body reads the whole body. It returns TooLarge, also for a chunked one, and Malformed if it ends early.
 func (in *Ingest) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return []byte{}, nil
@@ -106,7 +131,7 @@ func (in *Ingest) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, in.tooLarge()
 	}
 	if err != nil {
-		return nil, errs.New(errs.Malformed, "the body ended early or could not be read")
+		return nil, errs.New(errs.Malformed, "the body could not be read to its end")
 	}
 	return buf.Bytes(), nil
 }
@@ -115,18 +140,18 @@ func (in *Ingest) tooLarge() error {
 	return errs.New(errs.TooLarge, "the body is larger than %d bytes", in.Limit)
 }
 
-// check compares a token and gives the webhook's organization. Whatever is wrong gets the same answer.
+// check compares a token and returns the webhook's organization. Every mistake gets the same error.
 func (in *Ingest) check(ctx context.Context, webhookID, value string) (string, error) {
 	t, err := in.token(ctx, webhookID)
 	if errors.Is(err, db.ErrNoRows) || errs.KindOf(err) == errs.Invalid {
-		return "", notHere()
+		return "", errNoWebhook()
 	}
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(value))
 	if subtle.ConstantTimeCompare(sum[:], t.hash[:]) != 1 {
-		return "", notHere()
+		return "", errNoWebhook()
 	}
 	return t.orgID, nil
 }

@@ -17,7 +17,7 @@ import (
 	"steward/internal/stamp"
 )
 
-func (h *house) receipts(w Webhook) []Receipt {
+func (h *fixture) receipts(w Webhook) []Receipt {
 	h.t.Helper()
 	result, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{}, page.Paging{Limit: 1000})
 	must(h.t, err)
@@ -26,7 +26,7 @@ func (h *house) receipts(w Webhook) []Receipt {
 
 func TestIngestBodies(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, path := h.webhook(alice)
 		large := strings.Repeat("x", 1<<20)
 		for name, test := range map[string]struct{ body, payload, encoding string }{
@@ -80,7 +80,7 @@ type unsized struct{ io.Reader }
 
 func TestIngestTooLarge(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, path := h.webhook(alice)
 		over := strings.Repeat("x", 1<<20+1)
 		sized := h.post(path, over)
@@ -109,7 +109,7 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestIngestRefusals(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, path := h.webhook(alice)
 		if rec := h.post(path, "x"); rec.Code != 200 {
 			t.Fatalf("status %d", rec.Code)
@@ -145,7 +145,7 @@ func TestIngestRefusals(t *testing.T) {
 // TestIngestRace deletes the webhook between the check of the token and the write.
 func TestIngestRace(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
 		other, _ := h.webhook(alice)
 		must(t, h.store.Delete(as(alice), "org_a", w.ID, page.IfMatch{}))
@@ -166,7 +166,7 @@ func TestIngestRace(t *testing.T) {
 // TestPoison has receipts that the database refuses; those that arrive with them are stored.
 func TestPoison(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		var all sync.WaitGroup
@@ -183,27 +183,14 @@ func TestPoison(t *testing.T) {
 		if n := len(h.receipts(w)); n != 40 {
 			t.Errorf("%d receipts", n)
 		}
-		if n := h.store.Lanes.announced(); n != 0 {
-			t.Errorf("%d deliveries are still to be settled", n)
-		}
 		h.sumsHold("org_a")
 	})
 }
 
-// announced is how many deliveries somebody is committing.
-func (l *Lanes) announced() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, lane := range l.byID {
-		n += len(lane.coming)
-	}
-	return n
-}
-
 func TestOverload(t *testing.T) {
-	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	_, path := h.webhook(alice)
-	h.ingest.waiting.Store(waitingBytes)
+	h.ingest.waiting.Store(maxWaiting)
 	rec := h.post(path, "x")
 	if rec.Code != 503 || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("status %d, headers %v", rec.Code, rec.Header())
@@ -220,9 +207,9 @@ func TestOverload(t *testing.T) {
 // TestLargePayloadsInLists shows that a list leaves large payloads out, and the SDK face sends strings as base64.
 func TestLargePayloadsInLists(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
-		h.accept(w, alice, strings.Repeat("x", listedPayload), strings.Repeat("x", listedPayload+1), "text", `{"a":1}`, "\xff")
+		h.accept(w, alice, strings.Repeat("x", 64<<10), strings.Repeat("x", 64<<10+1), "text", `{"a":1}`, "\xff")
 		list := h.receipts(w)
 		for i, r := range list {
 			if omitted := i == 3; r.Omitted != omitted || (string(r.Payload) == "null") != omitted {
@@ -241,9 +228,9 @@ func TestLargePayloadsInLists(t *testing.T) {
 // TestOthersChangesHoldAtOnce: what another replica has done with destinations holds for the very next receipt.
 func TestOthersChangesHoldAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		other := *h
-		other.store = sameStore(h.store)
+		other.store = sameStore(h.store, "rep_2")
 		w, _ := h.webhook(alice)
 		wants := func(what string, n int) {
 			t.Helper()

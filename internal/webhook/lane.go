@@ -1,296 +1,438 @@
 package webhook
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
-	"steward/internal/db"
 	"steward/internal/stamp"
 )
 
+// laneState says what is known of the due rows of a destination's queue.
+type laneState int
+
+// The states of a lane, and what moves it on.
 const (
-	// laneQueue is how many deliveries may wait in memory for a slot of their destination.
-	laneQueue = 2048
-	// laneBytes and allBytes bound what is in hand to be sent: beyond them a delivery is taken only when a slot is free for it.
-	laneBytes = 4 << 20
-	allBytes  = 128 << 20
-	// idleLane is when a lane without work is forgotten; its turn ends before that.
-	idleLane = 2 * turnFor
+	laneIdle    laneState = iota // nothing is known to be due: until rows are committed or discovered
+	laneWanted                   // rows are due, but the lease is not held: until the lease loop has asked for it
+	laneQueued                   // rows are due: until a reader takes the lane
+	laneReading                  // a reader reads the queue: until it is done
+	laneStale                    // as laneReading, and more rows were committed since the read began
+	laneFull                     // rows may be due, but there is no room for them: until a delivery has been sent
 )
 
-// task is a delivery in the hands of this process.
+const (
+	// readAhead is the default of lanes.readAhead. A lane is read again when half of it is left.
+	readAhead = 1000
+	// leaseFor is how long a process may be silent before another one may take over its destinations.
+	leaseFor = 30 * time.Second
+	// renewBefore is how much of a lease may be left when it is renewed.
+	renewBefore = leaseFor / 2
+	// rereadAfter is when the queue is read again although its first row is in flight: an earlier row may have been committed late.
+	rereadAfter = time.Second
+	// leaseBatch bounds how many leases are asked for in one transaction.
+	leaseBatch = 500
+)
+
+// task is a delivery in memory.
 type task struct {
 	Delivery
-	receipt *Receipt // nil when it is no longer kept, or no longer needed
+	lane    *lane
+	receipt *Receipt // nil before it is read, when it is no longer kept, and after the delivery was sent
+	charge  charge   // what it takes of the budget
+	written bool     // its result is durable, but its lane is still being read
 }
 
-func (t *task) place() place { return place{t.due, t.key()} }
-
-func (t *task) bytes() int64 {
-	if t.receipt == nil {
-		return 0
-	}
-	return int64(len(t.receipt.body) + len(t.receipt.headerText))
+func (t *task) compare(o *task) int {
+	return cmp.Or(cmp.Compare(t.due, o.due), cmp.Compare(t.key, o.key))
 }
 
-// Lanes are the destinations that this process sends to at the moment: what it has in hand for each, and whether there is more.
-type Lanes struct {
-	now func() time.Time
-	// wake tells the worker that a lane has something to read.
-	wake chan struct{}
-
-	mu    sync.Mutex
-	byID  map[string]*lane
-	bytes int64
-	open  bool
-	// round counts how often destinations were doubted: what was read before is not known after.
-	round  uint64
-	serve  func(*lane)
-	served sync.WaitGroup
-}
-
-// lane is one destination. Its order: what it holds is sent first in, first out, and nothing is taken past rows that are still to be
-// read.
+// lane is a destination that this process has in memory.
 type lane struct {
-	id string
-	// destination is as of the last reading; nil when it was deleted. signer has its opened secret.
-	destination *Destination
-	signer      *Signer
-	known       bool       // destination was loaded, and not changed since
-	turn        stamp.Time // until when the destination is ours
-	used        stamp.Time
+	id    string
+	state laneState
+	lease stamp.Time // until when the destination is leased to this process
+	used  stamp.Time // when it last had work
+	read  stamp.Time // when its queue was last read
+	slots int        // the destination's concurrency
 
-	queue   []*task
-	held    map[string]*task // all that is in hand: queued, being sent, or with a result that is not yet written
-	coming  map[string]bool  // what Accept is committing at the moment
-	bytes   int64            // of what is in hand to be sent
-	typical int64            // bytes of a delivery, as far as they were read
-	running int              // goroutines that send
+	inFlight map[string]*task // by row key: everything in memory, until its result is durable
+	pending  []*task          // the tasks that are not being sent yet, in the order of the queue
+	sending  int
+	blocked  bool // it is in lanes.blocked
 
-	backlog  bool   // there are, or may be, ready rows that are not in hand
-	arrivals uint64 // how often rows came while there was a backlog
-	// Rows up to `from` are in hand or finished, but for those of which `again` tells; none after `top` is in hand.
-	from, top place
-	again     bool
-	begun     stamp.Time // when it was last read from the beginning
+	// What it takes of the budget.
+	bytes          int64
+	sockets        int
+	reservedSocket bool
 }
 
-// NewLanes gives lanes that take nothing until a worker runs. They hear of every change of a destination, on any replica.
-func NewLanes(d *db.DB, now func() time.Time) *Lanes {
-	l := &Lanes{now: now, wake: make(chan struct{}, 1), byID: map[string]*lane{}}
-	d.Watch(destinationsChanged, l.doubt)
-	return l
+// isReading reports whether a reader works on the lane.
+func (n *lane) isReading() bool { return n.state == laneReading || n.state == laneStale }
+
+// lanes decides what is read, leased and sent next. It does no I/O and starts no goroutines: the Scheduler does, and reports what
+// came of it.
+type lanes struct {
+	now func() time.Time
+	// readAhead is how many deliveries of a destination may wait in memory.
+	readAhead int
+	// reads and leases are signalled when a lane is queued for a reader or wants a lease.
+	reads, leases chan struct{}
+
+	mu      sync.Mutex
+	byID    map[string]*lane
+	queue   []*lane // laneQueued, first in first out
+	blocked []*lane // have nothing being sent, and wait for the budget
+	budget  budget
+	closed  bool
 }
 
-// start lets the lanes take work, which serve does in goroutines of their own.
-func (l *Lanes) start(serve func(*lane)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open, l.serve = true, serve
+func newLanes(now func() time.Time, sockets int) *lanes {
+	return &lanes{
+		now: now, readAhead: readAhead, reads: make(chan struct{}, readers), leases: make(chan struct{}, 1), byID: map[string]*lane{},
+		budget: newBudget(sockets),
+	}
 }
 
-func (l *Lanes) lane(destinationID string) *lane {
+func (l *lanes) lane(destinationID string) *lane {
 	n := l.byID[destinationID]
 	if n == nil {
-		n = &lane{
-			id: destinationID, held: map[string]*task{}, coming: map[string]bool{}, typical: inlineBody, used: stamp.Of(l.now()),
-		}
+		n = &lane{id: destinationID, inFlight: map[string]*task{}, slots: defaultConcurrency}
 		l.byID[destinationID] = n
 	}
 	return n
 }
 
-func (l *Lanes) nudge() {
+// signal wakes a receiver of the channel, if there is one to wake.
+func signal(c chan struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// announce tells of deliveries that are about to be committed. From their commit on they can be read, too; so that they are not sent
-// twice, they wait until settle says what became of them.
-func (l *Lanes) announce(made []*task) {
-	if l == nil {
-		return
-	}
+// wake notes that rows of these destinations were committed.
+func (l *lanes) wake(destinationIDs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range made {
-		l.lane(t.DestinationID).coming[t.ID] = true
+	for _, destinationID := range destinationIDs {
+		l.want(l.lane(destinationID))
 	}
 }
 
-// settle ends what announce began. Committed deliveries go to their lanes at once, in their order, where nothing else waits in the
-// database, there is room, and the turn is ours; else they are read when there is.
-func (l *Lanes) settle(made []*task, committed bool) {
-	if l == nil || len(made) == 0 {
-		return
-	}
+// discovered notes the first due row of destinations, as the database has them, and returns what can be sent now.
+func (l *lanes) discovered(heads []head) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := stamp.Of(l.now())
-	for _, t := range made {
-		n := l.lane(t.DestinationID)
-		delete(n.coming, t.ID)
-		switch {
-		case !committed:
-		case l.open && !n.backlog && n.turn > now && n.fits(t.bytes(), l.bytes):
-			l.push(n, t)
-			n.from = n.top
-		default:
-			l.left(n)
+	recently := stamp.Of(l.now()).Add(-rereadAfter)
+	for _, h := range heads {
+		n := l.lane(h.destinationID)
+		if n.inFlight[h.key] == nil || n.read < recently {
+			l.want(n)
 		}
 	}
+	return l.unblock()
 }
 
-// more tells of committed ready rows of a destination, of any age.
-func (l *Lanes) more(destinationID string) {
-	if l == nil {
+// want notes that a lane has due rows.
+func (l *lanes) want(n *lane) {
+	switch n.state {
+	case laneIdle:
+		l.enqueue(n)
+	case laneReading:
+		n.state = laneStale
+	}
+}
+
+// enqueue has a lane read next, or leased first.
+func (l *lanes) enqueue(n *lane) {
+	now := stamp.Of(l.now())
+	n.used = now
+	if n.lease <= now {
+		n.state = laneWanted
+		signal(l.leases)
 		return
 	}
+	n.state = laneQueued
+	l.queue = append(l.queue, n)
+	signal(l.reads)
+}
+
+// hasRoom reports whether a lane should read more of its queue.
+func (l *lanes) hasRoom(n *lane) bool {
+	return len(n.pending) <= l.readAhead/2 && n.bytes <= l.budget.share()/2
+}
+
+// nextRead returns the next lane to read, and how many rows of its queue to read, or nil.
+func (l *lanes) nextRead() (n *lane, limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.lane(destinationID)
-	n.again = true
-	l.left(n)
-}
-
-// left notes that ready rows of a lane are to be read.
-func (l *Lanes) left(n *lane) {
-	n.backlog = true
-	n.arrivals++
-	l.nudge()
-}
-
-// fits tells whether there is room: always for a free slot, else within the bounds of what may wait.
-func (n *lane) fits(size, all int64) bool {
-	waiting := len(n.queue)
-	if n.destination != nil && waiting+n.running < n.destination.Config.Concurrency {
-		return true
-	}
-	return waiting < laneQueue && n.bytes+size <= laneBytes && all+size <= allBytes
-}
-
-// push queues a delivery and sees to it that somebody sends it.
-func (l *Lanes) push(n *lane, t *task) {
-	n.held[t.ID] = t
-	n.bytes += t.bytes()
-	l.bytes += t.bytes()
-	n.queue = append(n.queue, t)
-	n.used = stamp.Of(l.now())
-	if at := t.place(); n.top.before(at) {
-		n.top = at
-	}
-	if n.running < n.slots() {
-		n.running++
-		l.served.Add(1)
-		go func() {
-			defer l.served.Done()
-			l.serve(n)
-		}()
-	}
-}
-
-func (n *lane) slots() int {
-	if n.destination == nil {
-		return 1
-	}
-	return n.destination.Config.Concurrency
-}
-
-// take gives the next delivery to send, or nil when the goroutine that asks is to end. sent is the one that it had before, if any.
-func (l *Lanes) take(n *lane, sent *task) *task {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if sent != nil {
-		l.unload(n, sent)
-	}
-	now := stamp.Of(l.now())
-	if n.turn <= now {
-		l.drop(n)
-	}
-	if !l.open || len(n.queue) == 0 || n.running > n.slots() {
-		n.running--
-		if n.backlog {
-			l.nudge()
+	for len(l.queue) > 0 && !l.closed {
+		n := l.queue[0]
+		l.queue[0] = nil
+		l.queue = l.queue[1:]
+		if n.state != laneQueued { // it lost its lease
+			continue
 		}
+		n.state = laneReading
+		n.read = stamp.Of(l.now())
+		if len(l.queue) > 0 {
+			signal(l.reads)
+		}
+		return n, len(n.inFlight) + l.readAhead - len(n.pending)
+	}
+	return nil, 0
+}
+
+// choose returns a task for each row that is not in flight, as far as the budget has room, and takes it from the budget. It reports
+// whether rows were left for want of room.
+func (l *lanes) choose(n *lane, rows []Delivery) (chosen []*task, left bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range rows {
+		if n.inFlight[d.key] != nil {
+			continue
+		}
+		c, ok := l.budget.take(n, d.size+taskBytes, len(n.pending)+n.sending+len(chosen) == 0)
+		if !ok {
+			return chosen, true
+		}
+		t := &task{Delivery: d, lane: n, charge: c}
+		n.inFlight[d.key] = t
+		chosen = append(chosen, t)
+	}
+	return chosen, false
+}
+
+// endRead adds what was read to a lane, and returns what can be sent now. more reports whether there may be other due rows, and
+// left whether the budget had no room for some.
+func (l *lanes) endRead(n *lane, read []*task, slots int, more, left bool) (start []*task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	more = more || left || n.state == laneStale
+	n.state = laneIdle
+	n.slots = slots
+	for key, t := range n.inFlight {
+		if t.written {
+			delete(n.inFlight, key)
+		}
+	}
+	n.pending = append(n.pending, read...)
+	slices.SortFunc(n.pending, (*task).compare)
+	start = l.dispatch(n)
+	if !more || n.state != laneIdle {
+		return start
+	}
+	switch {
+	case !left && l.hasRoom(n):
+		l.enqueue(n)
+	case left && len(n.pending)+n.sending == 0:
+		n.state = laneFull
+		l.block(n)
+	default:
+		n.state = laneFull
+	}
+	return start
+}
+
+// failRead ends a read that failed. The rows are discovered again.
+func (l *lanes) failRead(n *lane, chosen []*task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range chosen {
+		l.release(t)
+	}
+	n.state = laneIdle
+}
+
+// dispatch returns the tasks of a lane that can be sent now, and counts them as being sent.
+func (l *lanes) dispatch(n *lane) (start []*task) {
+	if l.closed {
 		return nil
 	}
-	t := n.queue[0]
-	n.queue[0] = nil
-	n.queue = n.queue[1:]
-	n.used = now
-	if n.backlog && len(n.queue) == laneQueue/2 {
-		l.nudge()
+	now := stamp.Of(l.now())
+	if n.lease <= now {
+		l.drop(n)
+		return nil
 	}
-	return t
+	for len(n.pending) > 0 && n.sending < n.slots {
+		if !l.budget.takeSocket(n) {
+			if n.sending == 0 {
+				l.block(n)
+			}
+			break
+		}
+		start = append(start, n.pending[0])
+		n.pending[0] = nil
+		n.pending = n.pending[1:]
+		n.sending++
+		n.used = now
+	}
+	return start
 }
 
-// drop lets go of what a lane has queued, since its turn is over. The rows are as ready as before, for whoever has the turn next.
-func (l *Lanes) drop(n *lane) {
-	for _, t := range n.queue {
-		l.release(n, t)
+// block puts a lane that has nothing being sent into the list of those that wait for the budget.
+func (l *lanes) block(n *lane) {
+	if !n.blocked {
+		n.blocked = true
+		l.blocked = append(l.blocked, n)
 	}
-	n.queue, n.turn, n.again, n.backlog = nil, 0, true, true
 }
 
-// finished lets go of deliveries whose results are written.
-func (l *Lanes) finished(batch []ended) {
+// unblock gives some lanes that wait for the budget another try, first in first out, and returns what can be sent now.
+func (l *lanes) unblock() (start []*task) {
+	for range min(len(l.blocked), shares) {
+		n := l.blocked[0]
+		l.blocked[0] = nil
+		l.blocked = l.blocked[1:]
+		n.blocked = false
+		start = append(start, l.dispatch(n)...)
+		if n.state == laneFull && l.hasRoom(n) {
+			l.enqueue(n)
+		}
+	}
+	return start
+}
+
+// sent notes that an attempt has ended with a result of some bytes, which is still to be written. It returns what can be sent now.
+func (l *lanes) sent(t *task, bytes int64) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range batch {
-		if n := l.byID[e.task.DestinationID]; n != nil && n.held[e.task.ID] == e.task {
-			l.release(n, e.task)
+	n := t.lane
+	n.sending--
+	l.budget.releaseSocket(n)
+	t.receipt = nil
+	l.budget.release(n, t.charge)
+	t.charge = l.budget.force(n, bytes+taskBytes)
+	start = l.dispatch(n)
+	if n.state == laneFull && l.hasRoom(n) {
+		l.enqueue(n)
+	}
+	return append(start, l.unblock()...)
+}
+
+// written notes that results are durable, and returns what can be sent now.
+func (l *lanes) written(tasks []*task) (start []*task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range tasks {
+		if t.lane.isReading() { // the reader may have seen its row
+			l.budget.release(t.lane, t.charge)
+			t.charge = charge{}
+			t.written = true
+			continue
+		}
+		l.release(t)
+	}
+	return l.unblock()
+}
+
+// untried forgets a task whose delivery was not attempted. Its row is discovered again.
+func (l *lanes) untried(t *task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release(t)
+}
+
+// release forgets a task.
+func (l *lanes) release(t *task) {
+	n := t.lane
+	if n.inFlight[t.key] == t {
+		delete(n.inFlight, t.key)
+	}
+	l.budget.release(n, t.charge)
+	t.charge = charge{}
+	if n.state == laneFull && l.hasRoom(n) {
+		l.enqueue(n)
+	}
+}
+
+// drop forgets what a lane has not sent, since its lease has ended. The rows stay in the queue for whoever holds the next one.
+func (l *lanes) drop(n *lane) {
+	dropped := n.pending
+	n.pending = nil
+	for _, t := range dropped {
+		l.release(t)
+	}
+	n.lease = 0
+	if !n.isReading() && len(dropped) > 0 || n.state == laneQueued || n.state == laneFull {
+		n.state = laneWanted
+		signal(l.leases)
+	}
+}
+
+// leasesToTake returns destinations whose lease is wanted, or should be renewed.
+func (l *lanes) leasesToTake() (destinationIDs []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := stamp.Of(l.now())
+	for _, n := range l.byID {
+		if len(destinationIDs) == leaseBatch {
+			signal(l.leases)
+			break
+		}
+		busy := len(n.inFlight) > 0 || now.Sub(n.used) < leaseFor
+		expiring := n.lease != 0 && n.lease.Sub(now) < renewBefore
+		if n.state == laneWanted || expiring && busy {
+			destinationIDs = append(destinationIDs, n.id)
+		}
+	}
+	return destinationIDs
+}
+
+// leased notes which of the leases that were asked for are held now. Another process has the others, and sends their rows.
+func (l *lanes) leased(asked, held []string, until stamp.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	isHeld := make(map[string]bool, len(held))
+	for _, destinationID := range held {
+		isHeld[destinationID] = true
+	}
+	for _, destinationID := range asked {
+		n := l.byID[destinationID]
+		if n == nil {
+			continue
+		}
+		if !isHeld[destinationID] {
+			l.drop(n)
+			if !n.isReading() {
+				n.state = laneIdle
+			}
+			continue
+		}
+		n.lease = until
+		if n.state == laneWanted {
+			l.enqueue(n)
 		}
 	}
 }
 
-// untried lets go of a delivery that could not be tried. It is read again, but not before the worker looks by itself: what kept it from
-// being tried may still be there.
-func (l *Lanes) untried(n *lane, t *task) {
+// expire drops what lanes hold whose lease has ended, and forgets lanes that had nothing to do for long.
+func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(n, t)
-	n.again, n.backlog = true, true
-	n.arrivals++
-}
-
-func (l *Lanes) release(n *lane, t *task) {
-	delete(n.held, t.ID)
-	l.unload(n, t)
-}
-
-// unload lets go of what is only needed to send a delivery.
-func (l *Lanes) unload(n *lane, t *task) {
-	full := n.bytes > laneBytes/2
-	n.bytes -= t.bytes()
-	l.bytes -= t.bytes()
-	t.receipt = nil
-	if full && n.bytes <= laneBytes/2 && n.backlog {
-		l.nudge()
+	now := stamp.Of(l.now())
+	for destinationID, n := range l.byID {
+		if n.lease <= now && len(n.pending) > 0 {
+			l.drop(n)
+		}
+		if n.state == laneIdle && len(n.inFlight) == 0 && now.Sub(n.used) > 2*leaseFor {
+			delete(l.byID, destinationID)
+		}
 	}
 }
 
-// target gives what is known of the lane's destination; not known means that it must be read again, and learned for that round.
-func (l *Lanes) target(n *lane) (to *Destination, by *Signer, known bool, round uint64) {
+// close stops all reading and sending; what is being sent goes on.
+func (l *lanes) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return n.destination, n.signer, n.known, l.round
+	l.closed = true
 }
 
-// learn notes a lane's destination as it was read in a round.
-func (l *Lanes) learn(n *lane, to *Destination, by *Signer, round uint64) {
+// inUse returns the bytes and sockets that are in use.
+func (l *lanes) inUse() (bytes int64, sockets int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.destination, n.signer, n.known = to, by, l.round == round
-}
-
-// doubt has every destination read again before the next delivery: one was changed, here or on another replica.
-func (l *Lanes) doubt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.round++
-	for _, n := range l.byID {
-		n.known = false
-	}
+	return l.budget.bytes + l.budget.reserved, l.budget.sockets + l.budget.reservedSockets
 }

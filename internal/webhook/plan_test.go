@@ -6,8 +6,10 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/id"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/waittest"
 )
 
 // TestPlans shows that SQLite answers filtered lists, retention and retry from the index that is meant for each.
@@ -34,44 +36,40 @@ func TestPlans(t *testing.T) {
 		"destination": {Filter{DestinationID: "x"}, "webhook_deliveries_destination (destination_id=? AND key>? AND key<?)"},
 		"receipt":     {Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (receipt_id=?"},
 	} {
-		var c clauses
-		c.within(keysOf("wh_w", test.f.Since, test.f.Until))
-		c.narrow(test.f)
-		text := c.page(page.Paging{Limit: 10})
-		got := plan(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+text, c.args...)
+		l := list{table: deliveryTable, orgID: "org_a", webhookID: "wh_w", filter: test.f}
+		text, args, err := l.page(deliveryColumns, &page.Paging{Limit: 10}, id.Delivery)
+		must(t, err)
+		got := plan(text, args...)
 		if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	var c clauses
-	counted := c.count(list{deliveryRows, "org_a", "wh_w"}, Filter{DestinationID: "x", Since: &at})
-	got := plan(`SELECT `+counted, c.args...)
-	if !strings.Contains(got, "COVERING INDEX webhook_deliveries_destination (destination_id=? AND key>? AND key<?)") {
-		t.Errorf("count: %s", got)
-	}
-	got = plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+settledOnly+` ORDER BY key`, "a", "b")
+	got := plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+unusedOnly+` ORDER BY key`, "a", "b")
 	if !strings.Contains(got, "webhook_deliveries_receipt (receipt_id=?") {
 		t.Errorf("retention: %s", got)
 	}
-	got = plan(`SELECT destination_id FROM webhook_queue WHERE ready AND destination_id > $1 ORDER BY destination_id LIMIT 1`, "x")
-	if !strings.Contains(got, "webhook_queue_ready (destination_id>?)") {
-		t.Errorf("ready destinations: %s", got)
+	got = plan(`SELECT key FROM webhook_queue WHERE destination_id > $1 ORDER BY destination_id, due_at, key LIMIT 1`, "x")
+	if !strings.Contains(got, "webhook_queue_due (destination_id>?)") {
+		t.Errorf("destinations with rows: %s", got)
 	}
 }
 
-// TestRowsRead shows that PostgreSQL finds the rows of a batch by their keys, also with the plans that it made when there was one: each is
-// read a few times, where a plan that walks a table would read all of them again for each batch.
-func TestRowsRead(t *testing.T) {
+// TestBatchesReadFewRows shows that PostgreSQL finds the rows of a batch by their keys, also with plans that were made when the tables
+// were nearly empty: a plan that scans a table for each row would read thousands of times as many.
+func TestBatchesReadFewRows(t *testing.T) {
 	const size, batches = 50, 40
-	h := newHouse(t, dbtest.Open(t, db.Postgres))
+	h := newFixture(t, dbtest.Open(t, db.Postgres))
 	w, _ := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 	forward := func() (sent int) {
-		tasks, _ := h.store.claim(t, to.ID, nil, size)
+		rows, _ := h.store.claim(t, to.ID, size)
+		var tasks []*task
 		var results []Result
-		for _, task := range tasks {
-			results = append(results, Result{Delivery: &task.Delivery, At: stamp.Of(h.clock.now())})
+		for _, d := range rows {
+			tasks = append(tasks, &task{Delivery: d})
+			results = append(results, Result{Delivery: d, At: stamp.Of(h.clock.now())})
 		}
+		must(t, h.store.loadReceipts(t.Context(), tasks))
 		counted, err := h.store.Finish(t.Context(), results)
 		must(t, err)
 		return len(counted)
@@ -84,15 +82,15 @@ func TestRowsRead(t *testing.T) {
 			t.Fatalf("a batch of %d", n)
 		}
 	}
-	for _, table := range []string{"webhook_queue", "webhook_deliveries", "webhook_receipts"} {
+	for _, table := range []string{queueTable, deliveryTable, receiptTable} {
 		read := 0
-		eventually(t, "PostgreSQL counts what was read of "+table, func() bool {
-			forward() // sessions tell what they read when they do something
+		waittest.Until(t, "statistics of "+table, func() (int, bool) {
+			forward() // a session reports what it read when it does something
 			must(t, h.db.Read(t.Context()).Row(`SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables
 				WHERE relname = $1`, table).Scan(&read))
-			return read >= size*batches
+			return read, read >= size*batches
 		})
-		if read > 4*size*batches {
+		if read > 10*size*batches {
 			t.Errorf("%s: %d rows were read for %d deliveries", table, read, size*batches)
 		}
 	}

@@ -2,7 +2,7 @@ package webhook
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"steward/internal/db"
@@ -11,66 +11,62 @@ import (
 )
 
 const (
-	// sweepRows is how much one transaction removes: little, so that ingest hardly waits for it.
+	// sweepRows bounds what one transaction removes, so that ingest hardly waits for it.
 	sweepRows = 500
-	// sweepRounds bounds what is removed of one webhook before it is another's turn, and sweepFor one run.
+	// sweepRounds bounds the transactions for one webhook before the next one is swept, and sweepFor one run.
 	sweepRounds = 50
 	sweepFor    = time.Minute
-	// graveFor is how long a deleted webhook is remembered: an ingest transaction that began before the deletion has long ended then.
-	graveFor = time.Hour
-	// packAfter is how long ago a day must have ended to be packed: late counts are rare by then. What is not packed is dearer to read.
-	packAfter = time.Hour
-	// packDays bounds the days that one run packs, so that years of them are packed in the course of some runs.
-	packDays = 500
+	// tombstoneFor is how long a tombstone is kept: longer than an ingest transaction that began before the webhook was deleted.
+	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries that are older than they are to be kept, and those of deleted webhooks. Counters stay; those of
-// past days are packed.
+// Retention removes receipts and deliveries after their retention, and those of deleted webhooks. Counters stay.
 type Retention struct {
 	Store *Store
-	// Keep is for webhooks that have no setting of their own.
+	// Keep is the retention of webhooks that have none of their own.
 	Keep time.Duration
 
-	// All days before packed are packed, or else those of organizations before packing. Another process looks for itself.
-	packed  int64
-	packing string
-	// left says that a sweep has left something for the next one.
-	left bool
+	more bool // the last sweep has left something
 }
 
-// Run packs, forgets turns, and sweeps until nothing is left, so that retention keeps pace with whatever is taken in.
+// Run removes expired leases, and sweeps until nothing is left or its time is over.
 func (r *Retention) Run(ctx context.Context) error {
-	err := errors.Join(r.pack(ctx), r.Store.forgetTurns(ctx))
-	start := r.Store.Now()
-	for r.left = true; r.left && r.Store.Now().Sub(start) < sweepFor; {
-		r.left = false
-		if fault := r.sweep(ctx); fault != nil {
-			return errors.Join(err, fault)
-		}
-	}
-	return err
-}
-
-// sweep goes over all webhooks. A receipt goes when it is old and nothing of it is pending; a delivery when it is old and done.
-func (r *Retention) sweep(ctx context.Context) error {
-	graves, err := db.Collect(r.Store.DB.Read(ctx), scanOwned, `SELECT org_id, webhook_id, deleted_at FROM webhook_graves`)
-	if err != nil {
+	if err := r.Store.purgeLeases(ctx); err != nil {
 		return err
 	}
-	for _, g := range graves {
-		if err := r.bury(ctx, g); err != nil {
+	began := r.Store.Now()
+	for r.more = true; r.more && r.Store.Now().Sub(began) < sweepFor; {
+		r.more = false
+		if err := r.sweep(ctx); err != nil {
 			return err
 		}
 	}
-	after := owned{}
-	for {
-		some, err := db.Collect(r.Store.DB.Read(ctx), scanOwned, `SELECT org_id, id, COALESCE(retention_seconds, -1) FROM webhooks
-			WHERE (org_id, id) > ($1, $2) ORDER BY org_id, id LIMIT 100`, after.orgID, after.webhookID)
-		if err != nil || len(some) == 0 {
+	return nil
+}
+
+// sweep goes over all webhooks once.
+func (r *Retention) sweep(ctx context.Context) error {
+	deleted, err := db.Collect(r.Store.DB.Read(ctx), scanSwept, `SELECT org_id, webhook_id, deleted_at FROM webhook_tombstones`)
+	if err != nil {
+		return fmt.Errorf("list tombstones: %w", err)
+	}
+	for _, w := range deleted {
+		if err := r.sweepDeleted(ctx, w); err != nil {
 			return err
 		}
+	}
+	after := swept{}
+	for {
+		some, err := db.Collect(r.Store.DB.Read(ctx), scanSwept, `SELECT org_id, id, COALESCE(retention_seconds, -1) FROM webhooks
+			WHERE (org_id, id) > ($1, $2) ORDER BY org_id, id LIMIT 100`, after.orgID, after.webhookID)
+		if err != nil {
+			return fmt.Errorf("list webhooks: %w", err)
+		}
+		if len(some) == 0 {
+			return nil
+		}
 		for _, w := range some {
-			if err := r.trim(ctx, w); err != nil {
+			if err := r.sweepExpired(ctx, w); err != nil {
 				return err
 			}
 			after = w
@@ -78,118 +74,99 @@ func (r *Retention) sweep(ctx context.Context) error {
 	}
 }
 
-// pack packs the days of all organizations that ended some time ago, each in a transaction of its own, and then rests until the next day
-// has. What was counted late for a day that is packed already waits until then as well.
-func (r *Retention) pack(ctx context.Context) error {
-	before := bucketOf(stamp.Of(r.Store.Now().Add(-packAfter)), aDay)
-	for n := 0; n < packDays && r.packed != before; {
-		day, err := r.Store.unpacked(ctx, r.packing, before)
-		switch {
-		case err != nil:
-			return err
-		case day >= 0:
-			if err := r.Store.Pack(ctx, r.packing, day); err != nil {
-				return err
-			}
-			n++
-			continue
-		}
-		r.packing, err = r.Store.counted(ctx, r.packing)
-		if errors.Is(err, db.ErrNoRows) {
-			r.packed, err = before, nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// owned is a webhook with a number that belongs to it: the time of its deletion, or its retention.
-type owned struct {
+// swept is a webhook with the time of its deletion, or its retention in seconds.
+type swept struct {
 	orgID, webhookID string
 	n                int64
 }
 
-func scanOwned(row db.Row) (o owned, err error) { return o, row.Scan(&o.orgID, &o.webhookID, &o.n) }
+func scanSwept(row db.Row) (w swept, err error) { return w, row.Scan(&w.orgID, &w.webhookID, &w.n) }
 
-// trim removes what is too old of one webhook.
-func (r *Retention) trim(ctx context.Context, w owned) error {
+const (
+	endedOnly = ` AND status <> 'pending'`
+	// unusedOnly are receipts of which nothing is pending.
+	unusedOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+		WHERE d.receipt_id = '` + id.Receipt + `_' || substr(webhook_receipts.key, 27) AND d.status = 'pending')`
+)
+
+// sweepExpired removes what is older than the retention of a webhook: deliveries that have ended, and receipts of which nothing is
+// pending.
+func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	keep := r.Keep
 	if w.n >= 0 {
 		keep = time.Duration(w.n) * time.Second
 	}
 	before := stamp.Of(r.Store.Now()).Add(-keep)
 	old := keysOf(w.webhookID, nil, &before)
-	if _, err := r.batches(ctx, w, deliveryRows, doneOnly, old); err != nil {
+	if _, err := r.remove(ctx, w, deliveryTable, endedOnly, old); err != nil {
 		return err
 	}
-	_, err := r.batches(ctx, w, receiptRows, settledOnly, old)
+	_, err := r.remove(ctx, w, receiptTable, unusedOnly, old)
 	return err
 }
 
-// bury removes all of a deleted webhook, and at last its grave: without that nobody would find what is left.
-func (r *Retention) bury(ctx context.Context, w owned) error {
-	for _, table := range []string{queueRows, deliveryRows, receiptRows} {
-		if all, err := r.batches(ctx, w, table, "", keysOf(w.webhookID, nil, nil)); err != nil || !all {
+// sweepDeleted removes everything of a deleted webhook, and at last its tombstone.
+func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
+	for _, table := range []string{queueTable, deliveryTable, receiptTable} {
+		all, err := r.remove(ctx, w, table, "", keysOf(w.webhookID, nil, nil))
+		if err != nil || !all {
 			return err
 		}
 	}
-	if stamp.Of(r.Store.Now()).Sub(stamp.Time(w.n)) < graveFor {
+	if stamp.Of(r.Store.Now()).Sub(stamp.Time(w.n)) < tombstoneFor {
 		return nil
 	}
 	return r.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		for _, table := range []string{"webhook_totals", "webhook_graves"} {
+		for _, table := range []string{"webhook_totals", "webhook_tombstones"} {
 			if _, err := tx.Exec(`DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2`, w.orgID, w.webhookID); err != nil {
-				return err
+				return fmt.Errorf("delete from %s: %w", table, err)
 			}
 		}
 		return nil
 	})
 }
 
-const (
-	deliveryRows = "webhook_deliveries"
-	receiptRows  = "webhook_receipts"
-	queueRows    = "webhook_queue"
-
-	doneOnly    = ` AND status <> 'pending'`
-	settledOnly = ` AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
-		WHERE d.receipt_id = '` + id.Receipt + `_' || substr(webhook_receipts.key, 27) AND d.status = 'pending')`
-)
-
-// batches removes rows in small transactions, and takes them off the webhook's totals. Where there are none it only reads, and
-// what must stay is passed over by reading, once, so that no transaction is longer for it. It tells whether these were all.
-func (r *Retention) batches(ctx context.Context, w owned, table, only string, which keys) (all bool, err error) {
-	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + only + ` ORDER BY key LIMIT $3`
+// remove deletes rows in small transactions. It reads before it writes: where there is nothing to delete there is no transaction,
+// and rows that must stay are passed over once. It reports whether all were deleted.
+func (r *Retention) remove(ctx context.Context, w swept, table, condition string, keys keyRange) (all bool, err error) {
+	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
 	for range sweepRounds {
-		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, some, which.from, which.to, 1)
-		if err != nil || len(first) == 0 {
-			return err == nil, err
+		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, some, keys.from, keys.to, 1)
+		if err != nil {
+			return false, fmt.Errorf("find rows of %s: %w", table, err)
 		}
-		which.from = first[0]
-		n, err := r.remove(ctx, w, table, `DELETE FROM `+table+` WHERE key IN (`+some+`)`+only, which)
-		if err != nil || n < sweepRows {
-			return err == nil, err
+		if len(first) == 0 {
+			return true, nil
+		}
+		keys.from = first[0]
+		n, err := r.removeBatch(ctx, w, table, `DELETE FROM `+table+` WHERE key IN (`+some+`)`+condition, keys)
+		if err != nil {
+			return false, err
+		}
+		if n < sweepRows {
+			return true, nil
 		}
 	}
-	r.left = true
+	r.more = true
 	return false, nil
 }
 
-func (r *Retention) remove(ctx context.Context, w owned, table, text string, which keys) (n int64, err error) {
+// removeBatch deletes rows and subtracts them from the webhook's totals.
+func (r *Retention) removeBatch(ctx context.Context, w swept, table, text string, keys keyRange) (n int64, err error) {
 	err = r.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		if n, err = tx.Exec(text, which.from, which.to, sweepRows); err != nil || n == 0 {
-			return err
+		if n, err = tx.Exec(text, keys.from, keys.to, sweepRows); err != nil {
+			return fmt.Errorf("delete from %s: %w", table, err)
 		}
-		sums := newTally(r.Store.shard(ofAccept))
+		sums := newTally()
 		switch table {
-		case receiptRows:
-			sums.total(w.orgID, w.webhookID, -n, 0)
-		case deliveryRows:
-			sums.total(w.orgID, w.webhookID, 0, -n)
+		case receiptTable:
+			sums.total(w.orgID, w.webhookID, total{receipts: -n})
+		case deliveryTable:
+			sums.total(w.orgID, w.webhookID, total{deliveries: -n})
+		case queueTable:
+			sums.total(w.orgID, w.webhookID, total{pending: -n})
 		}
-		return sums.write(tx)
+		return sums.write(tx, r.Store.Counters.accepting)
 	})
 	return n, err
 }

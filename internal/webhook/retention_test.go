@@ -11,13 +11,14 @@ import (
 	"steward/internal/encode"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/webhook/stats"
 )
 
 func pageOf(n int) page.Paging { return page.Paging{Limit: n} }
 
 func TestRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		r := &Retention{Store: h.store, Keep: 48 * time.Hour}
 		w, _ := h.webhook(alice)
 		short, err := h.http.Create(as(alice), &createIn{NewWebhook{Name: "short", Retention: page.Some(int64(3600))}})
@@ -30,8 +31,8 @@ func TestRetention(t *testing.T) {
 		h.accept(short, alice, "x")
 		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		h.accept(w, alice, "done", "pending")
-		taken, _ := h.store.claim(t, to.ID, nil, 1)
-		_, err = h.store.Finish(t.Context(), []Result{{Delivery: &taken[0].Delivery, At: taken[0].Date}})
+		taken, _ := h.store.claim(t, to.ID, 1)
+		_, err = h.store.Finish(t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date}})
 		must(t, err)
 		h.sumsHold("org_a")
 		h.clock.advance(2 * time.Hour)
@@ -40,9 +41,9 @@ func TestRetention(t *testing.T) {
 		if a, b := len(h.receipts(w)), len(h.receipts(short)); a != sweepRows+103 || b != 0 {
 			t.Errorf("after 2 h: %d and %d receipts", a, b)
 		}
-		var turns int
-		if must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_turns`).Scan(&turns)); turns != 0 {
-			t.Error("a turn that ended long ago is kept")
+		var leases int
+		if must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_leases`).Scan(&leases)); leases != 0 {
+			t.Error("a lease that expired long ago is kept")
 		}
 		h.clock.advance(47 * time.Hour)
 		must(t, r.Run(t.Context()))
@@ -54,7 +55,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%d deliveries are left", n)
 		}
 		h.totalsHold("org_a")
-		sums, err := h.http.Analytics(as(alice), &struct{ Asked }{Asked{Granularity: "day", Start: "2026-11-01T00:00:00Z"}})
+		sums, err := h.http.Analytics(as(alice), &struct{ stats.Query }{stats.Query{Granularity: "day", Start: "2026-11-01T00:00:00Z"}})
 		must(t, err)
 		if sums.Summary.Received != sweepRows+104 || sums.Summary.Delivered != 1 {
 			t.Errorf("counts did not stay: %+v", sums.Summary)
@@ -63,7 +64,7 @@ func TestRetention(t *testing.T) {
 }
 
 // many adds more old receipts to a webhook than one sweep removes of it.
-func (h *house) many(w Webhook) {
+func (h *fixture) many(w Webhook) {
 	h.t.Helper()
 	must(h.t, h.db.Write(h.t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
@@ -76,20 +77,20 @@ func (h *house) many(w Webhook) {
 // TestRetentionKeepsPace: one run removes more than one sweep does, when there is more; and a deleted webhook is not forgotten before all of
 // it is gone.
 func TestRetentionKeepsPace(t *testing.T) {
-	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	r := &Retention{Store: h.store, Keep: time.Hour}
 	w, _ := h.webhook(alice)
 	deleted, _ := h.webhook(alice)
 	h.many(deleted)
 	must(t, h.store.Delete(as(alice), "org_a", deleted.ID, page.IfMatch{}))
-	h.clock.advance(2 * graveFor)
-	wants := func(receipts, graves int64) {
+	h.clock.advance(2 * tombstoneFor)
+	wants := func(receipts, tombstones int64) {
 		t.Helper()
 		var rows, stones int64
-		must(t, h.db.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM webhook_receipts), (SELECT count(*) FROM webhook_graves)`).
+		must(t, h.db.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM webhook_receipts), (SELECT count(*) FROM webhook_tombstones)`).
 			Scan(&rows, &stones))
-		if rows != receipts || stones != graves {
-			t.Errorf("%d receipts and %d graves are left, want %d and %d", rows, stones, receipts, graves)
+		if rows != receipts || stones != tombstones {
+			t.Errorf("%d receipts and %d tombstones are left, want %d and %d", rows, stones, receipts, tombstones)
 		}
 	}
 	must(t, r.sweep(t.Context()))
@@ -102,7 +103,7 @@ func TestRetentionKeepsPace(t *testing.T) {
 // TestCascade deletes a webhook with all that belongs to it.
 func TestCascade(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
 		other, _ := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
@@ -116,11 +117,11 @@ func TestCascade(t *testing.T) {
 		mustBe(t, err, errs.NotFound)
 		r := &Retention{Store: h.store, Keep: 48 * time.Hour}
 		must(t, r.Run(t.Context()))
-		h.clock.advance(2 * graveFor)
+		h.clock.advance(2 * tombstoneFor)
 		must(t, r.Run(t.Context()))
 		const byID, byKey = `webhook_id`, `'wh_' || substr(key, 1, 26)`
 		for table, hook := range map[string]string{
-			"destinations": byID, "receipts": byKey, "deliveries": byKey, "queue": byKey, "totals": byID, "graves": byID,
+			"destinations": byID, "receipts": byKey, "deliveries": byKey, "queue": byKey, "totals": byID, "tombstones": byID,
 		} {
 			var n int
 			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_`+table+` WHERE `+hook+` = $1`, w.ID).Scan(&n))
@@ -137,13 +138,13 @@ func TestCascade(t *testing.T) {
 
 func TestAnalytics(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
 		h.accept(w, alice, "a", "b")
 		h.clock.advance(90 * time.Minute)
 		h.accept(w, alice, "c")
-		ask := func(start, end string, g Granularity) (Timeseries, error) {
-			return h.http.Timeseries(as(alice), &struct{ Asked }{Asked{Start: start, End: end, Granularity: g}})
+		ask := func(start, end string, g stats.Granularity) (stats.Timeseries, error) {
+			return h.http.Timeseries(as(alice), &struct{ stats.Query }{stats.Query{Start: start, End: end, Granularity: g}})
 		}
 		s, err := ask("2026-11-15T08:00:00+00:00", "2026-11-15T10:30:00Z", "hour")
 		must(t, err)
@@ -158,7 +159,7 @@ func TestAnalytics(t *testing.T) {
 		}
 		s, err = ask("2026-11-08T17:20:00Z", "2026-11-15T16:00:00Z", "minute")
 		must(t, err)
-		if len(s.Series) != maxBuckets {
+		if len(s.Series) != 10_000 {
 			t.Errorf("%d buckets", len(s.Series))
 		}
 		const end = "2026-11-15T16:00:00Z"
@@ -166,10 +167,12 @@ func TestAnalytics(t *testing.T) {
 			_, err = ask(start, end, "minute")
 			mustBe(t, err, errs.Invalid)
 		}
-		for _, value := range []any{Analytics{}.SDK(), s.SDK()} {
+		for _, value := range []any{stats.Analytics{}.SDK(), s.SDK()} {
 			text, err := encode.Value(nil, value)
 			must(t, err)
-			var named struct{ Analytics, Timeseries *struct{ Period *Period } }
+			var named struct {
+				Analytics, Timeseries *struct{ Period *stats.Period }
+			}
 			must(t, json.Unmarshal(text, &named))
 			if v := cmp.Or(named.Analytics, named.Timeseries); v == nil || v.Period == nil {
 				t.Errorf("the SDK face needs the values named: %.40s", text)

@@ -13,21 +13,21 @@ import (
 )
 
 // failed makes a delivery that has failed for good, without a worker.
-func (h *house) failed() (w Webhook, to Destination, d Delivery) {
+func (h *fixture) failed() (w Webhook, to Destination, d Delivery) {
 	h.t.Helper()
 	w, _ = h.webhook(alice)
 	to = h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 	h.accept(w, alice, "x")
-	taken, _ := h.store.claim(h.t, to.ID, nil, 1)
-	_, err := h.store.Finish(h.t.Context(), []Result{{Delivery: &taken[0].Delivery, At: taken[0].Date, Error: "x", Final: true}})
+	taken, _ := h.store.claim(h.t, to.ID, 1)
+	_, err := h.store.Finish(h.t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date, Error: "x", Final: true}})
 	must(h.t, err)
-	return w, to, taken[0].Delivery
+	return w, to, taken[0]
 }
 
 // TestRetryRefuses what could not be sent: nothing is added then, and the answer says why.
 func TestRetryRefuses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		refused := func(w Webhook, failed Delivery, why string) {
 			t.Helper()
 			_, err := h.store.Retry(as(alice), "org_a", w.ID, failed.ID)
@@ -57,7 +57,7 @@ func TestRetryRefuses(t *testing.T) {
 // TestIDsOfOtherKinds: rows are found by ULIDs, but an id with another prefix is none of theirs.
 func TestIDsOfOtherKinds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		w, _, failed := h.failed()
 		_, err := h.store.Receipt(as(alice), "org_a", w.ID, failed.ReceiptID)
 		must(t, err)
@@ -78,7 +78,7 @@ func TestIDsOfOtherKinds(t *testing.T) {
 // writer, so this is about PostgreSQL.
 func TestRetriesAtOnce(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
-	h := newHouse(t, d)
+	h := newFixture(t, d)
 	w, _, failed := h.failed()
 	retry := func() (again Delivery) {
 		again, err := h.store.Retry(as(alice), "org_a", w.ID, failed.ID)
@@ -109,7 +109,7 @@ func TestRetriesAtOnce(t *testing.T) {
 
 // TestEveryChange is audited, and made only under the condition that came with it.
 func TestEveryChange(t *testing.T) {
-	h := newHouse(t, dbtest.Open(t, db.SQLite))
+	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	w, to, failed := h.failed()
 	ctx, none, other := as(alice), page.IfMatch{}, page.IfMatch{IfMatch: `"99"`}
 	c := config(t, `{"url": "http://127.0.0.1:1"}`)

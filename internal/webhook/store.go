@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/crc32"
+	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -17,53 +18,28 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is all SQL of this package; the other store_*.go files are its parts: destinations, receipts and how they are accepted, deliveries
-// and their queue, counters.
+// Store has the SQL of this package. The other store_*.go files are parts of it: destinations, receipts and how they are accepted,
+// lists, and the queue of deliveries.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Audit writes who did it, in the same transaction.
+	Log  *slog.Logger
+	// Audit records who did something, in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
-	// Owner names this process in turns; Shard is the part of the counters that it writes.
+	// Counters are added to by accepting and finishing.
+	Counters *Counters
+	// Owner names this process in leases.
 	Owner string
-	Shard int64
-
-	// Lanes take new deliveries that this process can send at once; nil leaves all of them to be read.
-	Lanes *Lanes
+	// Wake is called after rows for these destinations were committed to the queue; nil in a process that sends nothing.
+	Wake func(destinationIDs []string)
 
 	arrivals db.Gather[*arrival]
-	fanOuts  db.Recall[hookKey, []string] // the enabled destinations of a webhook
-	crowds   page.CountCache[window]
+	large    page.CountCache[countKey]
 }
 
-// shards is how many parts the counters have for replicas: enough that a handful of them do not wait for each other, few enough to be
-// summed quickly. Transactions of one process that run at the same time have parts of their own, too: the one would wait for the other's
-// commit.
-const shards = 8
-
-// ShardOf gives the part of the counters that a process writes.
-func ShardOf(owner string) int64 { return int64(crc32.ChecksumIEEE([]byte(owner)) % shards) }
-
-// Accept and Finish run at the same time.
-const (
-	ofAccept = 0
-	ofFinish = shards
-)
-
-// shard gives the part that a transaction writes. SQLite has one writer, and so one part.
-func (s *Store) shard(of int64) int64 {
-	if s.DB.Dialect() == db.SQLite {
-		return 0
-	}
-	return s.Shard + of
-}
-
-// Epochs of the caches: ingest tokens, and destinations, in lanes and for new receipts.
-const (
-	tokensChanged       = "webhook.tokens"
-	destinationsChanged = "webhook.destinations"
-)
+// tokensChanged names the cache of ingest tokens.
+const tokensChanged = "webhook.tokens"
 
 const webhookColumns = `id, created_at, updated_at, created_by, name, description, internal, metadata, retention_seconds, version, org_id`
 
@@ -75,6 +51,7 @@ func scanWebhook(row db.Row) (w Webhook, err error) {
 	return w, err
 }
 
+// rawOf returns stored JSON, or null.
 func rawOf(text *string) json.RawMessage {
 	if text == nil {
 		return json.RawMessage("null")
@@ -82,6 +59,7 @@ func rawOf(text *string) json.RawMessage {
 	return json.RawMessage(*text)
 }
 
+// textOf returns JSON to be stored, or nil for null.
 func textOf(raw json.RawMessage) *string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -90,37 +68,43 @@ func textOf(raw json.RawMessage) *string {
 	return &s
 }
 
-// Create makes a webhook of the caller and gives its token, which is not kept.
+// Create inserts a webhook of the caller and returns the token of its ingest URL, of which only a hash is stored.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (token string, err error) {
-	w.orgID, w.CreatedBy = caller.OrgID, caller.UserID
+	w.orgID = caller.OrgID
+	w.CreatedBy = caller.UserID
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		token, err = s.insert(tx, w)
-		return errors.Join(err, s.Audit(tx, "webhook.create", w.ID))
+		if token, err = s.insert(tx, w); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.create", w.ID)
 	})
 	return token, err
 }
 
-// CreateInternalTx makes a system webhook with metadata inside the transaction of what it is for, and gives its id.
+// CreateInternalTx inserts a system webhook with metadata, in the transaction of what it is for, and returns its id.
 func (s *Store) CreateInternalTx(tx *db.Tx, orgID, userID, name string, metadata map[string]string) (string, error) {
 	w, err := NewWebhook{Name: name, Internal: true, Metadata: metadata}.build(s.Now())
 	if err != nil {
 		return "", err
 	}
-	w.orgID, w.CreatedBy = orgID, userID
+	w.orgID = orgID
+	w.CreatedBy = userID
 	_, err = s.insert(tx, w)
 	return w.ID, err
 }
 
 func (s *Store) insert(tx *db.Tx, w Webhook) (token string, err error) {
 	token = id.Secret(tokenSize)
-	_, err = tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, retention_seconds, created_by,
-		created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+	if _, err := tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, retention_seconds,
+		created_by, created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		w.orgID, w.ID, w.Name, w.Description, w.Internal, textOf(w.Metadata), seal.Hash(token), w.Retention, w.CreatedBy, w.CreatedAt,
-		w.UpdatedAt, w.version)
-	return token, err
+		w.UpdatedAt, w.version); err != nil {
+		return "", fmt.Errorf("insert webhook: %w", err)
+	}
+	return token, nil
 }
 
-// Get gives a webhook of the organization, or NotFound.
+// Get returns a webhook of the organization, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, webhookID string) (Webhook, error) {
 	return get(s.DB.Read(ctx), orgID, webhookID)
 }
@@ -130,13 +114,13 @@ func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return Webhook{}, errs.Missing("webhook", webhookID)
 	}
-	return w, err
+	if err != nil {
+		return Webhook{}, fmt.Errorf("read webhook: %w", err)
+	}
+	return w, nil
 }
 
-// afterAll sorts after every id, whatever its prefix: `{` follows `z`.
-const afterAll = "{"
-
-// List gives a page of an organization's webhooks, newest first.
+// List returns a page of an organization's webhooks, newest first.
 func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[Webhook], error) {
 	q := s.DB.Read(ctx)
 	before := afterAll
@@ -145,14 +129,17 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 	}
 	var total int64
 	if err := q.Row(`SELECT count(*) FROM webhooks WHERE org_id = $1`, orgID).Scan(&total); err != nil {
-		return page.Page[Webhook]{}, err
+		return page.Page[Webhook]{}, fmt.Errorf("count webhooks: %w", err)
 	}
 	rows, err := db.Collect(q, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id < $2
 		ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
-	return page.New(rows, total, p, func(w Webhook) page.Cursor { return page.NewCursor(w.ID) }), err
+	if err != nil {
+		return page.Page[Webhook]{}, fmt.Errorf("list webhooks: %w", err)
+	}
+	return page.New(rows, total, p, func(w Webhook) page.Cursor { return page.NewCursor(w.ID) }), nil
 }
 
-// resume reads the id to go on from, if one was sent; offset does not count then. Invalid for the id of another kind of list.
+// resume reads the id that a cursor continues after, if there is one; it replaces the offset. A cursor of another list is Invalid.
 func resume(p *page.Paging, kind string, before *string) error {
 	if p.Cursor == "" {
 		return nil
@@ -167,70 +154,90 @@ func resume(p *page.Paging, kind string, before *string) error {
 	return nil
 }
 
-// change loads a webhook for a user's change and refuses it if the condition fails or the system keeps it.
-func change(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
+// forChange returns a webhook that a user may change. It returns NotFound, Forbidden for an internal one, and PreconditionFailed.
+func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
 	w, err := get(tx, orgID, webhookID)
 	if err != nil {
 		return w, err
 	}
-	return w, errors.Join(userChange(w.Internal, "webhook"), match.Check(w))
+	if err := checkUserChange(w.Internal, "webhook"); err != nil {
+		return w, err
+	}
+	return w, match.Check(w)
 }
 
-// Update changes a webhook. NotFound, Forbidden for an internal one, PreconditionFailed, Invalid.
+// Update changes a webhook. Errors are Invalid and those of forChange.
 func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, match page.IfMatch) (w Webhook, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if w, err = change(tx, orgID, webhookID, match); err != nil {
+		if w, err = forChange(tx, orgID, webhookID, match); err != nil {
 			return err
 		}
 		if w, err = p.apply(w, s.Now()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE webhooks SET name = $3, description = $4, retention_seconds = $5, updated_at = $6, version = $7
-			WHERE org_id = $1 AND id = $2`, orgID, webhookID, w.Name, w.Description, w.Retention, w.UpdatedAt, w.version)
-		return errors.Join(err, s.Audit(tx, "webhook.update", webhookID))
+		if _, err := tx.Exec(`UPDATE webhooks SET name = $3, description = $4, retention_seconds = $5, updated_at = $6, version = $7
+			WHERE org_id = $1 AND id = $2`, orgID, webhookID, w.Name, w.Description, w.Retention, w.UpdatedAt, w.version); err != nil {
+			return fmt.Errorf("update webhook: %w", err)
+		}
+		return s.Audit(tx, "webhook.update", webhookID)
 	})
 	return w, err
 }
 
-// Rotate gives a webhook a new token; the old one is refused from then on. Errors are those of Update.
+// Rotate gives a webhook a new token; the old one is refused from then on. Errors are those of forChange.
 func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.IfMatch) (w Webhook, token string, err error) {
 	token = id.Secret(tokenSize)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if w, err = change(tx, orgID, webhookID, match); err != nil {
+		if w, err = forChange(tx, orgID, webhookID, match); err != nil {
 			return err
 		}
-		w.UpdatedAt, w.version = stamp.Of(s.Now()), w.version+1
-		_, err := tx.Exec(`UPDATE webhooks SET token_hash = $3, updated_at = $4, version = $5 WHERE org_id = $1 AND id = $2`,
-			orgID, webhookID, seal.Hash(token), w.UpdatedAt, w.version)
-		return errors.Join(err, tx.Bump(tokensChanged), s.Audit(tx, "webhook.rotate-url", webhookID))
+		w.UpdatedAt = stamp.Of(s.Now())
+		w.version++
+		if _, err := tx.Exec(`UPDATE webhooks SET token_hash = $3, updated_at = $4, version = $5 WHERE org_id = $1 AND id = $2`,
+			orgID, webhookID, seal.Hash(token), w.UpdatedAt, w.version); err != nil {
+			return fmt.Errorf("update token: %w", err)
+		}
+		if err := tx.Bump(tokensChanged); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.rotate-url", webhookID)
 	})
 	return w, token, err
 }
 
-// Delete removes a webhook with all that belongs to it. Errors are those of Update.
+// Delete removes a webhook with everything that belongs to it. Errors are those of forChange.
 func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := change(tx, orgID, webhookID, match); err != nil {
+		if _, err := forChange(tx, orgID, webhookID, match); err != nil {
 			return err
 		}
-		return errors.Join(s.DeleteInternalTx(tx, orgID, webhookID), s.Audit(tx, "webhook.delete", webhookID))
+		if err := s.DeleteInternalTx(tx, orgID, webhookID); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.delete", webhookID)
 	})
 }
 
-// DeleteInternalTx removes a webhook, internal or not, inside the transaction of what it was for.
+// DeleteInternalTx removes a webhook, internal or not, in the transaction of what it was for. Its receipts and deliveries cannot be
+// reached any more; a tombstone has Retention remove them.
 func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 	if _, err := tx.Exec(`DELETE FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID); err != nil {
-		return err
+		return fmt.Errorf("delete webhook: %w", err)
 	}
 	if _, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`, orgID, webhookID); err != nil {
+		return fmt.Errorf("delete destinations: %w", err)
+	}
+	if _, err := tx.Exec(`INSERT INTO webhook_tombstones (org_id, webhook_id, deleted_at) VALUES ($1, $2, $3)
+		ON CONFLICT (org_id, webhook_id) DO NOTHING`, orgID, webhookID, stamp.Of(s.Now())); err != nil {
+		return fmt.Errorf("insert tombstone: %w", err)
+	}
+	if err := tx.Bump(tokensChanged); err != nil {
 		return err
 	}
-	_, err := tx.Exec(`INSERT INTO webhook_graves (org_id, webhook_id, deleted_at) VALUES ($1, $2, $3)
-		ON CONFLICT (org_id, webhook_id) DO NOTHING`, orgID, webhookID, stamp.Of(s.Now()))
-	return errors.Join(err, tx.Bump(tokensChanged), tx.Bump(destinationsChanged))
+	return tx.Bump(destinationsChanged)
 }
 
-// token gives the organization and the token's hash of a webhook, or ErrNoRows.
+// token returns the organization and the token's hash of a webhook, or ErrNoRows.
 func (s *Store) token(ctx context.Context, webhookID string) (orgID string, hash []byte, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT org_id, token_hash FROM webhooks WHERE id = $1`, webhookID).Scan(&orgID, &hash)
 	return orgID, hash, err

@@ -5,192 +5,166 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/send"
 )
 
-// arrival is a receipt on its way to the database, and what became of it.
+// queueChanged is the name under which replicas notify each other of new rows in the queue.
+const queueChanged = "webhook.queue"
+
+// arrival is a receipt that is to be stored.
 type arrival struct {
 	receipt *Receipt
-	made    []*task // its deliveries
-	err     error
+	err     error // what is wrong with this one alone
 }
 
-// Bytes is about how much it adds to a transaction.
+// Bytes is about what the receipt adds to a transaction.
 func (a *arrival) Bytes() int { return 512 + len(a.receipt.headerText) + len(a.receipt.body) }
+
+// hookKey names a webhook of an organization.
+type hookKey struct{ orgID, webhookID string }
 
 func (r *Receipt) hook() hookKey { return hookKey{r.orgID, r.WebhookID} }
 
-// notHere is what every wrong ingest URL is told.
-func notHere() error { return errs.New(errs.NotFound, "there is no webhook at this address") }
+// errNoWebhook is the error for every wrong ingest URL.
+func errNoWebhook() error { return errs.New(errs.NotFound, "there is no webhook at this URL") }
 
-// Accept writes a receipt with its deliveries and counters, together with those that arrive at the same time; nil means that it is
-// durable. NotFound when its webhook is gone; other errors are those of db.Write.
+// Accept stores a receipt with its deliveries and counters, together with those that arrive at the same time; nil means that it is
+// durable. It returns NotFound if the webhook is gone; other errors are those of db.Write.
 func (s *Store) Accept(ctx context.Context, a *arrival) error {
-	err := s.arrivals.Do(ctx, s.DB, a, s.acceptAll)
-	if err != nil {
-		s.Lanes.settle(a.made, false)
+	if err := s.arrivals.Do(ctx, s.DB, a, s.acceptBatch); err != nil {
 		return err
 	}
 	return a.err
 }
 
-// acceptAll writes a batch. After the commit the lanes have the deliveries, so that they can be sent without being read.
-func (s *Store) acceptAll(tx *db.Tx, batch []*arrival) error {
-	for _, a := range batch {
-		s.Lanes.settle(a.made, false) // of an earlier try
-		a.made = nil
-	}
-	if err := s.accept(tx, batch); err != nil {
-		return err
-	}
-	var made []*task
-	for _, a := range batch {
-		made = append(made, a.made...)
-	}
-	s.Lanes.announce(made)
-	tx.OnCommit(func() { s.Lanes.settle(made, true) })
-	return nil
-}
-
-// AcceptInternalTx records an event of the system as a receipt of an internal webhook, inside the transaction that makes the event
-// true, and gives its id. An unknown webhook is NotFound.
+// AcceptInternalTx stores an event of the system as a receipt of an internal webhook, in the transaction that makes the event true,
+// and returns its id, or NotFound if the webhook is missing.
 func (s *Store) AcceptInternalTx(tx *db.Tx, orgID, webhookID string, headers map[string]string, body []byte) (string, error) {
 	a := &arrival{receipt: &Receipt{
 		WebhookID: webhookID, Method: "POST", ContentType: headers["content-type"], Size: int64(len(body)),
-		orgID: orgID, body: body, headerText: headerText(fieldsOf(headers)),
+		orgID: orgID, body: body, headerText: send.MarshalFields(send.FieldsOf(headers)),
 	}}
-	err := s.accept(tx, []*arrival{a})
-	if err == nil {
-		err = a.err
-	}
-	if err != nil {
+	if err := s.acceptBatch(tx, []*arrival{a}); err != nil {
 		return "", err
 	}
-	tx.OnCommit(func() {
-		for _, t := range a.made { // other transactions may have been quicker: these are read in their order
-			s.Lanes.more(t.DestinationID)
-		}
-	})
-	return a.receipt.ID, nil
+	return a.receipt.ID, a.err
 }
 
-func (s *Store) accept(tx *db.Tx, batch []*arrival) error {
-	targets, err := s.targets(tx, batch)
+// acceptBatch stores receipts and their deliveries, and wakes the scheduler after the commit.
+func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
+	enabled, err := enabledDestinations(tx, batch)
 	if err != nil {
 		return err
 	}
 	now := s.Now()
-	at := stamp.Of(now)
-	receipts, deliveries := db.NewBulk(receiptKinds...), db.NewBulk(deliveryKinds...)
-	sums := newTally(s.shard(ofAccept))
+	receipts := db.NewBulk(db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes)
+	deliveries := newDeliveryRows()
+	sums := newTally()
+	woken := map[string]bool{}
 	for _, a := range batch {
 		r := a.receipt
-		fanOut, known := targets[r.hook()]
-		if !known {
-			a.err = notHere()
+		destinationIDs, exists := enabled[r.hook()]
+		if !exists {
+			a.err = errNoWebhook()
 			continue
 		}
 		a.err = nil
+		r.ID = id.At(id.Receipt, now)
+		r.Date = stamp.Of(now)
 		if r.body == nil {
 			r.body = []byte{} // nil would be NULL
 		}
-		r.ID, r.Date = id.At(id.Receipt, now), at
-		receipts.Add(rowKey(r.WebhookID, r.ID), int64(at), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
-		sums.received(r.orgID, r.WebhookID, at, len(fanOut))
-		for _, destinationID := range fanOut {
-			d := Delivery{
-				ID: id.At(id.Delivery, now), Date: at, WebhookID: r.WebhookID, DestinationID: destinationID, ReceiptID: r.ID,
-				Status: Pending, orgID: r.orgID, ready: true, due: at,
-			}
-			addDelivery(deliveries, d)
-			a.made = append(a.made, &task{Delivery: d, receipt: r})
+		receipts.Add(rowKey(r.WebhookID, r.ID), int64(r.Date), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
+		sums.received(r)
+		for _, destinationID := range destinationIDs {
+			d := newDelivery(r.orgID, r.WebhookID, destinationID, r.ID, now)
+			d.size = int64(len(r.headerText) + len(r.body))
+			deliveries.add(d)
+			sums.scheduled(d)
+			woken[destinationID] = true
 		}
 	}
-	err = receipts.Send(tx, insertReceipts)
-	if err == nil {
-		err = enqueue(tx, deliveries)
+	if err := receipts.Send(tx, `INSERT INTO webhook_receipts
+		(key, date, method, query, remote_addr, content_type, size, headers, body)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v}`); err != nil {
+		return fmt.Errorf("insert receipts: %w", err)
 	}
-	if err == nil {
-		err = sums.write(tx) // last: these rows are shared with other transactions
-	}
-	return err
-}
-
-// targets gives the enabled destinations of the batch's webhooks, oldest first; a webhook that is not there is not in the map.
-func (s *Store) targets(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
-	asked := map[hookKey]bool{}
-	for _, a := range batch {
-		asked[a.receipt.hook()] = true
-	}
-	return s.fanOuts.Get(tx, destinationsChanged, slices.Collect(maps.Keys(asked)), func(hooks []hookKey) (map[hookKey][]string, error) {
-		rows := db.NewBulk(db.Text, db.Text)
-		for _, h := range hooks {
-			rows.Add(h.orgID, h.webhookID)
-		}
-		all, err := db.CollectBulk(tx, rows, scanTarget, `SELECT w.org_id, w.id, d.id
-			FROM {v} JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
-			LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
-		found := map[hookKey][]string{}
-		for _, t := range all {
-			if found[t.hookKey] == nil {
-				found[t.hookKey] = []string{}
-			}
-			if t.destinationID != nil {
-				found[t.hookKey] = append(found[t.hookKey], *t.destinationID)
-			}
-		}
-		return found, err
-	})
-}
-
-// target is a webhook with one of its destinations, or with none.
-type target struct {
-	hookKey
-	destinationID *string
-}
-
-func scanTarget(row db.Row) (t target, err error) {
-	return t, row.Scan(&t.orgID, &t.webhookID, &t.destinationID)
-}
-
-var (
-	receiptKinds  = []db.Kind{db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes}
-	deliveryKinds = []db.Kind{db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Bool, db.Int}
-
-	insertReceipts = insertFrom("webhook_receipts", "key, date, method, query, remote_addr, content_type, size, headers, body")
-)
-
-// Both take the same columns.
-const (
-	insertDeliveries = `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, status, failed)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, 'pending', false FROM {v}`
-	insertQueue = `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, ready, due_at)
-	SELECT v.column1, v.column2, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v}`
-)
-
-// insertFrom is a bulk insert, up to what it does about conflicts.
-func insertFrom(table, columns string) string {
-	var from []string
-	for i := range strings.Split(columns, ",") {
-		from = append(from, fmt.Sprintf("v.column%d", i+1))
-	}
-	return "INSERT INTO " + table + " (" + columns + ") SELECT " + strings.Join(from, ", ") + " FROM {v}"
-}
-
-func addDelivery(b *db.Bulk, d Delivery) {
-	b.Add(d.key(), d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries), rowKey(d.WebhookID, d.ReceiptID), d.orgID, d.ready,
-		int64(d.due))
-}
-
-// enqueue writes pending deliveries that addDelivery has gathered: each is a row of its own, and one of the queue.
-func enqueue(tx *db.Tx, deliveries *db.Bulk) error {
-	if err := deliveries.Send(tx, insertDeliveries); err != nil {
+	if err := deliveries.insert(tx); err != nil {
 		return err
 	}
-	return deliveries.Send(tx, insertQueue)
+	if len(woken) > 0 {
+		tx.OnCommit(func() { s.wake(slices.Collect(maps.Keys(woken))) })
+	}
+	return sums.write(tx, s.Counters.accepting)
+}
+
+// wake tells this process and other replicas that rows were added to the queues of destinations.
+func (s *Store) wake(destinationIDs []string) {
+	if s.Wake != nil {
+		s.Wake(destinationIDs)
+	}
+	s.DB.Notify(queueChanged)
+}
+
+// enabledDestinations returns the enabled destinations of the webhooks of a batch. A webhook that is gone has no entry.
+func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
+	hooks := db.NewBulk(db.Text, db.Text)
+	enabled := map[hookKey][]string{}
+	for _, a := range batch {
+		if _, added := enabled[a.receipt.hook()]; !added {
+			enabled[a.receipt.hook()] = nil
+			hooks.Add(a.receipt.orgID, a.receipt.WebhookID)
+		}
+	}
+	clear(enabled)
+	type row struct {
+		hook          hookKey
+		destinationID *string
+	}
+	rows, err := db.CollectBulk(tx, hooks, func(r db.Row) (row, error) {
+		var found row
+		err := r.Scan(&found.hook.orgID, &found.hook.webhookID, &found.destinationID)
+		return found, err
+	}, `SELECT w.org_id, w.id, d.id FROM {v} JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
+		LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
+	if err != nil {
+		return nil, fmt.Errorf("read destinations: %w", err)
+	}
+	for _, r := range rows {
+		ids := enabled[r.hook]
+		if r.destinationID != nil {
+			ids = append(ids, *r.destinationID)
+		}
+		enabled[r.hook] = ids
+	}
+	return enabled, nil
+}
+
+// deliveryRows are pending deliveries to be inserted, each with its row in the queue.
+type deliveryRows struct{ rows *db.Bulk }
+
+func newDeliveryRows() deliveryRows {
+	return deliveryRows{db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Int, db.Int)}
+}
+
+func (r deliveryRows) add(d Delivery) {
+	r.rows.Add(d.key, d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries),
+		rowKey(d.WebhookID, d.ReceiptID), d.orgID, int64(d.due), d.size)
+}
+
+func (r deliveryRows) insert(tx *db.Tx) error {
+	if err := r.rows.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, status, failed)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, 'pending', false FROM {v}`); err != nil {
+		return fmt.Errorf("insert deliveries: %w", err)
+	}
+	if err := r.rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size)
+		SELECT v.column1, v.column2, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v}`); err != nil {
+		return fmt.Errorf("insert into queue: %w", err)
+	}
+	return nil
 }

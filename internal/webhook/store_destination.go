@@ -2,8 +2,11 @@ package webhook
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -12,150 +15,229 @@ import (
 	"steward/internal/stamp"
 )
 
-// maxDestinations bounds what one receipt fans out to.
+// maxDestinations bounds the deliveries of one receipt.
 const maxDestinations = 100
 
-// sealPurpose binds sealed secrets to their column.
-const sealPurpose = "webhook.destination.secret"
+// destinationsChanged names the caches of destinations.
+const destinationsChanged = "webhook.destinations"
+
+// The purposes of what is sealed, one for each column.
+const (
+	secretPurpose = "webhook.destination.secret"
+	configPurpose = "webhook.destination.config"
+)
+
+// errUnreadable says that a destination's config or secret was sealed with another master key, or is damaged.
+var errUnreadable = errors.New("webhook: destination cannot be read")
 
 const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret`
 
-func scanDestination(row db.Row) (d Destination, err error) {
-	var config string
+func (s *Store) scanDestination(row db.Row) (Destination, error) {
+	var d Destination
+	var config, secret []byte
 	var metadata *string
-	if err := row.Scan(&d.ID, &d.CreatedAt, &d.UpdatedAt, &d.CreatedBy, &d.WebhookID, &d.Type, &config, &d.Internal, &metadata, &d.version,
-		&d.orgID, &d.sealed); err != nil {
+	if err := row.Scan(&d.ID, &d.CreatedAt, &d.UpdatedAt, &d.CreatedBy, &d.WebhookID, &d.Type, &config, &d.Internal, &metadata,
+		&d.version, &d.orgID, &secret); err != nil {
 		return d, err
 	}
 	d.Metadata = rawOf(metadata)
-	return d, json.Unmarshal([]byte(config), &d.Config)
+	if err := s.unseal(&d, config, secret); err != nil {
+		return d, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return d, nil
 }
 
-// CreateDestination adds a destination to a webhook, internal ones too. NotFound for the webhook; Conflict when it has too many.
+// unseal opens a destination's config and signing key.
+func (s *Store) unseal(d *Destination, config, secret []byte) error {
+	text, err := s.Ring.Open(configPurpose, config)
+	if err != nil {
+		return fmt.Errorf("open config: %w", err)
+	}
+	if err := json.Unmarshal(text, &d.Config); err != nil {
+		return fmt.Errorf("decode config: %w", err)
+	}
+	plain, err := s.Ring.Open(secretPurpose, secret)
+	if err != nil {
+		return fmt.Errorf("open secret: %w", err)
+	}
+	d.signingKey, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(string(plain), secretPrefix))
+	if err != nil {
+		return fmt.Errorf("decode secret: %w", err)
+	}
+	return nil
+}
+
+// CreateDestination adds a destination to a webhook, also to an internal one. It returns NotFound for the webhook, and Conflict if it
+// has too many destinations.
 func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webhookID string, d Destination) (Destination, error) {
-	d.orgID, d.WebhookID, d.CreatedBy = caller.OrgID, webhookID, caller.UserID
+	d.orgID = caller.OrgID
+	d.WebhookID = webhookID
+	d.CreatedBy = caller.UserID
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := get(tx, d.orgID, webhookID); err != nil {
 			return err
 		}
-		return errors.Join(s.insertDestination(tx, d), s.Audit(tx, "webhook.destination-create", d.ID))
+		if err := s.insertDestination(tx, d); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.destination-create", d.ID)
 	})
 	return d, err
 }
 
-// CreateDestinationTx adds a destination that the system keeps, inside the transaction of what it is for.
+// CreateDestinationTx adds a destination that the system owns, in the transaction of what it is for.
 func (s *Store) CreateDestinationTx(tx *db.Tx, orgID, userID, webhookID string, n NewDestination) (Destination, error) {
 	d, err := n.build(s.Now())
 	if err != nil {
 		return d, err
 	}
-	d.orgID, d.WebhookID, d.CreatedBy = orgID, webhookID, userID
+	d.orgID = orgID
+	d.WebhookID = webhookID
+	d.CreatedBy = userID
 	return d, s.insertDestination(tx, d)
 }
 
 func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
-	var n int
-	err := tx.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`, d.orgID, d.WebhookID).Scan(&n)
+	n, err := countDestinations(tx, d.orgID, d.WebhookID)
 	if err != nil {
 		return err
 	}
 	if n >= maxDestinations {
-		return errs.New(errs.Conflict, "the webhook has %d destinations, which is the most it may have", n)
+		return errs.New(errs.Conflict, "the webhook has %d destinations, which is the maximum", n)
 	}
-	_, err = tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
+	if _, err := tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
 		created_by, created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		d.orgID, d.WebhookID, d.ID, d.Type, d.Config.Disabled, string(d.Config.raw), s.Ring.Seal(sealPurpose, []byte(d.Secret)), d.Internal,
-		textOf(d.Metadata), d.CreatedBy, d.CreatedAt, d.UpdatedAt, d.version)
-	return errors.Join(err, tx.Bump(destinationsChanged))
+		d.orgID, d.WebhookID, d.ID, d.Type, d.Config.Disabled, s.Ring.Seal(configPurpose, d.Config.raw),
+		s.Ring.Seal(secretPurpose, []byte(d.Secret)), d.Internal, textOf(d.Metadata), d.CreatedBy, d.CreatedAt, d.UpdatedAt, d.version,
+	); err != nil {
+		return fmt.Errorf("insert destination: %w", err)
+	}
+	return tx.Bump(destinationsChanged)
 }
 
-// Destinations gives a webhook's destinations, oldest first, or NotFound.
+func countDestinations(q db.Querier, orgID, webhookID string) (n int, err error) {
+	err = q.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`, orgID, webhookID).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count destinations: %w", err)
+	}
+	return n, nil
+}
+
+// Destinations returns a webhook's destinations, oldest first, or NotFound.
 func (s *Store) Destinations(ctx context.Context, orgID, webhookID string) ([]Destination, error) {
 	q := s.DB.Read(ctx)
 	if _, err := get(q, orgID, webhookID); err != nil {
 		return nil, err
 	}
-	return db.Collect(q, scanDestination, `SELECT `+destinationColumns+` FROM webhook_destinations
+	return db.Collect(q, s.scanDestination, `SELECT `+destinationColumns+` FROM webhook_destinations
 		WHERE org_id = $1 AND webhook_id = $2 ORDER BY id`, orgID, webhookID)
 }
 
-// HasDestinationTx tells whether anything would be forwarded: callers may skip making an event that nobody wants.
+// HasDestinationTx reports whether a webhook has a destination, so that callers need not make an event that nobody gets.
 func (s *Store) HasDestinationTx(tx *db.Tx, orgID, webhookID string) (bool, error) {
-	var n int
-	err := tx.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`, orgID, webhookID).Scan(&n)
+	n, err := countDestinations(tx, orgID, webhookID)
 	return n > 0, err
 }
 
-// changeDestination loads a destination for a user's change.
-func changeDestination(tx *db.Tx, orgID, webhookID, destinationID string, match page.IfMatch) (Destination, error) {
+// destinationForChange returns a destination that a user may change. It returns NotFound, Forbidden for an internal one, and
+// PreconditionFailed.
+func (s *Store) destinationForChange(tx *db.Tx, orgID, webhookID, destinationID string, match page.IfMatch) (Destination, error) {
 	if _, err := get(tx, orgID, webhookID); err != nil {
 		return Destination{}, err
 	}
-	d, err := scanDestination(tx.Row(`SELECT `+destinationColumns+` FROM webhook_destinations
+	d, err := s.scanDestination(tx.Row(`SELECT `+destinationColumns+` FROM webhook_destinations
 		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, orgID, webhookID, destinationID))
 	if errors.Is(err, db.ErrNoRows) {
 		return d, errs.Missing("destination", destinationID)
 	}
 	if err != nil {
+		return d, fmt.Errorf("read destination: %w", err)
+	}
+	if err := checkUserChange(d.Internal, "destination"); err != nil {
 		return d, err
 	}
-	return d, errors.Join(userChange(d.Internal, "destination"), match.Check(d))
+	return d, match.Check(d)
 }
 
-// UpdateDestination replaces a destination's settings; without settings nothing is changed. NotFound, Forbidden for an internal one,
-// PreconditionFailed.
+// UpdateDestination replaces a destination's config; nil changes nothing. Errors are those of destinationForChange.
 func (s *Store) UpdateDestination(
 	ctx context.Context, orgID, webhookID, destinationID string, c *Config, match page.IfMatch,
 ) (d Destination, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		d, err = changeDestination(tx, orgID, webhookID, destinationID, match)
+		d, err = s.destinationForChange(tx, orgID, webhookID, destinationID, match)
 		if err != nil || c == nil {
 			return err
 		}
-		d.Config, d.UpdatedAt, d.version = *c, stamp.Of(s.Now()), d.version+1
-		return errors.Join(saveDestination(tx, d), s.Audit(tx, "webhook.destination-update", d.ID))
+		d.Config = *c
+		if err := s.saveConfig(tx, &d); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.destination-update", d.ID)
 	})
 	return d, err
 }
 
-func saveDestination(tx *db.Tx, d Destination) error {
-	_, err := tx.Exec(`UPDATE webhook_destinations SET config = $4, disabled = $5, updated_at = $6, version = $7
+// saveConfig writes a destination's config as a new version.
+func (s *Store) saveConfig(tx *db.Tx, d *Destination) error {
+	d.UpdatedAt = stamp.Of(s.Now())
+	d.version++
+	if _, err := tx.Exec(`UPDATE webhook_destinations SET config = $4, disabled = $5, updated_at = $6, version = $7
 		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-		d.orgID, d.WebhookID, d.ID, string(d.Config.raw), d.Config.Disabled, d.UpdatedAt, d.version)
-	return errors.Join(err, tx.Bump(destinationsChanged))
+		d.orgID, d.WebhookID, d.ID, s.Ring.Seal(configPurpose, d.Config.raw), d.Config.Disabled, d.UpdatedAt, d.version); err != nil {
+		return fmt.Errorf("update destination: %w", err)
+	}
+	return tx.Bump(destinationsChanged)
 }
 
-// disableGone sets disabled on a destination that answered 410. One that is deleted meanwhile needs nothing.
+// disableGone disables a destination that answered with 410, unless it was deleted or disabled meanwhile.
 func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
-	d, err := destination(tx, destinationID)
-	if err != nil || d == nil || d.Config.Disabled {
+	d, err := s.destination(tx, destinationID)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil || d.Config.Disabled {
 		return err
 	}
 	if d.Config, err = d.Config.disable(); err != nil {
 		return err
 	}
-	d.UpdatedAt, d.version = stamp.Of(s.Now()), d.version+1
-	return saveDestination(tx, *d)
+	return s.saveConfig(tx, &d)
 }
 
-// DeleteDestination removes a destination. Its deliveries stay in the list; those that are pending fail. Errors are those of
-// UpdateDestination.
+// DeleteDestination removes a destination. Its deliveries stay listed; pending ones fail. Errors are those of destinationForChange.
 func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destinationID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := changeDestination(tx, orgID, webhookID, destinationID, match); err != nil {
+		if _, err := s.destinationForChange(tx, orgID, webhookID, destinationID, match); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-			orgID, webhookID, destinationID)
-		return errors.Join(err, tx.Bump(destinationsChanged), s.Audit(tx, "webhook.destination-delete", destinationID))
+		if _, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+			orgID, webhookID, destinationID); err != nil {
+			return fmt.Errorf("delete destination: %w", err)
+		}
+		if err := tx.Bump(destinationsChanged); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.destination-delete", destinationID)
 	})
 }
 
-// destination gives a destination by its id alone, for the worker, or nil when there is none.
-func destination(q db.Querier, destinationID string) (*Destination, error) {
-	d, err := scanDestination(q.Row(`SELECT `+destinationColumns+` FROM webhook_destinations WHERE id = $1`, destinationID))
-	if errors.Is(err, db.ErrNoRows) {
-		return nil, nil
+// destination returns a destination by its id alone, or ErrNoRows.
+func (s *Store) destination(q db.Querier, destinationID string) (Destination, error) {
+	d, err := s.scanDestination(q.Row(`SELECT `+destinationColumns+` FROM webhook_destinations WHERE id = $1`, destinationID))
+	if err != nil {
+		return d, fmt.Errorf("read destination: %w", err)
 	}
-	return &d, err
+	return d, nil
+}
+
+// destinationState reports whether a destination exists, and whether it is disabled.
+func destinationState(q db.Querier, destinationID string) (exists, disabled bool, err error) {
+	err = q.Row(`SELECT disabled FROM webhook_destinations WHERE id = $1`, destinationID).Scan(&disabled)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("read destination: %w", err)
+	}
+	return true, disabled, nil
 }

@@ -1,79 +1,97 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
-	"strings"
 
 	"steward/internal/db"
+	"steward/internal/webhook/send"
 )
 
-// Finish writes how attempts ended: success, or failed and the chain's next one, with counters, in one transaction. A result
-// changes nothing when the destination is no longer this process's turn, or the delivery has ended already. It gives the results that
-// counted.
+// Finish writes how attempts ended, in one transaction: success, or failed and the next attempt, and the counters. It leaves out
+// results of destinations whose lease this process has lost, and of deliveries that have ended already, and returns the others.
 func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result, err error) {
-	// In the order of their ids, they are next to each other in the database. A delivery whose turn was lost and taken again by this same
-	// process may end twice at once: the first counts.
+	// Sorted, since rows with neighbouring keys share pages. A delivery whose lease was lost and taken again may end twice here.
 	results = slices.Clone(results)
-	slices.SortStableFunc(results, func(a, b Result) int { return strings.Compare(a.Delivery.ID, b.Delivery.ID) })
-	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.ID == b.Delivery.ID })
+	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(a.Delivery.key, b.Delivery.key) })
+	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.key == b.Delivery.key })
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := byIndex(tx); err != nil {
-			return err
-		}
-		ours, err := s.ourTurns(tx, results)
+		held, err := s.leasesOf(tx, results)
 		if err != nil {
 			return err
 		}
-		counted = slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !ours[r.Delivery.DestinationID] })
-		ended := db.NewBulk(db.Text, db.Text, db.Int, db.Text, db.Text)
-		for _, r := range counted {
-			fault, status := (*string)(nil), Success
-			if r.Error != "" {
-				fault, status = new(clean(r.Error)), Failed
-			}
-			ended.Add(r.Delivery.key(), string(status), int64(r.At), fault, (*string)(r.Response))
-		}
-		rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column2, failed = (v.column2 = 'failed'),
-			finished_at = v.column3, error = v.column4, response = v.column5 {FROM v} WHERE key = v.column1 AND status = 'pending'`)
-		if err != nil {
+		counted = slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !held[r.Delivery.DestinationID] })
+		if counted, err = endDeliveries(tx, counted); err != nil {
 			return err
 		}
-		for i, row := range rows {
-			counted[i] = counted[row]
-		}
-		counted = counted[:len(rows)]
 		return s.follow(tx, counted)
 	})
-	return counted, err
+	if err != nil {
+		return nil, fmt.Errorf("finish deliveries: %w", err)
+	}
+	return counted, nil
 }
 
-// ourTurns tells which of the destinations of results are this process's turn.
-func (s *Store) ourTurns(tx *db.Tx, results []Result) (ours map[string]bool, err error) {
-	ours = map[string]bool{}
-	asked := db.NewBulk(db.Text, db.Text)
+// leasesOf returns the destinations of results that are leased to this process.
+func (s *Store) leasesOf(tx *db.Tx, results []Result) (map[string]bool, error) {
+	asked := map[string]bool{}
+	wanted := db.NewBulk(db.Text, db.Text)
 	for _, r := range results {
-		if to := r.Delivery.DestinationID; !ours[to] {
-			ours[to] = true
-			asked.Add(to, s.Owner)
+		if to := r.Delivery.DestinationID; !asked[to] {
+			asked[to] = true
+			wanted.Add(to, s.Owner)
 		}
 	}
-	clear(ours)
-	found, err := db.CollectBulk(tx, asked, scanText, `SELECT t.destination_id
-		FROM {v} JOIN webhook_turns t ON t.destination_id = v.column1 AND t.owner = v.column2`)
-	for _, to := range found {
-		ours[to] = true
+	found, err := db.CollectBulk(tx, wanted, scanText, `SELECT l.destination_id
+		FROM {v} JOIN webhook_leases l ON l.destination_id = v.column1 AND l.owner = v.column2`)
+	if err != nil {
+		return nil, fmt.Errorf("check leases: %w", err)
 	}
-	return ours, err
+	held := map[string]bool{}
+	for _, to := range found {
+		held[to] = true
+	}
+	return held, nil
 }
 
-// follow writes what comes after finished deliveries, which leave the queue: disabled destinations, next attempts, counters.
-func (s *Store) follow(tx *db.Tx, counted []Result) error {
-	sums, rows := newTally(s.shard(ofFinish)), db.NewBulk(deliveryKinds...)
-	done, enabled := db.NewBulk(db.Text), map[string]bool{}
-	for _, r := range counted {
-		done.Add(r.Delivery.key())
-		sums.finished(r.Delivery.orgID, r.At, r.Error == "")
+// endDeliveries writes the state of deliveries, and returns those that were pending.
+func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
+	ended := db.NewBulk(db.Text, db.Text, db.Int, db.Text, db.Text)
+	for _, r := range results {
+		var reason, response *string
+		if r.Error != "" {
+			text := send.CleanText(r.Error)
+			reason = &text
+		}
+		if r.Response != "" {
+			response = (*string)(&r.Response)
+		}
+		ended.Add(r.Delivery.key, string(r.status()), int64(r.At), reason, response)
+	}
+	rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column2, failed = (v.column2 = 'failed'),
+		finished_at = v.column3, error = v.column4, response = v.column5 {FROM v} WHERE key = v.column1 AND status = 'pending'`)
+	if err != nil {
+		return nil, fmt.Errorf("end deliveries: %w", err)
+	}
+	counted := make([]Result, len(rows))
+	for i, row := range rows {
+		counted[i] = results[row]
+	}
+	return counted, nil
+}
+
+// follow writes what comes after ended deliveries: they leave the queue, destinations that are gone are disabled, the next attempts
+// are added, and all is counted.
+func (s *Store) follow(tx *db.Tx, results []Result) error {
+	done := db.NewBulk(db.Text)
+	retries := newDeliveryRows()
+	sums := newTally()
+	enabled := map[string]bool{}
+	for _, r := range results {
+		done.Add(r.Delivery.key)
+		sums.ended(r)
 		if r.Gone {
 			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
 				return err
@@ -81,31 +99,30 @@ func (s *Store) follow(tx *db.Tx, counted []Result) error {
 			enabled[r.Delivery.DestinationID] = false
 		}
 	}
-	for _, r := range counted {
-		next := r.next()
-		if next == nil {
+	for _, r := range results {
+		next, ok := r.retry()
+		if !ok {
 			continue
 		}
-		// A chain ends with its destination.
 		on, known := enabled[next.DestinationID]
 		if !known {
-			to, err := destination(tx, next.DestinationID)
+			exists, disabled, err := destinationState(tx, next.DestinationID)
 			if err != nil {
 				return err
 			}
-			on = to != nil && !to.Config.Disabled
+			on = exists && !disabled
 			enabled[next.DestinationID] = on
 		}
 		if on {
-			addDelivery(rows, *next)
-			sums.total(next.orgID, next.WebhookID, 0, 1)
+			retries.add(next)
+			sums.scheduled(next)
 		}
 	}
 	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
+		return fmt.Errorf("remove from queue: %w", err)
+	}
+	if err := retries.insert(tx); err != nil {
 		return err
 	}
-	if err := enqueue(tx, rows); err != nil {
-		return err
-	}
-	return sums.write(tx)
+	return sums.write(tx, s.Counters.finishing)
 }

@@ -1,22 +1,17 @@
-// Package webhook owns webhooks: the URLs that take requests in, the destinations they are forwarded to, and what became of each.
+// Package webhook owns webhooks: the URLs that accept requests, the destinations that they are forwarded to, and what became of each.
 //
-// The walk of a request. Ingest (ingest.go) checks the token from memory, reads the bounded body and makes a Receipt; what arrives at the
-// same time goes to Store.Accept together, which writes the receipts, one ready Delivery for each enabled destination, and the counters, in
-// one transaction. The 200 is sent after its commit. The Worker (worker.go) has a lane for each destination with work. After the commit
-// the lanes get the deliveries in memory where they keep up; else they read them when they have room (Store.Ready). The Sender
-// (sender.go) knows the network only. Results are gathered, and Store.Finish writes them: success, or failed and the chain's next pending
-// row, and the counters.
+// How a request moves through it. Ingest (ingest.go) checks the token from a cache, reads the bounded body and makes a Receipt.
+// Receipts that arrive at the same time go to Store.Accept together, which writes them, a pending Delivery and a row in the queue
+// for each enabled destination, and the counters, in one transaction. The 200 is sent after its commit, and the Scheduler
+// (scheduler.go) is woken: it leases destinations with due rows, reads their queues in order, sends through package send, and has
+// Store.Finish write the results: success, or failed and the next attempt, and the counters.
 //
-// A destination is one process's turn at a time (Store.TakeTurns): a lease that it renews for as long as it has work, and that fences
-// Finish. So deliveries need none of their own, and nothing is written when they are taken in hand: a pending one is ready until it is
-// finished, or waiting for the time of its retry. A crash needs no care: the turn ends, and whoever has the next one finds the rows ready.
-// Sending is at least once, bookkeeping exactly once. docs/states.md draws it.
+// The queue table is the only source of work. One process at a time holds the lease of a destination; it fences Finish. A row stays
+// in the queue until its delivery has ended, so a crash needs no recovery: the lease expires, and whoever holds the next one finds
+// the rows. Deliveries are sent at least once and recorded exactly once. docs/states.md shows the states.
 //
-// Ids are ULIDs of their row's date, and receipts and deliveries are found by the ULID of their webhook and their own (store_key.go). That is
-// why lists, time filters and retention are ranges of keys.
-//
-// Deleting a webhook removes it and its destinations at once; receipts and deliveries cannot be reached any more then, since every read
-// goes through the webhook's row, and Retention removes them in small batches.
+// Ids are ULIDs, and rows are found by the webhook's and their own (key.go), so that lists, time filters and retention are ranges of
+// keys. Deleting a webhook removes it and its destinations at once; Retention removes its receipts and deliveries later.
 package webhook
 
 import (
@@ -42,31 +37,31 @@ type Webhook struct {
 	ID          string          `json:"id" example:"wh_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	CreatedAt   stamp.Time      `json:"created_at" format:"date-time"`
 	UpdatedAt   stamp.Time      `json:"updated_at" format:"date-time"`
-	CreatedBy   string          `json:"created_by" doc:"The user who made it"`
+	CreatedBy   string          `json:"created_by" doc:"Id of the user who created it"`
 	Name        string          `json:"name"`
 	Description *string         `json:"description"`
-	URL         string          `json:"url,omitempty" doc:"Where to send requests to; shown at create and rotate-url only"`
-	Internal    bool            `json:"internal" doc:"Kept by the system: users cannot change or delete it"`
-	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; else null"`
-	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, where set"`
+	URL         string          `json:"url,omitempty" doc:"URL to send requests to; shown only when it is created or rotated"`
+	Internal    bool            `json:"internal" doc:"Managed by the system; users cannot change or delete it"`
+	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; null for others"`
+	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, if set"`
 
 	orgID   string
 	version int64
 }
 
-// ETag is the row's version.
+// ETag returns the row's version.
 func (w Webhook) ETag() string { return page.ETag(w.version) }
 
-// NewWebhook is what it takes to make a webhook.
+// NewWebhook is the body of a create request.
 type NewWebhook struct {
 	Name        string            `json:"name" minLength:"1" maxLength:"256"`
 	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024"`
-	Internal    bool              `json:"internal,omitempty" doc:"Make it a system webhook, which users cannot change or delete"`
+	Internal    bool              `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete"`
 	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 	Metadata    map[string]string `json:"-"`
 }
 
-// build makes the webhook's row without its organization, or Invalid.
+// build returns a webhook without its organization, or Invalid.
 func (n NewWebhook) build(now time.Time) (Webhook, error) {
 	w := Webhook{
 		ID: id.At(id.Webhook, now), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), Name: n.Name, Description: n.Description.Ptr(),
@@ -82,14 +77,14 @@ func (n NewWebhook) build(now time.Time) (Webhook, error) {
 	return w, w.check()
 }
 
-// Patch is a partial update: what is not sent stays.
+// Patch is a partial update; fields that are not sent stay as they are.
 type Patch struct {
 	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256"`
 	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it"`
 	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 }
 
-// apply gives the changed webhook, or Invalid.
+// apply returns the changed webhook, or Invalid.
 func (p Patch) apply(w Webhook, now time.Time) (Webhook, error) {
 	p.Name.Set(&w.Name)
 	p.Description.SetPtr(&w.Description)
@@ -110,10 +105,10 @@ func (w Webhook) check() error {
 	return faults.Err()
 }
 
-// userChange refuses a change by a user of what the system keeps.
-func userChange(internal bool, thing string) error {
+// checkUserChange returns Forbidden for what the system manages.
+func checkUserChange(internal bool, thing string) error {
 	if internal {
-		return errs.New(errs.Forbidden, "this %s is kept by the system: it cannot be changed or deleted", thing)
+		return errs.New(errs.Forbidden, "this %s is managed by the system and cannot be changed or deleted", thing)
 	}
 	return nil
 }

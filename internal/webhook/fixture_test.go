@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,19 +19,22 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/seal"
+	"steward/internal/waittest"
+	"steward/internal/webhook/send"
+	"steward/internal/webhook/stats"
 )
 
-// house is the slice as the app wires it, with a clock that a test can move.
-type house struct {
-	t      testing.TB
-	db     *db.DB
-	clock  *clock
-	store  *Store
-	http   *Handler
-	ingest *Ingest
-	worker *Worker
-	mux    *http.ServeMux
-	audit  []string
+// fixture is the slice as the app wires it, with a clock that a test can move.
+type fixture struct {
+	t         testing.TB
+	db        *db.DB
+	clock     *clock
+	store     *Store
+	http      *Handler
+	ingest    *Ingest
+	scheduler *Scheduler
+	mux       *http.ServeMux
+	audit     []string
 }
 
 type clock struct {
@@ -52,31 +56,40 @@ func (c *clock) advance(d time.Duration) {
 
 var silent = slog.New(slog.DiscardHandler)
 
-func newHouse(t testing.TB, d *db.DB) *house {
+func newFixture(t testing.TB, d *db.DB) *fixture {
 	t.Helper()
 	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
 	must(t, err)
-	h := &house{t: t, db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
+	h := &fixture{t: t, db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
 	h.store = &Store{
-		DB: d, Ring: ring, Now: h.clock.now, Owner: "rep_1", Lanes: NewLanes(d, h.clock.now),
+		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Owner: "rep_1", Counters: NewCounters(),
 		Audit: func(_ *db.Tx, action, _ string) error { h.audit = append(h.audit, action); return nil },
 	}
-	h.http = &Handler{Store: h.store, BaseURL: "http://steward.test"}
+	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
 	h.ingest = NewIngest(h.store, 1<<20)
-	h.worker = &Worker{Store: h.store, Sender: NewSender(Egress{Loopback: true}, h.clock.now), Log: silent}
+	h.scheduler = newScheduler(h.store, send.New(send.Egress{Loopback: true}, h.clock.now).Send)
 	h.mux = http.NewServeMux()
 	h.mux.Handle("/in/{id}/{token}", h.ingest)
 	return h
 }
 
-// run starts the worker, until the test ends.
-func (h *house) run() {
+// newScheduler returns a scheduler that the store wakes.
+func newScheduler(s *Store, attempt func(context.Context, send.Request) send.Result) *Scheduler {
+	scheduler := NewScheduler(s, 3000)
+	scheduler.Send = attempt
+	scheduler.Log = silent
+	s.Wake = scheduler.Wake
+	return scheduler
+}
+
+// run runs the scheduler until the test ends.
+func (h *fixture) run() {
 	ctx, stop := context.WithCancel(context.Background())
-	var worker sync.WaitGroup
-	worker.Go(func() { h.worker.Run(ctx) })
+	var running sync.WaitGroup
+	running.Go(func() { h.scheduler.Run(ctx) })
 	h.t.Cleanup(func() {
 		stop()
-		worker.Wait()
+		running.Wait()
 	})
 }
 
@@ -102,7 +115,7 @@ func mustBe(t testing.TB, err error, kind errs.Kind) {
 }
 
 // webhook makes a webhook and gives it with the path of its ingest URL.
-func (h *house) webhook(c *auth.Caller) (w Webhook, path string) {
+func (h *fixture) webhook(c *auth.Caller) (w Webhook, path string) {
 	h.t.Helper()
 	in := &struct{ Body NewWebhook }{NewWebhook{Name: "orders"}}
 	w, err := h.http.Create(as(c), in)
@@ -117,7 +130,7 @@ func config(t testing.TB, text string) Config {
 	return c
 }
 
-func (h *house) destination(c *auth.Caller, webhookID, configText string) Destination {
+func (h *fixture) destination(c *auth.Caller, webhookID, configText string) Destination {
 	h.t.Helper()
 	d, err := NewDestination{Type: "url", Config: config(h.t, configText)}.build(h.store.Now())
 	must(h.t, err)
@@ -127,25 +140,22 @@ func (h *house) destination(c *auth.Caller, webhookID, configText string) Destin
 }
 
 // post sends a body to an ingest path.
-func (h *house) post(path, body string) *httptest.ResponseRecorder {
+func (h *fixture) post(path, body string) *httptest.ResponseRecorder {
 	return h.request(httptest.NewRequest("POST", path, strings.NewReader(body)))
 }
 
-func (h *house) request(r *http.Request) *httptest.ResponseRecorder {
+func (h *fixture) request(r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	h.mux.ServeHTTP(rec, r)
 	return rec
 }
 
 // accept records a body without HTTP and gives the receipt's id.
-func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
+func (h *fixture) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 	h.t.Helper()
 	var batch []*arrival
 	for _, body := range bodies {
-		batch = append(batch, &arrival{receipt: &Receipt{
-			WebhookID: w.ID, Method: "POST", Size: int64(len(body)),
-			orgID: c.OrgID, body: []byte(body), headerText: `{"content-type":"text/plain"}`, ContentType: "text/plain",
-		}})
+		batch = append(batch, &arrival{receipt: textReceipt(w, c, body)})
 	}
 	must(h.t, h.store.acceptNow(batch))
 	var ids []string
@@ -156,7 +166,14 @@ func (h *house) accept(w Webhook, c *auth.Caller, bodies ...string) []string {
 	return ids
 }
 
-func (h *house) deliveries(c *auth.Caller, webhookID string, f Filter) (all []Delivery) {
+func textReceipt(w Webhook, c *auth.Caller, body string) *Receipt {
+	return &Receipt{
+		WebhookID: w.ID, Method: "POST", Size: int64(len(body)),
+		orgID: c.OrgID, body: []byte(body), headerText: `{"content-type":"text/plain"}`, ContentType: "text/plain",
+	}
+}
+
+func (h *fixture) deliveries(c *auth.Caller, webhookID string, f Filter) (all []Delivery) {
 	h.t.Helper()
 	for p := (page.Paging{Limit: 1000}); ; {
 		result, err := h.store.Deliveries(as(c), c.OrgID, webhookID, f, p)
@@ -171,13 +188,16 @@ func (h *house) deliveries(c *auth.Caller, webhookID string, f Filter) (all []De
 // eventually waits for something that happens on another goroutine.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	waittest.True(t, what, ok)
+}
+
+// waitFor waits until so many deliveries of a webhook match a filter.
+func (h *fixture) waitFor(c *auth.Caller, w Webhook, f Filter, want int) {
+	h.t.Helper()
+	waittest.Until(h.t, fmt.Sprintf("%d deliveries", want), func() (int, bool) {
+		n := len(h.deliveries(c, w.ID, f))
+		return n, n == want
+	})
 }
 
 // sink is a destination that records what it gets and answers as it is told.
@@ -213,7 +233,7 @@ func answer(status int) http.HandlerFunc {
 
 func TestForward(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		h := newHouse(t, d)
+		h := newFixture(t, d)
 		h.run()
 		s := newSink(t, answer(200))
 		w, path := h.webhook(alice)
@@ -230,31 +250,25 @@ func TestForward(t *testing.T) {
 	})
 }
 
-// sameStore gives another process's store on the same database.
-func sameStore(s *Store) *Store {
-	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Audit: s.Audit, Owner: s.Owner, Shard: s.Shard, Lanes: s.Lanes}
+// sameStore returns the store of another process on the same database.
+func sameStore(s *Store, owner string) *Store {
+	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Log: s.Log, Audit: s.Audit, Owner: owner, Counters: NewCounters()}
 }
 
-// acceptNow writes a batch in one transaction.
+// acceptNow stores a batch in one transaction.
 func (s *Store) acceptNow(batch []*arrival) error {
-	return s.DB.Write(context.Background(), func(tx *db.Tx) error { return s.acceptAll(tx, batch) })
+	return s.DB.Write(context.Background(), func(tx *db.Tx) error { return s.acceptBatch(tx, batch) })
 }
 
-// claim takes the turn of a destination and reads its deliveries, as a worker would; it tells whether it was its turn.
-func (s *Store) claim(t testing.TB, destinationID string, held map[string]*task, want int) ([]*task, bool) {
+// claim leases a destination and reads its queue, as a scheduler would. It reports whether the lease is held.
+func (s *Store) claim(t testing.TB, destinationID string, want int) ([]Delivery, bool) {
 	t.Helper()
-	_, mine, err := s.TakeTurns(context.Background(), []string{destinationID})
+	_, held, err := s.Lease(context.Background(), []string{destinationID})
 	must(t, err)
-	if len(mine) == 0 {
+	if len(held) == 0 {
 		return nil, false
 	}
-	a := &ask{destinationID: destinationID, held: held, limit: want + len(held), bytes: laneBytes}
-	must(t, s.Ready(context.Background(), []*ask{a}))
-	var taken []*task
-	for _, t := range a.tasks {
-		if held[t.ID] == nil && len(taken) < want {
-			taken = append(taken, t)
-		}
-	}
-	return taken, true
+	rows, err := s.Due(context.Background(), destinationID, want)
+	must(t, err)
+	return rows, true
 }

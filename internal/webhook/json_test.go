@@ -1,0 +1,68 @@
+package webhook
+
+import (
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/stamp"
+	"steward/internal/web/webtest"
+	"steward/internal/webhook/send"
+)
+
+// The same fields without the methods, for encoding/json to write.
+type (
+	encodedReceipt  Receipt
+	encodedDelivery Delivery
+)
+
+var texts = webtest.Texts
+
+// stored are texts as they are stored.
+var stored = rapid.Map(texts, send.CleanText)
+
+var bodies = rapid.OneOf(
+	rapid.SliceOf(rapid.Byte()),
+	rapid.Map(texts, func(s string) []byte { return []byte(s) }),
+	rapid.Map(texts, func(s string) []byte { text, _ := json.Marshal(s); return text }),
+	rapid.SampledFrom([][]byte{[]byte(` {"a" : [1, null , "<x> "] }` + "\n"), []byte(`[1,2`), []byte("null"), []byte("0"), []byte("01"), {}}),
+)
+
+func TestReceiptJSONEqualsEncodingJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Receipt{
+			ID: texts.Draw(t, "id"), Date: stamp.Time(rapid.Int64Range(0, 4e15).Draw(t, "date")), WebhookID: texts.Draw(t, "webhook"),
+			Headers: rapid.MapOf(stored, stored).Draw(t, "headers"), Method: texts.Draw(t, "method"),
+			Query: texts.Draw(t, "query"), RemoteAddr: texts.Draw(t, "address"), ContentType: texts.Draw(t, "type"), body: bodies.Draw(t, "body"),
+		}
+		r.Size = int64(len(r.body)) + rapid.Int64Range(0, 1).Draw(t, "unread")
+		r.headerText = send.MarshalFields(send.FieldsOf(r.Headers))
+		r = r.withPayload()
+		listed := r
+		listed.Headers = nil
+		webtest.SameJSON(t, listed, encodedReceipt(r))
+		webtest.SameJSON(t, listed.forSDK(), encodedReceipt(r.forSDK()))
+	})
+}
+
+func TestDeliveryJSONEqualsEncodingJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := Delivery{
+			ID: texts.Draw(t, "id"), Date: stamp.Time(rapid.Int64Range(0, 4e15).Draw(t, "date")), WebhookID: texts.Draw(t, "webhook"),
+			DestinationID: texts.Draw(t, "destination"), ReceiptID: texts.Draw(t, "receipt"), Status: Status(texts.Draw(t, "status")),
+			Retries: rapid.IntRange(0, 20).Draw(t, "retries"), Error: rapid.Ptr(texts, true).Draw(t, "error"),
+		}
+		if rapid.Bool().Draw(t, "answered") {
+			text, err := storedResponse(&send.Response{
+				Status: rapid.IntRange(100, 599).Draw(t, "code"), Headers: rapid.MapOf(stored, stored).Draw(t, "headers"),
+				Body: stored.Draw(t, "body"), DurationMS: rapid.Int64Range(0, 60_000).Draw(t, "duration"),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Response = &text
+		}
+		webtest.SameJSON(t, d, encodedDelivery(d))
+	})
+}

@@ -1,0 +1,139 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// maxResults and maxResultBytes bound one transaction of results.
+	maxResults     = 4096
+	maxResultBytes = 4 << 20
+	// resultDelay is how long a result waits for others, unless there are enough. Nobody waits for a result, and a transaction of
+	// many costs hardly more than one of a few.
+	resultDelay = 30 * time.Millisecond
+)
+
+// ended is a task with its result.
+type ended struct {
+	task   *task
+	result Result
+}
+
+// bytes is about what the result adds to a transaction.
+func (e ended) bytes() int64 { return 256 + int64(len(e.result.Response)) }
+
+// resultQueue collects results and hands them to flush in batches.
+type resultQueue struct {
+	flush func([]ended)
+	queue chan ended
+	done  chan struct{}
+
+	mu     sync.RWMutex // held for reading while sending to queue, so that close does not close it meanwhile
+	closed bool
+}
+
+func newResultQueue(flush func([]ended)) *resultQueue {
+	return &resultQueue{flush: flush, queue: make(chan ended, maxResults), done: make(chan struct{})}
+}
+
+// run flushes results until close was called and the queue is empty.
+func (q *resultQueue) run() {
+	defer close(q.done)
+	for first := range q.queue {
+		if len(q.queue) < maxResults {
+			time.Sleep(resultDelay)
+		}
+		q.flush(q.batch(first))
+	}
+}
+
+// batch returns the first result and those that wait behind it.
+func (q *resultQueue) batch(first ended) []ended {
+	batch := []ended{first}
+	bytes := first.bytes()
+	for len(batch) < maxResults && bytes < maxResultBytes {
+		select {
+		case next, ok := <-q.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, next)
+			bytes += next.bytes()
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// put adds a result. It waits while the queue is full, and reports false after close.
+func (q *resultQueue) put(e ended) bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if q.closed {
+		return false
+	}
+	q.queue <- e
+	return true
+}
+
+// close refuses further results and waits until all others are flushed.
+func (q *resultQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	close(q.queue)
+	q.mu.Unlock()
+	<-q.done
+}
+
+// finish writes results. It tries for as long as the database is unavailable, since they exist nowhere else; once the process
+// stops, only for the grace period, and then the deliveries are sent once more by whoever comes next.
+func (s *Scheduler) finish(batch []ended) {
+	for {
+		err := s.write(batch)
+		if err == nil {
+			break
+		}
+		s.logError("write results of deliveries", err)
+		if !isUnavailable(err) {
+			s.finishEach(batch)
+			break
+		}
+		if deadline := s.giveUp.Load(); deadline != 0 && time.Now().UnixNano() > deadline {
+			break
+		}
+		time.Sleep(pollEvery)
+	}
+	tasks := make([]*task, len(batch))
+	for i, e := range batch {
+		tasks[i] = e.task
+	}
+	s.start(s.lanes.written(tasks))
+}
+
+func (s *Scheduler) write(batch []ended) error {
+	results := make([]Result, len(batch))
+	for i, e := range batch {
+		results[i] = e.result
+	}
+	_, err := s.Store.Finish(context.Background(), results)
+	return err
+}
+
+// finishEach writes the results of a batch that failed as a whole one by one, so that a bad one fails alone. What cannot be stored
+// is the response, so the delivery ends without it.
+func (s *Scheduler) finishEach(batch []ended) {
+	for _, e := range batch {
+		err := s.write([]ended{e})
+		if err == nil {
+			continue
+		}
+		e.result.Response = ""
+		if again := s.write([]ended{e}); again != nil {
+			s.Log.Error("write result of a delivery", "delivery", e.task.ID, "error", errors.Join(err, again))
+		}
+	}
+}

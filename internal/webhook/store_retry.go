@@ -1,0 +1,107 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+// Retry returns the waiting attempt of a failed delivery's receipt and destination, which becomes due now, or a new one. It returns
+// NotFound, or Conflict if the delivery is not failed, its destination is gone or disabled, or its receipt is no longer kept.
+func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) (next Delivery, err error) {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := get(tx, orgID, webhookID); err != nil {
+			return err
+		}
+		failed, err := s.failedDelivery(tx, orgID, webhookID, deliveryID)
+		if err != nil {
+			return err
+		}
+		size, err := lockReceipt(tx, failed)
+		if err != nil {
+			return err
+		}
+		if next, err = s.retry(tx, failed, size); err != nil {
+			return err
+		}
+		tx.OnCommit(func() { s.wake([]string{next.DestinationID}) })
+		return s.Audit(tx, "webhook.delivery-retry", deliveryID)
+	})
+	return next, err
+}
+
+// findDelivery returns the first delivery of a webhook for which a condition holds, or ErrNoRows.
+func findDelivery(q db.Querier, orgID, webhookID, where string, args ...any) (Delivery, error) {
+	return scanDelivery(q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+where, args...), orgID, webhookID)
+}
+
+// failedDelivery returns a delivery that can be retried.
+func (s *Store) failedDelivery(tx *db.Tx, orgID, webhookID, deliveryID string) (Delivery, error) {
+	if !id.Is(id.Delivery, deliveryID) {
+		return Delivery{}, errs.Missing("delivery", deliveryID)
+	}
+	d, err := findDelivery(tx, orgID, webhookID, `key = $1`, rowKey(webhookID, deliveryID))
+	if errors.Is(err, db.ErrNoRows) {
+		return d, errs.Missing("delivery", deliveryID)
+	}
+	if err != nil {
+		return d, fmt.Errorf("read delivery: %w", err)
+	}
+	if d.Status != Failed {
+		return d, errs.New(errs.Conflict, "only failed deliveries can be retried; this one is %s", d.Status)
+	}
+	exists, disabled, err := destinationState(tx, d.DestinationID)
+	switch {
+	case err != nil:
+		return d, err
+	case !exists:
+		return d, errs.New(errs.Conflict, "the destination of this delivery was deleted")
+	case disabled:
+		return d, errs.New(errs.Conflict, "the destination of this delivery is disabled")
+	}
+	return d, nil
+}
+
+// lockReceipt locks the receipt of a delivery, so that concurrent retries wait for each other, and returns the size of its headers
+// and body.
+func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
+	err = tx.Row(`UPDATE webhook_receipts SET size = size WHERE key = $1 RETURNING size + length(headers)`,
+		rowKey(d.WebhookID, d.ReceiptID)).Scan(&size)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, errs.New(errs.Conflict, "the receipt of this delivery is no longer kept")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("lock receipt: %w", err)
+	}
+	return size, nil
+}
+
+// retry makes the pending attempt that follows a failed one due now, or adds one. An attempt that is due already stays as it is.
+func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) {
+	last, err := findDelivery(tx, failed.orgID, failed.WebhookID,
+		`receipt_id = $1 AND destination_id = $2 ORDER BY retries DESC, key DESC LIMIT 1`, failed.ReceiptID, failed.DestinationID)
+	if err != nil {
+		return last, fmt.Errorf("read last attempt: %w", err)
+	}
+	now := s.Now()
+	if last.Status == Pending {
+		_, err := tx.Exec(`UPDATE webhook_queue SET due_at = $2 WHERE key = $1 AND due_at > $2`, last.key, stamp.Of(now))
+		return last, err
+	}
+	next := newDelivery(last.orgID, last.WebhookID, last.DestinationID, last.ReceiptID, now)
+	next.Retries = last.Retries + 1
+	next.size = size
+	rows := newDeliveryRows()
+	rows.add(next)
+	if err := rows.insert(tx); err != nil {
+		return next, err
+	}
+	sums := newTally()
+	sums.scheduled(next)
+	return next, sums.write(tx, s.Counters.accepting)
+}

@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+	"steward/internal/webhook/stats"
+)
+
+// Counters are the counters of webhooks. Accepting and finishing have counters of their own, since on PostgreSQL transactions that
+// share one wait for each other's commit.
+type Counters struct{ accepting, finishing counters }
+
+type counters struct {
+	events *stats.Counter
+	totals *db.Counters
+}
+
+// NewCounters returns the counters for a Store.
+func NewCounters() *Counters { return &Counters{accepting: newCounters(), finishing: newCounters()} }
+
+func newCounters() counters {
+	return counters{
+		events: stats.NewCounter(),
+		totals: db.NewCounters("webhook_totals", []string{"org_id", "webhook_id"}, []string{"receipts", "deliveries", "pending"}),
+	}
+}
+
+// tally collects what a transaction counts.
+type tally struct {
+	events map[eventKey]stats.Count
+	totals map[hookKey]total
+}
+
+// eventKey is a minute of an organization.
+type eventKey struct {
+	orgID string
+	at    stamp.Time
+}
+
+// total is how many rows a webhook has.
+type total struct{ receipts, deliveries, pending int64 }
+
+func newTally() *tally {
+	return &tally{events: map[eventKey]stats.Count{}, totals: map[hookKey]total{}}
+}
+
+func (t *tally) event(orgID string, at stamp.Time, n stats.Count) {
+	const minute = stamp.Time(time.Minute / time.Microsecond)
+	key := eventKey{orgID, at - at%minute}
+	sum := t.events[key]
+	sum.Received += n.Received
+	sum.Delivered += n.Delivered
+	sum.Failed += n.Failed
+	t.events[key] = sum
+}
+
+func (t *tally) total(orgID, webhookID string, n total) {
+	key := hookKey{orgID, webhookID}
+	sum := t.totals[key]
+	sum.receipts += n.receipts
+	sum.deliveries += n.deliveries
+	sum.pending += n.pending
+	t.totals[key] = sum
+}
+
+// received counts a receipt.
+func (t *tally) received(r *Receipt) {
+	t.event(r.orgID, r.Date, stats.Count{Received: 1})
+	t.total(r.orgID, r.WebhookID, total{receipts: 1})
+}
+
+// scheduled counts a new delivery.
+func (t *tally) scheduled(d Delivery) {
+	t.total(d.orgID, d.WebhookID, total{deliveries: 1, pending: 1})
+}
+
+// ended counts a result.
+func (t *tally) ended(r Result) {
+	n := stats.Count{Delivered: 1}
+	if r.status() == Failed {
+		n = stats.Count{Failed: 1}
+	}
+	t.event(r.Delivery.orgID, r.At, n)
+	t.total(r.Delivery.orgID, r.Delivery.WebhookID, total{pending: -1})
+}
+
+// write adds the sums to counters.
+func (t *tally) write(tx *db.Tx, c counters) error {
+	for key, n := range t.events {
+		if err := c.events.Add(tx, key.orgID, key.at, n); err != nil {
+			return err
+		}
+	}
+	for hook, n := range t.totals {
+		if err := c.totals.Add(tx, []any{hook.orgID, hook.webhookID}, n.receipts, n.deliveries, n.pending); err != nil {
+			return fmt.Errorf("count rows of webhook: %w", err)
+		}
+	}
+	return nil
+}
+
+// totalOf returns how many rows a webhook has.
+func (s *Store) totalOf(q db.Querier, orgID, webhookID string) (total, error) {
+	sums, err := s.Counters.accepting.totals.Sum(q, orgID, webhookID)
+	if err != nil {
+		return total{}, err
+	}
+	return total{receipts: sums[0], deliveries: sums[1], pending: sums[2]}, nil
+}
