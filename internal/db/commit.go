@@ -4,97 +4,96 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
-	"steward/internal/db/sqlite"
 	"steward/internal/errs"
 )
 
-// A batch ends after this many requests or about this many bytes of arguments, so that the first of it need not wait for ever.
+// A batch ends after this many requests, or about this many bytes of arguments, so that its first
+// request does not wait for long.
 const (
 	maxBatch      = 512
 	maxBatchBytes = 8 << 20
 )
 
-// writer is the group commit: one goroutine, one connection. Everything below the line belongs to that goroutine.
+// writer is the group commit of SQLite. Its goroutine takes requests from a queue and lets each one's
+// caller run its function on the only connection that writes, one after the other in one transaction,
+// each in a savepoint. It commits when nobody waits, or the batch is full, and then answers all.
 type writer struct {
 	db    *DB
 	path  string
 	queue chan *request
 	done  chan struct{}
 
-	gate   sync.RWMutex // held for reading while sending into queue, so that close never closes under a sender
+	mu     sync.RWMutex // held for reading while sending to queue, so that drain can close it
 	closed bool
 
-	// ---
-	statements
-	open    bool       // a transaction has begun
-	kept    []*request // ran well in it, and wait for the commit
-	ran     int
-	bytes   int
-	running *request
-	broken  error // SQLite has undone the whole transaction by itself
+	// The fields below belong to the goroutine, and to the caller that it lets run.
+
+	conn *connection // nil if the file could not be opened again
+	inTx bool
+	// batch are the requests that ran and wait for the commit.
+	batch []*request
+	ran   int
+	bytes int
+	// rolledBack is the error with which SQLite has rolled back the whole transaction by itself.
+	rolledBack error
 }
 
-// request is one Write on its way through the queue.
+// request is a Write in the queue.
 type request struct {
-	ctx   context.Context
-	fn    func(*Tx) error
-	state atomic.Int32 // of the three below
-	// The answer, written before done is told.
-	done     chan struct{}
-	tx       *Tx
-	err      error
-	panicked any
-	exited   bool
+	ctx context.Context
+	// start lets the caller run its function. It has no buffer: either both sides take part, or the
+	// caller gives up while it is in the queue.
+	start chan struct{}
+	ran   chan error
+	done  chan error
 }
 
-const (
-	queued int32 = iota
-	taken
-	cancelled
-)
+// errNotReturned is the result of a function that panicked or ended its goroutine.
+var errNotReturned = errors.New("db: the function of a transaction did not return")
 
-var errPanicked = errors.New("db: panic in a transaction")
-
-func newWriter(d *DB, path string, conn statements, queue int) *writer {
+func newWriter(d *DB, path string, conn *connection, queue int) *writer {
 	w := &writer{
-		db: d, path: path, statements: conn, queue: make(chan *request, cmp.Or(max(queue, 0), defaultQueue)), done: make(chan struct{}),
+		db:    d,
+		path:  path,
+		conn:  conn,
+		queue: make(chan *request, cmp.Or(max(queue, 0), defaultQueue)),
+		done:  make(chan struct{}),
 	}
 	go w.serve()
 	return w
 }
 
-// write puts fn into the queue and waits. Who gives up before fn was taken gets the error of ctx, and fn never runs; once it is taken
-// the true result is worth the wait.
+// write queues a request, runs fn when it is due, and waits for the commit. If ctx ends before fn is
+// due, it returns the error of ctx and fn never runs; later ctx makes no difference.
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
-	r := &request{ctx: ctx, fn: fn, done: make(chan struct{}, 1)}
+	r := &request{ctx: ctx, start: make(chan struct{}), ran: make(chan error), done: make(chan error, 1)}
 	if err := w.enqueue(r); err != nil {
 		return nil, err
 	}
 	select {
-	case <-r.done:
+	case <-r.start:
+	case err := <-r.done:
+		return nil, err
 	case <-ctx.Done():
-		if r.state.CompareAndSwap(queued, cancelled) {
-			return nil, ctx.Err()
-		}
-		<-r.done
+		return nil, ctx.Err()
 	}
-	switch {
-	case r.exited:
-		runtime.Goexit()
-	case r.panicked != nil:
-		panic(r.panicked)
-	}
-	return r.tx, r.err
+	t := newTx(w.db, w, ctx, nil)
+	r.run(t, fn)
+	return t, <-r.done
+}
+
+// run runs fn and reports its result to the writer, also if fn panics.
+func (r *request) run(t *Tx, fn func(*Tx) error) {
+	err := errNotReturned
+	defer func() { r.ran <- err }()
+	err = t.run(fn)
 }
 
 func (w *writer) enqueue(r *request) error {
-	w.gate.RLock()
-	defer w.gate.RUnlock()
+	w.mu.RLock()
+	defer w.mu.RUnlock()
 	if w.closed {
 		return errClosed
 	}
@@ -108,209 +107,181 @@ func (w *writer) enqueue(r *request) error {
 
 // drain refuses new requests and waits until the queued ones are answered.
 func (w *writer) drain() {
-	w.gate.Lock()
+	w.mu.Lock()
 	w.closed = true
 	close(w.queue)
-	w.gate.Unlock()
+	w.mu.Unlock()
 	<-w.done
 }
 
-// serve is the goroutine. A function that ends its goroutine (t.Fatal in a test does) ends this one; another takes its place in the
-// middle of the batch, and the caller's goroutine ends as it should.
+// serve is the goroutine.
 func (w *writer) serve() {
-	ended := false
-	defer func() {
-		if !ended {
-			w.exited()
-			go w.serve()
-		}
-	}()
-	w.fill()
-	w.commit()
+	defer close(w.done)
 	for r := range w.queue {
-		w.take(r)
+		w.add(r)
 		w.fill()
 		w.commit()
 	}
-	ended = true
-	close(w.done)
 }
 
-// fill takes what waits into the transaction that is open.
+// fill adds the requests that wait to the transaction, as far as the batch has room.
 func (w *writer) fill() {
-	for w.open && w.ran < maxBatch && w.bytes < maxBatchBytes {
+	for w.inTx && w.ran < maxBatch && w.bytes < maxBatchBytes {
 		select {
 		case r, ok := <-w.queue:
 			if !ok {
 				return
 			}
-			w.take(r)
+			w.add(r)
 		default:
 			return
 		}
 	}
 }
 
-// take runs one request inside the transaction. The first needs no savepoint: if it fails there is nothing else to keep.
-func (w *writer) take(r *request) {
-	if !r.state.CompareAndSwap(queued, taken) {
-		return
+// add has one request run in the transaction, and keeps or undoes what it did.
+func (w *writer) add(r *request) {
+	if r.ctx.Err() != nil {
+		return // the caller has given up
 	}
 	if err := w.begin(); err != nil {
-		r.answer(nil, errs.Busy(err, "the database cannot be written at the moment"))
+		r.done <- errs.Busy(err, "the database cannot be written at the moment")
 		return
 	}
-	if len(w.kept) > 0 {
-		if err := w.control("SAVEPOINT batch"); err != nil {
-			w.running = r
-			w.abandon(err)
+	if err := w.control("SAVEPOINT request"); err != nil {
+		w.abort(err, r)
+		return
+	}
+	err := w.let(r)
+	w.ran++
+	if w.rolledBack != nil {
+		w.abort(w.rolledBack, r)
+		return
+	}
+	if err == nil {
+		w.keep(r)
+		return
+	}
+	w.undo(r, err)
+}
+
+// let lets the caller run its function and returns the result.
+func (w *writer) let(r *request) error {
+	select {
+	case r.start <- struct{}{}:
+		return <-r.ran
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+}
+
+func (w *writer) keep(r *request) {
+	if err := w.control("RELEASE SAVEPOINT request"); err != nil {
+		w.abort(err, r)
+		return
+	}
+	w.batch = append(w.batch, r)
+}
+
+// undo rolls back what a request did and answers it.
+func (w *writer) undo(r *request, cause error) {
+	for _, text := range []string{"ROLLBACK TO SAVEPOINT request", "RELEASE SAVEPOINT request"} {
+		if err := w.control(text); err != nil {
+			w.abort(err, r)
 			return
 		}
 	}
-	w.running = r
-	w.settle(w.call(r))
+	r.done <- cause
 }
 
-// begin opens the transaction of a batch. A connection that will not begin one is in a state we do not know, so it is replaced.
+// begin begins a transaction, if there is none. A connection on which that fails is replaced: it is in
+// an unknown state.
 func (w *writer) begin() error {
-	if w.open {
+	if w.inTx {
 		return nil
 	}
-	w.ran, w.bytes, w.broken = 0, 0, nil
+	w.ran = 0
+	w.bytes = 0
+	w.rolledBack = nil
 	err := w.control("BEGIN IMMEDIATE")
 	if err != nil {
-		_ = w.close()
-		if w.statements, err = connect(w.path, writerPragmas); err != nil {
+		if err := w.reconnect(); err != nil {
 			return err
 		}
 		err = w.control("BEGIN IMMEDIATE")
 	}
-	w.open = err == nil
+	w.inTx = err == nil
 	return err
 }
 
-// call runs the function of a request and catches its panic.
-func (w *writer) call(r *request) (err error) {
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		if r.panicked = recover(); r.panicked != nil {
-			// The stack would be lost: the caller panics with its own.
-			w.db.log.Error("panic in a transaction", "panic", r.panicked, "stack", string(debug.Stack()))
-			err = errPanicked
-		}
-	}()
-	r.tx = newTx(w.db, w, r.ctx, nil)
-	err = r.tx.run(r.fn)
-	returned = true
-	return err
-}
-
-// exited cleans up after a function that ended the goroutine.
-func (w *writer) exited() {
-	w.running.exited = true
-	w.settle(errPanicked)
-}
-
-// settle keeps or undoes what the running request did.
-func (w *writer) settle(err error) {
-	r := w.running
-	w.ran++
-	solo := len(w.kept) == 0
-	switch {
-	case w.broken != nil:
-		w.abandon(w.broken)
-		return
-	case err == nil && !solo:
-		if e := w.control("RELEASE SAVEPOINT batch"); e != nil {
-			w.abandon(e)
-			return
-		}
-	case err != nil && solo:
-		w.rollback()
-	case err != nil:
-		if e := w.undo(); e != nil {
-			w.abandon(e)
-			return
-		}
-	}
-	w.running = nil
+func (w *writer) reconnect() error {
+	_ = w.close() // the new connection counts
+	conn, err := connect(w.path, writerPragmas)
 	if err != nil {
-		r.answer(nil, err)
-		return
-	}
-	w.kept = append(w.kept, r)
-}
-
-func (w *writer) undo() error {
-	if err := w.control("ROLLBACK TO SAVEPOINT batch"); err != nil {
 		return err
 	}
-	return w.control("RELEASE SAVEPOINT batch")
+	w.conn = conn
+	return nil
+}
+
+func (w *writer) close() error {
+	if w.conn == nil {
+		return nil
+	}
+	err := w.conn.close()
+	w.conn = nil
+	return err
 }
 
 // commit makes the batch durable and answers it.
 func (w *writer) commit() {
-	if !w.open {
+	if !w.inTx {
 		return
 	}
 	if err := w.control("COMMIT"); err != nil {
-		w.abandon(err)
+		w.abort(err)
 		return
 	}
-	w.open = false
-	w.reply(nil)
+	w.inTx = false
+	w.answer(nil)
 }
 
-// abandon gives up the whole batch: nothing of it is there, and all are told so.
-func (w *writer) abandon(cause error) {
-	w.rollback()
-	if w.running != nil {
-		w.kept = append(w.kept, w.running)
-		w.running = nil
-	}
-	w.reply(errs.Busy(cause, "the database could not write"))
-}
-
-func (w *writer) reply(err error) {
-	for i, r := range w.kept {
-		r.answer(r.tx, err)
-		w.kept[i] = nil
-	}
-	w.kept = w.kept[:0]
-}
-
-func (w *writer) rollback() {
-	// The error is of no use: SQLite may have rolled back already, and what is worse shows at the next BEGIN.
+// abort rolls back the whole batch, and answers it and further requests with an error.
+func (w *writer) abort(cause error, more ...*request) {
+	// SQLite may have rolled back already; a worse error shows at the next BEGIN.
 	_ = w.control("ROLLBACK")
-	w.open = false
+	w.inTx = false
+	w.batch = append(w.batch, more...)
+	w.answer(errs.Busy(cause, "the database could not write"))
 }
+
+func (w *writer) answer(err error) {
+	for _, r := range w.batch {
+		r.done <- err
+	}
+	clear(w.batch)
+	w.batch = w.batch[:0]
+}
+
+var errNoConn = errors.New("the file could not be opened again")
 
 func (w *writer) control(text string) error {
-	st, err := w.of(text)
-	if err != nil {
-		return err
+	if w.conn == nil {
+		return errNoConn
 	}
-	_, err = st.Exec()
-	return err
-}
-
-func (r *request) answer(tx *Tx, err error) {
-	r.tx, r.err = tx, err
-	r.done <- struct{}{}
+	return w.conn.exec(text, nil)
 }
 
 // exec, send and query make the writer the session of its transactions.
 
 func (w *writer) exec(_ context.Context, text string, args []any) (int64, error) {
-	st, err := w.prepared(text, args)
-	if err != nil {
+	if err := w.ready(args); err != nil {
 		return 0, err
 	}
-	n, err := st.Exec(args...)
-	return n, w.failed(err)
+	if err := w.conn.exec(text, args); err != nil {
+		return 0, w.failed(err)
+	}
+	return int64(w.conn.Changes()), nil
 }
 
 func (w *writer) send(ctx context.Context, text string, args []any) error {
@@ -319,38 +290,47 @@ func (w *writer) send(ctx context.Context, text string, args []any) error {
 }
 
 func (w *writer) query(_ context.Context, text string, args []any) (Rows, error) {
-	st, err := w.prepared(text, args)
+	if err := w.ready(args); err != nil {
+		return nil, err
+	}
+	rows, err := w.conn.query(text, args, w.failed)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.Query(context.Background(), args...)
-	if err != nil {
-		return nil, w.failed(err)
-	}
-	return writerRows{liteRows{rows}, w}, nil
+	return rows, nil
 }
 
-// prepared refuses to go on in a transaction that SQLite has undone: the statement would commit by itself.
-func (w *writer) prepared(text string, args []any) (*sqlite.Stmt, error) {
-	if w.broken != nil {
-		return nil, explainSQLite(w.broken)
+// ready refuses a statement in a transaction that SQLite has rolled back: it would commit by itself.
+func (w *writer) ready(args []any) error {
+	if w.rolledBack != nil {
+		return explainSQLite(w.rolledBack)
 	}
-	w.bytes += sqlite.Size(args)
-	st, err := w.of(text)
-	return st, w.failed(err)
+	w.bytes += sizeOf(args)
+	return nil
 }
 
+// failed notes whether SQLite has rolled back the whole transaction because of an error.
 func (w *writer) failed(err error) error {
-	if undoesAll(err) && w.broken == nil {
-		w.broken = err
+	if err != nil && w.rolledBack == nil && w.conn.AutocommitEnabled() {
+		w.rolledBack = err
 	}
 	return explainSQLite(err)
 }
 
-// writerRows notices an error that undid the transaction in the middle of an answer.
-type writerRows struct {
-	liteRows
-	w *writer
+// sizeOf returns about how many bytes the text and bytes of arguments have.
+func sizeOf(args []any) int {
+	n := 0
+	for _, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			n += len(v)
+		case *string:
+			if v != nil {
+				n += len(*v)
+			}
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
 }
-
-func (r writerRows) Err() error { return r.w.failed(r.Rows.Err()) }

@@ -71,7 +71,6 @@ type engine interface {
 	// write runs fn in a transaction of its own. The Tx that fn got is returned when it committed, for its OnCommit.
 	write(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
-	row(ctx context.Context, sql string, args []any) Row
 	ping(ctx context.Context) error
 	close() error
 }
@@ -169,7 +168,23 @@ func (r reads) Row(sql string, args ...any) Row {
 	if err := checkText(args); err != nil {
 		return failedRow{err}
 	}
-	return r.db.engine.row(r.ctx, sql, args)
+	return lazyRow{r.db.engine, r.ctx, sql, args}
+}
+
+// lazyRow runs its query when it is scanned, so that a Row that nobody scans holds no connection.
+type lazyRow struct {
+	e    engine
+	ctx  context.Context
+	sql  string
+	args []any
+}
+
+func (r lazyRow) Scan(dest ...any) error {
+	rows, err := r.e.query(r.ctx, r.sql, r.args)
+	if err != nil {
+		return err
+	}
+	return firstRow{rows}.Scan(dest...)
 }
 
 var errClosed = errs.New(errs.Unavailable, "the database is closed")

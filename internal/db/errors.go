@@ -10,9 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	driver "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"zombiezen.com/go/sqlite"
 
-	"steward/internal/db/sqlite"
 	"steward/internal/errs"
 )
 
@@ -23,7 +22,7 @@ func IsUnique(err error) bool {
 		return pg.Code == "23505"
 	}
 	code := sqliteCode(err)
-	return code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+	return code == sqlite.ResultConstraintUnique || code == sqlite.ResultConstraintPrimaryKey
 }
 
 // checkText refuses what PostgreSQL cannot store as text, on both engines, so that a row can move from one to the other.
@@ -54,42 +53,27 @@ func errBadText(cause error) error {
 	return e
 }
 
-// sqliteCode is the extended result code of a SQLite error, be it of a migration or of our own connections, else 0.
-func sqliteCode(err error) int {
-	if err == nil {
-		return 0
-	}
+// sqliteCode returns the extended result code of an error, be it of a migration or of a connection of
+// this package. It returns ResultError for an error that is not of SQLite, and ResultOK for nil.
+func sqliteCode(err error) sqlite.ResultCode {
 	var e *driver.Error
 	if errors.As(err, &e) {
-		return e.Code()
+		return sqlite.ResultCode(e.Code())
 	}
-	return sqlite.Code(err)
+	return sqlite.ErrCode(err)
 }
 
 // explainSQLite turns faults of the disk or of the load into errs.Unavailable.
 func explainSQLite(err error) error {
-	if err == nil {
-		return nil
-	}
-	switch sqliteCode(err) & 0xff {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+	switch sqliteCode(err).ToPrimary() {
+	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return errs.Busy(err, "the database is busy")
-	case sqlite3.SQLITE_FULL:
+	case sqlite.ResultFull:
 		return errs.Busy(err, "the disk of the database is full")
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+	case sqlite.ResultIOErr, sqlite.ResultNoMem, sqlite.ResultCantOpen, sqlite.ResultReadOnly:
 		return errs.Busy(err, "the database cannot be used at the moment")
 	}
 	return err
-}
-
-// undoesAll tells whether SQLite may have rolled back the whole transaction, not just the statement.
-func undoesAll(err error) bool {
-	switch sqliteCode(err) & 0xff {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT,
-		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
-		return true
-	}
-	return false
 }
 
 // explainPostgres turns lost connections and overload into errs.Unavailable, bad text into errs.Invalid, and leaves the rest.

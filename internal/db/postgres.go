@@ -101,26 +101,6 @@ func (e *elephant) query(ctx context.Context, sql string, args []any) (Rows, err
 	return &pgRows{Rows: rows}, nil
 }
 
-// pgLazyRow is for PostgreSQL what lazyRow is for SQLite.
-type pgLazyRow struct {
-	e    *elephant
-	ctx  context.Context
-	text string
-	args []any
-}
-
-func (e *elephant) row(ctx context.Context, sql string, args []any) Row {
-	return pgLazyRow{e, ctx, sql, args}
-}
-
-func (r pgLazyRow) Scan(dest ...any) error {
-	rows, err := r.e.query(r.ctx, r.text, r.args)
-	if err != nil {
-		return err
-	}
-	return firstRow{rows}.Scan(dest...)
-}
-
 // write runs fn until it commits, or fails for a reason of its own. What was lost before the commit is not tried again here: the
 // server may be away for long, and the caller knows better whether to wait.
 func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {

@@ -14,7 +14,7 @@ func TestBrokenWriterIsReplaced(t *testing.T) {
 	}
 	defer d.Close()
 	// The writer rests: nobody else uses its connection now.
-	if err := d.engine.(*lite).writer.control("BEGIN"); err != nil {
+	if err := d.engine.(*sqliteEngine).writer.control("BEGIN"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
