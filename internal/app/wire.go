@@ -13,6 +13,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/eval"
 	"steward/internal/id"
+	"steward/internal/idempotency"
 	"steward/internal/job"
 	"steward/internal/oidc"
 	oidckeys "steward/internal/oidc/keys"
@@ -20,7 +21,6 @@ import (
 	"steward/internal/resource"
 	"steward/internal/server"
 	"steward/internal/thread"
-	"steward/internal/web"
 	"steward/internal/webhook"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
@@ -80,7 +80,7 @@ func wire(cfg Config, o *opened, baseURL string, own []netip.AddrPort, log *slog
 			Ingest:      hooks.ingest,
 			Protocol:    signIn.Mount,
 			Auth:        callers,
-			Idempotency: &web.Idempotency{DB: d, Ring: o.ring, Now: now},
+			Idempotency: &idempotency.Store{DB: d, Ring: o.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,
 			Log:         log,
 			Ready:       d.Ping,

@@ -14,6 +14,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/id"
+	"steward/internal/idempotency"
 	"steward/internal/seal"
 	"steward/internal/web"
 )
@@ -41,7 +42,7 @@ func (b *bench) api() http.Handler {
 		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "", h.RotateKeys),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), b.caller))
-	}, &web.Idempotency{DB: b.DB, Ring: ring, Now: b.now})
+	}, (&idempotency.Store{DB: b.DB, Ring: ring, Now: b.now}).Serve)
 }
 
 // call makes a request and gives the answer's JSON.

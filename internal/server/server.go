@@ -11,6 +11,7 @@ import (
 	"steward/internal/audit"
 	"steward/internal/errs"
 	"steward/internal/eval"
+	"steward/internal/idempotency"
 	"steward/internal/oidc"
 	"steward/internal/resource"
 	"steward/internal/sdk"
@@ -36,7 +37,7 @@ type Server struct {
 	Protocol func(handle func(pattern string, h http.Handler))
 
 	Auth        *Authenticator
-	Idempotency *web.Idempotency
+	Idempotency *idempotency.Store
 	Proxies     web.Proxies
 	Log         *slog.Logger
 	// Ready tells whether requests can be served.
@@ -47,7 +48,7 @@ type Server struct {
 
 // Handler makes the table live: the root face, the SDK face, and what stands outside the table.
 func (s *Server) Handler() (http.Handler, error) {
-	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency)
+	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency.Serve)
 	if err := api.ServeDocs(); err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errs.RateLimited, errs.Unavailable:
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
 	}
-	face := faceOf(r.Context())
+	face := FaceOf(r.Context())
 	h.Set("Content-Type", face.FailureType)
 	writeJSON(w, r, statuses[e.Kind], face.Failure(r.Context(), statuses[e.Kind], e))
 }
@@ -125,7 +125,7 @@ func fromHuma(hc huma.Context, status int, msg string, details ...error) huma.St
 	default:
 		e = Visible(hc.Context(), errors.Join(append(details, errors.New(msg))...))
 	}
-	face := faceOf(hc.Context())
+	face := FaceOf(hc.Context())
 	status = statuses[e.Kind]
 	return &humaFault{status: status, face: face, body: face.Failure(hc.Context(), status, e)}
 }

@@ -101,14 +101,19 @@ type API struct {
 // hooks are huma's process-wide settings; they are the same for every API.
 var hooks sync.Once
 
-// NewAPI mounts a table. Requests for paths or methods that are not in it get 404 or 405 in the face's own form.
-func NewAPI(table []Route, guard Guard, idem *Idempotency) *API {
+// Idempotent serves a POST that carries an Idempotency-Key: it writes the response that is stored for the key, or calls next
+// and stores its response. body is the whole body of the request.
+type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []byte, next http.Handler)
+
+// NewAPI mounts a table. Requests for paths or methods that are not in it get 404 or 405 in the face's own form. Without
+// idempotent, Idempotency-Key is ignored.
+func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	hooks.Do(func() {
 		huma.DefaultArrayNullable = false
 		huma.NewErrorWithContext = fromHuma
 	})
 	a := &API{mux: http.NewServeMux()}
-	wrapped := &guardedMux{mux: a.mux, guard: guard, idem: idem, routes: map[string]Route{}}
+	wrapped := &guardedMux{mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]Route{}}
 	a.huma = humago.New(wrapped, document())
 	for _, r := range table {
 		wrapped.routes[r.Pattern()] = r
@@ -156,10 +161,10 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 
 // guardedMux is what huma registers its handlers on: each gets its route's guard and rules in front.
 type guardedMux struct {
-	mux    *http.ServeMux
-	guard  Guard
-	idem   *Idempotency
-	routes map[string]Route
+	mux        *http.ServeMux
+	guard      Guard
+	idempotent Idempotent
+	routes     map[string]Route
 }
 
 // HandleFunc implements humago.Mux.
@@ -181,8 +186,9 @@ func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *
 		if len(body) > 0 {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		if keys := r.Header["Idempotency-Key"]; len(keys) > 0 && route.Method == http.MethodPost {
-			g.idem.serve(w, r, keys[0], body, http.HandlerFunc(next))
+		keys := r.Header["Idempotency-Key"]
+		if len(keys) > 0 && route.Method == http.MethodPost && g.idempotent != nil {
+			g.idempotent(w, r, keys[0], body, http.HandlerFunc(next))
 			return
 		}
 		next(w, r)

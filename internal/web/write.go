@@ -57,7 +57,8 @@ func WithFace(ctx context.Context, f *Face) context.Context {
 	return context.WithValue(ctx, faceKey{}, f)
 }
 
-func faceOf(ctx context.Context) *Face {
+// FaceOf returns the face of the request that ctx belongs to.
+func FaceOf(ctx context.Context) *Face {
 	if f, ok := ctx.Value(faceKey{}).(*Face); ok {
 		return f
 	}
@@ -76,7 +77,7 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 		}
 	}
 	if v, ok := value.(headed); ok {
-		v.SetHeaders(h, faceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
+		v.SetHeaders(h, FaceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
 	}
 	if raw, ok := value.(Raw); ok {
 		h.Set("Content-Type", raw.ContentType)
@@ -85,7 +86,7 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 		w.Write(raw.Bytes)
 		return
 	}
-	status, body := faceOf(r.Context()).Success(status, value)
+	status, body := FaceOf(r.Context()).Success(status, value)
 	if body == nil {
 		w.WriteHeader(status)
 		return
