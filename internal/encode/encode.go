@@ -1,6 +1,7 @@
-// Package encode appends JSON in the form that every response of the API has: as encoding/json writes it, without escapes for HTML.
+// Package encode appends values to a buffer as JSON, in the form that all responses of the API have: that of encoding/json
+// without HTML escapes.
 //
-// Values of long lists implement Appender, so that a page is written into one buffer without reflection.
+// Rows of long lists implement Appender, so that a page is encoded into one buffer and without reflection.
 package encode
 
 import (
@@ -9,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Appender is implemented by values that append their own JSON. It must equal what encoding/json would write for the value.
+// Appender is implemented by values that append their own JSON. It must equal the JSON that encoding/json would produce.
 type Appender interface {
 	AppendJSON(to []byte) ([]byte, error)
 }
@@ -28,9 +29,9 @@ func Value(to []byte, value any) ([]byte, error) {
 
 // String appends text as a JSON string.
 func String(to []byte, text string) []byte {
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			to, _ = Value(to, text) // a string always encodes
+			to, _ = Value(to, text) // a string can always be encoded
 			return to
 		}
 	}
@@ -39,7 +40,7 @@ func String(to []byte, text string) []byte {
 	return append(to, '"')
 }
 
-// Optional appends text as a JSON string, or null.
+// Optional appends text as a JSON string, or null if it is nil.
 func Optional(to []byte, text *string) []byte {
 	if text == nil {
 		return append(to, "null"...)

@@ -5,50 +5,50 @@ import (
 	"time"
 )
 
-// MaxCounted is up to where a filtered list is counted; beyond it its Total is Unknown.
+// MaxCounted is the number up to which the matches of a filter are counted; the Total of a longer list is Unknown.
 const MaxCounted = 10_000
 
 const (
-	countLife = time.Minute
-	maxCounts = 10_000
+	countTTL  = time.Minute
+	maxCounts = 10_000 // entries; a full cache is emptied
 )
 
-// CountCache caches for a minute how many rows a filter matches, above all that it matches more than MaxCounted, since finding
-// that out takes as long as counting them. It is never invalidated: a list that shrinks is noticed a minute later. The zero value
-// is ready to use.
+// CountCache caches for a minute how many rows a filter matches, above all that it matches more than MaxCounted, which takes
+// as long to find out as counting MaxCounted rows. It is never invalidated: a list that shrinks is noticed a minute later. The
+// zero value is ready to use.
 type CountCache[K comparable] struct {
-	mu    sync.Mutex
-	known map[K]cachedCount
+	mu      sync.Mutex
+	entries map[K]countEntry
 }
 
-type cachedCount struct {
-	size  int64
-	until time.Time
+type countEntry struct {
+	count   int64
+	expires time.Time
 }
 
-// Has tells whether a filter was found to match too many rows.
+// Has reports whether a filter is known to match more than MaxCounted rows.
 func (c *CountCache[K]) Has(filter K, now time.Time) bool {
-	size, known := c.Size(filter, now)
-	return known && size == Unknown
+	count, ok := c.Size(filter, now)
+	return ok && count == Unknown
 }
 
-// Note remembers that a filter matches too many rows.
+// Note caches that a filter matches more than MaxCounted rows.
 func (c *CountCache[K]) Note(filter K, now time.Time) { c.Keep(filter, Unknown, now) }
 
-// Size gives how many rows a filter matches, or Unknown for too many, if that is remembered.
-func (c *CountCache[K]) Size(filter K, now time.Time) (size int64, known bool) {
+// Size returns the cached number of rows that a filter matches, which is Unknown if they are more than MaxCounted.
+func (c *CountCache[K]) Size(filter K, now time.Time) (count int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found, known := c.known[filter]
-	return found.size, known && now.Before(found.until)
+	entry, ok := c.entries[filter]
+	return entry.count, ok && now.Before(entry.expires)
 }
 
-// Keep remembers how many rows a filter matches. It is for filters that match no further rows from now on, and for Unknown.
-func (c *CountCache[K]) Keep(filter K, size int64, now time.Time) {
+// Keep caches the number of rows that a filter matches. It is meant for Unknown, and for filters that no new row can match.
+func (c *CountCache[K]) Keep(filter K, count int64, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxCounts {
-		c.known = map[K]cachedCount{}
+	if c.entries == nil || len(c.entries) >= maxCounts {
+		c.entries = map[K]countEntry{}
 	}
-	c.known[filter] = cachedCount{size, now.Add(countLife)}
+	c.entries[filter] = countEntry{count: count, expires: now.Add(countTTL)}
 }

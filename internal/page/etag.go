@@ -7,45 +7,38 @@ import (
 	"steward/internal/errs"
 )
 
-// ETag is the strong entity tag of a row's version.
+// ETag returns the strong entity tag of a row's version.
 func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// Versioned values have the version of their row as a strong ETag.
+// Versioned is implemented by values whose responses carry an ETag.
 type Versioned interface{ ETag() string }
 
-// IfMatch is the part of an update's input that makes it conditional.
+// IfMatch is the part of an update's input that makes the update conditional.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" doc:"Do it only if the resource still has this ETag"`
+	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags"`
 }
 
-// Check is PreconditionFailed when a condition was sent and the row has another version.
+// Check returns PreconditionFailed if the request has an If-Match header that does not name the row's ETag.
 func (m IfMatch) Check(row Versioned) error {
-	if m.IfMatch == "" || matches(m.IfMatch, row.ETag(), strongly) {
+	if m.IfMatch == "" || names(m.IfMatch, row.ETag()) {
 		return nil
 	}
-	return errs.New(errs.PreconditionFailed, "the resource was changed since it was read")
+	return errs.New(errs.PreconditionFailed, "the resource has changed since it was read")
 }
 
-// How tags are compared (RFC 9110, 8.8.3.2): a proxy that compresses an answer makes its tag a weak one, which does for reading only.
-const (
-	strongly = false
-	weakly   = true
-)
+// NoneMatch reports whether the value of an If-None-Match header names the ETag, which means that the client has the current
+// version already. The weak form matches too, since a proxy that compresses a response weakens its ETag.
+func NoneMatch(header, tag string) bool {
+	return header != "" && (names(header, tag) || names(header, "W/"+tag))
+}
 
-// NoneMatch reports whether an If-None-Match condition names the tag, so that the caller has the resource already.
-func NoneMatch(condition, tag string) bool { return condition != "" && matches(condition, tag, weakly) }
-
-// matches reports whether a condition, which is `*` or a list of tags, names the tag. Ours hold no commas.
-func matches(condition, tag string, weak bool) bool {
-	if strings.TrimSpace(condition) == "*" {
+// names reports whether a header that is `*` or a list of ETags names a tag. Our own tags contain no commas.
+func names(header, tag string) bool {
+	if strings.TrimSpace(header) == "*" {
 		return true
 	}
-	for one := range strings.SplitSeq(condition, ",") {
-		one = strings.TrimSpace(one)
-		if weak {
-			one = strings.TrimPrefix(one, "W/")
-		}
-		if one == tag {
+	for t := range strings.SplitSeq(header, ",") {
+		if strings.TrimSpace(t) == tag {
 			return true
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Opt is a field of a partial update: it knows whether it was sent, and whether null was sent.
+// Opt is a field of a partial update. It distinguishes a field that is absent, null, or has a value.
 type Opt[T any] struct {
 	Sent  bool
 	Null  bool
 	Value T
 }
 
-// Some is an Opt that was sent with a value.
+// Some returns an Opt that was sent with a value.
 func Some[T any](v T) Opt[T] { return Opt[T]{Sent: true, Value: v} }
 
-// UnmarshalJSON is called only for fields that are there.
+// UnmarshalJSON is called for fields that are present, including null.
 func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	o.Sent = true
 	if string(b) == "null" {
@@ -34,7 +34,7 @@ func (o Opt[T]) Schema(r huma.Registry) *huma.Schema {
 	return &s
 }
 
-// Ptr gives the value as a pointer, nil when null or nothing was sent.
+// Ptr returns a pointer to the value, or nil if the field is absent or null.
 func (o Opt[T]) Ptr() *T {
 	if !o.Sent || o.Null {
 		return nil
@@ -42,14 +42,14 @@ func (o Opt[T]) Ptr() *T {
 	return &o.Value
 }
 
-// Set writes a sent value over dst; null sets the zero value.
+// Set sets dst to the value unless the field is absent; null sets the zero value.
 func (o Opt[T]) Set(dst *T) {
 	if o.Sent {
 		*dst = o.Value
 	}
 }
 
-// SetPtr writes a sent value over dst; null clears it.
+// SetPtr sets dst to Ptr unless the field is absent.
 func (o Opt[T]) SetPtr(dst **T) {
 	if o.Sent {
 		*dst = o.Ptr()

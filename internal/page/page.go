@@ -1,5 +1,8 @@
-// Package page has the parts of a request and of a response that lists and conditional updates share: Paging and Cursor,
-// Page, Opt, IfMatch and ETag. Stores and handlers use it; package web turns a Page into a body and headers.
+// Package page owns the parts of requests and responses that all lists and all updates share.
+//
+// A list's input embeds Paging. Its store reads one row more than the limit and passes the rows to New, which returns a Page;
+// package web writes that as a JSON array, with X-Total-Count and Link headers. An update's input embeds IfMatch, which is
+// checked against the ETag of the row, and its body consists of Opt fields.
 package page
 
 import (
@@ -18,64 +21,72 @@ import (
 	"steward/internal/errs"
 )
 
-// MaxLimit is the most that one page may hold.
+// MaxLimit is the maximum number of items of one page.
 const MaxLimit = 1000
 
-// Paging is the part of a list's query that all paged lists share.
+// Paging is the part of a list's query that selects a page.
 type Paging struct {
-	Limit  int    `query:"limit" default:"100" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset int    `query:"offset" default:"0" minimum:"0" doc:"How many to pass over"`
-	Cursor Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
+	Limit  int    `query:"limit" default:"100" minimum:"0" maximum:"1000" doc:"Maximum number of items to return"`
+	Offset int    `query:"offset" default:"0" minimum:"0" doc:"Number of items to skip"`
+	Cursor Cursor `query:"cursor" doc:"Cursor from the next link; as fast for the last page as for the first"`
 }
 
-// Cursor is a place in a list: the sort values of the last row that was seen. It is opaque to callers and checked on return.
+// Cursor is a position in a list: the sort values of the last row before it. It is opaque to clients and checked when it is
+// sent back.
 type Cursor string
 
-// NewCursor makes a cursor from sort values (strings and int64s).
+// NewCursor returns the cursor after a row with the given sort values, each of them a string or an int64.
 func NewCursor(values ...any) Cursor {
 	text, err := json.Marshal(values)
 	if err != nil {
-		panic(fmt.Sprintf("cursor of %v: %v", values, err)) // only strings and numbers are given
+		panic(fmt.Sprintf("page: cursor of %v: %v", values, err)) // strings and numbers can be encoded
 	}
 	return Cursor(base64.RawURLEncoding.EncodeToString(text))
 }
 
-// Scan reads the sort values back into pointers to string or int64. A cursor that this list did not make is Invalid.
+// Scan copies the sort values into dest, pointers to string or int64. It returns Invalid for a cursor of another list.
 func (c Cursor) Scan(dest ...any) error {
-	text, err := base64.RawURLEncoding.DecodeString(string(c))
-	var parts []json.RawMessage
-	if err == nil {
-		err = json.Unmarshal(text, &parts)
-	}
-	if err == nil && len(parts) != len(dest) {
-		err = fmt.Errorf("%d parts", len(parts))
-	}
-	for i := range dest {
-		if err == nil {
-			err = json.Unmarshal(parts[i], dest[i])
-		}
-	}
-	if err != nil {
+	if err := c.scan(dest); err != nil {
 		return errs.Wrong("query.cursor", "expected a cursor from the next link of this list")
 	}
 	return nil
 }
 
-// Unknown is the Total of a list whose size is too dear to count exactly.
+func (c Cursor) scan(dest []any) error {
+	text, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err != nil {
+		return err
+	}
+	var values []json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	if len(values) != len(dest) {
+		return fmt.Errorf("%d values, want %d", len(values), len(dest))
+	}
+	for i, value := range values {
+		if err := json.Unmarshal(value, dest[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unknown is the Total of a list that is too expensive to count.
 const Unknown = -1
 
-// Page is a part of a list. It is sent as a plain array; the rest is told in headers.
+// Page is a part of a list. Its JSON is the array of its items; everything else is sent in headers.
 type Page[T any] struct {
 	Items []T
-	// Total is the size of the whole list, or Unknown.
+	// Total is the number of items in the whole list, or Unknown.
 	Total int64
-	// Next is where the next page starts; empty on the last page.
+	// Next is the cursor of the next page; it is empty on the last page.
 	Next Cursor
-	// Paging is what was asked for.
+	// Paging is what was requested.
 	Paging Paging
 }
 
-// Room is for how many rows to make room, of a list with so many or an Unknown number, before they are read for New.
+// Room returns the capacity that the slice of rows for New needs, given the size of the list or Unknown.
 func (p Paging) Room(total int64) int {
 	if total < 0 {
 		return p.Limit + 1
@@ -83,36 +94,43 @@ func (p Paging) Room(total int64) int {
 	return int(min(int64(p.Limit)+1, total))
 }
 
-// New makes a page of rows of which one more than asked for was read, to learn whether there are more. `at` gives a row's cursor.
-func New[T any](rows []T, total int64, p Paging, at func(T) Cursor) Page[T] {
+// New returns a page of rows. The caller has read one row more than the limit if there is one, which tells New that a next
+// page exists. cursor returns the cursor after a row.
+func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] {
 	page := Page[T]{Items: rows, Total: total, Paging: p}
-	if len(rows) > p.Limit {
-		page.Items = rows[:p.Limit]
-		if p.Limit > 0 {
-			page.Next = at(page.Items[p.Limit-1])
-		}
+	if len(rows) <= p.Limit {
+		return page
+	}
+	page.Items = rows[:p.Limit]
+	if p.Limit > 0 {
+		page.Next = cursor(page.Items[p.Limit-1])
 	}
 	return page
 }
 
-// AppendJSON writes the items alone.
-func (p Page[T]) AppendJSON(to []byte) (_ []byte, err error) {
+// AppendJSON appends the array of items.
+func (p Page[T]) AppendJSON(to []byte) ([]byte, error) {
 	if len(p.Items) == 0 {
 		return append(to, "[]"...), nil
 	}
-	if _, own := any(&p.Items[0]).(encode.Appender); !own {
+	if _, ok := any(&p.Items[0]).(encode.Appender); !ok {
 		return encode.Value(to, p.Items)
 	}
+	to = append(to, '[')
 	for i := range p.Items {
-		to = append(to, "[,"[min(i, 1)])
-		if to, err = any(&p.Items[i]).(encode.Appender).AppendJSON(to); err != nil {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		var err error
+		to, err = any(&p.Items[i]).(encode.Appender).AppendJSON(to)
+		if err != nil {
 			return to, err
 		}
 	}
 	return append(to, ']'), nil
 }
 
-// MarshalJSON writes the items alone.
+// MarshalJSON returns the array of items.
 func (p Page[T]) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil) }
 
 // Schema documents a page as an array.
@@ -120,13 +138,12 @@ func (Page[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[[]T](), true, "")
 }
 
-// SetHeaders sets X-Total-Count and Link for a list that was requested at path with query.
+// SetHeaders sets X-Total-Count and Link for a list that was requested at path with query, which it changes.
 func (p Page[T]) SetHeaders(h http.Header, path string, query url.Values) {
 	if p.Total != Unknown {
 		h.Set("X-Total-Count", strconv.FormatInt(p.Total, 10))
 	}
-	links := p.links(path, query)
-	if len(links) > 0 {
+	if links := p.links(path, query); len(links) > 0 {
 		h.Set("Link", strings.Join(links, ", "))
 	}
 }
