@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,6 +109,10 @@ func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] 
 	return page
 }
 
+// sample is the number of items from which AppendJSON estimates the size of a page. Growing the buffer once saves the copies
+// that append would make of a long page.
+const sample = 16
+
 // AppendJSON appends the array of items.
 func (p Page[T]) AppendJSON(to []byte) ([]byte, error) {
 	if len(p.Items) == 0 {
@@ -125,6 +130,9 @@ func (p Page[T]) AppendJSON(to []byte) ([]byte, error) {
 		to, err = any(&p.Items[i]).(encode.Appender).AppendJSON(to)
 		if err != nil {
 			return to, err
+		}
+		if i == sample {
+			to = slices.Grow(to, min(len(to)/sample*(len(p.Items)-sample), MaxBytes))
 		}
 	}
 	return append(to, ']'), nil

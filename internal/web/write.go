@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -105,20 +106,21 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooled is the largest buffer that is kept for other responses.
 const maxPooled = 1 << 20
 
-// writeJSON encodes before it writes, so that a value that cannot be encoded is a clean 500 and not half a response.
+// writeJSON encodes the whole body before it writes, so that a value that cannot be encoded becomes a 500 and not half a
+// response. While a client reads, the encoded body is all that is kept of the response.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	buf := buffers.Get().(*[]byte)
 	out, err := encode.Value((*buf)[:0], body)
 	if err != nil {
-		Fail(w, r, err) // an error can be encoded
+		Fail(w, r, fmt.Errorf("encode response: %w", err))
 		return
 	}
 	out = append(out, '\n')
+	*buf = out
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
 	w.WriteHeader(status)
 	w.Write(out)
 	if cap(out) <= maxPooled {
-		*buf = out
 		buffers.Put(buf)
 	}
 }

@@ -1,0 +1,133 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"steward/internal/errs"
+	"steward/internal/id"
+)
+
+// Version is the value of the Steward-Version header: the major version of the API, within which changes only add.
+const Version = "1"
+
+// Served describes a request that has been served.
+type Served struct {
+	*Meta
+	Method string
+	Status int
+	Bytes  int
+	// At is when the response ended.
+	At   time.Time
+	Took time.Duration
+}
+
+// Observe returns a handler that wraps all others: it assigns a request ID, recovers from panics, bounds the time that clients
+// may take to read responses, and calls done, if set, after each request.
+func Observe(log *slog.Logger, done func(Served), next http.Handler) http.Handler {
+	return &observer{log: log, done: done, next: next, timeout: writeTimeout{base: 30 * time.Second, rate: 64 << 10}}
+}
+
+type observer struct {
+	log     *slog.Logger
+	done    func(Served)
+	next    http.Handler
+	timeout writeTimeout
+}
+
+func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	s := &scope{Context: r.Context(), Meta: Meta{ID: requestID(r), Route: "unknown", RemoteAddr: remoteHost(r), log: o.log}}
+	r = r.WithContext(s)
+	h := w.Header()
+	h["X-Request-Id"] = []string{s.ID}
+	h["Steward-Version"] = versionHeader
+	rec := &recorder{ResponseWriter: w, timeout: o.timeout}
+	defer func() {
+		if p := recover(); p != nil {
+			recovered(rec, r, p)
+		}
+		if o.done == nil {
+			return
+		}
+		took := time.Since(start)
+		o.done(Served{Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took})
+	}()
+	o.next.ServeHTTP(rec, r)
+}
+
+// versionHeader is shared by all responses and never modified.
+var versionHeader = []string{Version}
+
+func requestID(r *http.Request) string {
+	if sent := r.Header.Get("X-Request-Id"); id.Foreign(sent) {
+		return sent
+	}
+	return id.New(id.Request)
+}
+
+func remoteHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// recovered handles the panic of a handler. http.ErrAbortHandler is passed on to the server.
+func recovered(rec *recorder, r *http.Request, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	Log(r.Context()).Error("panic", "value", p, "stack", string(debug.Stack()))
+	if rec.status == 0 {
+		Fail(rec, r, &errs.Error{Kind: errs.Internal, Message: "internal error"})
+	}
+}
+
+// writeTimeout is how long a client may take to read what is written to it: base, plus the time that it takes at rate bytes per
+// second. A client that stalls must not hold a response in memory. The server of net/http clears the deadline after each
+// response, and when a connection is hijacked.
+type writeTimeout struct {
+	base time.Duration
+	rate int
+}
+
+// recorder sets the deadlines of a response and records its status and size.
+type recorder struct {
+	http.ResponseWriter
+	timeout writeTimeout
+	status  int
+	bytes   int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.setDeadline(0)
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	r.setDeadline(len(p))
+	n, err := r.ResponseWriter.Write(p)
+	r.bytes += n
+	return n, err
+}
+
+// setDeadline bounds the time for writing size bytes.
+func (r *recorder) setDeadline(size int) {
+	allowed := r.timeout.base + time.Duration(size)*time.Second/time.Duration(r.timeout.rate)
+	_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(allowed)) // httptest has no deadlines
+}
+
+// Unwrap gives http.ResponseController and WebSocket upgrades access to the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
