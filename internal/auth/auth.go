@@ -1,18 +1,19 @@
-// Package auth owns who calls and what they may do: the Caller that authentication puts into a request's context, roles, and the table of
-// permissions that the route table refers to.
+// Package auth owns callers and their rights: the Caller of a request, roles, and the permissions that the route table names.
 //
-// A request's key or token becomes a Caller once, in package server; everything below asks From(ctx) and never looks at a header again.
+// Package server turns the API key or access token of a request into a Caller, once, and puts it into the context. Everything
+// else calls From and never reads a header.
 package auth
 
 import (
 	"context"
 	"slices"
+	"strings"
 )
 
-// Role is what a user is in an organization.
+// Role is the role of a user in an organization.
 type Role string
 
-// The roles, from most to least.
+// The roles, from most to least powerful.
 const (
 	Owner  Role = "owner"
 	Admin  Role = "admin"
@@ -23,31 +24,44 @@ const (
 // Roles lists all roles.
 var Roles = []Role{Owner, Admin, Member, Viewer}
 
-// Caller is who makes a request, with the rights of this moment.
+// Caller is who makes a request, with the rights that they have at this moment.
 type Caller struct {
 	UserID string
 	OrgID  string
 	Role   Role
-	// ProjectID confines the caller to one project when it is not empty.
+	// ProjectID, if not empty, confines the caller to one project.
 	ProjectID string
-	// KeyID is the API key in use; empty for an access token.
+	// KeyID is the API key of the request; it is empty for an access token.
 	KeyID string
-	// ClientID is the OAuth client whose access token is in use; empty for an API key.
+	// ClientID is the OAuth client that the access token was issued to; it is empty for an API key.
 	ClientID string
-	// Scopes are the rights that an access token carries. An API key carries all of its user's.
+	// Scopes are those of the access token. An API key has all rights of its user.
 	Scopes []string
 }
 
-// Permission is one line of the table of who may do what.
+// Permission states who may use a route.
 type Permission struct {
-	// Name is what a refusal says.
+	// Name is what it permits, as in "the role admin is required to …".
 	Name string
-	// Roles may do it.
+	// Roles are the roles that have the permission.
 	Roles []Role
-	// Project says whether a key that is confined to a project may do it, within that project.
+	// Project reports whether a caller that is confined to a project has the permission, within that project.
 	Project bool
-	// Scope is what an access token needs for it; empty when any token of the user will do.
+	// Scope is the scope that an access token needs; if empty, it needs none.
 	Scope string
+}
+
+// RoleNames returns the roles that have the permission, as "owner, admin or member".
+func (p Permission) RoleNames() string {
+	var names []string
+	for _, role := range p.Roles {
+		names = append(names, string(role))
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 var (
@@ -58,7 +72,7 @@ var (
 
 // The permissions.
 var (
-	Self = Permission{Name: "see oneself", Roles: everybody, Project: true}
+	Self = Permission{Name: "read one's own account", Roles: everybody, Project: true}
 
 	OwnConsents  = Permission{Name: "manage one's own consents", Roles: everybody, Project: true}
 	ReadClients  = Permission{Name: "read OAuth clients", Roles: everybody, Scope: "oauth:read"}
@@ -73,10 +87,7 @@ var (
 	ReadProjects  = Permission{Name: "read projects", Roles: everybody, Project: true}
 	WriteProjects = Permission{Name: "manage projects", Roles: writers, Scope: "resource:write"}
 
-	ReadStorage    = Permission{Name: "read object storage", Roles: everybody, Scope: "storage:read"}
-	WriteStorage   = Permission{Name: "change object storage", Roles: writers, Scope: "storage:write"}
-	ReadResources  = Permission{Name: "read resources", Roles: everybody, Scope: "resource:read"}
-	WriteResources = Permission{Name: "manage resources", Roles: writers, Scope: "resource:write"}
+	ReadResources = Permission{Name: "read resources", Roles: everybody, Scope: "resource:read"}
 
 	ReadThreads  = Permission{Name: "read threads", Roles: everybody, Project: true, Scope: "thread:read"}
 	WriteThreads = Permission{Name: "write threads", Roles: writers, Project: true, Scope: "thread:write"}
@@ -89,7 +100,7 @@ var (
 	ReadAudit = Permission{Name: "read the audit log", Roles: managers, Scope: "oauth:read"}
 )
 
-// May tells whether the caller has the permission.
+// May reports whether the caller has a permission.
 func (c *Caller) May(p Permission) bool {
 	if c.ProjectID != "" && !p.Project {
 		return false
@@ -100,28 +111,29 @@ func (c *Caller) May(p Permission) bool {
 	return slices.Contains(p.Roles, c.Role)
 }
 
-// Manages tells whether the caller is an owner or an admin of the organization, and not confined to a project.
+// Manages reports whether the caller is an owner or admin of the organization who is not confined to a project.
 func (c *Caller) Manages() bool { return c.ProjectID == "" && slices.Contains(managers, c.Role) }
 
-// Sees tells whether the caller may know about things of that project.
+// Sees reports whether the caller has access to a project.
 func (c *Caller) Sees(projectID string) bool { return c.ProjectID == "" || c.ProjectID == projectID }
 
-// ContextKey is where a context keeps its *Caller.
+// ContextKey is the key of the *Caller in a context.
 type ContextKey struct{}
 
-// With gives a context in which From finds the caller.
+// With returns a context that carries the caller.
 func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, ContextKey{}, c)
 }
 
-// From gives the caller of the request. It panics where there is none, since every route that asks stands behind authentication.
+// From returns the caller of a request. It panics if there is none: all routes that use it require authentication.
 func From(ctx context.Context) *Caller { return ctx.Value(ContextKey{}).(*Caller) }
 
-// Lookup gives the caller of the request, or nil where nobody has been authenticated.
+// Lookup returns the caller of a request, or nil if the request is not authenticated.
 func Lookup(ctx context.Context) *Caller {
 	c, _ := ctx.Value(ContextKey{}).(*Caller)
 	return c
 }
 
-// Callers names the cache of authenticated callers: whoever changes a key, a role or a membership bumps it in the same transaction.
+// Callers is the name of the cache of authenticated callers. A transaction that changes a key, a role or a membership must
+// invalidate it.
 const Callers = "callers"

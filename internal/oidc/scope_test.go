@@ -70,7 +70,7 @@ func TestPermissions(t *testing.T) {
 func TestScopesAreThoseOfRoutes(t *testing.T) {
 	for _, p := range []auth.Permission{
 		auth.ReadClients, auth.WriteClients, auth.ListMembers, auth.WriteMembers, auth.RotateKeys, auth.ReadKeys, auth.WriteKeys,
-		auth.WriteProjects, auth.ReadStorage, auth.WriteStorage, auth.ReadResources, auth.WriteResources, auth.ReadThreads,
+		auth.WriteProjects, auth.ReadResources, auth.ReadThreads,
 		auth.WriteThreads, auth.ReadEvals, auth.WriteEvals, auth.ReadWebhooks, auth.WriteWebhooks, auth.ReadAudit,
 	} {
 		if _, ok := ScopeNamed(p.Scope); !ok {

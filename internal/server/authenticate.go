@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,48 +17,60 @@ import (
 	"steward/internal/web"
 )
 
-// orgHeader is sent by platform SDKs; where it is sent, it must name an organization of the caller.
+// orgHeader is sent by platform SDKs. If present, it must name the caller's organization.
 const orgHeader = "X-Agentuity-Orgid"
 
-// Authenticator turns a request's bearer into a Caller and asks whether it may use a route.
+// Authenticator authenticates requests by their bearer token, which is an API key or an access token, and authorizes them.
 type Authenticator struct {
-	// Key gives the caller of an API key, or Unauthorized.
+	// Key returns the caller of an API key, or Unauthorized.
 	Key func(ctx context.Context, value string) (*auth.Caller, error)
-	// Token gives the caller of an access token of our own provider, or Unauthorized.
+	// Token returns the caller of an access token that our own provider issued, or Unauthorized.
 	Token func(ctx context.Context, token string) (*auth.Caller, error)
-	// PerSecond limits the requests of one key; 0 means no limit.
+	// PerSecond limits the requests of each caller; 0 means no limit.
 	PerSecond float64
 
-	limiters db.Cache[string, *rate.Limiter] // by key, or client and user
+	limiters db.Cache[string, *rate.Limiter] // by caller
 }
 
 // Guard implements web.Guard.
 func (a *Authenticator) Guard(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
-	caller, err := a.caller(r)
-	if err == nil {
-		meta := web.Request(r.Context())
-		meta.Who, meta.Caller = caller.KeyID+caller.ClientID, caller
-		err = a.limit(w.Header(), caller)
-	}
-	if err == nil {
-		err = permit(route, r, caller)
-	}
-	if err != nil {
+	if err := a.authorize(route, w, r); err != nil {
 		web.Fail(w, r, err)
 		return nil
 	}
 	return r
 }
 
+// authorize puts the caller into the request's Meta and checks its rate limit and permission.
+func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *http.Request) error {
+	caller, err := a.caller(r)
+	if err != nil {
+		return err
+	}
+	meta := web.Request(r.Context())
+	meta.Who = caller.KeyID + caller.ClientID
+	meta.Caller = caller
+	if err := a.limit(w.Header(), caller); err != nil {
+		return err
+	}
+	if err := permit(route.Permission, caller); err != nil {
+		return err
+	}
+	if org := r.Header.Get(orgHeader); org != "" && org != caller.OrgID {
+		return errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)
+	}
+	return nil
+}
+
 func (a *Authenticator) caller(r *http.Request) (*auth.Caller, error) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
-		return nil, errs.New(errs.Unauthorized, "send Authorization: Bearer <API key>")
+		return nil, errs.New(errs.Unauthorized, "authentication required: send the header Authorization: Bearer <API key>")
 	}
 	return a.Identify(r.Context(), value)
 }
 
-// Identify gives the caller of an API key or of an access token, or Unauthorized.
+// Identify returns the caller of an API key or access token, or Unauthorized.
 func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Caller, error) {
 	if isToken(bearer) {
 		return a.Token(ctx, bearer)
@@ -65,27 +78,30 @@ func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Call
 	return a.Key(ctx, bearer)
 }
 
-// isToken tells an access token, which is a JWT, from an API key.
+// isToken reports whether a bearer token is an access token, which is a JWT, and not an API key.
 func isToken(value string) bool {
 	return strings.HasPrefix(value, "eyJ") && strings.Count(value, ".") == 2
 }
 
-func permit(route web.Route, r *http.Request, caller *auth.Caller) error {
-	if !caller.May(route.Permission) {
-		return errs.New(errs.Forbidden, "this caller may not %s", route.Permission.Name)
+// permit returns Forbidden, with what is missing, if the caller does not have the permission.
+func permit(p auth.Permission, caller *auth.Caller) error {
+	switch {
+	case caller.May(p):
+		return nil
+	case caller.ProjectID != "" && !p.Project:
+		return errs.New(errs.Forbidden, "a key of a project cannot be used to %s", p.Name)
+	case !slices.Contains(p.Roles, caller.Role):
+		return errs.New(errs.Forbidden, "the role %s is required to %s", p.RoleNames(), p.Name)
 	}
-	if org := r.Header.Get(orgHeader); org != "" && org != caller.OrgID {
-		return errs.New(errs.Forbidden, "the organization of the header is not one of yours")
-	}
-	return nil
+	return errs.New(errs.Forbidden, "the scope %s is required to %s", p.Scope, p.Name)
 }
 
-// limit counts the request against its key's rate and tells the caller where it stands.
+// limit takes a token from the caller's bucket and sets the RateLimit headers. It returns RateLimited if the bucket is empty.
 func (a *Authenticator) limit(h http.Header, caller *auth.Caller) error {
 	if a.PerSecond <= 0 {
 		return nil
 	}
-	burst := int(math.Max(1, math.Ceil(a.PerSecond)))
+	burst := int(max(1, math.Ceil(a.PerSecond)))
 	limiter, _ := a.limiters.Get(caller.KeyID+caller.ClientID+caller.UserID, func() (*rate.Limiter, error) {
 		return rate.NewLimiter(rate.Limit(a.PerSecond), burst), nil
 	})
@@ -97,7 +113,7 @@ func (a *Authenticator) limit(h http.Header, caller *auth.Caller) error {
 	h.Set("RateLimit-Remaining", strconv.Itoa(max(0, int(tokens))))
 	h.Set("RateLimit-Reset", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
 	if !allowed {
-		return &errs.Error{Kind: errs.RateLimited, Message: "too many requests with this key", RetryAfter: reset}
+		return &errs.Error{Kind: errs.RateLimited, Message: "rate limit exceeded", RetryAfter: reset}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"steward/internal/auth"
@@ -11,54 +12,68 @@ import (
 	"steward/internal/web"
 )
 
-func oneKey(_ context.Context, value string) (*auth.Caller, error) {
-	if value != "the-key" {
+// callers are the callers of API keys and access tokens.
+var callers = map[string]*auth.Caller{
+	"viewer":       {OrgID: "org_1", UserID: "usr_1", KeyID: "key_1", Role: auth.Viewer},
+	"project":      {OrgID: "org_1", UserID: "usr_1", KeyID: "key_2", Role: auth.Owner, ProjectID: "prj_1"},
+	"eyJtoken.a.b": {OrgID: "org_1", UserID: "usr_1", ClientID: "oac_1", Role: auth.Owner, Scopes: []string{"oauth:read"}},
+}
+
+func authenticate(_ context.Context, value string) (*auth.Caller, error) {
+	caller, ok := callers[value]
+	if !ok {
 		return nil, errs.New(errs.Unauthorized, "unknown")
 	}
-	return &auth.Caller{OrgID: "org_1", UserID: "usr_1", KeyID: "key_1", Role: auth.Viewer}, nil
+	return caller, nil
 }
 
 func TestGuard(t *testing.T) {
-	read := web.Route{Permission: auth.ReadKeys}
-	for name, c := range map[string]struct {
-		route       web.Route
-		bearer, org string
-		status      int
+	for name, test := range map[string]struct {
+		permission         auth.Permission
+		authorization, org string
+		status             int
+		detail             string
 	}{
-		"good":              {read, "Bearer the-key", "", 200},
-		"own organization":  {read, "bearer the-key", "org_1", 200},
-		"other scheme":      {read, "Basic the-key", "", 401},
-		"no scheme":         {read, "the-key", "", 401},
-		"nothing":           {read, "", "", 401},
-		"wrong key":         {read, "Bearer other", "", 401},
-		"no permission":     {web.Route{Permission: auth.WriteKeys}, "Bearer the-key", "", 403},
-		"foreign in header": {read, "Bearer the-key", "org_2", 403},
+		"key":                    {auth.ReadKeys, "Bearer viewer", "", 200, ""},
+		"lower-case scheme":      {auth.ReadKeys, "bearer viewer", "org_1", 200, ""},
+		"token":                  {auth.ReadClients, "Bearer eyJtoken.a.b", "", 200, ""},
+		"other scheme":           {auth.ReadKeys, "Basic viewer", "", 401, "authentication required"},
+		"no scheme":              {auth.ReadKeys, "viewer", "", 401, "authentication required"},
+		"no header":              {auth.ReadKeys, "", "", 401, "authentication required"},
+		"unknown key":            {auth.ReadKeys, "Bearer other", "", 401, "unknown"},
+		"missing role":           {auth.WriteKeys, "Bearer viewer", "", 403, "the role owner, admin or member is required to manage API keys"},
+		"missing scope":          {auth.WriteClients, "Bearer eyJtoken.a.b", "", 403, "the scope oauth:write is required to manage OAuth clients"},
+		"project key":            {auth.ReadKeys, "Bearer project", "", 403, "a key of a project cannot be used to read API keys"},
+		"organization of others": {auth.ReadKeys, "Bearer viewer", "org_2", 403, "not a member of"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &server.Authenticator{Key: oneKey}
+			a := &server.Authenticator{Key: authenticate, Token: authenticate}
 			r := httptest.NewRequest("GET", "/", nil)
-			r.Header.Set("Authorization", c.bearer)
-			r.Header.Set("X-Agentuity-Orgid", c.org)
+			r.Header.Set("Authorization", test.authorization)
+			r.Header.Set("X-Agentuity-Orgid", test.org)
 			rec := httptest.NewRecorder()
-			if got := a.Guard(c.route, rec, r); (got != nil) != (c.status == 200) || rec.Code != c.status {
-				t.Errorf("%d %s", rec.Code, rec.Body)
+			got := a.Guard(web.Route{Permission: test.permission}, rec, r)
+			if (got != nil) != (test.status == 200) || rec.Code != test.status || !strings.Contains(rec.Body.String(), test.detail) {
+				t.Errorf("status %d %s, want %d with %q", rec.Code, rec.Body, test.status, test.detail)
 			}
 		})
 	}
 }
 
 func TestRateLimit(t *testing.T) {
-	a := &server.Authenticator{Key: oneKey, PerSecond: 0.01} // one now, the next in 100 s
-	var codes []int
-	var last *httptest.ResponseRecorder
-	for range 2 {
+	a := &server.Authenticator{Key: authenticate, PerSecond: 0.01} // one now, the next in 100 s
+	get := func() *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("Authorization", "Bearer the-key")
-		last = httptest.NewRecorder()
-		a.Guard(web.Route{Permission: auth.ReadKeys}, last, r)
-		codes = append(codes, last.Code)
+		r.Header.Set("Authorization", "Bearer viewer")
+		rec := httptest.NewRecorder()
+		a.Guard(web.Route{Permission: auth.ReadKeys}, rec, r)
+		return rec
 	}
-	if codes[0] != 200 || codes[1] != 429 || last.Header().Get("RateLimit-Remaining") != "0" || last.Header().Get("Retry-After") != "100" {
-		t.Fatalf("%v %v", codes, last.Header())
+	if rec := get(); rec.Code != 200 {
+		t.Fatalf("the first request: %d %s", rec.Code, rec.Body)
+	}
+	rec := get()
+	if rec.Code != 429 || rec.Header().Get("RateLimit-Remaining") != "0" || rec.Header().Get("Retry-After") != "100" {
+		t.Fatalf("the second request: %d %v", rec.Code, rec.Header())
 	}
 }
