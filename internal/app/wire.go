@@ -142,8 +142,8 @@ func regions(cfg Config) []resource.Region {
 func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.Time) {
 	owner := id.New("rep")
 	sole := func(name string, do func(context.Context) error) func(context.Context) error {
-		l := &job.Lease{DB: d, Now: now, Name: name, Owner: owner, For: 5 * time.Minute}
-		return l.Sole(do)
+		l := &job.Lease{DB: d, Now: now, Name: name, Owner: owner, TTL: 5 * time.Minute}
+		return l.Exclusive(do)
 	}
 	g.Go(d.RunWatch)
 	g.Go(job.Every(log, "forget codes, sessions and devices whose time is up", time.Minute, sole("provider", p.signIn.Purge)))

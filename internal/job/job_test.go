@@ -20,7 +20,7 @@ func TestGroupStopsLastStartedFirst(t *testing.T) {
 	for i := range 3 {
 		g.Go(func(ctx context.Context) {
 			<-ctx.Done()
-			stopped = append(stopped, i) // one at a time: Stop waits for each
+			stopped = append(stopped, i) // not concurrently: Stop waits for each loop
 		})
 	}
 	g.Stop()
@@ -29,19 +29,18 @@ func TestGroupStopsLastStartedFirst(t *testing.T) {
 	}
 }
 
-// TestEveryGoesOnAndEndsWithARound: errors do not end the loop, and what is left is done when it is stopped.
-func TestEveryGoesOnAndEndsWithARound(t *testing.T) {
+func TestEveryContinuesAfterErrorsAndRunsOnceMoreWhenStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g job.Group
-		rounds := 0
+		calls := 0
 		g.Go(job.Every(slog.New(slog.DiscardHandler), "count", time.Minute, func(ctx context.Context) error {
-			rounds++
-			return errors.Join(ctx.Err(), errors.New("broken"))
+			calls++
+			return errors.Join(ctx.Err(), errors.New("failed"))
 		}))
 		time.Sleep(3*time.Minute + time.Second)
 		g.Stop()
-		if rounds != 4 {
-			t.Fatalf("%d rounds, want 3 and a last one", rounds)
+		if calls != 4 {
+			t.Fatalf("%d calls, want 3 and a final one", calls)
 		}
 	})
 }
@@ -49,23 +48,41 @@ func TestEveryGoesOnAndEndsWithARound(t *testing.T) {
 func TestLeaseHasOneHolder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
-		lease := func(owner string) *job.Lease {
-			return &job.Lease{DB: d, Now: func() time.Time { return now }, Name: "work", Owner: owner, For: time.Minute}
-		}
-		hold := func(owner string, want bool) {
+		acquire := func(owner string, want bool) {
 			t.Helper()
-			if got, err := lease(owner).Hold(t.Context()); got != want || err != nil {
-				t.Fatalf("%s holds it: %v, %v", owner, got, err)
+			lease := &job.Lease{DB: d, Now: func() time.Time { return now }, Name: "work", Owner: owner, TTL: time.Minute}
+			if got, err := lease.Acquire(t.Context()); got != want || err != nil {
+				t.Fatalf("Acquire for %s: %v, %v; want %v", owner, got, err, want)
 			}
 		}
-		hold("a", true)
-		hold("b", false)
+		acquire("a", true)
+		acquire("b", false)
 		now = now.Add(50 * time.Second)
-		hold("a", true) // prolonged
+		acquire("a", true) // renewed
 		now = now.Add(50 * time.Second)
-		hold("b", false)
+		acquire("b", false)
 		now = now.Add(11 * time.Second)
-		hold("b", true) // a is gone
-		hold("a", false)
+		acquire("b", true) // expired
+		acquire("a", false)
 	})
+}
+
+func TestExclusiveCallsOnlyTheHolder(t *testing.T) {
+	d := dbtest.Open(t, db.SQLite)
+	calls := map[string]int{}
+	for range 2 {
+		for _, owner := range []string{"a", "b"} {
+			lease := &job.Lease{DB: d, Now: time.Now, Name: "work", Owner: owner, TTL: time.Hour}
+			do := lease.Exclusive(func(context.Context) error {
+				calls[owner]++
+				return nil
+			})
+			if err := do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if calls["a"] != 2 || calls["b"] != 0 {
+		t.Errorf("calls by owner: %v", calls)
+	}
 }
