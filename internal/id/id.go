@@ -1,5 +1,6 @@
-// Package id owns identifiers: a lower-case prefix, `_`, and a ULID in lower case. They sort by time of making, they may be listed and
-// logged, and they are never a credential. Credentials are random base62 text from Secret.
+// Package id generates identifiers and secrets. An identifier is a lower-case prefix, `_` and a
+// ULID in lower case: it sorts by time, may be listed and logged, and is never a credential.
+// Secrets are random base62 text.
 package id
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Prefixes of the identifiers that Steward makes.
+// Prefixes of identifiers.
 const (
 	Org         = "org"
 	User        = "usr"
@@ -28,30 +29,34 @@ const (
 	Audit       = "aud"
 )
 
-// made counts identifiers, from a random start and in random steps. It leads the random part of each, so that of two with the same
-// millisecond the later one sorts later, whatever was made for other times in between.
-var made atomic.Uint64
+// counter starts at a random number and advances in random steps. It is the high part of the random
+// bits of each ULID, so that identifiers of the same millisecond sort in the order of their
+// creation.
+var counter atomic.Uint64
 
-// counterBits is how many of the 80 random bits of a ULID the counter takes: enough for a million million identifiers of one process.
+// counterBits is the number of random bits of a ULID, out of 80, that the counter takes: enough for
+// 10^12 identifiers per process.
 const counterBits = 48
 
-// New makes an identifier for now. Those made by one process, with one prefix, sort in the order of their making.
+// New returns an identifier for the current time. Those that a process creates with one prefix sort
+// in the order of their creation.
 func New(prefix string) string { return At(prefix, time.Now()) }
 
-// At makes an identifier for a given time. Those for the same millisecond sort in the order of their making.
+// At returns an identifier for a given time. Those for the same millisecond sort in the order of
+// their creation.
 func At(prefix string, t time.Time) string {
-	made.CompareAndSwap(0, 1+mathrand.Uint64N(1<<(counterBits-1)))
+	counter.CompareAndSwap(0, 1+mathrand.Uint64N(1<<(counterBits-1)))
 	var u ulid.ULID
 	_ = u.SetTime(ulid.Timestamp(t)) // fails after the year 10889
 	var count [8]byte
-	binary.BigEndian.PutUint64(count[:], made.Add(1+mathrand.Uint64N(256)))
+	binary.BigEndian.PutUint64(count[:], counter.Add(1+mathrand.Uint64N(256)))
 	copy(u[6:12], count[2:])
 	binary.BigEndian.PutUint32(u[12:], mathrand.Uint32())
 	text := make([]byte, len(prefix)+1+ulid.EncodedSize)
 	copy(text, prefix)
 	text[len(prefix)] = '_'
 	ulidPart := text[len(prefix)+1:]
-	_ = u.MarshalTextTo(ulidPart) // fails only when there is no room
+	_ = u.MarshalTextTo(ulidPart) // fails only if the slice is too short
 	for i, c := range ulidPart {
 		if c >= 'A' {
 			ulidPart[i] = c | 0x20
@@ -60,7 +65,7 @@ func At(prefix string, t time.Time) string {
 	return string(text)
 }
 
-// Is tells whether s has the form of an identifier with that prefix.
+// Is reports whether s is an identifier with a prefix.
 func Is(prefix, s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix+"_")
 	if !ok || len(rest) != ulid.EncodedSize || strings.ToLower(rest) != rest {
@@ -70,9 +75,10 @@ func Is(prefix, s string) bool {
 	return err == nil
 }
 
-// Foreign tells whether s may serve as an identifier that a runtime chose: 1–128 characters of [A-Za-z0-9._:-].
+// Foreign reports whether s is valid as an identifier that a runtime chose: 1–128 characters of
+// [A-Za-z0-9._:-], not only dots.
 func Foreign(s string) bool {
-	if len(s) == 0 || len(s) > 128 {
+	if len(s) > 128 || strings.Trim(s, ".") == "" {
 		return false
 	}
 	for i := range len(s) {
@@ -88,17 +94,17 @@ func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// Base62 is the alphabet of secrets: nothing in it needs escaping in a header, a URL, a shell or a form.
+// Base62 is the alphabet of secrets, which need no escaping in headers, URLs, shells and forms.
 const Base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// Secret makes n random base62 characters (5.95 bits each).
+// Secret returns n random base62 characters, of 5.95 bits each.
 func Secret(n int) string {
 	out := make([]byte, 0, n)
 	buf := make([]byte, n+n/4+8)
 	for len(out) < n {
-		rand.Read(buf) // never fails (crypto/rand)
+		rand.Read(buf) // never fails
 		for _, b := range buf {
-			// 248 is the largest multiple of 62 in a byte: what lies above would make some characters likelier.
+			// 248 is a multiple of 62: higher bytes would make some characters more likely.
 			if b < 248 && len(out) < n {
 				out = append(out, Base62[b%62])
 			}

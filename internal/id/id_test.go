@@ -9,16 +9,16 @@ import (
 	"steward/internal/id"
 )
 
-func TestNewSortsAndIsRecognised(t *testing.T) {
+func TestIdentifiersSortByCreation(t *testing.T) {
 	var made []string
 	for range 1000 {
 		made = append(made, id.New(id.Webhook))
 	}
 	if !slices.IsSorted(made) || len(slices.Compact(slices.Clone(made))) != len(made) {
-		t.Fatal("identifiers of one process do not sort, or repeat")
+		t.Fatal("identifiers are not sorted, or not unique")
 	}
 	if !id.Is(id.Webhook, made[0]) || id.Is(id.Key, made[0]) {
-		t.Fatalf("%s is not recognised by its prefix", made[0])
+		t.Fatalf("Is does not recognize the prefix of %s", made[0])
 	}
 	later := id.At(id.Webhook, time.Now().Add(time.Hour))
 	if later <= made[999] {
@@ -26,8 +26,7 @@ func TestNewSortsAndIsRecognised(t *testing.T) {
 	}
 }
 
-// TestSameMillisecondSorts: those for one moment sort in the order of their making, whatever other moments come in between.
-func TestSameMillisecondSorts(t *testing.T) {
+func TestIdentifiersOfTheSameMillisecondSortByCreation(t *testing.T) {
 	at := time.Now()
 	var made []string
 	for i := range 1000 {
@@ -36,14 +35,17 @@ func TestSameMillisecondSorts(t *testing.T) {
 		id.At(id.Receipt, at.Add(time.Millisecond))
 	}
 	if !slices.IsSorted(made) {
-		t.Fatal("identifiers of one millisecond do not sort in the order of their making")
+		t.Fatal("identifiers of the same millisecond are not sorted")
 	}
 }
 
 func TestIsRefuses(t *testing.T) {
-	for _, s := range []string{"", "wh_", "wh_01", "wh_01ARZ3NDEKTSV4RRFFQ69G5FAV", "wh_01arz3ndektsv4rrffq69g5fav0", "wh_01arz3ndektsv4rrffq69g5fa!", "wh-01arz3ndektsv4rrffq69g5fav"} {
+	for _, s := range []string{
+		"", "wh_", "wh_01", "wh_01ARZ3NDEKTSV4RRFFQ69G5FAV", "wh_01arz3ndektsv4rrffq69g5fav0",
+		"wh_01arz3ndektsv4rrffq69g5fa!", "wh-01arz3ndektsv4rrffq69g5fav",
+	} {
 		if id.Is(id.Webhook, s) {
-			t.Errorf("%q is taken for an identifier", s)
+			t.Errorf("Is(%q) is true", s)
 		}
 	}
 }
@@ -51,10 +53,11 @@ func TestIsRefuses(t *testing.T) {
 func TestForeign(t *testing.T) {
 	for s, want := range map[string]bool{
 		"a": true, "thrd_x.y:z-1": true, strings.Repeat("a", 128): true,
-		"": false, strings.Repeat("a", 129): false, "a b": false, "a/b": false, "ä": false, "a\x00": false,
+		"": false, strings.Repeat("a", 129): false,
+		".": false, "..": false, ".a": true, "a b": false, "a/b": false, "ä": false, "a\x00": false,
 	} {
 		if id.Foreign(s) != want {
-			t.Errorf("Foreign(%q) is not %v", s, want)
+			t.Errorf("Foreign(%q) = %v, want %v", s, !want, want)
 		}
 	}
 }
@@ -62,11 +65,11 @@ func TestForeign(t *testing.T) {
 func TestSecretIsUniform(t *testing.T) {
 	s := id.Secret(62_000)
 	if len(s) != 62_000 || strings.Trim(s, id.Base62) != "" {
-		t.Fatal("not base62, or of another length")
+		t.Fatalf("%d characters, some of them not base62", len(s))
 	}
 	for _, c := range id.Base62 {
 		if n := strings.Count(s, string(c)); n < 800 || n > 1200 { // 1000 expected, standard deviation 31
-			t.Errorf("%q stands there %d times of 62,000", c, n)
+			t.Errorf("%q occurs %d times in 62,000", c, n)
 		}
 	}
 }
