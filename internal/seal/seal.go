@@ -1,9 +1,11 @@
-// Package seal owns secrets that must be shown or used again: they are stored as AES-256-GCM under a master key. Secrets that are only
-// compared are stored as SHA-256 (Hash); they are long and random, so a fast hash is enough.
+// Package seal protects stored secrets. Secrets that are needed in plain text again are sealed:
+// encrypted with AES-256-GCM under a master key. Secrets that are only compared are hashed with
+// SHA-256 (Hash), which suffices since they are long and random.
 //
-// A sealed value is: version byte 1 | 4 bytes of key id | 12 bytes of nonce | ciphertext and tag. The key id says which master key opens
-// it, so that an old key can stay in the ring while values are sealed anew under the current one. A purpose ("thread.user_data",
-// "webhook.secret") is bound to each value: one that was moved to another column does not open.
+// A sealed value consists of a version byte, 4 bytes of key ID, 12 bytes of nonce, ciphertext and
+// tag. The key ID tells which master key opens it, so that an old key can stay in the ring while
+// new values are sealed with the current one. The purpose of a value, such as "thread.user_data",
+// is authenticated: a value that is copied to another column does not open.
 package seal
 
 import (
@@ -25,12 +27,13 @@ const (
 	idSize   = 4
 	header   = 1 + idSize
 	nonceLen = 12
-	// KeySize is the length of a master key.
+	// KeySize is the length of a master key in bytes.
 	KeySize = 32
 )
 
-// ErrKey says that a value was sealed with a master key that this ring does not hold, or that it was tampered with.
-var ErrKey = errors.New("the master key does not open this value")
+// ErrKey is returned for a value that was sealed with a master key outside of the ring or for
+// another purpose, or that was modified.
+var ErrKey = errors.New("seal: value cannot be opened with this master key")
 
 // Ring seals with its current key and opens with any of its keys.
 type Ring struct {
@@ -38,7 +41,7 @@ type Ring struct {
 	keys    map[[idSize]byte]cipher.AEAD
 }
 
-// NewRing makes a ring; the first key is the current one.
+// NewRing returns a ring of master keys, of which the first is the current one.
 func NewRing(keys ...[]byte) (*Ring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("seal: no master key")
@@ -46,42 +49,44 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 	r := &Ring{current: keyID(keys[0]), keys: map[[idSize]byte]cipher.AEAD{}}
 	for _, k := range keys {
 		if len(k) != KeySize {
-			return nil, fmt.Errorf("seal: a master key has %d bytes, not %d", KeySize, len(k))
+			return nil, fmt.Errorf("seal: master key has %d bytes, want %d", len(k), KeySize)
 		}
 		block, err := aes.NewCipher(k)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("seal: %w", err)
 		}
-		if r.keys[keyID(k)], err = cipher.NewGCM(block); err != nil {
-			return nil, err
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return nil, fmt.Errorf("seal: %w", err)
 		}
+		r.keys[keyID(k)] = aead
 	}
 	return r, nil
 }
 
-// keyID names a key without telling anything of it.
+// keyID identifies a key without revealing it.
 func keyID(key []byte) (out [idSize]byte) {
 	sum := sha256.Sum256(append([]byte("steward master key id:"), key...))
 	copy(out[:], sum[:])
 	return out
 }
 
-// Seal encrypts a value for a purpose.
+// Seal returns the sealed form of a value.
 func (r *Ring) Seal(purpose string, plain []byte) []byte {
 	out := make([]byte, header+nonceLen, header+nonceLen+len(plain)+16)
 	out[0] = version
 	copy(out[1:], r.current[:])
 	nonce := out[header : header+nonceLen]
-	rand.Read(nonce) // never fails (crypto/rand)
+	rand.Read(nonce) // never fails
 	return r.keys[r.current].Seal(out, nonce, plain, []byte(purpose))
 }
 
-// Open decrypts what Seal made for the same purpose. Any other input gives ErrKey.
+// Open returns the value that was sealed for the same purpose, or ErrKey.
 func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
 	return r.AppendOpen(nil, purpose, sealed)
 }
 
-// AppendOpen is Open into memory that the caller has.
+// AppendOpen is Open, but appends the value to a buffer.
 func (r *Ring) AppendOpen(to []byte, purpose string, sealed []byte) ([]byte, error) {
 	if len(sealed) < header+nonceLen || sealed[0] != version {
 		return nil, ErrKey
@@ -97,40 +102,50 @@ func (r *Ring) AppendOpen(to []byte, purpose string, sealed []byte) ([]byte, err
 	return plain, nil
 }
 
-// Hash is what is stored of a secret that is only ever compared.
+// Hash returns the hash of a secret that is only compared.
 func Hash(secret string) []byte {
 	sum := sha256.Sum256([]byte(secret))
 	return sum[:]
 }
 
-// KeyFile gives the master key of a data directory, making one when there is none. The file holds base64 and is readable by its owner only.
+// KeyFile returns the master key in master.key in a directory, in base64. It creates the file if
+// there is none, readable by its owner only.
 func KeyFile(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "master.key")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return makeKeyFile(path)
+		return createKeyFile(path)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read master key: %w", err)
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != KeySize {
-		return nil, fmt.Errorf("%s does not hold a master key (%d bytes in base64)", path, KeySize)
+		return nil, fmt.Errorf("%s does not contain a master key (%d bytes in base64)", path, KeySize)
 	}
 	return key, nil
 }
 
-// makeKeyFile writes the new key to the disk before anything can be sealed with it.
-func makeKeyFile(path string) ([]byte, error) {
+// createKeyFile syncs the file and its directory, so that the key is durable before anything is
+// sealed with it.
+func createKeyFile(path string) ([]byte, error) {
 	key := make([]byte, KeySize)
-	rand.Read(key) // never fails (crypto/rand)
+	rand.Read(key) // never fails
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create master key: %w", err)
 	}
-	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
-	err = errors.Join(err, f.Sync(), f.Close())
-	return key, errors.Join(err, syncDir(filepath.Dir(path)))
+	defer f.Close()
+	if _, err := f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n"); err != nil {
+		return nil, fmt.Errorf("write master key: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return nil, fmt.Errorf("sync master key: %w", err)
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("sync directory of master key: %w", err)
+	}
+	return key, nil
 }
 
 func syncDir(dir string) error {
@@ -138,5 +153,6 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	defer d.Close()
+	return d.Sync()
 }

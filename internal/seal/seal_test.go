@@ -25,18 +25,17 @@ func ring(t testing.TB, keys ...byte) *seal.Ring {
 	return r
 }
 
-// TestOnlyTheWholeValueOpens: what was sealed opens to itself, and with any bit changed, or for another purpose, not at all.
-func TestOnlyTheWholeValueOpens(t *testing.T) {
+func TestOnlyUnmodifiedValuesOpen(t *testing.T) {
 	r := ring(t, 1)
 	rapid.Check(t, func(t *rapid.T) {
 		plain := rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
 		sealed := r.Seal("a", plain)
 		got, err := r.Open("a", sealed)
 		if err != nil || !bytes.Equal(got, plain) {
-			t.Fatalf("does not open to itself: %v", err)
+			t.Fatalf("Open returns %q, %v; want %q", got, err, plain)
 		}
 		if got, err := r.AppendOpen([]byte("before "), "a", sealed); err != nil || string(got) != "before "+string(plain) {
-			t.Fatalf("is not appended: %v", err)
+			t.Fatalf("AppendOpen returns %q, %v", got, err)
 		}
 		if _, err := r.Open("b", sealed); !errors.Is(err, seal.ErrKey) {
 			t.Fatalf("opens for another purpose: %v", err)
@@ -44,27 +43,27 @@ func TestOnlyTheWholeValueOpens(t *testing.T) {
 		i := rapid.IntRange(0, len(sealed)-1).Draw(t, "byte")
 		sealed[i] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 		if _, err := r.Open("a", sealed); !errors.Is(err, seal.ErrKey) {
-			t.Fatalf("opens with byte %d changed: %v", i, err)
+			t.Fatalf("opens with byte %d modified: %v", i, err)
 		}
 		cut := rapid.IntRange(0, len(sealed)-1).Draw(t, "cut")
 		if _, err := r.Open("a", sealed[:cut]); !errors.Is(err, seal.ErrKey) {
-			t.Fatalf("opens when cut to %d bytes: %v", cut, err)
+			t.Fatalf("opens when truncated to %d bytes: %v", cut, err)
 		}
 	})
 }
 
-func TestRotation(t *testing.T) {
+func TestOldKeyOpensOldValuesOnly(t *testing.T) {
 	old := ring(t, 1).Seal("p", []byte("secret"))
 	both := ring(t, 2, 1)
 	if got, err := both.Open("p", old); err != nil || string(got) != "secret" {
-		t.Fatalf("the old key in the ring does not open: %v", err)
+		t.Fatalf("the old key does not open an old value: %v", err)
 	}
 	if _, err := ring(t, 1).Open("p", both.Seal("p", nil)); !errors.Is(err, seal.ErrKey) {
-		t.Fatalf("a new value opens with the old key: %v", err)
+		t.Fatalf("the old key opens a new value: %v", err)
 	}
 }
 
-func TestKeyFile(t *testing.T) {
+func TestKeyFileIsCreatedOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, err := seal.KeyFile(dir)
 	if err != nil {
@@ -72,16 +71,16 @@ func TestKeyFile(t *testing.T) {
 	}
 	again, err := seal.KeyFile(dir)
 	if err != nil || !bytes.Equal(first, again) || len(first) != seal.KeySize {
-		t.Fatalf("the file gives another key: %v", err)
+		t.Fatalf("the second call returns another key: %v", err)
 	}
 	path := filepath.Join(dir, "master.key")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("others may read it: %v %v", info.Mode(), err)
+		t.Fatalf("others can read the file: %v, %v", info, err)
 	}
 	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := seal.KeyFile(dir); err == nil {
-		t.Fatal("a broken file is taken for a key")
+		t.Fatal("an invalid file is accepted")
 	}
 }

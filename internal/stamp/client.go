@@ -18,16 +18,16 @@ const (
 	maxMillis = 253402300799999
 )
 
-// ClientTime is a timestamp from a client's clock: an RFC 3339 time or a number of milliseconds since 1970. Its zero value
-// means that none was sent.
+// ClientTime is a timestamp from a client's clock: an RFC 3339 time or a number of milliseconds
+// since 1970. Its zero value means that none was sent.
 type ClientTime struct {
 	Time Time
 
 	invalid bool
 }
 
-// UnmarshalJSON reads either form. It never fails, so that Check can report an invalid timestamp along with the other errors
-// of a request.
+// UnmarshalJSON reads either form. It never fails, so that Check can report an invalid timestamp
+// along with the other errors of a request.
 func (c *ClientTime) UnmarshalJSON(b []byte) error {
 	*c = ClientTime{}
 	var value any
@@ -53,8 +53,8 @@ func (c *ClientTime) UnmarshalJSON(b []byte) error {
 // Schema documents both forms.
 func (ClientTime) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
-		Description: "RFC 3339 time, or milliseconds since 1970. Defaults to the server's time, which also replaces timestamps " +
-			"more than 5 minutes in the future",
+		Description: "RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. " +
+			"Timestamps more than 5 minutes in the future are replaced with the server's time.",
 		Examples: []any{"2026-11-15T08:30:00Z"},
 	}
 }
@@ -64,8 +64,8 @@ func (c ClientTime) Check(faults *errs.Faults, location string) {
 	faults.Check(!c.invalid, location, "expected an RFC 3339 time or milliseconds since 1970")
 }
 
-// Resolve returns the client's time, or now if none was sent or if it is more than MaxSkew in the future: a record from a
-// client whose clock is wrong is still worth keeping.
+// Resolve returns the client's time, or now if none was sent or if it is more than MaxSkew in the
+// future: a record from a client whose clock is wrong is still worth keeping.
 func (c ClientTime) Resolve(now Time) Time {
 	if c.Time <= 0 || c.Time > now.Add(MaxSkew) {
 		return now

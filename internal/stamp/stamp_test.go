@@ -9,7 +9,7 @@ import (
 	"steward/internal/stamp"
 )
 
-func TestWireForm(t *testing.T) {
+func TestJSONIsUTCWithMilliseconds(t *testing.T) {
 	for in, want := range map[string]string{
 		`"2026-11-15T08:30:00.123456Z"`:   `"2026-11-15T08:30:00.123Z"`,
 		`"2026-11-15T08:30:00Z"`:          `"2026-11-15T08:30:00.000Z"`,
@@ -27,7 +27,7 @@ func TestWireForm(t *testing.T) {
 	for _, bad := range []string{`"yesterday"`, `"2026-11-15"`, `"2026-11-15 08:30:00"`, `"2026-13-01T00:00:00Z"`, `""`} {
 		var at stamp.Time
 		if json.Unmarshal([]byte(bad), &at) == nil {
-			t.Errorf("%s is taken for a time", bad)
+			t.Errorf("%s is accepted", bad)
 		}
 	}
 }
@@ -36,18 +36,18 @@ func TestArithmetic(t *testing.T) {
 	now := time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
 	at := stamp.Of(now)
 	if at.Add(time.Minute).Sub(at) != time.Minute || !at.Std().Equal(now) {
-		t.Fatal("times do not add up")
+		t.Fatal("Add, Sub and Std disagree")
 	}
 }
 
-// TestAppend holds the form against the standard library's, over all years that can be written down.
-func TestAppend(t *testing.T) {
+func TestAppendEqualsTimeFormat(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	first, last := stamp.Of(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)), stamp.Of(time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC))
+	first := stamp.Of(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC))
+	last := stamp.Of(time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC))
 	for range 100_000 {
 		at := first + stamp.Time(random.Int64N(int64(last-first)))
 		if got, want := at.String(), at.Std().Format(stamp.Layout); got != want {
-			t.Fatalf("%d is written as %s, not %s", at, got, want)
+			t.Fatalf("%d is formatted as %s, want %s", at, got, want)
 		}
 	}
 }
