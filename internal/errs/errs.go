@@ -1,7 +1,8 @@
-// Package errs owns the one error type that crosses package borders.
+// Package errs owns the type of errors that clients may see.
 //
-// A store or a rule that refuses something returns an *Error; its Kind decides the HTTP status, in one map, in package web. Every
-// other error is a fault of ours: it is logged whole and shown to nobody.
+// A function that rejects a request returns an *Error. Its Kind determines the HTTP status, in
+// package web. All other errors are internal: they are logged, and the client learns nothing of
+// them.
 package errs
 
 import (
@@ -11,10 +12,10 @@ import (
 	"time"
 )
 
-// Kind says what sort of refusal an error is. Its text is the stable `code` of the API.
+// Kind is the kind of an error, which the API returns as its `code`.
 type Kind string
 
-// The kinds, one for each code of the API.
+// The kinds.
 const (
 	Malformed            Kind = "malformed"
 	Unauthorized         Kind = "unauthorized"
@@ -32,20 +33,20 @@ const (
 	Unavailable          Kind = "unavailable"
 )
 
-// Fault is one thing that is wrong with a request: where, and what would be right. It never carries the caller's value.
+// Fault is an invalid value in a request. It never contains the value itself.
 type Fault struct {
-	Location string `json:"location"`
-	Message  string `json:"message"`
+	Location string `json:"location" doc:"Where the value is, such as body.name or query.limit"`
+	Message  string `json:"message" doc:"What is expected"`
 }
 
-// Error is a refusal that the caller may see.
+// Error is an error that the client may see.
 type Error struct {
 	Kind    Kind
 	Message string
 	Faults  []Fault
-	// RetryAfter is told to the caller when it is not zero.
+	// RetryAfter is the value of the Retry-After header of RateLimited and Unavailable.
 	RetryAfter time.Duration
-	// Cause is logged and never shown.
+	// Cause is logged and never sent to the client.
 	Cause error
 }
 
@@ -61,28 +62,29 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// New makes a refusal of the given kind.
+// New returns an error of a kind.
 func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Missing is the NotFound that every area words in the same way: "webhook wh_… not found".
+// Missing returns a NotFound such as "webhook wh_… not found".
 func Missing(thing, id string) *Error { return New(NotFound, "%s %s not found", thing, id) }
 
-// Wrong is an Invalid with one fault.
+// Wrong returns an Invalid with one fault.
 func Wrong(location, format string, args ...any) *Error {
 	return (&Faults{}).Add(location, format, args...).Err().(*Error)
 }
 
-// Busy is an Unavailable that says when to come again.
+// Busy returns an Unavailable with a RetryAfter of one second.
 func Busy(cause error, format string, args ...any) *Error {
 	return &Error{Kind: Unavailable, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second, Cause: cause}
 }
 
-// KindOf gives the kind of an error, Internal for one that is not ours, and "" for nil.
+// KindOf returns the kind of an error: that of the first *Error in its chain, else Internal, or ""
+// for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -94,23 +96,23 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Faults collects everything that is wrong with a request, so that the caller hears it at once.
+// Faults collects the invalid values of a request, so that one response reports them all.
 type Faults struct{ list []Fault }
 
-// Add notes one more fault.
+// Add adds a fault.
 func (f *Faults) Add(location, format string, args ...any) *Faults {
 	f.list = append(f.list, Fault{Location: location, Message: fmt.Sprintf(format, args...)})
 	return f
 }
 
-// Check notes a fault unless ok.
+// Check adds a fault unless ok is true.
 func (f *Faults) Check(ok bool, location, format string, args ...any) {
 	if !ok {
 		f.Add(location, format, args...)
 	}
 }
 
-// Err is nil when nothing was noted, else an Invalid with all faults.
+// Err returns an Invalid with all faults, or nil if there are none.
 func (f *Faults) Err() error {
 	if len(f.list) == 0 {
 		return nil
