@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// layers lists the packages below internal from the bottom to the top. A package imports only packages of lower layers; those
-// of the lowest layer may import each other.
+// layers lists the packages below internal from the bottom to the top. A package imports only
+// packages of lower layers; those of the lowest layer may import each other.
 var layers = [][]string{
 	{"errs", "id", "stamp", "auth", "seal", "encode", "page", "waittest"},
 	{"db", "web"},

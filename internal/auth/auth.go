@@ -1,7 +1,8 @@
-// Package auth owns callers and their rights: the Caller of a request, roles, and the permissions that the route table names.
+// Package auth owns callers and their rights: the Caller of a request, roles, and the permissions
+// that the route table names.
 //
-// Package server turns the API key or access token of a request into a Caller, once, and puts it into the context. Everything
-// else calls From and never reads a header.
+// Package server turns the API key or access token of a request into a Caller, once, and puts it
+// into the context. Everything else calls From and never reads a header.
 package auth
 
 import (
@@ -45,7 +46,8 @@ type Permission struct {
 	Name string
 	// Roles are the roles that have the permission.
 	Roles []Role
-	// Project reports whether a caller that is confined to a project has the permission, within that project.
+	// Project reports whether a caller that is confined to a project has the permission, within
+	// that project.
 	Project bool
 	// Scope is the scope that an access token needs; if empty, it needs none.
 	Scope string
@@ -111,7 +113,8 @@ func (c *Caller) May(p Permission) bool {
 	return slices.Contains(p.Roles, c.Role)
 }
 
-// Manages reports whether the caller is an owner or admin of the organization who is not confined to a project.
+// Manages reports whether the caller is an owner or admin of the organization who is not confined
+// to a project.
 func (c *Caller) Manages() bool { return c.ProjectID == "" && slices.Contains(managers, c.Role) }
 
 // Sees reports whether the caller has access to a project.
@@ -125,7 +128,8 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, ContextKey{}, c)
 }
 
-// From returns the caller of a request. It panics if there is none: all routes that use it require authentication.
+// From returns the caller of a request. It panics if there is none: all routes that use it require
+// authentication.
 func From(ctx context.Context) *Caller { return ctx.Value(ContextKey{}).(*Caller) }
 
 // Lookup returns the caller of a request, or nil if the request is not authenticated.
@@ -134,6 +138,6 @@ func Lookup(ctx context.Context) *Caller {
 	return c
 }
 
-// Callers is the name of the cache of authenticated callers. A transaction that changes a key, a role or a membership must
-// invalidate it.
+// Callers is the name of the cache of authenticated callers. A transaction that changes a key, a
+// role or a membership must invalidate it.
 const Callers = "callers"

@@ -1,7 +1,8 @@
-// Package encode appends values to a buffer as JSON, in the form that all responses of the API have: that of encoding/json
-// without HTML escapes.
+// Package encode appends values to a buffer as JSON, in the form that all responses of the API
+// have: that of encoding/json without HTML escapes.
 //
-// Rows of long lists implement Appender, so that a page is encoded into one buffer and without reflection.
+// Rows of long lists implement Appender, so that a page is encoded into one buffer and without
+// reflection.
 package encode
 
 import (
@@ -10,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Appender is implemented by values that append their own JSON. It must equal the JSON that encoding/json would produce.
+// Appender is implemented by values that append their own JSON. It must equal the JSON that
+// encoding/json would produce.
 type Appender interface {
 	AppendJSON(to []byte) ([]byte, error)
 }

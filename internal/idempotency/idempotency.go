@@ -1,9 +1,11 @@
-// Package idempotency replays the stored response of a POST that is repeated with the same Idempotency-Key.
+// Package idempotency replays the stored response of a POST that is repeated with the same
+// Idempotency-Key.
 //
-// The whole request runs in one transaction that the handler's own writes join: first the row that claims the key, then the
-// handler, then the response, stored in that row. The response is therefore stored if and only if its effects are, and a
-// concurrent repeat waits for the first request: on SQLite for the writer, on PostgreSQL for the row. A request that fails is
-// rolled back and leaves no row, so it can be repeated with the same key.
+// The whole request runs in one transaction that the handler's own writes join: first the row that
+// claims the key, then the handler, then the response, stored in that row. The response is
+// therefore stored if and only if its effects are, and a concurrent repeat waits for the first
+// request: on SQLite for the writer, on PostgreSQL for the row. A request that fails is rolled back
+// and leaves no row, so it can be repeated with the same key.
 package idempotency
 
 import (
@@ -40,7 +42,8 @@ type Store struct {
 	Now  func() time.Time
 }
 
-// Serve writes the stored response for key, or the response of next, which it stores. It implements web.Idempotent.
+// Serve writes the stored response for key, or the response of next, which it stores. It implements
+// web.Idempotent.
 func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body []byte, next http.Handler) {
 	if err := checkKey(key); err != nil {
 		web.Fail(w, r, err)
@@ -70,7 +73,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// run returns the stored response, or claims the key and executes the request. DB.Write may call it more than once.
+// run returns the stored response, or claims the key and executes the request. DB.Write may call it
+// more than once.
 func (s *Store) run(tx *db.Tx, r *http.Request, key string, body []byte, next http.Handler) (*response, error) {
 	c := newClaim(r, key, body, stamp.Of(s.Now()))
 	claimed, err := c.insert(tx)
@@ -87,7 +91,8 @@ func (s *Store) run(tx *db.Tx, r *http.Request, key string, body []byte, next ht
 	return s.execute(tx, c, r, next)
 }
 
-// execute runs the handler and stores its response. It returns errRollback along with the response of a request that failed.
+// execute runs the handler and stores its response. It returns errRollback along with the response
+// of a request that failed.
 func (s *Store) execute(tx *db.Tx, c claim, r *http.Request, next http.Handler) (*response, error) {
 	res := &response{header: http.Header{}, status: http.StatusOK}
 	next.ServeHTTP(res, r)
@@ -104,8 +109,8 @@ func (s *Store) execute(tx *db.Tx, c claim, r *http.Request, next http.Handler) 
 	return res, nil
 }
 
-// newClaim scopes a key to its caller, method and path. The path includes the prefix of the face, since the response depends
-// on it.
+// newClaim scopes a key to its caller, method and path. The path includes the prefix of the face,
+// since the response depends on it.
 func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
 	caller := auth.From(r.Context())
 	who := caller.KeyID + caller.ClientID + "/" + caller.UserID

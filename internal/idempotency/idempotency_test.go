@@ -45,7 +45,8 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: "org_1", KeyID: r.Header.Get("Who")}))
 	}
-	f.api = web.NewAPI([]web.Route{web.On("POST /order", auth.Self, 201, "Create an order", f.create)}, guard, f.store.Serve)
+	table := []web.Route{web.On("POST /order", auth.Self, 201, "Create an order", f.create)}
+	f.api = web.NewAPI(table, guard, f.store.Serve)
 	return f
 }
 
@@ -81,12 +82,14 @@ func (f *fixture) post(who, key, item string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// want posts an order and checks the status of the response and the number of orders there are afterwards.
+// want posts an order and checks the status of the response and the number of orders there are
+// afterwards.
 func (f *fixture) want(t *testing.T, status, orders int, who, key, item string) *httptest.ResponseRecorder {
 	t.Helper()
 	rec := f.post(who, key, item)
 	if n := f.orders(t); rec.Code != status || n != orders {
-		t.Fatalf("%s with key %q orders %s: status %d, %d orders; want %d, %d: %s", who, key, item, rec.Code, n, status, orders, rec.Body)
+		t.Fatalf("%s with key %q orders %s: status %d, %d orders; want %d, %d: %s",
+			who, key, item, rec.Code, n, status, orders, rec.Body)
 	}
 	return rec
 }

@@ -11,7 +11,8 @@ type content struct {
 	Body   []byte
 }
 
-// response buffers a response until its transaction is committed. It implements http.ResponseWriter.
+// response buffers a response until its transaction is committed. It implements
+// http.ResponseWriter.
 type response struct {
 	header http.Header
 	status int

@@ -23,7 +23,8 @@ func (c claim) insert(tx *db.Tx) (claimed bool, err error) {
 		return false, fmt.Errorf("delete expired response: %w", err)
 	}
 	n, err := tx.Exec(`INSERT INTO idempotency (org_id, scope, body_hash, status, answer, created_at)
-		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO NOTHING`, c.orgID, c.scope, c.bodyHash, []byte{}, c.createdAt)
+		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO NOTHING`,
+		c.orgID, c.scope, c.bodyHash, []byte{}, c.createdAt)
 	if err != nil {
 		return false, fmt.Errorf("claim idempotency key: %w", err)
 	}
@@ -49,7 +50,8 @@ func (c claim) get(tx *db.Tx) (bodyHash []byte, status int, sealed []byte, err e
 	return bodyHash, status, sealed, nil
 }
 
-// Purge deletes the responses older than TTL, at most batch of them in each transaction, and returns how many it deleted.
+// Purge deletes the responses older than TTL, at most batch of them in each transaction, and
+// returns how many it deleted.
 func (s *Store) Purge(ctx context.Context, batch int) (deleted int64, err error) {
 	for {
 		n, err := s.purge(ctx, batch)

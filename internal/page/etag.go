@@ -18,7 +18,8 @@ type IfMatch struct {
 	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags"`
 }
 
-// Check returns PreconditionFailed if the request has an If-Match header that does not name the row's ETag.
+// Check returns PreconditionFailed if the request has an If-Match header that does not name the
+// row's ETag.
 func (m IfMatch) Check(row Versioned) error {
 	if m.IfMatch == "" || names(m.IfMatch, row.ETag()) {
 		return nil
@@ -26,13 +27,15 @@ func (m IfMatch) Check(row Versioned) error {
 	return errs.New(errs.PreconditionFailed, "the resource has changed since it was read")
 }
 
-// NoneMatch reports whether the value of an If-None-Match header names the ETag, which means that the client has the current
-// version already. The weak form matches too, since a proxy that compresses a response weakens its ETag.
+// NoneMatch reports whether the value of an If-None-Match header names the ETag, which means that
+// the client has the current version already. The weak form matches too, since a proxy that
+// compresses a response weakens its ETag.
 func NoneMatch(header, tag string) bool {
 	return header != "" && (names(header, tag) || names(header, "W/"+tag))
 }
 
-// names reports whether a header that is `*` or a list of ETags names a tag. Our own tags contain no commas.
+// names reports whether a header that is `*` or a list of ETags names a tag. Our own tags contain
+// no commas.
 func names(header, tag string) bool {
 	if strings.TrimSpace(header) == "*" {
 		return true

@@ -7,7 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Opt is a field of a partial update. It distinguishes a field that is absent, null, or has a value.
+// Opt is a field of a partial update. It distinguishes a field that is absent, null, or has a
+// value.
 type Opt[T any] struct {
 	Sent  bool
 	Null  bool

@@ -1,8 +1,9 @@
 // Package page owns the parts of requests and responses that all lists and all updates share.
 //
-// A list's input embeds Paging. Its store reads one row more than the limit and passes the rows to New, which returns a Page;
-// package web writes that as a JSON array, with X-Total-Count and Link headers. An update's input embeds IfMatch, which is
-// checked against the ETag of the row, and its body consists of Opt fields.
+// A list's input embeds Paging. Its store reads one row more than the limit and passes the rows to
+// New, which returns a Page; package web writes that as a JSON array, with X-Total-Count and Link
+// headers. An update's input embeds IfMatch, which is checked against the ETag of the row, and its
+// body consists of Opt fields.
 package page
 
 import (
@@ -32,11 +33,12 @@ type Paging struct {
 	Cursor Cursor `query:"cursor" doc:"Cursor from the next link; as fast for the last page as for the first"`
 }
 
-// Cursor is a position in a list: the sort values of the last row before it. It is opaque to clients and checked when it is
-// sent back.
+// Cursor is a position in a list: the sort values of the last row before it. It is opaque to
+// clients and checked when it is sent back.
 type Cursor string
 
-// NewCursor returns the cursor after a row with the given sort values, each of them a string or an int64.
+// NewCursor returns the cursor after a row with the given sort values, each of them a string or an
+// int64.
 func NewCursor(values ...any) Cursor {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -45,7 +47,8 @@ func NewCursor(values ...any) Cursor {
 	return Cursor(base64.RawURLEncoding.EncodeToString(text))
 }
 
-// Scan copies the sort values into dest, pointers to string or int64. It returns Invalid for a cursor of another list.
+// Scan copies the sort values into dest, pointers to string or int64. It returns Invalid for a
+// cursor of another list.
 func (c Cursor) Scan(dest ...any) error {
 	if err := c.scan(dest); err != nil {
 		return errs.Wrong("query.cursor", "expected a cursor from the next link of this list")
@@ -87,7 +90,8 @@ type Page[T any] struct {
 	Paging Paging
 }
 
-// Room returns the capacity that the slice of rows for New needs, given the size of the list or Unknown.
+// Room returns the capacity that the slice of rows for New needs, given the size of the list or
+// Unknown.
 func (p Paging) Room(total int64) int {
 	if total < 0 {
 		return p.Limit + 1
@@ -95,8 +99,8 @@ func (p Paging) Room(total int64) int {
 	return int(min(int64(p.Limit)+1, total))
 }
 
-// New returns a page of rows. The caller has read one row more than the limit if there is one, which tells New that a next
-// page exists. cursor returns the cursor after a row.
+// New returns a page of rows. The caller has read one row more than the limit if there is one,
+// which tells New that a next page exists. cursor returns the cursor after a row.
 func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] {
 	page := Page[T]{Items: rows, Total: total, Paging: p}
 	if len(rows) <= p.Limit {
@@ -109,8 +113,8 @@ func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] 
 	return page
 }
 
-// sample is the number of items from which AppendJSON estimates the size of a page. Growing the buffer once saves the copies
-// that append would make of a long page.
+// sample is the number of items from which AppendJSON estimates the size of a page. Growing the
+// buffer once saves the copies that append would make of a long page.
 const sample = 16
 
 // AppendJSON appends the array of items.
@@ -146,7 +150,8 @@ func (Page[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[[]T](), true, "")
 }
 
-// SetHeaders sets X-Total-Count and Link for a list that was requested at path with query, which it changes.
+// SetHeaders sets X-Total-Count and Link for a list that was requested at path with query, which it
+// changes.
 func (p Page[T]) SetHeaders(h http.Header, path string, query url.Values) {
 	if p.Total != Unknown {
 		h.Set("X-Total-Count", strconv.FormatInt(p.Total, 10))

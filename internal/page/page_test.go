@@ -25,7 +25,8 @@ func TestCursorReturnsItsValues(t *testing.T) {
 
 func TestForeignCursorIsInvalid(t *testing.T) {
 	for _, cursor := range []page.Cursor{
-		"", "x", "!!", "bnVsbA", page.NewCursor("one value"), page.NewCursor("a", "b"), page.NewCursor(1, 2), page.NewCursor(1, "a", 2),
+		"", "x", "!!", "bnVsbA",
+		page.NewCursor("one value"), page.NewCursor("a", "b"), page.NewCursor(1, 2), page.NewCursor(1, "a", 2),
 	} {
 		var at int64
 		var id string
@@ -72,7 +73,8 @@ func TestPageHasItemsTotalAndLinks(t *testing.T) {
 	}
 }
 
-// rels returns the relations in a Link header. It checks that each link keeps the filter and has either an offset or a cursor.
+// rels returns the relations in a Link header. It checks that each link keeps the filter and has
+// either an offset or a cursor.
 func rels(t *testing.T, header string) string {
 	t.Helper()
 	if header == "" {

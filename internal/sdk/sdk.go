@@ -1,7 +1,9 @@
-// Package sdk owns the enveloped face of the API, for existing platform SDKs and CLIs: the same table and handlers under /sdk, each answer
-// inside {"success": true, "data": …}, each error as {"success": false, "code", "message", "details"}.
+// Package sdk serves the API under /sdk with the envelopes that existing platform SDKs and CLIs
+// expect: values as {"success": true, "data": …}, errors as {"success": false, "code", "message",
+// "details"}.
 //
-// A handler's value becomes `data` as it is. Where these clients expect another form, the value says so itself by a method SDK() any.
+// Routes and handlers are the same as at the root. Values that need another form in an envelope
+// implement SDK() any.
 package sdk
 
 import (
@@ -15,10 +17,11 @@ import (
 	"steward/internal/web"
 )
 
-// Prefix is where the face is mounted.
+// Prefix is the path under which the face is mounted.
 const Prefix = "/sdk"
 
-// Face wraps values and errors. These clients cannot read an empty answer, so 204 becomes 200.
+// Face puts values and errors into envelopes. Status 204 becomes 200, since these clients expect a
+// body.
 var Face = &web.Face{
 	Prefix: Prefix,
 	Success: func(status int, value any) (int, any) {
@@ -37,7 +40,7 @@ var Face = &web.Face{
 	FailureType: "application/json",
 }
 
-// success is {"success": true, "data": …}.
+// success is the envelope of a value.
 type success struct{ data any }
 
 func (s success) AppendJSON(to []byte) ([]byte, error) {
@@ -45,6 +48,7 @@ func (s success) AppendJSON(to []byte) ([]byte, error) {
 	return append(to, '}'), err
 }
 
+// done is the envelope of a value that has no data.
 type done struct {
 	Success bool `json:"success"`
 }
@@ -61,34 +65,36 @@ type details struct {
 	RequestID string       `json:"request_id"`
 }
 
-// formed values have another form on this face.
-type formed interface{ SDK() any }
+// converter is implemented by values that have another form in an envelope.
+type converter interface{ SDK() any }
 
 func wrap(value any) any {
 	if _, none := value.(web.None); none {
 		return done{Success: true}
 	}
-	if f, ok := value.(formed); ok {
-		value = f.SDK()
+	if c, ok := value.(converter); ok {
+		value = c.SDK()
 	}
 	return success{value}
 }
 
-// dated are the runtime routes after which existing SDKs write the date of the API that they were made for. It names the only version
-// there is.
-var dated = regexp.MustCompile(`^(/session|/evalrun)/\d{4}-\d{2}-\d{2}$`)
+// datedPath matches the routes to which SDKs append a version of the API, which is ignored: there
+// is only one.
+var datedPath = regexp.MustCompile(`^(/session|/evalrun)/\d{4}-\d{2}-\d{2}$`)
 
-// Mount serves an API under Prefix, in this face. Below Prefix there is no second one.
+// Mount returns a handler that serves an API under Prefix.
 func Mount(api http.Handler) http.Handler {
 	return http.StripPrefix(Prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(web.WithFace(r.Context(), Face))
 		if strings.HasPrefix(r.URL.Path, Prefix+"/") {
-			web.Fail(w, r, errs.New(errs.NotFound, "there is no such path"))
+			web.Fail(w, r, errs.New(errs.NotFound, "no such path; see GET /openapi.json"))
 			return
 		}
-		if m := dated.FindStringSubmatch(r.URL.Path); m != nil && (r.Method == http.MethodPost || r.Method == http.MethodPut) {
+		m := datedPath.FindStringSubmatch(r.URL.Path)
+		if m != nil && (r.Method == http.MethodPost || r.Method == http.MethodPut) {
 			r = r.Clone(r.Context())
-			r.URL.Path, r.URL.RawPath = m[1], ""
+			r.URL.Path = m[1]
+			r.URL.RawPath = ""
 		}
 		api.ServeHTTP(w, r)
 	}))

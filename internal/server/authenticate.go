@@ -20,7 +20,8 @@ import (
 // orgHeader is sent by platform SDKs. If present, it must name the caller's organization.
 const orgHeader = "X-Agentuity-Orgid"
 
-// Authenticator authenticates requests by their bearer token, which is an API key or an access token, and authorizes them.
+// Authenticator authenticates requests by their bearer token, which is an API key or an access
+// token, and authorizes them.
 type Authenticator struct {
 	// Key returns the caller of an API key, or Unauthorized.
 	Key func(ctx context.Context, value string) (*auth.Caller, error)
@@ -96,7 +97,8 @@ func permit(p auth.Permission, caller *auth.Caller) error {
 	return errs.New(errs.Forbidden, "the scope %s is required to %s", p.Scope, p.Name)
 }
 
-// limit takes a token from the caller's bucket and sets the RateLimit headers. It returns RateLimited if the bucket is empty.
+// limit takes a token from the caller's bucket and sets the RateLimit headers. It returns
+// RateLimited if the bucket is empty.
 func (a *Authenticator) limit(h http.Header, caller *auth.Caller) error {
 	if a.PerSecond <= 0 {
 		return nil

@@ -1,4 +1,9 @@
-// Package server owns the table of every route, and who may use it: authentication, permissions, limits.
+// Package server owns the route table, the authentication of requests, and the handler that serves
+// everything.
+//
+// Routes lists all routes of the management API with the permission that each requires.
+// Authenticator turns the bearer token of a request into an auth.Caller and checks that permission.
+// Handler mounts the table at the root and under /sdk, next to the handlers of protocols.
 package server
 
 import (
@@ -8,41 +13,44 @@ import (
 	"steward/internal/web"
 )
 
-// Routes is the whole management API, one line each. Everything in it is served on both faces, documented, and walked by tests.
+// Routes returns the route table of the management API. All routes are served on both faces and are
+// in the OpenAPI document.
 func (s *Server) Routes() []web.Route {
-	account, key, log, region := s.Account, s.Key, s.Audit, s.Resource
-	hook, oauth := s.Webhook, s.OIDC
+	account := s.Account
+	key := s.Key
+	oauth := s.OIDC
+	hook := s.Webhook
 	return []web.Route{
-		// Who calls
-		web.On("GET /cli/auth/user", auth.Self, 200, "Tell who the caller is", account.WhoAmI),
-		web.On("GET /cli/organization", auth.Self, 200, "List the caller's organizations", account.Orgs),
+		// Account
+		web.On("GET /cli/auth/user", auth.Self, 200, "Get the current user", account.WhoAmI),
+		web.On("GET /cli/organization", auth.Self, 200, "List the organizations of the current user", account.Orgs),
 		web.On("GET /cli/project", auth.ReadProjects, 200, "List projects", account.Projects),
 		web.On("POST /cli/project", auth.WriteProjects, 201, "Create a project", account.CreateProject),
-		web.On("DELETE /cli/project/{id}", auth.WriteProjects, 204, "Delete a project and what belongs to it", account.DeleteProject),
-		web.On("GET /audit", auth.ReadAudit, 200, "List who did what, newest first", log.List),
+		web.On("DELETE /cli/project/{id}", auth.WriteProjects, 204, "Delete a project and everything in it", account.DeleteProject),
+		web.On("GET /audit", auth.ReadAudit, 200, "List audit log entries, newest first", s.Audit.List),
 
 		// Members
 		web.On("GET /oidc/org/members", auth.ListMembers, 200, "List members", account.Members),
 		web.On("POST /oidc/org/members", auth.WriteMembers, 201, "Invite a member", account.Invite),
-		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Change a member", account.Change),
+		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change),
 		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member", account.Remove),
 
 		// OAuth clients
 		web.On("GET /oidc/clients", auth.ReadClients, 200, "List OAuth clients, newest first", oauth.List),
 		web.On("POST /oidc/clients", auth.WriteClients, 200, "Create an OAuth client", oauth.Create),
-		web.On("GET /oidc/clients/activity", auth.ReadClients, 200, "Count the users of all OAuth clients, day by day", oauth.AllActivity),
+		web.On("GET /oidc/clients/activity", auth.ReadClients, 200, "Get the daily users of all OAuth clients", oauth.AllActivity),
 		web.On("GET /oidc/clients/{id}", auth.ReadClients, 200, "Get an OAuth client", oauth.Get),
-		web.On("PUT /oidc/clients/{id}", auth.WriteClients, 200, "Update an OAuth client; omitted fields stay", oauth.Update),
-		web.On("DELETE /oidc/clients/{id}", auth.WriteClients, 200, "Delete an OAuth client, its tokens and consents", oauth.Delete),
-		web.On("POST /oidc/clients/{id}/rotate-secret", auth.WriteClients, 200, "Give an OAuth client a new secret", oauth.RotateSecret),
-		web.On("GET /oidc/clients/{id}/activity", auth.ReadClients, 200, "Count the accesses of an OAuth client, day by day", oauth.Activity),
-		web.On("GET /oidc/clients/{id}/users", auth.WriteClients, 200, "List the consents to an OAuth client", oauth.Users),
-		web.On("DELETE /oidc/clients/{id}/users", auth.WriteClients, 200, "Revoke all users of an OAuth client", oauth.RevokeAll),
-		web.On("DELETE /oidc/clients/{id}/users/{user_id}", auth.WriteClients, 200, "Revoke a user of an OAuth client", oauth.RevokeUser),
-		web.On("GET /oidc/user/consent", auth.OwnConsents, 200, "List the caller's own consents", oauth.Own),
-		web.On("DELETE /oidc/user/consent/{client_id}", auth.OwnConsents, 200, "Revoke one of the caller's own consents", oauth.RevokeOwn),
+		web.On("PUT /oidc/clients/{id}", auth.WriteClients, 200, "Update an OAuth client", oauth.Update),
+		web.On("DELETE /oidc/clients/{id}", auth.WriteClients, 200, "Delete an OAuth client with its tokens and consents", oauth.Delete),
+		web.On("POST /oidc/clients/{id}/rotate-secret", auth.WriteClients, 200, "Rotate the secret of an OAuth client", oauth.RotateSecret),
+		web.On("GET /oidc/clients/{id}/activity", auth.ReadClients, 200, "Get the daily activity of an OAuth client", oauth.Activity),
+		web.On("GET /oidc/clients/{id}/users", auth.WriteClients, 200, "List the users of an OAuth client", oauth.Users),
+		web.On("DELETE /oidc/clients/{id}/users", auth.WriteClients, 200, "Revoke all consents to an OAuth client", oauth.RevokeAll),
+		web.On("DELETE /oidc/clients/{id}/users/{user_id}", auth.WriteClients, 200, "Revoke a consent to an OAuth client", oauth.RevokeUser),
+		web.On("GET /oidc/user/consent", auth.OwnConsents, 200, "List the consents of the current user", oauth.Own),
+		web.On("DELETE /oidc/user/consent/{client_id}", auth.OwnConsents, 200, "Revoke a consent of the current user", oauth.RevokeOwn),
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "Get the scope catalogue", oauth.Catalogue),
-		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "Sign with new keys from now on", oauth.RotateKeys),
+		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys),
 
 		// API keys
 		web.On("POST /cli/apikey", auth.WriteKeys, 201, "Create an API key", key.Create),
@@ -50,18 +58,18 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /cli/apikey/{id}", auth.ReadKeys, 200, "Get an API key", key.Get),
 		web.On("DELETE /cli/apikey/{id}", auth.WriteKeys, 204, "Delete an API key", key.Delete),
 
-		// Evaluations, and the runtime that writes them
+		// Evaluations
 		web.On("GET /cli/eval", auth.ReadEvals, 200, "List evaluations, newest first", s.Eval.List),
 		web.On("GET /cli/eval/{id}", auth.ReadEvals, 200, "Get an evaluation", s.Eval.Get),
 		web.On("PUT /cli/eval/{id}", auth.WriteEvals, 200, "Create or replace an evaluation", s.Eval.Put),
-		web.On("POST /cli/devmode/eval", auth.WriteEvals, 200, "Delete and create evaluations of a development server", s.Eval.Sync),
+		web.On("POST /cli/devmode/eval", auth.WriteEvals, 200, "Synchronize the evaluations of a development server", s.Eval.Sync),
 		web.On("GET /cli/eval-run", auth.ReadEvals, 200, "List evaluation runs, newest first", s.Eval.Runs),
 		web.On("GET /cli/eval-run/{id}", auth.ReadEvals, 200, "Get an evaluation run", s.Eval.Run),
 		web.On("POST /evalrun", auth.WriteEvals, 201, "Start an evaluation run", s.Eval.Start),
 		web.On("PUT /evalrun", auth.WriteEvals, 200, "Complete an evaluation run", s.Eval.Complete).WithMaxBody(eval.MaxBody),
 
 		// Regions
-		web.On("GET /cli/region", auth.ReadResources, 200, "List regions", region.Regions),
+		web.On("GET /cli/region", auth.ReadResources, 200, "List regions", s.Resource.Regions),
 
 		// Threads and sessions
 		web.On("GET /thread", auth.ReadThreads, 200, "List threads, newest first", s.Thread.List),
@@ -70,26 +78,26 @@ func (s *Server) Routes() []web.Route {
 		web.On("DELETE /thread/{id}", auth.WriteThreads, 204, "Delete a thread", s.Thread.Delete),
 		web.On("GET /session", auth.ReadThreads, 200, "List sessions, newest first", s.Thread.Sessions),
 		web.On("GET /session/{id}", auth.ReadThreads, 200, "Get a session", s.Thread.Session),
-		web.On("POST /session", auth.WriteThreads, 201, "Record the start of a session", s.Thread.Start).WithMaxBody(thread.MaxBody),
-		web.On("PUT /session", auth.WriteThreads, 200, "Record the completion of a session", s.Thread.Complete).WithMaxBody(thread.MaxBody),
+		web.On("POST /session", auth.WriteThreads, 201, "Start a session", s.Thread.Start).WithMaxBody(thread.MaxBody),
+		web.On("PUT /session", auth.WriteThreads, 200, "Complete a session", s.Thread.Complete).WithMaxBody(thread.MaxBody),
 
 		// Webhooks
 		web.On("POST /webhook/create", auth.WriteWebhooks, 201, "Create a webhook", hook.Create),
 		web.On("GET /webhook/get/{webhookId}", auth.ReadWebhooks, 200, "Get a webhook", hook.Get),
 		web.On("GET /webhook/list", auth.ReadWebhooks, 200, "List webhooks, newest first", hook.List),
 		web.On("PUT /webhook/update/{webhookId}", auth.WriteWebhooks, 200, "Update a webhook", hook.Update),
-		web.On("POST /webhook/rotate-url/{webhookId}", auth.WriteWebhooks, 200, "Give a webhook a new ingest URL", hook.Rotate),
-		web.On("DELETE /webhook/delete/{webhookId}", auth.WriteWebhooks, 204, "Delete a webhook and all that belongs to it", hook.Delete),
-		web.On("POST /webhook/destination-create/{webhookId}", auth.WriteWebhooks, 201, "Add a destination", hook.CreateDestination),
+		web.On("POST /webhook/rotate-url/{webhookId}", auth.WriteWebhooks, 200, "Rotate the ingest URL of a webhook", hook.Rotate),
+		web.On("DELETE /webhook/delete/{webhookId}", auth.WriteWebhooks, 204, "Delete a webhook and everything in it", hook.Delete),
+		web.On("POST /webhook/destination-create/{webhookId}", auth.WriteWebhooks, 201, "Create a destination", hook.CreateDestination),
 		web.On("GET /webhook/destination-list/{webhookId}", auth.ReadWebhooks, 200, "List destinations", hook.Destinations),
 		web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination),
 		web.On("DELETE /webhook/destination-delete/{webhookId}/{destinationId}", auth.WriteWebhooks, 204, "Delete a destination", hook.DeleteDestination),
 		web.On("GET /webhook/receipt-list/{webhookId}", auth.ReadWebhooks, 200, "List receipts, newest first", hook.Receipts),
 		web.On("GET /webhook/receipt-get/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get a receipt", hook.Receipt),
-		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the body of a receipt, byte for byte", hook.Payload),
+		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),
 		web.On("GET /webhook/delivery-list/{webhookId}", auth.ReadWebhooks, 200, "List deliveries, newest first", hook.Deliveries),
 		web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", auth.WriteWebhooks, 200, "Retry a failed delivery", hook.Retry),
-		web.On("GET /webhook/analytics/org", auth.ReadWebhooks, 200, "Sum up what was received, delivered and failed", hook.Analytics),
-		web.On("GET /webhook/analytics/org/timeseries", auth.ReadWebhooks, 200, "Count what was received, delivered and failed over time", hook.Timeseries),
+		web.On("GET /webhook/analytics/org", auth.ReadWebhooks, 200, "Get webhook totals", hook.Analytics),
+		web.On("GET /webhook/analytics/org/timeseries", auth.ReadWebhooks, 200, "Get webhook totals over time", hook.Timeseries),
 	}
 }

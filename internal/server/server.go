@@ -20,7 +20,7 @@ import (
 	"steward/internal/webhook"
 )
 
-// Server is the HTTP API: the slices' handlers behind one table.
+// Server is the HTTP API.
 type Server struct {
 	Account  *account.Handler
 	Key      *apikey.Handler
@@ -33,20 +33,21 @@ type Server struct {
 	Webhook  *webhook.Handler
 	Ingest   *webhook.Ingest
 
-	// Protocol mounts the endpoints and pages of the OpenID Connect provider, which have forms of their own.
+	// Protocol mounts the endpoints and pages of the OpenID Connect provider.
 	Protocol func(handle func(pattern string, h http.Handler))
 
 	Auth        *Authenticator
 	Idempotency *idempotency.Store
 	Proxies     web.Proxies
 	Log         *slog.Logger
-	// Ready tells whether requests can be served.
+	// Ready returns an error if requests cannot be served.
 	Ready func(context.Context) error
-	// Done is told of each request, for its line in the log and the metrics.
+	// Done is called after each request, for log and metrics.
 	Done func(web.Served)
 }
 
-// Handler makes the table live: the root face, the SDK face, and what stands outside the table.
+// Handler returns the handler of all paths: the table at the root and under /sdk, protocols,
+// documentation and health checks.
 func (s *Server) Handler() (http.Handler, error) {
 	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency.Serve)
 	if err := api.ServeDocs(); err != nil {
@@ -65,12 +66,12 @@ type health struct {
 	Status string `json:"status"`
 }
 
-// health answers as long as the process lives.
+// health responds with 200 as long as the process is alive.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	web.Write(w, r, http.StatusOK, health{Status: "ok"})
 }
 
-// ready answers 503 while the database cannot be reached or the process is about to stop.
+// ready responds with 503 while the database is unreachable or the process is stopping.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

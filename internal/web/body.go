@@ -13,36 +13,41 @@ import (
 	"steward/internal/errs"
 )
 
-// MaxBody is the most that a management request may carry, unless its route says otherwise.
+// MaxBody is the maximum size of a request's body, unless its route has another
+// (Route.WithMaxBody).
 const MaxBody = 1 << 20
 
-// checkedBody reads a management request's body whole and refuses what no route takes: too much, not JSON by name, not JSON by content.
-// Routes that take no body ignore what was sent, as long as it is not called something else than JSON.
-func checkedBody(w http.ResponseWriter, r *http.Request, route Route) ([]byte, error) {
+// readBody reads the whole body of a request. It returns TooLarge, UnsupportedMediaType or
+// Malformed if the body is too large or not JSON. The content is not checked on routes without a
+// body, which ignore it.
+func readBody(w http.ResponseWriter, r *http.Request, route Route) ([]byte, error) {
 	if r.Body == http.NoBody {
 		return nil, nil
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, route.maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, errs.New(errs.TooLarge, "the body is larger than %d bytes", route.maxBody)
+		return nil, errs.New(errs.TooLarge, "the body exceeds %d bytes", route.maxBody)
 	}
 	if err != nil {
-		return nil, errs.New(errs.Malformed, "the body ended early or could not be read")
+		return nil, errs.New(errs.Malformed, "the body is incomplete or could not be read")
 	}
 	if len(body) == 0 {
-		return body, nil
+		return nil, nil
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, errs.New(errs.UnsupportedMediaType, "the body must be application/json")
+		return nil, errs.New(errs.UnsupportedMediaType, "the Content-Type must be application/json")
 	}
-	if route.takesBody {
-		err = checkJSON(body)
+	if !route.takesBody {
+		return body, nil
 	}
-	return body, err
+	if err := checkJSON(body); err != nil {
+		return nil, err
+	}
+	return body, nil
 }
 
-// isJSON takes a missing Content-Type for JSON: nothing else is spoken here.
+// isJSON reports whether a Content-Type is JSON, which is also assumed if there is none.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -56,35 +61,31 @@ func checkJSON(body []byte) error {
 		return errs.New(errs.Malformed, "the body is not UTF-8")
 	}
 	var whole json.RawMessage
-	if err := json.Unmarshal(body, &whole); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return errs.New(errs.Malformed, "the body is not valid JSON at byte %d", syntax.Offset)
-		}
+	err := json.Unmarshal(body, &whole)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return errs.New(errs.Malformed, "the body is not valid JSON: error at byte %d", syntax.Offset)
+	}
+	if err != nil {
 		return errs.New(errs.Malformed, "the body is not valid JSON")
 	}
-	if holdsNUL(body) {
-		return errs.Wrong("body", `text must not hold the character U+0000`)
+	if containsNUL(body) {
+		return errs.Wrong("body", "strings must not contain the character U+0000")
 	}
 	return nil
 }
 
-// holdsNUL finds the escape \u0000, which PostgreSQL cannot store as text; \\u0000 is harmless.
-func holdsNUL(body []byte) bool {
-	escape := []byte(`\u0000`)
-	for i := bytes.Index(body, escape); i >= 0; {
-		slashes := 0
-		for j := i - 1; j >= 0 && body[j] == '\\'; j-- {
-			slashes++
+// containsNUL reports whether the body contains the escape \u0000, which PostgreSQL cannot store as
+// text, as opposed to an escaped backslash followed by u0000.
+func containsNUL(body []byte) bool {
+	for i := 0; i < len(body); i++ {
+		if body[i] != '\\' {
+			continue
 		}
-		if slashes%2 == 0 {
+		i++ // the escaped character
+		if bytes.HasPrefix(body[i:], []byte("u0000")) {
 			return true
 		}
-		next := bytes.Index(body[i+1:], escape)
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
 	}
 	return false
 }

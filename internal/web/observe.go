@@ -12,7 +12,8 @@ import (
 	"steward/internal/id"
 )
 
-// Version is the value of the Steward-Version header: the major version of the API, within which changes only add.
+// Version is the value of the Steward-Version header: the major version of the API, within which
+// changes only add.
 const Version = "1"
 
 // Served describes a request that has been served.
@@ -26,8 +27,9 @@ type Served struct {
 	Took time.Duration
 }
 
-// Observe returns a handler that wraps all others: it assigns a request ID, recovers from panics, bounds the time that clients
-// may take to read responses, and calls done, if set, after each request.
+// Observe returns a handler that wraps all others: it assigns a request ID, recovers from panics,
+// bounds the time that clients may take to read responses, and calls done, if set, after each
+// request.
 func Observe(log *slog.Logger, done func(Served), next http.Handler) http.Handler {
 	return &observer{log: log, done: done, next: next, timeout: writeTimeout{base: 30 * time.Second, rate: 64 << 10}}
 }
@@ -55,7 +57,9 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		took := time.Since(start)
-		o.done(Served{Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took})
+		o.done(Served{
+			Meta: &s.Meta, Method: r.Method, Status: rec.status, Bytes: rec.bytes, At: start.Add(took), Took: took,
+		})
 	}()
 	o.next.ServeHTTP(rec, r)
 }
@@ -89,9 +93,10 @@ func recovered(rec *recorder, r *http.Request, p any) {
 	}
 }
 
-// writeTimeout is how long a client may take to read what is written to it: base, plus the time that it takes at rate bytes per
-// second. A client that stalls must not hold a response in memory. The server of net/http clears the deadline after each
-// response, and when a connection is hijacked.
+// writeTimeout is how long a client may take to read what is written to it: base, plus the time
+// that it takes at rate bytes per second. A client that stalls must not hold a response in memory.
+// The server of net/http clears the deadline after each response, and when a connection is
+// hijacked.
 type writeTimeout struct {
 	base time.Duration
 	rate int

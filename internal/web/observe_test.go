@@ -39,7 +39,8 @@ type text string
 
 func (t text) AppendJSON(to []byte) ([]byte, error) { return encode.String(to, string(t)), nil }
 
-// serveTexts serves textPage at GET /texts on a real listener. Each request that has been served is sent to the channel.
+// serveTexts serves textPage at GET /texts on a real listener. Each request that has been served is
+// sent to the channel.
 func serveTexts(t *testing.T, timeout writeTimeout) (address string, served <-chan Served) {
 	t.Helper()
 	guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request { return r }
@@ -130,7 +131,8 @@ func TestStalledReaderHoldsOneCopyOfTheBody(t *testing.T) {
 	}
 }
 
-// TestWriteDeadlines measures deadlines with the clock of a synctest bubble: 10 s plus 1 s for each KiB.
+// TestWriteDeadlines measures deadlines with the clock of a synctest bubble: 10 s plus 1 s for each
+// KiB.
 func TestWriteDeadlines(t *testing.T) {
 	for name, test := range map[string]struct {
 		pause time.Duration // between reads of 1 KiB
@@ -164,8 +166,9 @@ func TestWriteDeadlines(t *testing.T) {
 	}
 }
 
-// TestDeadlineDoesNotOutliveItsResponse covers keep-alive connections that idle, handlers that take long, and the interim
-// response to Expect: 100-continue, which is written before a handler writes anything.
+// TestDeadlineDoesNotOutliveItsResponse covers keep-alive connections that idle, handlers that take
+// long, and the interim response to Expect: 100-continue, which is written before a handler writes
+// anything.
 func TestDeadlineDoesNotOutliveItsResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := servePipe(t, func(w http.ResponseWriter, r *http.Request) {

@@ -3,56 +3,64 @@ package web
 import (
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
-	"steward/internal/page"
-
 	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/auth"
+	"steward/internal/page"
 )
 
-// docsPage reads /openapi.json and shows it; it loads nothing from elsewhere.
+// docsPage renders /openapi.json. It loads nothing from other hosts.
 //
 //go:embed docs.html
 var docsPage []byte
 
+// docsPolicy is the Content-Security-Policy of docsPage.
+const docsPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
 const schemaPrefix = "#/components/schemas/"
 
-// area is a part of the API: a tag of the document, and the beginnings of the paths that belong to it.
+// area is a part of the API: a tag of the document and the prefixes of its paths.
 type area struct {
-	name, about string
-	paths       []string
+	name, description string
+	prefixes          []string
 }
 
-// areas are in the order of the document. A path belongs to the first area that has its beginning.
+// areas lists the areas in the order of the document. A path belongs to the first area with a
+// prefix of it.
 var areas = []area{
-	{"Account", "Who calls, and the organization's projects.", []string{"/cli/auth", "/cli/organization", "/cli/project"}},
-	{"Members", "The users of the organization and their roles.", []string{"/oidc/org"}},
-	{"OAuth", "OAuth and OIDC applications, consents, activity, scopes and signing keys.", []string{"/oidc"}},
-	{"API keys", "Keys for this API.", []string{"/cli/apikey"}},
+	{"Account", "The current user, organizations and projects.", []string{"/cli/auth", "/cli/organization", "/cli/project"}},
+	{"Members", "Members of the organization and their roles.", []string{"/oidc/org"}},
+	{"OAuth", "OAuth 2.0 and OpenID Connect clients, consents, activity, scopes and signing keys.", []string{"/oidc"}},
+	{"API keys", "API keys.", []string{"/cli/apikey"}},
 	{"Object storage", "Objects, presigned URLs, usage and configuration of buckets.", []string{"/storage", "/bucket"}},
-	{"Resources", "Regions, and the databases, buckets and key-value stores in them.", []string{"/cli/region", "/resource"}},
+	{"Resources", "Regions and their databases, buckets and key-value stores.", []string{"/cli/region", "/resource"}},
 	{"Threads", "Conversation threads and sessions of agents.", []string{"/thread", "/session"}},
 	{"Evaluations", "Evaluations and their runs.", []string{"/cli/eval", "/cli/eval-run", "/cli/devmode", "/evalrun"}},
-	{"Webhooks", "Endpoints, destinations, receipts, deliveries and analytics.", []string{"/webhook"}},
-	{"Audit", "Who did what.", []string{"/audit"}},
-	{"Other", "What belongs to no other area.", []string{""}},
+	{"Webhooks", "Webhooks, destinations, receipts, deliveries and analytics.", []string{"/webhook"}},
+	{"Audit", "Audit log.", []string{"/audit"}},
+	{"Other", "Other operations.", []string{""}},
 }
 
 func areaOf(path string) area {
-	within := func(start string) bool { return strings.HasPrefix(path+"/", start+"/") }
+	within := func(prefix string) bool { return strings.HasPrefix(path+"/", prefix+"/") }
 	for _, a := range areas {
-		if slices.ContainsFunc(a.paths, within) {
+		if slices.ContainsFunc(a.prefixes, within) {
 			return a
 		}
 	}
 	return areas[len(areas)-1]
 }
 
-// tags are the areas that a document's routes belong to.
+// tags returns the tags of the areas that the paths belong to.
 func tags(paths map[string]*huma.PathItem) []*huma.Tag {
 	used := map[string]bool{}
 	for path := range paths {
@@ -61,31 +69,34 @@ func tags(paths map[string]*huma.PathItem) []*huma.Tag {
 	var out []*huma.Tag
 	for _, a := range areas {
 		if used[a.name] {
-			out = append(out, &huma.Tag{Name: a.name, Description: a.about})
+			out = append(out, &huma.Tag{Name: a.name, Description: a.description})
 		}
 	}
 	return out
 }
 
-// document is the frame of the OpenAPI document; the routes fill it.
+// document returns the configuration of the OpenAPI document, to which the routes are added.
 func document() huma.Config {
 	config := huma.DefaultConfig("Steward", Version+".0.0")
-	config.CreateHooks = nil // they would add $schema to bodies and a Link header
-	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.CreateHooks = nil // the default adds $schema to bodies and a Link header
+	config.OpenAPIPath = ""
+	config.DocsPath = ""
+	config.SchemasPath = ""
 	config.AllowAdditionalPropertiesByDefault = true
 	config.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
-	config.Info.Description = "A self-hosted control plane: OAuth applications, API keys, object storage, regional resources, threads, " +
-		"evaluations and webhooks of an organization."
+	config.Info.Description = "Self-hosted control plane for the OAuth clients, API keys, object storage, " +
+		"regional resources, threads, evaluations and webhooks of an organization."
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	config.Servers = []*huma.Server{{URL: "/"}}
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"key": {Type: "http", Scheme: "bearer", Description: "An API key (sk_…) or an access token of this installation's OIDC provider"},
+		"key": {Type: "http", Scheme: "bearer", Description: "API key (`sk_…`), or access token issued by this server"},
 	}
 	config.Security = []map[string][]string{{"key": {}}}
 	return config
 }
 
-// schemaName puts the package before the type, since several areas may have a type of the same name.
+// schemaName returns the name of a type's schema, which includes the package, since packages have
+// types of the same name.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -98,41 +109,67 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
 }
 
-var wordBreak = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var nonWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// headersOf documents what Write tells of a value in headers.
+// responses returns the documentation of a route's responses: its value, or a Problem.
+func responses(schemas huma.Registry, status int, value reflect.Type) map[string]*huma.Response {
+	ok := &huma.Response{Description: http.StatusText(status), Headers: headersOf(value)}
+	switch {
+	case value == reflect.TypeFor[Raw]():
+		ok.Content = content("application/octet-stream", &huma.Schema{Type: "string", Format: "binary"})
+	case status != http.StatusNoContent && value != reflect.TypeFor[None]():
+		ok.Content = content("application/json", schemas.Schema(value, true, ""))
+	}
+	problem := schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	return map[string]*huma.Response{
+		strconv.Itoa(status): ok,
+		"4XX":                {Description: "Error", Content: content(Bare.FailureType, problem)},
+	}
+}
+
+func content(mediaType string, schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{mediaType: {Schema: schema}}
+}
+
+// headersOf returns the documentation of the headers that Write sets for a value.
 func headersOf(value reflect.Type) map[string]*huma.Param {
 	text, number := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer"}
 	switch {
 	case value.Implements(reflect.TypeFor[page.Versioned]()):
-		return map[string]*huma.Param{"ETag": {Description: "The version, for If-Match and If-None-Match", Schema: text}}
-	case value.Implements(reflect.TypeFor[headed]()):
 		return map[string]*huma.Param{
-			"X-Total-Count": {Description: "The size of the whole list; left out when it is too dear to count", Schema: number},
-			"Link":          {Description: "Where other pages start: first, prev, next, last", Schema: text},
+			"ETag": {Description: "Version of the resource, for If-Match and If-None-Match", Schema: text},
+		}
+	case value.Implements(reflect.TypeFor[headerSetter]()):
+		return map[string]*huma.Param{
+			"X-Total-Count": {
+				Description: "Number of items in the whole list; absent if it is too expensive to count",
+				Schema:      number,
+			},
+			"Link": {Description: "Links to other pages: first, prev, next, last", Schema: text},
 		}
 	}
 	return nil
 }
 
-// idempotencyParam documents the header that each POST takes without its handler knowing.
+// idempotencyParam returns the documentation of the header that all POST routes accept.
 func idempotencyParam() *huma.Param {
 	shortest, longest := 1, 255
 	return &huma.Param{
 		Name: "Idempotency-Key", In: "header",
-		Description: "The same key with the same body gets the first answer again, for 24 hours; with another body it is refused",
-		Schema:      &huma.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest},
+		Description: "Repeating a request with the same key and body within 24 hours returns the original response. " +
+			"The same key with another body is an error.",
+		Schema: &huma.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest},
 	}
 }
 
-// operation is the document's entry for a route.
+// operation returns the documentation of a route.
 func operation(r Route) huma.Operation {
 	op := huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
-		MaxBodyBytes: -1, // checkedBody has bounded it; huma would refuse a body of exactly the limit
-		OperationID:  strings.ToLower(r.Method) + wordBreak.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
+		MaxBodyBytes: -1, // readBody has the limit; huma would reject a body of exactly that size
+		OperationID:  strings.ToLower(r.Method) + nonWord.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
 		Tags:         []string{areaOf(r.Path).name},
-		Description:  "Needs the permission to " + r.Permission.Name + ".",
+		Description:  requirement(r.Permission),
 	}
 	if r.Method == http.MethodPost {
 		op.Parameters = []*huma.Param{idempotencyParam()}
@@ -140,29 +177,42 @@ func operation(r Route) huma.Operation {
 	return op
 }
 
-// Document gives the OpenAPI document of the mounted table, with what huma leaves untrue put right.
+// requirement returns the description of who may use a route.
+func requirement(p auth.Permission) string {
+	text := "Requires the role " + p.RoleNames()
+	if p.Scope != "" {
+		text += "; access tokens require the scope `" + p.Scope + "`"
+	}
+	if !p.Project {
+		text += "; not available to keys of a project"
+	}
+	return text + "."
+}
+
+// Document returns the OpenAPI document of the API.
 func (a *API) Document() ([]byte, error) {
 	doc := a.huma.OpenAPI()
 	doc.Tags = tags(doc.Paths)
 	text, err := json.Marshal(doc)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
 	}
 	var tree map[string]any
 	if err := json.Unmarshal(text, &tree); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("decode OpenAPI document: %w", err)
 	}
-	mend(tree)
+	fixNode(tree)
 	components, _ := tree["components"].(map[string]any)
 	schemas, _ := components["schemas"].(map[string]any)
 	for name, schema := range schemas {
-		allowNil(schema.(map[string]any), doc.Components.Schemas.TypeFromRef(schemaPrefix+name))
+		allowNull(schema.(map[string]any), doc.Components.Schemas.TypeFromRef(schemaPrefix+name))
 	}
 	return json.Marshal(tree)
 }
 
-// mend adds null to the enums of nullable fields, which huma leaves out, and removes a word that huma alone knows.
-func mend(node any) {
+// fixNode adds null to the enums of nullable fields, which huma omits, and removes a keyword that
+// only huma knows.
+func fixNode(node any) {
 	switch n := node.(type) {
 	case map[string]any:
 		enum, isEnum := n["enum"].([]any)
@@ -173,17 +223,18 @@ func mend(node any) {
 			delete(n, "patternDescription")
 		}
 		for _, child := range n {
-			mend(child)
+			fixNode(child)
 		}
 	case []any:
 		for _, child := range n {
-			mend(child)
+			fixNode(child)
 		}
 	}
 }
 
-// allowNil adds null to the fields of a struct that are pointers to objects and always sent; huma documents them as the object alone.
-func allowNil(schema map[string]any, t reflect.Type) {
+// allowNull adds null to the type of fields that are pointers to structs and always present, which
+// huma omits.
+func allowNull(schema map[string]any, t reflect.Type) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -196,15 +247,14 @@ func allowNil(schema map[string]any, t reflect.Type) {
 	}
 }
 
-// ServeDocs mounts GET /openapi.json and GET /docs.
+// ServeDocs adds GET /openapi.json and GET /docs to the API.
 func (a *API) ServeDocs() error {
 	doc, err := a.Document()
 	if err != nil {
 		return err
 	}
 	a.Handle("GET /openapi.json", static("application/json", doc, ""))
-	a.Handle("GET /docs", static("text/html; charset=utf-8", docsPage,
-		"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"))
+	a.Handle("GET /docs", static("text/html; charset=utf-8", docsPage, docsPolicy))
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"steward/internal/page"
 )
 
-// pet has one field for each thing about which huma's own document would be untrue.
+// pet has a field for each kind of type that huma alone documents incorrectly.
 type pet struct {
 	ID    string  `json:"id"`
 	Size  *string `json:"size" enum:"small,large"`
@@ -121,7 +121,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 			t.Errorf("%s is documented as %+v", r.Pattern(), op)
 		}
 		if op.OperationID == "" || ids[op.OperationID] {
-			t.Errorf("%s has the operationId %q, which is empty or taken", r.Pattern(), op.OperationID)
+			t.Errorf("%s has the operationId %q, which is empty or a duplicate", r.Pattern(), op.OperationID)
 		}
 		ids[op.OperationID] = true
 	}
@@ -170,7 +170,7 @@ func TestAreaOf(t *testing.T) {
 	}
 }
 
-func TestDocumentSaysWhatMayBeNull(t *testing.T) {
+func TestDocumentMarksNullableFields(t *testing.T) {
 	doc, _ := petDocument(t)
 	schemas := doc.Components.Schemas
 	for _, size := range []map[string]any{schemas["WebPet"].Properties["size"], schemas["WebPetPatch"].Properties["size"]} {
@@ -180,21 +180,23 @@ func TestDocumentSaysWhatMayBeNull(t *testing.T) {
 			t.Errorf("a nullable enum is documented as %v", size)
 		}
 	}
-	if got := fmt.Sprint(schemas["WebPet"].Properties["owner"]["anyOf"]); got != "[map[$ref:#/components/schemas/WebOwner] map[type:null]]" {
+	got := fmt.Sprint(schemas["WebPet"].Properties["owner"]["anyOf"])
+	if got != "[map[$ref:#/components/schemas/WebOwner] map[type:null]]" {
 		t.Errorf("a nullable object is documented as %v", schemas["WebPet"].Properties["owner"])
 	}
 	if got := schemas["WebPet"].Properties["vet"]["$ref"]; got != "#/components/schemas/WebOwner" {
-		t.Errorf("an object that is left out when nil is documented as %v", schemas["WebPet"].Properties["vet"])
+		t.Errorf("an optional object is documented as %v", schemas["WebPet"].Properties["vet"])
 	}
 }
 
-func TestDocumentHoldsNothingOfHuma(t *testing.T) {
+func TestDocumentContainsNothingOfHuma(t *testing.T) {
 	doc, text := petDocument(t)
 	if strings.Contains(text, `"$schema"`) {
 		t.Error("the document has a $schema")
 	}
 	for name := range doc.Components.Schemas {
-		if strings.HasPrefix(name, "Huma") || strings.Contains(name, "ErrorModel") || strings.Contains(name, "ErrorDetail") {
+		if strings.HasPrefix(name, "Huma") || strings.Contains(name, "ErrorModel") ||
+			strings.Contains(name, "ErrorDetail") {
 			t.Errorf("the document has huma's schema %s", name)
 		}
 		if !strings.Contains(text, `"`+schemaPrefix+name+`"`) {
@@ -202,15 +204,17 @@ func TestDocumentHoldsNothingOfHuma(t *testing.T) {
 		}
 	}
 	if _, ok := doc.Components.Schemas["WebProblem"]; !ok {
-		t.Error("the form of errors is not in the document")
+		t.Error("the document has no schema for errors")
 	}
 }
 
-// The page must work on a machine without a way out, and must show hostile text as text.
-func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
+// TestDocsPageLoadsNothingFromOtherHosts also checks that the page treats the document as text,
+// never as markup.
+func TestDocsPageLoadsNothingFromOtherHosts(t *testing.T) {
 	w := fetch(t, petAPI(t), "/docs")
 	page := w.Body.String()
-	for _, link := range regexp.MustCompile(`(?i)\b(?:src|href|action|srcset)\s*=\s*["']?([^"'\s>]*)`).FindAllStringSubmatch(page, -1) {
+	links := regexp.MustCompile(`(?i)\b(?:src|href|action|srcset)\s*=\s*["']?([^"'\s>]*)`)
+	for _, link := range links.FindAllStringSubmatch(page, -1) {
 		if link[1] != "openapi.json" {
 			t.Errorf("the page refers to %q", link[1])
 		}
@@ -219,14 +223,15 @@ func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
 	markup := []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("}
 	for _, forbidden := range slices.Concat(loads, markup) {
 		if strings.Contains(page, forbidden) {
-			t.Errorf("the page has %q", forbidden)
+			t.Errorf("the page contains %q", forbidden)
 		}
 	}
 	if !regexp.MustCompile(`<noscript>.*openapi\.json.*</noscript>`).MatchString(page) {
-		t.Error("without scripts the page does not point at the document")
+		t.Error("the page has no link to the document for browsers without JavaScript")
 	}
 	policy := w.Header().Get("Content-Security-Policy")
-	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "*") || !strings.Contains(policy, "connect-src 'self'") {
+	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "*") ||
+		!strings.Contains(policy, "connect-src 'self'") {
 		t.Errorf("Content-Security-Policy: %s", policy)
 	}
 }

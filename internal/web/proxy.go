@@ -8,51 +8,52 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of the reverse proxies that stand before us, and whose X-Forwarded-For is therefore believed.
+// Proxies are the networks of trusted reverse proxies, whose X-Forwarded-For headers are used.
 type Proxies []netip.Prefix
 
-// Behind gives requests the address of the client that a trusted proxy names, in place of the proxy's own: for throttling, the log,
-// the audit log and receipts. Without proxies it is next itself.
+// Behind returns a handler that sets RemoteAddr to the address of the client, if a trusted proxy
+// forwarded the request. Without proxies it returns next.
 func Behind(trusted Proxies, next http.Handler) http.Handler {
 	if len(trusted) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if client, forwarded := trusted.client(r); forwarded {
-			r = r.WithContext(r.Context()) // a handler must not change the request it was given
+			r = r.WithContext(r.Context()) // a copy: handlers must not modify their request
 			r.RemoteAddr = net.JoinHostPort(client.String(), "0")
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// client reads X-Forwarded-For from the right, where each proxy has put who called it: the first address that is no trusted proxy is the
-// client's. What stands left of it was written by the client itself and says nothing; so does what is no address.
+// client returns the rightmost address in X-Forwarded-For that is not a trusted proxy, since each
+// proxy appends the address of its peer and the client may have sent anything before that. It stops
+// at an element that is not an address.
 func (p Proxies) client(r *http.Request) (client netip.Addr, forwarded bool) {
-	peer, ok := address(r.RemoteAddr)
-	if !ok || !p.trust(peer) {
+	peer, ok := parseAddr(r.RemoteAddr)
+	if !ok || !p.contains(peer) {
 		return peer, false
 	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		addr, ok := address(strings.TrimSpace(hop))
+		addr, ok := parseAddr(strings.TrimSpace(hop))
 		if !ok {
 			break
 		}
 		client, forwarded = addr, true
-		if !p.trust(addr) {
+		if !p.contains(addr) {
 			break
 		}
 	}
 	return client, forwarded
 }
 
-func (p Proxies) trust(addr netip.Addr) bool {
+func (p Proxies) contains(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// address reads an IP address with or without a port. A zone is left out, since it is free text.
-func address(text string) (netip.Addr, bool) {
+// parseAddr parses an IP address with or without a port. It drops the zone, which is free text.
+func parseAddr(text string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
 	}

@@ -8,20 +8,20 @@ import (
 	"steward/internal/auth"
 )
 
-// Meta is what is known of a request before anybody has looked at it.
+// Meta is the metadata of a request.
 type Meta struct {
 	ID         string
 	RemoteAddr string
-	// Route and Who are set on the way in, for the log line and the metrics.
+	// Route is the pattern of the request's route. Who identifies the caller in the log.
 	Route string
 	Who   string
-	// Caller is set by the route's guard; auth.From finds it.
+	// Caller is set by the Guard of a route; auth.From returns it.
 	Caller *auth.Caller
 
 	log *slog.Logger
 }
 
-// scope is the context of a request.
+// scope is the context of a request. It carries Meta and caller in one allocation.
 type scope struct {
 	context.Context
 	Meta
@@ -29,7 +29,7 @@ type scope struct {
 
 type metaKey struct{}
 
-// Value answers for the request's Meta and its caller.
+// Value returns Meta or the caller for their keys.
 func (s *scope) Value(key any) any {
 	switch key.(type) {
 	case metaKey:
@@ -42,7 +42,8 @@ func (s *scope) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// Request gives what is known of the request that ctx belongs to: nothing for what runs outside one, such as background loops.
+// Request returns the metadata of the request that ctx belongs to, which is empty for a background
+// job.
 func Request(ctx context.Context) *Meta {
 	if m, ok := ctx.Value(metaKey{}).(*Meta); ok {
 		return m
@@ -50,7 +51,7 @@ func Request(ctx context.Context) *Meta {
 	return &Meta{log: slog.Default()}
 }
 
-// Log gives the logger of a request; its lines carry the request's id.
+// Log returns the logger of a request, which adds the request ID to each line.
 func Log(ctx context.Context) *slog.Logger {
 	m := Request(ctx)
 	if m.ID == "" {
@@ -59,7 +60,8 @@ func Log(ctx context.Context) *slog.Logger {
 	return m.log.With("request_id", m.ID)
 }
 
-// Named notes the pattern of the route that a request took. The path itself is never logged: that of an ingest URL holds a credential.
+// Named returns a handler that sets the Route of requests. The log has the pattern and never the
+// path, since the path of an ingest URL contains a token.
 func Named(pattern string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		Request(r.Context()).Route = pattern

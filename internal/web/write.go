@@ -13,19 +13,21 @@ import (
 	"steward/internal/page"
 )
 
-// Face is one of the forms in which the same values leave the API. Handlers return values and errors and never know which face they serve.
+// Face is a form in which values and errors are written. The handlers are the same for all faces.
 type Face struct {
-	// Prefix is where the face is mounted; the routes do not know it.
+	// Prefix is the path under which the face is mounted.
 	Prefix string
-	// Success gives status and body for a value that a handler returned; a nil body means an empty answer.
+	// Success returns status and body for the value of a handler; a nil body means an empty
+	// response.
 	Success func(status int, value any) (int, any)
-	// Failure gives the body for an error.
+	// Failure returns the body for an error.
 	Failure func(ctx context.Context, status int, e *errs.Error) any
 	// FailureType is the Content-Type of errors.
 	FailureType string
 }
 
-// Bare is the face of the specification: the value itself, nothing where the specification says 204, problem+json for errors.
+// Bare is the face at the root: bare values, empty responses with status 204, and problem+json for
+// errors.
 var Bare = &Face{
 	Success: func(status int, value any) (int, any) {
 		if _, none := value.(None); none || status == http.StatusNoContent {
@@ -37,28 +39,28 @@ var Bare = &Face{
 	FailureType: "application/problem+json",
 }
 
-// None is what a handler returns when there is nothing to tell.
+// None is the value of a handler that has no result.
 type None struct{}
 
-// Raw is a body that is sent as it is, not as JSON.
+// Raw is a value that is written as is, not as JSON.
 type Raw struct {
 	ContentType string
 	Bytes       []byte
 }
 
-// headed values set headers of their response; a page.Page does.
-type headed interface {
+// headerSetter is implemented by values that set headers of their response, such as page.Page.
+type headerSetter interface {
 	SetHeaders(h http.Header, path string, query url.Values)
 }
 
 type faceKey struct{}
 
-// WithFace gives a context whose answers take that face.
+// WithFace returns a context for requests that are served with a face.
 func WithFace(ctx context.Context, f *Face) context.Context {
 	return context.WithValue(ctx, faceKey{}, f)
 }
 
-// FaceOf returns the face of the request that ctx belongs to.
+// FaceOf returns the face of a request, which is Bare by default.
 func FaceOf(ctx context.Context) *Face {
 	if f, ok := ctx.Value(faceKey{}).(*Face); ok {
 		return f
@@ -66,7 +68,7 @@ func FaceOf(ctx context.Context) *Face {
 	return Bare
 }
 
-// Write answers with a handler's value: the one function through which every management answer leaves.
+// Write writes the value of a handler in the form of the request's face.
 func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	h := w.Header()
 	if v, ok := value.(page.Versioned); ok {
@@ -77,7 +79,7 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 			return
 		}
 	}
-	if v, ok := value.(headed); ok {
+	if v, ok := value.(headerSetter); ok {
 		v.SetHeaders(h, FaceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
 	}
 	if raw, ok := value.(Raw); ok {
@@ -98,16 +100,17 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// jsonType is shared by all answers; nobody changes it.
+// jsonType is shared by all responses and never modified.
 var jsonType = []string{"application/json"}
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooled is the largest buffer that is kept for other responses.
+// maxPooled is the size of the largest buffer that is reused.
 const maxPooled = 1 << 20
 
-// writeJSON encodes the whole body before it writes, so that a value that cannot be encoded becomes a 500 and not half a
-// response. While a client reads, the encoded body is all that is kept of the response.
+// writeJSON encodes the whole body before it writes, so that a value that cannot be encoded becomes
+// a 500 and not half a response. While a client reads, the encoded body is all that is kept of the
+// response.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	buf := buffers.Get().(*[]byte)
 	out, err := encode.Value((*buf)[:0], body)

@@ -1,5 +1,5 @@
-// Package pipetest gives tests a listener whose connections are within the process, so that their deadlines follow the clock of a synctest
-// bubble. It knows nothing of the house: the tests inside of web need it, too.
+// Package pipetest provides an in-process listener for tests, whose connections use the clock of a
+// synctest bubble.
 package pipetest
 
 import (
@@ -7,10 +7,10 @@ import (
 	"net"
 )
 
-// Listener takes connections that Dial makes, until its channel is closed.
+// Listener accepts the connections of Dial until the channel is closed.
 type Listener chan net.Conn
 
-// Accept gives the next connection.
+// Accept returns the next connection.
 func (l Listener) Accept() (net.Conn, error) {
 	conn, open := <-l
 	if !open {
@@ -19,15 +19,15 @@ func (l Listener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// Close does nothing: whoever made the channel closes it.
+// Close does nothing; the owner of the channel closes it.
 func (l Listener) Close() error { return nil }
 
-// Addr is an address that means nothing.
+// Addr returns an empty address.
 func (l Listener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Dial connects to the listener; it has the form that http.Transport wants.
+// Dial connects to the listener. It can be used as the DialContext of an http.Transport.
 func (l Listener) Dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	l <- theirs
-	return ours, nil
+	client, server := net.Pipe()
+	l <- server
+	return client, nil
 }

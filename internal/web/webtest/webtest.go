@@ -1,4 +1,4 @@
-// Package webtest helps to test values that write their own JSON (encode.Appender).
+// Package webtest provides helpers for testing implementations of encode.Appender.
 package webtest
 
 import (
@@ -7,14 +7,14 @@ import (
 	"steward/internal/encode"
 )
 
-// Texts have all that JSON writes in a special way.
+// Texts generates strings with all kinds of characters that JSON escapes.
 var Texts = rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z<>&"\\\x00-\x1f\x7f\x{2028}\x{fffd}\x{1f600}ä]*`),
 	rapid.StringMatching(`[a-z0-9_]+`), rapid.StringMatching(`[a-z{}:,"\\\n ]+`), rapid.Just(`\u003c`), rapid.Just("\xff"))
 
-// SameJSON compares what a value writes of itself with what encoding/json writes of its fields.
-func SameJSON(t *rapid.T, own encode.Appender, fields any) {
+// SameJSON fails the test unless value appends the JSON that encoding/json produces for fields.
+func SameJSON(t *rapid.T, value encode.Appender, fields any) {
 	t.Helper()
-	got, err := own.AppendJSON([]byte("before "))
+	got, err := value.AppendJSON([]byte("before "))
 	if err != nil {
 		t.Fatal(err)
 	}

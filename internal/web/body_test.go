@@ -1,0 +1,77 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/web/pipetest"
+)
+
+func TestContainsNUL(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"a":"\u0000"}`:       true,
+		`{"a":"x\\\u0000"}`:    true,
+		`{"a":"\n\u0000"}`:     true,
+		`{"a\u0000":1}`:        true,
+		`{"a":"\\u0000"}`:      false,
+		`{"a":"\\\\u0000"}`:    false,
+		`{"a":"\u0001 u0000"}`: false,
+		`{"a":"\""}`:           false,
+	} {
+		if got := containsNUL([]byte(body)); got != want {
+			t.Errorf("%s: %v, want %v", body, got, want)
+		}
+	}
+}
+
+// TestConnectionWithIncompleteBodyIsClosed checks that a client cannot hold a connection by
+// announcing a body that it does not send, whether it is authorized or not.
+func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) {
+	for name, status := range map[string]int{"authorized": 400, "unauthorized": 401} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { sendIncompleteBody(t, status) })
+		})
+	}
+}
+
+func sendIncompleteBody(t *testing.T, status int) {
+	put := func(context.Context, *struct{ Body owner }) (None, error) { return None{}, nil }
+	guard := func(_ Route, w http.ResponseWriter, r *http.Request) *http.Request {
+		if status == 401 {
+			Fail(w, r, errs.New(errs.Unauthorized, "unauthorized"))
+			return nil
+		}
+		return r
+	}
+	listener := make(pipetest.Listener)
+	api := NewAPI([]Route{On("PUT /owner", auth.Self, 204, "Replace the owner", put)}, guard, nil)
+	srv := &http.Server{Handler: api, IdleTimeout: time.Hour}
+	go srv.Serve(listener)
+	conn, err := listener.Dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	io.WriteString(conn, "PUT /owner HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"name\":")
+	in := bufio.NewReader(conn)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil || res.StatusCode != status {
+		t.Fatalf("got %v, %v; want status %d", res, err, status)
+	}
+	io.Copy(io.Discard, res.Body)
+	if _, err := in.ReadByte(); err == nil {
+		t.Error("more bytes follow the response")
+	}
+	if took := time.Since(start); took < bodyTimeout || took > 2*bodyTimeout {
+		t.Errorf("the connection was closed after %s", took)
+	}
+	close(listener)
+	srv.Close()
+}
