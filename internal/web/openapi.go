@@ -179,7 +179,10 @@ func operation(r Route) huma.Operation {
 
 // requirement returns the description of who may use a route.
 func requirement(p auth.Permission) string {
-	text := "Requires the role " + p.RoleNames()
+	text := "Available to all roles"
+	if len(p.Roles) < len(auth.Roles) {
+		text = "Requires the role " + p.RoleNames()
+	}
 	if p.Scope != "" {
 		text += "; access tokens require the scope `" + p.Scope + "`"
 	}
