@@ -18,6 +18,7 @@ type budget struct {
 	sockets, reservedSockets   int
 	maxBytes, reserveBytes     int64
 	maxSockets, reserveSockets int
+	shares                     int
 }
 
 // charge is what a task takes of the budget.
@@ -31,11 +32,12 @@ func newBudget(sockets int) budget {
 	reserve := max(1, sockets/3)
 	return budget{
 		maxBytes: maxBytes, reserveBytes: reserveBytes, maxSockets: max(1, sockets-reserve), reserveSockets: reserve,
+		shares: shares,
 	}
 }
 
 // share is how many bytes one destination may hold.
-func (b *budget) share() int64 { return b.maxBytes / shares }
+func (b *budget) share() int64 { return b.maxBytes / int64(b.shares) }
 
 // take charges a lane for bytes, and reports whether there was room. first says that the lane has nothing else to send.
 func (b *budget) take(n *lane, bytes int64, first bool) (charge, bool) {
@@ -69,7 +71,7 @@ func (b *budget) release(n *lane, c charge) {
 // takeSocket counts one more socket of a lane, and reports whether there was one.
 func (b *budget) takeSocket(n *lane) bool {
 	switch {
-	case n.sockets < max(1, b.maxSockets/shares) && b.sockets < b.maxSockets:
+	case n.sockets < max(1, b.maxSockets/b.shares) && b.sockets < b.maxSockets:
 		n.sockets++
 		b.sockets++
 		return true

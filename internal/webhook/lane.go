@@ -305,11 +305,11 @@ func (l *lanes) sent(t *task, bytes int64) (start []*task) {
 	t.receipt = nil
 	l.budget.release(n, t.charge)
 	t.charge = l.budget.force(n, bytes+taskBytes)
-	start = l.dispatch(n)
+	start = append(l.unblock(), l.dispatch(n)...) // those that wait come first
 	if n.state == laneFull && l.hasRoom(n) {
 		l.enqueue(n)
 	}
-	return append(start, l.unblock()...)
+	return start
 }
 
 // written notes that results are durable, and returns what can be sent now.

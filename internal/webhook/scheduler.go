@@ -44,7 +44,7 @@ type Scheduler struct {
 	Delivered func(result string, took time.Duration)
 
 	lanes    *lanes
-	spawn    func(func()) // starts a goroutine
+	spawn    func(*task) // starts an attempt
 	targets  db.Cache[string, target]
 	results  *resultQueue
 	poll     chan struct{}
@@ -58,7 +58,7 @@ type Scheduler struct {
 // NewScheduler returns a scheduler that uses up to so many sockets at a time.
 func NewScheduler(s *Store, sockets int) *Scheduler {
 	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets), poll: make(chan struct{}, 1)}
-	c.spawn = func(f func()) { go f() }
+	c.spawn = func(t *task) { go c.deliver(t) }
 	c.results = newResultQueue(c.finish)
 	s.DB.Watch(destinationsChanged, c.targets.Forget)
 	s.DB.Watch(queueChanged, func() { signal(c.poll) })
@@ -242,16 +242,14 @@ func (s *Scheduler) load(ctx context.Context, n *lane, rows []Delivery, more boo
 func (s *Scheduler) start(tasks []*task) {
 	for _, t := range tasks {
 		s.sending.Add(1)
-		s.spawn(func() {
-			defer s.sending.Done()
-			s.deliver(t)
-		})
+		s.spawn(t)
 	}
 }
 
 // deliver makes one attempt and hands on its result. A delivery that was not tried, or that was cut off because the process stops,
 // stays in the queue.
 func (s *Scheduler) deliver(t *task) {
+	defer s.sending.Done()
 	result, err := s.attempt(t)
 	next := s.lanes.sent(t, int64(len(result.Response)))
 	if err != nil || !s.results.put(ended{task: t, result: result}) {

@@ -12,6 +12,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/id"
+	"steward/internal/stamp"
 	"steward/internal/webhook/send"
 )
 
@@ -37,7 +38,7 @@ type simulation struct {
 // replica is a process: what it has in memory, which a crash loses.
 type replica struct {
 	*Scheduler
-	running []func() // attempts that have begun
+	running []*task // attempts that have begun
 	reads   []openRead
 }
 
@@ -60,8 +61,15 @@ func (s *simulation) newReplica() *replica {
 	r.cut = s.fixture.t.Context()
 	r.results = &resultQueue{queue: make(chan ended, 100)}
 	r.lanes.readAhead = 4
-	r.lanes.budget = budget{maxBytes: shares * 4 * (taskBytes + 64), reserveBytes: 3 * taskBytes, maxSockets: 3, reserveSockets: 1}
-	r.spawn = func(attempt func()) { r.running = append(r.running, attempt) }
+	r.lanes.budget = budget{
+		maxBytes: 8 * (taskBytes + 64), reserveBytes: 3 * taskBytes, maxSockets: 4, reserveSockets: 1, shares: 2,
+	}
+	r.spawn = func(t *task) {
+		if t.lane.lease <= stamp.Of(s.clock.now()) {
+			s.rt.Fatalf("%s is sent without a lease", t.ID)
+		}
+		r.running = append(r.running, t)
+	}
 	return r
 }
 
@@ -221,9 +229,9 @@ func (s *simulation) finishAttempt(r *replica) {
 	if len(r.running) == 0 {
 		return
 	}
-	attempt := r.running[0]
+	next := r.running[0]
 	r.running = r.running[1:]
-	attempt()
+	r.deliver(next)
 }
 
 func (s *simulation) write(r *replica) {
