@@ -1,0 +1,29 @@
+// Package endpoint names the paths of the OpenID Connect provider and of its pages.
+package endpoint
+
+// The endpoints of the protocol.
+const (
+	Discovery           = "/.well-known/openid-configuration"
+	ServerMetadata      = "/.well-known/oauth-authorization-server"
+	JWKS                = "/jwks"
+	Authorize           = "/authorize"
+	PushedAuthorization = "/par"
+	Token               = "/oauth/token"
+	Introspect          = "/introspect"
+	Revoke              = "/revoke"
+	UserInfo            = "/userinfo"
+	DeviceAuthorization = "/device_authorization"
+	EndSession          = "/end_session"
+)
+
+// The pages that users see, and the targets of their forms.
+const (
+	SignIn            = "/sign-in"
+	Consent           = "/consent"
+	Device            = "/device"
+	EndSessionConfirm = EndSession + "/confirm"
+	Invitation        = "/invite/"
+	Account           = "/account"
+	AccountPassword   = Account + "/password"
+	AccountSessions   = Account + "/sessions"
+)

@@ -1,0 +1,129 @@
+// Package oauth owns what the endpoints of OAuth 2.0 have in common: the error response, JSON
+// responses, and the parsing of form parameters.
+//
+// An endpoint returns a value and an error. WriteJSON writes the one and WriteError the other, which
+// AsError turns into an error response first, so that internal errors are logged and not shown.
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"steward/internal/errs"
+	"steward/internal/web"
+)
+
+// The error codes of RFC 6749, RFC 6750, RFC 8628, RFC 9449 and OpenID Connect Core.
+const (
+	InvalidRequest       = "invalid_request"
+	InvalidClient        = "invalid_client"
+	InvalidGrant         = "invalid_grant"
+	InvalidScope         = "invalid_scope"
+	InvalidToken         = "invalid_token"
+	InvalidDPoPProof     = "invalid_dpop_proof"
+	InsufficientScope    = "insufficient_scope"
+	AccessDenied         = "access_denied"
+	UnauthorizedClient   = "unauthorized_client"
+	UnsupportedGrantType = "unsupported_grant_type"
+	LoginRequired        = "login_required"
+	ConsentRequired      = "consent_required"
+	Unavailable          = "temporarily_unavailable"
+	ServerError          = "server_error"
+)
+
+// The token types of access tokens, which are also their authentication schemes.
+const (
+	Bearer = "Bearer"
+	DPoP   = "DPoP"
+)
+
+// Error is an error response (RFC 6749 section 5.2): a code for programs and a description for their
+// developers. The description never contains a value of the request.
+type Error struct {
+	Status      int
+	Code        string
+	Description string
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Description }
+
+// NewError returns an Error with the status that belongs to its code: 401 for InvalidClient and
+// InvalidToken, otherwise 400.
+func NewError(code, description string) *Error {
+	status := http.StatusBadRequest
+	if code == InvalidClient || code == InvalidToken {
+		status = http.StatusUnauthorized
+	}
+	return &Error{Status: status, Code: code, Description: description}
+}
+
+var (
+	// ErrGrant is the same for codes and tokens that are unknown, used, expired, revoked or issued to
+	// another client.
+	ErrGrant = NewError(InvalidGrant, "the code or token is invalid, expired or revoked")
+	// ErrClient is the same for an unknown client and for a wrong secret.
+	ErrClient = NewError(InvalidClient, "client authentication failed")
+)
+
+// AsError returns err as an error response. An error that is neither an *Error nor meant for the caller
+// is logged and becomes ServerError.
+func AsError(ctx context.Context, err error) *Error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	switch e := web.Visible(ctx, err); e.Kind {
+	case errs.Unavailable:
+		return &Error{http.StatusServiceUnavailable, Unavailable, e.Message}
+	case errs.Invalid, errs.Malformed:
+		return NewError(InvalidRequest, e.Message)
+	}
+	return &Error{http.StatusInternalServerError, ServerError, "internal error"}
+}
+
+type errorBody struct {
+	Code        string `json:"error"`
+	Description string `json:"error_description,omitempty"`
+}
+
+// WriteError writes an error response, with the headers that belong to it.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	e := AsError(r.Context(), err)
+	switch {
+	case e.Code == InvalidClient:
+		w.Header().Set("WWW-Authenticate", `Basic realm="oauth"`)
+	case e.Status == http.StatusServiceUnavailable, e.Status == http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+	}
+	WriteJSON(w, e.Status, errorBody{e.Code, e.Description})
+}
+
+// WriteBearerError writes an error response of an endpoint that takes access tokens. The challenge goes
+// into WWW-Authenticate (RFC 6750 section 3) if access was refused.
+func WriteBearerError(w http.ResponseWriter, e *Error, challenge string) {
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		w.Header().Set("WWW-Authenticate", challenge)
+	}
+	WriteJSON(w, e.Status, errorBody{e.Code, e.Description})
+}
+
+// WriteJSON writes a JSON response. It must not be cached, unless Cache-Control is set already.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // the types of this provider can be encoded
+	}
+	h := w.Header()
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+		h.Set("Pragma", "no-cache")
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body)
+}

@@ -1,0 +1,56 @@
+package oauth
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxForm is the largest form that is read.
+const maxForm = 64 << 10
+
+// ReadForm parses the form of a POST into r.PostForm.
+func ReadForm(w http.ResponseWriter, r *http.Request) error {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/x-www-form-urlencoded" {
+		return NewError(InvalidRequest, "the body must be application/x-www-form-urlencoded")
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return NewError(InvalidRequest, "the form is malformed or too large")
+	}
+	return nil
+}
+
+// Param returns a parameter, or "" if it is absent. It returns an error if the parameter is repeated
+// (RFC 6749 section 3.1) or is not valid text.
+func Param(form url.Values, name string) (string, error) {
+	values := form[name]
+	if len(values) > 1 {
+		return "", NewError(InvalidRequest, name+" is repeated")
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	if !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0) {
+		return "", NewError(InvalidRequest, name+" is not valid UTF-8 text")
+	}
+	return values[0], nil
+}
+
+// Required returns a parameter that must not be empty.
+func Required(form url.Values, name string) (string, error) {
+	value, err := Param(form, name)
+	if err != nil {
+		return "", err
+	}
+	if value == "" {
+		return "", Missing(name)
+	}
+	return value, nil
+}
+
+// Missing returns the error for a parameter that is absent or empty.
+func Missing(name string) *Error { return NewError(InvalidRequest, name+" is missing") }

@@ -1,0 +1,51 @@
+// Package users describes the user accounts that the provider signs in. The accounts themselves belong
+// to another part of Steward, whose methods fill the Directory.
+package users
+
+import (
+	"context"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// User is a person who can sign in.
+type User struct {
+	ID        string
+	Email     string
+	FirstName string
+	LastName  string
+	PhotoURL  string
+	// PasswordHash is empty until the user has set a password.
+	PasswordHash string
+	UpdatedAt    stamp.Time
+}
+
+// Invitation is what the link in an invitation stands for.
+type Invitation struct {
+	UserID  string
+	Email   string
+	OrgName string
+	// HasPassword reports whether the user can sign in already. An invitation does not replace a password.
+	HasPassword bool
+}
+
+// Directory gives access to user accounts.
+type Directory struct {
+	// ByEmail and ByID return a user, or NotFound. Email addresses are in lower case.
+	ByEmail func(ctx context.Context, email string) (User, error)
+	ByID    func(ctx context.Context, userID string) (User, error)
+	// Role returns the current role of a user in an organization, or NotFound.
+	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
+	// CheckPassword and HashPassword are expensive by design: about 20 ms of CPU and 19 MiB each.
+	CheckPassword func(hash, password string) bool
+	HashPassword  func(password string) string
+	SetPassword   func(tx *db.Tx, userID, hash string) error
+	// Invitation returns the invitation of a link. It returns NotFound if the link was used, has expired
+	// or never existed.
+	Invitation func(ctx context.Context, token string) (Invitation, error)
+	// Accept uses up an invitation and sets the first password of its user. It returns NotFound like
+	// Invitation, and Conflict if the user has a password.
+	Accept func(tx *db.Tx, token, hash string) (userID string, err error)
+}
