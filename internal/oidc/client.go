@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/errs"
@@ -35,6 +36,9 @@ var (
 	defaultGrants = []string{AuthorizationCode, RefreshToken}
 	responseTypes = []string{"code"}
 )
+
+// GrantTypes returns the grant types that a client may use.
+func GrantTypes() []string { return slices.Clone(grantTypes) }
 
 // Lifetimes of tokens: what a client may ask for, and what it has when it did not.
 const (
@@ -92,6 +96,21 @@ func seconds(set *int64, otherwise int64) time.Duration {
 		otherwise = *set
 	}
 	return time.Duration(otherwise) * time.Second
+}
+
+// AllowedScopes returns the requested scopes that the client may use, without repetitions. It returns all scopes of the client if none is
+// requested.
+func (c *Client) AllowedScopes(requested string) []string {
+	if strings.TrimSpace(requested) == "" {
+		return slices.Clone(c.Scopes)
+	}
+	var allowed []string
+	for _, s := range strings.Fields(requested) {
+		if slices.Contains(c.Scopes, s) && !slices.Contains(allowed, s) {
+			allowed = append(allowed, s)
+		}
+	}
+	return allowed
 }
 
 // Listed is a client as list and get answer it.

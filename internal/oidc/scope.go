@@ -1,5 +1,13 @@
 package oidc
 
+// The scopes of OpenID Connect.
+const (
+	ScopeOpenID        = "openid"
+	ScopeProfile       = "profile"
+	ScopeEmail         = "email"
+	ScopeOfflineAccess = "offline_access"
+)
+
 // Scope is a right that a client may ask a user for, with the words in which the user is asked.
 type Scope struct {
 	Name               string `json:"name"`

@@ -1,0 +1,163 @@
+// Package dpop owns DPoP proofs (RFC 9449), with which a client shows that it holds the key that a token
+// is bound to.
+//
+// Verify checks a proof without a write. Use stores it, so that it is accepted once; callers use a proof
+// as late as possible, when the rest of the request has been accepted.
+package dpop
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/oauth"
+)
+
+const (
+	// lifetime is how old a proof may be.
+	lifetime = time.Minute
+	// clockSkew is how far a proof may be issued in the future.
+	clockSkew = 5 * time.Second
+	maxSize   = 8 << 10
+	maxJTI    = 512
+)
+
+// algorithms are the accepted signature algorithms. RFC 9449 requires them to be asymmetric.
+var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.EdDSA, jose.RS256, jose.PS256}
+
+// Algorithms returns the names of the accepted signature algorithms.
+func Algorithms() []string {
+	names := make([]string, len(algorithms))
+	for i, a := range algorithms {
+		names[i] = string(a)
+	}
+	return names
+}
+
+// Verifier verifies the proofs of requests.
+type Verifier struct {
+	DB  *db.DB
+	Now func() time.Time
+	// Issuer is the base URL of the endpoints that proofs are made for.
+	Issuer string
+}
+
+// Proof is a proof that was verified. The zero Proof stands for a request without one.
+type Proof struct {
+	// JKT is the thumbprint of the key (RFC 7638).
+	JKT string
+	jti string
+}
+
+// claims are the claims of a proof.
+type claims struct {
+	JTI      string           `json:"jti"`
+	Method   string           `json:"htm"`
+	URI      string           `json:"htu"`
+	IssuedAt *jwt.NumericDate `json:"iat"`
+	Token    string           `json:"ath"`
+}
+
+func invalid(description string) *oauth.Error {
+	return oauth.NewError(oauth.InvalidDPoPProof, description)
+}
+
+// Verify verifies the proof of a request, if it has one. The proof must name accessToken, which is empty
+// where no access token is presented.
+func (v *Verifier) Verify(r *http.Request, accessToken string) (Proof, error) {
+	headers := r.Header.Values("DPoP")
+	switch {
+	case len(headers) == 0:
+		return Proof{}, nil
+	case len(headers) > 1 || len(headers[0]) > maxSize:
+		return Proof{}, invalid("send exactly one DPoP proof of at most 8 KiB")
+	}
+	key, c, err := parse(headers[0])
+	if err != nil {
+		return Proof{}, err
+	}
+	if err := v.check(r, c, accessToken); err != nil {
+		return Proof{}, err
+	}
+	thumbprint, err := key.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return Proof{}, invalid("the key of the proof is not supported")
+	}
+	return Proof{JKT: base64.RawURLEncoding.EncodeToString(thumbprint), jti: c.JTI}, nil
+}
+
+// parse checks the form and the signature of a proof.
+func parse(text string) (*jose.JSONWebKey, *claims, error) {
+	parsed, err := jwt.ParseSigned(text, algorithms)
+	if err != nil || len(parsed.Headers) != 1 {
+		return nil, nil, invalid("the proof is not a JWT with a supported algorithm")
+	}
+	header := parsed.Headers[0]
+	if typ, _ := header.ExtraHeaders[jose.HeaderType].(string); !strings.EqualFold(typ, "dpop+jwt") {
+		return nil, nil, invalid("the typ of the proof must be dpop+jwt")
+	}
+	key := header.JSONWebKey
+	if key == nil || !key.Valid() || !key.IsPublic() {
+		return nil, nil, invalid("the proof must contain a public key")
+	}
+	var c claims
+	if err := parsed.Claims(key.Key, &c); err != nil {
+		return nil, nil, invalid("the signature of the proof is invalid")
+	}
+	return key, &c, nil
+}
+
+// check checks that a proof was made for this request.
+func (v *Verifier) check(r *http.Request, c *claims, accessToken string) error {
+	now := v.Now()
+	switch {
+	case c.JTI == "" || len(c.JTI) > maxJTI:
+		return invalid("the proof must have a jti of at most 512 characters")
+	case c.IssuedAt == nil || now.Sub(c.IssuedAt.Time()) > lifetime || c.IssuedAt.Time().Sub(now) > clockSkew:
+		return invalid("the iat of the proof is not recent")
+	case c.Method != r.Method:
+		return invalid("the htm of the proof is not the method of the request")
+	case !sameURI(c.URI, v.Issuer+r.URL.Path):
+		return invalid("the htu of the proof is not the URI of the request")
+	}
+	if accessToken != "" && subtle.ConstantTimeCompare([]byte(hash(accessToken)), []byte(c.Token)) != 1 {
+		return invalid("the ath of the proof is not the hash of the access token")
+	}
+	return nil
+}
+
+// sameURI compares two URIs without query and fragment, with default ports (RFC 9449 section 4.3).
+func sameURI(given, want string) bool {
+	g, err := url.Parse(given)
+	if err != nil || g.User != nil {
+		return false
+	}
+	w, err := url.Parse(want)
+	if err != nil {
+		return false
+	}
+	return strings.EqualFold(g.Scheme, w.Scheme) && hostPort(g) == hostPort(w) && g.Path == w.Path
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	}
+	return strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// hash returns the ath of an access token.
+func hash(accessToken string) string {
+	sum := sha256.Sum256([]byte(accessToken))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,141 @@
+// Package flow owns the state of a browser on its way through the pages of the provider: an
+// authorization request that waits for a sign-in or a consent, or a page that requires a sign-in.
+//
+// A flow travels sealed in a form field or in the URL, so that the requests of strangers write nothing
+// to the database.
+package flow
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// The values of the parameter prompt.
+const (
+	PromptNone          = "none"
+	PromptLogin         = "login"
+	PromptConsent       = "consent"
+	PromptSelectAccount = "select_account"
+)
+
+// Prompts lists the values of the parameter prompt.
+func Prompts() []string {
+	return []string{PromptNone, PromptLogin, PromptConsent, PromptSelectAccount}
+}
+
+// Request is a validated authorization request.
+type Request struct {
+	ClientID    string   `json:"client_id"`
+	RedirectURI string   `json:"redirect_uri"`
+	State       string   `json:"state,omitempty"`
+	Nonce       string   `json:"nonce,omitempty"`
+	Scopes      []string `json:"scopes"`
+	Challenge   string   `json:"challenge,omitempty"`
+	JKT         string   `json:"jkt,omitempty"`
+	Prompts     []string `json:"prompts,omitempty"`
+	// MaxAge is in seconds; nil if it was not requested.
+	MaxAge    *int64 `json:"max_age,omitempty"`
+	LoginHint string `json:"login_hint,omitempty"`
+	// Subject is the user of the id_token_hint; empty if there was none.
+	Subject string `json:"subject,omitempty"`
+}
+
+// Prompt reports whether the request has a value of the parameter prompt.
+func (r *Request) Prompt(value string) bool { return slices.Contains(r.Prompts, value) }
+
+// Flow is the state of a browser.
+type Flow struct {
+	// Request is the authorization request; nil if the browser goes to Next after the sign-in.
+	Request *Request `json:"request,omitempty"`
+	// Next is a path of this server.
+	Next string `json:"next,omitempty"`
+	// SignedIn is the session in which the user has signed in during this flow. It satisfies
+	// prompt=login and max_age.
+	SignedIn string `json:"signed_in,omitempty"`
+	// UserID is the user for whom a consent page was made; the decision of another user does not count.
+	UserID    string     `json:"user_id,omitempty"`
+	ExpiresAt stamp.Time `json:"expires_at"`
+}
+
+// lifetime is how long a user may take on the pages.
+const lifetime = 20 * time.Minute
+
+// purpose binds a sealed value to this package.
+const purpose = "oidc.flow"
+
+// ErrExpired is returned for a flow that has expired or was not sealed here.
+var ErrExpired = oauth.NewError(oauth.InvalidRequest,
+	"this page has expired: go back to the application and start again")
+
+// Sealer seals and opens flows.
+type Sealer struct {
+	Ring *seal.Ring
+	Now  func() time.Time
+}
+
+// ForRequest returns the flow of an authorization request.
+func (s *Sealer) ForRequest(r *Request) *Flow {
+	return &Flow{Request: r, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
+}
+
+// ToPath returns a flow that leads to a path of this server.
+func (s *Sealer) ToPath(path string) *Flow {
+	return &Flow{Next: path, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
+}
+
+// Seal returns a flow as text for a form or a URL.
+func (s *Sealer) Seal(f *Flow) string {
+	plain, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // a Flow can be encoded
+	}
+	return base64.RawURLEncoding.EncodeToString(s.Ring.Seal(purpose, plain))
+}
+
+// Open returns the flow that Seal has sealed, or ErrExpired.
+func (s *Sealer) Open(text string) (*Flow, error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return nil, ErrExpired
+	}
+	plain, err := s.Ring.Open(purpose, sealed)
+	if err != nil {
+		return nil, ErrExpired
+	}
+	var f Flow
+	if err := json.Unmarshal(plain, &f); err != nil {
+		return nil, ErrExpired
+	}
+	if f.ExpiresAt < stamp.Of(s.Now()) {
+		return nil, ErrExpired
+	}
+	return &f, nil
+}
+
+// OpenRequest is Open for a flow that must have an authorization request.
+func (s *Sealer) OpenRequest(text string) (*Flow, error) {
+	f, err := s.Open(text)
+	if err != nil {
+		return nil, err
+	}
+	if f.Request == nil {
+		return nil, ErrExpired
+	}
+	return f, nil
+}
+
+// Location returns where a flow continues. It has no host, so that the browser stays at the host name
+// under which it has its cookies.
+func (s *Sealer) Location(f *Flow) string {
+	if f.Request == nil {
+		return f.Next
+	}
+	return endpoint.Authorize + "?flow=" + s.Seal(f)
+}

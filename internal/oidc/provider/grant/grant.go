@@ -1,0 +1,153 @@
+// Package grant owns grants: what a user has allowed a client to do, once.
+//
+// A grant is created with an authorization code or with the approval of a device. The token endpoint
+// redeems it once; from then on it carries a family of refresh tokens. A refresh token is
+// `rt_<grant>.<generation>.<mac>`: it is derived from the row, so nothing of it is stored, the family
+// does not grow, and concurrent refreshes get the same successor.
+//
+// Revoking a grant also voids the access tokens that were issued for it. Their check reads a small set of
+// revoked ids, which is cached.
+package grant
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/secret"
+	"steward/internal/stamp"
+)
+
+const (
+	// CodeLifetime is how long an authorization code can be redeemed. RFC 9700 recommends a minute at most.
+	CodeLifetime = time.Minute
+	// maxAccessLifetime is the longest lifetime of an access token, so the longest that a revocation must
+	// be remembered.
+	maxAccessLifetime = oidc.MaxTokenLife * time.Second
+	// clockSkew is how far the clocks of replicas may differ.
+	clockSkew = 5 * time.Second
+
+	prefix = "grt"
+)
+
+// Grant is what a user has allowed a client to do.
+type Grant struct {
+	ID       string
+	OrgID    string
+	ClientID string
+	UserID   string
+	// SessionID is the session with which the refresh tokens end; nil with offline access.
+	SessionID    *string
+	Scopes       []string
+	ClientEpoch  int64
+	ConsentEpoch int64
+	AuthTime     stamp.Time
+	Nonce        *string
+
+	CodeHash      []byte
+	CodeExpiresAt *stamp.Time
+	RedirectURI   *string
+	Challenge     *string
+	// JKT is the DPoP key that the code, and later the refresh tokens, are bound to.
+	JKT  *string
+	Salt []byte
+
+	RedeemedAt *stamp.Time
+	// Generation is that of the current refresh token; 0 if there is none.
+	Generation       int64
+	RotatedAt        *stamp.Time
+	RefreshExpiresAt *stamp.Time
+	RevokedAt        *stamp.Time
+	CreatedAt        stamp.Time
+	ExpiresAt        stamp.Time
+}
+
+// New returns a grant of scopes to client c, based on the consent of a user who signed in at authTime.
+func New(now time.Time, c *oidc.Registered, consent *oidc.Consent, scopes []string, authTime stamp.Time) *Grant {
+	g := &Grant{
+		ID: id.At(prefix, now), OrgID: c.OrgID, ClientID: c.ID, UserID: consent.UserID, Scopes: scopes,
+		ClientEpoch: consent.ClientEpoch, ConsentEpoch: consent.Epoch, AuthTime: authTime,
+		Salt: make([]byte, 16), CreatedAt: stamp.Of(now),
+	}
+	rand.Read(g.Salt) // never fails
+	// The row is kept for as long as anything issued for it can be valid.
+	g.ExpiresAt = g.CreatedAt.Add(CodeLifetime + maxAccessLifetime + clockSkew)
+	return g
+}
+
+// AllowedScopes returns the granted scopes that the client may still use.
+func (g *Grant) AllowedScopes(c *oidc.Registered) []string {
+	return slices.DeleteFunc(slices.Clone(g.Scopes), func(s string) bool { return !slices.Contains(c.Scopes, s) })
+}
+
+// Store stores grants, devices and revocations, and derives refresh tokens.
+type Store struct {
+	DB      *db.DB
+	Now     func() time.Time
+	Key     secret.Key
+	Clients *oidc.Store
+	// SessionLive reports whether a session has not ended.
+	SessionLive func(ctx context.Context, sessionID string) (bool, error)
+	// UserExists reports whether a user has not been removed.
+	UserExists func(ctx context.Context, userID string) (bool, error)
+
+	revoked db.Cache[struct{}, *revokedSet]
+}
+
+func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
+
+// Usable reports whether what a grant is based on still holds: the epoch of the client, the consent, the
+// user, and that the client admits the user.
+func (s *Store) Usable(ctx context.Context, c *oidc.Registered, g *Grant) (bool, error) {
+	live, err := s.Clients.Live(ctx, c.ID, g.UserID, g.ClientEpoch, g.ConsentEpoch)
+	if err != nil || !live {
+		return false, err
+	}
+	admitted, err := s.Clients.Admits(ctx, c, g.UserID)
+	if err != nil || !admitted {
+		return false, err
+	}
+	return s.UserExists(ctx, g.UserID)
+}
+
+// Refreshable reports whether the refresh tokens of a grant are valid for client c: neither revoked nor
+// expired, in a session that has not ended, on a grant that is usable.
+func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (bool, error) {
+	if g.RevokedAt != nil || g.RefreshExpiresAt == nil || *g.RefreshExpiresAt <= s.now() {
+		return false, nil
+	}
+	if g.SessionID != nil {
+		live, err := s.SessionLive(ctx, *g.SessionID)
+		if err != nil || !live {
+			return false, err
+		}
+	}
+	return s.Usable(ctx, c, g)
+}
+
+// Redeem marks a grant as redeemed by client c and starts its family of refresh tokens. If it was
+// redeemed before, Redeem revokes it and returns false.
+func (s *Store) Redeem(tx *db.Tx, c *oidc.Registered, g *Grant, jkt string) (redeemed bool, err error) {
+	now := s.now()
+	g.RedeemedAt = &now
+	g.JKT = nil
+	if c.ClientType == oidc.Public && jkt != "" { // a confidential client authenticates when it refreshes
+		g.JKT = &jkt
+	}
+	g.ExpiresAt = now.Add(maxAccessLifetime + clockSkew)
+	if slices.Contains(c.GrantTypes, oidc.RefreshToken) {
+		expires := now.Add(c.RefreshLifetime())
+		g.Generation = 1
+		g.RefreshExpiresAt = &expires
+		g.ExpiresAt = max(g.ExpiresAt, expires)
+	}
+	redeemed, err = markRedeemed(tx, g)
+	if err != nil || redeemed {
+		return redeemed, err
+	}
+	return false, Revoke(tx, g.ID, now)
+}

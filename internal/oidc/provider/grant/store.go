@@ -1,0 +1,83 @@
+package grant
+
+import (
+	"fmt"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoch, consent_epoch, auth_time, nonce,
+	code_hash, code_expires_at, redirect_uri, challenge, jkt, salt, redeemed_at, generation, rotated_at,
+	refresh_expires_at, revoked_at, created_at, expires_at`
+
+func scan(row db.Row) (*Grant, error) {
+	var g Grant
+	var scopes string
+	err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
+		&g.AuthTime, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Salt,
+		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt)
+	if err != nil {
+		return nil, fmt.Errorf("read grant: %w", err)
+	}
+	g.Scopes = strings.Fields(scopes)
+	return &g, nil
+}
+
+// Insert stores a new grant.
+func Insert(tx *db.Tx, g *Grant) error {
+	_, err := tx.Exec(`INSERT INTO oidc_grants (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+		$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+		g.ID, g.OrgID, g.ClientID, g.UserID, g.SessionID, strings.Join(g.Scopes, " "), g.ClientEpoch, g.ConsentEpoch,
+		g.AuthTime, g.Nonce, g.CodeHash, g.CodeExpiresAt, g.RedirectURI, g.Challenge, g.JKT, g.Salt,
+		g.RedeemedAt, g.Generation, g.RotatedAt, g.RefreshExpiresAt, g.RevokedAt, g.CreatedAt, g.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("insert grant: %w", err)
+	}
+	return nil
+}
+
+// ByCode returns the grant of an authorization code. It returns db.ErrNoRows if the code was never
+// issued, or so long ago that its grant has been purged.
+func ByCode(q db.Querier, code string) (*Grant, error) {
+	return scan(q.Row(`SELECT `+columns+` FROM oidc_grants WHERE code_hash = $1`, seal.Hash(code)))
+}
+
+// ByID returns a grant, or db.ErrNoRows.
+func ByID(q db.Querier, grantID string) (*Grant, error) {
+	return scan(q.Row(`SELECT `+columns+` FROM oidc_grants WHERE id = $1`, grantID))
+}
+
+// markRedeemed stores the redemption of a grant. It returns false if another request was first.
+func markRedeemed(tx *db.Tx, g *Grant) (bool, error) {
+	n, err := tx.Exec(`UPDATE oidc_grants SET redeemed_at = $2, jkt = $3, generation = $4, refresh_expires_at = $5,
+		expires_at = $6 WHERE id = $1 AND redeemed_at IS NULL AND revoked_at IS NULL`,
+		g.ID, g.RedeemedAt, g.JKT, g.Generation, g.RefreshExpiresAt, g.ExpiresAt)
+	if err != nil {
+		return false, fmt.Errorf("redeem grant: %w", err)
+	}
+	return n == 1, nil
+}
+
+// advance moves a family to its next generation. It returns false if another request has done that or
+// has revoked the grant.
+func advance(tx *db.Tx, g *Grant, now stamp.Time) (bool, error) {
+	n, err := tx.Exec(`UPDATE oidc_grants SET generation = generation + 1, rotated_at = $3
+		WHERE id = $1 AND generation = $2 AND revoked_at IS NULL`, g.ID, g.Generation, now)
+	if err != nil {
+		return false, fmt.Errorf("advance grant: %w", err)
+	}
+	return n == 1, nil
+}
+
+// Revoke voids everything that was issued for a grant: its code, its refresh tokens, and, through the
+// set of revoked ids, its access tokens.
+func Revoke(tx *db.Tx, grantID string, now stamp.Time) error {
+	_, err := tx.Exec(`UPDATE oidc_grants SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL`, grantID, now)
+	if err != nil {
+		return fmt.Errorf("revoke grant: %w", err)
+	}
+	return revokeUntil(tx, grantID, now.Add(maxAccessLifetime+clockSkew))
+}

@@ -1,0 +1,45 @@
+package grant
+
+import (
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// RevokeToken voids an access token that expires at a time.
+func RevokeToken(tx *db.Tx, jti string, expires time.Time) error {
+	return revokeUntil(tx, jti, stamp.Of(expires).Add(clockSkew))
+}
+
+// revokeUntil adds an id to the set of revoked ids.
+func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
+	_, err := tx.Exec(`INSERT INTO oidc_revoked (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, until)
+	if err != nil {
+		return fmt.Errorf("insert revoked id: %w", err)
+	}
+	return tx.Bump(Cache)
+}
+
+// revokedIDs returns at most limit ids of the set.
+func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
+	ids, err := db.Collect(q, func(row db.Row) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read revoked ids: %w", err)
+	}
+	return ids, nil
+}
+
+// isRevoked reports whether one of two ids is in the set.
+func isRevoked(q db.Querier, grantID, jti string) (bool, error) {
+	var n int
+	err := q.Row(`SELECT count(*) FROM oidc_revoked WHERE id = $1 OR id = $2`, grantID, jti).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("read revoked ids: %w", err)
+	}
+	return n > 0, nil
+}

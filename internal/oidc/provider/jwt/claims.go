@@ -1,0 +1,97 @@
+package jwt
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/users"
+)
+
+// AccessClaims are the claims of an access token (RFC 9068). The last three name the grant, the epoch of
+// the client and the epoch of the consent that the token is based on, so that revoking one of them needs
+// no list of tokens.
+type AccessClaims struct {
+	Issuer    string           `json:"iss"`
+	Subject   string           `json:"sub"`
+	Audience  jwt.Audience     `json:"aud"`
+	ExpiresAt *jwt.NumericDate `json:"exp"`
+	IssuedAt  *jwt.NumericDate `json:"iat"`
+	ID        string           `json:"jti"`
+	ClientID  string           `json:"client_id"`
+	Scope     string           `json:"scope,omitempty"`
+	OrgID     string           `json:"org"`
+	AuthTime  *jwt.NumericDate `json:"auth_time,omitempty"`
+	Confirm   *Confirmation    `json:"cnf,omitempty"`
+
+	Grant        string `json:"grant,omitempty"`
+	ClientEpoch  int64  `json:"client_epoch"`
+	ConsentEpoch int64  `json:"consent_epoch,omitempty"`
+}
+
+// Confirmation names the key that a token is bound to (RFC 9449 section 6).
+type Confirmation struct {
+	JKT string `json:"jkt"`
+}
+
+// Scopes returns the scopes of the token.
+func (a *AccessClaims) Scopes() []string { return strings.Fields(a.Scope) }
+
+// UserID returns the user of the token. It is empty for client_credentials, whose tokens have no grant.
+func (a *AccessClaims) UserID() string {
+	if a.Grant == "" {
+		return ""
+	}
+	return a.Subject
+}
+
+// TokenType returns how the token must be presented.
+func (a *AccessClaims) TokenType() string {
+	if a.Confirm != nil {
+		return oauth.DPoP
+	}
+	return oauth.Bearer
+}
+
+// IDClaims are the claims of an ID token.
+type IDClaims struct {
+	Issuer          string           `json:"iss"`
+	Subject         string           `json:"sub"`
+	Audience        jwt.Audience     `json:"aud"`
+	ExpiresAt       *jwt.NumericDate `json:"exp"`
+	IssuedAt        *jwt.NumericDate `json:"iat"`
+	AuthTime        *jwt.NumericDate `json:"auth_time,omitempty"`
+	Nonce           string           `json:"nonce,omitempty"`
+	AccessTokenHash string           `json:"at_hash,omitempty"`
+	SessionID       string           `json:"sid,omitempty"`
+	ProfileClaims
+}
+
+// ProfileClaims are the claims that the scopes profile and email stand for.
+type ProfileClaims struct {
+	Name       string `json:"name,omitempty"`
+	GivenName  string `json:"given_name,omitempty"`
+	FamilyName string `json:"family_name,omitempty"`
+	Picture    string `json:"picture,omitempty"`
+	UpdatedAt  int64  `json:"updated_at,omitempty"`
+	Email      string `json:"email,omitempty"`
+}
+
+// NewProfileClaims returns the claims about a user that the scopes allow.
+func NewProfileClaims(u users.User, scopes []string) ProfileClaims {
+	var c ProfileClaims
+	if slices.Contains(scopes, oidc.ScopeProfile) {
+		c.Name = strings.TrimSpace(u.FirstName + " " + u.LastName)
+		c.GivenName = u.FirstName
+		c.FamilyName = u.LastName
+		c.Picture = u.PhotoURL
+		c.UpdatedAt = u.UpdatedAt.Std().Unix()
+	}
+	if slices.Contains(scopes, oidc.ScopeEmail) {
+		c.Email = u.Email
+	}
+	return c
+}

@@ -1,0 +1,81 @@
+package pages
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+
+	"steward/internal/id"
+	"steward/internal/oidc/provider/oauth"
+)
+
+// A form carries a token that is a MAC of a cookie of the same browser. A page of another site can
+// neither read the token nor set the cookie.
+const (
+	csrfCookie = "steward_csrf"
+	csrfSize   = 32
+)
+
+var errForm = &oauth.Error{
+	Status: http.StatusForbidden, Code: oauth.AccessDenied,
+	Description: "this form has expired or was not sent from this site",
+}
+
+// csrfToken returns the token for a form, and sets the cookie if the browser has none.
+func (p *Renderer) csrfToken(w http.ResponseWriter, r *http.Request) string {
+	cookie, ok := p.Cookies.Get(r, csrfCookie)
+	if !ok || len(cookie) != csrfSize {
+		cookie = id.Secret(csrfSize)
+		p.Cookies.Set(w, csrfCookie, cookie, 0)
+	}
+	return p.csrfMAC(cookie)
+}
+
+func (p *Renderer) csrfMAC(cookie string) string {
+	return base64.RawURLEncoding.EncodeToString(p.key.MAC("csrf", []byte(cookie)))
+}
+
+// checkForm checks that a form was sent from a page of this server in the same browser.
+func (p *Renderer) checkForm(r *http.Request) error {
+	// A browser that sends no Sec-Fetch-Site, as on plain HTTP, sends a null origin for these pages,
+	// because they send no referrer. Then the token alone decides.
+	nullOrigin := r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "null"
+	if !nullOrigin && p.crossOrigin.Check(r) != nil {
+		return errForm
+	}
+	cookie, ok := p.Cookies.Get(r, csrfCookie)
+	if !ok || subtle.ConstantTimeCompare([]byte(p.csrfMAC(cookie)), []byte(r.PostForm.Get("csrf"))) != 1 {
+		return errForm
+	}
+	return nil
+}
+
+// Cookies sets the cookies of the provider.
+type Cookies struct {
+	// Secure binds the cookies to this host and to HTTPS. It is false on plain HTTP, which is for loopback.
+	Secure bool
+}
+
+func (c Cookies) name(name string) string {
+	if c.Secure {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// Get returns the value of a cookie, if the request has it.
+func (c Cookies) Get(r *http.Request, name string) (value string, ok bool) {
+	cookie, err := r.Cookie(c.name(name))
+	if err != nil {
+		return "", false
+	}
+	return cookie.Value, true
+}
+
+// Set sets a cookie for maxAge seconds: 0 for as long as the browser runs, -1 to delete it.
+func (c Cookies) Set(w http.ResponseWriter, name, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: c.name(name), Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, Secure: c.Secure, SameSite: http.SameSiteLaxMode,
+	})
+}

@@ -1,0 +1,111 @@
+// Package pages owns how the provider talks to people: the HTML pages, their forms with protection
+// against cross-site request forgery, the error page, and the attributes of cookies.
+//
+// The handlers of other packages return errors. Page and Form make http.HandlerFuncs of them, which
+// show an error as a page.
+package pages
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/secret"
+)
+
+// Renderer renders pages and checks the forms that they send.
+type Renderer struct {
+	Cookies Cookies
+	key     secret.Key
+	// crossOrigin refuses forms of other sites.
+	crossOrigin http.CrossOriginProtection
+}
+
+// New returns a Renderer for the pages of issuer. Forms are authenticated with key.
+func New(issuer string, key secret.Key) (*Renderer, error) {
+	p := &Renderer{Cookies: Cookies{Secure: strings.HasPrefix(issuer, "https://")}, key: key}
+	// A proxy may have replaced the Host header, so the origin of the issuer is named here.
+	if err := p.crossOrigin.AddTrustedOrigin(issuer); err != nil {
+		return nil, fmt.Errorf("trust the origin of %s: %w", issuer, err)
+	}
+	return p, nil
+}
+
+// Handler serves a page, or returns an error to be shown as one.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Page returns the http.HandlerFunc of a page.
+func (p *Renderer) Page(next Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := next(w, r); err != nil {
+			p.showError(w, r, err)
+		}
+	}
+}
+
+// Form returns the http.HandlerFunc of a form. It accepts the form only from a page of this server, and
+// parses it into r.PostForm.
+func (p *Renderer) Form(next Handler) http.HandlerFunc {
+	return p.Page(func(w http.ResponseWriter, r *http.Request) error {
+		if err := oauth.ReadForm(w, r); err != nil {
+			return err
+		}
+		if err := p.checkForm(r); err != nil {
+			return err
+		}
+		return next(w, r)
+	})
+}
+
+func (p *Renderer) showError(w http.ResponseWriter, r *http.Request, err error) {
+	e := oauth.AsError(r.Context(), err)
+	title := "This request cannot be completed"
+	if e.Status >= http.StatusInternalServerError {
+		title = "Something went wrong"
+	}
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	if err := p.Message(w, r, e.Status, title, sentence(e.Description)); err != nil {
+		oauth.WriteError(w, r, err)
+	}
+}
+
+// sentence returns the description of an error with a capital letter and a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// Message renders a page with a title and a text.
+func (p *Renderer) Message(w http.ResponseWriter, r *http.Request, status int, title, text string) error {
+	return p.Render(w, r, status, &Message{Title: title, Text: text})
+}
+
+// Render writes a page, with headers that prevent it from being framed, cached, or made to load
+// anything. The policy has no form-action, because browsers apply that to the redirect which follows a
+// form, and that leads to any application.
+func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v view) error {
+	v.setCSRF(p.csrfToken(w, r))
+	var body bytes.Buffer
+	if err := templates.ExecuteTemplate(&body, v.template(), v); err != nil {
+		return fmt.Errorf("render %s: %w", v.template(), err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	w.Write(body.Bytes())
+	return nil
+}

@@ -1,0 +1,131 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+
+	"steward/internal/oidc"
+)
+
+//go:embed templates
+var files embed.FS
+
+var (
+	templates = template.Must(template.ParseFS(files, "templates/*.html"))
+	style     = mustRead("templates/style.css")
+	// styleHash is the source expression that allows the style sheet of the pages, and no other.
+	styleHash = hashSource(style)
+)
+
+func mustRead(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+func hashSource(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// view is the data of a template.
+type view interface {
+	template() string
+	setCSRF(token string)
+}
+
+// Base is the part that all views have.
+type Base struct {
+	CSRF string
+	// Problem is shown above the form.
+	Problem string
+}
+
+func (b *Base) setCSRF(token string) { b.CSRF = token }
+
+// Style returns the style sheet, which is part of each page to save a request.
+func (*Base) Style() template.CSS { return template.CSS(style) }
+
+// SignIn is the sign-in page.
+type SignIn struct {
+	Base
+	Flow  string
+	Email string
+	// Client is the name of the application that the user continues to; empty for a page of this server.
+	Client string
+}
+
+func (*SignIn) template() string { return "signin.html" }
+
+// Consent is the page on which a user decides what an application may do.
+type Consent struct {
+	Base
+	Flow        string
+	Action      string
+	Client      string
+	Initial     string
+	Homepage    string
+	Description string
+	Email       string
+	Scopes      []oidc.Scope
+	// Device says that the application runs on another device, which shows UserCode.
+	Device   bool
+	UserCode string
+}
+
+func (*Consent) template() string { return "consent.html" }
+
+// Device is the page on which a user enters the code of a device.
+type Device struct{ Base }
+
+func (*Device) template() string { return "device.html" }
+
+// SignOut is the page that asks for confirmation of a sign-out.
+type SignOut struct {
+	Base
+	Client string
+	Email  string
+	Query  string
+}
+
+func (*SignOut) template() string { return "signout.html" }
+
+// Invitation is the page on which a new member sets a password.
+type Invitation struct {
+	Base
+	Email string
+	Org   string
+	Path  string
+}
+
+func (*Invitation) template() string { return "invite.html" }
+
+// Account is the page on which users change their password and see their sessions.
+type Account struct {
+	Base
+	Email string
+	// Done confirms what was changed.
+	Done     string
+	Sessions []Session
+}
+
+func (*Account) template() string { return "account.html" }
+
+// Session is a session on the account page.
+type Session struct {
+	ID, Agent, Address, Since, Seen string
+	Current                         bool
+}
+
+// Message is a page with a title and a text.
+type Message struct {
+	Base
+	Title string
+	Text  string
+}
+
+func (*Message) template() string { return "message.html" }
