@@ -1,0 +1,172 @@
+// Package session owns the sessions of signed-in users: a row in the database and a cookie in the
+// browser.
+package session
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/users"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+const (
+	// IdleTimeout is how long a session lasts that is not used.
+	IdleTimeout = 7 * 24 * time.Hour
+	// MaxAge is how long a session lasts at most.
+	MaxAge = 30 * 24 * time.Hour
+	// touchInterval keeps a busy browser from causing a write with every request.
+	touchInterval = 10 * time.Minute
+
+	// CookieName is the name of the cookie that holds the session's token.
+	CookieName = "steward_session"
+
+	prefix       = "ses"
+	maxUserAgent = 256
+)
+
+// Session is a browser in which a user is signed in. Its ID is the sid of ID tokens and no secret; its
+// token is in the cookie alone.
+type Session struct {
+	ID         string
+	UserID     string
+	AuthTime   stamp.Time
+	UserAgent  string
+	RemoteAddr string
+	CreatedAt  stamp.Time
+	LastSeenAt stamp.Time
+	ExpiresAt  stamp.Time
+}
+
+func (s *Session) touch(now stamp.Time) {
+	s.LastSeenAt = now
+	s.ExpiresAt = min(now.Add(IdleTimeout), s.AuthTime.Add(MaxAge))
+}
+
+// Manager starts, finds and ends sessions.
+type Manager struct {
+	DB      *db.DB
+	Now     func() time.Time
+	Cookies pages.Cookies
+	// User returns a user, or NotFound.
+	User func(ctx context.Context, userID string) (users.User, error)
+}
+
+// Current returns the session of the request's browser, or nil.
+func (m *Manager) Current(r *http.Request) (*Session, error) {
+	token, ok := m.Cookies.Get(r, CookieName)
+	if !ok {
+		return nil, nil
+	}
+	now := stamp.Of(m.Now())
+	s, err := byToken(m.DB.Read(r.Context()), token, now)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if now.Sub(s.LastSeenAt) < touchInterval {
+		return s, nil
+	}
+	s.touch(now)
+	if err := m.DB.Write(r.Context(), func(tx *db.Tx) error { return saveTouch(tx, s) }); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// SignedIn returns the session of the request's browser with its user, or nil for both.
+func (m *Manager) SignedIn(r *http.Request) (*Session, *users.User, error) {
+	s, err := m.Current(r)
+	if err != nil || s == nil {
+		return nil, nil, err
+	}
+	user, err := m.User(r.Context(), s.UserID)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, &user, nil
+}
+
+// Start starts a session for a user who has just authenticated. A user who signs in again keeps the
+// session, with a new token, so that grants which depend on it stay valid. The session of another user
+// in the same browser ends.
+func (m *Manager) Start(w http.ResponseWriter, r *http.Request, userID string) (*Session, error) {
+	previous, err := m.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	now := stamp.Of(m.Now())
+	s := &Session{
+		ID: id.At(prefix, m.Now()), UserID: userID, AuthTime: now, CreatedAt: now,
+		UserAgent: userAgent(r), RemoteAddr: web.Request(r.Context()).RemoteAddr,
+	}
+	if previous != nil && previous.UserID == userID {
+		s.ID = previous.ID
+		s.CreatedAt = previous.CreatedAt
+	}
+	s.touch(now)
+	token := id.Secret(43)
+	if err := m.DB.Write(r.Context(), func(tx *db.Tx) error { return save(tx, s, previous, token) }); err != nil {
+		return nil, err
+	}
+	m.Cookies.Set(w, CookieName, token, int(MaxAge.Seconds()))
+	return s, nil
+}
+
+// save stores a session that takes the place of the previous one of its browser.
+func save(tx *db.Tx, s, previous *Session, token string) error {
+	if previous != nil && previous.ID == s.ID {
+		renewed, err := renew(tx, s, token)
+		if err != nil || renewed {
+			return err
+		}
+	} else if previous != nil {
+		if err := remove(tx, previous.UserID, previous.ID); err != nil {
+			return err
+		}
+	}
+	return insert(tx, s, token)
+}
+
+// End ends the session of the browser, which may be nil, and deletes its cookie.
+func (m *Manager) End(ctx context.Context, w http.ResponseWriter, s *Session) error {
+	m.Cookies.Set(w, CookieName, "", -1)
+	if s == nil {
+		return nil
+	}
+	return m.Remove(ctx, s.UserID, s.ID)
+}
+
+// Remove ends a session of a user, if there is one.
+func (m *Manager) Remove(ctx context.Context, userID, sessionID string) error {
+	return m.DB.Write(ctx, func(tx *db.Tx) error { return remove(tx, userID, sessionID) })
+}
+
+// Live reports whether a session has not ended.
+func (m *Manager) Live(ctx context.Context, sessionID string) (bool, error) {
+	return live(m.DB.Read(ctx), sessionID, stamp.Of(m.Now()))
+}
+
+// List returns the latest 100 sessions of a user, most recently used first.
+func (m *Manager) List(ctx context.Context, userID string) ([]*Session, error) {
+	return list(m.DB.Read(ctx), userID, stamp.Of(m.Now()))
+}
+
+// userAgent returns the User-Agent header in a form that can be stored.
+func userAgent(r *http.Request) string {
+	agent := strings.ToValidUTF8(r.UserAgent(), "")
+	return strings.ReplaceAll(agent[:min(len(agent), maxUserAgent)], "\x00", "")
+}

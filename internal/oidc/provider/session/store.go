@@ -1,0 +1,87 @@
+package session
+
+import (
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+const columns = `id, user_id, auth_time, user_agent, remote_addr, created_at, last_seen_at, expires_at`
+
+func scan(row db.Row) (*Session, error) {
+	var s Session
+	err := row.Scan(&s.ID, &s.UserID, &s.AuthTime, &s.UserAgent, &s.RemoteAddr, &s.CreatedAt, &s.LastSeenAt, &s.ExpiresAt)
+	if err != nil {
+		return nil, fmt.Errorf("read session: %w", err)
+	}
+	return &s, nil
+}
+
+func insert(tx *db.Tx, s *Session, token string) error {
+	_, err := tx.Exec(`INSERT INTO oidc_sessions (token_hash, `+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		seal.Hash(token), s.ID, s.UserID, s.AuthTime, s.UserAgent, s.RemoteAddr, s.CreatedAt, s.LastSeenAt, s.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("insert session: %w", err)
+	}
+	return nil
+}
+
+// renew stores a new token and time of authentication. It returns false if the session has ended.
+func renew(tx *db.Tx, s *Session, token string) (bool, error) {
+	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = $2, auth_time = $3, user_agent = $4, remote_addr = $5,
+		last_seen_at = $6, expires_at = $7 WHERE id = $1`,
+		s.ID, seal.Hash(token), s.AuthTime, s.UserAgent, s.RemoteAddr, s.LastSeenAt, s.ExpiresAt)
+	if err != nil {
+		return false, fmt.Errorf("renew session: %w", err)
+	}
+	return n == 1, nil
+}
+
+// byToken returns the session of a token, or db.ErrNoRows if it has ended.
+func byToken(q db.Querier, token string, now stamp.Time) (*Session, error) {
+	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE token_hash = $1 AND expires_at > $2`,
+		seal.Hash(token), now))
+}
+
+func live(q db.Querier, sessionID string, now stamp.Time) (bool, error) {
+	var n int
+	err := q.Row(`SELECT count(*) FROM oidc_sessions WHERE id = $1 AND expires_at > $2`, sessionID, now).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("read session: %w", err)
+	}
+	return n > 0, nil
+}
+
+func list(q db.Querier, userID string, now stamp.Time) ([]*Session, error) {
+	return db.Collect(q, scan, `SELECT `+columns+` FROM oidc_sessions WHERE user_id = $1 AND expires_at > $2
+		ORDER BY last_seen_at DESC, id DESC LIMIT 100`, userID, now)
+}
+
+// saveTouch stores when a session was used.
+func saveTouch(tx *db.Tx, s *Session) error {
+	_, err := tx.Exec(`UPDATE oidc_sessions SET last_seen_at = $2, expires_at = $3 WHERE id = $1`,
+		s.ID, s.LastSeenAt, s.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("update session: %w", err)
+	}
+	return nil
+}
+
+func remove(tx *db.Tx, userID, sessionID string) error {
+	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE id = $1 AND user_id = $2`, sessionID, userID)
+	if err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// RemoveOthers ends all sessions of a user except one.
+func RemoveOthers(tx *db.Tx, userID, keep string) error {
+	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
+	if err != nil {
+		return fmt.Errorf("delete sessions: %w", err)
+	}
+	return nil
+}

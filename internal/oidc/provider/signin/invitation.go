@@ -1,0 +1,85 @@
+package signin
+
+import (
+	"net/http"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/users"
+)
+
+// Invitation serves GET /invite/{token}: a new member sets a first password.
+func (h *Handler) Invitation(w http.ResponseWriter, r *http.Request) error {
+	return h.showInvitation(w, r, "")
+}
+
+func (h *Handler) showInvitation(w http.ResponseWriter, r *http.Request, problem string) error {
+	token := r.PathValue("token")
+	invitation, err := h.invitation(r, token)
+	if err != nil {
+		return err
+	}
+	if invitation.HasPassword {
+		return h.Pages.Message(w, r, http.StatusOK, "You are a member of "+invitation.OrgName,
+			"Sign in with your existing password.")
+	}
+	view := &pages.Invitation{
+		Email: invitation.Email, Org: invitation.OrgName, Path: endpoint.Invitation + token,
+	}
+	view.Problem = problem
+	return h.Pages.Render(w, r, formStatus(problem), view)
+}
+
+// formStatus returns the status of a page that shows a problem with its form, if there is one.
+func formStatus(problem string) int {
+	if problem != "" {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+func (h *Handler) invitation(r *http.Request, token string) (users.Invitation, error) {
+	invitation, err := h.Users.Invitation(r.Context(), token)
+	if errs.KindOf(err) == errs.NotFound {
+		return users.Invitation{}, &oauth.Error{
+			Status: http.StatusNotFound, Code: oauth.InvalidRequest,
+			Description: "this invitation was used or has expired: ask for a new one",
+		}
+	}
+	return invitation, err
+}
+
+// AcceptInvitation serves POST /invite/{token}. Whoever sets the password is signed in.
+func (h *Handler) AcceptInvitation(w http.ResponseWriter, r *http.Request) error {
+	token := r.PathValue("token")
+	password := r.PostForm.Get("password")
+	if _, err := h.invitation(r, token); err != nil {
+		return err
+	}
+	if problem := passwordProblem(password); problem != "" {
+		return h.showInvitation(w, r, problem)
+	}
+	var hash string
+	if err := h.Hashing.Do(r.Context(), func() { hash = h.Users.HashPassword(password) }); err != nil {
+		return err
+	}
+	var userID string
+	err := h.DB.Write(r.Context(), func(tx *db.Tx) (err error) {
+		userID, err = h.Users.Accept(tx, token, hash)
+		return err
+	})
+	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
+		return h.showInvitation(w, r, "") // it was accepted in another request
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := h.Sessions.Start(w, r, userID); err != nil {
+		return err
+	}
+	http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+	return nil
+}
