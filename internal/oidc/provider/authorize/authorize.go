@@ -1,0 +1,183 @@
+// Package authorize owns the authorization endpoint and pushed authorization requests (RFC 9126).
+//
+// GET /authorize finds the client and its redirect URI; errors until then are shown on a page, never
+// redirected. The rest of the request is validated into a flow.Request (request.go), and its errors are
+// redirected. Then the browser gets what is missing: the sign-in page, the consent page, or nothing. In
+// the end a grant is stored and its code is sent to the client (decision.go).
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/consent"
+	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/throttle"
+)
+
+// Handler serves the authorization endpoint.
+type Handler struct {
+	DB  *db.DB
+	Now func() time.Time
+	// Issuer is sent with each authorization response (RFC 9207).
+	Issuer string
+	// RequirePKCE requires PKCE of confidential clients too.
+	RequirePKCE bool
+	Clients     *oidc.Store
+	Tokens      *jwt.Issuer
+	Proofs      *dpop.Verifier
+	Sessions    *session.Manager
+	Consents    *consent.Page
+	Flows       *flow.Sealer
+	// ShowSignIn renders the sign-in page, with an email address filled in.
+	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
+
+	limiter throttle.Limiter
+}
+
+// Get serves GET /authorize: a new authorization request, or a flow that returns from the sign-in page.
+func (h *Handler) Get(w http.ResponseWriter, r *http.Request) error {
+	form := r.URL.Query()
+	text := form.Get("flow")
+	if text == "" {
+		return h.start(w, r, form)
+	}
+	f, err := h.Flows.OpenRequest(text)
+	if err != nil {
+		return err
+	}
+	return h.proceed(w, r, f)
+}
+
+// Post serves POST /authorize. Any site may send it, so it continues as a GET.
+func (h *Handler) Post(w http.ResponseWriter, r *http.Request) error {
+	if err := oauth.ReadForm(w, r); err != nil {
+		return err
+	}
+	return h.start(w, r, r.PostForm)
+}
+
+// start validates an authorization request.
+func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values) error {
+	clientID, err := oauth.Required(form, "client_id")
+	if err != nil {
+		return err
+	}
+	c, err := clientauth.Find(r.Context(), h.Clients, clientID)
+	if err != nil {
+		return err
+	}
+	uri, err := oauth.Param(form, "request_uri")
+	if err != nil {
+		return err
+	}
+	pushed := strings.HasPrefix(uri, pushedPrefix)
+	if pushed {
+		form, err = h.takePushed(r.Context(), c, uri)
+		if err != nil {
+			return err
+		}
+	}
+	redirectURI, err := redirectURIOf(c, form)
+	if err != nil {
+		return err
+	}
+	req, err := h.parse(r.Context(), c, redirectURI, form)
+	var refused *oauth.Error
+	if errors.As(err, &refused) {
+		return h.redirectError(w, r, redirectURI, form.Get("state"), refused)
+	}
+	if err != nil {
+		return err
+	}
+	f := h.Flows.ForRequest(req)
+	if pushed || r.Method == http.MethodPost {
+		// A pushed request is used up now. With the flow in the URL, the page can still be reloaded.
+		http.Redirect(w, r, h.Flows.Location(f), http.StatusSeeOther)
+		return nil
+	}
+	return h.proceed(w, r, f)
+}
+
+// proceed shows the sign-in page if the user has to sign in, and continues with authorize otherwise.
+func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) error {
+	req := f.Request
+	c, err := h.client(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	s, user, err := h.Sessions.SignedIn(r)
+	if err != nil {
+		return err
+	}
+	if user != nil && !h.needsSignIn(f, s) {
+		return h.authorize(w, r, f, c, s, user)
+	}
+	if req.Prompt(flow.PromptNone) {
+		return h.refuse(w, r, req, oauth.LoginRequired, "the user is not signed in")
+	}
+	return h.ShowSignIn(w, r, f, req.LoginHint)
+}
+
+// client returns the client of a request, which may have changed since the request was validated.
+func (h *Handler) client(ctx context.Context, req *flow.Request) (*oidc.Registered, error) {
+	c, err := clientauth.Find(ctx, h.Clients, req.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	if !c.MayRedirect(req.RedirectURI) {
+		return nil, errRedirectURI
+	}
+	return c, nil
+}
+
+// needsSignIn reports whether the user has to sign in although there is a session: the request demands
+// it, the sign-in is too long ago, or another user is expected.
+func (h *Handler) needsSignIn(f *flow.Flow, s *session.Session) bool {
+	if f.SignedIn == s.ID {
+		return false
+	}
+	req := f.Request
+	tooOld := req.MaxAge != nil && h.Now().Sub(s.AuthTime.Std()) > time.Duration(*req.MaxAge)*time.Second
+	otherUser := req.Subject != "" && req.Subject != s.UserID
+	return tooOld || otherUser || req.Prompt(flow.PromptLogin) || req.Prompt(flow.PromptSelectAccount)
+}
+
+// refuse redirects the browser to the client with an error.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, req *flow.Request, code, description string) error {
+	return h.redirectError(w, r, req.RedirectURI, req.State, oauth.NewError(code, description))
+}
+
+func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, uri, state string, e *oauth.Error) error {
+	return h.redirect(w, r, uri, url.Values{
+		"error": {e.Code}, "error_description": {e.Description}, "state": {state},
+	})
+}
+
+// redirect sends the browser to the client with an authorization response. 303 turns a POST into a GET,
+// so that no form is passed on.
+func (h *Handler) redirect(w http.ResponseWriter, r *http.Request, uri string, params url.Values) error {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return fmt.Errorf("parse redirect_uri: %w", err)
+	}
+	params.Set("iss", h.Issuer)
+	if params.Get("state") == "" {
+		params.Del("state")
+	}
+	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+params.Encode(), "&") // the registered query stays unchanged
+	http.Redirect(w, r, u.String(), http.StatusSeeOther)
+	return nil
+}

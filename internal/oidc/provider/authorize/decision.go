@@ -1,0 +1,120 @@
+package authorize
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/consent"
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/users"
+	"steward/internal/seal"
+)
+
+// authorize sends a code if the user may use the client and has consented to all that it requests.
+// Otherwise it shows the consent page, or refuses.
+func (h *Handler) authorize(
+	w http.ResponseWriter, r *http.Request, f *flow.Flow, c *oidc.Registered, s *session.Session, user *users.User,
+) error {
+	req := f.Request
+	if req.Subject != "" && req.Subject != user.ID {
+		return h.refuse(w, r, req, oauth.LoginRequired, "another user is signed in")
+	}
+	admitted, err := h.Clients.Admits(r.Context(), c, user.ID)
+	if err != nil {
+		return err
+	}
+	if !admitted {
+		return h.refuse(w, r, req, oauth.AccessDenied, "the user may not use this application")
+	}
+	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	if err != nil {
+		return err
+	}
+	missing := consent.Missing(req.Scopes, given, req.Prompt(flow.PromptConsent))
+	if given != nil && len(missing) == 0 {
+		return h.sendCode(w, r, c, req, s, req.Scopes, given)
+	}
+	if req.Prompt(flow.PromptNone) {
+		return h.refuse(w, r, req, oauth.ConsentRequired, "the user has not consented to all scopes")
+	}
+	f.UserID = user.ID
+	view := pages.Consent{Flow: h.Flows.Seal(f), Action: endpoint.Consent}
+	return h.Consents.Show(w, r, view, c, user, missing)
+}
+
+// Consent serves POST /consent, the decision of the user.
+func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
+	f, err := h.Flows.OpenRequest(r.PostForm.Get("flow"))
+	if err != nil {
+		return err
+	}
+	req := f.Request
+	c, err := h.client(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	s, user, err := h.Sessions.SignedIn(r)
+	if err != nil {
+		return err
+	}
+	if user == nil || user.ID != f.UserID { // another user has signed in since the page was shown
+		return h.proceed(w, r, f)
+	}
+	admitted, err := h.Clients.Admits(r.Context(), c, user.ID)
+	if err != nil {
+		return err
+	}
+	if !admitted {
+		return h.proceed(w, r, f)
+	}
+	if !consent.Approved(r) {
+		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined")
+	}
+	scopes, saved, err := h.Consents.Save(r, c, user.ID, req.Scopes, req.Prompt(flow.PromptConsent))
+	if err != nil {
+		return err
+	}
+	if len(scopes) == 0 {
+		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined all scopes")
+	}
+	return h.sendCode(w, r, c, req, s, scopes, saved)
+}
+
+// sendCode stores a grant and redirects the browser to the client with its code.
+func (h *Handler) sendCode(
+	w http.ResponseWriter, r *http.Request, c *oidc.Registered, req *flow.Request, s *session.Session,
+	scopes []string, given *oidc.Consent,
+) error {
+	code := id.Secret(43)
+	g := grant.New(h.Now(), c, given, scopes, s.AuthTime)
+	expires := g.CreatedAt.Add(grant.CodeLifetime)
+	g.CodeHash = seal.Hash(code)
+	g.CodeExpiresAt = &expires
+	g.RedirectURI = &req.RedirectURI
+	g.Nonce = optional(req.Nonce)
+	g.Challenge = optional(req.Challenge)
+	g.JKT = optional(req.JKT)
+	if !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+		g.SessionID = &s.ID
+	}
+	if err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return grant.Insert(tx, g) }); err != nil {
+		return err
+	}
+	return h.redirect(w, r, req.RedirectURI, url.Values{"code": {code}, "state": {req.State}})
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

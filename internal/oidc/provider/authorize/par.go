@@ -1,0 +1,113 @@
+package authorize
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/throttle"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+const (
+	pushedPrefix = "urn:ietf:params:oauth:request_uri:"
+	// PushedLifetime is how long a pushed request can be used.
+	PushedLifetime = 90 * time.Second
+)
+
+// PushedResponse is the response to a pushed authorization request.
+type PushedResponse struct {
+	RequestURI string `json:"request_uri"`
+	ExpiresIn  int64  `json:"expires_in"`
+}
+
+// Push serves POST /par: a client sends its authorization request beforehand.
+func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, error) {
+	form := r.PostForm
+	form.Del("client_secret")
+	if form.Has("request_uri") {
+		return nil, oauth.NewError(oauth.InvalidRequest, "request_uri cannot be pushed")
+	}
+	redirectURI, err := redirectURIOf(c, form)
+	if err != nil {
+		return nil, err
+	}
+	req, err := h.parse(r.Context(), c, redirectURI, form)
+	if err != nil {
+		return nil, err
+	}
+	if c.ClientType == oidc.Public && h.limiter.Take(h.Now(), pushLimit(r)) > 0 {
+		return nil, &oauth.Error{
+			Status: http.StatusTooManyRequests, Code: oauth.Unavailable,
+			Description: "too many authorization requests were pushed",
+		}
+	}
+	if err := h.bindToProof(r, req, form); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(form)
+	if err != nil {
+		return nil, fmt.Errorf("encode pushed request: %w", err)
+	}
+	handle := id.Secret(43)
+	expires := stamp.Of(h.Now()).Add(PushedLifetime)
+	err = h.DB.Write(r.Context(), func(tx *db.Tx) error {
+		return insertPushed(tx, handle, c.ID, string(text), expires)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &PushedResponse{RequestURI: pushedPrefix + handle, ExpiresIn: int64(PushedLifetime.Seconds())}, nil
+}
+
+// pushLimit limits how often one address pushes requests of public clients, whose ids anybody may know.
+func pushLimit(r *http.Request) throttle.Limit {
+	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
+	return throttle.Limit{Key: network, Burst: 200, Every: 50 * time.Millisecond}
+}
+
+// bindToProof binds the code to the key of a DPoP proof, if there is one (RFC 9449 section 10.1).
+func (h *Handler) bindToProof(r *http.Request, req *flow.Request, form url.Values) error {
+	proof, err := h.Proofs.Verify(r, "")
+	if err != nil || proof.JKT == "" {
+		return err
+	}
+	if req.JKT != "" && req.JKT != proof.JKT {
+		return oauth.NewError(oauth.InvalidDPoPProof, "dpop_jkt is not the key of the proof")
+	}
+	form.Set("dpop_jkt", proof.JKT)
+	return h.Proofs.Use(r.Context(), proof)
+}
+
+// takePushed returns the parameters behind a request_uri. It can be used once, by the client that pushed
+// it.
+func (h *Handler) takePushed(ctx context.Context, c *oidc.Registered, uri string) (url.Values, error) {
+	var text string
+	err := h.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		text, err = takePushed(tx, strings.TrimPrefix(uri, pushedPrefix), c.ID, stamp.Of(h.Now()))
+		return err
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, oauth.NewError(oauth.InvalidRequest,
+			"this request_uri was used, has expired, or belongs to another application")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var form url.Values
+	if err := json.Unmarshal([]byte(text), &form); err != nil {
+		return nil, fmt.Errorf("decode pushed request: %w", err)
+	}
+	return form, nil
+}

@@ -1,0 +1,151 @@
+package device
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/consent"
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/throttle"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// Page serves GET /device: the user enters a code, or comes with it in the URL, and then decides.
+func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
+	typed := r.URL.Query().Get("user_code")
+	if typed == "" {
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Device{})
+	}
+	s, user, err := h.Sessions.SignedIn(r)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		query := url.Values{"user_code": {typed[:min(len(typed), maxTyped)]}}
+		return h.ShowSignIn(w, r, h.Flows.ToPath(endpoint.Device+"?"+query.Encode()), "")
+	}
+	d, c, err := h.pending(r, parseUserCode(typed))
+	if err != nil {
+		return h.showProblem(w, r, err)
+	}
+	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	if err != nil {
+		return err
+	}
+	view := pages.Consent{Action: endpoint.Device, UserCode: formatUserCode(d.UserCode), Device: true}
+	return h.Consents.Show(w, r, view, c, user, consent.Missing(d.Scopes, given, false))
+}
+
+// pending returns the pending device of a user code, with its client. Wrong codes are limited, because
+// user codes are short enough to be guessed.
+func (h *Handler) pending(r *http.Request, userCode string) (*grant.Device, *oidc.Registered, error) {
+	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
+	limit := throttle.Limit{Key: "code " + network, Burst: 20, Every: 10 * time.Second}
+	if h.limiter.Take(h.Now(), limit) > 0 {
+		return nil, nil, &oauth.Error{
+			Status: http.StatusTooManyRequests, Code: oauth.AccessDenied,
+			Description: "Too many attempts. Wait a minute, then try again.",
+		}
+	}
+	d, err := grant.DeviceByUserCode(h.DB.Read(r.Context()), userCode, stamp.Of(h.Now()))
+	if errors.Is(err, db.ErrNoRows) || err == nil && d.State != grant.DevicePending {
+		return nil, nil, oauth.NewError(oauth.InvalidGrant,
+			"This code is unknown or has expired. Check the code on your device.")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	h.limiter.Refund(limit)
+	c, err := clientauth.Find(r.Context(), h.Clients, d.ClientID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, c, nil
+}
+
+// showProblem renders the form again if the user can correct the error, and returns the error otherwise.
+func (h *Handler) showProblem(w http.ResponseWriter, r *http.Request, err error) error {
+	e := oauth.AsError(r.Context(), err)
+	if e.Code != oauth.InvalidGrant && e.Status != http.StatusTooManyRequests {
+		return e
+	}
+	view := &pages.Device{}
+	view.Problem = e.Description
+	return h.Pages.Render(w, r, e.Status, view)
+}
+
+// Decide serves POST /device, the decision of the user.
+func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
+	s, user, err := h.Sessions.SignedIn(r)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return flow.ErrExpired
+	}
+	d, c, err := h.pending(r, parseUserCode(r.PostForm.Get("user_code")))
+	if err != nil {
+		return h.showProblem(w, r, err)
+	}
+	admitted, err := h.Clients.Admits(r.Context(), c, user.ID)
+	if err != nil {
+		return err
+	}
+	if !admitted {
+		return h.deny(w, r, d, http.StatusForbidden, "Not permitted", "Your account may not use this application.")
+	}
+	const title, text = "Not connected", "The device was not connected. You can close this page."
+	if !consent.Approved(r) {
+		return h.deny(w, r, d, http.StatusOK, title, text)
+	}
+	scopes, saved, err := h.Consents.Save(r, c, user.ID, d.Scopes, false)
+	if err != nil {
+		return err
+	}
+	if len(scopes) == 0 {
+		return h.deny(w, r, d, http.StatusOK, title, text)
+	}
+	return h.approve(w, r, d, grant.New(h.Now(), c, saved, scopes, s.AuthTime))
+}
+
+func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *grant.Device, status int, title, text string) error {
+	err := h.DB.Write(r.Context(), func(tx *db.Tx) error {
+		return grant.DecideDevice(tx, d.UserCode, grant.DeviceDenied, nil)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return errDecided
+	}
+	if err != nil {
+		return err
+	}
+	return h.Pages.Message(w, r, status, title, text)
+}
+
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, d *grant.Device, g *grant.Grant) error {
+	err := h.DB.Write(r.Context(), func(tx *db.Tx) error {
+		if err := grant.Insert(tx, g); err != nil {
+			return err
+		}
+		return grant.DecideDevice(tx, d.UserCode, grant.DeviceApproved, &g.ID)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return errDecided
+	}
+	if err != nil {
+		return err
+	}
+	return h.Pages.Message(w, r, http.StatusOK, "Your device is connected",
+		"You can close this page and continue on your device.")
+}
+
+var errDecided = oauth.NewError(oauth.InvalidGrant, "this code was used already")

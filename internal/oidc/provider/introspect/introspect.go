@@ -1,0 +1,145 @@
+// Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation
+// (RFC 7009), the userinfo endpoint, and the callers of the management API who present an access token.
+//
+// An access token is live while its client, its consent and its grant are, all of which it names. They
+// are read from caches that every revocation empties.
+package introspect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/users"
+)
+
+// Handler serves the endpoints that take tokens.
+type Handler struct {
+	DB      *db.DB
+	Now     func() time.Time
+	Issuer  string
+	Clients *oidc.Store
+	Auth    *clientauth.Authenticator
+	Tokens  *jwt.Issuer
+	Proofs  *dpop.Verifier
+	Grants  *grant.Store
+	// User returns a user, or NotFound.
+	User func(ctx context.Context, userID string) (users.User, error)
+	// Role returns the current role of a user in an organization, or NotFound.
+	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
+	// Note counts an access of a client; the user is empty for a token of client_credentials.
+	Note func(clientID, userID string)
+
+	roles    db.Cache[member, auth.Role]
+	profiles db.Cache[string, users.User]
+}
+
+// Forget empties the caches of users and roles. It must be called when auth.Callers is bumped.
+func (h *Handler) Forget() {
+	h.roles.Forget()
+	h.profiles.Forget()
+}
+
+// liveAccess returns the claims of an access token. It returns jwt.ErrInvalid if the token is invalid,
+// has expired or was revoked.
+func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClaims, error) {
+	a, err := h.Tokens.VerifyAccess(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := h.Grants.Revoked(ctx, a.Grant, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	if revoked {
+		return nil, jwt.ErrInvalid
+	}
+	live, err := h.Clients.Live(ctx, a.ClientID, a.UserID(), a.ClientEpoch, a.ConsentEpoch)
+	if err != nil {
+		return nil, err
+	}
+	if !live {
+		return nil, jwt.ErrInvalid
+	}
+	return a, nil
+}
+
+// Response describes a token. If the token is not active, the response says nothing else.
+type Response struct {
+	Active    bool              `json:"active"`
+	Scope     string            `json:"scope,omitempty"`
+	ClientID  string            `json:"client_id,omitempty"`
+	TokenType string            `json:"token_type,omitempty"`
+	ExpiresAt int64             `json:"exp,omitempty"`
+	IssuedAt  int64             `json:"iat,omitempty"`
+	Subject   string            `json:"sub,omitempty"`
+	Audience  []string          `json:"aud,omitempty"`
+	Issuer    string            `json:"iss,omitempty"`
+	ID        string            `json:"jti,omitempty"`
+	OrgID     string            `json:"org,omitempty"`
+	Confirm   *jwt.Confirmation `json:"cnf,omitempty"`
+}
+
+// Introspect serves POST /introspect. It describes a token to the client that it was issued to and to its
+// audience.
+func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, error) {
+	if c.ClientType == oidc.Public {
+		return Response{}, oauth.ErrClient // it has not authenticated
+	}
+	token, err := oauth.Required(r.PostForm, "token")
+	if err != nil {
+		return Response{}, err
+	}
+	if grant.IsRefreshToken(token) {
+		return h.introspectRefresh(r.Context(), c, token)
+	}
+	return h.introspectAccess(r.Context(), c, token)
+}
+
+func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
+	a, err := h.liveAccess(ctx, token)
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !slices.Contains(a.Audience, c.ID) {
+		return Response{}, nil
+	}
+	if err != nil {
+		return Response{}, err
+	}
+	h.Note(a.ClientID, a.UserID())
+	return Response{
+		Active: true, Scope: a.Scope, ClientID: a.ClientID, TokenType: a.TokenType(), Subject: a.Subject,
+		ExpiresAt: a.ExpiresAt.Time().Unix(), IssuedAt: a.IssuedAt.Time().Unix(),
+		Audience: a.Audience, Issuer: a.Issuer, ID: a.ID, OrgID: a.OrgID, Confirm: a.Confirm,
+	}, nil
+}
+
+// introspectRefresh describes a refresh token, which is active while it is the current one of its family.
+func (h *Handler) introspectRefresh(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
+	g, generation, err := h.Grants.ByRefreshToken(ctx, c.ID, token)
+	if errors.Is(err, db.ErrNoRows) || err == nil && g.Generation != generation {
+		return Response{}, nil
+	}
+	if err != nil {
+		return Response{}, err
+	}
+	active, err := h.Grants.Refreshable(ctx, c, g)
+	if err != nil || !active {
+		return Response{}, err
+	}
+	h.Note(g.ClientID, g.UserID)
+	return Response{
+		Active: true, Scope: strings.Join(g.Scopes, " "), ClientID: g.ClientID, Subject: g.UserID,
+		ExpiresAt: g.RefreshExpiresAt.Std().Unix(), IssuedAt: g.CreatedAt.Std().Unix(),
+		Issuer: h.Issuer, OrgID: g.OrgID,
+	}, nil
+}

@@ -1,0 +1,64 @@
+package introspect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/stamp"
+)
+
+// Revoke serves POST /revoke. A token that is unknown or belongs to another client is ignored, which the
+// caller cannot tell from a success.
+func (h *Handler) Revoke(w http.ResponseWriter, r *http.Request) {
+	if err := h.revoke(w, r); err != nil {
+		oauth.WriteError(w, r, err)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusOK)
+}
+
+func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
+	c, err := h.Auth.Authenticate(w, r)
+	if err != nil {
+		return err
+	}
+	token, err := oauth.Required(r.PostForm, "token")
+	if err != nil {
+		return err
+	}
+	if grant.IsRefreshToken(token) {
+		return h.revokeGrant(r.Context(), c, token)
+	}
+	return h.revokeAccess(r.Context(), c, token)
+}
+
+func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token string) error {
+	a, err := h.Tokens.VerifyAccess(ctx, token)
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.DB.Write(ctx, func(tx *db.Tx) error { return grant.RevokeToken(tx, a.ID, a.ExpiresAt.Time()) })
+}
+
+// revokeGrant revokes the grant of a refresh token, with all tokens that were issued for it.
+func (h *Handler) revokeGrant(ctx context.Context, c *oidc.Registered, token string) error {
+	g, _, err := h.Grants.ByRefreshToken(ctx, c.ID, token)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.DB.Write(ctx, func(tx *db.Tx) error { return grant.Revoke(tx, g.ID, stamp.Of(h.Now())) })
+}

@@ -1,0 +1,135 @@
+// Package metadata owns what the provider publishes about itself: the discovery document and the public
+// keys. It also owns the CORS headers of the endpoints that browser applications use.
+package metadata
+
+import (
+	"fmt"
+	"net/http"
+
+	"steward/internal/oidc"
+	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
+)
+
+// Handler serves the metadata.
+type Handler struct {
+	Issuer string
+	Keys   *keys.Store
+}
+
+// document is the document of OpenID Connect Discovery and of RFC 8414.
+type document struct {
+	Issuer                   string   `json:"issuer"`
+	AuthorizationEndpoint    string   `json:"authorization_endpoint"`
+	TokenEndpoint            string   `json:"token_endpoint"`
+	UserInfoEndpoint         string   `json:"userinfo_endpoint"`
+	JWKSURI                  string   `json:"jwks_uri"`
+	IntrospectionEndpoint    string   `json:"introspection_endpoint"`
+	RevocationEndpoint       string   `json:"revocation_endpoint"`
+	EndSessionEndpoint       string   `json:"end_session_endpoint"`
+	PushedEndpoint           string   `json:"pushed_authorization_request_endpoint"`
+	DeviceEndpoint           string   `json:"device_authorization_endpoint"`
+	Scopes                   []string `json:"scopes_supported"`
+	ResponseTypes            []string `json:"response_types_supported"`
+	ResponseModes            []string `json:"response_modes_supported"`
+	GrantTypes               []string `json:"grant_types_supported"`
+	SubjectTypes             []string `json:"subject_types_supported"`
+	IDTokenAlgorithms        []string `json:"id_token_signing_alg_values_supported"`
+	TokenAuthMethods         []string `json:"token_endpoint_auth_methods_supported"`
+	IntrospectionAuthMethods []string `json:"introspection_endpoint_auth_methods_supported"`
+	RevocationAuthMethods    []string `json:"revocation_endpoint_auth_methods_supported"`
+	Claims                   []string `json:"claims_supported"`
+	ChallengeMethods         []string `json:"code_challenge_methods_supported"`
+	DPoPAlgorithms           []string `json:"dpop_signing_alg_values_supported"`
+	Prompts                  []string `json:"prompt_values_supported"`
+	IssuerInResponses        bool     `json:"authorization_response_iss_parameter_supported"`
+	ClaimsParameter          bool     `json:"claims_parameter_supported"`
+	RequestParameter         bool     `json:"request_parameter_supported"`
+	RequestURIParameter      bool     `json:"request_uri_parameter_supported"`
+	RequirePushed            bool     `json:"require_pushed_authorization_requests"`
+	TLSBoundTokens           bool     `json:"tls_client_certificate_bound_access_tokens"`
+	ServiceDocumentation     string   `json:"service_documentation"`
+}
+
+// Discovery serves /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
+func (h *Handler) Discovery(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	oauth.WriteJSON(w, http.StatusOK, h.document())
+}
+
+func (h *Handler) document() document {
+	secretMethods := []string{"client_secret_basic", "client_secret_post"}
+	allMethods := append(secretMethods, "none")
+	return document{
+		Issuer:                   h.Issuer,
+		AuthorizationEndpoint:    h.Issuer + endpoint.Authorize,
+		TokenEndpoint:            h.Issuer + endpoint.Token,
+		UserInfoEndpoint:         h.Issuer + endpoint.UserInfo,
+		JWKSURI:                  h.Issuer + endpoint.JWKS,
+		IntrospectionEndpoint:    h.Issuer + endpoint.Introspect,
+		RevocationEndpoint:       h.Issuer + endpoint.Revoke,
+		EndSessionEndpoint:       h.Issuer + endpoint.EndSession,
+		PushedEndpoint:           h.Issuer + endpoint.PushedAuthorization,
+		DeviceEndpoint:           h.Issuer + endpoint.DeviceAuthorization,
+		Scopes:                   scopeNames(),
+		ResponseTypes:            []string{"code"},
+		ResponseModes:            []string{"query"},
+		GrantTypes:               oidc.GrantTypes(),
+		SubjectTypes:             []string{"public"},
+		IDTokenAlgorithms:        []string{string(keys.ForIDTokens)},
+		TokenAuthMethods:         allMethods,
+		IntrospectionAuthMethods: secretMethods,
+		RevocationAuthMethods:    allMethods,
+		Claims: []string{
+			"sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid",
+			"name", "given_name", "family_name", "picture", "updated_at", "email",
+		},
+		ChallengeMethods:     []string{"S256"},
+		DPoPAlgorithms:       dpop.Algorithms(),
+		Prompts:              flow.Prompts(),
+		IssuerInResponses:    true,
+		ServiceDocumentation: h.Issuer + "/docs",
+	}
+}
+
+func scopeNames() []string {
+	var names []string
+	for _, s := range oidc.Scopes() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// JWKS serves GET /jwks. Relying parties may cache the keys for less time than a new key is published
+// before it signs.
+func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
+	set, err := h.Keys.Set(r.Context())
+	if err != nil {
+		oauth.WriteError(w, r, err)
+		return
+	}
+	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.Fresh.Seconds())))
+	oauth.WriteJSON(w, http.StatusOK, set.JWKS())
+}
+
+// CORS allows scripts of all origins to use an endpoint. Cookies are not read there, so no user is
+// exposed.
+func CORS(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate")
+		next(w, r)
+	}
+}
+
+// Preflight serves the OPTIONS requests of browsers. It is to be wrapped in CORS.
+func Preflight(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP")
+	h.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,30 @@
+package token
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/oauth"
+)
+
+// clientCredentials issues a token of the client itself. Nothing is stored: the token names the epoch of
+// the client.
+func (e *Endpoint) clientCredentials(ctx context.Context, req *request) (*response, error) {
+	scopes := slices.DeleteFunc(req.client.AllowedScopes(req.scope), needsUser)
+	requested := strings.Fields(req.scope)
+	if len(requested) > 0 && len(scopes) < len(requested) {
+		return nil, oauth.NewError(oauth.InvalidScope, "a scope is not allowed for this client or needs a user")
+	}
+	return e.issueAccess(ctx, req, e.Tokens.NewAccess(req.client, req.client.ID, scopes, req.jkt))
+}
+
+// needsUser reports whether a scope has no meaning without a user.
+func needsUser(scope string) bool {
+	switch scope {
+	case oidc.ScopeOpenID, oidc.ScopeProfile, oidc.ScopeEmail, oidc.ScopeOfflineAccess:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package token
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// authorizationCode exchanges an authorization code for tokens, once.
+func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*response, error) {
+	var g *grant.Grant
+	var refused error
+	err := e.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		g, refused, err = e.redeemCode(tx, req)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if refused != nil {
+		if g != nil && g.RedeemedAt != nil {
+			web.Log(ctx).Warn("authorization code reused, its tokens are revoked", "client", req.client.ID, "grant", g.ID)
+		}
+		return nil, refused
+	}
+	return e.issueIfUsable(ctx, req, g)
+}
+
+// redeemCode redeems the grant of a code. A code that comes twice has been stolen, so the grant is
+// revoked with all its tokens; of concurrent requests only one succeeds. The grant is revoked as well if
+// the code comes with the wrong client, redirect URI, verifier or key. The refusal is returned beside the
+// error, because the revocation must be committed.
+func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
+	g, err = grant.ByCode(tx, req.code)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, oauth.ErrGrant, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	now := stamp.Of(e.Now())
+	if refused := checkCode(req, g, now); refused != nil {
+		return g, refused, grant.Revoke(tx, g.ID, now)
+	}
+	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !redeemed {
+		return g, oauth.ErrGrant, nil
+	}
+	return g, nil, nil
+}
+
+// checkCode returns why a request cannot redeem a grant, or nil.
+func checkCode(req *request, g *grant.Grant, now stamp.Time) error {
+	switch {
+	case g.ClientID != req.client.ID, g.RedeemedAt != nil, g.RevokedAt != nil,
+		g.CodeExpiresAt == nil, *g.CodeExpiresAt <= now:
+		return oauth.ErrGrant
+	case g.RedirectURI == nil || *g.RedirectURI != req.redirectURI:
+		return oauth.NewError(oauth.InvalidGrant, "redirect_uri is not that of the authorization request")
+	case g.JKT != nil && *g.JKT != req.jkt:
+		return oauth.NewError(oauth.InvalidDPoPProof, "the code is bound to another key")
+	}
+	return checkVerifier(req.codeVerifier, g.Challenge)
+}
+
+// checkVerifier compares a PKCE verifier with the challenge, which is nil if there was none. A verifier
+// without a challenge is refused too, as a downgrade.
+func checkVerifier(verifier string, challenge *string) error {
+	if challenge == nil {
+		if verifier != "" {
+			return oauth.NewError(oauth.InvalidGrant, "the authorization request had no code_challenge")
+		}
+		return nil
+	}
+	sum := sha256.Sum256([]byte(verifier))
+	got := base64.RawURLEncoding.EncodeToString(sum[:])
+	matches := subtle.ConstantTimeCompare([]byte(got), []byte(*challenge)) == 1
+	if len(verifier) < 43 || len(verifier) > 128 || !matches {
+		return oauth.NewError(oauth.InvalidGrant, "code_verifier does not match the code_challenge")
+	}
+	return nil
+}

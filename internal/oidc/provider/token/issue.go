@@ -1,0 +1,89 @@
+package token
+
+import (
+	"context"
+	"slices"
+
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
+)
+
+// response is the response of the token endpoint (RFC 6749 section 5.1).
+type response struct {
+	AccessToken  string `json:"access_token"`
+	TokenType    string `json:"token_type"`
+	ExpiresIn    int64  `json:"expires_in"`
+	RefreshToken string `json:"refresh_token,omitempty"`
+	IDToken      string `json:"id_token,omitempty"`
+	Scope        string `json:"scope,omitempty"`
+
+	// userID is empty for client_credentials.
+	userID string
+}
+
+// issueIfUsable issues tokens for a grant that was just redeemed, unless it is no longer usable.
+func (e *Endpoint) issueIfUsable(ctx context.Context, req *request, g *grant.Grant) (*response, error) {
+	usable, err := e.Grants.Usable(ctx, req.client, g)
+	if err != nil {
+		return nil, err
+	}
+	if !usable {
+		return nil, oauth.ErrGrant
+	}
+	return e.issue(ctx, req, g, g.AllowedScopes(req.client))
+}
+
+// issue issues the tokens of a grant: an access token for the scopes, an ID token if one of them is
+// openid, and the refresh token of the grant's generation.
+func (e *Endpoint) issue(ctx context.Context, req *request, g *grant.Grant, scopes []string) (*response, error) {
+	access := e.Tokens.NewAccess(req.client, g.UserID, scopes, req.jkt)
+	access.Grant = g.ID
+	access.ClientEpoch = g.ClientEpoch
+	access.ConsentEpoch = g.ConsentEpoch
+	access.AuthTime = jwt.Date(g.AuthTime.Std())
+	response, err := e.issueAccess(ctx, req, access)
+	if err != nil {
+		return nil, err
+	}
+	if g.Generation > 0 {
+		response.RefreshToken = e.Grants.RefreshToken(g)
+	}
+	if slices.Contains(scopes, oidc.ScopeOpenID) {
+		response.IDToken, err = e.issueID(ctx, req, g, scopes, response.AccessToken)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return response, nil
+}
+
+func (e *Endpoint) issueAccess(ctx context.Context, req *request, access *jwt.AccessClaims) (*response, error) {
+	token, err := e.Tokens.SignAccess(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	return &response{
+		AccessToken: token, TokenType: access.TokenType(), ExpiresIn: int64(req.client.AccessLifetime().Seconds()),
+		Scope: access.Scope, userID: access.UserID(),
+	}, nil
+}
+
+func (e *Endpoint) issueID(
+	ctx context.Context, req *request, g *grant.Grant, scopes []string, accessToken string,
+) (string, error) {
+	user, err := e.User(ctx, g.UserID)
+	if err != nil {
+		return "", err
+	}
+	c := e.Tokens.NewID(req.client, g.UserID, g.AuthTime.Std(), accessToken)
+	c.ProfileClaims = jwt.NewProfileClaims(user, scopes)
+	if g.Nonce != nil {
+		c.Nonce = *g.Nonce
+	}
+	if g.SessionID != nil {
+		c.SessionID = *g.SessionID
+	}
+	return e.Tokens.SignID(ctx, c)
+}

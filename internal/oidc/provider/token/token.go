@@ -1,0 +1,104 @@
+// Package token owns the token endpoint (POST /oauth/token).
+//
+// A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
+// verified. The file of its grant type decides in one transaction whether it is granted; the tokens are
+// signed after the commit (issue.go).
+package token
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/users"
+)
+
+// Endpoint is the token endpoint.
+type Endpoint struct {
+	DB      *db.DB
+	Now     func() time.Time
+	Clients *clientauth.Authenticator
+	Proofs  *dpop.Verifier
+	Tokens  *jwt.Issuer
+	Grants  *grant.Store
+	// User returns a user, or NotFound.
+	User func(ctx context.Context, userID string) (users.User, error)
+	// Note counts an access of a client; the user is empty for client_credentials.
+	Note func(clientID, userID string)
+	// Issued and Refused are called for each response, if they are set. The grant type is "unknown" unless
+	// it is a supported one.
+	Issued  func(grantType string)
+	Refused func(grantType, code string)
+}
+
+// ServeHTTP serves POST /oauth/token.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response, err := e.serve(w, r)
+	if err != nil {
+		refused := oauth.AsError(r.Context(), err)
+		if e.Refused != nil {
+			e.Refused(grantTypeLabel(r), refused.Code)
+		}
+		oauth.WriteError(w, r, refused)
+		return
+	}
+	if e.Issued != nil {
+		e.Issued(grantTypeLabel(r))
+	}
+	oauth.WriteJSON(w, http.StatusOK, response)
+}
+
+// grantTypeLabel returns the grant type of a request as one of a few values, however it was parsed.
+func grantTypeLabel(r *http.Request) string {
+	switch grantType := r.PostForm.Get("grant_type"); grantType {
+	case oidc.AuthorizationCode, oidc.RefreshToken, oidc.ClientCredentials, oidc.DeviceCode:
+		return grantType
+	}
+	return "unknown"
+}
+
+func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, error) {
+	c, err := e.Clients.Authenticate(w, r)
+	if err != nil {
+		return nil, err
+	}
+	req, err := parse(r, c)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := e.Proofs.Verify(r, "")
+	if err != nil {
+		return nil, err
+	}
+	req.jkt = proof.JKT
+	response, err := e.exchange(r.Context(), req)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Proofs.Use(r.Context(), proof); err != nil {
+		return nil, err
+	}
+	e.Note(c.ID, response.userID)
+	return response, nil
+}
+
+// exchange returns the tokens for a grant.
+func (e *Endpoint) exchange(ctx context.Context, req *request) (*response, error) {
+	switch req.grantType {
+	case oidc.AuthorizationCode:
+		return e.authorizationCode(ctx, req)
+	case oidc.RefreshToken:
+		return e.refreshToken(ctx, req)
+	case oidc.ClientCredentials:
+		return e.clientCredentials(ctx, req)
+	default: // parse accepts no other
+		return e.deviceCode(ctx, req)
+	}
+}
