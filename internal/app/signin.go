@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/users"
 )
 
 // wireProvider joins the OpenID Connect provider with clients, keys and accounts. It must be opened before it serves.
@@ -17,19 +18,19 @@ func wireProvider(cfg Config, o *opened, baseURL string, oauth oauth, accounts *
 }
 
 // usersOf is the accounts as the provider sees them.
-func usersOf(a *account.Store) provider.Users {
-	return provider.Users{
-		ByEmail: func(ctx context.Context, email string) (provider.User, error) {
+func usersOf(a *account.Store) users.Directory {
+	return users.Directory{
+		ByEmail: func(ctx context.Context, email string) (users.User, error) {
 			l, err := a.LoginByEmail(ctx, email)
-			return provider.User(l), err
+			return users.User(l), err
 		},
-		ByID: func(ctx context.Context, userID string) (provider.User, error) {
+		ByID: func(ctx context.Context, userID string) (users.User, error) {
 			l, err := a.LoginByID(ctx, userID)
-			return provider.User(l), err
+			return users.User(l), err
 		},
-		Invitation: func(ctx context.Context, token string) (provider.Invitation, error) {
+		Invitation: func(ctx context.Context, token string) (users.Invitation, error) {
 			i, err := a.InvitationOf(ctx, token)
-			return provider.Invitation(i), err
+			return users.Invitation(i), err
 		},
 		Role: a.Role, CheckPassword: account.CheckPassword, HashPassword: account.HashPassword, SetPassword: a.SetPassword, Accept: a.Accept,
 	}

@@ -1,183 +1,184 @@
-// Package provider owns the OpenID Connect provider: the protocol's endpoints, the pages on which users sign in and agree, and the tokens.
+// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
 //
-// How a sign-in moves through it. GET /authorize finds the client and its redirect address (a fault before that is a page, never a
-// redirect), checks the rest into a request (request.go), and asks what is missing (authorize.go): a sign-in, a consent, or nothing.
-// Between pages the request travels as a sealed flow (form.go), so a stranger writes nothing to the database. When nothing is missing a
-// grant row is written and its code is sent (grant.go). POST /oauth/token authenticates the client (client.go) and redeems the code once,
-// in one transaction (redeem.go); tokens are made after the commit (issue.go).
+// A sign-in moves through the packages below it like this. GET /authorize validates the request and
+// shows the pages that are missing (authorize, signin, consent); between pages the request travels
+// sealed (flow). When nothing is missing, a grant is stored and its code is sent (grant). POST
+// /oauth/token authenticates the client (clientauth), redeems the code in one transaction and signs the
+// tokens after the commit (token, jwt).
 //
-// What a token rests on is in the token: its grant, the epoch of its client, the epoch of the user's consent (token.go). Whoever accepts
-// one here asks oidc.Store.Live and the set of what was revoked singly (revoked.go), both from memory; so a revocation is one small write,
-// whatever the number of tokens.
+// An access token names its grant, the epoch of its client and the epoch of the user's consent. Whoever
+// accepts it checks these three in memory (introspect), so revoking any number of tokens is one small
+// write.
 //
-// Every rule comes from RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7636, 7662, 8252, 8414, 8628, 9068, 9126, 9207, 9449.
+// The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7636, 7662, 8252,
+// 8414, 8628, 9068, 9126, 9207 and 9449.
 package provider
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/authorize"
+	"steward/internal/oidc/provider/clientauth"
+	"steward/internal/oidc/provider/consent"
+	"steward/internal/oidc/provider/device"
+	"steward/internal/oidc/provider/dpop"
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/introspect"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/logout"
+	"steward/internal/oidc/provider/metadata"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/secret"
+	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/signin"
+	"steward/internal/oidc/provider/token"
+	"steward/internal/oidc/provider/users"
 	"steward/internal/seal"
-	"steward/internal/stamp"
 )
 
-// client is a registered client, as the cache shares it: nobody changes it.
-type client = oidc.Registered
-
-func isPublic(c *client) bool { return c.ClientType == oidc.Public }
-
-// User is a person who may sign in.
-type User struct {
-	ID        string
-	Email     string
-	FirstName string
-	LastName  string
-	PhotoURL  string
-	// PasswordHash is empty for a user who never set a password.
-	PasswordHash string
-	UpdatedAt    stamp.Time
-}
-
-// Invitation is what the link that lets a new member in says.
-type Invitation struct {
-	UserID  string
-	Email   string
-	OrgName string
-	// HasPassword is true for somebody who can sign in already, so that nobody else can set their password.
-	HasPassword bool
-}
-
-// Users is what the provider needs to know of people; it is filled with methods of package account.
-type Users struct {
-	// ByEmail and ByID give a user, or NotFound.
-	ByEmail func(ctx context.Context, email string) (User, error)
-	ByID    func(ctx context.Context, userID string) (User, error)
-	// Role gives what a user is in an organization today, or NotFound.
-	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
-	// CheckPassword and HashPassword take about 20 ms of a core each.
-	CheckPassword func(hash, password string) bool
-	HashPassword  func(password string) string
-	// SetPassword replaces a password.
-	SetPassword func(tx *db.Tx, userID, hash string) error
-	// Invitation gives what a link says, or NotFound when it was used, has expired or never was.
-	Invitation func(ctx context.Context, token string) (Invitation, error)
-	// Accept uses up an invitation and sets the first password. NotFound as above, Conflict when there is a password already.
-	Accept func(tx *db.Tx, token, hash string) (userID string, err error)
-}
-
-// Provider serves the protocol. Open makes it ready.
+// Provider is the OpenID Connect provider. Open must be called before it serves.
 type Provider struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Issuer is the base URL of the installation, without a slash at its end.
+	// Issuer is the base URL of the installation, without a slash at the end.
 	Issuer string
-	// RequirePKCE demands PKCE of confidential clients too.
+	// RequirePKCE requires PKCE of confidential clients too.
 	RequirePKCE bool
 	Clients     *oidc.Store
 	Keys        *keys.Store
+	Users       users.Directory
 	// Note counts an access of a client; the user is empty for client_credentials.
-	Note  func(clientID, userID string)
-	Users Users
+	Note func(clientID, userID string)
+	// Issued and Refused count the responses of the token endpoint, if they are set.
+	Issued  func(grantType string)
+	Refused func(grantType, code string)
 
-	secret      []byte
-	revoked     db.Cache[struct{}, *revokedSet]
-	roles       db.Cache[membership, auth.Role]
-	profiles    db.Cache[string, User]
-	throttle    throttle
-	hashing     hashing
-	crossOrigin http.CrossOriginProtection
+	pages      *pages.Renderer
+	auth       *clientauth.Authenticator
+	metadata   *metadata.Handler
+	authorize  *authorize.Handler
+	signin     *signin.Handler
+	logout     *logout.Handler
+	device     *device.Handler
+	token      *token.Endpoint
+	introspect *introspect.Handler
 }
 
-// Open reads the installation's secret and registers the caches. It is called once, before anything is served.
-func (p *Provider) Open(ctx context.Context) (err error) {
-	fresh := make([]byte, 32)
-	rand.Read(fresh) // never fails (crypto/rand)
-	if p.secret, err = loadSecret(ctx, p.DB, p.Ring, fresh); err != nil {
+// Open reads the secret of the installation, connects the parts of the provider and registers its
+// caches. It must be called once.
+func (p *Provider) Open(ctx context.Context) error {
+	key, err := secret.Load(ctx, p.DB, p.Ring)
+	if err != nil {
 		return err
 	}
-	if err := p.crossOrigin.AddTrustedOrigin(p.Issuer); err != nil { // a proxy may have changed the Host
+	p.pages, err = pages.New(p.Issuer, key)
+	if err != nil {
 		return err
 	}
-	p.hashing = newHashing()
-	p.DB.Watch(revokedCache, p.revoked.Forget)
-	p.DB.Watch(auth.Callers, p.roles.Forget)
-	p.DB.Watch(auth.Callers, p.profiles.Forget)
+	p.connect(key)
+	p.DB.Watch(grant.Cache, p.token.Grants.Forget)
+	p.DB.Watch(auth.Callers, p.introspect.Forget)
 	return nil
 }
 
-// The paths of the protocol and of its pages.
-const (
-	pathAuthorize  = "/authorize"
-	pathToken      = "/oauth/token"
-	pathUserinfo   = "/userinfo"
-	pathJWKS       = "/jwks"
-	pathIntrospect = "/introspect"
-	pathRevoke     = "/revoke"
-	pathEndSession = "/end_session"
-	pathPAR        = "/par"
-	pathDeviceAuth = "/device_authorization"
-	pathDevice     = "/device"
-	pathSignIn     = "/sign-in"
-	pathConsent    = "/consent"
-	pathAccount    = "/account"
-	pathInvite     = "/invite/"
-)
+// connect makes the parts from the leaves upwards.
+func (p *Provider) connect(key secret.Key) {
+	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
+	tokens := &jwt.Issuer{URL: p.Issuer, Now: p.Now, Keys: p.Keys}
+	proofs := &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
+	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
+	consents := &consent.Page{Clients: p.Clients, Pages: p.pages}
+	grants := &grant.Store{
+		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
+	}
+	p.auth = &clientauth.Authenticator{Clients: p.Clients}
+	p.metadata = &metadata.Handler{Issuer: p.Issuer, Keys: p.Keys}
+	p.signin = &signin.Handler{
+		DB: p.DB, Now: p.Now, Users: p.Users, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
+		Hashing: signin.NewSlots(),
+	}
+	p.logout = &logout.Handler{Clients: p.Clients, Tokens: tokens, Sessions: sessions, Pages: p.pages}
+	p.authorize = &authorize.Handler{
+		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
+		Proofs: proofs, Sessions: sessions, Consents: consents, Flows: flows, ShowSignIn: p.signin.ShowSignIn,
+	}
+	p.device = &device.Handler{
+		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
+		Flows: flows, Pages: p.pages, ShowSignIn: p.signin.ShowSignIn,
+	}
+	p.token = &token.Endpoint{
+		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: proofs, Tokens: tokens, Grants: grants, User: p.Users.ByID,
+		Note: p.Note, Issued: p.Issued, Refused: p.Refused,
+	}
+	p.introspect = &introspect.Handler{
+		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: proofs,
+		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note,
+	}
+}
 
-// Mount gives every pattern of this package to handle.
+// userExists reports whether a user has not been removed.
+func (p *Provider) userExists(ctx context.Context, userID string) (bool, error) {
+	_, err := p.Users.ByID(ctx, userID)
+	if errs.KindOf(err) == errs.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Caller returns the caller of the management API who presents an access token. It returns Unauthorized
+// if the token is not valid there, and Forbidden if it has no user.
+func (p *Provider) Caller(ctx context.Context, token string) (*auth.Caller, error) {
+	return p.introspect.Caller(ctx, token)
+}
+
+// Mount passes every pattern of the provider to handle.
 func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
-	on := func(pattern string, h http.HandlerFunc) { handle(pattern, h) }
-	open := func(method, path string, h http.HandlerFunc) { // for scripts of other origins too
-		on(method+" "+path, cors(h))
-		on("OPTIONS "+path, cors(preflight))
+	cors, preflight := metadata.CORS, metadata.CORS(metadata.Preflight)
+	client := p.auth
+	page, form := p.pages.Page, p.pages.Form
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET " + endpoint.Discovery:            cors(p.metadata.Discovery),
+		"OPTIONS " + endpoint.Discovery:        preflight,
+		"GET " + endpoint.ServerMetadata:       cors(p.metadata.Discovery),
+		"OPTIONS " + endpoint.ServerMetadata:   preflight,
+		"GET " + endpoint.JWKS:                 cors(p.metadata.JWKS),
+		"OPTIONS " + endpoint.JWKS:             preflight,
+		"POST " + endpoint.Token:               cors(p.token.ServeHTTP),
+		"OPTIONS " + endpoint.Token:            preflight,
+		"POST " + endpoint.Revoke:              cors(p.introspect.Revoke),
+		"OPTIONS " + endpoint.Revoke:           preflight,
+		"GET " + endpoint.UserInfo:             cors(p.introspect.UserInfo),
+		"POST " + endpoint.UserInfo:            cors(p.introspect.UserInfo),
+		"OPTIONS " + endpoint.UserInfo:         preflight,
+		"POST " + endpoint.Introspect:          clientauth.Handler(client, http.StatusOK, p.introspect.Introspect),
+		"POST " + endpoint.PushedAuthorization: clientauth.Handler(client, http.StatusCreated, p.authorize.Push),
+		"POST " + endpoint.DeviceAuthorization: clientauth.Handler(client, http.StatusOK, p.device.Authorize),
+
+		"GET " + endpoint.Authorize:               page(p.authorize.Get),
+		"POST " + endpoint.Authorize:              page(p.authorize.Post),
+		"POST " + endpoint.Consent:                form(p.authorize.Consent),
+		"POST " + endpoint.SignIn:                 form(p.signin.SignIn),
+		"GET " + endpoint.Device:                  page(p.device.Page),
+		"POST " + endpoint.Device:                 form(p.device.Decide),
+		"GET " + endpoint.EndSession:              page(p.logout.EndSession),
+		"POST " + endpoint.EndSession:             page(p.logout.EndSession),
+		"POST " + endpoint.EndSessionConfirm:      form(p.logout.Confirm),
+		"GET " + endpoint.Invitation + "{token}":  page(p.signin.Invitation),
+		"POST " + endpoint.Invitation + "{token}": form(p.signin.AcceptInvitation),
+		"GET " + endpoint.Account:                 page(p.signin.Account),
+		"POST " + endpoint.AccountPassword:        form(p.signin.ChangePassword),
+		"POST " + endpoint.AccountSessions:        form(p.signin.RevokeSession),
+	} {
+		handle(pattern, handler)
 	}
-	open("GET", "/.well-known/openid-configuration", p.metadata)
-	open("GET", "/.well-known/oauth-authorization-server", p.metadata)
-	open("GET", pathJWKS, p.jwks)
-	open("POST", pathToken, forClients(p, http.StatusOK, p.tokens))
-	open("POST", pathRevoke, p.revoke)
-	open("GET", pathUserinfo, p.userinfo)
-	on("POST "+pathUserinfo, cors(p.userinfo))
-	on("POST "+pathIntrospect, forClients(p, http.StatusOK, p.introspect))
-	on("POST "+pathPAR, forClients(p, http.StatusCreated, p.push))
-	on("POST "+pathDeviceAuth, forClients(p, http.StatusOK, p.newDevice))
-
-	on("GET "+pathAuthorize, p.page(p.authorize))
-	on("POST "+pathAuthorize, p.page(p.authorizePost))
-	on("POST "+pathSignIn, p.form(p.signIn))
-	on("POST "+pathConsent, p.form(p.consent))
-	on("GET "+pathDevice, p.page(p.devicePage))
-	on("POST "+pathDevice, p.form(p.deviceDecide))
-	on("GET "+pathEndSession, p.page(p.endSession))
-	on("POST "+pathEndSession, p.page(p.endSession))
-	on("POST "+pathEndSession+"/confirm", p.form(p.endSessionConfirm))
-	on("GET "+pathInvite+"{token}", p.page(p.invitation))
-	on("POST "+pathInvite+"{token}", p.form(p.acceptInvitation))
-	on("GET "+pathAccount, p.page(p.account))
-	on("POST "+pathAccount+"/password", p.form(p.changePassword))
-	on("POST "+pathAccount+"/sessions", p.form(p.revokeSession))
-}
-
-// cors lets scripts of every origin use an endpoint. No cookie counts here, so nothing is given away.
-func cors(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate")
-		next(w, r)
-	}
-}
-
-func preflight(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP")
-	h.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
 }

@@ -6,28 +6,29 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
 )
 
-// A code that comes twice gives nothing the second time, and what it gave the first time is void.
-func TestCodeReplayRevokesWhatTheCodeGave(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+func TestCodeReuseRevokesItsTokens(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		code := a.code()
 		tokens := a.redeem(code).want(http.StatusOK).json()
-		h.userinfo(tokens["access_token"].(string)).want(http.StatusOK)
-		a.redeem(code).fault(http.StatusBadRequest, invalidGrant)
-		a.dead(tokens["access_token"], "after the replay")
+		f.userinfo(tokens["access_token"].(string)).want(http.StatusOK)
+		a.redeem(code).wantRefused(oauth.InvalidGrant)
+		a.wantInvalid(tokens["access_token"], "after the reuse")
 		if a.active(tokens["access_token"].(string)) {
-			t.Error("introspection calls it active")
+			t.Error("the token is active")
 		}
-		a.refresh(tokens["refresh_token"].(string)).fault(http.StatusBadRequest, invalidGrant)
+		a.refresh(tokens["refresh_token"].(string)).wantRefused(oauth.InvalidGrant)
 	})
 }
 
-// Of sixteen who redeem one code at the same time exactly one gets tokens, which are void as after any replay.
-func TestSixteenConcurrentRedemptions(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+func TestConcurrentRedemptionsOfACodeIssueTokensOnce(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		code := a.code()
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -39,23 +40,22 @@ func TestSixteenConcurrentRedemptions(t *testing.T) {
 				defer mu.Unlock()
 				if r.status == http.StatusOK {
 					won = append(won, r.text("access_token"))
-				} else if r.status != http.StatusBadRequest || r.text("error") != invalidGrant {
-					t.Errorf("a loser got %d %s", r.status, r.body)
+				} else if r.status != http.StatusBadRequest || r.text("error") != oauth.InvalidGrant {
+					t.Errorf("got %d %s", r.status, r.body)
 				}
 			})
 		}
 		wg.Wait()
 		if len(won) != 1 {
-			t.Fatalf("%d got tokens", len(won))
+			t.Fatalf("%d requests got tokens", len(won))
 		}
-		a.dead(won[0], "after the replays")
+		a.wantInvalid(won[0], "after the reuse")
 	})
 }
 
-// Sixteen who refresh with one token at the same time get the same successor, and the family lives on.
-func TestSixteenConcurrentRefreshes(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+func TestConcurrentRefreshesGetTheSameSuccessor(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		token := a.tokens()["refresh_token"].(string)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -82,35 +82,33 @@ func TestSixteenConcurrentRefreshes(t *testing.T) {
 	})
 }
 
-// A refresh token that comes again within the grace time gets the same successor; later it voids the whole family, the newest tokens too.
-func TestRefreshReuseAfterTheGraceTimeRevokesTheFamily(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+func TestRefreshTokenReuseAfterTheGraceRevokesTheGrant(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		first := a.tokens()["refresh_token"].(string)
 		second := a.refresh(first).want(http.StatusOK).text("refresh_token")
-		h.clock.add(graceTime)
+		f.clock.add(grant.ReuseGrace)
 		if got := a.refresh(first).want(http.StatusOK).text("refresh_token"); got != second {
-			t.Fatal("the repeat got another successor")
+			t.Fatal("the reuse got another successor")
 		}
 		newest := a.refresh(second).want(http.StatusOK).json()
-		h.userinfo(newest["access_token"].(string)).want(http.StatusOK)
-		h.clock.add(graceTime + time.Second)
-		a.refresh(first).fault(http.StatusBadRequest, invalidGrant)
-		a.refresh(newest["refresh_token"].(string)).fault(http.StatusBadRequest, invalidGrant)
-		a.dead(newest["access_token"], "after the reuse")
+		f.userinfo(newest["access_token"].(string)).want(http.StatusOK)
+		f.clock.add(grant.ReuseGrace + time.Second)
+		a.refresh(first).wantRefused(oauth.InvalidGrant)
+		a.refresh(newest["refresh_token"].(string)).wantRefused(oauth.InvalidGrant)
+		a.wantInvalid(newest["access_token"], "after the reuse")
 	})
 }
 
-// Nothing of one client serves another: codes, refresh tokens, introspection, revocation.
-func TestMixedUpClients(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a, other := h.newApp(confidential), h.newApp(confidential)
-		other.redeem(a.code()).fault(http.StatusBadRequest, invalidGrant)
+func TestCodesAndTokensAreBoundToTheirClient(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a, other := f.newApp(confidential), f.newApp(confidential)
+		other.redeem(a.code()).wantRefused(oauth.InvalidGrant)
 		tokens := a.tokens()
 		access, refresh := tokens["access_token"].(string), tokens["refresh_token"].(string)
-		other.refresh(refresh).fault(http.StatusBadRequest, invalidGrant)
+		other.refresh(refresh).wantRefused(oauth.InvalidGrant)
 		if other.active(access) || other.active(refresh) {
-			t.Error("another client is told about the tokens")
+			t.Error("another client can introspect the tokens")
 		}
 		other.post("/revoke", "token", access).want(http.StatusOK)
 		other.post("/revoke", "token", refresh).want(http.StatusOK)
@@ -118,22 +116,23 @@ func TestMixedUpClients(t *testing.T) {
 			t.Error("another client revoked the tokens")
 		}
 		a.refresh(refresh).want(http.StatusOK)
-		mixed := &app{h: h, id: a.id, secret: other.secret}
-		mixed.post("/oauth/token", "grant_type", "client_credentials").fault(http.StatusUnauthorized, invalidClient)
+		mixed := &app{f: f, id: a.id, secret: other.secret}
+		mixed.post("/oauth/token", "grant_type", "client_credentials").wantError(http.StatusUnauthorized, oauth.InvalidClient)
 	})
 }
 
-// A refresh token cannot be made from another one: not for the next generation, not for another grant, not with a changed proof.
-func TestForgedRefreshTokens(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+// TestForgedRefreshTokensAreRefused changes the generation, the grant and the MAC of refresh tokens.
+func TestForgedRefreshTokensAreRefused(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		first, second := a.tokens()["refresh_token"].(string), a.tokens()["refresh_token"].(string)
 		one, two := strings.Split(first, "."), strings.Split(second, ".")
 		for _, forged := range []string{
-			one[0] + ".2." + one[2], two[0] + "." + one[1] + "." + one[2], one[0] + "." + one[1] + "." + strings.Repeat("A", len(one[2])),
-			one[0] + "." + one[1] + ".", one[0] + ".-1." + one[2], one[0] + ".0." + one[2], "rt_", "rt_..", "rt_x.1.y", "x",
+			one[0] + ".2." + one[2], two[0] + "." + one[1] + "." + one[2],
+			one[0] + "." + one[1] + "." + strings.Repeat("A", len(one[2])), one[0] + "." + one[1] + ".",
+			one[0] + ".-1." + one[2], one[0] + ".0." + one[2], "rt_", "rt_..", "rt_x.1.y", "x",
 		} {
-			a.refresh(forged).fault(http.StatusBadRequest, invalidGrant)
+			a.refresh(forged).wantRefused(oauth.InvalidGrant)
 			if a.active(forged) {
 				t.Errorf("%s is active", forged)
 			}

@@ -9,17 +9,20 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"steward/internal/auth"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/authorize"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/session"
 	paging "steward/internal/page"
 )
 
-// claims reads what a token says.
+// claims returns the claims of a token.
 func claims(t *testing.T, token any) (out map[string]any) {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token.(string), ".")[1])
@@ -28,27 +31,30 @@ func claims(t *testing.T, token any) (out map[string]any) {
 	return out
 }
 
-// Access tokens have the form of RFC 9068, ID tokens that of OpenID Connect, and both name a key that is published.
-func TestFormOfTokens(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+// TestTokenFormat checks access tokens against RFC 9068 and ID tokens against OpenID Connect Core. Both must
+// name a published key.
+func TestTokenFormat(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		tokens, again := a.tokens(), a.tokens()
 		var set struct{ Keys []struct{ Kid, Alg string } }
-		must(t, json.Unmarshal([]byte(h.browser().get(h.url+"/jwks").body), &set))
+		must(t, json.Unmarshal([]byte(f.browser().get(f.url+"/jwks").body), &set))
 		published := map[any]string{}
 		for _, k := range set.Keys {
 			published[k.Kid] = k.Alg
 		}
-		for _, one := range []struct{ field, alg, typ string }{{"access_token", "ES256", "at+jwt"}, {"id_token", "RS256", "JWT"}} {
+		for _, one := range []struct{ field, alg, typ string }{
+			{"access_token", "ES256", "at+jwt"}, {"id_token", "RS256", "JWT"},
+		} {
 			head := header(t, tokens[one.field].(string))
 			if head["alg"] != one.alg || head["typ"] != one.typ || published[head["kid"]] != one.alg {
 				t.Errorf("%s: %v", one.field, head)
 			}
 		}
-		access, now := claims(t, tokens["access_token"]), float64(h.clock.Now().Unix())
+		access, now := claims(t, tokens["access_token"]), float64(f.clock.Now().Unix())
 		for name, want := range map[string]any{
-			"iss": h.url, "sub": h.userID, "aud": h.url, "client_id": a.id, "scope": "openid profile email offline_access", "iat": now,
-			"exp": now + 3600, "auth_time": now,
+			"iss": f.url, "sub": f.userID, "aud": f.url, "client_id": a.id, "scope": "openid profile email offline_access",
+			"iat": now, "exp": now + 3600, "auth_time": now,
 		} {
 			if access[name] != want {
 				t.Errorf("access token: %s is %v, want %v", name, access[name], want)
@@ -58,7 +64,9 @@ func TestFormOfTokens(t *testing.T) {
 			t.Error("two access tokens have the same jti, or none")
 		}
 		known := claims(t, tokens["id_token"])
-		for name, want := range map[string]any{"iss": h.url, "sub": h.userID, "aud": a.id, "nonce": "n-0S6", "exp": now + 3600} {
+		for name, want := range map[string]any{
+			"iss": f.url, "sub": f.userID, "aud": a.id, "nonce": "n-0S6", "exp": now + 3600,
+		} {
 			if known[name] != want {
 				t.Errorf("ID token: %s is %v, want %v", name, known[name], want)
 			}
@@ -66,63 +74,53 @@ func TestFormOfTokens(t *testing.T) {
 	})
 }
 
-// Codes, access, ID and refresh tokens end in time, each client's in its own, and no refresh makes a family live longer.
-func TestLifetimes(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		if codeLife > time.Minute || pushedLife > 90*time.Second || deviceLife > 10*time.Minute {
-			t.Error("codes live too long")
+func TestCodesAndTokensExpireAfterTheLifetimesOfTheClient(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		if grant.CodeLifetime > time.Minute || authorize.PushedLifetime > 90*time.Second ||
+			grant.DeviceLifetime > 10*time.Minute {
+			t.Error("codes are valid for too long")
 		}
-		a := h.newApp(strings.Replace(confidential, "{", `{"access_token_lifetime_seconds": 60, "id_token_lifetime_seconds": 120,
-			"refresh_token_lifetime_seconds": 300,`, 1))
+		a := f.newApp(strings.Replace(confidential, "{", `{"access_token_lifetime_seconds": 60,
+			"id_token_lifetime_seconds": 120, "refresh_token_lifetime_seconds": 300,`, 1))
 		tokens, late := a.tokens(), a.code()
 		known := claims(t, tokens["id_token"])
 		if tokens["expires_in"] != 60.0 || known["exp"].(float64)-known["iat"].(float64) != 120 {
 			t.Errorf("got %v", tokens)
 		}
-		h.clock.add(time.Minute - time.Second)
-		h.userinfo(tokens["access_token"].(string)).want(http.StatusOK)
-		h.clock.add(time.Second)
-		a.dead(tokens["access_token"], "its time is up")
-		a.redeem(late).fault(http.StatusBadRequest, invalidGrant)
-		h.clock.add(3 * time.Minute)
+		f.clock.add(time.Minute - time.Second)
+		f.userinfo(tokens["access_token"].(string)).want(http.StatusOK)
+		f.clock.add(time.Second)
+		a.wantInvalid(tokens["access_token"], "expired")
+		a.redeem(late).wantRefused(oauth.InvalidGrant)
+		f.clock.add(3 * time.Minute)
 		next := a.refresh(tokens["refresh_token"].(string)).want(http.StatusOK).text("refresh_token")
-		h.clock.add(time.Minute)
-		a.refresh(next).fault(http.StatusBadRequest, invalidGrant)
+		f.clock.add(time.Minute)
+		a.refresh(next).wantRefused(oauth.InvalidGrant)
 	})
 }
 
-// An access is a token issued, or a userinfo or introspection answered; what is refused is none.
+// TestAccessesAreNoted counts tokens, userinfo and introspections, but not what was refused.
 func TestAccessesAreNoted(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		var mu sync.Mutex
-		var noted []string
-		h.provider.Note = func(_, userID string) {
-			mu.Lock()
-			defer mu.Unlock()
-			noted = append(noted, userID)
-		}
-		a := h.newApp(confidential)
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		want := func(what string, users ...string) {
 			t.Helper()
-			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Equal(noted, users) {
+			if noted, _ := f.calls.take(); !slices.Equal(noted, users) {
 				t.Errorf("%s: noted %q, want %q", what, noted, users)
 			}
-			noted = nil
 		}
 		tokens := a.tokens()
-		want("code", h.userID)
-		h.userinfo(tokens["access_token"].(string)).want(http.StatusOK)
-		want("userinfo", h.userID)
+		want("code", f.userID)
+		f.userinfo(tokens["access_token"].(string)).want(http.StatusOK)
+		want("userinfo", f.userID)
 		a.active(tokens["access_token"].(string))
-		want("introspection", h.userID)
+		want("introspection", f.userID)
 		a.refresh(tokens["refresh_token"].(string)).want(http.StatusOK)
-		want("refresh", h.userID)
+		want("refresh", f.userID)
 
-		m, b := h.proofMaker(t), h.browser()
-		machine := func() *reply {
-			proof := m.proof("once", "POST", h.url+"/oauth/token", "", h.clock.Now())
+		m, b := newProofMaker(t), f.browser()
+		machine := func() *response {
+			proof := m.proof("once", "POST", f.url+"/oauth/token", "", f.clock.Now())
 			return a.postAs(b, "/oauth/token", []string{"grant_type", "client_credentials"}, "DPoP", proof)
 		}
 		access := machine().want(http.StatusOK).text("access_token")
@@ -130,37 +128,37 @@ func TestAccessesAreNoted(t *testing.T) {
 		a.active(access)
 		want("introspection of a token without a user", "")
 
-		machine().fault(http.StatusBadRequest, invalidProof)
+		machine().wantRefused(oauth.InvalidDPoPProof)
 		a.refresh("rt_nothing").want(http.StatusBadRequest)
-		h.userinfo("nothing").want(http.StatusUnauthorized)
+		f.userinfo("nothing").want(http.StatusUnauthorized)
 		a.active("nothing")
 		a.redeem("nothing").want(http.StatusBadRequest)
 		want("refusals")
 	})
 }
 
-// A rotation is seen by nobody who keeps the key set for as long as they may: what signs is in every set that can be in use, also in one
-// that a replica which heard of the new key a second late gave out.
-func TestKeysAreKnownBeforeTheySign(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		kept := h.browser().get(h.url + "/jwks").want(http.StatusOK)
+// TestKeysArePublishedBeforeTheySign rotates keys while a relying party caches the key set for as long as it
+// may. A token must name a key of the cached set, even if a replica served it that learned of the new key late.
+func TestKeysArePublishedBeforeTheySign(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		kept := f.browser().get(f.url + "/jwks").want(http.StatusOK)
 		age, err := time.ParseDuration(strings.TrimPrefix(kept.header.Get("Cache-Control"), "public, max-age=") + "s")
 		must(t, err)
 		if age > keys.Settle-5*time.Second {
-			t.Errorf("the set is kept for %s, and a key signs after %s: a replica that is late gives out a set without it", age, keys.Settle)
+			t.Errorf("the set may be cached for %s, and a key signs after %s", age, keys.Settle)
 		}
-		a := h.newApp(confidential)
+		a := f.newApp(confidential)
 		seen := map[any]bool{}
 		for range 6 {
 			token := a.post("/oauth/token", "grant_type", "client_credentials").want(http.StatusOK).text("access_token")
 			kid := header(t, token)["kid"]
 			if !strings.Contains(kept.body, kid.(string)) {
-				t.Errorf("a token names %s, which the kept set lacks", kid)
+				t.Errorf("a token names %s, which the cached set lacks", kid)
 			}
 			seen[kid] = true
-			kept = h.browser().get(h.url + "/jwks")
-			h.clock.add(age)
-			if _, err := h.keys.Rotate(h.ctx); err != nil {
+			kept = f.browser().get(f.url + "/jwks")
+			f.clock.add(age)
+			if _, err := f.keys.Rotate(f.ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -170,12 +168,13 @@ func TestKeysAreKnownBeforeTheySign(t *testing.T) {
 	})
 }
 
-// The pages speak the words of the catalogue, for what is asked alone, and a required scope cannot be left out.
-func TestConsentSpeaksTheCatalogue(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a, b := h.newApp(confidential), h.browser()
+// TestConsentPageShowsTheRequestedScopes also checks that a required scope cannot be declined and that no scope
+// can be added.
+func TestConsentPageShowsTheRequestedScopes(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a, b := f.newApp(confidential), f.browser()
 		asked := []string{"openid", "email", "webhook:write"}
-		page := b.follow(b.submit(b.get(a.authorizeURL("scope", strings.Join(asked, " "))), "email", ownerEmail, "password", ownerPassword))
+		page := b.signIn(b.get(a.authorizeURL("scope", strings.Join(asked, " "))))
 		text := strings.NewReplacer("&#39;", "'", "&amp;", "&").Replace(page.want(http.StatusOK).body)
 		for _, s := range oidc.Scopes() {
 			shown := strings.Contains(text, ">"+s.ConsentTitle) && strings.Contains(text, ">"+s.ConsentDescription+"<")
@@ -183,75 +182,76 @@ func TestConsentSpeaksTheCatalogue(t *testing.T) {
 				t.Errorf("%s: shown is %t", s.Name, shown)
 			}
 		}
-		if strings.Count(text, "look twice") != 1 {
-			t.Error("the sensitive scope is not marked, or another one is")
+		if strings.Count(text, ">sensitive<") != 1 {
+			t.Error("not exactly the sensitive scope is marked")
 		}
 		_, action, values := page.form()
-		values["scope"] = []string{"email"} // declines webhook:write, and leaves out openid, which cannot be declined
-		tokens := a.redeem(b.through(b.do("POST", h.url+action, values)).Get("code")).want(http.StatusOK)
+		values["scope"] = []string{"email"} // declines webhook:write and tries to decline openid
+		tokens := a.redeem(b.complete(b.do("POST", f.url+action, values)).Get("code")).want(http.StatusOK)
 		if got := tokens.text("scope"); got != "openid email" {
 			t.Errorf("got %q", got)
 		}
-		values["scope"] = []string{"webhook:read"} // was never asked for
-		tokens = a.redeem(b.through(b.do("POST", h.url+action, values)).Get("code")).want(http.StatusOK)
+		values["scope"] = []string{"webhook:read"} // was not requested
+		tokens = a.redeem(b.complete(b.do("POST", f.url+action, values)).Get("code")).want(http.StatusOK)
 		if got := tokens.text("scope"); got != "openid email" {
-			t.Errorf("a scope was added by hand: %q", got)
+			t.Errorf("a scope was added to the form: %q", got)
 		}
 	})
 }
 
-// Whoever takes back a part of what they agreed to ends the tokens that carry it; agreeing to more ends nothing.
-func TestNarrowedConsentEndsWiderTokens(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a, b := h.newApp(confidential), h.browser()
+func TestNarrowedConsentRevokesTokensAndWiderConsentDoesNot(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a, b := f.newApp(confidential), f.browser()
 		agree := func(scopes string, declined string) map[string]any {
 			t.Helper()
 			page := b.get(a.authorizeURL("scope", scopes, "prompt", "consent"))
 			if strings.Contains(page.body, `name="password"`) {
-				page = b.follow(b.submit(page, "email", ownerEmail, "password", ownerPassword))
+				page = b.signIn(page)
 			}
 			_, action, values := page.want(http.StatusOK).form()
 			values["scope"] = slices.DeleteFunc(values["scope"], func(s string) bool { return s == declined })
-			return a.redeem(b.through(b.do("POST", h.url+action, values)).Get("code")).want(http.StatusOK).json()
+			return a.redeem(b.complete(b.do("POST", f.url+action, values)).Get("code")).want(http.StatusOK).json()
 		}
 		first := agree("openid email offline_access", "")
 		wide := agree("openid email offline_access webhook:write", "")
-		h.userinfo(first["access_token"].(string)).want(http.StatusOK)
+		f.userinfo(first["access_token"].(string)).want(http.StatusOK)
 		narrow := agree("openid email offline_access webhook:write", "webhook:write")
-		a.dead(wide["access_token"], "webhook:write was taken back")
-		a.refresh(wide["refresh_token"].(string)).fault(http.StatusBadRequest, invalidGrant)
-		h.userinfo(narrow["access_token"].(string)).want(http.StatusOK)
+		a.wantInvalid(wide["access_token"], "webhook:write was revoked")
+		a.refresh(wide["refresh_token"].(string)).wantRefused(oauth.InvalidGrant)
+		f.userinfo(narrow["access_token"].(string)).want(http.StatusOK)
 		a.refresh(narrow["refresh_token"].(string)).want(http.StatusOK)
 		var users int
-		must(t, h.db.Read(t.Context()).Row(`SELECT user_count FROM oidc_client_states WHERE client_id = $1`, a.id).Scan(&users))
+		const query = `SELECT user_count FROM oidc_client_states WHERE client_id = $1`
+		must(t, f.db.Read(t.Context()).Row(query, a.id).Scan(&users))
 		if users != 1 {
 			t.Errorf("%d users are counted", users)
 		}
 	})
 }
 
-// Discovery says what is there, in both of its places.
-func TestDiscovery(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		b := h.browser()
-		one := b.get(h.url + "/.well-known/openid-configuration").want(http.StatusOK).json()
-		if two := b.get(h.url + "/.well-known/oauth-authorization-server").want(http.StatusOK).json(); len(two) != len(one) {
-			t.Error("two documents")
+func TestDiscoveryDocument(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.browser()
+		one := b.get(f.url + "/.well-known/openid-configuration").want(http.StatusOK).json()
+		if two := b.get(f.url + "/.well-known/oauth-authorization-server").want(http.StatusOK).json(); len(two) != len(one) {
+			t.Error("the two documents differ")
 		}
 		paths := map[string]string{
-			"authorization_endpoint": "/authorize", "token_endpoint": "/oauth/token", "userinfo_endpoint": "/userinfo", "jwks_uri": "/jwks",
+			"authorization_endpoint": "/authorize", "token_endpoint": "/oauth/token",
+			"userinfo_endpoint": "/userinfo", "jwks_uri": "/jwks",
 			"introspection_endpoint": "/introspect", "revocation_endpoint": "/revoke", "end_session_endpoint": "/end_session",
 			"pushed_authorization_request_endpoint": "/par", "device_authorization_endpoint": "/device_authorization",
 		}
 		for name := range paths {
-			if one[name] != h.url+paths[name] {
+			if one[name] != f.url+paths[name] {
 				t.Errorf("%s is %v", name, one[name])
 			}
 		}
 		for name, want := range map[string]string{
-			"issuer": `"` + h.url + `"`, "response_types_supported": `["code"]`, "code_challenge_methods_supported": `["S256"]`,
+			"issuer": `"` + f.url + `"`, "response_types_supported": `["code"]`, "code_challenge_methods_supported": `["S256"]`,
 			"id_token_signing_alg_values_supported": `["RS256"]`, "authorization_response_iss_parameter_supported": `true`,
-			"grant_types_supported": `["authorization_code","refresh_token","client_credentials","urn:ietf:params:oauth:grant-type:device_code"]`,
+			"grant_types_supported": `["authorization_code","refresh_token","client_credentials",` +
+				`"urn:ietf:params:oauth:grant-type:device_code"]`,
 		} {
 			if got, _ := json.Marshal(one[name]); string(got) != want {
 				t.Errorf("%s is %s", name, got)
@@ -260,94 +260,115 @@ func TestDiscovery(t *testing.T) {
 	})
 }
 
-// A refresh gives what was granted or less, never more, and no more than the client may have today.
-func TestRefreshNeverWidens(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.newApp(confidential)
+func TestRefreshNeverWidensTheScopes(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
 		token := a.tokens("scope", "openid email offline_access webhook:read")["refresh_token"].(string)
-		ask := func(scope string) *reply {
+		ask := func(scope string) *response {
 			return a.post("/oauth/token", "grant_type", "refresh_token", "refresh_token", token, "scope", scope)
 		}
-		ask("openid webhook:write").fault(http.StatusBadRequest, invalidScope)
-		ask("openid profile").fault(http.StatusBadRequest, invalidScope)
+		ask("openid webhook:write").wantRefused(oauth.InvalidScope)
+		ask("openid profile").wantRefused(oauth.InvalidScope)
 		if got := ask("openid email").want(http.StatusOK).text("scope"); got != "openid email" {
-			t.Errorf("narrowed to %q", got)
+			t.Errorf("got %q", got)
 		}
 		if got := ask("").want(http.StatusOK).text("scope"); got != "openid email offline_access webhook:read" {
-			t.Errorf("all of it is %q", got)
+			t.Errorf("got %q, want all scopes", got)
 		}
 		var patch oidc.ClientPatch
 		must(t, json.Unmarshal([]byte(`{"scopes": ["openid", "offline_access"]}`), &patch))
-		_, err := h.clients.Store.Update(h.ctx, auth.From(h.ctx), a.id, paging.IfMatch{}, patch)
+		_, err := f.clients.Store.Update(f.ctx, auth.From(f.ctx), a.id, paging.IfMatch{}, patch)
 		must(t, err)
 		if got := ask("").want(http.StatusOK).text("scope"); got != "openid offline_access" {
-			t.Errorf("after the client lost scopes it is %q", got)
+			t.Errorf("got %q after scopes of the client were removed", got)
 		}
 	})
 }
 
-// Whoever reads the database finds nothing there that opens anything: codes, handles, cookies and secrets are stored as hashes.
-func TestStoredAsHashes(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a, device, b := h.newApp(confidential), h.newApp(public), h.browser()
-		code := b.through(b.get(a.authorizeURL())).Get("code")
-		at, err := url.Parse(h.url)
+func TestCredentialsAreStoredAsHashes(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a, device, b := f.newApp(confidential), f.newApp(public), f.browser()
+		code := b.complete(b.get(a.authorizeURL())).Get("code")
+		at, err := url.Parse(f.url)
 		must(t, err)
 		cookie := ""
 		for _, c := range b.http.Jar.Cookies(at) {
-			if c.Name == sessionCookie {
+			if c.Name == session.CookieName {
 				cookie = c.Value
 			}
 		}
-		form := a.params()
-		pushed := a.post("/par", "response_type", "code", "redirect_uri", form.Get("redirect_uri"), "scope", "openid").want(http.StatusCreated)
+		pushed := a.post("/par", "response_type", "code", "redirect_uri", callback, "scope", "openid")
+		pushed.want(http.StatusCreated)
+		handle := strings.TrimPrefix(pushed.text("request_uri"), "urn:ietf:params:oauth:request_uri:")
 		for _, one := range []struct{ query, secret string }{
 			{`SELECT code_hash FROM oidc_grants WHERE code_hash IS NOT NULL`, code},
 			{`SELECT token_hash FROM oidc_sessions`, cookie},
-			{`SELECT id_hash FROM oidc_pushed`, strings.TrimPrefix(pushed.text("request_uri"), pushedPrefix)},
+			{`SELECT id_hash FROM oidc_pushed`, handle},
 			{`SELECT code_hash FROM oidc_devices`, device.post("/device_authorization").want(http.StatusOK).text("device_code")},
 			{`SELECT secret_hash FROM oidc_clients WHERE secret_hash IS NOT NULL`, a.secret},
 		} {
 			var stored []byte
-			must(t, h.db.Read(t.Context()).Row(one.query).Scan(&stored))
+			must(t, f.db.Read(t.Context()).Row(one.query).Scan(&stored))
 			if sum := sha256.Sum256([]byte(one.secret)); one.secret == "" || !bytes.Equal(stored, sum[:]) {
-				t.Errorf("%s gives %d bytes that are not the SHA-256 of %d", one.query, len(stored), len(one.secret))
+				t.Errorf("%s: %d bytes are not the SHA-256 of the secret", one.query, len(stored))
 			}
 		}
 	})
 }
 
-// A sign-in gives the browser a new cookie, so that one which somebody put there or saw before is worth nothing.
-func TestSignInGivesANewCookie(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a, b := h.newApp(confidential), h.browser()
-		at, err := url.Parse(h.url)
+// TestSignInReplacesTheCookie checks that a cookie which somebody has planted or copied before a sign-in is
+// useless after it.
+func TestSignInReplacesTheCookie(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a, b := f.newApp(confidential), f.browser()
+		at, err := url.Parse(f.url)
 		must(t, err)
-		b.through(b.get(a.authorizeURL()))
-		before, thief := b.http.Jar.Cookies(at), h.browser()
+		b.complete(b.get(a.authorizeURL()))
+		before, thief := b.http.Jar.Cookies(at), f.browser()
 		thief.http.Jar.SetCookies(at, before)
 		quiet := a.authorizeURL("prompt", "none")
 		if !strings.Contains(thief.get(quiet).header.Get("Location"), "code=") {
 			t.Fatal("the copied cookie does not work at first")
 		}
-		b.through(b.get(a.authorizeURL("prompt", "login")))
+		b.complete(b.get(a.authorizeURL("prompt", "login")))
 		if !strings.Contains(b.get(quiet).header.Get("Location"), "code=") {
 			t.Error("the new cookie does not work")
 		}
 		if !strings.Contains(thief.get(quiet).header.Get("Location"), "login_required") {
-			t.Error("the old cookie works still")
+			t.Error("the old cookie still works")
 		}
-		fresh := h.browser()
+		fresh := f.browser()
 		page := fresh.get(a.authorizeURL())
 		in := fresh.submit(page, "email", ownerEmail, "password", ownerPassword).want(http.StatusSeeOther)
 		set := append(page.header.Values("Set-Cookie"), in.header.Values("Set-Cookie")...)
 		for _, c := range set {
 			if !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "SameSite=Lax") {
-				t.Errorf("a cookie is %s", c)
+				t.Errorf("got cookie %s", c)
 			}
 		}
 		if len(set) != 2 {
 			t.Errorf("%d cookies", len(set))
+		}
+	})
+}
+
+// TestTokenResponsesAreCounted checks the hooks for metrics. A grant type that the endpoint does not know has a fixed
+// label, so that clients cannot make up new ones.
+func TestTokenResponsesAreCounted(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a := f.newApp(confidential)
+		token := a.tokens()["refresh_token"].(string)
+		a.refresh(token).want(http.StatusOK)
+		a.refresh("rt_nothing").want(http.StatusBadRequest)
+		a.post("/oauth/token", "grant_type", "password").want(http.StatusBadRequest)
+		(&app{f: f, id: a.id, secret: "wrong"}).refresh(token).want(http.StatusUnauthorized)
+		f.browser().do("POST", f.url+"/oauth/token", nil).want(http.StatusBadRequest)
+		want := []string{
+			"issued authorization_code", "issued refresh_token", "refused refresh_token invalid_grant",
+			"refused unknown unsupported_grant_type", "refused refresh_token invalid_client", "refused unknown invalid_request",
+		}
+		if _, lines := f.calls.take(); !slices.Equal(lines, want) {
+			t.Errorf("got %q, want %q", lines, want)
 		}
 	})
 }

@@ -1,0 +1,520 @@
+package provider
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/audit"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/id"
+	"steward/internal/oidc"
+	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/users"
+	"steward/internal/seal"
+	"steward/internal/web"
+)
+
+// clock is a clock that tests advance.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// fixture is a provider on a real database behind a real HTTP server, with an organization and its owner.
+type fixture struct {
+	t        *testing.T
+	db       *db.DB
+	clock    *clock
+	provider *Provider
+	accounts *account.Store
+	clients  *oidc.Handler
+	keys     *keys.Store
+	url      string
+	orgID    string
+	userID   string
+	ctx      context.Context // of the owner
+
+	// calls records what the provider reports through its func fields.
+	calls recorder
+	// checked counts the passwords that were checked.
+	checked atomic.Int64
+}
+
+// recorder records the calls of func fields.
+type recorder struct {
+	mu    sync.Mutex
+	users []string // of Note
+	lines []string // of Issued and Refused
+}
+
+func (r *recorder) note(_, userID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.users = append(r.users, userID)
+}
+
+func (r *recorder) add(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, line)
+}
+
+// take returns what was recorded since the last call.
+func (r *recorder) take() (users, lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	users, lines = r.users, r.lines
+	r.users, r.lines = nil, nil
+	return users, lines
+}
+
+const (
+	ownerEmail    = "owner@example.com"
+	ownerPassword = "correct horse battery"
+	callback      = "https://rp.example.com/callback"
+)
+
+// each runs a test on both databases.
+func each(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newFixture(t, d)) })
+}
+
+func newFixture(t *testing.T, d *db.DB) *fixture {
+	t.Helper()
+	c := &clock{now: time.Now().Truncate(time.Millisecond)}
+	ring, err := seal.NewRing(make([]byte, seal.KeySize))
+	must(t, err)
+	lines := &audit.Store{DB: d, Now: c.Now}
+	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
+	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.Require}
+	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Audit: lines.Record}
+	d.Watch(oidc.Cache, store.Forget)
+	d.Watch(auth.Callers, store.Forget)
+	d.Watch(keys.Cache, signing.Forget)
+	f := &fixture{
+		t: t, db: d, clock: c, accounts: accounts, keys: signing, clients: &oidc.Handler{Store: store, Keys: signing},
+	}
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		first, err := accounts.MakeFirst(tx, strings.ToUpper(ownerEmail), ownerPassword) // stored in lower case
+		f.orgID, f.userID = first.OrgID, first.UserID
+		return err
+	}))
+	f.ctx = auth.With(t.Context(), &auth.Caller{UserID: f.userID, OrgID: f.orgID, Role: auth.Owner})
+	srv := httptest.NewUnstartedServer(nil)
+	f.url = "http://" + srv.Listener.Addr().String()
+	f.provider = &Provider{
+		DB: d, Ring: ring, Now: c.Now, Issuer: f.url, Clients: store, Keys: signing, Users: f.directory(),
+		Note:    f.calls.note,
+		Issued:  func(grantType string) { f.calls.add("issued " + grantType) },
+		Refused: func(grantType, code string) { f.calls.add("refused " + grantType + " " + code) },
+	}
+	must(t, f.provider.Open(t.Context()))
+	mux := http.NewServeMux()
+	f.provider.Mount(mux.Handle)
+	srv.Config.Handler = web.Observe(slog.New(slog.DiscardHandler), nil, mux)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return f
+}
+
+// directory is the user directory of the fixture's accounts, as package app makes it.
+func (f *fixture) directory() users.Directory {
+	a := f.accounts
+	return users.Directory{
+		ByEmail: func(ctx context.Context, email string) (users.User, error) {
+			l, err := a.LoginByEmail(ctx, email)
+			return users.User(l), err
+		},
+		ByID: func(ctx context.Context, userID string) (users.User, error) {
+			l, err := a.LoginByID(ctx, userID)
+			return users.User(l), err
+		},
+		Invitation: func(ctx context.Context, token string) (users.Invitation, error) {
+			i, err := a.InvitationOf(ctx, token)
+			return users.Invitation(i), err
+		},
+		CheckPassword: func(hash, password string) bool {
+			f.checked.Add(1)
+			return account.CheckPassword(hash, password)
+		},
+		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, Accept: a.Accept,
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// app is an application that uses a client.
+type app struct {
+	f      *fixture
+	id     string
+	secret string
+}
+
+// newApp creates a client with the given settings of the management API.
+func (f *fixture) newApp(settings string) *app {
+	f.t.Helper()
+	var in oidc.NewClient
+	must(f.t, json.Unmarshal([]byte(settings), &in))
+	in.Name, in.Description, in.HomepageURL = "Test app", "For tests", "https://rp.example.com"
+	made, err := f.clients.Create(f.ctx, &struct{ Body oidc.NewClient }{in})
+	must(f.t, err)
+	return &app{f: f, id: made.Client.ID, secret: made.ClientSecret}
+}
+
+const (
+	confidential = `{"redirect_uris": ["https://rp.example.com/callback"],
+		"post_logout_redirect_uris": ["https://rp.example.com/bye"],
+		"grant_types": ["authorization_code", "refresh_token", "client_credentials"],
+		"scopes": ["openid", "profile", "email", "offline_access", "webhook:read", "webhook:write"]}`
+	public = `{"client_type": "public", "redirect_uris": ["https://rp.example.com/callback"],
+		"grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"]}`
+)
+
+// newUser creates a user who is not a member of the organization.
+func (f *fixture) newUser(email, password string) (userID string) {
+	f.t.Helper()
+	userID = id.New(id.User)
+	must(f.t, f.db.Write(f.t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO users (id, email, password_hash, version, created_at, updated_at)
+			VALUES ($1, $2, $3, 1, 1, 1)`, userID, email, account.HashPassword(password))
+		return err
+	}))
+	return userID
+}
+
+// response is an HTTP response with its body.
+type response struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   string
+}
+
+// want requires a status.
+func (r *response) want(status int) *response {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("got status %d, want %d: %s", r.status, status, r.body)
+	}
+	return r
+}
+
+// wantError requires an OAuth error.
+func (r *response) wantError(status int, code string) *response {
+	r.t.Helper()
+	r.want(status)
+	if got := r.json()["error"]; got != code {
+		r.t.Fatalf("got error %v, want %s: %s", got, code, r.body)
+	}
+	return r
+}
+
+// wantRefused requires an OAuth error with status 400.
+func (r *response) wantRefused(code string) *response {
+	r.t.Helper()
+	return r.wantError(http.StatusBadRequest, code)
+}
+
+func (r *response) json() map[string]any {
+	r.t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal([]byte(r.body), &out); err != nil {
+		r.t.Fatalf("not JSON: %s", r.body)
+	}
+	return out
+}
+
+func (r *response) text(field string) string {
+	r.t.Helper()
+	s, _ := r.json()[field].(string)
+	return s
+}
+
+// browser is a browser that keeps cookies and follows no redirects.
+type browser struct {
+	f    *fixture
+	http *http.Client
+}
+
+func (f *fixture) browser() *browser {
+	jar, _ := cookiejar.New(nil)
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &browser{f: f, http: &http.Client{Jar: jar, CheckRedirect: stay}}
+}
+
+func (b *browser) do(method, target string, form url.Values, headers ...string) *response {
+	b.f.t.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	req, err := http.NewRequest(method, target, body)
+	must(b.f.t, err)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := b.http.Do(req)
+	must(b.f.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(b.f.t, err)
+	return &response{t: b.f.t, status: resp.StatusCode, header: resp.Header, body: string(text)}
+}
+
+func (b *browser) get(target string) *response { b.f.t.Helper(); return b.do("GET", target, nil) }
+
+var (
+	formTag  = regexp.MustCompile(`(?s)<form method="(\w+)" action="([^"]+)">(.*?)</form>`)
+	inputTag = regexp.MustCompile(`<input ([^>]*)>`)
+	attr     = regexp.MustCompile(`([a-z-]+)="([^"]*)"`)
+	button   = regexp.MustCompile(`<button [^>]*type="submit"([^>]*)>`)
+)
+
+// form returns the first form of a page as a browser sends it with its first button.
+func (r *response) form() (method, action string, values url.Values) {
+	r.t.Helper()
+	m := formTag.FindStringSubmatch(r.body)
+	if m == nil {
+		r.t.Fatalf("no form on this page (%d): %s", r.status, r.body)
+	}
+	values = url.Values{}
+	for _, tag := range inputTag.FindAllStringSubmatch(m[3], -1) {
+		a := map[string]string{}
+		for _, pair := range attr.FindAllStringSubmatch(tag[1], -1) {
+			a[pair[1]] = html.UnescapeString(pair[2])
+		}
+		if a["name"] == "" || a["type"] == "checkbox" && !strings.Contains(tag[1], "checked") {
+			continue
+		}
+		values.Add(a["name"], a["value"])
+	}
+	if b := button.FindStringSubmatch(m[3]); b != nil {
+		a := map[string]string{}
+		for _, pair := range attr.FindAllStringSubmatch(b[1], -1) {
+			a[pair[1]] = pair[2]
+		}
+		if a["name"] != "" {
+			values.Set(a["name"], a["value"])
+		}
+	}
+	return strings.ToUpper(m[1]), html.UnescapeString(m[2]), values
+}
+
+// submit sends the first form of a page with some fields set.
+func (b *browser) submit(r *response, fields ...string) *response {
+	b.f.t.Helper()
+	method, action, values := r.form()
+	for i := 0; i < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	if method == "GET" {
+		return b.get(b.f.url + action + "?" + values.Encode())
+	}
+	return b.do(method, b.f.url+action, values)
+}
+
+// follow follows redirects within the provider.
+func (b *browser) follow(r *response) *response {
+	b.f.t.Helper()
+	for r.status == http.StatusSeeOther && strings.HasPrefix(r.header.Get("Location"), "/") {
+		r = b.get(b.f.url + r.header.Get("Location"))
+	}
+	return r
+}
+
+// signIn submits the sign-in page as the owner and returns the page after it.
+func (b *browser) signIn(r *response) *response {
+	b.f.t.Helper()
+	return b.follow(b.submit(r, "email", ownerEmail, "password", ownerPassword))
+}
+
+// complete submits all pages as the owner until the browser is redirected to the client, and returns the
+// parameters of that redirect.
+func (b *browser) complete(r *response) url.Values {
+	b.f.t.Helper()
+	return b.completeAs(r, ownerEmail, ownerPassword)
+}
+
+func (b *browser) completeAs(r *response, email, password string) url.Values {
+	b.f.t.Helper()
+	for range 5 {
+		r = b.follow(r)
+		if r.status == http.StatusSeeOther {
+			u, err := url.Parse(r.header.Get("Location"))
+			must(b.f.t, err)
+			return u.Query()
+		}
+		r.want(http.StatusOK)
+		r = b.submit(r, "email", email, "password", password)
+	}
+	b.f.t.Fatalf("no redirect to the client after 5 pages: %s", r.body)
+	return nil
+}
+
+const verifier = "a-verifier-of-at-least-43-characters-0123456789"
+
+func challenge() string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// params returns the parameters of an ordinary authorization request. Pairs replace some of them, or
+// remove them if the value is empty.
+func (a *app) params(pairs ...string) url.Values {
+	v := url.Values{
+		"client_id": {a.id}, "redirect_uri": {callback}, "response_type": {"code"},
+		"scope": {"openid profile email offline_access"}, "state": {"xyz"},
+		"nonce": {"n-0S6"}, "code_challenge": {challenge()}, "code_challenge_method": {"S256"},
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		v.Set(pairs[i], pairs[i+1])
+		if pairs[i+1] == "" {
+			v.Del(pairs[i])
+		}
+	}
+	return v
+}
+
+func (a *app) authorizeURL(pairs ...string) string {
+	return a.f.url + "/authorize?" + a.params(pairs...).Encode()
+}
+
+// code gets an authorization code in a new browser.
+func (a *app) code(pairs ...string) string {
+	a.f.t.Helper()
+	b := a.f.browser()
+	result := b.complete(b.get(a.authorizeURL(pairs...)))
+	if result.Get("code") == "" {
+		a.f.t.Fatalf("no code: %v", result)
+	}
+	return result.Get("code")
+}
+
+// post sends a form to an endpoint, with client_secret_basic if the client has a secret.
+func (a *app) post(path string, pairs ...string) *response {
+	a.f.t.Helper()
+	return a.postAs(a.f.browser(), path, pairs)
+}
+
+func (a *app) postAs(b *browser, path string, pairs []string, headers ...string) *response {
+	a.f.t.Helper()
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	if a.secret == "" {
+		form.Set("client_id", a.id)
+	} else {
+		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(a.id) + ":" + url.QueryEscape(a.secret)))
+		headers = append(headers, "Authorization", "Basic "+basic)
+	}
+	return b.do("POST", a.f.url+path, form, headers...)
+}
+
+func (a *app) redeem(code string) *response {
+	a.f.t.Helper()
+	return a.post("/oauth/token", "grant_type", "authorization_code", "code", code, "redirect_uri", callback,
+		"code_verifier", verifier)
+}
+
+func (a *app) refresh(token string) *response {
+	a.f.t.Helper()
+	return a.post("/oauth/token", "grant_type", "refresh_token", "refresh_token", token)
+}
+
+// tokens gets tokens with an authorization code.
+func (a *app) tokens(pairs ...string) map[string]any {
+	a.f.t.Helper()
+	return a.redeem(a.code(pairs...)).want(http.StatusOK).json()
+}
+
+func (f *fixture) userinfo(token string) *response {
+	f.t.Helper()
+	return f.browser().do("GET", f.url+"/userinfo", nil, "Authorization", "Bearer "+token)
+}
+
+func (a *app) active(token string) bool {
+	a.f.t.Helper()
+	return a.post("/introspect", "token", token).want(http.StatusOK).json()["active"] == true
+}
+
+// wantInvalid requires that an access token is refused everywhere.
+func (a *app) wantInvalid(token any, why string) {
+	a.f.t.Helper()
+	text := fmt.Sprint(token)
+	a.f.userinfo(text).wantError(http.StatusUnauthorized, oauth.InvalidToken)
+	if _, err := a.f.provider.Caller(a.f.t.Context(), text); err == nil {
+		a.f.t.Errorf("%s: the management API accepts the token", why)
+	}
+	// A deleted client cannot authenticate.
+	r := a.post("/introspect", "token", text)
+	if r.status != http.StatusUnauthorized && r.want(http.StatusOK).body != `{"active":false}` {
+		a.f.t.Errorf("%s: introspection returns %s", why, r.body)
+	}
+}
+
+// revokeMany revokes n access tokens that do not exist.
+func (f *fixture) revokeMany(n int) {
+	f.t.Helper()
+	must(f.t, f.db.Write(f.t.Context(), func(tx *db.Tx) error {
+		for i := range n {
+			if err := grant.RevokeToken(tx, fmt.Sprintf("grt_%d", i), f.clock.Now().Add(time.Hour)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// otherOrg creates another organization.
+func (f *fixture) otherOrg() (orgID string) {
+	f.t.Helper()
+	orgID = id.New(id.Org)
+	must(f.t, f.db.Write(f.t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'Other', 1)`, orgID)
+		return err
+	}))
+	return orgID
+}

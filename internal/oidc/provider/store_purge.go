@@ -1,0 +1,41 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// expiring lists the tables whose rows have an expires_at, with their primary keys.
+var expiring = []struct{ table, key string }{
+	{"oidc_pushed", "id_hash"},
+	{"oidc_grants", "id"},
+	{"oidc_revoked", "id"},
+	{"oidc_devices", "code_hash"},
+	{"oidc_sessions", "id"},
+	{"oidc_proofs", "proof_hash"},
+}
+
+// purgeBatch is the number of rows that are deleted in one transaction, so that other writes can pass.
+const purgeBatch = 1000
+
+// Purge deletes the rows that have expired.
+func (p *Provider) Purge(ctx context.Context) error {
+	now := stamp.Of(p.Now())
+	for _, e := range expiring {
+		statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s IN
+			(SELECT %[2]s FROM %[1]s WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, e.table, e.key)
+		for n := int64(purgeBatch); n == purgeBatch; {
+			err := p.DB.Write(ctx, func(tx *db.Tx) (err error) {
+				n, err = tx.Exec(statement, now, purgeBatch)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("purge %s: %w", e.table, err)
+			}
+		}
+	}
+	return nil
+}
