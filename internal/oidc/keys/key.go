@@ -1,17 +1,19 @@
-// Package keys owns the keys with which tokens are signed: their life, and the set of public halves that relying parties read.
+// Package keys owns the keys that sign tokens: their lifecycle, and the set of public keys that relying
+// parties read.
 //
-// For each algorithm there is one active key, which signs, and there are two next ones, which are published but do not sign yet.
-// Rotate makes the oldest next key active and the active one retiring; then a new next one is made. The private half of a retiring key
-// is destroyed in the same transaction (what a disk may keep of the old row is sealed); its public half stays in the set until the last
-// token that it signed has expired (Kept), then its row goes.
+// Each algorithm has one active key, which signs, and two next keys, which are published but do not sign
+// yet. Rotate makes the older next key active and the active one retiring, and generates a new next key.
+// The private key of a retiring key is deleted in the same transaction. Its public key stays in the set
+// until the last token that it signed has expired (RetainTime); then its row is deleted.
 //
-// No relying party meets a key that it cannot know. A key signs only when it has been published for Settle, and the key set may be
-// kept for less than that (Fresh); the keys of a new installation are settled from the start, since there has never been a set without
-// them. Those who rotate again and again use up the two next keys; then Rotate does nothing, and says so, until the newer ones have settled.
-// That two wait, and not one, is for an operator who rotates twice in a hurry.
+// Relying parties know every key that signs: a key signs only after it has been published for PublishTime,
+// and the set may be cached for less than that (CacheTime). The first keys of an installation may sign at
+// once, since no set was ever published without them. There are two next keys, so that an operator can
+// rotate twice in a row; after that Rotate does nothing until the new ones have been published for long
+// enough.
 //
-// Replicas are in step through the cache's epoch (Cache). One that has not heard of a rotation yet signs with the old key for at most
-// half a second more; such tokens verify, since the public half stays, and Kept has room for that.
+// Replicas learn of a rotation through the cache (Cache). One that has not yet signs with the old key for
+// half a second at most; such tokens verify, because RetainTime allows for it.
 package keys
 
 import (
@@ -23,6 +25,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -30,38 +33,40 @@ import (
 	"steward/internal/stamp"
 )
 
-// State is where a key is in its life.
+// State is the state of a key.
 type State string
 
-// The states of a key, in order. A key that is gone has no row.
+// The states of a key, in order.
 const (
-	Next     State = "next"     // by Rotate and at first start; published, does not sign
-	Active   State = "active"   // by Rotate, from next; signs
-	Retiring State = "retiring" // by Rotate, from active; has no private half any more
+	Next     State = "next"     // set by Rotate and at the first start; published, does not sign
+	Active   State = "active"   // set by Rotate; signs
+	Retiring State = "retiring" // set by Rotate; has no private key
 )
 
-// The algorithms in use.
+// The algorithms of the keys.
 const (
 	ForIDTokens     = jose.RS256
 	ForAccessTokens = jose.ES256
 )
 
-// Algorithms lists those that have keys.
-var Algorithms = []jose.SignatureAlgorithm{ForIDTokens, ForAccessTokens}
+// algorithms lists the algorithms that have keys.
+var algorithms = []jose.SignatureAlgorithm{ForIDTokens, ForAccessTokens}
 
 const (
-	// Settle is how long a key is published before it signs.
-	Settle = time.Minute
-	// Fresh is how long relying parties may keep the set. It is shorter than Settle by more than a replica takes to hear of a new key, and
-	// than clocks differ: a set without the key, given out at the last moment, has gone stale when the key begins to sign.
-	Fresh = Settle - 15*time.Second
-	// MaxAge is how long a key signs before it is rotated without being asked.
+	// PublishTime is how long a key is published before it signs.
+	PublishTime = time.Minute
+	// CacheTime is how long relying parties may cache the set. It is shorter than PublishTime by more than
+	// the time in which a replica learns of a new key and the difference of clocks: a set that lacks the
+	// key has expired everywhere when the key starts to sign.
+	CacheTime = PublishTime - 15*time.Second
+	// MaxAge is how long a key signs before Tend rotates it.
 	MaxAge = 90 * 24 * time.Hour
-	// Kept is how long a retired public half stays: the longest life of a token, and 10 minutes for clocks that differ.
-	Kept = 24*time.Hour + 10*time.Minute
-	// spares is how many next keys there are.
-	spares = 2
-	// rsaBits is what RFC 7518 asks for at least; tokens and sets are no larger than they must be.
+	// RetainTime is how long the public key of a retiring key is kept: the longest lifetime of a token, and
+	// 10 minutes for clocks that differ.
+	RetainTime = 24*time.Hour + 10*time.Minute
+	// nextKeys is the number of next keys of an algorithm.
+	nextKeys = 2
+	// rsaBits is the minimum of RFC 7518, which keeps tokens and sets small.
 	rsaBits = 2048
 )
 
@@ -70,39 +75,41 @@ const Cache = "keys"
 
 // key is a row.
 type key struct {
-	kid       string
-	alg       jose.SignatureAlgorithm
-	state     State
-	public    jose.JSONWebKey
-	signer    crypto.Signer // nil when retiring
+	kid    string
+	alg    jose.SignatureAlgorithm
+	state  State
+	public jose.JSONWebKey
+	signer crypto.Signer // nil if retiring
+	// settledAt is when the key may sign.
 	settledAt stamp.Time
 	createdAt stamp.Time
 	activeAt  *stamp.Time
 	retiredAt *stamp.Time
 }
 
-// generate makes a key for an algorithm. It takes a while for RS256, so it is never called inside a transaction.
-func generate(alg jose.SignatureAlgorithm) (k key, err error) {
-	switch alg {
-	case jose.RS256:
-		k.signer, err = rsa.GenerateKey(rand.Reader, rsaBits)
-	case jose.ES256:
-		k.signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	default:
-		err = fmt.Errorf("keys: no keys for %s", alg)
-	}
+// generate returns a new key. It is slow for RS256, so it must not be called inside a transaction.
+func generate(alg jose.SignatureAlgorithm) (key, error) {
+	signer, err := generateSigner(alg)
 	if err != nil {
-		return k, err
+		return key{}, fmt.Errorf("generate %s key: %w", alg, err)
 	}
-	k.alg, k.state = alg, Next
-	k.public = jose.JSONWebKey{Key: k.signer.Public(), Algorithm: string(alg), Use: "sig"}
-	print, err := k.public.Thumbprint(crypto.SHA256)
-	k.kid = base64.RawURLEncoding.EncodeToString(print)
-	k.public.KeyID = k.kid
-	return k, err
+	public := jose.JSONWebKey{Key: signer.Public(), Algorithm: string(alg), Use: "sig"}
+	thumbprint, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return key{}, fmt.Errorf("hash %s key: %w", alg, err)
+	}
+	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	return key{kid: public.KeyID, alg: alg, state: Next, public: public, signer: signer}, nil
 }
 
-// purpose binds a sealed private half to its key.
+func generateSigner(alg jose.SignatureAlgorithm) (crypto.Signer, error) {
+	if alg == jose.RS256 {
+		return rsa.GenerateKey(rand.Reader, rsaBits)
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+// purpose binds a sealed private key to its row.
 func purpose(kid string) string { return "oidc.signing_key:" + kid }
 
 func parseSigner(der []byte) (crypto.Signer, error) {
@@ -112,28 +119,28 @@ func parseSigner(der []byte) (crypto.Signer, error) {
 	}
 	signer, ok := parsed.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("keys: %T cannot sign", parsed)
+		return nil, fmt.Errorf("%T cannot sign", parsed)
 	}
 	return signer, nil
 }
 
-// Set is the keys of a moment. It does not change; ask the Store again for each use.
+// Set is the set of keys at a time. It is immutable; each use should get it from the Store again.
 type Set struct {
 	signing map[jose.SignatureAlgorithm]key
 	public  jose.JSONWebKeySet
 }
 
-// Signing gives the key that signs with an algorithm. It panics for one that is not of Algorithms.
+// Signing returns the key that signs with ForIDTokens or ForAccessTokens. It panics for other algorithms.
 func (s *Set) Signing(alg jose.SignatureAlgorithm) (kid string, signer crypto.Signer) {
 	k, ok := s.signing[alg]
 	if !ok {
-		panic(fmt.Sprintf("keys: nothing signs with %s", alg))
+		panic(fmt.Sprintf("keys: no key signs with %s", alg))
 	}
 	return k.kid, k.signer
 }
 
-// JWKS gives the public halves of all keys: of each algorithm the active one first, then the next ones, then the retiring ones. The
-// slice is the caller's.
+// JWKS returns a copy of the public keys: for each algorithm the active key, the next ones, then the
+// retiring ones.
 func (s *Set) JWKS() jose.JSONWebKeySet {
-	return jose.JSONWebKeySet{Keys: append([]jose.JSONWebKey{}, s.public.Keys...)}
+	return jose.JSONWebKeySet{Keys: slices.Clone(s.public.Keys)}
 }

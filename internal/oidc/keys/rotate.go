@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -12,28 +11,33 @@ import (
 	"steward/internal/web"
 )
 
-// refillTime bounds how long a rotation may take to make the next keys.
-const refillTime = 10 * time.Second
+// replenishTimeout bounds how long a rotation may take to store new next keys.
+const replenishTimeout = time.Minute
 
-// Rotate has the next key of each algorithm sign from now on. It tells whether it did: not while a next key is so new that relying parties
-// may not know it, in which case the active one is new as well.
+// Rotate makes the next key of each algorithm sign. It returns false if a next key was published too
+// recently for relying parties to know it; the active key is new as well then.
 func (s *Store) Rotate(ctx context.Context) (rotated bool, err error) {
-	if err := s.ensure(ctx); err != nil {
+	if err := s.ensureFirst(ctx); err != nil {
 		return false, err
 	}
 	return s.rotate(ctx, func([]key, stamp.Time) bool { return true })
 }
 
-// Tend does what time asks for: it rotates keys that have signed for MaxAge, makes next keys that are missing, and removes public halves
-// that nothing rests on any more. It is repeated, by one replica at a time. Where there are no keys yet, it leaves their making to those
-// who need them.
+// Tend rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys that no
+// valid token needs. One replica at a time must call it regularly. It does not generate the first keys,
+// which is left to their first use.
 func (s *Store) Tend(ctx context.Context) error {
-	_, err := s.rotate(ctx, old)
-	return errors.Join(err, s.fill(ctx), s.remove(ctx))
+	if _, err := s.rotate(ctx, expired); err != nil {
+		return err
+	}
+	if err := s.replenish(ctx); err != nil {
+		return err
+	}
+	return s.deleteRetired(ctx)
 }
 
-// old tells whether an active key has signed for long enough.
-func old(keys []key, now stamp.Time) bool {
+// expired reports whether an active key has signed for MaxAge.
+func expired(keys []key, now stamp.Time) bool {
 	for _, k := range keys {
 		if k.state == Active && k.activeAt.Add(MaxAge) <= now {
 			return true
@@ -42,47 +46,48 @@ func old(keys []key, now stamp.Time) bool {
 	return false
 }
 
-// rotate rotates if it is due. All algorithms move together, or none. New next keys are made after the commit, since that takes a while.
+// rotate rotates the keys of all algorithms if that is due and the next keys may sign. New next keys are
+// generated after the commit.
 func (s *Store) rotate(ctx context.Context, due func([]key, stamp.Time) bool) (rotated bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := exclusive(tx); err != nil {
+		rotated = false
+		if err := lock(tx); err != nil {
 			return err
 		}
-		now := s.now()
-		there, err := all(tx, nil)
+		keys, err := readPublic(tx)
 		if err != nil {
 			return err
 		}
-		if rotated = due(there, now) && settled(there, now); !rotated {
+		now := s.now()
+		if !due(keys, now) || !settled(keys, now) {
 			return nil
 		}
-		for _, alg := range Algorithms {
-			if err := advance(tx, there, alg, now); err != nil {
+		for _, alg := range algorithms {
+			next, _ := nextKey(keys, alg)
+			if err := activate(tx, next, now); err != nil {
 				return err
 			}
 		}
-		tx.OnCommit(s.refill)
-		return errors.Join(tx.Bump(Cache), s.Audit(tx, "keys.rotate", "signing keys"))
-	})
-	return rotated && err == nil, err
-}
-
-// ensure makes the first keys if there are none.
-func (s *Store) ensure(ctx context.Context) error {
-	if set, _ := s.cached(); set != nil {
+		if err := tx.Bump(Cache); err != nil {
+			return err
+		}
+		if err := s.Audit(tx, "keys.rotate", "signing keys"); err != nil {
+			return err
+		}
+		tx.OnCommit(s.replenishAfterCommit)
+		rotated = true
 		return nil
+	})
+	if err != nil {
+		return false, err
 	}
-	var n int
-	if err := s.DB.Read(ctx).Row(`SELECT count(*) FROM oidc_keys`).Scan(&n); err != nil || n > 0 {
-		return err
-	}
-	return s.first(ctx)
+	return rotated, nil
 }
 
-// settled tells whether every algorithm has a next key that relying parties know.
+// settled reports whether each algorithm has a next key that may sign.
 func settled(keys []key, now stamp.Time) bool {
-	for _, alg := range Algorithms {
-		k, ok := upcoming(keys, alg)
+	for _, alg := range algorithms {
+		k, ok := nextKey(keys, alg)
 		if !ok || k.settledAt > now {
 			return false
 		}
@@ -90,8 +95,8 @@ func settled(keys []key, now stamp.Time) bool {
 	return true
 }
 
-// upcoming gives the next key of an algorithm that settles first.
-func upcoming(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
+// nextKey returns the next key of an algorithm that may sign first.
+func nextKey(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
 	for _, k := range keys {
 		if k.alg == alg && k.state == Next {
 			return k, true
@@ -100,50 +105,44 @@ func upcoming(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
 	return key{}, false
 }
 
-// advance moves the keys of one algorithm a state on. The private half of the one that retires is destroyed.
-func advance(tx *db.Tx, there []key, alg jose.SignatureAlgorithm, now stamp.Time) error {
-	next, _ := upcoming(there, alg)
-	_, err1 := tx.Exec(`UPDATE oidc_keys SET state = 'retiring', private = NULL, retired_at = $2
-		WHERE alg = $1 AND state = 'active'`, alg, now)
-	_, err2 := tx.Exec(`UPDATE oidc_keys SET state = 'active', active_at = $2 WHERE kid = $1`, next.kid, now)
-	return errors.Join(err1, err2)
-}
-
-// refill makes the next keys that a rotation used up. It runs in a context of its own, outside of the transaction that rotated; if it
-// fails, Tend does it.
-func (s *Store) refill() {
-	ctx, cancel := context.WithTimeout(context.Background(), refillTime)
+// replenishAfterCommit replaces the next keys that a rotation has used. It has a context of its own, since
+// that of the transaction has ended. If it fails, Tend does its work.
+func (s *Store) replenishAfterCommit() {
+	ctx, cancel := context.WithTimeout(context.Background(), replenishTimeout)
 	defer cancel()
-	if err := s.fill(ctx); err != nil {
-		web.Log(ctx).Warn("next signing keys could not be made yet", "error", err)
+	if err := s.replenish(ctx); err != nil {
+		web.Log(ctx).Warn("next signing keys could not be generated", "error", err)
 	}
 }
 
-// fill makes next keys until there are enough. They may sign when they have settled.
-func (s *Store) fill(ctx context.Context) error {
-	there, err := all(s.DB.Read(ctx), nil)
-	if err != nil || len(there) == 0 {
+// replenish generates the next keys that are missing. They may sign after PublishTime.
+func (s *Store) replenish(ctx context.Context) error {
+	keys, err := readPublic(s.DB.Read(ctx))
+	if err != nil {
 		return err
 	}
-	var made []key
-	for _, alg := range Algorithms {
-		for range lacking(there, alg) {
+	if len(keys) == 0 {
+		return nil
+	}
+	var generated []key
+	for _, alg := range algorithms {
+		for range missing(keys, alg) {
 			k, err := generate(alg)
 			if err != nil {
 				return err
 			}
-			made = append(made, k)
+			generated = append(generated, k)
 		}
 	}
-	if len(made) == 0 {
+	if len(generated) == 0 {
 		return nil
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.add(tx, made) })
+	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.addNext(tx, generated) })
 }
 
-// lacking tells how many next keys of an algorithm are missing.
-func lacking(keys []key, alg jose.SignatureAlgorithm) int {
-	n := spares
+// missing returns how many next keys of an algorithm are missing.
+func missing(keys []key, alg jose.SignatureAlgorithm) int {
+	n := nextKeys
 	for _, k := range keys {
 		if k.alg == alg && k.state == Next {
 			n--
@@ -152,36 +151,26 @@ func lacking(keys []key, alg jose.SignatureAlgorithm) int {
 	return max(0, n)
 }
 
-// add writes next keys, unless another replica was faster.
-func (s *Store) add(tx *db.Tx, made []key) error {
-	if err := exclusive(tx); err != nil {
+// addNext stores next keys, except those that another replica has added in the meantime.
+func (s *Store) addNext(tx *db.Tx, generated []key) error {
+	if err := lock(tx); err != nil {
 		return err
 	}
-	there, err := all(tx, nil)
+	keys, err := readPublic(tx)
 	if err != nil {
 		return err
 	}
 	now := s.now()
-	for _, k := range made {
-		if lacking(there, k.alg) == 0 {
+	for _, k := range generated {
+		if missing(keys, k.alg) == 0 {
 			continue
 		}
-		k.settledAt = now.Add(Settle)
-		if err := s.insert(tx, k, now); err != nil {
+		k.createdAt = now
+		k.settledAt = now.Add(PublishTime)
+		if err := s.insert(tx, k); err != nil {
 			return err
 		}
-		there = append(there, k)
+		keys = append(keys, k)
 	}
 	return tx.Bump(Cache)
-}
-
-// remove takes away keys whose last token has expired.
-func (s *Store) remove(ctx context.Context) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		n, err := tx.Exec(`DELETE FROM oidc_keys WHERE state = 'retiring' AND retired_at < $1`, s.now().Add(-Kept))
-		if err != nil || n == 0 {
-			return err
-		}
-		return tx.Bump(Cache)
-	})
 }

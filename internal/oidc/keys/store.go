@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,156 +16,250 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is all SQL of this package, and the cache of the set.
+// Store stores the keys and caches the set.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
-	// Audit writes who did it, in the same transaction.
+	// Audit records an action of the caller in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
 
-	// loading lets one goroutine at a time read and open the keys.
+	// loading lets one goroutine at a time load the set.
 	loading sync.Mutex
 	mu      sync.RWMutex
 	set     *Set
-	// round counts how often the cache was emptied: what was read before must not enter it after.
-	round uint64
+	// generation counts how often the cache was emptied. What was read in an earlier generation must not be
+	// stored.
+	generation uint64
 }
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// Forget empties the cache. It is to be called when Cache was bumped.
+// Forget empties the cache. It must be called when Cache is bumped.
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.set = nil
-	s.round++
+	s.generation++
 }
 
-func (s *Store) cached() (*Set, uint64) {
+func (s *Store) cached() (set *Set, generation uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.set, s.round
+	return s.set, s.generation
 }
 
-// Set gives the keys of this moment, from memory where it can. In a new installation it makes them.
+// Set returns the current set of keys, from the cache if possible. It generates the first keys of an
+// installation.
 func (s *Store) Set(ctx context.Context) (*Set, error) {
 	if set, _ := s.cached(); set != nil {
 		return set, nil
 	}
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	set, round := s.cached()
+	set, generation := s.cached()
 	if set != nil {
 		return set, nil
 	}
 	set, err := s.load(ctx)
-	if err == nil && set == nil {
-		if err = s.first(ctx); err == nil {
-			_, round = s.cached()
-			set, err = s.load(ctx)
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
+	if set == nil {
+		if err := s.createFirst(ctx); err != nil {
+			return nil, err
+		}
+		_, generation = s.cached()
+		set, err = s.load(ctx)
+		if err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.round == round {
+	if s.generation == generation {
 		s.set = set
 	}
 	return set, nil
 }
 
-// load reads and opens the keys; nil when there are none yet.
+// load reads the set, or returns nil if there are no keys yet.
 func (s *Store) load(ctx context.Context) (*Set, error) {
-	rows, err := all(s.DB.Read(ctx), s.Ring)
-	if err != nil || len(rows) == 0 {
+	keys, err := s.readAll(s.DB.Read(ctx))
+	if err != nil || len(keys) == 0 {
 		return nil, err
 	}
 	set := &Set{signing: map[jose.SignatureAlgorithm]key{}}
-	for _, k := range rows {
+	for _, k := range keys {
 		if k.state == Active {
 			set.signing[k.alg] = k
 		}
 		set.public.Keys = append(set.public.Keys, k.public)
 	}
-	for _, alg := range Algorithms {
+	for _, alg := range algorithms {
 		if set.signing[alg].signer == nil {
-			return nil, errors.New("keys: no active key for " + string(alg))
+			return nil, errors.New("no active key for " + string(alg))
 		}
 	}
 	return set, nil
 }
 
-// all gives every key, of each algorithm the active one first, then the next ones, those that settle first before the others, then the
-// retiring ones. Private halves are opened with the ring, and left out when there is none.
-func all(q db.Querier, ring *seal.Ring) ([]key, error) {
-	return db.Collect(q, func(row db.Row) (k key, err error) {
-		var public string
-		var private []byte
-		err = row.Scan(&k.kid, &k.alg, &k.state, &public, &private, &k.settledAt, &k.createdAt, &k.activeAt, &k.retiredAt)
-		if err == nil {
-			err = json.Unmarshal([]byte(public), &k.public)
-		}
-		if err == nil && private != nil && ring != nil {
-			if private, err = ring.Open(purpose(k.kid), private); err == nil {
-				k.signer, err = parseSigner(private)
-			}
-		}
+// selectKeys orders the keys of each algorithm by state, and the next ones by when they may sign.
+const selectKeys = `SELECT kid, alg, state, public, private, settled_at, created_at, active_at, retired_at
+	FROM oidc_keys ORDER BY alg DESC, CASE state WHEN 'active' THEN 0 WHEN 'next' THEN 1 ELSE 2 END, settled_at, kid`
+
+// readPublic reads all keys without their private keys.
+func readPublic(q db.Querier) ([]key, error) {
+	return db.Collect(q, func(row db.Row) (key, error) {
+		k, _, err := scan(row)
 		return k, err
-	}, `SELECT kid, alg, state, public, private, settled_at, created_at, active_at, retired_at FROM oidc_keys
-		ORDER BY alg DESC, CASE state WHEN 'active' THEN 0 WHEN 'next' THEN 1 ELSE 2 END, settled_at, kid`)
+	}, selectKeys)
 }
 
-// exclusive has replicas that change the keys do so one after the other: what is read after it is what the one before left.
-func exclusive(tx *db.Tx) error {
-	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('oidc_keys', '1') ON CONFLICT (key) DO UPDATE SET value = meta.value`)
-	return err
+// readAll reads all keys and opens their private keys.
+func (s *Store) readAll(q db.Querier) ([]key, error) {
+	return db.Collect(q, func(row db.Row) (key, error) {
+		k, sealed, err := scan(row)
+		if err != nil || sealed == nil {
+			return k, err
+		}
+		der, err := s.Ring.Open(purpose(k.kid), sealed)
+		if err != nil {
+			return key{}, fmt.Errorf("open signing key %s: %w", k.kid, err)
+		}
+		k.signer, err = parseSigner(der)
+		if err != nil {
+			return key{}, fmt.Errorf("parse signing key %s: %w", k.kid, err)
+		}
+		return k, nil
+	}, selectKeys)
 }
 
-// first makes the keys of a new installation. Of several replicas that start at once, one does it.
-func (s *Store) first(ctx context.Context) error {
-	var made []key
-	for _, alg := range Algorithms {
-		for range 1 + spares {
+// scan scans a row of selectKeys and returns the sealed private key beside the key.
+func scan(row db.Row) (k key, sealed []byte, err error) {
+	var public string
+	err = row.Scan(&k.kid, &k.alg, &k.state, &public, &sealed, &k.settledAt, &k.createdAt, &k.activeAt, &k.retiredAt)
+	if err != nil {
+		return key{}, nil, fmt.Errorf("read signing key: %w", err)
+	}
+	if err := json.Unmarshal([]byte(public), &k.public); err != nil {
+		return key{}, nil, fmt.Errorf("decode signing key %s: %w", k.kid, err)
+	}
+	return k, sealed, nil
+}
+
+// lock makes transactions that change the keys run one after the other.
+func lock(tx *db.Tx) error {
+	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('oidc_keys', '1')
+		ON CONFLICT (key) DO UPDATE SET value = meta.value`)
+	if err != nil {
+		return fmt.Errorf("lock signing keys: %w", err)
+	}
+	return nil
+}
+
+// ensureFirst generates the first keys if there are none. Unlike Set it leaves the cache alone, because it
+// may run inside a transaction that is rolled back.
+func (s *Store) ensureFirst(ctx context.Context) error {
+	if set, _ := s.cached(); set != nil {
+		return nil
+	}
+	var n int
+	if err := s.DB.Read(ctx).Row(`SELECT count(*) FROM oidc_keys`).Scan(&n); err != nil {
+		return fmt.Errorf("count signing keys: %w", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	return s.createFirst(ctx)
+}
+
+// createFirst generates the first keys. Of several replicas that start at the same time, one stores them.
+func (s *Store) createFirst(ctx context.Context) error {
+	var generated []key
+	for _, alg := range algorithms {
+		for i := range 1 + nextKeys {
 			k, err := generate(alg)
 			if err != nil {
 				return err
 			}
-			made = append(made, k)
+			if i == 0 {
+				k.state = Active
+			}
+			generated = append(generated, k)
 		}
 	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.addFirst(tx, generated) })
+}
+
+// addFirst stores the first keys, unless there are some.
+func (s *Store) addFirst(tx *db.Tx, generated []key) error {
+	if err := lock(tx); err != nil {
+		return err
+	}
+	keys, err := readPublic(tx)
+	if err != nil {
+		return err
+	}
+	if len(keys) > 0 {
+		return nil
+	}
+	now := s.now()
+	for _, k := range generated {
+		k.createdAt = now
+		k.settledAt = now // no set was ever published without it
+		if k.state == Active {
+			k.activeAt = &now
+		}
+		if err := s.insert(tx, k); err != nil {
+			return err
+		}
+	}
+	return tx.Bump(Cache)
+}
+
+func (s *Store) insert(tx *db.Tx, k key) error {
+	public, err := json.Marshal(k.public)
+	if err != nil {
+		return fmt.Errorf("encode public key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(k.signer)
+	if err != nil {
+		return fmt.Errorf("encode private key: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO oidc_keys (kid, alg, state, public, private, settled_at, created_at, active_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		k.kid, k.alg, k.state, string(public), s.Ring.Seal(purpose(k.kid), der), k.settledAt, k.createdAt, k.activeAt)
+	if err != nil {
+		return fmt.Errorf("insert signing key: %w", err)
+	}
+	return nil
+}
+
+// activate makes a next key active and the active key of its algorithm retiring, without its private key.
+func activate(tx *db.Tx, next key, now stamp.Time) error {
+	_, err := tx.Exec(`UPDATE oidc_keys SET state = 'retiring', private = NULL, retired_at = $2
+		WHERE alg = $1 AND state = 'active'`, next.alg, now)
+	if err != nil {
+		return fmt.Errorf("retire signing key: %w", err)
+	}
+	_, err = tx.Exec(`UPDATE oidc_keys SET state = 'active', active_at = $2 WHERE kid = $1`, next.kid, now)
+	if err != nil {
+		return fmt.Errorf("activate signing key: %w", err)
+	}
+	return nil
+}
+
+// deleteRetired deletes the keys whose last tokens have expired.
+func (s *Store) deleteRetired(ctx context.Context) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := exclusive(tx); err != nil {
-			return err
+		n, err := tx.Exec(`DELETE FROM oidc_keys WHERE state = 'retiring' AND retired_at < $1`, s.now().Add(-RetainTime))
+		if err != nil {
+			return fmt.Errorf("delete signing keys: %w", err)
 		}
-		there, err := all(tx, nil)
-		if err != nil || len(there) > 0 {
-			return err
-		}
-		now := s.now()
-		for i, k := range made {
-			if i%(1+spares) == 0 {
-				k.state, k.activeAt = Active, &now
-			}
-			k.settledAt = now // no set was ever published without it
-			if err := s.insert(tx, k, now); err != nil {
-				return err
-			}
+		if n == 0 {
+			return nil
 		}
 		return tx.Bump(Cache)
 	})
-}
-
-func (s *Store) insert(tx *db.Tx, k key, now stamp.Time) error {
-	public, err1 := json.Marshal(k.public)
-	private, err2 := x509.MarshalPKCS8PrivateKey(k.signer)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	_, err := tx.Exec(`INSERT INTO oidc_keys (kid, alg, state, public, private, settled_at, created_at, active_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, k.kid, k.alg, k.state, string(public), s.Ring.Seal(purpose(k.kid), private), k.settledAt, now,
-		k.activeAt)
-	return err
 }

@@ -23,7 +23,7 @@ import (
 
 // TestVerifierMustMatchTheChallenge includes the downgrade: a verifier without a challenge.
 func TestVerifierMustMatchTheChallenge(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
+	each(t, func(_ *testing.T, f *fixture) {
 		a := f.newApp(confidential)
 		redeem := func(code, with string) *response {
 			return a.post("/oauth/token", "grant_type", "authorization_code", "code", code, "redirect_uri", callback,
@@ -176,9 +176,9 @@ func TestTokensOfRotatedKeys(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(strings.Replace(confidential, "{", `{"access_token_lifetime_seconds": 86400,`, 1))
 		before := a.tokens()["access_token"].(string)
-		kept, err := f.keys.Set(t.Context())
+		old, err := f.keys.Set(t.Context())
 		must(t, err)
-		f.clock.add(2 * keys.Settle)
+		f.clock.add(2 * keys.PublishTime)
 		rotated, err := f.keys.Rotate(f.ctx)
 		must(t, err)
 		if !rotated {
@@ -188,15 +188,15 @@ func TestTokensOfRotatedKeys(t *testing.T) {
 		if header(t, before)["kid"] == header(t, after)["kid"] {
 			t.Error("the new token has the kid of the old key")
 		}
-		f.clock.add(24*time.Hour - 3*keys.Settle)
+		f.clock.add(24*time.Hour - 3*keys.PublishTime)
 		must(t, f.keys.Tend(f.ctx))
 		f.userinfo(before).want(http.StatusOK) // in its last minute
 
-		f.clock.add(keys.Kept - 24*time.Hour + 4*keys.Settle)
+		f.clock.add(keys.RetainTime - 24*time.Hour + 4*keys.PublishTime)
 		a.wantInvalid(before, "expired")
 		client := &oidc.Registered{Client: oidc.Client{ID: a.id, OrgID: f.orgID}, Epoch: 1}
 		claims := f.provider.token.Tokens.NewAccess(client, a.id, nil, "")
-		kid, signer := kept.Signing(keys.ForAccessTokens)
+		kid, signer := old.Signing(keys.ForAccessTokens)
 		key := jose.SigningKey{Algorithm: keys.ForAccessTokens, Key: jose.JSONWebKey{KeyID: kid, Key: signer}}
 		s, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("at+jwt"))
 		must(t, err)
@@ -336,10 +336,10 @@ func problem(r *response) string {
 func TestClientAuthentication(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)
-		const nobody = "oac_01h00000000000000000000000"
+		const unknownID = "oac_01h00000000000000000000000"
 		wrong := (&app{f: f, id: a.id, secret: "wrong"}).post("/oauth/token", "grant_type", "client_credentials")
 		wrong.wantError(http.StatusUnauthorized, oauth.InvalidClient)
-		unknown := (&app{f: f, id: nobody, secret: "wrong"}).post("/oauth/token", "grant_type", "client_credentials")
+		unknown := (&app{f: f, id: unknownID, secret: "wrong"}).post("/oauth/token", "grant_type", "client_credentials")
 		if unknown.status != wrong.status || unknown.body != wrong.body || wrong.header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%d %s and %d %s", wrong.status, wrong.body, unknown.status, unknown.body)
 		}
@@ -355,7 +355,7 @@ func TestClientAuthentication(t *testing.T) {
 		token(url.Values{}, "Authorization", basic).want(http.StatusOK)
 		both := url.Values{"client_id": {a.id}, "client_secret": {a.secret}}
 		token(both, "Authorization", basic).wantRefused(oauth.InvalidRequest)
-		token(url.Values{"client_id": {nobody}}, "Authorization", basic).wantRefused(oauth.InvalidRequest)
+		token(url.Values{"client_id": {unknownID}}, "Authorization", basic).wantRefused(oauth.InvalidRequest)
 		inURL := f.url + "/oauth/token?client_secret=" + a.secret
 		b.do("POST", inURL, url.Values{"client_id": {a.id}}).want(http.StatusBadRequest)
 		b.do("GET", f.url+"/oauth/token", nil).want(http.StatusMethodNotAllowed)

@@ -111,7 +111,7 @@ func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
 		oauth.WriteError(w, r, err)
 		return
 	}
-	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.Fresh.Seconds())))
+	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(keys.CacheTime.Seconds())))
 	oauth.WriteJSON(w, http.StatusOK, set.JWKS())
 }
 
