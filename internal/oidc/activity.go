@@ -11,53 +11,57 @@ import (
 	"steward/internal/stamp"
 )
 
-// Day is a day in UTC, counted from 1970. It is written as YYYY-MM-DD.
+// Day is a day in UTC, as the number of days since 1970. Its text form is YYYY-MM-DD.
 type Day int64
 
 func dayOf(t stamp.Time) Day { return Day(t.Std().Unix() / 86_400) }
 
-// MarshalText writes the wire form.
+// MarshalText returns the text form.
 func (d Day) MarshalText() ([]byte, error) {
 	return time.Unix(int64(d)*86_400, 0).UTC().AppendFormat(nil, time.DateOnly), nil
 }
 
-// UnmarshalText reads the wire form.
+// UnmarshalText parses the text form.
 func (d *Day) UnmarshalText(text []byte) error {
 	t, err := time.Parse(time.DateOnly, string(text))
+	if err != nil {
+		return err
+	}
 	*d = dayOf(stamp.Of(t))
-	return err
+	return nil
 }
 
-// DayOfClient is what one client did on a day.
-type DayOfClient struct {
+// ActivityDay is the activity of a client on a day.
+type ActivityDay struct {
 	Date        Day   `json:"activity_date" format:"date"`
-	TotalAccess int64 `json:"total_access" doc:"Tokens issued, and userinfo and introspection answered"`
+	TotalAccess int64 `json:"total_access" doc:"Number of tokens issued and of userinfo and introspection responses"`
 	UniqueUsers int64 `json:"unique_users"`
 }
 
-// DayOfAll is what a client did on a day, in the list of all clients.
-type DayOfAll struct {
+// ClientActivityDay is the activity of one of several clients on a day.
+type ClientActivityDay struct {
 	ClientID    string `json:"client_id"`
 	Date        Day    `json:"activity_date" format:"date"`
 	UniqueUsers int64  `json:"unique_users"`
 }
 
-// Activity counts accesses in memory; Flush, called once a second and once more at the end, writes them. The counts are exact, with one
-// exception: of a process that is killed, the accesses since its last Flush (a second's worth) are lost. A batch whose commit was in
-// doubt is written again under its own id, and counted once.
+// Activity counts accesses in memory. Flush writes the counts; it is called once a second and once more
+// at shutdown. The counts are exact, except that a process that is killed loses what it has counted since
+// its last Flush. A batch whose commit failed without a clear result is written again under the same id
+// and counted once.
 type Activity struct {
 	Store *Store
 
 	mu      sync.Mutex
 	pending map[clientDay]*tally
-	// counted are the users who are written for a day already, so that a user who calls all day long is written once. It is only
-	// there to save work: the rows decide.
-	counted map[clientDay]map[string]bool
-	size    int
+	// counted holds the users who were written for a day, so that a user who calls all day is written once.
+	// It only saves work: the rows decide.
+	counted     map[clientDay]map[string]bool
+	countedSize int
 
 	flushing sync.Mutex
-	// waiting are batches that could not be written yet; the first of them may have been.
-	waiting []*batch
+	// unwritten holds the batches that could not be written yet. The first one may have been.
+	unwritten []*batch
 }
 
 type clientDay struct {
@@ -65,19 +69,20 @@ type clientDay struct {
 	day      Day
 }
 
-// tally is what happened since the last Flush.
+// tally is what was counted since the last Flush.
 type tally struct {
 	total int64
 	last  stamp.Time
 	users map[string]bool
 }
 
-// batch is a piece of work for one transaction, with an id by which it is written once.
+// batch is the work of one transaction. Its id ensures that it is written once.
 type batch struct {
 	id    string
 	lines []line
 }
 
+// line is the tally of a client and day, or a part of it.
 type line struct {
 	clientDay
 	total int64
@@ -86,14 +91,14 @@ type line struct {
 }
 
 const (
-	// maxLines bounds a transaction: lines and users together.
-	maxLines = 500
-	// maxCounted bounds the memory of users who are written already.
+	// maxBatch bounds a batch: the number of lines and users together.
+	maxBatch = 500
+	// maxCounted bounds the users in Activity.counted.
 	maxCounted = 200_000
 )
 
-// Note counts an access: a token issued, or a userinfo or introspection answered. userID is empty when no user stands behind it.
-// What cannot be an id is not counted: it could never be written.
+// Note counts an access: a token issued, or a userinfo or introspection response. The user is empty if
+// there is none. Texts that cannot be ids are not counted, since they could never be written.
 func (a *Activity) Note(clientID, userID string) {
 	if !id.Foreign(clientID) {
 		return
@@ -102,11 +107,11 @@ func (a *Activity) Note(clientID, userID string) {
 	key := clientDay{clientID, dayOf(now)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.pending == nil {
+		a.pending = map[clientDay]*tally{}
+	}
 	t := a.pending[key]
 	if t == nil {
-		if a.pending == nil {
-			a.pending = map[clientDay]*tally{}
-		}
 		t = &tally{users: map[string]bool{}}
 		a.pending[key] = t
 	}
@@ -117,25 +122,25 @@ func (a *Activity) Note(clientID, userID string) {
 	}
 }
 
-// Flush writes what was noted since the last one. What cannot be written is kept for the next time.
+// Flush writes what was counted since the last call. What cannot be written is kept for the next one.
 func (a *Activity) Flush(ctx context.Context) error {
 	a.flushing.Lock()
 	defer a.flushing.Unlock()
-	if err := a.drain(ctx); err != nil {
+	if err := a.write(ctx); err != nil {
 		return err
 	}
-	a.waiting = batches(a.take())
-	return a.drain(ctx)
+	a.unwritten = batches(a.take())
+	return a.write(ctx)
 }
 
-// drain writes the batches that wait.
-func (a *Activity) drain(ctx context.Context) error {
-	for len(a.waiting) > 0 {
-		if err := a.Store.addActivity(ctx, a.waiting[0]); err != nil {
+// write writes the unwritten batches.
+func (a *Activity) write(ctx context.Context) error {
+	for len(a.unwritten) > 0 {
+		if err := a.Store.addActivity(ctx, a.unwritten[0]); err != nil {
 			return err
 		}
-		a.remember(a.waiting[0])
-		a.waiting = a.waiting[1:]
+		a.remember(a.unwritten[0])
+		a.unwritten = a.unwritten[1:]
 	}
 	return nil
 }
@@ -148,34 +153,36 @@ func (a *Activity) take() map[clientDay]*tally {
 	return taken
 }
 
-// remember notes users as written. The day before is forgotten, and everything when it is too much.
+// remember adds the users of a batch to those who were written. It forgets the day before, and everything
+// if that becomes too much.
 func (a *Activity) remember(b *batch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counted == nil || a.size > maxCounted {
-		a.counted, a.size = map[clientDay]map[string]bool{}, 0
+	if a.counted == nil || a.countedSize > maxCounted {
+		a.counted = map[clientDay]map[string]bool{}
+		a.countedSize = 0
 	}
 	for _, l := range b.lines {
-		known := a.counted[l.clientDay]
-		if known == nil {
-			known = map[string]bool{}
-			a.counted[l.clientDay] = known
+		users := a.counted[l.clientDay]
+		if users == nil {
+			users = map[string]bool{}
+			a.counted[l.clientDay] = users
 			delete(a.counted, clientDay{l.clientID, l.day - 1})
 		}
 		for _, u := range l.users {
-			known[u] = true
-			a.size++
+			users[u] = true
+			a.countedSize++
 		}
 	}
 }
 
-// batches cuts what was noted into transactions. Lines are in the order of clients, so that replicas which flush at the same time wait for
-// each other instead of deadlocking.
-func batches(noted map[clientDay]*tally) []*batch {
+// batches splits tallies into batches. Lines are sorted by client, so that replicas which flush at the
+// same time wait for each other instead of deadlocking.
+func batches(tallies map[clientDay]*tally) []*batch {
 	var out []*batch
-	size := maxLines
-	for _, l := range lines(noted) {
-		if size+1+len(l.users) > maxLines {
+	size := maxBatch
+	for _, l := range lines(tallies) {
+		if size+1+len(l.users) > maxBatch {
 			out = append(out, &batch{id: id.New("fls")})
 			size = 0
 		}
@@ -186,14 +193,14 @@ func batches(noted map[clientDay]*tally) []*batch {
 	return out
 }
 
-// lines turns tallies into lines with a bounded number of users; the total stands in the first line of each.
-func lines(noted map[clientDay]*tally) []line {
+// lines splits tallies into lines with a bounded number of users. The total is in the first line of each.
+func lines(tallies map[clientDay]*tally) []line {
 	var out []line
-	for key, t := range noted {
+	for key, t := range tallies {
 		l := line{clientDay: key, total: t.total, last: t.last}
 		for u := range t.users {
 			l.users = append(l.users, u)
-			if len(l.users) == maxLines-1 {
+			if len(l.users) == maxBatch-1 {
 				out = append(out, l)
 				l = line{clientDay: key, last: t.last}
 			}

@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"crypto/subtle"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +16,13 @@ import (
 // Type says whether a client can keep a secret.
 type Type string
 
-// The types of clients. A client moves between them by an update; a secret is made or removed with it.
+// The types of clients. An update that changes the type creates or removes the secret.
 const (
 	Confidential Type = "confidential"
 	Public       Type = "public"
 )
 
-// The grants that a client may use.
+// The grant types that a client may use.
 const (
 	AuthorizationCode = "authorization_code"
 	RefreshToken      = "refresh_token"
@@ -32,25 +31,25 @@ const (
 )
 
 var (
-	grantTypes    = []string{AuthorizationCode, RefreshToken, ClientCredentials, DeviceCode}
-	defaultGrants = []string{AuthorizationCode, RefreshToken}
-	responseTypes = []string{"code"}
+	grantTypes        = []string{AuthorizationCode, RefreshToken, ClientCredentials, DeviceCode}
+	defaultGrantTypes = []string{AuthorizationCode, RefreshToken}
+	responseTypes     = []string{"code"}
 )
 
 // GrantTypes returns the grant types that a client may use.
 func GrantTypes() []string { return slices.Clone(grantTypes) }
 
-// Lifetimes of tokens: what a client may ask for, and what it has when it did not.
+// The bounds and the defaults of token lifetimes, in seconds.
 const (
-	MinTokenLife       = 60
-	MaxTokenLife       = 86_400
-	DefaultTokenLife   = 3_600
-	MinRefreshLife     = 300
-	MaxRefreshLife     = 31_536_000
-	DefaultRefreshLife = 2_592_000
+	MinTokenLifetime       = 60
+	MaxTokenLifetime       = 86_400
+	DefaultTokenLifetime   = 3_600
+	MinRefreshLifetime     = 300
+	MaxRefreshLifetime     = 31_536_000
+	DefaultRefreshLifetime = 2_592_000
 )
 
-// Client is an OAuth client as create and update answer it. Its secret is not in it.
+// Client is an OAuth client, without its secret.
 type Client struct {
 	ID                     string     `json:"id"`
 	Name                   string     `json:"name"`
@@ -68,7 +67,7 @@ type Client struct {
 	AccessSeconds          *int64     `json:"access_token_lifetime_seconds,omitempty"`
 	RefreshSeconds         *int64     `json:"refresh_token_lifetime_seconds,omitempty"`
 	IDSeconds              *int64     `json:"id_token_lifetime_seconds,omitempty"`
-	AllowedUserIDs         []string   `json:"allowed_user_ids" doc:"Who may use the client; empty means everybody"`
+	AllowedUserIDs         []string   `json:"allowed_user_ids" doc:"Users who may use the client; empty for all users"`
 	Internal               bool       `json:"internal"`
 	IsPublic               bool       `json:"is_public" doc:"Whether users outside the organization may use the client"`
 	CreatedAt              stamp.Time `json:"created_at" format:"date-time"`
@@ -77,29 +76,31 @@ type Client struct {
 	version int64
 }
 
-// ETag is the row's version; consents and activity do not count.
+// ETag returns the version of the row, which consents and activity do not change.
 func (c Client) ETag() string { return page.ETag(c.version) }
 
-// AccessLifetime is how long the client's access tokens live.
-func (c *Client) AccessLifetime() time.Duration { return seconds(c.AccessSeconds, DefaultTokenLife) }
-
-// RefreshLifetime is how long the client's refresh tokens live.
-func (c *Client) RefreshLifetime() time.Duration {
-	return seconds(c.RefreshSeconds, DefaultRefreshLife)
+// AccessLifetime returns the lifetime of the client's access tokens.
+func (c *Client) AccessLifetime() time.Duration {
+	return seconds(c.AccessSeconds, DefaultTokenLifetime)
 }
 
-// IDLifetime is how long the client's ID tokens live.
-func (c *Client) IDLifetime() time.Duration { return seconds(c.IDSeconds, DefaultTokenLife) }
+// RefreshLifetime returns the lifetime of the client's refresh tokens.
+func (c *Client) RefreshLifetime() time.Duration {
+	return seconds(c.RefreshSeconds, DefaultRefreshLifetime)
+}
 
-func seconds(set *int64, otherwise int64) time.Duration {
-	if set != nil {
-		otherwise = *set
+// IDLifetime returns the lifetime of the client's ID tokens.
+func (c *Client) IDLifetime() time.Duration { return seconds(c.IDSeconds, DefaultTokenLifetime) }
+
+func seconds(n *int64, otherwise int64) time.Duration {
+	if n != nil {
+		otherwise = *n
 	}
 	return time.Duration(otherwise) * time.Second
 }
 
-// AllowedScopes returns the requested scopes that the client may use, without repetitions. It returns all scopes of the client if none is
-// requested.
+// AllowedScopes returns the requested scopes that the client may use, without repetitions. It returns all
+// scopes of the client if none is requested.
 func (c *Client) AllowedScopes(requested string) []string {
 	if strings.TrimSpace(requested) == "" {
 		return slices.Clone(c.Scopes)
@@ -113,42 +114,43 @@ func (c *Client) AllowedScopes(requested string) []string {
 	return allowed
 }
 
-// Listed is a client as list and get answer it.
-type Listed struct {
+// ClientDetails is a client with its usage.
+type ClientDetails struct {
 	Client
-	UserCount    int64       `json:"user_count" doc:"Users with a consent"`
-	LastActivity *stamp.Time `json:"last_activity" format:"date-time" doc:"Last token or userinfo"`
-	Link         string      `json:"link" doc:"The client's page in the console"`
+	UserCount    int64       `json:"user_count" doc:"Number of users with a consent"`
+	LastActivity *stamp.Time `json:"last_activity" format:"date-time" doc:"Time of the last token or userinfo request"`
+	Link         string      `json:"link" doc:"URL of the client in the console"`
 }
 
-// Created is the answer to making a client: the only time its secret is shown. A public client has none.
+// Created is the response to creating a client, the only one that shows its secret. The secret is empty
+// for a public client.
 type Created struct {
 	Client       Client `json:"client"`
 	ClientSecret string `json:"client_secret"`
 }
 
-// ETag is the client's.
+// ETag returns that of the client.
 func (c Created) ETag() string { return c.Client.ETag() }
 
-// Updated is the answer to an update; it has a secret when the client became confidential.
+// Updated is the response to updating a client. It has a secret if the client became confidential.
 type Updated struct {
 	Client       Client `json:"client"`
 	ClientSecret string `json:"client_secret,omitempty"`
 }
 
-// ETag is the client's.
+// ETag returns that of the client.
 func (u Updated) ETag() string { return u.Client.ETag() }
 
-// Rotated is the answer to a new secret.
+// Rotated is the response to rotating a secret.
 type Rotated struct {
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 }
 
-// Settings are the fields that create and update have in common.
+// Settings are the optional fields of create and update.
 type Settings struct {
 	Icon                   page.Opt[string]   `json:"icon,omitempty"`
-	ClientType             page.Opt[Type]     `json:"client_type,omitempty" doc:"confidential (the default) or public"`
+	ClientType             page.Opt[Type]     `json:"client_type,omitempty" doc:"confidential (default) or public"`
 	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty"`
 	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty"`
@@ -162,7 +164,7 @@ type Settings struct {
 	IsPublic               page.Opt[bool]     `json:"is_public,omitempty"`
 }
 
-// NewClient is what it takes to make a client. Null is as good as absent.
+// NewClient is a request to create a client. Null means the same as absent.
 type NewClient struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -170,7 +172,8 @@ type NewClient struct {
 	Settings
 }
 
-// ClientPatch changes a client; what is not sent stays. Null clears the icon, the project and the lifetimes, and nothing else.
+// ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project and
+// the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
 	Name        page.Opt[string] `json:"name,omitempty"`
 	Description page.Opt[string] `json:"description,omitempty"`
@@ -178,42 +181,46 @@ type ClientPatch struct {
 	Settings
 }
 
-// build makes the client, or Invalid with every fault. The secret is empty for a public client.
+// build returns a new client and its secret, which is empty for a public client. It returns Invalid with
+// every fault of the request.
 func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
-	at := stamp.Of(now)
+	created := stamp.Of(now)
 	c = Client{
-		ID: id.At(id.Client, now), Name: n.Name, Description: n.Description, HomepageURL: n.HomepageURL, ClientType: Confidential,
-		RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{}, GrantTypes: slices.Clone(defaultGrants),
-		ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(), AllowedUserIDs: []string{}, IsPublic: true,
-		CreatedAt: at, UpdatedAt: at, version: 1,
+		ID: id.At(id.Client, now), Name: n.Name, Description: n.Description, HomepageURL: n.HomepageURL,
+		ClientType: Confidential, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
+		GrantTypes: slices.Clone(defaultGrantTypes), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
+		AllowedUserIDs: []string{}, IsPublic: true, CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)
 	var faults errs.Faults
-	c.check(&faults)
+	c.validate(&faults)
 	if c.ClientType == Confidential {
 		secret = newSecret()
 	}
 	return c, secret, faults.Err()
 }
 
-// apply gives the client with the patch applied, or Invalid with every fault. The secret is new when the client becomes confidential.
+// apply returns the client with the patch applied, and a new secret if the client becomes confidential.
+// It returns Invalid with every fault of the request.
 func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret string, err error) {
 	c = before
 	p.Name.Set(&c.Name)
 	p.Description.Set(&c.Description)
 	p.HomepageURL.Set(&c.HomepageURL)
 	p.Settings.set(&c)
-	c.UpdatedAt, c.version = max(stamp.Of(now), before.UpdatedAt), before.version+1
+	c.UpdatedAt = max(stamp.Of(now), before.UpdatedAt)
+	c.version = before.version + 1
 	var faults errs.Faults
 	p.refuseNull(&faults)
-	c.check(&faults)
+	c.validate(&faults)
 	if before.ClientType == Public && c.ClientType == Confidential {
 		secret = newSecret()
 	}
 	return c, secret, faults.Err()
 }
 
-// set writes what was sent over the client. Null keeps what is there, except where null is a value.
+// set copies the fields that were sent to the client. Null clears the fields that can be absent and is
+// ignored for the others.
 func (s Settings) set(c *Client) {
 	s.Icon.SetPtr(&c.Icon)
 	s.ProjectID.SetPtr(&c.ProjectID)
@@ -234,22 +241,23 @@ func (s Settings) set(c *Client) {
 	setList(s.AllowedUserIDs, &c.AllowedUserIDs)
 }
 
-// setList writes a sent list over dst, each value once: all lists of a client are sets.
+// setList copies a list that was sent, without repetitions.
 func setList(sent page.Opt[[]string], dst *[]string) {
 	if sent.Ptr() == nil {
 		return
 	}
 	seen := make(map[string]bool, len(sent.Value))
-	out := make([]string, 0, len(sent.Value))
+	unique := make([]string, 0, len(sent.Value))
 	for _, v := range sent.Value {
 		if !seen[v] {
 			seen[v] = true
-			out = append(out, v)
+			unique = append(unique, v)
 		}
 	}
-	*dst = out
+	*dst = unique
 }
 
+// refuseNull adds a fault for each null in a field that cannot be cleared.
 func (p ClientPatch) refuseNull(faults *errs.Faults) {
 	for _, f := range []struct {
 		name string
@@ -267,26 +275,17 @@ func (p ClientPatch) refuseNull(faults *errs.Faults) {
 		{"allowed_user_ids", p.AllowedUserIDs.Null},
 		{"is_public", p.IsPublic.Null},
 	} {
-		faults.Check(!f.null, "body."+f.name, "expected a value; leave the field out to keep what is there")
+		faults.Check(!f.null, "body."+f.name, "must not be null; omit the field to leave it unchanged")
 	}
 }
 
-// secretSize gives 256 bits in base62.
+// secretSize is the number of base62 characters that hold 256 bits.
 const secretSize = 43
 
 func newSecret() string { return id.Secret(secretSize) }
 
-// sameSecret compares in constant time what is stored of a secret with one that is presented. An empty hash takes the same time and is
-// never right.
+// sameSecret compares the hash of a secret with a presented one in constant time. An empty hash takes the
+// same time and is never equal.
 func sameSecret(hash []byte, presented string) bool {
 	return subtle.ConstantTimeCompare(hash, seal.Hash(presented)) == 1
-}
-
-// texts is a list of strings as it stands in the database.
-func texts(list []string) string {
-	out, err := json.Marshal(list)
-	if err != nil {
-		panic(err) // strings can always be written
-	}
-	return string(out)
 }

@@ -30,7 +30,7 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-// tree is a value as JSON readers see it.
+// tree returns a value after a round trip through JSON.
 func tree(t testing.TB, v any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -40,11 +40,12 @@ func tree(t testing.TB, v any) map[string]any {
 	return out
 }
 
-func TestDefaults(t *testing.T) {
-	c, secret, err := NewClient{Name: "Notes", Description: "Keeps notes", HomepageURL: "https://notes.example"}.build(fixed)
+func TestNewClientHasDefaults(t *testing.T) {
+	n := NewClient{Name: "Notes", Description: "Keeps notes", HomepageURL: "https://notes.example"}
+	c, secret, err := n.build(fixed)
 	must(t, err)
 	if len(secret) != 43 || strings.Trim(secret, id.Base62) != "" {
-		t.Errorf("secret of %d characters", len(secret))
+		t.Errorf("the secret has %d characters", len(secret))
 	}
 	got := tree(t, c)
 	if !id.Is(id.Client, c.ID) {
@@ -52,10 +53,12 @@ func TestDefaults(t *testing.T) {
 	}
 	delete(got, "id")
 	want := map[string]any{
-		"name": "Notes", "description": "Keeps notes", "homepage_url": "https://notes.example", "icon": nil, "client_type": "confidential",
-		"redirect_uris": []any{}, "post_logout_redirect_uris": []any{}, "grant_types": []any{"authorization_code", "refresh_token"},
-		"response_types": []any{"code"}, "scopes": []any{"openid", "profile", "email", "offline_access"}, "allowed_user_ids": []any{},
-		"internal": false, "is_public": true, "created_at": "2026-11-15T08:30:00.123Z", "updated_at": "2026-11-15T08:30:00.123Z",
+		"name": "Notes", "description": "Keeps notes", "homepage_url": "https://notes.example", "icon": nil,
+		"client_type": "confidential", "redirect_uris": []any{}, "post_logout_redirect_uris": []any{},
+		"grant_types": []any{"authorization_code", "refresh_token"}, "response_types": []any{"code"},
+		"scopes": []any{"openid", "profile", "email", "offline_access"}, "allowed_user_ids": []any{},
+		"internal": false, "is_public": true,
+		"created_at": "2026-11-15T08:30:00.123Z", "updated_at": "2026-11-15T08:30:00.123Z",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -65,12 +68,13 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestNullOnCreateIsAbsent(t *testing.T) {
+func TestNullMeansAbsentOnCreate(t *testing.T) {
 	var n NewClient
-	must(t, json.Unmarshal([]byte(`{"name": "a", "description": "", "homepage_url": "https://a.example", "icon": null, "client_type": null,
-		"redirect_uris": null, "post_logout_redirect_uris": null, "grant_types": null, "response_types": null, "scopes": null,
-		"project_id": null, "access_token_lifetime_seconds": null, "refresh_token_lifetime_seconds": null,
-		"id_token_lifetime_seconds": null, "allowed_user_ids": null, "is_public": null}`), &n))
+	must(t, json.Unmarshal([]byte(`{"name": "a", "description": "", "homepage_url": "https://a.example", "icon": null,
+		"client_type": null, "redirect_uris": null, "post_logout_redirect_uris": null, "grant_types": null,
+		"response_types": null, "scopes": null, "project_id": null, "access_token_lifetime_seconds": null,
+		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null, "allowed_user_ids": null,
+		"is_public": null}`), &n))
 	got, _, err := n.build(fixed)
 	must(t, err)
 	want, _, err := NewClient{Name: "a", HomepageURL: "https://a.example"}.build(fixed)
@@ -81,19 +85,19 @@ func TestNullOnCreateIsAbsent(t *testing.T) {
 	}
 }
 
-func TestListsAreSets(t *testing.T) {
+func TestListsHaveNoRepetitions(t *testing.T) {
 	c, _, err := NewClient{Name: "a", HomepageURL: "https://a.example", Settings: Settings{
 		Scopes:       some([]string{"email", "openid", "email"}),
-		RedirectURIs: some([]string{"https://b.example", "https://a.example", "https://b.example"}),
+		RedirectURIs: some([]string{"https://f.example", "https://a.example", "https://f.example"}),
 	}}.build(fixed)
 	must(t, err)
 	if !slices.Equal(c.Scopes, []string{"email", "openid"}) ||
-		!slices.Equal(c.RedirectURIs, []string{"https://b.example", "https://a.example"}) {
+		!slices.Equal(c.RedirectURIs, []string{"https://f.example", "https://a.example"}) {
 		t.Error(c.Scopes, c.RedirectURIs)
 	}
 }
 
-func TestPatchOfTypeAndSecret(t *testing.T) {
+func TestChangeOfTypeChangesTheSecret(t *testing.T) {
 	before, _, err := NewClient{Name: "a", HomepageURL: "https://a.example"}.build(fixed)
 	must(t, err)
 	native := Settings{ClientType: some(Public), RedirectURIs: some([]string{"com.example.a:/cb"})}
@@ -102,13 +106,14 @@ func TestPatchOfTypeAndSecret(t *testing.T) {
 		t.Fatal(secret, err)
 	}
 	if _, secret, err = (ClientPatch{Name: some("b")}).apply(public, fixed); err != nil || secret != "" {
-		t.Error("an update that leaves the type alone made a secret", err)
+		t.Error("an update without a change of type has created a secret", err)
 	}
 	_, _, err = ClientPatch{Settings: Settings{ClientType: some(Confidential)}}.apply(public, fixed)
 	if err == nil || !strings.Contains(err.Error(), "body.redirect_uris[0]") {
-		t.Errorf("a confidential client kept a private-use address: %v", err)
+		t.Errorf("a confidential client has a private-use URI: %v", err)
 	}
-	_, secret, err = ClientPatch{Settings: Settings{ClientType: some(Confidential), RedirectURIs: some([]string{})}}.apply(public, fixed)
+	toConfidential := Settings{ClientType: some(Confidential), RedirectURIs: some([]string{})}
+	_, secret, err = ClientPatch{Settings: toConfidential}.apply(public, fixed)
 	if err != nil || len(secret) != 43 {
 		t.Error(len(secret), err)
 	}
@@ -116,11 +121,11 @@ func TestPatchOfTypeAndSecret(t *testing.T) {
 	must(t, err)
 	_, _, err = ClientPatch{Settings: Settings{ClientType: some(Public)}}.apply(machine, fixed)
 	if err == nil || !strings.Contains(err.Error(), "body.grant_types[0]") {
-		t.Errorf("a public client kept client_credentials: %v", err)
+		t.Errorf("a public client has client_credentials: %v", err)
 	}
 }
 
-func TestNullInPatch(t *testing.T) {
+func TestNullInPatchClearsOptionalFieldsOnly(t *testing.T) {
 	var p ClientPatch
 	must(t, json.Unmarshal([]byte(`{"icon": null, "project_id": null, "access_token_lifetime_seconds": null,
 		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null}`), &p))
@@ -129,10 +134,12 @@ func TestNullInPatch(t *testing.T) {
 		Name: "a", HomepageURL: "https://a.example", ClientType: Public, Icon: &text, ProjectID: &text, AccessSeconds: &life,
 		RefreshSeconds: &life, IDSeconds: &life,
 	}, fixed)
-	if err != nil || c.Icon != nil || c.ProjectID != nil || c.AccessSeconds != nil || c.RefreshSeconds != nil || c.IDSeconds != nil {
-		t.Error(c, err)
+	must(t, err)
+	if c.Icon != nil || c.ProjectID != nil || c.AccessSeconds != nil || c.RefreshSeconds != nil || c.IDSeconds != nil {
+		t.Error(c)
 	}
-	_, _, err = ClientPatch{Name: null[string](), Settings: Settings{Scopes: null[[]string](), IsPublic: null[bool]()}}.apply(c, fixed)
+	nulls := Settings{Scopes: null[[]string](), IsPublic: null[bool]()}
+	_, _, err = ClientPatch{Name: null[string](), Settings: nulls}.apply(c, fixed)
 	for _, field := range []string{"body.name", "body.scopes", "body.is_public"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
@@ -140,17 +147,19 @@ func TestNullInPatch(t *testing.T) {
 	}
 }
 
-// TestPatchIsModel: an update is the same as writing the sent fields over the client's JSON.
-func TestPatchIsModel(t *testing.T) {
+// TestPatchOverwritesTheSentFields compares random updates with a model, which overwrites the fields in the JSON of
+// the client.
+func TestPatchOverwritesTheSentFields(t *testing.T) {
 	fields := map[string]*rapid.Generator[any]{
-		"name": words(), "description": words(), "homepage_url": choice[any]("https://a.example", "http://b.example/x"),
+		"name": words(), "description": words(), "homepage_url": choice[any]("https://a.example", "http://f.example/x"),
 		"icon": choice[any](nil, "https://a.example/i.png"), "project_id": choice[any](nil, "prj_1", "prj_2"),
 		"client_type": choice[any]("confidential", "public"), "is_public": choice[any](true, false),
 		"redirect_uris":             lists("https://a.example/cb", "http://127.0.0.1/cb", "http://localhost:1/cb"),
-		"post_logout_redirect_uris": lists("https://a.example/out", "https://b.example/out"),
+		"post_logout_redirect_uris": lists("https://a.example/out", "https://f.example/out"),
 		"grant_types":               lists(AuthorizationCode, RefreshToken, DeviceCode), "response_types": lists("code"),
-		"scopes":                        lists("openid", "email", "thread:read", "webhook:write"),
-		"access_token_lifetime_seconds": choice[any](nil, 60.0, 86_400.0), "id_token_lifetime_seconds": choice[any](nil, 61.0),
+		"scopes":                         lists("openid", "email", "thread:read", "webhook:write"),
+		"access_token_lifetime_seconds":  choice[any](nil, 60.0, 86_400.0),
+		"id_token_lifetime_seconds":      choice[any](nil, 61.0),
 		"refresh_token_lifetime_seconds": choice[any](nil, 300.0), "allowed_user_ids": lists("usr_1", "usr_2", "x"),
 	}
 	names := slices.Sorted(maps.Keys(fields))
@@ -182,9 +191,10 @@ func TestPatchIsModel(t *testing.T) {
 	})
 }
 
-// optionals are left out of the answer when they are null.
+// optionals are absent from JSON if they are null.
 var optionals = map[string]bool{
-	"project_id": true, "access_token_lifetime_seconds": true, "refresh_token_lifetime_seconds": true, "id_token_lifetime_seconds": true,
+	"project_id": true, "access_token_lifetime_seconds": true, "refresh_token_lifetime_seconds": true,
+	"id_token_lifetime_seconds": true,
 }
 
 func words() *rapid.Generator[any] { return rapid.StringMatching(`[a-zü]{1,12}`).AsAny() }

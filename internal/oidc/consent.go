@@ -6,7 +6,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Consent is what a user allowed a client, as the protocol needs it. Both epochs go into every code and token that rests on it.
+// Consent is what a user has allowed a client. Both epochs go into every code and token that is based on
+// it.
 type Consent struct {
 	ClientID    string
 	UserID      string
@@ -17,16 +18,16 @@ type Consent struct {
 	UpdatedAt   stamp.Time
 }
 
-// Grant is a consent as listed for a client.
-type Grant struct {
+// UserConsent is a consent in the list of a client's users.
+type UserConsent struct {
 	UserID    string     `json:"user_id"`
 	Scopes    []string   `json:"scopes"`
 	CreatedAt stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt stamp.Time `json:"updated_at" format:"date-time"`
 }
 
-// OwnGrant is a consent as listed for the user who gave it.
-type OwnGrant struct {
+// OwnConsent is a consent in the list of the user who gave it.
+type OwnConsent struct {
 	ClientID          string     `json:"client_id"`
 	Scopes            []string   `json:"scopes"`
 	CreatedAt         stamp.Time `json:"created_at" format:"date-time"`
@@ -37,11 +38,11 @@ type OwnGrant struct {
 	ClientHomepageURL string     `json:"client_homepage_url"`
 }
 
-// Deleted is the answer to every removal here.
+// Deleted is the response to a deletion or a revocation.
 type Deleted struct {
 	Deleted bool `json:"deleted"`
 }
 
-// newEpoch gives a consent a number of its own. It is compared for equality only, so it need not grow: random, it needs no memory of the
-// consents that were. It fits a JSON number (53 bits), and 0 means none.
+// newEpoch returns a random epoch for a consent. Epochs are compared for equality only, so that nothing
+// has to be remembered of earlier consents. It fits into a JSON number (53 bits) and is never 0.
 func newEpoch() int64 { return 1 + rand.Int64N(1<<53-1) }

@@ -17,8 +17,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// bench is a store on a real database with an organization and its owner, and a clock that tests move.
-type bench struct {
+// fixture is a store on a real database with an organization and its owner, and a clock that tests advance.
+type fixture struct {
 	*Store
 	t      testing.TB
 	h      *Handler
@@ -28,27 +28,27 @@ type bench struct {
 	audits []string
 }
 
-func newBench(t testing.TB, d *db.DB) *bench {
+func newFixture(t testing.TB, d *db.DB) *fixture {
 	t.Helper()
-	b := &bench{t: t, clock: &atomic.Int64{}}
-	b.clock.Store(time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC).UnixMicro())
-	b.Store = b.replica(d)
+	f := &fixture{t: t, clock: &atomic.Int64{}}
+	f.clock.Store(time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC).UnixMicro())
+	f.Store = f.replica(d)
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	must(t, err)
-	signing := &keys.Store{DB: d, Ring: ring, Now: b.now, Audit: b.Store.Audit}
+	signing := &keys.Store{DB: d, Ring: ring, Now: f.now, Audit: f.Store.Audit}
 	d.Watch(keys.Cache, signing.Forget)
-	b.h = &Handler{Store: b.Store, Keys: signing, BaseURL: "https://steward.example"}
-	b.caller = b.member(id.New(id.Org), auth.Owner)
-	b.ctx = auth.With(t.Context(), b.caller)
-	return b
+	f.h = &Handler{Store: f.Store, Keys: signing, BaseURL: "https://steward.example"}
+	f.caller = f.member(id.New(id.Org), auth.Owner)
+	f.ctx = auth.With(t.Context(), f.caller)
+	return f
 }
 
-// replica is another process on the same database.
-func (b *bench) replica(d *db.DB) *Store {
+// replica returns the store of another process on the same database.
+func (f *fixture) replica(d *db.DB) *Store {
 	s := &Store{
-		DB: d, Now: b.now,
+		DB: d, Now: f.now,
 		Audit: func(_ *db.Tx, action, target string) error {
-			b.audits = append(b.audits, action+" "+target)
+			f.audits = append(f.audits, action+" "+target)
 			return nil
 		},
 		Project: func(_ *db.Tx, _ *auth.Caller, location, projectID string) error {
@@ -63,78 +63,79 @@ func (b *bench) replica(d *db.DB) *Store {
 	return s
 }
 
-func (b *bench) now() time.Time { return time.UnixMicro(b.clock.Load()) }
+func (f *fixture) now() time.Time { return time.UnixMicro(f.clock.Load()) }
 
-func (b *bench) pass(d time.Duration) { b.clock.Add(d.Microseconds()) }
+func (f *fixture) advance(d time.Duration) { f.clock.Add(d.Microseconds()) }
 
-// member adds a user to an organization.
-func (b *bench) member(orgID string, role auth.Role) *auth.Caller {
-	b.t.Helper()
+// member adds a new user to an organization.
+func (f *fixture) member(orgID string, role auth.Role) *auth.Caller {
+	f.t.Helper()
 	c := &auth.Caller{UserID: id.New(id.User), OrgID: orgID, Role: role, KeyID: id.New(id.Key)}
-	must(b.t, b.DB.Write(b.t.Context(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, $3, 1, $4, $4)`,
-			c.OrgID, c.UserID, c.Role, stamp.Of(b.now()))
+	must(f.t, f.DB.Write(f.t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+			VALUES ($1, $2, $3, 1, $4, $4)`, c.OrgID, c.UserID, c.Role, stamp.Of(f.now()))
 		return err
 	}))
 	return c
 }
 
-func (b *bench) leaves(orgID, userID string) {
-	b.t.Helper()
-	must(b.t, b.DB.Write(b.t.Context(), func(tx *db.Tx) error {
+// removeMember removes a user from an organization.
+func (f *fixture) removeMember(orgID, userID string) {
+	f.t.Helper()
+	must(f.t, f.DB.Write(f.t.Context(), func(tx *db.Tx) error {
 		if _, err := tx.Exec(`DELETE FROM members WHERE org_id = $1 AND user_id = $2`, orgID, userID); err != nil {
 			return err
 		}
-		if err := b.ForgetMember(tx, orgID, userID); err != nil {
+		if err := f.ForgetMember(tx, orgID, userID); err != nil {
 			return err
 		}
 		return tx.Bump(auth.Callers)
 	}))
 }
 
-// client makes a client with these settings.
-func (b *bench) client(s Settings) Created {
-	b.t.Helper()
-	c, err := b.h.Create(b.ctx, &struct{ Body NewClient }{NewClient{
+// client creates a client.
+func (f *fixture) client(s Settings) Created {
+	f.t.Helper()
+	c, err := f.h.Create(f.ctx, &struct{ Body NewClient }{NewClient{
 		Name: "Notes", Description: "Keeps notes", HomepageURL: "https://notes.example", Settings: s,
 	}})
-	must(b.t, err)
-	b.pass(time.Second)
+	must(f.t, err)
+	f.advance(time.Second)
 	return c
 }
 
-func (b *bench) consent(clientID, userID string, scopes ...string) Consent {
-	b.t.Helper()
-	c, err := b.SaveConsent(b.ctx, clientID, userID, append([]string{}, scopes...), nil)
-	must(b.t, err)
-	b.pass(time.Second)
+func (f *fixture) consent(clientID, userID string, scopes ...string) Consent {
+	f.t.Helper()
+	c, err := f.SaveConsent(f.ctx, clientID, userID, append([]string{}, scopes...), nil)
+	must(f.t, err)
+	f.advance(time.Second)
 	return c
 }
 
-func (b *bench) live(c Consent) bool {
-	b.t.Helper()
-	live, err := b.Live(b.ctx, c.ClientID, c.UserID, c.ClientEpoch, c.Epoch)
-	must(b.t, err)
+func (f *fixture) live(c Consent) bool {
+	f.t.Helper()
+	live, err := f.Live(f.ctx, c.ClientID, c.UserID, c.ClientEpoch, c.Epoch)
+	must(f.t, err)
 	return live
 }
 
-func (b *bench) userCount(clientID string) int64 {
-	b.t.Helper()
-	l, err := b.Get(b.ctx, b.caller.OrgID, clientID)
-	must(b.t, err)
+func (f *fixture) userCount(clientID string) int64 {
+	f.t.Helper()
+	l, err := f.Get(f.ctx, f.caller.OrgID, clientID)
+	must(f.t, err)
 	return l.UserCount
 }
 
-// rows counts the rows of a table.
-func (b *bench) rows(table string) (n int) {
-	b.t.Helper()
-	must(b.t, b.DB.Read(b.ctx).Row(`SELECT count(*) FROM `+table).Scan(&n))
+// rows returns the number of rows in a table.
+func (f *fixture) rows(table string) (n int) {
+	f.t.Helper()
+	must(f.t, f.DB.Read(f.ctx).Row(`SELECT count(*) FROM `+table).Scan(&n))
 	return n
 }
 
 // each runs a test on both databases.
-func each(t *testing.T, test func(t *testing.T, b *bench)) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newBench(t, d)) })
+func each(t *testing.T, test func(t *testing.T, f *fixture)) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newFixture(t, d)) })
 }
 
 func must(t testing.TB, err error) {
@@ -151,4 +152,5 @@ func wantKind(t testing.TB, err error, kind errs.Kind) {
 	}
 }
 
+// whole is a page that is larger than the lists of these tests.
 var whole = page.Paging{Limit: 1000}

@@ -19,11 +19,11 @@ import (
 	"steward/internal/web"
 )
 
-// api serves the handlers to b's caller, with no other authentication.
-func (b *bench) api() http.Handler {
-	h := b.h
+// api serves the routes to the fixture's caller.
+func (f *fixture) api() http.Handler {
+	h := f.h
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
-	must(b.t, err)
+	must(f.t, err)
 	return web.NewAPI([]web.Route{
 		web.On("GET /oidc/clients", auth.ReadClients, 200, "", h.List),
 		web.On("POST /oidc/clients", auth.WriteClients, 200, "", h.Create),
@@ -41,15 +41,15 @@ func (b *bench) api() http.Handler {
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "", h.Catalogue),
 		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "", h.RotateKeys),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
-		return r.WithContext(auth.With(r.Context(), b.caller))
-	}, (&idempotency.Store{DB: b.DB, Ring: ring, Now: b.now}).Serve)
+		return r.WithContext(auth.With(r.Context(), f.caller))
+	}, (&idempotency.Store{DB: f.DB, Ring: ring, Now: f.now}).Serve)
 }
 
-// call makes a request and gives the answer's JSON.
-func (b *bench) call(api http.Handler, route, body string, header ...string) (status int, value any, h http.Header) {
-	b.t.Helper()
+// call sends a request and returns the JSON of the response.
+func (f *fixture) call(api http.Handler, route, body string, header ...string) (status int, value any, h http.Header) {
+	f.t.Helper()
 	method, path, _ := strings.Cut(route, " ")
-	r := httptest.NewRequestWithContext(b.t.Context(), method, path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -57,41 +57,42 @@ func (b *bench) call(api http.Handler, route, body string, header ...string) (st
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, r)
 	if err := json.Unmarshal(w.Body.Bytes(), &value); err != nil {
-		b.t.Errorf("%s: %d %q", route, w.Code, w.Body)
+		f.t.Errorf("%s: %d %q", route, w.Code, w.Body)
 	}
 	return w.Code, value, w.Header()
 }
 
-func (b *bench) ok(api http.Handler, route, body string, header ...string) any {
-	b.t.Helper()
-	status, value, _ := b.call(api, route, body, header...)
+func (f *fixture) ok(api http.Handler, route, body string, header ...string) any {
+	f.t.Helper()
+	status, value, _ := f.call(api, route, body, header...)
 	if status != 200 {
-		b.t.Errorf("%s: %d %v", route, status, value)
+		f.t.Errorf("%s: %d %v", route, status, value)
 	}
 	return value
 }
 
 const minimal = `{"name": "Notes", "description": "Keeps notes", "homepage_url": "https://notes.example"}`
 
-// TestRoutes walks through the routes as the specification's table has them, and looks at the form of each answer.
+// TestRoutes calls every route and checks the form of its response.
 func TestRoutes(t *testing.T) {
-	each(t, func(t *testing.T, b *bench) {
-		api := b.api()
-		made := b.ok(api, "POST /oidc/clients", minimal).(map[string]any)
+	each(t, func(t *testing.T, f *fixture) {
+		api := f.api()
+		made := f.ok(api, "POST /oidc/clients", minimal).(map[string]any)
 		client := made["client"].(map[string]any)
 		clientID := client["id"].(string)
-		if len(made["client_secret"].(string)) != 43 || client["user_count"] != nil || client["link"] != nil || client["icon"] != nil {
+		if len(made["client_secret"].(string)) != 43 || client["user_count"] != nil || client["link"] != nil ||
+			client["icon"] != nil {
 			t.Error(made)
 		}
-		b.pass(time.Second)
-		b.consent(clientID, b.caller.UserID, "openid")
-		b.consent(clientID, "usr_2", "openid")
-		activity := &Activity{Store: b.Store}
-		activity.Note(clientID, b.caller.UserID)
-		must(t, activity.Flush(b.ctx))
+		f.advance(time.Second)
+		f.consent(clientID, f.caller.UserID, "openid")
+		f.consent(clientID, "usr_2", "openid")
+		activity := &Activity{Store: f.Store}
+		activity.Note(clientID, f.caller.UserID)
+		must(t, activity.Flush(f.ctx))
 
-		got := b.ok(api, "GET /oidc/clients/"+clientID, "").(map[string]any)
-		list := b.ok(api, "GET /oidc/clients", "").([]any)
+		got := f.ok(api, "GET /oidc/clients/"+clientID, "").(map[string]any)
+		list := f.ok(api, "GET /oidc/clients", "").([]any)
 		if diff := cmp.Diff([]any{got}, list); diff != "" {
 			t.Error(diff)
 		}
@@ -105,19 +106,20 @@ func TestRoutes(t *testing.T) {
 		if diff := cmp.Diff(client, got); diff != "" {
 			t.Error(diff)
 		}
-		put := b.ok(api, "PUT /oidc/clients/"+clientID, `{"icon": "i", "access_token_lifetime_seconds": 60}`).(map[string]any)
+		put := f.ok(api, "PUT /oidc/clients/"+clientID, `{"icon": "i", "access_token_lifetime_seconds": 60}`).(map[string]any)
 		changed := put["client"].(map[string]any)
-		if changed["icon"] != "i" || changed["access_token_lifetime_seconds"] != 60.0 || changed["name"] != "Notes" || len(put) != 1 {
+		if changed["icon"] != "i" || changed["access_token_lifetime_seconds"] != 60.0 || changed["name"] != "Notes" ||
+			len(put) != 1 {
 			t.Error(put)
 		}
 		day := map[string]any{"activity_date": "2026-11-15", "unique_users": 1.0}
 		all := map[string]any{"client_id": clientID, "activity_date": "2026-11-15", "unique_users": 1.0}
 		day["total_access"] = 1.0
-		rotated := b.ok(api, "POST /oidc/clients/"+clientID+"/rotate-secret", "").(map[string]any)
+		rotated := f.ok(api, "POST /oidc/clients/"+clientID+"/rotate-secret", "").(map[string]any)
 		if rotated["client_id"] != clientID || len(rotated["client_secret"].(string)) != 43 {
 			t.Error(rotated)
 		}
-		user := b.caller.UserID
+		user := f.caller.UserID
 		for _, step := range []struct {
 			route string
 			want  any
@@ -126,12 +128,13 @@ func TestRoutes(t *testing.T) {
 			{"GET /oidc/clients/activity", []any{all}},
 			{"GET /oidc/clients/activity?days=3650", []any{all}},
 			{"GET /oidc/clients/" + clientID + "/users?limit=1", []any{map[string]any{
-				"user_id": "usr_2", "scopes": []any{"openid"}, "created_at": "2026-11-15T08:30:02.000Z", "updated_at": "2026-11-15T08:30:02.000Z",
+				"user_id": "usr_2", "scopes": []any{"openid"},
+				"created_at": "2026-11-15T08:30:02.000Z", "updated_at": "2026-11-15T08:30:02.000Z",
 			}}},
 			{"GET /oidc/user/consent", []any{map[string]any{
 				"client_id": clientID, "scopes": []any{"openid"}, "created_at": "2026-11-15T08:30:01.000Z",
-				"updated_at": "2026-11-15T08:30:01.000Z", "client_name": "Notes", "client_description": "Keeps notes", "client_icon": "i",
-				"client_homepage_url": "https://notes.example",
+				"updated_at": "2026-11-15T08:30:01.000Z", "client_name": "Notes", "client_description": "Keeps notes",
+				"client_icon": "i", "client_homepage_url": "https://notes.example",
 			}}},
 			{"DELETE /oidc/user/consent/" + clientID, map[string]any{"deleted": true}},
 			{"GET /oidc/user/consent", []any{}},
@@ -143,22 +146,22 @@ func TestRoutes(t *testing.T) {
 			{"GET /oidc/clients", []any{}},
 			{"GET /oidc/clients/activity", []any{}},
 		} {
-			if diff := cmp.Diff(step.want, b.ok(api, step.route, "")); diff != "" {
+			if diff := cmp.Diff(step.want, f.ok(api, step.route, "")); diff != "" {
 				t.Errorf("%s (as %s): %s", step.route, user, diff)
 			}
 		}
-		catalogue := b.ok(api, "GET /oidc/scopes", "").(map[string]any)
+		catalogue := f.ok(api, "GET /oidc/scopes", "").(map[string]any)
 		if len(catalogue["scopes"].([]any)) != 18 || len(catalogue["permissions"].([]any)) != 3 {
 			t.Error(catalogue)
 		}
 	})
 }
 
-func TestRefusals(t *testing.T) {
-	b := newBench(t, dbtest.Open(t, db.SQLite))
-	api := b.api()
-	public := b.client(Settings{ClientType: some(Public)}).Client.ID
-	nobody := id.New(id.Client)
+func TestErrorResponses(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	api := f.api()
+	public := f.client(Settings{ClientType: some(Public)}).Client.ID
+	unknown := id.New(id.Client)
 	for _, c := range []struct {
 		route, body string
 		status      int
@@ -171,22 +174,25 @@ func TestRefusals(t *testing.T) {
 		{"POST /oidc/clients", minimal[:len(minimal)-1] + `, "redirect_uris": "https://a.example"}`, 422, ""},
 		{"PUT /oidc/clients/" + public, `{"grant_types": ["client_credentials"]}`, 422, ""},
 		{"PUT /oidc/clients/" + public, `{"name": null}`, 422, ""},
-		{"POST /oidc/clients/" + public + "/rotate-secret", ``, 422, "a public client has no secret; make it confidential first"},
-		{"GET /oidc/clients/" + nobody, ``, 404, "OAuth client " + nobody + " not found"},
-		{"PUT /oidc/clients/" + nobody, `{}`, 404, "OAuth client " + nobody + " not found"},
-		{"DELETE /oidc/clients/" + nobody, ``, 404, "OAuth client " + nobody + " not found"},
-		{"GET /oidc/clients/" + nobody + "/activity", ``, 404, "OAuth client " + nobody + " not found"},
-		{"GET /oidc/clients/" + nobody + "/users", ``, 404, "OAuth client " + nobody + " not found"},
-		{"DELETE /oidc/clients/" + nobody + "/users", ``, 404, "OAuth client " + nobody + " not found"},
-		{"DELETE /oidc/clients/" + nobody + "/users/u", ``, 404, "OAuth client " + nobody + " not found"},
-		{"POST /oidc/clients/" + nobody + "/rotate-secret", ``, 404, "OAuth client " + nobody + " not found"},
+		{
+			"POST /oidc/clients/" + public + "/rotate-secret", ``, 422,
+			"a public client has no secret; make it confidential first",
+		},
+		{"GET /oidc/clients/" + unknown, ``, 404, "OAuth client " + unknown + " not found"},
+		{"PUT /oidc/clients/" + unknown, `{}`, 404, "OAuth client " + unknown + " not found"},
+		{"DELETE /oidc/clients/" + unknown, ``, 404, "OAuth client " + unknown + " not found"},
+		{"GET /oidc/clients/" + unknown + "/activity", ``, 404, "OAuth client " + unknown + " not found"},
+		{"GET /oidc/clients/" + unknown + "/users", ``, 404, "OAuth client " + unknown + " not found"},
+		{"DELETE /oidc/clients/" + unknown + "/users", ``, 404, "OAuth client " + unknown + " not found"},
+		{"DELETE /oidc/clients/" + unknown + "/users/u", ``, 404, "OAuth client " + unknown + " not found"},
+		{"POST /oidc/clients/" + unknown + "/rotate-secret", ``, 404, "OAuth client " + unknown + " not found"},
 		{"DELETE /oidc/clients/" + public + "/users/u", ``, 404, "user u not found"},
-		{"DELETE /oidc/user/consent/" + nobody, ``, 404, "consent for client " + nobody + " not found"},
+		{"DELETE /oidc/user/consent/" + unknown, ``, 404, "consent for client " + unknown + " not found"},
 		{"GET /oidc/clients/" + public + "/activity?days=0", ``, 422, ""},
 		{"GET /oidc/clients/activity?days=3651", ``, 422, ""},
 		{"GET /oidc/clients/activity?days=many", ``, 422, ""},
 	} {
-		status, value, _ := b.call(api, c.route, c.body)
+		status, value, _ := f.call(api, c.route, c.body)
 		problem, _ := value.(map[string]any)
 		if status != c.status || c.detail != "" && problem["detail"] != c.detail {
 			t.Errorf("%s %s: %d %v", c.route, c.body, status, value)
@@ -194,40 +200,42 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestETags(t *testing.T) {
-	b := newBench(t, dbtest.Open(t, db.SQLite))
-	api := b.api()
-	path := " /oidc/clients/" + b.client(Settings{}).Client.ID
-	_, _, h := b.call(api, "GET"+path, "")
+func TestUpdateAndDeleteHonourIfMatch(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	api := f.api()
+	path := " /oidc/clients/" + f.client(Settings{}).Client.ID
+	_, _, h := f.call(api, "GET"+path, "")
 	tag := h.Get("ETag")
-	status, _, h := b.call(api, "PUT"+path, `{"name": "b"}`, "If-Match", tag)
+	status, _, h := f.call(api, "PUT"+path, `{"name": "b"}`, "If-Match", tag)
 	if status != 200 || h.Get("ETag") == tag || h.Get("ETag") == "" {
 		t.Error(status, h)
 	}
-	if status, _, _ := b.call(api, "PUT"+path, `{"name": "c"}`, "If-Match", tag); status != 412 {
+	if status, _, _ := f.call(api, "PUT"+path, `{"name": "c"}`, "If-Match", tag); status != 412 {
 		t.Error(status)
 	}
-	if status, _, _ := b.call(api, "DELETE"+path, "", "If-Match", tag); status != 412 {
+	if status, _, _ := f.call(api, "DELETE"+path, "", "If-Match", tag); status != 412 {
 		t.Error(status)
 	}
-	b.ok(api, "DELETE"+path, "", "If-Match", h.Get("ETag"))
+	f.ok(api, "DELETE"+path, "", "If-Match", h.Get("ETag"))
 }
 
-// TestRepeatedCreate: with an Idempotency-Key a repeated request makes one client and gives the same secret again.
-func TestRepeatedCreate(t *testing.T) {
-	each(t, func(t *testing.T, b *bench) {
-		api := b.api()
-		first := b.ok(api, "POST /oidc/clients", minimal, "Idempotency-Key", "once")
-		again := b.ok(api, "POST /oidc/clients", minimal, "Idempotency-Key", "once")
-		if diff := cmp.Diff(first, again); diff != "" || b.rows("oidc_clients") != 1 {
-			t.Error(diff, b.rows("oidc_clients"))
+// TestRepeatedRequestsWithAnIdempotencyKey checks that a repeated request creates one client and returns its secret
+// again.
+func TestRepeatedRequestsWithAnIdempotencyKey(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		api := f.api()
+		first := f.ok(api, "POST /oidc/clients", minimal, "Idempotency-Key", "once")
+		again := f.ok(api, "POST /oidc/clients", minimal, "Idempotency-Key", "once")
+		if diff := cmp.Diff(first, again); diff != "" || f.rows("oidc_clients") != 1 {
+			t.Error(diff, f.rows("oidc_clients"))
 		}
-		b.ok(api, "POST /oidc/keys/rotate", "", "Idempotency-Key", "twice")
-		if value := b.ok(api, "POST /oidc/keys/rotate", "", "Idempotency-Key", "twice").(map[string]any); value["rotated"] != true {
+		f.ok(api, "POST /oidc/keys/rotate", "", "Idempotency-Key", "twice")
+		value := f.ok(api, "POST /oidc/keys/rotate", "", "Idempotency-Key", "twice").(map[string]any)
+		if value["rotated"] != true {
 			t.Error(value)
 		}
-		if b.rows("oidc_keys") != 8 {
-			t.Error(b.rows("oidc_keys"), "keys after one rotation")
+		if f.rows("oidc_keys") != 8 {
+			t.Error(f.rows("oidc_keys"), "keys after one rotation")
 		}
 	})
 }

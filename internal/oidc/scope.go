@@ -8,90 +8,92 @@ const (
 	ScopeOfflineAccess = "offline_access"
 )
 
-// Scope is a right that a client may ask a user for, with the words in which the user is asked.
+// Scope is a permission that a client can request, with the texts of the consent page.
 type Scope struct {
 	Name               string `json:"name"`
 	Description        string `json:"description"`
 	ConsentTitle       string `json:"consent_title"`
 	ConsentDescription string `json:"consent_description"`
-	Sensitive          bool   `json:"sensitive" doc:"Whether the user should look twice"`
-	Required           bool   `json:"required" doc:"Whether the user cannot decline it alone"`
-	Default            bool   `json:"default" doc:"Whether a client has it that was made without scopes"`
+	Sensitive          bool   `json:"sensitive" doc:"Whether it gives access to sensitive data or allows changes"`
+	Required           bool   `json:"required" doc:"Whether users cannot decline it without declining the request"`
+	Default            bool   `json:"default" doc:"Whether new clients have it by default"`
 }
 
-// Catalogue is everything that a client may ask for: the scopes, and the levels of access that they make up.
+// Catalogue is everything that a client can request: the scopes, and the access levels that they make up.
 type Catalogue struct {
-	Scopes      []Scope    `json:"scopes"`
-	Permissions []AreaList `json:"permissions"`
+	Scopes      []Scope             `json:"scopes"`
+	Permissions []PermissionSection `json:"permissions"`
 }
 
-// AreaList is a heading with areas of the API under it.
-type AreaList struct {
-	ID     string  `json:"id"`
-	Label  string  `json:"label"`
-	Groups []Group `json:"groups"`
+// PermissionSection is a section of the access levels.
+type PermissionSection struct {
+	ID     string            `json:"id"`
+	Label  string            `json:"label"`
+	Groups []PermissionGroup `json:"groups"`
 }
 
-// Group is one area of the API with the levels of access to it.
-type Group struct {
-	ID          string  `json:"id"`
-	Name        string  `json:"name"`
-	Description string  `json:"description"`
-	Levels      []Level `json:"levels"`
+// PermissionGroup is an area of the API with its access levels.
+type PermissionGroup struct {
+	ID          string        `json:"id"`
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Levels      []AccessLevel `json:"levels"`
 }
 
-// Level is what a client may be given in an area.
-type Level struct {
+// AccessLevel is a set of scopes in an area of the API.
+type AccessLevel struct {
 	Label        string   `json:"label"`
 	Value        string   `json:"value"`
 	Scopes       []string `json:"scopes"`
-	Warning      bool     `json:"warning,omitempty" doc:"Whether what it allows can destroy"`
+	Warning      bool     `json:"warning,omitempty" doc:"Whether it allows data to be deleted"`
 	WarningTitle string   `json:"warningTitle,omitempty"`
 }
 
-// area is a part of the API; its two scopes are `<id>:read` and `<id>:write`.
+// area is an area of the API with the two scopes `<id>:read` and `<id>:write`.
 type area struct {
 	id, name    string
 	description string
-	see, change string
-	// secrets says that reading shows credentials; destroys what a write can remove for good, "" if nothing.
-	secrets  bool
-	destroys string
+	// read and write are what the consent page says about the two scopes.
+	read, write string
+	// sensitive says that reading shows credentials or data of users.
+	sensitive bool
+	// deletes is what writing can delete, or "".
+	deletes string
 }
 
-// heading is a title over areas.
-type heading struct {
+// section is a section of areas.
+type section struct {
 	id, label string
 	areas     []area
 }
 
-var headings = []heading{
+var sections = []section{
 	{"access", "Access and credentials", []area{
 		{
 			"oauth", "OAuth applications", "OAuth clients, their users and activity, members and signing keys",
 			"See your organization's applications, their activity and its members",
-			"Create, change and delete applications, make new secrets, sign out their users, and manage members",
+			"Create, change and delete applications, rotate secrets, sign out their users, and manage members",
 			false, "applications and the access of their users",
 		},
 		{
 			"apikey", "API keys", "Keys that act as you in your organization",
 			"See your API keys, without their values",
 			"Create API keys, which act as you, and delete them",
-			false, "API keys that programs rely on",
+			false, "API keys that programs depend on",
 		},
 	}},
 	{"data", "Data", []area{
 		{
 			"storage", "Object storage", "Buckets, their objects and settings",
-			"List and download objects, and see what buckets hold",
+			"List and download objects, and see the usage of buckets",
 			"Upload, change and delete objects, and change the settings of buckets",
 			false, "objects",
 		},
 		{
 			"resource", "Resources", "Databases, buckets and key-value stores",
-			"See your databases, buckets and key-value stores, and the credentials with which to use them",
-			"Create and delete databases, buckets and key-value stores with all that they hold",
-			true, "databases, buckets and key-value stores with all that they hold",
+			"See your databases, buckets and key-value stores, and their credentials",
+			"Create and delete databases, buckets and key-value stores with their contents",
+			true, "databases, buckets and key-value stores with their contents",
 		},
 		{
 			"thread", "Threads", "Conversation threads with agent state and user data",
@@ -108,71 +110,80 @@ var headings = []heading{
 			false, "",
 		},
 		{
-			"webhook", "Webhooks", "Webhooks, what they received and where it went",
+			"webhook", "Webhooks", "Webhooks, the requests they receive and their deliveries",
 			"See webhooks, the requests they received, and their deliveries",
-			"Create, change and delete webhooks and destinations, and send deliveries again",
-			false, "webhooks with all that they received",
+			"Create, change and delete webhooks and destinations, and retry deliveries",
+			false, "webhooks with the requests they received",
 		},
 	}},
 }
 
-// identity are the scopes of OpenID Connect itself.
-var identity = []Scope{
+// identityScopes are the scopes of OpenID Connect.
+var identityScopes = []Scope{
 	{
-		Name: "openid", Description: "Sign in with OpenID Connect",
-		ConsentTitle: "Know who you are", ConsentDescription: "Sign you in and recognise you when you come back",
+		Name: ScopeOpenID, Description: "Sign in with OpenID Connect",
+		ConsentTitle: "Know who you are", ConsentDescription: "Sign you in and recognize you when you come back",
 		Required: true, Default: true,
 	},
 	{
-		Name: "profile", Description: "Name and picture of the user",
-		ConsentTitle: "See your profile", ConsentDescription: "See your name and your picture", Default: true,
-	},
-	{
-		Name: "email", Description: "E-mail address of the user",
-		ConsentTitle: "See your e-mail address", ConsentDescription: "See the e-mail address of your account", Default: true,
-	},
-	{
-		Name: "offline_access", Description: "Refresh tokens, for access while the user is away",
-		ConsentTitle: "Stay connected", ConsentDescription: "Keep the access that you give here while you are not using the application",
+		Name: ScopeProfile, Description: "Name and picture of the user",
+		ConsentTitle: "See your profile", ConsentDescription: "See your name and your picture",
 		Default: true,
+	},
+	{
+		Name: ScopeEmail, Description: "Email address of the user",
+		ConsentTitle: "See your email address", ConsentDescription: "See the email address of your account",
+		Default: true,
+	},
+	{
+		Name: ScopeOfflineAccess, Description: "Refresh tokens, for access while the user is away",
+		ConsentTitle:       "Stay connected",
+		ConsentDescription: "Keep this access while you are not using the application",
+		Default:            true,
 	},
 }
 
-// Scopes lists the catalogue's scopes, in the order in which users are asked.
+// Scopes returns the scopes of the catalogue, in the order of the consent page.
 func Scopes() []Scope {
-	all := append([]Scope{}, identity...)
-	for _, h := range headings {
-		for _, a := range h.areas {
-			all = append(all,
-				Scope{
-					Name: a.id + ":read", Description: "Read: " + a.description, ConsentTitle: "Read: " + a.name, ConsentDescription: a.see,
-					Sensitive: a.secrets,
-				},
-				Scope{
-					Name: a.id + ":write", Description: "Change: " + a.description, ConsentTitle: "Change: " + a.name,
-					ConsentDescription: a.change, Sensitive: true,
-				})
+	all := append([]Scope{}, identityScopes...)
+	for _, s := range sections {
+		for _, a := range s.areas {
+			all = append(all, a.scopes()...)
 		}
 	}
 	return all
 }
 
-// byName finds a scope; it is made once and never changed.
-var byName = func() map[string]Scope {
-	m := map[string]Scope{}
-	for _, s := range Scopes() {
-		m[s.Name] = s
+func (a area) scopes() []Scope {
+	return []Scope{
+		{
+			Name: a.id + ":read", Description: "Read: " + a.description,
+			ConsentTitle: "Read: " + a.name, ConsentDescription: a.read, Sensitive: a.sensitive,
+		},
+		{
+			Name: a.id + ":write", Description: "Change: " + a.description,
+			ConsentTitle: "Change: " + a.name, ConsentDescription: a.write, Sensitive: true,
+		},
 	}
-	return m
-}()
+}
 
-// ScopeNamed gives a scope of the catalogue, and whether there is one of that name.
+var scopesByName = indexScopes()
+
+func indexScopes() map[string]Scope {
+	index := map[string]Scope{}
+	for _, s := range Scopes() {
+		index[s.Name] = s
+	}
+	return index
+}
+
+// ScopeNamed returns the scope with a name, if the catalogue has it.
 func ScopeNamed(name string) (Scope, bool) {
-	s, ok := byName[name]
+	s, ok := scopesByName[name]
 	return s, ok
 }
 
-// defaultScopes are those of a client that was made without any.
+// defaultScopes returns the scopes of a client that is created without any.
 func defaultScopes() []string {
 	var names []string
 	for _, s := range Scopes() {
@@ -183,25 +194,28 @@ func defaultScopes() []string {
 	return names
 }
 
-// CatalogueOf gives the whole catalogue.
-func CatalogueOf() Catalogue {
+// NewCatalogue returns the catalogue.
+func NewCatalogue() Catalogue {
 	c := Catalogue{Scopes: Scopes()}
-	for _, h := range headings {
-		list := AreaList{ID: h.id, Label: h.label}
-		for _, a := range h.areas {
-			list.Groups = append(list.Groups, Group{ID: a.id, Name: a.name, Description: a.description, Levels: a.levels()})
+	for _, s := range sections {
+		out := PermissionSection{ID: s.id, Label: s.label}
+		for _, a := range s.areas {
+			out.Groups = append(out.Groups, PermissionGroup{
+				ID: a.id, Name: a.name, Description: a.description, Levels: a.levels(),
+			})
 		}
-		c.Permissions = append(c.Permissions, list)
+		c.Permissions = append(c.Permissions, out)
 	}
 	return c
 }
 
-func (a area) levels() []Level {
-	write := Level{Label: "Read and write", Value: "write", Scopes: []string{a.id + ":read", a.id + ":write"}}
-	if a.destroys != "" {
-		write.Warning, write.WarningTitle = true, "Can delete "+a.destroys
+func (a area) levels() []AccessLevel {
+	write := AccessLevel{Label: "Read and write", Value: "write", Scopes: []string{a.id + ":read", a.id + ":write"}}
+	if a.deletes != "" {
+		write.Warning = true
+		write.WarningTitle = "Can delete " + a.deletes
 	}
-	return []Level{
+	return []AccessLevel{
 		{Label: "None", Value: "none", Scopes: []string{}},
 		{Label: "Read", Value: "read", Scopes: []string{a.id + ":read"}},
 		write,

@@ -10,8 +10,8 @@ import (
 	"steward/internal/auth"
 )
 
-func TestCatalogue(t *testing.T) {
-	c := CatalogueOf()
+func TestCatalogueScopes(t *testing.T) {
+	c := NewCatalogue()
 	var names, required, defaults []string
 	for _, s := range c.Scopes {
 		names = append(names, s.Name)
@@ -22,29 +22,31 @@ func TestCatalogue(t *testing.T) {
 			defaults = append(defaults, s.Name)
 		}
 		if s.Description == "" || s.ConsentTitle == "" || s.ConsentDescription == "" {
-			t.Errorf("%s lacks words", s.Name)
+			t.Errorf("%s lacks a text", s.Name)
 		}
 		if strings.HasSuffix(s.Name, ":write") && !s.Sensitive {
 			t.Errorf("%s is not sensitive", s.Name)
 		}
 	}
-	want := strings.Fields(`openid profile email offline_access oauth:read oauth:write apikey:read apikey:write storage:read storage:write
-		resource:read resource:write thread:read thread:write eval:read eval:write webhook:read webhook:write`)
+	want := strings.Fields(`openid profile email offline_access oauth:read oauth:write apikey:read apikey:write
+		storage:read storage:write resource:read resource:write thread:read thread:write eval:read eval:write
+		webhook:read webhook:write`)
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	if !slices.Equal(required, []string{"openid"}) || !slices.Equal(defaults, []string{"openid", "profile", "email", "offline_access"}) {
+	wantDefaults := []string{"openid", "profile", "email", "offline_access"}
+	if !slices.Equal(required, []string{"openid"}) || !slices.Equal(defaults, wantDefaults) {
 		t.Error(required, defaults)
 	}
 }
 
-func TestPermissions(t *testing.T) {
+func TestCatalogueAccessLevels(t *testing.T) {
 	var areas []string
-	for _, p := range CatalogueOf().Permissions {
+	for _, p := range NewCatalogue().Permissions {
 		for _, g := range p.Groups {
 			areas = append(areas, g.ID)
 			read, write := g.ID+":read", g.ID+":write"
-			want := []Level{
+			want := []AccessLevel{
 				{Label: "None", Value: "none", Scopes: []string{}},
 				{Label: "Read", Value: "read", Scopes: []string{read}},
 				{Label: "Read and write", Value: "write", Scopes: []string{read, write}},
@@ -53,7 +55,7 @@ func TestPermissions(t *testing.T) {
 				want[2].Warning = true
 				want[2].WarningTitle = g.Levels[2].WarningTitle
 				if want[2].WarningTitle == "" {
-					t.Errorf("%s warns without words", g.ID)
+					t.Errorf("%s has a warning without a title", g.ID)
 				}
 			}
 			if diff := cmp.Diff(want, g.Levels); diff != "" {
@@ -66,12 +68,13 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestScopesAreThoseOfRoutes: what a permission asks of a token is in the catalogue, so that a client can have it.
-func TestScopesAreThoseOfRoutes(t *testing.T) {
+// TestCatalogueHasTheScopesOfPermissions checks that clients can request what permissions require.
+func TestCatalogueHasTheScopesOfPermissions(t *testing.T) {
 	for _, p := range []auth.Permission{
-		auth.ReadClients, auth.WriteClients, auth.ListMembers, auth.WriteMembers, auth.RotateKeys, auth.ReadKeys, auth.WriteKeys,
-		auth.WriteProjects, auth.ReadResources, auth.ReadThreads,
-		auth.WriteThreads, auth.ReadEvals, auth.WriteEvals, auth.ReadWebhooks, auth.WriteWebhooks, auth.ReadAudit,
+		auth.ReadClients, auth.WriteClients, auth.ListMembers, auth.WriteMembers, auth.RotateKeys, auth.ReadKeys,
+		auth.WriteKeys, auth.WriteProjects, auth.ReadResources,
+		auth.ReadThreads, auth.WriteThreads, auth.ReadEvals, auth.WriteEvals, auth.ReadWebhooks,
+		auth.WriteWebhooks, auth.ReadAudit,
 	} {
 		if _, ok := ScopeNamed(p.Scope); !ok {
 			t.Errorf("%s: no scope %q", p.Name, p.Scope)
@@ -79,10 +82,10 @@ func TestScopesAreThoseOfRoutes(t *testing.T) {
 	}
 }
 
-func TestCatalogueIsNotShared(t *testing.T) {
-	CatalogueOf().Scopes[0].Name = "changed"
+func TestCatalogueIsACopy(t *testing.T) {
+	NewCatalogue().Scopes[0].Name = "changed"
 	Scopes()[1].Name = "changed"
-	if CatalogueOf().Scopes[0].Name != "openid" || Scopes()[1].Name != "profile" {
+	if NewCatalogue().Scopes[0].Name != "openid" || Scopes()[1].Name != "profile" {
 		t.Error("a caller can change the catalogue")
 	}
 }

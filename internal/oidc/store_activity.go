@@ -3,17 +3,23 @@ package oidc
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/page"
 )
 
-// addActivity writes a batch, unless it was written before. What belongs to a client that is gone is left out.
+// addActivity writes a batch, unless it was written before. It leaves out clients that were deleted.
 func (s *Store) addActivity(ctx context.Context, b *batch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		fresh, err := tx.Exec(`INSERT INTO oidc_flushes (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, b.id, s.now())
-		if err != nil || fresh == 0 {
-			return err
+		inserted, err := tx.Exec(`INSERT INTO oidc_flushes (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`,
+			b.id, s.now())
+		if err != nil {
+			return fmt.Errorf("insert activity batch: %w", err)
+		}
+		if inserted == 0 {
+			return nil
 		}
 		for _, l := range b.lines {
 			if err := addLine(tx, l); err != nil {
@@ -31,60 +37,94 @@ func addLine(tx *db.Tx, l line) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("read client: %w", err)
 	}
-	// Holding this row keeps the client from being deleted before its activity is there to be removed with it.
-	held, err := tx.Exec(`UPDATE oidc_client_states SET last_activity = CASE WHEN last_activity > $3 THEN last_activity ELSE $3 END
+	// This locks the row, so that the client is not deleted before its activity is there to be purged.
+	updated, err := tx.Exec(`UPDATE oidc_client_states
+		SET last_activity = CASE WHEN last_activity > $3 THEN last_activity ELSE $3 END
 		WHERE org_id = $1 AND client_id = $2`, orgID, l.clientID, l.last)
-	if err != nil || held == 0 {
+	if err != nil {
+		return fmt.Errorf("update last activity: %w", err)
+	}
+	if updated == 0 {
+		return nil
+	}
+	newUsers, err := addDayUsers(tx, orgID, l)
+	if err != nil {
 		return err
 	}
-	var users int64
+	_, err = tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (org_id, client_id, day) DO UPDATE SET total = oidc_client_days.total + excluded.total,
+		users = oidc_client_days.users + excluded.users`, orgID, l.clientID, l.day, l.total, newUsers)
+	if err != nil {
+		return fmt.Errorf("update activity: %w", err)
+	}
+	return nil
+}
+
+// addDayUsers stores the users of a day and returns how many of them are new.
+func addDayUsers(tx *db.Tx, orgID string, l line) (newUsers int64, err error) {
 	for _, u := range l.users {
 		n, err := tx.Exec(`INSERT INTO oidc_client_day_users (org_id, client_id, day, user_id) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (org_id, client_id, day, user_id) DO NOTHING`, orgID, l.clientID, l.day, u)
 		if err != nil {
-			return err
+			return 0, fmt.Errorf("insert active user: %w", err)
 		}
-		users += n
+		newUsers += n
 	}
-	_, err = tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (org_id, client_id, day) DO UPDATE SET total = oidc_client_days.total + excluded.total,
-		users = oidc_client_days.users + excluded.users`, orgID, l.clientID, l.day, l.total, users)
-	return err
+	return newUsers, nil
 }
 
-// ClientActivity gives what a client did on the last days, today included, oldest first. A client that is not there is NotFound.
-func (s *Store) ClientActivity(ctx context.Context, orgID, clientID string, days int) ([]DayOfClient, error) {
+// ClientActivity returns the activity of a client in the last days, including today, oldest first. It
+// returns NotFound if the client does not exist.
+func (s *Store) ClientActivity(ctx context.Context, orgID, clientID string, days int) ([]ActivityDay, error) {
 	q := s.DB.Read(ctx)
 	var one int
-	if err := q.Row(`SELECT 1 FROM oidc_clients WHERE org_id = $1 AND id = $2`, orgID, clientID).Scan(&one); err != nil {
-		return nil, missing(err, clientID)
+	err := q.Row(`SELECT 1 FROM oidc_clients WHERE org_id = $1 AND id = $2`, orgID, clientID).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.Missing("OAuth client", clientID)
 	}
-	return db.Collect(q, func(row db.Row) (d DayOfClient, err error) {
+	if err != nil {
+		return nil, fmt.Errorf("read client: %w", err)
+	}
+	list, err := db.Collect(q, func(row db.Row) (d ActivityDay, err error) {
 		err = row.Scan(&d.Date, &d.TotalAccess, &d.UniqueUsers)
 		return d, err
 	}, `SELECT day, total, users FROM oidc_client_days WHERE org_id = $1 AND client_id = $2 AND day > $3 ORDER BY day`,
-		orgID, clientID, s.since(days))
+		orgID, clientID, s.lastDayBefore(days))
+	if err != nil {
+		return nil, fmt.Errorf("list activity: %w", err)
+	}
+	return list, nil
 }
 
-func (s *Store) since(days int) Day { return dayOf(s.now()) - Day(days) }
+// lastDayBefore returns the last day before a period of days that includes today.
+func (s *Store) lastDayBefore(days int) Day { return dayOf(s.now()) - Day(days) }
 
-// AllActivity gives a page of what all clients of an organization did on the last days, today included, oldest first.
-func (s *Store) AllActivity(ctx context.Context, orgID string, days int, p page.Paging) (page.Page[DayOfAll], error) {
-	day, client := int64(s.since(days)), "oad" // sorts after every id of a client
+// AllActivity returns a page of the activity of all clients of an organization in the last days, including
+// today, oldest first.
+func (s *Store) AllActivity(
+	ctx context.Context, orgID string, days int, p page.Paging,
+) (page.Page[ClientActivityDay], error) {
+	day, client := int64(s.lastDayBefore(days)), afterClients
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&day, &client); err != nil {
-			return page.Page[DayOfAll]{}, err
+			return page.Page[ClientActivityDay]{}, err
 		}
 		p.Offset = 0
 	}
-	// A deleted client's days may wait to be purged.
-	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (d DayOfAll, err error) {
+	// The join leaves out deleted clients whose activity has not been purged.
+	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (d ClientActivityDay, err error) {
 		err = row.Scan(&d.ClientID, &d.Date, &d.UniqueUsers)
 		return d, err
-	}, `SELECT d.client_id, d.day, d.users FROM oidc_client_days d JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id
-		WHERE d.org_id = $1 AND d.day >= $2 AND (d.day > $2 OR d.client_id > $3) ORDER BY d.day, d.client_id LIMIT $4 OFFSET $5`,
-		orgID, day, client, p.Limit+1, p.Offset)
-	return page.New(rows, page.Unknown, p, func(d DayOfAll) page.Cursor { return page.NewCursor(int64(d.Date), d.ClientID) }), err
+	}, `SELECT d.client_id, d.day, d.users FROM oidc_client_days d
+		JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id
+		WHERE d.org_id = $1 AND d.day >= $2 AND (d.day > $2 OR d.client_id > $3)
+		ORDER BY d.day, d.client_id LIMIT $4 OFFSET $5`, orgID, day, client, p.Limit+1, p.Offset)
+	if err != nil {
+		return page.Page[ClientActivityDay]{}, fmt.Errorf("list activity: %w", err)
+	}
+	return page.New(rows, page.Unknown, p, func(d ClientActivityDay) page.Cursor {
+		return page.NewCursor(int64(d.Date), d.ClientID)
+	}), nil
 }

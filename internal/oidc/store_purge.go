@@ -2,94 +2,136 @@ package oidc
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"steward/internal/db"
 )
 
 const (
-	// uniqueFor is how long the users of a day are kept: nobody is counted for a day later than that.
-	uniqueFor = 7
-	// flushesFor is how long the ids of written batches are kept: none is tried again later than that.
-	flushesFor = 48 * time.Hour
+	// keepDayUsers is the number of days for which the users of a day are kept. No batch is written later.
+	keepDayUsers = 7
+	// keepBatches is how long the ids of batches are kept. None is retried later.
+	keepBatches = 48 * time.Hour
+	// allEpochs stands for every epoch of a client.
+	allEpochs = math.MaxInt64
 )
 
+// remains names rows that are invalid and wait to be purged: the consents of a client up to an epoch, and
+// the activity of a client that was deleted.
 type remains struct {
 	orgID, clientID string
 	epoch           int64
 	deleted         bool
 }
 
-// Purge removes dead rows, up to `most` of each kind: consents of ended epochs, what deleted clients left behind, and notes about
-// activity that nobody asks for any more. It is repeated while there is more.
-func (s *Store) Purge(ctx context.Context, most int) error {
+func addRemains(tx *db.Tx, r remains) error {
+	_, err := tx.Exec(`INSERT INTO oidc_remains (org_id, client_id, epoch, deleted) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (org_id, client_id) DO UPDATE SET epoch = excluded.epoch, deleted = excluded.deleted`,
+		r.orgID, r.clientID, r.epoch, r.deleted)
+	if err != nil {
+		return fmt.Errorf("insert remains: %w", err)
+	}
+	return nil
+}
+
+// Purge deletes the consents of ended epochs, what deleted clients have left behind, and old notes about
+// activity. A transaction deletes up to limit rows of each kind.
+func (s *Store) Purge(ctx context.Context, limit int) error {
 	for more := true; more; {
 		var err error
-		if more, err = s.purge(ctx, most); err != nil {
+		more, err = s.purge(ctx, limit)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// purge does a round in one transaction, and tells whether there is more to do.
-func (s *Store) purge(ctx context.Context, most int) (more bool, err error) {
+// purge runs one transaction and reports whether there may be more to delete.
+func (s *Store) purge(ctx context.Context, limit int) (more bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		more = false
 		now := s.now()
-		notes, err := tx.Exec(`DELETE FROM oidc_flushes WHERE id IN (SELECT id FROM oidc_flushes WHERE at < $1 LIMIT $2)`,
-			now.Add(-flushesFor), most)
+		batches, err := tx.Exec(`DELETE FROM oidc_flushes WHERE id IN
+			(SELECT id FROM oidc_flushes WHERE at < $1 LIMIT $2)`, now.Add(-keepBatches), limit)
+		if err != nil {
+			return fmt.Errorf("purge activity batches: %w", err)
+		}
+		users, err := tx.Exec(`DELETE FROM oidc_client_day_users WHERE (org_id, client_id, day, user_id) IN
+			(SELECT org_id, client_id, day, user_id FROM oidc_client_day_users WHERE day < $1 LIMIT $2)`,
+			dayOf(now)-keepDayUsers, limit)
+		if err != nil {
+			return fmt.Errorf("purge users of days: %w", err)
+		}
+		found, err := purgeRemains(tx, limit)
 		if err != nil {
 			return err
 		}
-		users, err := purgeUsers(tx, dayOf(now)-uniqueFor, most)
-		if err != nil {
-			return err
-		}
-		left, err := db.Collect(tx, scanRemains, `SELECT org_id, client_id, epoch, deleted FROM oidc_remains ORDER BY org_id, client_id LIMIT 1`)
-		if err != nil {
-			return err
-		}
-		more = notes == int64(most) || users == int64(most) || len(left) > 0
-		for _, r := range left {
-			if err := r.purge(tx, most); err != nil {
-				return err
-			}
-		}
+		more = batches == int64(limit) || users == int64(limit) || found
 		return nil
 	})
-	return more, err
+	if err != nil {
+		return false, err
+	}
+	return more, nil
 }
 
-func purgeUsers(tx *db.Tx, before Day, most int) (n int64, err error) {
-	return tx.Exec(`DELETE FROM oidc_client_day_users WHERE (org_id, client_id, day, user_id) IN
-		(SELECT org_id, client_id, day, user_id FROM oidc_client_day_users WHERE day < $1 LIMIT $2)`, before, most)
-}
-
-func scanRemains(row db.Row) (r remains, err error) {
-	err = row.Scan(&r.orgID, &r.clientID, &r.epoch, &r.deleted)
-	return r, err
-}
-
-// purge removes a part of what a client left; when nothing is left, the note about it.
-func (r remains) purge(tx *db.Tx, most int) error {
-	// The epoch is asked for twice: a user may consent anew, in the same row, between the search and the removal.
-	n, err := tx.Exec(`DELETE FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 AND user_id IN
-		(SELECT user_id FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 LIMIT $4)`,
-		r.orgID, r.clientID, r.epoch, most)
-	if err != nil || n > 0 {
-		return err
+// purgeRemains deletes a part of the remains of one client, and reports whether there were any.
+func purgeRemains(tx *db.Tx, limit int) (found bool, err error) {
+	var r remains
+	err = tx.Row(`SELECT org_id, client_id, epoch, deleted FROM oidc_remains ORDER BY org_id, client_id LIMIT 1`).
+		Scan(&r.orgID, &r.clientID, &r.epoch, &r.deleted)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read remains: %w", err)
+	}
+	deleted, err := r.deleteConsents(tx, limit)
+	if err != nil || deleted > 0 {
+		return true, err
 	}
 	if r.deleted {
-		n, err = tx.Exec(`DELETE FROM oidc_client_day_users WHERE org_id = $1 AND client_id = $2 AND (day, user_id) IN
-			(SELECT day, user_id FROM oidc_client_day_users WHERE org_id = $1 AND client_id = $2 LIMIT $3)`, r.orgID, r.clientID, most)
-		if err != nil || n > 0 {
-			return err
-		}
-		if _, err = tx.Exec(`DELETE FROM oidc_client_days WHERE org_id = $1 AND client_id = $2`, r.orgID, r.clientID); err != nil {
-			return err
+		deleted, err := r.deleteActivity(tx, limit)
+		if err != nil || deleted > 0 {
+			return true, err
 		}
 	}
-	_, err = tx.Exec(`DELETE FROM oidc_remains WHERE org_id = $1 AND client_id = $2 AND epoch = $3`, r.orgID, r.clientID, r.epoch)
-	return err
+	_, err = tx.Exec(`DELETE FROM oidc_remains WHERE org_id = $1 AND client_id = $2 AND epoch = $3`,
+		r.orgID, r.clientID, r.epoch)
+	if err != nil {
+		return true, fmt.Errorf("delete remains: %w", err)
+	}
+	return true, nil
+}
+
+func (r remains) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
+	// The outer condition repeats the epoch, because a user may consent again between search and deletion.
+	deleted, err = tx.Exec(`DELETE FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3
+		AND user_id IN (SELECT user_id FROM oidc_consents
+		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 LIMIT $4)`, r.orgID, r.clientID, r.epoch, limit)
+	if err != nil {
+		return 0, fmt.Errorf("purge consents: %w", err)
+	}
+	return deleted, nil
+}
+
+// deleteActivity deletes the users of days, and when none is left the days. It returns the number of users.
+func (r remains) deleteActivity(tx *db.Tx, limit int) (deleted int64, err error) {
+	deleted, err = tx.Exec(`DELETE FROM oidc_client_day_users WHERE org_id = $1 AND client_id = $2
+		AND (day, user_id) IN (SELECT day, user_id FROM oidc_client_day_users
+		WHERE org_id = $1 AND client_id = $2 LIMIT $3)`, r.orgID, r.clientID, limit)
+	if err != nil {
+		return 0, fmt.Errorf("purge users of days: %w", err)
+	}
+	if deleted > 0 {
+		return deleted, nil
+	}
+	_, err = tx.Exec(`DELETE FROM oidc_client_days WHERE org_id = $1 AND client_id = $2`, r.orgID, r.clientID)
+	if err != nil {
+		return 0, fmt.Errorf("purge activity: %w", err)
+	}
+	return 0, nil
 }

@@ -26,11 +26,11 @@ func TestRelyingPartySignsIn(t *testing.T) {
 		}
 		pkce := oauth2.GenerateVerifier()
 		b := f.browser()
-		answer := b.complete(b.get(config.AuthCodeURL("st", oauth2.S256ChallengeOption(pkce), rp.Nonce("nn"))))
-		if answer.Get("state") != "st" || answer.Get("iss") != f.url {
-			t.Fatalf("got %v", answer)
+		result := b.complete(b.get(config.AuthCodeURL("st", oauth2.S256ChallengeOption(pkce), rp.Nonce("nn"))))
+		if result.Get("state") != "st" || result.Get("iss") != f.url {
+			t.Fatalf("got %v", result)
 		}
-		token, err := config.Exchange(t.Context(), answer.Get("code"), oauth2.VerifierOption(pkce))
+		token, err := config.Exchange(t.Context(), result.Get("code"), oauth2.VerifierOption(pkce))
 		must(t, err)
 		raw, _ := token.Extra("id_token").(string)
 		idToken, err := discovered.Verifier(&rp.Config{ClientID: a.id, Now: f.clock.Now}).Verify(t.Context(), raw)
@@ -69,8 +69,8 @@ func TestConsentIsRememberedAndOnlyNewScopesAreAsked(t *testing.T) {
 		}
 		_, action, values := wider.form()
 		values["scope"] = []string{"profile"} // declines webhook:read
-		answer := b.complete(b.do("POST", f.url+action, values))
-		tokens := a.redeem(answer.Get("code")).want(http.StatusOK).json()
+		result := b.complete(b.do("POST", f.url+action, values))
+		tokens := a.redeem(result.Get("code")).want(http.StatusOK).json()
 		if tokens["scope"] != "openid email profile" {
 			t.Fatalf("got scope %v", tokens["scope"])
 		}
@@ -120,9 +120,9 @@ func TestPromptMaxAgeAndHintAreHonoured(t *testing.T) {
 		f.newUser("other@example.com", "another password")
 		other := f.browser()
 		page := other.get(a.authorizeURL("id_token_hint", tokens["id_token"].(string)))
-		answer := other.completeAs(page, "other@example.com", "another password")
-		if answer.Get("error") != "login_required" {
-			t.Fatalf("a user who is not that of the hint got %v", answer)
+		result := other.completeAs(page, "other@example.com", "another password")
+		if result.Get("error") != "login_required" {
+			t.Fatalf("a user who is not that of the hint got %v", result)
 		}
 	})
 }
@@ -132,9 +132,9 @@ func TestDeclinedConsentIsReportedToTheClient(t *testing.T) {
 		a := f.newApp(confidential)
 		b := f.browser()
 		page := b.signIn(b.get(a.authorizeURL())).want(http.StatusOK)
-		answer := b.complete(b.submit(page, "action", "deny"))
-		if answer.Get("error") != oauth.AccessDenied || answer.Get("code") != "" {
-			t.Fatalf("got %v", answer)
+		result := b.complete(b.submit(page, "action", "deny"))
+		if result.Get("error") != oauth.AccessDenied || result.Get("code") != "" {
+			t.Fatalf("got %v", result)
 		}
 	})
 }

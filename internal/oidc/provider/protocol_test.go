@@ -61,11 +61,11 @@ func TestPushedRequestIsUsedOnceByItsClient(t *testing.T) {
 func TestDeviceFlow(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(public)
-		ask := func() *response { return a.post("/device_authorization", "scope", "openid email").want(http.StatusOK) }
+		request := func() *response { return a.post("/device_authorization", "scope", "openid email").want(http.StatusOK) }
 		poll := func(d *response) *response {
 			return a.post("/oauth/token", "grant_type", oidc.DeviceCode, "device_code", d.text("device_code"))
 		}
-		d := ask()
+		d := request()
 		poll(d).wantRefused("authorization_pending")
 		poll(d).wantRefused("slow_down")
 		f.clock.add(11 * time.Second)
@@ -86,10 +86,10 @@ func TestDeviceFlow(t *testing.T) {
 		poll(d).wantRefused(oauth.InvalidGrant)
 		a.wantInvalid(tokens.text("access_token"), "device code reused")
 
-		denied := ask()
+		denied := request()
 		b.submit(b.get(denied.text("verification_uri_complete")), "action", "deny").want(http.StatusOK)
 		poll(denied).wantRefused(oauth.AccessDenied)
-		expired := ask()
+		expired := request()
 		f.clock.add(grant.DeviceLifetime)
 		poll(expired).wantRefused("expired_token")
 		b.get(expired.text("verification_uri_complete")).want(http.StatusBadRequest)
@@ -237,7 +237,7 @@ func TestLogoutRedirectsToRegisteredURIsOnly(t *testing.T) {
 
 // TestRevocation checks that revoking an access token revokes that one, and revoking a refresh token the grant.
 func TestRevocation(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
+	each(t, func(_ *testing.T, f *fixture) {
 		a := f.newApp(confidential)
 		tokens := a.tokens()
 		more := a.refresh(tokens["refresh_token"].(string)).want(http.StatusOK)

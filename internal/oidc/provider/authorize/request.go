@@ -49,7 +49,7 @@ func (h *Handler) parse(
 	req := &flow.Request{
 		ClientID: c.ID, RedirectURI: redirectURI, State: params["state"], Nonce: params["nonce"],
 		LoginHint: params["login_hint"], JKT: params["dpop_jkt"],
-		// Scopes that the client may not use are left out, which the token response tells the client.
+		// Scopes that the client may not use are left out. The token response lists those that remain.
 		Scopes: c.AllowedScopes(params["scope"]),
 	}
 	if len(req.Scopes) == 0 {

@@ -28,8 +28,8 @@ func Missing(requested []string, given *oidc.Consent, again bool) []string {
 	return slices.DeleteFunc(slices.Clone(requested), func(s string) bool { return slices.Contains(given.Scopes, s) })
 }
 
-// Show renders the page for a client, a user and the scopes to ask for. The view holds where the form
-// goes and what it carries.
+// Show renders the page for a client, a user and the scopes to ask for. The view has the target and
+// the hidden fields of the form.
 func (p *Page) Show(
 	w http.ResponseWriter, r *http.Request, view pages.Consent, c *oidc.Registered, user *users.User, scopes []string,
 ) error {

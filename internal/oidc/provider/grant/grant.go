@@ -27,7 +27,7 @@ const (
 	CodeLifetime = time.Minute
 	// maxAccessLifetime is the longest lifetime of an access token, so the longest that a revocation must
 	// be remembered.
-	maxAccessLifetime = oidc.MaxTokenLife * time.Second
+	maxAccessLifetime = oidc.MaxTokenLifetime * time.Second
 	// clockSkew is how far the clocks of replicas may differ.
 	clockSkew = 5 * time.Second
 

@@ -51,7 +51,7 @@ func (s *Store) ByRefreshToken(ctx context.Context, clientID, token string) (g *
 	return g, generation, nil
 }
 
-// parseRefreshToken returns what a refresh token says, before any of it is proved.
+// parseRefreshToken parses a refresh token without verifying it.
 func parseRefreshToken(token string) (grantID string, generation int64, ok bool) {
 	rest, found := strings.CutPrefix(token, refreshPrefix)
 	parts := strings.Split(rest, ".")

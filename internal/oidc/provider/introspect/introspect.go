@@ -75,7 +75,7 @@ func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClai
 	return a, nil
 }
 
-// Response describes a token. If the token is not active, the response says nothing else.
+// Response describes a token. If the token is not active, all other fields are empty.
 type Response struct {
 	Active    bool              `json:"active"`
 	Scope     string            `json:"scope,omitempty"`

@@ -115,7 +115,7 @@ func (h *Handler) parse(ctx context.Context, form url.Values) (*request, error) 
 		}
 		req.client = c
 	}
-	if req.redirectURI != "" && (req.client == nil || !req.client.MayReturn(req.redirectURI)) {
+	if req.redirectURI != "" && (req.client == nil || !req.client.MayRedirectAfterLogout(req.redirectURI)) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "post_logout_redirect_uri is not registered for this client")
 	}
 	return req, nil

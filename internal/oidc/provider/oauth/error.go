@@ -101,7 +101,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, errorBody{e.Code, e.Description})
 }
 
-// WriteBearerError writes an error response of an endpoint that takes access tokens. The challenge goes
+// WriteBearerError writes an error response of an endpoint that accepts access tokens. The challenge goes
 // into WWW-Authenticate (RFC 6750 section 3) if access was refused.
 func WriteBearerError(w http.ResponseWriter, e *Error, challenge string) {
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {

@@ -24,7 +24,7 @@ func (h *Handler) Account(w http.ResponseWriter, r *http.Request) error {
 	return h.showAccount(w, r, s, user, "", "")
 }
 
-// showAccount renders the account page. It tells what is wrong with a form, or what was done.
+// showAccount renders the account page, with a problem of its form or a confirmation.
 func (h *Handler) showAccount(
 	w http.ResponseWriter, r *http.Request, current *session.Session, user *users.User, problem, done string,
 ) error {

@@ -34,9 +34,9 @@ func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*respon
 	return e.issueIfUsable(ctx, req, g)
 }
 
-// redeemCode redeems the grant of a code. A code that comes twice has been stolen, so the grant is
+// redeemCode redeems the grant of a code. A code that is used twice has been stolen, so the grant is
 // revoked with all its tokens; of concurrent requests only one succeeds. The grant is revoked as well if
-// the code comes with the wrong client, redirect URI, verifier or key. The refusal is returned beside the
+// the code is used with the wrong client, redirect URI, verifier or key. The refusal is returned beside the
 // error, because the revocation must be committed.
 func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
 	g, err = grant.ByCode(tx, req.code)

@@ -7,11 +7,11 @@ import (
 	"steward/internal/errs"
 )
 
-func TestRedirectURIs(t *testing.T) {
+func TestRedirectURIValidation(t *testing.T) {
 	const public, both, neither = 1, 2, 0
 	for _, c := range []struct {
-		uri  string
-		fine int
+		uri   string
+		valid int
 	}{
 		{"https://app.example/callback", both},
 		{"https://app.example", both},
@@ -78,18 +78,18 @@ func TestRedirectURIs(t *testing.T) {
 	} {
 		for _, kind := range []Type{Confidential, Public} {
 			client := Client{ClientType: kind}
-			want := c.fine == both || c.fine == public && kind == Public
-			if fault := client.uriFault(c.uri); (fault == "") != want {
-				t.Errorf("%s %q: got fault %q, want fine: %t", kind, c.uri, fault, want)
+			want := c.valid == both || c.valid == public && kind == Public
+			if problem := client.uriProblem(c.uri); (problem == "") != want {
+				t.Errorf("%s %q: got %q, want valid: %t", kind, c.uri, problem, want)
 			}
 		}
 	}
 }
 
-func TestRedirectMatching(t *testing.T) {
+func TestRedirectURIMatching(t *testing.T) {
 	registered := []string{
-		"https://app.example/cb", "https://app.example:8443/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1", "http://localhost:3000/cb",
-		"com.example.app:/cb", "http://127.0.0.1",
+		"https://app.example/cb", "https://app.example:8443/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1",
+		"http://localhost:3000/cb", "com.example.app:/cb", "http://127.0.0.1",
 	}
 	for uri, want := range map[string]bool{
 		"https://app.example/cb":                true,
@@ -132,14 +132,14 @@ func TestRedirectMatching(t *testing.T) {
 		}
 	}
 	if matches(nil, "https://app.example/cb") || matches(nil, "") {
-		t.Error("a client without addresses has a match")
+		t.Error("a URI matches although none is registered")
 	}
 }
 
-func TestHomepage(t *testing.T) {
+func TestHomepageValidation(t *testing.T) {
 	for text, want := range map[string]bool{
 		"https://app.example": true, "http://app.example/about?x#y": true, "": false, "app.example": false, "/x": false,
-		"javascript:alert(1)": false, "https://": false, "ftp://app.example": false, "https://a b.example": false,
+		"javascript:alert(1)": false, "https://": false, "ftp://app.example": false, "https://a f.example": false,
 	} {
 		if isHomepage(text) != want {
 			t.Errorf("%q: got %t", text, !want)
@@ -147,55 +147,65 @@ func TestHomepage(t *testing.T) {
 	}
 }
 
-// TestEveryFaultIsNamed sends everything wrong at once.
-func TestEveryFaultIsNamed(t *testing.T) {
+// TestAllFaultsAreReported makes every field invalid at once.
+func TestAllFaultsAreReported(t *testing.T) {
 	n := NewClient{Name: " ", Description: "bell\a", HomepageURL: "app.example", Settings: Settings{
-		Icon: some("\x00"), ClientType: some(Public), RedirectURIs: some([]string{"https://fine.example", "http://evil.example"}),
-		PostLogoutRedirectURIs: some([]string{"x"}), GrantTypes: some([]string{AuthorizationCode, ClientCredentials, "password"}),
-		ResponseTypes: some([]string{"token"}), Scopes: some([]string{"openid", "everything"}), AccessSeconds: some(int64(59)),
-		RefreshSeconds: some(int64(31_536_001)), IDSeconds: some(int64(86_401)), AllowedUserIDs: some([]string{""}),
+		Icon:                   some("\x00"),
+		ClientType:             some(Public),
+		RedirectURIs:           some([]string{"https://fine.example", "http://evil.example"}),
+		PostLogoutRedirectURIs: some([]string{"x"}),
+		GrantTypes:             some([]string{AuthorizationCode, ClientCredentials, "password"}),
+		ResponseTypes:          some([]string{"token"}),
+		Scopes:                 some([]string{"openid", "everything"}),
+		AccessSeconds:          some(int64(59)),
+		RefreshSeconds:         some(int64(31_536_001)),
+		IDSeconds:              some(int64(86_401)),
+		AllowedUserIDs:         some([]string{""}),
 	}}
 	_, _, err := n.build(fixed)
 	var got []string
 	for _, f := range err.(*errs.Error).Faults {
 		got = append(got, f.Location)
 		if strings.Contains(f.Message, "evil") || strings.Contains(f.Message, "everything") {
-			t.Errorf("echoes a value: %s", f.Message)
+			t.Errorf("the message contains a value: %s", f.Message)
 		}
 	}
-	want := "body.name body.description body.homepage_url body.icon body.redirect_uris[1] body.post_logout_redirect_uris[0] " +
-		"body.grant_types[1] body.grant_types[2] body.response_types[0] body.scopes[1] body.access_token_lifetime_seconds " +
-		"body.refresh_token_lifetime_seconds body.id_token_lifetime_seconds body.allowed_user_ids[0]"
+	want := "body.name body.description body.homepage_url body.icon body.redirect_uris[1] " +
+		"body.post_logout_redirect_uris[0] body.grant_types[1] body.grant_types[2] body.response_types[0] " +
+		"body.scopes[1] body.access_token_lifetime_seconds body.refresh_token_lifetime_seconds " +
+		"body.id_token_lifetime_seconds body.allowed_user_ids[0]"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}
 }
 
-func TestBounds(t *testing.T) {
+func TestFieldBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*NewClient)
-		fine   bool
+		valid  bool
 	}{
 		"longest name":        {func(n *NewClient) { n.Name = strings.Repeat("ü", maxName) }, true},
 		"name too long":       {func(n *NewClient) { n.Name = strings.Repeat("ü", maxName+1) }, false},
-		"name of two lines":   {func(n *NewClient) { n.Name = "a\nb" }, false},
+		"name with newline":   {func(n *NewClient) { n.Name = "a\nb" }, false},
 		"no description":      {func(n *NewClient) { n.Description = "" }, true},
-		"two lines":           {func(n *NewClient) { n.Description = "a\nb" }, true},
+		"description newline": {func(n *NewClient) { n.Description = "a\nb" }, true},
 		"description too big": {func(n *NewClient) { n.Description = strings.Repeat("x", maxDescription+1) }, false},
-		"shortest lives":      {func(n *NewClient) { n.AccessSeconds, n.RefreshSeconds = some(int64(60)), some(int64(300)) }, true},
-		"longest lives":       {func(n *NewClient) { n.IDSeconds, n.RefreshSeconds = some(int64(86_400)), some(int64(31_536_000)) }, true},
+		"shortest access":     {func(n *NewClient) { n.AccessSeconds = some(int64(60)) }, true},
+		"shortest refresh":    {func(n *NewClient) { n.RefreshSeconds = some(int64(300)) }, true},
+		"longest ID":          {func(n *NewClient) { n.IDSeconds = some(int64(86_400)) }, true},
+		"longest refresh":     {func(n *NewClient) { n.RefreshSeconds = some(int64(31_536_000)) }, true},
 		"refresh too short":   {func(n *NewClient) { n.RefreshSeconds = some(int64(299)) }, false},
-		"negative life":       {func(n *NewClient) { n.AccessSeconds = some(int64(-1)) }, false},
+		"negative lifetime":   {func(n *NewClient) { n.AccessSeconds = some(int64(-1)) }, false},
 		"all grants":          {func(n *NewClient) { n.GrantTypes = some(grantTypes) }, true},
 		"unknown type":        {func(n *NewClient) { n.ClientType = some(Type("secret")) }, false},
-		"too many addresses":  {func(n *NewClient) { n.RedirectURIs = some(numbered("https://app.example/", maxURIs+1)) }, false},
-		"many addresses":      {func(n *NewClient) { n.RedirectURIs = some(numbered("https://app.example/", maxURIs)) }, true},
+		"too many URIs":       {func(n *NewClient) { n.RedirectURIs = some(numbered("https://a.example/", maxURIs+1)) }, false},
+		"many URIs":           {func(n *NewClient) { n.RedirectURIs = some(numbered("https://a.example/", maxURIs)) }, true},
 		"too many users":      {func(n *NewClient) { n.AllowedUserIDs = some(numbered("u", maxUsers+1)) }, false},
 		"unknown user":        {func(n *NewClient) { n.AllowedUserIDs = some([]string{"nobody we know"}) }, true},
 	} {
 		n := NewClient{Name: "Notes", Description: "d", HomepageURL: "https://notes.example"}
 		c.change(&n)
-		if _, _, err := n.build(fixed); (err == nil) != c.fine {
+		if _, _, err := n.build(fixed); (err == nil) != c.valid {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

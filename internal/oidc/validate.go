@@ -1,0 +1,212 @@
+package oidc
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"steward/internal/errs"
+)
+
+// The bounds of a client's fields, in characters and entries.
+const (
+	maxName        = 256
+	maxDescription = 4096
+	maxURL         = 2048
+	maxIcon        = 16_384
+	maxUserID      = 128
+	maxURIs        = 100
+	maxUsers       = 10_000
+)
+
+// validate adds every fault of a client.
+func (c *Client) validate(faults *errs.Faults) {
+	faults.Check(strings.TrimSpace(c.Name) != "" && isText(c.Name, maxName, ""), "body.name",
+		"expected 1 to %d characters that are not all blank, without control characters", maxName)
+	faults.Check(isText(c.Description, maxDescription, "\r\n\t"), "body.description",
+		"expected at most %d characters, without control characters", maxDescription)
+	faults.Check(isHomepage(c.HomepageURL), "body.homepage_url",
+		"expected an absolute http or https URL of at most %d characters", maxURL)
+	faults.Check(c.Icon == nil || isText(*c.Icon, maxIcon, ""), "body.icon",
+		"expected at most %d characters, without control characters, or null", maxIcon)
+	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
+		"expected confidential or public")
+	c.validateURIs(faults, "body.redirect_uris", c.RedirectURIs)
+	c.validateURIs(faults, "body.post_logout_redirect_uris", c.PostLogoutRedirectURIs)
+	c.validateGrants(faults)
+	c.validateLifetimes(faults)
+	faults.Check(len(c.AllowedUserIDs) <= maxUsers, "body.allowed_user_ids", "expected at most %d user ids", maxUsers)
+	for i, u := range c.AllowedUserIDs {
+		faults.Check(u != "" && isText(u, maxUserID, ""), entry("body.allowed_user_ids", i),
+			"expected a user id of 1 to %d characters", maxUserID)
+	}
+}
+
+func entry(location string, i int) string { return fmt.Sprintf("%s[%d]", location, i) }
+
+// isText reports whether text is UTF-8 of at most limit characters, without control characters except
+// those in allowed.
+func isText(text string, limit int, allowed string) bool {
+	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && !strings.ContainsRune(allowed, r)
+	})
+}
+
+func (c *Client) validateGrants(faults *errs.Faults) {
+	for i, g := range c.GrantTypes {
+		faults.Check(slices.Contains(grantTypes, g), entry("body.grant_types", i),
+			"expected one of %s", strings.Join(grantTypes, ", "))
+		faults.Check(g != ClientCredentials || c.ClientType != Public, entry("body.grant_types", i),
+			"client_credentials is for confidential clients only")
+	}
+	for i, r := range c.ResponseTypes {
+		faults.Check(slices.Contains(responseTypes, r), entry("body.response_types", i), "expected code")
+	}
+	for i, s := range c.Scopes {
+		_, known := ScopeNamed(s)
+		faults.Check(known, entry("body.scopes", i), "expected a scope of the catalogue (GET /oidc/scopes)")
+	}
+}
+
+func (c *Client) validateLifetimes(faults *errs.Faults) {
+	for _, l := range []struct {
+		name      string
+		seconds   *int64
+		low, high int64
+	}{
+		{"access_token_lifetime_seconds", c.AccessSeconds, MinTokenLifetime, MaxTokenLifetime},
+		{"refresh_token_lifetime_seconds", c.RefreshSeconds, MinRefreshLifetime, MaxRefreshLifetime},
+		{"id_token_lifetime_seconds", c.IDSeconds, MinTokenLifetime, MaxTokenLifetime},
+	} {
+		faults.Check(l.seconds == nil || *l.seconds >= l.low && *l.seconds <= l.high, "body."+l.name,
+			"expected %d to %d seconds", l.low, l.high)
+	}
+}
+
+func isHomepage(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && isPlainURI(text) && (u.Scheme == "https" || u.Scheme == "http") && u.Opaque == "" && hasHost(u)
+}
+
+func (c *Client) validateURIs(faults *errs.Faults, location string, uris []string) {
+	faults.Check(len(uris) <= maxURIs, location, "expected at most %d URIs", maxURIs)
+	for i, uri := range uris {
+		if problem := c.uriProblem(uri); problem != "" {
+			faults.Add(entry(location, i), "%s", problem)
+		}
+	}
+}
+
+// uriProblem returns what is wrong with a redirect URI, or "". Codes are sent to it, so it refuses
+// whatever two parsers could read differently: user names, backslashes, blanks, and hosts that are neither
+// plain names nor addresses.
+func (c *Client) uriProblem(uri string) string {
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil || !isPlainURI(uri):
+		return fmt.Sprintf("expected an absolute URI of at most %d printable ASCII characters, without blanks or backslashes",
+			maxURL)
+	case u.Scheme == "":
+		return "expected an absolute URI"
+	case strings.Contains(uri, "#"):
+		return "must not have a fragment"
+	case u.User != nil:
+		return "must not have a user name"
+	case u.Scheme == "https":
+		if u.Opaque != "" || !hasHost(u) {
+			return "expected https:// and a host name or address"
+		}
+	case u.Scheme == "http":
+		local := isLoopback(u.Hostname()) || strings.EqualFold(u.Hostname(), "localhost")
+		if u.Opaque != "" || !hasHost(u) || !local {
+			return "http is for loopback addresses and localhost only; expected https"
+		}
+	case !strings.Contains(u.Scheme, "."):
+		return "expected https, or a private-use scheme with a dot, such as com.example.app"
+	case c.ClientType != Public:
+		return "a private-use scheme is for public clients only"
+	case u.Opaque != "":
+		return "expected a slash after the scheme, such as com.example.app:/callback"
+	}
+	return ""
+}
+
+// isPlainURI reports whether text is ASCII of at most maxURL characters that all parsers read the same.
+func isPlainURI(text string) bool {
+	return len(text) <= maxURL && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\\<>\"^`{|}", r)
+	})
+}
+
+// hasHost reports whether a URL has a host that is an IP address or a name of letters, digits, dots and
+// hyphens, and a valid port, if any.
+func hasHost(u *url.URL) bool {
+	host, port := u.Hostname(), u.Port()
+	if port == "" && strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+		return false
+	}
+	if strings.HasPrefix(u.Host, "[") {
+		a, err := netip.ParseAddr(host)
+		return err == nil && a.Is6() && a.Zone() == ""
+	}
+	return len(host) <= 253 && !slices.ContainsFunc(strings.Split(host, "."), invalidLabel)
+}
+
+func invalidLabel(label string) bool {
+	return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+		strings.ContainsFunc(label, func(r rune) bool { return !isAlphanumeric(r) && r != '-' && r != '_' })
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
+
+// isLoopback reports whether host is an address in 127.0.0.0/8 or ::1 in the usual form. Others, such as
+// 127.1, 0x7f000001 or a mapped address, are refused.
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback() && !a.Is4In6() && a.Zone() == ""
+}
+
+// matches reports whether a URI is registered: it is the same text, except that the port of a loopback
+// address may differ (RFC 8252 section 7.3), since a native application gets a port from the system.
+func matches(registered []string, uri string) bool {
+	if slices.Contains(registered, uri) {
+		return true
+	}
+	portless, ok := withoutPort(uri)
+	return ok && slices.ContainsFunc(registered, func(r string) bool {
+		other, ok := withoutPort(r)
+		return ok && other == portless
+	})
+}
+
+// withoutPort returns an http URI with a loopback address without its port. It returns false for any
+// other URI.
+func withoutPort(uri string) (string, bool) {
+	rest, ok := strings.CutPrefix(uri, "http://")
+	if !ok {
+		return "", false
+	}
+	end := strings.IndexAny(rest, "/?#\\")
+	if end < 0 {
+		end = len(rest)
+	}
+	u := url.URL{Host: rest[:end]}
+	if strings.Contains(rest[:end], "@") || !hasHost(&u) || !isLoopback(u.Hostname()) {
+		return "", false
+	}
+	host := strings.TrimSuffix(rest[:end], ":"+u.Port())
+	return "http://" + host + rest[end:], true
+}
