@@ -29,10 +29,8 @@ deps: ## install what the tests need (Debian packages, as root)
 	./tools/deps
 
 .PHONY: lint
-lint: ## vet, staticcheck, gofumpt, and the OpenAPI document
-	$(GO) vet ./...
-	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0 ./...
-	@unformatted=$$($(GO) run mvdan.cc/gofumpt@v0.9.2 -l .); test -z "$$unformatted" || { echo "not gofumpt-ed:"; echo "$$unformatted"; exit 1; }
+lint: ## vet, staticcheck, gofumpt, errcheck, errorlint, revive, and the OpenAPI document
+	./tools/lint
 	./tools/lint-openapi
 
 .PHONY: fmt
