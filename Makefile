@@ -47,6 +47,10 @@ bench-large: export ONLY = Lists
 bench-large: ## measure the lists with five million rows
 	$(MAKE) bench
 
+.PHONY: release
+release: ## build the archives of a release into dist/, with checksums
+	VERSION="$(VERSION)" ./tools/release
+
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin e2e/artifacts
+	rm -rf bin dist e2e/artifacts
