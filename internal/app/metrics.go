@@ -1,65 +1,156 @@
 package app
 
 import (
-	"fmt"
-	"log/slog"
-	"net"
-	"net/http"
-	"net/http/pprof"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"steward/internal/web"
 )
 
-// metrics counts requests and serves the counts, with pprof, on a listener of its own, so that neither is ever public by accident.
+// metrics holds the instruments of the process. Other packages report through func fields that are filled with its methods;
+// what they can only be asked for, such as the depth of a queue, is a gauge that is read at each scrape.
+//
+// Labels take few values: route patterns, statuses, and names that the code chooses, never what a client sent.
 type metrics struct {
-	address  string
-	requests *prometheus.HistogramVec
-	server   *http.Server
+	registry *prometheus.Registry
+
+	requests        *prometheus.CounterVec
+	requestDuration *prometheus.HistogramVec
+	accepted        prometheus.Counter
+	refused         *prometheus.CounterVec
+	deliveries      *prometheus.CounterVec
+	attemptDuration prometheus.Histogram
+	commitWrites    prometheus.Histogram
+	commitWait      prometheus.Histogram
+	invalidationLag prometheus.Histogram
+	tokensIssued    *prometheus.CounterVec
+	tokensRefused   *prometheus.CounterVec
 }
 
-// startMetrics listens on an address; an empty one turns metrics off.
-func startMetrics(address string, log *slog.Logger) (*metrics, error) {
-	m := &metrics{}
-	if address == "" {
-		return m, nil
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: counters("steward_http_requests_total",
+			"HTTP requests served, by route pattern and status.", "route", "status"),
+		requestDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "steward_http_request_duration_seconds", Help: "Time to serve an HTTP request, by route pattern.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
+		}, []string{"route"}),
+		accepted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "steward_webhook_ingest_accepted_total", Help: "Webhook requests stored and acknowledged.",
+		}),
+		refused: counters("steward_webhook_ingest_refused_total",
+			"Webhook requests refused, by reason.", "reason"),
+		deliveries: counters("steward_webhook_deliveries_total",
+			"Delivery attempts that ended, by result.", "result"),
+		attemptDuration: histogram("steward_webhook_attempt_duration_seconds",
+			"Time of a delivery attempt, from the connection to the end of the response.", prometheus.ExponentialBuckets(0.001, 4, 9)),
+		commitWrites: histogram("steward_db_commit_writes",
+			"Writes committed in one transaction.", prometheus.ExponentialBuckets(1, 2, 11)),
+		commitWait: histogram("steward_db_commit_wait_seconds",
+			"Time that a write waited for its commit, fsync included.", prometheus.ExponentialBuckets(0.0005, 4, 8)),
+		invalidationLag: histogram("steward_cache_invalidation_lag_seconds",
+			"Age of a change by another replica when the caches here were invalidated.", prometheus.ExponentialBuckets(0.01, 2, 9)),
+		tokensIssued: counters("steward_oauth_tokens_issued_total",
+			"Access tokens issued, by grant type.", "grant"),
+		tokensRefused: counters("steward_oauth_tokens_refused_total",
+			"Token requests refused, by grant type and OAuth error code.", "grant", "code"),
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-listen: %w", err)
-	}
-	m.address = listener.Addr().String()
-	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "steward_http_request_seconds", Help: "Time to answer a request, by route and status.",
-		Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
-	}, []string{"route", "status"})
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	go m.server.Serve(listener)
-	return m, nil
+	m.registry.MustRegister(
+		m.requests, m.requestDuration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
+		m.commitWrites, m.commitWait, m.invalidationLag, m.tokensIssued, m.tokensRefused,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "steward_build_info", Help: "1, with the version as a label.",
+			ConstLabels: prometheus.Labels{"version": Version()},
+		}, func() float64 { return 1 }),
+	)
+	return m
 }
 
-func (m *metrics) count(s web.Served) {
-	if m.requests != nil {
-		m.requests.WithLabelValues(s.Route, strconv.Itoa(s.Status)).Observe(s.Took.Seconds())
-	}
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-func (m *metrics) stop() {
-	if m.server != nil {
-		m.server.Close() // the stop does not wait for a profile
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+}
+
+// served counts an HTTP request.
+func (m *metrics) served(s web.Served) {
+	m.requests.WithLabelValues(s.Route, strconv.Itoa(s.Status)).Inc()
+	m.requestDuration.WithLabelValues(s.Route).Observe(s.Took.Seconds())
+}
+
+// commit counts a committed transaction of one or more writes, the first of which waited for the given time.
+func (m *metrics) commit(writes int, wait time.Duration) {
+	m.commitWrites.Observe(float64(writes))
+	m.commitWait.Observe(wait.Seconds())
+}
+
+// invalidated counts caches invalidated because of another replica's change.
+func (m *metrics) invalidated(lag time.Duration) { m.invalidationLag.Observe(lag.Seconds()) }
+
+// tokenIssued counts an access token.
+func (m *metrics) tokenIssued(grant string) { m.tokensIssued.WithLabelValues(grantLabel(grant)).Inc() }
+
+// tokenRefused counts a token request that failed with an OAuth error code.
+func (m *metrics) tokenRefused(grant, code string) {
+	m.tokensRefused.WithLabelValues(grantLabel(grant), code).Inc()
+}
+
+// grantLabel returns a short name for a grant type. It comes from the request, so unknown ones share a label.
+func grantLabel(grant string) string {
+	switch grant {
+	case "authorization_code", "refresh_token", "client_credentials":
+		return grant
+	case "urn:ietf:params:oauth:grant-type:device_code":
+		return "device_code"
 	}
+	return "unknown"
+}
+
+// ingestAccepted counts a webhook request that was stored.
+func (m *metrics) ingestAccepted() { m.accepted.Inc() }
+
+// ingestRefused counts a webhook request that was not stored.
+func (m *metrics) ingestRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
+
+// delivered counts a delivery attempt that ended.
+func (m *metrics) delivered(result string, took time.Duration) {
+	m.deliveries.WithLabelValues(result).Inc()
+	m.attemptDuration.Observe(took.Seconds())
+}
+
+// queueDepth registers the number of deliveries that are waiting.
+func (m *metrics) queueDepth(read func() float64) {
+	m.gauge("steward_webhook_queue_depth", "Deliveries in the queue, due or waiting for a retry.", read)
+}
+
+// oldestDueAge registers how long the oldest due delivery has been waiting, in seconds.
+func (m *metrics) oldestDueAge(read func() float64) {
+	m.gauge("steward_webhook_oldest_due_age_seconds", "Time since the oldest delivery in the queue became due; 0 if none is due.", read)
+}
+
+// inFlightBytes registers the bytes in memory that are being sent.
+func (m *metrics) inFlightBytes(read func() float64) {
+	m.gauge("steward_webhook_in_flight_bytes", "Memory reserved for deliveries that are being sent.", read)
+}
+
+// inFlightSockets registers the connections in use for deliveries.
+func (m *metrics) inFlightSockets(read func() float64) {
+	m.gauge("steward_webhook_in_flight_sockets", "Connections in use for deliveries.", read)
+}
+
+// openSockets registers the WebSockets that are open.
+func (m *metrics) openSockets(read func() float64) {
+	m.gauge("steward_thread_open_sockets", "WebSockets of runtimes that are open.", read)
+}
+
+// gauge registers a value that is read at each scrape.
+func (m *metrics) gauge(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }

@@ -49,12 +49,17 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if baseURL == "" {
 		baseURL = "http://" + reachable(listener.Addr())
 	}
-	metrics, err := startMetrics(cfg.MetricsListen, log)
-	if err != nil {
-		return err
+	m := newMetrics()
+	var metricsAddress string
+	if cfg.MetricsListen != "" {
+		server, err := startMetricsServer(cfg.MetricsListen, m, log)
+		if err != nil {
+			return err
+		}
+		defer server.stop()
+		metricsAddress = server.address
 	}
-	defer metrics.stop()
-	p := wire(cfg, o, baseURL, addrPorts(listener.Addr().String(), metrics.address), log, time.Now)
+	p := wire(cfg, o, baseURL, log, time.Now)
 	if err := p.signIn.Open(ctx); err != nil {
 		return err
 	}
@@ -64,28 +69,28 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 		return err
 	}
 	return p.run(ctx, cfg, o, running{
-		baseURL: baseURL, listener: listener, metrics: metrics, log: log, late: late, stdout: stdout, first: first,
+		baseURL: baseURL, listener: listener, metrics: m, metricsAddress: metricsAddress, log: log, late: late, stdout: stdout, first: first,
 	})
 }
 
 // running is what Serve has made before anything is served.
 type running struct {
-	baseURL  string
-	listener net.Listener
-	metrics  *metrics
-	log      *slog.Logger
-	late     *lateWriter
-	stdout   io.Writer
-	first    *firstStart
+	baseURL        string
+	listener       net.Listener
+	metrics        *metrics
+	metricsAddress string // "" if they are not served
+	log            *slog.Logger
+	late           *lateWriter
+	stdout         io.Writer
+	first          *firstStart
 }
 
 // run serves until ctx ends, then drains.
 func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error {
-	metrics := r.metrics
-	p.server.Done = metrics.count
+	p.server.Done = r.metrics.served
 	if cfg.LogLevel <= slog.LevelInfo {
 		lines := requestLog{out: r.late, format: cfg.LogFormat}
-		p.server.Done = func(s web.Served) { metrics.count(s); lines.write(s) }
+		p.server.Done = func(s web.Served) { r.metrics.served(s); lines.write(s) }
 	}
 	stopping := &atomic.Bool{}
 	p.server.Ready = readiness(stopping, o.db.Ping)
@@ -104,8 +109,8 @@ func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(r.listener) }()
 	addresses := Addresses{PID: os.Getpid(), Version: Version(), BaseURL: r.baseURL, Listen: map[string]string{"api": r.listener.Addr().String()}}
-	if metrics.address != "" {
-		addresses.Listen["metrics"] = metrics.address
+	if r.metricsAddress != "" {
+		addresses.Listen["metrics"] = r.metricsAddress
 	}
 	if err := WriteAddresses(cfg.Data, addresses); err != nil {
 		r.log.Warn("steward.json could not be written", "error", err)

@@ -1,0 +1,137 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"steward/internal/waittest"
+	"steward/internal/web"
+)
+
+// get returns the body of a 200 response.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %d %s %v", url, res.StatusCode, body, err)
+	}
+	return string(body)
+}
+
+// everyMetric returns a scrape of metrics that have all been used once.
+func everyMetric(t *testing.T) string {
+	m := newMetrics()
+	server, err := startMetricsServer("127.0.0.1:0", m, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.stop()
+	m.served(web.Served{Meta: &web.Meta{Route: "GET /cli/region"}, Status: 200, Took: time.Millisecond})
+	m.commit(3, time.Millisecond)
+	m.invalidated(time.Millisecond)
+	m.tokenIssued("urn:ietf:params:oauth:grant-type:device_code")
+	m.tokenRefused("made-up", "unsupported_grant_type")
+	m.ingestAccepted()
+	m.ingestRefused("too_large")
+	m.delivered("success", time.Second)
+	seven := func() float64 { return 7 }
+	m.queueDepth(seven)
+	m.oldestDueAge(seven)
+	m.inFlightBytes(seven)
+	m.inFlightSockets(seven)
+	m.openSockets(seven)
+	return get(t, "http://"+server.address+"/metrics")
+}
+
+func TestMetricsCountWhatIsReported(t *testing.T) {
+	scrape := everyMetric(t)
+	for _, line := range []string{
+		`steward_http_requests_total{route="GET /cli/region",status="200"} 1`,
+		`steward_http_request_duration_seconds_count{route="GET /cli/region"} 1`,
+		`steward_db_commit_writes_sum 3`,
+		`steward_db_commit_wait_seconds_count 1`,
+		`steward_cache_invalidation_lag_seconds_count 1`,
+		`steward_oauth_tokens_issued_total{grant="device_code"} 1`,
+		`steward_oauth_tokens_refused_total{code="unsupported_grant_type",grant="unknown"} 1`,
+		`steward_webhook_ingest_accepted_total 1`,
+		`steward_webhook_ingest_refused_total{reason="too_large"} 1`,
+		`steward_webhook_deliveries_total{result="success"} 1`,
+		`steward_webhook_attempt_duration_seconds_sum 1`,
+		`steward_webhook_queue_depth 7`,
+		`steward_webhook_oldest_due_age_seconds 7`,
+		`steward_webhook_in_flight_bytes 7`,
+		`steward_webhook_in_flight_sockets 7`,
+		`steward_thread_open_sockets 7`,
+		`steward_build_info{version="` + Version() + `"} 1`,
+	} {
+		if !strings.Contains(scrape, "\n"+line+"\n") {
+			t.Errorf("missing: %s", line)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_open_fds"} {
+		if !strings.Contains(scrape, "\n"+name+" ") {
+			t.Errorf("missing: %s", name)
+		}
+	}
+}
+
+func TestMetricNamesFollowConventions(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(everyMetric(t))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range regexp.MustCompile(`(?m)^# TYPE (steward_\w+) `).FindAllStringSubmatch(everyMetric(t), -1) {
+		if !bytes.Contains(docs, []byte("`"+match[1]+"`")) {
+			t.Errorf("docs/operations.md does not mention %s", match[1])
+		}
+	}
+}
+
+func TestRunningServerServesMetrics(t *testing.T) {
+	dir := t.TempDir()
+	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, cfg, io.Discard, io.Discard) }()
+	var a Addresses
+	waittest.True(t, "steward.json", func() bool {
+		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
+		return err == nil && json.Unmarshal(content, &a) == nil
+	})
+	get(t, a.BaseURL+"/healthz")
+	scrape := "http://" + a.Listen["metrics"] + "/metrics"
+	waittest.True(t, "the request to be counted", func() bool {
+		return strings.Contains(get(t, scrape), `steward_http_requests_total{route="GET /healthz",status="200"} 1`)
+	})
+	cancel()
+	if err := waittest.Receive(t, "the server to stop", ended); err != nil {
+		t.Fatal(err)
+	}
+}
