@@ -1,4 +1,4 @@
-// Command steward is the whole of Steward. See internal/app.
+// Command steward runs the Steward control plane. See package app.
 package main
 
 import (
@@ -12,6 +12,6 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // signals are the system's again after the first: a second one ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(app.Main(ctx, os.Args, os.Environ(), os.Stdout, os.Stderr))
 }

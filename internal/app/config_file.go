@@ -15,28 +15,31 @@ import (
 	"steward/internal/errs"
 )
 
-// yamlFile reads a file node by node, since a decoder into structs names neither lines nor all faults.
+// yamlFile reads a file node by node: decoding into structs reports neither the line nor more than one fault.
 type yamlFile struct {
 	name   string
 	faults *errs.Faults
 }
 
-func (f yamlFile) label(key string, n *yaml.Node) string {
+// source returns the name of an entry in messages.
+func (f yamlFile) source(key string, n *yaml.Node) string {
 	return fmt.Sprintf("%s (%s, line %d)", key, f.name, n.Line)
 }
 
 func (f yamlFile) fault(key string, n *yaml.Node, format string, args ...any) {
-	f.faults.Add(f.label(key, n), format, args...)
+	f.faults.Add(f.source(key, n), format, args...)
 }
 
-// parse gives the top of the document; an empty file is an empty mapping.
+// parse returns the top node of the document. An empty file is an empty mapping.
 func (f yamlFile) parse(content []byte) *yaml.Node {
-	var doc, rest yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	empty := &yaml.Node{Kind: yaml.MappingNode}
-	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	var doc, rest yaml.Node
+	err := decoder.Decode(&doc)
+	if errors.Is(err, io.EOF) {
 		return empty
-	} else if err != nil {
+	}
+	if err != nil {
 		f.faults.Add(f.name, "must be YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return empty
 	}
@@ -49,28 +52,28 @@ func (f yamlFile) parse(content []byte) *yaml.Node {
 	return empty
 }
 
-// entries walks a mapping. The path, "" at the top, goes before its keys in faults.
+// entries calls each for every entry of a mapping. The path precedes its keys in messages; it is "" at the top.
 func (f yamlFile) entries(n *yaml.Node, path string, each func(key string, value *yaml.Node)) {
-	n = target(n)
+	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
 		f.fault(cmp.Or(strings.TrimSuffix(path, "."), "the file"), n, "must have the form `key: value`")
 		return
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], target(n.Content[i+1])
+		key := n.Content[i]
 		if seen[key.Value] {
-			f.fault(path+key.Value, key, "must be given once")
+			f.fault(path+key.Value, key, "must not be given twice")
 			continue
 		}
 		seen[key.Value] = true
-		each(key.Value, value)
+		each(key.Value, resolve(n.Content[i+1]))
 	}
 }
 
-// scalar gives a single value as the text that stands in the file, so that it is parsed like a flag. Not ok is a fault, already noted.
+// scalar returns a single value as text, to be parsed like a flag. It reports false after noting a fault.
 func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok bool) {
-	n = target(n)
+	n = resolve(n)
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
 		return "", true
@@ -83,7 +86,7 @@ func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok
 	return "", false
 }
 
-// joined gives a list in the form that a flag would have.
+// joined returns a list in the form of its flag.
 func (f yamlFile) joined(key string, n *yaml.Node) (text string, ok bool) {
 	var items []string
 	for _, item := range n.Content {
@@ -96,17 +99,17 @@ func (f yamlFile) joined(key string, n *yaml.Node) (text string, ok bool) {
 	return strings.Join(items, ","), true
 }
 
-// target follows an alias.
-func target(n *yaml.Node) *yaml.Node {
+// resolve follows an alias.
+func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n
 }
 
-var regionForm = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+var regionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// regions reads the list of regions; none when it is empty.
+// regions returns the list of regions, which may be empty.
 func (f yamlFile) regions(n *yaml.Node) []Region {
 	if n.Tag == "!!null" {
 		return nil
@@ -120,10 +123,10 @@ func (f yamlFile) regions(n *yaml.Node) []Region {
 		path := fmt.Sprintf("%s[%d].", regionsKey, i)
 		r := f.region(item, path)
 		same := func(other Region) bool { return other.Region == r.Region }
-		if !regionForm.MatchString(r.Region) {
+		if !regionName.MatchString(r.Region) {
 			f.fault(path+"region", item, "must be 1 to 32 characters of a-z, 0-9 and -")
 		} else if slices.ContainsFunc(all, same) {
-			f.fault(path+"region", item, "must differ from the regions before it")
+			f.fault(path+"region", item, "must not be given twice")
 		}
 		all = append(all, r)
 	}
@@ -138,7 +141,7 @@ func (f yamlFile) region(n *yaml.Node, path string) (r Region) {
 		case "description":
 			r.Description, _ = f.scalar(path+key, value, false)
 		default:
-			f.fault(path+key, value, "is not a setting%s", didYouMean(key, []string{"region", "description"}))
+			f.fault(path+key, value, "is not a setting%s", suggestion(key, []string{"region", "description"}, serveHelp))
 		}
 	})
 	return r

@@ -19,150 +19,192 @@ import (
 	"unicode/utf8"
 )
 
-// into parses a text into a field.
+// into returns a function that parses a text into a field.
 func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	return func(text string) error {
 		value, err := parse(text)
-		if err == nil {
-			*field = value
+		if err != nil {
+			return err
 		}
-		return err
+		*field = value
+		return nil
 	}
 }
 
-// optional takes an empty text for the zero value.
+// optional returns a parser that maps the empty text to the zero value.
 func optional[T any](parse func(string) (T, error)) func(string) (T, error) {
-	return func(text string) (zero T, err error) {
+	return func(text string) (T, error) {
 		if text == "" {
+			var zero T
 			return zero, nil
 		}
 		return parse(text)
 	}
 }
 
-// must is a parser's answer: the value when ok, else what would be right.
-func must[T any](ok bool, value T, right string) (T, error) {
-	if !ok {
-		var zero T
-		return zero, errors.New("must be " + right)
-	}
-	return value, nil
-}
+// mustBe returns the error of a parser, which says what is right.
+func mustBe(what string) error { return errors.New("must be " + what) }
 
 func filePath(v string) (string, error) {
-	return must(strings.TrimSpace(v) != "" && !strings.ContainsRune(v, 0), v, "a path")
+	if strings.TrimSpace(v) == "" || strings.ContainsRune(v, 0) {
+		return "", mustBe("a path")
+	}
+	return v, nil
 }
 
-var hostForm = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
+var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
 
+// isHost reports whether v is an IP address or a host name. A name without letters is an IP address with a typo.
 func isHost(v string) bool {
-	_, err := netip.ParseAddr(v)
-	// Without a letter it is an IP address with a typo.
-	return err == nil || len(v) <= 253 && hostForm.MatchString(strings.ToLower(v)) && strings.ContainsFunc(v, unicode.IsLetter)
+	if _, err := netip.ParseAddr(v); err == nil {
+		return true
+	}
+	return len(v) <= 253 && hostName.MatchString(strings.ToLower(v)) && strings.ContainsFunc(v, unicode.IsLetter)
 }
 
 func address(v string) (string, error) {
 	host, port, err := net.SplitHostPort(v)
 	_, portErr := strconv.ParseUint(port, 10, 16)
-	ok := err == nil && portErr == nil && (host == "" || isHost(host))
-	return must(ok, v, "host:port, such as 127.0.0.1:8080 or [::1]:8080; port 0 takes a free one")
+	if err != nil || portErr != nil || host != "" && !isHost(host) {
+		return "", mustBe("host:port, such as 127.0.0.1:8080 or [::1]:8080; port 0 picks a free port")
+	}
+	return v, nil
 }
 
-// origin parses a URL that has nothing behind its host.
+// origin returns a parser of URLs that end with the host.
 func origin(schemes ...string) func(string) (string, error) {
+	want := strings.Join(schemes, ":// or ") + ":// and a host, without user, path, query or fragment"
 	return func(v string) (string, error) {
 		u, err := url.Parse(v)
-		ok := err == nil && slices.Contains(schemes, u.Scheme) && isHost(u.Hostname()) && u.User == nil &&
-			(u.Path == "" || u.Path == "/") && !strings.ContainsAny(v, "?#") && isPort(u)
-		if !ok {
-			u = &url.URL{}
+		if err != nil || !slices.Contains(schemes, u.Scheme) || !isHost(u.Hostname()) || !validPort(u) {
+			return "", mustBe(want)
 		}
-		right := strings.Join(schemes, ":// or ") + ":// and a host, without user, path, query or fragment"
-		return must(ok, u.Scheme+"://"+strings.ToLower(u.Host), right)
+		if u.User != nil || u.Path != "" && u.Path != "/" || strings.ContainsAny(v, "?#") {
+			return "", mustBe(want)
+		}
+		return u.Scheme + "://" + strings.ToLower(u.Host), nil
 	}
 }
 
-// isPort tells whether a URL has a usable port or none; url.Parse takes any digits, and a colon without them.
-func isPort(u *url.URL) bool {
+// validPort reports whether a URL has a usable port or none; url.Parse accepts any digits, and a colon without digits.
+func validPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
-	return err == nil && n > 0 || u.Port() == "" && !strings.HasSuffix(u.Host, ":")
+	return err == nil && n > 0
 }
 
 func domain(v string) (string, error) {
-	_, err := netip.ParseAddr(v)
-	return must(err != nil && isHost(v), strings.ToLower(v), "a domain name, such as s3.example.com, without scheme and port")
+	if _, err := netip.ParseAddr(v); err == nil || !isHost(v) {
+		return "", mustBe("a domain name, such as s3.example.com, without scheme and port")
+	}
+	return strings.ToLower(v), nil
 }
 
 func databaseURL(v string) (Secret, error) {
-	u, err := url.Parse(v) // its error would show the password
-	ok := err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && u.Opaque == ""
-	return must(ok, Secret(v), "postgres://user:password@host:port/database")
+	u, err := url.Parse(v) // whose error contains the password
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Opaque != "" {
+		return "", mustBe("postgres://user:password@host:port/database")
+	}
+	return Secret(v), nil
 }
 
 func logFormat(v string) (LogFormat, error) {
-	f := LogFormat(v)
-	return must(f == LogText || f == LogJSON, f, "text or json")
+	if f := LogFormat(v); f == LogText || f == LogJSON {
+		return f, nil
+	}
+	return "", mustBe("text or json")
 }
 
 func logLevel(v string) (slog.Level, error) {
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-	level, ok := levels[v]
-	return must(ok, level, "debug, info, warn or error")
+	switch v {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, mustBe("debug, info, warn or error")
 }
 
 func rate(v string) (float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
-	return must(err == nil && n >= 0 && !math.IsInf(n, 0), n, "a number, 0 or more")
+	if err != nil || !(n >= 0) || math.IsInf(n, 0) { // not n < 0, which is false for NaN
+		return 0, mustBe("a number, 0 or more")
+	}
+	return n, nil
 }
+
+// maxIngestLimit leaves room in a SQLite row, which holds 10^9 bytes, for headers and the rest of a receipt.
+const maxIngestLimit = 1 << 29
 
 func ingestLimit(v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
-	// A row of SQLite holds 10^9 bytes, and a body comes with headers and the rest of its receipt.
-	return must(err == nil && n >= 1 && n <= 1<<29, n, "a number of bytes from 1 to 536870912")
+	if err != nil || n < 1 || n > maxIngestLimit {
+		return 0, mustBe("a number of bytes from 1 to " + strconv.Itoa(maxIngestLimit))
+	}
+	return n, nil
 }
 
-// duration knows days, too, which Go's own form does not: 30d, 1d12h.
+// duration parses Go's durations, and days before them: 30d, 1d12h.
 func duration(v string) (time.Duration, error) {
-	const day = 24 * time.Hour
-	head, rest, hasDays := strings.Cut(v, "d")
-	days, err := uint64(0), error(nil)
-	if hasDays {
-		days, err = strconv.ParseUint(head, 10, 16) // so few that a sum that overflows is negative, and refused
+	wrong := mustBe("a duration above zero, such as 30d, 12h or 1d12h")
+	var total time.Duration
+	days, rest, found := strings.Cut(v, "d")
+	if found {
+		n, err := strconv.ParseUint(days, 10, 16) // small enough for an overflowing sum to be negative
+		if err != nil {
+			return 0, wrong
+		}
+		total = time.Duration(n) * 24 * time.Hour
 	} else {
 		rest = v
 	}
-	var d time.Duration
-	if rest != "" || !hasDays {
-		var restErr error
-		d, restErr = time.ParseDuration(rest)
-		err = errors.Join(err, restErr)
+	if rest != "" || !found {
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return 0, wrong
+		}
+		total += d
 	}
-	d += time.Duration(days) * day
-	return must(err == nil && d > 0, d, "a time above zero, such as 30d, 12h or 1d12h")
+	if total <= 0 {
+		return 0, wrong
+	}
+	return total, nil
 }
 
+// prefixes refuses 10.1.2.3/8, which is more than its author meant, and IPv4 addresses in IPv6 form, which match nothing.
 func prefixes(v string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
-	ok := true
 	for item := range strings.SplitSeq(v, ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(item))
-		// 10.1.2.3/8 opens more than its writer saw; an IPv4 address in IPv6 form would match nothing.
-		ok = ok && err == nil && p == p.Masked() && !p.Addr().Is4In6()
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return nil, mustBe("networks separated by commas, such as 10.0.0.0/8,fd00::/8, without host bits; one address is 10.1.2.3/32")
+		}
 		all = append(all, p)
 	}
-	return must(ok, all, "networks with commas between, such as 10.0.0.0/8,fd00::/8, with zeros behind the prefix; one address is 10.1.2.3/32")
+	return all, nil
 }
 
-func truth(v string) (bool, error) {
+func boolValue(v string) (bool, error) {
 	b, err := strconv.ParseBool(v)
-	return must(err == nil, b, "true or false")
+	if err != nil {
+		return false, mustBe("true or false")
+	}
+	return b, nil
 }
 
-// rootKey takes what can travel in an Authorization header.
+// rootKey accepts what an Authorization header can carry.
 func rootKey(v string) (Secret, error) {
 	unfit := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-	ok := utf8.ValidString(v) && utf8.RuneCountInString(v) >= 20 && !strings.ContainsFunc(v, unfit)
-	return must(ok, Secret(v), "20 or more characters, without spaces")
+	if !utf8.ValidString(v) || utf8.RuneCountInString(v) < 20 || strings.ContainsFunc(v, unfit) {
+		return "", mustBe("20 or more characters, without spaces")
+	}
+	return Secret(v), nil
 }
 
 func masterKey(v string) (Secret, error) {
@@ -175,7 +217,7 @@ func masterKey(v string) (Secret, error) {
 			return Secret(key), nil
 		}
 	}
-	return must(false, Secret(""), "32 bytes in base64 or hex; `openssl rand -base64 32` makes one")
+	return "", mustBe("32 bytes in base64 or hex; create one with `openssl rand -base64 32`")
 }
 
 func masterKeys(v string) ([]Secret, error) {
@@ -183,7 +225,7 @@ func masterKeys(v string) ([]Secret, error) {
 	for item := range strings.SplitSeq(v, ",") {
 		key, err := masterKey(strings.TrimSpace(item))
 		if err != nil {
-			return nil, errors.New("must be keys of 32 bytes each, in base64 or hex, with commas between")
+			return nil, mustBe("keys of 32 bytes in base64 or hex, separated by commas")
 		}
 		all = append(all, key)
 	}
@@ -192,9 +234,15 @@ func masterKeys(v string) ([]Secret, error) {
 
 func email(v string) (string, error) {
 	a, err := mail.ParseAddress(v)
-	return must(err == nil && a.Address == v, v, "an e-mail address, such as owner@example.com")
+	if err != nil || a.Address != v {
+		return "", mustBe("an e-mail address, such as owner@example.com")
+	}
+	return v, nil
 }
 
 func password(v string) (Secret, error) {
-	return must(utf8.ValidString(v) && utf8.RuneCountInString(v) >= 8, Secret(v), "8 or more characters")
+	if !utf8.ValidString(v) || utf8.RuneCountInString(v) < 8 {
+		return "", mustBe("8 or more characters")
+	}
+	return Secret(v), nil
 }

@@ -23,7 +23,7 @@ import (
 
 var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 
-// writeFile makes a file in a directory of the test, and gives its path.
+// writeFile writes a file into a directory of the test and returns its path.
 func writeFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -33,7 +33,7 @@ func writeFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// mustLoad is Load where no fault is expected.
+// mustLoad calls Load, which must succeed.
 func mustLoad(t *testing.T, flags map[string]string, environ ...string) Config {
 	t.Helper()
 	c, err := Load(flags, environ)
@@ -43,13 +43,13 @@ func mustLoad(t *testing.T, flags map[string]string, environ ...string) Config {
 	return c
 }
 
-// faultsOf is Load where faults are expected.
+// faultsOf calls Load, which must fail, and returns the faults.
 func faultsOf(t *testing.T, flags map[string]string, environ ...string) []errs.Fault {
 	t.Helper()
 	_, err := Load(flags, environ)
 	var e *errs.Error
 	if !errors.As(err, &e) || e.Kind != errs.Invalid {
-		t.Fatalf("Load gave %v, want an errs.Invalid", err)
+		t.Fatalf("Load returned %v, want errs.Invalid", err)
 	}
 	return e.Faults
 }
@@ -111,7 +111,7 @@ regions:
 	}
 }
 
-// samples are three different good values of each setting, none of them its default.
+// samples are three different valid values of each setting, none of them the default.
 var samples = map[string][3]string{
 	"data":              {"a", "b", "c"},
 	"listen":            {"h:1", "h:2", "h:3"},
@@ -123,7 +123,7 @@ var samples = map[string][3]string{
 	"kv-url":            {"redis://a", "redis://b", "redis://c"},
 	"s3-domain":         {"a", "b", "c"},
 	"database-url":      {"postgres://a", "postgresql://b", "postgres:///c?host=/tmp"},
-	"log-format":        {"json", "text", "json"}, // there are but two: neighbours differ
+	"log-format":        {"json", "text", "json"}, // only two exist: neighbours differ
 	"log-level":         {"debug", "warn", "error"},
 	"rate-limit":        {"1", "2", "3"},
 	"ingest-limit":      {"1", "2", "3"},
@@ -134,10 +134,10 @@ var samples = map[string][3]string{
 	"require-pkce":      {"true", "false", "true"},
 }
 
-// Each setting is given in every choice of places; the highest one wins.
+// TestPrecedence gives each setting in every combination of flag, environment and file.
 func TestPrecedence(t *testing.T) {
 	for _, s := range settings(&Config{}) {
-		if s.kind == secret || s.kind == outside {
+		if s.kind == secret || s.kind == notInFile {
 			continue
 		}
 		values, ok := samples[s.name]
@@ -180,7 +180,7 @@ func TestConfigFilePrecedence(t *testing.T) {
 	}
 }
 
-func TestSecretsByPath(t *testing.T) {
+func TestSecretsFromFiles(t *testing.T) {
 	const one, two, three = "first-root-key-of-many", "second-root-key-of-many", "third-root-key-of-many"
 	inEnv, inFile := writeFile(t, "two", two+"\r\n"), writeFile(t, "three", three+"\n")
 	config := "STEWARD_CONFIG=" + writeFile(t, "steward.yaml", "root_key_file: "+inFile)
@@ -203,7 +203,7 @@ func TestSecretsByPath(t *testing.T) {
 	}
 }
 
-func TestMasterKeyForms(t *testing.T) {
+func TestMasterKeyEncodings(t *testing.T) {
 	raw := bytes.Repeat([]byte{0xfb}, 32) // has + or - in base64
 	for _, text := range []string{
 		fmt.Sprintf("%x", raw), fmt.Sprintf("%X", raw), base64.StdEncoding.EncodeToString(raw), base64.RawStdEncoding.EncodeToString(raw),
@@ -215,8 +215,8 @@ func TestMasterKeyForms(t *testing.T) {
 	}
 }
 
-// bad are values that must be refused, in each place where the setting can be given.
-var bad = map[string][]string{
+// invalid are values that must be refused wherever the setting can be given.
+var invalid = map[string][]string{
 	"config":            {"", "/no/such/QQQ", "/"},
 	"data":              {"", "  "},
 	"listen":            {"", "QQQ", "8080", "QQQ:http", "QQQ:65536", "QQQ:-1", "a b:1", "1.2.3.256:1", "::1:QQQ", "http://QQQ:1", "QQQ:1/"},
@@ -244,37 +244,37 @@ var bad = map[string][]string{
 	"admin-password":    {"", "QQQ4567"},
 }
 
-func TestBadValues(t *testing.T) {
+func TestInvalidValuesAreRefused(t *testing.T) {
 	for _, s := range settings(&Config{}) {
-		if len(bad[s.name]) == 0 {
-			t.Errorf("%s has no bad values: add some to this test", s.name)
+		if len(invalid[s.name]) == 0 {
+			t.Errorf("%s has no invalid values: add some to this test", s.name)
 		}
-		for _, value := range bad[s.name] {
+		for _, value := range invalid[s.name] {
 			t.Run(fmt.Sprintf("%s=%q", s.name, value), func(t *testing.T) { checkRefused(t, s, value) })
 		}
 	}
 }
 
-// checkRefused gives a bad value in each possible place.
+// checkRefused gives an invalid value wherever the setting can be given.
 func checkRefused(t *testing.T, s setting, value string) {
 	others := []string{}
 	if s.name == "admin-password" {
 		others = append(others, "STEWARD_ADMIN_EMAIL=owner@example.com")
 	}
-	check := func(label string, faults []errs.Fault) {
+	check := func(source string, faults []errs.Fault) {
 		t.Helper()
-		if len(faults) != 1 || faults[0].Location != label || !strings.HasPrefix(faults[0].Message, "must be ") {
-			t.Errorf("faults are %+v, want one of %s", faults, label)
+		if len(faults) != 1 || faults[0].Location != source || !strings.HasPrefix(faults[0].Message, "must be ") {
+			t.Errorf("faults are %+v, want one of %s", faults, source)
 		}
 		if strings.Contains(fmt.Sprint(faults), "QQQ") {
 			t.Errorf("%+v shows the value", faults)
 		}
 	}
 	check(s.env(), faultsOf(t, nil, append(others, s.env()+"="+value)...))
-	for range s.flags() {
-		check(s.flag(), faultsOf(t, map[string]string{s.name: value}))
+	if s.kind != secret {
+		check("--"+s.name, faultsOf(t, map[string]string{s.name: value}))
 	}
-	for _, key := range s.keys() {
+	if key := s.fileKey(); key != "" {
 		if s.kind == secret {
 			check(s.env()+"_FILE", faultsOf(t, nil, append(others, s.env()+"_FILE="+writeFile(t, "secret", value))...))
 			value = writeFile(t, "secret", value)
@@ -284,7 +284,7 @@ func checkRefused(t *testing.T, s setting, value string) {
 	}
 }
 
-func TestOtherFaults(t *testing.T) {
+func TestConfigurationFaults(t *testing.T) {
 	const key = "QQQ-a-good-root-key-but-misplaced"
 	for name, test := range map[string]struct {
 		flags   map[string]string
@@ -292,33 +292,31 @@ func TestOtherFaults(t *testing.T) {
 		file    string
 		want    []string // location and message of each fault
 	}{
-		"unknown flag":           {flags: map[string]string{"lisen": "QQQ"}, want: []string{"--lisen is not a flag; did you mean --listen?"}},
-		"secret as flag":         {flags: map[string]string{"root-key": key}, want: []string{"--root-key is not a flag, since every user of the machine can read those: set STEWARD_ROOT_KEY, or STEWARD_ROOT_KEY_FILE to the path of a file"}},
-		"unknown variable":       {environ: []string{"STEWARD_S3LISTEN=QQQ"}, want: []string{"STEWARD_S3LISTEN is not a setting; did you mean STEWARD_S3_LISTEN?"}},
-		"unknown secret":         {environ: []string{"STEWARD_ROOTKEY=" + key}, want: []string{"STEWARD_ROOTKEY is not a setting; did you mean STEWARD_ROOT_KEY?"}},
-		"nothing near":           {environ: []string{"STEWARD_FOO=QQQ"}, want: []string{"STEWARD_FOO is not a setting; `steward serve --help` lists them"}},
-		"a port that is no link": {environ: []string{"STEWARD_PORT=80"}, want: []string{"STEWARD_PORT is not a setting; `steward serve --help` lists them"}},
-		"unknown key":            {file: "lsten: QQQ", want: []string{"lsten (x.yaml, line 1) is not a setting; did you mean listen?"}},
-		"key like a flag":        {file: "base-url: QQQ", want: []string{"base-url (x.yaml, line 1) is not a setting; did you mean base_url?"}},
-		"file names a file":      {file: "config: QQQ", want: []string{"config (x.yaml, line 1) is not a setting; `steward serve --help` lists them"}},
-		"near regions":           {file: "region: []", want: []string{"region (x.yaml, line 1) is not a setting; did you mean regions?"}},
-		"secret in the file":     {file: "root_key: " + key, want: []string{"root_key (x.yaml, line 1) must not stand in this file: set root_key_file to the path of a file of its own, or STEWARD_ROOT_KEY"}},
-		"secret for its path":    {environ: []string{"STEWARD_ROOT_KEY_FILE=" + key}, want: []string{"STEWARD_ROOT_KEY_FILE must be the path of a readable file: no such file or directory"}},
-		"secret twice":           {environ: []string{"STEWARD_ROOT_KEY=" + key, "STEWARD_ROOT_KEY_FILE=/dev/null"}, want: []string{"STEWARD_ROOT_KEY_FILE must not be set together with STEWARD_ROOT_KEY"}},
-		"password of nobody":     {environ: []string{"STEWARD_ADMIN_PASSWORD=QQQ-password"}, want: []string{"STEWARD_ADMIN_PASSWORD needs STEWARD_ADMIN_EMAIL, which says whose password it is"}},
-		"key given twice":        {file: "data: a\ndata: b", want: []string{"data (x.yaml, line 2) must be given once"}},
-		"list for one value":     {file: "data: [QQQ]", want: []string{"data (x.yaml, line 1) must be a single value"}},
-		"list in a list":         {file: "egress_allow: [[QQQ]]", want: []string{"egress_allow (x.yaml, line 1) must be a single value"}},
-		"list for a file":        {file: "- QQQ", want: []string{"the file (x.yaml, line 1) must have the form `key: value`"}},
-		"broken file":            {file: "data: [", want: []string{"x.yaml must be YAML: line 1: did not find expected node content"}},
-		"two documents":          {file: "data: a\n---\ndata: b", want: []string{"x.yaml must be a single YAML document"}},
-		"regions no list":        {file: "regions: QQQ", want: []string{"regions (x.yaml, line 1) must be a list of `{region: …, description: …}`"}},
+		"unknown variable":      {environ: []string{"STEWARD_S3LISTEN=QQQ"}, want: []string{"STEWARD_S3LISTEN is not a setting; did you mean STEWARD_S3_LISTEN?"}},
+		"unknown secret":        {environ: []string{"STEWARD_ROOTKEY=" + key}, want: []string{"STEWARD_ROOTKEY is not a setting; did you mean STEWARD_ROOT_KEY?"}},
+		"nothing similar":       {environ: []string{"STEWARD_FOO=QQQ"}, want: []string{"STEWARD_FOO is not a setting; see `steward serve --help`"}},
+		"port without URL":      {environ: []string{"STEWARD_PORT=80"}, want: []string{"STEWARD_PORT is not a setting; see `steward serve --help`"}},
+		"unknown key":           {file: "lsten: QQQ", want: []string{"lsten (x.yaml, line 1) is not a setting; did you mean listen?"}},
+		"key like a flag":       {file: "base-url: QQQ", want: []string{"base-url (x.yaml, line 1) is not a setting; did you mean base_url?"}},
+		"file names a file":     {file: "config: QQQ", want: []string{"config (x.yaml, line 1) is not a setting; see `steward serve --help`"}},
+		"similar to regions":    {file: "region: []", want: []string{"region (x.yaml, line 1) is not a setting; did you mean regions?"}},
+		"secret in the file":    {file: "root_key: " + key, want: []string{"root_key (x.yaml, line 1) must not be in this file: set root_key_file to the path of a file with the value, or set STEWARD_ROOT_KEY"}},
+		"secret for its path":   {environ: []string{"STEWARD_ROOT_KEY_FILE=" + key}, want: []string{"STEWARD_ROOT_KEY_FILE must be the path of a readable file: no such file or directory"}},
+		"secret twice":          {environ: []string{"STEWARD_ROOT_KEY=" + key, "STEWARD_ROOT_KEY_FILE=/dev/null"}, want: []string{"STEWARD_ROOT_KEY_FILE must not be set together with STEWARD_ROOT_KEY"}},
+		"password without user": {environ: []string{"STEWARD_ADMIN_PASSWORD=QQQ-password"}, want: []string{"STEWARD_ADMIN_PASSWORD requires STEWARD_ADMIN_EMAIL"}},
+		"key given twice":       {file: "data: a\ndata: b", want: []string{"data (x.yaml, line 2) must not be given twice"}},
+		"list for a value":      {file: "data: [QQQ]", want: []string{"data (x.yaml, line 1) must be a single value"}},
+		"list in a list":        {file: "egress_allow: [[QQQ]]", want: []string{"egress_allow (x.yaml, line 1) must be a single value"}},
+		"list for a file":       {file: "- QQQ", want: []string{"the file (x.yaml, line 1) must have the form `key: value`"}},
+		"broken file":           {file: "data: [", want: []string{"x.yaml must be YAML: line 1: did not find expected node content"}},
+		"two documents":         {file: "data: a\n---\ndata: b", want: []string{"x.yaml must be a single YAML document"}},
+		"regions no list":       {file: "regions: QQQ", want: []string{"regions (x.yaml, line 1) must be a list of `{region: …, description: …}`"}},
 		"regions of bad form": {
 			file: "regions:\n- {region: EU}\n- {}\n- {region: a}\n- {region: a}\n- QQQ\n- {region: b, descripton: QQQ}\n- {region: [QQQ]}",
 			want: []string{
 				"regions[0].region (x.yaml, line 2) must be 1 to 32 characters of a-z, 0-9 and -",
 				"regions[1].region (x.yaml, line 3) must be 1 to 32 characters of a-z, 0-9 and -",
-				"regions[3].region (x.yaml, line 5) must differ from the regions before it",
+				"regions[3].region (x.yaml, line 5) must not be given twice",
 				"regions[4] (x.yaml, line 6) must have the form `key: value`",
 				"regions[4].region (x.yaml, line 6) must be 1 to 32 characters of a-z, 0-9 and -",
 				"regions[5].descripton (x.yaml, line 7) is not a setting; did you mean description?",
@@ -327,11 +325,11 @@ func TestOtherFaults(t *testing.T) {
 			},
 		},
 		"all at once": {
-			flags: map[string]string{"listen": "QQQ", "nonsense": ""}, environ: []string{"STEWARD_LOG_LEVEL=QQQ", "STEWARD_NONSENSE="}, file: "rate_limit: QQQ\nnonsense: 1",
+			flags: map[string]string{"listen": "QQQ"}, environ: []string{"STEWARD_LOG_LEVEL=QQQ", "STEWARD_NONSENSE="}, file: "rate_limit: QQQ\nnonsense: 1",
 			want: []string{
-				"--nonsense is not a flag; `steward serve --help` lists them", "STEWARD_NONSENSE is not a setting; `steward serve --help` lists them",
-				"nonsense (x.yaml, line 2) is not a setting; `steward serve --help` lists them",
-				"--listen must be host:port, such as 127.0.0.1:8080 or [::1]:8080; port 0 takes a free one",
+				"STEWARD_NONSENSE is not a setting; see `steward serve --help`",
+				"nonsense (x.yaml, line 2) is not a setting; see `steward serve --help`",
+				"--listen must be host:port, such as 127.0.0.1:8080 or [::1]:8080; port 0 picks a free port",
 				"STEWARD_LOG_LEVEL must be debug, info, warn or error", "rate_limit (x.yaml, line 1) must be a number, 0 or more",
 			},
 		},
@@ -352,7 +350,7 @@ func TestOtherFaults(t *testing.T) {
 	}
 }
 
-func TestFilesWithoutSettings(t *testing.T) {
+func TestFileMayBeEmpty(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "comment": "# nothing\n", "null": "~", "mapping": "{}", "no regions": "regions: []", "null regions": "regions:\n",
 	} {
@@ -364,14 +362,14 @@ func TestFilesWithoutSettings(t *testing.T) {
 	}
 }
 
-func TestAliasesInTheFile(t *testing.T) {
+func TestFileMayHaveAliases(t *testing.T) {
 	got := mustLoad(t, nil, "STEWARD_CONFIG="+writeFile(t, "x.yaml", "listen: &a h:1\ns3_listen: *a\nwebhook_retention: &b 1d\nthread_retention: *b"))
 	if got.S3Listen != "h:1" || got.ThreadRetention != 24*time.Hour {
 		t.Errorf("got %+v", got)
 	}
 }
 
-func TestForeignVariablesAreLeftAlone(t *testing.T) {
+func TestOtherVariablesAreIgnored(t *testing.T) {
 	mustLoad(
 		t, nil, "STEWARDS=1", "steward_x=1", "STEWARD_TEST_POSTGRES=postgres://x", "STEWARD_SERVICE_HOST=10.0.0.1", "STEWARD_SERVICE_PORT=80",
 		"STEWARD_SERVICE_PORT_HTTP=80", "STEWARD_PORT=tcp://10.0.0.1:80", "STEWARD_PORT_80_TCP=tcp://10.0.0.1:80", "STEWARD_PORT_80_TCP_ADDR=10.0.0.1",
@@ -397,6 +395,6 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	slog.New(slog.NewTextHandler(&out, nil)).Info("start", "config", c, "key", c.RootKey)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("start", "config", c, "key", c.RootKey)
 	if got := out.String(); strings.Contains(got, "QQQ") || strings.Contains(got, "515151") || strings.Contains(got, "UVFR") {
-		t.Errorf("secrets are shown: %s", got)
+		t.Errorf("secrets were printed: %s", got)
 	}
 }

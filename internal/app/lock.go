@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,32 +13,33 @@ import (
 	"steward/internal/errs"
 )
 
-// DirLock keeps other processes off a data directory.
+// DirLock is the lock on a data directory, which one process at a time holds.
 type DirLock struct{ file *os.File }
 
-// LockDir makes the directory unless it is there, and locks it. The kernel drops the lock with the process, however that ends, so a
-// lock file that was left behind locks nothing.
+// LockDir creates the directory if it does not exist, and locks it. The kernel releases the lock when the process ends, so a lock
+// file that is left behind locks nothing.
 //
-// Errors: errs.Conflict when another process, or another DirLock of this one, holds it.
+// It returns errs.Conflict if another process, or another DirLock of this one, holds the lock.
 func LockDir(dir string) (*DirLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	file, err := os.OpenFile(filepath.Join(dir, "steward.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock the data directory: %w", err)
+		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
 	if err := lock(file, dir); err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, err
 	}
 	return &DirLock{file}, nil
 }
 
-// Close gives the directory free. The file stays: who removed it could pull it from under a process that has just opened it, and two
-// processes would hold a lock each.
-func (l *DirLock) Close() error {
-	return errors.Join(l.file.Truncate(0), l.file.Close())
+// Release releases the lock. The file stays: removing it could take it from a process that has just opened it, and two processes
+// would each hold a lock. Its content is for people, so errors are ignored.
+func (l *DirLock) Release() {
+	_ = l.file.Truncate(0)
+	_ = l.file.Close()
 }
 
 func lock(file *os.File, dir string) error {
@@ -50,51 +50,22 @@ func lock(file *os.File, dir string) error {
 	if err != nil {
 		return fmt.Errorf("lock the data directory: %w", err)
 	}
-	writePID(file)
-	return nil
-}
-
-// writePID tells those who come later whom to look for. It is for people, the lock is the kernel's: a full disk must not keep us out.
-func writePID(file *os.File) {
+	// The process id is for people: a full disk must not prevent the start.
 	if file.Truncate(0) == nil {
 		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
+	return nil
 }
 
-// holder words who holds the lock. For a moment between locking and writing the file is empty.
+// holder describes the process that holds the lock. The file is empty for a moment after it was locked.
 func holder(file *os.File) string {
 	content, err := io.ReadAll(io.LimitReader(file, 32))
-	pid, convErr := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil || convErr != nil {
+	if err != nil {
+		return "another process"
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
 		return "another process"
 	}
 	return fmt.Sprintf("process %d", pid)
-}
-
-// Addresses says where a running Steward can be found.
-type Addresses struct {
-	PID     int               `json:"pid"`
-	Version string            `json:"version"`
-	BaseURL string            `json:"base_url"`
-	Listen  map[string]string `json:"listen"` // real addresses, by listener: api, s3, kv, metrics
-}
-
-// WriteAddresses writes <dir>/steward.json; a reader sees the old file or the new one, never a part, and none at all when it cannot be
-// written: the addresses of an earlier process would mislead. It is not synced, since each start writes it anew. The caller holds the
-// directory's lock, so one temporary name is enough, and a crash leaves no litter behind.
-func WriteAddresses(dir string, a Addresses) error {
-	content, err := json.MarshalIndent(a, "", "  ")
-	name := filepath.Join(dir, "steward.json")
-	if err == nil {
-		err = os.WriteFile(name+".tmp", append(content, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(name+".tmp", name)
-	}
-	if err != nil {
-		_ = os.Remove(name + ".tmp")
-		_ = os.Remove(name)
-		return fmt.Errorf("write the addresses: %w", err)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,34 +9,34 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"steward/internal/errs"
 )
 
 const lockDirVariable = "STEWARD_TEST_LOCK_DIR"
 
-// TestLockHelper is the second process of the tests below: it locks, says how that went, and holds on until its input ends.
+// TestLockHelper is the second process of the tests below: it locks, prints the result, and holds the lock until its input ends.
 func TestLockHelper(t *testing.T) {
 	dir := os.Getenv(lockDirVariable)
 	if dir == "" {
-		return // not started by one of them
+		return // run as a test of its own
 	}
 	if _, err := LockDir(dir); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("locked")
-	io.Copy(io.Discard, os.Stdin)
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		fmt.Println(err)
+	}
 }
 
-// lockElsewhere runs TestLockHelper in a process of its own, and gives that and the first line it wrote.
-func lockElsewhere(t *testing.T, dir string) (*exec.Cmd, string) {
+// lockInProcess runs TestLockHelper in a process of its own, and returns the process and the first line that it printed.
+func lockInProcess(t *testing.T, dir string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLockHelper$")
 	cmd.Env = append(os.Environ(), lockDirVariable+"="+dir)
 	cmd.Stderr = os.Stderr
-	if _, err := cmd.StdinPipe(); err != nil { // stays open until Wait, so the helper lives as long
+	if _, err := cmd.StdinPipe(); err != nil { // stays open until Wait, and the helper with it
 		t.Fatal(err)
 	}
 	out, err := cmd.StdoutPipe()
@@ -48,8 +47,8 @@ func lockElsewhere(t *testing.T, dir string) (*exec.Cmd, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -58,7 +57,7 @@ func lockElsewhere(t *testing.T, dir string) (*exec.Cmd, string) {
 	return cmd, line[:len(line)-1]
 }
 
-func TestLockIsRefusedToAnotherProcess(t *testing.T) {
+func TestLockExcludesOtherProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "data")
 	lock, err := LockDir(dir)
 	if err != nil {
@@ -67,27 +66,25 @@ func TestLockIsRefusedToAnotherProcess(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory is %v, %v", info.Mode(), err)
 	}
-	_, got := lockElsewhere(t, dir)
+	_, got := lockInProcess(t, dir)
 	if want := fmt.Sprintf("data directory %s is in use by process %d", dir, os.Getpid()); got != want {
-		t.Errorf("the other process says %q, want %q", got, want)
+		t.Errorf("the other process printed %q, want %q", got, want)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, got := lockElsewhere(t, dir); got != "locked" {
-		t.Errorf("after Close the other process says %q", got)
+	lock.Release()
+	if _, got := lockInProcess(t, dir); got != "locked" {
+		t.Errorf("after Release the other process printed %q", got)
 	}
 }
 
-func TestLockGoesWithItsProcess(t *testing.T) {
+func TestLockEndsWithItsProcess(t *testing.T) {
 	dir := t.TempDir()
-	cmd, got := lockElsewhere(t, dir)
+	cmd, got := lockInProcess(t, dir)
 	if got != "locked" {
 		t.Fatal(got)
 	}
 	_, err := LockDir(dir)
 	if want := fmt.Sprintf("data directory %s is in use by process %d", dir, cmd.Process.Pid); err == nil || err.Error() != want {
-		t.Fatalf("LockDir gave %v, want %q", err, want)
+		t.Fatalf("LockDir returned %v, want %q", err, want)
 	}
 	if errs.KindOf(err) != errs.Conflict {
 		t.Errorf("kind is %s", errs.KindOf(err))
@@ -95,67 +92,29 @@ func TestLockGoesWithItsProcess(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil { // SIGKILL: it cannot clean up
 		t.Fatal(err)
 	}
-	cmd.Wait()
+	_ = cmd.Wait() // killed
 	lock, err := LockDir(dir)
 	if err != nil {
 		t.Fatalf("after kill -9: %v", err)
 	}
-	lock.Close()
+	lock.Release()
 }
 
-func TestLockIsRefusedWithinTheProcess(t *testing.T) {
+func TestLockExcludesASecondLockOfTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := LockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Close()
+	defer lock.Release()
 	if _, err := LockDir(dir); errs.KindOf(err) != errs.Conflict {
-		t.Errorf("a second lock gave %v", err)
+		t.Errorf("the second LockDir returned %v", err)
 	}
 }
 
-func TestLockOfNoDirectory(t *testing.T) {
+func TestLockOfAFileFails(t *testing.T) {
 	file := writeFile(t, "file", "")
 	if _, err := LockDir(file); err == nil {
 		t.Error("a file was locked as a directory")
-	}
-}
-
-func TestWriteAddresses(t *testing.T) {
-	dir := t.TempDir()
-	for _, want := range []Addresses{
-		{PID: 1, Version: "dev", BaseURL: "http://a", Listen: map[string]string{"api": "127.0.0.1:1", "s3": "127.0.0.1:2"}},
-		{PID: 2, Version: "v1", BaseURL: "http://b", Listen: map[string]string{"api": "127.0.0.1:3"}},
-	} {
-		if err := WriteAddresses(dir, want); err != nil {
-			t.Fatal(err)
-		}
-		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got Addresses
-		if err := json.Unmarshal(content, &got); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("%d files are left, want one", len(entries))
-	}
-	if err := WriteAddresses(filepath.Join(dir, "missing"), Addresses{}); err == nil {
-		t.Error("a missing directory was written to")
-	}
-	if err := os.Mkdir(filepath.Join(dir, "steward.json.tmp"), 0o700); err != nil { // stands in the way of the next one
-		t.Fatal(err)
-	}
-	if err := WriteAddresses(dir, Addresses{PID: 3}); err == nil {
-		t.Error("a directory was written over")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "steward.json")); err == nil {
-		t.Error("the addresses of an earlier process are left")
 	}
 }

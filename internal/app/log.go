@@ -1,71 +1,40 @@
 package app
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
+
+	"steward/internal/web"
 )
 
-// logDelay is how late a line may appear. One system call for each request's line would cost more than making the line.
-const logDelay = 100 * time.Millisecond
-
-// newLog makes the process's log, and the writer that it shares with the lines of requests.
-func newLog(cfg Config, w io.Writer) (*slog.Logger, *lateWriter) {
-	late := &lateWriter{out: bufio.NewWriterSize(w, 32<<10)}
-	options := &slog.HandlerOptions{Level: cfg.LogLevel}
-	var handler slog.Handler = slog.NewTextHandler(late, options)
+// newLog returns the log of the process. Its times are in UTC.
+func newLog(cfg Config, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: timeInUTC}
 	if cfg.LogFormat == LogJSON {
-		handler = slog.NewJSONHandler(late, options)
+		return slog.New(slog.NewJSONHandler(w, options))
 	}
-	return slog.New(promptHandler{handler, late}), late
+	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// lateWriter collects lines and writes them together, soon after the first of them.
-type lateWriter struct {
-	mu      sync.Mutex
-	out     *bufio.Writer
-	waiting bool
-}
-
-func (l *lateWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.waiting {
-		l.waiting = true
-		time.AfterFunc(logDelay, l.flush)
+func timeInUTC(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	}
-	return l.out.Write(p)
+	return a
 }
 
-func (l *lateWriter) flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = false
-	l.out.Flush()
-}
-
-// promptHandler writes warnings and errors at once: they may be the last thing the process says.
-type promptHandler struct {
-	slog.Handler
-	late *lateWriter
-}
-
-func (h promptHandler) Handle(ctx context.Context, r slog.Record) error {
-	r.Time = r.Time.UTC()
-	err := h.Handler.Handle(ctx, r)
-	if r.Level >= slog.LevelWarn {
-		h.late.flush()
-	}
-	return err
-}
-
-func (h promptHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return promptHandler{h.Handler.WithAttrs(attrs), h.late}
-}
-
-func (h promptHandler) WithGroup(name string) slog.Handler {
-	return promptHandler{h.Handler.WithGroup(name), h.late}
+// logRequest logs a request. It has the pattern of the route and not the path, because the path of an ingest URL is a credential.
+func logRequest(log *slog.Logger, s web.Served) {
+	log.LogAttrs(context.Background(), slog.LevelInfo, "request",
+		slog.String("request_id", s.ID),
+		slog.String("method", s.Method),
+		slog.String("route", s.Route),
+		slog.Int("status", s.Status),
+		slog.Int("bytes", s.Bytes),
+		slog.Float64("duration_ms", float64(s.Took)/float64(time.Millisecond)),
+		slog.String("caller", s.Who),
+		slog.String("remote_addr", s.RemoteAddr),
+	)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,13 +18,12 @@ import (
 	"steward/internal/web"
 )
 
-// drain is how long running requests may take to finish once the process is told to stop.
-const drain = 10 * time.Second
+// drainTimeout is how long running requests may take to finish when the process stops.
+const drainTimeout = 10 * time.Second
 
-// Serve runs Steward until ctx ends: lock, database, first start, listeners, loops; then the same in reverse. An error says what kept it
-// from starting.
+// Serve runs the server until ctx ends, then drains requests and stops. An error reports why it could not start.
 func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
-	// The live heap is a few megabytes, so that Go's default would collect dozens of times a second under load. GOGC still wins.
+	// The live heap is a few megabytes: with Go's default the collector would run dozens of times a second under load.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
@@ -31,122 +31,123 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	log, late := newLog(cfg, stderr)
-	defer late.flush()
-	o, err := open(ctx, cfg)
+	defer lock.Release()
+	log := newLog(cfg, stderr)
+	d, err := openDatabase(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer o.db.Close()
-
+	defer d.db.Close()
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close()
-	baseURL := cfg.BaseURL
-	if baseURL == "" {
-		baseURL = "http://" + reachable(listener.Addr())
-	}
-	m := newMetrics()
-	var metricsAddress string
+	s := &process{cfg: cfg, db: d, log: log, stdout: stdout, metrics: newMetrics(), listener: listener, addresses: addressesOf(cfg, listener)}
 	if cfg.MetricsListen != "" {
-		server, err := startMetricsServer(cfg.MetricsListen, m, log)
+		m, err := startMetricsServer(cfg.MetricsListen, s.metrics, log)
 		if err != nil {
 			return err
 		}
-		defer server.stop()
-		metricsAddress = server.address
+		defer m.stop()
+		s.addresses.Listen["metrics"] = m.address
 	}
-	p := wire(cfg, o, baseURL, log, time.Now)
+	return s.run(ctx)
+}
+
+// process is a running program that has its lock, its database and its listeners.
+type process struct {
+	cfg       Config
+	db        *database
+	log       *slog.Logger
+	stdout    io.Writer
+	metrics   *metrics
+	listener  net.Listener
+	addresses Addresses
+	stopping  atomic.Bool
+}
+
+// run connects the slices, serves until ctx ends, and drains.
+func (s *process) run(ctx context.Context) error {
+	p := wire(s.cfg, s.db, s.addresses.BaseURL, s.log, time.Now)
 	if err := p.signIn.Open(ctx); err != nil {
 		return err
 	}
-	// After all that can fail: the root key is told once.
-	first, err := makeFirst(ctx, o.db, cfg, p.accounts, p.keys)
-	if err != nil {
-		return err
+	p.server.Ready = s.ready
+	p.server.Done = func(served web.Served) {
+		s.metrics.served(served)
+		logRequest(s.log, served)
 	}
-	return p.run(ctx, cfg, o, running{
-		baseURL: baseURL, listener: listener, metrics: m, metricsAddress: metricsAddress, log: log, late: late, stdout: stdout, first: first,
-	})
-}
-
-// running is what Serve has made before anything is served.
-type running struct {
-	baseURL        string
-	listener       net.Listener
-	metrics        *metrics
-	metricsAddress string // "" if they are not served
-	log            *slog.Logger
-	late           *lateWriter
-	stdout         io.Writer
-	first          *firstStart
-}
-
-// run serves until ctx ends, then drains.
-func (p *parts) run(ctx context.Context, cfg Config, o *opened, r running) error {
-	p.server.Done = r.metrics.served
-	if cfg.LogLevel <= slog.LevelInfo {
-		lines := requestLog{out: r.late, format: cfg.LogFormat}
-		p.server.Done = func(s web.Served) { r.metrics.served(s); lines.write(s) }
-	}
-	stopping := &atomic.Bool{}
-	p.server.Ready = readiness(stopping, o.db.Ping)
 	handler, err := p.server.Handler()
 	if err != nil {
 		return err
 	}
+	// After everything that can fail: the root key is printed once.
+	created, err := bootstrap(ctx, s.db.db, s.cfg, p.accounts, p.keys)
+	if err != nil {
+		return err
+	}
 	var loops job.Group
-	p.start(&loops, o.db, r.log, time.Now)
+	p.start(&loops, s.db.db, s.log, time.Now)
 	defer loops.Stop()
 
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(r.listener) }()
-	addresses := Addresses{PID: os.Getpid(), Version: Version(), BaseURL: r.baseURL, Listen: map[string]string{"api": r.listener.Addr().String()}}
-	if r.metricsAddress != "" {
-		addresses.Listen["metrics"] = r.metricsAddress
+	go func() { failed <- srv.Serve(s.listener) }()
+	if err := WriteAddresses(s.cfg.Data, s.addresses); err != nil {
+		s.log.Warn("steward.json was not written", "error", err)
 	}
-	if err := WriteAddresses(cfg.Data, addresses); err != nil {
-		r.log.Warn("steward.json could not be written", "error", err)
+	if _, err := io.WriteString(s.stdout, banner(s.cfg, s.addresses, created)); err != nil {
+		s.log.Warn("the addresses and the root key were not printed", "error", err)
 	}
-	announce(r.stdout, cfg, addresses, r.first)
-
 	select {
 	case err := <-failed:
-		return err
+		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	stopping.Store(true)
-	r.log.Info("stopping")
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := p.server.Socket.Close(bounded); err != nil { // Shutdown does not know the sockets
-		r.log.Warn("sockets were cut off", "error", err)
+	s.stopping.Store(true)
+	s.log.Info("stopping")
+	return s.drain(ctx, p, srv)
+}
+
+// ready reports whether requests can be served.
+func (s *process) ready(ctx context.Context) error {
+	if s.stopping.Load() {
+		return errors.New("the process is stopping")
 	}
-	if err := srv.Shutdown(bounded); err != nil {
-		r.log.Warn("requests were cut off", "error", err)
+	return s.db.db.Ping(ctx)
+}
+
+// drain waits for running requests and WebSockets to finish, and then closes what is left.
+func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := p.server.Socket.Close(ctx); err != nil { // Shutdown does not know hijacked connections
+		s.log.Warn("WebSockets were closed before they finished", "error", err)
+	}
+	if err := srv.Shutdown(ctx); err != nil {
+		s.log.Warn("requests were closed before they finished", "error", err)
 		return srv.Close()
 	}
 	return nil
 }
 
-func readiness(stopping *atomic.Bool, ping func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if stopping.Load() {
-			return errors.New("the process is stopping")
-		}
-		return ping(ctx)
+// addressesOf returns where the API can be reached.
+func addressesOf(cfg Config, listener net.Listener) Addresses {
+	baseURL := cfg.BaseURL
+	if baseURL == "" {
+		baseURL = "http://" + dialable(listener.Addr())
+	}
+	return Addresses{
+		PID: os.Getpid(), Version: Version(), BaseURL: baseURL, Listen: map[string]string{"api": listener.Addr().String()},
 	}
 }
 
-// reachable gives an address that a client on this machine can dial, also when we listen on all interfaces.
-func reachable(addr net.Addr) string {
+// dialable returns an address that a client on this machine can dial, also if the listener is on all interfaces.
+func dialable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()
@@ -157,20 +158,28 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// announce prints where to go next. Only a first start has a secret to tell, and only when it made that itself.
-func announce(w io.Writer, cfg Config, a Addresses, first *firstStart) {
-	fmt.Fprintf(w, "Steward %s is ready.\n\n  API           %s\n  Reference     %s/docs\n  Data          %s\n", a.Version, a.BaseURL, a.BaseURL, cfg.Data)
-	if a.Listen["metrics"] != "" {
-		fmt.Fprintf(w, "  Metrics       http://%s/metrics\n", a.Listen["metrics"])
+// banner returns what a start prints: where to go next, and the root key if it was generated now.
+func banner(cfg Config, a Addresses, created *installation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
+	fmt.Fprintf(&b, "  API           %s\n", a.BaseURL)
+	fmt.Fprintf(&b, "  Reference     %s/docs\n", a.BaseURL)
+	if address := a.Listen["metrics"]; address != "" {
+		fmt.Fprintf(&b, "  Metrics       http://%s/metrics\n", address)
 	}
-	if first == nil {
-		fmt.Fprintf(w, "\nThe root key was shown at the first start; `steward root-key` makes a new one when it is lost.\n")
-		return
+	fmt.Fprintf(&b, "  Data          %s\n", cfg.Data)
+	if created == nil {
+		b.WriteString("\nThe root key was printed at the first start. If it is lost, `steward root-key` creates another.\n")
+		return b.String()
 	}
-	key := first.rootKey
+	key := created.rootKey
 	if cfg.RootKey != "" {
 		key = "$STEWARD_ROOT_KEY"
 	}
-	fmt.Fprintf(w, "  Organization  %s\n  Project       %s\n  Root key      %s\n", first.OrgID, first.ProjectID, key)
-	fmt.Fprintf(w, "\nKeep the root key: it is not shown again. Try it:\n\n  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
+	fmt.Fprintf(&b, "  Organization  %s\n", created.OrgID)
+	fmt.Fprintf(&b, "  Project       %s\n", created.ProjectID)
+	fmt.Fprintf(&b, "  Root key      %s\n", key)
+	fmt.Fprintf(&b, "\nStore the root key: it is not printed again. Try it:\n\n")
+	fmt.Fprintf(&b, "  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
+	return b.String()
 }

@@ -16,7 +16,6 @@ import (
 	"steward/internal/idempotency"
 	"steward/internal/job"
 	"steward/internal/oidc"
-	oidckeys "steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
 	"steward/internal/resource"
 	"steward/internal/server"
@@ -26,8 +25,7 @@ import (
 	"steward/internal/webhook/stats"
 )
 
-// parts are the slices, joined. This is the only place where they meet: each is a struct of named dependencies, and where one needs
-// another, a function field of the one is filled with a method of the other.
+// parts holds the connected slices.
 type parts struct {
 	accounts *account.Store
 	keys     *apikey.Store
@@ -40,29 +38,27 @@ type parts struct {
 	server   *server.Server
 }
 
-func wire(cfg Config, o *opened, baseURL string, own []netip.AddrPort, log *slog.Logger, now func() time.Time) *parts {
-	d := o.db
-	lines := &audit.Store{DB: d, Now: now}
-	accounts := &account.Store{DB: d, Now: now, Audit: lines.Record}
-	keys := &apikey.Store{DB: d, Now: now, Audit: lines.Record, Project: accounts.Require}
+func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() time.Time) *parts {
+	lines := &audit.Store{DB: d.db, Now: now}
+	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
+	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
 	threads := &thread.Store{
-		DB: d, Now: now, Ring: o.ring, Retention: cfg.ThreadRetention, Audit: lines.Record,
+		DB: d.db, Now: now, Ring: d.ring, Retention: cfg.ThreadRetention, Audit: lines.Record,
 		Project: accounts.Require, DefaultProject: accounts.Oldest,
 	}
-	evals := &eval.Store{DB: d, Now: now, Audit: lines.Record, Project: accounts.Require}
-	oauth := wireOAuth(o, lines.Record, accounts.Require, now)
+	evals := &eval.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
+	oauth := wireOAuth(d, lines.Record, accounts.Require, now)
 	accounts.ProjectGone = []func(*db.Tx, string, string) error{
 		keys.DeleteOfProject, threads.ProjectGone, evals.DeleteOfProject, oauth.clients.ForgetProject,
 	}
 	accounts.MemberGone = []func(*db.Tx, string, string) error{keys.DeleteOfUser, oauth.clients.ForgetMember}
 
 	checker := &apikey.Checker{Store: keys}
-	d.Watch(auth.Callers, checker.Forget)
-	d.Watch(auth.Callers, keys.Forget)
+	d.db.Watch(auth.Callers, checker.Forget)
+	d.db.Watch(auth.Callers, keys.Forget)
 
-	hooks := wireHooks(cfg, o, baseURL, own, lines.Record, log, now)
-	signIn := wireProvider(cfg, o, baseURL, oauth, accounts, now)
-
+	hooks := wireHooks(cfg, d, lines.Record, log, now)
+	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, now)
 	callers := &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit}
 
 	return &parts{
@@ -80,15 +76,15 @@ func wire(cfg Config, o *opened, baseURL string, own []netip.AddrPort, log *slog
 			Ingest:      hooks.ingest,
 			Protocol:    signIn.Mount,
 			Auth:        callers,
-			Idempotency: &idempotency.Store{DB: d, Ring: o.ring, Now: now},
+			Idempotency: &web.Idempotency{DB: d.db, Ring: d.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,
 			Log:         log,
-			Ready:       d.Ping,
+			Ready:       d.db.Ping,
 		},
 	}
 }
 
-// hooks are the parts of the webhook slice that run by themselves.
+// hooks holds the parts of the webhook slice that run in the background.
 type hooks struct {
 	store     *webhook.Store
 	ingest    *webhook.Ingest
@@ -96,38 +92,28 @@ type hooks struct {
 	retention *webhook.Retention
 }
 
-func wireHooks(cfg Config, o *opened, baseURL string, own []netip.AddrPort, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
-	store := &webhook.Store{DB: o.db, Ring: o.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"), Counters: webhook.NewCounters()}
-	sender := send.New(egress(cfg, baseURL, own), now)
-	scheduler := webhook.NewScheduler(store, deliverySockets())
-	scheduler.Send = sender.Send
-	scheduler.Log = log
-	scheduler.Exclusive = o.db.Dialect() == db.SQLite
-	store.Wake = scheduler.Wake
+func wireHooks(cfg Config, d *database, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
+	owner := id.New("rep")
+	store := &webhook.Store{
+		DB: d.db, Ring: d.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(owner), Lanes: webhook.NewLanes(d.db, now),
+	}
+	egress := webhook.Egress{Allow: cfg.EgressAllow, Loopback: onLoopback(cfg.Listen)}
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
-		scheduler: scheduler,
+		worker:    &webhook.Worker{Store: store, Sender: webhook.NewSender(egress, now), Log: log, Sole: d.db.Dialect() == db.SQLite},
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
 }
 
-// oauth are the parts of the OAuth slice that the provider and the loops use.
-type oauth struct {
-	clients  *oidc.Store
-	signing  *oidckeys.Store
-	activity *oidc.Activity
-}
-
-func wireOAuth(o *opened, record func(*db.Tx, string, string) error,
-	project func(*db.Tx, *auth.Caller, string, string) error, now func() time.Time,
-) oauth {
-	clients := &oidc.Store{DB: o.db, Now: now, Audit: record, Project: project}
-	signing := &oidckeys.Store{DB: o.db, Ring: o.ring, Now: now, Audit: record}
-	o.db.Watch(oidc.Cache, clients.Forget)
-	o.db.Watch(auth.Callers, clients.Forget)
-	o.db.Watch(oidckeys.Cache, signing.Forget)
-	return oauth{clients: clients, signing: signing, activity: &oidc.Activity{Store: clients}}
+// onLoopback reports whether an address can only be reached from this machine.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func regions(cfg Config) []resource.Region {
@@ -138,27 +124,31 @@ func regions(cfg Config) []resource.Region {
 	return out
 }
 
-// start runs the background loops; they are stopped in the reverse order.
+// start starts the background loops. They stop in reverse order.
 func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.Time) {
 	owner := id.New("rep")
-	sole := func(name string, do func(context.Context) error) func(context.Context) error {
-		l := &job.Lease{DB: d, Now: now, Name: name, Owner: owner, TTL: 5 * time.Minute}
-		return l.Exclusive(do)
+	// one limits work to the replica that holds the lease of that name.
+	one := func(lease string, do func(context.Context) error) func(context.Context) error {
+		l := &job.Lease{DB: d, Now: now, Name: lease, Owner: owner, For: 5 * time.Minute}
+		return l.Sole(do)
+	}
+	every := func(pause time.Duration, name string, do func(context.Context) error) {
+		g.Go(job.Every(log, name, pause, do))
 	}
 	g.Go(d.RunWatch)
-	g.Go(job.Every(log, "forget codes, sessions and devices whose time is up", time.Minute, sole("provider", p.signIn.Purge)))
-	g.Go(job.Every(log, "note uses of keys", apikey.FlushEvery, p.checker.Flush))
-	g.Go(job.Every(log, "label runs of late evaluations, purge those of deleted projects", 5*time.Second, p.evals.Sweep))
-	g.Go(job.Every(log, "forget old answers", time.Minute, sole("idempotency", func(ctx context.Context) error {
+	every(time.Minute, "delete expired codes, sessions and device codes", one("provider", p.signIn.Purge))
+	every(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)
+	every(5*time.Second, "update runs of evaluations that were registered late", p.evals.Sweep)
+	every(time.Minute, "delete old idempotency keys", one("idempotency", func(ctx context.Context) error {
 		_, err := p.server.Idempotency.Purge(ctx, 1000)
 		return err
-	})))
-	g.Go(job.Every(log, "remove old receipts and deliveries", time.Minute, sole("webhooks", p.hooks.retention.Run)))
-	g.Go(job.Every(log, "count accesses of OAuth clients", time.Second, p.oauth.activity.Flush))
-	g.Go(job.Every(log, "tend signing keys", time.Minute, sole("signing keys", p.oauth.signing.Tend)))
-	g.Go(job.Every(log, "remove what dead OAuth clients left", time.Minute, sole("oauth remains", func(ctx context.Context) error {
+	}))
+	every(time.Minute, "delete old receipts and deliveries", one("webhooks", p.hooks.retention.Run))
+	every(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
+	every(time.Minute, "rotate signing keys", one("signing keys", p.oauth.signing.Tend))
+	every(time.Minute, "delete data of deleted OAuth clients", one("deleted OAuth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
-	})))
-	g.Go(p.hooks.scheduler.Run)
-	g.Go(job.Every(log, "purge deleted threads", time.Minute, sole("threads", p.threads.Purge)))
+	}))
+	g.Go(p.hooks.worker.Run)
+	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))
 }

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/apikey"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/seal"
+	"steward/internal/server"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// fixture is the API of one organization that has a member and an API key for each role, and a key confined to a project.
+type fixture struct {
+	t       testing.TB
+	handler http.Handler
+	routes  []web.Route
+	keys    map[string]string // by role, or projectKey
+}
+
+const projectKey = "project key"
+
+// newServer connects the slices over an open database as Serve does, without listeners and loops.
+func newServer(t testing.TB, d *db.DB) *server.Server {
+	ring, err := seal.NewRing(make([]byte, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := Load(map[string]string{"data": t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire(cfg, &database{db: d, ring: ring}, "http://steward.test", slog.New(slog.DiscardHandler), time.Now).server
+}
+
+// newFixture returns a fixture over an open database; done may be nil.
+func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
+	s := newServer(t, d)
+	s.Done = done
+	handler, err := s.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, handler: handler, routes: s.Routes(), keys: map[string]string{}}
+	orgID := id.New(id.Org)
+	err = d.Write(context.Background(), func(tx *db.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'test', 0)`, orgID); err != nil {
+			return err
+		}
+		for _, role := range auth.Roles {
+			if f.keys[string(role)], err = addMember(tx, s, orgID, role); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := f.send("owner", "POST", "/cli/apikey", `{"name":"confined","projectId":"prj_test"}`)
+	f.keys[projectKey] = field(created, "value")
+	return f
+}
+
+// addMember adds a user with a role and returns an API key of the user.
+func addMember(tx *db.Tx, s *server.Server, orgID string, role auth.Role) (string, error) {
+	userID := id.New(id.User)
+	now := stamp.Of(time.Now())
+	if _, err := tx.Exec(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, $2, $2)`, userID, now); err != nil {
+		return "", err
+	}
+	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, $3, 1, $4, $4)`,
+		orgID, userID, role, now); err != nil {
+		return "", err
+	}
+	value := apikey.NewValue()
+	return value, s.Key.Store.MakeRoot(tx, orgID, userID, value)
+}
+
+// send sends a request with the key of a role, or with a key as given; "" sends none.
+func (f *fixture) send(who, method, path, body string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	if key, ok := f.keys[who]; ok {
+		req.Header.Set("Authorization", "Bearer "+key)
+	} else if who != "" {
+		req.Header.Set("Authorization", "Bearer "+who)
+	}
+	rec := httptest.NewRecorder()
+	f.handler.ServeHTTP(rec, req)
+	return rec
+}
+
+// field returns a text of a JSON response, or "".
+func field(rec *httptest.ResponseRecorder, name string) string {
+	var m map[string]any
+	if json.Unmarshal(rec.Body.Bytes(), &m) != nil {
+		return ""
+	}
+	s, _ := m[name].(string)
+	return s
+}

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagValue keeps the text of a flag. Load parses it, so that all faults are reported together.
+type flagValue struct {
+	text string
+	kind kind
+}
+
+// Set implements pflag.Value.
+func (v *flagValue) Set(text string) error {
+	v.text = text
+	return nil
+}
+
+// String implements pflag.Value.
+func (v *flagValue) String() string { return v.text }
+
+// Type implements pflag.Value. The help prints no value for "bool".
+func (v *flagValue) Type() string {
+	if v.kind == boolean {
+		return "bool"
+	}
+	return "string"
+}
+
+// addFlags adds a flag for each wanted setting that is not a secret.
+func addFlags(cmd *cobra.Command, wanted func(setting) bool) {
+	cmd.Flags().SortFlags = false // the table begins with the important ones
+	for _, s := range settings(&Config{}) {
+		if s.kind == secret || !wanted(s) {
+			continue
+		}
+		f := cmd.Flags().VarPF(&flagValue{s.value, s.kind}, s.name, "", s.usage)
+		if s.kind == boolean {
+			f.NoOptDefVal = "true"
+		}
+	}
+}
+
+// setFlags returns the settings given on the command line.
+func setFlags(cmd *cobra.Command) map[string]string {
+	flags := map[string]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, ok := f.Value.(*flagValue); ok { // not --help
+			flags[f.Name] = f.Value.String()
+		}
+	})
+	return flags
+}
+
+// flagError turns an error of pflag into one that suggests a flag and shows no value.
+func flagError(cmd *cobra.Command, err error) error {
+	if errors.As(err, new(*pflag.InvalidSyntaxError)) {
+		return usageError{"flags have the form --name=value"}
+	}
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usageError{err.Error()}
+	}
+	if unknown.GetSpecifiedShortnames() != "" {
+		return usageError{fmt.Sprintf("unknown flag -%s; flags begin with --", unknown.GetSpecifiedName())}
+	}
+	name := unknown.GetSpecifiedName()
+	for _, s := range settings(&Config{}) {
+		if s.kind == secret && s.name == name {
+			return usageError{fmt.Sprintf("--%s is not a flag, because other users of the machine can read command lines: set %s, "+
+				"or %s_FILE to the path of a file", name, s.env(), s.env())}
+		}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+	return usageError{"unknown flag --" + name + suggestion("--"+name, known, cmd.CommandPath()+" --help")}
+}
+
+// settingsHelp describes where settings come from, and lists those that are not flags; cobra lists the flags.
+func settingsHelp() string {
+	var b strings.Builder
+	b.WriteString(`A setting is taken from its flag, else from the environment (--s3-listen: STEWARD_S3_LISTEN), else
+from the YAML file named by --config (s3_listen: …), else from its default. The file can also list the
+regions:
+
+  regions:
+    - {region: local, description: This machine}
+
+Secrets are not flags, because other users of the machine can read command lines. Set the environment
+variable, or put the value into a file and its path into the variable with _FILE appended or into the
+YAML file (root_key_file: …):
+
+`)
+	for _, s := range settings(&Config{}) {
+		if s.kind == secret {
+			fmt.Fprintf(&b, "  %-24s %s\n", s.env(), s.usage)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
