@@ -1,8 +1,9 @@
-// Package account owns organizations, their users with roles, their projects, and invitations.
+// Package account owns organizations, their members and projects, invitations, and passwords.
 //
-// A user belongs to an organization by a member row, which carries the role. Whatever changes a membership bumps the cache of callers, so
-// that keys act with the role of today. A member is added with an invitation: a one-time link whose token is stored as a hash and with
-// which the user sets a first password. Projects come to be when somebody makes one, or by themselves when a runtime names one (Require).
+// A user belongs to an organization by a row in members, which has the role. Every change of a membership invalidates the cache of
+// callers (auth.Callers), so that keys act with the current role. A member is added with an invitation: a link that can be used once,
+// whose token is stored as a hash, and with which the user sets a first password. A project is created by a request, or by Require
+// when a runtime names one that does not exist.
 package account
 
 import (
@@ -23,7 +24,7 @@ type Org struct {
 	Name string `json:"name"`
 }
 
-// Project is a part of an organization that keys, threads and evaluations can be confined to.
+// Project is a part of an organization to which keys, threads and evaluations can be confined.
 type Project struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -32,7 +33,7 @@ type Project struct {
 	version   int64
 }
 
-// ETag is the row's version.
+// ETag returns the version of the row.
 func (p Project) ETag() string { return page.ETag(p.version) }
 
 // Member is a user with a role in the caller's organization.
@@ -47,16 +48,16 @@ type Member struct {
 	version int64
 }
 
-// ETag is the version of the membership.
+// ETag returns the version of the membership.
 func (m Member) ETag() string { return page.ETag(m.version) }
 
-// Invited is a new member, with the link that lets them in. The link is shown once.
+// Invited is a new member with an invitation link, which is shown once.
 type Invited struct {
 	Member
-	Link string `json:"link" doc:"One-time address where the member sets a first password; valid for 7 days"`
+	Link string `json:"link" doc:"One-time link where the member sets a first password; valid for 7 days"`
 }
 
-// Profile is who the caller is.
+// Profile describes the caller.
 type Profile struct {
 	ID            string    `json:"id"`
 	Email         *string   `json:"email"`
@@ -66,7 +67,7 @@ type Profile struct {
 	Organizations []Org     `json:"organizations"`
 }
 
-// NewMember is what it takes to add a member.
+// NewMember is a request to add a member.
 type NewMember struct {
 	Email     string    `json:"email" maxLength:"254" pattern:"^\\S+@\\S+$" patternDescription:"an e-mail address"`
 	FirstName *string   `json:"first_name,omitempty" maxLength:"256"`
@@ -74,7 +75,7 @@ type NewMember struct {
 	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
 }
 
-// check gives the e-mail address in the form in which it is stored.
+// check validates the request and puts the e-mail address into lower case, as it is stored.
 func (n *NewMember) check() error {
 	var faults errs.Faults
 	address, err := mail.ParseAddress(n.Email)
@@ -84,7 +85,7 @@ func (n *NewMember) check() error {
 	return faults.Err()
 }
 
-// MemberPatch changes a member; what is not sent stays.
+// MemberPatch is a partial update of a member.
 type MemberPatch struct {
 	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
 	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
@@ -92,7 +93,7 @@ type MemberPatch struct {
 	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer"`
 }
 
-// apply gives the member with the patch applied, or Invalid.
+// apply returns the patched member. It returns Invalid if the role is unknown.
 func (p MemberPatch) apply(m Member) (Member, error) {
 	p.FirstName.SetPtr(&m.FirstName)
 	p.LastName.SetPtr(&m.LastName)
@@ -105,7 +106,7 @@ func (p MemberPatch) apply(m Member) (Member, error) {
 	return m, nil
 }
 
-// NewProject is what it takes to make a project.
+// NewProject is a request to create a project.
 type NewProject struct {
 	Name string `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
 }

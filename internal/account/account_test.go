@@ -13,14 +13,14 @@ import (
 	"steward/internal/page"
 )
 
-func TestPasswords(t *testing.T) {
+func TestPasswordHashes(t *testing.T) {
 	hash := account.HashPassword("correct horse")
 	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") || hash == account.HashPassword("correct horse") {
 		t.Fatalf("not a salted PHC string: %s", hash)
 	}
 	if !account.CheckPassword(hash, "correct horse") || account.CheckPassword(hash, "correct hors") || account.CheckPassword("", "") ||
 		account.CheckPassword("$argon2id$v=19$m=1,t=1,p=1$!!$!!", "") {
-		t.Fatal("a password is taken for another")
+		t.Fatal("a wrong password or hash was accepted")
 	}
 }
 
@@ -36,7 +36,7 @@ type fixture struct {
 	owner *auth.Caller
 }
 
-func open(t *testing.T, d *db.DB) fixture {
+func newFixture(t *testing.T, d *db.DB) fixture {
 	s := &account.Store{DB: d, Now: time.Now, Audit: func(*db.Tx, string, string) error { return nil }}
 	var first account.First
 	err := d.Write(t.Context(), func(tx *db.Tx) (err error) {
@@ -49,10 +49,9 @@ func open(t *testing.T, d *db.DB) fixture {
 	return fixture{s, &auth.Caller{OrgID: first.OrgID, UserID: first.UserID, Role: auth.Owner}}
 }
 
-// TestAdminsDoNotTouchOwners: neither by changing one, nor by making one, nor by removing one.
-func TestAdminsDoNotTouchOwners(t *testing.T) {
+func TestOnlyOwnersChangeOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		ann, _, err := f.store.Invite(t.Context(), f.owner.OrgID, f.owner.UserID, account.NewMember{Email: "ann@example.com", Role: auth.Admin})
 		if err != nil {
 			t.Fatal(err)
@@ -60,26 +59,27 @@ func TestAdminsDoNotTouchOwners(t *testing.T) {
 		admin := &auth.Caller{OrgID: f.owner.OrgID, UserID: ann.ID, Role: auth.Admin}
 		toOwner := account.MemberPatch{Role: page.Some(auth.Owner)}
 		toViewer := account.MemberPatch{Role: page.Some(auth.Viewer)}
-		_, err1 := f.store.ChangeMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}, toViewer)
-		_, err2 := f.store.ChangeMember(t.Context(), admin, ann.ID, page.IfMatch{}, toOwner)
-		err3 := f.store.RemoveMember(t.Context(), admin, f.owner.UserID, page.IfMatch{})
-		for i, err := range []error{err1, err2, err3} {
-			if errs.KindOf(err) != errs.Forbidden {
-				t.Errorf("%d: %v", i, err)
-			}
+		if _, err := f.store.ChangeMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}, toViewer); errs.KindOf(err) != errs.Forbidden {
+			t.Errorf("an admin changed an owner: %v", err)
+		}
+		if _, err := f.store.ChangeMember(t.Context(), admin, ann.ID, page.IfMatch{}, toOwner); errs.KindOf(err) != errs.Forbidden {
+			t.Errorf("an admin became an owner: %v", err)
+		}
+		if err := f.store.RemoveMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}); errs.KindOf(err) != errs.Forbidden {
+			t.Errorf("an admin removed an owner: %v", err)
 		}
 		if _, err := f.store.ChangeMember(t.Context(), f.owner, ann.ID, page.IfMatch{}, toOwner); err != nil {
-			t.Fatalf("an owner cannot make an owner: %v", err)
+			t.Fatalf("an owner cannot add an owner: %v", err)
 		}
 		if err := f.store.RemoveMember(t.Context(), f.owner, f.owner.UserID, page.IfMatch{}); err != nil {
-			t.Fatalf("with a second owner, the first may go: %v", err)
+			t.Fatalf("the first of two owners cannot leave: %v", err)
 		}
 	})
 }
 
-func TestRequireRegistersProjects(t *testing.T) {
+func TestRequireCreatesUnknownProjects(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		confined := *f.owner
 		confined.ProjectID = "prj_mine"
 		for _, c := range []struct {
@@ -100,40 +100,43 @@ func TestRequireRegistersProjects(t *testing.T) {
 			}
 		}
 		all, err := f.store.Projects(t.Context(), f.owner, page.Paging{Limit: 10})
-		mine, err2 := f.store.Projects(t.Context(), &confined, page.Paging{Limit: 10})
-		if err != nil || err2 != nil || len(all.Items) != 3 || len(mine.Items) != 1 || mine.Items[0].Name != "prj_mine" {
-			t.Fatalf("%v and %v: %v %v", all, mine, err, err2)
+		must(t, err)
+		mine, err := f.store.Projects(t.Context(), &confined, page.Paging{Limit: 10})
+		must(t, err)
+		if len(all.Items) != 3 || len(mine.Items) != 1 || mine.Items[0].Name != "prj_mine" {
+			t.Fatalf("listed %v and %v", all, mine)
 		}
 	})
 }
 
-// TestProjectsAreAllListed: page by page, also those that were made at the same time.
-func TestProjectsAreAllListed(t *testing.T) {
+func TestPagesListProjectsOfTheSameTimeOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		at := time.Now()
 		f.store.Now = func() time.Time { return at }
-		want := map[string]bool{}
-		for _, p := range []string{"a", "B", "c", "D", "e"} {
+		names := []string{"a", "B", "c", "D", "e"}
+		listed := map[string]int{}
+		for _, p := range names {
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.Require(tx, f.owner, "", p) }))
-			want[p] = true
 		}
 		next := page.Paging{Limit: 2}
 		for pages := 1; ; pages++ {
 			result, err := f.store.Projects(t.Context(), f.owner, next)
 			must(t, err)
 			for _, p := range result.Items {
-				delete(want, p.ID)
+				listed[p.ID]++
 			}
 			if next.Cursor = result.Next; next.Cursor == "" {
 				break
 			}
 			if pages > 3 {
-				t.Fatal("the pages do not end")
+				t.Fatal("there are more pages than projects")
 			}
 		}
-		if len(want) != 0 {
-			t.Errorf("not listed: %v", want)
+		for _, p := range names {
+			if listed[p] != 1 {
+				t.Errorf("project %s is listed %d times", p, listed[p])
+			}
 		}
 	})
 }

@@ -9,38 +9,41 @@ import (
 	"steward/internal/web"
 )
 
-// Handler has one method for each route of this package.
+// Handler serves the routes of this package.
 type Handler struct {
 	Store *Store
-	// BaseURL is where invitation links lead to.
+	// BaseURL begins the invitation links.
 	BaseURL string
 }
 
-// Members answers GET /oidc/org/members.
+// Members serves GET /oidc/org/members.
 func (h *Handler) Members(ctx context.Context, _ *struct{}) ([]Member, error) {
 	return h.Store.Members(ctx, auth.From(ctx).OrgID)
 }
 
-// Invite answers POST /oidc/org/members.
+// Invite serves POST /oidc/org/members.
 func (h *Handler) Invite(ctx context.Context, in *struct{ Body NewMember }) (Invited, error) {
 	caller := auth.From(ctx)
 	if err := in.Body.check(); err != nil {
 		return Invited{}, err
 	}
 	if in.Body.Role == auth.Owner && caller.Role != auth.Owner {
-		return Invited{}, errs.New(errs.Forbidden, "only an owner may make owners")
+		return Invited{}, errs.New(errs.Forbidden, "only an owner can add owners")
 	}
 	m, token, err := h.Store.Invite(ctx, caller.OrgID, caller.UserID, in.Body)
-	return Invited{Member: m, Link: h.BaseURL + "/invite/" + token}, err
+	if err != nil {
+		return Invited{}, err
+	}
+	return Invited{Member: m, Link: h.BaseURL + "/invite/" + token}, nil
 }
 
-// MemberInput names a member. It is exported since huma passes over embedded structs that are not.
+// MemberInput names a member. It is exported because huma ignores embedded structs that are not.
 type MemberInput struct {
-	ID string `path:"id" doc:"The user's id"`
+	ID string `path:"id" doc:"Id of the user"`
 	page.IfMatch
 }
 
-// Change answers PUT /oidc/org/members/{id}.
+// Change serves PUT /oidc/org/members/{id}.
 func (h *Handler) Change(ctx context.Context, in *struct {
 	MemberInput
 	Body MemberPatch
@@ -49,32 +52,32 @@ func (h *Handler) Change(ctx context.Context, in *struct {
 	return h.Store.ChangeMember(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
 }
 
-// Remove answers DELETE /oidc/org/members/{id}.
+// Remove serves DELETE /oidc/org/members/{id}.
 func (h *Handler) Remove(ctx context.Context, in *MemberInput) (web.None, error) {
 	return web.None{}, h.Store.RemoveMember(ctx, auth.From(ctx), in.ID, in.IfMatch)
 }
 
-// WhoAmI answers GET /cli/auth/user.
+// WhoAmI serves GET /cli/auth/user.
 func (h *Handler) WhoAmI(ctx context.Context, _ *struct{}) (Profile, error) {
 	return h.Store.Profile(ctx, auth.From(ctx))
 }
 
-// Orgs answers GET /cli/organization.
+// Orgs serves GET /cli/organization.
 func (h *Handler) Orgs(ctx context.Context, _ *struct{}) ([]Org, error) {
 	return h.Store.Orgs(ctx, auth.From(ctx))
 }
 
-// Projects answers GET /cli/project.
+// Projects serves GET /cli/project.
 func (h *Handler) Projects(ctx context.Context, in *struct {
-	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset int         `query:"offset" minimum:"0" doc:"How many to pass over"`
-	Cursor page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it"`
+	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`
+	Offset int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link"`
 },
 ) (page.Page[Project], error) {
 	return h.Store.Projects(ctx, auth.From(ctx), page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
-// CreateProject answers POST /cli/project.
+// CreateProject serves POST /cli/project.
 func (h *Handler) CreateProject(ctx context.Context, in *struct{ Body NewProject }) (Project, error) {
 	if err := in.Body.check(); err != nil {
 		return Project{}, err
@@ -82,7 +85,7 @@ func (h *Handler) CreateProject(ctx context.Context, in *struct{ Body NewProject
 	return h.Store.CreateProject(ctx, auth.From(ctx).OrgID, in.Body)
 }
 
-// DeleteProject answers DELETE /cli/project/{id}.
+// DeleteProject serves DELETE /cli/project/{id}.
 func (h *Handler) DeleteProject(ctx context.Context, in *struct {
 	ID string `path:"id"`
 	page.IfMatch

@@ -17,8 +17,7 @@ import (
 	"steward/internal/id"
 )
 
-// TestTyposAreRefusedAtSight: changing any one character of a key's random part or checksum makes it implausible.
-func TestTyposAreRefusedAtSight(t *testing.T) {
+func TestChangingOneCharacterMakesAKeyImplausible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := apikey.NewValue()
 		if len(value) != 52 || !apikey.Plausible(value) {
@@ -32,13 +31,13 @@ func TestTyposAreRefusedAtSight(t *testing.T) {
 	})
 }
 
-func TestOtherShapesAreLookedUp(t *testing.T) {
+func TestOperatorsKeysArePlausible(t *testing.T) {
 	for value, want := range map[string]bool{
 		"":                              false,
 		"sk_short":                      false,
 		strings.Repeat("x", 19):         false,
-		strings.Repeat("x", 20):         true, // an operator's own root key
-		"sk_" + strings.Repeat("-", 49): true, // of our length, but not base62: not ours
+		strings.Repeat("x", 20):         true, // a root key chosen by the operator
+		"sk_" + strings.Repeat("-", 49): true, // of the right length, but not base62
 	} {
 		if apikey.Plausible(value) != want {
 			t.Errorf("Plausible(%q) is not %v", value, want)
@@ -46,7 +45,7 @@ func TestOtherShapesAreLookedUp(t *testing.T) {
 	}
 }
 
-// fixture is a store with one owner and a key of theirs; the clock is a field.
+// fixture is a store with an owner, a key of the owner, and a clock.
 type fixture struct {
 	store   *apikey.Store
 	checker *apikey.Checker
@@ -55,7 +54,7 @@ type fixture struct {
 	now     atomic.Int64
 }
 
-func open(t *testing.T, d *db.DB) *fixture {
+func newFixture(t *testing.T, d *db.DB) *fixture {
 	f := &fixture{caller: &auth.Caller{OrgID: id.New(id.Org), UserID: id.New(id.User), Role: auth.Owner}, value: apikey.NewValue()}
 	f.now.Store(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC).UnixMicro())
 	f.store = &apikey.Store{
@@ -67,10 +66,16 @@ func open(t *testing.T, d *db.DB) *fixture {
 	d.Watch(auth.Callers, f.checker.Forget)
 	d.Watch(auth.Callers, f.store.Forget)
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
-		tx.Send(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'o', 0)`, f.caller.OrgID)
-		tx.Send(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, 0, 0)`, f.caller.UserID)
-		tx.Send(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, 'owner', 1, 0, 0)`,
-			f.caller.OrgID, f.caller.UserID)
+		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'o', 0)`, f.caller.OrgID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, 0, 0)`, f.caller.UserID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, 'owner', 1, 0, 0)`,
+			f.caller.OrgID, f.caller.UserID); err != nil {
+			return err
+		}
 		return f.store.MakeRoot(tx, f.caller.OrgID, f.caller.UserID, f.value)
 	})
 	if err != nil {
@@ -79,50 +84,51 @@ func open(t *testing.T, d *db.DB) *fixture {
 	return f
 }
 
-func (f *fixture) pass(d time.Duration) { f.now.Add(d.Microseconds()) }
+func (f *fixture) advance(d time.Duration) { f.now.Add(d.Microseconds()) }
 
-func TestExpiry(t *testing.T) {
+func TestExpiredKeysAreRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		soon := time.UnixMicro(f.now.Load()).Add(time.Hour).Format(time.RFC3339)
 		h := &apikey.Handler{Store: f.store}
-		made, err := h.Create(auth.With(t.Context(), f.caller), &struct{ Body apikey.NewKey }{apikey.NewKey{Name: "k", ExpiresAt: &soon}})
+		created, err := h.Create(auth.With(t.Context(), f.caller), &struct{ Body apikey.NewKey }{apikey.NewKey{Name: "k", ExpiresAt: &soon}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.checker.Authenticate(t.Context(), made.Value); err != nil {
-			t.Fatalf("refused before its end: %v", err)
+		if _, err := f.checker.Authenticate(t.Context(), created.Value); err != nil {
+			t.Fatalf("refused before it expired: %v", err)
 		}
-		f.pass(time.Hour)
-		if _, err := f.checker.Authenticate(t.Context(), made.Value); errs.KindOf(err) != errs.Unauthorized {
+		f.advance(time.Hour)
+		if _, err := f.checker.Authenticate(t.Context(), created.Value); errs.KindOf(err) != errs.Unauthorized {
 			t.Fatalf("an expired key: %v", err)
 		}
 	})
 }
 
-// TestOneReadForAKey: a key that is known is checked without the database; a closed one cannot be asked.
-func TestOneReadForAKey(t *testing.T) {
+func TestKnownKeysAreNotReadAgain(t *testing.T) {
 	d := dbtest.Open(t, db.SQLite)
-	f := open(t, d)
+	f := newFixture(t, d)
 	if _, err := f.checker.Authenticate(t.Context(), f.value); err != nil {
 		t.Fatal(err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
-	cancel() // every read with this context fails
+	cancel() // reads with this context fail
 	if _, err := f.checker.Authenticate(cancelled, f.value); err != nil {
-		t.Fatalf("a known key was looked up again: %v", err)
+		t.Fatalf("a known key was read again: %v", err)
 	}
 	if _, err := f.checker.Authenticate(cancelled, apikey.NewValue()); err == nil {
-		t.Fatal("an unknown key was not looked up")
+		t.Fatal("an unknown key was not read")
 	}
 }
 
-func TestRoleOfToday(t *testing.T) {
+func TestKeysActWithTheCurrentRole(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		set := func(statement string) {
 			err := d.Write(t.Context(), func(tx *db.Tx) error {
-				tx.Send(statement, f.caller.UserID)
+				if _, err := tx.Exec(statement, f.caller.UserID); err != nil {
+					return err
+				}
 				return tx.Bump(auth.Callers)
 			})
 			if err != nil {
@@ -135,18 +141,17 @@ func TestRoleOfToday(t *testing.T) {
 		}
 		set(`DELETE FROM members WHERE user_id = $1`)
 		if _, err := f.checker.Authenticate(t.Context(), f.value); errs.KindOf(err) != errs.Unauthorized {
-			t.Fatalf("a key of nobody: %v", err)
+			t.Fatalf("a key of a removed member: %v", err)
 		}
 	})
 }
 
-// TestUsesAreNoted: lastUsedAt is the time of the last use, once it was flushed, and a repeated flush changes nothing.
-func TestUsesAreNoted(t *testing.T) {
+func TestFlushStoresTheLastUse(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		var keyID string
 		for range 3 {
-			f.pass(time.Second)
+			f.advance(time.Second)
 			c, err := f.checker.Authenticate(t.Context(), f.value)
 			if err != nil {
 				t.Fatal(err)
@@ -165,10 +170,9 @@ func TestUsesAreNoted(t *testing.T) {
 	})
 }
 
-// TestOthersKeysAreHidden: a member sees its own keys only.
-func TestOthersKeysAreHidden(t *testing.T) {
+func TestKeysOfOthersAreNotFound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d)
+		f := newFixture(t, d)
 		c, err := f.checker.Authenticate(t.Context(), f.value)
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +182,7 @@ func TestOthersKeysAreHidden(t *testing.T) {
 			{OrgID: "org_other", UserID: f.caller.UserID, Role: auth.Owner},
 		} {
 			if _, err := f.store.Get(t.Context(), other, c.KeyID); errs.KindOf(err) != errs.NotFound {
-				t.Errorf("%+v sees the key: %v", other, err)
+				t.Errorf("%+v can see the key: %v", other, err)
 			}
 		}
 	})

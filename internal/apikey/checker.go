@@ -13,100 +13,106 @@ import (
 	"steward/internal/stamp"
 )
 
-// Checker tells whom a key belongs to, from memory where it can.
+// Checker authenticates requests by their API key, with a cache.
 type Checker struct {
 	Store *Store
 
-	known db.Cache[[sha256.Size]byte, *entry]
+	cache db.Cache[[sha256.Size]byte, *entry]
 
-	useMu sync.Mutex
-	used  []*entry
+	usedMu sync.Mutex
+	used   []*entry // since the last Flush
 }
 
+// entry is a cached key.
 type entry struct {
 	caller  *auth.Caller
 	expires *stamp.Time
 	usedAt  atomic.Int64
-	noted   atomic.Bool
+	noted   atomic.Bool // in Checker.used
 }
 
+// use is the time at which a key was last used.
 type use struct {
 	orgID, keyID string
 	at           stamp.Time
 }
 
-// refused is the same for every key that is not good, whatever the reason.
-func refused() error {
-	return errs.New(errs.Unauthorized, "the API key is missing, unknown or expired")
-}
+// errRefused is the same whatever is wrong with a key.
+var errRefused = errs.New(errs.Unauthorized, "the API key is missing, unknown or expired")
 
-// Authenticate gives the caller of a key, or Unauthorized.
+// Authenticate returns the caller to whom a key belongs. It returns Unauthorized if the key is unknown or has expired.
 func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller, error) {
 	e, err := c.entry(ctx, value)
 	if errors.Is(err, db.ErrNoRows) {
-		return nil, refused()
+		return nil, errRefused
 	}
 	if err != nil {
 		return nil, err
 	}
 	now := stamp.Of(c.Store.Now())
 	if e.expires != nil && *e.expires <= now {
-		return nil, refused()
+		return nil, errRefused
 	}
 	c.note(e, now)
 	return e.caller, nil
 }
 
-// entry gives what is known of a key, or ErrNoRows; a value that cannot be a key is not looked up.
+// entry returns the cached key, or reads it. It returns ErrNoRows if there is none, without a query for a value that cannot be a key.
 func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
 	hash := sha256.Sum256([]byte(value))
-	return c.known.Get(hash, func() (*entry, error) {
+	return c.cache.Get(hash, func() (*entry, error) {
 		if !Plausible(value) {
 			return nil, db.ErrNoRows
 		}
 		caller, expires, err := c.Store.lookup(ctx, hash[:])
-		return &entry{caller: caller, expires: expires}, err
+		if err != nil {
+			return nil, err
+		}
+		return &entry{caller: caller, expires: expires}, nil
 	})
 }
 
-// Forget empties the cache; it is called when a key, a role or a membership changed.
-func (c *Checker) Forget() { c.known.Forget() }
+// Forget empties the cache. It must be called when a key, a role or a membership has changed.
+func (c *Checker) Forget() { c.cache.Forget() }
 
-// note remembers a use until the next Flush; it takes a lock once per key and flush.
+// note keeps the time of a use for the next Flush. It takes the lock at most once for each key between two flushes.
 func (c *Checker) note(e *entry, now stamp.Time) {
 	e.usedAt.Store(int64(now))
 	if e.noted.CompareAndSwap(false, true) {
-		c.useMu.Lock()
+		c.usedMu.Lock()
 		c.used = append(c.used, e)
-		c.useMu.Unlock()
+		c.usedMu.Unlock()
 	}
 }
 
-// Flush writes the uses since the last one, for everybody to read. What cannot be written is kept for the next time.
+// flushBatch is how many uses one transaction writes.
+const flushBatch = 500
+
+// Flush writes the times of last use. Those that cannot be written are kept for the next call.
 func (c *Checker) Flush(ctx context.Context) error {
-	c.useMu.Lock()
-	batch := c.used
+	c.usedMu.Lock()
+	pending := c.used
 	c.used = nil
-	c.useMu.Unlock()
-	for len(batch) > 0 {
-		n := min(len(batch), 500)
-		if err := c.Store.touch(ctx, usesOf(batch[:n])); err != nil {
-			c.useMu.Lock()
-			c.used = append(c.used, batch...)
-			c.useMu.Unlock()
+	c.usedMu.Unlock()
+	for len(pending) > 0 {
+		n := min(len(pending), flushBatch)
+		if err := c.Store.touch(ctx, uses(pending[:n])); err != nil {
+			c.usedMu.Lock()
+			c.used = append(c.used, pending...)
+			c.usedMu.Unlock()
 			return err
 		}
-		batch = batch[n:]
+		pending = pending[n:]
 	}
 	c.Store.Forget()
 	return nil
 }
 
-func usesOf(entries []*entry) []use {
-	uses := make([]use, len(entries))
+func uses(entries []*entry) []use {
+	all := make([]use, len(entries))
 	for i, e := range entries {
-		e.noted.Store(false) // before reading the time: a use in between is noted anew
-		uses[i] = use{orgID: e.caller.OrgID, keyID: e.caller.KeyID, at: stamp.Time(e.usedAt.Load())}
+		e.noted.Store(false) // before the time is read: a use in between is noted again
+		all[i] = use{orgID: e.caller.OrgID, keyID: e.caller.KeyID, at: stamp.Time(e.usedAt.Load())}
 	}
-	return uses
+	return all
 }

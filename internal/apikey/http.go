@@ -8,10 +8,10 @@ import (
 	"steward/internal/page"
 )
 
-// Handler has one method for each route of this package.
+// Handler serves the routes of this package.
 type Handler struct{ Store *Store }
 
-// Create answers POST /cli/apikey.
+// Create serves POST /cli/apikey.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Created, error) {
 	caller := auth.From(ctx)
 	k, err := in.Body.build(h.Store.Now())
@@ -19,19 +19,22 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Create
 		return Created{}, err
 	}
 	if org := in.Body.OrgID; org != nil && *org != caller.OrgID {
-		return Created{}, errs.New(errs.Forbidden, "orgId is not an organization of yours")
+		return Created{}, errs.New(errs.Forbidden, "orgId is not the organization of the caller")
 	}
 	value, err := h.Store.Create(ctx, caller, k)
-	return Created{ID: k.ID, Value: value}, err
+	if err != nil {
+		return Created{}, err
+	}
+	return Created{ID: k.ID, Value: value}, nil
 }
 
-// List answers GET /cli/apikey.
+// List serves GET /cli/apikey.
 func (h *Handler) List(ctx context.Context, in *struct {
 	OrgID     string      `query:"orgId" doc:"Only keys of this organization"`
 	ProjectID string      `query:"projectId" doc:"Only keys of this project"`
-	Limit     int         `query:"limit" default:"1000" minimum:"0" maximum:"1000"`
-	Offset    int         `query:"offset" minimum:"0"`
-	Cursor    page.Cursor `query:"cursor"`
+	Limit     int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`
+	Offset    int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
+	Cursor    page.Cursor `query:"cursor" doc:"Cursor from the next link"`
 },
 ) (page.Page[Key], error) {
 	caller := auth.From(ctx)
@@ -45,7 +48,7 @@ func (h *Handler) List(ctx context.Context, in *struct {
 	return h.Store.List(ctx, caller.OrgID, f, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
-// Get answers GET /cli/apikey/{id}.
+// Get serves GET /cli/apikey/{id}.
 func (h *Handler) Get(ctx context.Context, in *struct {
 	ID string `path:"id"`
 },
@@ -53,7 +56,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx), in.ID)
 }
 
-// Delete answers DELETE /cli/apikey/{id}. Its value is what the SDK face tells: how many were deleted.
+// Delete serves DELETE /cli/apikey/{id}. It returns the number of deleted keys, which SDKs expect.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ID string `path:"id"`
 	page.IfMatch

@@ -3,6 +3,7 @@ package apikey
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"steward/internal/auth"
@@ -14,32 +15,32 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store is all SQL of this package. The check of a key reads the member's role in the same statement, so that a key which is new to the
-// process costs one read.
+// Store is the SQL of this package.
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Audit writes who did it, in the same transaction.
+	// Audit records an action in its transaction.
 	Audit func(tx *db.Tx, action, target string) error
-	// Project sees to it that a named project is there, or refuses it.
+	// Project makes sure that a project exists and that the caller may use it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
-	// rows serves Get; it is emptied by auth.Callers. Another replica's note of a use bumps nothing, so a row may serve for half of the minute that lastUsedAt has.
-	rows db.Cache[rowID, Key]
+	// keys caches what Get returns. A key used on another replica does not invalidate it, so entries expire after cacheAge.
+	keys db.Cache[cacheKey, Key]
 }
 
-type rowID struct{ orgID, keyID string }
+type cacheKey struct{ orgID, keyID string }
 
-// rowAge and FlushEvery together stay below the minute within which lastUsedAt is true.
+// Together these are less than the minute to which lastUsedAt is accurate.
 const (
-	rowAge     = 20 * time.Second
+	cacheAge = 20 * time.Second
+	// FlushEvery is how often Checker.Flush must be called.
 	FlushEvery = 20 * time.Second
 )
 
-// Forget empties the cache of rows; it is called when a key, a project or a membership changed.
-func (s *Store) Forget() { s.rows.Forget() }
+// Forget empties the cache. It must be called when a key, a project or a membership has changed.
+func (s *Store) Forget() { s.keys.Forget() }
 
-// MakeRoot makes a key for an owner that is not asked for by a request: at first start, or when the first one is lost.
+// MakeRoot creates a root key with a given value.
 func (s *Store) MakeRoot(tx *db.Tx, orgID, userID, value string) error {
 	now := s.Now()
 	k := Key{ID: id.At(id.Key, now), OrgID: orgID, Name: "root key", Type: Root, CreatedAt: stamp.Of(now), userID: userID, version: 1}
@@ -55,22 +56,29 @@ func insert(tx *db.Tx, k Key, value string) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, k.ExpiresAt, k.CreatedAt, k.version)
 	if db.IsUnique(err) {
-		return errs.New(errs.Conflict, "this key exists already")
+		return errs.New(errs.Conflict, "this API key already exists")
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("insert API key: %w", err)
+	}
+	return nil
 }
 
-// Create makes a key for the caller and gives its value. A project other than the caller's own is Forbidden.
+// Create creates a key for the caller and returns its value. It returns Forbidden if the caller is confined to another project.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value string, err error) {
 	value = NewValue()
-	k.OrgID, k.userID = caller.OrgID, caller.UserID
+	k.OrgID = caller.OrgID
+	k.userID = caller.UserID
 	return value, s.DB.Write(ctx, func(tx *db.Tx) error {
 		if k.Project != nil {
 			if err := s.Project(tx, caller, "body.projectId", k.Project.ID); err != nil {
 				return err
 			}
 		}
-		return errors.Join(insert(tx, k, value), s.Audit(tx, "apikey.create", k.ID))
+		if err := insert(tx, k, value); err != nil {
+			return err
+		}
+		return s.Audit(tx, "apikey.create", k.ID)
 	})
 }
 
@@ -79,24 +87,28 @@ const keyColumns = `k.id, k.name, k.org_id, k.type, k.expires_at, k.last_used_at
 
 func scanKey(row db.Row) (k Key, err error) {
 	var projectID, projectName *string
-	err = row.Scan(&k.ID, &k.Name, &k.OrgID, &k.Type, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt, &k.userID, &k.version, &projectID, &projectName)
+	err = row.Scan(&k.ID, &k.Name, &k.OrgID, &k.Type, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt, &k.userID, &k.version,
+		&projectID, &projectName)
 	if projectID != nil {
 		k.Project = &Project{ID: *projectID, Name: *projectName}
 	}
 	return k, err
 }
 
-// Filter narrows a list of keys.
+// Filter selects keys of a list.
 type Filter struct {
-	// UserID is whose keys to list; empty for everybody's.
+	// UserID selects the keys of one user, "" those of all.
 	UserID    string
 	ProjectID string
 }
 
-// List gives a page of an organization's keys, newest first.
+// afterAll sorts after every id of the table.
+const afterAll = "kez"
+
+// List returns a page of an organization's keys, newest first.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Key], error) {
 	q := s.DB.Read(ctx)
-	before := "kez" // sorts after every id of this table
+	before := afterAll
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before); err != nil {
 			return page.Page[Key]{}, err
@@ -106,62 +118,87 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging)
 	const where = ` FROM api_keys k WHERE k.org_id = $1 AND ($2 = '' OR k.user_id = $2) AND ($3 = '' OR k.project_id = $3)`
 	var total int64
 	if err := q.Row(`SELECT count(*)`+where, orgID, f.UserID, f.ProjectID).Scan(&total); err != nil {
-		return page.Page[Key]{}, err
+		return page.Page[Key]{}, fmt.Errorf("count API keys: %w", err)
 	}
 	keys, err := db.Collect(q, scanKey, `SELECT `+keyColumns+where+` AND k.id < $4 ORDER BY k.id DESC LIMIT $5 OFFSET $6`,
 		orgID, f.UserID, f.ProjectID, before, p.Limit+1, p.Offset)
-	return page.New(keys, total, p, func(k Key) page.Cursor { return page.NewCursor(k.ID) }), err
+	if err != nil {
+		return page.Page[Key]{}, fmt.Errorf("list API keys: %w", err)
+	}
+	return page.New(keys, total, p, func(k Key) page.Cursor { return page.NewCursor(k.ID) }), nil
 }
 
-// Get gives a key that the caller may see: its own, or any of the organization for those who manage it. Else NotFound.
+// Get returns a key that the caller can see: an own one, or any of the organization for those who manage it. It returns NotFound for
+// others.
 func (s *Store) Get(ctx context.Context, caller *auth.Caller, keyID string) (Key, error) {
-	k, err := s.rows.GetWithin(rowAge, rowID{caller.OrgID, keyID}, func() (Key, error) { return row(s.DB.Read(ctx), caller.OrgID, keyID) })
-	return visible(k, err, caller)
+	k, err := s.keys.GetWithin(cacheAge, cacheKey{caller.OrgID, keyID}, func() (Key, error) {
+		return get(s.DB.Read(ctx), caller.OrgID, keyID)
+	})
+	if err != nil {
+		return Key{}, err
+	}
+	return k, checkVisible(k, caller)
 }
 
-func row(q db.Querier, orgID, keyID string) (Key, error) {
+func get(q db.Querier, orgID, keyID string) (Key, error) {
 	k, err := scanKey(q.Row(`SELECT `+keyColumns+` FROM api_keys k WHERE k.org_id = $1 AND k.id = $2`, orgID, keyID))
 	if errors.Is(err, db.ErrNoRows) {
-		return k, errs.Missing("API key", keyID)
+		return Key{}, errs.Missing("API key", keyID)
 	}
-	return k, err
+	if err != nil {
+		return Key{}, fmt.Errorf("get API key: %w", err)
+	}
+	return k, nil
 }
 
-func visible(k Key, err error, caller *auth.Caller) (Key, error) {
-	if err == nil && k.userID != caller.UserID && !caller.Manages() {
-		return Key{}, errs.Missing("API key", k.ID)
+func checkVisible(k Key, caller *auth.Caller) error {
+	if k.userID != caller.UserID && !caller.Manages() {
+		return errs.Missing("API key", k.ID)
 	}
-	return k, err
+	return nil
 }
 
-// Delete removes a key that the caller may see; it is refused from then on.
+// Delete deletes a key that the caller can see; it is refused from then on.
 func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		k, err := row(tx, caller.OrgID, keyID)
-		if k, err = visible(k, err, caller); err != nil {
+		k, err := get(tx, caller.OrgID, keyID)
+		if err != nil {
+			return err
+		}
+		if err := checkVisible(k, caller); err != nil {
 			return err
 		}
 		if err := match.Check(k); err != nil {
 			return err
 		}
-		_, err = tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND id = $2`, caller.OrgID, keyID)
-		return errors.Join(err, tx.Bump(auth.Callers), s.Audit(tx, "apikey.delete", keyID))
+		if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND id = $2`, caller.OrgID, keyID); err != nil {
+			return fmt.Errorf("delete API key: %w", err)
+		}
+		if err := tx.Bump(auth.Callers); err != nil {
+			return err
+		}
+		return s.Audit(tx, "apikey.delete", keyID)
 	})
 }
 
-// DeleteOfProject removes the keys of a project that goes away.
+// DeleteOfProject deletes the keys of a deleted project.
 func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
-	_, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND project_id = $2`, orgID, projectID)
-	return err
+	if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND project_id = $2`, orgID, projectID); err != nil {
+		return fmt.Errorf("delete API keys of project: %w", err)
+	}
+	return nil
 }
 
-// DeleteOfUser removes the keys of a user who leaves an organization.
+// DeleteOfUser deletes the keys of a user who leaves an organization.
 func (s *Store) DeleteOfUser(tx *db.Tx, orgID, userID string) error {
-	_, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND user_id = $2`, orgID, userID)
-	return err
+	if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND user_id = $2`, orgID, userID); err != nil {
+		return fmt.Errorf("delete API keys of user: %w", err)
+	}
+	return nil
 }
 
-// lookup gives whom a hash belongs to and when the key expires. An unknown one, or one whose user is no member any more, is ErrNoRows.
+// lookup returns the caller of a key and when it expires, with the member's role in the same query. It returns ErrNoRows if the key
+// is unknown or its user is no longer a member.
 func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.Time, error) {
 	var c auth.Caller
 	var projectID *string
@@ -169,19 +206,22 @@ func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.T
 	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.expires_at, m.role
 		FROM api_keys k JOIN members m ON m.org_id = k.org_id AND m.user_id = k.user_id WHERE k.hash = $1`, hash).
 		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &expires, &c.Role)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up API key: %w", err)
+	}
 	if projectID != nil {
 		c.ProjectID = *projectID
 	}
-	return &c, expires, err
+	return &c, expires, nil
 }
 
-// touch writes when keys were last used; a later time that another replica wrote stays.
+// touch writes when keys were last used. It keeps a later time written by another replica.
 func (s *Store) touch(ctx context.Context, uses []use) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, u := range uses {
 			if _, err := tx.Exec(`UPDATE api_keys SET last_used_at = $3
 				WHERE org_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`, u.orgID, u.keyID, u.at); err != nil {
-				return err
+				return fmt.Errorf("update last use of API key: %w", err)
 			}
 		}
 		return nil

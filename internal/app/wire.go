@@ -39,7 +39,7 @@ type parts struct {
 }
 
 func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() time.Time) *parts {
-	lines := &audit.Store{DB: d.db, Now: now}
+	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource}
 	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
 	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
 	threads := &thread.Store{
@@ -82,6 +82,12 @@ func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() 
 			Ready:       d.db.Ping,
 		},
 	}
+}
+
+// requestSource returns where a request came from, for its entries in the audit log.
+func requestSource(ctx context.Context) (requestID, remoteAddr string) {
+	meta := web.Request(ctx)
+	return meta.ID, meta.RemoteAddr
 }
 
 // hooks holds the parts of the webhook slice that run in the background.

@@ -7,10 +7,10 @@ import (
 	"steward/internal/page"
 )
 
-// Handler has the route of this package.
+// Handler serves the routes of this package.
 type Handler struct{ Store *Store }
 
-// List answers GET /audit.
+// List serves GET /audit.
 func (h *Handler) List(ctx context.Context, in *struct{ page.Paging }) (page.Page[Entry], error) {
 	return h.Store.List(ctx, auth.From(ctx).OrgID, in.Paging)
 }
