@@ -1,4 +1,4 @@
-# Everything that this repository does, by name. `make help` lists it.
+# `make help` lists the targets.
 
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -12,7 +12,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: run
-run: build ## start Steward here, on embedded engines, with its data in ./steward-data
+run: build ## build and start Steward with its data in ./steward-data
 	./bin/steward serve
 
 .PHONY: build
@@ -20,9 +20,9 @@ build: ## build bin/steward
 	$(BUILD) -o bin/steward ./cmd/steward
 
 .PHONY: test
-test: deps ## install what the tests need, and run all of them
+test: deps ## install what the tests need and run them all
 	$(GO) vet ./...
-	$(GO) test -count=1 -timeout 20m ./... # e2e runs a binary that the cache of results knows nothing of
+	$(GO) test -count=1 -timeout 20m ./... # e2e runs a binary, of which the test cache knows nothing
 
 .PHONY: deps
 deps: ## install what the tests need (Debian packages, as root)
@@ -38,13 +38,13 @@ fmt: ## format the code
 	$(GO) run mvdan.cc/gofumpt@v0.9.2 -w .
 
 .PHONY: bench
-bench: deps ## measure, as ratios within one run (ONLY=TestRequests or TestWebhookIngest/sqlite picks); BENCHMARKS.md tells the figures
+bench: deps ## run the benchmarks, or those that match ONLY=TestWebhookIngest/sqlite; results are in BENCHMARKS.md
 	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" | grep -v -E "^(=== |--- |PASS|ok )"
 
 .PHONY: bench-large
 bench-large: export BENCH_ROWS = 5000000
 bench-large: export ONLY = Lists
-bench-large: ## measure the lists with five million rows
+bench-large: ## run the benchmarks of lists with five million rows
 	$(MAKE) bench
 
 .PHONY: release
@@ -52,5 +52,5 @@ release: ## build the archives of a release into dist/, with checksums
 	VERSION="$(VERSION)" ./tools/release
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove build results
 	rm -rf bin dist e2e/artifacts
