@@ -1,9 +1,10 @@
 // Package account owns organizations, their members and projects, invitations, and passwords.
 //
-// A user belongs to an organization by a row in members, which has the role. Every change of a membership invalidates the cache of
-// callers (auth.Callers), so that keys act with the current role. A member is added with an invitation: a link that can be used once,
-// whose token is stored as a hash, and with which the user sets a first password. A project is created by a request, or by Require
-// when a runtime names one that does not exist.
+// A user belongs to an organization by a row in members, which has the role. Every change of a
+// membership invalidates the cache of callers (auth.Callers), so that keys act with the current
+// role. A member is added with an invitation: a link that can be used once, whose token is stored
+// as a hash, and with which the user sets a first password. A project is created by a request, or
+// by Require when a runtime names one that does not exist.
 package account
 
 import (

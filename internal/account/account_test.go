@@ -18,8 +18,8 @@ func TestPasswordHashes(t *testing.T) {
 	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") || hash == account.HashPassword("correct horse") {
 		t.Fatalf("not a salted PHC string: %s", hash)
 	}
-	if !account.CheckPassword(hash, "correct horse") || account.CheckPassword(hash, "correct hors") || account.CheckPassword("", "") ||
-		account.CheckPassword("$argon2id$v=19$m=1,t=1,p=1$!!$!!", "") {
+	if !account.CheckPassword(hash, "correct horse") || account.CheckPassword(hash, "correct hors") ||
+		account.CheckPassword("", "") || account.CheckPassword("$argon2id$v=19$m=1,t=1,p=1$!!$!!", "") {
 		t.Fatal("a wrong password or hash was accepted")
 	}
 }
@@ -52,20 +52,24 @@ func newFixture(t *testing.T, d *db.DB) fixture {
 func TestOnlyOwnersChangeOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
-		ann, _, err := f.store.Invite(t.Context(), f.owner.OrgID, f.owner.UserID, account.NewMember{Email: "ann@example.com", Role: auth.Admin})
+		ann, _, err := f.store.Invite(t.Context(), f.owner.OrgID, f.owner.UserID,
+			account.NewMember{Email: "ann@example.com", Role: auth.Admin})
 		if err != nil {
 			t.Fatal(err)
 		}
 		admin := &auth.Caller{OrgID: f.owner.OrgID, UserID: ann.ID, Role: auth.Admin}
 		toOwner := account.MemberPatch{Role: page.Some(auth.Owner)}
 		toViewer := account.MemberPatch{Role: page.Some(auth.Viewer)}
-		if _, err := f.store.ChangeMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}, toViewer); errs.KindOf(err) != errs.Forbidden {
+		_, err = f.store.ChangeMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}, toViewer)
+		if errs.KindOf(err) != errs.Forbidden {
 			t.Errorf("an admin changed an owner: %v", err)
 		}
-		if _, err := f.store.ChangeMember(t.Context(), admin, ann.ID, page.IfMatch{}, toOwner); errs.KindOf(err) != errs.Forbidden {
+		_, err = f.store.ChangeMember(t.Context(), admin, ann.ID, page.IfMatch{}, toOwner)
+		if errs.KindOf(err) != errs.Forbidden {
 			t.Errorf("an admin became an owner: %v", err)
 		}
-		if err := f.store.RemoveMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}); errs.KindOf(err) != errs.Forbidden {
+		err = f.store.RemoveMember(t.Context(), admin, f.owner.UserID, page.IfMatch{})
+		if errs.KindOf(err) != errs.Forbidden {
 			t.Errorf("an admin removed an owner: %v", err)
 		}
 		if _, err := f.store.ChangeMember(t.Context(), f.owner, ann.ID, page.IfMatch{}, toOwner); err != nil {
@@ -94,7 +98,9 @@ func TestRequireCreatesUnknownProjects(t *testing.T) {
 			{f.owner, "no spaces", errs.Invalid},
 			{f.owner, "", errs.Invalid},
 		} {
-			err := d.Write(t.Context(), func(tx *db.Tx) error { return f.store.Require(tx, c.caller, "body.projectId", c.project) })
+			err := d.Write(t.Context(), func(tx *db.Tx) error {
+				return f.store.Require(tx, c.caller, "body.projectId", c.project)
+			})
 			if errs.KindOf(err) != c.want {
 				t.Errorf("%q as %q: %v", c.project, c.caller.ProjectID, err)
 			}

@@ -27,7 +27,8 @@ func HashPassword(password string) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
 }
 
-// CheckPassword reports whether a password matches a hash. An empty hash matches nothing and takes as long as another.
+// CheckPassword reports whether a password matches a hash. An empty hash matches nothing and takes
+// as long as another.
 func CheckPassword(hash, password string) bool {
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" {

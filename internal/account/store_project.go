@@ -20,9 +20,11 @@ func scanProject(row db.Row) (p Project, err error) {
 	return p, err
 }
 
-// Projects returns a page of the projects that a caller can see, newest first. They are not counted: runtimes may register very many.
+// Projects returns a page of the projects that a caller can see, newest first. They are not
+// counted: runtimes may register very many.
 func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p page.Paging) (page.Page[Project], error) {
-	before, beforeID := int64(math.MaxInt64), ""
+	before := int64(math.MaxInt64)
+	beforeID := ""
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
 			return page.Page[Project]{}, err
@@ -31,11 +33,14 @@ func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p page.Paging
 	}
 	projects, err := db.Collect(s.DB.Read(ctx), scanProject, selectProject+`
 		WHERE org_id = $1 AND ($2 = '' OR id = $2) AND (created_at < $3 OR created_at = $3 AND id < $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, caller.OrgID, caller.ProjectID, before, beforeID, p.Limit+1, p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
+		caller.OrgID, caller.ProjectID, before, beforeID, p.Limit+1, p.Offset)
 	if err != nil {
 		return page.Page[Project]{}, fmt.Errorf("list projects: %w", err)
 	}
-	return page.New(projects, page.Unknown, p, func(p Project) page.Cursor { return page.NewCursor(int64(p.createdAt), p.ID) }), nil
+	return page.New(projects, page.Unknown, p, func(p Project) page.Cursor {
+		return page.NewCursor(int64(p.createdAt), p.ID)
+	}), nil
 }
 
 // CreateProject creates a project.
@@ -50,7 +55,8 @@ func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (
 	})
 }
 
-// DeleteProject deletes a project with all that belongs to it. It returns NotFound if there is none with this id.
+// DeleteProject deletes a project with all that belongs to it. It returns NotFound if there is none
+// with this id.
 func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		p, err := scanProject(tx.Row(selectProject+`WHERE org_id = $1 AND id = $2`, orgID, projectID))
@@ -78,7 +84,8 @@ func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, matc
 	})
 }
 
-// Oldest returns the oldest project of an organization, which is the default. It returns Conflict if there is none.
+// Oldest returns the oldest project of an organization, which is the default. It returns Conflict
+// if there is none.
 func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
 	err = tx.Row(`SELECT id FROM projects WHERE org_id = $1 ORDER BY created_at, id LIMIT 1`, orgID).Scan(&projectID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -90,9 +97,9 @@ func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
 	return projectID, nil
 }
 
-// Require makes sure that a project exists. Runtimes name projects before anyone creates them, so an unknown one is created with its
-// id as name. It returns Invalid at the given location if the id is malformed, and Forbidden if the caller is confined to another
-// project.
+// Require makes sure that a project exists. Runtimes name projects before anyone creates them, so
+// an unknown one is created with its id as name. It returns Invalid at the given location if the id
+// is malformed, and Forbidden if the caller is confined to another project.
 func (s *Store) Require(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
 	if !id.Foreign(projectID) {
 		return errs.Wrong(location, "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -")

@@ -12,14 +12,15 @@ import (
 	"steward/internal/stamp"
 )
 
-// Login is a user as sign-in needs them. Fields that are not set are empty, also the hash of a user without a password.
+// Login is a user as sign-in needs them. Fields that are not set are empty, also the hash of a user
+// without a password.
 type Login struct {
 	ID, Email, FirstName, LastName, PhotoURL, PasswordHash string
 	UpdatedAt                                              stamp.Time
 }
 
-const selectLogin = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''), COALESCE(photo_url, ''),
-	COALESCE(password_hash, ''), updated_at FROM users WHERE `
+const selectLogin = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''),
+	COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at FROM users WHERE `
 
 func scanLogin(row db.Row, name string) (Login, error) {
 	var l Login
@@ -33,7 +34,8 @@ func scanLogin(row db.Row, name string) (Login, error) {
 	return l, nil
 }
 
-// LoginByEmail returns the user with an address in lower case. It returns NotFound if there is none.
+// LoginByEmail returns the user with an address in lower case. It returns NotFound if there is
+// none.
 func (s *Store) LoginByEmail(ctx context.Context, email string) (Login, error) {
 	return scanLogin(s.DB.Read(ctx).Row(selectLogin+`email = $1`, email), "with this address")
 }
@@ -43,7 +45,8 @@ func (s *Store) LoginByID(ctx context.Context, userID string) (Login, error) {
 	return scanLogin(s.DB.Read(ctx).Row(selectLogin+`id = $1`, userID), userID)
 }
 
-// Role returns the role of a user in an organization. It returns NotFound if the user is not a member.
+// Role returns the role of a user in an organization. It returns NotFound if the user is not a
+// member.
 func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT role FROM members WHERE org_id = $1 AND user_id = $2`, orgID, userID).Scan(&role)
 	if errors.Is(err, db.ErrNoRows) {
@@ -71,7 +74,8 @@ type Invitation struct {
 	HasPassword bool
 }
 
-// InvitationOf returns the invitation with a token. It returns NotFound if there is none, or if it has been used or has expired.
+// InvitationOf returns the invitation with a token. It returns NotFound if there is none, or if it
+// has been used or has expired.
 func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, error) {
 	return s.invitation(s.DB.Read(ctx), token)
 }
@@ -93,15 +97,16 @@ func (s *Store) invitation(q db.Querier, token string) (Invitation, error) {
 	return i, nil
 }
 
-// Accept uses up an invitation and sets the first password of its user. It never replaces a password: whoever invites a user knows
-// the link, and must not take over an existing account. It returns NotFound as InvitationOf does, and Conflict if the user has a
-// password.
+// Accept uses up an invitation and sets the first password of its user. It never replaces a
+// password: whoever invites a user knows the link, and must not take over an existing account. It
+// returns NotFound as InvitationOf does, and Conflict if the user has a password.
 func (s *Store) Accept(tx *db.Tx, token, hash string) (userID string, err error) {
 	i, err := s.invitation(tx, token)
 	if err != nil {
 		return "", err
 	}
-	used, err := tx.Exec(`UPDATE invitations SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL`, seal.Hash(token), s.now())
+	used, err := tx.Exec(`UPDATE invitations SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL`,
+		seal.Hash(token), s.now())
 	if err != nil {
 		return "", fmt.Errorf("use invitation: %w", err)
 	}

@@ -1,8 +1,10 @@
-// Package apikey owns API keys: creating, listing and deleting them, and authenticating requests with them.
+// Package apikey owns API keys: creating, listing and deleting them, and authenticating requests
+// with them.
 //
-// The value of a key is shown once and stored as its SHA-256. Checker.Authenticate looks a value up in a cache, refuses it if its
-// checksum is wrong, and then reads the database. The cache is invalidated by every change of a key, a role or a membership
-// (auth.Callers): at once in this process, within a second on other replicas. The times of last use are collected in memory and
+// The value of a key is shown once and stored as its SHA-256. Checker.Authenticate looks a value up
+// in a cache, refuses it if its checksum is wrong, and then reads the database. The cache is
+// invalidated by every change of a key, a role or a membership (auth.Callers): at once in this
+// process, within a second on other replicas. The times of last use are collected in memory and
 // written by Checker.Flush.
 package apikey
 
@@ -70,7 +72,8 @@ type NewKey struct {
 func (n NewKey) build(now time.Time) (Key, error) {
 	var faults errs.Faults
 	k := Key{ID: id.At(id.Key, now), Name: n.Name, Type: User, CreatedAt: stamp.Of(now), version: 1}
-	faults.Check(strings.TrimSpace(n.Name) != "" && utf8.ValidString(n.Name), "body.name", "expected a name that is not blank")
+	faults.Check(strings.TrimSpace(n.Name) != "" && utf8.ValidString(n.Name),
+		"body.name", "expected a name that is not blank")
 	if n.ExpiresAt != nil {
 		var at stamp.Time
 		err := at.UnmarshalText([]byte(*n.ExpiresAt))
@@ -93,15 +96,15 @@ const (
 	minRootKey = 20
 )
 
-// NewValue returns the value of a new key: the prefix, 43 random base62 characters, and a checksum of 6, with which typos are refused
-// without a lookup and scanners recognise a leaked key.
+// NewValue returns the value of a new key: the prefix, 43 random base62 characters, and a checksum
+// of 6, with which typos are refused without a lookup and scanners recognise a leaked key.
 func NewValue() string {
 	random := id.Secret(randomSize)
 	return valuePrefix + random + checksum(random)
 }
 
-// Plausible reports whether a value can be a key: it has the form of NewValue and the right checksum, or another form, as a root key
-// chosen by the operator, and is long enough.
+// Plausible reports whether a value can be a key: it has the form of NewValue and the right
+// checksum, or another form, as a root key chosen by the operator, and is long enough.
 func Plausible(value string) bool {
 	rest, found := strings.CutPrefix(value, valuePrefix)
 	if !found || len(rest) != randomSize+sumSize || strings.Trim(rest, id.Base62) != "" {

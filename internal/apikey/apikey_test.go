@@ -55,7 +55,10 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, d *db.DB) *fixture {
-	f := &fixture{caller: &auth.Caller{OrgID: id.New(id.Org), UserID: id.New(id.User), Role: auth.Owner}, value: apikey.NewValue()}
+	f := &fixture{
+		caller: &auth.Caller{OrgID: id.New(id.Org), UserID: id.New(id.User), Role: auth.Owner},
+		value:  apikey.NewValue(),
+	}
 	f.now.Store(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC).UnixMicro())
 	f.store = &apikey.Store{
 		DB: d, Now: func() time.Time { return time.UnixMicro(f.now.Load()) },
@@ -66,14 +69,16 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	d.Watch(auth.Callers, f.checker.Forget)
 	d.Watch(auth.Callers, f.store.Forget)
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'o', 0)`, f.caller.OrgID); err != nil {
+		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'o', 0)`,
+			f.caller.OrgID); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, 0, 0)`, f.caller.UserID); err != nil {
+		if _, err := tx.Exec(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, 0, 0)`,
+			f.caller.UserID); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, 'owner', 1, 0, 0)`,
-			f.caller.OrgID, f.caller.UserID); err != nil {
+		if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+			VALUES ($1, $2, 'owner', 1, 0, 0)`, f.caller.OrgID, f.caller.UserID); err != nil {
 			return err
 		}
 		return f.store.MakeRoot(tx, f.caller.OrgID, f.caller.UserID, f.value)
@@ -91,7 +96,8 @@ func TestExpiredKeysAreRefused(t *testing.T) {
 		f := newFixture(t, d)
 		soon := time.UnixMicro(f.now.Load()).Add(time.Hour).Format(time.RFC3339)
 		h := &apikey.Handler{Store: f.store}
-		created, err := h.Create(auth.With(t.Context(), f.caller), &struct{ Body apikey.NewKey }{apikey.NewKey{Name: "k", ExpiresAt: &soon}})
+		created, err := h.Create(auth.With(t.Context(), f.caller),
+			&struct{ Body apikey.NewKey }{apikey.NewKey{Name: "k", ExpiresAt: &soon}})
 		if err != nil {
 			t.Fatal(err)
 		}

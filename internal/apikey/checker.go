@@ -40,7 +40,8 @@ type use struct {
 // errRefused is the same whatever is wrong with a key.
 var errRefused = errs.New(errs.Unauthorized, "the API key is missing, unknown or expired")
 
-// Authenticate returns the caller to whom a key belongs. It returns Unauthorized if the key is unknown or has expired.
+// Authenticate returns the caller to whom a key belongs. It returns Unauthorized if the key is
+// unknown or has expired.
 func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller, error) {
 	e, err := c.entry(ctx, value)
 	if errors.Is(err, db.ErrNoRows) {
@@ -57,7 +58,8 @@ func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller,
 	return e.caller, nil
 }
 
-// entry returns the cached key, or reads it. It returns ErrNoRows if there is none, without a query for a value that cannot be a key.
+// entry returns the cached key, or reads it. It returns ErrNoRows if there is none, without a query
+// for a value that cannot be a key.
 func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
 	hash := sha256.Sum256([]byte(value))
 	return c.cache.Get(hash, func() (*entry, error) {
@@ -75,7 +77,8 @@ func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
 // Forget empties the cache. It must be called when a key, a role or a membership has changed.
 func (c *Checker) Forget() { c.cache.Forget() }
 
-// note keeps the time of a use for the next Flush. It takes the lock at most once for each key between two flushes.
+// note keeps the time of a use for the next Flush. It takes the lock at most once for each key
+// between two flushes.
 func (c *Checker) note(e *entry, now stamp.Time) {
 	e.usedAt.Store(int64(now))
 	if e.noted.CompareAndSwap(false, true) {

@@ -24,7 +24,8 @@ type Store struct {
 	// Project makes sure that a project exists and that the caller may use it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
-	// keys caches what Get returns. A key used on another replica does not invalidate it, so entries expire after cacheAge.
+	// keys caches what Get returns. A key used on another replica does not invalidate it, so
+	// entries expire after cacheAge.
 	keys db.Cache[cacheKey, Key]
 }
 
@@ -43,7 +44,10 @@ func (s *Store) Forget() { s.keys.Forget() }
 // MakeRoot creates a root key with a given value.
 func (s *Store) MakeRoot(tx *db.Tx, orgID, userID, value string) error {
 	now := s.Now()
-	k := Key{ID: id.At(id.Key, now), OrgID: orgID, Name: "root key", Type: Root, CreatedAt: stamp.Of(now), userID: userID, version: 1}
+	k := Key{
+		ID: id.At(id.Key, now), OrgID: orgID, Name: "root key", Type: Root, CreatedAt: stamp.Of(now),
+		userID: userID, version: 1,
+	}
 	return insert(tx, k, value)
 }
 
@@ -52,7 +56,8 @@ func insert(tx *db.Tx, k Key, value string) error {
 	if k.Project != nil {
 		projectID = &k.Project.ID
 	}
-	_, err := tx.Exec(`INSERT INTO api_keys (org_id, id, hash, name, type, project_id, user_id, expires_at, created_at, version)
+	_, err := tx.Exec(`INSERT INTO api_keys
+		(org_id, id, hash, name, type, project_id, user_id, expires_at, created_at, version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, k.ExpiresAt, k.CreatedAt, k.version)
 	if db.IsUnique(err) {
@@ -64,7 +69,8 @@ func insert(tx *db.Tx, k Key, value string) error {
 	return nil
 }
 
-// Create creates a key for the caller and returns its value. It returns Forbidden if the caller is confined to another project.
+// Create creates a key for the caller and returns its value. It returns Forbidden if the caller is
+// confined to another project.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value string, err error) {
 	value = NewValue()
 	k.OrgID = caller.OrgID
@@ -82,7 +88,8 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value s
 	})
 }
 
-const keyColumns = `k.id, k.name, k.org_id, k.type, k.expires_at, k.last_used_at, k.created_at, k.user_id, k.version, k.project_id,
+const keyColumns = `k.id, k.name, k.org_id, k.type, k.expires_at, k.last_used_at, k.created_at, k.user_id,
+	k.version, k.project_id,
 	COALESCE((SELECT p.name FROM projects p WHERE p.org_id = k.org_id AND p.id = k.project_id), k.project_id)`
 
 func scanKey(row db.Row) (k Key, err error) {
@@ -128,8 +135,8 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging)
 	return page.New(keys, total, p, func(k Key) page.Cursor { return page.NewCursor(k.ID) }), nil
 }
 
-// Get returns a key that the caller can see: an own one, or any of the organization for those who manage it. It returns NotFound for
-// others.
+// Get returns a key that the caller can see: an own one, or any of the organization for those who
+// manage it. It returns NotFound for others.
 func (s *Store) Get(ctx context.Context, caller *auth.Caller, keyID string) (Key, error) {
 	k, err := s.keys.GetWithin(cacheAge, cacheKey{caller.OrgID, keyID}, func() (Key, error) {
 		return get(s.DB.Read(ctx), caller.OrgID, keyID)
@@ -197,8 +204,8 @@ func (s *Store) DeleteOfUser(tx *db.Tx, orgID, userID string) error {
 	return nil
 }
 
-// lookup returns the caller of a key and when it expires, with the member's role in the same query. It returns ErrNoRows if the key
-// is unknown or its user is no longer a member.
+// lookup returns the caller of a key and when it expires, with the member's role in the same query.
+// It returns ErrNoRows if the key is unknown or its user is no longer a member.
 func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.Time, error) {
 	var c auth.Caller
 	var projectID *string
@@ -220,7 +227,8 @@ func (s *Store) touch(ctx context.Context, uses []use) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, u := range uses {
 			if _, err := tx.Exec(`UPDATE api_keys SET last_used_at = $3
-				WHERE org_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`, u.orgID, u.keyID, u.at); err != nil {
+				WHERE org_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`,
+				u.orgID, u.keyID, u.at); err != nil {
 				return fmt.Errorf("update last use of API key: %w", err)
 			}
 		}

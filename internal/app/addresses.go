@@ -15,9 +15,10 @@ type Addresses struct {
 	Listen  map[string]string `json:"listen"` // actual addresses, by listener: api, metrics
 }
 
-// WriteAddresses writes steward.json in the data directory. The file is replaced in one step; if it cannot be written it is removed,
-// because the addresses of an earlier process would mislead. It is not synced, because each start writes it again. The caller holds
-// the lock of the directory, so one temporary name is enough.
+// WriteAddresses writes steward.json in the data directory. The file is replaced in one step; if it
+// cannot be written it is removed, because the addresses of an earlier process would mislead. It is
+// not synced, because each start writes it again. The caller holds the lock of the directory, so
+// one temporary name is enough.
 func WriteAddresses(dir string, a Addresses) error {
 	name := filepath.Join(dir, "steward.json")
 	if err := replaceFile(name, a); err != nil {

@@ -19,9 +19,12 @@ type installation struct {
 	rootKey string
 }
 
-// bootstrap creates the organization, owner, project and root key of an empty installation. It returns nil if the installation is
-// not empty. If several replicas start at once, one of them does it.
-func bootstrap(ctx context.Context, d *db.DB, cfg Config, accounts *account.Store, keys *apikey.Store) (*installation, error) {
+// bootstrap creates the organization, owner, project and root key of an empty installation. It
+// returns nil if the installation is not empty. If several replicas start at once, one of them does
+// it.
+func bootstrap(
+	ctx context.Context, d *db.DB, cfg Config, accounts *account.Store, keys *apikey.Store,
+) (*installation, error) {
 	var created *installation
 	err := d.Write(ctx, func(tx *db.Tx) error {
 		created = nil // the transaction may run again

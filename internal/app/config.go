@@ -9,14 +9,17 @@ import (
 	"time"
 )
 
-// Config is the checked configuration of a process. A zero field means "not set" unless its comment says otherwise.
+// Config is the checked configuration of a process. A zero field means "not set" unless its comment
+// says otherwise.
 type Config struct {
 	ConfigFile string
 	Data       string
-	// Listen, S3Listen and KVListen are host:port. Port 0 is a free port, an empty host all interfaces.
+	// Listen, S3Listen and KVListen are host:port. Port 0 is a free port, an empty host all
+	// interfaces.
 	Listen, S3Listen, KVListen string
 	MetricsListen              string // "": no metrics listener
-	// BaseURL, S3URL and KVURL have neither a path nor a trailing slash. "": derived from the listener's address.
+	// BaseURL, S3URL and KVURL have neither a path nor a trailing slash. "": derived from the
+	// listener's address.
 	BaseURL, S3URL, KVURL string
 	S3Domain              string // "": path-style only
 	DatabaseURL           Secret // "": SQLite in Data
@@ -72,40 +75,115 @@ const (
 // setting is an entry of the table from which flags, variables, file keys and help are made.
 type setting struct {
 	name  string // of the flag, without dashes
-	usage string // the word in backquotes is the value in the help
 	value string // the default; "" leaves the zero value
 	kind  kind
 	set   func(text string) error // the error says what is right and does not contain the text
+	usage string                  // the word in backquotes is the value in the help
 }
 
 // settings returns the table of settings, which parse into c.
 func settings(c *Config) []setting {
 	return []setting{
-		{"config", "YAML `file` with settings", "", notInFile, into(&c.ConfigFile, filePath)},
-		{"data", "data `directory`", "./steward-data", plain, into(&c.Data, filePath)},
-		{"listen", "listen `address` of the API", "127.0.0.1:8080", plain, into(&c.Listen, address)},
-		{"s3-listen", "listen `address` of the S3 API (nothing is served there yet)", "127.0.0.1:9000", plain, into(&c.S3Listen, address)},
-		{"kv-listen", "listen `address` of the Redis protocol (nothing is served there yet)", "127.0.0.1:6380", plain, into(&c.KVListen, address)},
-		{"metrics-listen", "listen `address` of metrics and pprof; empty disables them", "127.0.0.1:9464", plain, into(&c.MetricsListen, optional(address))},
-		{"base-url", "public `URL` of the API (default: http:// and the listen address)", "", plain, into(&c.BaseURL, optional(origin("http", "https")))},
-		{"s3-url", "public `URL` of the S3 API (nothing is served there yet)", "", plain, into(&c.S3URL, optional(origin("http", "https")))},
-		{"kv-url", "public `URL` of the Redis protocol (nothing is served there yet)", "", plain, into(&c.KVURL, optional(origin("redis", "rediss")))},
-		{"s3-domain", "`domain` for virtual-hosted buckets (nothing is served there yet)", "", plain, into(&c.S3Domain, optional(domain))},
-		{"database-url", "PostgreSQL `URL` (default: SQLite in the data directory)", "", plain, into(&c.DatabaseURL, optional(databaseURL))},
-		{"log-format", "log `format`: text or json", "text", plain, into(&c.LogFormat, logFormat)},
-		{"log-level", "minimum log `level`: debug, info, warn or error", "info", plain, into(&c.LogLevel, logLevel)},
-		{"rate-limit", "requests per second for each API key; `n` = 0 disables the limit", "0", plain, into(&c.RateLimit, rate)},
-		{"ingest-limit", "maximum size of a webhook request body in `bytes`", "1048576", plain, into(&c.IngestLimit, ingestLimit)},
-		{"webhook-retention", "`duration` for which receipts and deliveries are kept", "30d", plain, into(&c.WebhookRetention, duration)},
-		{"thread-retention", "`duration` for which deleted threads are kept", "30d", plain, into(&c.ThreadRetention, duration)},
-		{"egress-allow", "private networks that webhooks may be sent to: `CIDRs` separated by commas", "", list, into(&c.EgressAllow, optional(prefixes))},
-		{"trusted-proxies", "reverse proxies whose X-Forwarded-For is trusted: `CIDRs` separated by commas", "", list, into(&c.TrustedProxies, optional(prefixes))},
-		{"require-pkce", "require PKCE of confidential OAuth clients too", "false", boolean, into(&c.RequirePKCE, boolValue)},
-		{"root-key", "first API key of an empty installation, 20 or more characters (default: generated and printed once)", "", secret, into(&c.RootKey, rootKey)},
-		{"master-key", "key that encrypts secrets at rest, 32 bytes in base64 or hex (default: generated in the data directory)", "", secret, into(&c.MasterKey, masterKey)},
-		{"old-master-keys", "previous master keys, separated by commas, to decrypt what they encrypted", "", secret, into(&c.OldMasterKeys, masterKeys)},
-		{"admin-email", "e-mail address of the first owner", "", secret, into(&c.AdminEmail, email)},
-		{"admin-password", "password of the first owner, 8 or more characters", "", secret, into(&c.AdminPassword, password)},
+		{
+			"config", "", notInFile, into(&c.ConfigFile, filePath),
+			"YAML `file` with settings",
+		},
+		{
+			"data", "./steward-data", plain, into(&c.Data, filePath),
+			"data `directory`",
+		},
+		{
+			"listen", "127.0.0.1:8080", plain, into(&c.Listen, address),
+			"listen `address` of the API",
+		},
+		{
+			"s3-listen", "127.0.0.1:9000", plain, into(&c.S3Listen, address),
+			"listen `address` of the S3 API (nothing is served there yet)",
+		},
+		{
+			"kv-listen", "127.0.0.1:6380", plain, into(&c.KVListen, address),
+			"listen `address` of the Redis protocol (nothing is served there yet)",
+		},
+		{
+			"metrics-listen", "127.0.0.1:9464", plain, into(&c.MetricsListen, optional(address)),
+			"listen `address` of metrics and pprof; empty disables them",
+		},
+		{
+			"base-url", "", plain, into(&c.BaseURL, optional(origin("http", "https"))),
+			"public `URL` of the API (default: http:// and the listen address)",
+		},
+		{
+			"s3-url", "", plain, into(&c.S3URL, optional(origin("http", "https"))),
+			"public `URL` of the S3 API (nothing is served there yet)",
+		},
+		{
+			"kv-url", "", plain, into(&c.KVURL, optional(origin("redis", "rediss"))),
+			"public `URL` of the Redis protocol (nothing is served there yet)",
+		},
+		{
+			"s3-domain", "", plain, into(&c.S3Domain, optional(domain)),
+			"`domain` for virtual-hosted buckets (nothing is served there yet)",
+		},
+		{
+			"database-url", "", plain, into(&c.DatabaseURL, optional(databaseURL)),
+			"PostgreSQL `URL` (default: SQLite in the data directory)",
+		},
+		{
+			"log-format", "text", plain, into(&c.LogFormat, logFormat),
+			"log `format`: text or json",
+		},
+		{
+			"log-level", "info", plain, into(&c.LogLevel, logLevel),
+			"minimum log `level`: debug, info, warn or error",
+		},
+		{
+			"rate-limit", "0", plain, into(&c.RateLimit, rate),
+			"requests per second for each API key; `n` = 0 disables the limit",
+		},
+		{
+			"ingest-limit", "1048576", plain, into(&c.IngestLimit, ingestLimit),
+			"maximum size of a webhook request body in `bytes`",
+		},
+		{
+			"webhook-retention", "30d", plain, into(&c.WebhookRetention, duration),
+			"`duration` for which receipts and deliveries are kept",
+		},
+		{
+			"thread-retention", "30d", plain, into(&c.ThreadRetention, duration),
+			"`duration` for which deleted threads are kept",
+		},
+		{
+			"egress-allow", "", list, into(&c.EgressAllow, optional(prefixes)),
+			"private networks that webhooks may be sent to: `CIDRs` separated by commas",
+		},
+		{
+			"trusted-proxies", "", list, into(&c.TrustedProxies, optional(prefixes)),
+			"reverse proxies whose X-Forwarded-For is trusted: `CIDRs` separated by commas",
+		},
+		{
+			"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue),
+			"require PKCE of confidential OAuth clients too",
+		},
+		{
+			"root-key", "", secret, into(&c.RootKey, rootKey),
+			"first API key of an empty installation, 20 or more characters (default: generated and printed once)",
+		},
+		{
+			"master-key", "", secret, into(&c.MasterKey, masterKey),
+			"key that encrypts secrets at rest, 32 bytes in base64 or hex (default: generated in the data directory)",
+		},
+		{
+			"old-master-keys", "", secret, into(&c.OldMasterKeys, masterKeys),
+			"previous master keys, separated by commas, to decrypt what they encrypted",
+		},
+		{
+			"admin-email", "", secret, into(&c.AdminEmail, email),
+			"e-mail address of the first owner",
+		},
+		{
+			"admin-password", "", secret, into(&c.AdminPassword, password),
+			"password of the first owner, 8 or more characters",
+		},
 	}
 }
 

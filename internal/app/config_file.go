@@ -15,7 +15,8 @@ import (
 	"steward/internal/errs"
 )
 
-// yamlFile reads a file node by node: decoding into structs reports neither the line nor more than one fault.
+// yamlFile reads a file node by node: decoding into structs reports neither the line nor more than
+// one fault.
 type yamlFile struct {
 	name   string
 	faults *errs.Faults
@@ -52,7 +53,8 @@ func (f yamlFile) parse(content []byte) *yaml.Node {
 	return empty
 }
 
-// entries calls each for every entry of a mapping. The path precedes its keys in messages; it is "" at the top.
+// entries calls each for every entry of a mapping. The path precedes its keys in messages; it is ""
+// at the top.
 func (f yamlFile) entries(n *yaml.Node, path string, each func(key string, value *yaml.Node)) {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
@@ -71,7 +73,8 @@ func (f yamlFile) entries(n *yaml.Node, path string, each func(key string, value
 	}
 }
 
-// scalar returns a single value as text, to be parsed like a flag. It reports false after noting a fault.
+// scalar returns a single value as text, to be parsed like a flag. It reports false after noting a
+// fault.
 func (f yamlFile) scalar(key string, n *yaml.Node, orList bool) (text string, ok bool) {
 	n = resolve(n)
 	switch {
@@ -141,7 +144,8 @@ func (f yamlFile) region(n *yaml.Node, path string) (r Region) {
 		case "description":
 			r.Description, _ = f.scalar(path+key, value, false)
 		default:
-			f.fault(path+key, value, "is not a setting%s", suggestion(key, []string{"region", "description"}, serveHelp))
+			known := []string{"region", "description"}
+			f.fault(path+key, value, "is not a setting%s", suggestion(key, known, serveHelp))
 		}
 	})
 	return r

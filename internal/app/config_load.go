@@ -15,9 +15,10 @@ import (
 	"steward/internal/errs"
 )
 
-// Load returns the configuration from flags (those that were set, by name without dashes), else the environment (as os.Environ
-// returns it), else the YAML file, else the defaults. An empty value counts as given: an empty STEWARD_MASTER_KEY is more likely a
-// secret that failed to mount than a request for a new key.
+// Load returns the configuration from flags (those that were set, by name without dashes), else the
+// environment (as os.Environ returns it), else the YAML file, else the defaults. An empty value
+// counts as given: an empty STEWARD_MASTER_KEY is more likely a secret that failed to mount than a
+// request for a new key.
 //
 // The error is an errs.Invalid with every fault. It names settings and never contains values.
 func Load(flags map[string]string, environ []string) (Config, error) {
@@ -107,7 +108,8 @@ func (l *loader) findFile(s setting) (input, bool) {
 	return input{path.source, strings.TrimRight(string(content), "\r\n")}, true
 }
 
-// withoutPath returns an error without its path, which is a secret if STEWARD_X_FILE was mistaken for STEWARD_X.
+// withoutPath returns an error without its path, which is a secret if STEWARD_X_FILE was mistaken
+// for STEWARD_X.
 func withoutPath(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -116,7 +118,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// checkVariables refuses environment variables that are not settings, and secrets that are given twice.
+// checkVariables refuses environment variables that are not settings, and secrets that are given
+// twice.
 func (l *loader) checkVariables() {
 	var known []string
 	for _, s := range l.settings {
@@ -128,20 +131,24 @@ func (l *loader) checkVariables() {
 	for _, s := range l.settings {
 		_, value := l.env[s.env()]
 		_, path := l.env[s.env()+envFile]
-		l.faults.Check(s.kind != secret || !value || !path, s.env()+envFile, "must not be set together with %s", s.env())
+		l.faults.Check(s.kind != secret || !value || !path,
+			s.env()+envFile, "must not be set together with %s", s.env())
 	}
 }
 
-// kubernetes matches the variables that Kubernetes adds for a Service named `steward` or `steward-…`.
+// kubernetes matches the variables that Kubernetes adds for a Service named `steward` or
+// `steward-…`.
 var kubernetes = regexp.MustCompile(
 	`^STEWARD_([^=]*_)?(SERVICE_HOST=|SERVICE_PORT(_[^=]*)?=|PORT_\d+_(TCP|UDP|SCTP)(_[^=]*)?=|PORT=(tcp|udp|sctp)://)`)
 
-// variables returns the environment variables that are meant as settings: not those of tests and those of Kubernetes.
+// variables returns the environment variables that are meant as settings: not those of tests and
+// those of Kubernetes.
 func variables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, line := range environ {
 		name, text, _ := strings.Cut(line, "=")
-		if strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envPrefix+"TEST_") && !kubernetes.MatchString(line) {
+		ours := strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envPrefix+"TEST_")
+		if ours && !kubernetes.MatchString(line) {
 			env[name] = text
 		}
 	}
@@ -181,7 +188,8 @@ func (l *loader) readEntry(c *Config, file yamlFile, key string, value *yaml.Nod
 			return
 		}
 		if s.kind == secret && s.key() == key {
-			file.fault(key, value, "must not be in this file: set %s to the path of a file with the value, or set %s", s.fileKey(), s.env())
+			file.fault(key, value, "must not be in this file: set %s to the path of a file with the value, or set %s",
+				s.fileKey(), s.env())
 			return
 		}
 		if s.fileKey() != "" {

@@ -54,7 +54,8 @@ func filePath(v string) (string, error) {
 
 var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
 
-// isHost reports whether v is an IP address or a host name. A name without letters is an IP address with a typo.
+// isHost reports whether v is an IP address or a host name. A name without letters is an IP address
+// with a typo.
 func isHost(v string) bool {
 	if _, err := netip.ParseAddr(v); err == nil {
 		return true
@@ -86,7 +87,8 @@ func origin(schemes ...string) func(string) (string, error) {
 	}
 }
 
-// validPort reports whether a URL has a usable port or none; url.Parse accepts any digits, and a colon without digits.
+// validPort reports whether a URL has a usable port or none; url.Parse accepts any digits, and a
+// colon without digits.
 func validPort(u *url.URL) bool {
 	if u.Port() == "" {
 		return !strings.HasSuffix(u.Host, ":")
@@ -139,7 +141,8 @@ func rate(v string) (float64, error) {
 	return n, nil
 }
 
-// maxIngestLimit leaves room in a SQLite row, which holds 10^9 bytes, for headers and the rest of a receipt.
+// maxIngestLimit leaves room in a SQLite row, which holds 10^9 bytes, for headers and the rest of a
+// receipt.
 const maxIngestLimit = 1 << 29
 
 func ingestLimit(v string) (int64, error) {
@@ -177,13 +180,15 @@ func duration(v string) (time.Duration, error) {
 	return total, nil
 }
 
-// prefixes refuses 10.1.2.3/8, which is more than its author meant, and IPv4 addresses in IPv6 form, which match nothing.
+// prefixes refuses 10.1.2.3/8, which is more than its author meant, and IPv4 addresses in IPv6
+// form, which match nothing.
 func prefixes(v string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for item := range strings.SplitSeq(v, ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(item))
 		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
-			return nil, mustBe("networks separated by commas, such as 10.0.0.0/8,fd00::/8, without host bits; one address is 10.1.2.3/32")
+			return nil, mustBe("networks separated by commas, such as 10.0.0.0/8,fd00::/8, without host bits; " +
+				"one address is 10.1.2.3/32")
 		}
 		all = append(all, p)
 	}

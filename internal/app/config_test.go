@@ -151,17 +151,24 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// checkPrecedence gives a setting as a flag (bit 0 of places), in the environment (bit 1) and in the file (bit 2).
+// checkPrecedence gives a setting as a flag (bit 0 of places), in the environment (bit 1) and in
+// the file (bit 2).
 func checkPrecedence(t *testing.T, s setting, values [3]string, places int) {
-	flags, environ, content, want := map[string]string{}, []string{}, "", s.value
+	flags := map[string]string{}
+	var environ []string
+	content := ""
+	want := s.value
 	if places&4 != 0 {
-		content, want = s.key()+": "+strconv.Quote(values[2])+"\n", values[2]
+		content = s.key() + ": " + strconv.Quote(values[2]) + "\n"
+		want = values[2]
 	}
 	if places&2 != 0 {
-		environ, want = []string{s.env() + "=" + values[1]}, values[1]
+		environ = []string{s.env() + "=" + values[1]}
+		want = values[1]
 	}
 	if places&1 != 0 {
-		flags[s.name], want = values[0], values[0]
+		flags[s.name] = values[0]
+		want = values[0]
 	}
 	flags["config"] = writeFile(t, "steward.yaml", content)
 	alone := mustLoad(t, map[string]string{"config": flags["config"], s.name: want})
@@ -171,7 +178,8 @@ func checkPrecedence(t *testing.T, s setting, values [3]string, places int) {
 }
 
 func TestConfigFilePrecedence(t *testing.T) {
-	a, b := writeFile(t, "a.yaml", "data: from-a"), writeFile(t, "b.yaml", "data: from-b")
+	a := writeFile(t, "a.yaml", "data: from-a")
+	b := writeFile(t, "b.yaml", "data: from-b")
 	if got := mustLoad(t, nil, "STEWARD_CONFIG="+b).Data; got != "from-b" {
 		t.Errorf("environment: data is %s", got)
 	}
@@ -182,7 +190,8 @@ func TestConfigFilePrecedence(t *testing.T) {
 
 func TestSecretsFromFiles(t *testing.T) {
 	const one, two, three = "first-root-key-of-many", "second-root-key-of-many", "third-root-key-of-many"
-	inEnv, inFile := writeFile(t, "two", two+"\r\n"), writeFile(t, "three", three+"\n")
+	inEnv := writeFile(t, "two", two+"\r\n")
+	inFile := writeFile(t, "three", three+"\n")
 	config := "STEWARD_CONFIG=" + writeFile(t, "steward.yaml", "root_key_file: "+inFile)
 	for name, test := range map[string]struct {
 		environ []string

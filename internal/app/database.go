@@ -56,8 +56,8 @@ var knownText = []byte("steward")
 
 const masterKeyCheck = "master_key_check"
 
-var errMasterKey = errors.New("the master key is not the one that this database was written with; set STEWARD_MASTER_KEY, " +
-	"or copy the right master.key into the data directory")
+var errMasterKey = errors.New("the master key is not the one that this database was written with; " +
+	"set STEWARD_MASTER_KEY, or copy the right master.key into the data directory")
 
 func checkMasterKey(ctx context.Context, d *db.DB, ring *seal.Ring) error {
 	return d.Write(ctx, func(tx *db.Tx) error {

@@ -21,7 +21,8 @@ func TestWebhooksReachLoopbackOnlyIfTheAPIListensThere(t *testing.T) {
 	} {
 		sender := wireHooks(Config{Listen: address}, &database{db: d}, nil, nil, time.Now).worker.Sender
 		out := sender.Send(t.Context(), webhook.Attempt{
-			Destination: to, Signer: webhook.NewSigner(nil), Receipt: &webhook.Receipt{Method: "POST"}, Delivery: &webhook.Delivery{},
+			Destination: to, Signer: webhook.NewSigner(nil),
+			Receipt: &webhook.Receipt{Method: "POST"}, Delivery: &webhook.Delivery{},
 		})
 		if (out.Error == "") != allowed {
 			t.Errorf("listening on %q: %q", address, out.Error)

@@ -20,7 +20,8 @@ import (
 	"steward/internal/web"
 )
 
-// fixture is the API of one organization that has a member and an API key for each role, and a key confined to a project.
+// fixture is the API of one organization that has a member and an API key for each role, and a key
+// confined to a project.
 type fixture struct {
 	t       testing.TB
 	handler http.Handler
@@ -40,7 +41,8 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire(cfg, &database{db: d, ring: ring}, "http://steward.test", slog.New(slog.DiscardHandler), time.Now).server
+	log := slog.New(slog.DiscardHandler)
+	return wire(cfg, &database{db: d, ring: ring}, "http://steward.test", log, time.Now).server
 }
 
 // newFixture returns a fixture over an open database; done may be nil.
@@ -76,11 +78,12 @@ func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
 func addMember(tx *db.Tx, s *server.Server, orgID string, role auth.Role) (string, error) {
 	userID := id.New(id.User)
 	now := stamp.Of(time.Now())
-	if _, err := tx.Exec(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, $2, $2)`, userID, now); err != nil {
+	if _, err := tx.Exec(`INSERT INTO users (id, version, created_at, updated_at) VALUES ($1, 1, $2, $2)`,
+		userID, now); err != nil {
 		return "", err
 	}
-	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at) VALUES ($1, $2, $3, 1, $4, $4)`,
-		orgID, userID, role, now); err != nil {
+	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+		VALUES ($1, $2, $3, 1, $4, $4)`, orgID, userID, role, now); err != nil {
 		return "", err
 	}
 	value := apikey.NewValue()

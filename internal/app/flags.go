@@ -72,8 +72,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	name := unknown.GetSpecifiedName()
 	for _, s := range settings(&Config{}) {
 		if s.kind == secret && s.name == name {
-			return usageError{fmt.Sprintf("--%s is not a flag, because other users of the machine can read command lines: set %s, "+
-				"or %s_FILE to the path of a file", name, s.env(), s.env())}
+			return usageError{fmt.Sprintf("--%s is not a flag, because other users of the machine can read command lines: "+
+				"set %s, or %s_FILE to the path of a file", name, s.env(), s.env())}
 		}
 	}
 	var known []string
@@ -81,7 +81,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{"unknown flag --" + name + suggestion("--"+name, known, cmd.CommandPath()+" --help")}
 }
 
-// settingsHelp describes where settings come from, and lists those that are not flags; cobra lists the flags.
+// settingsHelp describes where settings come from, and lists those that are not flags; cobra lists
+// the flags.
 func settingsHelp() string {
 	var b strings.Builder
 	b.WriteString(`A setting is taken from its flag, else from the environment (--s3-listen: STEWARD_S3_LISTEN), else

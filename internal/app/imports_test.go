@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// level is the level of each package below internal, with those inside it. A package imports lower levels only; on the same level it
-// imports leaves (level 0), and what sameLevel lists.
+// level is the level of each package below internal, with those inside it. A package imports lower
+// levels only; on the same level it imports leaves (level 0), and what sameLevel lists.
 var level = map[string]int{
 	"errs": 0, "id": 0, "stamp": 0, "auth": 0, "seal": 0, "encode": 0, "page": 0, "waittest": 0,
 	"db": 1, "web": 1, "job": 1,
@@ -21,20 +21,22 @@ var sameLevel = []string{"web>db", "job>db", "server>sdk"}
 
 // onlyIn lists modules that only one package imports.
 var onlyIn = map[string]string{
-	"github.com/go-jose/go-jose": "oidc", "github.com/jackc/pgx": "db", "modernc.org/sqlite": "db", "zombiezen.com/go/sqlite": "db",
-	"github.com/pressly/goose": "db", "github.com/spf13/cobra": "app", "github.com/prometheus/client_golang": "app",
-	"github.com/coder/websocket": "thread", "code.dny.dev/ssrf": "webhook",
+	"code.dny.dev/ssrf":                   "webhook",
+	"github.com/coder/websocket":          "thread",
+	"github.com/go-jose/go-jose":          "oidc",
+	"github.com/jackc/pgx":                "db",
+	"github.com/pressly/goose":            "db",
+	"github.com/prometheus/client_golang": "app",
+	"github.com/spf13/cobra":              "app",
+	"modernc.org/sqlite":                  "db",
+	"zombiezen.com/go/sqlite":             "db",
 }
 
-// TestImportsGoDown checks the imports of every package against the tables, and the tables for entries that are not needed.
+// TestImportsGoDown checks the imports of every package against the tables, and the tables for
+// entries that are not needed.
 func TestImportsGoDown(t *testing.T) {
-	layer := map[string]int{}
-	for i, packages := range layers {
-		for _, name := range packages {
-			layer[name] = i
-		}
-	}
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "steward/internal/...").Output()
+	const format = `{{.ImportPath}} {{join .Imports " "}}`
+	out, err := exec.Command("go", "list", "-f", format, "steward/internal/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 // DirLock is the lock on a data directory, which one process at a time holds.
 type DirLock struct{ file *os.File }
 
-// LockDir creates the directory if it does not exist, and locks it. The kernel releases the lock when the process ends, so a lock
-// file that is left behind locks nothing.
+// LockDir creates the directory if it does not exist, and locks it. The kernel releases the lock
+// when the process ends, so a lock file that is left behind locks nothing.
 //
 // It returns errs.Conflict if another process, or another DirLock of this one, holds the lock.
 func LockDir(dir string) (*DirLock, error) {
@@ -35,8 +35,9 @@ func LockDir(dir string) (*DirLock, error) {
 	return &DirLock{file}, nil
 }
 
-// Release releases the lock. The file stays: removing it could take it from a process that has just opened it, and two processes
-// would each hold a lock. Its content is for people, so errors are ignored.
+// Release releases the lock. The file stays: removing it could take it from a process that has just
+// opened it, and two processes would each hold a lock. Its content is for people, so errors are
+// ignored.
 func (l *DirLock) Release() {
 	_ = l.file.Truncate(0)
 	_ = l.file.Close()
@@ -57,7 +58,8 @@ func lock(file *os.File, dir string) error {
 	return nil
 }
 
-// holder describes the process that holds the lock. The file is empty for a moment after it was locked.
+// holder describes the process that holds the lock. The file is empty for a moment after it was
+// locked.
 func holder(file *os.File) string {
 	content, err := io.ReadAll(io.LimitReader(file, 32))
 	if err != nil {

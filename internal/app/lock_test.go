@@ -14,7 +14,8 @@ import (
 
 const lockDirVariable = "STEWARD_TEST_LOCK_DIR"
 
-// TestLockHelper is the second process of the tests below: it locks, prints the result, and holds the lock until its input ends.
+// TestLockHelper is the second process of the tests below: it locks, prints the result, and holds
+// the lock until its input ends.
 func TestLockHelper(t *testing.T) {
 	dir := os.Getenv(lockDirVariable)
 	if dir == "" {
@@ -30,7 +31,8 @@ func TestLockHelper(t *testing.T) {
 	}
 }
 
-// lockInProcess runs TestLockHelper in a process of its own, and returns the process and the first line that it printed.
+// lockInProcess runs TestLockHelper in a process of its own, and returns the process and the first
+// line that it printed.
 func lockInProcess(t *testing.T, dir string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLockHelper$")
@@ -82,8 +84,9 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	if got != "locked" {
 		t.Fatal(got)
 	}
+	want := fmt.Sprintf("data directory %s is in use by process %d", dir, cmd.Process.Pid)
 	_, err := LockDir(dir)
-	if want := fmt.Sprintf("data directory %s is in use by process %d", dir, cmd.Process.Pid); err == nil || err.Error() != want {
+	if err == nil || err.Error() != want {
 		t.Fatalf("LockDir returned %v, want %q", err, want)
 	}
 	if errs.KindOf(err) != errs.Conflict {

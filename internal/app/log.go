@@ -25,7 +25,8 @@ func timeInUTC(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// logRequest logs a request. It has the pattern of the route and not the path, because the path of an ingest URL is a credential.
+// logRequest logs a request. It has the pattern of the route and not the path, because the path of
+// an ingest URL is a credential.
 func logRequest(log *slog.Logger, s web.Served) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "request",
 		slog.String("request_id", s.ID),

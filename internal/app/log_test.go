@@ -20,8 +20,8 @@ func TestRequestsAreLogged(t *testing.T) {
 	var out bytes.Buffer
 	logRequest(newLog(Config{LogFormat: LogText}, &out), servedRequest)
 	_, line, _ := strings.Cut(out.String(), " ")
-	want := `level=INFO msg=request request_id=req_1 method=GET route="GET /cli/apikey/{id}" status=200 bytes=204 duration_ms=1.5 ` +
-		"caller=key_1 remote_addr=127.0.0.1\n"
+	want := `level=INFO msg=request request_id=req_1 method=GET route="GET /cli/apikey/{id}" status=200 bytes=204 ` +
+		"duration_ms=1.5 caller=key_1 remote_addr=127.0.0.1\n"
 	if line != want {
 		t.Errorf("logged %s, want %s", line, want)
 	}

@@ -1,8 +1,10 @@
-// Package app is the program: it reads the configuration, builds every slice, connects them, and runs the result.
+// Package app is the program: it reads the configuration, builds every slice, connects them, and
+// runs the result.
 //
-// Main parses the command line into a Config and passes it to Serve or NewRootKey. Serve locks the data directory (lock.go), opens
-// the database (database.go), connects the slices (wire.go), sets up an empty installation (bootstrap.go) and serves until its
-// context ends. This is the only package that imports all slices: where one needs another, a func field of the one is set to a
+// Main parses the command line into a Config and passes it to Serve or NewRootKey. Serve locks the
+// data directory (lock.go), opens the database (database.go), connects the slices (wire.go), sets
+// up an empty installation (bootstrap.go) and serves until its context ends. This is the only
+// package that imports all slices: where one needs another, a func field of the one is set to a
 // method of the other.
 package app
 
@@ -26,14 +28,15 @@ const (
 	exitUsage  = 2
 )
 
-// Main runs the program with os.Args and os.Environ, and returns its exit code: 0, 1 if it failed, 2 if the command line is wrong.
-// When ctx ends, it shuts down and returns.
+// Main runs the program with os.Args and os.Environ, and returns its exit code: 0, 1 if it failed,
+// 2 if the command line is wrong. When ctx ends, it shuts down and returns.
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	p := program{environ: environ, stdout: stdout, stderr: stderr, serve: Serve, rootKey: NewRootKey}
 	return p.run(ctx, args)
 }
 
-// program is the command line. The functions behind its commands are fields, so that tests can replace them.
+// program is the command line. The functions behind its commands are fields, so that tests can
+// replace them.
 type program struct {
 	environ        []string
 	stdout, stderr io.Writer
@@ -60,7 +63,8 @@ func (p program) run(ctx context.Context, args []string) int {
 	return exitFailed
 }
 
-// describe returns the text of an error for the terminal: one line, or a list if it has several faults.
+// describe returns the text of an error for the terminal: one line, or a list if it has several
+// faults.
 func describe(err error) string {
 	var e *errs.Error
 	if !errors.As(err, &e) || len(e.Faults) == 0 {
@@ -106,7 +110,7 @@ func (p program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start the server",
-		Long:  "Start the server. It needs a data directory only, which is created at the first start.\n\n" + settingsHelp(),
+		Long:  "Start the server. All it needs is a data directory, which the first start creates.\n\n" + settingsHelp(),
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := Load(setFlags(cmd), p.environ)
@@ -145,7 +149,8 @@ func (p program) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(p.stdout, "steward %s %s %s/%s\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(p.stdout, "steward %s %s %s/%s\n",
+				Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -12,7 +12,8 @@ import (
 	"steward/internal/errs"
 )
 
-// runProgram runs a command line whose commands print their configuration and return an error of the test's choice.
+// runProgram runs a command line whose commands print their configuration and return an error of
+// the test's choice.
 func runProgram(fail error, environ []string, args ...string) (code int, stdout, stderr string) {
 	var out, errOut bytes.Buffer
 	p := program{

@@ -10,10 +10,12 @@ import (
 	"steward/internal/web"
 )
 
-// metrics holds the instruments of the process. Other packages report through func fields that are filled with its methods;
-// what they can only be asked for, such as the depth of a queue, is a gauge that is read at each scrape.
+// metrics holds the instruments of the process. Other packages report through func fields that are
+// filled with its methods; what they can only be asked for, such as the depth of a queue, is a
+// gauge that is read at each scrape.
 //
-// Labels take few values: route patterns, statuses, and names that the code chooses, never what a client sent.
+// Labels take few values: route patterns, statuses, and names that the code chooses, never what a
+// client sent.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -47,13 +49,15 @@ func newMetrics() *metrics {
 		deliveries: counters("steward_webhook_deliveries_total",
 			"Delivery attempts that ended, by result.", "result"),
 		attemptDuration: histogram("steward_webhook_attempt_duration_seconds",
-			"Time of a delivery attempt, from the connection to the end of the response.", prometheus.ExponentialBuckets(0.001, 4, 9)),
+			"Time of a delivery attempt, from the connection to the end of the response.",
+			prometheus.ExponentialBuckets(0.001, 4, 9)),
 		commitWrites: histogram("steward_db_commit_writes",
 			"Writes committed in one transaction.", prometheus.ExponentialBuckets(1, 2, 11)),
 		commitWait: histogram("steward_db_commit_wait_seconds",
 			"Time that a write waited for its commit, fsync included.", prometheus.ExponentialBuckets(0.0005, 4, 8)),
 		invalidationLag: histogram("steward_cache_invalidation_lag_seconds",
-			"Age of a change by another replica when the caches here were invalidated.", prometheus.ExponentialBuckets(0.01, 2, 9)),
+			"Age of a change by another replica when the caches here were invalidated.",
+			prometheus.ExponentialBuckets(0.01, 2, 9)),
 		tokensIssued: counters("steward_oauth_tokens_issued_total",
 			"Access tokens issued, by grant type.", "grant"),
 		tokensRefused: counters("steward_oauth_tokens_refused_total",
@@ -85,7 +89,8 @@ func (m *metrics) served(s web.Served) {
 	m.requestDuration.WithLabelValues(s.Route).Observe(s.Took.Seconds())
 }
 
-// commit counts a committed transaction of one or more writes, the first of which waited for the given time.
+// commit counts a committed transaction of one or more writes, the first of which waited for the
+// given time.
 func (m *metrics) commit(writes int, wait time.Duration) {
 	m.commitWrites.Observe(float64(writes))
 	m.commitWait.Observe(wait.Seconds())
@@ -102,7 +107,8 @@ func (m *metrics) tokenRefused(grant, code string) {
 	m.tokensRefused.WithLabelValues(grantLabel(grant), code).Inc()
 }
 
-// grantLabel returns a short name for a grant type. It comes from the request, so unknown ones share a label.
+// grantLabel returns a short name for a grant type. It comes from the request, so unknown ones
+// share a label.
 func grantLabel(grant string) string {
 	switch grant {
 	case "authorization_code", "refresh_token", "client_credentials":
@@ -132,7 +138,8 @@ func (m *metrics) queueDepth(read func() float64) {
 
 // oldestDueAge registers how long the oldest due delivery has been waiting, in seconds.
 func (m *metrics) oldestDueAge(read func() float64) {
-	m.gauge("steward_webhook_oldest_due_age_seconds", "Time since the oldest delivery in the queue became due; 0 if none is due.", read)
+	m.gauge("steward_webhook_oldest_due_age_seconds",
+		"Time since the oldest delivery in the queue became due; 0 if none is due.", read)
 }
 
 // inFlightBytes registers the bytes in memory that are being sent.

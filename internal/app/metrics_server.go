@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metricsServer serves metrics and pprof. It has a listener of its own, so that neither becomes public with the API.
+// metricsServer serves metrics and pprof. It has a listener of its own, so that neither becomes
+// public with the API.
 type metricsServer struct {
 	address string
 	server  *http.Server

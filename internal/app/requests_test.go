@@ -45,7 +45,8 @@ func TestRequestBodies(t *testing.T) {
 			}
 			rec := httptest.NewRecorder()
 			f.handler.ServeHTTP(rec, req)
-			if rec.Code != c.status || c.code != "" && field(rec, "code") != c.code || !strings.Contains(rec.Body.String(), c.says) {
+			if rec.Code != c.status || c.code != "" && field(rec, "code") != c.code ||
+				!strings.Contains(rec.Body.String(), c.says) {
 				t.Errorf("%d %s", rec.Code, rec.Body)
 			}
 			if bytes.Contains(rec.Body.Bytes(), []byte("soon-secret")) {
@@ -63,11 +64,13 @@ func TestAPIKeyOnBothFaces(t *testing.T) {
 		Success bool
 		Data    struct{ ID, Value string }
 	}
-	if err := json.Unmarshal(sdk.Body.Bytes(), &enveloped); err != nil || sdk.Code != 201 || bare.Code != 201 || len(enveloped.Data.Value) != 52 {
+	err := json.Unmarshal(sdk.Body.Bytes(), &enveloped)
+	if err != nil || sdk.Code != 201 || bare.Code != 201 || len(enveloped.Data.Value) != 52 {
 		t.Fatalf("%d %s and %d %s", bare.Code, bare.Body, sdk.Code, sdk.Body)
 	}
 	id := field(bare, "id")
-	one, same := f.send("owner", "GET", "/cli/apikey/"+id, ""), f.send("owner", "GET", "/sdk/cli/apikey/"+id, "")
+	one := f.send("owner", "GET", "/cli/apikey/"+id, "")
+	same := f.send("owner", "GET", "/sdk/cli/apikey/"+id, "")
 	if strings.TrimSpace(same.Body.String()) != `{"success":true,"data":`+strings.TrimSpace(one.Body.String())+`}` ||
 		one.Header().Get("ETag") == "" || one.Header().Get("ETag") != same.Header().Get("ETag") {
 		t.Errorf("%s and %s", one.Body, same.Body)
@@ -79,12 +82,14 @@ func TestAPIKeyOnBothFaces(t *testing.T) {
 	if got.Code != 200 || strings.TrimSpace(got.Body.String()) != `{"success":true,"data":1}` {
 		t.Errorf("deleted on the SDK face: %d %s", got.Code, got.Body)
 	}
-	if got := f.send("owner", "DELETE", "/sdk/cli/project/prj_test", ""); strings.TrimSpace(got.Body.String()) != `{"success":true}` {
+	got = f.send("owner", "DELETE", "/sdk/cli/project/prj_test", "")
+	if strings.TrimSpace(got.Body.String()) != `{"success":true}` {
 		t.Errorf("deleted a project on the SDK face: %d %s", got.Code, got.Body)
 	}
 }
 
-// TestQueryParameters checks that a wrong value is refused with the parameter's name, and a malformed query as a whole.
+// TestQueryParameters checks that a wrong value is refused with the parameter's name, and a
+// malformed query as a whole.
 func TestQueryParameters(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
 	for query, c := range map[string]struct {
@@ -119,14 +124,16 @@ func TestQueryParameters(t *testing.T) {
 	}
 }
 
-// TestAllFaultsAreReported checks that a response lists all faults of a body, of the schema and of the rules, and echoes no value.
+// TestAllFaultsAreReported checks that a response lists all faults of a body, of the schema and of
+// the rules, and echoes no value.
 func TestAllFaultsAreReported(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
 	for _, c := range []struct{ path, body, faults string }{
 		{"/cli/apikey", `{"name":"QQQ","expiresAt":"QQQ","projectId":"QQQ QQQ"}`, "body.expiresAt body.projectId"},
 		{"/cli/apikey", `{"name":" ","expiresAt":"QQQ","projectId":""}`, "body.expiresAt body.name body.projectId"},
 		{"/cli/apikey", `{"name":7,"expiresAt":["QQQ"],"orgId":{}}`, "body.expiresAt body.name body.orgId"},
-		{"/cli/apikey", `{"name":" ","expiresAt":"2020-01-01T00:00:00Z"}`, "body.name"}, // the expiry is checked after the schema
+		// That a time is past is checked after the schema.
+		{"/cli/apikey", `{"name":" ","expiresAt":"2020-01-01T00:00:00Z"}`, "body.name"},
 		{"/oidc/org/members", `{"email":"QQQ","role":"QQQ","first_name":9}`, "body.email body.first_name body.role"},
 		{"/oidc/org/members", `{"email":"QQQ@QQQ@QQQ","role":"viewer"}`, "body.email"},
 		{"/cli/project", `{"name":"\t "}`, "body.name"},

@@ -27,7 +27,8 @@ func examplePath(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// TestEveryRouteChecksPermissions checks on both faces that a missing or wrong key is 401, and a caller without the permission 403.
+// TestEveryRouteChecksPermissions checks on both faces that a missing or wrong key is 401, and a
+// caller without the permission 403.
 func TestEveryRouteChecksPermissions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, nil)
@@ -36,7 +37,8 @@ func TestEveryRouteChecksPermissions(t *testing.T) {
 			for _, prefix := range []string{"", "/sdk"} {
 				path := prefix + examplePath(route.Path)
 				for _, key := range wrong {
-					if got := f.send(key, route.Method, path, ""); got.Code != 401 || got.Header().Get("WWW-Authenticate") == "" {
+					got := f.send(key, route.Method, path, "")
+					if got.Code != 401 || got.Header().Get("WWW-Authenticate") == "" {
 						t.Errorf("%s %s with key %q: %d %s", route.Method, path, key, got.Code, got.Body)
 					}
 				}
@@ -46,7 +48,8 @@ func TestEveryRouteChecksPermissions(t *testing.T) {
 	})
 }
 
-// checkPermissions checks that a route returns 403 to exactly those callers who lack its permission.
+// checkPermissions checks that a route returns 403 to exactly those callers who lack its
+// permission.
 func (f *fixture) checkPermissions(route web.Route, path string) {
 	for who := range f.keys {
 		may := who == projectKey && route.Permission.Project ||
@@ -58,13 +61,15 @@ func (f *fixture) checkPermissions(route web.Route, path string) {
 	}
 }
 
-// TestBothFacesReturnTheSame checks that every route returns the same data, or the same error, on both faces.
+// TestBothFacesReturnTheSame checks that every route returns the same data, or the same error, on
+// both faces.
 func TestBothFacesReturnTheSame(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, nil)
 		for _, route := range f.routes {
 			path := examplePath(route.Path)
-			bare, sdk := f.send("owner", route.Method, path, ""), f.send("owner", route.Method, "/sdk"+path, "")
+			bare := f.send("owner", route.Method, path, "")
+			sdk := f.send("owner", route.Method, "/sdk"+path, "")
 			if bare.Code >= 300 {
 				f.sameError(route, bare, sdk)
 			} else if route.Method == http.MethodGet {
@@ -81,7 +86,8 @@ func (f *fixture) sameError(route web.Route, bare, sdk *httptest.ResponseRecorde
 		Code    string
 		Message string
 	}
-	if err := json.Unmarshal(bare.Body.Bytes(), &problem); err != nil || bare.Header().Get("Content-Type") != "application/problem+json" {
+	err := json.Unmarshal(bare.Body.Bytes(), &problem)
+	if err != nil || bare.Header().Get("Content-Type") != "application/problem+json" {
 		f.t.Errorf("%s: not a problem: %s", route.Pattern(), bare.Body)
 	}
 	if err := json.Unmarshal(sdk.Body.Bytes(), &failure); err != nil || failure.Success == nil || *failure.Success {
@@ -120,15 +126,16 @@ func unwrapped(route web.Route, data any) any {
 	return data
 }
 
-// unversioned lists the routes of single resources without an ETag: what never changes, what has no row of its own, and runs, which
-// only their runtime changes.
+// unversioned lists the routes of single resources without an ETag: what never changes, what has no
+// row of its own, and runs, which only their runtime changes.
 var unversioned = []string{
 	"DELETE /oidc/clients/{id}/users/{user_id}", "DELETE /oidc/user/consent/{client_id}", "GET /cli/eval-run/{id}",
 	"GET /webhook/destination-list/{webhookId}", "GET /webhook/receipt-get/{webhookId}/{receiptId}",
 	"GET /webhook/receipt-payload/{webhookId}/{receiptId}",
 }
 
-// TestOpenAPIDocumentsEveryRoute checks that the document has every route, with its Idempotency-Key, If-Match and ETag.
+// TestOpenAPIDocumentsEveryRoute checks that the document has every route, with its
+// Idempotency-Key, If-Match and ETag.
 func TestOpenAPIDocumentsEveryRoute(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
 	var doc struct {
@@ -151,7 +158,7 @@ func TestOpenAPIDocumentsEveryRoute(t *testing.T) {
 		documents := func(name string) bool {
 			return slices.ContainsFunc(op.Parameters, func(p struct{ Name string }) bool { return p.Name == name })
 		}
-		versioned, list := false, false
+		var versioned, list bool
 		for _, response := range op.Responses {
 			versioned = versioned || response.Headers["ETag"] != nil
 			list = list || response.Headers["Link"] != nil
@@ -188,12 +195,14 @@ func TestLinksStayOnTheirFace(t *testing.T) {
 			t.Errorf("links to %s, want first, next and last", links)
 		}
 	}
-	if got := f.send("owner", "GET", "/sdk/sdk/cli/region", ""); got.Code != 404 || !strings.HasPrefix(got.Body.String(), `{"success":false`) {
+	got := f.send("owner", "GET", "/sdk/sdk/cli/region", "")
+	if got.Code != 404 || !strings.HasPrefix(got.Body.String(), `{"success":false`) {
 		t.Errorf("GET /sdk/sdk/…: %d %s", got.Code, got.Body)
 	}
 }
 
-// TestUnknownPathsAndMethodsReturnJSON checks that the API returns no plain text, as ServeMux would.
+// TestUnknownPathsAndMethodsReturnJSON checks that the API returns no plain text, as ServeMux
+// would.
 func TestUnknownPathsAndMethodsReturnJSON(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
 	for _, c := range []struct {
@@ -210,7 +219,8 @@ func TestUnknownPathsAndMethodsReturnJSON(t *testing.T) {
 		{"GET", "/cli/apikey/%00", 400, ""},
 	} {
 		got := f.send("owner", c.method, c.path, "")
-		if got.Code != c.status || got.Header().Get("Allow") != c.allow || !json.Valid(got.Body.Bytes()) || got.Header().Get("X-Request-Id") == "" {
+		if got.Code != c.status || got.Header().Get("Allow") != c.allow ||
+			!json.Valid(got.Body.Bytes()) || got.Header().Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: %d %v %s", c.method, c.path, got.Code, got.Header(), got.Body)
 		}
 	}

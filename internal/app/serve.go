@@ -21,9 +21,11 @@ import (
 // drainTimeout is how long running requests may take to finish when the process stops.
 const drainTimeout = 10 * time.Second
 
-// Serve runs the server until ctx ends, then drains requests and stops. An error reports why it could not start.
+// Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
+// could not start.
 func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
-	// The live heap is a few megabytes: with Go's default the collector would run dozens of times a second under load.
+	// The live heap is a few megabytes: with Go's default the collector would run dozens of times a
+	// second under load.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
@@ -43,7 +45,10 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close()
-	s := &process{cfg: cfg, db: d, log: log, stdout: stdout, metrics: newMetrics(), listener: listener, addresses: addressesOf(cfg, listener)}
+	s := &process{
+		cfg: cfg, db: d, log: log, stdout: stdout, metrics: newMetrics(),
+		listener: listener, addresses: addressesOf(cfg, listener),
+	}
 	if cfg.MetricsListen != "" {
 		m, err := startMetricsServer(cfg.MetricsListen, s.metrics, log)
 		if err != nil {
@@ -142,11 +147,13 @@ func addressesOf(cfg Config, listener net.Listener) Addresses {
 		baseURL = "http://" + dialable(listener.Addr())
 	}
 	return Addresses{
-		PID: os.Getpid(), Version: Version(), BaseURL: baseURL, Listen: map[string]string{"api": listener.Addr().String()},
+		PID: os.Getpid(), Version: Version(), BaseURL: baseURL,
+		Listen: map[string]string{"api": listener.Addr().String()},
 	}
 }
 
-// dialable returns an address that a client on this machine can dial, also if the listener is on all interfaces.
+// dialable returns an address that a client on this machine can dial, also if the listener is on
+// all interfaces.
 func dialable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -169,7 +176,7 @@ func banner(cfg Config, a Addresses, created *installation) string {
 	}
 	fmt.Fprintf(&b, "  Data          %s\n", cfg.Data)
 	if created == nil {
-		b.WriteString("\nThe root key was printed at the first start. If it is lost, `steward root-key` creates another.\n")
+		b.WriteString("\nThe root key was printed at the first start; `steward root-key` creates another.\n")
 		return b.String()
 	}
 	key := created.rootKey

@@ -4,7 +4,8 @@ import "strings"
 
 const serveHelp = "steward serve --help"
 
-// suggestion returns the end of a message about an unknown name: the most similar known one, or the command that lists them.
+// suggestion returns the end of a message about an unknown name: the most similar known one, or the
+// command that lists them.
 func suggestion(name string, known []string, help string) string {
 	best := ""
 	least := max(2, len(bare(name))/3) + 1

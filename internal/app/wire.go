@@ -62,7 +62,8 @@ func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() 
 	callers := &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit}
 
 	return &parts{
-		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads, hooks: hooks, oauth: oauth, signIn: signIn,
+		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
+		hooks: hooks, oauth: oauth, signIn: signIn,
 		server: &server.Server{
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
 			Key:         &apikey.Handler{Store: keys},
@@ -98,16 +99,20 @@ type hooks struct {
 	retention *webhook.Retention
 }
 
-func wireHooks(cfg Config, d *database, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time) hooks {
+func wireHooks(
+	cfg Config, d *database, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
+) hooks {
 	owner := id.New("rep")
 	store := &webhook.Store{
-		DB: d.db, Ring: d.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(owner), Lanes: webhook.NewLanes(d.db, now),
+		DB: d.db, Ring: d.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(owner),
+		Lanes: webhook.NewLanes(d.db, now),
 	}
 	egress := webhook.Egress{Allow: cfg.EgressAllow, Loopback: onLoopback(cfg.Listen)}
+	sender := webhook.NewSender(egress, now)
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
-		worker:    &webhook.Worker{Store: store, Sender: webhook.NewSender(egress, now), Log: log, Sole: d.db.Dialect() == db.SQLite},
+		worker:    &webhook.Worker{Store: store, Sender: sender, Log: log, Sole: d.db.Dialect() == db.SQLite},
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
 }
@@ -152,7 +157,7 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	every(time.Minute, "delete old receipts and deliveries", one("webhooks", p.hooks.retention.Run))
 	every(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
 	every(time.Minute, "rotate signing keys", one("signing keys", p.oauth.signing.Tend))
-	every(time.Minute, "delete data of deleted OAuth clients", one("deleted OAuth clients", func(ctx context.Context) error {
+	every(time.Minute, "delete data of deleted OAuth clients", one("oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	}))
 	g.Go(p.hooks.worker.Run)

@@ -19,7 +19,8 @@ type oauth struct {
 	activity *oidc.Activity
 }
 
-func wireOAuth(d *database, record func(*db.Tx, string, string) error,
+func wireOAuth(
+	d *database, record func(*db.Tx, string, string) error,
 	project func(*db.Tx, *auth.Caller, string, string) error, now func() time.Time,
 ) oauth {
 	clients := &oidc.Store{DB: d.db, Now: now, Audit: record, Project: project}
@@ -31,10 +32,12 @@ func wireOAuth(d *database, record func(*db.Tx, string, string) error,
 }
 
 // wireProvider returns the OpenID Connect provider. Its Open must be called before it serves.
-func wireProvider(cfg Config, d *database, baseURL string, o oauth, accounts *account.Store, now func() time.Time) *provider.Provider {
+func wireProvider(
+	cfg Config, d *database, baseURL string, o oauth, accounts *account.Store, now func() time.Time,
+) *provider.Provider {
 	return &provider.Provider{
-		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE, Clients: o.clients, Keys: o.signing,
-		Note: o.activity.Note, Users: users(accounts),
+		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE,
+		Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: users(accounts),
 	}
 }
 

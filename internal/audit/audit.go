@@ -1,7 +1,7 @@
 // Package audit owns the log of who did what to which resource, and from where.
 //
-// Every change calls Record in its own transaction, so an entry exists exactly if the change does. An entry has the action
-// ("apikey.delete") and the id of what was changed, never values.
+// Every change calls Record in its own transaction, so an entry exists exactly if the change does.
+// An entry has the action ("apikey.delete") and the id of what was changed, never values.
 package audit
 
 import "steward/internal/stamp"

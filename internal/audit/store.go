@@ -16,12 +16,14 @@ import (
 type Store struct {
 	DB  *db.DB
 	Now func() time.Time
-	// Request returns id and remote address of the request that a context belongs to. It may be nil.
+	// Request returns id and remote address of the request that a context belongs to. It may be
+	// nil.
 	Request func(context.Context) (requestID, remoteAddr string)
 }
 
-// Record writes an entry about what the transaction's caller does. A caller without a user is Steward itself. Without a caller, as at
-// the first start, Record writes nothing: the entry would belong to no organization.
+// Record writes an entry about what the transaction's caller does. A caller without a user is
+// Steward itself. Without a caller, as at the first start, Record writes nothing: the entry would
+// belong to no organization.
 func (s *Store) Record(tx *db.Tx, action, target string) error {
 	caller := auth.Lookup(tx.Context())
 	if caller == nil {
@@ -33,8 +35,9 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	}
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, action, target, remote_addr, request_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, caller.OrgID, id.At(id.Audit, now), stamp.Of(now), nullable(caller.UserID),
-		nullable(caller.KeyID), action, target, remoteAddr, requestID)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		caller.OrgID, id.At(id.Audit, now), stamp.Of(now), nullable(caller.UserID), nullable(caller.KeyID),
+		action, target, remoteAddr, requestID)
 	if err != nil {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
@@ -60,8 +63,9 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 		}
 		p.Offset = 0
 	}
-	entries, err := db.Collect(s.DB.Read(ctx), scanEntry, `SELECT id, at, user_id, key_id, action, target, remote_addr, request_id
-		FROM audit WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
+	entries, err := db.Collect(s.DB.Read(ctx), scanEntry, `
+		SELECT id, at, user_id, key_id, action, target, remote_addr, request_id FROM audit
+		WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
 	if err != nil {
 		return page.Page[Entry]{}, fmt.Errorf("list audit entries: %w", err)
 	}

@@ -1,4 +1,5 @@
-// Package resource owns regions and what is provisioned in them. So far it lists the configured regions.
+// Package resource owns regions and what is provisioned in them. So far it lists the configured
+// regions.
 package resource
 
 import "context"
