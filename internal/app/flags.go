@@ -85,8 +85,8 @@ func flagError(cmd *cobra.Command, err error) error {
 // the flags.
 func settingsHelp() string {
 	var b strings.Builder
-	b.WriteString(`A setting is taken from its flag, else from the environment (--s3-listen: STEWARD_S3_LISTEN), else
-from the YAML file named by --config (s3_listen: …), else from its default. The file can also list the
+	b.WriteString(`A setting is taken from its flag, else from the environment (--base-url: STEWARD_BASE_URL), else
+from the YAML file named by --config (base_url: …), else from its default. The file can also list the
 regions:
 
   regions:

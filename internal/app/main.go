@@ -2,18 +2,20 @@
 // runs the result.
 //
 // Main parses the command line into a Config and passes it to Serve or NewRootKey. Serve locks the
-// data directory (lock.go), opens the database (database.go), connects the slices (wire.go), sets
+// data directory (datadir.go), opens the database (database.go), connects the slices (wire.go), sets
 // up an empty installation (bootstrap.go) and serves until its context ends. This is the only
 // package that imports all slices: where one needs another, a func field of the one is set to a
 // method of the other.
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -174,4 +176,20 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return usageError{fmt.Sprintf("%s takes flags only; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+}
+
+// version is set with `go build -ldflags "-X steward/internal/app.version=v1.2.3"`.
+var version string
+
+// Version returns the version of this binary: as set by the build, else as Go derived it from the
+// repository, else "dev".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return cmp.Or(info.Main.Version, "dev")
 }
