@@ -98,14 +98,30 @@ func (e *elephant) query(ctx context.Context, sql string, args []any) (Rows, err
 	if err != nil {
 		return nil, e.explain(err)
 	}
-	return &pgRows{Rows: rows}, nil
+	return &postgresRows{Rows: rows}, nil
+}
+
+// postgresRows are rows with the errors of this package. Closing them also closes the batch that they
+// came in, if any.
+type postgresRows struct {
+	pgx.Rows
+	batch pgx.BatchResults
+}
+
+func (r *postgresRows) Err() error { return explainPostgres(r.Rows.Err()) }
+
+func (r *postgresRows) Close() {
+	r.Rows.Close()
+	if r.batch != nil {
+		_ = r.batch.Close() // repeats the error of the rows
+	}
 }
 
 // write runs fn until it commits, or fails for a reason of its own. What was lost before the commit is not tried again here: the
 // server may be away for long, and the caller knows better whether to wait.
 func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	for try := 1; ; try++ {
-		t, err := e.attempt(ctx, fn, try > 1)
+		t, err := e.attempt(ctx, fn)
 		if err == nil {
 			return t, nil
 		}
@@ -139,7 +155,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error, again bool) (*Tx, error) {
+func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return nil, e.explain(err)
@@ -148,7 +164,6 @@ func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error, again bool) 
 	s := &pgSession{conn: conn.Conn()}
 	defer s.rollback()
 	t := newTx(e.db, s, ctx, nil)
-	t.again = again
 	if err := t.run(fn); err != nil {
 		return t, err
 	}
@@ -193,7 +208,7 @@ func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, er
 		if err != nil {
 			return nil, explainPostgres(err)
 		}
-		return &pgRows{Rows: rows}, nil
+		return &postgresRows{Rows: rows}, nil
 	}
 	results, err := s.batch(ctx, sql, args)
 	if err != nil {
@@ -204,7 +219,7 @@ func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, er
 		results.Close()
 		return nil, explainPostgres(err)
 	}
-	return &pgRows{Rows: rows, batch: results}, nil
+	return &postgresRows{Rows: rows, batch: results}, nil
 }
 
 // batch sends BEGIN if there was none yet, then what waits, then the statement, in one round trip. Its result is the next to read.

@@ -30,7 +30,7 @@ type Querier interface {
 // Rows is the answer of a query, one row at a time.
 type Rows interface {
 	Next() bool
-	// Scan reads the columns into variables. Texts of one statement's rows share memory; a sql.RawBytes is good until the next row only.
+	// Scan copies the columns of the row into variables.
 	Scan(dest ...any) error
 	Err() error
 	Close()
@@ -63,10 +63,9 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 	return all, nil
 }
 
-// Each reads the rows of a statement one after the other into the same T, whose fields dest gives. That is how pages are read: nothing is
-// made for a row but the text in it that is new. What the loop keeps of a row it copies as a value; a pointer within it, also to a text,
-// may be shared with other rows, and what it points to is not to be changed. Errors, those of the Querier and of Scan, are the last that
-// the loop sees; it may end before. In a transaction no other statement may run meanwhile.
+// Each returns an iterator over the rows of a statement, which are scanned one after the other into
+// the same T, whose fields dest returns. The loop copies what it keeps of it. An error of the Querier
+// or of Scan is the last element. In a transaction no other statement may run before the loop ends.
 func Each[T any](q Querier, dest func(*T) []any, sql string, args ...any) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		one := new(T)
@@ -116,7 +115,6 @@ type Tx struct {
 	spoiled error
 	open    *txRows
 	over    bool
-	again   bool // an earlier try could not be committed
 }
 
 var (
@@ -129,7 +127,7 @@ type txKey struct{}
 func newTx(d *DB, s session, ctx context.Context, parent *Tx) *Tx {
 	t := &Tx{db: d, s: s, parent: parent}
 	if parent != nil {
-		t.depth, t.again = parent.depth+1, parent.again
+		t.depth = parent.depth + 1
 	}
 	t.ctx = context.WithValue(ctx, txKey{}, t)
 	return t

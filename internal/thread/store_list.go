@@ -3,7 +3,6 @@ package thread
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/db"
-	"steward/internal/db/slab"
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/seal"
@@ -270,7 +268,7 @@ var listedThreads = fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN user_data_s
 // listedThread is a row of listedThreads.
 type listedThread struct {
 	Thread
-	sealed sql.RawBytes
+	sealed []byte
 }
 
 func (r *listedThread) columns() []any { return append(r.Thread.columns(), &r.sealed) }
@@ -294,12 +292,11 @@ func collect[R, T any](rows iter.Seq2[*R, error], room int, read func(*R) (T, in
 	return list, false, nil
 }
 
-// opener opens one user_data after the other, in the same memory, and keeps the texts together.
+// opener opens one user_data after the other, in the same memory.
 type opener struct {
 	ring    *seal.Ring
 	purpose string
 	plain   []byte
-	texts   slab.Slab
 }
 
 func (o *opener) open(sealed []byte) (_ *string, err error) {
@@ -309,7 +306,8 @@ func (o *opener) open(sealed []byte) (_ *string, err error) {
 	if o.plain, err = o.ring.AppendOpen(o.plain[:0], o.purpose, sealed); err != nil {
 		return nil, err
 	}
-	return o.texts.Optional(o.plain), nil
+	text := string(o.plain)
+	return &text, nil
 }
 
 // weight is what a row's two large fields add to a page.

@@ -2,7 +2,6 @@ package thread
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -265,7 +264,7 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p p
 // listedSession is a row of a list, which leaves out a large user_data.
 type listedSession struct {
 	storedSession
-	sealed sql.RawBytes
+	sealed []byte
 }
 
 func (r *listedSession) columns() []any { return append(r.storedSession.columns(), &r.sealed) }

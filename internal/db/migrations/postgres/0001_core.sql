@@ -35,15 +35,3 @@ CREATE TABLE idempotency (
     PRIMARY KEY (org_id, scope)
 );
 CREATE INDEX idempotency_created ON idempotency (created_at);
-
--- expect_epoch fails with a serialization failure, so that Write runs again, unless the epoch of a
--- name is the expected one.
--- +goose StatementBegin
-CREATE FUNCTION expect_epoch(of TEXT, expected BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
-BEGIN
-    IF COALESCE((SELECT n FROM epochs WHERE name = of), 0) <> expected THEN
-        RAISE EXCEPTION 'the epoch of % is not % any more', of, expected USING ERRCODE = 'serialization_failure';
-    END IF;
-END
-$$;
--- +goose StatementEnd
