@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"steward/internal/errs"
 )
@@ -42,7 +43,8 @@ type writer struct {
 
 // request is a Write in the queue.
 type request struct {
-	ctx context.Context
+	ctx    context.Context
+	queued time.Time
 	// start lets the caller run its function. It has no buffer: either both sides take part, or the
 	// caller gives up while it is in the queue.
 	start chan struct{}
@@ -68,7 +70,13 @@ func newWriter(d *DB, path string, conn *connection, queue int) *writer {
 // write queues a request, runs fn when it is due, and waits for the commit. If ctx ends before fn is
 // due, it returns the error of ctx and fn never runs; later ctx makes no difference.
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
-	r := &request{ctx: ctx, start: make(chan struct{}), ran: make(chan error), done: make(chan error, 1)}
+	r := &request{
+		ctx:    ctx,
+		queued: time.Now(),
+		start:  make(chan struct{}),
+		ran:    make(chan error),
+		done:   make(chan error, 1),
+	}
 	if err := w.enqueue(r); err != nil {
 		return nil, err
 	}
@@ -243,7 +251,13 @@ func (w *writer) commit() {
 		return
 	}
 	w.inTx = false
+	if len(w.batch) == 0 {
+		return
+	}
+	writes := len(w.batch)
+	oldest := w.batch[0].queued
 	w.answer(nil)
+	w.db.observer.commit(writes, time.Since(oldest))
 }
 
 // abort rolls back the whole batch, and answers it and further requests with an error.

@@ -59,6 +59,8 @@ func writers(d *db.DB, ctx context.Context, fns ...func(*db.Tx) error) (wait fun
 	return func() []error { group.Wait(); return all }
 }
 
+var errPlanned = errors.New("planned")
+
 func putting(key string) func(*db.Tx) error {
 	return func(tx *db.Tx) error { return put(tx, key, "") }
 }
@@ -335,7 +337,7 @@ func putAll(tx *db.Tx, rows []int, owner string, fail bool) (keys []string, err 
 		}
 	}
 	if fail {
-		return nil, errors.New("planned")
+		return nil, errPlanned
 	}
 	return keys, nil
 }

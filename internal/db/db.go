@@ -64,6 +64,31 @@ type Options struct {
 	Queue int
 	// MaxConns bounds the PostgreSQL pool; 0 means 32.
 	MaxConns int
+	// Observer is called for what metrics are made of.
+	Observer Observer
+}
+
+// Observer has functions that are called when something happened. They must not block; nil ones are
+// not called.
+type Observer struct {
+	// Commit is called after a commit, with the number of writes in the transaction, which is 1 on
+	// PostgreSQL, and the time from the call of Write to the commit for the oldest of them.
+	Commit func(writes int, wait time.Duration)
+	// Invalidated is called when changes of other replicas were applied to the caches of this one, with
+	// the time since the oldest of them was made.
+	Invalidated func(lag time.Duration)
+}
+
+func (o Observer) commit(writes int, wait time.Duration) {
+	if o.Commit != nil {
+		o.Commit(writes, wait)
+	}
+}
+
+func (o Observer) invalidated(lag time.Duration) {
+	if o.Invalidated != nil {
+		o.Invalidated(lag)
+	}
 }
 
 // engine is what differs between SQLite and PostgreSQL.
@@ -80,6 +105,7 @@ type DB struct {
 	dialect  Dialect
 	engine   engine
 	log      *slog.Logger
+	observer Observer
 	watchers watchers
 	outbox   *outbox
 	// instance tells the notifications of this process from those of other replicas.
@@ -94,6 +120,7 @@ type DB struct {
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{
 		log:      cmp.Or(o.Log, slog.Default()),
+		observer: o.Observer,
 		outbox:   newOutbox(),
 		instance: rand.Text(),
 		poll:     defaultPoll,

@@ -120,9 +120,11 @@ func (r *postgresRows) Close() {
 // write runs fn until it commits, or fails for a reason of its own. What was lost before the commit is not tried again here: the
 // server may be away for long, and the caller knows better whether to wait.
 func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+	began := time.Now()
 	for try := 1; ; try++ {
 		t, err := e.attempt(ctx, fn)
 		if err == nil {
+			e.db.observer.commit(1, time.Since(began))
 			return t, nil
 		}
 		if !mustRetry(err) && (t == nil || !mustRetry(t.spoiled)) {

@@ -295,7 +295,7 @@ func (t *Tx) finish() error {
 	}
 	slices.Sort(t.bumps)
 	for _, name := range slices.Compact(t.bumps) {
-		if err := t.Send(raiseEpoch, name); err != nil {
+		if err := t.Send(raiseEpoch[t.db.dialect], name, t.db.instance); err != nil {
 			return fmt.Errorf("raise epoch: %w", err)
 		}
 	}

@@ -16,8 +16,20 @@ const (
 	// treats all caches as stale: so a change is applied within 500 ms, or nothing cached is used.
 	defaultPoll = 250 * time.Millisecond
 
-	raiseEpoch = `INSERT INTO epochs (name, n) VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET n = epochs.n + 1`
+	// postgresNow is the time in microseconds, also within a transaction.
+	postgresNow = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
+	sqliteNow   = `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`
+
+	readEpochs = `SELECT name, n, raised_by, ` + postgresNow + ` - raised_at FROM epochs`
 )
+
+// raiseEpoch increments an epoch. Its arguments are the name and the instance.
+var raiseEpoch = map[Dialect]string{SQLite: raiseEpochAt(sqliteNow), Postgres: raiseEpochAt(postgresNow)}
+
+func raiseEpochAt(now string) string {
+	return `INSERT INTO epochs (name, n, raised_at, raised_by) VALUES ($1, 1, ` + now + `, $2)
+		ON CONFLICT (name) DO UPDATE SET n = epochs.n + 1, raised_at = excluded.raised_at, raised_by = excluded.raised_by`
+}
 
 // watchers are the functions registered by Watch.
 type watchers struct {
@@ -108,10 +120,17 @@ func (d *DB) RunWatch(ctx context.Context) {
 type listener struct {
 	db     *DB
 	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil before the first and after a lost connection
-	epochs map[string]int64
+	conn   *pgx.Conn // nil before the first connection
+	epochs map[string]epoch
 	// confirmed is when the last successful reading of the epochs began.
 	confirmed time.Time
+}
+
+// epoch is a row of epochs as it was read.
+type epoch struct {
+	n        int64
+	raisedBy string
+	age      time.Duration // since it was raised
 }
 
 // poll reads the epochs once and calls the watchers of those that changed.
@@ -119,12 +138,11 @@ func (l *listener) poll(ctx context.Context) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, defaultPoll)
 	defer cancel()
-	epochs, err := l.readEpochs(limited)
+	epochs, err := l.read(limited)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		l.db.watchers.call(l.changed(epochs)...)
-		l.epochs = epochs
+		l.apply(epochs)
 		l.confirmed = began
 	case time.Since(l.confirmed) > 2*defaultPoll:
 		l.db.log.Warn("cannot read the epochs: all caches are treated as stale", "error", err)
@@ -132,34 +150,45 @@ func (l *listener) poll(ctx context.Context) {
 	}
 }
 
-// changed returns the names whose epochs differ from the last reading. For the first one it returns
-// all names: what was cached before it may be stale.
-func (l *listener) changed(epochs map[string]int64) []string {
-	if l.epochs == nil {
-		return l.db.watchers.names()
+// apply calls the watchers of the epochs that changed since the last reading. At the first one it calls
+// all: what was cached before may be stale.
+func (l *listener) apply(epochs map[string]epoch) {
+	before := l.epochs
+	l.epochs = epochs
+	if before == nil {
+		l.db.watchers.call(l.db.watchers.names()...)
+		return
 	}
-	var names []string
-	for name, n := range epochs {
-		if l.epochs[name] != n {
-			names = append(names, name)
+	var lag time.Duration // the longest of another replica
+	for name, e := range epochs {
+		if before[name].n == e.n {
+			continue
+		}
+		l.db.watchers.call(name)
+		if e.raisedBy != l.db.instance {
+			lag = max(lag, e.age)
 		}
 	}
-	return names
+	if lag > 0 {
+		l.db.observer.invalidated(lag)
+	}
 }
 
-func (l *listener) readEpochs(ctx context.Context) (map[string]int64, error) {
+func (l *listener) read(ctx context.Context) (map[string]epoch, error) {
 	if err := l.connect(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := l.conn.Query(ctx, "SELECT name, n FROM epochs")
+	rows, err := l.conn.Query(ctx, readEpochs)
 	if err != nil {
 		return nil, err
 	}
-	epochs := map[string]int64{}
+	epochs := map[string]epoch{}
 	var name string
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error {
-		epochs[name] = n
+	var e epoch
+	var micros int64
+	_, err = pgx.ForEachRow(rows, []any{&name, &e.n, &e.raisedBy, &micros}, func() error {
+		e.age = time.Duration(micros) * time.Microsecond
+		epochs[name] = e
 		return nil
 	})
 	return epochs, err

@@ -10,10 +10,13 @@ CREATE TABLE meta (
 ) STRICT;
 
 -- epochs holds one counter per cache name. Tx.Bump increments it; RunWatch on the other replicas
--- polls it.
+-- reads it. raised_at, in microseconds of the database's clock, and raised_by, a process, serve the
+-- measurement of how long that takes.
 CREATE TABLE epochs (
-    name TEXT    NOT NULL PRIMARY KEY,
-    n    INTEGER NOT NULL
+    name      TEXT    NOT NULL PRIMARY KEY,
+    n         INTEGER NOT NULL,
+    raised_at INTEGER NOT NULL,
+    raised_by TEXT    NOT NULL
 ) STRICT;
 
 -- leases holds the background jobs that only one replica runs at a time.

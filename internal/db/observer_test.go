@@ -1,0 +1,88 @@
+package db_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/waittest"
+)
+
+type commit struct {
+	Writes int
+	Wait   time.Duration
+}
+
+// TestObserverSeesBatches holds the writer for a second while others queue.
+func TestObserverSeesBatches(t *testing.T) {
+	o := dbtest.Options(t, db.SQLite)
+	synctest.Test(t, func(t *testing.T) {
+		var seen []commit
+		o.Observer.Commit = func(writes int, wait time.Duration) { seen = append(seen, commit{writes, wait}) }
+		d, err := db.Open(t.Context(), o)
+		must(t, err)
+		var group sync.WaitGroup
+		group.Go(func() {
+			must(t, d.Write(t.Context(), func(*db.Tx) error {
+				time.Sleep(time.Second)
+				return nil
+			}))
+		})
+		synctest.Wait()
+		for _, key := range []string{"a", "b", "c"} {
+			group.Go(func() { must(t, d.Write(t.Context(), putting(key))) })
+		}
+		group.Wait()
+		must(t, d.Close())
+		if diff := cmp.Diff([]commit{{4, time.Second}}, seen); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestObserverSeesCommits(t *testing.T) {
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			seen := make(chan commit, 10)
+			o := dbtest.Options(t, dialect)
+			o.Observer.Commit = func(writes int, wait time.Duration) { seen <- commit{writes, wait} }
+			d := open(t, o)
+			if err := d.Write(t.Context(), func(tx *db.Tx) error { return errPlanned }); err == nil {
+				t.Error("no error")
+			}
+			must(t, d.Write(t.Context(), putting("a")))
+			if got := waittest.Receive(t, "the commit", seen); got.Writes != 1 || got.Wait <= 0 {
+				t.Errorf("got %+v", got)
+			}
+			if len(seen) != 0 {
+				t.Errorf("a rollback was reported as %+v", <-seen)
+			}
+		})
+	}
+}
+
+func TestObserverSeesChangesOfOtherReplicas(t *testing.T) {
+	lags := make(chan time.Duration, 10)
+	o := dbtest.Options(t, db.Postgres)
+	other := open(t, o)
+	o.Observer.Invalidated = func(lag time.Duration) { lags <- lag }
+	d := open(t, o)
+	own := watched(d, "own")
+	runWatch(t, d)
+	waittest.Receive(t, "the call at the start", own)
+	bump(t, d, "own")
+	waittest.Receive(t, "the call by Bump", own)
+	waittest.Receive(t, "the call by the poll", own)
+	if len(lags) != 0 {
+		t.Error("a change of this replica was reported")
+	}
+	bump(t, other, "others")
+	if lag := waittest.Receive(t, "the report", lags); lag <= 0 {
+		t.Errorf("a lag of %v", lag)
+	}
+}
