@@ -60,7 +60,7 @@ func NewRootKey(ctx context.Context, cfg Config, stdout io.Writer) error {
 		}
 		defer lock.Release()
 	}
-	d, err := openDatabase(ctx, cfg)
+	d, err := openDatabase(ctx, cfg, db.Observer{})
 	if err != nil {
 		return err
 	}

@@ -19,12 +19,14 @@ type database struct {
 }
 
 // openDatabase opens the database and checks that the master key is the one it was written with.
-func openDatabase(ctx context.Context, cfg Config) (*database, error) {
+func openDatabase(ctx context.Context, cfg Config, observer db.Observer) (*database, error) {
 	ring, err := masterKeyRing(cfg)
 	if err != nil {
 		return nil, err
 	}
-	d, err := db.Open(ctx, db.Options{Path: filepath.Join(cfg.Data, "steward.db"), URL: string(cfg.DatabaseURL)})
+	d, err := db.Open(ctx, db.Options{
+		Path: filepath.Join(cfg.Data, "steward.db"), URL: string(cfg.DatabaseURL), Observer: observer,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"iter"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -9,13 +11,15 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// egress returns where deliveries may go. Loopback is allowed while only this machine can reach the API: it listens on loopback, its
-// base URL is on loopback, and no proxy forwards to it. own are the addresses of Steward's own listeners.
-func egress(cfg Config, baseURL string, own []netip.AddrPort) send.Egress {
-	base, err := url.Parse(baseURL)
+// egress returns where deliveries may go: never to Steward's own listeners, and to loopback only while nobody else can reach the API,
+// that is while it listens on loopback, its base URL is on loopback, and no proxy is trusted.
+func egress(cfg Config, at Addresses) send.Egress {
+	base, err := url.Parse(at.BaseURL)
 	local := err == nil && isLoopback(base.Hostname()) && len(cfg.TrustedProxies) == 0
 	host, _, err := net.SplitHostPort(cfg.Listen)
-	return send.Egress{Allow: cfg.EgressAllow, Loopback: local && err == nil && isLoopback(host), Own: own}
+	return send.Egress{
+		Allow: cfg.EgressAllow, Loopback: local && err == nil && isLoopback(host), Own: addrPorts(maps.Values(at.Listen)),
+	}
 }
 
 // isLoopback reports whether a host can be reached from this machine only.
@@ -24,10 +28,10 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// addrPorts parses the addresses of listeners; an empty one is left out.
-func addrPorts(addresses ...string) []netip.AddrPort {
+// addrPorts parses the addresses of listeners.
+func addrPorts(addresses iter.Seq[string]) []netip.AddrPort {
 	var all []netip.AddrPort
-	for _, address := range addresses {
+	for address := range addresses {
 		if parsed, err := netip.ParseAddrPort(address); err == nil {
 			all = append(all, parsed)
 		}

@@ -7,25 +7,38 @@ import (
 	"steward/internal/web"
 )
 
-func TestWebhooksReachLoopbackOnlyIfTheAPIListensThere(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer target.Close()
-	to := &webhook.Destination{}
-	if err := json.Unmarshal([]byte(`{"url": "`+target.URL+`"}`), &to.Config); err != nil {
-		t.Fatal(err)
-	}
-	d := dbtest.Open(t, db.SQLite)
-	for address, allowed := range map[string]bool{
-		"127.0.0.1:1": true, "127.8.9.10:1": true, "localhost:1": true, "[::1]:1": true,
-		":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "steward.example:1": false, "": false,
+// TestLoopbackIsAllowedForLocalInstallations only: once others can reach the API, they must not
+// reach this machine through it.
+func TestLoopbackIsAllowedForLocalInstallations(t *testing.T) {
+	proxies := web.Proxies{netip.MustParsePrefix("10.0.0.0/8")}
+	for name, test := range map[string]struct {
+		listen, baseURL string
+		proxies         web.Proxies
+		want            bool
+	}{
+		"IPv4":        {"127.0.0.1:1", "http://127.0.0.1:1", nil, true},
+		"other IPv4":  {"127.8.9.10:1", "http://127.8.9.10:1", nil, true},
+		"localhost":   {"localhost:1", "http://localhost:1", nil, true},
+		"IPv6":        {"[::1]:1", "http://[::1]:1", nil, true},
+		"any":         {":1", "http://127.0.0.1:1", nil, false},
+		"any IPv4":    {"0.0.0.0:1", "http://127.0.0.1:1", nil, false},
+		"any IPv6":    {"[::]:1", "http://127.0.0.1:1", nil, false},
+		"public":      {"192.0.2.1:1", "http://192.0.2.1:1", nil, false},
+		"name":        {"steward.example:1", "http://steward.example:1", nil, false},
+		"nothing":     {"", "", nil, false},
+		"public base": {"127.0.0.1:1", "https://steward.example", nil, false},
+		"proxy":       {"127.0.0.1:1", "http://127.0.0.1:1", proxies, false},
 	} {
-		sender := wireHooks(Config{Listen: address}, &database{db: d}, nil, nil, time.Now).worker.Sender
-		out := sender.Send(t.Context(), webhook.Attempt{
-			Destination: to, Signer: webhook.NewSigner(nil),
-			Receipt: &webhook.Receipt{Method: "POST"}, Delivery: &webhook.Delivery{},
-		})
-		if (out.Error == "") != allowed {
-			t.Errorf("listening on %q: %q", address, out.Error)
+		cfg := Config{Listen: test.listen, TrustedProxies: test.proxies}
+		if got := egress(cfg, Addresses{BaseURL: test.baseURL}).Loopback; got != test.want {
+			t.Errorf("%s: loopback allowed: %v", name, got)
 		}
+	}
+}
+
+func TestOwnListenersAreKnownToEgress(t *testing.T) {
+	at := Addresses{Listen: map[string]string{"api": "127.0.0.1:1"}}
+	if own := egress(Config{}, at).Own; len(own) != 1 || own[0] != netip.MustParseAddrPort("127.0.0.1:1") {
+		t.Errorf("own listeners: %v", own)
 	}
 }

@@ -42,7 +42,7 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return wire(cfg, &database{db: d, ring: ring}, "http://steward.test", log, time.Now).server
+	return wire(cfg, &database{db: d, ring: ring}, Addresses{BaseURL: "http://steward.test"}, log, time.Now).server
 }
 
 // newFixture returns a fixture over an open database; done may be nil.

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -9,6 +11,9 @@ import (
 
 	"steward/internal/web"
 )
+
+// scrapeTimeout bounds what a scrape reads from the database.
+const scrapeTimeout = 2 * time.Second
 
 // metrics holds the instruments of the process. Other packages report through func fields that are
 // filled with its methods; what they can only be asked for, such as the depth of a queue, is a
@@ -160,4 +165,26 @@ func (m *metrics) openSockets(read func() float64) {
 // gauge registers a value that is read at each scrape.
 func (m *metrics) gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+}
+
+// measure connects the slices with the metrics. It is called before anything is served.
+func (p *parts) measure(m *metrics) {
+	p.signIn.Issued = m.tokenIssued
+	p.signIn.Refused = m.tokenRefused
+	p.hooks.ingest.Accepted = m.ingestAccepted
+	p.hooks.ingest.Refused = m.ingestRefused
+	p.hooks.scheduler.Delivered = m.delivered
+	stats := p.hooks.scheduler.Stats
+	m.inFlightBytes(func() float64 { return float64(stats().Bytes) })
+	m.inFlightSockets(func() float64 { return float64(stats().Sockets) })
+	m.oldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
+	m.queueDepth(func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		n, err := p.hooks.store.QueueDepth(ctx)
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(n)
+	})
 }

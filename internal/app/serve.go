@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/db"
 	"steward/internal/job"
 	"steward/internal/web"
 )
@@ -35,7 +36,8 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	}
 	defer lock.Release()
 	log := newLog(cfg, stderr)
-	d, err := openDatabase(ctx, cfg)
+	metrics := newMetrics()
+	d, err := openDatabase(ctx, cfg, db.Observer{Commit: metrics.commit, Invalidated: metrics.invalidated})
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	}
 	defer listener.Close()
 	s := &process{
-		cfg: cfg, db: d, log: log, stdout: stdout, metrics: newMetrics(),
+		cfg: cfg, db: d, log: log, stdout: stdout, metrics: metrics,
 		listener: listener, addresses: addressesOf(cfg, listener),
 	}
 	if cfg.MetricsListen != "" {
@@ -74,7 +76,8 @@ type process struct {
 
 // run connects the slices, serves until ctx ends, and drains.
 func (s *process) run(ctx context.Context) error {
-	p := wire(s.cfg, s.db, s.addresses.BaseURL, s.log, time.Now)
+	p := wire(s.cfg, s.db, s.addresses, s.log, time.Now)
+	p.measure(s.metrics)
 	if err := p.signIn.Open(ctx); err != nil {
 		return err
 	}

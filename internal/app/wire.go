@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"steward/internal/account"
@@ -20,6 +19,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/server"
 	"steward/internal/thread"
+	"steward/internal/web"
 	"steward/internal/webhook"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
@@ -38,7 +38,8 @@ type parts struct {
 	server   *server.Server
 }
 
-func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() time.Time) *parts {
+func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() time.Time) *parts {
+	baseURL := at.BaseURL
 	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource}
 	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
 	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
@@ -57,7 +58,7 @@ func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() 
 	d.db.Watch(auth.Callers, checker.Forget)
 	d.db.Watch(auth.Callers, keys.Forget)
 
-	hooks := wireHooks(cfg, d, lines.Record, log, now)
+	hooks := wireHooks(cfg, d, at, lines.Record, log, now)
 	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, now)
 	callers := &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit}
 
@@ -73,11 +74,11 @@ func wire(cfg Config, d *database, baseURL string, log *slog.Logger, now func() 
 			Resource:    &resource.Handler{Configured: regions(cfg)},
 			Thread:      &thread.Handler{Store: threads},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
-			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d, Now: now}, BaseURL: baseURL},
+			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
 			Ingest:      hooks.ingest,
 			Protocol:    signIn.Mount,
 			Auth:        callers,
-			Idempotency: &web.Idempotency{DB: d.db, Ring: d.ring, Now: now},
+			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,
 			Log:         log,
 			Ready:       d.db.Ping,
@@ -100,31 +101,22 @@ type hooks struct {
 }
 
 func wireHooks(
-	cfg Config, d *database, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
+	cfg Config, d *database, at Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
 ) hooks {
-	owner := id.New("rep")
 	store := &webhook.Store{
-		DB: d.db, Ring: d.ring, Now: now, Audit: record, Owner: owner, Shard: webhook.ShardOf(owner),
-		Lanes: webhook.NewLanes(d.db, now),
+		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Counters: webhook.NewCounters(), Owner: id.New("rep"),
 	}
-	egress := webhook.Egress{Allow: cfg.EgressAllow, Loopback: onLoopback(cfg.Listen)}
-	sender := webhook.NewSender(egress, now)
+	scheduler := webhook.NewScheduler(store, deliverySockets())
+	scheduler.Send = send.New(egress(cfg, at), now).Send
+	scheduler.Log = log
+	scheduler.Exclusive = d.db.Dialect() == db.SQLite
+	store.Wake = scheduler.Wake
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
-		worker:    &webhook.Worker{Store: store, Sender: sender, Log: log, Sole: d.db.Dialect() == db.SQLite},
+		scheduler: scheduler,
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
-}
-
-// onLoopback reports whether an address can only be reached from this machine.
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func regions(cfg Config) []resource.Region {
@@ -140,8 +132,8 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	owner := id.New("rep")
 	// one limits work to the replica that holds the lease of that name.
 	one := func(lease string, do func(context.Context) error) func(context.Context) error {
-		l := &job.Lease{DB: d, Now: now, Name: lease, Owner: owner, For: 5 * time.Minute}
-		return l.Sole(do)
+		l := &job.Lease{DB: d, Now: now, Name: lease, Owner: owner, TTL: 5 * time.Minute}
+		return l.Exclusive(do)
 	}
 	every := func(pause time.Duration, name string, do func(context.Context) error) {
 		g.Go(job.Every(log, name, pause, do))
@@ -160,6 +152,6 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	every(time.Minute, "delete data of deleted OAuth clients", one("oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	}))
-	g.Go(p.hooks.worker.Run)
+	g.Go(p.hooks.scheduler.Run)
 	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))
 }

@@ -10,6 +10,7 @@ import (
 	"steward/internal/oidc"
 	oidckeys "steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/users"
 )
 
 // oauth holds the parts of the OAuth slice that the provider and the loops use.
@@ -37,24 +38,24 @@ func wireProvider(
 ) *provider.Provider {
 	return &provider.Provider{
 		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE,
-		Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: users(accounts),
+		Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: userDirectory(accounts),
 	}
 }
 
-// users returns the accounts as the provider sees them.
-func users(a *account.Store) provider.Users {
-	return provider.Users{
-		ByEmail: func(ctx context.Context, email string) (provider.User, error) {
+// userDirectory returns the accounts as the provider sees them.
+func userDirectory(a *account.Store) users.Directory {
+	return users.Directory{
+		ByEmail: func(ctx context.Context, email string) (users.User, error) {
 			l, err := a.LoginByEmail(ctx, email)
-			return provider.User(l), err
+			return users.User(l), err
 		},
-		ByID: func(ctx context.Context, userID string) (provider.User, error) {
+		ByID: func(ctx context.Context, userID string) (users.User, error) {
 			l, err := a.LoginByID(ctx, userID)
-			return provider.User(l), err
+			return users.User(l), err
 		},
-		Invitation: func(ctx context.Context, token string) (provider.Invitation, error) {
+		Invitation: func(ctx context.Context, token string) (users.Invitation, error) {
 			i, err := a.InvitationOf(ctx, token)
-			return provider.Invitation(i), err
+			return users.Invitation(i), err
 		},
 		Role:          a.Role,
 		CheckPassword: account.CheckPassword,

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -109,4 +110,13 @@ func (s *Store) totalOf(q db.Querier, orgID, webhookID string) (total, error) {
 		return total{}, err
 	}
 	return total{receipts: sums[0], deliveries: sums[1], pending: sums[2]}, nil
+}
+
+// QueueDepth returns how many deliveries are pending in all organizations.
+func (s *Store) QueueDepth(ctx context.Context) (int64, error) {
+	sums, err := s.Counters.accepting.totals.Sum(s.DB.Read(ctx))
+	if err != nil {
+		return 0, err
+	}
+	return sums[2], nil
 }
