@@ -114,6 +114,19 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
+func TestAlertsUseExistingMetrics(t *testing.T) {
+	alerts, err := os.ReadFile(filepath.Join("..", "..", "deploy", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scrape := everyMetric(t)
+	for _, name := range regexp.MustCompile(`steward_\w+`).FindAllString(string(alerts), -1) {
+		if !strings.Contains(scrape, "\n# TYPE "+strings.TrimSuffix(name, "_bucket")+" ") {
+			t.Errorf("deploy/alerts.yaml uses %s, which does not exist", name)
+		}
+	}
+}
+
 func TestRunningServerServesMetrics(t *testing.T) {
 	dir := t.TempDir()
 	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
