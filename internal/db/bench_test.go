@@ -13,7 +13,8 @@ import (
 	"steward/internal/id"
 )
 
-// BenchmarkWrite measures acknowledged durable single-row writes. Set STEWARD_TEST_FSYNC=1, else PostgreSQL does not fsync.
+// BenchmarkWrite measures writes of one row until they are acknowledged. Set STEWARD_TEST_FSYNC=1, or
+// PostgreSQL does not fsync.
 func BenchmarkWrite(b *testing.B) {
 	for _, dialect := range dbtest.Dialects {
 		for _, writers := range []int{1, 64, 256} {
@@ -83,8 +84,8 @@ func BenchmarkFsync(b *testing.B) {
 	})
 }
 
-// spread does b.N calls from several goroutines and reports calls for each second. Calls made before the clock starts have opened the
-// connections and prepared the statements.
+// spread makes b.N calls from several goroutines and reports calls per second. Calls made before the
+// timer starts have opened the connections and prepared the statements.
 func spread(b *testing.B, goroutines int, call func() error) {
 	b.ReportAllocs()
 	share(b, goroutines, 20*goroutines, call)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Kind is the type of a column of a Bulk, as PostgreSQL names it.
+// Kind is the type of a column of a Bulk, named as in PostgreSQL.
 type Kind string
 
-// The kinds, with the Go types that Add takes for them. A nil of a pointer, or of bytes, is NULL.
+// The kinds, with the Go types that Add takes for them. A nil pointer, and nil bytes, are NULL.
 const (
 	Text  Kind = "text"    // string, *string
 	Int   Kind = "bigint"  // int64
@@ -18,19 +18,21 @@ const (
 	Bool  Kind = "boolean" // bool
 )
 
-// Bulk is a table of values that one statement works on, for the hot paths that write many rows at once. The text of the statement is the
-// same for both databases: {v} stands for the table, and v.column1, v.column2 and so on for its columns. PostgreSQL gets one array for each
-// column (unnest), SQLite gets rows (VALUES) in chunks of few sizes, so that their statements stay prepared.
+// Bulk is a table of values for one statement, for the hot paths that write many rows at once. The text
+// of the statement is the same for both databases: {v} stands for the table, and v.column1, v.column2
+// and so on for its columns. PostgreSQL gets an array for each column (unnest). SQLite gets rows
+// (VALUES) in chunks of few sizes, so that their statements stay prepared.
 //
-// UPDATE and DELETE have {FROM v} or {USING v} before their WHERE. SQLite takes them row by row, with the values in place of the columns:
-// where it joins the table with VALUES it writes down all that it is going to change, and then looks for each row once more. Of a table of
-// one column, `key {IN v}` says the same for rows whose key is among its values, at which PostgreSQL is quicker than at a join.
+// UPDATE and DELETE have {FROM v} or {USING v} before their WHERE. SQLite runs them row by row, with
+// the values in place of the columns: for a join with VALUES it would first list all rows that it is
+// going to change, and then look up each of them again. For a table of one column, `key {IN v}` means
+// rows whose key is among its values, which is faster on PostgreSQL than a join.
 type Bulk struct {
 	kinds  []Kind
 	values []any // row after row
 }
 
-// NewBulk gives a table without rows.
+// NewBulk returns a table without rows.
 func NewBulk(kinds ...Kind) *Bulk { return &Bulk{kinds: kinds} }
 
 // Add appends a row.
@@ -49,13 +51,13 @@ func (b *Bulk) Add(values ...any) {
 			}
 		}
 		if _, number := value.(int64); kind == Int && !number {
-			panic("db: a column of numbers takes int64")
+			panic("db: a column of kind Int takes int64")
 		}
 		b.values = append(b.values, value)
 	}
 }
 
-// kindsOf returns the kinds of values that are not NULL.
+// kindsOf returns the kinds of values, none of which is NULL.
 func kindsOf(values []any) []Kind {
 	kinds := make([]Kind, len(values))
 	for i, value := range values {
@@ -73,15 +75,15 @@ func kindsOf(values []any) []Kind {
 	return kinds
 }
 
-// Len is how many rows there are.
+// Len returns the number of rows.
 func (b *Bulk) Len() int { return len(b.values) / len(b.kinds) }
 
-// Send is Tx.Send with a statement over all rows.
+// Send runs Tx.Send with a statement over all rows.
 func (b *Bulk) Send(tx *Tx, text string) error {
 	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.Send(text, args...) })
 }
 
-// Exec is Tx.Exec, likewise.
+// Exec runs Tx.Exec with a statement over all rows.
 func (b *Bulk) Exec(tx *Tx, text string) (affected int64, err error) {
 	err = b.each(tx.Dialect(), text, func(text string, args []any) error {
 		n, err := tx.Exec(text, args...)
@@ -91,7 +93,8 @@ func (b *Bulk) Exec(tx *Tx, text string) (affected int64, err error) {
 	return affected, err
 }
 
-// Changed runs an UPDATE or DELETE without RETURNING, and gives the numbers of the rows for which it found something, in their order.
+// Changed runs an UPDATE or DELETE without RETURNING. It returns the numbers, from 0 on and in
+// ascending order, of the rows that changed something.
 func (b *Bulk) Changed(tx *Tx, text string) (rows []int, err error) {
 	if tx.Dialect() == Postgres {
 		rows, err = CollectBulk(tx, b, scanNumber, text+" RETURNING v.number - 1")
@@ -112,7 +115,7 @@ func (b *Bulk) Changed(tx *Tx, text string) (rows []int, err error) {
 
 func scanNumber(row Row) (n int, err error) { return n, row.Scan(&n) }
 
-// CollectBulk is Collect with a statement over the rows of a Bulk.
+// CollectBulk runs Collect with a statement over the rows of a Bulk.
 func CollectBulk[T any](q Querier, b *Bulk, scan func(Row) (T, error), text string) ([]T, error) {
 	var all []T
 	err := b.each(q.Dialect(), text, func(text string, args []any) error {
@@ -123,25 +126,29 @@ func CollectBulk[T any](q Querier, b *Bulk, scan func(Row) (T, error), text stri
 	return all, err
 }
 
+// each calls do for each statement that it takes to run text over all rows.
 func (b *Bulk) each(dialect Dialect, text string, do func(text string, args []any) error) error {
 	if len(b.values) == 0 {
 		return nil
 	}
 	before, rest, _ := strings.Cut(text, "{")
 	mark, after, _ := strings.Cut(rest, "}")
-	join, named := strings.CutSuffix(mark, "v")
-	if !named {
-		panic("db: a statement over many rows has {v}, {FROM v}, {USING v} or {IN v}: " + text)
+	join, found := strings.CutSuffix(mark, "v")
+	if !found {
+		panic("db: a statement over many rows needs {v}, {FROM v}, {USING v} or {IN v}: " + text)
 	}
-	all, single := before+join+b.unnest()+after, strings.ReplaceAll(before+after, "v.column", "?")
+	all := before + join + b.unnest() + after
+	single := strings.ReplaceAll(before+after, "v.column", "?")
 	if join == "IN " {
-		all, single = before+"= ANY($1)"+after, before+"= ?"+after
+		all = before + "= ANY($1)" + after
+		single = before + "= ?" + after
 	}
 	if dialect == Postgres {
 		return do(all, b.arrays())
 	}
 	for left := b.values; len(left) > 0; {
-		rows, text := 1, single
+		rows := 1
+		text := single
 		if join == "" {
 			rows = chunkOf(len(left) / len(b.kinds))
 			text = before + b.rows(rows) + after
@@ -155,17 +162,18 @@ func (b *Bulk) each(dialect Dialect, text string, do func(text string, args []an
 	return nil
 }
 
-// chunkOf gives the number of rows of the next statement on SQLite: a power of two, so that there are few texts to prepare.
+// chunkOf returns the number of rows of the next statement on SQLite: a power of two, so that there are
+// few texts to prepare.
 func chunkOf(left int) int { return min(64, 1<<(bits.Len(uint(left))-1)) }
 
-// rows is the table on SQLite, which calls its columns column1 and so on by itself. Its parameters are nameless: SQLite looks for the name
-// of each one in a list of all, which for $1 and so on takes long in a large statement.
+// rows returns the table on SQLite, which names its columns column1 and so on by itself. Parameters are
+// nameless: SQLite looks up the name of each one in a list of all, which takes long in a large statement.
 func (b *Bulk) rows(n int) string {
 	row := "(" + strings.Repeat("?,", len(b.kinds)-1) + "?)"
 	return "(VALUES " + strings.Repeat(row+",", n-1) + row + ") AS v"
 }
 
-// unnest is the table on PostgreSQL, with the number of each row.
+// unnest returns the table on PostgreSQL, with the number of each row.
 func (b *Bulk) unnest() string {
 	var args, names strings.Builder
 	for i, kind := range b.kinds {
@@ -199,7 +207,7 @@ func (b *Bulk) arrays() []any {
 	return arrays
 }
 
-// texts gives a column of text. pgx writes strings much quicker than pointers to them.
+// texts returns a column of text. pgx encodes strings much faster than pointers to them.
 func (b *Bulk) texts(column int) any {
 	null := false
 	texts := columnOf(b, column, func(value any) string {

@@ -1,71 +1,75 @@
 package db
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
 
-// Cache keeps what was read until something that it depends on has changed. Give its Forget to DB.Watch under the name that those changes
-// bump: then it is emptied here before the change is acknowledged, and on other replicas within a second.
+// Cache keeps values in memory until something that they depend on changes. Pass its Forget to DB.Watch
+// with the name that those changes bump: then it is emptied in this process before the change is
+// acknowledged, and on other replicas within 500 ms.
 //
-// What is loaded must be committed: load reads with a context that carries no transaction. The zero value is ready to use.
+// load must read committed values: its context carries no transaction. The zero value is ready to use.
 type Cache[K comparable, V any] struct {
-	// Max bounds it; beyond that everything is forgotten and read again. Zero means 100,000.
+	// Max is the number of entries at which the cache is emptied. Zero means 100,000.
 	Max int
 
-	mu    sync.RWMutex
-	held  map[K]aged[V]
-	round uint64
+	mu      sync.RWMutex
+	entries map[K]entry[V]
+	// generation counts the calls of Forget.
+	generation uint64
 }
 
-type aged[V any] struct {
-	value V
-	read  time.Time
+type entry[V any] struct {
+	value  V
+	loaded time.Time
 }
 
-// Get gives the value of a key, from memory or by load. An error of load comes back as it is, and is not kept.
+// Get returns the value of a key, from memory or by load. It returns an error of load unchanged and does
+// not keep it.
 func (c *Cache[K, V]) Get(key K, load func() (V, error)) (V, error) {
 	return c.GetWithin(1<<63-1, key, load)
 }
 
-// GetWithin is Get for values of which a part may change without a bump: one that was read longer ago than age is read again.
+// GetWithin is Get for values of which a part may change without a bump: a value that was loaded longer
+// ago than age is loaded again.
 func (c *Cache[K, V]) GetWithin(age time.Duration, key K, load func() (V, error)) (V, error) {
 	c.mu.RLock()
-	a, ok := c.held[key]
-	round := c.round
+	cached, ok := c.entries[key]
+	generation := c.generation
 	c.mu.RUnlock()
-	if ok && time.Since(a.read) < age {
-		return a.value, nil
+	if ok && time.Since(cached.loaded) < age {
+		return cached.value, nil
 	}
-	read := time.Now()
+	began := time.Now()
 	value, err := load()
-	if err == nil {
-		c.keep(key, aged[V]{value: value, read: read}, round)
+	if err != nil {
+		return value, err
 	}
-	return value, err
+	c.store(key, entry[V]{value: value, loaded: began}, generation)
+	return value, nil
 }
 
-// keep stores a value unless the cache was emptied since it was read: it may be from before the change.
-func (c *Cache[K, V]) keep(key K, a aged[V], round uint64) {
+// store keeps an entry, unless the cache was emptied while it was loaded: it may be from before the
+// change.
+func (c *Cache[K, V]) store(key K, e entry[V], generation uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.round != round {
+	if c.generation != generation {
 		return
 	}
-	limit := c.Max
-	if limit == 0 {
-		limit = 100_000
+	limit := cmp.Or(c.Max, 100_000)
+	if c.entries == nil || len(c.entries) >= limit {
+		c.entries = map[K]entry[V]{}
 	}
-	if c.held == nil || len(c.held) >= limit {
-		c.held = map[K]aged[V]{}
-	}
-	c.held[key] = a
+	c.entries[key] = e
 }
 
 // Forget empties the cache.
 func (c *Cache[K, V]) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held = nil
-	c.round++
+	c.entries = nil
+	c.generation++
 }

@@ -35,7 +35,6 @@ func TestCacheKeepsNoErrors(t *testing.T) {
 	}
 }
 
-// TestCacheDropsWhatWasReadBeforeForget: a value that was read before a change must not enter the cache after it.
 func TestCacheDropsWhatWasReadBeforeForget(t *testing.T) {
 	var c db.Cache[string, string]
 	c.Get("a", func() (string, error) {

@@ -9,8 +9,8 @@ import (
 	"steward/internal/db/dbtest"
 )
 
-// TestCloseEmptiesTheLog: after an orderly stop the file holds everything, so that a copy of it alone is a whole backup.
-func TestCloseEmptiesTheLog(t *testing.T) {
+// TestCloseCheckpointsTheLog verifies that a copy of the file alone is a complete backup after Close.
+func TestCloseCheckpointsTheLog(t *testing.T) {
 	o := dbtest.Options(t, db.SQLite)
 	d, err := db.Open(t.Context(), o)
 	if err != nil {

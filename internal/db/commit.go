@@ -19,7 +19,7 @@ const (
 
 // writer is the group commit of SQLite. Its goroutine takes requests from a queue and lets each one's
 // caller run its function on the only connection that writes, one after the other in one transaction,
-// each in a savepoint. It commits when nobody waits, or the batch is full, and then answers all.
+// each in a savepoint. When no more requests wait, or the batch is full, it commits and replies to all.
 type writer struct {
 	db    *DB
 	path  string
@@ -45,8 +45,8 @@ type writer struct {
 type request struct {
 	ctx    context.Context
 	queued time.Time
-	// start lets the caller run its function. It has no buffer: either both sides take part, or the
-	// caller gives up while it is in the queue.
+	// start has the caller run its function. It is unbuffered: either both sides take part, or the
+	// caller has given up waiting.
 	start chan struct{}
 	ran   chan error
 	done  chan error
@@ -113,7 +113,7 @@ func (w *writer) enqueue(r *request) error {
 	}
 }
 
-// drain refuses new requests and waits until the queued ones are answered.
+// drain refuses new requests and waits until the queued ones are done.
 func (w *writer) drain() {
 	w.mu.Lock()
 	w.closed = true
@@ -132,7 +132,7 @@ func (w *writer) serve() {
 	}
 }
 
-// fill adds the requests that wait to the transaction, as far as the batch has room.
+// fill adds waiting requests to the transaction until the batch is full.
 func (w *writer) fill() {
 	for w.inTx && w.ran < maxBatch && w.bytes < maxBatchBytes {
 		select {
@@ -160,7 +160,7 @@ func (w *writer) add(r *request) {
 		w.abort(err, r)
 		return
 	}
-	err := w.let(r)
+	err := w.runCaller(r)
 	w.ran++
 	if w.rolledBack != nil {
 		w.abort(w.rolledBack, r)
@@ -173,8 +173,8 @@ func (w *writer) add(r *request) {
 	w.undo(r, err)
 }
 
-// let lets the caller run its function and returns the result.
-func (w *writer) let(r *request) error {
+// runCaller has the caller run its function, and returns the result.
+func (w *writer) runCaller(r *request) error {
 	select {
 	case r.start <- struct{}{}:
 		return <-r.ran
@@ -191,7 +191,7 @@ func (w *writer) keep(r *request) {
 	w.batch = append(w.batch, r)
 }
 
-// undo rolls back what a request did and answers it.
+// undo rolls back what a request did and replies with the cause.
 func (w *writer) undo(r *request, cause error) {
 	for _, text := range []string{"ROLLBACK TO SAVEPOINT request", "RELEASE SAVEPOINT request"} {
 		if err := w.control(text); err != nil {
@@ -241,7 +241,7 @@ func (w *writer) close() error {
 	return err
 }
 
-// commit makes the batch durable and answers it.
+// commit commits the batch and replies to its callers.
 func (w *writer) commit() {
 	if !w.inTx {
 		return
@@ -256,20 +256,20 @@ func (w *writer) commit() {
 	}
 	writes := len(w.batch)
 	oldest := w.batch[0].queued
-	w.answer(nil)
+	w.reply(nil)
 	w.db.observer.commit(writes, time.Since(oldest))
 }
 
-// abort rolls back the whole batch, and answers it and further requests with an error.
+// abort rolls back the transaction, and replies with an error to the batch and to more requests.
 func (w *writer) abort(cause error, more ...*request) {
 	// SQLite may have rolled back already; a worse error shows at the next BEGIN.
 	_ = w.control("ROLLBACK")
 	w.inTx = false
 	w.batch = append(w.batch, more...)
-	w.answer(errs.Busy(cause, "the database could not write"))
+	w.reply(errs.Busy(cause, "the database could not write"))
 }
 
-func (w *writer) answer(err error) {
+func (w *writer) reply(err error) {
 	for _, r := range w.batch {
 		r.done <- err
 	}

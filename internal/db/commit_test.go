@@ -20,8 +20,8 @@ import (
 	"steward/internal/errs"
 )
 
-// queueing runs a test in a bubble, where synctest.Wait tells when all writers stand in the queue. The writer is held by a first
-// Write until release is called, so that all others come into one batch.
+// queueing runs a test in a bubble, where synctest.Wait returns when all writers are in the queue. A
+// first Write blocks the writer until release is called, so that all others are in one batch.
 func queueing(t *testing.T, queue int, test func(t *testing.T, d *db.DB, release func())) {
 	path := filepath.Join(t.TempDir(), "steward.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func queueing(t *testing.T, queue int, test func(t *testing.T, d *db.DB, release
 	})
 }
 
-// writers starts one Write for each function and gives their errors, once all have ended.
+// writers starts a Write for each function. wait returns their errors when all have ended.
 func writers(d *db.DB, ctx context.Context, fns ...func(*db.Tx) error) (wait func() []error) {
 	all := make([]error, len(fns))
 	var group sync.WaitGroup
@@ -73,7 +73,7 @@ func texts(list []error) []string {
 	return all
 }
 
-func TestOneBatch(t *testing.T) {
+func TestRequestsOfABatchFailAlone(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
 		wait := writers(d, t.Context(),
 			putting("a"),
@@ -92,7 +92,7 @@ func TestOneBatch(t *testing.T) {
 	})
 }
 
-func TestFirstOfABatchFails(t *testing.T) {
+func TestFirstRequestOfABatchFailsAlone(t *testing.T) {
 	for name, fail := range map[string]func(){"error": func() {}, "panic": func() { panic("no") }, "exit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, db.SQLite)
@@ -106,13 +106,13 @@ func TestFirstOfABatchFails(t *testing.T) {
 	}
 }
 
-func TestCancelledInTheQueue(t *testing.T) {
+func TestContextEndsInTheQueue(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := writers(d, ctx, func(*db.Tx) error { t.Error("it ran"); return nil })
 		synctest.Wait()
 		cancel()
-		if err := wait()[0]; err != context.Canceled {
+		if err := wait()[0]; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		release()
@@ -120,14 +120,14 @@ func TestCancelledInTheQueue(t *testing.T) {
 	})
 }
 
-func TestCancelledWhileItRuns(t *testing.T) {
+func TestContextEndsWhileTheFunctionRuns(t *testing.T) {
 	d := dbtest.Open(t, db.SQLite)
 	ctx, cancel := context.WithCancel(t.Context())
 	must(t, d.Write(ctx, func(tx *db.Tx) error { cancel(); return put(tx, "a", "") }))
 	wantKeys(t, d, "a")
 }
 
-func TestFullQueue(t *testing.T) {
+func TestFullQueueRefusesWrites(t *testing.T) {
 	queueing(t, 2, func(t *testing.T, d *db.DB, release func()) {
 		wait := writers(d, t.Context(), putting("a"), putting("b"))
 		synctest.Wait()
@@ -140,7 +140,7 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
-func TestCloseFinishesTheQueue(t *testing.T) {
+func TestCloseCommitsTheQueue(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
 		wait := writers(d, t.Context(), putting("a"), putting("b"))
 		synctest.Wait()
@@ -156,7 +156,7 @@ func TestCloseFinishesTheQueue(t *testing.T) {
 	})
 }
 
-// pragma sets something on the writing connection.
+// pragma runs a pragma on the connection that writes.
 func pragma(t *testing.T, d *db.DB, text string) {
 	t.Helper()
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -168,12 +168,12 @@ func pragma(t *testing.T, d *db.DB, text string) {
 	}))
 }
 
-func TestDiskFull(t *testing.T) {
+func TestFullDiskFailsTheBatch(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
 		big := func(tx *db.Tx) error {
 			tx.OnCommit(func() { t.Error("OnCommit ran") })
 			_, err := tx.Exec("INSERT INTO meta (key, value) VALUES ('big', $1)", string(slices.Repeat([]byte("x"), 1<<20)))
-			put(tx, "sneaked", "") // must not commit by itself, though SQLite has ended the transaction
+			_ = put(tx, "sneaked", "") // must not commit by itself, though SQLite has rolled back the transaction
 			return err
 		}
 		release()
@@ -190,8 +190,8 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// TestCommitFails forces an error at COMMIT itself by a deferred foreign key: the whole batch is told, and nothing of it is there.
-func TestCommitFails(t *testing.T) {
+// TestFailedCommitFailsTheBatch has COMMIT fail by a deferred foreign key.
+func TestFailedCommitFailsTheBatch(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
 		release()
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -218,8 +218,7 @@ func TestCommitFails(t *testing.T) {
 	})
 }
 
-// TestManyWriters has writers that fail among many that do not.
-func TestManyWriters(t *testing.T) {
+func TestConcurrentWritersFailAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var fns []func(*db.Tx) error
 		var want []string
@@ -243,8 +242,8 @@ func TestManyWriters(t *testing.T) {
 	})
 }
 
-// TestAcknowledgedIsThere is the promise of the group commit: exactly the writes that were acknowledged are there.
-func TestAcknowledgedIsThere(t *testing.T) {
+// TestAcknowledgedWritesAreStored verifies that exactly the acknowledged writes are stored.
+func TestAcknowledgedWritesAreStored(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
 			d := dbtest.Open(t, dialect)
@@ -253,7 +252,7 @@ func TestAcknowledgedIsThere(t *testing.T) {
 	}
 }
 
-// plan is what one writer does: the rows it puts, those of a joined Write, and how each of the two ends.
+// plan is what a writer does: the rows that it and its joined Write insert, and how each of them ends.
 type plan struct {
 	rows, joined      []int
 	fail, innerFail   bool
@@ -264,8 +263,12 @@ var plans = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) plan {
 	key := rapid.SliceOfN(rapid.IntRange(0, 30), 0, 3)
 	odds := rapid.IntRange(0, 5)
 	return plan{
-		rows: key.Draw(t, "rows"), joined: key.Draw(t, "joined"), fail: odds.Draw(t, "fail") == 0, innerFail: odds.Draw(t, "inner") == 0,
-		panics: odds.Draw(t, "panics") == 0, cancelled: odds.Draw(t, "cancelled") == 0,
+		rows:      key.Draw(t, "rows"),
+		joined:    key.Draw(t, "joined"),
+		fail:      odds.Draw(t, "fail") == 0,
+		innerFail: odds.Draw(t, "inner") == 0,
+		panics:    odds.Draw(t, "panics") == 0,
+		cancelled: odds.Draw(t, "cancelled") == 0,
 	}
 }), 1, 20)
 
@@ -299,11 +302,11 @@ func acknowledged(t *rapid.T, d *db.DB) {
 		return true, err
 	}, "SELECT key, value FROM meta")
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Fatalf("acknowledged and there (-want +got):\n%s %v", diff, err)
+		t.Fatalf("-acknowledged +stored:\n%s %v", diff, err)
 	}
 }
 
-// write does what is planned, and tells which keys it put if it was acknowledged.
+// write executes the plan and returns the keys that it inserted.
 func (p plan) write(ctx context.Context, d *db.DB, owner string) (mine []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -37,17 +37,20 @@ type Counters struct {
 func NewCounters(table string, keys, sums []string) *Counters {
 	c := &Counters{table: table, keys: keys, sums: sums, shard: rand.Int64N(16)}
 	columns := slices.Concat(keys, []string{"shard"}, sums)
-	c.upsert = "INSERT INTO " + table + " (" + each(columns, ", ", "%[1]s") + ") SELECT " + each(columns, ", ", "v.column%[2]d") +
-		" FROM {v} WHERE true ON CONFLICT (" + each(keys, ", ", "%[1]s") + ", shard) DO UPDATE SET " +
+	keyList := strings.Join(keys, ", ")
+	c.upsert = "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ")" +
+		" SELECT " + each(columns, ", ", "v.column%[2]d") + " FROM {v} WHERE true" +
+		" ON CONFLICT (" + keyList + ", shard) DO UPDATE SET " +
 		each(sums, ", ", "%[1]s = "+table+".%[1]s + excluded.%[1]s")
 	match := each(keys, " AND ", "t.%[1]s = v.column%[2]d")
 	c.deleteZero = map[Dialect]string{
 		SQLite: "DELETE FROM " + table + " AS t {USING v} WHERE " + match + each(sums, "", " AND t.%[1]s = 0"),
-		// All shards of a key that are zero together, without those that another transaction is changing:
-		// this waits for none.
+		// Rows of a key that are zero together, without those that another transaction is changing: deleting
+		// them does not change the sum, and waits for nobody.
 		Postgres: "WITH held AS (SELECT t.* FROM {v} CROSS JOIN " + table + " AS t WHERE " + match +
-			" FOR UPDATE OF t SKIP LOCKED), zero AS (SELECT " + each(keys, ", ", "%[1]s") + " FROM held GROUP BY " +
-			each(keys, ", ", "%[1]s") + " HAVING " + each(sums, " AND ", "SUM(%[1]s) = 0") + ")" +
+			" FOR UPDATE OF t SKIP LOCKED)," +
+			" zero AS (SELECT " + keyList + " FROM held GROUP BY " + keyList +
+			" HAVING " + each(sums, " AND ", "SUM(%[1]s) = 0") + ")" +
 			" DELETE FROM " + table + " AS t USING held, zero WHERE t.shard = held.shard" +
 			each(keys, "", " AND t.%[1]s = held.%[1]s AND t.%[1]s = zero.%[1]s"),
 	}

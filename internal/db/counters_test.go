@@ -17,8 +17,8 @@ import (
 func countersTable(t *testing.T, d *db.DB) {
 	t.Helper()
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`CREATE TABLE counted (org_id TEXT NOT NULL, unit BIGINT NOT NULL, hash BYTEA NOT NULL, deleted BOOLEAN NOT NULL,
-			shard BIGINT NOT NULL, n BIGINT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (org_id, unit, hash, deleted, shard))`)
+		_, err := tx.Exec(`CREATE TABLE counted (org_id TEXT NOT NULL, unit BIGINT NOT NULL, hash BYTEA NOT NULL,
+			deleted BOOLEAN NOT NULL, shard BIGINT NOT NULL, n BIGINT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (org_id, unit, hash, deleted, shard))`)
 		return err
 	}))
 }
@@ -76,7 +76,8 @@ func TestCounters(t *testing.T) {
 		{
 			name: "prefix",
 			write: func(_ *db.DB, c *db.Counters, tx *db.Tx) error {
-				return errors.Join(c.Add(tx, key, 1, 10), c.Add(tx, other, 2, 20), c.Add(tx, []any{"b", int64(60), []byte{}, false}, 1, 1))
+				elsewhere := []any{"b", int64(60), []byte{}, false}
+				return errors.Join(c.Add(tx, key, 1, 10), c.Add(tx, other, 2, 20), c.Add(tx, elsewhere, 1, 1))
 			},
 			of:       []any{"a", int64(60)},
 			want:     []int64{3, 30},

@@ -1,25 +1,29 @@
-// Package db owns the rows: opening and migrating the database, the one door for writes, reads, and the differences between SQLite
-// and PostgreSQL.
+// Package db owns the database: opening and migrating it, transactions, reads, counters, the
+// invalidation of caches, and every difference between SQLite and PostgreSQL.
 //
-// Data moves through it like this. A slice asks Read for a Querier, or hands a function to Write. Statements are written once, in
-// PostgreSQL's style ($1), and run on both engines; times are int64 microseconds, JSON is a string, blobs are []byte, and a boolean
-// column is BOOLEAN on PostgreSQL and INTEGER on SQLite (`WHERE NOT deleted` works on both).
+// A store reads with the Querier that Read returns, and writes in a function that it passes to Write.
+// Statements are written once, in PostgreSQL's style ($1), and run on both engines. Times are int64
+// microseconds, JSON is a string, bytes are []byte, and a boolean column is BOOLEAN on PostgreSQL and
+// INTEGER on SQLite (`WHERE NOT deleted` works on both).
 //
-// On SQLite every Write goes through a queue to one goroutine that owns the only writing connection. It takes one request, then
-// whatever else waits, runs each inside its own savepoint, commits once and answers all (group commit, commit.go): callers share the
-// fsync, and one bad write fails alone. Reads run beside it on a small pool of read-only connections (reader.go). On PostgreSQL a
-// Write is a transaction of its own on the pool, run again when the server asks for that (postgres.go); PostgreSQL groups the
-// flushes itself.
+// On SQLite every Write goes through a queue. One goroutine owns the only connection that writes. It
+// takes all waiting requests, has each run in its own savepoint of one transaction, and commits once
+// (group commit, commit.go): callers share the fsync, and a request that fails does not affect the
+// others. Reads run beside it on a pool of connections (reader.go). On PostgreSQL a Write is
+// a transaction of its own, which is retried if the server asks for that (postgres.go); PostgreSQL
+// groups the flushes itself.
 //
-// A transaction travels in a context: Read and Write made with Tx.Context() join it. Caches are told of changes through Bump, Watch
-// and RunWatch (watch.go).
+// A context can carry a transaction: Read and Write with Tx.Context() join it. Bump invalidates caches
+// on all replicas, and Notify calls functions on them (watch.go, notify.go).
 //
-// The rules are the same on both engines, so that a test on one of them finds a breach:
-//   - finish or close Rows before the next statement of the same transaction;
-//   - a statement that failed spoils its transaction (a joined Write spoils only itself, if its error is not passed on, unless the
-//     server asks to run the transaction again);
-//   - the function given to Write may run more than once, so its effects outside of the database belong into OnCommit;
-//   - inside of that function use Tx.Context() for everything: a Write with the outer context would wait for itself.
+// These rules are the same on both engines, so that a test on one of them finds a violation:
+//   - Rows are read to their end or closed before the next statement of the same transaction.
+//   - After a failed statement, the transaction can only be rolled back. A joined Write that fails does
+//     not fail the outer one, unless its error is returned or the server asks for a retry.
+//   - The function passed to Write may run more than once, so effects outside of the database belong
+//     into OnCommit.
+//   - In that function, use Tx.Context() for everything: a Write with the outer context would wait for
+//     itself.
 package db
 
 import (
@@ -33,7 +37,7 @@ import (
 	"steward/internal/errs"
 )
 
-// Dialect names an engine.
+// Dialect identifies an engine.
 type Dialect int
 
 // The engines.
@@ -52,13 +56,13 @@ func (d Dialect) String() string {
 	return "unknown"
 }
 
-// Options say where the rows are.
+// Options are the options of Open.
 type Options struct {
-	// Path is the SQLite file; its directory must exist. Not used when URL is set.
+	// Path is the SQLite file; its directory must exist. It is not used if URL is set.
 	Path string
 	// URL is a postgres:// URL; empty means SQLite at Path.
 	URL string
-	// Log gets what nobody waits for an answer to; nil means slog.Default().
+	// Log receives errors that are not returned to a caller; nil means slog.Default().
 	Log *slog.Logger
 	// Queue is how many writes may wait on SQLite before others are refused; 0 means 4096.
 	Queue int
@@ -93,14 +97,14 @@ func (o Observer) invalidated(lag time.Duration) {
 
 // engine is what differs between SQLite and PostgreSQL.
 type engine interface {
-	// write runs fn in a transaction of its own. The Tx that fn got is returned when it committed, for its OnCommit.
+	// write runs fn in a transaction of its own. If that is committed, it returns the Tx of fn.
 	write(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
 	ping(ctx context.Context) error
 	close() error
 }
 
-// DB is an open database. It is safe for use by many goroutines.
+// DB is an open database. It is safe for concurrent use.
 type DB struct {
 	dialect  Dialect
 	engine   engine
@@ -108,15 +112,15 @@ type DB struct {
 	observer Observer
 	watchers watchers
 	outbox   *outbox
-	// instance tells the notifications of this process from those of other replicas.
+	// instance distinguishes the notifications of this process from those of other replicas.
 	instance string
 	// poll is how often RunWatch reads the epochs.
 	poll time.Duration
 }
 
-// Open opens the database, and brings its schema up to date. Several processes may do so at once on PostgreSQL. It refuses a schema
-// that is newer than this binary, a SQLite file that does not do WAL with synchronous=FULL, and answers with errs.Unavailable when the server
-// cannot be reached.
+// Open opens the database and migrates its schema. On PostgreSQL several processes may do so at the
+// same time. It returns an error if the schema is newer than this binary or if commits would not be
+// durable, and errs.Unavailable if the server cannot be reached.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{
 		log:      cmp.Or(o.Log, slog.Default()),
@@ -135,30 +139,33 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// Close finishes the writes that wait in the queue, then closes the connections. Writes that come later are refused with
+// Close commits the writes that wait in the queue, then closes the connections. Later writes return
 // errs.Unavailable.
 func (d *DB) Close() error { return d.engine.close() }
 
-// Dialect tells which engine this is.
+// Dialect returns the engine of the database.
 func (d *DB) Dialect() Dialect { return d.dialect }
 
-// Ping answers nil when the database can be read, else errs.Unavailable or the error of ctx.
+// Ping returns nil if the database can be read, and otherwise errs.Unavailable or the error of ctx.
 func (d *DB) Ping(ctx context.Context) error { return d.engine.ping(ctx) }
 
-// Read gives a Querier bound to ctx. It reads inside the transaction that ctx carries, else what is committed.
+// Read returns a Querier bound to ctx. It reads in the transaction that ctx carries, if any, and
+// otherwise what is committed.
 func (d *DB) Read(ctx context.Context) Querier {
 	if t := d.joined(ctx); t != nil {
 		return t
 	}
-	return reads{d, ctx}
+	return reader{d, ctx}
 }
 
-// Write runs fn in a transaction; nil means that everything fn did is committed and fsynced. It joins the transaction that ctx
-// carries, as a savepoint: then nil means that it will be durable when the outer Write returns nil.
+// Write runs fn in a transaction. If it returns nil, everything that fn did is committed and fsynced.
+// If ctx carries a transaction, it joins that as a savepoint; then it is durable when the outer Write
+// returns nil.
 //
-// The error of fn comes back as it is, and nothing of the transaction is kept. errs.Unavailable comes back when the queue is full,
-// when the disk or the connection fails (the message says so if the outcome is not known), or when retries did not help; the error of
-// ctx when it ended before fn began on SQLite, or before the commit on PostgreSQL. A panic of fn rolls back and goes on in the caller.
+// An error of fn rolls back the transaction and is returned unchanged. Write returns errs.Unavailable
+// if the queue is full, if the disk or the connection fails (the message says so if the outcome is not
+// known), or if retries did not help. It returns the error of ctx if ctx ends before fn begins on
+// SQLite, or before the commit on PostgreSQL. A panic of fn rolls back and continues in the caller.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	if outer := d.joined(ctx); outer != nil {
 		return outer.join(ctx, fn)
@@ -176,22 +183,22 @@ func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return nil
 }
 
-// reads is the Querier outside of a transaction.
-type reads struct {
+// reader is the Querier outside of a transaction.
+type reader struct {
 	db  *DB
 	ctx context.Context
 }
 
-func (r reads) Dialect() Dialect { return r.db.dialect }
+func (r reader) Dialect() Dialect { return r.db.dialect }
 
-func (r reads) Query(sql string, args ...any) (Rows, error) {
+func (r reader) Query(sql string, args ...any) (Rows, error) {
 	if err := checkText(args); err != nil {
 		return nil, err
 	}
 	return r.db.engine.query(r.ctx, sql, args)
 }
 
-func (r reads) Row(sql string, args ...any) Row {
+func (r reader) Row(sql string, args ...any) Row {
 	if err := checkText(args); err != nil {
 		return failedRow{err}
 	}

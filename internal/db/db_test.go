@@ -14,13 +14,13 @@ import (
 	"steward/internal/errs"
 )
 
-// put writes one row of meta.
+// put inserts a row into meta.
 func put(tx *db.Tx, key, value string) error {
 	_, err := tx.Exec("INSERT INTO meta (key, value) VALUES ($1, $2)", key, value)
 	return err
 }
 
-// keys lists what is in meta.
+// keys returns the keys of meta.
 func keys(t *testing.T, q db.Querier) []string {
 	t.Helper()
 	all, err := db.Collect(q, scanText, "SELECT key FROM meta ORDER BY key")
@@ -46,18 +46,20 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestStatements(t *testing.T) {
+func TestStatementsRunOnBothEngines(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		err := d.Write(t.Context(), func(tx *db.Tx) error {
-			// Out of order and repeated on purpose: SQLite numbers $n by appearance unless the driver looks at the name.
-			_, err := tx.Exec("INSERT INTO users (email, id, version, created_at, updated_at) VALUES ($2, $1, $3, $4, $4)", "u1", "a@b", 1, int64(7))
+			// Out of order and repeated: SQLite numbers parameters in the order of the text.
+			_, err := tx.Exec("INSERT INTO users (email, id, version, created_at, updated_at) VALUES ($2, $1, $3, $4, $4)",
+				"u1", "a@b", 1, int64(7))
 			return err
 		})
 		must(t, err)
 		var id, email string
 		var first *string
 		var created, updated int64
-		row := d.Read(t.Context()).Row("SELECT id, email, first_name, created_at, updated_at FROM users WHERE email = $1 OR id = $1", "a@b")
+		row := d.Read(t.Context()).Row(`SELECT id, email, first_name, created_at, updated_at FROM users
+			WHERE email = $1 OR id = $1`, "a@b")
 		must(t, row.Scan(&id, &email, &first, &created, &updated))
 		if id != "u1" || email != "a@b" || first != nil || created != 7 || updated != 7 {
 			t.Errorf("got %q %q %v %d %d", id, email, first, created, updated)
@@ -65,14 +67,18 @@ func TestStatements(t *testing.T) {
 	})
 }
 
-func TestTypes(t *testing.T) {
+func TestBooleansAndBytesOnBothEngines(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		kind := map[db.Dialect]string{db.SQLite: "id TEXT, gone INTEGER, body BLOB", db.Postgres: "id TEXT, gone BOOLEAN, body BYTEA"}
+		kind := map[db.Dialect]string{
+			db.SQLite:   "id TEXT, gone INTEGER, body BLOB",
+			db.Postgres: "id TEXT, gone BOOLEAN, body BYTEA",
+		}
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			if _, err := tx.Exec("CREATE TABLE things (" + kind[d.Dialect()] + ")"); err != nil {
 				return err
 			}
-			_, err := tx.Exec("INSERT INTO things (id, gone, body) VALUES ($1, $2, $3), ($4, $5, $6)", "a", true, []byte{0, 1}, "b", false, nil)
+			_, err := tx.Exec("INSERT INTO things (id, gone, body) VALUES ($1, $2, $3), ($4, $5, $6)",
+				"a", true, []byte{0, 1}, "b", false, nil)
 			return err
 		}))
 		q := d.Read(t.Context())
@@ -90,7 +96,7 @@ func TestTypes(t *testing.T) {
 	})
 }
 
-func TestAffectedAndNoRows(t *testing.T) {
+func TestExecCountsRowsAndRowReportsNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			must(t, errors.Join(put(tx, "a", "1"), put(tx, "b", "1")))
@@ -116,7 +122,7 @@ func TestAffectedAndNoRows(t *testing.T) {
 	})
 }
 
-func TestIsUnique(t *testing.T) {
+func TestIsUniqueRecognizesViolatedKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := func(id, email string) error {
 			return d.Write(t.Context(), func(tx *db.Tx) error {
@@ -139,7 +145,7 @@ func TestIsUnique(t *testing.T) {
 	})
 }
 
-func TestTextIsRefusedAlike(t *testing.T) {
+func TestTextThatPostgresCannotStoreIsRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, text := range []string{"a\x00b", "a\xffb"} {
 			err := d.Write(t.Context(), func(tx *db.Tx) error { return put(tx, "k", text) })
@@ -147,20 +153,24 @@ func TestTextIsRefusedAlike(t *testing.T) {
 				t.Errorf("write %q: %v", text, err)
 			}
 			var s string
-			if err := d.Read(t.Context()).Row("SELECT key FROM meta WHERE key = $1", text).Scan(&s); errs.KindOf(err) != errs.Invalid {
+			err = d.Read(t.Context()).Row("SELECT key FROM meta WHERE key = $1", text).Scan(&s)
+			if errs.KindOf(err) != errs.Invalid {
 				t.Errorf("read %q: %v", text, err)
 			}
 		}
-		// The value of a text type that we do not look into is refused by the server.
+		// Named types are not checked here; the server refuses them.
 		type name string
-		err := d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM meta WHERE key = $1", name("\x00")); return err })
+		err := d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec("DELETE FROM meta WHERE key = $1", name("\x00"))
+			return err
+		})
 		if d.Dialect() == db.Postgres && errs.KindOf(err) != errs.Invalid {
 			t.Errorf("SQLSTATE 22021: %v", err)
 		}
 	})
 }
 
-func TestSend(t *testing.T) {
+func TestSentStatementsRunInOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		send := func(tx *db.Tx, key string) error {
 			return tx.Send("INSERT INTO meta (key, value) VALUES ($1, '')", key)
@@ -191,7 +201,7 @@ func TestSend(t *testing.T) {
 	})
 }
 
-func TestRollback(t *testing.T) {
+func TestErrorOfTheFunctionRollsBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := errors.New("mine")
 		err := d.Write(t.Context(), func(tx *db.Tx) error {
@@ -199,14 +209,14 @@ func TestRollback(t *testing.T) {
 			must(t, put(tx, "a", ""))
 			return mine
 		})
-		if err != mine {
+		if !errors.Is(err, mine) {
 			t.Errorf("want the function's own error, got %v", err)
 		}
 		wantKeys(t, d)
 	})
 }
 
-func TestOnCommit(t *testing.T) {
+func TestOnCommitRunsAfterTheOuterCommit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var order []string
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -230,7 +240,7 @@ func TestOnCommit(t *testing.T) {
 	})
 }
 
-func TestJoin(t *testing.T) {
+func TestJoinedWriteFailsAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			must(t, put(tx, "a", ""))
@@ -254,7 +264,7 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-func TestJoinPanic(t *testing.T) {
+func TestPanicOfAJoinedWriteRollsItBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			func() {
@@ -267,7 +277,7 @@ func TestJoinPanic(t *testing.T) {
 	})
 }
 
-func TestRulesAreTheSame(t *testing.T) {
+func TestRulesHoldOnBothEngines(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var kept *db.Tx
 		err := d.Write(t.Context(), func(tx *db.Tx) error {
@@ -288,7 +298,7 @@ func TestRulesAreTheSame(t *testing.T) {
 			return nil
 		})
 		if !db.IsUnique(err) {
-			t.Errorf("a failed statement was made light of: %v", err)
+			t.Errorf("a failed statement was ignored: %v", err)
 		}
 		if err := put(kept, "d", ""); err == nil {
 			t.Error("a statement ran after the end")
@@ -297,7 +307,7 @@ func TestRulesAreTheSame(t *testing.T) {
 	})
 }
 
-func TestUnclosedRows(t *testing.T) {
+func TestRowsLeftOpenAreClosed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			must(t, errors.Join(put(tx, "a", ""), put(tx, "b", "")))
@@ -309,7 +319,7 @@ func TestUnclosedRows(t *testing.T) {
 	})
 }
 
-func TestCancelledBefore(t *testing.T) {
+func TestEndedContextRunsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -328,13 +338,13 @@ func TestCancelledBefore(t *testing.T) {
 	})
 }
 
-func TestClosed(t *testing.T) {
+func TestClosedDatabaseIsUnavailable(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		t.Run(dialect.String(), func(t *testing.T) {
 			d, err := db.Open(t.Context(), dbtest.Options(t, dialect))
 			must(t, err)
 			must(t, errors.Join(d.Close(), d.Close()))
-			if err := d.Write(t.Context(), func(tx *db.Tx) error { return put(tx, "a", "") }); errs.KindOf(err) != errs.Unavailable {
+			if err := d.Write(t.Context(), putting("a")); errs.KindOf(err) != errs.Unavailable {
 				t.Errorf("write: %v", err)
 			}
 			if err := d.Ping(t.Context()); errs.KindOf(err) != errs.Unavailable {
@@ -344,14 +354,13 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestOnce: a fact is noted by the first who says it, and everybody gets the same.
-func TestOnce(t *testing.T) {
+func TestOnceKeepsTheFirstValue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for i, value := range []string{"a", "b"} {
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-				noted, first, err := tx.Once("fact", value)
-				if noted != "a" || first != (i == 0) {
-					t.Errorf("%q gives %q, %v", value, noted, first)
+				stored, first, err := tx.Once("key", value)
+				if stored != "a" || first != (i == 0) {
+					t.Errorf("%q: got %q, %v", value, stored, first)
 				}
 				return err
 			}))

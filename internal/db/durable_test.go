@@ -2,7 +2,7 @@ package db
 
 import "testing"
 
-func TestAssertDurable(t *testing.T) {
+func TestDatabaseWithoutWALIsRefused(t *testing.T) {
 	// A database in memory has no write-ahead log, like a file on a file system that cannot share memory.
 	conn, err := connect(":memory:", writerPragmas)
 	if err != nil {

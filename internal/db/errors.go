@@ -15,7 +15,7 @@ import (
 	"steward/internal/errs"
 )
 
-// IsUnique tells whether err is a violated primary key or unique index.
+// IsUnique reports whether err is a violated primary key or unique index.
 func IsUnique(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -25,7 +25,8 @@ func IsUnique(err error) bool {
 	return code == sqlite.ResultConstraintUnique || code == sqlite.ResultConstraintPrimaryKey
 }
 
-// checkText refuses what PostgreSQL cannot store as text, on both engines, so that a row can move from one to the other.
+// checkText returns errs.Invalid for text that PostgreSQL cannot store. SQLite could; it is refused on
+// both, so that rows can be moved from one to the other.
 func checkText(args []any) error {
 	for _, arg := range args {
 		var s string
@@ -63,7 +64,7 @@ func sqliteCode(err error) sqlite.ResultCode {
 	return sqlite.ErrCode(err)
 }
 
-// explainSQLite turns faults of the disk or of the load into errs.Unavailable.
+// explainSQLite turns errors of the disk, and those of a busy database, into errs.Unavailable.
 func explainSQLite(err error) error {
 	switch sqliteCode(err).ToPrimary() {
 	case sqlite.ResultBusy, sqlite.ResultLocked:
@@ -76,7 +77,8 @@ func explainSQLite(err error) error {
 	return err
 }
 
-// explainPostgres turns lost connections and overload into errs.Unavailable, bad text into errs.Invalid, and leaves the rest.
+// explainPostgres turns lost connections and overload into errs.Unavailable, and bad text into
+// errs.Invalid. Other errors are returned unchanged.
 func explainPostgres(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -97,21 +99,23 @@ func explainPostgres(err error) error {
 	return err
 }
 
-// isDown knows the SQLSTATEs of a server that shuts down, starts, is full, or follows another one.
+// isDown reports whether a SQLSTATE is that of a server that starts, shuts down, is out of resources,
+// or is read-only.
 func isDown(code string) bool {
-	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57P") || code == "25006"
+	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57P") ||
+		code == "25006"
 }
 
-// isLost knows the errors of a connection that is gone.
+// isLost reports whether err is that of a lost connection.
 func isLost(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
 }
 
-// mustRetry tells whether the server asks to run the transaction again: a serialization failure (CockroachDB's restart too) or a
-// deadlock.
+// mustRetry reports whether the server asks to run the transaction again: a serialization failure, also
+// CockroachDB's, or a deadlock.
 func mustRetry(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01" || pg.Code == "CR000")

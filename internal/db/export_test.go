@@ -2,7 +2,7 @@ package db
 
 import "time"
 
-// Waiting tells how many have to wait for the next batch.
+// Waiting returns the number of callers that wait for the next batch.
 func (g *Gather[T]) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

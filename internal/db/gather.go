@@ -12,37 +12,42 @@ import (
 )
 
 const (
-	// A batch ends at either bound, so that the first of it need not wait for ever.
+	// A batch ends at either bound, so that its first item does not wait for long.
 	maxGathered      = 256
 	maxGatheredBytes = 4 << 20
-	// maxWaiting is how many may wait before others are refused.
+	// maxWaiting is how many callers may wait before others are refused.
 	maxWaiting = 8192
-	// gatherWithin bounds a batch: it belongs to many callers, so that the end of one's patience must not end it.
-	gatherWithin = 30 * time.Second
+	// gatherTimeout bounds the transaction of a batch. It belongs to many callers, so it does not end
+	// with the context of one of them.
+	gatherTimeout = 30 * time.Second
 )
 
-// Gather lets those who write at the same time share a transaction, for the few hot paths that know how to write many rows with one
-// statement. Who comes while nobody works does so at once; who comes later waits, and goes with all others that wait. There is no timer and
-// no goroutine: one of the callers does the work for all in its batch, and then wakes the next one. One batch is under way at a time: two
-// were tried, and were only smaller. The zero value is ready to use.
+// Gather writes the items of concurrent callers in one transaction, for the few hot paths that can
+// write many rows with one statement. A caller that finds no batch under way becomes the leader and
+// writes its item at once. Callers that come meanwhile wait; the first of them leads the next batch,
+// with all others that wait. There is no timer and no goroutine. One batch is under way at a time: with
+// two, batches were only smaller. The zero value is ready to use.
 type Gather[T interface{ Bytes() int }] struct {
 	mu      sync.Mutex
-	led     bool
+	leading bool // a batch is under way
 	waiting []*gathered[T]
 }
 
+// gathered is an item with its caller.
 type gathered[T any] struct {
 	item T
 	err  error
-	lead chan bool // true: work; false: it is done
+	// lead receives true if the caller is to lead a batch, false if its item was written.
+	lead chan bool
 }
 
-var errAbandoned = errors.New("db: the batch that this write was in ended in a panic")
+var errBatchPanicked = errors.New("db: the batch of this write ended in a panic")
 
-// Do has work write an item, together with those of other callers; nil means that it is durable. What is wrong with one item alone, work
-// keeps in the item; when it gives an error, the items are written again one by one, so that a bad one fails alone. work may run more than
-// once for an item, and must be the same for all callers of a Gather. Errors are those of Write. Inside of a transaction that ctx carries,
-// the item is written alone, as a part of that.
+// Do has work write an item, together with those of other callers. If it returns nil, the item is
+// durable. An error that concerns one item alone is kept in the item by work. If work returns an error,
+// the items are written again one by one, so that a bad one fails alone. work may run more than once
+// for an item, and must be the same for all callers of a Gather. Errors are those of Write. If ctx
+// carries a transaction, the item is written alone, as a part of that.
 func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, batch []T) error) error {
 	if d.joined(ctx) != nil {
 		return d.Write(ctx, func(tx *Tx) error { return work(tx, []T{item}) })
@@ -66,17 +71,17 @@ func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, bat
 		}
 	}
 	if lead {
-		g.work(d, w, work)
+		g.write(d, w, work)
 	}
 	return w.err
 }
 
-// enter makes a caller the leader if there is none, else it is put into the queue.
+// enter makes the caller the leader if there is none, and otherwise queues it.
 func (g *Gather[T]) enter(w *gathered[T]) (lead bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.led {
-		g.led = true
+	if !g.leading {
+		g.leading = true
 		return true, nil
 	}
 	if len(g.waiting) >= maxWaiting {
@@ -86,36 +91,39 @@ func (g *Gather[T]) enter(w *gathered[T]) (lead bool, err error) {
 	return false, nil
 }
 
-// leave takes a caller out of the queue; false means that it is in a batch already, whose result is worth the wait.
+// leave removes a caller from the queue. It returns false if the caller is in a batch or leads one
+// already; then it has to wait for the result.
 func (g *Gather[T]) leave(w *gathered[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := slices.Index(g.waiting, w)
-	if at >= 0 {
-		g.waiting = slices.Delete(g.waiting, at, at+1)
+	if at < 0 {
+		return false
 	}
-	return at >= 0
+	g.waiting = slices.Delete(g.waiting, at, at+1)
+	return true
 }
 
-// work writes the batch of a leader, and answers it, also after a panic, which goes on in the leader.
-func (g *Gather[T]) work(d *DB, leader *gathered[T], work func(tx *Tx, batch []T) error) {
-	g.linger()
+// write writes the batch of a leader and wakes its callers, also after a panic, which continues in the
+// leader.
+func (g *Gather[T]) write(d *DB, leader *gathered[T], work func(tx *Tx, batch []T) error) {
+	g.yield()
 	batch := g.take(leader)
 	defer func() {
-		g.pass()
+		g.next()
 		for _, w := range batch[1:] {
 			w.lead <- false
 		}
 	}()
 	for _, w := range batch {
-		w.err = errAbandoned
+		w.err = errBatchPanicked
 	}
-	write(d, batch, work)
+	writeBatch(d, batch, work)
 }
 
-// linger lets those come who can run, as long as that brings any and the batch has room: whom it brings need no batch of their own. Where
-// nothing else runs, it takes no time.
-func (g *Gather[T]) linger() {
+// yield lets other goroutines run for as long as that adds callers and the batch is not full. It takes
+// no time if nothing else can run.
+func (g *Gather[T]) yield() {
 	for before := -1; ; {
 		g.mu.Lock()
 		now := len(g.waiting)
@@ -128,11 +136,12 @@ func (g *Gather[T]) linger() {
 	}
 }
 
-// take gives the leader and those who wait, as far as a batch has room.
+// take returns the leader and the waiting callers, up to the size of a batch.
 func (g *Gather[T]) take(leader *gathered[T]) []*gathered[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n, bytes := 0, leader.item.Bytes()
+	n := 0
+	bytes := leader.item.Bytes()
 	for n < len(g.waiting) && n < maxGathered-1 && bytes < maxGatheredBytes {
 		bytes += g.waiting[n].item.Bytes()
 		n++
@@ -142,30 +151,31 @@ func (g *Gather[T]) take(leader *gathered[T]) []*gathered[T] {
 	return batch
 }
 
-// pass makes the first one who waits the next leader.
-func (g *Gather[T]) pass() {
+// next makes the first caller that waits the leader.
+func (g *Gather[T]) next() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
-		g.led = false
+		g.leading = false
 		return
 	}
-	next := g.waiting[0]
+	first := g.waiting[0]
 	g.waiting = slices.Delete(g.waiting, 0, 1)
-	next.lead <- true
+	first.lead <- true
 }
 
-func write[T any](d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), gatherWithin)
+func writeBatch[T any](d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), gatherTimeout)
 	defer cancel()
 	items := make([]T, len(batch))
 	for i, w := range batch {
 		items[i] = w.item
 	}
 	err := d.Write(ctx, func(tx *Tx) error { return work(tx, items) })
+	alone := err != nil && len(batch) > 1 && errs.KindOf(err) != errs.Unavailable
 	for i, w := range batch {
 		w.err = err
-		if err != nil && len(batch) > 1 && errs.KindOf(err) != errs.Unavailable {
+		if alone {
 			w.err = d.Write(ctx, func(tx *Tx) error { return work(tx, items[i:i+1]) })
 		}
 	}

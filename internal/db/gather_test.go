@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -12,12 +11,13 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/waittest"
 )
 
 // note is an item of a Gather: a row of the table meta.
 type note struct {
 	key, value string
-	most       int // how many there were in its largest batch
+	most       int // the size of its largest batch
 }
 
 func (*note) Bytes() int { return 100 }
@@ -40,8 +40,9 @@ func value(t *testing.T, d *db.DB, key string) (text string) {
 	return text
 }
 
-// TestGather has many write at once while others are held up: those who wait share transactions, and a bad one among them fails alone.
-func TestGather(t *testing.T) {
+// TestGatherSharesTransactions starts many callers while a batch is blocked: they share transactions, and
+// a bad item among them fails alone.
+func TestGatherSharesTransactions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var g db.Gather[*note]
 		entered, leave := make(chan struct{}, 100), make(chan struct{})
@@ -61,7 +62,7 @@ func TestGather(t *testing.T) {
 		var writers sync.WaitGroup
 		writers.Go(func() {
 			if err := g.Do(t.Context(), d, &note{key: "held", value: "held"}, work); err == nil {
-				t.Error("a refused one was kept")
+				t.Error("a failed item has no error")
 			}
 		})
 		<-entered
@@ -74,28 +75,30 @@ func TestGather(t *testing.T) {
 			}
 			writers.Go(func() { failures[i] = g.Do(t.Context(), d, notes[i], work) })
 		}
-		for g.Waiting() < n {
-			runtime.Gosched()
-		}
+		waittest.Until(t, "callers that wait", func() (int, bool) { return g.Waiting(), g.Waiting() == n })
 		close(leave)
 		writers.Wait()
 		shared := false
 		for i, one := range notes {
 			shared = shared || one.most > 1
-			bad := i%10 == 3
-			if bad != (errs.KindOf(failures[i]) == errs.Invalid) || !bad && (failures[i] != nil || value(t, d, one.key) != one.value) {
-				t.Errorf("%s: %v, %q is there", one.key, failures[i], value(t, d, one.key))
+			if i%10 == 3 {
+				if errs.KindOf(failures[i]) != errs.Invalid {
+					t.Errorf("bad item %d: %v", i, failures[i])
+				}
+				continue
+			}
+			if stored := value(t, d, one.key); failures[i] != nil || stored != one.value {
+				t.Errorf("%s: %v, stored %q", one.key, failures[i], stored)
 			}
 		}
 		if !shared || value(t, d, "held") != "" {
-			t.Errorf("shared a transaction: %v; of the refused one there is %q", shared, value(t, d, "held"))
+			t.Errorf("shared a transaction: %v; the failed item is stored as %q", shared, value(t, d, "held"))
 		}
 		must(t, g.Do(t.Context(), d, &note{key: "after", value: "x"}, writeNotes))
 	})
 }
 
-// TestGatherJoins: inside of a transaction an item is a part of that, and goes with it.
-func TestGatherJoins(t *testing.T) {
+func TestGatherJoinsATransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var g db.Gather[*note]
 		undone := errors.New("undone")
@@ -111,8 +114,7 @@ func TestGatherJoins(t *testing.T) {
 	})
 }
 
-// TestGatherPanic: a panic goes on in the caller that worked, and the next ones are served.
-func TestGatherPanic(t *testing.T) {
+func TestGatherServesCallersAfterAPanic(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var g db.Gather[*note]
 		for range 3 {
@@ -129,8 +131,7 @@ func TestGatherPanic(t *testing.T) {
 	})
 }
 
-// TestGatherPatience: who gives up while it waits is not written.
-func TestGatherPatience(t *testing.T) {
+func TestGatherDoesNotWriteForACallerThatLeft(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	var g db.Gather[*note]
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -152,22 +153,19 @@ func TestGatherPatience(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	for g.Waiting() < 1 {
-		runtime.Gosched()
-	}
+	waittest.True(t, "the caller to wait", func() bool { return g.Waiting() == 1 })
 	cancel()
-	for g.Waiting() > 0 {
-		runtime.Gosched()
-	}
+	waittest.True(t, "the caller to leave", func() bool { return g.Waiting() == 0 })
 	close(leave)
 	held.Wait()
 	if value(t, d, "late") != "" || value(t, d, "slow") != "x" {
-		t.Error("the wrong ones were written")
+		t.Error("the wrong items were written")
 	}
 }
 
-// TestBulk writes and reads every kind of value, also NULL, in more rows than one statement of SQLite has.
-func TestBulk(t *testing.T) {
+// TestBulkWritesEveryKind writes and reads values of every kind and NULL, in more rows than one statement
+// has on SQLite.
+func TestBulkWritesEveryKind(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 150
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -207,15 +205,16 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// TestBulkChanges updates and deletes by a table of values, of which some find nothing.
-func TestBulkChanges(t *testing.T) {
+// TestBulkUpdatesAndDeletes has values that match no row.
+func TestBulkUpdatesAndDeletes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		all := db.NewBulk(db.Text, db.Text)
 		for i := range 20 {
 			all.Add(fmt.Sprint("key", i), fmt.Sprint("value", i))
 		}
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			if _, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('key3', 'old'), ('key11', 'old'), ('key12', 'other')`); err != nil {
+			err := tx.Send(`INSERT INTO meta (key, value) VALUES ('key3', 'old'), ('key11', 'old'), ('key12', 'other')`)
+			if err != nil {
 				return err
 			}
 			rows, err := all.Changed(tx, `UPDATE meta SET value = v.column2 {FROM v} WHERE meta.key = v.column1 AND value = 'old'`)

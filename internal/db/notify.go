@@ -21,8 +21,8 @@ const (
 
 // Notify calls the watchers of a name in this process, and has those on other replicas called soon,
 // for example because there is work in a queue. Call it after the commit: a transaction notifies with
-// OnCommit. It does not block. It is best effort: a notification can be lost with a connection, so
-// whoever depends on it has to poll as well.
+// OnCommit. It does not block. It is best effort: a notification can be lost with a connection, so that
+// watchers who depend on it have to poll as well.
 func (d *DB) Notify(name string) {
 	d.watchers.call(name)
 	d.outbox.add(name)
@@ -33,7 +33,7 @@ func (d *DB) Notify(name string) {
 type outbox struct {
 	mu    sync.Mutex
 	names map[string]bool
-	ready chan struct{} // has room for one
+	ready chan struct{} // of capacity 1
 }
 
 func newOutbox() *outbox {
@@ -60,7 +60,7 @@ func (o *outbox) take() []string {
 }
 
 // sendNotifications sends what is in the outbox until ctx ends, at most once per notifyInterval.
-func (e *elephant) sendNotifications(ctx context.Context) {
+func (e *postgresEngine) sendNotifications(ctx context.Context) {
 	for {
 		select {
 		case <-e.db.outbox.ready:
@@ -76,7 +76,7 @@ func (e *elephant) sendNotifications(ctx context.Context) {
 
 // notify sends one notification for each name, outside of any transaction that writes: NOTIFY
 // serializes commits.
-func (e *elephant) notify(ctx context.Context, names []string) {
+func (e *postgresEngine) notify(ctx context.Context, names []string) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	payloads := make([]string, len(names))

@@ -18,12 +18,13 @@ import (
 const (
 	defaultMaxConns = 32
 	maxTries        = 10
-	// endTimeout bounds COMMIT and ROLLBACK, which must not end with the caller's context: the outcome would not be known.
+	// endTimeout bounds COMMIT and ROLLBACK. They do not end with the caller's context, which would leave
+	// their outcome unknown.
 	endTimeout = 30 * time.Second
 )
 
-// elephant is the engine for PostgreSQL: a pool.
-type elephant struct {
+// postgresEngine is the engine for PostgreSQL: a pool of connections.
+type postgresEngine struct {
 	db     *DB
 	pool   *pgxpool.Pool
 	closed atomic.Bool
@@ -33,7 +34,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	d.dialect = Postgres
 	cfg, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
-		return errors.New("the database URL is not a postgres:// URL that can be understood") // err may quote the password
+		return errors.New("the database URL is not a valid postgres:// URL") // err may contain the password
 	}
 	cfg.MaxConns = defaultMaxConns
 	if o.MaxConns > 0 {
@@ -47,7 +48,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	if err != nil {
 		return explainPostgres(err)
 	}
-	e := &elephant{db: d, pool: pool}
+	e := &postgresEngine{db: d, pool: pool}
 	if err := e.prepare(ctx); err != nil {
 		pool.Close()
 		return err
@@ -56,44 +57,45 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	return nil
 }
 
-// preferIndexes has the planner use an index wherever there is one. By itself it scans tables that are small, and keeps these plans
-// while they grow: of a webhook that forwards 2,000 receipts in batches of 50, each receipt was read 23 times, and once with it.
+// preferIndexes has the planner use an index wherever there is one. By default it scans small tables,
+// and keeps these plans while they grow: of 2,000 receipts that were forwarded in batches of 50, each
+// was read 23 times, and once with this setting (TestBatchesReadFewRows).
 func preferIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "SET enable_seqscan = off")
 	return err
 }
 
-func (e *elephant) prepare(ctx context.Context) error {
+func (e *postgresEngine) prepare(ctx context.Context) error {
 	if err := e.ping(ctx); err != nil {
 		return err
 	}
 	var mode string
-	// A server that does not know the setting is not asked to have it.
+	// Compatible servers may not have the setting.
 	if err := e.pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
-		return errors.New("the server has synchronous_commit=off: an answer would not mean that a write is durable")
+		return errors.New("the server has synchronous_commit=off: commits would not be durable")
 	}
 	migrator := stdlib.OpenDBFromPool(e.pool)
 	defer migrator.Close()
 	return e.db.migrate(ctx, migrator)
 }
 
-func (e *elephant) ping(ctx context.Context) error { return e.explain(e.pool.Ping(ctx)) }
+func (e *postgresEngine) ping(ctx context.Context) error { return e.explain(e.pool.Ping(ctx)) }
 
-// explain is explainPostgres for what the pool answers, which after close is an error of its own.
-func (e *elephant) explain(err error) error {
+// explain is explainPostgres for errors of the pool, which after close has one of its own.
+func (e *postgresEngine) explain(err error) error {
 	if err != nil && e.closed.Load() {
 		return errClosed
 	}
 	return explainPostgres(err)
 }
 
-func (e *elephant) close() error {
+func (e *postgresEngine) close() error {
 	e.closed.Store(true)
-	e.pool.Close() // waits for connections that are out
+	e.pool.Close() // waits for connections in use
 	return nil
 }
 
-func (e *elephant) query(ctx context.Context, sql string, args []any) (Rows, error) {
+func (e *postgresEngine) query(ctx context.Context, sql string, args []any) (Rows, error) {
 	rows, err := e.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, e.explain(err)
@@ -117,9 +119,9 @@ func (r *postgresRows) Close() {
 	}
 }
 
-// write runs fn until it commits, or fails for a reason of its own. What was lost before the commit is not tried again here: the
-// server may be away for long, and the caller knows better whether to wait.
-func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+// write runs fn until it commits or fails. It retries only what the server asks to retry: after a lost
+// connection the server may be away for long, and the caller knows better whether to wait.
+func (e *postgresEngine) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	began := time.Now()
 	for try := 1; ; try++ {
 		t, err := e.attempt(ctx, fn)
@@ -127,7 +129,8 @@ func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 			e.db.observer.commit(1, time.Since(began))
 			return t, nil
 		}
-		if !mustRetry(err) && (t == nil || !mustRetry(t.spoiled)) {
+		retry := mustRetry(err) || t != nil && mustRetry(t.failed) // fn may have replaced the error
+		if !retry {
 			return nil, err
 		}
 		if try == maxTries {
@@ -139,7 +142,8 @@ func (e *elephant) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	}
 }
 
-// pause waits a random time that grows with each try, so that those who collided do not meet again.
+// pause waits a random time, which grows with each try, so that transactions that collided do not
+// collide again.
 func pause(ctx context.Context, try int) error {
 	limit := min(time.Millisecond<<try, 250*time.Millisecond)
 	return sleep(ctx, rand.N(limit))
@@ -157,13 +161,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return nil, e.explain(err)
 	}
 	defer conn.Release()
-	s := &pgSession{conn: conn.Conn()}
+	s := &postgresSession{conn: conn.Conn()}
 	defer s.rollback()
 	t := newTx(e.db, s, ctx, nil)
 	if err := t.run(fn); err != nil {
@@ -176,11 +180,12 @@ func (e *elephant) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	return t, err
 }
 
-// pgSession is one transaction on a connection of the pool.
-type pgSession struct {
+// postgresSession is a transaction on a connection of the pool.
+type postgresSession struct {
 	conn *pgx.Conn
-	// waiting are statements of Send, which go with the next one, or with COMMIT: no round trip of their own.
-	waiting []statement
+	// pending are statements of Send. They are sent with the next statement or with COMMIT, without a
+	// round trip of their own.
+	pending []statement
 }
 
 type statement struct {
@@ -188,24 +193,24 @@ type statement struct {
 	args []any
 }
 
-func (s *pgSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
+func (s *postgresSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
 
-func (s *pgSession) send(_ context.Context, sql string, args []any) error {
-	s.waiting = append(s.waiting, statement{sql, args})
+func (s *postgresSession) send(_ context.Context, sql string, args []any) error {
+	s.pending = append(s.pending, statement{sql, args})
 	return nil
 }
 
-func (s *pgSession) exec(ctx context.Context, sql string, args []any) (int64, error) {
-	if s.begun() && len(s.waiting) == 0 {
+func (s *postgresSession) exec(ctx context.Context, sql string, args []any) (int64, error) {
+	if s.begun() && len(s.pending) == 0 {
 		tag, err := s.conn.Exec(ctx, sql, args...)
 		return tag.RowsAffected(), explainPostgres(err)
 	}
-	tag, err := s.together(ctx, sql, args)
+	tag, err := s.execBatch(ctx, sql, args)
 	return tag.RowsAffected(), explainPostgres(err)
 }
 
-func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, error) {
-	if s.begun() && len(s.waiting) == 0 {
+func (s *postgresSession) query(ctx context.Context, sql string, args []any) (Rows, error) {
+	if s.begun() && len(s.pending) == 0 {
 		rows, err := s.conn.Query(ctx, sql, args...)
 		if err != nil {
 			return nil, explainPostgres(err)
@@ -218,80 +223,94 @@ func (s *pgSession) query(ctx context.Context, sql string, args []any) (Rows, er
 	}
 	rows, err := results.Query()
 	if err != nil {
-		results.Close()
+		_ = results.Close() // repeats err
 		return nil, explainPostgres(err)
 	}
 	return &postgresRows{Rows: rows, batch: results}, nil
 }
 
-// batch sends BEGIN if there was none yet, then what waits, then the statement, in one round trip. Its result is the next to read.
-func (s *pgSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+// batch sends BEGIN if there was none yet, the pending statements and sql in one round trip. The next
+// result to read is that of sql.
+func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	b := pgx.Batch{}
 	if !s.begun() {
 		b.Queue("BEGIN")
 	}
-	for _, w := range s.waiting {
-		b.Queue(w.sql, w.args...)
+	for _, p := range s.pending {
+		b.Queue(p.sql, p.args...)
 	}
-	s.waiting = nil
+	s.pending = nil
 	before := b.Len()
 	b.Queue(sql, args...)
 	results := s.conn.SendBatch(ctx, &b)
 	for range before {
 		if _, err := results.Exec(); err != nil {
-			results.Close()
+			_ = results.Close() // repeats err
 			return nil, err
 		}
 	}
 	return results, nil
 }
 
-func (s *pgSession) together(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
+func (s *postgresSession) execBatch(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
 	results, err := s.batch(ctx, sql, args)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	tag, err := results.Exec()
-	if e := results.Close(); err == nil { // it repeats the error of the statement, if there was one
-		err = e
+	if err != nil {
+		_ = results.Close() // repeats err
+		return tag, err
 	}
-	return tag, err
+	return tag, results.Close()
 }
 
-// commit ends the transaction well. A connection lost here leaves the outcome unknown, and the error says so.
-func (s *pgSession) commit() error {
-	if !s.begun() && len(s.waiting) == 0 {
-		return nil // no statement ran
+// commit commits the transaction. If the connection is lost here, the outcome is unknown and the error
+// says so.
+func (s *postgresSession) commit() error {
+	if !s.begun() && len(s.pending) == 0 {
+		return nil // there was no statement
 	}
 	tag, err := s.end("COMMIT")
-	var pg *pgconn.PgError
-	switch {
-	case err == nil && tag.String() == "ROLLBACK":
-		return errors.New("db: the server rolled the transaction back")
-	case err == nil:
+	if err == nil {
+		if tag.String() == "ROLLBACK" {
+			return errors.New("db: the server rolled back the transaction")
+		}
 		return nil
-	case errors.As(err, &pg) && pg.Code != "40003" && !isDown(pg.Code), !s.conn.IsClosed() && pg == nil:
+	}
+	if s.notCommitted(err) {
 		return explainPostgres(err)
 	}
 	return errs.Busy(err, "the connection was lost during the commit: it is not known whether the change was kept")
 }
 
-// rollback ends the transaction if it is still open; a connection that cannot do so is thrown away by the pool.
-func (s *pgSession) rollback() {
-	s.waiting = nil
+// notCommitted reports whether an error of COMMIT means that nothing was committed.
+func (s *postgresSession) notCommitted(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code != "40003" && !isDown(pg.Code) // 40003 is statement_completion_unknown
+	}
+	return !s.conn.IsClosed()
+}
+
+// rollback rolls back the transaction if it is still open. The pool discards a connection on which that
+// fails.
+func (s *postgresSession) rollback() {
+	s.pending = nil
 	if s.conn.IsClosed() || !s.begun() {
 		return
 	}
 	_, _ = s.end("ROLLBACK")
 }
 
-// end bounds the time by a deadline of the socket: for a context that can end, pgx would start a goroutine.
-func (s *pgSession) end(sql string) (pgconn.CommandTag, error) {
+// end runs COMMIT or ROLLBACK. It bounds the time by a deadline of the socket: for a context with a
+// deadline pgx would start a goroutine.
+func (s *postgresSession) end(sql string) (pgconn.CommandTag, error) {
 	socket := s.conn.PgConn().Conn()
 	_ = socket.SetDeadline(time.Now().Add(endTimeout))
 	defer func() { _ = socket.SetDeadline(time.Time{}) }()
-	if len(s.waiting) > 0 {
-		return s.together(context.Background(), sql, nil)
+	if len(s.pending) > 0 {
+		return s.execBatch(context.Background(), sql, nil)
 	}
 	return s.conn.Exec(context.Background(), sql)
 }

@@ -12,7 +12,8 @@ import (
 	"steward/internal/errs"
 )
 
-// TestDeadlockIsRetried has two writers lock the same two rows in opposite order: one of them is a victim, and runs again.
+// TestDeadlockIsRetried has two writers lock the same two rows in opposite order. The server ends one of
+// them, which runs again.
 func TestDeadlockIsRetried(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return errors.Join(put(tx, "a", ""), put(tx, "b", "")) }))
@@ -36,16 +37,19 @@ func TestDeadlockIsRetried(t *testing.T) {
 		t.Errorf("%d runs: there was no deadlock", len(runs))
 	}
 	var a, b string
-	must(t, d.Read(t.Context()).Row("SELECT x.value, y.value FROM meta x, meta y WHERE x.key = 'a' AND y.key = 'b'").Scan(&a, &b))
+	row := d.Read(t.Context()).Row("SELECT x.value, y.value FROM meta x, meta y WHERE x.key = 'a' AND y.key = 'b'")
+	must(t, row.Scan(&a, &b))
 	if a != b || len(a) != 2 {
 		t.Errorf("got %q and %q", a, b)
 	}
 }
 
-// TestSerializationIsRetried counts with serializable transactions that read before they write.
+// TestSerializationIsRetried increments a number in serializable transactions that read it first.
 func TestSerializationIsRetried(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
-	must(t, d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("INSERT INTO epochs VALUES ('c', 0, 0, '')"); return err }))
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		return tx.Send("INSERT INTO epochs VALUES ('c', 0, 0, '')")
+	}))
 	count := func(tx *db.Tx) error {
 		if _, err := tx.Exec("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"); err != nil {
 			return err
@@ -55,7 +59,7 @@ func TestSerializationIsRetried(t *testing.T) {
 			return err
 		}
 		if _, err := tx.Exec("UPDATE epochs SET n = $1 WHERE name = 'c'", n+1); err != nil {
-			return errors.New("a slice may hide the cause") // the retry must not hang on the error that fn gives
+			return errors.New("the cause is hidden") // the retry must not depend on the error of fn
 		}
 		return nil
 	}
@@ -67,7 +71,7 @@ func TestSerializationIsRetried(t *testing.T) {
 	}
 }
 
-func TestRetryGivesUp(t *testing.T) {
+func TestRetriesAreBounded(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	runs := 0
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
@@ -80,8 +84,7 @@ func TestRetryGivesUp(t *testing.T) {
 	}
 }
 
-// TestRetryOfAPart: what the server asks to run again within a joined write is the whole transaction, also when nobody passes the error on.
-func TestRetryOfAPart(t *testing.T) {
+func TestRetryInAJoinedWriteRunsTheWholeTransaction(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	runs := 0
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -94,7 +97,7 @@ func TestRetryOfAPart(t *testing.T) {
 			return put(tx, "a", "")
 		})
 		if err != nil {
-			return errors.New("a handler may hide the cause")
+			return errors.New("the cause is hidden")
 		}
 		return nil
 	}))
@@ -104,11 +107,14 @@ func TestRetryOfAPart(t *testing.T) {
 	wantKeys(t, d, "a")
 }
 
-// TestLostConnection ends the server's side of a connection in the middle of a transaction.
-func TestLostConnection(t *testing.T) {
+// TestLostConnectionIsUnavailable terminates the backend of a connection during a transaction.
+func TestLostConnectionIsUnavailable(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	for name, fn := range map[string]func(*db.Tx) error{
-		"first statement": func(tx *db.Tx) error { _, err := tx.Exec("SELECT pg_terminate_backend(pg_backend_pid())"); return err },
+		"first statement": func(tx *db.Tx) error {
+			_, err := tx.Exec("SELECT pg_terminate_backend(pg_backend_pid())")
+			return err
+		},
 		"later statement": func(tx *db.Tx) error {
 			must(t, put(tx, "a", ""))
 			var ok bool
@@ -131,7 +137,7 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// terminate ends a backend and waits until it is gone.
+// terminate terminates a backend and waits for its end.
 func terminate(t *testing.T, d *db.DB, pid int) {
 	t.Helper()
 	var gone bool
@@ -141,17 +147,18 @@ func terminate(t *testing.T, d *db.DB, pid int) {
 	}
 }
 
-func TestNoServer(t *testing.T) {
+func TestUnreachableServerIsUnavailable(t *testing.T) {
 	_, err := db.Open(t.Context(), db.Options{URL: "postgres://x:secret@127.0.0.1:1/x?connect_timeout=2"})
 	if errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("got %v", err)
 	}
-	if _, err := db.Open(t.Context(), db.Options{URL: "postgres://x:secret@h:port/x"}); err == nil || strings.Contains(err.Error(), "secret") {
+	_, err = db.Open(t.Context(), db.Options{URL: "postgres://x:secret@h:port/x"})
+	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestCancelledStatement(t *testing.T) {
+func TestEndedContextRollsBack(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := d.Write(ctx, func(tx *db.Tx) error {

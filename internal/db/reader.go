@@ -30,7 +30,8 @@ func newReaders(path string) (*readers, error) {
 	return p, nil
 }
 
-// query returns rows that give their connection back when they end. They are interrupted when ctx ends.
+// query returns rows that return their connection to the pool when they end. They are interrupted when
+// ctx ends.
 func (p *readers) query(ctx context.Context, text string, args []any) (Rows, error) {
 	conn, err := p.take(ctx)
 	if err != nil {

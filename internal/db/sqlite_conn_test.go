@@ -152,7 +152,9 @@ func TestSQLiteParametersAreNumbered(t *testing.T) {
 
 func TestSQLiteRefusesBadStatementsAndArguments(t *testing.T) {
 	conn := newConnection(t)
-	for _, text := range []string{"SELEKT", "", "SELECT 1; SELECT 2", "SELECT :name", "SELECT * FROM missing", `SELECT "text"`} {
+	for _, text := range []string{
+		"SELEKT", "", "SELECT 1; SELECT 2", "SELECT :name", "SELECT * FROM missing", `SELECT "text"`,
+	} {
 		if err := conn.exec(text, nil); err == nil {
 			t.Errorf("%q was run", text)
 		}

@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// ErrNoRows is what Row.Scan answers when there is no row, on both engines.
+// ErrNoRows is returned by Row.Scan if there is no row, on both engines.
 var ErrNoRows = sql.ErrNoRows
 
-// Querier reads. It is bound to the context it was made with. Text with a NUL or that is not UTF-8 is refused with errs.Invalid, a
-// lost connection with errs.Unavailable.
+// Querier reads. It is bound to the context that it was made with. It returns errs.Invalid for text
+// with a NUL or that is not UTF-8, and errs.Unavailable if the connection is lost.
 type Querier interface {
 	// Dialect returns the engine, for the few statements that have a text for each.
 	Dialect() Dialect
-	// Query gives the rows of a statement; they must be closed, or read to their end, before the next statement.
+	// Query returns the rows of a statement. They must be closed, or read to their end, before the next
+	// statement.
 	Query(sql string, args ...any) (Rows, error)
-	// Row gives the first row; its Scan answers ErrNoRows when there is none. On SQLite it is meant for lookups: once begun it is not
-	// cut short when the context ends.
+	// Row returns the first row of a statement. Its Scan returns ErrNoRows if there is none.
 	Row(sql string, args ...any) Row
 }
 
-// Rows is the answer of a query, one row at a time.
+// Rows are the result of a query, one row at a time.
 type Rows interface {
 	Next() bool
 	// Scan copies the columns of the row into variables.
@@ -36,13 +36,13 @@ type Rows interface {
 	Close()
 }
 
-// Row is one row of an answer.
+// Row is a row of a result.
 type Row interface {
 	Scan(dest ...any) error
 }
 
-// Collect reads all rows of a statement with scan. The slice is never nil unless there is an error. Errors are those of the Querier
-// and of scan.
+// Collect reads all rows of a statement with scan. The slice is not nil unless there is an error.
+// Errors are those of the Querier and of scan.
 func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...any) ([]T, error) {
 	rows, err := q.Query(sql, args...)
 	if err != nil {
@@ -91,16 +91,16 @@ func Each[T any](q Querier, dest func(*T) []any, sql string, args ...any) iter.S
 	}
 }
 
-// session is one connection inside a transaction.
+// session is a connection in a transaction.
 type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
-	// send runs a statement now or with a later one.
+	// send runs a statement, at once or together with a later one.
 	send(ctx context.Context, sql string, args []any) error
 }
 
-// Tx is a transaction, or a savepoint within one. It belongs to the function that got it: not to several goroutines, and not beyond
-// its return.
+// Tx is a transaction, or a savepoint within one. It is used by one goroutine at a time, and not after
+// the function that received it has returned.
 type Tx struct {
 	db     *DB
 	s      session
@@ -111,10 +111,11 @@ type Tx struct {
 	bumps  []string
 	// deltas are what Counters.Add adds at the end, by the encoded key.
 	deltas map[*Counters]map[string]delta
-	// spoiled is the first error of a statement. PostgreSQL refuses everything after one; SQLite would not, so we do it for both.
-	spoiled error
-	open    *txRows
-	over    bool
+	// failed is the first error of a statement. PostgreSQL refuses all statements after one; SQLite
+	// would not, so this package does it for both.
+	failed error
+	open   *txRows
+	over   bool
 }
 
 var (
@@ -133,8 +134,9 @@ func newTx(d *DB, s session, ctx context.Context, parent *Tx) *Tx {
 	return t
 }
 
-// joined gives the transaction of this database that ctx carries. One that is over is given too: its statements say so, whereas a new
-// transaction in its stead would break the promise of one transaction.
+// joined returns the transaction of this database that ctx carries, or nil. It also returns one that
+// is over, whose statements then fail: beginning a new transaction instead would break the promise
+// that there is one.
 func (d *DB) joined(ctx context.Context) *Tx {
 	if t, ok := ctx.Value(txKey{}).(*Tx); ok && t.db == d {
 		return t
@@ -142,49 +144,50 @@ func (d *DB) joined(ctx context.Context) *Tx {
 	return nil
 }
 
-// Dialect tells which engine this is, for the measured hot spots that have a text of their own.
+// Dialect returns the engine, for statements that have a text of their own on each.
 func (t *Tx) Dialect() Dialect { return t.db.dialect }
 
-// Context is the context of the Write, carrying this transaction.
+// Context returns the context of the Write, carrying this transaction.
 func (t *Tx) Context() context.Context { return t.ctx }
 
-// OnCommit has fn run after the durable commit, in the goroutine of the caller, before Write returns; never after a rollback. What a
-// joined Write notes belongs to the outer transaction.
+// OnCommit registers fn to be called after the commit, by the goroutine of the caller, before Write
+// returns; it is not called after a rollback. In a joined Write it is called after the outer commit.
 func (t *Tx) OnCommit(fn func()) { t.hooks = append(t.hooks, fn) }
 
-// Exec runs a statement and tells how many rows it affected. IsUnique recognises a violated key; other errors are those of Querier.
+// Exec runs a statement and returns the number of affected rows. IsUnique recognizes a violated key;
+// other errors are those of Querier.
 func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
 	if err := t.ready(args); err != nil {
 		return 0, err
 	}
 	n, err := t.s.exec(t.ctx, sql, args)
-	return n, t.note(err)
+	return n, t.check(err)
 }
 
-// Send runs a statement whose count nobody needs: an insert, a counter, an audit line. On PostgreSQL it travels with the next
-// statement or with the commit, so that a Write which only sends takes one round trip. Its error comes from here, from a later
-// statement, or from Write.
+// Send runs a statement whose result is not needed, such as an insert. On PostgreSQL it is sent
+// together with the next statement or with the commit, so that a Write that only sends takes one round
+// trip. Its error is returned by Send, by a later statement, or by Write.
 func (t *Tx) Send(sql string, args ...any) error {
 	if err := t.ready(args); err != nil {
 		return err
 	}
-	return t.note(t.s.send(t.ctx, sql, args))
+	return t.check(t.s.send(t.ctx, sql, args))
 }
 
-// Query is as in Querier.
+// Query runs a statement as described by Querier.
 func (t *Tx) Query(sql string, args ...any) (Rows, error) {
 	if err := t.ready(args); err != nil {
 		return nil, err
 	}
 	rows, err := t.s.query(t.ctx, sql, args)
 	if err != nil {
-		return nil, t.note(err)
+		return nil, t.check(err)
 	}
 	t.open = &txRows{Rows: rows, t: t}
 	return t.open, nil
 }
 
-// Row is as in Querier.
+// Row runs a statement as described by Querier.
 func (t *Tx) Row(sql string, args ...any) Row {
 	rows, err := t.Query(sql, args...)
 	if err != nil {
@@ -193,23 +196,23 @@ func (t *Tx) Row(sql string, args ...any) Row {
 	return firstRow{rows}
 }
 
-// ready tells whether the next statement may run.
+// ready returns an error if the next statement must not run.
 func (t *Tx) ready(args []any) error {
 	switch {
 	case t.over:
 		return errOver
-	case t.spoiled != nil:
-		return fmt.Errorf("db: an earlier statement of this transaction failed: %w", t.spoiled)
+	case t.failed != nil:
+		return fmt.Errorf("db: an earlier statement of this transaction failed: %w", t.failed)
 	case t.open != nil:
 		return errOpenRows
 	}
 	return checkText(args)
 }
 
-// note keeps the first error of a statement.
-func (t *Tx) note(err error) error {
-	if err != nil && t.spoiled == nil {
-		t.spoiled = err
+// check keeps the first error of a statement, and returns err.
+func (t *Tx) check(err error) error {
+	if err != nil && t.failed == nil {
+		t.failed = err
 	}
 	return err
 }
@@ -225,8 +228,8 @@ func (t *Tx) run(fn func(*Tx) error) error {
 		return err
 	}
 	t.closeRows()
-	if t.spoiled != nil {
-		return t.spoiled
+	if t.failed != nil {
+		return t.failed
 	}
 	if t.parent != nil {
 		return nil
@@ -252,19 +255,20 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	kept := false
-	// Deferred, so that a panic that the outer function recovers from has left nothing behind.
+	// Deferred for panics: the outer function may recover from one and go on.
 	defer func() {
 		if !kept {
-			t.control("ROLLBACK TO SAVEPOINT " + name) // an error spoils t, which is all there is to do
+			_ = t.control("ROLLBACK TO SAVEPOINT " + name) // an error is kept in t
 		}
-		if mustRetry(sub.spoiled) {
-			t.note(sub.spoiled) // the server asks for the whole transaction again, not for this part of it
+		if mustRetry(sub.failed) {
+			t.check(sub.failed) // the server asks for a retry of the whole transaction
 		}
 	}()
 	if err := sub.run(fn); err != nil {
 		return err
 	}
-	// Noted for sub, not for t: the error may be that of a statement which sub has sent, and that is undone with it.
+	// An error may be that of a statement that sub has sent, which is rolled back with it. So it is kept
+	// in sub, not in t.
 	if err := sub.control("RELEASE SAVEPOINT " + name); err != nil {
 		return err
 	}
@@ -281,7 +285,7 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 
 func (t *Tx) control(sql string) error {
 	_, err := t.s.exec(t.ctx, sql, nil)
-	return t.note(err)
+	return t.check(err)
 }
 
 // finish writes what was deferred until the end of the transaction: counters and epochs are rows that
@@ -302,7 +306,7 @@ func (t *Tx) finish() error {
 	return nil
 }
 
-// txRows frees the transaction for its next statement when it ends.
+// txRows allow the next statement of the transaction when they end.
 type txRows struct {
 	Rows
 	t *Tx
@@ -320,16 +324,16 @@ func (r *txRows) Close() {
 	r.Rows.Close()
 	if r.t.open == r {
 		r.t.open = nil
-		r.t.note(r.Rows.Err())
+		r.t.check(r.Rows.Err())
 	}
 }
 
-// failedRow is a row that could not be asked for.
+// failedRow is the row of a query that failed.
 type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
-// firstRow is the first of some rows.
+// firstRow is the first one of rows, which it closes.
 type firstRow struct{ rows Rows }
 
 func (r firstRow) Scan(dest ...any) error {

@@ -98,7 +98,7 @@ func (d *DB) bumped(names ...string) {
 // one, until ctx ends. On SQLite there are no other replicas, so it only waits. If the epochs cannot
 // be read for longer than 500 ms, it calls all watchers at every attempt to read them.
 func (d *DB) RunWatch(ctx context.Context) {
-	e, ok := d.engine.(*elephant)
+	e, ok := d.engine.(*postgresEngine)
 	if !ok {
 		<-ctx.Done()
 		return

@@ -1,8 +1,10 @@
-// Package dbtest gives tests real databases: a SQLite file in a temporary directory, and PostgreSQL on a private server.
+// Package dbtest provides tests with real databases: a SQLite file in a temporary directory, and
+// PostgreSQL on a private server.
 //
-// The server is started when a test first asks for it, once for each test process, and it dies with that process, however that ends
-// (server.go). STEWARD_TEST_POSTGRES names a server to use instead; STEWARD_TEST_FSYNC=1 makes the private one as durable, and as
-// slow, as a real one, for benchmarks. No test is skipped for want of a server: it fails and says what to install.
+// The server is started when a test first needs it, once per test process, and ends with that process,
+// however that ends (server.go). STEWARD_TEST_POSTGRES names a server to use instead.
+// STEWARD_TEST_FSYNC=1 makes the private one durable, and as slow as a real one, for benchmarks. No test
+// is skipped if there is no server: it fails and says what to install.
 package dbtest
 
 import (
@@ -21,10 +23,10 @@ import (
 	"steward/internal/db"
 )
 
-// Dialects are the engines that every test of a store runs on.
+// Dialects are the engines on which every test of a store runs.
 var Dialects = []db.Dialect{db.SQLite, db.Postgres}
 
-// Each runs a test on a fresh database of each engine.
+// Each runs a test on a new database of each engine.
 func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for _, dialect := range Dialects {
@@ -32,7 +34,7 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// Open gives a fresh database with the current schema, closed when the test ends.
+// Open opens a new database with the current schema. It is closed when the test ends.
 func Open(t testing.TB, dialect db.Dialect) *db.DB {
 	t.Helper()
 	d, err := db.Open(t.Context(), Options(t, dialect))
@@ -47,7 +49,7 @@ func Open(t testing.TB, dialect db.Dialect) *db.DB {
 	return d
 }
 
-// Options name a fresh, empty database, for tests that open it by themselves.
+// Options returns the options of a new, empty database, for tests that open it themselves.
 func Options(t testing.TB, dialect db.Dialect) db.Options {
 	t.Helper()
 	o := db.Options{Log: slog.New(slog.DiscardHandler)}
@@ -61,7 +63,7 @@ func Options(t testing.TB, dialect db.Dialect) db.Options {
 
 var databases atomic.Int64
 
-// Postgres gives the URL of a fresh, empty database, dropped when the test ends.
+// Postgres returns the URL of a new, empty database, which is dropped when the test ends.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv("STEWARD_TEST_POSTGRES")

@@ -16,18 +16,18 @@ import (
 	"syscall"
 )
 
-var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: install the Debian package postgresql, or name a server " +
-	"in STEWARD_TEST_POSTGRES")
+var errNoServer = errors.New("no initdb in PATH or /usr/lib/postgresql/*/bin: " +
+	"install the Debian package postgresql, or set STEWARD_TEST_POSTGRES to the URL of a server")
 
-// private starts the server of this test process, once.
+// private starts the server of this test process once.
 var private = sync.OnceValues(start)
 
-// running is a server that lives as long as this process.
+// running is a server that runs as long as this process.
 type running struct {
 	url string
-	// lifeline is the writing end of the wrapper's standard input. The kernel closes it when this process ends, even by kill -9; that is
-	// the signal to stop the server. It is kept here so that it is not collected.
-	lifeline io.WriteCloser
+	// stdin is the standard input of the wrapper. The kernel closes it when this process ends, even by
+	// kill -9, and then the wrapper stops the server. It is kept here so that it is not collected.
+	stdin io.WriteCloser
 }
 
 // wrapper runs the server until its standard input ends, then removes everything.
@@ -42,7 +42,7 @@ wait $!
 rm -rf "$dir"
 `
 
-// locale is a linguistic one on purpose: SQLite sorts by bytes, and so would PostgreSQL with C; code that relies on it must say so.
+// locale is a linguistic one: SQLite sorts by bytes, and code that relies on that must say so.
 const locale = "--locale=C --locale-provider=icu --icu-locale=en-US"
 
 func start() (*running, error) {
@@ -61,10 +61,10 @@ func start() (*running, error) {
 	args := append([]string{"-c", wrapper, "sh", bin, dir, locale}, settings(dir)...)
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Dir = dir
-	// Its own session: Ctrl-C at the terminal must not end the wrapper before it has cleaned up.
+	// In a session of its own, Ctrl-C at the terminal does not end the wrapper before it has cleaned up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: owner}
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
-	lifeline, err := cmd.StdinPipe()
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -78,26 +78,30 @@ func start() (*running, error) {
 	if err := ready(log); err != nil {
 		return nil, err
 	}
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}
-	return &running{url: u.String(), lifeline: lifeline}, nil
+	query := url.Values{"host": {dir}}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: query.Encode()}
+	return &running{url: u.String(), stdin: stdin}, nil
 }
 
-// ready reads the server's log until it takes connections, then goes on reading, so that the server never waits for us.
+// ready reads the log of the server until that accepts connections, and discards the rest, so that the
+// server is never blocked by it.
 func ready(log io.Reader) error {
 	lines := bufio.NewScanner(log)
-	var said strings.Builder
+	var output strings.Builder
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "ready to accept connections") {
-			go io.Copy(io.Discard, log)
+			go func() { _, _ = io.Copy(io.Discard, log) }()
 			return nil
 		}
-		fmt.Fprintln(&said, lines.Text())
+		fmt.Fprintln(&output, lines.Text())
 	}
-	return fmt.Errorf("the private server did not start:\n%s", said.String())
+	return fmt.Errorf("the private server did not start:\n%s", output.String())
 }
 
 func settings(dir string) []string {
-	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300", "shared_buffers=64MB", "jit=off"}
+	set := []string{
+		"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300", "shared_buffers=64MB", "jit=off",
+	}
 	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
 		set = append(set, "fsync=off", "full_page_writes=off")
 	}
@@ -108,7 +112,7 @@ func settings(dir string) []string {
 	return args
 }
 
-// findBin finds the directory of initdb and postgres; Debian keeps them out of PATH.
+// findBin returns the directory of initdb and postgres, which are not in PATH on Debian.
 func findBin() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -122,7 +126,8 @@ func findBin() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// unprivileged gives the directory to a user that may run PostgreSQL, which refuses root. nil means that we may ourselves.
+// unprivileged makes the directory that of a user that may run PostgreSQL, which refuses root. It
+// returns nil if the user of this process may.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

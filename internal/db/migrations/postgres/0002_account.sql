@@ -33,7 +33,7 @@ CREATE TABLE members (
 );
 CREATE INDEX members_user ON members (user_id);
 
--- invitations are found by the hash of the token alone: who follows the link has no organization yet.
+-- invitations are found by the hash of the token alone: the link does not name an organization.
 CREATE TABLE invitations (
     token_hash BYTEA  NOT NULL PRIMARY KEY,
     org_id     TEXT   NOT NULL,
