@@ -19,14 +19,11 @@ const (
 	epochsChanged = "db.epochs"
 )
 
-// Notify calls the watchers of a name in this process, and has those on other replicas called soon,
-// for example because there is work in a queue. Call it after the commit: a transaction notifies with
-// OnCommit. It does not block. It is best effort: a notification can be lost with a connection, so that
-// watchers who depend on it have to poll as well.
-func (d *DB) Notify(name string) {
-	d.watchers.call(name)
-	d.outbox.add(name)
-}
+// Notify has the watchers of a name on other replicas called soon, for example because there is work
+// in a queue. Call it after the commit: a transaction notifies with OnCommit. It does not block. It is
+// best effort: a notification can be lost with a connection, so that watchers who depend on it have to
+// poll as well.
+func (d *DB) Notify(name string) { d.outbox.add(name) }
 
 // outbox holds the names that RunWatch has yet to send to other replicas. On SQLite nothing takes
 // them out.
