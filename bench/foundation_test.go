@@ -50,7 +50,7 @@ func always(b []byte) func(int, int) []byte { return func(int, int) []byte { ret
 func rootKeyID(t *testing.T, base, key string) string {
 	req, _ := http.NewRequest("GET", base+"/cli/apikey", nil)
 	req.Header.Set("Authorization", "Bearer "+key)
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,9 @@ func newReference() http.Handler {
 	})
 }
 
+// client sends the requests that are not measured. Its timeout ends a run that hangs.
+var client = &http.Client{Timeout: 5 * time.Minute}
+
 // server is a process under load.
 type server struct {
 	address string // host:port
@@ -156,7 +159,7 @@ func loadBy(t *testing.T, p protocol, s server, n int, lasts time.Duration, next
 	var mu sync.Mutex
 	var all []time.Duration
 	var clients sync.WaitGroup
-	before, start := cpuTime(t, s.pid), time.Now()
+	before, start := process.CPUTime(t, s.pid), time.Now()
 	for c := range n {
 		clients.Go(func() {
 			times, err := p.client(s.address, start.Add(lasts), func(i int) []byte { return next(c, i) })
@@ -171,7 +174,7 @@ func loadBy(t *testing.T, p protocol, s server, n int, lasts time.Duration, next
 	}
 	clients.Wait()
 	took := time.Since(start)
-	used := cpuTime(t, s.pid) - before
+	used := process.CPUTime(t, s.pid) - before
 	slices.Sort(all)
 	count := float64(max(1, answered.Load()))
 	return result{rate: count / took.Seconds(), cpu: used.Seconds() * 1000 / count, times: all}
@@ -234,18 +237,6 @@ func readAnswer(in *bufio.Reader) error {
 	rest := make([]byte, length)
 	io.ReadFull(in, rest)
 	return fmt.Errorf("%s%s", line, rest)
-}
-
-// cpuTime gives the CPU time that a process has used.
-func cpuTime(t *testing.T, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond // the kernel counts in hundredths
 }
 
 // versus measures ours and the reference in turns and gives the median ratio of the rates, so that a passing disturbance hits both.
@@ -356,7 +347,7 @@ func (in *installation) middle(path string, offset int) string {
 	req, err := http.NewRequest("GET", fmt.Sprintf("%s%s?limit=1&offset=%d", in.URL, path, offset), nil)
 	in.Must(err)
 	req.Header.Set("Authorization", "Bearer "+in.Key)
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	in.Must(err)
 	defer res.Body.Close()
 	link := nextLink.FindStringSubmatch(res.Header.Get("Link"))

@@ -55,7 +55,7 @@ func startProvider(t *testing.T, database string) *rp {
 	req, _ := http.NewRequest("POST", s.URL+"/oidc/clients", bytes.NewReader(newClient))
 	req.Header.Set("Authorization", "Bearer "+s.Key)
 	req.Header.Set("Content-Type", "application/json")
-	s.Must(json.Unmarshal(r.do(http.DefaultClient, req), &made))
+	s.Must(json.Unmarshal(r.do(client, req), &made))
 	r.id, r.secret = made.Client.ID, made.Secret
 	return r
 }
@@ -143,7 +143,7 @@ func (r *rp) redeem(code string) (access string) {
 func (r *rp) flows(n int, lasts time.Duration) result {
 	var done atomic.Int64
 	var users sync.WaitGroup
-	before, start := cpuTime(r.t, r.on.pid), time.Now()
+	before, start := process.CPUTime(r.t, r.on.pid), time.Now()
 	for range n {
 		users.Go(func() {
 			for time.Since(start) < lasts && !r.t.Failed() {
@@ -154,7 +154,7 @@ func (r *rp) flows(n int, lasts time.Duration) result {
 	}
 	users.Wait()
 	count := float64(max(1, done.Load()))
-	return result{rate: count / time.Since(start).Seconds(), cpu: (cpuTime(r.t, r.on.pid) - before).Seconds() * 1000 / count}
+	return result{rate: count / time.Since(start).Seconds(), cpu: (process.CPUTime(r.t, r.on.pid) - before).Seconds() * 1000 / count}
 }
 
 // TestProvider measures the provider's endpoints against the reference handler, with the CPU time that each answer takes.

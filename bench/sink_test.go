@@ -4,7 +4,6 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"steward/internal/waittest"
 )
 
 // An event is a JSON body of eventSize bytes with its number and the time it was sent at fixed places, so that the sink need not parse it.
@@ -117,8 +118,8 @@ type sinkHandler struct {
 	ready chan struct{}
 }
 
-// newSink answers events at /, hangs at /hang, answers 500 at /fail. /await?total=n returns when n events have come since the start;
-// /take tells of the arrivals since it was last asked.
+// newSink answers events at /, hangs at /hang, answers 500 at /fail. /await?total=n returns how many events have come since the start,
+// when that is n or a second has passed; /take tells of the arrivals since it was last asked.
 func newSink() http.Handler {
 	s := &sinkHandler{ready: make(chan struct{})}
 	mux := http.NewServeMux()
@@ -164,7 +165,8 @@ func (s *sinkHandler) note(number int64, now time.Time, took time.Duration) {
 	s.since.Count++
 	s.since.Last = now
 	s.since.Times = append(s.since.Times, took)
-	if s.total++; s.total == s.await {
+	s.total++
+	if s.total == s.await {
 		close(s.ready)
 	}
 }
@@ -185,7 +187,11 @@ func (s *sinkHandler) awaitTotal(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-ready:
 	case <-r.Context().Done():
+	case <-time.After(time.Second):
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	json.NewEncoder(w).Encode(s.total)
 }
 
 func (s *sinkHandler) take(w http.ResponseWriter, _ *http.Request) {
@@ -209,45 +215,39 @@ func startSink(t *testing.T) *sink { return &sink{server: startRole(t, "sink"), 
 // expect waits until n more events have arrived, and gives all that did.
 func (k *sink) expect(n int) arrivals {
 	k.t.Helper()
-	err := k.await(3*time.Minute, n)
-	got := k.take()
-	if err != nil {
-		k.t.Fatalf("%d of %d events were delivered: %v", got.Count, n, err)
-	}
-	return got
+	waittest.Until(k.t, fmt.Sprintf("%d events at the sink", n), func() (int, bool) {
+		got := k.await(n)
+		return got, got >= n
+	})
+	return k.take()
 }
 
-// await waits for n more events, but not for ever.
-func (k *sink) await(limit time.Duration, n int) error {
-	ctx, cancel := context.WithTimeout(k.t.Context(), limit)
-	defer cancel()
-	return k.get(ctx, fmt.Sprintf("/await?total=%d", k.got+int64(n)), nil)
+// await waits for n more events, but not longer than a second, and gives how many have come.
+func (k *sink) await(n int) int {
+	k.t.Helper()
+	var total int64
+	k.get(fmt.Sprintf("/await?total=%d", k.got+int64(n)), &total)
+	return int(total - k.got)
 }
 
 // take gives what arrived since it was last called.
 func (k *sink) take() (got arrivals) {
 	k.t.Helper()
-	if err := k.get(k.t.Context(), "/take", &got); err != nil {
-		k.t.Fatal(err)
-	}
+	k.get("/take", &got)
 	k.got += got.Count
 	return got
 }
 
-func (k *sink) get(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+k.address+path, nil)
+func (k *sink) get(path string, into any) {
+	k.t.Helper()
+	res, err := client.Get("http://" + k.address + path)
 	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
+		k.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if into == nil {
-		return nil
+	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
+		k.t.Fatalf("%s: %v", path, err)
 	}
-	return json.NewDecoder(res.Body).Decode(into)
 }
 
 // newForwarder is the least that a gateway can do: it reads the body, sends it on, and answers what it was answered. It stores nothing.

@@ -3,11 +3,7 @@
 package bench
 
 import (
-	"fmt"
-	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -16,7 +12,7 @@ import (
 
 // TestStart measures a first start, starts on an existing directory, and the memory of an idle process.
 func TestStart(t *testing.T) {
-	if _, err := process.Binary(); err != nil { // built before anything is measured
+	if _, err := process.Build(); err != nil { // built before anything is measured
 		t.Fatal(err)
 	}
 	var first, later []time.Duration
@@ -28,7 +24,7 @@ func TestStart(t *testing.T) {
 			s.Start()
 			*times = append(*times, time.Since(began))
 			if times == &later {
-				memory = max(memory, residentMB(t, s.Cmd.Process.Pid))
+				memory = max(memory, float64(s.RSS())/1e6)
 			}
 			s.Stop()
 		}
@@ -38,16 +34,4 @@ func TestStart(t *testing.T) {
 	report(t, "first start, ms", millis(first[2]), 1500, false, "of %v", first)
 	report(t, "start on an existing directory, ms", millis(later[2]), 300, false, "of %v", later)
 	report(t, "memory when idle, MB", memory, 60, false, "the most of %d", len(later))
-}
-
-func residentMB(t *testing.T, pid int) float64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kb, err := strconv.ParseFloat(string(regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status)[1]), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kb * 1024 / 1e6
 }

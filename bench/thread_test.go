@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/process"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 )
@@ -184,7 +185,7 @@ func (p protocol) stream(t *testing.T, s server, lasts time.Duration, next func(
 	t.Helper()
 	all := make([][]time.Duration, clients)
 	var loads sync.WaitGroup
-	before, start := cpuTime(t, s.pid), time.Now()
+	before, start := process.CPUTime(t, s.pid), time.Now()
 	for c := range clients {
 		loads.Go(func() {
 			var err error
@@ -194,7 +195,7 @@ func (p protocol) stream(t *testing.T, s server, lasts time.Duration, next func(
 		})
 	}
 	loads.Wait()
-	took, used := time.Since(start), cpuTime(t, s.pid)-before
+	took, used := time.Since(start), process.CPUTime(t, s.pid)-before
 	times := slices.Concat(all...)
 	slices.Sort(times)
 	count := float64(max(1, len(times)))

@@ -121,7 +121,7 @@ func (s *stock) follow(page string) (rows int, next string) {
 	req, err := http.NewRequest("GET", s.in.URL+page, nil)
 	s.in.Must(err)
 	req.Header.Set("Authorization", "Bearer "+s.in.Key)
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	s.in.Must(err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)

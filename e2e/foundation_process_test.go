@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"steward/e2e/process"
+	"steward/internal/waittest"
 )
 
 // TestFirstStartTellsTheKeyOnce: a first start prints a key and where to go, and later starts print no secret.
@@ -104,13 +105,13 @@ func TestDrain(t *testing.T) {
 		}
 		in.ReadString('\n')
 		s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
-		for { // until the listener is closed
+		waittest.True(t, "the listener to be closed", func() bool {
 			probe, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-			if err != nil {
-				break
+			if err == nil {
+				probe.Close()
 			}
-			probe.Close()
-		}
+			return err != nil
+		})
 		io.WriteString(conn, body)
 		res, err := http.ReadResponse(in, nil)
 		s.must(err)
@@ -136,7 +137,7 @@ func TestOversize(t *testing.T) {
 		req, err := http.NewRequest("POST", s.URL+face+"/cli/project", io.MultiReader(strings.NewReader(body))) // of unknown length: chunked
 		s.must(err)
 		req.Header.Set("Authorization", "Bearer "+s.key)
-		res, err := http.DefaultClient.Do(req)
+		res, err := client.Do(req)
 		s.must(err)
 		var problem struct{ Code string }
 		s.must(json.NewDecoder(res.Body).Decode(&problem))

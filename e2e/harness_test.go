@@ -12,11 +12,19 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/e2e/process"
+	"steward/internal/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(process.Main(m)) }
+
+// requestTimeout bounds one request of a test. It is long enough for a busy machine, and ends a test that hangs.
+const requestTimeout = 5 * time.Minute
+
+// client sends the requests of the tests.
+var client = &http.Client{Timeout: requestTimeout}
 
 // steward is one installation with the process that serves it, and a key to use it with.
 type steward struct {
@@ -111,7 +119,7 @@ func (s *steward) try(method, path string, body any, headers ...string) (*answer
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -166,4 +174,25 @@ func (a *answer) text(path string) string {
 		a.t.Fatalf("%s: no text at %s: %s", a.what, path, a.body)
 	}
 	return s
+}
+
+// within waits for something that is promised within a time. A slow machine is not mistaken for a
+// broken promise: the test fails when the time has passed and another 200 checks, each of which asks
+// the process, have been made since.
+func within(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	start := time.Now()
+	late := 0
+	waittest.Until(t, what, func() (checks int, done bool) {
+		if holds() {
+			return late, true
+		}
+		if time.Since(start) > limit {
+			late++
+		}
+		if late > 200 {
+			t.Fatalf("waiting for %s: not within %v", what, limit)
+		}
+		return late, false
+	})
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"golang.org/x/oauth2"
+
+	"steward/internal/waittest"
 )
 
 // In a real browser a user signs in by keyboard, agrees, and is sent to the application, with the pages' own policy in force. What the
@@ -46,12 +48,7 @@ func TestSignInInChromium(t *testing.T) {
 	b.shoot("consent-dark")
 	b.dark(false)
 	b.do(chromedp.Click(chromedp.CSS(`input[value="webhook:write"]`)), chromedp.Click(chromedp.CSS(`button[value="approve"]`)))
-	var code string
-	select {
-	case code = <-came:
-	case <-b.ctx.Done():
-		t.Fatal("the browser was not sent to the application")
-	}
+	code := waittest.Receive(t, "the browser at the application", came)
 	token, err := p.config.Exchange(t.Context(), code, oauth2.VerifierOption(verifier))
 	s.must(err)
 	if scope, _ := token.Extra("scope").(string); strings.Contains(scope, "webhook:write") || !strings.Contains(scope, "storage:read") {
@@ -66,25 +63,29 @@ func TestSignInInChromium(t *testing.T) {
 	b.shoot("signed-out")
 }
 
+// chromium is a browser. It ends when one action takes longer than actionTimeout.
 type chromium struct {
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	watchdog *time.Timer
 }
 
+const actionTimeout = 3 * time.Minute
+
 func newChromium(t *testing.T) *chromium {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath("chromium"))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath("chromium"),
+		chromedp.WSURLReadTimeout(actionTimeout))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 90*time.Second)
-	t.Cleanup(cancel)
-	return &chromium{t, ctx}
+	return &chromium{t, ctx, time.AfterFunc(actionTimeout, cancel)}
 }
 
 func (b *chromium) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	for _, a := range actions {
+		b.watchdog.Reset(actionTimeout)
 		if _, err := chromedp.Run(b.ctx, a); err != nil {
 			b.t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -56,7 +55,7 @@ func (s *steward) post(a application, path string, form url.Values) (int, map[st
 	s.must(err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.SetBasicAuth(a.id, a.secret)
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	s.must(err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
@@ -114,7 +113,7 @@ func TestSignInAndRevoke(t *testing.T) {
 			t.Fatalf("got %+v", users)
 		}
 		// A token by code, userinfo, a refresh, an introspection: they are counted within a second.
-		within(t, 3*time.Second, "the activity is not counted", func() bool { return s.accesses(a) == 4 })
+		within(t, 3*time.Second, "the activity to be counted", func() bool { return s.accesses(a) == 4 })
 		if got := s.call("GET", "/oidc/clients/"+a.id, nil).want(200); got.get("user_count") != 1.0 || got.get("last_activity") == nil {
 			t.Errorf("got %s", got.body)
 		}
@@ -152,18 +151,6 @@ func (s *steward) accesses(a application) float64 {
 		total += d.Total
 	}
 	return total
-}
-
-// within fails unless something becomes true in time.
-func within(t *testing.T, limit time.Duration, otherwise string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	for !done() {
-		if ctx.Err() != nil {
-			t.Fatalf("%s within %s", otherwise, limit)
-		}
-	}
 }
 
 func (p *party) refresh(token *oauth2.Token) *oauth2.Token {

@@ -90,7 +90,7 @@ func TestTwoReplicasRotate(t *testing.T) {
 	if idToken, _ := here.Extra("id_token").(string); !rotated(map[string]any{"access_token": here.AccessToken, "id_token": idToken}) {
 		t.Error("the new key does not sign where it was rotated")
 	}
-	within(t, time.Second, "the other replica has not heard of the new key", func() bool {
+	within(t, time.Second, "the other replica to sign with the new key", func() bool {
 		_, tokens := other.post(a, "/oauth/token", url.Values{
 			"grant_type": {"refresh_token"}, "refresh_token": {before["refresh_token"].(string)},
 		})
@@ -148,7 +148,7 @@ func TestTwoReplicasRevoke(t *testing.T) {
 				}
 			}
 			how.revoke(a, tokens)
-			within(t, time.Second, "the other replica has not heard of it", func() bool {
+			within(t, time.Second, "the other replica to refuse the tokens", func() bool {
 				for _, works := range uses {
 					if works() {
 						return false

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/e2e/process"
+	"steward/internal/waittest"
 )
 
 // TestRuntimeIsolation: threads, sessions, evals and runs of an organization, or of a project, do not exist for the keys of another, by any
@@ -47,7 +48,7 @@ func TestThreadRetention(t *testing.T) {
 			s.call("DELETE", "/thread/t", nil).want(204)
 			s.call("PUT", "/thread/t", object{"project_id": "p"}).want(409)
 			over := time.Now().Add(time.Second)
-			s.until(10*time.Second, "the end of the retention", func() bool { return time.Now().After(over) })
+			waittest.True(t, "the end of the retention", func() bool { return time.Now().After(over) })
 			s.stop() // which does once more what is to be done every minute
 			s.run()
 			if got := s.call("GET", "/thread?deleted=true", nil).ids(); got != "" {

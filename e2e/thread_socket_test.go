@@ -1,23 +1,29 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 )
 
-// agent is the runtime's end of a socket.
+// agent is the runtime's end of a socket. It reads ahead by one frame, which also answers pings.
 type agent struct {
-	s    *steward
-	conn *websocket.Conn
+	s      *steward
+	conn   *websocket.Conn
+	frames chan frame
+}
+
+// frame is what came, or why nothing did.
+type frame struct {
+	text []byte
+	err  error
 }
 
 type reply struct {
@@ -44,15 +50,33 @@ func (s *steward) connect(path string) *agent {
 	s.must(err)
 	s.t.Cleanup(func() { conn.CloseNow() })
 	conn.SetReadLimit(8 << 20)
-	return &agent{s: s, conn: conn}
+	a := &agent{s: s, conn: conn, frames: make(chan frame)}
+	go a.readFrames(s.t.Context())
+	return a
+}
+
+func (a *agent) readFrames(ctx context.Context) {
+	for {
+		_, text, err := a.conn.Read(ctx) // an error again after the first one
+		select {
+		case a.frames <- frame{text, err}:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (a *agent) read() (r reply, err error) {
-	_, text, err := a.conn.Read(a.s.t.Context())
-	if err == nil {
-		err = json.Unmarshal(text, &r)
+	select {
+	case f := <-a.frames:
+		if f.err != nil {
+			return r, f.err
+		}
+		err = json.Unmarshal(f.text, &r)
+		return r, err
+	case <-time.After(requestTimeout):
+		return r, fmt.Errorf("no frame within %v", requestTimeout)
 	}
-	return r, err
 }
 
 // try sends an action and waits for its answer.
@@ -174,7 +198,7 @@ func TestThreadIdleSockets(t *testing.T) {
 
 func weighSockets(t *testing.T, s *steward, sockets, most int) {
 	s.agent().do("save", object{"thread_id": "warm", "user_data": `{}`})
-	before := s.rss()
+	before := s.RSS()
 	agents := make([]*agent, sockets)
 	var clients sync.WaitGroup
 	for c := range 20 {
@@ -185,7 +209,7 @@ func weighSockets(t *testing.T, s *steward, sockets, most int) {
 		})
 	}
 	clients.Wait()
-	each := (s.rss() - before) / sockets
+	each := (s.RSS() - before) / sockets
 	t.Logf("%d bytes for each socket", each)
 	if each > most {
 		t.Errorf("an idle socket costs %d bytes, at most %d are allowed", each, most)
@@ -251,20 +275,4 @@ func TestThreadSlowReader(t *testing.T) {
 			t.Error("5000 frames were taken from a peer that reads none of the answers")
 		}
 	})
-}
-
-// rss gives the resident memory of the process.
-func (s *steward) rss() int {
-	s.t.Helper()
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
-	s.must(err)
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var kilobytes int
-		if n, _ := fmt.Sscanf(lines.Text(), "VmRSS: %d kB", &kilobytes); n == 1 {
-			return kilobytes << 10
-		}
-	}
-	s.t.Fatal("no VmRSS in /proc")
-	return 0
 }

@@ -13,6 +13,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/db"
+	"steward/internal/waittest"
 )
 
 // TestWebhookOrder: with one delivery at a time, a destination gets events in the order in which they were taken in.
@@ -26,7 +27,7 @@ func TestWebhookOrder(t *testing.T) {
 			want = append(want, s.ingest(h, fmt.Sprint(i)))
 		}
 		var got []string
-		for i, a := range k.await("/order", len(want), 20*time.Second) {
+		for i, a := range k.await("/order", len(want)) {
 			got = append(got, a.header.Get("Webhook-Id"))
 			if a.body != fmt.Sprint(i) {
 				t.Errorf("number %d has the body %s", i, a.body)
@@ -45,11 +46,11 @@ func TestWebhookOrderUnderLoad(t *testing.T) {
 		k, h, acked, stop := newSink(t), s.hook("orders"), &taken{all: map[string]string{}}, make(chan struct{})
 		s.destination(h, k.URL+"/order", "concurrency", 1)
 		clients := s.load(h, "order", 32, acked, stop)
-		k.await("/order", 500, 20*time.Second)
+		k.await("/order", 500)
 		close(stop)
 		clients.Wait()
 		var got []string
-		for _, a := range k.await("/order", acked.size(), 20*time.Second) {
+		for _, a := range k.await("/order", acked.size()) {
 			got = append(got, a.header.Get("Webhook-Id"))
 		}
 		if len(got) != acked.size() || !slices.IsSorted(got) {
@@ -66,13 +67,13 @@ func TestWebhookDestinationChanges(t *testing.T) {
 		id, _ := s.destination(h, k.URL+"/a", "max_retries", 0)
 		path := "/webhook/destination-update/" + h.ID + "/" + id
 		s.ingest(h, "1")
-		k.await("/a", 1, 10*time.Second)
+		k.await("/a", 1)
 		s.call("PUT", path, map[string]any{}).want(200)
 		s.ingest(h, "2")
-		k.await("/a", 2, 10*time.Second)
+		k.await("/a", 2)
 		s.call("PUT", path, map[string]any{"config": map[string]any{"url": k.URL + "/b", "own": "kept"}}).want(200)
 		s.ingest(h, "3")
-		k.await("/b", 1, 10*time.Second)
+		k.await("/b", 1)
 		off := s.call("PUT", path, map[string]any{"config": map[string]any{"url": k.URL + "/b", "disabled": true}}).want(200)
 		if off.get("config.own") != nil || off.get("config.disabled") != true || off.get("secret") != nil {
 			t.Errorf("updated to %s", off.body)
@@ -80,7 +81,7 @@ func TestWebhookDestinationChanges(t *testing.T) {
 		s.ingest(h, "4") // nobody gets it
 		s.call("PUT", path, map[string]any{"config": map[string]any{"url": k.URL + "/c"}}).want(200)
 		s.ingest(h, "5")
-		k.await("/c", 1, 10*time.Second)
+		k.await("/c", 1)
 		if k.count("/a") != 2 || k.count("/b") != 1 || k.count("/c") != 1 || s.total("/webhook/delivery-list/"+h.ID) != "4" {
 			t.Errorf("the deliveries are %+v", s.deliveries(h, ""))
 		}
@@ -150,7 +151,7 @@ func TestWebhookRetryByHand(t *testing.T) {
 // endsAs waits until a delivery has ended, and fails unless it has done so in that way.
 func (s *steward) endsAs(h hook, deliveryID, status string) {
 	s.t.Helper()
-	s.until(10*time.Second, "an end of "+deliveryID, func() bool {
+	waittest.True(s.t, "the end of "+deliveryID, func() bool {
 		all := s.deliveries(h, "")
 		d := all[slices.IndexFunc(all, func(d delivery) bool { return d.ID == deliveryID })]
 		if d.Status != "pending" && d.Status != status {
@@ -306,11 +307,11 @@ func TestWebhookLists(t *testing.T) {
 			ids = append(ids, s.ingest(h, fmt.Sprint(i)))
 		}
 		middle := s.receipt(h, ids[14]).Date.Add(time.Millisecond) // ids and times have milliseconds
-		s.until(time.Second, "the next millisecond", func() bool { return time.Now().After(middle.Add(time.Millisecond)) })
+		waittest.True(t, "the next millisecond", func() bool { return time.Now().After(middle.Add(time.Millisecond)) })
 		for i := range 10 {
 			ids = append(ids, s.ingest(h, fmt.Sprint(i)))
 		}
-		s.until(20*time.Second, "an end of all", func() bool { return s.total("/webhook/delivery-list/"+h.ID+"?status=pending") == "0" })
+		s.allEnd(map[string]hook{"": h})
 		at := url.QueryEscape(middle.Format(time.RFC3339Nano))
 		for query, want := range map[string]int{
 			"": 50, "status=success": 25, "status=failed": 25, "status=pending": 0, "destinationId=" + good: 25, "destinationId=" + bad: 25,
@@ -423,13 +424,13 @@ func (s *steward) egress(refused []string) {
 	k, h := newSink(s.t), s.hook("orders")
 	inside := map[string]string{}
 	for _, host := range refused {
-		inside[host], _ = s.destination(h, "http://"+host+":9/", "timeout_seconds", 1, "max_retries", 0)
+		inside[host], _ = s.destination(h, "http://"+host+":9/", "max_retries", 0)
 	}
 	s.destination(h, k.URL+"/number")
 	s.destination(h, strings.Replace(k.URL, "127.0.0.1", "localhost", 1)+"/name")
 	s.ingest(h, "x")
-	k.await("/number", 1, 10*time.Second)
-	k.await("/name", 1, 10*time.Second)
+	k.await("/number", 1)
+	k.await("/name", 1)
 	for host, id := range inside {
 		d := s.ended(h, id)[0]
 		if d.Status != "failed" || d.Response != nil || !strings.Contains(text(d.Error), "not allowed") {

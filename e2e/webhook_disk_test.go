@@ -11,9 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"steward/internal/waittest"
 )
 
 // mountSmall mounts a file system of that many bytes, for the time of the test.
@@ -125,7 +126,7 @@ func (s *steward) fillsUp(weight string) {
 		s.t.Errorf("the log does not say that the disk is full: %.2000s", s.Log())
 	}
 	s.must(os.Remove(weight))
-	s.until(20*time.Second, "events are taken again", func() bool { return s.event(h, acked, 100) == 200 })
+	waittest.True(s.t, "events to be accepted again", func() bool { return s.event(h, acked, 100) == 200 })
 	for range 10 {
 		if status := s.event(h, acked, 1000); status != 200 {
 			s.t.Fatalf("with room again: %d", status)
@@ -188,7 +189,7 @@ func TestWebhookSyncFails(t *testing.T) {
 	for range 20 {
 		s.event(h, acked, 100)
 	}
-	k.await("/hook", acked.size(), 10*time.Second)
+	k.await("/hook", acked.size())
 	release := s.breakSync(t)
 	for range 20 {
 		if status := s.event(h, acked, 100); status != 503 {
@@ -197,7 +198,7 @@ func TestWebhookSyncFails(t *testing.T) {
 	}
 	s.call("GET", "/healthz", nil).want(200)
 	release()
-	s.until(20*time.Second, "events are taken again", func() bool { return s.event(h, acked, 100) == 200 })
+	waittest.True(s.t, "events to be accepted again", func() bool { return s.event(h, acked, 100) == 200 })
 	if !strings.Contains(s.Log(), "the database could not write") {
 		t.Errorf("the log does not tell of it: %.2000s", s.Log())
 	}
@@ -223,7 +224,7 @@ func (s *steward) breakSync(t *testing.T) (release func()) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- strace.Wait() }()
-	s.until(10*time.Second, "strace attached (this test needs the right to trace: CAP_SYS_PTRACE)", func() bool {
+	waittest.True(t, "strace to attach (this test needs CAP_SYS_PTRACE)", func() bool {
 		text, err := os.ReadFile(said)
 		s.must(err)
 		return strings.Contains(string(text), "attached")

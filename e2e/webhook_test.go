@@ -47,7 +47,7 @@ func (s *steward) send(method, path string, body io.Reader, headers ...string) (
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -103,20 +103,6 @@ func (s *steward) receipts(h hook) (all []receipt) {
 func (s *steward) total(path string) string {
 	s.t.Helper()
 	return s.call("GET", path, nil).want(200).header.Get("X-Total-Count")
-}
-
-// until asks again until something holds: the API has no way to wait for it.
-func (s *steward) until(limit time.Duration, what string, holds func() bool) {
-	s.t.Helper()
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("not within %v: %s", limit, what)
-		}
-		<-tick.C
-	}
 }
 
 const mebi = 1 << 20
@@ -237,7 +223,7 @@ func (s *steward) raw(format string, args ...any) (int, string) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
 	s.must(err)
 	defer conn.Close()
-	s.must(conn.SetDeadline(time.Now().Add(10 * time.Second)))
+	s.must(conn.SetDeadline(time.Now().Add(requestTimeout)))
 	_, err = fmt.Fprintf(conn, format, args...)
 	s.must(err)
 	s.must(conn.(*net.TCPConn).CloseWrite())
@@ -330,7 +316,7 @@ func TestWebhookURLOnReplicas(t *testing.T) {
 		two.ingest(h, "x")
 		end(h)
 		one.refused(h.path)
-		two.until(time.Second, what+" is heard of", func() bool {
+		within(t, time.Second, "the other replica to refuse the URL after "+what, func() bool {
 			a, err := two.send("POST", h.path, nil)
 			two.must(err)
 			return a.status == 404

@@ -15,6 +15,7 @@ const hear = async () => new URL((await lines.next()).value);
 const authentication = secret ? client.ClientSecretBasic(secret) : client.None();
 const config = await client.discovery(new URL(issuer), id, undefined, authentication, {
   execute: [client.allowInsecureRequests],
+  timeout: 300, // seconds, for every request
 });
 
 async function byCode({ pushed, DPoP } = {}) {

@@ -1,4 +1,5 @@
-// Package process runs the real binary for end-to-end tests and benchmarks: on a free port, on either database, killed and started again.
+// Package process runs the real binary for end-to-end tests and benchmarks: on a free port, on
+// either database, and again on the same data after it was stopped or killed.
 package process
 
 import (
@@ -11,31 +12,32 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"steward/internal/apikey"
 	"steward/internal/db/dbtest"
+	"steward/internal/waittest"
 )
 
-// Databases are the engines that everything runs on.
+// Databases are the names of the database engines that Steward runs on.
 var Databases = []string{"sqlite", "postgres"}
 
-// built is where Main has the binary put.
-var built string
+// buildDir is the directory of the binary that Build makes.
+var buildDir string
 
-// Main is the TestMain of a package that starts the binary: it gives the binary a place, and removes it afterwards.
+// Main is the TestMain of a package that runs the binary. It removes the binary afterwards.
 func Main(m *testing.M) int {
 	var err error
-	if built, err = os.MkdirTemp("", "steward-binary-"); err != nil {
+	buildDir, err = os.MkdirTemp("", "steward-binary-")
+	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(built)
+	defer os.RemoveAll(buildDir)
 	return m.Run()
 }
 
-// Binary is the program under test: built once for each test process, from this tree.
-var Binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(built, "steward")
+// Build builds this tree, once in each test process, and returns the path of the binary.
+var Build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "steward")
 	out, err := exec.Command("go", "build", "-o", path, "steward/cmd/steward").CombinedOutput()
 	if err != nil {
 		os.Stderr.Write(out)
@@ -43,20 +45,21 @@ var Binary = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// Steward is one installation, and the process that serves it.
+// Steward is one installation and the process that serves it.
 type Steward struct {
 	T        testing.TB
-	Dir      string
-	Database string   // a PostgreSQL URL, or empty
-	Env      []string // further environment
-	Args     []string // further arguments of `steward serve`
-	Key      string   // the root key
+	Binary   string   // path of the binary; empty for this tree's
+	Dir      string   // data directory
+	Database string   // PostgreSQL URL, or empty for SQLite
+	Env      []string // additional environment
+	Args     []string // additional arguments of `steward serve`
+	Key      string   // root key
 
 	Cmd *exec.Cmd
 	URL string
 }
 
-// New makes an installation that is not started yet.
+// New returns an installation that is not started yet.
 func New(t testing.TB, database string, args ...string) *Steward {
 	s := &Steward{T: t, Dir: t.TempDir(), Args: args, Key: apikey.NewValue()}
 	if database == "postgres" {
@@ -65,29 +68,40 @@ func New(t testing.TB, database string, args ...string) *Steward {
 	return s
 }
 
-// Replica makes a second process on the same PostgreSQL database, with the same keys and a directory of its own.
+// Replica returns a second process, not started yet, on the same PostgreSQL database. It has the
+// same keys and a data directory of its own.
 func (s *Steward) Replica() *Steward {
 	key, err := os.ReadFile(filepath.Join(s.Dir, "master.key"))
 	s.Must(err)
-	r := &Steward{T: s.T, Dir: s.T.TempDir(), Database: s.Database, Key: s.Key, Args: s.Args, Env: s.Env}
+	r := &Steward{
+		T: s.T, Binary: s.Binary, Dir: s.T.TempDir(), Database: s.Database, Key: s.Key, Args: s.Args, Env: s.Env,
+	}
 	s.Must(os.WriteFile(filepath.Join(r.Dir, "master.key"), key, 0o600))
 	return r
 }
 
-// Command is the binary on this installation's data.
+// Command returns a command that runs the binary on the installation's data.
 func (s *Steward) Command(args ...string) *exec.Cmd {
-	path, err := Binary()
-	s.Must(err)
+	s.T.Helper()
+	path := s.Binary
+	if path == "" {
+		built, err := Build()
+		s.Must(err)
+		path = built
+	}
 	cmd := exec.Command(path, append(args, "--data", s.Dir)...)
 	cmd.Env = append(os.Environ(), "STEWARD_DATABASE_URL="+s.Database)
 	return cmd
 }
 
-// Start runs the process and waits until it is ready. The process ends with the test, or with the test's process.
+// Start runs the process and waits until it is ready. The process ends with the test, or with the
+// test's own process.
 func (s *Steward) Start() {
 	s.T.Helper()
-	s.Cmd = s.Command(append([]string{"serve", "--listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)...)
-	s.Cmd.Env = append(append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key), s.Env...)
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)
+	s.Cmd = s.Command(args...)
+	s.Cmd.Env = append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key)
+	s.Cmd.Env = append(s.Cmd.Env, s.Env...)
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := os.Create(s.logFile())
 	s.Must(err)
@@ -97,27 +111,32 @@ func (s *Steward) Start() {
 	s.Must(err)
 	s.Must(s.Cmd.Start())
 	s.T.Cleanup(s.Kill)
-	s.await(stdout)
-}
 
-// await reads what the process prints until it says where it can be reached.
-func (s *Steward) await(stdout io.Reader) {
-	s.T.Helper()
-	s.URL = ""
-	lines := bufio.NewScanner(stdout)
-	for s.URL == "" && lines.Scan() {
-		if address, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "API "); found {
-			s.URL = strings.TrimSpace(address)
-		}
-	}
+	ready := make(chan string, 1)
+	go func() {
+		ready <- readURL(stdout)
+		io.Copy(io.Discard, stdout)
+	}()
+	s.URL = waittest.Receive(s.T, "the process to start", ready)
 	if s.URL == "" {
-		s.Cmd.Wait()
+		s.Kill()
 		s.T.Fatalf("steward did not start: %s", s.Log())
 	}
-	go io.Copy(io.Discard, stdout)
 }
 
-// Kill ends the process as a power cut would.
+// readURL reads what the process prints until it has printed its URL, and returns that. It returns
+// "" if the output ends first.
+func readURL(stdout io.Reader) string {
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		address, found := strings.CutPrefix(strings.TrimSpace(lines.Text()), "API ")
+		if found {
+			return strings.TrimSpace(address)
+		}
+	}
+	return ""
+}
+
+// Kill ends the process with SIGKILL.
 func (s *Steward) Kill() {
 	if s.Cmd.ProcessState == nil {
 		s.Cmd.Process.Kill()
@@ -125,21 +144,16 @@ func (s *Steward) Kill() {
 	}
 }
 
-// Stop asks the process to end, and fails unless it does so in order and in time.
+// Stop ends the process with SIGTERM, and fails unless it exits with status 0.
 func (s *Steward) Stop() {
 	s.T.Helper()
 	s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Cmd.Wait() }()
-	select {
-	case err := <-ended:
-		s.Must(err)
-	case <-time.After(20 * time.Second):
-		s.T.Fatal("steward did not stop within 20 s")
-	}
+	s.Must(waittest.Receive(s.T, "the process to stop", ended))
 }
 
-// Must ends the test on an error.
+// Must fails the test on an error.
 func (s *Steward) Must(err error) {
 	s.T.Helper()
 	if err != nil {
@@ -147,8 +161,9 @@ func (s *Steward) Must(err error) {
 	}
 }
 
-// Log gives what the process has written to standard error. A file holds it, so that reading it costs the benchmarks nothing.
+// Log returns what the process has written to standard error since its last start.
 func (s *Steward) Log() string {
+	s.T.Helper()
 	text, err := os.ReadFile(s.logFile())
 	s.Must(err)
 	return string(text)
