@@ -13,39 +13,38 @@ type member struct {
 	Link      string
 }
 
-func TestMembers(t *testing.T) {
+func TestMembersAreInvitedChangedAndRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		var m member
-		s.call("POST", "/oidc/org/members", map[string]any{"email": "Ada@Example.com", "first_name": "Ada", "role": "admin"}).want(201).into(&m)
+		invitation := object{"email": "Ada@Example.com", "first_name": "Ada", "role": "admin"}
+		s.call("POST", "/oidc/org/members", invitation).want(201).decode(&m)
 		if *m.Email != "ada@example.com" || m.Role != "admin" || !strings.HasPrefix(m.Link, s.URL+"/invite/") {
 			t.Fatalf("got %+v", m)
 		}
-		s.call("POST", "/oidc/org/members", map[string]any{"email": "ada@example.com", "role": "viewer"}).want(409)
-		s.call("POST", "/oidc/org/members", map[string]any{"email": "not an address", "role": "king"}).want(422)
-		changed := s.call("PUT", "/oidc/org/members/"+m.ID, map[string]any{"role": "viewer", "first_name": nil}).want(200)
+		s.call("POST", "/oidc/org/members", object{"email": "ada@example.com", "role": "viewer"}).want(409)
+		s.call("POST", "/oidc/org/members", object{"email": "not an address", "role": "king"}).want(422)
+		changed := s.call("PUT", "/oidc/org/members/"+m.ID, object{"role": "viewer", "first_name": nil}).want(200)
 		if changed.text("role") != "viewer" || changed.get("first_name") != nil || changed.text("email") != "ada@example.com" {
 			t.Fatalf("got %s", changed.body)
 		}
-		s.call("PUT", "/oidc/org/members/"+m.ID, map[string]any{"role": "admin"}, "If-Match", `"1"`).want(412)
+		s.call("PUT", "/oidc/org/members/"+m.ID, object{"role": "admin"}, "If-Match", `"1"`).want(412)
 		s.call("DELETE", "/oidc/org/members/"+m.ID, nil).want(204)
 		s.call("DELETE", "/oidc/org/members/"+m.ID, nil).want(404)
 	})
 }
 
-// TestLastOwnerStays: an organization never loses its last owner, by role or by removal.
-func TestLastOwnerStays(t *testing.T) {
+func TestLastOwnerCannotBeDemotedOrRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		me := s.call("GET", "/cli/auth/user", nil).text("id")
-		s.call("PUT", "/oidc/org/members/"+me, map[string]any{"role": "admin"}).want(409)
+		s.call("PUT", "/oidc/org/members/"+me, object{"role": "admin"}).want(409)
 		s.call("DELETE", "/oidc/org/members/"+me, nil).want(409)
 	})
 }
 
-// TestProjectGoesWithItsKeys: deleting a project ends the keys that are confined to it at once.
-func TestProjectGoesWithItsKeys(t *testing.T) {
+func TestDeletedProjectEndsItsKeys(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
-		project := s.call("POST", "/cli/project", map[string]any{"name": "short"}).want(201).text("id")
-		key := s.call("POST", "/cli/apikey", map[string]any{"name": "k", "projectId": project}).want(201).text("value")
+		project := s.call("POST", "/cli/project", object{"name": "short"}).want(201).text("id")
+		key := s.call("POST", "/cli/apikey", object{"name": "k", "projectId": project}).want(201).text("value")
 		s.as(key).call("GET", "/cli/project", nil).want(200)
 		s.call("DELETE", "/cli/project/"+project, nil).want(204)
 		s.as(key).call("GET", "/cli/project", nil).want(401)
@@ -53,18 +52,17 @@ func TestProjectGoesWithItsKeys(t *testing.T) {
 	})
 }
 
-// TestAuditHasALineForEachChange and tells who made it, by which request.
-func TestAuditHasALineForEachChange(t *testing.T) {
+func TestEachChangeIsAudited(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
-		made := s.call("POST", "/cli/apikey", map[string]any{"name": "k"}, "X-Request-Id", "my-request-1").want(201).text("id")
-		s.call("DELETE", "/cli/apikey/"+made, nil).want(204)
+		id := s.call("POST", "/cli/apikey", object{"name": "k"}, "X-Request-Id", "my-request-1").want(201).text("id")
+		s.call("DELETE", "/cli/apikey/"+id, nil).want(204)
 		var lines []struct {
 			Action, Target string
 			RequestID      string `json:"request_id"`
 		}
-		s.call("GET", "/audit?limit=2", nil).want(200).into(&lines)
-		if len(lines) != 2 || lines[0].Action != "apikey.delete" || lines[1].Action != "apikey.create" || lines[1].Target != made ||
-			lines[1].RequestID != "my-request-1" {
+		s.call("GET", "/audit?limit=2", nil).want(200).decode(&lines)
+		if len(lines) != 2 || lines[0].Action != "apikey.delete" || lines[1].Action != "apikey.create" ||
+			lines[1].Target != id || lines[1].RequestID != "my-request-1" {
 			t.Fatalf("got %+v", lines)
 		}
 	})

@@ -1,54 +1,59 @@
-// Package e2e starts the real binary on free ports, on both databases, and uses it through real clients.
+// Package e2e runs the real binary on free ports, on both databases, and uses it through real
+// clients.
 //
-// A test asks for each(t, …), which gives it a fresh installation on SQLite and one on PostgreSQL; s.call speaks to the API as a user
-// would, s.kill and s.run take the process down and up again on the same data.
+// each runs a test on a fresh installation on SQLite and on PostgreSQL. steward.call sends a request
+// as a user would; steward.kill, stop and start end the process and start it on the same data. Waits
+// end by success, or when nothing has moved for a minute (package waittest).
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
+	"context"
 	"net/http"
 	"os"
-	"strings"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"steward/e2e/process"
+	"steward/internal/account"
+	"steward/internal/apikey"
+	"steward/internal/db"
 	"steward/internal/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(process.Main(m)) }
 
-// requestTimeout bounds one request of a test. It is long enough for a busy machine, and ends a test that hangs.
+// requestTimeout bounds a single request. It is long, so that only a test that hangs reaches it.
 const requestTimeout = 5 * time.Minute
 
 // client sends the requests of the tests.
 var client = &http.Client{Timeout: requestTimeout}
 
-// steward is one installation with the process that serves it, and a key to use it with.
+type object = map[string]any
+
+// steward is an installation, the process that serves it, and a key to use it with.
 type steward struct {
 	*process.Steward
 	t     testing.TB
-	key   string // the root key, unless as gave another
+	key   string // the root key, unless changed by as
 	orgID string
 }
 
-// each runs a test on a fresh installation on either database.
+// each runs a test on a fresh installation on each database.
 func each(t *testing.T, test func(t *testing.T, s *steward)) {
 	for _, name := range process.Databases {
-		t.Run(name, func(t *testing.T) { test(t, begin(t, name)) })
+		t.Run(name, func(t *testing.T) { test(t, start(t, name)) })
 	}
 }
 
-// begin makes a fresh installation and starts it. Further arguments go to `steward serve`.
-func begin(t testing.TB, database string, args ...string) *steward {
+// start starts a fresh installation. The arguments are added to those of `steward serve`.
+func start(t testing.TB, database string, args ...string) *steward {
 	s := prepare(t, database, args...)
-	s.run()
+	s.start()
 	return s
 }
 
-// prepare makes an installation that is not started yet; s.Env may be set before s.run.
+// prepare returns an installation that is not started yet, so that s.Env can be set.
 func prepare(t testing.TB, database string, args ...string) *steward {
 	p := process.New(t, database, args...)
 	return &steward{Steward: p, t: t, key: p.Key}
@@ -57,16 +62,16 @@ func prepare(t testing.TB, database string, args ...string) *steward {
 // replica starts a second process on the same PostgreSQL database.
 func (s *steward) replica() *steward {
 	r := &steward{Steward: s.Replica(), t: s.t, key: s.key}
-	r.run()
+	r.start()
 	return r
 }
 
-// run starts the process (again) and learns the organization's id.
-func (s *steward) run() {
+// start starts the process, also again, and reads the organization's id.
+func (s *steward) start() {
 	s.t.Helper()
 	s.Start()
 	var profile struct{ Organizations []struct{ ID string } }
-	s.call("GET", "/cli/auth/user", nil).want(200).into(&profile)
+	s.call("GET", "/cli/auth/user", nil).want(200).decode(&profile)
 	s.orgID = profile.Organizations[0].ID
 }
 
@@ -74,111 +79,49 @@ func (s *steward) kill()          { s.Kill() }
 func (s *steward) stop()          { s.t.Helper(); s.Stop() }
 func (s *steward) must(err error) { s.t.Helper(); s.Must(err) }
 
-// as gives the same installation, used with another key.
+// as returns the same installation, used with another key.
 func (s *steward) as(key string) *steward {
 	other := *s
 	other.key = key
 	return &other
 }
 
-// answer is what came back.
-type answer struct {
-	t      testing.TB
-	what   string
-	status int
-	header http.Header
-	body   []byte
-}
-
-// call sends a request with the installation's key and a JSON body, unless that is nil. Headers come in pairs.
-func (s *steward) call(method, path string, body any, headers ...string) *answer {
+// keyOf returns the installation with a new key, which is confined to a project unless that is "".
+func (s *steward) keyOf(project string) *steward {
 	s.t.Helper()
-	a, err := s.try(method, path, body, headers...)
+	body := object{"name": "key of " + project}
+	if project != "" {
+		body["projectId"] = project
+	}
+	return s.as(s.call("POST", "/cli/apikey", body).want(201).text("value"))
+}
+
+// secondOrganization creates another organization, for which the API has no route, and returns the
+// installation with its root key.
+func (s *steward) secondOrganization() *steward {
+	s.t.Helper()
+	s.stop() // a SQLite file is open in one process only
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
 	s.must(err)
-	return a
+	accounts := &account.Store{DB: d, Now: time.Now}
+	keys := &apikey.Store{DB: d, Now: time.Now}
+	value := apikey.NewValue()
+	s.must(d.Write(ctx, func(tx *db.Tx) error {
+		first, err := accounts.MakeFirst(tx, "", "")
+		if err != nil {
+			return err
+		}
+		return keys.MakeRoot(tx, first.OrgID, first.UserID, value)
+	}))
+	s.must(d.Close())
+	s.start()
+	return s.as(value)
 }
 
-// try is call for requests that may fail to be answered, as when the process is killed.
-func (s *steward) try(method, path string, body any, headers ...string) (*answer, error) {
-	var content io.Reader
-	switch b := body.(type) {
-	case nil:
-	case string:
-		content = strings.NewReader(b)
-	default:
-		text, err := json.Marshal(b)
-		s.must(err)
-		content = bytes.NewReader(text)
-	}
-	req, err := http.NewRequest(method, s.URL+path, content)
-	s.must(err)
-	if s.key != "" {
-		req.Header.Set("Authorization", "Bearer "+s.key)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	return &answer{t: s.t, what: method + " " + path, status: res.StatusCode, header: res.Header, body: text}, err
-}
-
-// want fails unless the answer has that status.
-func (a *answer) want(status int) *answer {
-	a.t.Helper()
-	if a.status != status {
-		a.t.Fatalf("%s: got %d, want %d: %s", a.what, a.status, status, a.body)
-	}
-	return a
-}
-
-// into reads the body as JSON.
-func (a *answer) into(v any) *answer {
-	a.t.Helper()
-	if err := json.Unmarshal(a.body, v); err != nil {
-		a.t.Fatalf("%s: %v: %s", a.what, err, a.body)
-	}
-	return a
-}
-
-// code gives the code of an error.
-func (a *answer) code() string {
-	a.t.Helper()
-	var p struct{ Code string }
-	a.into(&p)
-	return p.Code
-}
-
-// get reads a value out of the body by its path, such as "client.id".
-func (a *answer) get(path string) any {
-	a.t.Helper()
-	var value any
-	a.into(&value)
-	for _, key := range strings.Split(path, ".") {
-		object, _ := value.(map[string]any)
-		value = object[key]
-	}
-	return value
-}
-
-// text is get for a string that must be there.
-func (a *answer) text(path string) string {
-	a.t.Helper()
-	s, ok := a.get(path).(string)
-	if !ok {
-		a.t.Fatalf("%s: no text at %s: %s", a.what, path, a.body)
-	}
-	return s
-}
-
-// within waits for something that is promised within a time. A slow machine is not mistaken for a
-// broken promise: the test fails when the time has passed and another 200 checks, each of which asks
-// the process, have been made since.
+// within waits for something that is promised within a time. It does not mistake a slow machine for
+// a broken promise: it fails when the time has passed and 200 more checks, each of which sends a
+// request to the process, have been made since.
 func within(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	start := time.Now()

@@ -16,90 +16,98 @@ import (
 const (
 	adminEmail    = "ada@example.com"
 	adminPassword = "correct horse battery"
-	// returnTo is where applications of these tests want their users back; nobody listens there.
-	returnTo = "http://127.0.0.1:9/callback"
+	// redirectURI is the redirect URI of the tests' clients. Nothing listens there.
+	redirectURI = "http://127.0.0.1:9/callback"
 )
 
-// eachSignIn is each, with a first owner who can sign in.
-func eachSignIn(t *testing.T, test func(t *testing.T, s *steward)) {
+// eachWithOwner is each with a first owner who can sign in.
+func eachWithOwner(t *testing.T, test func(t *testing.T, s *steward)) {
 	for _, name := range process.Databases {
-		t.Run(name, func(t *testing.T) { test(t, beginSignIn(t, name)) })
+		t.Run(name, func(t *testing.T) { test(t, startWithOwner(t, name)) })
 	}
 }
 
-func beginSignIn(t *testing.T, database string) *steward {
+func startWithOwner(t *testing.T, database string) *steward {
 	s := prepare(t, database)
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + adminEmail, "STEWARD_ADMIN_PASSWORD=" + adminPassword}
-	s.run()
+	s.start()
 	return s
 }
 
-// application is an OAuth client as its program knows it.
+// application has the credentials of an OAuth client.
 type application struct{ id, secret string }
 
-func (s *steward) application(settings map[string]any) application {
+// application creates an OAuth client.
+func (s *steward) application(settings object) application {
 	s.t.Helper()
-	settings["name"], settings["description"], settings["homepage_url"] = "Harbour Dashboard", "For tests", "https://harbour.example.com"
+	settings["name"] = "Harbour Dashboard"
+	settings["description"] = "For tests"
+	settings["homepage_url"] = "https://harbour.example.com"
 	if settings["redirect_uris"] == nil {
-		settings["redirect_uris"] = []string{returnTo}
+		settings["redirect_uris"] = []string{redirectURI}
 	}
 	a := s.call("POST", "/oidc/clients", settings).want(200)
 	return application{id: a.text("client.id"), secret: a.text("client_secret")}
 }
 
-var everyGrant = []string{"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code"}
+var everyGrant = []string{
+	"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code",
+}
 
-// visitor is somebody at a browser without JavaScript.
-type visitor struct {
+// browser is a user with a browser that has cookies and no JavaScript.
+type browser struct {
 	s               *steward
 	http            *http.Client
 	email, password string
 }
 
-func (s *steward) visitor() *visitor {
+// browser returns a browser of the first owner.
+func (s *steward) browser() *browser {
 	jar, err := cookiejar.New(nil)
 	s.must(err)
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &visitor{s: s, http: &http.Client{Jar: jar, CheckRedirect: stay}, email: adminEmail, password: adminPassword}
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &http.Client{Jar: jar, CheckRedirect: noRedirect, Timeout: requestTimeout}
+	return &browser{s: s, http: c, email: adminEmail, password: adminPassword}
 }
 
-// invited is a new member of the organization, who has set a first password by the invitation's link.
-func (s *steward) invited(email, role string) (v *visitor, userID string) {
+// invite adds a member to the organization, who accepts the invitation and sets a password.
+func (s *steward) invite(email, role string) (b *browser, userID string) {
 	s.t.Helper()
-	made := s.call("POST", "/oidc/org/members", map[string]any{"email": email, "role": role}).want(201)
-	v = s.visitor()
-	v.email, v.password = email, "a first password"
-	page := v.do("GET", made.text("link"), nil)
-	if at := v.send(page, map[string]string{"password": v.password}); at.moved != "/account" {
-		s.t.Fatalf("the invitation leads to %q: %s", at.moved, at.body)
+	made := s.call("POST", "/oidc/org/members", object{"email": email, "role": role}).want(201)
+	b = s.browser()
+	b.email = email
+	b.password = "a first password"
+	invitation := b.do("GET", made.text("link"), nil)
+	if p := b.submit(invitation, map[string]string{"password": b.password}); p.location != "/account" {
+		s.t.Fatalf("the invitation leads to %q: %s", p.location, p.body)
 	}
-	return v, made.text("id")
+	return b, made.text("id")
 }
 
-// sight is a page, or where the visitor was sent.
-type sight struct {
-	status int
-	body   string
-	moved  string
+// page is a response to a browser.
+type page struct {
+	status   int
+	body     string
+	location string // of a redirect
 }
 
-func (v *visitor) do(method, address string, form url.Values) sight {
-	v.s.t.Helper()
+func (b *browser) do(method, address string, form url.Values) page {
+	b.s.t.Helper()
 	var body io.Reader
 	if form != nil {
 		body = strings.NewReader(form.Encode())
 	}
 	req, err := http.NewRequest(method, address, body)
-	v.s.must(err)
+	b.s.must(err)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	res, err := v.http.Do(req)
-	v.s.must(err)
+	res, err := b.http.Do(req)
+	b.s.must(err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	v.s.must(err)
-	return sight{status: res.StatusCode, body: string(text), moved: res.Header.Get("Location")}
+	b.s.must(err)
+	return page{status: res.StatusCode, body: string(text), location: res.Header.Get("Location")}
 }
 
 var (
@@ -108,66 +116,75 @@ var (
 	attributes = regexp.MustCompile(`([a-z-]+)="([^"]*)"`)
 )
 
-// send sends the page's first form with its first button, and with some fields filled in.
-func (v *visitor) send(at sight, fields map[string]string) sight {
-	v.s.t.Helper()
-	m := firstForm.FindStringSubmatch(at.body)
+// submit submits the first form of a page with its first button, after it has filled in these fields.
+func (b *browser) submit(p page, fields map[string]string) page {
+	b.s.t.Helper()
+	m := firstForm.FindStringSubmatch(p.body)
 	if m == nil {
-		v.s.t.Fatalf("no form on this page (%d): %s", at.status, at.body)
+		b.s.t.Fatalf("no form on this page (%d): %s", p.status, p.body)
 	}
-	values, pressed := url.Values{}, false
-	for _, tag := range inputs.FindAllStringSubmatch(m[3], -1) {
-		a := map[string]string{}
-		for _, pair := range attributes.FindAllStringSubmatch(tag[2], -1) {
-			a[pair[1]] = html.UnescapeString(pair[2])
-		}
-		isButton := tag[1] == "button"
-		if a["name"] != "" && !(isButton && pressed) {
-			values.Add(a["name"], a["value"])
-		}
-		pressed = pressed || isButton
-	}
+	method, action := strings.ToUpper(m[1]), b.s.URL+html.UnescapeString(m[2])
+	values := formValues(m[3])
 	for name, value := range fields {
 		if values.Has(name) {
 			values.Set(name, value)
 		}
 	}
-	address := v.s.URL + html.UnescapeString(m[2])
-	if strings.EqualFold(m[1], "get") {
-		return v.do("GET", address+"?"+values.Encode(), nil)
+	if method == "GET" {
+		return b.do(method, action+"?"+values.Encode(), nil)
 	}
-	return v.do("POST", address, values)
+	return b.do(method, action, values)
 }
 
-// visit goes to an address and through every page that comes, signing in and agreeing, until there is no form or the way leads elsewhere.
-func (v *visitor) visit(address string) sight {
-	v.s.t.Helper()
-	at := v.do("GET", address, nil)
+// formValues returns the values of the inputs and of the first button in the HTML of a form.
+func formValues(form string) url.Values {
+	values := url.Values{}
+	buttons := 0
+	for _, tag := range inputs.FindAllStringSubmatch(form, -1) {
+		a := map[string]string{}
+		for _, pair := range attributes.FindAllStringSubmatch(tag[2], -1) {
+			a[pair[1]] = html.UnescapeString(pair[2])
+		}
+		if tag[1] == "button" {
+			buttons++
+		}
+		if a["name"] != "" && (tag[1] != "button" || buttons == 1) {
+			values.Add(a["name"], a["value"])
+		}
+	}
+	return values
+}
+
+// visit opens an address, signs in and gives consent on every page that asks for it, and returns the
+// page without a form, or the redirect to another site, that comes in the end.
+func (b *browser) visit(address string) page {
+	b.s.t.Helper()
+	p := b.do("GET", address, nil)
 	for range 8 {
 		switch {
-		case strings.HasPrefix(at.moved, "/"):
-			at = v.do("GET", v.s.URL+at.moved, nil)
-		case at.moved != "" || !firstForm.MatchString(at.body):
-			return at
+		case strings.HasPrefix(p.location, "/"):
+			p = b.do("GET", b.s.URL+p.location, nil)
+		case p.location != "" || !firstForm.MatchString(p.body):
+			return p
 		default:
-			at = v.send(at, map[string]string{"email": v.email, "password": v.password})
+			p = b.submit(p, map[string]string{"email": b.email, "password": b.password})
 		}
-		if at.status >= 400 {
-			v.s.t.Fatalf("%d: %s", at.status, at.body)
+		if p.status >= 400 {
+			b.s.t.Fatalf("%d: %s", p.status, p.body)
 		}
 	}
-	v.s.t.Fatalf("the pages do not end: %s", at.body)
-	return at
+	b.s.t.Fatalf("too many pages: %s", p.body)
+	return p
 }
 
-// back is what an application gets when its user comes back.
-func (v *visitor) back(address string) url.Values {
-	v.s.t.Helper()
-	at := v.visit(address)
-	u, err := url.Parse(at.moved)
-	v.s.must(err)
+// authorize visits an authorization URL and returns the parameters of the redirect to the client.
+func (b *browser) authorize(address string) url.Values {
+	b.s.t.Helper()
+	p := b.visit(address)
+	u, err := url.Parse(p.location)
+	b.s.must(err)
 	if u.Query().Get("code") == "" {
-		v.s.t.Fatalf("no code came back: %s", at.moved)
+		b.s.t.Fatalf("no code in the redirect to %s", p.location)
 	}
 	return u.Query()
 }

@@ -11,22 +11,23 @@ import (
 	"testing"
 )
 
-// nodeParty is a running party.mjs: a relying party on openid-client.
-type nodeParty struct {
+// nodeRelyingParty is a running relying_party.mjs, a relying party with openid-client.
+type nodeRelyingParty struct {
 	s      *steward
-	what   string
+	flow   string
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	errors strings.Builder
 	cmd    *exec.Cmd
 }
 
-func (s *steward) nodeParty(a application, what string) *nodeParty {
+func (s *steward) nodeRelyingParty(a application, flow string) *nodeRelyingParty {
 	s.t.Helper()
 	if _, err := os.Stat("oidc/node_modules/openid-client"); err != nil {
 		s.t.Fatal("openid-client is not installed: run `make deps`")
 	}
-	p := &nodeParty{s: s, what: what, cmd: exec.CommandContext(s.t.Context(), "node", "oidc/party.mjs", s.URL, a.id, a.secret, returnTo, what)}
+	p := &nodeRelyingParty{s: s, flow: flow}
+	p.cmd = exec.CommandContext(s.t.Context(), "node", "oidc/relying_party.mjs", s.URL, a.id, a.secret, redirectURI, flow)
 	p.cmd.Stderr = &p.errors
 	in, err := p.cmd.StdinPipe()
 	s.must(err)
@@ -37,60 +38,62 @@ func (s *steward) nodeParty(a application, what string) *nodeParty {
 	return p
 }
 
-// step reads what the party says next.
-func (p *nodeParty) step() (said map[string]any) {
+// next reads the next JSON object that the relying party prints.
+func (p *nodeRelyingParty) next() (printed object) {
 	p.s.t.Helper()
 	if !p.out.Scan() {
 		p.cmd.Wait()
-		p.s.t.Fatalf("openid-client (%s) stopped: %s", p.what, p.errors.String())
+		p.s.t.Fatalf("openid-client (%s) stopped: %s", p.flow, p.errors.String())
 	}
-	p.s.must(json.Unmarshal(p.out.Bytes(), &said))
-	return said
+	p.s.must(json.Unmarshal(p.out.Bytes(), &printed))
+	return printed
 }
 
-// openid-client discovers the provider and uses all of it: code, pushed requests, DPoP, devices, client_credentials, userinfo, refresh,
-// introspection, revocation, logout.
-func TestOpenIDClient(t *testing.T) {
-	eachSignIn(t, func(t *testing.T, s *steward) {
+// TestOpenIDClientUsesTheProvider uses the whole provider with openid-client: discovery, code, pushed
+// requests, DPoP, device flow, client_credentials, userinfo, refresh, introspection, revocation,
+// logout.
+func TestOpenIDClientUsesTheProvider(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
 		scopes := []string{"openid", "email", "offline_access", "webhook:read"}
-		own := s.application(map[string]any{"grant_types": everyGrant, "scopes": scopes})
-		open := s.application(map[string]any{
-			"client_type": "public", "grant_types": []string{everyGrant[0], everyGrant[1], everyGrant[3]}, "scopes": scopes[:3],
+		confidential := s.application(object{"grant_types": everyGrant, "scopes": scopes})
+		public := s.application(object{
+			"client_type": "public", "scopes": scopes[:3],
+			"grant_types": []string{everyGrant[0], everyGrant[1], everyGrant[3]},
 		})
 		for _, run := range []struct {
-			a    application
-			what string
-			kind string
+			a         application
+			flow      string
+			tokenType string
 		}{
-			{own, "code", "bearer"},
-			{own, "par", "bearer"},
-			{own, "dpop", "dpop"},
-			{own, "device", "bearer"},
-			{open, "code", "bearer"},
-			{open, "par", "bearer"},
-			{open, "dpop", "dpop"},
-			{open, "device", "bearer"},
+			{confidential, "code", "bearer"},
+			{confidential, "par", "bearer"},
+			{confidential, "dpop", "dpop"},
+			{confidential, "device", "bearer"},
+			{public, "code", "bearer"},
+			{public, "par", "bearer"},
+			{public, "dpop", "dpop"},
+			{public, "device", "bearer"},
 		} {
-			v := s.visitor()
-			p := s.nodeParty(run.a, run.what)
-			at := v.visit(p.step()["go"].(string))
-			if run.what != "device" {
-				fmt.Fprintln(p.in, at.moved)
+			b := s.browser()
+			p := s.nodeRelyingParty(run.a, run.flow)
+			redirect := b.visit(p.next()["visit"].(string))
+			if run.flow != "device" {
+				fmt.Fprintln(p.in, redirect.location)
 			}
-			got := p.step()
-			if got["email"] != adminEmail || got["turned"] != true || got["type"] != run.kind {
-				t.Errorf("%s: got %v", run.what, got)
+			got := p.next()
+			if got["email"] != adminEmail || got["rotated"] != true || got["type"] != run.tokenType {
+				t.Errorf("%s: got %v", run.flow, got)
 			}
-			if run.a.secret != "" && (got["active"] != true || got["after"] != false) {
-				t.Errorf("%s: introspection before and after revocation: %v", run.what, got)
+			if run.a.secret != "" && (got["active"] != true || got["activeAfterRevocation"] != false) {
+				t.Errorf("%s: introspection before and after revocation: %v", run.flow, got)
 			}
-			if left := v.visit(got["logout"].(string)); !strings.Contains(left.body, "signed out") {
-				t.Errorf("%s: logout shows %s", run.what, left.body)
+			if page := b.visit(got["logout"].(string)); !strings.Contains(page.body, "signed out") {
+				t.Errorf("%s: logout shows %s", run.flow, page.body)
 			}
 			s.must(p.cmd.Wait())
 		}
-		p := s.nodeParty(own, "machine")
-		if got := p.step(); got["scope"] != "webhook:read" {
+		p := s.nodeRelyingParty(confidential, "client_credentials")
+		if got := p.next(); got["scope"] != "webhook:read" {
 			t.Errorf("client_credentials: got %v", got)
 		}
 		s.must(p.cmd.Wait())

@@ -10,16 +10,17 @@ import (
 	"testing"
 )
 
-// modelThread is a thread as the model of TestThreadFilters knows it: created and changed are the turns in which that happened.
+// modelThread is a thread in the model of TestThreadFilters.
 type modelThread struct {
 	id, project      string
-	created, changed int
+	created, changed int // steps of randomThreads
 	deleted          bool
 	metadata         object
 }
 
-// TestThreadFilters lists random threads by every filter alone, in pairs and in triples, in every order, page by page, while newer threads
-// are added: what was there is seen once, in order.
+// TestThreadFilters lists random threads by every filter, and by every pair and triple of filters, in
+// every order, page by page, while newer threads are added. Each of the older ones must be listed
+// once, in order.
 func TestThreadFilters(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		random := rand.New(rand.NewPCG(3, 4))
@@ -31,8 +32,9 @@ func TestThreadFilters(t *testing.T) {
 			{"direction=asc"},
 			{"deleted=true"},
 			{
-				`metadata={"kind":"a"}`, `metadata={"n":1.0}`, `metadata={"deep":{"y":[2],"x":1}}`, `metadata={"kind":"b","n":2}`,
-				`metadata={"kind":"a","n":0,"deep":{"x":1,"y":[2]}}`, `metadata={"none":null}`, `metadata={}`,
+				`metadata={"kind":"a"}`, `metadata={"n":1.0}`, `metadata={"deep":{"y":[2],"x":1}}`,
+				`metadata={"kind":"b","n":2}`, `metadata={"kind":"a","n":0,"deep":{"x":1,"y":[2]}}`,
+				`metadata={"none":null}`, `metadata={}`,
 			},
 		}
 		added := 0
@@ -44,7 +46,7 @@ func TestThreadFilters(t *testing.T) {
 						name, value, _ := strings.Cut(of[random.IntN(len(of))], "=")
 						q.Set(name, value)
 					}
-					comparePagesOfThreads(s, all, q, func() {
+					checkThreadPages(s, all, q, func() {
 						added++
 						put := object{"project_id": "p0", "metadata": object{"kind": "a", "n": 1}}
 						s.call("PUT", fmt.Sprintf("/thread/added%d", added), put).want(200)
@@ -55,11 +57,11 @@ func TestThreadFilters(t *testing.T) {
 	})
 }
 
-// randomThreads makes threads, changes some of them and deletes others, by PUT and over a socket.
+// randomThreads creates threads, changes some of them and deletes others, by PUT and over a socket.
 func randomThreads(s *steward, random *rand.Rand) []*modelThread {
-	socket := s.agent()
+	socket := s.socket()
 	var all []*modelThread
-	for turn := range 90 {
+	for step := range 90 {
 		m := object{"kind": []string{"a", "b"}[random.IntN(2)]}
 		if random.IntN(2) == 0 {
 			m["n"] = random.IntN(3)
@@ -73,11 +75,13 @@ func randomThreads(s *steward, random *rand.Rand) []*modelThread {
 				continue
 			}
 			socket.do("save", object{"thread_id": one.id, "metadata": m})
-			one.metadata, one.changed = m, turn
+			one.metadata, one.changed = m, step
 			continue
 		}
-		one := &modelThread{id: fmt.Sprintf("t%02d", turn), project: fmt.Sprintf("p%d", random.IntN(2)), metadata: m}
-		one.created, one.changed = turn, turn
+		one := &modelThread{
+			id: fmt.Sprintf("t%02d", step), project: fmt.Sprintf("p%d", random.IntN(2)),
+			created: step, changed: step, metadata: m,
+		}
 		s.call("PUT", "/thread/"+one.id, object{"project_id": one.project, "metadata": m}).want(200)
 		if random.IntN(8) == 0 {
 			s.call("DELETE", "/thread/"+one.id, nil).want(204)
@@ -88,29 +92,30 @@ func randomThreads(s *steward, random *rand.Rand) []*modelThread {
 	return all
 }
 
-// matches compares values through their JSON, where maps are sorted and numbers have one form.
+// matches reports whether a filter selects the thread. Values are compared as JSON text, in which keys
+// are sorted and numbers have one form.
 func (m *modelThread) matches(s *steward, q url.Values) bool {
 	if q.Get("projectId") != "" && q.Get("projectId") != m.project || m.deleted != (q.Get("deleted") == "true") {
 		return false
 	}
-	var want map[string]any
+	var want object
 	if text := q.Get("metadata"); text != "" {
 		s.must(json.Unmarshal([]byte(text), &want))
 	}
 	for key, value := range want {
-		there, has := m.metadata[key]
-		a, err1 := json.Marshal(value)
-		b, err2 := json.Marshal(there)
-		s.must(err1)
-		s.must(err2)
-		if !has || string(a) != string(b) {
+		stored, found := m.metadata[key]
+		a, err := json.Marshal(value)
+		s.must(err)
+		b, err := json.Marshal(stored)
+		s.must(err)
+		if !found || string(a) != string(b) {
 			return false
 		}
 	}
 	return true
 }
 
-func comparePagesOfThreads(s *steward, all []*modelThread, q url.Values, meanwhile func()) {
+func checkThreadPages(s *steward, all []*modelThread, q url.Values, meanwhile func()) {
 	s.t.Helper()
 	var found []*modelThread
 	for _, one := range all {
@@ -136,14 +141,14 @@ func comparePagesOfThreads(s *steward, all []*modelThread, q url.Values, meanwhi
 	for path := first; path != ""; {
 		page := s.call("GET", path, nil).want(200)
 		for _, id := range strings.Fields(page.ids()) {
-			if !strings.HasPrefix(id, "added") { // newer ones stand at one end, or come at the other
+			if !strings.HasPrefix(id, "added") {
 				got = append(got, id)
 			}
 		}
 		if path == first {
 			meanwhile()
 		}
-		path = nextPage(page)
+		path = page.next()
 	}
 	if !slices.Equal(got, want) {
 		s.t.Errorf("%s:\ngot  %v\nwant %v", q.Encode(), got, want)

@@ -13,14 +13,14 @@ import (
 	"github.com/coder/websocket"
 )
 
-// agent is the runtime's end of a socket. It reads ahead by one frame, which also answers pings.
-type agent struct {
+// socket is the runtime's end of a WebSocket. It reads ahead by one frame, so that pings are answered.
+type socket struct {
 	s      *steward
 	conn   *websocket.Conn
 	frames chan frame
 }
 
-// frame is what came, or why nothing did.
+// frame is the result of one read.
 type frame struct {
 	text []byte
 	err  error
@@ -33,31 +33,31 @@ type reply struct {
 	Error   string  `json:"error"`
 }
 
-// agent opens a socket with the installation's key.
-func (s *steward) agent() *agent {
+// socket opens a socket and authenticates with the installation's key.
+func (s *steward) socket() *socket {
 	s.t.Helper()
 	a := s.connect("/thread/ws")
 	s.must(a.conn.Write(s.t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"authorization":%q}`, s.key)))
 	if r, err := a.read(); err != nil || !r.Success {
-		s.t.Fatalf("the key was not taken: %+v, %v", r, err)
+		s.t.Fatalf("the key was refused: %+v, %v", r, err)
 	}
 	return a
 }
 
-func (s *steward) connect(path string) *agent {
+func (s *steward) connect(path string) *socket {
 	s.t.Helper()
 	conn, _, err := websocket.Dial(s.t.Context(), s.URL+path, nil)
 	s.must(err)
 	s.t.Cleanup(func() { conn.CloseNow() })
 	conn.SetReadLimit(8 << 20)
-	a := &agent{s: s, conn: conn, frames: make(chan frame)}
+	a := &socket{s: s, conn: conn, frames: make(chan frame)}
 	go a.readFrames(s.t.Context())
 	return a
 }
 
-func (a *agent) readFrames(ctx context.Context) {
+func (a *socket) readFrames(ctx context.Context) {
 	for {
-		_, text, err := a.conn.Read(ctx) // an error again after the first one
+		_, text, err := a.conn.Read(ctx) // after an error, returns it again
 		select {
 		case a.frames <- frame{text, err}:
 		case <-ctx.Done():
@@ -66,7 +66,7 @@ func (a *agent) readFrames(ctx context.Context) {
 	}
 }
 
-func (a *agent) read() (r reply, err error) {
+func (a *socket) read() (r reply, err error) {
 	select {
 	case f := <-a.frames:
 		if f.err != nil {
@@ -79,8 +79,8 @@ func (a *agent) read() (r reply, err error) {
 	}
 }
 
-// try sends an action and waits for its answer.
-func (a *agent) try(action string, data object) (reply, error) {
+// try sends an action and waits for its reply.
+func (a *socket) try(action string, data object) (reply, error) {
 	text, err := json.Marshal(object{"id": "1", "action": action, "data": data})
 	if err == nil {
 		err = a.conn.Write(a.s.t.Context(), websocket.MessageText, text)
@@ -91,7 +91,7 @@ func (a *agent) try(action string, data object) (reply, error) {
 	return a.read()
 }
 
-func (a *agent) do(action string, data object) *string {
+func (a *socket) do(action string, data object) *string {
 	a.s.t.Helper()
 	r, err := a.try(action, data)
 	if err != nil || !r.Success {
@@ -100,9 +100,9 @@ func (a *agent) do(action string, data object) *string {
 	return r.Data
 }
 
-func TestThreadSocket(t *testing.T) {
+func TestSocketSavesAndRestores(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
-		a := s.agent()
+		a := s.socket()
 		a.do("save", object{"thread_id": "t", "user_data": `{"a":1}`, "metadata": object{"k": "v"}})
 		got := s.call("GET", "/thread/t", nil).want(200)
 		if got.text("user_data") != `{"a":1}` || got.text("metadata.k") != "v" || !strings.HasPrefix(got.text("project_id"), "prj_") {
@@ -117,14 +117,14 @@ func TestThreadSocket(t *testing.T) {
 			t.Errorf("restored %v", data)
 		}
 		one := s.keyOf("p1")
-		one.agent().do("save", object{"thread_id": "u", "user_data": `{}`})
-		if data := s.keyOf("p2").agent().do("restore", object{"thread_id": "u"}); data != nil {
+		one.socket().do("save", object{"thread_id": "u", "user_data": `{}`})
+		if data := s.keyOf("p2").socket().do("restore", object{"thread_id": "u"}); data != nil {
 			t.Errorf("another project restored %s", *data)
 		}
 		s.call("GET", "/thread/ws", nil).want(400)
 
 		key := s.call("POST", "/cli/apikey", object{"name": "short-lived"}).want(201)
-		short := s.as(key.text("value")).agent()
+		short := s.as(key.text("value")).socket()
 		short.do("restore", object{"thread_id": "t"})
 		s.call("DELETE", "/cli/apikey/"+key.text("id"), nil).want(204)
 		if r, err := short.try("restore", object{"thread_id": "t"}); err != nil || r.Success {
@@ -135,28 +135,29 @@ func TestThreadSocket(t *testing.T) {
 		if _, err := a.read(); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 			t.Errorf("at shutdown: %v", err)
 		}
-		s.run()
-		if data := s.agent().do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
+		s.start()
+		if data := s.socket().do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
 			t.Errorf("after a restart: %v", data)
 		}
 	})
 }
 
-// TestThreadMerges pushes to one thread over 32 sockets at once, on PostgreSQL those of two replicas: every push is there.
-func TestThreadMerges(t *testing.T) {
+// TestConcurrentMergesAreAllKept pushes to one thread over 32 sockets at once, on PostgreSQL to two
+// replicas.
+func TestConcurrentMergesAreAllKept(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		replicas := []*steward{s}
 		if s.Database != "" {
 			replicas = append(replicas, s.replica())
 		}
-		pushFrom(t, replicas)
+		checkPushes(t, replicas)
 	})
 }
 
-func pushFrom(t *testing.T, replicas []*steward) {
+func checkPushes(t *testing.T, replicas []*steward) {
 	var all sync.WaitGroup
 	for i := range 32 {
-		a := replicas[i%len(replicas)].agent()
+		a := replicas[i%len(replicas)].socket()
 		all.Go(func() {
 			for j := range 5 {
 				push := []object{{"op": "push", "key": "l", "value": fmt.Sprint(i, j)}}
@@ -169,77 +170,82 @@ func pushFrom(t *testing.T, replicas []*steward) {
 	all.Wait()
 	var got struct{ State struct{ L []string } }
 	one := replicas[0]
-	one.must(json.Unmarshal([]byte(*one.agent().do("restore", object{"thread_id": "t"})), &got))
+	one.must(json.Unmarshal([]byte(*one.socket().do("restore", object{"thread_id": "t"})), &got))
 	seen := map[string]bool{}
 	for _, push := range got.State.L {
 		seen[push] = true
 	}
 	if len(got.State.L) != 160 || len(seen) != 160 {
-		t.Errorf("%d pushes are there, %d different ones, want 160", len(got.State.L), len(seen))
+		t.Errorf("%d pushes, %d different ones, want 160", len(got.State.L), len(seen))
 	}
 }
 
-// TestThreadIdleSockets opens 5,000 sockets and weighs what each costs the process.
-func TestThreadIdleSockets(t *testing.T) {
-	const sockets, most = 5000, 40 << 10
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+// TestIdleSocketsTakeLittleMemory opens 5,000 sockets.
+func TestIdleSocketsTakeLittleMemory(t *testing.T) {
+	const sockets, limit = 5000, 40 << 10
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	if limit.Max < sockets+500 {
-		t.Fatalf("RLIMIT_NOFILE allows %d files; this test needs %d", limit.Max, sockets+500)
+	if files.Max < sockets+500 {
+		t.Fatalf("RLIMIT_NOFILE allows %d files; this test needs %d", files.Max, sockets+500)
 	}
-	limit.Cur = limit.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+	files.Cur = files.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	each(t, func(t *testing.T, s *steward) { weighSockets(t, s, sockets, most) })
+	each(t, func(t *testing.T, s *steward) { checkSocketMemory(t, s, sockets, limit) })
 }
 
-func weighSockets(t *testing.T, s *steward, sockets, most int) {
-	s.agent().do("save", object{"thread_id": "warm", "user_data": `{}`})
+func checkSocketMemory(t *testing.T, s *steward, n, limit int) {
+	s.socket().do("save", object{"thread_id": "warm", "user_data": `{}`})
 	before := s.RSS()
-	agents := make([]*agent, sockets)
+	sockets := make([]*socket, n)
 	var clients sync.WaitGroup
 	for c := range 20 {
 		clients.Go(func() {
-			for i := c; i < sockets; i += 20 {
-				agents[i] = s.agent()
+			for i := c; i < n; i += 20 {
+				sockets[i] = s.socket()
 			}
 		})
 	}
 	clients.Wait()
-	each := (s.RSS() - before) / sockets
-	t.Logf("%d bytes for each socket", each)
-	if each > most {
-		t.Errorf("an idle socket costs %d bytes, at most %d are allowed", each, most)
+	perSocket := (s.RSS() - before) / n
+	t.Logf("%d bytes for each socket", perSocket)
+	if perSocket > limit {
+		t.Errorf("an idle socket takes %d bytes, at most %d are allowed", perSocket, limit)
 	}
-	for i := 0; i < sockets; i += 500 {
-		agents[i].do("save", object{"thread_id": "warm", "user_data": `{}`})
+	for i := 0; i < n; i += 500 {
+		sockets[i].do("save", object{"thread_id": "warm", "user_data": `{}`})
 	}
 	s.stop()
 }
 
-// TestThreadBrokenFrames: what is no frame closes its socket with the reason, what is a wrong one is answered; other sockets go on.
-func TestThreadBrokenFrames(t *testing.T) {
+// TestInvalidFrames checks that what is not JSON closes its socket, that an invalid request gets an
+// error, and that other sockets are not affected.
+func TestInvalidFrames(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
-		other := s.agent()
+		other := s.socket()
 		for text, want := range map[string]websocket.StatusCode{
-			`{"id":`: websocket.StatusInvalidFramePayloadData, "\"\xff\"": websocket.StatusInvalidFramePayloadData,
+			`{"id":`:                   websocket.StatusInvalidFramePayloadData,
+			"\"\xff\"":                 websocket.StatusInvalidFramePayloadData,
 			strings.Repeat("x", 5<<20): websocket.StatusMessageTooBig,
 		} {
-			a := s.agent()
+			a := s.socket()
 			_ = a.conn.Write(t.Context(), websocket.MessageText, []byte(text)) // the server may close before it is sent
 			if _, err := a.read(); websocket.CloseStatus(err) != want {
 				t.Errorf("%.20q: %v, want status %d", text, err, want)
 			}
 		}
-		a := s.agent()
+		a := s.socket()
 		for _, text := range []string{
-			`[]`, `{"id":"1","action":"sing","data":{"thread_id":"t"}}`, `{"id":"1","action":"save","data":{"thread_id":"a b"}}`,
+			`[]`,
+			`{"id":"1","action":"sing","data":{"thread_id":"t"}}`,
+			`{"id":"1","action":"save","data":{"thread_id":"a b"}}`,
 			`{"id":"1","action":"save","data":{"thread_id":"t","user_data":"{"}}`,
 			`{"id":"1","action":"save","data":{"thread_id":"t","metadata":[]}}`,
-			`{"id":"1","action":"merge","data":{"thread_id":"t","operations":[{"op":"pop"}]}}`, `{"authorization":"x"}`,
+			`{"id":"1","action":"merge","data":{"thread_id":"t","operations":[{"op":"pop"}]}}`,
+			`{"authorization":"x"}`,
 			`{"id":"1","action":"save","data":{"thread_id":"t","user_data":"\"` + strings.Repeat("x", 1<<20) + `\""}}`,
 		} {
 			s.must(a.conn.Write(t.Context(), websocket.MessageText, []byte(text)))
@@ -252,17 +258,18 @@ func TestThreadBrokenFrames(t *testing.T) {
 	})
 }
 
-// TestThreadSlowReader: a peer that asks for large answers and takes none stops only itself.
-func TestThreadSlowReader(t *testing.T) {
+// TestSocketThatDoesNotReadBlocksOnlyItself requests large replies and reads none of them.
+func TestSocketThatDoesNotReadBlocksOnlyItself(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
-		quick, slow := s.agent(), s.agent()
+		quick, slow := s.socket(), s.socket()
 		quick.do("save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", 1<<20-2) + `"`})
 		ctx, cancel := context.WithCancel(t.Context())
 		sent := make(chan int, 1)
 		go func() {
 			n := 0
-			ask := []byte(`{"id":"1","action":"restore","data":{"thread_id":"t"},"pad":"` + strings.Repeat("x", 32<<10) + `"}`)
-			for n < 5000 && slow.conn.Write(ctx, websocket.MessageText, ask) == nil {
+			pad := strings.Repeat("x", 32<<10)
+			restore := []byte(`{"id":"1","action":"restore","data":{"thread_id":"t"},"pad":"` + pad + `"}`)
+			for n < 5000 && slow.conn.Write(ctx, websocket.MessageText, restore) == nil {
 				n++
 			}
 			sent <- n
@@ -272,7 +279,7 @@ func TestThreadSlowReader(t *testing.T) {
 		}
 		cancel()
 		if n := <-sent; n == 5000 {
-			t.Error("5000 frames were taken from a peer that reads none of the answers")
+			t.Error("5000 frames were read from a peer that reads none of the replies")
 		}
 	})
 }

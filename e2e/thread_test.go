@@ -2,54 +2,34 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"steward/internal/waittest"
 )
 
-type object = map[string]any
-
-// keyOf makes a key that is confined to a project, or one of the whole organization ("").
-func (s *steward) keyOf(project string) *steward {
-	s.t.Helper()
-	body := object{"name": "key of " + project}
-	if project != "" {
-		body["projectId"] = project
-	}
-	return s.as(s.call("POST", "/cli/apikey", body).want(201).text("value"))
-}
-
-// ids gives the ids of a list.
-func (a *answer) ids() string {
-	a.t.Helper()
-	var rows []struct{ ID string }
-	a.want(200).into(&rows)
-	var out []string
-	for _, r := range rows {
-		out = append(out, r.ID)
-	}
-	return strings.Join(out, " ")
-}
-
-func TestThreads(t *testing.T) {
+func TestThreadIsCreatedReplacedAndDeleted(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		s.call("PUT", "/thread/t1", object{"user_data": "{}"}).want(422)
 		first := object{"project_id": "prj_new", "user_data": `{"a":1}`, "metadata": object{"n": 1, "who": "ada"}}
 		made := s.call("PUT", "/thread/t1", first).want(200)
 		fields := object{
-			"id": "t1", "deleted": false, "deleted_at": nil, "deleted_by": nil, "org_id": s.orgID, "project_id": "prj_new", "user_data": `{"a":1}`,
+			"id": "t1", "deleted": false, "deleted_at": nil, "deleted_by": nil,
+			"org_id": s.orgID, "project_id": "prj_new", "user_data": `{"a":1}`,
 		}
 		for key, want := range fields {
-			if got, there := made.get(key), strings.Contains(string(made.body), `"`+key+`":`); got != want || !there {
+			present := strings.Contains(string(made.body), `"`+key+`":`)
+			if got := made.get(key); got != want || !present {
 				t.Errorf("%s is %v, want %v", key, got, want)
 			}
 		}
 		tag := made.header.Get("ETag")
-		if got := s.call("GET", "/thread/t1", nil).want(200); string(got.body) != string(made.body) || got.header.Get("ETag") != tag {
-			t.Errorf("GET gives %s, PUT gave %s", got.body, made.body)
+		got := s.call("GET", "/thread/t1", nil).want(200)
+		if string(got.body) != string(made.body) || got.header.Get("ETag") != tag {
+			t.Errorf("GET returns %s, PUT returned %s", got.body, made.body)
 		}
 		s.call("PUT", "/thread/t1", object{"metadata": object{"n": 1.0}}, "If-Match", tag).want(200)
 		s.call("PUT", "/thread/t1", object{}, "If-Match", tag).want(412)
@@ -59,23 +39,23 @@ func TestThreads(t *testing.T) {
 		s.call("PUT", "/thread/t2", object{"project_id": "prj_new", "user_data": "x"}).want(422)
 		s.call("PUT", "/thread/t2", object{"project_id": "prj_new", "metadata": []int{}}).want(422)
 		if !strings.Contains(string(s.call("GET", "/cli/project", nil).want(200).body), `"prj_new"`) {
-			t.Error("the project that the thread names did not appear")
+			t.Error("the project of the thread is not listed")
 		}
 
 		s.call("DELETE", "/thread/t1", nil, "If-Match", tag).want(412)
 		if gone := s.call("DELETE", "/thread/t1", nil).want(204); len(gone.body) != 0 {
-			t.Errorf("a 204 with a body: %s", gone.body)
+			t.Errorf("204 with a body: %s", gone.body)
 		}
 		s.call("DELETE", "/thread/t1", nil).want(404)
 		s.call("GET", "/thread/t1", nil).want(404)
 		s.call("PUT", "/thread/t1", object{"project_id": "prj_new"}).want(409)
 		deleted := s.call("GET", "/thread?deleted=true&metadata="+url.QueryEscape(`{"n":1}`), nil)
-		shown := string(deleted.body)
-		if deleted.ids() != "t1" || !strings.Contains(shown, `"deleted":true`) || strings.Contains(shown, `"deleted_by":null`) {
+		body := string(deleted.body)
+		if deleted.ids() != "t1" || !strings.Contains(body, `"deleted":true`) || strings.Contains(body, `"deleted_by":null`) {
 			t.Errorf("deleted threads: %s", deleted.body)
 		}
 		s.stop()
-		s.run()
+		s.start()
 		s.call("GET", "/thread/t1", nil).want(404)
 		if got := s.call("GET", "/sdk/thread?deleted=true", nil).want(200); got.get("success") != true {
 			t.Errorf("on the SDK face: %s", got.body)
@@ -83,14 +63,14 @@ func TestThreads(t *testing.T) {
 	})
 }
 
-func TestThreadLists(t *testing.T) {
+func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		for i := range 25 {
 			body := object{"project_id": fmt.Sprintf("p%d", i%2), "metadata": object{"third": i % 3, "all": "x"}}
 			s.call("PUT", fmt.Sprintf("/thread/t%02d", i), body).want(200)
 		}
 		s.call("PUT", "/thread/t05", object{"metadata": object{"third": 2, "all": "x"}}).want(200)
-		list := func(query string) *answer { return s.call("GET", "/thread?"+query, nil).want(200) }
+		list := func(query string) *response { return s.call("GET", "/thread?"+query, nil).want(200) }
 		filter := func(text string) string { return "&metadata=" + url.QueryEscape(text) }
 		for query, want := range map[string]string{
 			"":                                  "t24 t23 t22 t21 t20 t19 t18 t17 t16 t15",
@@ -114,30 +94,23 @@ func TestThreadLists(t *testing.T) {
 			}
 		}
 		for query, want := range map[string]string{
-			"": "25", "projectId=p1": "12", filter(`{"third":0}`): "9", "deleted=true": "0", "orgId=org_other": "0", "limit=0": "25",
+			"": "25", "projectId=p1": "12", filter(`{"third":0}`): "9",
+			"deleted=true": "0", "orgId=org_other": "0", "limit=0": "25",
 		} {
 			if got := list(query).header.Get("X-Total-Count"); got != want {
 				t.Errorf("%s: X-Total-Count %s, want %s", query, got, want)
 			}
 		}
 		for _, query := range []string{
-			"limit=1001", "limit=-1", "limit=x", "offset=-1", "sort=name", "direction=up", "metadata=1", "metadata={", "deleted=maybe", "cursor=x",
+			"limit=1001", "limit=-1", "limit=x", "offset=-1", "sort=name", "direction=up",
+			"metadata=1", "metadata={", "deleted=maybe", "cursor=x",
 		} {
 			a := s.call("GET", "/thread?"+query, nil).want(422)
 			if name, _, _ := strings.Cut(query, "="); !strings.Contains(string(a.body), name) {
-				t.Errorf("%s: the refusal does not name the parameter: %s", query, a.body)
+				t.Errorf("%s: the error does not name the parameter: %s", query, a.body)
 			}
 		}
-		var walked []string
-		for a := list("limit=7" + filter(`{"all":"x"}`)); ; {
-			walked = append(walked, a.ids())
-			next := linkTo(a.header, "next")
-			if next == "" {
-				break
-			}
-			a = s.call("GET", next, nil)
-		}
-		got := strings.Fields(strings.Join(walked, " "))
+		got := s.pages("/thread?limit=7"+filter(`{"all":"x"}`), nil)
 		slices.Reverse(got)
 		if len(got) != 25 || got[0] != "t00" || got[24] != "t24" || !slices.IsSorted(got) {
 			t.Errorf("by the next links: %v", got)
@@ -145,17 +118,7 @@ func TestThreadLists(t *testing.T) {
 	})
 }
 
-// linkTo gives the address of a relation of a Link header.
-func linkTo(h http.Header, rel string) string {
-	for _, link := range strings.Split(h.Get("Link"), ", ") {
-		if address, found := strings.CutSuffix(link, `>; rel="`+rel+`"`); found {
-			return strings.TrimPrefix(address, "<")
-		}
-	}
-	return ""
-}
-
-func TestThreadIsolation(t *testing.T) {
+func TestThreadsOfProjectsAreIsolated(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		one, two := s.keyOf("p1"), s.keyOf("p2")
 		one.call("PUT", "/thread/t", object{"metadata": object{"k": "v"}}).want(200)
@@ -168,7 +131,7 @@ func TestThreadIsolation(t *testing.T) {
 		one.call("PUT", "/thread/t", object{"project_id": "p2"}).want(403)
 		for _, query := range []string{"", "?projectId=p1", "?metadata=" + url.QueryEscape(`{"k":"v"}`)} {
 			if got := two.call("GET", "/thread"+query, nil); got.ids() != "" || got.header.Get("X-Total-Count") != "0" {
-				t.Errorf("the other project sees %s", got.body)
+				t.Errorf("the other project lists %s", got.body)
 			}
 		}
 		s.call("PUT", "/thread/t", object{"project_id": "p2"}).want(200)
@@ -177,72 +140,78 @@ func TestThreadIsolation(t *testing.T) {
 		s.call("DELETE", "/cli/project/p2", nil).want(204)
 		s.call("GET", "/thread/t", nil).want(404)
 		if got := s.call("GET", "/thread", nil).header.Get("X-Total-Count"); got != "0" {
-			t.Errorf("%s threads are counted after their project went", got)
+			t.Errorf("%s threads are counted after their project was deleted", got)
 		}
 	})
 }
 
-func TestThreadLimits(t *testing.T) { each(t, threadLimits) }
+func TestThreadSizeIsLimited(t *testing.T) { each(t, checkThreadSizes) }
 
-func threadLimits(t *testing.T, s *steward) {
-	full := `"` + strings.Repeat(`\"`, 1<<19-1) + `"` // 1 MiB, and nearly three when it is escaped
-	s.call("PUT", "/thread/t", object{"project_id": "p", "user_data": full, "metadata": object{"m": strings.Repeat("é", 1<<19-4)}}).want(200)
+func checkThreadSizes(t *testing.T, s *steward) {
+	full := `"` + strings.Repeat(`\"`, 1<<19-1) + `"` // 1 MiB, and nearly 3 MiB when it is escaped
+	metadata := object{"m": strings.Repeat("é", 1<<19-4)}
+	s.call("PUT", "/thread/t", object{"project_id": "p", "user_data": full, "metadata": metadata}).want(200)
 	if got := s.call("GET", "/thread/t", nil).want(200).text("user_data"); got != full {
-		t.Errorf("%d bytes came back", len(got))
+		t.Errorf("%d bytes were returned, want %d", len(got), len(full))
 	}
 	if got := s.call("GET", "/thread", nil); !strings.Contains(string(got.body), `"user_data":null`) {
-		t.Error("a list shows a user_data of 1 MiB")
+		t.Error("a list has a user_data of 1 MiB")
 	}
 	s.call("PUT", "/thread/t", object{"user_data": full[:len(full)-1] + ` "`}).want(422)
 	s.call("PUT", "/thread/t", object{"user_data": strings.Repeat(" ", 9<<20)}).want(413)
 }
 
-// TestKillDuringSaves kills the process while sockets save, and looks for every save that was acknowledged.
-func TestKillDuringSaves(t *testing.T) {
+// TestAcknowledgedSavesSurviveKill kills the process while sockets save threads.
+func TestAcknowledgedSavesSurviveKill(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		acked := map[string]string{}
 		for round := range 3 {
 			saveUntilKilled(s, round, acked)
-			s.run()
+			s.start()
 		}
 		for id, want := range acked {
-			// The last save before the kill may have been kept without an answer, so what is there may be newer, never older.
+			// The last save before the kill may be stored without having been acknowledged.
 			if got := s.call("GET", "/thread/"+id, nil).want(200).text("user_data"); got < want {
-				t.Errorf("%s: %s was acknowledged, %s is there", id, want, got)
+				t.Errorf("%s: %s was acknowledged, %s is stored", id, want, got)
 			}
 		}
 		t.Logf("%d threads have acknowledged saves", len(acked))
 		all := s.call("GET", "/thread?limit=1000", nil)
-		if got, there := all.header.Get("X-Total-Count"), len(strings.Fields(all.ids())); got != fmt.Sprint(there) || there < len(acked) {
-			t.Errorf("counted %s threads, there are %d, %d of them acknowledged", got, there, len(acked))
+		total := all.header.Get("X-Total-Count")
+		if stored := len(strings.Fields(all.ids())); total != fmt.Sprint(stored) || stored < len(acked) {
+			t.Errorf("%d acknowledged, %d stored, %s counted", len(acked), stored, total)
 		}
 	})
 }
 
-// saveUntilKilled has 16 sockets save threads over and over, each save with a larger number, and notes what was acknowledged.
+// saveUntilKilled saves threads again and again over 16 sockets, each time with a larger number, adds
+// what was acknowledged to acked, and kills the process after 400 saves.
 func saveUntilKilled(s *steward, round int, acked map[string]string) {
 	var mu sync.Mutex
 	var sockets sync.WaitGroup
-	enough := make(chan struct{})
 	total := 0
 	for c := range 16 {
-		a := s.agent()
+		a := s.socket()
 		sockets.Go(func() {
 			for i := 0; ; i++ {
-				id, data := fmt.Sprintf("t-%d-%d-%d", round, c, i%5), fmt.Sprintf(`"%08d"`, i)
-				if ok, err := a.try("save", object{"thread_id": id, "user_data": data, "metadata": object{"i": i}}); err != nil || !ok.Success {
+				id := fmt.Sprintf("t-%d-%d-%d", round, c, i%5)
+				data := fmt.Sprintf(`"%08d"`, i)
+				r, err := a.try("save", object{"thread_id": id, "user_data": data, "metadata": object{"i": i}})
+				if err != nil || !r.Success {
 					return
 				}
 				mu.Lock()
 				acked[id] = data
-				if total++; total == 400 {
-					close(enough)
-				}
+				total++
 				mu.Unlock()
 			}
 		})
 	}
-	<-enough
+	waittest.Until(s.t, "400 acknowledged saves", func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		return total, total >= 400
+	})
 	s.kill()
 	sockets.Wait()
 }

@@ -1,16 +1,16 @@
-// A relying party on openid-client. It is told what to do by its arguments and prints one JSON object for each step; the test plays the
-// user: it reads {"go": address} from the output and writes the address to which the user was sent back to the input.
+// A relying party with openid-client. It runs one flow and prints one JSON object for each step. The test
+// acts as the user: it visits the URL of {"visit": url} and writes the URL of the redirect to the input.
 //
-//   node party.mjs <issuer> <client id> <client secret or ""> <redirect address> <what>
+//   node relying_party.mjs <issuer> <client id> <client secret or ""> <redirect URI> <flow>
 //
-// what is one of: code, par, dpop, device, machine.
+// flow is one of: code, par, dpop, device, client_credentials.
 import { createInterface } from 'node:readline';
 import * as client from 'openid-client';
 
-const [issuer, id, secret, redirectURI, what] = process.argv.slice(2);
+const [issuer, id, secret, redirectURI, flow] = process.argv.slice(2);
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const say = (value) => console.log(JSON.stringify(value));
-const hear = async () => new URL((await lines.next()).value);
+const print = (value) => console.log(JSON.stringify(value));
+const readURL = async () => new URL((await lines.next()).value);
 
 const authentication = secret ? client.ClientSecretBasic(secret) : client.None();
 const config = await client.discovery(new URL(issuer), id, undefined, authentication, {
@@ -18,7 +18,7 @@ const config = await client.discovery(new URL(issuer), id, undefined, authentica
   timeout: 300, // seconds, for every request
 });
 
-async function byCode({ pushed, DPoP } = {}) {
+async function codeFlow({ pushed, DPoP } = {}) {
   const verifier = client.randomPKCECodeVerifier();
   const state = client.randomState();
   const nonce = client.randomNonce();
@@ -30,43 +30,45 @@ async function byCode({ pushed, DPoP } = {}) {
     state,
     nonce,
   };
-  const address = pushed
+  const url = pushed
     ? await client.buildAuthorizationUrlWithPAR(config, parameters, { DPoP })
     : client.buildAuthorizationUrl(config, parameters);
-  say({ go: address.href });
+  print({ visit: url.href });
   return client.authorizationCodeGrant(
-    config, await hear(), { pkceCodeVerifier: verifier, expectedState: state, expectedNonce: nonce }, undefined, { DPoP },
+    config, await readURL(), { pkceCodeVerifier: verifier, expectedState: state, expectedNonce: nonce }, undefined, { DPoP },
   );
 }
 
-async function byDevice() {
+async function deviceFlow() {
   const response = await client.initiateDeviceAuthorization(config, { scope: 'openid email' });
-  say({ go: response.verification_uri_complete, code: response.user_code });
+  print({ visit: response.verification_uri_complete, code: response.user_code });
   return client.pollDeviceAuthorizationGrant(config, response);
 }
 
-// use does with tokens what a relying party does.
-async function use(tokens, DPoP) {
+// useTokens requests userinfo, refreshes, and, with a secret, introspects and revokes.
+async function useTokens(tokens, DPoP) {
   const sub = tokens.claims().sub;
   const info = await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP });
   const fresh = await client.refreshTokenGrant(config, tokens.refresh_token, undefined, { DPoP });
-  const step = { sub, email: info.email, type: fresh.token_type, turned: fresh.refresh_token !== tokens.refresh_token };
+  const step = {
+    sub, email: info.email, type: fresh.token_type, rotated: fresh.refresh_token !== tokens.refresh_token,
+  };
   if (secret) {
     step.active = (await client.tokenIntrospection(config, fresh.access_token)).active;
     await client.tokenRevocation(config, fresh.refresh_token);
-    step.after = (await client.tokenIntrospection(config, fresh.access_token)).active;
+    step.activeAfterRevocation = (await client.tokenIntrospection(config, fresh.access_token)).active;
   }
   step.logout = client.buildEndSessionUrl(config, { id_token_hint: tokens.id_token }).href;
-  say(step);
+  print(step);
 }
 
-if (what === 'machine') {
+if (flow === 'client_credentials') {
   const tokens = await client.clientCredentialsGrant(config, { scope: 'webhook:read' });
-  say({ type: tokens.token_type, scope: tokens.scope, token: tokens.access_token });
-} else if (what === 'device') {
-  await use(await byDevice());
+  print({ type: tokens.token_type, scope: tokens.scope, token: tokens.access_token });
+} else if (flow === 'device') {
+  await useTokens(await deviceFlow());
 } else {
-  const DPoP = what === 'dpop' ? client.getDPoPHandle(config, await client.randomDPoPKeyPair()) : undefined;
-  await use(await byCode({ pushed: what === 'par', DPoP }), DPoP);
+  const DPoP = flow === 'dpop' ? client.getDPoPHandle(config, await client.randomDPoPKeyPair()) : undefined;
+  await useTokens(await codeFlow({ pushed: flow === 'par', DPoP }), DPoP);
 }
 process.exit(0);

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"steward/internal/waittest"
+)
+
+func TestShutdownFinishesRunningRequests(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		address := strings.TrimPrefix(s.URL, "http://")
+		conn, err := net.Dial("tcp", address)
+		s.must(err)
+		defer conn.Close()
+		body := `{"name":"slow but sure"}`
+		fmt.Fprintf(conn, "POST /cli/project HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+			"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.key, len(body))
+		in := bufio.NewReader(conn)
+		line, err := in.ReadString('\n') // comes when the handler starts to read the body
+		if err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("%q %v", line, err)
+		}
+		in.ReadString('\n')
+		s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
+		waittest.True(t, "the listener to be closed", func() bool {
+			probe, err := net.Dial("tcp", address)
+			if err == nil {
+				probe.Close()
+			}
+			return err != nil
+		})
+		io.WriteString(conn, body)
+		res, err := http.ReadResponse(in, nil)
+		s.must(err)
+		if res.StatusCode != 201 {
+			t.Fatalf("the running request ended with %s", res.Status)
+		}
+		s.must(s.Cmd.Wait())
+		s.start()
+		var projects []struct{ Name string }
+		s.call("GET", "/cli/project", nil).want(200).decode(&projects)
+		if !slices.Contains(projects, struct{ Name string }{"slow but sure"}) {
+			t.Errorf("an acknowledged project is missing: %v", projects)
+		}
+	})
+}
+
+func TestOversizeBodiesAreRefused(t *testing.T) {
+	s := start(t, "sqlite")
+	body := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
+	for _, prefix := range []string{"", "/sdk"} {
+		path := prefix + "/cli/project"
+		s.call("POST", path, body).want(413)
+		chunked := io.MultiReader(strings.NewReader(body)) // of unknown length
+		refused, err := s.send("POST", path, chunked, "Authorization", "Bearer "+s.key)
+		s.must(err)
+		if refused.want(413).code() != "too_large" || refused.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s, chunked: %s", path, refused.body)
+		}
+	}
+	var projects []any
+	s.call("GET", "/cli/project", nil).want(200).decode(&projects)
+	if len(projects) != 1 {
+		t.Errorf("%d projects, want 1", len(projects))
+	}
+}
+
+func TestMetricsHaveTheirOwnListener(t *testing.T) {
+	s := start(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
+	anonymous := s.as("")
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs"} {
+		anonymous.call("GET", path, nil).want(200)
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/"} {
+		anonymous.call("GET", path, nil).want(404)
+	}
+	for path, want := range map[string]string{
+		"/metrics":                  `route="GET /readyz",status="200"`,
+		"/debug/pprof/heap?debug=1": "heap profile",
+	} {
+		res, err := client.Get("http://" + s.addresses().Listen["metrics"] + path)
+		s.must(err)
+		got, err := read(t, res)
+		s.must(err)
+		if !strings.Contains(string(got.want(200).body), want) {
+			t.Errorf("%s does not contain %s", path, want)
+		}
+	}
+}
+
+// TestLogHasRequestsWithoutSecrets checks both formats of the log: one line for each request, with
+// its id and route.
+func TestLogHasRequestsWithoutSecrets(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			s := start(t, "sqlite", "--log-format", format)
+			key := s.call("POST", "/cli/apikey", object{"name": "very-private-name"},
+				"X-Request-Id", "request-1", "Idempotency-Key", "i").want(201).text("value")
+			h := s.hook("h")
+			s.ingest(h, `{"card": "4111"}`)
+			s.as("sk_not-a-good-key-at-all-but-long").call("GET", "/cli/region?token=in-the-query", nil).want(401)
+			s.stop()
+			log := s.Log()
+			token := h.path[strings.LastIndex(h.path, "/")+1:]
+			for _, secret := range []string{s.key, key, token, "very-private-name", "4111", "not-a-good-key", "in-the-query"} {
+				if strings.Contains(log, secret) {
+					t.Errorf("the log contains %s:\n%s", secret, log)
+				}
+			}
+			lines := slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {
+				return !strings.Contains(line, "request-1")
+			})
+			if len(lines) != 1 || !strings.Contains(lines[0], "POST /cli/apikey") || !strings.Contains(lines[0], "201") {
+				t.Errorf("lines of the request: %q", lines)
+			}
+			for line := range bytes.Lines([]byte(log)) {
+				if format == "json" && !json.Valid(line) {
+					t.Errorf("not JSON: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestForwardedAddressIsUsedBehindTrustedProxyOnly(t *testing.T) {
+	for args, want := range map[string]string{"": "127.0.0.1", "--trusted-proxies=127.0.0.0/8": "192.0.2.7"} {
+		s := start(t, "sqlite", strings.Fields(args)...)
+		s.call("POST", "/cli/project", object{"name": "p"}, "X-Forwarded-For", "203.0.113.9, 192.0.2.7").want(201)
+		var lines []struct {
+			RemoteAddr string `json:"remote_addr"`
+		}
+		s.call("GET", "/audit", nil).want(200).decode(&lines)
+		if len(lines) != 1 || lines[0].RemoteAddr != want {
+			t.Errorf("with %q the audit log is %+v", args, lines)
+		}
+	}
+}
+
+// TestAcknowledgedWritesSurviveKill kills the process in the middle of a load of writes, three times.
+func TestAcknowledgedWritesSurviveKill(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		acked := map[string]string{}
+		for round := range 3 {
+			maps.Copy(acked, createUntilKilled(s, round))
+			s.start()
+		}
+		var projects []struct{ ID, Name string }
+		s.call("GET", "/cli/project", nil).want(200).decode(&projects)
+		stored := map[string]string{}
+		for _, p := range projects {
+			stored[p.ID] = p.Name
+		}
+		for id, name := range acked {
+			if stored[id] != name {
+				t.Errorf("%s %q was acknowledged and is missing", id, name)
+			}
+		}
+		t.Logf("%d acknowledged, %d stored", len(acked), len(stored))
+	})
+}
+
+// createUntilKilled creates projects from several clients, kills the process when 60 of them were
+// acknowledged, and returns the names of those by id.
+func createUntilKilled(s *steward, round int) map[string]string {
+	var mu sync.Mutex
+	var clients sync.WaitGroup
+	acked := map[string]string{}
+	for c := range 8 {
+		clients.Go(func() {
+			for i := 0; ; i++ {
+				name := fmt.Sprintf("project %d-%d-%d", round, c, i)
+				r, err := s.try("POST", "/cli/project", object{"name": name})
+				if err != nil || r.status != 201 {
+					return
+				}
+				mu.Lock()
+				acked[r.text("id")] = name
+				mu.Unlock()
+			}
+		})
+	}
+	waittest.Until(s.t, "60 acknowledged writes", func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acked), len(acked) >= 60
+	})
+	s.kill()
+	clients.Wait()
+	return acked
+}

@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestDestinationChangesApplyToTheNextEvent(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		k, h := newSink(t), s.hook("orders")
+		id, _ := s.destination(h, k.URL+"/a", "max_retries", 0)
+		path := "/webhook/destination-update/" + h.ID + "/" + id
+		s.ingest(h, "1")
+		k.wait("/a", 1)
+		s.call("PUT", path, object{}).want(200)
+		s.ingest(h, "2")
+		k.wait("/a", 2)
+		s.call("PUT", path, object{"config": object{"url": k.URL + "/b", "own": "kept"}}).want(200)
+		s.ingest(h, "3")
+		k.wait("/b", 1)
+		disabled := s.call("PUT", path, object{"config": object{"url": k.URL + "/b", "disabled": true}}).want(200)
+		if disabled.get("config.own") != nil || disabled.get("config.disabled") != true || disabled.get("secret") != nil {
+			t.Errorf("updated to %s", disabled.body)
+		}
+		s.ingest(h, "4") // has no delivery
+		s.call("PUT", path, object{"config": object{"url": k.URL + "/c"}}).want(200)
+		s.ingest(h, "5")
+		k.wait("/c", 1)
+		total := s.total("/webhook/delivery-list/" + h.ID)
+		if k.count("/a") != 2 || k.count("/b") != 1 || k.count("/c") != 1 || total != "4" {
+			t.Errorf("deliveries: %+v", s.deliveries(h, ""))
+		}
+		s.call("DELETE", "/webhook/destination-delete/"+h.ID+"/"+id, nil).want(204)
+		s.ingest(h, "6")
+		if total := s.total("/webhook/delivery-list/" + h.ID); total != "4" {
+			t.Errorf("%s deliveries after the destination was deleted, want 4", total)
+		}
+		for _, bad := range []object{
+			{"url": "ftp://a"},
+			{"url": ""},
+			{"url": k.URL, "timeout_seconds": 61},
+			{"url": k.URL, "max_retries": -1},
+			{"url": k.URL, "concurrency": 0},
+		} {
+			s.call("POST", "/webhook/destination-create/"+h.ID, object{"type": "url", "config": bad}).want(422)
+		}
+		fax := object{"type": "fax", "config": object{"url": k.URL}}
+		s.call("POST", "/webhook/destination-create/"+h.ID, fax).want(422)
+	})
+}
+
+// behaviour is how a path of the sink responds, and the delivery that is expected from it.
+type behaviour struct {
+	path     string
+	status   string
+	response int    // status of the response, 0 for none
+	failure  string // part of the error
+	retried  bool   // another attempt follows
+}
+
+var behaviours = []behaviour{
+	{"/200", "success", 200, "", false},
+	{"/204", "success", 204, "", false},
+	{"/large", "success", 200, "", false},
+	{"/301", "failed", 301, "301", true},
+	{"/404", "failed", 404, "404", true},
+	{"/410", "failed", 410, "410", false},
+	{"/429", "failed", 429, "429", true},
+	{"/500", "failed", 500, "500", true},
+	{"/large500", "failed", 500, "500", true},
+	{"/hang", "failed", 0, "within 1 s", true},
+	{"/close", "failed", 0, "EOF", true},
+	{"/garbage", "failed", 0, "malformed", true},
+}
+
+// timeout returns the timeout_seconds of the destination. It is short only where the test waits for it.
+func (b behaviour) timeout() int {
+	if b.path == "/hang" {
+		return 1
+	}
+	return 60
+}
+
+// handleAll makes the sink behave as behaviours says.
+func handleAll(k *sink) {
+	for _, status := range []int{200, 204, 404, 410, 500} {
+		k.status("/"+strconv.Itoa(status), status)
+	}
+	k.status("/301", 301, "Location", k.URL+"/200")
+	k.status("/429", 429, "Retry-After", "3600")
+	k.hang("/hang")
+	large := func(status int) handler {
+		return func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.WriteHeader(status)
+			w.Write([]byte(strings.Repeat("0123456789", 1_000_000))) // fails when the sender stops to read
+		}
+	}
+	k.handle("/large", large(200))
+	k.handle("/large500", large(500))
+	closeAfter := func(text string) handler {
+		return func(w http.ResponseWriter, _ *http.Request, _ int) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				io.WriteString(conn, text)
+				conn.Close()
+			}
+		}
+	}
+	k.handle("/close", closeAfter(""))
+	k.handle("/garbage", closeAfter("\x16\x03 this is not HTTP\r\n\r\n"))
+}
+
+func TestDeliveryHasTheResponseOfItsDestination(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		k, h := newSink(t), s.hook("orders")
+		handleAll(k)
+		ids := map[string]string{}
+		for _, b := range behaviours {
+			ids[b.path], _ = s.destination(h, k.URL+b.path, "timeout_seconds", b.timeout(), "max_retries", 1)
+		}
+		receiptID := s.ingest(h, `{"n": 1}`)
+		for _, b := range behaviours {
+			chain := s.firstAttempt(h, ids[b.path])
+			first := chain[0]
+			if first.Status != b.status || first.Retries != 0 || first.ReceiptID != receiptID || first.WebhookID != h.ID {
+				t.Errorf("%s: %+v", b.path, first)
+			}
+			if b.failure == "" != (first.Error == nil) || !strings.Contains(first.failure(), b.failure) {
+				t.Errorf("%s: error %s, want %q", b.path, first.failure(), b.failure)
+			}
+			if (b.response == 0) != (first.Response == nil) || b.response != 0 && first.Response.Status != b.response {
+				t.Errorf("%s: response %+v", b.path, first.Response)
+			}
+			if b.retried != (len(chain) == 2) || b.retried && chain[1].Retries != 1 {
+				t.Errorf("%s: attempts %+v", b.path, chain)
+			}
+			if b.retried && k.count(b.path) == 1 && (chain[1].Status != "pending" || chain[1].Response != nil) {
+				t.Errorf("%s: the retry is %+v before it is sent", b.path, chain[1])
+			}
+		}
+		kept := strings.Repeat("0123456789", 2000)[:16<<10]
+		for path, want := range map[string]string{"/200": "OK", "/404": "Not Found", "/large": kept, "/large500": kept} {
+			response := s.firstAttempt(h, ids[path])[0].Response
+			if response.Body != want || response.Duration == nil || response.Headers["date"] == "" {
+				t.Errorf("%s: the stored response has %d bytes, %v", path, len(response.Body), response.Headers)
+			}
+		}
+		if n := k.count("/200"); n != 1 {
+			t.Errorf("%d requests at /200: the redirect was followed", n)
+		}
+		s.checkDisabled(h, k, ids["/410"])
+	})
+}
+
+// checkDisabled checks that the destination which responded with 410 is disabled, and no other.
+func (s *steward) checkDisabled(h hook, k *sink, id string) {
+	s.t.Helper()
+	var list []struct {
+		ID     string
+		Config struct {
+			URL        string
+			Disabled   bool
+			MaxRetries int `json:"max_retries"`
+		}
+	}
+	s.call("GET", "/webhook/destination-list/"+h.ID, nil).want(200).decode(&list)
+	for _, d := range list {
+		if d.Config.Disabled != (d.ID == id) || d.Config.MaxRetries != 1 {
+			s.t.Errorf("%s has %+v", d.Config.URL, d.Config)
+		}
+	}
+	receiptID := s.ingest(h, "after the 410")
+	k.wait("/200", 2)
+	got := s.deliveries(h, "destinationId="+id+"&receiptId="+receiptID)
+	if len(got) != 0 || k.count("/410") != 1 {
+		s.t.Errorf("the disabled destination gets %+v", got)
+	}
+}
+
+// TestInternalAddressesAreRefused checks that nothing is sent to them and that the delivery has the
+// reason. Loopback is allowed, since these installations listen on loopback only.
+func TestInternalAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	metadata := []string{
+		"169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
+	}
+	internal := []string{
+		"10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.1.1", "0.0.0.0", "224.0.0.1",
+		"192.0.2.1", "255.255.255.255", "[fe80::1]", "[fc00::1]", "[::ffff:10.0.0.1]",
+	}
+	each(t, func(t *testing.T, s *steward) { s.checkRefused(append(internal, metadata...)) })
+	t.Run("all allowed but metadata", func(t *testing.T) {
+		s := prepare(t, "sqlite")
+		s.Env = []string{"STEWARD_EGRESS_ALLOW=0.0.0.0/0,::/0"}
+		s.start()
+		s.checkRefused(metadata)
+	})
+}
+
+// checkRefused checks that deliveries to these hosts fail, and that others to loopback arrive.
+func (s *steward) checkRefused(hosts []string) {
+	s.t.Helper()
+	k, h := newSink(s.t), s.hook("orders")
+	refused := map[string]string{}
+	for _, host := range hosts {
+		refused[host], _ = s.destination(h, "http://"+host+":9/", "max_retries", 0)
+	}
+	s.destination(h, k.URL+"/number")
+	s.destination(h, strings.Replace(k.URL, "127.0.0.1", "localhost", 1)+"/name")
+	s.ingest(h, "x")
+	k.wait("/number", 1)
+	k.wait("/name", 1)
+	for host, id := range refused {
+		d := s.firstAttempt(h, id)[0]
+		if d.Status != "failed" || d.Response != nil || !strings.Contains(d.failure(), "not allowed") {
+			s.t.Errorf("%s: %s, %s", host, d.Status, d.failure())
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"steward/internal/waittest"
+)
+
+// totals is the summary of the analytics.
+type totals struct {
+	Received  int `json:"total_received"`
+	Delivered int `json:"total_delivered"`
+	Failed    int `json:"total_failed"`
+}
+
+func (s *steward) totals(query string) totals {
+	s.t.Helper()
+	var a struct{ Summary totals }
+	s.call("GET", "/webhook/analytics/org?"+query, nil).want(200).decode(&a)
+	return a.Summary
+}
+
+// series returns the sum of a time series and the number of its buckets.
+func (s *steward) series(query string) (sum totals, buckets int) {
+	s.t.Helper()
+	var a struct {
+		Series []struct {
+			Timestamp                   time.Time
+			Received, Delivered, Failed int
+		}
+	}
+	s.call("GET", "/webhook/analytics/org/timeseries?"+query, nil).want(200).decode(&a)
+	for _, b := range a.Series {
+		sum.Received += b.Received
+		sum.Delivered += b.Delivered
+		sum.Failed += b.Failed
+	}
+	return sum, len(a.Series)
+}
+
+// TestWebhookListsAreFilteredAndPaged compares lists and analytics with the events that were sent.
+func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		k, h := newSink(t), s.hook("orders")
+		k.status("/bad", 500)
+		good, _ := s.destination(h, k.URL+"/good")
+		bad, _ := s.destination(h, k.URL+"/bad", "max_retries", 0)
+		var ids []string
+		for i := range 15 {
+			ids = append(ids, s.ingest(h, fmt.Sprint(i)))
+		}
+		middle := s.receipt(h, ids[14]).Date.Add(time.Millisecond) // times have milliseconds
+		waittest.True(t, "the next millisecond", func() bool { return time.Now().After(middle.Add(time.Millisecond)) })
+		for i := range 10 {
+			ids = append(ids, s.ingest(h, fmt.Sprint(i)))
+		}
+		s.waitEnded(map[string]hook{"": h})
+		at := url.QueryEscape(middle.Format(time.RFC3339Nano))
+		for query, want := range map[string]int{
+			"": 50, "status=success": 25, "status=failed": 25, "status=pending": 0,
+			"destinationId=" + good:                         25,
+			"destinationId=" + bad:                          25,
+			"destinationId=" + good + "&status=failed":      0,
+			"destinationId=whds_01jcq3v5w8z9d6y4k2m7n0p1rt": 0,
+			"receiptId=" + ids[3]:                           2,
+			"receiptId=" + ids[3] + "&status=failed":        1,
+			"since=" + at:                                   20,
+			"until=" + at:                                   30,
+			"since=" + at + "&status=failed":                10,
+		} {
+			got := s.deliveries(h, query)
+			total := s.total("/webhook/delivery-list/" + h.ID + "?" + query)
+			if len(got) != want || total != fmt.Sprint(want) {
+				t.Errorf("?%s: %d deliveries, total %s, want %d", query, len(got), total, want)
+			}
+		}
+		for query, want := range map[string]string{
+			"since=" + at: "10", "until=" + at: "15", "since=" + at + "&until=" + at: "0",
+		} {
+			if total := s.total("/webhook/receipt-list/" + h.ID + "?" + query); total != want {
+				t.Errorf("?%s: %s receipts, want %s", query, total, want)
+			}
+		}
+		s.call("GET", "/webhook/delivery-list/"+h.ID+"?status=lost", nil).want(422)
+		s.call("GET", "/webhook/delivery-list/"+h.ID+"?since=yesterday", nil).want(422)
+		s.checkAnalytics(totals{25, 25, 25})
+		slices.Reverse(ids)
+		more := func() { s.ingest(h, "between two pages") }
+		if got := s.pages("/webhook/receipt-list/"+h.ID+"?limit=7", more); !slices.Equal(got, ids) {
+			t.Errorf("the pages have %d of %d receipts: %v", len(got), len(ids), got)
+		}
+		got := s.pages("/webhook/delivery-list/"+h.ID+"?limit=4&destinationId="+bad, more)
+		slices.Sort(got)
+		if unique := slices.Compact(slices.Clone(got)); len(got) != 25+4 || len(unique) != len(got) {
+			t.Errorf("the pages have %d deliveries, %d of them different, want 29: %v", len(got), len(unique), got)
+		}
+	})
+}
+
+// checkAnalytics compares summary and series, at every granularity.
+func (s *steward) checkAnalytics(want totals) {
+	s.t.Helper()
+	now := time.Now().UTC()
+	start := now.Add(-2 * time.Hour).Format(time.RFC3339)
+	end := now.Add(time.Minute).Format(time.RFC3339)
+	for _, query := range []string{
+		"", "granularity=day", "granularity=minute", "start=" + start,
+		"start=" + start + "&end=" + end + "&granularity=minute",
+	} {
+		if got := s.totals(query); got != want {
+			s.t.Errorf("?%s: the summary is %+v, want %+v", query, got, want)
+		}
+		if got, buckets := s.series(query); got != want || buckets == 0 {
+			s.t.Errorf("?%s: the sum of %d buckets is %+v, want %+v", query, buckets, got, want)
+		}
+	}
+	if _, buckets := s.series(""); buckets < 24 || buckets > 25 {
+		s.t.Errorf("a day has %d hours", buckets)
+	}
+	if got := s.totals("end=" + start); got != (totals{}) {
+		s.t.Errorf("before anything was sent: %+v", got)
+	}
+	year := now.AddDate(-1, 0, 0).Format(time.RFC3339) // has more than 10,000 minutes
+	s.call("GET", "/webhook/analytics/org/timeseries?granularity=minute&start="+year, nil).want(422)
+}
