@@ -13,8 +13,9 @@ import (
 	"steward/internal/db/dbtest"
 )
 
-// TestRunLists measures pages of GET /cli/eval-run with each filter and each pair. Half of the runs are of one project, one agent and one
-// eval; the others are spread over ten projects, 50 agents and 500 evals. A session has ten.
+// TestRunLists measures pages of GET /cli/eval-run with each filter and each pair of filters. Half of
+// the runs are of one project, one agent and one eval; the others are spread over ten projects, 50
+// agents and 500 evals. A session has ten runs.
 func TestRunLists(t *testing.T) {
 	rows, ref := rowCount(t), startReference(t)
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
@@ -23,7 +24,7 @@ func TestRunLists(t *testing.T) {
 		sessions := rows / 10
 		pages := []list{
 			{"no filter", "limit=100", 0, 100},
-			{"in the middle, by cursor", "limit=100&cursor=" + in.middle("/cli/eval-run", rows/2), 0, 100},
+			{"middle, by cursor", "limit=100&cursor=" + in.cursorAt("/cli/eval-run", rows/2), 0, 100},
 			{"organization", "limit=100&orgId=" + in.orgID, 0, 100},
 			{"project of half", "limit=100&projectId=p1", 0, 100},
 			{"project of 1 in 20", "limit=100&projectId=p3", 0, 100},
@@ -60,19 +61,24 @@ func TestRunLists(t *testing.T) {
 const runResult = `{"success":true,"score":0.75,"reason":"the answer names its source and follows from it"}`
 
 const (
-	numbers  = `WITH RECURSIVE seq (i) AS (SELECT CAST($2 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i + 1 < CAST($3 AS BIGINT)) `
-	someRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, devmode,
-		pending, success, created_at, updated_at, written_at, size, result) ` + numbers +
-		`SELECT CAST($1 AS TEXT), 'run_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
-		's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'is it polite', 'Politeness',
-		CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, CAST($5 AS BOOLEAN), CAST($6 AS BOOLEAN), NOT CAST($6 AS BOOLEAN),
+	numbers = `WITH RECURSIVE seq (i) AS (
+		SELECT CAST($2 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i + 1 < CAST($3 AS BIGINT)) `
+	insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, eval_name,
+		agent_identifier, devmode, pending, success, created_at, updated_at, written_at, size, result) ` + numbers +
+		`SELECT CAST($1 AS TEXT), 'run_' || CAST(100000000 + i AS TEXT),
+		CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
+		's' || CAST(i / 10 AS TEXT),
+		CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'is it polite', 'Politeness',
+		CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END,
+		CAST($5 AS BOOLEAN), CAST($6 AS BOOLEAN), NOT CAST($6 AS BOOLEAN),
 		CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT),
 		CASE WHEN CAST($6 AS BOOLEAN) THEN 0 ELSE CAST($7 AS BIGINT) END,
 		CASE WHEN CAST($6 AS BOOLEAN) THEN NULL ELSE CAST($8 AS TEXT) END FROM seq`
-	someEvals = `INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version) ` + numbers +
-		`SELECT CAST($1 AS TEXT), 'e' || CAST(i AS TEXT), 'p' || CAST(i % 20 AS TEXT), 'a' || CAST(i % 100 AS TEXT), 'Politeness',
-		CAST($5 AS BOOLEAN), CAST($4 AS BIGINT) + i, CAST($4 AS BIGINT) + i, 1 FROM seq`
-	// Counts have slots; these rows take one that nobody else has.
+	insertEvals = `INSERT INTO evals
+		(org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version) ` + numbers +
+		`SELECT CAST($1 AS TEXT), 'e' || CAST(i AS TEXT), 'p' || CAST(i % 20 AS TEXT), 'a' || CAST(i % 100 AS TEXT),
+		'Politeness', CAST($5 AS BOOLEAN), CAST($4 AS BIGINT) + i, CAST($4 AS BIGINT) + i, 1 FROM seq`
+	// The sum over slots is the count; no process uses slot 1000.
 	countEvals = `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
 		SELECT org_id, 'eval', '', project_id, 1000, count(*) FROM evals WHERE org_id = $1 GROUP BY org_id, project_id`
 	countRuns = `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
@@ -85,25 +91,25 @@ const (
 		ON CONFLICT (org_id, what, key, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`
 )
 
-// fillRuns writes runs of yesterday, and with the first of them the evals.
+// fillRuns inserts runs of yesterday, and the evals with the first of them.
 func fillRuns(tx *db.Tx, orgID string, from, to int, pending bool) error {
 	yesterday := time.Now().Add(-24 * time.Hour).Truncate(24 * time.Hour).UnixMicro()
 	if from == 0 {
-		if _, err := tx.Exec(someEvals, orgID, 0, 1000, yesterday, false); err != nil {
+		if _, err := tx.Exec(insertEvals, orgID, 0, 1000, yesterday, false); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(countEvals, orgID); err != nil {
 			return err
 		}
 	}
-	if _, err := tx.Exec(someRuns, orgID, from, to, yesterday, false, pending, len(runResult), runResult); err != nil {
+	if _, err := tx.Exec(insertRuns, orgID, from, to, yesterday, false, pending, len(runResult), runResult); err != nil {
 		return err
 	}
 	_, err := tx.Exec(countRuns, orgID, fmt.Sprintf("run_%d", 100000000+from), fmt.Sprintf("run_%d", 100000000+to))
 	return err
 }
 
-// TestRuns measures what a runtime waits for: the start of a run, and its completion.
+// TestRuns measures starts and completions of runs.
 func TestRuns(t *testing.T) {
 	const started = 200_000 // more than can be completed here
 	ref := startReference(t)
@@ -113,25 +119,34 @@ func TestRuns(t *testing.T) {
 		in.fill(started, func(tx *db.Tx, from, to int) error { return fillRuns(tx, in.orgID, from, to, true) })
 		bareTables(t, d)
 		var last atomic.Int64
-		durable(t, "start of a run", ref, d, startedRow, func() result {
+		compareWrites(t, "start of a run", ref, d, startedRow, func() result {
 			return load(t, in.server, clients, time.Second, func(_, _ int) []byte {
 				n := last.Add(1)
-				return request("POST", "/evalrun", in.Key, fmt.Appendf(nil, `{"id":"new_%d","sessionId":"s%d","evalId":"e1",`+
-					`"evalIdentifier":"is it polite","orgId":"%s","projectId":"p1","deploymentId":"deploy_1","devmode":false,"timestamp":%d}`,
-					n, n/10, in.orgID, time.Now().UnixMilli()))
+				return request("POST", "/evalrun", in.Key, newRun(in.orgID, n))
 			})
 		})
 		last.Store(100_000_000)
-		durable(t, "completion of a run", ref, d, completedRow, func() result {
+		compareWrites(t, "completion of a run", ref, d, completedRow, func() result {
 			return load(t, in.server, clients, time.Second, func(_, _ int) []byte {
-				return request("PUT", "/evalrun", in.Key, fmt.Appendf(nil, `{"id":"run_%d","result":%s,"timestamp":%d}`,
-					last.Add(1), runResult, time.Now().UnixMilli()))
+				return request("PUT", "/evalrun", in.Key, completedRun(fmt.Sprintf("run_%d", last.Add(1))))
 			})
 		})
 	})
 }
 
-// startedRow is what a start takes: a row, and a count.
+// newRun returns the request body that starts a run.
+func newRun(orgID string, n int64) []byte {
+	return fmt.Appendf(nil, `{"id":"new_%d","sessionId":"s%d","evalId":"e1","evalIdentifier":"is it polite",`+
+		`"orgId":"%s","projectId":"p1","deploymentId":"deploy_1","devmode":false,"timestamp":%d}`,
+		n, n/10, orgID, time.Now().UnixMilli())
+}
+
+// completedRun returns the request body that completes a run.
+func completedRun(id string) []byte {
+	return fmt.Appendf(nil, `{"id":"%s","result":%s,"timestamp":%d}`, id, runResult, time.Now().UnixMilli())
+}
+
+// startedRow writes what a start needs: a row and a count.
 func startedRow(tx *db.Tx, writer, i int) error {
 	var at int64
 	err := tx.Row(`INSERT INTO bench_threads (id, updated_at, body) VALUES ($1, $2, $3) RETURNING updated_at`,
@@ -139,13 +154,13 @@ func startedRow(tx *db.Tx, writer, i int) error {
 	if err != nil {
 		return err
 	}
-	return tx.Send(`INSERT INTO bench_counts (slot, n) VALUES ($1, 1) ON CONFLICT (slot) DO UPDATE SET n = bench_counts.n + 1`, writer)
+	return count(tx, writer)
 }
 
-// bareRun is as long as the row of a run beside its id.
+// bareRun is as long as the row of a run without its id.
 var bareRun = strings.Repeat("x", 200)
 
-// completedRow is what a completion takes: one row is changed and read.
+// completedRow writes what a completion needs: one row is changed and read.
 func completedRow(tx *db.Tx, writer, i int) error {
 	var body string
 	return tx.Row(`UPDATE bench_threads SET updated_at = updated_at + 1, body = $2 WHERE id = $1 RETURNING body`,

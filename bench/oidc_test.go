@@ -3,10 +3,9 @@
 package bench
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -15,8 +14,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,62 +24,73 @@ import (
 const (
 	benchEmail    = "ada@example.com"
 	benchPassword = "correct horse battery"
-	benchReturn   = "http://127.0.0.1:9/callback"
+	benchRedirect = "http://127.0.0.1:9/callback"
 )
 
-// rp is an application with a signed-in user.
-type rp struct {
-	t      *testing.T
-	s      *process.Steward
-	on     server
+// relyingParty is a client of an installation, with a user.
+type relyingParty struct {
+	*installation
 	id     string
 	secret string
-	user   *http.Client
+	user   *http.Client // the user's browser
 }
 
-func startProvider(t *testing.T, database string) *rp {
+func startProvider(t *testing.T, database string) *relyingParty {
+	t.Helper()
 	s := process.New(t, database)
 	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + benchEmail, "STEWARD_ADMIN_PASSWORD=" + benchPassword}
-	s.Start()
-	jar, _ := cookiejar.New(nil)
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	r := &rp{t: t, s: s, on: server{address: strings.TrimPrefix(s.URL, "http://"), pid: s.Cmd.Process.Pid}}
-	r.user = &http.Client{Jar: jar, CheckRedirect: stay, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	r := &relyingParty{installation: begin(t, s)}
+	jar, err := cookiejar.New(nil)
+	r.Must(err)
+	r.user = &http.Client{
+		Jar:           jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+		Timeout:       client.Timeout,
+	}
 	var made struct {
 		Client struct{ ID string }
 		Secret string `json:"client_secret"`
 	}
-	req, _ := http.NewRequest("POST", s.URL+"/oidc/clients", bytes.NewReader(newClient))
-	req.Header.Set("Authorization", "Bearer "+s.Key)
-	req.Header.Set("Content-Type", "application/json")
-	s.Must(json.Unmarshal(r.do(client, req), &made))
-	r.id, r.secret = made.Client.ID, made.Secret
+	r.call("POST", "/oidc/clients", json.RawMessage(newClient), &made)
+	r.id = made.Client.ID
+	r.secret = made.Secret
 	return r
 }
 
 var newClient = []byte(`{"name": "Bench", "description": "Bench", "homepage_url": "https://example.com",
-	"redirect_uris": ["` + benchReturn + `"], "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
+	"redirect_uris": ["` + benchRedirect + `"], "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
 	"scopes": ["openid", "email", "offline_access", "webhook:read"]}`)
 
-func (r *rp) do(c *http.Client, req *http.Request) []byte {
-	res, err := c.Do(req)
+// do sends a request of the user and returns the Location of a redirect, or else the body.
+func (r *relyingParty) do(method, address string, form url.Values, basic bool) (string, error) {
+	req, err := http.NewRequest(method, address, strings.NewReader(form.Encode()))
 	if err != nil {
-		r.t.Error(err)
-		return nil
+		return "", err
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if basic {
+		req.SetBasicAuth(r.id, r.secret)
+	}
+	res, err := r.user.Do(req)
+	if err != nil {
+		return "", err
 	}
 	defer res.Body.Close()
-	body, _ := io.ReadAll(res.Body)
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return "", err
+	}
 	if res.StatusCode >= 400 {
-		r.t.Errorf("%s %s: %d %s", req.Method, req.URL.Path, res.StatusCode, body)
+		return "", fmt.Errorf("%s %s: %d %s", method, req.URL.Path, res.StatusCode, body)
 	}
-	if to := res.Header.Get("Location"); to != "" {
-		return []byte(to)
-	}
-	return body
+	return cmp.Or(res.Header.Get("Location"), string(body)), nil
 }
 
-// form is a request to an endpoint of the protocol, as bytes.
-func (r *rp) form(path string, v url.Values) []byte {
+// form returns the bytes of a request to an endpoint of the provider.
+func (r *relyingParty) form(path string, v url.Values) []byte {
 	body := v.Encode()
 	basic := base64.StdEncoding.EncodeToString([]byte(r.id + ":" + r.secret))
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: steward\r\nAuthorization: Basic %s\r\n"+
@@ -91,112 +99,119 @@ func (r *rp) form(path string, v url.Values) []byte {
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
 
-// code gets a code as a browser would; the first time through the pages.
-func (r *rp) code() string {
-	address := r.s.URL + "/authorize?" + url.Values{
-		"client_id": {r.id}, "redirect_uri": {benchReturn}, "response_type": {"code"}, "scope": {"openid email offline_access"},
-	}.Encode()
-	req, _ := http.NewRequest("GET", address, nil)
-	got := string(r.do(r.user, req))
-	for !strings.HasPrefix(got, benchReturn) {
-		if r.t.Failed() {
-			return ""
-		}
+// code returns an authorization code. The first time, the user signs in and gives consent.
+func (r *relyingParty) code() (string, error) {
+	got, err := r.do("GET", r.URL+"/authorize?"+url.Values{
+		"client_id": {r.id}, "redirect_uri": {benchRedirect}, "response_type": {"code"},
+		"scope": {"openid email offline_access"},
+	}.Encode(), nil, false)
+	for err == nil && !strings.HasPrefix(got, benchRedirect) {
 		if strings.HasPrefix(got, "/") {
-			req, _ = http.NewRequest("GET", r.s.URL+got, nil)
-			got = string(r.do(r.user, req))
-			continue
+			got, err = r.do("GET", r.URL+got, nil, false)
+		} else {
+			got, err = r.submit(got)
 		}
-		v := url.Values{"email": {benchEmail}, "password": {benchPassword}, "action": {"approve"}, "scope": {"openid", "email", "offline_access"}}
-		for _, m := range hidden.FindAllStringSubmatch(got, -1) {
-			v.Set(m[1], html.UnescapeString(m[2]))
-		}
-		v["scope"] = []string{"openid", "email", "offline_access"}
-		path := "/sign-in"
-		if strings.Contains(got, `action="/consent"`) {
-			path = "/consent"
-		}
-		req, _ = http.NewRequest("POST", r.s.URL+path, strings.NewReader(v.Encode()))
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		got = string(r.do(r.user, req))
 	}
-	u, _ := url.Parse(got)
-	return u.Query().Get("code")
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(got)
+	if err != nil {
+		return "", err
+	}
+	return u.Query().Get("code"), nil
 }
 
-// redeem turns a code into tokens.
-func (r *rp) redeem(code string) (access string) {
-	v := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {benchReturn}}
-	req, _ := http.NewRequest("POST", r.s.URL+"/oauth/token", strings.NewReader(v.Encode()))
-	req.SetBasicAuth(r.id, r.secret)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+// submit fills in and submits the form of the sign-in or consent page.
+func (r *relyingParty) submit(page string) (string, error) {
+	form := url.Values{"email": {benchEmail}, "password": {benchPassword}, "action": {"approve"}}
+	for _, m := range hidden.FindAllStringSubmatch(page, -1) {
+		form.Set(m[1], html.UnescapeString(m[2]))
+	}
+	form["scope"] = []string{"openid", "email", "offline_access"}
+	path := "/sign-in"
+	if strings.Contains(page, `action="/consent"`) {
+		path = "/consent"
+	}
+	return r.do("POST", r.URL+path, form, false)
+}
+
+// codeFlow runs a whole code flow and returns the access token.
+func (r *relyingParty) codeFlow() (access string, err error) {
+	code, err := r.code()
+	if err != nil {
+		return "", err
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {benchRedirect}}
+	body, err := r.do("POST", r.URL+"/oauth/token", form, true)
+	if err != nil {
+		return "", err
+	}
 	var tokens struct {
 		Access string `json:"access_token"`
 	}
-	if err := json.Unmarshal(r.do(r.user, req), &tokens); err != nil {
-		r.t.Error(err)
-	}
-	return tokens.Access
+	err = json.Unmarshal([]byte(body), &tokens)
+	return tokens.Access, err
 }
 
-// flows runs whole code flows, of a user who has agreed before: GET /authorize and POST /oauth/token.
-func (r *rp) flows(n int, lasts time.Duration) result {
-	var done atomic.Int64
-	var users sync.WaitGroup
-	before, start := process.CPUTime(r.t, r.on.pid), time.Now()
-	for range n {
-		users.Go(func() {
-			for time.Since(start) < lasts && !r.t.Failed() {
-				r.redeem(r.code())
-				done.Add(1)
+// codeFlows runs code flows of a user who has given consent: GET /authorize and POST /oauth/token.
+func (r *relyingParty) codeFlows(n int, duration time.Duration) result {
+	return measure(r.t, r.server, n, func(_ int, start time.Time) (times []time.Duration, err error) {
+		for time.Since(start) < duration {
+			began := time.Now()
+			if _, err := r.codeFlow(); err != nil {
+				return times, err
 			}
-		})
-	}
-	users.Wait()
-	count := float64(max(1, done.Load()))
-	return result{rate: count / time.Since(start).Seconds(), cpu: (process.CPUTime(r.t, r.on.pid) - before).Seconds() * 1000 / count}
+			times = append(times, time.Since(began))
+		}
+		return times, nil
+	})
 }
 
-// TestProvider measures the provider's endpoints against the reference handler, with the CPU time that each answer takes.
+// TestProvider compares the endpoints of the provider with the reference handler, and measures the CPU
+// time of a response.
 func TestProvider(t *testing.T) {
 	ref := startReference(t)
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
 		r := startProvider(t, database)
-		access := r.redeem(r.code())
+		access, err := r.codeFlow()
+		r.Must(err)
 		machine := r.form("/oauth/token", url.Values{"grant_type": {"client_credentials"}})
 		for _, one := range []struct {
-			name string
-			most float64 // CPU ms
-			send []byte
+			name  string
+			limit float64 // CPU ms, 0 for none
+			send  []byte
 		}{
 			{"client_credentials", 0.5, machine},
 			{"introspection", 0.3, r.form("/introspect", url.Values{"token": {access}})},
 			{"userinfo", 0.3, request("GET", "/userinfo", access, nil)},
-			{"create client", 0, request("POST", "/oidc/clients", r.s.Key, newClient)},
+			{"create client", 0, request("POST", "/oidc/clients", r.Key, newClient)},
 		} {
 			for _, conns := range []int{8, 64} {
-				ratio, empty, got := versus(3,
+				ratio, empty, got := compare(3,
 					func() result { return load(t, ref, conns, span, always(request("GET", "/", "", nil))) },
-					func() result { return load(t, r.on, conns, span, always(one.send)) })
+					func() result { return load(t, r.server, conns, span, always(one.send)) })
 				name := fmt.Sprintf("%s: %s, %d connections", database, one.name, conns)
-				if one.most == 0 {
+				if one.limit == 0 {
 					fmt.Printf("%-58s %8.3f  %.0f/s of %.0f/s, CPU %.3f ms\n", name, ratio, got.rate, empty.rate, got.cpu)
 					continue
 				}
-				report(t, name+" (CPU ms)", got.cpu, one.most, false, "%.0f/s of %.0f/s (%.2f), empty %.3f ms", got.rate, empty.rate, ratio, empty.cpu)
+				report(name+" (CPU ms)", got.cpu, atMost(one.limit),
+					"%.0f/s of %.0f/s (%.2f), empty %.3f ms", got.rate, empty.rate, ratio, empty.cpu)
 			}
 		}
 		for _, conns := range []int{8, 64} {
-			ratio, empty, got := versus(1,
+			ratio, empty, got := compare(1,
 				func() result { return load(t, ref, conns, span, always(request("GET", "/", "", nil))) },
-				func() result { return r.flows(conns, span) })
+				func() result { return r.codeFlows(conns, span) })
 			name := fmt.Sprintf("%s: code flow, %d connections", database, conns)
 			fmt.Printf("%-58s %8.3f  %.0f/s of %.0f/s, CPU %.3f ms\n", name, ratio, got.rate, empty.rate, got.cpu)
 		}
 	})
 }
 
-// TestRevocation measures what it takes to revoke all users of a client with a million tokens, and to delete it.
+// TestRevocation measures the revocation of all users of a client with BENCH_ROWS tokens, and its
+// deletion.
 func TestRevocation(t *testing.T) {
 	rows := rowCount(t)
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
@@ -208,21 +223,32 @@ func TestRevocation(t *testing.T) {
 			in.call("GET", "/oidc/clients/"+made.Client.ID, nil, new(any))
 			start := time.Now()
 			in.call("DELETE", "/oidc/clients/"+made.Client.ID+verb, nil, new(any))
-			report(t, fmt.Sprintf("%s: revoke %d tokens by DELETE /oidc/clients/{id}%s, ms", database, rows, verb),
-				millis(time.Since(start)), 50, false, "")
+			report(fmt.Sprintf("%s: revoke %d tokens by DELETE /oidc/clients/{id}%s, ms", database, rows, verb),
+				millis(time.Since(start)), atMost(50), "")
 		}
 	})
 }
 
-// grants gives a client users with a consent and a token each.
+// grants inserts users of a client, with a consent and a token each.
 func grants(tx *db.Tx, orgID, clientID string, from, to int) error {
 	const numbers = `WITH RECURSIVE n(i) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < $2) `
-	_, err1 := tx.Exec(numbers+`INSERT INTO oidc_consents (org_id, client_id, user_id, scopes, epoch, client_epoch, created_at, updated_at)
+	_, err := tx.Exec(numbers+`INSERT INTO oidc_consents
+		(org_id, client_id, user_id, scopes, epoch, client_epoch, created_at, updated_at)
 		SELECT $3, $4, 'usr_' || i, '["openid"]', i + 1, 1, i, i FROM n`, from, to, orgID, clientID)
-	_, err2 := tx.Exec(numbers+`INSERT INTO oidc_grants (id, org_id, client_id, user_id, scopes, client_epoch, consent_epoch, auth_time, salt,
-		generation, created_at, expires_at) SELECT $4 || i, $3, $4, 'usr_' || i, 'openid', 1, i + 1, i, $5, 1, i, $6 FROM n`,
+	if err != nil {
+		return fmt.Errorf("insert consents: %w", err)
+	}
+	_, err = tx.Exec(numbers+`INSERT INTO oidc_grants (id, org_id, client_id, user_id, scopes, client_epoch,
+		consent_epoch, auth_time, salt, generation, created_at, expires_at)
+		SELECT $4 || i, $3, $4, 'usr_' || i, 'openid', 1, i + 1, i, $5, 1, i, $6 FROM n`,
 		from, to, orgID, clientID, []byte("salt"), time.Now().Add(time.Hour).UnixMicro())
-	_, err3 := tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
+	if err != nil {
+		return fmt.Errorf("insert grants: %w", err)
+	}
+	_, err = tx.Exec(`UPDATE oidc_client_states SET user_count = user_count + $3 WHERE org_id = $1 AND client_id = $2`,
 		orgID, clientID, to-from)
-	return errors.Join(err1, err2, err3)
+	if err != nil {
+		return fmt.Errorf("count users: %w", err)
+	}
+	return nil
 }

@@ -1,0 +1,111 @@
+//go:build bench
+
+package bench
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+)
+
+// TestWebhookLists measures the lists and single rows of a webhook with BENCH_ROWS receipts and as many
+// deliveries. The p99 of the empty handler at the same moment shows what the machine adds.
+func TestWebhookLists(t *testing.T) {
+	rows, ref := rowCount(t), startReference(t)
+	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
+		in := install(t, database)
+		h := in.hook()
+		s := fixture{in: in, hook: h, destinationID: in.destination(h, "127.0.0.1:9"), rows: rows}
+		in.restart(s.load)
+		fmt.Printf("%s: %d receipts and deliveries were loaded in %.0f s\n", database, rows, s.took.Seconds())
+		for _, route := range append(s.fixed(), append(s.paged("receipt-list"), s.paged("delivery-list")...)...) {
+			empty := load(t, ref, pageConns, 200*time.Millisecond, always(request("GET", "/", "", nil)))
+			got := load(t, in.server, pageConns, time.Second, func(_, i int) []byte {
+				return request("GET", s.expand(route.path, i), in.Key, nil)
+			})
+			report(fmt.Sprintf("%s: %s, p99 ms", database, route.name), millis(got.quantile(0.99)), atMost(route.goal),
+				"p50 %s, %.0f/s, CPU %.2f ms (empty: p99 %s)", ms(got.quantile(0.5)), got.rate, got.cpu, ms(empty.quantile(0.99)))
+		}
+	})
+}
+
+// route is a request with its goal in milliseconds. {receipt} in its path stands for one receipt after
+// the other, {moment} for the time one hour ago.
+type route struct {
+	name, path string
+	goal       float64
+}
+
+func (s *fixture) expand(path string, i int) string {
+	return strings.NewReplacer("{receipt}", s.sample[i*7%len(s.sample)],
+		"{moment}", time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")).Replace(path)
+}
+
+// fixed returns the routes whose paths are known beforehand.
+func (s *fixture) fixed() []route {
+	at := func(name, query string) string { return "/webhook/" + name + "/" + s.hook.id + query }
+	ago := func(d time.Duration) []string { return []string{time.Now().Add(-d).UTC().Format(time.RFC3339)} }
+	hour := url.Values{"since": ago(fixtureAge / 2), "until": ago(fixtureAge/2 - time.Hour)}.Encode()
+	lastHour := url.Values{"since": ago(time.Hour)}.Encode()
+	failed := url.Values{"status": {"failed"}, "since": ago(2 * 24 * time.Hour)}.Encode()
+	year := "?" + url.Values{"start": ago(365 * 24 * time.Hour), "granularity": {"hour"}}.Encode()
+	week := "?" + url.Values{"start": ago(165 * time.Hour), "granularity": {"minute"}}.Encode()
+	return []route{
+		{"webhooks", "/webhook/list", 5},
+		{"webhook", at("get", ""), 5},
+		{"destinations", at("destination-list", ""), 5},
+		{"a receipt", at("receipt-get", "/{receipt}"), 5},
+		{"a receipt's payload", at("receipt-payload", "/{receipt}"), 5},
+		{"receipts of an hour", at("receipt-list", "?"+hour), 5},
+		{"deliveries of an hour", at("delivery-list", "?"+hour), 5},
+		{"deliveries of a receipt", at("delivery-list", "?receiptId={receipt}"), 5},
+		{"deliveries to a destination", at("delivery-list", "?destinationId="+s.destinationID), 5},
+		{"failed deliveries", at("delivery-list", "?status=failed"), 5},
+		{"receipts of the last hour", at("receipt-list", "?"+lastHour), 5},
+		{"receipts of the last hour, changing since", at("receipt-list", "?since={moment}"), 5},
+		{"deliveries of the last hour", at("delivery-list", "?"+lastHour), 5},
+		{"deliveries of the last hour, changing since", at("delivery-list", "?since={moment}"), 5},
+		{"to a destination in the last hour", at("delivery-list", "?destinationId="+s.destinationID+"&"+lastHour), 5},
+		{"failed deliveries of two days", at("delivery-list", "?"+failed), 5},
+		{"sums of a year", "/webhook/analytics/org" + year, 10},
+		{"hours of a year", "/webhook/analytics/org/timeseries" + year, 10},
+		{"minutes of a week", "/webhook/analytics/org/timeseries" + week, 10},
+	}
+}
+
+// paged reads a list to its end by cursor, and returns its first page, the one in the middle and the
+// last one as routes. Every row must be listed once.
+func (s *fixture) paged(list string) []route {
+	first := "/webhook/" + list + "/" + s.hook.id
+	routes := []route{{list + ", first page", first, 5}}
+	seen, page, start := 0, first+"?limit=1000", time.Now()
+	for last := ""; page != ""; last = page {
+		var n int
+		middle := seen < s.rows/2
+		n, page = s.follow(page)
+		seen += n
+		if middle && seen >= s.rows/2 && page != "" {
+			routes = append(routes, route{list + ", middle", strings.Replace(page, "limit=1000", "limit=100", 1), 5})
+		}
+		if page == "" && last != "" {
+			routes = append(routes, route{list + ", end", strings.Replace(last, "limit=1000", "limit=100", 1), 5})
+		}
+	}
+	if seen != s.rows {
+		s.in.t.Errorf("%s has %d rows, want %d", list, seen, s.rows)
+	}
+	fmt.Printf("%-58s %8.0f rows/s\n", list+", all pages of 1000", float64(seen)/time.Since(start).Seconds())
+	return routes
+}
+
+// follow reads a page and returns its number of rows and the path of the next page.
+func (s *fixture) follow(page string) (rows int, next string) {
+	s.in.t.Helper()
+	var list []struct{}
+	header := s.in.call("GET", page, nil, &list)
+	return len(list), nextPage(header)
+}
