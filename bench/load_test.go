@@ -46,8 +46,8 @@ type source func(conn, i int) []byte
 // always returns the same request again and again.
 func always(b []byte) source { return func(int, int) []byte { return b } }
 
-// atMost ends a source after n requests of all n connections together.
-func (s source) atMost(n, conns int) source {
+// first returns a source that ends after n requests over all connections.
+func (s source) first(n, conns int) source {
 	return func(conn, i int) []byte {
 		if i*conns+conn >= n {
 			return nil

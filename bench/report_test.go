@@ -20,7 +20,7 @@ func compare(rounds int, reference, steward func() result) (ratio float64, ref, 
 	return median(ratios), ref, got
 }
 
-// goal is what a figure should reach.
+// goal is what a figure should reach. The zero value is no goal.
 type goal struct {
 	value   float64
 	atLeast bool // else at most
@@ -30,6 +30,9 @@ func atLeast(v float64) goal { return goal{v, true} }
 func atMost(v float64) goal  { return goal{v, false} }
 
 func (g goal) String() string {
+	if g == (goal{}) {
+		return "–"
+	}
 	if g.atLeast {
 		return fmt.Sprintf("≥ %g", g.value)
 	}
@@ -38,6 +41,9 @@ func (g goal) String() string {
 
 // verdict returns "met" or "MISSED". A missed goal fails no test: it is a measurement.
 func (g goal) verdict(got float64) string {
+	if g == (goal{}) {
+		return ""
+	}
 	if g.atLeast && got < g.value || !g.atLeast && got > g.value {
 		return "MISSED"
 	}

@@ -28,9 +28,6 @@ type arrivals struct {
 
 func (a arrivals) quantile(q float64) time.Duration { return result{times: a.Times}.quantile(q) }
 
-// rate returns the rate from the first to the last arrival.
-func (a arrivals) rate() float64 { return float64(a.Count-1) / a.Last.Sub(a.First).Seconds() }
-
 // sinkHandler is a destination that responds at once and records what arrived.
 type sinkHandler struct {
 	mu    sync.Mutex

@@ -46,20 +46,64 @@ func (s *Steward) CPUTime() time.Duration {
 // CPUTime returns the CPU time that a process has used, in steps of 10 ms.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := readStat(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
-	var ticks int64
-	for _, field := range fields[11:13] { // user and system time
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			t.Fatalf("/proc/%d/stat: %v", pid, err)
-		}
-		ticks += n
+	return s.own
+}
+
+// FamilyCPUTime returns the CPU time that a process and its children have used, including those that
+// have ended.
+func FamilyCPUTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	parent, err := readStat(pid)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	sum := parent.own + parent.ended
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		child, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := readStat(child)
+		if err == nil && s.parent == pid { // else it has ended or is of another family
+			sum += s.own
+		}
+	}
+	return sum
+}
+
+// stat is what /proc/PID/stat says about a process.
+type stat struct {
+	parent     int
+	own, ended time.Duration // CPU time of the process, and of its children that have ended
+}
+
+func readStat(pid int) (stat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
+	numbers := map[int]int{1: 0, 11: 0, 12: 0, 13: 0, 14: 0} // ppid, utime, stime, cutime, cstime
+	for i := range numbers {
+		numbers[i], err = strconv.Atoi(fields[i])
+		if err != nil {
+			return stat{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+	}
+	const tick = 10 * time.Millisecond
+	return stat{
+		parent: numbers[1],
+		own:    time.Duration(numbers[11]+numbers[12]) * tick,
+		ended:  time.Duration(numbers[13]+numbers[14]) * tick,
+	}, nil
 }
 
 // LocalAddresses returns the local IPv4 loopback addresses (127.0.0.1:port) of the process's open

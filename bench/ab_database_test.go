@@ -1,0 +1,91 @@
+//go:build bench
+
+package bench
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	_ "modernc.org/sqlite"             // driver "sqlite"
+
+	"steward/e2e/process"
+	"steward/internal/waittest"
+)
+
+// open opens the database of an installation without package db, whose schema is not that of the base.
+func (c *contender) open() *sql.DB {
+	c.t.Helper()
+	driver, source := "sqlite", filepath.Join(c.Dir, "steward.db")
+	if c.Database != "" {
+		driver, source = "pgx", c.Database
+	}
+	d, err := sql.Open(driver, source)
+	c.Must(err)
+	return d
+}
+
+// insertCounts inserts the hours of a year into webhook_counts, which has the same columns in both
+// versions. Then it restarts the process until that does not change the table any more: the base packs
+// past days when it stops.
+func (c *contender) insertCounts() {
+	c.t.Helper()
+	c.restart(func() {
+		d := c.open()
+		defer d.Close()
+		now := time.Now().Unix()
+		for _, unit := range []int64{3600, 86400} {
+			_, err := d.Exec(fmt.Sprintf(`WITH RECURSIVE b(bucket) AS (
+					SELECT CAST(%[2]d AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < %[3]d)
+				INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
+				SELECT '%[4]s', %[1]d, bucket, 0, bucket %% 1000, bucket %% 900, bucket %% 100 FROM b`,
+				unit, (now-366*86400)/unit, now/unit, c.orgID))
+			c.Must(err)
+		}
+	})
+	for rows := -1; ; {
+		before := rows
+		c.restart(func() {
+			d := c.open()
+			defer d.Close()
+			c.Must(d.QueryRow("SELECT COUNT(*) FROM webhook_counts").Scan(&rows))
+		})
+		if rows == before {
+			return
+		}
+	}
+}
+
+// waitEnded waits until no delivery is pending, so that their CPU time is measured.
+func (c *contender) waitEnded() {
+	c.t.Helper()
+	path := "/webhook/delivery-list/" + c.deliver.id + "?status=pending&limit=1"
+	waittest.Until(c.t, "the end of every delivery", func() (string, bool) {
+		time.Sleep(50 * time.Millisecond) // the requests themselves cost CPU time
+		total := c.call("GET", path, nil, new(any)).Get("X-Total-Count")
+		return total, total == "0"
+	})
+}
+
+// databaseCPU returns the CPU time of the PostgreSQL server, or 0 on SQLite.
+func (c *contender) databaseCPU() time.Duration {
+	c.t.Helper()
+	if c.Database == "" {
+		return 0
+	}
+	d := c.open()
+	defer d.Close()
+	var dir string
+	c.Must(d.QueryRow("SHOW data_directory").Scan(&dir))
+	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	c.Must(err)
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	c.Must(err)
+	return process.FamilyCPUTime(c.t, pid)
+}
