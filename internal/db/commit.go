@@ -87,7 +87,7 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	t := newTx(w.db, w, ctx, nil)
+	t := newTx(ctx, w.db, w, nil)
 	r.run(t, fn)
 	return t, <-r.done
 }

@@ -42,7 +42,7 @@ func queueing(t *testing.T, queue int, test func(t *testing.T, d *db.DB, release
 }
 
 // writers starts a Write for each function. wait returns their errors when all have ended.
-func writers(d *db.DB, ctx context.Context, fns ...func(*db.Tx) error) (wait func() []error) {
+func writers(ctx context.Context, d *db.DB, fns ...func(*db.Tx) error) (wait func() []error) {
 	all := make([]error, len(fns))
 	var group sync.WaitGroup
 	for i, fn := range fns {
@@ -75,7 +75,7 @@ func texts(list []error) []string {
 
 func TestRequestsOfABatchFailAlone(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
-		wait := writers(d, t.Context(),
+		wait := writers(t.Context(), d,
 			putting("a"),
 			func(tx *db.Tx) error { must(t, put(tx, "b", "")); return errors.New("no") },
 			func(tx *db.Tx) error { must(t, put(tx, "c", "")); panic("ouch") },
@@ -96,7 +96,7 @@ func TestFirstRequestOfABatchFailsAlone(t *testing.T) {
 	for name, fail := range map[string]func(){"error": func() {}, "panic": func() { panic("no") }, "exit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, db.SQLite)
-			wait := writers(d, t.Context(), func(tx *db.Tx) error { must(t, put(tx, "a", "")); fail(); return errors.New("no") })
+			wait := writers(t.Context(), d, func(tx *db.Tx) error { must(t, put(tx, "a", "")); fail(); return errors.New("no") })
 			if err := wait()[0]; err == nil {
 				t.Error("no error")
 			}
@@ -109,7 +109,7 @@ func TestFirstRequestOfABatchFailsAlone(t *testing.T) {
 func TestContextEndsInTheQueue(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := writers(d, ctx, func(*db.Tx) error { t.Error("it ran"); return nil })
+		wait := writers(ctx, d, func(*db.Tx) error { t.Error("it ran"); return nil })
 		synctest.Wait()
 		cancel()
 		if err := wait()[0]; !errors.Is(err, context.Canceled) {
@@ -129,7 +129,7 @@ func TestContextEndsWhileTheFunctionRuns(t *testing.T) {
 
 func TestFullQueueRefusesWrites(t *testing.T) {
 	queueing(t, 2, func(t *testing.T, d *db.DB, release func()) {
-		wait := writers(d, t.Context(), putting("a"), putting("b"))
+		wait := writers(t.Context(), d, putting("a"), putting("b"))
 		synctest.Wait()
 		if err := d.Write(t.Context(), putting("c")); errs.KindOf(err) != errs.Unavailable {
 			t.Errorf("got %v", err)
@@ -142,7 +142,7 @@ func TestFullQueueRefusesWrites(t *testing.T) {
 
 func TestCloseCommitsTheQueue(t *testing.T) {
 	queueing(t, 0, func(t *testing.T, d *db.DB, release func()) {
-		wait := writers(d, t.Context(), putting("a"), putting("b"))
+		wait := writers(t.Context(), d, putting("a"), putting("b"))
 		synctest.Wait()
 		var group sync.WaitGroup
 		group.Go(func() { must(t, d.Close()) })
@@ -199,9 +199,9 @@ func TestFailedCommitFailsTheBatch(t *testing.T) {
 			return err
 		}))
 		held := make(chan struct{})
-		hold := writers(d, t.Context(), func(*db.Tx) error { <-held; return nil })
+		hold := writers(t.Context(), d, func(*db.Tx) error { <-held; return nil })
 		synctest.Wait()
-		wait := writers(d, t.Context(), putting("a"), func(tx *db.Tx) error {
+		wait := writers(t.Context(), d, putting("a"), func(tx *db.Tx) error {
 			_, err := tx.Exec("INSERT INTO child (k) VALUES ('nobody')")
 			return err
 		}, putting("b"))
@@ -233,7 +233,7 @@ func TestConcurrentWritersFailAlone(t *testing.T) {
 				fns, want = append(fns, putting(key)), append(want, key)
 			}
 		}
-		for i, err := range writers(d, t.Context(), fns...)() {
+		for i, err := range writers(t.Context(), d, fns...)() {
 			if (err == nil) != (i%5 < 3) {
 				t.Errorf("%d: %v", i, err)
 			}

@@ -52,7 +52,7 @@ func TestObserverSeesCommits(t *testing.T) {
 			o := dbtest.Options(t, dialect)
 			o.Observer.Commit = func(writes int, wait time.Duration) { seen <- commit{writes, wait} }
 			d := open(t, o)
-			if err := d.Write(t.Context(), func(tx *db.Tx) error { return errPlanned }); err == nil {
+			if err := d.Write(t.Context(), func(*db.Tx) error { return errPlanned }); err == nil {
 				t.Error("no error")
 			}
 			must(t, d.Write(t.Context(), putting("a")))

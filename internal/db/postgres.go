@@ -75,8 +75,10 @@ func (e *postgresEngine) prepare(ctx context.Context) error {
 		return errors.New("the server has synchronous_commit=off: commits would not be durable")
 	}
 	migrator := stdlib.OpenDBFromPool(e.pool)
-	defer migrator.Close()
-	return e.db.migrate(ctx, migrator)
+	if err := e.db.migrate(ctx, migrator); err != nil {
+		return errors.Join(err, migrator.Close())
+	}
+	return migrator.Close()
 }
 
 func (e *postgresEngine) ping(ctx context.Context) error { return e.explain(e.pool.Ping(ctx)) }
@@ -169,7 +171,7 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 	defer conn.Release()
 	s := &postgresSession{conn: conn.Conn()}
 	defer s.rollback()
-	t := newTx(e.db, s, ctx, nil)
+	t := newTx(ctx, e.db, s, nil)
 	if err := t.run(fn); err != nil {
 		return t, err
 	}

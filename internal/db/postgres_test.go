@@ -32,7 +32,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 			return err
 		}
 	}
-	must(t, errors.Join(writers(d, t.Context(), locking("x", "a", "b"), locking("y", "b", "a"))()...))
+	must(t, errors.Join(writers(t.Context(), d, locking("x", "a", "b"), locking("y", "b", "a"))()...))
 	if len(runs) < 3 {
 		t.Errorf("%d runs: there was no deadlock", len(runs))
 	}
@@ -63,7 +63,7 @@ func TestSerializationIsRetried(t *testing.T) {
 		}
 		return nil
 	}
-	must(t, errors.Join(writers(d, t.Context(), count, count, count, count)()...))
+	must(t, errors.Join(writers(t.Context(), d, count, count, count, count)()...))
 	var n int64
 	must(t, d.Read(t.Context()).Row("SELECT n FROM epochs").Scan(&n))
 	if n != 4 {

@@ -125,7 +125,7 @@ var (
 
 type txKey struct{}
 
-func newTx(d *DB, s session, ctx context.Context, parent *Tx) *Tx {
+func newTx(ctx context.Context, d *DB, s session, parent *Tx) *Tx {
 	t := &Tx{db: d, s: s, parent: parent}
 	if parent != nil {
 		t.depth = parent.depth + 1
@@ -249,7 +249,7 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 	if err := t.ready(nil); err != nil {
 		return err
 	}
-	sub := newTx(t.db, t.s, ctx, t)
+	sub := newTx(ctx, t.db, t.s, t)
 	name := "s" + strconv.Itoa(sub.depth)
 	if err := t.control("SAVEPOINT " + name); err != nil {
 		return err
@@ -261,7 +261,7 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 			_ = t.control("ROLLBACK TO SAVEPOINT " + name) // an error is kept in t
 		}
 		if mustRetry(sub.failed) {
-			t.check(sub.failed) // the server asks for a retry of the whole transaction
+			_ = t.check(sub.failed) // the server asks for a retry of the whole transaction
 		}
 	}()
 	if err := sub.run(fn); err != nil {
@@ -324,7 +324,7 @@ func (r *txRows) Close() {
 	r.Rows.Close()
 	if r.t.open == r {
 		r.t.open = nil
-		r.t.check(r.Rows.Err())
+		_ = r.t.check(r.Rows.Err())
 	}
 }
 

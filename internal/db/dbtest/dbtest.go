@@ -93,7 +93,7 @@ func command(t testing.TB, server, sql string) {
 	if err != nil {
 		t.Fatalf("PostgreSQL for tests: %v", err)
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
