@@ -198,11 +198,8 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 		return Receipt{}, err
 	}
 	r := Receipt{WebhookID: webhookID}
-	if !id.Is(id.Receipt, receiptID) {
-		return r, errs.Missing("receipt", receiptID)
-	}
 	err := q.Row(`SELECT `+receiptColumns+`, body FROM webhook_receipts WHERE key = $1`, rowKey(webhookID, receiptID)).Scan(r.columns()...)
-	if errors.Is(err, db.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) || err == nil && !id.Is(id.Receipt, receiptID) {
 		return r, errs.Missing("receipt", receiptID)
 	}
 	if err != nil {

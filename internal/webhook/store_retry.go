@@ -42,11 +42,8 @@ func findDelivery(q db.Querier, orgID, webhookID, where string, args ...any) (De
 
 // failedDelivery returns a delivery that can be retried.
 func (s *Store) failedDelivery(tx *db.Tx, orgID, webhookID, deliveryID string) (Delivery, error) {
-	if !id.Is(id.Delivery, deliveryID) {
-		return Delivery{}, errs.Missing("delivery", deliveryID)
-	}
 	d, err := findDelivery(tx, orgID, webhookID, `key = $1`, rowKey(webhookID, deliveryID))
-	if errors.Is(err, db.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) || err == nil && !id.Is(id.Delivery, deliveryID) {
 		return d, errs.Missing("delivery", deliveryID)
 	}
 	if err != nil {
