@@ -1,11 +1,17 @@
 package e2e
 
 import (
+	"context"
+	"encoding/hex"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 )
 
 func TestDestinationChangesApplyToTheNextEvent(t *testing.T) {
@@ -221,4 +227,100 @@ func (s *steward) checkRefused(hosts []string) {
 			s.t.Errorf("%s: %s, %s", host, d.Status, d.failure())
 		}
 	}
+}
+
+// TestOwnListenersAreRefused checks that deliveries to Steward's own listeners fail, by address and by
+// name, although loopback is allowed.
+func TestOwnListenersAreRefused(t *testing.T) {
+	t.Parallel()
+	for what, allowed := range map[string]string{"loopback by default": "", "loopback by setting": "127.0.0.0/8,::1/128"} {
+		t.Run(what, func(t *testing.T) {
+			s := prepare(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
+			s.Env = []string{"STEWARD_EGRESS_ALLOW=" + allowed}
+			s.start()
+			listen := s.addresses().Listen
+			k, h := newSink(t), s.hook("orders")
+			var ids, urls []string
+			for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
+				for _, target := range []string{
+					listen["api"] + "/healthz", listen["metrics"] + "/metrics", listen["metrics"] + "/debug/pprof/goroutine?debug=1",
+				} {
+					url := "http://" + strings.Replace(target, "127.0.0.1", host, 1)
+					id, _ := s.destination(h, url, "max_retries", 0)
+					ids = append(ids, id)
+					urls = append(urls, url)
+				}
+			}
+			s.destination(h, k.URL+"/allowed")
+			r, err := s.send("GET", h.path, nil)
+			s.must(err)
+			r.want(200)
+			k.wait("/allowed", 1)
+			for i, id := range ids {
+				d := s.firstAttempt(h, id)[0]
+				if d.Status != "failed" || d.Response != nil || !strings.Contains(d.failure(), "not allowed") ||
+					!strings.Contains(d.failure(), "Steward") {
+					t.Errorf("%s: %s, error: %s", urls[i], d.Status, d.failure())
+				}
+			}
+		})
+	}
+}
+
+// TestDestinationConfigIsSealed looks for parts of a config in the database.
+func TestDestinationConfigIsSealed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		const header, path = "value-of-a-secret-header-7f3a", "secret-part-of-a-url-91bc"
+		k, h := newSink(t), s.hook("orders")
+		s.destination(h, k.URL+"/"+path, "headers", map[string]string{"X-Api-Key": header}, "own", "unknown-field-44de")
+		s.ingest(h, "x")
+		if got := k.wait("/"+path, 1)[0]; got.header.Get("X-Api-Key") != header {
+			t.Errorf("the header is %q", got.header.Get("X-Api-Key"))
+		}
+		s.waitEnded(map[string]hook{"": h})
+		list := string(s.call("GET", "/webhook/destination-list/"+h.ID, nil).want(200).body)
+		for _, secret := range []string{header, path, "unknown-field-44de"} {
+			if !strings.Contains(list, secret) {
+				t.Errorf("the list does not have %s: %s", secret, list)
+			}
+			s.checkNotStored(secret)
+		}
+		s.stop()
+		s.checkNotStored(header)
+	})
+}
+
+// checkNotStored checks that a text is not in the files of SQLite, or in webhook_destinations of
+// PostgreSQL.
+func (s *steward) checkNotStored(text string) {
+	s.t.Helper()
+	for where, content := range s.storedDestinations() {
+		if strings.Contains(content, text) || strings.Contains(content, hex.EncodeToString([]byte(text))) {
+			s.t.Errorf("%s is readable in %s", text, where)
+		}
+	}
+}
+
+func (s *steward) storedDestinations() map[string]string {
+	s.t.Helper()
+	all := map[string]string{}
+	if s.Database == "" {
+		files, err := filepath.Glob(filepath.Join(s.Dir, "steward.db*"))
+		s.must(err)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			s.must(err)
+			all[filepath.Base(file)] = string(content)
+		}
+		return all
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.Database)
+	s.must(err)
+	defer conn.Close(ctx)
+	var content string
+	s.must(conn.QueryRow(ctx, "SELECT string_agg(d::text, ' ') FROM webhook_destinations d").Scan(&content))
+	all["webhook_destinations"] = content
+	return all
 }

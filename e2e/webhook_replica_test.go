@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // replicas are two processes on one database, which both accept events and send to one sink.
@@ -68,5 +71,38 @@ func TestReplicasSendEachDeliveryOnce(t *testing.T) {
 	t.Logf("%d requests came from one replica, %d from the other", one, two)
 	if one == 0 || two == 0 {
 		t.Error("one replica sent nothing")
+	}
+}
+
+// TestDeliveriesOfReplicasAreInOrder sends events to two replicas in turn while the first delivery is
+// held back, so that a backlog of both grows.
+func TestDeliveriesOfReplicasAreInOrder(t *testing.T) {
+	t.Parallel()
+	one := start(t, "postgres")
+	replicas := []*steward{one, one.replica()}
+	k, h := newSink(t), one.hook("orders")
+	sent := make(chan struct{})
+	k.handle("/order", func(_ http.ResponseWriter, r *http.Request, n int) {
+		if n == 1 {
+			select {
+			case <-sent:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	one.destination(h, k.URL+"/order", "concurrency", 1, "timeout_seconds", 60)
+	var want []string
+	for i := range 20 {
+		want = append(want, replicas[i%2].ingest(h, fmt.Sprint(i)))
+		time.Sleep(120 * time.Millisecond) // receipts of different replicas within 100 ms may swap
+	}
+	close(sent)
+	var got, bodies []string
+	for _, a := range k.wait("/order", len(want)) {
+		got = append(got, a.header.Get("Webhook-Id"))
+		bodies = append(bodies, a.body)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the order is %v", bodies)
 	}
 }

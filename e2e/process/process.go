@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,6 +55,7 @@ type Steward struct {
 	Env      []string // additional environment
 	Args     []string // additional arguments of `steward serve`
 	Key      string   // root key
+	MaxFiles int      // limit of open files, unless 0
 
 	Cmd *exec.Cmd
 	URL string
@@ -99,7 +101,7 @@ func (s *Steward) Command(args ...string) *exec.Cmd {
 func (s *Steward) Start() {
 	s.T.Helper()
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)
-	s.Cmd = s.Command(args...)
+	s.Cmd = s.limitFiles(s.Command(args...))
 	s.Cmd.Env = append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key)
 	s.Cmd.Env = append(s.Cmd.Env, s.Env...)
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -122,6 +124,17 @@ func (s *Steward) Start() {
 		s.Kill()
 		s.T.Fatalf("steward did not start: %s", s.Log())
 	}
+}
+
+// limitFiles returns a command that sets the limit of open files first, if there is one. It sets the
+// hard limit too, since Go programs raise the soft one.
+func (s *Steward) limitFiles(cmd *exec.Cmd) *exec.Cmd {
+	if s.MaxFiles == 0 {
+		return cmd
+	}
+	limited := exec.Command("sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(s.MaxFiles)}, cmd.Args...)...)
+	limited.Env = cmd.Env
+	return limited
 }
 
 // readURL reads what the process prints until it has printed its URL, and returns that. It returns

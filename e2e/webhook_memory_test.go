@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/waittest"
+)
+
+// memoryLimit is the most resident memory that the process may have in these tests.
+const memoryLimit = 400_000_000
+
+// hanging are destinations that never respond, with the highest concurrency and timeout.
+type hanging struct {
+	release  chan struct{} // when it is closed, requests with a short body get a response
+	inFlight atomic.Int64  // requests without a response
+	large    atomic.Int64  // those with a body of 1 MiB
+}
+
+// hang adds hanging destinations to a webhook.
+func (s *steward) hang(h hook, destinations int) *hanging {
+	s.t.Helper()
+	k := &hanging{release: make(chan struct{})}
+	for range destinations {
+		server := httptest.NewServer(k)
+		s.t.Cleanup(server.Close)
+		s.t.Cleanup(server.CloseClientConnections) // before Close, which would wait for them
+		s.destination(h, server.URL, "concurrency", 100, "timeout_seconds", 60, "max_retries", 0)
+	}
+	return k
+}
+
+func (k *hanging) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		return
+	}
+	k.inFlight.Add(1)
+	defer k.inFlight.Add(-1)
+	release := k.release
+	if n >= mebi {
+		k.large.Add(1)
+		defer k.large.Add(-1)
+		release = nil
+	}
+	select {
+	case <-release:
+	case <-r.Context().Done():
+	}
+}
+
+func (s *steward) checkMemory() {
+	s.t.Helper()
+	peak := s.PeakRSS()
+	s.t.Logf("peak memory: %d MB", peak/1_000_000)
+	if peak > memoryLimit {
+		s.t.Errorf("the process had %d MB of resident memory, at most %d MB are allowed", peak/1_000_000, memoryLimit/1_000_000)
+	}
+}
+
+// TestHangingDestinationsDoNotFillMemoryOrStarveOthers has a webhook with 8 destinations that hang and
+// one that is healthy. Bodies of 1 MiB wait in the queue until requests with short ones, which take all
+// of the concurrency, get their responses: then there is memory for a part of the bodies only.
+func TestHangingDestinationsDoNotFillMemoryOrStarveOthers(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		var arrived atomic.Int64
+		healthy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err == nil {
+				arrived.Add(1)
+			}
+		}))
+		t.Cleanup(healthy.Close)
+		h := s.hook("orders")
+		hung := s.hang(h, 8)
+		s.destination(h, healthy.URL)
+		var sent int64
+		send := func(n int, body string) {
+			t.Helper()
+			for range n {
+				s.ingest(h, body)
+				sent++
+				within(t, 10*time.Second, fmt.Sprintf("event %d at the healthy destination", sent), func() bool {
+					s.call("GET", "/healthz", nil).want(200)
+					return arrived.Load() >= sent
+				})
+			}
+		}
+		large := strings.Repeat("x", mebi)
+		send(100, "short")
+		send(100, large)
+		t.Logf("%d requests in flight to hanging destinations", hung.inFlight.Load())
+		close(hung.release)
+		waittest.True(t, "large requests to hanging destinations", func() bool { return hung.large.Load() > 0 })
+		send(50, large)
+		t.Logf("%d large requests in flight to hanging destinations", hung.large.Load())
+		s.checkMemory()
+	})
+}
+
+// TestStalledReadersOfPagesTakeLittleMemory has 12 clients that request a page of 1,000 receipts with
+// payloads of 64,000 bytes and do not read it.
+func TestStalledReadersOfPagesTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		h := s.hook("orders")
+		s.ingestMany(h, 1000, strings.Repeat("x", 64_000))
+		path := "/webhook/receipt-list/" + h.ID + "?limit=1000"
+		for range 12 {
+			s.stall(path)
+		}
+		s.checkMemory()
+		s.checkPageIsBounded(path)
+	})
+}
+
+// ingestMany sends an event n times, from 8 clients.
+func (s *steward) ingestMany(h hook, n int, body string) {
+	s.t.Helper()
+	var clients sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(n))
+	for range 8 {
+		clients.Go(func() {
+			for left.Add(-1) >= 0 {
+				r, err := s.send("POST", h.path, strings.NewReader(body))
+				if err != nil || r.status != 200 {
+					s.t.Errorf("ingest: %v %v", r, err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if s.t.Failed() {
+		s.t.FailNow()
+	}
+}
+
+// stall requests a page and reads the first byte of the response, but nothing more until the test ends.
+func (s *steward) stall(path string) {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	s.must(err)
+	s.t.Cleanup(func() { conn.Close() })
+	s.must(conn.(*net.TCPConn).SetReadBuffer(4096))
+	s.must(conn.SetDeadline(time.Now().Add(requestTimeout)))
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: steward\r\nAuthorization: Bearer %s\r\n\r\n", path, s.key)
+	s.must(err)
+	_, err = conn.Read(make([]byte, 1))
+	s.must(err)
+}
+
+// checkPageIsBounded checks that a page of 1,000 receipts of 64,000 bytes has all rows, and payloads of
+// 8 MiB.
+func (s *steward) checkPageIsBounded(path string) {
+	s.t.Helper()
+	var rows []struct {
+		Payload json.RawMessage
+		Omitted bool `json:"payload_omitted"`
+	}
+	s.call("GET", path, nil).want(200).decode(&rows)
+	if len(rows) != 1000 {
+		s.t.Errorf("the page has %d rows, want 1000", len(rows))
+	}
+	size, omitted := 0, 0
+	for i, row := range rows {
+		present := len(row.Payload) > 0 && string(row.Payload) != "null"
+		if present == row.Omitted || present && omitted > 0 {
+			s.t.Fatalf("row %d: payload of %d bytes, payload_omitted %v, after %d omitted ones",
+				i, len(row.Payload), row.Omitted, omitted)
+		}
+		if row.Omitted {
+			omitted++
+		} else {
+			size += len(row.Payload)
+		}
+	}
+	s.t.Logf("%d bytes of payloads in %d rows, %d omitted", size, len(rows)-omitted, omitted)
+	if size < 7<<20 || size > 8<<20+2*64_000 {
+		s.t.Errorf("the page has %d bytes of payloads, want about 8 MiB", size)
+	}
+}
