@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,11 +24,6 @@ const drainTimeout = 10 * time.Second
 // Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
 // could not start.
 func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
-	// The live heap is a few megabytes: with Go's default the collector would run dozens of times a
-	// second under load.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
 	lock, err := LockDir(cfg.Data)
 	if err != nil {
 		return err
@@ -96,6 +90,7 @@ func (s *process) run(ctx context.Context) error {
 		return err
 	}
 	var loops job.Group
+	loops.Go(limitMemory)
 	p.start(&loops, s.db.db, s.log, time.Now)
 	defer loops.Stop()
 

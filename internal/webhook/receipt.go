@@ -33,23 +33,29 @@ type Receipt struct {
 	headerText string
 }
 
-// withPayload returns the receipt with the payload made from the body. A body that was not read is omitted.
+// withPayload returns the receipt with the payload in place of the body. A body that was not read is omitted. The body of a JSON
+// string is kept, for the SDK face.
 func (r Receipt) withPayload() Receipt {
 	if int64(len(r.body)) != r.Size {
 		return r.withoutPayload()
 	}
-	if !utf8.Valid(r.body) {
+	body := r.body
+	r.body = nil
+	if !utf8.Valid(body) {
 		r.Encoding = "base64"
-		r.Payload = inBase64(r.body)
+		r.Payload = inBase64(body)
 		return r
 	}
 	var value bytes.Buffer
-	value.Grow(len(r.body))
-	if err := json.Compact(&value, r.body); err != nil { // it is not JSON
-		r.Payload = encode.String(nil, string(r.body))
+	value.Grow(len(body))
+	if err := json.Compact(&value, body); err != nil { // it is not JSON
+		r.Payload = encode.String(nil, string(body))
 		return r
 	}
 	r.Payload = value.Bytes()
+	if r.Payload[0] == '"' {
+		r.body = body
+	}
 	return r
 }
 
@@ -92,8 +98,16 @@ func (r Receipt) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 func (r Receipt) SDK() any { return r.forSDK() }
 
 func (r Receipt) forSDK() Receipt {
-	if bytes.HasPrefix(r.Payload, []byte(`"`)) {
+	if !bytes.HasPrefix(r.Payload, []byte(`"`)) || r.Encoding != "" {
+		return r
+	}
+	if r.body != nil { // a JSON string
 		r.Payload = inBase64(r.body)
+		return r
+	}
+	var text string
+	if err := json.Unmarshal(r.Payload, &text); err == nil { // it was made here
+		r.Payload = inBase64([]byte(text))
 	}
 	return r
 }
