@@ -74,7 +74,7 @@ func BenchmarkFsync(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	page := make([]byte, 4096)
 	spread(b, 1, func() error {
 		if _, err := f.Write(page); err != nil {

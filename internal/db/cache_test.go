@@ -37,7 +37,7 @@ func TestCacheKeepsNoErrors(t *testing.T) {
 
 func TestCacheDropsWhatWasReadBeforeForget(t *testing.T) {
 	var c db.Cache[string, string]
-	c.Get("a", func() (string, error) {
+	_, _ = c.Get("a", func() (string, error) {
 		c.Forget() // the change commits while the old row is on its way
 		return "old", nil
 	})
@@ -51,7 +51,7 @@ func TestCacheIsBoundedInSizeAndAge(t *testing.T) {
 		c := db.Cache[int, int]{Max: 2}
 		reads := 0
 		get := func(k int) {
-			c.GetWithin(time.Minute, k, func() (int, error) { reads++; return k, nil })
+			_, _ = c.GetWithin(time.Minute, k, func() (int, error) { reads++; return k, nil })
 		}
 		get(1)
 		get(2)

@@ -228,7 +228,7 @@ func TestConcurrentWritersFailAlone(t *testing.T) {
 			case 3:
 				fns = append(fns, func(tx *db.Tx) error { return errors.Join(put(tx, key, ""), put(tx, key, "")) })
 			case 4:
-				fns = append(fns, func(tx *db.Tx) error { put(tx, key, ""); panic("no") })
+				fns = append(fns, func(tx *db.Tx) error { _ = put(tx, key, ""); panic("no") })
 			default:
 				fns, want = append(fns, putting(key)), append(want, key)
 			}
@@ -282,7 +282,7 @@ func acknowledged(t *rapid.T, d *db.DB) {
 	var group sync.WaitGroup
 	for i, p := range plans.Draw(t, "plans") {
 		group.Go(func() {
-			defer func() { recover() }()
+			defer func() { _ = recover() }()
 			mine, err := p.write(ctx, d, fmt.Sprint(i))
 			if err == nil {
 				mu.Lock()

@@ -268,8 +268,8 @@ func TestPanicOfAJoinedWriteRollsItBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			func() {
-				defer func() { recover() }()
-				d.Write(tx.Context(), func(tx *db.Tx) error { must(t, put(tx, "b", "")); panic("no") })
+				defer func() { _ = recover() }()
+				_ = d.Write(tx.Context(), func(tx *db.Tx) error { must(t, put(tx, "b", "")); panic("no") })
 			}()
 			return put(tx, "a", "")
 		}))

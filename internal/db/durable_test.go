@@ -8,7 +8,7 @@ func TestDatabaseWithoutWALIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.close()
+	defer func() { _ = conn.close() }()
 	if err := assertDurable(conn); err == nil {
 		t.Error("a database without a write-ahead log was taken")
 	}

@@ -75,7 +75,7 @@ func Missing(thing, id string) *Error { return New(NotFound, "%s %s not found", 
 
 // Wrong returns an Invalid with one fault.
 func Wrong(location, format string, args ...any) *Error {
-	return (&Faults{}).Add(location, format, args...).Err().(*Error)
+	return invalid([]Fault{{Location: location, Message: fmt.Sprintf(format, args...)}})
 }
 
 // Busy returns an Unavailable with a RetryAfter of one second.
@@ -117,5 +117,9 @@ func (f *Faults) Err() error {
 	if len(f.list) == 0 {
 		return nil
 	}
-	return &Error{Kind: Invalid, Message: "the request has invalid values", Faults: f.list}
+	return invalid(f.list)
+}
+
+func invalid(faults []Fault) *Error {
+	return &Error{Kind: Invalid, Message: "the request has invalid values", Faults: faults}
 }

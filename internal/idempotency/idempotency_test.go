@@ -77,7 +77,7 @@ func (f *fixture) post(who, key, item string) *httptest.ResponseRecorder {
 		r = r.WithContext(web.WithFace(r.Context(), f.face))
 	}
 	rec := httptest.NewRecorder()
-	defer func() { recover() }()
+	defer func() { _ = recover() }()
 	f.api.ServeHTTP(rec, r)
 	return rec
 }

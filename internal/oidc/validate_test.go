@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -163,8 +164,12 @@ func TestAllFaultsAreReported(t *testing.T) {
 		AllowedUserIDs:         some([]string{""}),
 	}}
 	_, _, err := n.build(fixed)
+	var invalid *errs.Error
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v", err)
+	}
 	var got []string
-	for _, f := range err.(*errs.Error).Faults {
+	for _, f := range invalid.Faults {
 		got = append(got, f.Location)
 		if strings.Contains(f.Message, "evil") || strings.Contains(f.Message, "everything") {
 			t.Errorf("the message contains a value: %s", f.Message)

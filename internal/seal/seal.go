@@ -135,7 +135,7 @@ func createKeyFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create master key: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n"); err != nil {
 		return nil, fmt.Errorf("write master key: %w", err)
 	}
@@ -153,6 +153,6 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	return d.Sync()
 }

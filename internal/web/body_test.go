@@ -53,19 +53,19 @@ func sendIncompleteBody(t *testing.T, status int) {
 	listener := make(pipetest.Listener)
 	api := NewAPI([]Route{On("PUT /owner", auth.Self, 204, "Replace the owner", put)}, guard, nil)
 	srv := &http.Server{Handler: api, IdleTimeout: time.Hour}
-	go srv.Serve(listener)
+	go func() { _ = srv.Serve(listener) }()
 	conn, err := listener.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	io.WriteString(conn, "PUT /owner HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"name\":")
+	_, _ = io.WriteString(conn, "PUT /owner HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"name\":")
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, nil)
 	if err != nil || res.StatusCode != status {
 		t.Fatalf("got %v, %v; want status %d", res, err, status)
 	}
-	io.Copy(io.Discard, res.Body)
+	_, _ = io.Copy(io.Discard, res.Body)
 	if _, err := in.ReadByte(); err == nil {
 		t.Error("more bytes follow the response")
 	}
@@ -73,5 +73,5 @@ func sendIncompleteBody(t *testing.T, status int) {
 		t.Errorf("the connection was closed after %s", took)
 	}
 	close(listener)
-	srv.Close()
+	_ = srv.Close()
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -148,7 +149,7 @@ func TestWriteDeadlines(t *testing.T) {
 					w.Header().Set("Content-Length", fmt.Sprint(64<<10))
 					w.Write(make([]byte, 64<<10))
 				})
-				io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+				_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 				in := bufio.NewReaderSize(conn, 1<<10)
 				res, err := http.ReadResponse(in, nil)
 				if err != nil {
@@ -158,7 +159,7 @@ func TestWriteDeadlines(t *testing.T) {
 					_, err = io.CopyN(io.Discard, res.Body, 1<<10)
 					time.Sleep(test.pause)
 				}
-				if (err == io.EOF) != test.whole {
+				if errors.Is(err, io.EOF) != test.whole {
 					t.Errorf("reading ended with %v", err)
 				}
 			})
@@ -173,7 +174,7 @@ func TestDeadlineDoesNotOutliveItsResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Hour)
-			io.Copy(io.Discard, r.Body)
+			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusNoContent)
 		})
 		in := bufio.NewReader(conn)
@@ -184,12 +185,12 @@ func TestDeadlineDoesNotOutliveItsResponse(t *testing.T) {
 			}
 		}
 		for range 3 {
-			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			want(http.StatusNoContent)
 			time.Sleep(time.Hour)
-			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
 			want(http.StatusContinue)
-			io.WriteString(conn, "x")
+			_, _ = io.WriteString(conn, "x")
 			want(http.StatusNoContent)
 		}
 	})
@@ -210,7 +211,7 @@ func TestHijackedConnectionHasNoDeadline(t *testing.T) {
 			}
 			hijacked.Close()
 		})
-		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		got, err := io.ReadAll(conn)
 		if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nhello") {
 			t.Errorf("read %q, %v", got, err)
@@ -227,7 +228,7 @@ func servePipe(t *testing.T, handler http.HandlerFunc) net.Conn {
 		next:    handler,
 		timeout: writeTimeout{base: 10 * time.Second, rate: 1 << 10},
 	}}
-	go srv.Serve(listener)
+	go func() { _ = srv.Serve(listener) }()
 	conn, err := listener.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +236,7 @@ func servePipe(t *testing.T, handler http.HandlerFunc) net.Conn {
 	t.Cleanup(func() {
 		conn.Close()
 		close(listener)
-		srv.Close()
+		_ = srv.Close()
 	})
 	return conn
 }

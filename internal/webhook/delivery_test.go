@@ -116,7 +116,7 @@ func responseOf(t *testing.T, a *StoredResponse) (r Response) {
 func garbage(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
-		fmt.Fprint(conn, "ceci n'est pas HTTP\r\n\r\n")
+		_, _ = fmt.Fprint(conn, "ceci n'est pas HTTP\r\n\r\n")
 		conn.Close()
 	}
 }

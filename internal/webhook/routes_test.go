@@ -200,7 +200,8 @@ func TestConfigFaults(t *testing.T) {
 		}
 	}
 	_, err := NewDestination{Type: "carrier pigeon", Config: config(t, `{"url": "x", "concurrency": 0}`)}.build(newClock())
-	if e, isOurs := err.(*errs.Error); !isOurs || len(e.Faults) != 3 {
+	var invalid *errs.Error
+	if !errors.As(err, &invalid) || len(invalid.Faults) != 3 {
 		t.Errorf("not all faults at once: %v", err)
 	}
 }

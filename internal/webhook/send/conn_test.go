@@ -39,10 +39,10 @@ func (h *surplus) serve(s *rawServer, c net.Conn, in *bufio.Reader) {
 	h.answered[delivery] = true
 	h.mu.Unlock()
 	if h.joined {
-		io.WriteString(c, h.answer+h.stray)
+		_, _ = io.WriteString(c, h.answer+h.stray)
 	} else {
-		io.WriteString(c, h.answer)
-		io.WriteString(c, h.stray)
+		_, _ = io.WriteString(c, h.answer)
+		_, _ = io.WriteString(c, h.stray)
 	}
 	h.sent <- struct{}{}
 	s.read(in)
@@ -114,10 +114,10 @@ func (h *vanishing) serve(s *rawServer, c net.Conn, in *bufio.Reader) {
 	s.read(in)
 	h.warm.Done()
 	h.warm.Wait()
-	io.WriteString(c, accepted)
+	_, _ = io.WriteString(c, accepted)
 	s.read(in)
 	if h.reset {
-		c.(*net.TCPConn).SetLinger(0)
+		_ = c.(*net.TCPConn).SetLinger(0)
 	}
 }
 

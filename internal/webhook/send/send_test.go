@@ -178,7 +178,7 @@ func TestStalledBodyIsCutOff(t *testing.T) {
 func TestCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+		_, _ = io.Copy(io.Discard, r.Body)
 		cancel()
 		<-r.Context().Done()
 	}))
