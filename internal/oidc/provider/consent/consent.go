@@ -34,7 +34,6 @@ func (p *Page) Show(
 	w http.ResponseWriter, r *http.Request, view pages.Consent, c *oidc.Registered, user *users.User, scopes []string,
 ) error {
 	view.Client = c.Name
-	view.Description = c.Description
 	view.Email = user.Email
 	view.Initial = initial(c.Name)
 	if u, err := url.Parse(c.HomepageURL); err == nil {

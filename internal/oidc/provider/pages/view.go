@@ -64,14 +64,13 @@ func (*SignIn) template() string { return "signin.html" }
 // Consent is the page on which a user decides what an application may do.
 type Consent struct {
 	Base
-	Flow        string
-	Action      string
-	Client      string
-	Initial     string
-	Homepage    string
-	Description string
-	Email       string
-	Scopes      []oidc.Scope
+	Flow     string
+	Action   string
+	Client   string
+	Initial  string
+	Homepage string
+	Email    string
+	Scopes   []oidc.Scope
 	// Device says that the application runs on another device, which shows UserCode.
 	Device   bool
 	UserCode string
