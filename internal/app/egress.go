@@ -11,8 +11,9 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// egress returns where deliveries may go: never to Steward's own listeners, and to loopback only while nobody else can reach the API,
-// that is while it listens on loopback, its base URL is on loopback, and no proxy is trusted.
+// egress returns where deliveries may go: never to Steward's own listeners, and to loopback only
+// while nobody else can reach the API, that is while it listens on loopback, its base URL is on
+// loopback, and no proxy is trusted.
 func egress(cfg Config, at Addresses) send.Egress {
 	base, err := url.Parse(at.BaseURL)
 	local := err == nil && isLoopback(base.Hostname()) && len(cfg.TrustedProxies) == 0
@@ -39,8 +40,9 @@ func addrPorts(addresses iter.Seq[string]) []netip.AddrPort {
 	return all
 }
 
-// deliverySockets returns how many sockets deliveries may use at a time: three eighths of the file descriptors of the process. Idle
-// connections of package send may use another eighth; the other half is for incoming connections and files.
+// deliverySockets returns how many sockets deliveries may use at a time: three eighths of the file
+// descriptors of the process. Idle connections of package send may use another eighth; the other
+// half is for incoming connections and files.
 func deliverySockets() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

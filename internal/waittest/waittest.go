@@ -1,7 +1,7 @@
 // Package waittest waits in tests for something that happens in the background.
 //
-// A wait ends when its condition holds, or fails when nothing has moved for a minute. It has no deadline of its own, so that a
-// slow or busy machine does not fail a test that makes progress.
+// A wait ends when its condition holds, or fails when nothing has moved for a minute. It has no
+// deadline of its own, so that a slow or busy machine does not fail a test that makes progress.
 package waittest
 
 import (
@@ -12,8 +12,8 @@ import (
 // stalled is how long a state may stay the same before the test fails.
 const stalled = time.Minute
 
-// Until polls until done is true. The state is whatever shows progress, such as the number of rows processed so far; the test
-// fails when it has not changed for a minute.
+// Until polls until done is true. The state is whatever shows progress, such as the number of rows
+// processed so far; the test fails when it has not changed for a minute.
 func Until[S comparable](t testing.TB, what string, poll func() (state S, done bool)) {
 	t.Helper()
 	last, done := poll()

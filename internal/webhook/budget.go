@@ -3,7 +3,8 @@ package webhook
 const (
 	// maxBytes bounds what is in memory to be sent or written, for the whole process.
 	maxBytes = 128 << 20
-	// reserveBytes are kept for destinations that have nothing being sent, so that those that hang cannot starve others.
+	// reserveBytes are kept for destinations that have nothing being sent, so that those that hang
+	// cannot starve others.
 	reserveBytes = 64 << 20
 	// shares is how many destinations at least it takes to use up the budget.
 	shares = 16
@@ -11,8 +12,9 @@ const (
 	taskBytes = 1 << 10
 )
 
-// budget bounds what deliveries take of the process: bytes in memory, and sockets. Each destination may have a share of both. One
-// that has nothing being sent may always start one delivery, if need be from the reserve. Its methods are called with lanes.mu held.
+// budget bounds what deliveries take of the process: bytes in memory, and sockets. Each destination
+// may have a share of both. One that has nothing being sent may always start one delivery, if need
+// be from the reserve. Its methods are called with lanes.mu held.
 type budget struct {
 	bytes, reserved            int64 // in use
 	sockets, reservedSockets   int
@@ -39,7 +41,8 @@ func newBudget(sockets int) budget {
 // share is how many bytes one destination may hold.
 func (b *budget) share() int64 { return b.maxBytes / int64(b.shares) }
 
-// take charges a lane for bytes, and reports whether there was room. first says that the lane has nothing else to send.
+// take charges a lane for bytes, and reports whether there was room. first says that the lane has
+// nothing else to send.
 func (b *budget) take(n *lane, bytes int64, first bool) (charge, bool) {
 	switch {
 	case n.bytes+bytes <= b.share() && b.bytes+bytes <= b.maxBytes:

@@ -19,7 +19,8 @@ import (
 // Status is the state of a delivery.
 type Status string
 
-// The states. Accept, a failed attempt and delivery-retry create a Pending delivery; Finish alone moves it on, once.
+// The states. Accept, a failed attempt and delivery-retry create a Pending delivery; Finish alone
+// moves it on, once.
 const (
 	Pending Status = "pending" // waiting or being sent
 	Success Status = "success" // the destination answered with 2xx

@@ -17,7 +17,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// TestAnswers has destinations that answer in every way, and looks at the first attempt and what follows it.
+// TestAnswers has destinations that answer in every way, and looks at the first attempt and what
+// follows it.
 func TestAnswers(t *testing.T) {
 	headers := func(status int, name, value string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -121,7 +122,8 @@ func garbage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// TestChainEndsWithItsDestination has attempts fail while their destination is disabled or deleted: no other one follows.
+// TestChainEndsWithItsDestination has attempts fail while their destination is disabled or deleted:
+// no other one follows.
 func TestChainEndsWithItsDestination(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)

@@ -68,8 +68,8 @@ const (
 	maxConfig          = 64 << 10
 )
 
-// UnmarshalJSON decodes the settings. Keys that are absent or null have their defaults. Names match exactly, so that an unknown "URL"
-// is not taken for "url". Values are validated by check.
+// UnmarshalJSON decodes the settings. Keys that are absent or null have their defaults. Names match
+// exactly, so that an unknown "URL" is not taken for "url". Values are validated by check.
 func (c *Config) UnmarshalJSON(text []byte) error {
 	keys := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &keys); err != nil {
@@ -112,7 +112,8 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return c.raw, nil
 }
 
-// Schema documents the known keys. The ranges are also in check, which validates settings that do not come by HTTP.
+// Schema documents the known keys. The ranges are also in check, which validates settings that do
+// not come by HTTP.
 func (Config) Schema(huma.Registry) *huma.Schema {
 	number := func(least, most, fallback float64, doc string) *huma.Schema {
 		return &huma.Schema{Type: "integer", Minimum: &least, Maximum: &most, Default: fallback, Nullable: true, Description: doc}

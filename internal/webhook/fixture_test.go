@@ -260,7 +260,8 @@ func (s *Store) acceptNow(batch []*arrival) error {
 	return s.DB.Write(context.Background(), func(tx *db.Tx) error { return s.acceptBatch(tx, batch) })
 }
 
-// claim leases a destination and reads its queue, as a scheduler would. It reports whether the lease is held.
+// claim leases a destination and reads its queue, as a scheduler would. It reports whether the
+// lease is held.
 func (s *Store) claim(t testing.TB, destinationID string, want int) ([]Delivery, bool) {
 	t.Helper()
 	_, held, err := s.Lease(context.Background(), []string{destinationID})

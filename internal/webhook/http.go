@@ -169,8 +169,8 @@ func (h *Handler) Receipt(ctx context.Context, in *struct {
 	return r.withPayload(), err
 }
 
-// Payload handles GET /webhook/receipt-payload/{webhookId}/{receiptId}. It returns the body as it was received, but not its
-// Content-Type: a browser must not run it with the origin of this API.
+// Payload handles GET /webhook/receipt-payload/{webhookId}/{receiptId}. It returns the body as it
+// was received, but not its Content-Type: a browser must not run it with the origin of this API.
 func (h *Handler) Payload(ctx context.Context, in *struct {
 	ID        string `path:"webhookId"`
 	ReceiptID string `path:"receiptId"`

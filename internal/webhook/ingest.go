@@ -22,7 +22,8 @@ const maxWaiting = 256 << 20
 // maxFields bounds the header fields of a request.
 const maxFields = 200
 
-// Ingest accepts requests at /in/{id}/{token}. It is not in the route table: its callers are not callers of the API.
+// Ingest accepts requests at /in/{id}/{token}. It is not in the route table: its callers are not
+// callers of the API.
 type Ingest struct {
 	Store *Store
 	// Limit is the largest body, in bytes.
@@ -112,7 +113,8 @@ func countFields(h http.Header) (n int) {
 	return n
 }
 
-// body reads the whole body. It returns TooLarge, also for a chunked one, and Malformed if it ends early.
+// body reads the whole body. It returns TooLarge, also for a chunked one, and Malformed if it ends
+// early.
 func (in *Ingest) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return []byte{}, nil

@@ -204,7 +204,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestLargePayloadsInLists shows that a list leaves large payloads out, and the SDK face sends strings as base64.
+// TestLargePayloadsInLists shows that a list leaves large payloads out, and the SDK face sends
+// strings as base64.
 func TestLargePayloadsInLists(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
@@ -225,7 +226,8 @@ func TestLargePayloadsInLists(t *testing.T) {
 	})
 }
 
-// TestOthersChangesHoldAtOnce: what another replica has done with destinations holds for the very next receipt.
+// TestOthersChangesHoldAtOnce: what another replica has done with destinations holds for the very
+// next receipt.
 func TestOthersChangesHoldAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)

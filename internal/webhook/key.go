@@ -10,8 +10,9 @@ import (
 	"steward/internal/stamp"
 )
 
-// Receipts, deliveries and rows of the queue have one text as their key: the ULID of the webhook, then their own. One comparison
-// finds a row, and what a webhook has of a table is a range of keys in the order of time.
+// Receipts, deliveries and rows of the queue have one text as their key: the ULID of the webhook,
+// then their own. One comparison finds a row, and what a webhook has of a table is a range of keys
+// in the order of time.
 
 // rowKey returns the key of a receipt or a delivery.
 func rowKey(webhookID, rowID string) string { return bare(webhookID) + bare(rowID) }
@@ -55,7 +56,8 @@ func keysOf(webhookID string, since, until *stamp.Time) keyRange {
 	return k
 }
 
-// firstULID returns the least ULID of a time. ULIDs count milliseconds, so a fraction of one is rounded up.
+// firstULID returns the least ULID of a time. ULIDs count milliseconds, so a fraction of one is
+// rounded up.
 func firstULID(at stamp.Time) string {
 	var u ulid.ULID
 	if ms := (int64(at) + 999) / 1000; ms > 0 {

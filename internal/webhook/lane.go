@@ -29,7 +29,8 @@ const (
 	leaseFor = 30 * time.Second
 	// renewBefore is how much of a lease may be left when it is renewed.
 	renewBefore = leaseFor / 2
-	// rereadAfter is when the queue is read again although its first row is in flight: an earlier row may have been committed late.
+	// rereadAfter is when the queue is read again although its first row is in flight: an earlier
+	// row may have been committed late.
 	rereadAfter = time.Second
 	// leaseBatch bounds how many leases are asked for in one transaction.
 	leaseBatch = 500
@@ -71,8 +72,8 @@ type lane struct {
 // isReading reports whether a reader works on the lane.
 func (n *lane) isReading() bool { return n.state == laneReading || n.state == laneStale }
 
-// lanes decides what is read, leased and sent next. It does no I/O and starts no goroutines: the Scheduler does, and reports what
-// came of it.
+// lanes decides what is read, leased and sent next. It does no I/O and starts no goroutines: the
+// Scheduler does, and reports what came of it.
 type lanes struct {
 	now func() time.Time
 	// readAhead is how many deliveries of a destination may wait in memory.
@@ -121,7 +122,8 @@ func (l *lanes) wake(destinationIDs []string) {
 	}
 }
 
-// discovered notes the first due row of destinations, as the database has them, and returns what can be sent now.
+// discovered notes the first due row of destinations, as the database has them, and returns what
+// can be sent now.
 func (l *lanes) discovered(heads []head) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,8 +187,8 @@ func (l *lanes) nextRead() (n *lane, limit int) {
 	return nil, 0
 }
 
-// choose returns a task for each row that is not in flight, as far as the budget has room, and takes it from the budget. It reports
-// whether rows were left for want of room.
+// choose returns a task for each row that is not in flight, as far as the budget has room, and
+// takes it from the budget. It reports whether rows were left for want of room.
 func (l *lanes) choose(n *lane, rows []Delivery) (chosen []*task, left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,8 +207,8 @@ func (l *lanes) choose(n *lane, rows []Delivery) (chosen []*task, left bool) {
 	return chosen, false
 }
 
-// endRead adds what was read to a lane, and returns what can be sent now. more reports whether there may be other due rows, and
-// left whether the budget had no room for some.
+// endRead adds what was read to a lane, and returns what can be sent now. more reports whether
+// there may be other due rows, and left whether the budget had no room for some.
 func (l *lanes) endRead(n *lane, read []*task, slots int, more, left bool) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,7 +282,8 @@ func (l *lanes) block(n *lane) {
 	}
 }
 
-// unblock gives some lanes that wait for the budget another try, first in first out, and returns what can be sent now.
+// unblock gives some lanes that wait for the budget another try, first in first out, and returns
+// what can be sent now.
 func (l *lanes) unblock() (start []*task) {
 	for range min(len(l.blocked), shares) {
 		n := l.blocked[0]
@@ -295,7 +298,8 @@ func (l *lanes) unblock() (start []*task) {
 	return start
 }
 
-// sent notes that an attempt has ended with a result of some bytes, which is still to be written. It returns what can be sent now.
+// sent notes that an attempt has ended with a result of some bytes, which is still to be written.
+// It returns what can be sent now.
 func (l *lanes) sent(t *task, bytes int64) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -348,7 +352,8 @@ func (l *lanes) release(t *task) {
 	}
 }
 
-// drop forgets what a lane has not sent, since its lease has ended. The rows stay in the queue for whoever holds the next one.
+// drop forgets what a lane has not sent, since its lease has ended. The rows stay in the queue for
+// whoever holds the next one.
 func (l *lanes) drop(n *lane) {
 	dropped := n.pending
 	n.pending = nil
@@ -381,7 +386,8 @@ func (l *lanes) leasesToTake() (destinationIDs []string) {
 	return destinationIDs
 }
 
-// leased notes which of the leases that were asked for are held now. Another process has the others, and sends their rows.
+// leased notes which of the leases that were asked for are held now. Another process has the
+// others, and sends their rows.
 func (l *lanes) leased(asked, held []string, until stamp.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,7 +414,8 @@ func (l *lanes) leased(asked, held []string, until stamp.Time) {
 	}
 }
 
-// expire drops what lanes hold whose lease has ended, and forgets lanes that had nothing to do for long.
+// expire drops what lanes hold whose lease has ended, and forgets lanes that had nothing to do for
+// long.
 func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

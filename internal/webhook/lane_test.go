@@ -28,7 +28,8 @@ func (f *laneFixture) hold(destinationIDs ...string) {
 	f.leased(destinationIDs, destinationIDs, stamp.Of(f.clock.now().Add(leaseFor)))
 }
 
-// readRows reads the next lane, in which the queue has these rows of one byte, and returns the keys of what is sent.
+// readRows reads the next lane, in which the queue has these rows of one byte, and returns the keys
+// of what is sent.
 func (f *laneFixture) readRows(keys ...string) []string {
 	f.t.Helper()
 	n, limit := f.nextRead()
@@ -107,7 +108,8 @@ func TestRowsCommittedDuringAReadAreReadAgain(t *testing.T) {
 	f.wantState("d", laneIdle)
 }
 
-// TestResultWrittenDuringAReadIsNotSentAgain: the reader has seen the row, which is gone when it is done.
+// TestResultWrittenDuringAReadIsNotSentAgain: the reader has seen the row, which is gone when it is
+// done.
 func TestResultWrittenDuringAReadIsNotSentAgain(t *testing.T) {
 	f := newLaneFixture(t)
 	f.hold("d")
@@ -146,7 +148,8 @@ func TestExpiredLeaseSendsNothing(t *testing.T) {
 	}
 }
 
-// TestHangingDestinationsLeaveRoomForOthers: they use up the budget for sockets, and the others take turns with what is in reserve.
+// TestHangingDestinationsLeaveRoomForOthers: they use up the budget for sockets, and the others
+// take turns with what is in reserve.
 func TestHangingDestinationsLeaveRoomForOthers(t *testing.T) {
 	f := newLaneFixture(t)
 	f.budget = budget{maxBytes: 1 << 30, reserveBytes: 1 << 30, maxSockets: 4, reserveSockets: 1, shares: 2}

@@ -12,7 +12,8 @@ import (
 	"steward/internal/waittest"
 )
 
-// TestPlans shows that SQLite answers filtered lists, retention and retry from the index that is meant for each.
+// TestPlans shows that SQLite answers filtered lists, retention and retry from the index that is
+// meant for each.
 func TestPlans(t *testing.T) {
 	d := dbtest.Open(t, db.SQLite)
 	plan := func(text string, args ...any) string {
@@ -54,8 +55,9 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestBatchesReadFewRows shows that PostgreSQL finds the rows of a batch by their keys, also with plans that were made when the tables
-// were nearly empty: a plan that scans a table for each row would read thousands of times as many.
+// TestBatchesReadFewRows shows that PostgreSQL finds the rows of a batch by their keys, also with
+// plans that were made when the tables were nearly empty: a plan that scans a table for each row
+// would read thousands of times as many.
 func TestBatchesReadFewRows(t *testing.T) {
 	const size, batches = 50, 40
 	h := newFixture(t, dbtest.Open(t, db.Postgres))

@@ -33,8 +33,8 @@ type Receipt struct {
 	headerText string
 }
 
-// withPayload returns the receipt with the payload in place of the body. A body that was not read is omitted. The body of a JSON
-// string is kept, for the SDK face.
+// withPayload returns the receipt with the payload in place of the body. A body that was not read
+// is omitted. The body of a JSON string is kept, for the SDK face.
 func (r Receipt) withPayload() Receipt {
 	if int64(len(r.body)) != r.Size {
 		return r.withoutPayload()
@@ -94,7 +94,8 @@ func (r Receipt) AppendJSON(to []byte) ([]byte, error) {
 // MarshalJSON is AppendJSON for encoding/json.
 func (r Receipt) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 
-// SDK returns the receipt for the SDK face, where a payload that is a string is base64 of the raw bytes.
+// SDK returns the receipt for the SDK face, where a payload that is a string is base64 of the raw
+// bytes.
 func (r Receipt) SDK() any { return r.forSDK() }
 
 func (r Receipt) forSDK() Receipt {

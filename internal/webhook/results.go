@@ -11,8 +11,8 @@ const (
 	// maxResults and maxResultBytes bound one transaction of results.
 	maxResults     = 4096
 	maxResultBytes = 4 << 20
-	// resultDelay is how long a result waits for others, unless there are enough. Nobody waits for a result, and a transaction of
-	// many costs hardly more than one of a few.
+	// resultDelay is how long a result waits for others, unless there are enough. Nobody waits for
+	// a result, and a transaction of many costs hardly more than one of a few.
 	resultDelay = 30 * time.Millisecond
 )
 
@@ -89,8 +89,9 @@ func (q *resultQueue) close() {
 	<-q.done
 }
 
-// finish writes results. It tries for as long as the database is unavailable, since they exist nowhere else; once the process
-// stops, only for the grace period, and then the deliveries are sent once more by whoever comes next.
+// finish writes results. It tries for as long as the database is unavailable, since they exist
+// nowhere else; once the process stops, only for the grace period, and then the deliveries are sent
+// once more by whoever comes next.
 func (s *Scheduler) finish(batch []ended) {
 	for {
 		err := s.write(batch)
@@ -123,8 +124,8 @@ func (s *Scheduler) write(batch []ended) error {
 	return err
 }
 
-// finishEach writes the results of a batch that failed as a whole one by one, so that a bad one fails alone. What cannot be stored
-// is the response, so the delivery ends without it.
+// finishEach writes the results of a batch that failed as a whole one by one, so that a bad one
+// fails alone. What cannot be stored is the response, so the delivery ends without it.
 func (s *Scheduler) finishEach(batch []ended) {
 	for _, e := range batch {
 		err := s.write([]ended{e})

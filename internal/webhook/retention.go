@@ -13,14 +13,17 @@ import (
 const (
 	// sweepRows bounds what one transaction removes, so that ingest hardly waits for it.
 	sweepRows = 500
-	// sweepRounds bounds the transactions for one webhook before the next one is swept, and sweepFor one run.
+	// sweepRounds bounds the transactions for one webhook before the next one is swept, and
+	// sweepFor one run.
 	sweepRounds = 50
 	sweepFor    = time.Minute
-	// tombstoneFor is how long a tombstone is kept: longer than an ingest transaction that began before the webhook was deleted.
+	// tombstoneFor is how long a tombstone is kept: longer than an ingest transaction that began
+	// before the webhook was deleted.
 	tombstoneFor = time.Hour
 )
 
-// Retention removes receipts and deliveries after their retention, and those of deleted webhooks. Counters stay.
+// Retention removes receipts and deliveries after their retention, and those of deleted webhooks.
+// Counters stay.
 type Retention struct {
 	Store *Store
 	// Keep is the retention of webhooks that have none of their own.
@@ -89,8 +92,8 @@ const (
 		WHERE d.receipt_id = '` + id.Receipt + `_' || substr(webhook_receipts.key, 27) AND d.status = 'pending')`
 )
 
-// sweepExpired removes what is older than the retention of a webhook: deliveries that have ended, and receipts of which nothing is
-// pending.
+// sweepExpired removes what is older than the retention of a webhook: deliveries that have ended,
+// and receipts of which nothing is pending.
 func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	keep := r.Keep
 	if w.n >= 0 {
@@ -126,8 +129,9 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 	})
 }
 
-// remove deletes rows in small transactions. It reads before it writes: where there is nothing to delete there is no transaction,
-// and rows that must stay are passed over once. It reports whether all were deleted.
+// remove deletes rows in small transactions. It reads before it writes: where there is nothing to
+// delete there is no transaction, and rows that must stay are passed over once. It reports whether
+// all were deleted.
 func (r *Retention) remove(ctx context.Context, w swept, table, condition string, keys keyRange) (all bool, err error) {
 	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
 	for range sweepRounds {

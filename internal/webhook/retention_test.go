@@ -74,8 +74,8 @@ func (h *fixture) many(w Webhook) {
 	}))
 }
 
-// TestRetentionKeepsPace: one run removes more than one sweep does, when there is more; and a deleted webhook is not forgotten before all of
-// it is gone.
+// TestRetentionKeepsPace: one run removes more than one sweep does, when there is more; and a
+// deleted webhook is not forgotten before all of it is gone.
 func TestRetentionKeepsPace(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	r := &Retention{Store: h.store, Keep: time.Hour}

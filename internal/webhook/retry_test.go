@@ -74,8 +74,8 @@ func TestIDsOfOtherKinds(t *testing.T) {
 	})
 }
 
-// TestRetriesAtOnce: of two who ask for it at the same time the later waits, and is told of the one attempt that was added. SQLite has one
-// writer, so this is about PostgreSQL.
+// TestRetriesAtOnce: of two who ask for it at the same time the later waits, and is told of the one
+// attempt that was added. SQLite has one writer, so this is about PostgreSQL.
 func TestRetriesAtOnce(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	h := newFixture(t, d)

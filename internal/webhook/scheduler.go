@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// pollEvery is how often the queue is searched for due rows that this process was not told of: retries, and what other
-	// replicas accepted.
+	// pollEvery is how often the queue is searched for due rows that this process was not told of:
+	// retries, and what other replicas accepted.
 	pollEvery = 250 * time.Millisecond
 	// maxPollPause bounds the pause between two searches that take long.
 	maxPollPause = 5 * time.Second
@@ -26,21 +26,25 @@ const (
 	readTimeout = 10 * time.Second
 	// gracePeriod is how long deliveries that are being sent may take once the process stops.
 	gracePeriod = 10 * time.Second
-	// logEvery bounds how often an error of the background is logged: while the database is unavailable each poll fails.
+	// logEvery bounds how often an error of the background is logged: while the database is
+	// unavailable each poll fails.
 	logEvery = 10 * time.Second
 )
 
-// Scheduler sends deliveries. The queue table is its only source of work: it discovers destinations with due rows, leases them,
-// reads their queues in order, sends what it read, and writes the results. Discovering, leasing and reading have goroutines of
-// their own, so that a slow query delays nothing else.
+// Scheduler sends deliveries. The queue table is its only source of work: it discovers destinations
+// with due rows, leases them, reads their queues in order, sends what it read, and writes the
+// results. Discovering, leasing and reading have goroutines of their own, so that a slow query
+// delays nothing else.
 type Scheduler struct {
 	Store *Store
 	// Send makes one attempt. It returns when ctx ends.
 	Send func(ctx context.Context, r send.Request) send.Result
 	Log  *slog.Logger
-	// Exclusive says that no other process uses the database, so that leases found at the start are those of a process that died.
+	// Exclusive says that no other process uses the database, so that leases found at the start are
+	// those of a process that died.
 	Exclusive bool
-	// Delivered receives the result of each attempt ("success" or "failed") and how long it took; nil for none.
+	// Delivered receives the result of each attempt ("success" or "failed") and how long it took;
+	// nil for none.
 	Delivered func(result string, took time.Duration)
 
 	lanes    *lanes
@@ -68,7 +72,8 @@ func NewScheduler(s *Store, sockets int) *Scheduler {
 // Wake notes that rows of these destinations were committed.
 func (s *Scheduler) Wake(destinationIDs []string) { s.lanes.wake(destinationIDs) }
 
-// Run works until ctx ends. Then what is being sent may finish within the grace period; everything else stays in the queue.
+// Run works until ctx ends. Then what is being sent may finish within the grace period; everything
+// else stays in the queue.
 func (s *Scheduler) Run(ctx context.Context) {
 	var cut context.CancelFunc
 	s.cut, cut = context.WithCancel(context.WithoutCancel(ctx))
@@ -129,7 +134,8 @@ func (s *Scheduler) discoverLoop(ctx context.Context) {
 				return
 			}
 		}
-		// The search takes longer the more destinations have rows, 70 ms for 10,000: it may take a tenth of the time.
+		// The search takes longer the more destinations have rows, 70 ms for 10,000: it may take a
+		// tenth of the time.
 		began := time.Now()
 		s.discover(ctx)
 		pause = min(9*time.Since(began), maxPollPause)
@@ -210,7 +216,8 @@ func (s *Scheduler) readLoop(ctx context.Context) {
 	}
 }
 
-// read reads the queue of a lane from its head. What is in flight is left out: it stays in the queue until its result is written.
+// read reads the queue of a lane from its head. What is in flight is left out: it stays in the
+// queue until its result is written.
 func (s *Scheduler) read(ctx context.Context, n *lane, limit int) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -246,8 +253,8 @@ func (s *Scheduler) start(tasks []*task) {
 	}
 }
 
-// deliver makes one attempt and hands on its result. A delivery that was not tried, or that was cut off because the process stops,
-// stays in the queue.
+// deliver makes one attempt and hands on its result. A delivery that was not tried, or that was cut
+// off because the process stops, stays in the queue.
 func (s *Scheduler) deliver(t *task) {
 	defer s.sending.Done()
 	result, err := s.attempt(t)

@@ -87,7 +87,8 @@ func TestDeliveriesStartInOrder(t *testing.T) {
 	})
 }
 
-// TestSlowDestinationDelaysNoOther has one destination hang and one fail, each with a backlog; a third one gets everything.
+// TestSlowDestinationDelaysNoOther has one destination hang and one fail, each with a backlog; a
+// third one gets everything.
 func TestSlowDestinationDelaysNoOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
@@ -122,7 +123,8 @@ func TestSlowDestinationDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestUnreadableDestinationDelaysNoOther has a destination whose settings cannot be decrypted, and a malformed row in the queue.
+// TestUnreadableDestinationDelaysNoOther has a destination whose settings cannot be decrypted, and
+// a malformed row in the queue.
 func TestUnreadableDestinationDelaysNoOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
@@ -157,8 +159,8 @@ func TestUnreadableDestinationDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestLeaseKeepsOthersAway has a process die with deliveries in memory: another one sends them once the lease has expired, and not
-// before.
+// TestLeaseKeepsOthersAway has a process die with deliveries in memory: another one sends them once
+// the lease has expired, and not before.
 func TestLeaseKeepsOthersAway(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
@@ -242,7 +244,8 @@ func (h *fixture) leaseUntil(destinationID string) (until stamp.Time) {
 	return until
 }
 
-// TestExclusiveProcessDropsLeases: a process that is alone does not wait for the leases of the one before it, which died.
+// TestExclusiveProcessDropsLeases: a process that is alone does not wait for the leases of the one
+// before it, which died.
 func TestExclusiveProcessDropsLeases(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	w, _ := h.webhook(alice)
@@ -320,7 +323,8 @@ func (h *fixture) advanceToNextDue() {
 	}
 }
 
-// TestReplicasKeepOrder sends through two replicas in turn: whoever holds the lease sends in the order of the receipts.
+// TestReplicasKeepOrder sends through two replicas in turn: whoever holds the lease sends in the
+// order of the receipts.
 func TestReplicasKeepOrder(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	h := newFixture(t, d)
@@ -347,7 +351,8 @@ func TestReplicasKeepOrder(t *testing.T) {
 	}
 }
 
-// TestUnstorableResponseEndsAlone has a response that PostgreSQL cannot store among others: its delivery ends without it.
+// TestUnstorableResponseEndsAlone has a response that PostgreSQL cannot store among others: its
+// delivery ends without it.
 func TestUnstorableResponseEndsAlone(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.Postgres))
 	w, _ := h.webhook(alice)
@@ -375,7 +380,8 @@ func TestUnstorableResponseEndsAlone(t *testing.T) {
 	h.sumsHold("org_a")
 }
 
-// TestCutOffAttemptIsNotRecorded stops the process while an attempt goes on: that is not the destination's failure.
+// TestCutOffAttemptIsNotRecorded stops the process while an attempt goes on: that is not the
+// destination's failure.
 func TestCutOffAttemptIsNotRecorded(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	w, _ := h.webhook(alice)
@@ -429,7 +435,8 @@ func TestPendingDeliveriesEndWithTheirDestination(t *testing.T) {
 	})
 }
 
-// TestStopFinishesWhatIsBeingSent stops a scheduler with a backlog: the rest is free for others at once.
+// TestStopFinishesWhatIsBeingSent stops a scheduler with a backlog: the rest is free for others at
+// once.
 func TestStopFinishesWhatIsBeingSent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
@@ -467,7 +474,8 @@ func (l *lanes) isClosed() bool {
 	return l.closed
 }
 
-// TestResultsWaitForTheDatabase: results that cannot be written are kept until they can be; nothing is sent again meanwhile.
+// TestResultsWaitForTheDatabase: results that cannot be written are kept until they can be; nothing
+// is sent again meanwhile.
 func TestResultsWaitForTheDatabase(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	logged := make(firstLine, 1)
@@ -522,8 +530,8 @@ func (l firstLine) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestMemoryIsBounded has destinations hang with large bodies waiting: what is in memory stays within the share of each, and
-// everything arrives at last.
+// TestMemoryIsBounded has destinations hang with large bodies waiting: what is in memory stays
+// within the share of each, and everything arrives at last.
 func TestMemoryIsBounded(t *testing.T) {
 	const count, size = 40, 512 << 10
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -16,9 +16,10 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// simulation runs replicas step by step: accepting, discovering, leasing, the two halves of a read, sending and writing results are
-// steps of a random history, with crashes and lost leases between any two of them. Time passes only when the history says so. The
-// database is a real one, the network is not.
+// simulation runs replicas step by step: accepting, discovering, leasing, the two halves of a read,
+// sending and writing results are steps of a random history, with crashes and lost leases between
+// any two of them. Time passes only when the history says so. The database is a real one, the
+// network is not.
 type simulation struct {
 	*fixture
 	rt       *rapid.T
@@ -223,8 +224,8 @@ func (s *simulation) load(r *replica) {
 	r.Scheduler.load(s.fixture.t.Context(), open.lane, open.rows, open.more)
 }
 
-// finishAttempt ends one of the attempts that a replica has begun. The first of each destination is sent first, as a goroutine that
-// was started earlier would.
+// finishAttempt ends one of the attempts that a replica has begun. The first of each destination is
+// sent first, as a goroutine that was started earlier would.
 func (s *simulation) finishAttempt(r *replica) {
 	if len(r.running) == 0 {
 		return
@@ -240,7 +241,8 @@ func (s *simulation) write(r *replica) {
 	}
 }
 
-// checkConcurrency checks that no more is being sent to a destination than it allows, by all replicas together.
+// checkConcurrency checks that no more is being sent to a destination than it allows, by all
+// replicas together.
 func (s *simulation) checkConcurrency() {
 	if !s.calm {
 		return
@@ -343,7 +345,8 @@ func (s *simulation) check() {
 // rounds of as many histories as -rapid.checks says, which is 100.
 var rounds = map[db.Dialect]int{db.SQLite: 3, db.Postgres: 1}
 
-// TestSimulation draws random histories. A failing one is printed, and repeated with the flag that rapid prints.
+// TestSimulation draws random histories. A failing one is printed, and repeated with the flag that
+// rapid prints.
 func TestSimulation(t *testing.T) {
 	for _, dialect := range dbtest.Dialects {
 		for name, steps := range map[string][]string{"calm": calmSteps, "faulty": faultySteps} {

@@ -18,8 +18,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// Store has the SQL of this package. The other store_*.go files are parts of it: destinations, receipts and how they are accepted,
-// lists, and the queue of deliveries.
+// Store has the SQL of this package. The other store_*.go files are parts of it: destinations,
+// receipts and how they are accepted, lists, and the queue of deliveries.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
@@ -31,7 +31,8 @@ type Store struct {
 	Counters *Counters
 	// Owner names this process in leases.
 	Owner string
-	// Wake is called after rows for these destinations were committed to the queue; nil in a process that sends nothing.
+	// Wake is called after rows for these destinations were committed to the queue; nil in a
+	// process that sends nothing.
 	Wake func(destinationIDs []string)
 
 	arrivals db.Gather[*arrival]
@@ -68,7 +69,8 @@ func textOf(raw json.RawMessage) *string {
 	return &s
 }
 
-// Create inserts a webhook of the caller and returns the token of its ingest URL, of which only a hash is stored.
+// Create inserts a webhook of the caller and returns the token of its ingest URL, of which only a
+// hash is stored.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (token string, err error) {
 	w.orgID = caller.OrgID
 	w.CreatedBy = caller.UserID
@@ -81,7 +83,8 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (tok
 	return token, err
 }
 
-// CreateInternalTx inserts a system webhook with metadata, in the transaction of what it is for, and returns its id.
+// CreateInternalTx inserts a system webhook with metadata, in the transaction of what it is for,
+// and returns its id.
 func (s *Store) CreateInternalTx(tx *db.Tx, orgID, userID, name string, metadata map[string]string) (string, error) {
 	w, err := NewWebhook{Name: name, Internal: true, Metadata: metadata}.build(s.Now())
 	if err != nil {
@@ -139,7 +142,8 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 	return page.New(rows, total, p, func(w Webhook) page.Cursor { return page.NewCursor(w.ID) }), nil
 }
 
-// resume reads the id that a cursor continues after, if there is one; it replaces the offset. A cursor of another list is Invalid.
+// resume reads the id that a cursor continues after, if there is one; it replaces the offset. A
+// cursor of another list is Invalid.
 func resume(p *page.Paging, kind string, before *string) error {
 	if p.Cursor == "" {
 		return nil
@@ -154,7 +158,8 @@ func resume(p *page.Paging, kind string, before *string) error {
 	return nil
 }
 
-// forChange returns a webhook that a user may change. It returns NotFound, Forbidden for an internal one, and PreconditionFailed.
+// forChange returns a webhook that a user may change. It returns NotFound, Forbidden for an
+// internal one, and PreconditionFailed.
 func forChange(tx *db.Tx, orgID, webhookID string, match page.IfMatch) (Webhook, error) {
 	w, err := get(tx, orgID, webhookID)
 	if err != nil {
@@ -184,7 +189,8 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 	return w, err
 }
 
-// Rotate gives a webhook a new token; the old one is refused from then on. Errors are those of forChange.
+// Rotate gives a webhook a new token; the old one is refused from then on. Errors are those of
+// forChange.
 func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.IfMatch) (w Webhook, token string, err error) {
 	token = id.Secret(tokenSize)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -218,8 +224,8 @@ func (s *Store) Delete(ctx context.Context, orgID, webhookID string, match page.
 	})
 }
 
-// DeleteInternalTx removes a webhook, internal or not, in the transaction of what it was for. Its receipts and deliveries cannot be
-// reached any more; a tombstone has Retention remove them.
+// DeleteInternalTx removes a webhook, internal or not, in the transaction of what it was for. Its
+// receipts and deliveries cannot be reached any more; a tombstone has Retention remove them.
 func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 	if _, err := tx.Exec(`DELETE FROM webhooks WHERE org_id = $1 AND id = $2`, orgID, webhookID); err != nil {
 		return fmt.Errorf("delete webhook: %w", err)

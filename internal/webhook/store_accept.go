@@ -33,8 +33,9 @@ func (r *Receipt) hook() hookKey { return hookKey{r.orgID, r.WebhookID} }
 // errNoWebhook is the error for every wrong ingest URL.
 func errNoWebhook() error { return errs.New(errs.NotFound, "there is no webhook at this URL") }
 
-// Accept stores a receipt with its deliveries and counters, together with those that arrive at the same time; nil means that it is
-// durable. It returns NotFound if the webhook is gone; other errors are those of db.Write.
+// Accept stores a receipt with its deliveries and counters, together with those that arrive at the
+// same time; nil means that it is durable. It returns NotFound if the webhook is gone; other errors
+// are those of db.Write.
 func (s *Store) Accept(ctx context.Context, a *arrival) error {
 	if err := s.arrivals.Do(ctx, s.DB, a, s.acceptBatch); err != nil {
 		return err
@@ -42,8 +43,8 @@ func (s *Store) Accept(ctx context.Context, a *arrival) error {
 	return a.err
 }
 
-// AcceptInternalTx stores an event of the system as a receipt of an internal webhook, in the transaction that makes the event true,
-// and returns its id, or NotFound if the webhook is missing.
+// AcceptInternalTx stores an event of the system as a receipt of an internal webhook, in the
+// transaction that makes the event true, and returns its id, or NotFound if the webhook is missing.
 func (s *Store) AcceptInternalTx(tx *db.Tx, orgID, webhookID string, headers map[string]string, body []byte) (string, error) {
 	a := &arrival{receipt: &Receipt{
 		WebhookID: webhookID, Method: "POST", ContentType: headers["content-type"], Size: int64(len(body)),
@@ -111,7 +112,8 @@ func (s *Store) wake(destinationIDs []string) {
 	s.DB.Notify(queueChanged)
 }
 
-// enabledDestinations returns the enabled destinations of the webhooks of a batch. A webhook that is gone has no entry.
+// enabledDestinations returns the enabled destinations of the webhooks of a batch. A webhook that
+// is gone has no entry.
 func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
 	hooks := db.NewBulk(db.Text, db.Text)
 	enabled := map[hookKey][]string{}

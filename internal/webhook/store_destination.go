@@ -27,7 +27,8 @@ const (
 	configPurpose = "webhook.destination.config"
 )
 
-// errUnreadable says that a destination's config or secret was sealed with another master key, or is damaged.
+// errUnreadable says that a destination's config or secret was sealed with another master key, or
+// is damaged.
 var errUnreadable = errors.New("webhook: destination cannot be read")
 
 const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret`
@@ -67,8 +68,8 @@ func (s *Store) unseal(d *Destination, config, secret []byte) error {
 	return nil
 }
 
-// CreateDestination adds a destination to a webhook, also to an internal one. It returns NotFound for the webhook, and Conflict if it
-// has too many destinations.
+// CreateDestination adds a destination to a webhook, also to an internal one. It returns NotFound
+// for the webhook, and Conflict if it has too many destinations.
 func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webhookID string, d Destination) (Destination, error) {
 	d.orgID = caller.OrgID
 	d.WebhookID = webhookID
@@ -133,14 +134,15 @@ func (s *Store) Destinations(ctx context.Context, orgID, webhookID string) ([]De
 		WHERE org_id = $1 AND webhook_id = $2 ORDER BY id`, orgID, webhookID)
 }
 
-// HasDestinationTx reports whether a webhook has a destination, so that callers need not make an event that nobody gets.
+// HasDestinationTx reports whether a webhook has a destination, so that callers need not make an
+// event that nobody gets.
 func (s *Store) HasDestinationTx(tx *db.Tx, orgID, webhookID string) (bool, error) {
 	n, err := countDestinations(tx, orgID, webhookID)
 	return n > 0, err
 }
 
-// destinationForChange returns a destination that a user may change. It returns NotFound, Forbidden for an internal one, and
-// PreconditionFailed.
+// destinationForChange returns a destination that a user may change. It returns NotFound, Forbidden
+// for an internal one, and PreconditionFailed.
 func (s *Store) destinationForChange(tx *db.Tx, orgID, webhookID, destinationID string, match page.IfMatch) (Destination, error) {
 	if _, err := get(tx, orgID, webhookID); err != nil {
 		return Destination{}, err
@@ -159,7 +161,8 @@ func (s *Store) destinationForChange(tx *db.Tx, orgID, webhookID, destinationID 
 	return d, match.Check(d)
 }
 
-// UpdateDestination replaces a destination's config; nil changes nothing. Errors are those of destinationForChange.
+// UpdateDestination replaces a destination's config; nil changes nothing. Errors are those of
+// destinationForChange.
 func (s *Store) UpdateDestination(
 	ctx context.Context, orgID, webhookID, destinationID string, c *Config, match page.IfMatch,
 ) (d Destination, err error) {
@@ -189,7 +192,8 @@ func (s *Store) saveConfig(tx *db.Tx, d *Destination) error {
 	return tx.Bump(destinationsChanged)
 }
 
-// disableGone disables a destination that answered with 410, unless it was deleted or disabled meanwhile.
+// disableGone disables a destination that answered with 410, unless it was deleted or disabled
+// meanwhile.
 func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 	d, err := s.destination(tx, destinationID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -204,7 +208,8 @@ func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 	return s.saveConfig(tx, &d)
 }
 
-// DeleteDestination removes a destination. Its deliveries stay listed; pending ones fail. Errors are those of destinationForChange.
+// DeleteDestination removes a destination. Its deliveries stay listed; pending ones fail. Errors
+// are those of destinationForChange.
 func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destinationID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := s.destinationForChange(tx, orgID, webhookID, destinationID, match); err != nil {

@@ -10,10 +10,12 @@ import (
 	"steward/internal/webhook/send"
 )
 
-// Finish writes how attempts ended, in one transaction: success, or failed and the next attempt, and the counters. It leaves out
-// results of destinations whose lease this process has lost, and of deliveries that have ended already, and returns the others.
+// Finish writes how attempts ended, in one transaction: success, or failed and the next attempt,
+// and the counters. It leaves out results of destinations whose lease this process has lost, and of
+// deliveries that have ended already, and returns the others.
 func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result, err error) {
-	// Sorted, since rows with neighbouring keys share pages. A delivery whose lease was lost and taken again may end twice here.
+	// Sorted, since rows with neighbouring keys share pages. A delivery whose lease was lost and
+	// taken again may end twice here.
 	results = slices.Clone(results)
 	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(a.Delivery.key, b.Delivery.key) })
 	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.key == b.Delivery.key })
@@ -82,8 +84,8 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 	return counted, nil
 }
 
-// follow writes what comes after ended deliveries: they leave the queue, destinations that are gone are disabled, the next attempts
-// are added, and all is counted.
+// follow writes what comes after ended deliveries: they leave the queue, destinations that are gone
+// are disabled, the next attempts are added, and all is counted.
 func (s *Store) follow(tx *db.Tx, results []Result) error {
 	done := db.NewBulk(db.Text)
 	retries := newDeliveryRows()

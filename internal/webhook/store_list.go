@@ -23,8 +23,8 @@ type Filter struct {
 	Since, Until  *stamp.Time
 }
 
-// isQueued reports whether the queue has all rows that match: every pending delivery is there. The few of one receipt are found by
-// its id.
+// isQueued reports whether the queue has all rows that match: every pending delivery is there. The
+// few of one receipt are found by its id.
 func (f Filter) isQueued() bool { return f.Status == Pending && f.ReceiptID == "" }
 
 // list is the receipts or the deliveries of a webhook, as a filter narrows them.
@@ -88,8 +88,9 @@ func (l list) page(columns string, p *page.Paging, kind string) (string, []any, 
 	return `SELECT ` + columns + ` FROM ` + l.table + ` WHERE ` + c.text.String(), c.args, nil
 }
 
-// count returns how many rows a list has, or NotFound if its webhook is missing. A whole list has a counter. What a filter leaves is
-// counted up to page.MaxCounted; beyond it is page.Unknown, which is cached.
+// count returns how many rows a list has, or NotFound if its webhook is missing. A whole list has a
+// counter. What a filter leaves is counted up to page.MaxCounted; beyond it is page.Unknown, which
+// is cached.
 func (s *Store) count(q db.Querier, l list) (int64, error) {
 	if _, err := get(q, l.orgID, l.webhookID); err != nil {
 		return 0, err
@@ -162,7 +163,8 @@ func (r *Receipt) columns() []any {
 	return []any{&r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body}
 }
 
-// Receipts returns a page of a webhook's receipts, newest first, or NotFound. Their Headers are not decoded.
+// Receipts returns a page of a webhook's receipts, newest first, or NotFound. Their Headers are not
+// decoded.
 func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (page.Page[Receipt], error) {
 	q := s.DB.Read(ctx)
 	l := list{table: receiptTable, orgID: orgID, webhookID: webhookID, filter: f}

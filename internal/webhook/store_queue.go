@@ -15,8 +15,8 @@ import (
 
 var leaseMicros = strconv.FormatInt(leaseFor.Microseconds(), 10)
 
-// Lease takes or renews the leases of destinations for this process. It returns when they expire, and which of them it holds: those
-// that nobody else held, or whose lease had expired.
+// Lease takes or renews the leases of destinations for this process. It returns when they expire,
+// and which of them it holds: those that nobody else held, or whose lease had expired.
 func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp.Time, held []string, err error) {
 	until = stamp.Of(s.Now()).Add(leaseFor)
 	wanted := db.NewBulk(db.Text, db.Text, db.Int)
@@ -78,8 +78,9 @@ type head struct {
 	leased        bool // by another process
 }
 
-// Heads returns the first row of the queue of each destination, if it is due. It jumps from one destination to the next in the
-// index, so its cost is the number of destinations with rows, not the number of rows.
+// Heads returns the first row of the queue of each destination, if it is due. It jumps from one
+// destination to the next in the index, so its cost is the number of destinations with rows, not
+// the number of rows.
 func (s *Store) Heads(ctx context.Context) ([]head, error) {
 	heads, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (h head, err error) {
 		return h, row.Scan(&h.destinationID, &h.key, &h.due, &h.leased)
@@ -98,7 +99,8 @@ func (s *Store) Heads(ctx context.Context) ([]head, error) {
 	return heads, nil
 }
 
-// Due returns the first due rows of a destination's queue, in order. A malformed row is left out: it must not keep others back.
+// Due returns the first due rows of a destination's queue, in order. A malformed row is left out:
+// it must not keep others back.
 func (s *Store) Due(ctx context.Context, destinationID string, limit int) ([]Delivery, error) {
 	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Delivery, error) {
 		d := Delivery{DestinationID: destinationID, Status: Pending}
@@ -123,7 +125,8 @@ func (s *Store) Due(ctx context.Context, destinationID string, limit int) ([]Del
 	}), nil
 }
 
-// loadReceipts reads what is needed to send tasks. A task whose receipt is no longer kept stays without one.
+// loadReceipts reads what is needed to send tasks. A task whose receipt is no longer kept stays
+// without one.
 func (s *Store) loadReceipts(ctx context.Context, tasks []*task) error {
 	keys := db.NewBulk(db.Text)
 	for _, t := range tasks {

@@ -11,8 +11,9 @@ import (
 	"steward/internal/stamp"
 )
 
-// Retry returns the waiting attempt of a failed delivery's receipt and destination, which becomes due now, or a new one. It returns
-// NotFound, or Conflict if the delivery is not failed, its destination is gone or disabled, or its receipt is no longer kept.
+// Retry returns the waiting attempt of a failed delivery's receipt and destination, which becomes
+// due now, or a new one. It returns NotFound, or Conflict if the delivery is not failed, its
+// destination is gone or disabled, or its receipt is no longer kept.
 func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) (next Delivery, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := get(tx, orgID, webhookID); err != nil {
@@ -64,8 +65,8 @@ func (s *Store) failedDelivery(tx *db.Tx, orgID, webhookID, deliveryID string) (
 	return d, nil
 }
 
-// lockReceipt locks the receipt of a delivery, so that concurrent retries wait for each other, and returns the size of its headers
-// and body.
+// lockReceipt locks the receipt of a delivery, so that concurrent retries wait for each other, and
+// returns the size of its headers and body.
 func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
 	err = tx.Row(`UPDATE webhook_receipts SET size = size WHERE key = $1 RETURNING size + length(headers)`,
 		rowKey(d.WebhookID, d.ReceiptID)).Scan(&size)
@@ -78,7 +79,8 @@ func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
 	return size, nil
 }
 
-// retry makes the pending attempt that follows a failed one due now, or adds one. An attempt that is due already stays as it is.
+// retry makes the pending attempt that follows a failed one due now, or adds one. An attempt that
+// is due already stays as it is.
 func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) {
 	last, err := findDelivery(tx, failed.orgID, failed.WebhookID,
 		`receipt_id = $1 AND destination_id = $2 ORDER BY retries DESC, key DESC LIMIT 1`, failed.ReceiptID, failed.DestinationID)

@@ -12,8 +12,8 @@ func newClock() time.Time { return time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC
 const ofOrg = `substr(key, 1, 26) IN (SELECT substr(id, 4) FROM webhooks WHERE org_id = $1
 	UNION ALL SELECT substr(webhook_id, 4) FROM webhook_tombstones WHERE org_id = $1)`
 
-// sumsHold compares the counters with the rows that they count, for each unit and bucket, and the totals with the rows. It holds only
-// while retention has removed nothing.
+// sumsHold compares the counters with the rows that they count, for each unit and bucket, and the
+// totals with the rows. It holds only while retention has removed nothing.
 func (h *fixture) sumsHold(orgID string) {
 	h.t.Helper()
 	q := h.db.Read(h.t.Context())

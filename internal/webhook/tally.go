@@ -10,8 +10,8 @@ import (
 	"steward/internal/webhook/stats"
 )
 
-// Counters are the counters of webhooks. Accepting and finishing have counters of their own, since on PostgreSQL transactions that
-// share one wait for each other's commit.
+// Counters are the counters of webhooks. Accepting and finishing have counters of their own, since
+// on PostgreSQL transactions that share one wait for each other's commit.
 type Counters struct{ accepting, finishing counters }
 
 type counters struct {

@@ -1,17 +1,22 @@
-// Package webhook owns webhooks: the URLs that accept requests, the destinations that they are forwarded to, and what became of each.
+// Package webhook owns webhooks: the URLs that accept requests, the destinations that they are
+// forwarded to, and what became of each.
 //
-// How a request moves through it. Ingest (ingest.go) checks the token from a cache, reads the bounded body and makes a Receipt.
-// Receipts that arrive at the same time go to Store.Accept together, which writes them, a pending Delivery and a row in the queue
-// for each enabled destination, and the counters, in one transaction. The 200 is sent after its commit, and the Scheduler
-// (scheduler.go) is woken: it leases destinations with due rows, reads their queues in order, sends through package send, and has
-// Store.Finish write the results: success, or failed and the next attempt, and the counters.
+// How a request moves through it. Ingest (ingest.go) checks the token from a cache, reads the
+// bounded body and makes a Receipt. Receipts that arrive at the same time go to Store.Accept
+// together, which writes them, a pending Delivery and a row in the queue for each enabled
+// destination, and the counters, in one transaction. The 200 is sent after its commit, and the
+// Scheduler (scheduler.go) is woken: it leases destinations with due rows, reads their queues in
+// order, sends through package send, and has Store.Finish write the results: success, or failed and
+// the next attempt, and the counters.
 //
-// The queue table is the only source of work. One process at a time holds the lease of a destination; it fences Finish. A row stays
-// in the queue until its delivery has ended, so a crash needs no recovery: the lease expires, and whoever holds the next one finds
-// the rows. Deliveries are sent at least once and recorded exactly once. docs/states.md shows the states.
+// The queue table is the only source of work. One process at a time holds the lease of a
+// destination; it fences Finish. A row stays in the queue until its delivery has ended, so a crash
+// needs no recovery: the lease expires, and whoever holds the next one finds the rows. Deliveries
+// are sent at least once and recorded exactly once. docs/states.md shows the states.
 //
-// Ids are ULIDs, and rows are found by the webhook's and their own (key.go), so that lists, time filters and retention are ranges of
-// keys. Deleting a webhook removes it and its destinations at once; Retention removes its receipts and deliveries later.
+// Ids are ULIDs, and rows are found by the webhook's and their own (key.go), so that lists, time
+// filters and retention are ranges of keys. Deleting a webhook removes it and its destinations at
+// once; Retention removes its receipts and deliveries later.
 package webhook
 
 import (
