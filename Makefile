@@ -39,7 +39,12 @@ fmt: ## format the code
 
 .PHONY: bench
 bench: deps ## run the benchmarks, or those that match ONLY=TestWebhookIngest/sqlite; results are in BENCHMARKS.md
-	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" | grep -v -E "^(=== |--- |PASS|ok )"
+	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" $(if $(ONLY),,-skip TestAB) | grep -v -E "^(=== |--- |PASS|ok )"
+
+.PHONY: bench-ab
+bench-ab: export ONLY = TestAB
+bench-ab: ## compare this tree with another commit (BENCH_AB_BASE=731fc75), alternating within one run
+	$(MAKE) bench
 
 .PHONY: bench-large
 bench-large: export BENCH_ROWS = 5000000
