@@ -178,6 +178,7 @@ func (p *parts) measure(m *metrics) {
 	m.inFlightBytes(func() float64 { return float64(stats().Bytes) })
 	m.inFlightSockets(func() float64 { return float64(stats().Sockets) })
 	m.oldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
+	m.openSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
 	m.queueDepth(func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()

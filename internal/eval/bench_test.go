@@ -12,42 +12,43 @@ import (
 	"steward/internal/db/dbtest"
 )
 
-// BenchmarkRun measures what a runtime waits for: the start and the completion of runs by 64 clients, through everything but the network
-// and authentication, beside the yardstick: one row in a transaction of its own. Set STEWARD_TEST_FSYNC=1, else PostgreSQL does not fsync.
+// BenchmarkRun measures starts and completions of runs by 64 clients, through everything but the
+// network and authentication, beside a reference: one row in a transaction of its own. Set
+// STEWARD_TEST_FSYNC=1, or PostgreSQL does not fsync.
 func BenchmarkRun(b *testing.B) {
 	for _, dialect := range dbtest.Dialects {
-		h := newHouse(b, dbtest.Open(b, dialect))
-		h.want(200, "ada", "PUT", "/cli/eval/e", define("n", "a", "red"))
+		f := newFixture(b, dbtest.Open(b, dialect))
+		f.want(200, "ada", "PUT", "/cli/eval/e", define("n", "a", "red"))
 		var round int
-		b.Run(dialect.String()+"/yardstick", func(b *testing.B) {
+		b.Run(dialect.String()+"/reference", func(b *testing.B) {
 			round++
-			spread(b, func(i int) {
-				h.must(h.store.DB.Write(b.Context(), func(tx *db.Tx) error {
+			parallel(b, func(i int) {
+				f.must(f.store.DB.Write(b.Context(), func(tx *db.Tx) error {
 					return tx.Send(`INSERT INTO meta (key, value) VALUES ($1, 'a name of usual length')`, fmt.Sprintf("k%d-%d", round, i))
 				}))
 			})
 		})
 		b.Run(dialect.String()+"/start", func(b *testing.B) {
 			round++
-			spread(b, func(i int) {
-				h.want(201, "ada", "POST", "/evalrun", start(fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("s%d", i/10), "e", "red"))
+			parallel(b, func(i int) {
+				f.want(201, "ada", "POST", "/evalrun", start(fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("s%d", i/10), "e", "red"))
 			})
 		})
 		b.Run(dialect.String()+"/complete", func(b *testing.B) {
 			round++
-			spread(b, func(i int) {
-				h.want(201, "ada", "POST", "/evalrun", start(fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("s%d", i/10), "e", "red"))
+			parallel(b, func(i int) {
+				f.want(201, "ada", "POST", "/evalrun", start(fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf("s%d", i/10), "e", "red"))
 			})
 			b.ResetTimer()
-			spread(b, func(i int) {
-				h.want(200, "ada", "PUT", "/evalrun", object{"id": fmt.Sprintf("r%d-%d", round, i), "result": object{"score": 0.5, "success": true}})
+			parallel(b, func(i int) {
+				f.want(200, "ada", "PUT", "/evalrun", object{"id": fmt.Sprintf("r%d-%d", round, i), "result": object{"score": 0.5, "success": true}})
 			})
 		})
 	}
 }
 
-// spread does b.N calls from 64 goroutines and reports calls for each second.
-func spread(b *testing.B, call func(i int)) {
+// parallel does b.N calls from 64 goroutines and reports calls per second.
+func parallel(b *testing.B, call func(i int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range 64 {
@@ -61,29 +62,29 @@ func spread(b *testing.B, call func(i int)) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// nowhere takes an answer as a connection would, and keeps nothing of its body.
-type nowhere struct{ header http.Header }
+// discard is a ResponseWriter that drops the body.
+type discard struct{ header http.Header }
 
-func (n nowhere) Header() http.Header       { return n.header }
-func (nowhere) WriteHeader(int)             {}
-func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n discard) Header() http.Header       { return n.header }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkPage reads a page of 1,000 runs, which is what a list gives when no limit is sent.
+// BenchmarkPage reads a page of 1,000 runs, the default limit.
 func BenchmarkPage(b *testing.B) {
 	for _, dialect := range dbtest.Dialects {
 		b.Run(dialect.String(), func(b *testing.B) {
-			h := newHouse(b, dbtest.Open(b, dialect))
-			h.want(200, "ada", "PUT", "/cli/eval/e", define("n", "a", "red"))
+			f := newFixture(b, dbtest.Open(b, dialect))
+			f.want(200, "ada", "PUT", "/cli/eval/e", define("n", "a", "red"))
 			for i := range 1000 {
 				runID := fmt.Sprintf("r%d", i)
-				h.want(201, "ada", "POST", "/evalrun", start(runID, fmt.Sprintf("s%d", i/10), "e", "red"))
-				h.want(200, "ada", "PUT", "/evalrun", object{"id": runID, "result": object{"score": 0.5, "success": true}})
+				f.want(201, "ada", "POST", "/evalrun", start(runID, fmt.Sprintf("s%d", i/10), "e", "red"))
+				f.want(200, "ada", "PUT", "/evalrun", object{"id": runID, "result": object{"score": 0.5, "success": true}})
 			}
 			req := httptest.NewRequest("GET", "/cli/eval-run", nil)
 			req.Header.Set("Authorization", "ada")
 			b.ReportAllocs()
 			for b.Loop() {
-				h.handler.ServeHTTP(nowhere{http.Header{}}, req)
+				f.handler.ServeHTTP(discard{http.Header{}}, req)
 			}
 		})
 	}

@@ -1,13 +1,14 @@
 // Package eval owns evaluations of agents and their runs.
 //
-// A deployment or a development server registers evals (Put, Sync); a runtime starts runs and completes them (Start, Complete). Nothing
-// comes in a fixed order: a run may name a session or an eval that is not known yet. A run carries the name and the agent of its eval as
-// columns of its own, so that the filter by agent is one range of an index over any number of runs. They are taken from the eval when
-// the run starts; an eval that comes later, or changes, labels the newest of its runs in its own transaction and leaves a mark for
-// the rest, which Sweep works off in small transactions (store_sweep.go). Deleting an eval leaves its runs as they are.
+// A deployment or a development server registers evals (Put, Sync); a runtime starts runs and
+// completes them (Start, Complete). They may arrive in any order: a run may name a session or an
+// eval that is not known yet. A run has the name and agent of its eval as columns of its own, its
+// labels, so that a filter by agent reads one range of an index. It gets them when it starts. An
+// eval that arrives later or changes labels the newest of its runs in its own transaction; Sweep
+// labels the others in small transactions (store_relabel.go). Deleting an eval leaves its runs as
+// they are.
 //
-// A run starts pending and is completed once: pending → success or not. What was said first stays. Runs that start, or end, at the same
-// moment share a transaction and a statement.
+// A run is pending until it is completed, once. Concurrent starts and completions share transactions.
 package eval
 
 import (
@@ -26,7 +27,7 @@ type Eval struct {
 	ID              string     `json:"id"`
 	Name            string     `json:"name"`
 	Description     *string    `json:"description"`
-	Identifier      *string    `json:"identifier" doc:"Stable over deployments, which the id need not be"`
+	Identifier      *string    `json:"identifier" doc:"Stable identifier: the same in all deployments, unlike the id"`
 	AgentIdentifier string     `json:"agentIdentifier"`
 	OrgID           string     `json:"orgId"`
 	ProjectID       string     `json:"projectId"`
@@ -40,16 +41,16 @@ type Eval struct {
 	version int64
 }
 
-// ETag is the row's version.
+// ETag returns the version of the row.
 func (e Eval) ETag() string { return page.ETag(e.version) }
 
-// NewEval is what a deployment tells about an eval.
+// NewEval is the body of PUT /cli/eval/{id}.
 type NewEval struct {
 	Name            string  `json:"name"`
 	Description     *string `json:"description,omitempty"`
 	Identifier      *string `json:"identifier,omitempty"`
 	AgentIdentifier string  `json:"agentIdentifier"`
-	ProjectID       string  `json:"projectId" doc:"An unknown project is registered"`
+	ProjectID       string  `json:"projectId" doc:"An unknown project is created"`
 	DeploymentID    *string `json:"deploymentId,omitempty"`
 	Version         *string `json:"version,omitempty"`
 	Filename        *string `json:"filename,omitempty"`
@@ -57,30 +58,30 @@ type NewEval struct {
 	OrgID           *string `json:"orgId,omitempty" doc:"The caller's organization"`
 }
 
-// build makes the eval, and notes what is wrong with it under the given location.
+// build returns the eval, and adds errors to faults with locations below the given one.
 func (n NewEval) build(evalID, location string, faults *errs.Faults) Eval {
-	text := func(name string, s *string, limit int) *string {
-		faults.Check(s == nil || len(*s) <= limit, location+"."+name, "expected at most %d bytes", limit)
-		return filled(s)
-	}
-	faults.Check(strings.TrimSpace(n.Name) != "" && utf8.RuneCountInString(n.Name) <= 256, location+".name",
-		"expected 1 to 256 characters, not blank")
-	faults.Check(n.AgentIdentifier != "" && len(n.AgentIdentifier) <= 256, location+".agentIdentifier", "expected 1 to 256 bytes")
+	checkName := strings.TrimSpace(n.Name) != "" && utf8.RuneCountInString(n.Name) <= 256
+	faults.Check(checkName, location+".name", "expected 1 to 256 characters, not blank")
+	checkAgent := n.AgentIdentifier != "" && len(n.AgentIdentifier) <= 256
+	faults.Check(checkAgent, location+".agentIdentifier", "expected 1 to 256 bytes")
 	checkID(faults, location+".projectId", n.ProjectID)
-	checkOptionalID(faults, location+".deploymentId", filled(n.DeploymentID))
+	checkOptionalID(faults, location+".deploymentId", nonEmpty(n.DeploymentID))
+	checkLength(faults, location+".description", n.Description, 4096)
+	checkLength(faults, location+".identifier", n.Identifier, 256)
+	checkLength(faults, location+".version", n.Version, 256)
+	checkLength(faults, location+".filename", n.Filename, 1024)
 	return Eval{
 		ID: evalID, Name: n.Name, AgentIdentifier: n.AgentIdentifier, ProjectID: n.ProjectID, Devmode: n.Devmode,
-		Description: text("description", n.Description, 4096), Identifier: text("identifier", n.Identifier, 256),
-		DeploymentID: filled(n.DeploymentID), Version: text("version", n.Version, 256),
-		Filename: text("filename", n.Filename, 1024),
+		Description: nonEmpty(n.Description), Identifier: nonEmpty(n.Identifier), DeploymentID: nonEmpty(n.DeploymentID),
+		Version: nonEmpty(n.Version), Filename: nonEmpty(n.Filename),
 	}
 }
 
-// Sync is what a development server tells: the evals that came and those that went.
+// Sync is the body of POST /cli/devmode/eval: the evals that a development server adds and removes.
 type Sync struct {
 	DeploymentID *string   `json:"deploymentId,omitempty"`
-	Create       []SyncNew `json:"create,omitempty" maxItems:"1000"`
-	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids; unknown ones are passed over. Done before create"`
+	Create       []SyncNew `json:"create,omitempty" maxItems:"1000" doc:"Evaluations to create or replace"`
+	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids to delete first; unknown ones are ignored"`
 }
 
 // SyncNew is one eval of a Sync.
@@ -89,23 +90,24 @@ type SyncNew struct {
 	NewEval
 }
 
-// Synced is the answer to a Sync: the ids that are there now, and those that were there and are not any more.
+// Synced is the response to a Sync.
 type Synced struct {
-	Created []string `json:"created"`
-	Deleted []string `json:"deleted"`
+	Created []string `json:"created" doc:"Ids of the evaluations that were created or replaced"`
+	Deleted []string `json:"deleted" doc:"Ids of the evaluations that were deleted"`
 }
 
-// build makes the evals, or tells everything that is wrong with them.
+// build returns the evals to create. It returns Invalid with all errors of the body.
 func (s Sync) build() ([]Eval, error) {
 	var faults errs.Faults
-	checkOptionalID(&faults, "body.deploymentId", filled(s.DeploymentID))
+	checkOptionalID(&faults, "body.deploymentId", nonEmpty(s.DeploymentID))
 	evals := make([]Eval, len(s.Create))
 	for i, n := range s.Create {
 		location := fmt.Sprintf("body.create[%d]", i)
 		checkID(&faults, location+".id", n.ID)
-		n.DeploymentID, n.Devmode = nil, true
+		n.DeploymentID = nil
+		n.Devmode = true
 		evals[i] = n.build(n.ID, location, &faults)
-		evals[i].DeploymentID = filled(s.DeploymentID)
+		evals[i].DeploymentID = nonEmpty(s.DeploymentID)
 	}
 	for i, evalID := range s.Delete {
 		checkID(&faults, fmt.Sprintf("body.delete[%d]", i), evalID)
@@ -123,8 +125,12 @@ func checkOptionalID(faults *errs.Faults, location string, s *string) {
 	}
 }
 
-// filled takes an empty text for none.
-func filled(s *string) *string {
+func checkLength(faults *errs.Faults, location string, s *string, limit int) {
+	faults.Check(s == nil || len(*s) <= limit, location, "expected at most %d bytes", limit)
+}
+
+// nonEmpty returns nil for an empty text.
+func nonEmpty(s *string) *string {
 	if s == nil || *s == "" {
 		return nil
 	}

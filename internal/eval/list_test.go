@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what the lists should give, kept in the simplest way.
+// model holds evals and runs in memory, beside the fixture.
 type model struct {
 	evals map[string]Eval
 	runs  map[string]Run
@@ -26,55 +26,55 @@ var (
 	sessions = []string{"s1", "s2", "s3"}
 )
 
-// TestLists does random things in a fresh organization and compares lists, with up to three filters, by offset and by cursor, with the
-// model.
-func TestLists(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+// TestListsAgainstModel compares lists with up to three filters, by offset and by cursor, after
+// random changes.
+func TestListsAgainstModel(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
 		round := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			round++
-			h.TB, h.org = rt, fmt.Sprintf("org_%d", round)
+			f.TB, f.org = rt, fmt.Sprintf("org_%d", round)
 			m := &model{evals: map[string]Eval{}, runs: map[string]Run{}}
 			for n := range rapid.IntRange(1, 50).Draw(rt, "steps") {
-				m.step(rt, h, n)
+				m.step(rt, f, n)
 			}
 			for range 5 {
 				who := rapid.SampledFrom([]string{"ada", "red", "green"}).Draw(rt, "caller")
 				filters := rapid.SliceOfNDistinct(rapid.SampledFrom(keys), 0, 3, rapid.ID).Draw(rt, "filters")
-				m.compare(rt, h, who, drawn(rt, h, filters))
+				m.compare(rt, f, who, drawFilters(rt, f, filters))
 			}
 		})
 	})
 }
 
-// TestPairs compares every filter alone and every pair of them, each with a drawn value, over one random content.
-func TestPairs(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+// TestPairsOfFiltersAgainstModel compares every filter and every pair of filters.
+func TestPairsOfFiltersAgainstModel(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
 		round := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			round++
-			h.TB, h.org = rt, fmt.Sprintf("org_%d", round)
+			f.TB, f.org = rt, fmt.Sprintf("org_%d", round)
 			m := &model{evals: map[string]Eval{}, runs: map[string]Run{}}
 			for n := range rapid.IntRange(10, 30).Draw(rt, "steps") {
-				m.step(rt, h, n)
+				m.step(rt, f, n)
 			}
 			for i, one := range keys {
-				m.compare(rt, h, "ada", drawn(rt, h, []string{one}))
+				m.compare(rt, f, "ada", drawFilters(rt, f, []string{one}))
 				for _, other := range keys[i+1:] {
-					m.compare(rt, h, "ada", drawn(rt, h, []string{one, other}))
+					m.compare(rt, f, "ada", drawFilters(rt, f, []string{one, other}))
 				}
 			}
 		})
 	})
 }
 
-// drawn gives each filter a value.
-func drawn(rt *rapid.T, h *house, filters []string) url.Values {
+// drawFilters draws a value for each filter.
+func drawFilters(rt *rapid.T, f *fixture, filters []string) url.Values {
 	values := url.Values{}
 	for _, key := range filters {
 		value := rapid.SampledFrom(choices[key]).Draw(rt, key)
 		if value == "mine" {
-			value = h.org
+			value = f.org
 		}
 		values.Set(key, value)
 	}
@@ -88,28 +88,28 @@ var choices = map[string][]string{
 	"evalId": append(evalIDs, "none"), "sessionId": append(sessions, "none"),
 }
 
-// step changes the house and the model in the same way.
-func (m *model) step(rt *rapid.T, h *house, n int) {
-	h.now = h.now.Add(time.Millisecond)
+// step applies a random change to the fixture and the model.
+func (m *model) step(rt *rapid.T, f *fixture, n int) {
+	f.now = f.now.Add(time.Millisecond)
 	pick := func(name string, from []string) string { return rapid.SampledFrom(from).Draw(rt, name) }
 	switch rapid.SampledFrom([]string{"run", "run", "run", "complete", "put", "delete"}).Draw(rt, "do") {
 	case "run":
 		runID := fmt.Sprintf("%s%d", pick("prefix", []string{"r", "R", "_"}), n)
 		body := start(runID, pick("session", sessions), pick("eval", evalIDs), pick("project", projects))
-		body["orgId"] = h.org
+		body["orgId"] = f.org
 		body["timestamp"] = 1763200000000 + rapid.IntRange(0, 20).Draw(rt, "second")*1000 // many at the same time
-		r := read[Run](h, h.want(201, "ada", "POST", "/evalrun", body))
+		r := read[Run](f, f.want(201, "ada", "POST", "/evalrun", body))
 		m.runs[r.ID] = r
 	case "complete":
 		for _, r := range m.runs {
 			if r.Pending {
-				m.runs[r.ID] = read[Run](h, h.want(200, "ada", "PUT", "/evalrun", object{"id": r.ID, "result": n}))
+				m.runs[r.ID] = read[Run](f, f.want(200, "ada", "PUT", "/evalrun", object{"id": r.ID, "result": n}))
 				return
 			}
 		}
 	case "put":
 		body := define(fmt.Sprint("name", n), pick("agent", agents), pick("project", projects))
-		e := read[Eval](h, h.want(200, "ada", "PUT", "/cli/eval/"+pick("eval", evalIDs), body))
+		e := read[Eval](f, f.want(200, "ada", "PUT", "/cli/eval/"+pick("eval", evalIDs), body))
 		m.evals[e.ID] = e
 		for runID, r := range m.runs {
 			if r.EvalID == e.ID {
@@ -119,24 +119,24 @@ func (m *model) step(rt *rapid.T, h *house, n int) {
 		}
 	case "delete":
 		evalID := pick("eval", evalIDs)
-		h.want(200, "ada", "POST", "/cli/devmode/eval", object{"delete": []string{evalID}})
+		f.want(200, "ada", "POST", "/cli/devmode/eval", object{"delete": []string{evalID}})
 		delete(m.evals, evalID)
 	}
 }
 
-func (m *model) compare(rt *rapid.T, h *house, who string, values url.Values) {
+func (m *model) compare(rt *rapid.T, f *fixture, who string, values url.Values) {
 	limit := rapid.IntRange(1, 7).Draw(rt, "limit")
 	runIDs := m.runsOf(who, values)
-	samePages(rt, h, who, "/cli/eval-run", values, limit, runIDs)
+	comparePages(rt, f, who, "/cli/eval-run", values, limit, runIDs)
 	for _, runID := range runIDs[:min(1, len(runIDs))] {
-		want, got := m.runs[runID], read[Run](h, h.want(200, who, "GET", "/cli/eval-run/"+runID, nil))
-		if !same(want.AgentIdentifier, got.AgentIdentifier) || !same(want.EvalName, got.EvalName) || want.Pending != got.Pending ||
+		want, got := m.runs[runID], read[Run](f, f.want(200, who, "GET", "/cli/eval-run/"+runID, nil))
+		if !equal(want.AgentIdentifier, got.AgentIdentifier) || !equal(want.EvalName, got.EvalName) || want.Pending != got.Pending ||
 			!equalJSON(want.Result, got.Result) {
 			rt.Fatalf("got %+v, want %+v", got, want)
 		}
 	}
 	if !values.Has("evalId") && !values.Has("sessionId") {
-		samePages(rt, h, who, "/cli/eval", values, limit, m.evalsOf(who, values))
+		comparePages(rt, f, who, "/cli/eval", values, limit, m.evalsOf(who, values))
 	}
 }
 
@@ -188,8 +188,8 @@ func newest(a, b int64, aID, bID string) int {
 
 var nextLink = regexp.MustCompile(`<([^>]*)>; rel="next"`)
 
-// samePages reads a list whole, by offset and by cursor.
-func samePages(rt *rapid.T, h *house, who, path string, values url.Values, limit int, want []string) {
+// comparePages reads a list by offset and by cursor.
+func comparePages(rt *rapid.T, f *fixture, who, path string, values url.Values, limit int, want []string) {
 	q := url.Values{"limit": {fmt.Sprint(limit)}}
 	for key := range values {
 		q.Set(key, values.Get(key))
@@ -197,15 +197,15 @@ func samePages(rt *rapid.T, h *house, who, path string, values url.Values, limit
 	address := path + "?" + q.Encode()
 	var byOffset, byCursor []string
 	for offset := 0; offset <= len(want); offset += limit {
-		ids, total := h.list(who, fmt.Sprintf("%s&offset=%d", address, offset))
+		ids, total := f.list(who, fmt.Sprintf("%s&offset=%d", address, offset))
 		byOffset = append(byOffset, ids...)
 		if total != fmt.Sprint(len(want)) {
 			rt.Fatalf("%s says %s, want %d", address, total, len(want))
 		}
 	}
 	for at := address; at != ""; {
-		rec := h.want(200, who, "GET", at, nil)
-		byCursor = append(byCursor, idsOf(h, rec)...)
+		rec := f.want(200, who, "GET", at, nil)
+		byCursor = append(byCursor, idsOf(f, rec)...)
 		at = ""
 		if found := nextLink.FindStringSubmatch(rec.Header().Get("Link")); found != nil {
 			at = found[1]
@@ -216,8 +216,8 @@ func samePages(rt *rapid.T, h *house, who, path string, values url.Values, limit
 	}
 }
 
-func idsOf(h *house, rec *httptest.ResponseRecorder) (ids []string) {
-	for _, one := range read[[]struct{ ID string }](h, rec) {
+func idsOf(f *fixture, rec *httptest.ResponseRecorder) (ids []string) {
+	for _, one := range read[[]struct{ ID string }](f, rec) {
 		ids = append(ids, one.ID)
 	}
 	return ids

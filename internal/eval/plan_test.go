@@ -16,7 +16,7 @@ import (
 	"steward/internal/page"
 )
 
-// combinations are all ways to filter runs, with the index that serves each.
+// combinations are the filters of runs, with the index that each must read.
 var combinations = []struct {
 	name  string
 	f     Filter
@@ -36,10 +36,13 @@ var combinations = []struct {
 	{"other project+agent", Filter{ProjectID: "p2", AgentID: "a1"}, "eval_runs_project_agent"},
 	{"other project+eval", Filter{ProjectID: "p2", EvalID: "e1"}, "eval_runs_eval or eval_runs_project"},
 	{"other agent+eval", Filter{AgentID: "a2", EvalID: "e1"}, "eval_runs_eval or eval_runs_agent"},
+	{"project+agent+session", Filter{ProjectID: "p1", AgentID: "a1", SessionID: "s1"}, "eval_runs_session"},
+	{"project+agent+unknown eval", Filter{ProjectID: "p1", AgentID: "a1", EvalID: "e7"}, "eval_runs_eval"},
 	{"all", Filter{ProjectID: "p1", AgentID: "a1", EvalID: "e1", SessionID: "s1"}, "eval_runs_session"},
 }
 
-// fill loads runs by SQL: half of them of one project, one agent and one eval, the worst that a filter can meet; sessions have ten each.
+// fill inserts runs by SQL: half of them of one project, agent and eval, the worst case of a
+// filter. A session has ten.
 func fill(t testing.TB, d *db.DB, n int) {
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier, devmode, pending,
@@ -70,23 +73,20 @@ func fill(t testing.TB, d *db.DB, n int) {
 	}
 }
 
-// countAll makes the counts of runs anew.
-const countAll = `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
+// countAll inserts the counts of runs.
+const countAll = `INSERT INTO eval_counts (org_id, kind, key, project_id, shard, n)
 	SELECT org_id, 'run', '', project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id
-	UNION ALL SELECT org_id, 'run of eval', eval_id, project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id, eval_id
-	UNION ALL SELECT org_id, 'run of agent', agent_identifier, project_id, 0, count(*) FROM eval_runs
+	UNION ALL SELECT org_id, 'run by eval', eval_id, project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id, eval_id
+	UNION ALL SELECT org_id, 'run by agent', agent_identifier, project_id, 0, count(*) FROM eval_runs
 		WHERE agent_identifier IS NOT NULL GROUP BY org_id, project_id, agent_identifier`
 
-// TestPlans asks both engines how they would answer: by the index that is meant for the filters, without sorting.
-func TestPlans(t *testing.T) {
+// TestListsReadOneIndex reads the plans of both engines.
+func TestListsReadOneIndex(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		fill(t, d, 20_000)
-		s := &Store{DB: d}
-		l := lister[Run]{table: `eval_runs`, columns: listedColumns}
 		for _, c := range combinations {
-			q := s.runQuery("org_a", c.f)
-			text, args := l.text(q), append(q.args, int64(math.MaxInt64), "~", 101, 0)
-			plan := explain(t, d, text, args)
+			l := list[Run]{table: `eval_runs`, columns: listedRunColumns, conditions: runConditions(d.Dialect(), "org_a", c.f)}
+			plan := explain(t, d, l.query(), append(l.conditions.args, int64(math.MaxInt64), "~", 101, 0))
 			used := func(index string) bool { return slices.Contains(strings.Fields(plan), index) }
 			if !slices.ContainsFunc(strings.Split(c.index, " or "), used) || strings.Contains(plan, "TEMP B-TREE") ||
 				strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") {
@@ -96,7 +96,7 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// explain gives the plan of a statement. PostgreSQL's can be had only with the values in place of the parameters.
+// explain returns the plan of a statement. For PostgreSQL, values replace the parameters.
 func explain(t *testing.T, d *db.DB, text string, args []any) string {
 	prefix := "EXPLAIN QUERY PLAN "
 	scan := func(row db.Row) (line string, err error) {
@@ -126,7 +126,8 @@ func explain(t *testing.T, d *db.DB, text string, args []any) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// BenchmarkRuns measures a page of 100 with its total, for each combination of filters. STEWARD_BENCH_ROWS is how many runs there are.
+// BenchmarkRuns measures a page of 100 with its total for each combination of filters.
+// STEWARD_BENCH_ROWS sets the number of runs.
 func BenchmarkRuns(b *testing.B) {
 	n := 200_000
 	if s := os.Getenv("STEWARD_BENCH_ROWS"); s != "" {

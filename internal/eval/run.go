@@ -1,27 +1,28 @@
 package eval
 
 import (
+	"bytes"
 	"encoding/json"
-	"math"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/errs"
 	"steward/internal/stamp"
 )
 
 const (
-	// maxAhead is how far a runtime's clock may be ahead of ours.
-	maxAhead = 5 * time.Minute
-	// maxText is the most that a result, or an error, may have.
+	// maxText is the largest result or error, in bytes.
 	maxText = 1 << 20
-	// MaxBody is what a completion with both may come to.
+	// MaxBody is the largest body of a completion, which may have both.
 	MaxBody = 2*maxText + 64<<10
-	// maxListed is how much of error and result a list shows; what is larger is told by Get.
+	// maxListed is the most that error and result of a run may have together to be listed whole.
 	maxListed = 64 << 10
+	// maxListedError is how many characters a list includes of an error that it does not include
+	// whole.
+	maxListedError = 1000
 )
 
 // Run is one run of an eval over a session.
@@ -30,8 +31,8 @@ type Run struct {
 	SessionID       string          `json:"sessionId"`
 	EvalID          string          `json:"evalId"`
 	EvalIdentifier  *string         `json:"evalIdentifier"`
-	EvalName        *string         `json:"evalName" doc:"null until the eval is known"`
-	AgentIdentifier *string         `json:"agentIdentifier" doc:"null until the eval is known"`
+	EvalName        *string         `json:"evalName" doc:"Null until the evaluation is known"`
+	AgentIdentifier *string         `json:"agentIdentifier" doc:"Null until the evaluation is known"`
 	OrgID           string          `json:"orgId"`
 	ProjectID       string          `json:"projectId"`
 	DeploymentID    *string         `json:"deploymentId"`
@@ -41,92 +42,128 @@ type Run struct {
 	Success         bool            `json:"success"`
 	Error           *string         `json:"error"`
 	Result          json.RawMessage `json:"result"`
-	Truncated       bool            `json:"truncated,omitempty" doc:"In lists: error is cut and result left out, since they are over 64 KiB"`
+	ResultOmitted   bool            `json:"result_omitted,omitempty" doc:"Result is omitted from the list: too large, or the page is full"`
+	Truncated       bool            `json:"truncated,omitempty" doc:"Error is cut to 1000 characters in the list"`
 	CreatedAt       stamp.Time      `json:"createdAt" format:"date-time"`
 	UpdatedAt       stamp.Time      `json:"updatedAt" format:"date-time"`
-
-	size int64 // of error and result together
 }
 
-// Start is what a runtime tells when a run begins.
+// shorten leaves out the result of a run in a list, and cuts its error.
+func (r *Run) shorten(hasResult bool) {
+	r.Result = nil
+	r.ResultOmitted = hasResult
+	if r.Error == nil {
+		return
+	}
+	if runes := []rune(*r.Error); len(runes) > maxListedError {
+		cut := string(runes[:maxListedError])
+		r.Error = &cut
+		r.Truncated = true
+	}
+}
+
+// Start is the body of POST /evalrun.
 type Start struct {
-	ID             string  `json:"id"`
-	SessionID      string  `json:"sessionId" doc:"May become known later"`
-	EvalID         string  `json:"evalId" doc:"May become known later"`
-	EvalIdentifier *string `json:"evalIdentifier,omitempty"`
-	OrgID          string  `json:"orgId"`
-	ProjectID      string  `json:"projectId" doc:"An unknown project is registered"`
-	DeploymentID   *string `json:"deploymentId,omitempty"`
-	SpanID         *string `json:"spanId,omitempty"`
-	Devmode        bool    `json:"devmode,omitempty"`
-	Timestamp      Moment  `json:"timestamp,omitempty"`
+	ID             string           `json:"id"`
+	SessionID      string           `json:"sessionId" doc:"The session may be created later"`
+	EvalID         string           `json:"evalId" doc:"The evaluation may be created later"`
+	EvalIdentifier *string          `json:"evalIdentifier,omitempty"`
+	OrgID          string           `json:"orgId"`
+	ProjectID      string           `json:"projectId" doc:"An unknown project is created"`
+	DeploymentID   *string          `json:"deploymentId,omitempty"`
+	SpanID         *string          `json:"spanId,omitempty"`
+	Devmode        bool             `json:"devmode,omitempty"`
+	Timestamp      stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
-// build makes the run, or Invalid.
-func (s Start) build(now time.Time) (Run, error) {
+// build returns the run. It returns Invalid with all errors of the body.
+func (s Start) build(now stamp.Time) (Run, error) {
 	var faults errs.Faults
 	checkID(&faults, "body.id", s.ID)
 	checkID(&faults, "body.sessionId", s.SessionID)
 	checkID(&faults, "body.evalId", s.EvalID)
 	checkID(&faults, "body.projectId", s.ProjectID)
-	r := Run{
-		ID: s.ID, SessionID: s.SessionID, EvalID: s.EvalID, OrgID: s.OrgID, ProjectID: s.ProjectID, Devmode: s.Devmode, Pending: true,
-		EvalIdentifier: filled(s.EvalIdentifier), DeploymentID: filled(s.DeploymentID), SpanID: filled(s.SpanID),
-	}
-	faults.Check(s.EvalIdentifier == nil || len(*s.EvalIdentifier) <= 256, "body.evalIdentifier", "expected at most 256 bytes")
-	checkOptionalID(&faults, "body.deploymentId", r.DeploymentID)
-	checkOptionalID(&faults, "body.spanId", r.SpanID)
-	r.CreatedAt = s.Timestamp.read(now, &faults)
-	r.UpdatedAt = r.CreatedAt
-	return r, faults.Err()
+	checkLength(&faults, "body.evalIdentifier", s.EvalIdentifier, 256)
+	checkOptionalID(&faults, "body.deploymentId", nonEmpty(s.DeploymentID))
+	checkOptionalID(&faults, "body.spanId", nonEmpty(s.SpanID))
+	s.Timestamp.Check(&faults, "body.timestamp")
+	at := s.Timestamp.Resolve(now)
+	return Run{
+		ID: s.ID, SessionID: s.SessionID, EvalID: s.EvalID, OrgID: s.OrgID, ProjectID: s.ProjectID,
+		EvalIdentifier: nonEmpty(s.EvalIdentifier), DeploymentID: nonEmpty(s.DeploymentID), SpanID: nonEmpty(s.SpanID),
+		Devmode: s.Devmode, Pending: true, CreatedAt: at, UpdatedAt: at,
+	}, faults.Err()
 }
 
-// sameStart tells whether two starts say the same. The time is not compared: a repeat that carries none would differ by our own clock.
+// sameStart reports whether two runs were started with the same values. It ignores the time, which
+// is the server's if none was sent.
 func (r Run) sameStart(o Run) bool {
-	return r.ID == o.ID && r.SessionID == o.SessionID && r.EvalID == o.EvalID && r.ProjectID == o.ProjectID && r.Devmode == o.Devmode &&
-		same(r.EvalIdentifier, o.EvalIdentifier) && same(r.DeploymentID, o.DeploymentID) && same(r.SpanID, o.SpanID)
+	return r.ID == o.ID && r.SessionID == o.SessionID && r.EvalID == o.EvalID && r.ProjectID == o.ProjectID &&
+		r.Devmode == o.Devmode && equal(r.EvalIdentifier, o.EvalIdentifier) &&
+		equal(r.DeploymentID, o.DeploymentID) && equal(r.SpanID, o.SpanID)
 }
 
-func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+// equal reports whether two texts are equal or both nil.
+func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Completion is what a runtime tells when a run ends.
+// Completion is the body of PUT /evalrun.
 type Completion struct {
-	ID        string          `json:"id"`
-	Error     *string         `json:"error,omitempty" doc:"null, absent or empty when there was none"`
-	Result    json.RawMessage `json:"result,omitempty" doc:"Any JSON; kept as it is"`
-	Timestamp Moment          `json:"timestamp,omitempty"`
+	ID        string           `json:"id"`
+	Error     *string          `json:"error,omitempty" doc:"Null, absent or empty if there was none"`
+	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value"`
+	Timestamp stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
-// outcome is a completion that was checked.
+// outcome is a validated completion.
 type outcome struct {
 	id      string
 	err     *string
-	result  *string
+	result  *string // compact JSON
 	success bool
 	at      stamp.Time
 }
 
-// build checks a completion: Invalid, or TooLarge.
-func (c Completion) build(now time.Time) (outcome, error) {
+// build returns the outcome. It returns Invalid with all errors of the body, or TooLarge.
+func (c Completion) build(now stamp.Time) (outcome, error) {
 	var faults errs.Faults
 	checkID(&faults, "body.id", c.ID)
-	o := outcome{id: c.ID, err: filled(c.Error), at: c.Timestamp.read(now, &faults)}
-	if text := string(c.Result); text != "" && text != "null" {
-		o.result = &text
-	}
-	o.success = o.err == nil && !failed(c.Result)
+	c.Timestamp.Check(&faults, "body.timestamp")
 	if err := faults.Err(); err != nil {
-		return o, err
+		return outcome{}, err
 	}
-	if o.err != nil && len(*o.err) > maxText || len(c.Result) > maxText {
-		return o, errs.New(errs.TooLarge, "error and result may have %d bytes each", maxText)
+	if c.Error != nil && len(*c.Error) > maxText || len(c.Result) > maxText {
+		return outcome{}, errs.New(errs.TooLarge, "error and result may have at most %d bytes each", maxText)
 	}
+	result, err := compactResult(c.Result)
+	if err != nil {
+		return outcome{}, err
+	}
+	o := outcome{id: c.ID, err: nonEmpty(c.Error), result: result, at: c.Timestamp.Resolve(now)}
+	o.success = o.err == nil && !reportsFailure(c.Result)
 	return o, nil
 }
 
-func (o outcome) size() (n int) {
+// compactResult returns the result without white space, or nil for null.
+func compactResult(result json.RawMessage) (*string, error) {
+	if len(result) == 0 {
+		return nil, nil
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, result); err != nil {
+		return nil, fmt.Errorf("compact result: %w", err)
+	}
+	text := compact.String()
+	if text == "null" {
+		return nil, nil
+	}
+	return &text, nil
+}
+
+// size returns the bytes of error and result.
+func (o outcome) size() int {
+	n := 0
 	if o.err != nil {
-		n = len(*o.err)
+		n += len(*o.err)
 	}
 	if o.result != nil {
 		n += len(*o.result)
@@ -134,22 +171,23 @@ func (o outcome) size() (n int) {
 	return n
 }
 
-// failed tells whether a result says of itself that the run did not succeed: an object whose `success` is false.
-func failed(result json.RawMessage) bool {
+// reportsFailure reports whether a result is an object whose `success` is false.
+func reportsFailure(result json.RawMessage) bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal(result, &object) == nil && string(object["success"]) == "false"
 }
 
-// completedAs tells whether the run was completed with that outcome.
+// completedAs reports whether the run was completed with an outcome.
 func (r Run) completedAs(o outcome) bool {
 	var result json.RawMessage
 	if o.result != nil {
 		result = json.RawMessage(*o.result)
 	}
-	return same(r.Error, o.err) && equalJSON(r.Result, result)
+	return equal(r.Error, o.err) && equalJSON(r.Result, result)
 }
 
-// equalJSON compares values, not texts: order of keys, white space, escapes and ways to write a number do not matter.
+// equalJSON reports whether two texts have equal values, in whatever order of keys, with whatever
+// escapes and forms of numbers.
 func equalJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
@@ -157,40 +195,24 @@ func equalJSON(a, b json.RawMessage) bool {
 	return string(a) == string(b) || equalValues(decode(a), decode(b))
 }
 
-func decode(text json.RawMessage) (v any) {
+func decode(text json.RawMessage) any {
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return nil // both were valid when they came in
+	var value any
+	if d.Decode(&value) != nil {
+		return nil // it was valid when it was received
 	}
-	return v
+	return value
 }
 
 func equalValues(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
 		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for key, value := range x {
-			other, there := y[key]
-			if !there || !equalValues(value, other) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(x, y, equalValues)
 	case []any:
 		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if !equalValues(x[i], y[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(x, y, equalValues)
 	case json.Number:
 		y, ok := b.(json.Number)
 		return ok && equalNumbers(string(x), string(y))
@@ -198,57 +220,19 @@ func equalValues(a, b any) bool {
 	return a == b
 }
 
-// equalNumbers compares whole numbers by their digits, which may be more than a float holds, and others as floats.
+// equalNumbers compares whole numbers by their digits, which a float may not hold, and others as
+// floats.
 func equalNumbers(a, b string) bool {
-	if a == b || !strings.ContainsAny(a+b, ".eE") {
+	if !strings.ContainsAny(a+b, ".eE") {
 		return a == b
 	}
-	x, err1 := strconv.ParseFloat(a, 64)
-	y, err2 := strconv.ParseFloat(b, 64)
-	return err1 == nil && err2 == nil && x == y
-}
-
-// Moment is a time as runtimes send it: milliseconds since 1970, or RFC 3339. Absent or null means now.
-type Moment struct{ text string }
-
-// UnmarshalJSON keeps the text, so that read can name the field when it is wrong.
-func (m *Moment) UnmarshalJSON(b []byte) error {
-	m.text = string(b)
-	return nil
-}
-
-// Schema documents both forms.
-func (Moment) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{
-		Description: "Milliseconds since 1970, or an RFC 3339 time; one more than 5 minutes ahead of ours is taken as now. Absent means now",
+	x, err := strconv.ParseFloat(a, 64)
+	if err != nil {
+		return a == b
 	}
-}
-
-// read gives the moment, and notes a fault when it is no time. A runtime whose clock is wrong may be right about all else: what it puts
-// into the future happened now.
-func (m Moment) read(now time.Time, faults *errs.Faults) stamp.Time {
-	if m.text == "" || m.text == "null" {
-		return stamp.Of(now)
+	y, err := strconv.ParseFloat(b, 64)
+	if err != nil {
+		return a == b
 	}
-	at, ok := m.parse()
-	if !ok || at < 0 {
-		faults.Add("body.timestamp", "expected milliseconds since 1970 or an RFC 3339 time")
-	}
-	if at > stamp.Of(now.Add(maxAhead)) {
-		return stamp.Of(now)
-	}
-	return at
-}
-
-func (m Moment) parse() (at stamp.Time, ok bool) {
-	if m.text[0] == '"' {
-		var text string
-		err := json.Unmarshal([]byte(m.text), &text)
-		if err == nil {
-			err = at.UnmarshalText([]byte(text))
-		}
-		return at, err == nil
-	}
-	ms, err := strconv.ParseFloat(m.text, 64)
-	return stamp.Time(math.Round(ms * 1000)), err == nil && ms >= 0 && ms < 1e14
+	return x == y
 }

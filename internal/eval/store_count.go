@@ -1,100 +1,61 @@
 package eval
 
 import (
-	"cmp"
-	"errors"
-	"maps"
-	"math/rand/v2"
-	"slices"
+	"fmt"
 
 	"steward/internal/db"
 )
 
-// what is counted, for each project.
-type what string
+// counts has the number of evals and runs of each project, by kind and key.
+var counts = db.NewCounters("eval_counts", []string{"org_id", "kind", "key", "project_id"}, []string{"n"})
 
+// The kinds of counts.
 const (
-	evals       what = "eval"
-	runs        what = "run"
-	runsOfAgent what = "run of agent" // the key is the agent
-	runsOfEval  what = "run of eval"  // the key is the eval's id
+	countEvals     = "eval"
+	countRuns      = "run"
+	countAgentRuns = "run by agent" // the key is the agent
+	countEvalRuns  = "run by eval"  // the key is the eval's id
 )
 
-// counted names a count.
-type counted struct {
-	orgID     string
-	what      what
-	key       string
-	projectID string
-}
-
-func (c counted) compare(o counted) int {
-	return cmp.Or(cmp.Compare(c.orgID, o.orgID), cmp.Compare(c.what, o.what), cmp.Compare(c.key, o.key),
-		cmp.Compare(c.projectID, o.projectID))
-}
-
-// tally sums up what a transaction changes in the counts, so that it touches each of them once.
-type tally map[counted]int64
-
-func (t tally) evals(orgID, projectID string, by int64) {
-	t[counted{orgID, evals, "", projectID}] += by
-}
-
-func (t tally) runs(orgID, projectID, evalID string, agent *string, by int64) {
-	t[counted{orgID, runs, "", projectID}] += by
-	t[counted{orgID, runsOfEval, evalID, projectID}] += by
-	t.agent(orgID, projectID, agent, by)
-}
-
-// agent counts runs of an agent alone, which may not be known.
-func (t tally) agent(orgID, projectID string, agent *string, by int64) {
-	if agent != nil {
-		t[counted{orgID, runsOfAgent, *agent, projectID}] += by
+// addEvals adds n to the evals of a project.
+func addEvals(tx *db.Tx, orgID, projectID string, n int64) error {
+	if err := counts.Add(tx, []any{orgID, countEvals, "", projectID}, n); err != nil {
+		return fmt.Errorf("count evals: %w", err)
 	}
+	return nil
 }
 
-// slots is over how many rows a count is spread on PostgreSQL, where the writers of one row wait for each other's commit. A process takes
-// one of them: most of what it writes shares transactions, of which one is under way at a time.
-const slots = 16
-
-func (s *Store) slot(dialect db.Dialect) int64 {
-	if dialect == db.SQLite {
-		return 0
+// addRuns adds n to the runs of a project, an eval and an agent, which is nil if it is not known.
+func addRuns(tx *db.Tx, orgID, projectID, evalID string, agent *string, n int64) error {
+	if err := counts.Add(tx, []any{orgID, countRuns, "", projectID}, n); err != nil {
+		return fmt.Errorf("count runs: %w", err)
 	}
-	s.slotOnce.Do(func() { s.ownSlot = rand.Int64N(slots) })
-	return s.ownSlot
+	if err := counts.Add(tx, []any{orgID, countEvalRuns, evalID, projectID}, n); err != nil {
+		return fmt.Errorf("count runs of an eval: %w", err)
+	}
+	return addAgentRuns(tx, orgID, projectID, agent, n)
 }
 
-// write changes the counts, in one order everywhere, and last in a transaction: these rows are shared with others. What becomes less
-// is taken out of all slots and put into one, so that a count of nothing leaves no rows.
-func (t tally) write(s *Store, tx *db.Tx) error {
-	less, more := db.NewBulk(db.Text, db.Text, db.Text, db.Text), db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Int, db.Int)
-	order := slices.SortedFunc(maps.Keys(t), counted.compare)
-	for _, c := range order {
-		if t[c] < 0 {
-			less.Add(c.orgID, string(c.what), c.key, c.projectID)
-		}
+// addAgentRuns adds n to the runs of an agent alone, which is nil if it is not known.
+func addAgentRuns(tx *db.Tx, orgID, projectID string, agent *string, n int64) error {
+	if agent == nil {
+		return nil
 	}
-	taken, err := db.CollectBulk(tx, less, scanTaken, `DELETE FROM eval_counts AS c {USING v} WHERE c.org_id = v.column1 AND c.what = v.column2
-		AND c.key = v.column3 AND c.project_id = v.column4 RETURNING org_id, what, key, project_id, n`)
-	for _, row := range taken {
-		t[row.counted] += row.n
+	if err := counts.Add(tx, []any{orgID, countAgentRuns, *agent, projectID}, n); err != nil {
+		return fmt.Errorf("count runs of an agent: %w", err)
 	}
-	for _, c := range order {
-		if t[c] != 0 {
-			more.Add(c.orgID, string(c.what), c.key, c.projectID, s.slot(tx.Dialect()), t[c])
-		}
-	}
-	return errors.Join(err, more.Send(tx, `INSERT INTO eval_counts (org_id, what, key, project_id, slot, n)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6 FROM {v} WHERE true
-		ON CONFLICT (org_id, what, key, project_id, slot) DO UPDATE SET n = eval_counts.n + excluded.n`))
+	return nil
 }
 
-type taken struct {
-	counted
-	n int64
-}
-
-func scanTaken(row db.Row) (t taken, err error) {
-	return t, row.Scan(&t.orgID, &t.what, &t.key, &t.projectID, &t.n)
+// countOf returns a count of a project, or of the organization if projectID is empty.
+func countOf(q db.Querier, orgID, kind, key, projectID string) (int64, error) {
+	prefix := []any{orgID, kind, key}
+	if projectID != "" {
+		prefix = append(prefix, projectID)
+	}
+	n, err := counts.Sum(q, prefix...)
+	if err != nil {
+		return 0, err
+	}
+	return n[0], nil
 }

@@ -6,107 +6,94 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"steward/internal/db"
 	"steward/internal/page"
 )
 
-// Filter narrows a list; empty fields do not.
+// Filter selects the evals or runs of a list. Empty fields match all.
 type Filter struct {
 	ProjectID, AgentID string
-	// EvalID and SessionID are for runs alone.
+	// EvalID and SessionID select runs.
 	EvalID, SessionID string
 }
 
-// query gathers conditions and their arguments; the first is always the organization.
-type query struct {
-	dialect db.Dialect
-	where   strings.Builder
-	args    []any
+// conditions are the WHERE clause of a list and its arguments, the first of which is the
+// organization.
+type conditions struct {
+	text string
+	args []any
 }
 
-func (s *Store) newQuery(orgID string) *query {
-	q := &query{dialect: s.DB.Dialect(), args: []any{orgID}}
-	q.where.WriteString(`org_id = $1`)
-	return q
+func newConditions(orgID string) *conditions {
+	return &conditions{text: `org_id = $1`, args: []any{orgID}}
 }
 
-// with adds the condition that a column has a value, unless that is empty.
-func (q *query) with(column, value string) {
+// equal adds the condition that an expression has a value, unless that is empty.
+func (c *conditions) equal(expression, value string) {
 	if value != "" {
-		fmt.Fprintf(&q.where, ` AND %s = %s`, column, q.arg(value))
+		c.args = append(c.args, value)
+		c.text += fmt.Sprintf(` AND %s = $%d`, expression, len(c.args))
 	}
 }
 
-// among is with for a column that is to be checked on the few rows which the index of another one gives. SQLite does not know how often
-// a value occurs and would as soon take the index that gives a million rows, so it must not see that there is one. PostgreSQL knows.
-func (q *query) among(column, value string) {
-	if q.dialect == db.SQLite {
-		column += ` || ''`
+func evalConditions(orgID string, f Filter) *conditions {
+	c := newConditions(orgID)
+	c.equal(`project_id`, f.ProjectID)
+	c.equal(`agent_identifier`, f.AgentID)
+	return c
+}
+
+// runConditions returns the conditions of a list of runs. Filters by session or eval must read the
+// index of that, since a session has few runs, and those of an eval have one project and agent.
+// SQLite prefers the index of project and agent, of which more columns match, so the agent is
+// hidden from it: a page of a session's runs out of 200,000 takes 0.07 ms, and 170 ms otherwise.
+func runConditions(dialect db.Dialect, orgID string, f Filter) *conditions {
+	agent := `agent_identifier`
+	if dialect == db.SQLite && f.SessionID+f.EvalID != "" {
+		agent = `+agent_identifier`
 	}
-	q.with(column, value)
+	c := newConditions(orgID)
+	c.equal(`session_id`, f.SessionID)
+	c.equal(`eval_id`, f.EvalID)
+	c.equal(`project_id`, f.ProjectID)
+	c.equal(agent, f.AgentID)
+	return c
 }
 
-func (q *query) arg(v any) string {
-	q.args = append(q.args, v)
-	return fmt.Sprintf("$%d", len(q.args))
-}
-
-// runQuery puts the conditions so that one index serves them and the order. A session has few runs, so everything else is checked on
-// those; so are the project and the agent of an eval's runs, which hardly differ: an eval has one of each.
-func (s *Store) runQuery(orgID string, f Filter) *query {
-	q := s.newQuery(orgID)
-	switch {
-	case f.SessionID != "":
-		q.with(`session_id`, f.SessionID)
-		q.among(`eval_id`, f.EvalID)
-		q.among(`project_id`, f.ProjectID)
-		q.among(`agent_identifier`, f.AgentID)
-	case f.EvalID != "":
-		q.with(`eval_id`, f.EvalID)
-		q.among(`project_id`, f.ProjectID)
-		q.among(`agent_identifier`, f.AgentID)
-	default:
-		q.with(`project_id`, f.ProjectID)
-		q.with(`agent_identifier`, f.AgentID)
-	}
-	return q
-}
-
-// List gives a page of evals, newest first.
+// List returns a page of evals, newest first. It returns Invalid for a cursor of another list.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Eval], error) {
-	q := s.newQuery(orgID)
-	q.with(`project_id`, f.ProjectID)
-	q.with(`agent_identifier`, f.AgentID)
-	l := lister[Eval]{
-		s: s, orgID: orgID, what: evals, table: `evals`, columns: evalColumns, dest: (*Eval).columns,
-		at: func(e Eval) page.Cursor { return page.NewCursor(int64(e.CreatedAt), e.ID) },
+	l := list[Eval]{
+		store: s, orgID: orgID, filter: f, kind: countEvals, table: `evals`,
+		columns: evalColumns, scan: scanEval,
+		conditions: evalConditions(orgID, f),
+		cursorAt:   func(e Eval) page.Cursor { return page.NewCursor(int64(e.CreatedAt), e.ID) },
 	}
-	return l.page(ctx, q, f, p)
+	return l.page(ctx, p)
 }
 
-// Runs gives a page of runs, newest first.
+// Runs returns a page of runs, newest first. It returns Invalid for a cursor of another list.
 func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Run], error) {
-	f, possible, err := s.settled(ctx, orgID, f)
-	if err != nil || !possible {
-		return page.Page[Run]{Paging: p}, err
+	f, possible, err := s.resolveAgent(ctx, orgID, f)
+	if err != nil {
+		return page.Page[Run]{}, fmt.Errorf("get agent of eval: %w", err)
 	}
-	l := lister[Run]{
-		s: s, orgID: orgID, what: runs, table: `eval_runs`, columns: listedColumns, dest: (*Run).columns,
-		at: func(r Run) page.Cursor { return page.NewCursor(int64(r.CreatedAt), r.ID) },
+	if !possible {
+		return page.Page[Run]{Paging: p}, nil
 	}
-	result, err := l.page(ctx, s.runQuery(orgID, f), f, p)
-	for i := range result.Items {
-		result.Items[i].Truncated = result.Items[i].size > maxListed
+	l := list[Run]{
+		store: s, orgID: orgID, filter: f, kind: countRuns, table: `eval_runs`,
+		columns: listedRunColumns, scan: listedRunScanner(),
+		conditions: runConditions(s.DB.Dialect(), orgID, f),
+		cursorAt:   func(r Run) page.Cursor { return page.NewCursor(int64(r.CreatedAt), r.ID) },
 	}
-	return result, err
+	return l.page(ctx, p)
 }
 
-// settled takes the agent out of a filter that also names an eval: all runs of an eval have its agent, or else no run matches. Otherwise
-// all of an eval's runs, maybe millions, might be looked through in vain. That is left for evals which are not known (any more), and for
-// those whose runs are being labelled.
-func (s *Store) settled(ctx context.Context, orgID string, f Filter) (_ Filter, possible bool, err error) {
+// resolveAgent removes the agent from a filter that also names an eval: all runs of an eval have
+// its agent, so either all match or none. Otherwise a list might read all runs of an eval to find
+// none. The agent stays if the eval does not exist or is being relabelled.
+func (s *Store) resolveAgent(ctx context.Context, orgID string, f Filter) (_ Filter, possible bool, err error) {
 	if f.EvalID == "" || f.AgentID == "" {
 		return f, true, nil
 	}
@@ -116,95 +103,105 @@ func (s *Store) settled(ctx context.Context, orgID string, f Filter) (_ Filter, 
 	if errors.Is(err, db.ErrNoRows) {
 		return f, true, nil
 	}
+	if err != nil {
+		return f, false, err
+	}
 	possible = agent == f.AgentID
 	f.AgentID = ""
-	return f, possible, err
+	return f, possible, nil
 }
 
-// lister reads pages of one of the two tables.
-type lister[T any] struct {
-	s       *Store
-	orgID   string
-	what    what
-	table   string
-	columns string
-	dest    func(*T) []any // where they go
-	at      func(T) page.Cursor
+// list reads pages of one of the two tables.
+type list[T any] struct {
+	store      *Store
+	orgID      string
+	filter     Filter
+	kind       string
+	table      string
+	columns    string
+	scan       func(db.Row) (T, error)
+	conditions *conditions
+	cursorAt   func(T) page.Cursor
 }
 
-func (l lister[T]) page(ctx context.Context, q *query, f Filter, p page.Paging) (page.Page[T], error) {
-	before, beforeID := int64(math.MaxInt64), "~" // sorts after every id
+func (l list[T]) page(ctx context.Context, p page.Paging) (page.Page[T], error) {
+	before, beforeID := int64(math.MaxInt64), "~" // greater than every id
 	if p.Cursor != "" {
 		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
 			return page.Page[T]{}, err
 		}
 		p.Offset = 0
 	}
-	total, counted, err := l.counted(ctx, f)
-	if err != nil || counted && total == 0 {
-		return page.Page[T]{Paging: p}, err
+	total, counted, err := l.storedTotal(ctx)
+	if err != nil {
+		return page.Page[T]{}, err
 	}
-	args := append(slices.Clone(q.args), before, beforeID, p.Limit+1, p.Offset)
-	rows := make([]T, 0, p.Room(total)) // none where it was not counted: those lists are short
-	for row, err := range db.Each(l.s.DB.Read(ctx), l.dest, l.text(q), args...) {
-		if err != nil {
-			return page.Page[T]{}, err
+	if counted && total == 0 {
+		return page.Page[T]{Paging: p}, nil
+	}
+	args := append(slices.Clone(l.conditions.args), before, beforeID, p.Limit+1, p.Offset)
+	rows, err := db.Collect(l.store.DB.Read(ctx), l.scan, l.query(), args...)
+	if err != nil {
+		return page.Page[T]{}, fmt.Errorf("list %s: %w", l.table, err)
+	}
+	if !counted {
+		if total, err = l.total(ctx, p, len(rows)); err != nil {
+			return page.Page[T]{}, fmt.Errorf("count %s: %w", l.table, err)
 		}
-		rows = append(rows, *row)
 	}
-	switch {
-	case counted:
-	case p.Cursor != "" || len(rows) > p.Limit || len(rows) == 0 && p.Offset > 0:
-		total, err = l.count(ctx, q, f)
-	default: // the page shows where the list ends
-		total = int64(p.Offset + len(rows))
-	}
-	return page.New(rows, total, p, l.at), err
+	return page.New(rows, total, p, l.cursorAt), nil
 }
 
-// text is the statement of a page; its last four arguments are the place to go on from, limit and offset.
-func (l lister[T]) text(q *query) string {
-	n := len(q.args)
-	return fmt.Sprintf(`SELECT %s FROM %s WHERE %s AND (created_at, id) < ($%d, $%d) ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`,
-		l.columns, l.table, q.where.String(), n+1, n+2, n+3, n+4)
+// query returns the statement of a page. Its last four arguments are the position before it, limit
+// and offset.
+func (l list[T]) query() string {
+	n := len(l.conditions.args)
+	return fmt.Sprintf(`SELECT %s FROM %s WHERE %s AND (created_at, id) < ($%d, $%d)
+		ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`, l.columns, l.table, l.conditions.text, n+1, n+2, n+3, n+4)
 }
 
-// counted gives the size of a list whose count is kept.
-func (l lister[T]) counted(ctx context.Context, f Filter) (n int64, kept bool, err error) {
-	what, key := l.what, ""
+// storedTotal returns the size of a list that has a stored count, and whether it has one.
+func (l list[T]) storedTotal(ctx context.Context) (total int64, stored bool, err error) {
+	kind, key := l.kind, ""
+	f := l.filter
 	switch {
-	case f.SessionID != "", f.AgentID != "" && (f.EvalID != "" || what == evals):
+	case f.SessionID != "", f.AgentID != "" && (f.EvalID != "" || kind == countEvals):
 		return 0, false, nil
 	case f.EvalID != "":
-		what, key = runsOfEval, f.EvalID
+		kind, key = countEvalRuns, f.EvalID
 	case f.AgentID != "":
-		what, key = runsOfAgent, f.AgentID
+		kind, key = countAgentRuns, f.AgentID
 	}
-	q := &query{args: []any{l.orgID, string(what), key}}
-	q.where.WriteString(`org_id = $1 AND what = $2 AND key = $3`)
-	q.with(`project_id`, f.ProjectID)
-	err = l.s.DB.Read(ctx).Row(`SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM eval_counts WHERE `+q.where.String(), q.args...).Scan(&n)
-	return n, true, err
+	total, err = countOf(l.store.DB.Read(ctx), l.orgID, kind, key, f.ProjectID)
+	return total, true, err
 }
 
-// count counts the rows of another list, if they are not too many.
-func (l lister[T]) count(ctx context.Context, q *query, f Filter) (n int64, err error) {
-	key := many{l.what, l.orgID, f}
-	if l.s.crowds.Has(key, l.s.Now()) {
+// total returns the size of a list without a stored count, of which a page was read.
+func (l list[T]) total(ctx context.Context, p page.Paging, rows int) (int64, error) {
+	isEnd := p.Cursor == "" && rows <= p.Limit && (rows > 0 || p.Offset == 0)
+	if isEnd {
+		return int64(p.Offset + rows), nil
+	}
+	key := countedFilter{l.kind, l.orgID, l.filter}
+	if l.store.uncounted.Has(key, l.store.Now()) {
 		return page.Unknown, nil
 	}
-	err = l.s.DB.Read(ctx).Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`, l.table, q.where.String(),
-		page.MaxCounted+1), q.args...).Scan(&n)
-	if n > page.MaxCounted {
-		l.s.crowds.Note(key, l.s.Now())
-		n = page.Unknown
+	var n int64
+	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`,
+		l.table, l.conditions.text, page.MaxCounted+1)
+	if err := l.store.DB.Read(ctx).Row(text, l.conditions.args...).Scan(&n); err != nil {
+		return 0, err
 	}
-	return n, err
+	if n > page.MaxCounted {
+		l.store.uncounted.Note(key, l.store.Now())
+		return page.Unknown, nil
+	}
+	return n, nil
 }
 
-// many names a filter of a list.
-type many struct {
-	what  what
-	orgID string
-	f     Filter
+// countedFilter identifies a list.
+type countedFilter struct {
+	kind   string
+	orgID  string
+	filter Filter
 }

@@ -3,182 +3,231 @@ package eval
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 )
 
-const (
-	runColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id, devmode,
-	pending, success, created_at, updated_at, size, error, result`
-	// listedColumns leave out what is too large for a list, before it is read from its pages.
-	listedColumns = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id, deployment_id, span_id,
-	devmode, pending, success, created_at, updated_at, size, CASE WHEN size > 65536 THEN substr(error, 1, 1000) ELSE error END,
-	CASE WHEN size > 65536 THEN NULL ELSE result END`
-)
+const runFields = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id,
+	deployment_id, span_id, devmode, pending, success, created_at, updated_at`
 
-// columns are where runColumns go, or listedColumns.
-func (r *Run) columns() []any {
+const runColumns = runFields + `, error, result`
+
+// listedRunColumns are the columns of a list. What is over maxListed stays in the database, except
+// for the beginning of an error: one character more than the list includes shows that it was cut.
+var listedRunColumns = fmt.Sprintf(runFields+`, size, result IS NOT NULL,
+	CASE WHEN size > %d THEN substr(error, 1, %d) ELSE error END,
+	CASE WHEN size > %d THEN NULL ELSE result END`, maxListed, maxListedError+1, maxListed)
+
+// fields returns the destinations of runFields.
+func (r *Run) fields() []any {
 	return []any{
-		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID, &r.DeploymentID, &r.SpanID,
-		&r.Devmode, &r.Pending, &r.Success, (*int64)(&r.CreatedAt), (*int64)(&r.UpdatedAt), &r.size, &r.Error, (*[]byte)(&r.Result),
+		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID,
+		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.CreatedAt, &r.UpdatedAt,
 	}
 }
 
-func scanRun(row db.Row) (r Run, err error) { return r, row.Scan(r.columns()...) }
-
-// given takes an empty text for none.
-func given(s string) *string {
-	if s == "" {
-		return nil
-	}
-	kept := s // on the heap only if there is one
-	return &kept
+func scanRun(row db.Row) (r Run, err error) {
+	return r, row.Scan(append(r.fields(), &r.Error, (*[]byte)(&r.Result))...)
 }
 
-// Run gives a run that the caller sees, else NotFound.
+// listedRunScanner returns a function that reads the rows of a page. Once page.MaxBytes of errors
+// and results are on the page, it shortens the runs that follow.
+func listedRunScanner() func(db.Row) (Run, error) {
+	var budget page.Budget
+	var r Run
+	var size int
+	var hasResult bool
+	columns := append(r.fields(), &size, &hasResult, &r.Error, (*[]byte)(&r.Result))
+	return func(row db.Row) (Run, error) {
+		if err := row.Scan(columns...); err != nil {
+			return Run{}, err
+		}
+		listed := r
+		if size > maxListed || size > 0 && !budget.Take(size) {
+			listed.shorten(hasResult)
+		}
+		return listed, nil
+	}
+}
+
+// Run returns a run with all of its fields. It returns NotFound if there is none or if the caller
+// does not see it.
 func (s *Store) Run(ctx context.Context, caller *auth.Caller, runID string) (Run, error) {
 	return getRun(s.DB.Read(ctx), caller, runID)
 }
 
 func getRun(q db.Querier, caller *auth.Caller, runID string) (Run, error) {
 	r, err := scanRun(q.Row(`SELECT `+runColumns+` FROM eval_runs WHERE org_id = $1 AND id = $2`, caller.OrgID, runID))
-	if errors.Is(err, db.ErrNoRows) || err == nil && !caller.Sees(r.ProjectID) {
+	if errors.Is(err, db.ErrNoRows) {
 		return Run{}, errs.Missing("evaluation run", runID)
 	}
-	return r, err
+	if err != nil {
+		return Run{}, fmt.Errorf("get run: %w", err)
+	}
+	if !caller.Sees(r.ProjectID) {
+		return Run{}, errs.Missing("evaluation run", runID)
+	}
+	return r, nil
 }
 
-// starting is a run on its way into the database.
-type starting struct {
+// queuedStart is a run to be inserted in a batch.
+type queuedStart struct {
 	Run
-	done bool
+	inserted bool
 }
 
-// Bytes is about how much it adds to a transaction.
-func (*starting) Bytes() int { return 512 }
+// Bytes estimates how much the start adds to a transaction.
+func (*queuedStart) Bytes() int { return 512 }
 
-// Start writes a run down. The same start again changes nothing and gives the run as it is, also when it is completed; another start
-// with its id is a Conflict. A project or a run that is not the caller's is Forbidden.
-func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (after Run, err error) {
+// Start inserts a run. A repeated start changes nothing and returns the run as it is, which may be
+// completed. Start returns Conflict if a run with the same id was started with other values, and
+// Forbidden for a project or a run that is not the caller's.
+func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (Run, error) {
 	if caller.Sees(r.ProjectID) {
-		st := &starting{Run: r}
-		if err := s.starts.Do(ctx, s.DB, st, s.insertRuns); err != nil || st.done {
-			return st.Run, err
+		queued := &queuedStart{Run: r}
+		if err := s.starts.Do(ctx, s.DB, queued, s.insertRuns); err != nil {
+			return Run{}, fmt.Errorf("start runs: %w", err)
+		}
+		if queued.inserted {
+			return queued.Run, nil
 		}
 	}
-	// The project is new, or not for this caller, or the run is there already.
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+	// The project does not exist or is not the caller's, or there is a run with this id.
+	var stored Run
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := s.Project(tx, caller, "body.projectId", r.ProjectID); err != nil {
 			return err
 		}
-		st := &starting{Run: r}
-		err := s.insertRuns(tx, []*starting{st})
-		if after = st.Run; err == nil && !st.done {
-			after, err = repeated(tx, caller, r)
+		queued := &queuedStart{Run: r}
+		if err := s.insertRuns(tx, []*queuedStart{queued}); err != nil {
+			return err
 		}
+		stored = queued.Run
+		if queued.inserted {
+			return nil
+		}
+		var err error
+		stored, err = getStarted(tx, caller, r)
 		return err
 	})
-	return after, err
+	return stored, err
 }
 
-// insertRuns writes new runs of projects that are known, and counts them; the others are left undone. Nearly every start is done by that
-// one statement, with those of its moment: projects are looked for, and the labels of evals are taken, within it. Of two runs with one id
-// the first goes in; the other is left, to be compared with it, or written alone if it is of another organization.
-func (s *Store) insertRuns(tx *db.Tx, batch []*starting) error {
+// insertRuns inserts and counts new runs of existing projects, and leaves the others. One statement
+// looks up the projects, takes the labels of the evals and inserts. Of two runs with one id it
+// inserts the first; the other start is then written alone.
+func (s *Store) insertRuns(tx *db.Tx, batch []*queuedStart) error {
 	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Bool, db.Int, db.Int)
-	byID, now := make(map[string]*starting, len(batch)), int64(s.now())
-	for _, st := range batch {
-		st.done = false
-		if byID[st.ID] == nil {
-			byID[st.ID] = st
-			rows.Add(st.OrgID, st.ID, st.ProjectID, st.SessionID, st.EvalID, st.EvalIdentifier, st.DeploymentID, st.SpanID, st.Devmode,
-				int64(st.CreatedAt), now)
+	byID := make(map[string]*queuedStart, len(batch))
+	now := int64(s.now())
+	for _, q := range batch {
+		q.inserted = false
+		if byID[q.ID] == nil {
+			byID[q.ID] = q
+			rows.Add(q.OrgID, q.ID, q.ProjectID, q.SessionID, q.EvalID, q.EvalIdentifier, q.DeploymentID, q.SpanID, q.Devmode,
+				int64(q.CreatedAt), now)
 		}
 	}
-	counts := tally{}
-	_, err := db.CollectBulk(tx, rows, func(row db.Row) (st *starting, err error) {
-		var runID string
-		var evalName, agent *string
-		if err := row.Scan(&runID, &evalName, &agent); err != nil {
-			return nil, err
-		}
-		st = byID[runID]
-		st.done, st.EvalName, st.AgentIdentifier = true, evalName, agent
-		counts.runs(st.OrgID, st.ProjectID, st.EvalID, agent, 1)
-		return st, nil
-	}, insertRuns+` CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
-		WHERE p.org_id = v.column1 AND p.id = v.column3
-		ON CONFLICT (org_id, id) DO NOTHING RETURNING id, eval_name, agent_identifier`)
+	inserted, err := db.CollectBulk(tx, rows, scanRunLabels, insertRuns)
 	if err != nil {
-		return err
+		return fmt.Errorf("insert runs: %w", err)
 	}
-	return counts.write(s, tx)
+	for _, labels := range inserted {
+		q := byID[labels.id]
+		q.inserted = true
+		q.EvalName = labels.name
+		q.AgentIdentifier = labels.agent
+		if err := addRuns(tx, q.OrgID, q.ProjectID, q.EvalID, labels.agent, 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id, span_id, devmode,
-	pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, true, false, v.column10,
-		v.column10, v.column11, 0, e.name, e.agent_identifier FROM {v}`
+const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id,
+		span_id, devmode, pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7,
+		v.column8, v.column9, true, false, v.column10, v.column10, v.column11, 0, e.name, e.agent_identifier
+	FROM {v} CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
+	WHERE p.org_id = v.column1 AND p.id = v.column3
+	ON CONFLICT (org_id, id) DO NOTHING RETURNING id, created_at, eval_name, agent_identifier`
 
-// repeated gives the run that is there already, if it was started in the same way.
-func repeated(tx *db.Tx, caller *auth.Caller, r Run) (Run, error) {
-	there, err := getRun(tx, caller, r.ID)
+// getStarted returns the run with the id of r if it was started with the same values.
+func getStarted(tx *db.Tx, caller *auth.Caller, r Run) (Run, error) {
+	stored, err := getRun(tx, caller, r.ID)
 	if errs.KindOf(err) == errs.NotFound {
-		return there, errs.New(errs.Forbidden, "a run with this id belongs to another project than this key")
+		return Run{}, errs.New(errs.Forbidden, "a run with this id belongs to another project than this key")
 	}
-	if err == nil && !there.sameStart(r) {
-		return there, errs.New(errs.Conflict, "a run with this id was started with other values")
-	}
-	return there, err
-}
-
-// ending is a completion on its way into the database.
-type ending struct {
-	outcome
-	caller *auth.Caller
-	after  *Run
-}
-
-// Bytes is about how much it adds to a transaction.
-func (e *ending) Bytes() int { return 512 + e.size() }
-
-// Complete ends a run. The first outcome stays: the same again gives the run as it is, another is a Conflict. A run that the caller does
-// not see, or that was not started, is NotFound.
-func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (Run, error) {
-	e := &ending{outcome: o, caller: caller}
-	if err := s.ends.Do(ctx, s.DB, e, completeRuns); err != nil {
+	if err != nil {
 		return Run{}, err
 	}
-	if e.after != nil {
-		return *e.after, nil
+	if !stored.sameStart(r) {
+		return Run{}, errs.New(errs.Conflict, "a run with this id was started with other values")
 	}
-	there, err := getRun(s.DB.Read(ctx), caller, o.id)
-	if err == nil && !there.completedAs(o) {
-		err = errs.New(errs.Conflict, "this run was completed with another outcome")
-	}
-	return there, err
+	return stored, nil
 }
 
-// completeRuns ends the runs of a batch that are pending and that their callers see. Of two completions of a run the first is taken.
-func completeRuns(tx *db.Tx, batch []*ending) error {
+// queuedCompletion is a completion to be written in a batch, and the run that it has completed, if
+// any.
+type queuedCompletion struct {
+	outcome
+	caller    *auth.Caller
+	completed *Run
+}
+
+// Bytes estimates how much the completion adds to a transaction.
+func (c *queuedCompletion) Bytes() int { return 512 + c.size() }
+
+// Complete completes a run. The first outcome stays: an equal one returns the run as it is, another
+// one is a Conflict. Complete returns NotFound if the run was not started or if the caller does not
+// see it.
+func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (Run, error) {
+	queued := &queuedCompletion{outcome: o, caller: caller}
+	if err := s.completions.Do(ctx, s.DB, queued, completeRuns); err != nil {
+		return Run{}, fmt.Errorf("complete runs: %w", err)
+	}
+	if queued.completed != nil {
+		return *queued.completed, nil
+	}
+	stored, err := getRun(s.DB.Read(ctx), caller, o.id)
+	if err != nil {
+		return Run{}, err
+	}
+	if !stored.completedAs(o) {
+		return Run{}, errs.New(errs.Conflict, "this run was completed with another outcome")
+	}
+	return stored, nil
+}
+
+// completeRuns completes the pending runs of a batch that their callers see. Of two completions of
+// a run it takes the first.
+func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
+	type key struct{ orgID, id string }
 	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Bool, db.Text, db.Text, db.Int, db.Int)
-	byID := map[[2]string]*ending{}
-	for _, e := range batch {
-		id := [2]string{e.caller.OrgID, e.id}
-		e.after = nil
-		if byID[id] == nil {
-			byID[id] = e
-			rows.Add(e.caller.OrgID, e.id, e.caller.ProjectID, e.success, e.err, e.result, int64(e.size()), int64(e.at))
+	byKey := map[key]*queuedCompletion{}
+	for _, c := range batch {
+		c.completed = nil
+		k := key{c.caller.OrgID, c.id}
+		if byKey[k] == nil {
+			byKey[k] = c
+			rows.Add(k.orgID, k.id, c.caller.ProjectID, c.success, c.err, c.result, int64(c.size()), int64(c.at))
 		}
 	}
-	done, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs SET pending = false, success = v.column4, error = v.column5,
-		result = v.column6, size = v.column7, updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END
-		{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending AND (v.column3 = '' OR project_id = v.column3)
+	completed, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs
+		SET pending = false, success = v.column4, error = v.column5, result = v.column6, size = v.column7,
+			updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END
+		{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending
+			AND (v.column3 = '' OR project_id = v.column3)
 		RETURNING `+runColumns)
-	for i, r := range done {
-		byID[[2]string{r.OrgID, r.ID}].after = &done[i]
+	if err != nil {
+		return fmt.Errorf("update runs: %w", err)
 	}
-	return err
+	for i, r := range completed {
+		byKey[key{r.OrgID, r.ID}].completed = &completed[i]
+	}
+	return nil
 }

@@ -10,20 +10,20 @@ import (
 	"steward/internal/web"
 )
 
-// Handler has one method for each route of this package.
+// Handler has one method for each route of this package, except for the socket.
 type Handler struct{ Store *Store }
 
-// List answers GET /thread.
+// List serves GET /thread.
 func (h *Handler) List(ctx context.Context, in *struct {
-	Limit     int         `query:"limit" default:"10" minimum:"0" maximum:"1000" doc:"How many to give at most"`
-	Offset    int         `query:"offset" default:"0" minimum:"0" doc:"How many to pass over"`
-	Cursor    page.Cursor `query:"cursor" doc:"Opaque place to go on from, as the next link gives it; pages in constant time at any depth"`
-	Sort      string      `query:"sort" default:"created" enum:"created,updated" doc:"The time to sort by"`
-	Direction string      `query:"direction" default:"desc" enum:"asc,desc" doc:"desc has the newest first"`
-	OrgID     string      `query:"orgId" doc:"Only threads of this organization"`
-	ProjectID string      `query:"projectId" doc:"Only threads of this project"`
-	Metadata  string      `query:"metadata" doc:"A JSON object, like {user: ada}; finds threads that have each of its keys with an equal value"`
-	Deleted   bool        `query:"deleted" doc:"True lists the deleted threads that are still kept, and only them"`
+	Limit     int         `query:"limit" default:"10" minimum:"0" maximum:"1000" doc:"Maximum number of threads to return"`
+	Offset    int         `query:"offset" default:"0" minimum:"0" doc:"Number of threads to skip"`
+	Cursor    page.Cursor `query:"cursor" doc:"Cursor from the next link; as fast at any depth"`
+	Sort      string      `query:"sort" default:"created" enum:"created,updated" doc:"Time to sort by"`
+	Direction string      `query:"direction" default:"desc" enum:"asc,desc" doc:"Sort direction; desc is newest first"`
+	OrgID     string      `query:"orgId" doc:"Return only threads of this organization"`
+	ProjectID string      `query:"projectId" doc:"Return only threads of this project"`
+	Metadata  string      `query:"metadata" doc:"JSON object; return only threads with an equal value at each of its keys"`
+	Deleted   bool        `query:"deleted" doc:"Return only deleted threads that are still retained"`
 },
 ) (page.Page[Thread], error) {
 	caller := auth.From(ctx)
@@ -31,16 +31,20 @@ func (h *Handler) List(ctx context.Context, in *struct {
 	if err != nil {
 		return page.Page[Thread]{}, err
 	}
-	projectID, seen := visible(caller, in.OrgID, in.ProjectID)
-	if !seen {
+	projectID, ok := visibleProject(caller, in.OrgID, in.ProjectID)
+	if !ok {
 		return page.Page[Thread]{}, nil
 	}
-	f := Filter{ProjectID: projectID, Keys: keys, Deleted: in.Deleted, Updated: in.Sort == "updated", Ascending: in.Direction == "asc"}
+	f := Filter{
+		ProjectID: projectID, Keys: keys, Deleted: in.Deleted,
+		Updated: in.Sort == "updated", Ascending: in.Direction == "asc",
+	}
 	return h.Store.List(ctx, caller, f, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
 }
 
-// visible gives the project to list, "" for all; or false when the caller sees nothing of what the filters name.
-func visible(caller *auth.Caller, orgID, projectID string) (string, bool) {
+// visibleProject returns the project to list, "" for all. It returns false if the caller sees
+// nothing of what the filters name.
+func visibleProject(caller *auth.Caller, orgID, projectID string) (string, bool) {
 	if orgID != "" && orgID != caller.OrgID {
 		return "", false
 	}
@@ -50,7 +54,7 @@ func visible(caller *auth.Caller, orgID, projectID string) (string, bool) {
 	return projectID, caller.Sees(projectID)
 }
 
-// Get answers GET /thread/{id}.
+// Get serves GET /thread/{id}.
 func (h *Handler) Get(ctx context.Context, in *struct {
 	ID string `path:"id"`
 },
@@ -58,7 +62,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx), in.ID)
 }
 
-// Put answers PUT /thread/{id}.
+// Put serves PUT /thread/{id}.
 func (h *Handler) Put(ctx context.Context, in *struct {
 	ID string `path:"id" doc:"Chosen by the caller: 1 to 128 characters of A-Z a-z 0-9 . _ : -"`
 	page.IfMatch
@@ -71,18 +75,18 @@ func (h *Handler) Put(ctx context.Context, in *struct {
 	return h.Store.Put(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
 }
 
-// checkID gives Invalid for what is no id, and for the one id whose path is that of the socket.
+// checkID returns Invalid for a malformed id, and for the one whose path is that of the socket.
 func checkID(location, threadID string) error {
 	switch {
 	case threadID == "ws":
 		return errs.Wrong(location, "expected another id: /thread/ws is the socket")
 	case !id.Foreign(threadID):
-		return errs.Wrong(location, foreignText)
+		return errs.Wrong(location, idRule)
 	}
 	return nil
 }
 
-// Delete answers DELETE /thread/{id}.
+// Delete serves DELETE /thread/{id}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
 	ID string `path:"id"`
 	page.IfMatch
@@ -91,7 +95,7 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 	return web.None{}, h.Store.Delete(ctx, auth.From(ctx), in.ID, in.IfMatch)
 }
 
-// Start answers POST /session.
+// Start serves POST /session.
 func (h *Handler) Start(ctx context.Context, in *struct{ Body Start }) (Session, error) {
 	caller := auth.From(ctx)
 	if err := in.Body.check(); err != nil {
@@ -103,7 +107,7 @@ func (h *Handler) Start(ctx context.Context, in *struct{ Body Start }) (Session,
 	return h.Store.Start(ctx, caller, in.Body)
 }
 
-// Complete answers PUT /session.
+// Complete serves PUT /session.
 func (h *Handler) Complete(ctx context.Context, in *struct{ Body Completion }) (Session, error) {
 	if err := in.Body.check(); err != nil {
 		return Session{}, err
@@ -111,23 +115,23 @@ func (h *Handler) Complete(ctx context.Context, in *struct{ Body Completion }) (
 	return h.Store.Complete(ctx, auth.From(ctx), in.Body)
 }
 
-// Sessions answers GET /session.
+// Sessions serves GET /session.
 func (h *Handler) Sessions(ctx context.Context, in *struct {
 	page.Paging
-	OrgID     string `query:"orgId" doc:"Only sessions of this organization"`
-	ProjectID string `query:"projectId" doc:"Only sessions of this project"`
-	ThreadID  string `query:"threadId" doc:"Only sessions of this thread"`
+	OrgID     string `query:"orgId" doc:"Return only sessions of this organization"`
+	ProjectID string `query:"projectId" doc:"Return only sessions of this project"`
+	ThreadID  string `query:"threadId" doc:"Return only sessions of this thread"`
 },
 ) (page.Page[Session], error) {
 	caller := auth.From(ctx)
-	projectID, seen := visible(caller, in.OrgID, in.ProjectID)
-	if !seen {
+	projectID, ok := visibleProject(caller, in.OrgID, in.ProjectID)
+	if !ok {
 		return page.Page[Session]{}, nil
 	}
 	return h.Store.Sessions(ctx, caller.OrgID, SessionFilter{ProjectID: projectID, ThreadID: in.ThreadID}, in.Paging)
 }
 
-// Session answers GET /session/{id}.
+// Session serves GET /session/{id}.
 func (h *Handler) Session(ctx context.Context, in *struct {
 	ID string `path:"id"`
 },

@@ -19,28 +19,28 @@ import (
 	"steward/internal/stamp"
 )
 
-func starting(id string) Start {
+func startOf(id string) Start {
 	return Start{
 		ID: id, ThreadID: text("t1"), OrgID: org, ProjectID: "p1", RouteID: "r", Environment: "prod", URL: "/x", Method: "GET", Trigger: "api",
 	}
 }
 
-func ending(id string, status int) Completion {
+func completionOf(id string, status int) Completion {
 	return Completion{
 		ID: id, ThreadID: text("t1"), StatusCode: status, AgentIDs: []string{"a1"}, UserData: text("kept"), Metadata: Metadata(`{"end":1}`),
 	}
 }
 
-// TestSessionHalvesInAnyOrder: start and completion, each told twice, in both orders, come to the same session.
-func TestSessionHalvesInAnyOrder(t *testing.T) {
+// TestSessionStartAndCompletionInAnyOrder sends each of them twice, in both orders.
+func TestSessionStartAndCompletionInAnyOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		start := func(id string) {
-			_, err := s.Start(t.Context(), whole, starting(id))
+			_, err := s.Start(t.Context(), whole, startOf(id))
 			must(t, err)
 		}
 		end := func(id string, status int) {
-			_, err := s.Complete(t.Context(), whole, ending(id, status))
+			_, err := s.Complete(t.Context(), whole, completionOf(id, status))
 			must(t, err)
 		}
 		start("s1")
@@ -62,7 +62,7 @@ func TestSessionHalvesInAnyOrder(t *testing.T) {
 			}
 		}
 		for project, want := range map[string]int64{"": 2, "p1": 2} {
-			n, err := total(d.Read(t.Context()), org, project, countSessions)
+			_, _, n, err := projectCounts(d.Read(t.Context()), org, project)
 			must(t, err)
 			if n != want {
 				t.Errorf("project %q counts %d sessions, want %d", project, n, want)
@@ -71,11 +71,10 @@ func TestSessionHalvesInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestSessionStartedTwice: a start that is told again, and otherwise, changes nothing.
-func TestSessionStartedTwice(t *testing.T) {
+func TestSessionKeepsItsFirstStart(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
-		first, err := s.Start(t.Context(), whole, starting("s1"))
+		first, err := s.Start(t.Context(), whole, startOf("s1"))
 		must(t, err)
 		other := Start{
 			ID: "s1", ThreadID: text("t2"), OrgID: org, ProjectID: "p2", DeploymentID: text("d"), RouteID: "x", Environment: "x", Devmode: true,
@@ -90,7 +89,7 @@ func TestSessionStartedTwice(t *testing.T) {
 				t.Errorf("-first +again:\n%s", diff)
 			}
 		}
-		n, err := total(d.Read(t.Context()), org, "p2", countSessions)
+		_, _, n, err := projectCounts(d.Read(t.Context()), org, "p2")
 		must(t, err)
 		if n != 0 {
 			t.Errorf("the other project counts %d sessions", n)
@@ -98,31 +97,7 @@ func TestSessionStartedTwice(t *testing.T) {
 	})
 }
 
-// TestSessionsLeaveOutLargeData: a list shows 64 KiB of a session's user data, and the session itself all of it.
-func TestSessionsLeaveOutLargeData(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := newStore(t, d)
-		for i, size := range []int{MaxListed, MaxListed + 1} {
-			end := ending(fmt.Sprint("s", i), 200)
-			end.UserData = text(strings.Repeat("x", size))
-			_, err := s.Complete(t.Context(), whole, end)
-			must(t, err)
-		}
-		result, err := s.Sessions(t.Context(), org, SessionFilter{}, page.Paging{Limit: 10})
-		must(t, err)
-		if small, large := result.Items[1], result.Items[0]; small.UserData == nil || large.UserData != nil {
-			t.Errorf("the list shows %v of 64 KiB, and %v of more", small.UserData != nil, large.UserData != nil)
-		}
-		whole, err := s.Session(t.Context(), whole, "s1")
-		must(t, err)
-		if whole.UserData == nil || len(*whole.UserData) != MaxListed+1 {
-			t.Error("the session lacks its user data")
-		}
-	})
-}
-
-// TestSessionFaults: all that is wrong with a start, or with a completion, is told at once; what just fits is taken.
-func TestSessionFaults(t *testing.T) {
+func TestSessionReportsAllErrorsOfABody(t *testing.T) {
 	tooMany := slices.Repeat([]string{"a"}, maxAgents+1)
 	fits := Completion{
 		ID: strings.Repeat("s", 128), ThreadID: text(""), AgentIDs: tooMany[1:], UserData: text(strings.Repeat("x", MaxText)),
@@ -131,9 +106,8 @@ func TestSessionFaults(t *testing.T) {
 	must(t, fits.check())
 	end := Completion{
 		ID: "a b", ThreadID: text("ü"), AgentIDs: tooMany, UserData: text(strings.Repeat("x", MaxText+1)), Metadata: Metadata(`[]`),
-		Timestamp: new(Moment),
 	}
-	*end.Timestamp = noMoment
+	must(t, json.Unmarshal([]byte(`{"timestamp":"tomorrow"}`), &end))
 	start := Start{ID: strings.Repeat("s", 129), ThreadID: text("/"), Metadata: Metadata(`1`), Timestamp: end.Timestamp}
 	for err, want := range map[error]string{
 		end.check():   "body.id body.threadId body.timestamp body.agentIds body.userData body.metadata",
@@ -153,21 +127,21 @@ func TestSessionFaults(t *testing.T) {
 	}
 }
 
-func TestSessionIsolation(t *testing.T) {
+func TestSessionsOfOtherProjectsAreNotSeen(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
-		_, err := s.Start(t.Context(), whole, starting("s1"))
+		_, err := s.Start(t.Context(), whole, startOf("s1"))
 		must(t, err)
 		for _, caller := range []*auth.Caller{other, confined("p2")} {
 			_, err = s.Session(t.Context(), caller, "s1")
 			wantKind(t, err, errs.NotFound)
 		}
-		_, err = s.Complete(t.Context(), confined("p2"), ending("s1", 200))
+		_, err = s.Complete(t.Context(), confined("p2"), completionOf("s1", 200))
 		wantKind(t, err, errs.NotFound)
-		_, err = s.Start(t.Context(), confined("p2"), starting("s9"))
+		_, err = s.Start(t.Context(), confined("p2"), startOf("s9"))
 		wantKind(t, err, errs.Forbidden)
 		// A completion of another organization under the same id is a session of its own.
-		_, err = s.Complete(t.Context(), other, ending("s1", 500))
+		_, err = s.Complete(t.Context(), other, completionOf("s1", 500))
 		must(t, err)
 		got, err := s.Session(t.Context(), confined("p1"), "s1")
 		must(t, err)
@@ -177,13 +151,13 @@ func TestSessionIsolation(t *testing.T) {
 	})
 }
 
-func TestSessionsList(t *testing.T) {
+func TestSessionFilters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		for i := range 10 {
-			b := starting(fmt.Sprintf("s%d", i))
-			at := Moment(stamp.Of(s.Now()))
-			b.Timestamp, b.ProjectID, b.ThreadID = &at, fmt.Sprintf("p%d", i%2), text(fmt.Sprintf("t%d", i%5))
+			b := startOf(fmt.Sprintf("s%d", i))
+			b.Timestamp.Time = stamp.Of(s.Now())
+			b.ProjectID, b.ThreadID = fmt.Sprintf("p%d", i%2), text(fmt.Sprintf("t%d", i%5))
 			_, err := s.Start(t.Context(), whole, b)
 			must(t, err)
 		}
@@ -213,36 +187,36 @@ func TestSessionsList(t *testing.T) {
 	})
 }
 
-func TestMoment(t *testing.T) {
-	now := stamp.Of(time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC))
-	for text, want := range map[string]stamp.Time{
-		`"2026-11-15T07:00:00Z"`:          now.Add(-time.Hour),
-		`"2026-11-15T09:04:59.999+01:00"`: now.Add(5*time.Minute - time.Millisecond),
-		`"2026-11-15T08:06:00Z"`:          now,
-		`1794729600000`:                   now,
-		`1794726000000`:                   now.Add(-time.Hour),
-		`1e300`:                           now,
-		`-5`:                              now,
-		`null`:                            now,
-	} {
-		var b struct{ At *Moment }
-		must(t, json.Unmarshal([]byte(`{"at":`+text+`}`), &b))
-		if got := b.At.within(now); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
-	}
-	for _, text := range []string{`"tomorrow"`, `{}`, `[1]`, `true`} {
-		b := starting("s")
-		must(t, json.Unmarshal([]byte(`{"timestamp":`+text+`}`), &b))
-		wantKind(t, b.check(), errs.Invalid)
-	}
-}
-
-// TestThreadGoesToItsSessionsProject: a socket with a key of the whole organization saves threads where their sessions are.
-func TestThreadGoesToItsSessionsProject(t *testing.T) {
+func TestSessionTimestamps(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
-		_, err := s.Start(t.Context(), whole, starting("s1"))
+		now := time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)
+		s.Now = func() time.Time { return now }
+		for id, want := range map[string]struct{ sent, at string }{
+			"past":   {`"2026-11-15T08:30:00+01:00"`, "2026-11-15T07:30:00.000Z"},
+			"millis": {`1794726000000`, "2026-11-15T07:00:00.000Z"},
+			"future": {`"2026-11-15T08:06:00Z"`, "2026-11-15T08:00:00.000Z"},
+			"none":   {`null`, "2026-11-15T08:00:00.000Z"},
+		} {
+			start, end := startOf(id), completionOf(id, 200)
+			must(t, json.Unmarshal([]byte(`{"timestamp":`+want.sent+`}`), &start))
+			must(t, json.Unmarshal([]byte(`{"timestamp":`+want.sent+`}`), &end))
+			_, err := s.Start(t.Context(), whole, start)
+			must(t, err)
+			got, err := s.Complete(t.Context(), whole, end)
+			must(t, err)
+			if got.StartedAt.String() != want.at || got.CompletedAt.String() != want.at {
+				t.Errorf("%s: from %s to %s, want %s", want.sent, got.StartedAt, got.CompletedAt, want.at)
+			}
+		}
+	})
+}
+
+// TestNewThreadGoesToTheProjectOfItsSession saves with a key that is not confined to a project.
+func TestNewThreadGoesToTheProjectOfItsSession(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(t, d)
+		_, err := s.Start(t.Context(), whole, startOf("s1"))
 		must(t, err)
 		for id, want := range map[string]string{"t1": "p1", "t2": "prj_default"} {
 			_, err = s.save(t.Context(), whole, frameData{ThreadID: id})

@@ -1,13 +1,11 @@
 package thread
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"io"
-	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,223 +17,281 @@ import (
 )
 
 const (
-	// maxFirst is the largest first frame: it holds a key, and nobody is known to have sent it.
-	maxFirst = 4 << 10
+	// maxFirstFrame is the largest first frame: it has a key, and its sender is not known yet.
+	maxFirstFrame = 4 << 10
 	// maxFrame is the largest frame after that: user_data and metadata, escaped.
 	maxFrame = 4 << 20
-	// smallFrame is what any action may hold in memory; larger frames take one of maxLarge turns.
+	// smallFrame is what every action may hold in memory. At most maxLarge actions of the process
+	// may hold more.
 	smallFrame = 64 << 10
 	maxLarge   = 32
-	// maxInHand is how many actions of one socket are done at once.
-	maxInHand = 16
+	// maxInFlight is how many actions of one socket run at once.
+	maxInFlight = 16
 
-	firstWithin  = 10 * time.Second // to send the key
-	frameWithin  = 30 * time.Second // from a frame's first byte to its last
-	actionWithin = 30 * time.Second // to do what it says
-	answerWithin = 30 * time.Second // to take the answer
-	pingEvery    = 30 * time.Second
-	pongWithin   = 45 * time.Second // beyond actionWithin: a pong is not read while all hands are full
+	firstFrameTimeout = 10 * time.Second // to send the key
+	frameTimeout      = 30 * time.Second // from the first byte of a frame to its last
+	actionTimeout     = 30 * time.Second // to run an action
+	writeTimeout      = 30 * time.Second // to send a response
+	pingInterval      = 30 * time.Second
+	pongTimeout       = 45 * time.Second // more than actionTimeout: pongs are not read while maxInFlight actions run
 )
 
-// Socket serves GET /thread/ws, by which runtimes keep threads.
+// Socket serves GET /thread/ws, by which runtimes store threads.
 //
-// An idle socket costs one goroutine, its reader. Each action (action.go) gets one of its own, so that those of one socket share commits as
-// those of different sockets do; actions on the same thread take turns in the order in which they came (link.go). With maxInHand actions
-// whose answers are not written the reader stops: whoever sends faster than the database writes, or does not take answers, is held back by
-// TCP. The key is checked again for each action, so that a socket does not outlive it. Pings come from a timer. Close ends all sockets at
-// shutdown: idle ones at once, the others after all answers that they owe.
+// A socket has one goroutine that reads it, and one for each action, so that the actions of a
+// socket share transactions as those of different sockets do. Actions on the same thread run in the
+// order in which they came. With maxInFlight actions in flight the socket is not read any further,
+// so that a peer that sends faster than the database writes, or that does not read its responses,
+// is slowed down by TCP. The key is authenticated for each action, so that a socket does not
+// outlive it. Close ends all sockets: idle ones at once, the others after the responses that they
+// still owe.
 type Socket struct {
 	Store *Store
-	// Authenticate gives the caller of a key, or Unauthorized.
+	// Authenticate returns the caller of a key, or Unauthorized.
 	Authenticate func(ctx context.Context, key string) (*auth.Caller, error)
 
 	mu      sync.Mutex
-	live    map[*link]struct{}
-	large   chan struct{}
+	conns   map[*conn]struct{}
+	large   chan struct{} // a semaphore for large frames
 	closing bool
 	running sync.WaitGroup
 }
 
-// ServeHTTP upgrades a request and leaves the socket to a goroutine of its own, so that all that the request held is freed.
+// OpenSockets returns the number of open sockets.
+func (s *Socket) OpenSockets() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// ServeHTTP upgrades a request and serves the socket in a goroutine of its own, so that the
+// resources of the request are freed.
 func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	up := &upgrade{ResponseWriter: w}
-	// Any origin may come: the key in the first frame is what counts, and no browser adds that by itself.
-	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	upgrade := &upgradeWriter{ResponseWriter: w}
+	// Any origin is accepted: the key in the first frame is what authenticates, and browsers do not
+	// add that by themselves.
+	ws, err := websocket.Accept(upgrade, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		if up.refused {
-			web.Fail(w, r, errs.New(errs.Malformed, "this path is a WebSocket: send an upgrade request of version 13"))
+		if upgrade.refused {
+			web.Fail(w, r, errs.New(errs.Malformed, "expected a WebSocket upgrade request, version 13"))
 		}
 		return
 	}
-	l := newLink(context.WithoutCancel(r.Context()), conn, up.line)
-	if !s.add(l) {
-		go l.leave(websocket.StatusGoingAway)
+	c := newConn(context.WithoutCancel(r.Context()), ws)
+	if !s.add(c) {
+		go c.close(websocket.StatusGoingAway)
 		return
 	}
-	go s.run(l)
+	go s.serve(c)
 }
 
-// upgrade holds back the plain-text refusals of the library, and keeps the connection.
-type upgrade struct {
+// upgradeWriter drops the plain-text errors of the library, for a problem document to be written
+// instead.
+type upgradeWriter struct {
 	http.ResponseWriter
 	refused bool
-	line    line
 }
 
-func (u *upgrade) WriteHeader(status int) {
+// Unwrap lets the library hijack the connection.
+func (u *upgradeWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// WriteHeader writes the status of an upgrade only.
+func (u *upgradeWriter) WriteHeader(status int) {
 	u.refused = status != http.StatusSwitchingProtocols
 	if !u.refused {
 		u.ResponseWriter.WriteHeader(status)
 	}
 }
 
-func (u *upgrade) Write(p []byte) (int, error) {
+func (u *upgradeWriter) Write(p []byte) (int, error) {
 	if u.refused {
 		return len(p), nil
 	}
 	return u.ResponseWriter.Write(p)
 }
 
-// Hijack gives the library a connection with a small buffer to write to: all that it writes are control frames.
-func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(u.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	u.line = line{conn}
-	return u.line, bufio.NewReadWriter(rw.Reader, bufio.NewWriterSize(u.line, maxControl)), nil
-}
-
-func (s *Socket) add(l *link) bool {
+// add registers a socket. It returns false if the server is shutting down.
+func (s *Socket) add(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return false
 	}
-	if s.live == nil {
-		s.live, s.large = map[*link]struct{}{}, make(chan struct{}, maxLarge)
+	if s.conns == nil {
+		s.conns = map[*conn]struct{}{}
+		s.large = make(chan struct{}, maxLarge)
 	}
-	s.live[l] = struct{}{}
+	s.conns[c] = struct{}{}
 	s.running.Add(1)
 	return true
 }
 
-func (s *Socket) drop(l *link) {
-	l.conn.CloseNow()
-	l.stopPings()
+func (s *Socket) remove(c *conn) {
+	_ = c.ws.CloseNow() // it may be closed already
+	c.stopPings()
 	s.mu.Lock()
-	delete(s.live, l)
+	delete(s.conns, c)
 	s.mu.Unlock()
 	s.running.Done()
 }
 
-// Close ends all sockets with 1001 and waits until they are gone; when ctx ends first, they are cut off.
+// Close closes all sockets with status 1001 and waits until they are gone. When ctx ends, their
+// connections are closed.
 func (s *Socket) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
-	links := make([]*link, 0, len(s.live))
-	for l := range s.live {
-		links = append(links, l)
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
 	}
 	s.mu.Unlock()
-	for _, l := range links {
-		go l.leave(websocket.StatusGoingAway)
+	for _, c := range conns {
+		go c.closeWhenIdle(websocket.StatusGoingAway)
 	}
-	gone := make(chan struct{})
+	closed := make(chan struct{})
 	go func() {
 		s.running.Wait()
-		close(gone)
+		close(closed)
 	}()
 	select {
-	case <-gone:
+	case <-closed:
 		return nil
 	case <-ctx.Done():
 	}
-	for _, l := range links {
-		l.conn.CloseNow()
+	for _, c := range conns {
+		_ = c.ws.CloseNow() // it may be closed already
 	}
-	<-gone
+	<-closed
 	return ctx.Err()
 }
 
-// run reads a socket to its end, and ends it when all answers are written.
-func (s *Socket) run(l *link) {
-	defer s.drop(l)
-	if !s.admit(l) {
+// serve reads a socket to its end, and waits for the responses that it owes.
+func (s *Socket) serve(c *conn) {
+	defer s.remove(c)
+	if !s.authenticate(c) {
 		return
 	}
-	l.conn.SetReadLimit(maxFrame)
-	l.startPings()
-	for l.room() && s.next(l) {
+	c.ws.SetReadLimit(maxFrame)
+	c.startPings()
+	for c.waitForSlot() {
+		if !s.next(c) {
+			break
+		}
 	}
-	l.finish()
+	c.drain()
 }
 
-// buffers are what frames are read into. Nothing of a parsed frame refers to its text.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// authenticate reads the first frame and answers it. It returns false if the socket is closed.
+func (s *Socket) authenticate(c *conn) bool {
+	key, err := readKey(c)
+	if err != nil {
+		return false
+	}
+	if key == "" {
+		return refuse(c, `expected {"authorization": "<API key>"} in the first frame`)
+	}
+	c.key = strings.TrimPrefix(key, "Bearer ")
+	ctx, cancel := context.WithTimeout(c.ctx, actionTimeout)
+	defer cancel()
+	caller, err := s.Authenticate(ctx, c.key)
+	if err != nil {
+		return refuse(c, visibleError(ctx, err))
+	}
+	if err := permit(caller, auth.ReadThreads); err != nil {
+		return refuse(c, visibleError(ctx, err))
+	}
+	return c.send(response{Success: true}) == nil
+}
 
-// next takes one frame in hand. It gives false when the socket is over.
-func (s *Socket) next(l *link) bool {
-	kind, body, err := l.conn.Reader(l.ctx)
+// readKey reads the key of the first frame, which is "" if the frame has none.
+func readKey(c *conn) (string, error) {
+	c.ws.SetReadLimit(maxFirstFrame)
+	timeout := time.AfterFunc(firstFrameTimeout, func() {
+		_ = c.ws.Close(websocket.StatusPolicyViolation, "no API key was sent") // the connection is closed in any case
+	})
+	defer timeout.Stop()
+	kind, text, err := c.ws.Read(c.ctx)
+	if err != nil {
+		return "", err
+	}
+	var first struct {
+		Authorization string `json:"authorization"`
+	}
+	if kind != websocket.MessageText || json.Unmarshal(text, &first) != nil {
+		return "", nil
+	}
+	return first.Authorization, nil
+}
+
+// refuse answers the first frame with an error, closes the socket and returns false.
+func refuse(c *conn, text string) bool {
+	_ = c.send(response{Error: text}) // the socket is closed in any case
+	c.close(websocket.StatusPolicyViolation)
+	return false
+}
+
+// next reads a frame and starts its action. It returns false if the socket is closing.
+func (s *Socket) next(c *conn) bool {
+	kind, body, err := c.ws.Reader(c.ctx)
 	if err != nil {
 		return false
 	}
-	text := buffers.Get().(*bytes.Buffer)
-	text.Reset()
-	done, err := s.read(l, text, body)
+	text, release, err := s.read(c, body)
 	if err != nil {
-		done()
 		return false
 	}
-	a, status := newAction(kind, text.Bytes())
-	if text.Cap() <= 2*smallFrame {
-		buffers.Put(text)
-	}
+	a, status := parseAction(kind, text)
 	if status != 0 {
-		l.leave(status)
-	}
-	if status != 0 || !l.begin(a) {
-		done()
+		release()
+		c.closeWhenIdle(status)
 		return false
 	}
-	go s.serve(l, a, done)
+	if !c.begin(a) {
+		release()
+		return false
+	}
+	go s.handle(c, a, release)
 	return true
 }
 
-// serve does an action when it is its turn, and answers it.
-func (s *Socket) serve(l *link, a *action, done func()) {
-	if a.before != nil {
-		<-a.before
-	}
-	loads := a.Action == "restore"
-	if loads {
-		l.startLoading()
-	}
-	out, status := s.act(l, a)
-	l.put(a, out)
-	if loads {
-		l.loading.Unlock()
-	}
-	done()
-	if status != 0 {
-		l.leave(status)
-	}
-	l.flush()
-}
-
-// read reads a frame to its end. done must be called when what it says is done.
-func (s *Socket) read(l *link, text *bytes.Buffer, body io.Reader) (done func(), err error) {
-	late := time.AfterFunc(frameWithin, func() { l.conn.CloseNow() })
-	defer late.Stop()
-	done = func() {}
-	if _, err = io.CopyN(text, body, smallFrame); errors.Is(err, io.EOF) {
-		return done, nil
-	}
+// read reads a frame to its end. A large one waits for the semaphore, which release gives back when
+// the action is done.
+func (s *Socket) read(c *conn, body io.Reader) (text []byte, release func(), err error) {
+	timeout := time.AfterFunc(frameTimeout, func() { _ = c.ws.CloseNow() }) // the reader gets the error
+	defer timeout.Stop()
+	text, err = io.ReadAll(io.LimitReader(body, smallFrame))
 	if err != nil {
-		return done, err
+		return nil, nil, err
+	}
+	if len(text) < smallFrame {
+		return text, func() {}, nil
 	}
 	s.large <- struct{}{}
-	done = func() { <-s.large }
-	_, err = text.ReadFrom(body)
-	return done, err
+	release = func() { <-s.large }
+	rest, err := io.ReadAll(body)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return append(text, rest...), release, nil
+}
+
+// handle runs an action after those before it on the same thread, and sends its response.
+func (s *Socket) handle(c *conn, a *action, release func()) {
+	defer c.end(a)
+	defer release()
+	if a.previous != nil {
+		<-a.previous
+	}
+	if a.Action == "restore" {
+		c.restoring.Lock()
+		defer c.restoring.Unlock()
+	}
+	r, status := s.respond(c, a)
+	if err := c.send(r); err != nil {
+		_ = c.ws.CloseNow() // the reader gets the error
+	}
+	if status != 0 {
+		c.closeWhenIdle(status)
+	}
 }

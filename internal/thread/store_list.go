@@ -4,316 +4,215 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
-	"strconv"
 
 	"steward/internal/auth"
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/page"
-	"steward/internal/seal"
-	"steward/internal/stamp"
+	"steward/internal/thread/term"
 )
 
-const (
-	// maxFilterKeys bounds a metadata filter: each key is a condition of the statement.
-	maxFilterKeys = 20
-	// maxPageBytes ends a page early: the next link goes on after it.
-	maxPageBytes = 32 << 20
-)
-
-// Filter narrows and orders a list of threads.
-type Filter struct {
-	ProjectID string
-	// Keys are the facets that a thread must have.
-	Keys    []facet
-	Deleted bool
-	// Updated sorts by the time of change, else of creation.
-	Updated bool
-	// Ascending has the oldest first.
-	Ascending bool
-}
-
-// parseFilter reads the metadata of a query, or gives Invalid.
-func parseFilter(text string) ([]facet, error) {
-	if text == "" {
-		return nil, nil
-	}
-	object, err := decodeObject([]byte(text))
-	if err != nil {
-		return nil, errs.Wrong("query.metadata", "expected a JSON object")
-	}
-	if len(object) > maxFilterKeys {
-		return nil, errs.Wrong("query.metadata", "expected at most %d keys", maxFilterKeys)
-	}
-	return facetsOf(object), nil
-}
-
-func (f Filter) column() string {
-	if f.Updated {
-		return "updated_at"
-	}
-	return "created_at"
-}
-
-// table has the threads of a facet in the order of the list.
-func (f Filter) table() string {
-	if f.Updated {
-		return "thread_changes"
-	}
-	return "thread_facets"
-}
-
-// order names the order of the list; a cursor holds for one of them.
-func (f Filter) order() string {
-	if f.Ascending {
-		return f.column() + " ASC"
-	}
-	return f.column() + " DESC"
-}
-
-func (f Filter) at(t Thread) page.Cursor {
-	if f.Updated {
-		return page.NewCursor(f.order(), int64(t.UpdatedAt), t.ID)
-	}
-	return page.NewCursor(f.order(), int64(t.CreatedAt), t.ID)
-}
-
-// after gives the place that a cursor of this list marks.
-func (f Filter) after(c page.Cursor) (at stamp.Time, threadID string, err error) {
-	var order string
-	var micros int64
-	if err := c.Scan(&order, &micros, &threadID); err != nil {
-		return 0, "", err
-	}
-	if order != f.order() {
-		return 0, "", errs.Wrong("query.cursor", "expected a cursor of a list with the same sort and direction")
-	}
-	return stamp.Time(micros), threadID, nil
-}
-
-// List gives a page of the threads that a caller sees. A wrong cursor is Invalid.
+// List returns a page of the threads that a caller sees. It returns Invalid for a cursor of another
+// list.
 //
-// A filter is a set of facets. The one with the fewest threads leads: its index gives them in the order of the list, and the others are
-// looked for in what its rows keep of the other keys (mates). So a page costs as much as it gives where one facet decides,
-// however many threads share the others; and where they never meet, it costs one pass over the index of the rarest.
+// A filter by several keys reads the index entries of the rarest one, in the order of the list, and
+// skips those that do not have the other keys. So a page costs as much as it holds if one key
+// decides, however many threads share the others; if the keys never meet, it costs one pass over
+// the entries of the rarest.
 func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p page.Paging) (page.Page[Thread], error) {
-	if p.Cursor != "" {
-		if _, _, err := f.after(p.Cursor); err != nil {
-			return page.Page[Thread]{}, err
+	q := s.DB.Read(ctx)
+	keys, total, err := s.countFiltered(q, caller.OrgID, f)
+	if err != nil {
+		return page.Page[Thread]{}, fmt.Errorf("count threads: %w", err)
+	}
+	f.Keys = keys
+	text, args, err := f.query(s.DB.Dialect(), caller.OrgID, p)
+	if err != nil {
+		return page.Page[Thread]{}, err
+	}
+	if p.Limit == 0 || total == 0 {
+		return page.Page[Thread]{Total: total, Paging: p}, nil
+	}
+	rows, err := db.Collect(q, s.threadScanner(caller.OrgID), text, args...)
+	if err != nil {
+		return page.Page[Thread]{}, fmt.Errorf("list threads: %w", err)
+	}
+	return page.New(rows, total, p, f.cursorAt), nil
+}
+
+// threadScanner returns a function that reads the rows of a page.
+func (s *Store) threadScanner(orgID string) func(db.Row) (Thread, error) {
+	fields := pageFields{store: s, purpose: threadData}
+	var t Thread
+	var size int
+	var sealed []byte
+	columns := append(t.columns(), &size, &sealed)
+	return func(row db.Row) (Thread, error) {
+		if err := row.Scan(columns...); err != nil {
+			return Thread{}, err
+		}
+		listed := t
+		listed.OrgID = orgID
+		listed.Deleted = t.DeletedAt != nil
+		listed.Metadata, listed.MetadataOmitted = fields.metadata(t.Metadata)
+		var err error
+		listed.UserData, listed.UserDataOmitted, err = fields.userData(size, sealed)
+		return listed, err
+	}
+}
+
+// pageFields reads the large fields of a page's rows. Once page.MaxBytes of one field are on the
+// page, further rows leave it out and say so, so that neither the page nor its reading takes more
+// memory than that.
+type pageFields struct {
+	store          *Store
+	purpose        string
+	userDataBudget page.Budget
+	metadataBudget page.Budget
+}
+
+// userData opens the sealed user_data of a row, which is nil if there is none or if it is over
+// MaxListed bytes.
+func (f *pageFields) userData(size int, sealed []byte) (text *string, omitted bool, err error) {
+	if size > MaxListed {
+		return nil, true, nil
+	}
+	if sealed == nil {
+		return nil, false, nil
+	}
+	if !f.userDataBudget.Take(size) {
+		return nil, true, nil
+	}
+	text, err = f.store.open(f.purpose, sealed)
+	return text, false, err
+}
+
+func (f *pageFields) metadata(m Metadata) (kept Metadata, omitted bool) {
+	if m == nil || f.metadataBudget.Take(len(m)) {
+		return m, false
+	}
+	return nil, true
+}
+
+// countFiltered returns the keys of a filter, the rarest first, and the number of threads that it
+// matches, or page.Unknown.
+func (s *Store) countFiltered(q db.Querier, orgID string, f Filter) (keys []term.Term, total int64, err error) {
+	if len(f.Keys) == 0 {
+		threads, deleted, _, err := projectCounts(q, orgID, f.ProjectID)
+		if f.Deleted {
+			return nil, deleted, err
+		}
+		return nil, threads, err
+	}
+	sizes := map[term.Term]int64{}
+	for _, key := range f.Keys {
+		if sizes[key], err = termCount(q, orgID, f.term(key), f.Deleted); err != nil {
+			return nil, 0, err
 		}
 	}
-	q := s.DB.Read(ctx)
-	facets, n, err := s.lead(q, caller.OrgID, f)
-	if err != nil || p.Limit == 0 || n == 0 {
-		return page.Page[Thread]{Total: n, Paging: p}, err
+	keys = slices.SortedFunc(slices.Values(f.Keys), func(a, b term.Term) int { return cmp.Compare(sizes[a], sizes[b]) })
+	total = sizes[keys[0]]
+	if total > page.MaxCounted {
+		return keys, page.Unknown, nil
 	}
-	text, args, err := f.statement(s.DB.Dialect(), caller.OrgID, facets, p)
-	if err != nil {
-		return page.Page[Thread]{}, err
+	if total == 0 || len(keys) == 1 {
+		return keys, total, nil
 	}
-	o := opener{ring: s.Ring, purpose: threadData}
-	rows, cut, err := collect(db.Each(q, (*listedThread).columns, text, args...), p.Room(n), func(r *listedThread) (Thread, int, error) {
-		var err error
-		t := r.Thread
-		t.OrgID, t.Deleted = caller.OrgID, t.DeletedAt != nil
-		t.UserData, err = o.open(r.sealed)
-		return t, weight(t.UserData, t.Metadata), err
-	})
-	if err != nil {
-		return page.Page[Thread]{}, err
-	}
-	result := page.New(rows, n, p, f.at)
-	if cut && len(rows) <= p.Limit {
-		result.Next = f.at(rows[len(rows)-1])
-	}
-	return result, nil
-}
-
-// facets are what a thread must be listed under: nothing for a list of all.
-func (f Filter) facets() []facet {
-	switch {
-	case f.ProjectID == "":
-		return f.Keys
-	case len(f.Keys) == 0:
-		return []facet{projectFacet(f.ProjectID)}
-	}
-	var out []facet
-	for _, key := range f.Keys {
-		out = append(out, key.inProject(f.ProjectID))
-	}
-	return out
-}
-
-// lead gives the facets of a filter, the one with the fewest threads first, and the size of the list, or Unknown.
-func (s *Store) lead(q db.Querier, orgID string, f Filter) ([]facet, int64, error) {
-	facets := slices.Clone(f.facets())
-	if len(f.Keys) == 0 {
-		n, err := total(q, orgID, f.ProjectID, f.counted())
-		return facets, n, err
-	}
-	sizes, err := sizesOf(q, orgID, f.Deleted, facets)
-	if err != nil {
-		return nil, 0, err
-	}
-	slices.SortFunc(facets, func(a, b facet) int { return cmp.Compare(sizes[a], sizes[b]) })
-	n := sizes[facets[0]]
-	switch {
-	case n > page.MaxCounted:
-		return facets, page.Unknown, nil
-	case n > 0 && len(facets) > 1:
-		n, err = f.count(q, s.DB.Dialect(), orgID, facets)
-	}
-	return facets, n, err
-}
-
-func (f Filter) counted() string {
-	if f.Deleted {
-		return countDeleted
-	}
-	return countThreads
-}
-
-// count counts the threads that have all facets, of which the first one has at most page.MaxCounted.
-func (f Filter) count(q db.Querier, dialect db.Dialect, orgID string, facets []facet) (n int64, err error) {
+	f.Keys = keys
 	args := arguments{orgID}
-	where := f.within(facets[0], false, &args) + f.others(dialect, "thread_facets", facets, &args)
-	err = q.Row(`SELECT count(*) FROM thread_facets f WHERE f.org_id = $1`+where, args...).Scan(&n)
-	return n, err
-}
-
-// others is the condition that the thread of a row f, of the first facet, has the other facets too. Where the row does not tell, they are
-// looked up, in scalar subqueries, since PostgreSQL might turn an EXISTS into a join that reads all threads of a facet: beyond the facet,
-// the places of a thread in a table are the same.
-func (f Filter) others(dialect db.Dialect, table string, facets []facet, args *arguments) (where string) {
-	contains, place := `instr(f.mates, %s) > 0`, `CAST(%s || substr(f.place, %d) AS BLOB)`
-	if dialect == db.Postgres {
-		contains, place = `position(%s::bytea in f.mates) > 0`, `%s::bytea || substr(f.place, %d)`
-	}
-	keys := map[facet]facet{}
-	for _, key := range f.Keys {
-		keys[key], keys[key.inProject(f.ProjectID)] = key, key
-	}
-	for _, other := range facets[1:] {
-		key := keys[other]
-		where += fmt.Sprintf(` AND CASE WHEN f.mates IS NOT NULL THEN `+contains+` ELSE (SELECT count(*) FROM `+table+` o
-			WHERE o.org_id = $1 AND o.place = `+place+` AND o.thread_id = f.thread_id) = 1 END`,
-			args.add(key[:mateSize]), args.add(other[:]), len(other)+1)
-	}
-	return where
+	where := f.where(s.DB.Dialect(), nil, &args)
+	err = q.Row(`SELECT count(*) FROM thread_index_created i WHERE `+where, args...).Scan(&total)
+	return keys, total, err
 }
 
 // arguments are those of a statement.
 type arguments []any
 
-// add gives the name of one more.
+// add appends a value and returns the name of its parameter.
 func (a *arguments) add(value any) string {
 	*a = append(*a, value)
-	return "$" + strconv.Itoa(len(*a))
+	return fmt.Sprintf("$%d", len(*a))
 }
 
-// statement writes the page's query: first the keys of the page from an index, then their rows.
-func (f Filter) statement(dialect db.Dialect, orgID string, facets []facet, p page.Paging) (string, []any, error) {
-	args, offset := arguments{orgID, p.Limit + 1}, p.Offset
-	table, column, id, where := "threads", "f."+f.column(), "f.id", `f.org_id = $1`
-	if len(facets) == 0 {
-		where += ` AND f.deleted = ` + args.add(f.Deleted)
-	} else {
-		table, column, id = f.table(), "f.place", "f.thread_id"
-		where += f.within(facets[0], p.Cursor != "", &args)
-	}
-	direction, beyond := " DESC", " < "
-	if f.Ascending {
-		direction, beyond = " ASC", " > "
-	}
+// listedThreads selects the rows of a page. A user_data over MaxListed stays in the database.
+var listedThreads = fmt.Sprintf(`SELECT `+threadColumns+`, user_data_size,
+	CASE WHEN user_data_size > %d THEN NULL ELSE user_data END`, MaxListed)
+
+// query returns the statement of a page. The first key of the filter is the rarest one.
+func (f Filter) query(dialect db.Dialect, orgID string, p page.Paging) (string, []any, error) {
+	var after *position
 	if p.Cursor != "" {
-		at, threadID, err := f.after(p.Cursor)
+		at, err := f.parseCursor(p.Cursor)
 		if err != nil {
 			return "", nil, err
 		}
-		var place any = at
-		if len(facets) > 0 {
-			place = facets[0].place(f.Deleted, at)
-		}
-		offset = 0
-		where += ` AND (` + column + `, ` + id + `)` + beyond + `(` + args.add(place) + `, ` + args.add(threadID) + `)`
+		after = &at
+		p.Offset = 0
 	}
-	if len(facets) > 1 {
-		where += f.others(dialect, table, facets, &args)
+	args := arguments{orgID, p.Limit + 1, p.Offset}
+	var text string
+	if f.ProjectID == "" && len(f.Keys) == 0 {
+		text = f.queryAll(after, &args)
+	} else {
+		text = f.queryIndex(dialect, after, &args)
 	}
-	result := ` FROM ` + table + ` f WHERE ` + where + ` ORDER BY ` + column + direction + `, ` + id + direction +
-		` LIMIT $2 OFFSET ` + args.add(offset)
-	if len(facets) == 0 && offset == 0 { // one index leads to the rows; what is passed over is better seen in the index alone
-		return listedThreads + result, args, nil
-	}
-	return listedThreads + ` FROM (SELECT ` + id + ` AS thread_id, ` + column + ` AS place` + result + `) k
-		JOIN threads t ON t.org_id = $1 AND t.id = k.thread_id ORDER BY k.place` + direction + `, k.thread_id` + direction, args, nil
+	return text, args, nil
 }
 
-// within is the condition that a row f is one of a facet. A cursor stands for the bound at which the list begins: of two such bounds SQLite
-// might begin at the other one.
-func (f Filter) within(lead facet, cursor bool, args *arguments) (where string) {
-	if !cursor || !f.Ascending {
-		where += ` AND f.place >= ` + args.add(lead.first(f.Deleted))
+// queryAll reads the threads of the organization in the order of the list.
+func (f Filter) queryAll(after *position, args *arguments) string {
+	where := `org_id = $1 AND deleted = ` + args.add(f.Deleted)
+	if after != nil {
+		where += fmt.Sprintf(` AND (%s, id) %s (%s, %s)`,
+			f.column(), f.beyond(), args.add(after.at), args.add(after.threadID))
 	}
-	if !cursor || f.Ascending {
-		where += ` AND f.place < ` + args.add(lead.end(f.Deleted))
+	return fmt.Sprintf(`%s FROM threads WHERE %s ORDER BY %s, id %s LIMIT $2 OFFSET $3`,
+		listedThreads, where, f.order(), f.direction())
+}
+
+// queryIndex reads a page of index entries and joins their threads.
+func (f Filter) queryIndex(dialect db.Dialect, after *position, args *arguments) string {
+	return fmt.Sprintf(`%[1]s FROM (SELECT i.position, i.thread_id FROM %[2]s i WHERE %[3]s
+		ORDER BY i.position %[4]s, i.thread_id %[4]s LIMIT $2 OFFSET $3) entries
+		JOIN threads t ON t.org_id = $1 AND t.id = entries.thread_id
+		ORDER BY entries.position %[4]s, entries.thread_id %[4]s`,
+		listedThreads, f.table(), f.where(dialect, after, args), f.direction())
+}
+
+// where returns the condition for an index entry i: it is one of the leading term, beyond a
+// position, and has the other keys.
+func (f Filter) where(dialect db.Dialect, after *position, args *arguments) string {
+	lead := term.OfProject(f.ProjectID)
+	if len(f.Keys) > 0 {
+		lead = f.term(f.Keys[0])
+	}
+	where := `i.org_id = $1`
+	// A position implies the bound at which the list begins. Given both, SQLite may start at the
+	// bound and read all entries up to the position.
+	if after == nil || !f.Ascending {
+		where += ` AND i.position >= ` + args.add(lead.First(f.Deleted))
+	}
+	if after == nil || f.Ascending {
+		where += ` AND i.position < ` + args.add(lead.End(f.Deleted))
+	}
+	if after != nil {
+		where += fmt.Sprintf(` AND (i.position, i.thread_id) %s (%s, %s)`, f.beyond(),
+			args.add(lead.Position(f.Deleted, after.at)), args.add(after.threadID))
+	}
+	for _, key := range f.Keys[min(1, len(f.Keys)):] {
+		where += ` AND ` + hasKey(dialect, args.add(key.Prefix()))
 	}
 	return where
 }
 
-var listedThreads = fmt.Sprintf(`SELECT `+threadColumns+`, CASE WHEN user_data_size > %d THEN NULL ELSE user_data END`, MaxListed)
-
-// listedThread is a row of listedThreads.
-type listedThread struct {
-	Thread
-	sealed []byte
-}
-
-func (r *listedThread) columns() []any { return append(r.Thread.columns(), &r.sealed) }
-
-// collect makes a list of rows until there are no more, or too many bytes: then the page is cut. read also tells how many a row has.
-func collect[R, T any](rows iter.Seq2[*R, error], room int, read func(*R) (T, int, error)) (list []T, cut bool, err error) {
-	list, bytes := make([]T, 0, room), 0
-	for row, err := range rows {
-		if err != nil {
-			return nil, false, err
-		}
-		if bytes > maxPageBytes {
-			return list, true, nil
-		}
-		one, size, err := read(row)
-		if err != nil {
-			return nil, false, err
-		}
-		list, bytes = append(list, one), bytes+size
+// hasKey returns the condition that the thread of an index entry i has a key. The prefixes in the
+// entry answer that without another lookup: with 5,000 entries a page takes 2 ms on SQLite and 9 ms
+// on PostgreSQL, against 12 and 29 ms if the key is looked up in the index. Threads with too many
+// keys for that have the terms in their own row.
+func hasKey(dialect db.Dialect, prefix string) string {
+	const keys = `COALESCE(i.keys, (SELECT t.terms FROM threads t WHERE t.org_id = $1 AND t.id = i.thread_id))`
+	if dialect == db.Postgres {
+		return `position(` + prefix + `::bytea in ` + keys + `) > 0`
 	}
-	return list, false, nil
-}
-
-// opener opens one user_data after the other, in the same memory.
-type opener struct {
-	ring    *seal.Ring
-	purpose string
-	plain   []byte
-}
-
-func (o *opener) open(sealed []byte) (_ *string, err error) {
-	if sealed == nil {
-		return nil, nil
-	}
-	if o.plain, err = o.ring.AppendOpen(o.plain[:0], o.purpose, sealed); err != nil {
-		return nil, err
-	}
-	text := string(o.plain)
-	return &text, nil
-}
-
-// weight is what a row's two large fields add to a page.
-func weight(userData *string, metadata Metadata) int {
-	if userData == nil {
-		return len(metadata)
-	}
-	return len(metadata) + len(*userData)
+	return `instr(` + keys + `, ` + prefix + `) > 0`
 }

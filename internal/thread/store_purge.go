@@ -3,42 +3,37 @@ package thread
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"steward/internal/db"
 	"steward/internal/stamp"
+	"steward/internal/thread/term"
 )
 
-// batch is how many rows one transaction removes.
-const batch = 200
+// purgeBatch is how many rows one transaction removes.
+const purgeBatch = 200
 
-// victim is a row that is about to be removed.
-type victim struct {
-	Thread
-	facets []facet
-}
-
-func scanVictim(row db.Row) (v victim, err error) {
-	var packed []byte
-	err = row.Scan(&v.OrgID, &v.ID, &v.ProjectID, &v.CreatedAt, &v.UpdatedAt, &v.Deleted, &packed)
-	v.facets = unpackFacets(packed)
-	return v, err
-}
-
-const victimColumns = `t.org_id, t.id, t.project_id, t.created_at, t.updated_at, t.deleted, t.facets`
-
-// Purge removes the threads that were deleted longer than the retention ago, and what is left of deleted projects, batch by batch until
-// there are none, or ctx ends.
+// Purge removes the threads that were deleted longer than the retention ago, and what is left of
+// deleted projects, in batches until there is nothing more or ctx ends.
 func (s *Store) Purge(ctx context.Context) error {
-	err := s.repeat(ctx, func(tx *db.Tx) (int, error) { return s.purgeDeleted(tx, s.now().Add(-s.Retention)) })
-	return errors.Join(err, s.repeat(ctx, s.purgeLeftovers))
+	before := s.now().Add(-s.Retention)
+	expired := func(tx *db.Tx) (int, error) { return purgeExpired(tx, before) }
+	if err := s.repeat(ctx, expired); err != nil {
+		return fmt.Errorf("purge deleted threads: %w", err)
+	}
+	if err := s.repeat(ctx, purgeProjects); err != nil {
+		return fmt.Errorf("purge deleted projects: %w", err)
+	}
+	return nil
 }
 
-// repeat runs a batch in a transaction of its own, until it finds nothing more.
-func (s *Store) repeat(ctx context.Context, remove func(tx *db.Tx) (int, error)) error {
+// repeat runs purge in one transaction after the other until it finds nothing more.
+func (s *Store) repeat(ctx context.Context, purge func(tx *db.Tx) (int, error)) error {
 	for {
 		var n int
-		err := s.DB.Write(ctx, func(tx *db.Tx) (err error) {
-			n, err = remove(tx)
+		err := s.DB.Write(ctx, func(tx *db.Tx) error {
+			var err error
+			n, err = purge(tx)
 			return err
 		})
 		if err != nil || n == 0 {
@@ -47,102 +42,116 @@ func (s *Store) repeat(ctx context.Context, remove func(tx *db.Tx) (int, error))
 	}
 }
 
-func (s *Store) purgeDeleted(tx *db.Tx, before stamp.Time) (int, error) {
-	victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM threads t WHERE t.deleted_at < $1
-		ORDER BY t.deleted_at LIMIT $2`, before, batch)
+const indexedColumns = `t.org_id, t.id, t.project_id, t.created_at, t.updated_at, t.deleted, t.terms`
+
+func scanIndexed(row db.Row) (t indexedThread, err error) {
+	var packed []byte
+	err = row.Scan(&t.OrgID, &t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.Deleted, &packed)
+	t.terms = term.Unpack(packed)
+	return t, err
+}
+
+func purgeExpired(tx *db.Tx, before stamp.Time) (int, error) {
+	threads, err := db.Collect(tx, scanIndexed, `SELECT `+indexedColumns+` FROM threads t WHERE t.deleted_at < $1
+		ORDER BY t.deleted_at LIMIT $2`, before, purgeBatch)
 	if err != nil {
 		return 0, err
 	}
-	return len(victims), s.remove(tx, victims)
+	return len(threads), removeThreads(tx, threads)
 }
 
-// remove takes threads away with all that belongs to them.
-func (s *Store) remove(tx *db.Tx, victims []victim) error {
-	p, counts := newPosting(tx.Dialect()), tally{}
-	for _, v := range victims {
-		n, err := tx.Exec(`DELETE FROM threads WHERE org_id = $1 AND id = $2`, v.OrgID, v.ID)
+// removeThreads removes threads with their index entries and counts.
+func removeThreads(tx *db.Tx, threads []indexedThread) error {
+	index := newIndexWriter()
+	for _, t := range threads {
+		n, err := tx.Exec(`DELETE FROM threads WHERE org_id = $1 AND id = $2`, t.OrgID, t.ID)
 		if err != nil {
-			return err
+			return fmt.Errorf("delete thread: %w", err)
 		}
 		if n == 0 {
-			continue // another replica was faster
+			continue // another replica has removed it
 		}
-		what := countThreads
-		if v.Deleted {
-			what = countDeleted
-		}
-		p.unlist(v.Thread, v.facets)
-		counts.add(v.OrgID, v.ProjectID, what, -1)
+		index.remove(t)
 	}
-	return errors.Join(p.send(tx), s.addCounts(tx, counts))
+	return index.write(tx)
 }
 
-// ProjectGone removes the threads and sessions of a project that is deleted: a first batch in its own transaction, the rest by Purge.
-// What a runtime makes in a project of the same name afterwards stays.
+// ProjectGone removes the threads and sessions of a deleted project: a first batch in the
+// transaction that deletes it, the rest by Purge. What is written to a project of the same id later
+// stays.
 func (s *Store) ProjectGone(tx *db.Tx, orgID, projectID string) error {
 	now := s.now()
-	n, err := s.removeOfProject(tx, orgID, projectID, now)
-	if err != nil || n == 0 {
-		return err
-	}
-	_, err = tx.Exec(`INSERT INTO thread_leftovers (org_id, project_id, until) VALUES ($1, $2, $3)
-		ON CONFLICT (org_id, project_id) DO UPDATE SET until = excluded.until`, orgID, projectID, now)
-	return err
-}
-
-func (s *Store) removeOfProject(tx *db.Tx, orgID, projectID string, until stamp.Time) (int, error) {
-	key := projectFacet(projectID) // what is listed under it, and how, must not change before it is removed
-	found := 0
-	for _, deleted := range []bool{false, true} {
-		victims, err := db.Collect(tx, scanVictim, `SELECT `+victimColumns+` FROM
-			(SELECT thread_id FROM thread_facets WHERE org_id = $1 AND place >= $2 AND place <= $3 ORDER BY place LIMIT $4) f
-			JOIN threads t ON t.org_id = $1 AND t.id = f.thread_id`+locked(tx), orgID, key.first(deleted), key.place(deleted, until), batch)
-		if err != nil {
-			return 0, err
-		}
-		if err := s.remove(tx, victims); err != nil {
-			return 0, err
-		}
-		found += len(victims)
-	}
-	n, err := s.removeSessions(tx, orgID, projectID, until)
-	return found + n, err
-}
-
-func (s *Store) removeSessions(tx *db.Tx, orgID, projectID string, until stamp.Time) (int, error) {
-	ids, err := db.Collect(tx, func(row db.Row) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	}, `SELECT id FROM sessions WHERE org_id = $1 AND project_id = $2 AND created_at <= $3 LIMIT $4`, orgID, projectID, until, batch)
+	n, err := purgeProject(tx, orgID, projectID, now)
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("purge project: %w", err)
 	}
-	gone := int64(0)
-	for _, sessionID := range ids {
-		n, err := tx.Exec(`DELETE FROM sessions WHERE org_id = $1 AND id = $2`, orgID, sessionID)
-		if err != nil {
-			return 0, err
-		}
-		gone += n
+	if n == 0 {
+		return nil
 	}
-	return len(ids), s.count(tx, orgID, projectID, countSessions, -gone)
+	if _, err := tx.Exec(`INSERT INTO thread_purges (org_id, project_id, deleted_at) VALUES ($1, $2, $3)
+		ON CONFLICT (org_id, project_id) DO UPDATE SET deleted_at = excluded.deleted_at`, orgID, projectID, now); err != nil {
+		return fmt.Errorf("insert purge: %w", err)
+	}
+	return nil
 }
 
-// purgeLeftovers removes a batch of a deleted project; one that is empty is forgotten.
-func (s *Store) purgeLeftovers(tx *db.Tx) (int, error) {
+// purgeProjects removes a batch of a deleted project, or the project from thread_purges if nothing
+// is left of it.
+func purgeProjects(tx *db.Tx) (int, error) {
 	var orgID, projectID string
-	var until stamp.Time
-	err := tx.Row(`SELECT org_id, project_id, until FROM thread_leftovers LIMIT 1`).Scan(&orgID, &projectID, &until)
+	var deletedAt stamp.Time
+	err := tx.Row(`SELECT org_id, project_id, deleted_at FROM thread_purges LIMIT 1`).Scan(&orgID, &projectID, &deletedAt)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.removeOfProject(tx, orgID, projectID, until)
+	n, err := purgeProject(tx, orgID, projectID, deletedAt)
 	if err != nil || n > 0 {
 		return n, err
 	}
-	_, err = tx.Exec(`DELETE FROM thread_leftovers WHERE org_id = $1 AND project_id = $2 AND until = $3`, orgID, projectID, until)
+	err = tx.Send(`DELETE FROM thread_purges WHERE org_id = $1 AND project_id = $2 AND deleted_at = $3`,
+		orgID, projectID, deletedAt)
 	return 1, err
+}
+
+// purgeProject removes a batch of the threads and sessions that a project had at a time, and
+// returns how many there were.
+func purgeProject(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, error) {
+	n := 0
+	project := term.OfProject(projectID)
+	for _, deleted := range []bool{false, true} {
+		threads, err := db.Collect(tx, scanIndexed, `SELECT `+indexedColumns+` FROM
+			(SELECT thread_id FROM thread_index_created WHERE org_id = $1 AND position >= $2 AND position <= $3
+				ORDER BY position LIMIT $4) i
+			JOIN threads t ON t.org_id = $1 AND t.id = i.thread_id`+forUpdate(tx),
+			orgID, project.First(deleted), project.Position(deleted, at), purgeBatch)
+		if err != nil {
+			return 0, fmt.Errorf("list threads: %w", err)
+		}
+		if err := removeThreads(tx, threads); err != nil {
+			return 0, err
+		}
+		n += len(threads)
+	}
+	sessions, err := purgeSessions(tx, orgID, projectID, at)
+	return n + sessions, err
+}
+
+func purgeSessions(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, error) {
+	sessions, err := db.Collect(tx, scanScopedID, `SELECT org_id, id FROM sessions
+		WHERE org_id = $1 AND project_id = $2 AND created_at <= $3 LIMIT $4`, orgID, projectID, at, purgeBatch)
+	if err != nil {
+		return 0, fmt.Errorf("list sessions: %w", err)
+	}
+	rows := db.NewBulk(db.Text, db.Text)
+	for _, session := range sessions {
+		rows.Add(session.orgID, session.id)
+	}
+	n, err := rows.Exec(tx, `DELETE FROM sessions AS s {USING v} WHERE s.org_id = v.column1 AND s.id = v.column2`)
+	if err != nil {
+		return 0, fmt.Errorf("delete sessions: %w", err)
+	}
+	return len(sessions), countSessions(tx, orgID, projectID, -n)
 }

@@ -8,138 +8,156 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/encode"
 	"steward/internal/errs"
-	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
-const sessionColumns = `s.id, s.org_id, s.project_id, s.thread_id, s.deployment_id, s.route_id, s.environment, s.devmode, s.url, s.method,
-	s.trigger, s.started, s.completed, s.started_at, s.completed_at, s.status_code, s.error, s.agent_ids, s.created_at, s.updated_at,
-	s.version, s.metadata`
+const sessionColumns = `s.id, s.org_id, s.project_id, s.thread_id, s.deployment_id, s.route_id, s.environment,
+	s.devmode, s.url, s.method, s.trigger, s.started, s.completed, s.started_at, s.completed_at, s.status_code,
+	s.error, s.agent_ids, s.created_at, s.updated_at, s.version, s.metadata`
 
-// storedSession is a row of sessionColumns.
-type storedSession struct {
-	Session
-	project, agents string
-	completed       bool
-}
-
-func (r *storedSession) columns() []any {
-	return []any{
-		&r.ID, &r.OrgID, &r.project, &r.ThreadID, &r.DeploymentID, &r.RouteID, &r.Environment, &r.Devmode, &r.URL, &r.Method, &r.Trigger,
-		&r.started, &r.completed, &r.StartedAt, &r.CompletedAt, &r.StatusCode, &r.Error, &r.agents, &r.CreatedAt, &r.UpdatedAt, &r.version,
-		(*[]byte)(&r.Metadata),
+// scanSession reads sessionColumns and then more.
+func scanSession(row db.Row, more ...any) (Session, error) {
+	var r Session
+	var project, agents string
+	var completed bool
+	columns := []any{
+		&r.ID, &r.OrgID, &project, &r.ThreadID, &r.DeploymentID, &r.RouteID, &r.Environment,
+		&r.Devmode, &r.URL, &r.Method, &r.Trigger, &r.started, &completed, &r.StartedAt, &r.CompletedAt, &r.StatusCode,
+		&r.Error, &agents, &r.CreatedAt, &r.UpdatedAt, &r.version, (*[]byte)(&r.Metadata),
 	}
-}
-
-// read gives all but the user_data.
-func (r *storedSession) read() (Session, error) {
-	out := r.Session
-	out.Pending = !r.completed
-	if project := r.project; project != "" {
-		out.ProjectID = &project
-	}
-	return out, json.Unmarshal([]byte(r.agents), &out.AgentIDs)
-}
-
-// session gives a row, locked where that is asked for, or ErrNoRows. One that the caller does not see is NotFound.
-func (s *Store) session(q db.Querier, caller *auth.Caller, sessionID, suffix string) (Session, error) {
-	var row storedSession
-	var sealed []byte
-	if err := q.Row(`SELECT `+sessionColumns+`, s.user_data FROM sessions s WHERE s.org_id = $1 AND s.id = $2`+suffix,
-		caller.OrgID, sessionID).Scan(append(row.columns(), &sealed)...); err != nil {
+	if err := row.Scan(append(columns, more...)...); err != nil {
 		return Session{}, err
 	}
-	if !caller.Sees(row.project) {
-		return Session{}, errs.Missing("session", sessionID)
+	r.Pending = !completed
+	if project != "" {
+		r.ProjectID = &project
 	}
-	found, err := row.read()
-	if err == nil {
-		found.UserData, err = s.open(sessionData, sealed)
+	if err := json.Unmarshal([]byte(agents), &r.AgentIDs); err != nil {
+		return Session{}, fmt.Errorf("decode agent_ids: %w", err)
 	}
-	return found, err
+	return r, nil
 }
 
-// Session gives one session. One that is not there, or not seen, is NotFound.
+// Session returns a session with all of its fields. It returns NotFound if there is none or if the
+// caller does not see it.
 func (s *Store) Session(ctx context.Context, caller *auth.Caller, sessionID string) (Session, error) {
 	found, err := s.session(s.DB.Read(ctx), caller, sessionID, "")
 	if errors.Is(err, db.ErrNoRows) {
-		err = errs.Missing("session", sessionID)
+		return Session{}, errs.Missing("session", sessionID)
 	}
 	return found, err
 }
 
-// upsert gives the row of a session, locked, after `fresh` has been inserted if there was none. made tells which.
-func (s *Store) upsert(tx *db.Tx, caller *auth.Caller, fresh Session, data *sealedText) (row Session, made bool, err error) {
+// session returns a session, or ErrNoRows. It returns NotFound if the caller does not see it.
+// suffix ends the statement.
+func (s *Store) session(q db.Querier, caller *auth.Caller, sessionID, suffix string) (Session, error) {
+	var sealed []byte
+	found, err := scanSession(q.Row(`SELECT `+sessionColumns+`, s.user_data FROM sessions s
+		WHERE s.org_id = $1 AND s.id = $2`+suffix, caller.OrgID, sessionID), &sealed)
+	if err != nil {
+		return Session{}, fmt.Errorf("get session: %w", err)
+	}
+	if !caller.Sees(found.project()) {
+		return Session{}, errs.Missing("session", sessionID)
+	}
+	found.UserData, err = s.open(sessionData, sealed)
+	return found, err
+}
+
+// getOrInsert returns the locked row of a session. If there is none, it inserts r and returns that
+// and true.
+func (s *Store) getOrInsert(
+	tx *db.Tx, caller *auth.Caller, r Session, userData *sealedText,
+) (row Session, inserted bool, err error) {
 	suffix := ""
 	if tx.Dialect() == db.Postgres {
 		suffix = " FOR UPDATE"
 	}
 	for {
-		row, err = s.session(tx, caller, fresh.ID, suffix)
+		found, err := s.session(tx, caller, r.ID, suffix)
 		if !errors.Is(err, db.ErrNoRows) {
-			return row, false, err
+			return found, false, err
 		}
-		n, err := insertSession(tx, fresh, data)
+		n, err := insertSession(tx, r, userData)
 		if err != nil {
-			return fresh, false, err
+			return Session{}, false, err
 		}
 		if n == 1 {
-			return fresh, true, s.count(tx, fresh.OrgID, fresh.project(), countSessions, 1)
+			return r, true, countSessions(tx, r.OrgID, r.project(), 1)
 		}
+		// Another transaction has inserted it: now there is a row to lock.
 	}
 }
 
-func insertSession(tx *db.Tx, r Session, data *sealedText) (int64, error) {
-	return tx.Exec(`INSERT INTO sessions (org_id, id, project_id, thread_id, deployment_id, route_id, environment, devmode, url, method,
-		trigger, started, completed, started_at, completed_at, status_code, error, agent_ids, created_at, updated_at, version, metadata,
-		user_data_size, user_data)
+func insertSession(tx *db.Tx, r Session, userData *sealedText) (int64, error) {
+	n, err := tx.Exec(`INSERT INTO sessions (org_id, id, project_id, thread_id, deployment_id, route_id, environment,
+			devmode, url, method, trigger, started, completed, started_at, completed_at, status_code,
+			error, agent_ids, created_at, updated_at, version, metadata, user_data_size, user_data)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 		ON CONFLICT (org_id, id) DO NOTHING`,
-		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID, r.Environment, r.Devmode, r.URL, r.Method,
-		r.Trigger, r.started, !r.Pending, r.StartedAt, r.CompletedAt, r.StatusCode, r.Error, agentText(r.AgentIDs), r.CreatedAt, r.UpdatedAt,
-		r.version, nullText(r.Metadata), data.size(), nullBytes(data.sealed))
+		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID, r.Environment,
+		r.Devmode, r.URL, r.Method, r.Trigger, r.started, !r.Pending, r.StartedAt, r.CompletedAt, r.StatusCode,
+		r.Error, encodeAgents(r.AgentIDs), r.CreatedAt, r.UpdatedAt, r.version, nullText(r.Metadata),
+		userData.size(), nullBytes(userData.sealed))
+	if err != nil {
+		return 0, fmt.Errorf("insert session: %w", err)
+	}
+	return n, nil
 }
 
-func agentText(ids []string) string {
+func encodeAgents(ids []string) string {
 	if len(ids) == 0 {
 		return "[]"
 	}
-	text, err := encodeJSON(ids)
+	text, err := encode.Value(nil, ids)
 	if err != nil {
-		panic(fmt.Sprintf("agent ids: %v", err)) // strings can always be encoded
+		panic(fmt.Sprintf("encode agent ids: %v", err)) // strings can always be encoded
 	}
 	return string(text)
 }
 
-// Start records that a session began. A repeat changes nothing; a start after the completion adds what only the start knows. Errors are
-// Invalid, Forbidden for another project than the caller's, NotFound for a session that the caller does not see.
-func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (out Session, err error) {
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+// Start stores the start of a session. A repeated start changes nothing; one after the completion
+// adds what only the start has. It returns Forbidden for a project that is not the caller's, and
+// NotFound for a session that the caller does not see.
+func (s *Store) Start(ctx context.Context, caller *auth.Caller, b Start) (Session, error) {
+	var session Session
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := s.Project(tx, caller, "body.projectId", b.ProjectID); err != nil {
 			return err
 		}
 		now := s.now()
-		fresh := Session{ID: b.ID, OrgID: caller.OrgID, Pending: true, AgentIDs: []string{}, CreatedAt: now}
-		fresh.begin(b, now)
-		row, made, err := s.upsert(tx, caller, fresh, &sealedText{})
-		out = row
-		if err != nil || made || row.started {
+		initial := Session{ID: b.ID, OrgID: caller.OrgID, Pending: true, AgentIDs: []string{}, CreatedAt: now}
+		initial.start(b, now)
+		found, inserted, err := s.getOrInsert(tx, caller, initial, &sealedText{})
+		if err != nil {
 			return err
 		}
-		out.begin(b, now)
-		return s.writeStart(tx, row, out)
+		session = found
+		if inserted || found.started {
+			return nil
+		}
+		session.start(b, now)
+		return updateStart(tx, found.project(), session)
 	})
-	return out, err
+	return session, err
 }
 
-// begin fills in what a start tells.
-func (r *Session) begin(b Start, now stamp.Time) {
+// start sets the fields of a start.
+func (r *Session) start(b Start, now stamp.Time) {
 	r.started = true
 	r.version++
 	r.UpdatedAt = now
-	r.ProjectID, r.DeploymentID, r.RouteID, r.Environment, r.Devmode = &b.ProjectID, b.DeploymentID, b.RouteID, b.Environment, b.Devmode
-	r.URL, r.Method, r.Trigger, r.StartedAt = b.URL, b.Method, b.Trigger, b.Timestamp.within(now)
+	r.StartedAt = b.Timestamp.Resolve(now)
+	r.ProjectID = &b.ProjectID
+	r.DeploymentID = b.DeploymentID
+	r.RouteID = b.RouteID
+	r.Environment = b.Environment
+	r.Devmode = b.Devmode
+	r.URL = b.URL
+	r.Method = b.Method
+	r.Trigger = b.Trigger
 	if r.ThreadID == nil {
 		r.ThreadID = b.ThreadID
 	}
@@ -148,52 +166,64 @@ func (r *Session) begin(b Start, now stamp.Time) {
 	}
 }
 
-func (s *Store) writeStart(tx *db.Tx, before, r Session) error {
-	err := tx.Send(`UPDATE sessions SET project_id = $3, thread_id = $4, deployment_id = $5, route_id = $6, environment = $7, devmode = $8,
-		url = $9, method = $10, trigger = $11, started = $12, started_at = $13, updated_at = $14, version = $15, metadata = $16
-		WHERE org_id = $1 AND id = $2`, r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID, r.Environment, r.Devmode,
-		r.URL, r.Method, r.Trigger, true, r.StartedAt, r.UpdatedAt, r.version, nullText(r.Metadata))
-	if err != nil || before.project() == r.project() {
+// updateStart writes the fields of a start to the row of a session, which was in another project
+// until now if that was not known.
+func updateStart(tx *db.Tx, oldProject string, r Session) error {
+	if err := tx.Send(`UPDATE sessions SET project_id = $3, thread_id = $4, deployment_id = $5, route_id = $6,
+		environment = $7, devmode = $8, url = $9, method = $10, trigger = $11, started = $12,
+		started_at = $13, updated_at = $14, version = $15, metadata = $16 WHERE org_id = $1 AND id = $2`,
+		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID,
+		r.Environment, r.Devmode, r.URL, r.Method, r.Trigger, true,
+		r.StartedAt, r.UpdatedAt, r.version, nullText(r.Metadata)); err != nil {
+		return fmt.Errorf("update session: %w", err)
+	}
+	if oldProject == r.project() {
+		return nil
+	}
+	if err := countSessions(tx, r.OrgID, oldProject, -1); err != nil {
 		return err
 	}
-	counts := tally{}
-	counts.add(r.OrgID, before.project(), countSessions, -1)
-	counts.add(r.OrgID, r.project(), countSessions, 1)
-	return s.addCounts(tx, counts)
+	return countSessions(tx, r.OrgID, r.project(), 1)
 }
 
-// Complete records how a session ended, also before its start is known. Of two completions the first one stays. Errors are Invalid, and
-// NotFound for a session that the caller does not see.
-func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion) (out Session, err error) {
-	data := sealText(s.Ring, sessionData, b.UserData)
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+// Complete stores the completion of a session, which may arrive before its start. The first
+// completion stays. It returns NotFound for a session that the caller does not see.
+func (s *Store) Complete(ctx context.Context, caller *auth.Caller, b Completion) (Session, error) {
+	userData := sealText(s.Ring, sessionData, b.UserData)
+	var session Session
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		projectID, err := completionProject(tx, caller, b.ThreadID)
+		if err != nil {
+			return err
+		}
 		now := s.now()
-		fresh := Session{ID: b.ID, OrgID: caller.OrgID, StartedAt: b.Timestamp.within(now), CreatedAt: now}
-		if fresh.ProjectID, err = s.projectOf(tx, caller, b.ThreadID); err != nil {
+		initial := Session{ID: b.ID, OrgID: caller.OrgID, ProjectID: projectID, CreatedAt: now}
+		initial.StartedAt = b.Timestamp.Resolve(now)
+		initial.complete(b, now)
+		found, inserted, err := s.getOrInsert(tx, caller, initial, userData)
+		if err != nil {
 			return err
 		}
-		fresh.end(b, now)
-		row, made, err := s.upsert(tx, caller, fresh, data)
-		out = row
-		if err != nil || made || !row.Pending {
-			return err
+		session = found
+		if inserted || !found.Pending {
+			return nil
 		}
-		out.end(b, now)
-		return tx.Send(`UPDATE sessions SET thread_id = $3, completed = $4, completed_at = $5, status_code = $6, error = $7, agent_ids = $8,
-			updated_at = $9, version = $10, metadata = $11, user_data_size = $12, user_data = $13 WHERE org_id = $1 AND id = $2`,
-			out.OrgID, out.ID, out.ThreadID, true, out.CompletedAt, out.StatusCode, out.Error, agentText(out.AgentIDs),
-			out.UpdatedAt, out.version, nullText(out.Metadata), data.size(), nullBytes(data.sealed))
+		session.complete(b, now)
+		return updateCompletion(tx, session, userData)
 	})
-	return out, err
+	return session, err
 }
 
-// end fills in what a completion tells.
-func (r *Session) end(b Completion, now stamp.Time) {
-	at := b.Timestamp.within(now)
+// complete sets the fields of a completion.
+func (r *Session) complete(b Completion, now stamp.Time) {
+	at := b.Timestamp.Resolve(now)
 	r.Pending = false
 	r.version++
-	r.UpdatedAt, r.CompletedAt = now, &at
-	r.StatusCode, r.Error, r.UserData = &b.StatusCode, b.Error, b.UserData
+	r.UpdatedAt = now
+	r.CompletedAt = &at
+	r.StatusCode = &b.StatusCode
+	r.Error = b.Error
+	r.UserData = b.UserData
 	r.AgentIDs = append([]string{}, b.AgentIDs...)
 	if b.ThreadID != nil {
 		r.ThreadID = b.ThreadID
@@ -203,95 +233,34 @@ func (r *Session) end(b Completion, now stamp.Time) {
 	}
 }
 
-// projectOf gives the project of a completion that comes before its start: the caller's, or the thread's, or nil.
-func (s *Store) projectOf(tx *db.Tx, caller *auth.Caller, threadID *string) (*string, error) {
+func updateCompletion(tx *db.Tx, r Session, userData *sealedText) error {
+	if err := tx.Send(`UPDATE sessions SET thread_id = $3, completed = $4, completed_at = $5, status_code = $6,
+		error = $7, agent_ids = $8, updated_at = $9, version = $10, metadata = $11, user_data_size = $12, user_data = $13
+		WHERE org_id = $1 AND id = $2`,
+		r.OrgID, r.ID, r.ThreadID, true, r.CompletedAt, r.StatusCode,
+		r.Error, encodeAgents(r.AgentIDs), r.UpdatedAt, r.version, nullText(r.Metadata),
+		userData.size(), nullBytes(userData.sealed)); err != nil {
+		return fmt.Errorf("update session: %w", err)
+	}
+	return nil
+}
+
+// completionProject returns the project of a completion that arrives before its start: the
+// caller's, the thread's, or nil.
+func completionProject(tx *db.Tx, caller *auth.Caller, threadID *string) (*string, error) {
 	if caller.ProjectID != "" {
 		return &caller.ProjectID, nil
 	}
 	if threadID == nil {
 		return nil, nil
 	}
-	var project string
-	err := tx.Row(`SELECT project_id FROM threads WHERE org_id = $1 AND id = $2`, caller.OrgID, *threadID).Scan(&project)
+	var projectID string
+	err := tx.Row(`SELECT project_id FROM threads WHERE org_id = $1 AND id = $2`, caller.OrgID, *threadID).Scan(&projectID)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
 	}
-	return &project, err
-}
-
-// SessionFilter narrows a list of sessions.
-type SessionFilter struct{ ProjectID, ThreadID string }
-
-// Sessions gives a page of the sessions of an organization, the latest start first. A wrong cursor is Invalid.
-func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p page.Paging) (page.Page[Session], error) {
-	q := s.DB.Read(ctx)
-	where, args := f.where(orgID)
-	n, err := s.countSessions(q, orgID, f, where, args)
 	if err != nil {
-		return page.Page[Session]{}, err
+		return nil, fmt.Errorf("get project of thread: %w", err)
 	}
-	if p.Cursor != "" {
-		var at int64
-		var last string
-		if err := p.Cursor.Scan(&at, &last); err != nil {
-			return page.Page[Session]{}, err
-		}
-		p.Offset = 0
-		args = append(args, at, last)
-		where += fmt.Sprintf(` AND (s.started_at, s.id) < ($%d, $%d)`, len(args)-1, len(args))
-	}
-	args = append(args, p.Limit+1, p.Offset)
-	text := fmt.Sprintf(`SELECT `+sessionColumns+`, CASE WHEN s.user_data_size > %d THEN NULL ELSE s.user_data END
-		FROM sessions s`+where+` ORDER BY s.started_at DESC, s.id DESC LIMIT $%d OFFSET $%d`, MaxListed, len(args)-1, len(args))
-	o := opener{ring: s.Ring, purpose: sessionData}
-	rows, cut, err := collect(db.Each(q, (*listedSession).columns, text, args...), p.Room(n), func(r *listedSession) (Session, int, error) {
-		one, err := r.read()
-		if err == nil {
-			one.UserData, err = o.open(r.sealed)
-		}
-		return one, weight(one.UserData, one.Metadata), err
-	})
-	if err != nil {
-		return page.Page[Session]{}, err
-	}
-	result := page.New(rows, n, p, Session.cursor)
-	if cut && len(rows) <= p.Limit {
-		result.Next = rows[len(rows)-1].cursor()
-	}
-	return result, nil
-}
-
-// listedSession is a row of a list, which leaves out a large user_data.
-type listedSession struct {
-	storedSession
-	sealed []byte
-}
-
-func (r *listedSession) columns() []any { return append(r.storedSession.columns(), &r.sealed) }
-
-func (r Session) cursor() page.Cursor { return page.NewCursor(int64(r.StartedAt), r.ID) }
-
-func (f SessionFilter) where(orgID string) (string, []any) {
-	where, args := ` WHERE s.org_id = $1`, []any{orgID}
-	if f.ProjectID != "" {
-		args = append(args, f.ProjectID)
-		where += fmt.Sprintf(` AND s.project_id = $%d`, len(args))
-	}
-	if f.ThreadID != "" {
-		args = append(args, f.ThreadID)
-		where += fmt.Sprintf(` AND s.thread_id = $%d`, len(args))
-	}
-	return where, args
-}
-
-// countSessions gives the size of a list: from the totals, and for a thread by counting up to page.MaxCounted; beyond it is Unknown.
-func (s *Store) countSessions(q db.Querier, orgID string, f SessionFilter, where string, args []any) (n int64, err error) {
-	if f.ThreadID == "" {
-		return total(q, orgID, f.ProjectID, countSessions)
-	}
-	err = q.Row(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s`+where+` LIMIT %d) x`, page.MaxCounted+1), args...).Scan(&n)
-	if n > page.MaxCounted {
-		n = page.Unknown
-	}
-	return n, err
+	return &projectID, nil
 }

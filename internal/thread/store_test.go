@@ -4,87 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
-	"steward/internal/seal"
+	"steward/internal/thread/state"
 )
 
-const org = "org_a"
-
-var (
-	whole = &auth.Caller{OrgID: org, UserID: "usr_a", Role: auth.Owner, KeyID: "key_a"}
-	other = &auth.Caller{OrgID: "org_b", UserID: "usr_b", Role: auth.Owner, KeyID: "key_b"}
-)
-
-func confined(projectID string) *auth.Caller {
-	return &auth.Caller{OrgID: org, UserID: "usr_a", Role: auth.Owner, KeyID: "key_" + projectID, ProjectID: projectID}
-}
-
-// clock gives a later time with each look.
-type clock struct {
-	sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.Lock()
-	defer c.Unlock()
-	c.at = c.at.Add(time.Millisecond)
-	return c.at
-}
-
-func newStore(t testing.TB, d *db.DB) *Store {
-	ring, err := seal.NewRing(make([]byte, seal.KeySize))
-	must(t, err)
-	c := &clock{at: time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)}
-	return &Store{
-		DB: d, Now: c.now, Ring: ring, Retention: time.Hour,
-		Audit: func(*db.Tx, string, string) error { return nil },
-		Project: func(_ *db.Tx, caller *auth.Caller, location, projectID string) error {
-			if !caller.Sees(projectID) {
-				return errs.New(errs.Forbidden, "another project")
-			}
-			return nil
-		},
-		DefaultProject: func(*db.Tx, string) (string, error) { return "prj_default", nil },
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err error, kind errs.Kind) {
-	t.Helper()
-	if errs.KindOf(err) != kind {
-		t.Errorf("got %v, want %q", err, kind)
-	}
-}
-
-func put(t testing.TB, s *Store, caller *auth.Caller, id, project string, userData *string, metadata string) Thread {
-	t.Helper()
-	p := Put{ProjectID: project, UserData: userData}
-	if metadata != "" {
-		p.Metadata = Metadata(metadata)
-	}
-	out, err := s.Put(t.Context(), caller, id, page.IfMatch{}, p)
-	must(t, err)
-	return out
-}
-
-func text(s string) *string { return &s }
-
-func TestLife(t *testing.T) {
+func TestPutCreatesAndReplaces(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		made := put(t, s, whole, "t1", "p1", text(`{"a":1}`), `{"b":1.0,"a":"x","a":"y"}`)
@@ -125,7 +54,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-func TestDeleteAndPurge(t *testing.T) {
+func TestDeletedThreadsAreKeptUntilPurge(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		put(t, s, whole, "t1", "p1", text(`{"secret":1}`), `{"k":"v"}`)
@@ -139,7 +68,7 @@ func TestDeleteAndPurge(t *testing.T) {
 		var left int
 		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM threads WHERE user_data IS NOT NULL`).Scan(&left))
 		if left != 0 {
-			t.Error("the user_data of a deleted thread is still there")
+			t.Error("a deleted thread still has its user_data")
 		}
 		keys, err := parseFilter(`{"k":"v"}`)
 		must(t, err)
@@ -150,38 +79,36 @@ func TestDeleteAndPurge(t *testing.T) {
 			t.Errorf("deleted: %+v", gone)
 		}
 		must(t, s.Purge(t.Context()))
-		wantTotals(t, s, 1, 1)
+		wantCounts(t, s, 1, 1)
 		s.Retention = 0
 		must(t, s.Purge(t.Context()))
-		wantTotals(t, s, 1, 0)
+		wantCounts(t, s, 1, 0)
 		var rows int
-		must(t, d.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM thread_facets) + (SELECT count(*) FROM thread_changes)`).Scan(&rows))
+		must(t, d.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM thread_index_created) + (SELECT count(*) FROM thread_index_updated)`).Scan(&rows))
 		if rows != 6 {
-			t.Errorf("%d facets are left, want those of the one thread", rows)
+			t.Errorf("%d terms are left, want those of the one thread", rows)
 		}
-		var sizes, empty int
-		must(t, d.Read(t.Context()).Row(`SELECT COALESCE(SUM(n), 0), COALESCE(SUM(CASE WHEN n = 0 THEN 1 ELSE 0 END), 0) FROM thread_sizes`).
-			Scan(&sizes, &empty))
-		if sizes != 3 || empty != 0 {
-			t.Errorf("the facets are counted as %d, %d of them as empty", sizes, empty)
+		var counted, empty int
+		must(t, d.Read(t.Context()).Row(`SELECT COALESCE(SUM(threads), 0), COALESCE(SUM(CASE WHEN threads = 0 THEN 1 ELSE 0 END), 0)
+			FROM thread_term_counts`).Scan(&counted, &empty))
+		if counted != 3 || empty != 0 {
+			t.Errorf("%d threads of terms are counted, and %d terms have none", counted, empty)
 		}
 		put(t, s, whole, "t1", "p1", nil, "") // after the purge the id is free
 	})
 }
 
-func wantTotals(t *testing.T, s *Store, threads, deleted int64) {
+func wantCounts(t *testing.T, s *Store, threads, deleted int64) {
 	t.Helper()
-	for what, want := range map[string]int64{countThreads: threads, countDeleted: deleted} {
-		n, err := total(s.DB.Read(t.Context()), org, "", what)
-		must(t, err)
-		if n != want {
-			t.Errorf("%s: counted %d, want %d", what, n, want)
-		}
+	gotThreads, gotDeleted, _, err := projectCounts(s.DB.Read(t.Context()), org, "")
+	must(t, err)
+	if gotThreads != threads || gotDeleted != deleted {
+		t.Errorf("counted %d threads and %d deleted ones, want %d and %d", gotThreads, gotDeleted, threads, deleted)
 	}
 }
 
-// TestSealedAtRest looks at what the tables hold of user_data, whichever way it came: never its text.
-func TestSealedAtRest(t *testing.T) {
+// TestUserDataIsSealedAtRest reads the tables after each way to write user_data.
+func TestUserDataIsSealedAtRest(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		secret := `{"state":{"word":"mellon"}}`
@@ -189,8 +116,8 @@ func TestSealedAtRest(t *testing.T) {
 		_, err := s.save(t.Context(), whole, frameData{ThreadID: "saved", UserData: page.Some(secret)})
 		must(t, err)
 		word := "word"
-		set := Operation{Op: "set", Key: &word, Value: []byte(`"mellon"`)}
-		_, err = s.merge(t.Context(), whole, frameData{ThreadID: "merged", Operations: []Operation{set}})
+		set := state.Operation{Op: "set", Key: &word, Value: []byte(`"mellon"`)}
+		_, err = s.merge(t.Context(), whole, frameData{ThreadID: "merged", Operations: []state.Operation{set}})
 		must(t, err)
 		_, err = s.Complete(t.Context(), whole, Completion{ID: "ended", UserData: &secret})
 		must(t, err)
@@ -199,23 +126,23 @@ func TestSealedAtRest(t *testing.T) {
 		must(t, err)
 		for _, kept := range found {
 			if len(kept) < len(secret) || bytes.Contains(kept, []byte("mellon")) {
-				t.Errorf("a table holds %q", kept)
+				t.Errorf("a table has %q", kept)
 			}
 		}
 		if len(found) != 4 {
-			t.Errorf("%d are kept, want 4", len(found))
+			t.Errorf("%d values are stored, want 4", len(found))
 		}
 		for _, id := range []string{"put", "saved", "merged"} {
 			got, err := s.Get(t.Context(), whole, id)
 			must(t, err)
 			if got.UserData == nil || *got.UserData != secret {
-				t.Errorf("%s: %v came back", id, got.UserData)
+				t.Errorf("%s: got %v", id, got.UserData)
 			}
 		}
 	})
 }
 
-func TestLimits(t *testing.T) {
+func TestPutLimits(t *testing.T) {
 	s := newStore(t, dbtest.Open(t, db.SQLite))
 	try := func(p Put) error {
 		p.ProjectID = "p"
@@ -239,24 +166,10 @@ func TestLimits(t *testing.T) {
 	must(t, try(Put{Metadata: Metadata("{" + strings.Join(keys[500:], ",") + "}")}))
 }
 
-func TestListLeavesOutLargeData(t *testing.T) {
+func TestProjectGoneRemovesThreadsAndSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
-		small, large := `"`+strings.Repeat("x", MaxListed-2)+`"`, `"`+strings.Repeat("x", MaxListed-1)+`"`
-		put(t, s, whole, "a", "p", &small, "")
-		put(t, s, whole, "b", "p", &large, "")
-		result, err := s.List(t.Context(), whole, Filter{Ascending: true}, page.Paging{Limit: 10})
-		must(t, err)
-		if result.Items[0].UserData == nil || *result.Items[0].UserData != small || result.Items[1].UserData != nil {
-			t.Error("the list must show 64 KiB and leave out more")
-		}
-	})
-}
-
-func TestProjectGone(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := newStore(t, d)
-		for i := range batch + 50 {
+		for i := range purgeBatch + 50 {
 			put(t, s, whole, fmt.Sprintf("t%d", i), "p1", nil, "")
 		}
 		put(t, s, whole, "stays", "p2", nil, "")
@@ -267,7 +180,7 @@ func TestProjectGone(t *testing.T) {
 		_, err = s.Start(t.Context(), whole, Start{ID: "later", OrgID: org, ProjectID: "p1"})
 		must(t, err)
 		must(t, s.Purge(t.Context()))
-		wantTotals(t, s, 2, 0)
+		wantCounts(t, s, 2, 0)
 		for _, id := range []string{"stays", "later"} {
 			_, err := s.Get(t.Context(), whole, id)
 			must(t, err)
@@ -277,9 +190,9 @@ func TestProjectGone(t *testing.T) {
 		_, err = s.Session(t.Context(), whole, "later")
 		must(t, err)
 		var left int
-		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM thread_leftovers`).Scan(&left))
+		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM thread_purges`).Scan(&left))
 		if left != 0 {
-			t.Error("the deleted project is not forgotten")
+			t.Error("the deleted project is still listed in thread_purges")
 		}
 	})
 }

@@ -1,17 +1,25 @@
-// Package thread owns conversation threads and the sessions that run in them: what agents' runtimes write, and what the API lists.
+// Package thread owns conversation threads and the sessions that run in them: what the runtimes of
+// agents write, and what the API lists.
 //
-// A thread is written by PUT /thread/{id} or over the runtime's socket (socket.go, link.go, action.go: save, merge, restore, delete). Every
-// way in ends in the same steps (store_change.go): lock the row, apply the edit in memory, write row, facets and counts in one transaction.
-// What sockets send at the same moment shares a transaction, and one statement for each kind of row. A facet is the hash of something that
-// a thread can be found by (its project, a key of its metadata with its value); a list walks the rows of a facet in the order of the page
-// and loads no more threads than it gives (store_list.go). Deleted threads lose their user_data at once and are purged after the retention
-// (store_purge.go).
+// Threads are written by PUT /thread/{id} or over the runtime's socket (socket.go, conn.go,
+// action.go, store_runtime.go). Both end in the same steps (store_write.go, store_row.go): lock the
+// row, apply the edit in memory, write the row, its index entries and its counts in one
+// transaction. Concurrent edits from sockets share a transaction.
 //
-// user_data is sealed at rest, metadata is not. Sessions (session.go) name threads by id, before or after those exist.
+// Lists are read from an inverted index (store_index.go, store_list.go). A term is the hash of
+// something that threads can be filtered by: a project, or a metadata key with its value. The index
+// lists the threads of each term in the order of the list.
+//
+// user_data is sealed at rest, metadata is not. Deleted threads lose their user_data at once and
+// are purged after the retention (store_purge.go). Sessions (session.go) name threads by id,
+// whether those exist or not.
 package thread
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"strconv"
 	"unicode/utf8"
 
@@ -21,19 +29,20 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/thread/term"
 )
 
 const (
-	// MaxText is the most that a user_data, or a metadata, may have, in bytes.
+	// MaxText is the largest user_data or metadata, in bytes.
 	MaxText = 1 << 20
-	// MaxListed is the largest user_data that a list shows.
+	// MaxListed is the largest user_data that a list includes.
 	MaxListed = 64 << 10
-	// MaxBody is what a request with both of them may come to: JSON inside of a JSON string is escaped.
+	// MaxBody is the largest body of a request with both: JSON text inside a JSON string is escaped.
 	MaxBody = 8 << 20
-	// maxKeys bounds the top-level keys of a metadata: each is a row of the index.
+	// maxKeys is the most top-level keys of a metadata: each has entries in the index.
 	maxKeys = 1000
 
-	// threadData and sessionData are what user_data is sealed for.
+	// threadData and sessionData are the purposes for which user_data is sealed.
 	threadData  = "thread.user_data"
 	sessionData = "session.user_data"
 )
@@ -45,48 +54,66 @@ type Thread struct {
 	UpdatedAt stamp.Time  `json:"updated_at" format:"date-time"`
 	Deleted   bool        `json:"deleted"`
 	DeletedAt *stamp.Time `json:"deleted_at" format:"date-time"`
-	DeletedBy *string     `json:"deleted_by" doc:"The user who deleted it"`
+	DeletedBy *string     `json:"deleted_by" doc:"User who deleted the thread"`
 	OrgID     string      `json:"org_id"`
 	ProjectID string      `json:"project_id"`
-	UserData  *string     `json:"user_data" doc:"JSON text: the session state. Lists leave out one over 64 KiB"`
-	Metadata  Metadata    `json:"metadata" doc:"Key-value data, not encrypted, by which threads can be listed"`
+	UserData  *string     `json:"user_data" doc:"Session state as JSON text. Null in lists if user_data_omitted is set"`
+	Metadata  Metadata    `json:"metadata" doc:"Unencrypted key-value data by which threads can be filtered"`
+	// The next two are set in lists only.
+	UserDataOmitted bool `json:"user_data_omitted,omitempty" doc:"user_data is omitted from the list: too large, or the page is full"`
+	MetadataOmitted bool `json:"metadata_omitted,omitempty" doc:"metadata is omitted from the list: the page is full"`
 
 	version int64
 }
 
-// ETag is the row's version.
+// ETag returns the version of the row.
 func (t Thread) ETag() string { return page.ETag(t.version) }
 
-// AppendJSON writes what encoding/json would. The metadata stays as it is stored.
+// AppendJSON implements encode.Appender.
 func (t Thread) AppendJSON(to []byte) ([]byte, error) {
 	to = encode.String(append(to, `{"id":`...), t.ID)
-	to = t.CreatedAt.Append(append(to, `,"created_at":"`...))
-	to = t.UpdatedAt.Append(append(to, `","updated_at":"`...))
-	to = strconv.AppendBool(append(to, `","deleted":`...), t.Deleted)
-	to = append(to, `,"deleted_at":`...)
-	if t.DeletedAt == nil {
-		to = append(to, "null"...)
-	} else {
-		to = append(t.DeletedAt.Append(append(to, '"')), '"')
-	}
+	to = appendTime(append(to, `,"created_at":`...), &t.CreatedAt)
+	to = appendTime(append(to, `,"updated_at":`...), &t.UpdatedAt)
+	to = strconv.AppendBool(append(to, `,"deleted":`...), t.Deleted)
+	to = appendTime(append(to, `,"deleted_at":`...), t.DeletedAt)
 	to = encode.Optional(append(to, `,"deleted_by":`...), t.DeletedBy)
 	to = encode.String(append(to, `,"org_id":`...), t.OrgID)
 	to = encode.String(append(to, `,"project_id":`...), t.ProjectID)
 	to = encode.Optional(append(to, `,"user_data":`...), t.UserData)
-	to = append(to, `,"metadata":`...)
-	if t.Metadata == nil {
-		return append(to, "null}"...), nil
+	to = appendMetadata(append(to, `,"metadata":`...), t.Metadata)
+	if t.UserDataOmitted {
+		to = append(to, `,"user_data_omitted":true`...)
 	}
-	return append(append(to, t.Metadata...), '}'), nil
+	if t.MetadataOmitted {
+		to = append(to, `,"metadata_omitted":true`...)
+	}
+	return append(to, '}'), nil
 }
 
-// MarshalJSON is AppendJSON for those who do not know it.
+func appendTime(to []byte, at *stamp.Time) []byte {
+	if at == nil {
+		return append(to, "null"...)
+	}
+	to = append(to, '"')
+	to = at.Append(to)
+	return append(to, '"')
+}
+
+// appendMetadata appends the text as it is stored: encodeJSON has made it.
+func appendMetadata(to []byte, m Metadata) []byte {
+	if m == nil {
+		return append(to, "null"...)
+	}
+	return append(to, m...)
+}
+
+// MarshalJSON implements json.Marshaler.
 func (t Thread) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil) }
 
-// Metadata is a JSON object, as text; nil is null.
+// Metadata is the text of a JSON object; nil is null.
 type Metadata []byte
 
-// MarshalJSON writes the object, or null.
+// MarshalJSON implements json.Marshaler.
 func (m Metadata) MarshalJSON() ([]byte, error) {
 	if m == nil {
 		return []byte("null"), nil
@@ -94,7 +121,7 @@ func (m Metadata) MarshalJSON() ([]byte, error) {
 	return m, nil
 }
 
-// UnmarshalJSON keeps the text.
+// UnmarshalJSON implements json.Unmarshaler.
 func (m *Metadata) UnmarshalJSON(b []byte) error {
 	*m = nil
 	if string(b) != "null" {
@@ -103,19 +130,19 @@ func (m *Metadata) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Schema documents it as an object with any keys.
+// Schema documents metadata as an object with any keys.
 func (Metadata) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: true}
 }
 
-// Put is the body of PUT /thread/{id}: what the thread is to be.
+// Put is the body of PUT /thread/{id}.
 type Put struct {
-	ProjectID string   `json:"project_id,omitempty" doc:"Needed to create a thread; a key that is confined to a project may leave it out"`
-	UserData  *string  `json:"user_data,omitempty" doc:"JSON text of at most 1 MiB; null or absent for none"`
-	Metadata  Metadata `json:"metadata,omitempty" doc:"An object of at most 1 MiB and 1000 keys; null or absent for none"`
+	ProjectID string   `json:"project_id,omitempty" doc:"Required for a new thread unless the API key has a project"`
+	UserData  *string  `json:"user_data,omitempty" doc:"JSON text of at most 1 MiB. Null or absent means none"`
+	Metadata  Metadata `json:"metadata,omitempty" doc:"Object of at most 1 MiB and 1000 keys. Null or absent means none"`
 }
 
-// checkUserData refuses what is not JSON text, or too much of it.
+// checkUserData adds an error if text is not JSON or too large.
 func checkUserData(faults *errs.Faults, location, text string) {
 	switch {
 	case len(text) > MaxText:
@@ -125,24 +152,45 @@ func checkUserData(faults *errs.Faults, location, text string) {
 	}
 }
 
-// checkMetadata gives metadata in the form in which it is stored, with the facets of its keys. Null is stored as nil.
-func checkMetadata(faults *errs.Faults, location string, m Metadata) (Metadata, []facet) {
+// checkMetadata returns metadata in the form in which it is stored, with the terms of its keys.
+// Null is stored as nil.
+func checkMetadata(faults *errs.Faults, location string, m Metadata) indexedMetadata {
 	if m == nil {
-		return nil, nil
+		return indexedMetadata{}
 	}
 	object, err := decodeObject(m)
 	if err != nil {
 		faults.Add(location, "expected an object or null")
-		return nil, nil
+		return indexedMetadata{}
 	}
 	if len(object) > maxKeys {
 		faults.Add(location, "expected at most %d keys", maxKeys)
-		return nil, nil
+		return indexedMetadata{}
 	}
-	text, err := encodeJSON(object)
+	text, err := encode.Value(nil, object)
 	if err != nil || len(text) > MaxText {
 		faults.Add(location, "expected at most %d bytes", MaxText)
-		return nil, nil
+		return indexedMetadata{}
 	}
-	return text, facetsOf(object)
+	return indexedMetadata{text: text, keys: term.OfKeys(object)}
+}
+
+var errNotObject = errors.New("not a JSON object")
+
+// decodeObject decodes an object. Its numbers keep their text, and the last of equal keys wins.
+func decodeObject(text []byte) (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errNotObject
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, errNotObject
+	}
+	return object, nil
 }

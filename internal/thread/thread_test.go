@@ -5,14 +5,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/encode"
 	"steward/internal/stamp"
 	"steward/internal/web/webtest"
 )
 
 var texts = webtest.Texts
 
-// TestThreadsWriteThemselves: as encoding/json would.
-func TestThreadsWriteThemselves(t *testing.T) {
+func TestAppendJSONEqualsEncodingJSON(t *testing.T) {
 	type fields Thread // without the methods
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.Map(rapid.Int64Range(0, 4e15), func(n int64) stamp.Time { return stamp.Time(n) })
@@ -20,9 +20,10 @@ func TestThreadsWriteThemselves(t *testing.T) {
 			ID: texts.Draw(t, "id"), OrgID: texts.Draw(t, "org"), ProjectID: texts.Draw(t, "project"), Deleted: rapid.Bool().Draw(t, "deleted"),
 			CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"), DeletedAt: rapid.Ptr(times, true).Draw(t, "deleted_at"),
 			DeletedBy: rapid.Ptr(texts, true).Draw(t, "deleted_by"), UserData: rapid.Ptr(texts, true).Draw(t, "user_data"),
+			UserDataOmitted: rapid.Bool().Draw(t, "user_data_omitted"), MetadataOmitted: rapid.Bool().Draw(t, "metadata_omitted"),
 		}
 		if rapid.Bool().Draw(t, "metadata") {
-			text, err := encodeJSON(map[string]any{texts.Draw(t, "key"): texts.Draw(t, "value")})
+			text, err := encode.Value(nil, map[string]any{texts.Draw(t, "key"): texts.Draw(t, "value")})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,20 +57,20 @@ CREATE INDEX eval_runs_eval ON eval_runs (org_id, eval_id, created_at, id);
 CREATE INDEX eval_runs_session ON eval_runs (org_id, session_id, created_at, id);
 CREATE INDEX eval_runs_project_agent ON eval_runs (org_id, project_id, agent_identifier, created_at, id);
 
--- eval_counts counts evals and runs per project, and runs per agent or eval (key): the sum over the
--- slots. A count of zero has no rows.
+-- eval_counts counts the evals ('eval') and runs ('run') of a project, and its runs of an agent
+-- ('run by agent') or of an eval ('run by eval'), whose identifier is key. See db.Counters.
 CREATE TABLE eval_counts (
-    org_id     TEXT   NOT NULL,
-    what       TEXT   NOT NULL CHECK (what IN ('eval', 'run', 'run of agent', 'run of eval')),
-    key        TEXT   NOT NULL,
-    project_id TEXT   NOT NULL,
-    slot       BIGINT NOT NULL,
-    n          BIGINT NOT NULL,
-    PRIMARY KEY (org_id, what, key, project_id, slot)
+    org_id     TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    project_id TEXT    NOT NULL,
+    shard      BIGINT  NOT NULL,
+    n          BIGINT  NOT NULL,
+    PRIMARY KEY (org_id, kind, key, project_id, shard)
 );
 
--- eval_relabels lists evals whose runs do not all have their name and agent yet, with the position
--- up to which the runs are done.
+-- eval_relabels lists evals whose runs may not all have their name and agent yet, with the run up to
+-- which they do.
 CREATE TABLE eval_relabels (
     org_id   TEXT   NOT NULL,
     eval_id  TEXT   NOT NULL,
@@ -82,11 +82,11 @@ CREATE TABLE eval_relabels (
 CREATE INDEX eval_relabels_due ON eval_relabels (due_at);
 
 -- eval_purges lists deleted projects whose evals and runs, as far as they were written before
--- gone_at, are still to be removed.
+-- deleted_at, are still to be removed.
 CREATE TABLE eval_purges (
     org_id     TEXT   NOT NULL,
     project_id TEXT   NOT NULL,
-    gone_at    BIGINT NOT NULL,
+    deleted_at BIGINT NOT NULL,
     due_at     BIGINT NOT NULL,
     PRIMARY KEY (org_id, project_id)
 );

@@ -3,8 +3,8 @@
 -- Agent threads and sessions, and the tables that list and count threads by project and metadata.
 
 -- threads holds the threads. user_data is sealed, and the last column so that a list without it does
--- not read it; user_data_size is the size of the plain text. facets holds the 16-byte hashes under
--- which thread_facets lists the thread.
+-- not read it; user_data_size is the size of the plain text. terms holds the 16-byte hashes under
+-- which the index tables list the thread.
 CREATE TABLE threads (
     org_id         TEXT    NOT NULL,
     id             TEXT    NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE threads (
     deleted_at     INTEGER NULL,
     deleted_by     TEXT    NULL,
     version        INTEGER NOT NULL,
-    facets         BLOB    NOT NULL,
+    terms          BLOB    NOT NULL,
     user_data_size INTEGER NOT NULL,
     metadata       TEXT    NULL,
     user_data      BLOB    NULL,
@@ -25,57 +25,60 @@ CREATE INDEX threads_created ON threads (org_id, deleted, created_at, id);
 CREATE INDEX threads_updated ON threads (org_id, deleted, updated_at, id);
 CREATE INDEX threads_deleted ON threads (deleted_at, org_id, id) WHERE deleted_at IS NOT NULL;
 
--- thread_facets lists threads by what they are filtered by. A facet is the hash of a project, or of
--- a top-level metadata key with its value, within the organization or within a project. place is the
--- facet (16 bytes), whether the thread is deleted (1 byte), and its creation time in microseconds
--- (8 bytes, big endian), so that a list is one range of the index. mates holds 8 bytes of each other
--- facet of the thread, for lists with several filters; NULL means that it is not known.
-CREATE TABLE thread_facets (
-    org_id    TEXT NOT NULL,
-    place     BLOB NOT NULL,
-    thread_id TEXT NOT NULL,
-    mates     BLOB NULL,
-    PRIMARY KEY (org_id, place, thread_id)
+-- thread_index_created is an inverted index: it lists the threads that have a term, in the order of
+-- their creation. A term is the hash of a project, or of a top-level metadata key with its value,
+-- within the organization or within a project. position is the term (16 bytes), whether the thread is
+-- deleted (1 byte) and its creation time in microseconds (8 bytes, big endian). One column instead of
+-- three makes a list one range of the primary key, which PostgreSQL reads in order without statistics;
+-- with three it may sort all threads of a term (first page of 50,000: 0.6 ms against 2.1 ms). keys
+-- holds the first 8 bytes of the terms of all metadata keys, for filters by several keys; NULL if they
+-- are too many.
+CREATE TABLE thread_index_created (
+    org_id    TEXT    NOT NULL,
+    position  BLOB    NOT NULL,
+    thread_id TEXT    NOT NULL,
+    keys      BLOB    NULL,
+    PRIMARY KEY (org_id, position, thread_id)
 ) STRICT, WITHOUT ROWID;
 
--- thread_changes is thread_facets with the time of the last change in place of the creation time. It
--- is a table of its own so that a save rewrites only this one.
-CREATE TABLE thread_changes (
-    org_id    TEXT NOT NULL,
-    place     BLOB NOT NULL,
-    thread_id TEXT NOT NULL,
-    mates     BLOB NULL,
-    PRIMARY KEY (org_id, place, thread_id)
+-- thread_index_updated lists the same threads in the order of their last change. It is a table of its
+-- own so that a save writes only this one.
+CREATE TABLE thread_index_updated (
+    org_id    TEXT    NOT NULL,
+    position  BLOB    NOT NULL,
+    thread_id TEXT    NOT NULL,
+    keys      BLOB    NULL,
+    PRIMARY KEY (org_id, position, thread_id)
 ) STRICT, WITHOUT ROWID;
 
--- thread_sizes counts the threads of a facet: the sum over the slots. A facet without threads has
--- no rows.
-CREATE TABLE thread_sizes (
+-- thread_term_counts counts the threads of a term. See db.Counters.
+CREATE TABLE thread_term_counts (
     org_id  TEXT    NOT NULL,
-    facet   BLOB    NOT NULL,
+    term    BLOB    NOT NULL,
+    shard   INTEGER NOT NULL,
+    threads INTEGER NOT NULL,
     deleted INTEGER NOT NULL,
-    slot    INTEGER NOT NULL,
-    n       INTEGER NOT NULL,
-    PRIMARY KEY (org_id, facet, deleted, slot)
+    PRIMARY KEY (org_id, term, shard)
 ) STRICT, WITHOUT ROWID;
 
--- thread_counts counts threads and sessions per organization (project_id '') and per project: the
--- sum over the slots. The CHECK compares instead of using IN: see webhook_deliveries.
+-- thread_counts counts the threads and sessions of a project; '' is the project of sessions that are
+-- not known to have one. See db.Counters.
 CREATE TABLE thread_counts (
     org_id     TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
-    what       TEXT    NOT NULL CHECK (what = 'thread' OR what = 'deleted' OR what = 'session'),
-    slot       INTEGER NOT NULL,
-    n          INTEGER NOT NULL,
-    PRIMARY KEY (org_id, project_id, what, slot)
+    shard      INTEGER NOT NULL,
+    threads    INTEGER NOT NULL,
+    deleted    INTEGER NOT NULL,
+    sessions   INTEGER NOT NULL,
+    PRIMARY KEY (org_id, project_id, shard)
 ) STRICT, WITHOUT ROWID;
 
--- thread_leftovers lists deleted projects whose threads and sessions, as far as they were made
--- before until, are still to be removed in batches.
-CREATE TABLE thread_leftovers (
+-- thread_purges lists deleted projects whose threads and sessions, as far as they were created before
+-- deleted_at, are still to be removed in batches.
+CREATE TABLE thread_purges (
     org_id     TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
-    until      INTEGER NOT NULL,
+    deleted_at INTEGER NOT NULL,
     PRIMARY KEY (org_id, project_id)
 ) STRICT;
 

@@ -14,11 +14,13 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/thread/state"
+	"steward/internal/thread/term"
 )
 
-// TestTogether draws edits of a few threads by callers with different rights. What comes of them in one common transaction is what comes
-// of each in its own: the same rows, lists and totals, and the same refusals.
-func TestTogether(t *testing.T) {
+// TestBatchEqualsSingleWrites draws edits of a few threads by callers with different rights. A
+// batch leads to the same rows, lists, totals and errors as a transaction for each edit.
+func TestBatchEqualsSingleWrites(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newStore(t, d)
 		fixed := time.Date(2026, 11, 15, 8, 0, 0, 0, time.UTC)
@@ -26,8 +28,8 @@ func TestTogether(t *testing.T) {
 		orgs := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			orgs++
-			one, other := fmt.Sprintf("one_%d", orgs), fmt.Sprintf("other_%d", orgs)
-			for _, orgID := range []string{one, other} {
+			batched, single := fmt.Sprintf("batched_%d", orgs), fmt.Sprintf("single_%d", orgs)
+			for _, orgID := range []string{batched, single} {
 				must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 					_, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, 'p', 'p', 0, 1)`, orgID)
 					return err
@@ -38,7 +40,7 @@ func TestTogether(t *testing.T) {
 			}
 			for range 3 {
 				fixed = fixed.Add(time.Second)
-				s.compareBatches(rt, one, other)
+				compareBatches(rt, s, batched, single)
 			}
 		})
 	})
@@ -48,43 +50,43 @@ func as(orgID, projectID string) *auth.Caller {
 	return &auth.Caller{OrgID: orgID, UserID: "u", Role: auth.Owner, ProjectID: projectID}
 }
 
-// compareBatches does the same edits in one organization together, and in the other one by one. Those that need a transaction of their own
-// come after the others.
-func (s *Store) compareBatches(t *rapid.T, one, other string) {
-	var batch []*writing
+// compareBatches writes the same edits as a batch in one organization, and one by one in the other.
+// Those that need a transaction of their own come after the others.
+func compareBatches(t *rapid.T, s *Store, batched, single string) {
+	var batch []*queuedEdit
 	for range rapid.IntRange(1, 8).Draw(t, "edits") {
 		project := rapid.SampledFrom([]string{"p", "p", "q", ""}).Draw(t, "caller")
-		batch = append(batch, &writing{edit: drawEdit(t, s), caller: as(one, project)})
+		batch = append(batch, &queuedEdit{edit: drawEdit(t, s), caller: as(batched, project)})
 	}
-	if err := s.DB.Write(t.Context(), func(tx *db.Tx) error { return s.changeTogether(tx, batch) }); err != nil {
+	if err := s.DB.Write(t.Context(), func(tx *db.Tx) error { return s.writeBatch(tx, batch) }); err != nil {
 		t.Fatal(err)
 	}
-	for _, putOff := range []bool{false, true} {
+	for _, deferred := range []bool{false, true} {
 		for i, w := range batch {
-			if errors.Is(w.err, errAlone) != putOff {
+			if errors.Is(w.err, errNeedsTx) != deferred {
 				continue
 			}
 			err := w.err
-			if putOff {
+			if deferred {
 				err = s.write(t.Context(), w.caller, w.edit)
 			}
-			alone := s.write(t.Context(), as(other, w.caller.ProjectID), w.edit)
+			alone := s.write(t.Context(), as(single, w.caller.ProjectID), w.edit)
 			if errs.KindOf(err) != errs.KindOf(alone) || (err == nil) != (alone == nil) {
-				t.Fatalf("edit %d: together %v, alone %v", i, err, alone)
+				t.Fatalf("edit %d: in a batch %v, alone %v", i, err, alone)
 			}
 		}
 	}
 	for _, f := range []Filter{
 		{}, {Updated: true}, {ProjectID: "p"}, {Deleted: true}, {Keys: keysOf(t, `{"a":1}`)}, {Keys: keysOf(t, `{"a":1,"b":2}`)},
 	} {
-		left, right := s.everything(t, one, f), s.everything(t, other, f)
+		left, right := listAll(t, s, batched, f), listAll(t, s, single, f)
 		if diff := cmp.Diff(left, right, cmp.AllowUnexported(Thread{})); diff != "" {
-			t.Fatalf("%+v: -together +alone\n%s", f, diff)
+			t.Fatalf("%+v: -batch +single\n%s", f, diff)
 		}
 	}
 }
 
-func keysOf(t *rapid.T, text string) []facet {
+func keysOf(t *rapid.T, text string) []term.Term {
 	keys, err := parseFilter(text)
 	if err != nil {
 		t.Fatal(err)
@@ -100,20 +102,20 @@ func drawEdit(t *rapid.T, s *Store) edit {
 	if rapid.Bool().Draw(t, "meta") {
 		d.Metadata = page.Some(Metadata(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"c":3}`}).Draw(t, "metadata")))
 	}
-	e, err := s.editOf(d)
+	e, err := s.newEdit(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "merge") {
 		key := "l"
-		ops := []Operation{{Op: "push", Key: &key, Value: []byte(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "value")))}}
-		e.userData, e.merge = nil, func(before *string) (string, error) { return merge(before, ops, nil, false) }
+		ops := []state.Operation{{Op: "push", Key: &key, Value: []byte(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "value")))}}
+		e.userData, e.merge = nil, func(before *string) (string, error) { return state.Merge(before, ops, nil, MaxText) }
 	}
 	return e
 }
 
-// everything gives a list and its total, without the organization's name.
-func (s *Store) everything(t *rapid.T, orgID string, f Filter) any {
+// listAll returns a list and its total, without the organization's id.
+func listAll(t *rapid.T, s *Store, orgID string, f Filter) any {
 	result, err := s.List(t.Context(), as(orgID, ""), f, page.Paging{Limit: 100})
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"steward/internal/web/pipetest"
 )
 
-// patiently runs a test with one socket, in a time of its own that passes when nobody has anything to do.
-func patiently(t *testing.T, test func(t *testing.T, s *Socket, conn *websocket.Conn)) {
+// withFakeTime runs a test with one socket in a synctest bubble.
+func withFakeTime(t *testing.T, test func(t *testing.T, s *Socket, conn *websocket.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		caller := &auth.Caller{OrgID: org, UserID: "u", Role: auth.Owner}
 		s := &Socket{Authenticate: func(context.Context, string) (*auth.Caller, error) { return caller, nil }}
@@ -34,15 +34,13 @@ func patiently(t *testing.T, test func(t *testing.T, s *Socket, conn *websocket.
 	})
 }
 
-// lives tells whether the socket is still there.
-func (s *Socket) lives() bool {
+// isOpen reports whether the socket is open, once all goroutines of the bubble wait.
+func isOpen(s *Socket) bool {
 	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.live) > 0
+	return s.OpenSockets() > 0
 }
 
-func admit(t *testing.T, conn *websocket.Conn) {
+func sendKey(t *testing.T, conn *websocket.Conn) {
 	must(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"authorization":"key"}`)))
 	_, text, err := conn.Read(t.Context())
 	must(t, err)
@@ -51,9 +49,8 @@ func admit(t *testing.T, conn *websocket.Conn) {
 	}
 }
 
-// TestSocketWithoutKey: who sends no key is closed after firstWithin, and told so.
-func TestSocketWithoutKey(t *testing.T) {
-	patiently(t, func(t *testing.T, _ *Socket, conn *websocket.Conn) {
+func TestSocketIsClosedIfNoKeyIsSent(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, _ *Socket, conn *websocket.Conn) {
 		began := time.Now()
 		_, _, err := conn.Read(t.Context())
 		if took := time.Since(began); websocket.CloseStatus(err) != websocket.StatusPolicyViolation || took != 10*time.Second {
@@ -62,35 +59,33 @@ func TestSocketWithoutKey(t *testing.T) {
 	})
 }
 
-// TestSocketWithHalfAFrame: a frame that does not come to its end within frameWithin ends its socket.
-func TestSocketWithHalfAFrame(t *testing.T) {
-	patiently(t, func(t *testing.T, s *Socket, conn *websocket.Conn) {
-		admit(t, conn)
+func TestSocketIsClosedIfAFrameDoesNotEnd(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *Socket, conn *websocket.Conn) {
+		sendKey(t, conn)
 		w, err := conn.Writer(t.Context(), websocket.MessageText)
 		must(t, err)
-		_, err = w.Write([]byte(`{"id":"` + strings.Repeat("x", 8<<10))) // of which a first part is sent
+		_, err = w.Write([]byte(`{"id":"` + strings.Repeat("x", 8<<10))) // more than the buffer of the client, so that a part is sent
 		must(t, err)
 		time.Sleep(29 * time.Second)
-		if !s.lives() {
-			t.Error("cut off before its time")
+		if !isOpen(s) {
+			t.Error("closed before the timeout")
 		}
 		time.Sleep(2 * time.Second)
-		if s.lives() {
-			t.Error("the socket waits for the rest of a frame for ever")
+		if isOpen(s) {
+			t.Error("the socket still waits for the rest of the frame")
 		}
 	})
 }
 
-// TestSocketIsPinged: a peer that answers pings may be silent for ever; one that does not is cut off.
-func TestSocketIsPinged(t *testing.T) {
+func TestSocketIsClosedIfThePeerDoesNotAnswerPings(t *testing.T) {
 	for _, listens := range []bool{true, false} {
-		patiently(t, func(t *testing.T, s *Socket, conn *websocket.Conn) {
-			admit(t, conn)
+		withFakeTime(t, func(t *testing.T, s *Socket, conn *websocket.Conn) {
+			sendKey(t, conn)
 			if listens {
 				conn.CloseRead(t.Context())
 			}
 			time.Sleep(time.Hour)
-			if s.lives() != listens {
+			if isOpen(s) != listens {
 				t.Errorf("a peer that answers pings (%v) is still there: %v", listens, !listens)
 			}
 		})

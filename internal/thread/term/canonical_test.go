@@ -1,4 +1,4 @@
-package thread
+package term
 
 import (
 	"encoding/json"
@@ -10,24 +10,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a value together with two texts of it that differ in everything that does not count.
-type drawn struct {
-	value any // comparable by canonicalOf of the model
+// sample is a value with two texts that differ in everything that does not matter.
+type sample struct {
+	value any // comparable by its Go syntax
 	texts [2]string
 }
 
-// drawValue builds a JSON value; numbers are fractions, so that equality is exact.
-func drawValue(t *rapid.T, depth int) drawn {
+// drawValue draws a JSON value.
+func drawValue(t *rapid.T, depth int) sample {
 	most := 6
 	if depth == 0 {
 		most = 4
 	}
 	switch rapid.IntRange(0, most).Draw(t, "kind") {
 	case 0:
-		return drawn{nil, [2]string{"null", " null "}}
+		return sample{nil, [2]string{"null", " null "}}
 	case 1:
 		b := rapid.Bool().Draw(t, "bool")
-		return drawn{b, [2]string{fmt.Sprint(b), fmt.Sprint(b) + "\n"}}
+		return sample{b, [2]string{fmt.Sprint(b), fmt.Sprint(b) + "\n"}}
 	case 2, 3:
 		return drawNumber(t)
 	case 4:
@@ -37,25 +37,25 @@ func drawValue(t *rapid.T, depth int) drawn {
 		for _, r := range s {
 			fmt.Fprintf(&escaped, `\u%04x`, r)
 		}
-		return drawn{s, [2]string{string(plain), `"` + escaped.String() + `"`}}
+		return sample{s, [2]string{string(plain), `"` + escaped.String() + `"`}}
 	case 5:
 		return drawArray(t, depth)
 	}
 	return drawObject(t, depth)
 }
 
-func drawNumber(t *rapid.T) drawn {
+func drawNumber(t *rapid.T) sample {
 	n := rapid.Int64Range(-1200, 1200).Draw(t, "number")
 	zeros := rapid.IntRange(0, 3).Draw(t, "zeros")
 	scaled := fmt.Sprintf("%d%se-%d", n, strings.Repeat("0", zeros), zeros)
 	if n == 0 {
 		scaled = "-0.0E+5"
 	}
-	return drawn{big.NewRat(n, 1).String(), [2]string{fmt.Sprint(n), scaled}}
+	return sample{big.NewRat(n, 1).String(), [2]string{fmt.Sprint(n), scaled}}
 }
 
-func drawArray(t *rapid.T, depth int) drawn {
-	out := drawn{value: []any{}}
+func drawArray(t *rapid.T, depth int) sample {
+	out := sample{value: []any{}}
 	var texts [2][]string
 	for range rapid.IntRange(0, 3).Draw(t, "elements") {
 		v := drawValue(t, depth-1)
@@ -66,7 +66,7 @@ func drawArray(t *rapid.T, depth int) drawn {
 	return out
 }
 
-func drawObject(t *rapid.T, depth int) drawn {
+func drawObject(t *rapid.T, depth int) sample {
 	object := map[string]any{}
 	var texts [2][]string
 	for i := range rapid.IntRange(0, 3).Draw(t, "fields") {
@@ -74,26 +74,33 @@ func drawObject(t *rapid.T, depth int) drawn {
 		key := fmt.Sprintf("k%d", i)
 		object[key] = v.value
 		texts[0] = append(texts[0], fmt.Sprintf("%q:%s", key, v.texts[0]))
-		// The other way round, and after a value that does not win.
+		// In reverse order, and after a value that is overridden.
 		texts[1] = append([]string{fmt.Sprintf("%q:0", key)}, texts[1]...)
 		texts[1] = append(texts[1], fmt.Sprintf("%q:%s", key, v.texts[1]))
 	}
-	return drawn{object, [2]string{"{" + strings.Join(texts[0], ",") + "}", "{" + strings.Join(texts[1], ",") + "}"}}
+	return sample{object, [2]string{"{" + strings.Join(texts[0], ",") + "}", "{" + strings.Join(texts[1], ",") + "}"}}
+}
+
+// decode decodes JSON whose numbers keep their text.
+func decode(text string) (value any, err error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
 }
 
 func canonicalOf(t *rapid.T, text string) string {
-	object, err := decodeObject([]byte(`{"v":` + text + `}`))
+	value, err := decode(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return string(appendCanonical(nil, object["v"]))
+	return string(appendCanonical(nil, value))
 }
 
-// TestCanonical: texts of one value have one canonical form, and values that differ have forms that differ.
-func TestCanonical(t *testing.T) {
+func TestCanonicalFormsAreEqualForEqualValuesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawValue(t, 3), drawValue(t, 3)
-		for _, v := range []drawn{a, b} {
+		for _, v := range []sample{a, b} {
 			if x, y := canonicalOf(t, v.texts[0]), canonicalOf(t, v.texts[1]); x != y {
 				t.Fatalf("%s and %s: %s and %s", v.texts[0], v.texts[1], x, y)
 			}
@@ -105,25 +112,27 @@ func TestCanonical(t *testing.T) {
 	})
 }
 
-// TestCanonicalOfHostileTexts: no text inside of a value can be taken for the structure around it.
-func TestCanonicalOfHostileTexts(t *testing.T) {
+// TestCanonicalFormsOfHostileStrings has strings that look like the structure around them.
+func TestCanonicalFormsOfHostileStrings(t *testing.T) {
 	seen := map[string]string{}
 	for _, text := range []string{
 		`["a","b"]`, `["a,\"b"]`, `["a\",\"b"]`, `["a"]`, `"a"`, `{"a":"b"}`, `{"a\":\"b":null}`, `{"a":"b","c":"d"}`, `{"a":"b\"c\":\"d"}`,
 		`{"a":{"b":1}}`, `{"a":{},"b":1}`, `[[1],2]`, `[[1,2]]`, `[1,[2]]`, `[12]`, `[1,2]`, `"1e0"`, `1`, `"true"`, `true`,
 		`"null"`, `null`, `[]`, `{}`, `""`, `[""]`, `["",""]`, `["1\"a"]`, `["1","a"]`,
 	} {
-		object, err := decodeObject([]byte(`{"v":` + text + `}`))
-		must(t, err)
-		form := string(appendCanonical(nil, object["v"]))
+		value, err := decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := string(appendCanonical(nil, value))
 		if other, there := seen[form]; there {
-			t.Errorf("%s and %s have one form: %s", text, other, form)
+			t.Errorf("%s and %s have the same form: %s", text, other, form)
 		}
 		seen[form] = text
 	}
 }
 
-func TestCanonicalNumber(t *testing.T) {
+func TestCanonicalNumbers(t *testing.T) {
 	same := [][]string{
 		{"1", "1.0", "1e0", "10e-1", "0.1e1", "0.001E+3", "1.000"},
 		{"0", "-0", "0.0", "0e9", "-0.00E-99999999999999999999"},

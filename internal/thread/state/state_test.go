@@ -1,4 +1,4 @@
-package thread
+package state
 
 import (
 	"encoding/json"
@@ -13,6 +13,9 @@ import (
 	"steward/internal/errs"
 )
 
+// limit is the most that a user_data may have here.
+const limit = 1 << 20
+
 func drawOperation(t *rapid.T) Operation {
 	key := rapid.SampledFrom([]string{"a", "b", "state"}).Draw(t, "key")
 	value := json.RawMessage(rapid.SampledFrom([]string{`1`, `"x"`, `{"y":[1]}`, `[]`, `[1,2]`, `null`}).Draw(t, "value"))
@@ -25,8 +28,9 @@ func drawOperation(t *rapid.T) Operation {
 	return op
 }
 
-// applied is what operations mean, on plain values. ok is false when a push has no array to go to.
-func applied(state map[string]any, ops []Operation) (map[string]any, bool) {
+// applyToModel applies operations to plain values. It returns false for a push to a value that is
+// not an array.
+func applyToModel(state map[string]any, ops []Operation) (map[string]any, bool) {
 	for _, op := range ops {
 		var value any
 		_ = json.Unmarshal(op.Value, &value)
@@ -52,7 +56,7 @@ func applied(state map[string]any, ops []Operation) (map[string]any, bool) {
 	return state, true
 }
 
-// TestMergeAgainstModel: whatever the form of the user_data, the state in it is changed as plain values would be, and the rest stays.
+// TestMergeAgainstModel compares merges into user_data of every form with operations on plain values.
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 0, 8).Draw(t, "operations")
@@ -64,8 +68,8 @@ func TestMergeAgainstModel(t *testing.T) {
 		if form != "" {
 			before = &form
 		}
-		want, ok := applied(stateOf(form), ops)
-		got, err := merge(before, ops, nil, false)
+		want, ok := applyToModel(stateOf(form), ops)
+		got, err := Merge(before, ops, nil, limit)
 		if !ok {
 			if errs.KindOf(err) != errs.Conflict {
 				t.Fatalf("push onto a value: %q, %v", got, err)
@@ -84,7 +88,7 @@ func TestMergeAgainstModel(t *testing.T) {
 	})
 }
 
-// stateOf finds the state inside of a user_data, in the way that runtimes do.
+// stateOf returns the state inside a user_data, as runtimes read it.
 func stateOf(text string) map[string]any {
 	var outer map[string]any
 	_ = json.Unmarshal([]byte(text), &outer)
@@ -102,29 +106,29 @@ func stateOf(text string) map[string]any {
 	return outer
 }
 
-func TestMergeKeepsTexts(t *testing.T) {
+func TestMergeKeepsTextOfUnchangedValues(t *testing.T) {
 	before := `{"state":{"n":12345678901234567890.10,"list":[1.0,<"<">]}}`
 	before = strings.ReplaceAll(before, `<"<">`, `"<&>"`)
 	key := "list"
-	got, err := merge(&before, []Operation{{Op: "push", Key: &key, Value: json.RawMessage(`2.0`)}}, nil, false)
+	got, err := Merge(&before, []Operation{{Op: "push", Key: &key, Value: json.RawMessage(`2.0`)}}, nil, limit)
 	must(t, err)
 	if want := `{"state":{"list":[1.0,"<&>",2.0],"n":12345678901234567890.10}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestMergeMetadata(t *testing.T) {
+func TestMergeSetsMetadataBesideState(t *testing.T) {
 	for _, c := range []struct{ before, metadata, want string }{
 		{`{"a":1}`, `{"m":2}`, `{"metadata":{"m":2},"state":{"a":1}}`},
 		{`{"a":1}`, ``, `{"a":1}`},
 		{`{"state":{"a":1},"metadata":{"m":1}}`, `{"m":2}`, `{"metadata":{"m":2},"state":{"a":1}}`},
 		{`{"state":{"a":1},"metadata":{"m":1}}`, ``, `{"state":{"a":1}}`},
 	} {
-		var m Metadata
+		var m json.RawMessage
 		if c.metadata != "" {
-			m = Metadata(c.metadata)
+			m = json.RawMessage(c.metadata)
 		}
-		got, err := merge(&c.before, nil, m, true)
+		got, err := Merge(&c.before, nil, &m, limit)
 		must(t, err)
 		if got != c.want {
 			t.Errorf("%s with %s: got %s, want %s", c.before, c.metadata, got, c.want)
@@ -132,24 +136,38 @@ func TestMergeMetadata(t *testing.T) {
 	}
 }
 
-func TestMergeRefuses(t *testing.T) {
+func TestMergeRefusesInvalidOperations(t *testing.T) {
 	for _, text := range []string{`[1]`, `"x"`, `7`} {
-		if _, err := merge(&text, nil, nil, false); errs.KindOf(err) != errs.Conflict {
+		if _, err := Merge(&text, nil, nil, limit); errs.KindOf(err) != errs.Conflict {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	key, zero := "k", 0
-	large := json.RawMessage(`"` + strings.Repeat("x", MaxText) + `"`)
-	_, err := merge(nil, []Operation{{Op: "set", Key: &key, Value: large}}, nil, false)
+	large := json.RawMessage(`"` + strings.Repeat("x", limit) + `"`)
+	_, err := Merge(nil, []Operation{{Op: "set", Key: &key, Value: large}}, nil, limit)
 	wantKind(t, err, errs.Invalid)
 	for _, op := range []Operation{
 		{Op: "set"}, {Op: "push"}, {Op: "delete"}, {Op: "add", Key: &key}, {}, {Op: "push", Key: &key, MaxRecords: &zero},
 	} {
-		if errs.KindOf(checkOperations([]Operation{op})) != errs.Invalid {
+		if errs.KindOf(Check([]Operation{op})) != errs.Invalid {
 			t.Error("accepted: " + fmt.Sprint(op))
 		}
 	}
 	many := slices.Repeat([]Operation{{Op: "clear"}}, maxOperations+1)
-	must(t, checkOperations(many[1:]))
-	wantKind(t, checkOperations(many), errs.Invalid)
+	must(t, Check(many[1:]))
+	wantKind(t, Check(many), errs.Invalid)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t *testing.T, err error, kind errs.Kind) {
+	t.Helper()
+	if errs.KindOf(err) != kind {
+		t.Errorf("got %v, want %q", err, kind)
+	}
 }

@@ -20,18 +20,19 @@ import (
 	"steward/internal/web"
 )
 
-// house serves the routes of this package over a real database; the bearer of a request names its caller.
-type house struct {
+// fixture serves the routes of this package over a real database. The Authorization header of a
+// request names its caller.
+type fixture struct {
 	rapid.TB
 	store    *Store
 	accounts *account.Store
 	handler  http.Handler
 	now      time.Time
-	// org stands for org_a when it is set: a clean slate on the same database.
+	// org replaces org_a if it is set, for an empty organization on the same database.
 	org string
 }
 
-// The callers: two organizations, and keys of the first that are confined to a project.
+// callers are the owners of two organizations, and keys of the first that are confined to a project.
 var callers = map[string]*auth.Caller{
 	"ada":   {UserID: "usr_ada", OrgID: "org_a", Role: auth.Owner},
 	"bob":   {UserID: "usr_bob", OrgID: "org_b", Role: auth.Owner},
@@ -39,14 +40,14 @@ var callers = map[string]*auth.Caller{
 	"green": {UserID: "usr_ada", OrgID: "org_a", Role: auth.Owner, ProjectID: "green"},
 }
 
-func newHouse(t testing.TB, d *db.DB) *house {
-	h := &house{TB: t, now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
-	clock := func() time.Time { return h.now }
+func newFixture(t testing.TB, d *db.DB) *fixture {
+	f := &fixture{TB: t, now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return f.now }
 	lines := &audit.Store{DB: d, Now: clock}
-	h.accounts = &account.Store{DB: d, Now: clock, Audit: lines.Record}
-	h.store = &Store{DB: d, Now: clock, Audit: lines.Record, Project: h.accounts.Require}
-	h.accounts.ProjectGone = []func(*db.Tx, string, string) error{h.store.DeleteOfProject}
-	e := &Handler{Store: h.store}
+	f.accounts = &account.Store{DB: d, Now: clock, Audit: lines.Record}
+	f.store = &Store{DB: d, Now: clock, Audit: lines.Record, Project: f.accounts.Require}
+	f.accounts.ProjectGone = []func(*db.Tx, string, string) error{f.store.DeleteOfProject}
+	e := &Handler{Store: f.store}
 	api := web.NewAPI([]web.Route{
 		web.On("GET /cli/eval", auth.ReadEvals, 200, "", e.List),
 		web.On("GET /cli/eval/{id}", auth.ReadEvals, 200, "", e.Get),
@@ -58,26 +59,26 @@ func newHouse(t testing.TB, d *db.DB) *house {
 		web.On("PUT /evalrun", auth.WriteEvals, 200, "", e.Complete).WithMaxBody(MaxBody),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		caller := *callers[r.Header.Get("Authorization")]
-		if h.org != "" && caller.OrgID == "org_a" {
-			caller.OrgID = h.org
+		if f.org != "" && caller.OrgID == "org_a" {
+			caller.OrgID = f.org
 		}
 		return r.WithContext(auth.With(r.Context(), &caller))
 	}, nil)
-	h.handler = web.Observe(slog.New(slog.NewTextHandler(io.Discard, nil)), nil, api)
-	return h
+	f.handler = web.Observe(slog.New(slog.NewTextHandler(io.Discard, nil)), nil, api)
+	return f
 }
 
-// each runs a test over a fresh database of either engine.
-func each(t *testing.T, test func(t *testing.T, h *house)) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newHouse(t, d)) })
+// each runs a test over a fresh database of each engine.
+func each(t *testing.T, test func(t *testing.T, f *fixture)) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, newFixture(t, d)) })
 }
 
-// send makes a request; a body that is not text is sent as JSON.
-func (h *house) send(who, method, path string, body any, headers ...string) *httptest.ResponseRecorder {
+// send sends a request. A body that is not a string is encoded as JSON.
+func (f *fixture) send(who, method, path string, body any, headers ...string) *httptest.ResponseRecorder {
 	text, isText := body.(string)
 	if !isText && body != nil {
 		b, err := json.Marshal(body)
-		h.must(err)
+		f.must(err)
 		text = string(b)
 	}
 	req := httptest.NewRequest(method, path, strings.NewReader(text))
@@ -87,46 +88,46 @@ func (h *house) send(who, method, path string, body any, headers ...string) *htt
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	rec := httptest.NewRecorder()
-	h.handler.ServeHTTP(rec, req)
+	f.handler.ServeHTTP(rec, req)
 	return rec
 }
 
-// want is send for an answer that must have a status.
-func (h *house) want(status int, who, method, path string, body any, headers ...string) *httptest.ResponseRecorder {
-	h.Helper()
-	rec := h.send(who, method, path, body, headers...)
+// want is like send, and fails if the response has another status.
+func (f *fixture) want(status int, who, method, path string, body any, headers ...string) *httptest.ResponseRecorder {
+	f.Helper()
+	rec := f.send(who, method, path, body, headers...)
 	if rec.Code != status {
-		h.Fatalf("%s %s %s: got %d, want %d: %.300s", who, method, path, rec.Code, status, rec.Body)
+		f.Fatalf("%s %s %s: got %d, want %d: %.300s", who, method, path, rec.Code, status, rec.Body)
 	}
 	return rec
 }
 
-func (h *house) must(err error) {
-	h.Helper()
+func (f *fixture) must(err error) {
+	f.Helper()
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 }
 
-// list gives the ids of a list, and its total.
-func (h *house) list(who, path string) (ids []string, total string) {
-	h.Helper()
-	rec := h.want(200, who, "GET", path, nil)
-	for _, one := range read[[]struct{ ID string }](h, rec) {
+// list returns the ids of a list and its total.
+func (f *fixture) list(who, path string) (ids []string, total string) {
+	f.Helper()
+	rec := f.want(200, who, "GET", path, nil)
+	for _, one := range read[[]struct{ ID string }](f, rec) {
 		ids = append(ids, one.ID)
 	}
 	return ids, rec.Header().Get("X-Total-Count")
 }
 
-func read[T any](h *house, rec *httptest.ResponseRecorder) (v T) {
-	h.Helper()
-	h.must(json.Unmarshal(rec.Body.Bytes(), &v))
+func read[T any](f *fixture, rec *httptest.ResponseRecorder) (v T) {
+	f.Helper()
+	f.must(json.Unmarshal(rec.Body.Bytes(), &v))
 	return v
 }
 
 type object = map[string]any
 
-// start is the body of a run's start in the first organization.
+// start returns the body of POST /evalrun in the first organization.
 func start(runID, sessionID, evalID, projectID string) object {
 	return object{
 		"id": runID, "sessionId": sessionID, "evalId": evalID, "evalIdentifier": "stable", "orgId": "org_a",
@@ -134,7 +135,7 @@ func start(runID, sessionID, evalID, projectID string) object {
 	}
 }
 
-// define is the body of an eval.
+// define returns the body of PUT /cli/eval/{id}.
 func define(name, agent, projectID string) object {
 	return object{"name": name, "agentIdentifier": agent, "projectId": projectID}
 }

@@ -1,26 +1,30 @@
-package thread
+// Package state changes the state inside the user_data of a thread.
+//
+// A user_data is JSON text: either {"state": {…}, "metadata": {…}} or the state itself.
+package state
 
 import (
 	"encoding/json"
 	"fmt"
 
+	"steward/internal/encode"
 	"steward/internal/errs"
 )
 
-// Operation is one step of a merge: it changes the state inside of a user_data.
+// Operation is one step of a merge. It changes the state inside a user_data.
 type Operation struct {
 	Op    string          `json:"op"`
 	Key   *string         `json:"key"`
 	Value json.RawMessage `json:"value"`
-	// MaxRecords keeps only so many of the last elements after a push.
+	// MaxRecords is how many of the last elements a push keeps.
 	MaxRecords *int `json:"maxRecords"`
 }
 
-// maxOperations bounds one merge.
+// maxOperations is the most operations of one merge.
 const maxOperations = 10_000
 
-// checkOperations gives Invalid with every fault of a merge.
-func checkOperations(ops []Operation) error {
+// Check returns Invalid with all errors of a merge.
+func Check(ops []Operation) error {
 	var faults errs.Faults
 	faults.Check(len(ops) <= maxOperations, "data.operations", "expected at most %d", maxOperations)
 	for i, op := range ops[:min(len(ops), maxOperations)] {
@@ -37,23 +41,24 @@ func checkOperations(ops []Operation) error {
 	return faults.Err()
 }
 
-// state is a user_data taken apart. Values that no operation touches keep their text.
+// state is a decoded user_data. Values that no operation changes keep their text.
 type state struct {
 	values map[string]json.RawMessage
-	// wrapped says that the text is {"state": …, "metadata": …}; else it is the state itself.
+	// wrapped is true if the text is {"state": …, "metadata": …} and false if it is the state itself.
 	wrapped  bool
 	metadata json.RawMessage
 }
 
-// parseState reads a user_data; nil, or null, is an empty state. A text that is no object is a Conflict: there is no state to change.
-func parseState(userData *string) (state, error) {
+// parse reads a user_data; nil or null is an empty state. It returns Conflict for a text that
+// is not an object, since there is no state to change.
+func parse(userData *string) (state, error) {
 	s := state{values: map[string]json.RawMessage{}, wrapped: true}
 	if userData == nil {
 		return s, nil
 	}
 	var outer map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(*userData), &outer); err != nil {
-		return s, errs.New(errs.Conflict, "the user_data of this thread is not an object, so that nothing can be merged into it")
+		return s, errs.New(errs.Conflict, "the user_data of this thread is not an object, so nothing can be merged into it")
 	}
 	if outer == nil {
 		return s, nil
@@ -69,7 +74,8 @@ func parseState(userData *string) (state, error) {
 	return s, nil
 }
 
-// unwrap recognises {"state": {…}, "metadata": {…}}, either of which may be missing or null, and nothing else beside them.
+// unwrap recognises {"state": {…}, "metadata": {…}}. Either may be missing or null; any other key
+// makes it a flat state.
 func unwrap(outer map[string]json.RawMessage) (inner map[string]json.RawMessage, metadata json.RawMessage, ok bool) {
 	for key, value := range outer {
 		var object map[string]json.RawMessage
@@ -85,9 +91,9 @@ func unwrap(outer map[string]json.RawMessage) (inner map[string]json.RawMessage,
 	return inner, metadata, len(outer) > 0
 }
 
-// apply does the operations in their order. A push onto what is not an array is a Conflict.
+// apply applies operations in order. It returns Conflict for a push to a value that is not an array.
 func (s *state) apply(ops []Operation) error {
-	arrays := map[string][]json.RawMessage{} // pushed to, written back at the end: many pushes decode and encode an array once
+	arrays := map[string][]json.RawMessage{} // decoded by a push, and encoded at the end: once for many pushes
 	for _, op := range ops {
 		switch op.Op {
 		case "clear":
@@ -106,7 +112,7 @@ func (s *state) apply(ops []Operation) error {
 		}
 	}
 	for key, elements := range arrays {
-		text, err := encodeJSON(elements)
+		text, err := encode.Value(nil, elements)
 		if err != nil {
 			return err
 		}
@@ -130,7 +136,7 @@ func (s *state) push(arrays map[string][]json.RawMessage, op Operation) error {
 	return nil
 }
 
-// orNull is for a value that was not sent: JavaScript leaves out what is undefined.
+// orNull returns null for a value that was not sent: JavaScript leaves out undefined values.
 func orNull(value json.RawMessage) json.RawMessage {
 	if value == nil {
 		return json.RawMessage("null")
@@ -138,37 +144,41 @@ func orNull(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// text puts the user_data together again. A state that gets metadata beside it becomes a wrapped one, and so does one whose text would be
-// taken for a wrapped one.
+// text encodes the user_data. A flat state is wrapped if it has metadata now, or if its text would
+// be taken for a wrapped one.
 func (s *state) text() (string, error) {
 	if _, _, ambiguous := unwrap(s.values); !s.wrapped && s.metadata == nil && !ambiguous {
-		out, err := encodeJSON(s.values)
+		out, err := encode.Value(nil, s.values)
 		return string(out), err
 	}
 	outer := map[string]any{"state": s.values}
 	if s.metadata != nil {
 		outer["metadata"] = s.metadata
 	}
-	out, err := encodeJSON(outer)
+	out, err := encode.Value(nil, outer)
 	return string(out), err
 }
 
-// merge gives a user_data with operations applied, and with the thread's metadata beside the state where that was sent. Errors are Conflict
-// for a text or value of another kind, Invalid when the result is too large.
-func merge(userData *string, ops []Operation, metadata Metadata, sent bool) (string, error) {
-	s, err := parseState(userData)
+// Merge applies operations to a user_data and returns the result. If metadata is set, it replaces
+// the metadata beside the state, and removes it if it is empty. Merge returns Conflict for a value
+// of the wrong type, and Invalid if the result has more than limit bytes.
+func Merge(userData *string, ops []Operation, metadata *json.RawMessage, limit int) (string, error) {
+	s, err := parse(userData)
 	if err != nil {
 		return "", err
 	}
 	if err := s.apply(ops); err != nil {
 		return "", err
 	}
-	if sent {
-		s.metadata = json.RawMessage(metadata)
+	if metadata != nil {
+		s.metadata = *metadata
 	}
 	text, err := s.text()
-	if err == nil && len(text) > MaxText {
-		err = errs.Wrong("data.operations", "the user_data would have more than %d bytes", MaxText)
+	if err != nil {
+		return "", fmt.Errorf("encode user_data: %w", err)
 	}
-	return text, err
+	if len(text) > limit {
+		return "", errs.Wrong("data.operations", "the user_data would have more than %d bytes", limit)
+	}
+	return text, nil
 }

@@ -1,0 +1,192 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+const (
+	// labelBatch is how many runs one transaction labels.
+	labelBatch = 1000
+	// grace is longer than any transaction takes. On PostgreSQL, a transaction that starts a run
+	// and one that writes its eval may not see each other; after grace, both are visible.
+	grace = 10 * time.Second
+)
+
+// runLabels is a run with the name and agent that it has.
+type runLabels struct {
+	id          string
+	at          stamp.Time
+	name, agent *string
+}
+
+func scanRunLabels(row db.Row) (l runLabels, err error) {
+	return l, row.Scan(&l.id, &l.at, &l.name, &l.agent)
+}
+
+// label gives the newest runs of an eval its name and agent, up to the limit of the transaction,
+// and schedules a relabel for the others unless there are none.
+func (w *evalWriter) label(e Eval) error {
+	if w.labels > 0 {
+		runs, err := db.Collect(w.tx, scanRunLabels, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
+			WHERE org_id = $1 AND eval_id = $2 AND (eval_name IS DISTINCT FROM $3 OR agent_identifier IS DISTINCT FROM $4)
+			ORDER BY created_at DESC, id DESC LIMIT $5`, e.OrgID, e.ID, e.Name, e.AgentIdentifier, w.labels)
+		if err != nil {
+			return fmt.Errorf("list runs to label: %w", err)
+		}
+		if err := setLabels(w.tx, e, runs); err != nil {
+			return err
+		}
+		w.labels -= len(runs)
+	}
+	if w.labels > 0 && w.tx.Dialect() == db.SQLite {
+		return nil
+	}
+	if err := w.tx.Send(`INSERT INTO eval_relabels (org_id, eval_id, due_at, after_at, after_id)
+		VALUES ($1, $2, $3, -1, '')
+		ON CONFLICT (org_id, eval_id) DO UPDATE SET due_at = excluded.due_at, after_at = -1, after_id = ''`,
+		e.OrgID, e.ID, w.s.now().Add(grace)); err != nil {
+		return fmt.Errorf("schedule relabel: %w", err)
+	}
+	return nil
+}
+
+// setLabels gives runs the name and agent of their eval, and counts them for that agent. It skips a
+// run whose agent has changed since it was read: it was removed, or its eval was changed, which has
+// scheduled a relabel.
+func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
+	byAgent := map[string]*db.Bulk{} // by the agent until now, which is "" if there is none
+	for _, r := range runs {
+		if equal(r.name, &e.Name) && equal(r.agent, &e.AgentIdentifier) {
+			continue
+		}
+		agent := ""
+		if r.agent != nil {
+			agent = *r.agent
+		}
+		if byAgent[agent] == nil {
+			byAgent[agent] = db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text)
+		}
+		byAgent[agent].Add(e.OrgID, r.id, r.agent, e.Name, e.AgentIdentifier)
+	}
+	for agent, rows := range byAgent {
+		projects, err := db.CollectBulk(tx, rows, scanText, `UPDATE eval_runs
+			SET eval_name = v.column4, agent_identifier = v.column5
+			{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2
+			AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.column3 RETURNING project_id`)
+		if err != nil {
+			return fmt.Errorf("label runs: %w", err)
+		}
+		for _, projectID := range projects {
+			if err := addAgentRuns(tx, e.OrgID, projectID, nonEmpty(&agent), -1); err != nil {
+				return err
+			}
+			if err := addAgentRuns(tx, e.OrgID, projectID, &e.AgentIdentifier, 1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
+
+// Sweep does the background work that is due, in small transactions. Several processes may do so at
+// once.
+func (s *Store) Sweep(ctx context.Context) error {
+	if err := repeat(ctx, s.relabelNext); err != nil {
+		return fmt.Errorf("relabel runs: %w", err)
+	}
+	if err := repeat(ctx, s.purgeNext); err != nil {
+		return fmt.Errorf("purge deleted projects: %w", err)
+	}
+	return nil
+}
+
+// repeat calls step until it finds nothing to do.
+func repeat(ctx context.Context, step func(context.Context) (bool, error)) error {
+	for {
+		more, err := step(ctx)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// relabel is the scheduled labelling of an eval's runs, oldest first, and the run up to which it is
+// done.
+type relabel struct {
+	orgID, evalID string
+	due, afterAt  stamp.Time
+	afterID       string
+}
+
+// relabelNext does one step of a relabel that is due, and reports whether there was one.
+func (s *Store) relabelNext(ctx context.Context) (bool, error) {
+	var r relabel
+	err := s.DB.Read(ctx).Row(`SELECT org_id, eval_id FROM eval_relabels WHERE due_at <= $1
+		ORDER BY due_at LIMIT 1`, s.now()).Scan(&r.orgID, &r.evalID)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, s.DB.Write(ctx, func(tx *db.Tx) error {
+		err := tx.Row(`SELECT due_at, after_at, after_id FROM eval_relabels WHERE org_id = $1 AND eval_id = $2`,
+			r.orgID, r.evalID).Scan(&r.due, &r.afterAt, &r.afterID)
+		if errors.Is(err, db.ErrNoRows) {
+			return nil // another process has finished it
+		}
+		if err != nil {
+			return err
+		}
+		return r.step(tx)
+	})
+}
+
+// step labels the next runs. If the eval is changed meanwhile, it is relabelled from the beginning;
+// so the row of a relabel is updated and deleted only if it is still the one that was read.
+func (r relabel) step(tx *db.Tx) error {
+	e := Eval{OrgID: r.orgID, ID: r.evalID}
+	err := tx.Row(`SELECT name, agent_identifier FROM evals WHERE org_id = $1 AND id = $2`, r.orgID, r.evalID).
+		Scan(&e.Name, &e.AgentIdentifier)
+	if errors.Is(err, db.ErrNoRows) {
+		return r.delete(tx)
+	}
+	if err != nil {
+		return fmt.Errorf("get eval: %w", err)
+	}
+	runs, err := db.Collect(tx, scanRunLabels, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
+		WHERE org_id = $1 AND eval_id = $2 AND (created_at, id) > ($3, $4) ORDER BY created_at, id LIMIT $5`,
+		r.orgID, r.evalID, r.afterAt, r.afterID, labelBatch)
+	if err != nil {
+		return fmt.Errorf("list runs to label: %w", err)
+	}
+	if len(runs) == 0 {
+		return r.delete(tx)
+	}
+	if err := setLabels(tx, e, runs); err != nil {
+		return err
+	}
+	last := runs[len(runs)-1]
+	if err := tx.Send(`UPDATE eval_relabels SET after_at = $4, after_id = $5
+		WHERE org_id = $1 AND eval_id = $2 AND due_at = $3`,
+		r.orgID, r.evalID, r.due, last.at, last.id); err != nil {
+		return fmt.Errorf("update relabel: %w", err)
+	}
+	return nil
+}
+
+func (r relabel) delete(tx *db.Tx) error {
+	if err := tx.Send(`DELETE FROM eval_relabels WHERE org_id = $1 AND eval_id = $2 AND due_at = $3`,
+		r.orgID, r.evalID, r.due); err != nil {
+		return fmt.Errorf("delete relabel: %w", err)
+	}
+	return nil
+}

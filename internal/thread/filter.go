@@ -1,0 +1,108 @@
+package thread
+
+import (
+	"steward/internal/errs"
+	"steward/internal/page"
+	"steward/internal/stamp"
+	"steward/internal/thread/term"
+)
+
+// maxFilterKeys bounds a metadata filter: each key is a condition of the statement.
+const maxFilterKeys = 20
+
+// Filter selects and orders the threads of a list.
+type Filter struct {
+	ProjectID string
+	// Keys are the terms of the metadata keys that a thread must have.
+	Keys    []term.Term
+	Deleted bool
+	// Updated orders by the last change instead of the creation.
+	Updated bool
+	// Ascending lists the oldest thread first.
+	Ascending bool
+}
+
+// parseFilter reads the metadata parameter of a query. It returns Invalid if that is not an object.
+func parseFilter(text string) ([]term.Term, error) {
+	if text == "" {
+		return nil, nil
+	}
+	object, err := decodeObject([]byte(text))
+	if err != nil {
+		return nil, errs.Wrong("query.metadata", "expected a JSON object")
+	}
+	if len(object) > maxFilterKeys {
+		return nil, errs.Wrong("query.metadata", "expected at most %d keys", maxFilterKeys)
+	}
+	return term.OfKeys(object), nil
+}
+
+// term returns the term of the threads that have a key, in the project of the filter.
+func (f Filter) term(key term.Term) term.Term {
+	if f.ProjectID == "" {
+		return key
+	}
+	return key.InProject(f.ProjectID)
+}
+
+// column returns the column by which the list is ordered.
+func (f Filter) column() string {
+	if f.Updated {
+		return "updated_at"
+	}
+	return "created_at"
+}
+
+// table returns the index table whose entries have that order.
+func (f Filter) table() string {
+	if f.Updated {
+		return "thread_index_updated"
+	}
+	return "thread_index_created"
+}
+
+func (f Filter) direction() string {
+	if f.Ascending {
+		return "ASC"
+	}
+	return "DESC"
+}
+
+// beyond returns the operator between a row and the one before it in the list.
+func (f Filter) beyond() string {
+	if f.Ascending {
+		return ">"
+	}
+	return "<"
+}
+
+// order names the order of the list. A cursor is valid for one order only.
+func (f Filter) order() string { return f.column() + " " + f.direction() }
+
+// cursorAt returns the cursor of the page that follows t.
+func (f Filter) cursorAt(t Thread) page.Cursor {
+	at := t.CreatedAt
+	if f.Updated {
+		at = t.UpdatedAt
+	}
+	return page.NewCursor(f.order(), int64(at), t.ID)
+}
+
+// position is where a page begins: after the thread with this id, created or changed at this time.
+type position struct {
+	at       stamp.Time
+	threadID string
+}
+
+// parseCursor returns the position of a cursor. It returns Invalid for the cursor of another list.
+func (f Filter) parseCursor(c page.Cursor) (position, error) {
+	var order, threadID string
+	var at int64
+	if err := c.Scan(&order, &at, &threadID); err != nil {
+		return position{}, err
+	}
+	if order != f.order() {
+		return position{}, errs.Wrong("query.cursor", "expected a cursor of a list with the same sort and direction")
+	}
+	return position{stamp.Time(at), threadID}, nil
+}

@@ -1,0 +1,171 @@
+package thread
+
+import (
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/thread/term"
+)
+
+// indexedThread is a thread with the terms under which the index tables list it, sorted.
+type indexedThread struct {
+	Thread
+	terms []term.Term
+}
+
+// indexWriter collects what a transaction changes in the index tables and counts, so that each kind
+// of change takes one statement for all threads of the transaction.
+type indexWriter struct {
+	created indexTable
+	updated indexTable
+	added   []indexedThread
+	removed []indexedThread
+}
+
+// indexTable collects the changes of one of the tables.
+type indexTable struct {
+	name    string
+	removed *db.Bulk
+	added   *db.Bulk
+	moved   *db.Bulk
+}
+
+func newIndexTable(name string) indexTable {
+	return indexTable{
+		name:    name,
+		removed: db.NewBulk(db.Text, db.Bytes, db.Text),
+		added:   db.NewBulk(db.Text, db.Bytes, db.Text, db.Bytes),
+		moved:   db.NewBulk(db.Text, db.Bytes, db.Text, db.Bytes),
+	}
+}
+
+func newIndexWriter() *indexWriter {
+	return &indexWriter{created: newIndexTable("thread_index_created"), updated: newIndexTable("thread_index_updated")}
+}
+
+// insert adds the entries of a thread, each of which has its metadata keys.
+func (w *indexWriter) insert(t indexedThread, keys []term.Term) {
+	prefixes := term.PackPrefixes(keys)
+	for _, of := range t.terms {
+		w.created.added.Add(t.OrgID, of.Position(t.Deleted, t.CreatedAt), t.ID, prefixes)
+		w.updated.added.Add(t.OrgID, of.Position(t.Deleted, t.UpdatedAt), t.ID, prefixes)
+	}
+	w.added = append(w.added, t)
+}
+
+// remove removes the entries of a thread.
+func (w *indexWriter) remove(t indexedThread) {
+	for _, of := range t.terms {
+		w.created.removed.Add(t.OrgID, of.Position(t.Deleted, t.CreatedAt), t.ID)
+		w.updated.removed.Add(t.OrgID, of.Position(t.Deleted, t.UpdatedAt), t.ID)
+	}
+	w.removed = append(w.removed, t)
+}
+
+// move moves the entries of a thread whose terms stay the same.
+func (w *indexWriter) move(from, to indexedThread) {
+	for _, of := range from.terms {
+		w.updated.moved.Add(from.OrgID, of.Position(from.Deleted, from.UpdatedAt), from.ID,
+			of.Position(to.Deleted, to.UpdatedAt))
+	}
+	if from.Deleted == to.Deleted {
+		return
+	}
+	for _, of := range from.terms {
+		w.created.moved.Add(from.OrgID, of.Position(from.Deleted, from.CreatedAt), from.ID,
+			of.Position(to.Deleted, to.CreatedAt))
+	}
+	w.removed = append(w.removed, from)
+	w.added = append(w.added, to)
+}
+
+// write writes the changes.
+func (w *indexWriter) write(tx *db.Tx) error {
+	if err := w.created.write(tx); err != nil {
+		return fmt.Errorf("write %s: %w", w.created.name, err)
+	}
+	if err := w.updated.write(tx); err != nil {
+		return fmt.Errorf("write %s: %w", w.updated.name, err)
+	}
+	for _, t := range w.removed {
+		if err := countThread(tx, t, -1); err != nil {
+			return err
+		}
+	}
+	for _, t := range w.added {
+		if err := countThread(tx, t, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *indexTable) write(tx *db.Tx) error {
+	const where = ` WHERE i.org_id = v.column1 AND i.position = v.column2 AND i.thread_id = v.column3`
+	if err := t.removed.Send(tx, `DELETE FROM `+t.name+` AS i {USING v}`+where); err != nil {
+		return err
+	}
+	if err := t.added.Send(tx, `INSERT INTO `+t.name+` (org_id, position, thread_id, keys)
+		SELECT v.column1, v.column2, v.column3, v.column4 FROM {v}`); err != nil {
+		return err
+	}
+	return t.moved.Send(tx, `UPDATE `+t.name+` AS i SET position = v.column4 {FROM v}`+where)
+}
+
+// counts has the number of threads, deleted threads and sessions of each project. termCounts has
+// the number of threads that have a term.
+var (
+	counts = db.NewCounters("thread_counts",
+		[]string{"org_id", "project_id"}, []string{"threads", "deleted", "sessions"})
+	termCounts = db.NewCounters("thread_term_counts", []string{"org_id", "term"}, []string{"threads", "deleted"})
+)
+
+// countThread adds a thread n times to the counts of its project and terms.
+func countThread(tx *db.Tx, t indexedThread, n int64) error {
+	live, deleted := n, int64(0)
+	if t.Deleted {
+		live, deleted = 0, n
+	}
+	if err := counts.Add(tx, []any{t.OrgID, t.ProjectID}, live, deleted, 0); err != nil {
+		return fmt.Errorf("count threads: %w", err)
+	}
+	for _, of := range t.terms {
+		if err := termCounts.Add(tx, []any{t.OrgID, of[:]}, live, deleted); err != nil {
+			return fmt.Errorf("count threads of a term: %w", err)
+		}
+	}
+	return nil
+}
+
+// countSessions adds n to the sessions of a project, which is "" if it is not known.
+func countSessions(tx *db.Tx, orgID, projectID string, n int64) error {
+	if err := counts.Add(tx, []any{orgID, projectID}, 0, 0, n); err != nil {
+		return fmt.Errorf("count sessions: %w", err)
+	}
+	return nil
+}
+
+// projectCounts returns the counts of a project, or of the organization if projectID is empty.
+func projectCounts(q db.Querier, orgID, projectID string) (threads, deleted, sessions int64, err error) {
+	key := []any{orgID}
+	if projectID != "" {
+		key = append(key, projectID)
+	}
+	n, err := counts.Sum(q, key...)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return n[0], n[1], n[2], nil
+}
+
+// termCount returns the number of threads, or of deleted ones, that have a term.
+func termCount(q db.Querier, orgID string, t term.Term, deleted bool) (int64, error) {
+	n, err := termCounts.Sum(q, orgID, t[:])
+	if err != nil {
+		return 0, err
+	}
+	if deleted {
+		return n[1], nil
+	}
+	return n[0], nil
+}

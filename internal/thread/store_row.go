@@ -1,0 +1,216 @@
+package thread
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/thread/term"
+)
+
+// row is a locked thread: as it was found, and as it is to be written. Its version is 0 if it does
+// not exist.
+type row struct {
+	indexedThread
+	found  indexedThread
+	sealed []byte // the user_data that was found, if an edit needs it
+
+	// What is to be written; nil stays.
+	userData *sealedText
+	metadata *indexedMetadata
+}
+
+func scanLocked(from db.Row) (*row, error) {
+	var t indexedThread
+	var packed, sealed []byte
+	err := from.Scan(&t.OrgID, &t.ID, &t.ProjectID, &t.CreatedAt, &t.UpdatedAt, &t.Deleted, &t.version, &packed, &sealed)
+	if err != nil {
+		return nil, err
+	}
+	t.terms = term.Unpack(packed)
+	return &row{indexedThread: t, found: t, sealed: sealed}, nil
+}
+
+// apply applies an edit to a row in memory, and leaves it as it is if there is an error. project
+// decides where a new or moved thread goes.
+func (s *Store) apply(r *row, e *queuedEdit, project func(*queuedEdit) (string, error)) (Thread, error) {
+	isNew := r.version == 0
+	switch {
+	case !isNew && !e.caller.Sees(r.ProjectID):
+		return Thread{}, errs.Missing("thread", r.ID)
+	case e.version != nil && *e.version != r.version:
+		return Thread{}, errStale
+	case r.Deleted:
+		return Thread{}, errs.New(errs.Conflict, "thread %s was deleted", r.ID)
+	case isNew && e.match.IfMatch != "":
+		return Thread{}, errs.New(errs.PreconditionFailed, "thread %s does not exist", r.ID)
+	}
+	if !isNew {
+		if err := e.match.Check(r); err != nil {
+			return Thread{}, err
+		}
+	}
+	userData, err := s.newUserData(r, e)
+	if err != nil {
+		return Thread{}, err
+	}
+	projectID := r.ProjectID
+	if isNew || e.projectID != "" && e.projectID != projectID {
+		if projectID, err = project(e); err != nil {
+			return Thread{}, err
+		}
+	}
+	r.change(projectID, userData, e.metadata, s.now())
+	return r.Thread, nil
+}
+
+// newUserData returns the user_data that an edit leads to, or nil if it stays.
+func (s *Store) newUserData(r *row, e *queuedEdit) (*sealedText, error) {
+	if e.merge == nil {
+		return e.userData, nil
+	}
+	before, err := s.currentUserData(r)
+	if err != nil {
+		return nil, err
+	}
+	after, err := e.merge(before)
+	if err != nil {
+		return nil, err
+	}
+	return &sealedText{text: &after}, nil
+}
+
+func (s *Store) currentUserData(r *row) (*string, error) {
+	if r.userData != nil {
+		return r.userData.text, nil
+	}
+	return s.open(threadData, r.sealed)
+}
+
+// change sets what an edit has decided. An edit that moves a thread to another project always has
+// metadata.
+func (r *row) change(projectID string, userData *sealedText, metadata *indexedMetadata, now stamp.Time) {
+	if r.version == 0 {
+		r.CreatedAt = now
+		r.terms = term.All(projectID, nil)
+		r.userData = &sealedText{}
+		r.metadata = &indexedMetadata{}
+	}
+	r.version++
+	r.ProjectID = projectID
+	r.UpdatedAt = max(now, r.UpdatedAt)
+	if userData != nil {
+		r.userData = userData
+	}
+	if metadata != nil {
+		r.metadata = metadata
+		r.terms = term.All(projectID, metadata.keys)
+	}
+}
+
+// flush writes the rows that were changed with their index entries and counts. It returns
+// errInserted if another transaction has inserted one of them.
+func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
+	index := newIndexWriter()
+	inserts := newThreadInserts()
+	updates := threadUpdates{}
+	for _, key := range slices.SortedFunc(maps.Keys(rows), scopedID.compare) { // always in this order, to avoid deadlocks
+		r := rows[key]
+		if r.version == r.found.version {
+			continue
+		}
+		if r.userData != nil && r.userData.sealed == nil {
+			r.userData = sealText(s.Ring, threadData, r.userData.text)
+		}
+		r.collect(inserts, updates, index)
+	}
+	if err := insertThreads(tx, inserts); err != nil {
+		return err
+	}
+	if err := updates.write(tx); err != nil {
+		return err
+	}
+	return index.write(tx)
+}
+
+// collect adds a row to what is to be written.
+func (r *row) collect(inserts *db.Bulk, updates threadUpdates, index *indexWriter) {
+	if r.found.version == 0 {
+		inserts.Add(r.OrgID, r.ID, r.ProjectID, int64(r.CreatedAt), int64(r.UpdatedAt), r.Deleted, r.version,
+			term.Pack(r.terms), r.userData.size(), nullText(r.metadata.text), r.userData.sealed)
+		index.insert(r.indexedThread, r.metadata.keys)
+		return
+	}
+	updates.add(r)
+	if slices.Equal(r.found.terms, r.terms) {
+		index.move(r.found, r.indexedThread)
+		return
+	}
+	index.remove(r.found)
+	index.insert(r.indexedThread, r.metadata.keys)
+}
+
+func newThreadInserts() *db.Bulk {
+	return db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Bool, db.Int, db.Bytes, db.Int, db.Text, db.Bytes)
+}
+
+func insertThreads(tx *db.Tx, threads *db.Bulk) error {
+	n, err := threads.Exec(tx, `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version,
+			terms, user_data_size, metadata, user_data)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7,
+			v.column8, v.column9, v.column10, v.column11 FROM {v} WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
+	if err != nil {
+		return fmt.Errorf("insert threads: %w", err)
+	}
+	if n < int64(threads.Len()) {
+		return errInserted
+	}
+	return nil
+}
+
+// threadUpdates has the rows to update by the text of their statement. That sets only the columns
+// that change: a user_data of a megabyte that stays the same is not written again.
+type threadUpdates map[string]*db.Bulk
+
+func (u threadUpdates) add(r *row) {
+	columns := []string{"updated_at", "version"}
+	kinds := []db.Kind{db.Text, db.Text, db.Int, db.Int}
+	values := []any{r.OrgID, r.ID, int64(r.UpdatedAt), r.version}
+	if !slices.Equal(r.terms, r.found.terms) {
+		columns = append(columns, "project_id", "terms")
+		kinds = append(kinds, db.Text, db.Bytes)
+		values = append(values, r.ProjectID, term.Pack(r.terms))
+	}
+	if r.metadata != nil {
+		columns = append(columns, "metadata")
+		kinds = append(kinds, db.Text)
+		values = append(values, nullText(r.metadata.text))
+	}
+	if r.userData != nil {
+		columns = append(columns, "user_data_size", "user_data")
+		kinds = append(kinds, db.Int, db.Bytes)
+		values = append(values, r.userData.size(), r.userData.sealed)
+	}
+	for i, column := range columns {
+		columns[i] = fmt.Sprintf("%s = v.column%d", column, i+3)
+	}
+	text := `UPDATE threads SET ` + strings.Join(columns, ", ") +
+		` {FROM v} WHERE threads.org_id = v.column1 AND threads.id = v.column2`
+	if u[text] == nil {
+		u[text] = db.NewBulk(kinds...)
+	}
+	u[text].Add(values...)
+}
+
+func (u threadUpdates) write(tx *db.Tx) error {
+	for _, text := range slices.Sorted(maps.Keys(u)) {
+		if err := u[text].Send(tx, text); err != nil {
+			return fmt.Errorf("update threads: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package thread
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/page"
+	"steward/internal/seal"
+	"steward/internal/thread/term"
+)
+
+// edit is a change of one thread. What is nil stays as it is.
+type edit struct {
+	id string
+	// projectID may be empty: an existing thread then stays in its project, and chooseProject
+	// decides for a new one.
+	projectID string
+	// location is where the request names the project. If it is set, a new thread must have one.
+	location string
+	match    page.IfMatch
+	userData *sealedText
+	metadata *indexedMetadata
+	// merge returns the new user_data from the current one.
+	merge func(userData *string) (string, error)
+	// version is the one that the row must still have, 0 for no row; otherwise the edit fails with
+	// errStale.
+	version *int64
+}
+
+// sealedText is a user_data to be written. A merged one is sealed when it is written, since another
+// merge may follow.
+type sealedText struct {
+	text   *string
+	sealed []byte
+}
+
+// indexedMetadata is a metadata with the terms of its keys.
+type indexedMetadata struct {
+	text Metadata
+	keys []term.Term
+}
+
+func sealText(ring *seal.Ring, purpose string, text *string) *sealedText {
+	if text == nil {
+		return &sealedText{}
+	}
+	return &sealedText{text: text, sealed: ring.Seal(purpose, []byte(*text))}
+}
+
+func (d *sealedText) size() int64 {
+	if d.text == nil {
+		return 0
+	}
+	return int64(len(*d.text))
+}
+
+// queuedEdit is an edit that is written in a batch, and its result: a thread without user_data and
+// metadata, or an error.
+type queuedEdit struct {
+	edit
+	caller *auth.Caller
+	thread Thread
+	err    error
+}
+
+// Bytes estimates how much the edit adds to a transaction.
+func (e *queuedEdit) Bytes() int {
+	n := 256
+	if e.userData != nil {
+		n += len(e.userData.sealed)
+	}
+	if e.metadata != nil {
+		n += 2 * len(e.metadata.text)
+	}
+	return n
+}
+
+// threadID identifies the thread of the edit.
+func (e *queuedEdit) key() scopedID { return scopedID{e.caller.OrgID, e.id} }
+
+// scopedID is the id of something in an organization.
+type scopedID struct{ orgID, id string }
+
+func (s scopedID) compare(o scopedID) int {
+	return cmp.Or(cmp.Compare(s.orgID, o.orgID), cmp.Compare(s.id, o.id))
+}
+
+var (
+	// errStale means that a thread was changed since it was read.
+	errStale = errors.New("the thread was changed since it was read")
+	// errInserted means that another transaction has inserted a thread since this one looked for it.
+	errInserted = errors.New("the thread was inserted by another transaction")
+	// errNeedsTx means that an edit cannot be part of a batch.
+	errNeedsTx = errors.New("this edit needs a transaction of its own")
+)
+
+// write creates or changes a thread, in one transaction with the edits of concurrent callers.
+func (s *Store) write(ctx context.Context, caller *auth.Caller, e edit) error {
+	queued := &queuedEdit{caller: caller, edit: e}
+	if err := s.writes.Do(ctx, s.DB, queued, s.writeBatch); err != nil {
+		return fmt.Errorf("write threads: %w", err)
+	}
+	if !errors.Is(queued.err, errNeedsTx) {
+		return queued.err
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := s.writeOne(tx, caller, e)
+		return err
+	})
+}
+
+// writeOne creates or changes a thread in a transaction of its own. It returns the thread without
+// user_data and metadata.
+func (s *Store) writeOne(tx *db.Tx, caller *auth.Caller, e edit) (Thread, error) {
+	queued := &queuedEdit{caller: caller, edit: e}
+	project := func(*queuedEdit) (string, error) { return s.chooseProject(tx, caller, e) }
+	for {
+		rows, err := s.lock(tx, []*queuedEdit{queued})
+		if err != nil {
+			return Thread{}, err
+		}
+		t, err := s.apply(rows[queued.key()], queued, project)
+		if err != nil {
+			return Thread{}, err
+		}
+		err = s.flush(tx, rows)
+		if errors.Is(err, errInserted) {
+			continue // now there is a row to lock
+		}
+		return t, err
+	}
+}
+
+// writeBatch applies the edits of several callers as if each came alone, and sets their results. It
+// creates threads only in projects that exist: to create a project, a transaction needs the context
+// of its caller.
+func (s *Store) writeBatch(tx *db.Tx, batch []*queuedEdit) error {
+	rows, err := s.lock(tx, batch)
+	if err != nil {
+		return err
+	}
+	known, err := knownProjects(tx, batch, rows)
+	if err != nil {
+		return err
+	}
+	project := func(e *queuedEdit) (string, error) {
+		if e.projectID != "" || !known[scopedID{e.caller.OrgID, e.caller.ProjectID}] {
+			return "", errNeedsTx
+		}
+		return e.caller.ProjectID, nil
+	}
+	for _, e := range batch {
+		e.thread, e.err = s.apply(rows[e.key()], e, project)
+	}
+	err = s.flush(tx, rows)
+	if errors.Is(err, errInserted) && len(batch) == 1 {
+		batch[0].err = errNeedsTx
+		return nil
+	}
+	return err
+}
+
+// knownProjects reports which of the projects exist in which callers of a batch would create threads.
+func knownProjects(tx *db.Tx, batch []*queuedEdit, rows map[scopedID]*row) (map[scopedID]bool, error) {
+	known := map[scopedID]bool{}
+	queries := db.NewBulk(db.Text, db.Text)
+	for _, e := range batch {
+		project := scopedID{e.caller.OrgID, e.caller.ProjectID}
+		if _, seen := known[project]; !seen && project.id != "" && rows[e.key()].version == 0 {
+			known[project] = false
+			queries.Add(project.orgID, project.id)
+		}
+	}
+	found, err := db.CollectBulk(tx, queries, scanScopedID,
+		`SELECT p.org_id, p.id FROM {v} CROSS JOIN projects p WHERE p.org_id = v.column1 AND p.id = v.column2`)
+	if err != nil {
+		return nil, fmt.Errorf("look up projects: %w", err)
+	}
+	for _, project := range found {
+		known[project] = true
+	}
+	return known, nil
+}
+
+func scanScopedID(row db.Row) (s scopedID, err error) { return s, row.Scan(&s.orgID, &s.id) }
+
+// lock returns the rows of the threads of a batch, and locks those that exist.
+func (s *Store) lock(tx *db.Tx, batch []*queuedEdit) (map[scopedID]*row, error) {
+	rows := map[scopedID]*row{}
+	merged := map[scopedID]bool{}
+	for _, e := range batch {
+		key := e.key()
+		rows[key] = &row{indexedThread: indexedThread{Thread: Thread{ID: key.id, OrgID: key.orgID}}}
+		merged[key] = merged[key] || e.merge != nil
+	}
+	queries := db.NewBulk(db.Text, db.Text, db.Bool)
+	for key := range rows {
+		queries.Add(key.orgID, key.id, merged[key])
+	}
+	found, err := db.CollectBulk(tx, queries, scanLocked, `SELECT t.org_id, t.id, t.project_id, t.created_at,
+			t.updated_at, t.deleted, t.version, t.terms, CASE WHEN v.column3 THEN t.user_data ELSE NULL END
+		FROM {v} CROSS JOIN threads t WHERE t.org_id = v.column1 AND t.id = v.column2`+forUpdate(tx))
+	if err != nil {
+		return nil, fmt.Errorf("lock threads: %w", err)
+	}
+	for _, r := range found {
+		rows[scopedID{r.OrgID, r.ID}] = r
+	}
+	return rows, nil
+}
+
+// forUpdate ends a SELECT of threads t that are to be changed. SQLite has one writer, so there is
+// nothing to lock.
+func forUpdate(tx *db.Tx) string {
+	if tx.Dialect() == db.Postgres {
+		return ` ORDER BY t.org_id, t.id FOR UPDATE OF t`
+	}
+	return ""
+}
+
+// chooseProject returns the project of a new thread: the one that the request names, the caller's
+// own, that of the newest session with the thread, or the organization's default.
+func (s *Store) chooseProject(tx *db.Tx, caller *auth.Caller, e edit) (string, error) {
+	projectID := cmp.Or(e.projectID, caller.ProjectID)
+	if projectID == "" && e.location != "" {
+		return "", errs.Wrong(e.location, "expected the project of the new thread")
+	}
+	if projectID == "" {
+		var err error
+		if projectID, err = s.inferProject(tx, caller.OrgID, e.id); err != nil {
+			return "", err
+		}
+	}
+	return projectID, s.Project(tx, caller, e.location, projectID)
+}
+
+func (s *Store) inferProject(tx *db.Tx, orgID, threadID string) (projectID string, err error) {
+	err = tx.Row(`SELECT project_id FROM sessions WHERE org_id = $1 AND thread_id = $2 AND project_id <> ''
+		ORDER BY started_at DESC, id DESC LIMIT 1`, orgID, threadID).Scan(&projectID)
+	if errors.Is(err, db.ErrNoRows) {
+		return s.DefaultProject(tx, orgID)
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up the session of a thread: %w", err)
+	}
+	return projectID, nil
+}
