@@ -269,7 +269,16 @@ func (s *Store) claim(t testing.TB, destinationID string, want int) ([]Delivery,
 	if len(held) == 0 {
 		return nil, false
 	}
-	rows, err := s.Due(context.Background(), destinationID, want)
+	due, err := s.Due(context.Background(), destinationID, want)
 	must(t, err)
+	var tasks []*task
+	for _, d := range due {
+		tasks = append(tasks, &task{Delivery: Delivery{key: d.key, due: d.due, size: d.size}, lane: &lane{id: destinationID}})
+	}
+	must(t, s.load(context.Background(), tasks))
+	var rows []Delivery
+	for _, t := range tasks {
+		rows = append(rows, t.Delivery)
+	}
 	return rows, true
 }

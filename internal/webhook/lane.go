@@ -189,7 +189,7 @@ func (l *lanes) nextRead() (n *lane, limit int) {
 
 // choose returns a task for each row that is not in flight, as far as the budget has room, and
 // takes it from the budget. It reports whether rows were left for want of room.
-func (l *lanes) choose(n *lane, rows []Delivery) (chosen []*task, left bool) {
+func (l *lanes) choose(n *lane, rows []dueRow) (chosen []*task, left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range rows {
@@ -200,16 +200,16 @@ func (l *lanes) choose(n *lane, rows []Delivery) (chosen []*task, left bool) {
 		if !ok {
 			return chosen, true
 		}
-		t := &task{Delivery: d, lane: n, charge: c}
+		t := &task{Delivery: Delivery{key: d.key, due: d.due, size: d.size}, lane: n, charge: c}
 		n.inFlight[d.key] = t
 		chosen = append(chosen, t)
 	}
 	return chosen, false
 }
 
-// endRead adds what was read to a lane, and returns what can be sent now. more reports whether
+// endRead adds the tasks that could be loaded to a lane, and returns what can be sent now. more reports whether
 // there may be other due rows, and left whether the budget had no room for some.
-func (l *lanes) endRead(n *lane, read []*task, slots int, more, left bool) (start []*task) {
+func (l *lanes) endRead(n *lane, chosen []*task, slots int, more, left bool) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	more = more || left || n.state == laneStale
@@ -220,7 +220,13 @@ func (l *lanes) endRead(n *lane, read []*task, slots int, more, left bool) (star
 			delete(n.inFlight, key)
 		}
 	}
-	n.pending = append(n.pending, read...)
+	for _, t := range chosen {
+		if t.ID == "" {
+			l.release(t)
+			continue
+		}
+		n.pending = append(n.pending, t)
+	}
 	slices.SortFunc(n.pending, (*task).compare)
 	start = l.dispatch(n)
 	if !more || n.state != laneIdle {

@@ -40,11 +40,14 @@ func (f *laneFixture) readRows(keys ...string) []string {
 }
 
 func (f *laneFixture) endReadOf(n *lane, limit int, size int64, keys ...string) []string {
-	var rows []Delivery
+	var rows []dueRow
 	for _, key := range keys {
-		rows = append(rows, Delivery{key: key, size: size})
+		rows = append(rows, dueRow{key: key, size: size})
 	}
 	chosen, left := f.choose(n, rows)
+	for _, t := range chosen {
+		t.ID = t.key
+	}
 	return keysOfTasks(f.endRead(n, chosen, n.slots, len(rows) == limit, left))
 }
 

@@ -230,12 +230,12 @@ func (s *Scheduler) read(ctx context.Context, n *lane, limit int) {
 	s.load(ctx, n, rows, len(rows) == limit)
 }
 
-// load reads the receipts of the rows that are not in flight, and starts what can be sent.
-func (s *Scheduler) load(ctx context.Context, n *lane, rows []Delivery, more bool) {
+// load reads the deliveries of the rows that are not in flight, and starts what can be sent.
+func (s *Scheduler) load(ctx context.Context, n *lane, rows []dueRow, more bool) {
 	chosen, left := s.lanes.choose(n, rows)
 	to, err := s.target(ctx, n.id)
 	if err == nil {
-		err = s.Store.loadReceipts(ctx, chosen)
+		err = s.Store.load(ctx, chosen)
 	}
 	if err != nil {
 		s.lanes.failRead(n, chosen)

@@ -46,7 +46,7 @@ type replica struct {
 // openRead is a read whose rows were read, but not yet used.
 type openRead struct {
 	lane *lane
-	rows []Delivery
+	rows []dueRow
 	more bool
 }
 

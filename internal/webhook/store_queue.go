@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -99,58 +98,80 @@ func (s *Store) Heads(ctx context.Context) ([]head, error) {
 	return heads, nil
 }
 
-// Due returns the first due rows of a destination's queue, in order. A malformed row is left out:
-// it must not keep others back.
-func (s *Store) Due(ctx context.Context, destinationID string, limit int) ([]Delivery, error) {
-	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Delivery, error) {
-		d := Delivery{DestinationID: destinationID, Status: Pending}
-		var receiptKey string
-		if err := row.Scan(&d.key, &receiptKey, &d.orgID, &d.Date, &d.Retries, &d.due, &d.size); err != nil {
-			return d, err
-		}
-		d.WebhookID, d.ID, _ = splitKey(d.key, id.Delivery)
-		_, d.ReceiptID, _ = splitKey(receiptKey, id.Receipt)
-		return d, nil
-	}, `SELECT key, receipt_key, org_id, date, retries, due_at, size FROM webhook_queue
-		WHERE destination_id = $1 AND due_at <= $2 ORDER BY due_at, key LIMIT $3`, destinationID, stamp.Of(s.Now()), limit)
+// dueRow is a row of the queue as a read finds it.
+type dueRow struct {
+	key  string
+	due  stamp.Time
+	size int64 // of the receipt's headers and body
+}
+
+// Due returns the first due rows of a destination's queue, in order.
+func (s *Store) Due(ctx context.Context, destinationID string, limit int) ([]dueRow, error) {
+	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (d dueRow, err error) {
+		return d, row.Scan(&d.key, &d.due, &d.size)
+	}, `SELECT key, due_at, size FROM webhook_queue
+		WHERE destination_id = $1 AND due_at <= $2 ORDER BY due_at, key LIMIT $3`,
+		destinationID, stamp.Of(s.Now()), limit)
 	if err != nil {
 		return nil, fmt.Errorf("read queue of %s: %w", destinationID, err)
 	}
-	return slices.DeleteFunc(rows, func(d Delivery) bool {
-		malformed := d.ID == "" || d.ReceiptID == ""
-		if malformed {
-			s.Log.Error("malformed row in the queue", "destination", destinationID, "key", d.key)
-		}
-		return malformed
-	}), nil
+	return rows, nil
 }
 
-// loadReceipts reads what is needed to send tasks. A task whose receipt is no longer kept stays
-// without one.
-func (s *Store) loadReceipts(ctx context.Context, tasks []*task) error {
+// loadedRow is a row of the queue with what is needed of its receipt to send it.
+type loadedRow struct {
+	delivery           Delivery
+	receiptKey         string
+	method, headerText *string
+	body               []byte
+}
+
+// load reads the deliveries and receipts of tasks. A task whose receipt is no longer kept has none. A
+// task whose row is gone or malformed keeps an empty ID: it must not keep others back.
+func (s *Store) load(ctx context.Context, tasks []*task) error {
 	keys := db.NewBulk(db.Text)
+	byKey := make(map[string]*task, len(tasks))
 	for _, t := range tasks {
-		keys.Add(rowKey(t.WebhookID, t.ReceiptID))
+		keys.Add(t.key)
+		byKey[t.key] = t
 	}
-	receipts, err := db.CollectBulk(s.DB.Read(ctx), keys, func(row db.Row) (r storedReceipt, err error) {
-		return r, row.Scan(&r.key, &r.Method, &r.headerText, &r.body)
-	}, `SELECT key, method, headers, body FROM webhook_receipts WHERE key {IN v}`)
+	rows, err := db.CollectBulk(s.DB.Read(ctx), keys, func(row db.Row) (r loadedRow, err error) {
+		return r, row.Scan(&r.delivery.key, &r.receiptKey, &r.delivery.orgID, &r.delivery.Date, &r.delivery.Retries,
+			&r.method, &r.headerText, &r.body)
+	}, `SELECT q.key, q.receipt_key, q.org_id, q.date, q.retries, r.method, r.headers, r.body
+		FROM {v} JOIN webhook_queue q ON q.key = v.column1 LEFT JOIN webhook_receipts r ON r.key = q.receipt_key`)
 	if err != nil {
-		return fmt.Errorf("read receipts of deliveries: %w", err)
+		return fmt.Errorf("read deliveries: %w", err)
 	}
-	byKey := make(map[string]*Receipt, len(receipts))
-	for i := range receipts {
-		byKey[receipts[i].key] = &receipts[i].Receipt
-	}
-	for _, t := range tasks {
-		t.receipt = byKey[rowKey(t.WebhookID, t.ReceiptID)]
+	for _, r := range rows {
+		t := byKey[r.delivery.key]
+		if err := t.fill(r); err != nil {
+			s.Log.Error("malformed row in the queue", "destination", t.lane.id, "key", t.key, "error", err)
+		}
 	}
 	return nil
 }
 
-type storedReceipt struct {
-	Receipt
-	key string
+// fill sets what a task needs to be sent.
+func (t *task) fill(r loadedRow) error {
+	webhookID, deliveryID, err := splitKey(t.key, id.Delivery)
+	if err != nil {
+		return err
+	}
+	if _, t.ReceiptID, err = splitKey(r.receiptKey, id.Receipt); err != nil {
+		return err
+	}
+	t.ID = deliveryID
+	t.WebhookID = webhookID
+	t.Status = Pending
+	t.DestinationID = t.lane.id
+	t.orgID = r.delivery.orgID
+	t.Date = r.delivery.Date
+	t.Retries = r.delivery.Retries
+	if r.method != nil {
+		t.receipt = &Receipt{Method: *r.method, headerText: *r.headerText, body: r.body}
+	}
+	return nil
 }
 
 func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }

@@ -79,7 +79,8 @@ CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (key) WHERE failed;
 
 -- webhook_queue holds one row per pending delivery, with the delivery's key. The holder of the
 -- destination's lease sends those that are due, in the order of (due_at, key). size is what headers
--- and body of the receipt take in memory. org_id is for the counters: the webhook may be deleted by
+-- and body of the receipt take in memory; the index has it, so that a read of the queue does not
+-- touch the table. org_id is for the counters: the webhook may be deleted by
 -- the time the delivery ends.
 CREATE TABLE webhook_queue (
     key            TEXT   COLLATE "C" NOT NULL PRIMARY KEY,
@@ -91,7 +92,7 @@ CREATE TABLE webhook_queue (
     due_at         BIGINT NOT NULL,
     size           BIGINT NOT NULL
 );
-CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key);
+CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key) INCLUDE (size);
 
 -- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.
