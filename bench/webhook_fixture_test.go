@@ -11,7 +11,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/id"
-	"steward/internal/webhook"
 )
 
 // fixtureAge is the age of the oldest row of a fixture. It is less than the retention.
@@ -38,7 +37,7 @@ const (
 
 	receiptColumns  = "key, date, method, query, remote_addr, content_type, size, headers, body"
 	deliveryColumns = "key, destination_id, receipt_id, date, retries, status, failed, finished_at, error, response"
-	queueColumns    = "key, destination_id, receipt_key, date, retries, org_id, ready, due_at"
+	queueColumns    = "key, destination_id, receipt_key, date, retries, org_id, due_at, size"
 
 	// $3 is the unit, $4 to $5 are its buckets.
 	fixtureCounts = `WITH RECURSIVE b(bucket) AS (
@@ -66,8 +65,6 @@ func (s *fixture) load() {
 		}))
 	}
 	s.in.Must(d.Write(s.in.t.Context(), func(tx *db.Tx) error { return s.insertCounts(tx, start) }))
-	retention := webhook.Retention{Store: &webhook.Store{DB: d, Now: time.Now}, Keep: 2 * fixtureAge}
-	s.in.Must(retention.Run(s.in.t.Context())) // packs the counts of past days
 	s.in.Must(d.Close())
 	s.in.analyze()
 	s.took = time.Since(start)
@@ -117,9 +114,10 @@ func (s *fixture) enqueue(tx *db.Tx, deliveries [][]any) error {
 		return nil
 	}
 	var rows [][]any
+	size := int64(len(fixtureHeads) + eventSize)
 	for _, d := range deliveries {
 		key, destinationID, receiptID, date := d[0], d[1], d[2].(string), d[3]
-		rows = append(rows, []any{key, destinationID, s.key(receiptID), date, int64(0), s.in.orgID, true, date})
+		rows = append(rows, []any{key, destinationID, s.key(receiptID), date, int64(0), s.in.orgID, date, size})
 	}
 	return insert(tx, "webhook_queue", queueColumns, rows)
 }
@@ -154,8 +152,12 @@ func tuples(dialect db.Dialect, rows, columns int) string {
 
 // insertCounts inserts the totals of the webhook and the counts of a year.
 func (s *fixture) insertCounts(tx *db.Tx, now time.Time) error {
-	if _, err := tx.Exec(`INSERT INTO webhook_totals (org_id, webhook_id, shard, receipts, deliveries)
-		VALUES ($1, $2, 0, $3, $4)`, s.in.orgID, s.hook.id, s.rows, s.rows); err != nil {
+	pending := 0
+	if s.pending {
+		pending = s.rows
+	}
+	if _, err := tx.Exec(`INSERT INTO webhook_totals (org_id, webhook_id, shard, receipts, deliveries, pending)
+		VALUES ($1, $2, 0, $3, $4, $5)`, s.in.orgID, s.hook.id, s.rows, s.rows, pending); err != nil {
 		return err
 	}
 	yearAgo := now.Add(-366 * 24 * time.Hour).Unix()

@@ -63,7 +63,7 @@ func (s *steward) checkMemory() {
 	peak := s.PeakRSS()
 	s.t.Logf("peak memory: %d MB", peak/1_000_000)
 	if peak > memoryLimit {
-		s.t.Errorf("the process had %d MB of resident memory, at most %d MB are allowed", peak/1_000_000, memoryLimit/1_000_000)
+		s.t.Errorf("the process had %d MB of resident memory, at most %d are allowed", peak/1_000_000, memoryLimit/1_000_000)
 	}
 }
 

@@ -132,7 +132,8 @@ func (s *Steward) limitFiles(cmd *exec.Cmd) *exec.Cmd {
 	if s.MaxFiles == 0 {
 		return cmd
 	}
-	limited := exec.Command("sh", append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(s.MaxFiles)}, cmd.Args...)...)
+	args := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(s.MaxFiles)}
+	limited := exec.Command("sh", append(args, cmd.Args...)...)
 	limited.Env = cmd.Env
 	return limited
 }
