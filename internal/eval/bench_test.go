@@ -41,7 +41,8 @@ func BenchmarkRun(b *testing.B) {
 			})
 			b.ResetTimer()
 			parallel(b, func(i int) {
-				f.want(200, "ada", "PUT", "/evalrun", object{"id": fmt.Sprintf("r%d-%d", round, i), "result": object{"score": 0.5, "success": true}})
+				result := object{"score": 0.5, "success": true}
+				f.want(200, "ada", "PUT", "/evalrun", object{"id": fmt.Sprintf("r%d-%d", round, i), "result": result})
 			})
 		})
 	}

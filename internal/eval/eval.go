@@ -58,7 +58,7 @@ type NewEval struct {
 	OrgID           *string `json:"orgId,omitempty" doc:"The caller's organization"`
 }
 
-// build returns the eval, and adds errors to faults with locations below the given one.
+// build returns the eval, and adds errors to faults with locations below location.
 func (n NewEval) build(evalID, location string, faults *errs.Faults) Eval {
 	checkName := strings.TrimSpace(n.Name) != "" && utf8.RuneCountInString(n.Name) <= 256
 	faults.Check(checkName, location+".name", "expected 1 to 256 characters, not blank")

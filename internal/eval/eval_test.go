@@ -36,7 +36,8 @@ func TestPutCreatesAndReplacesEvals(t *testing.T) {
 		got = read[object](f, rec)
 		if got["name"] != "manners" || got["projectId"] != "green" || got["identifier"] != "i" ||
 			got["version"] != "7" || got["devmode"] != true ||
-			got["createdAt"] != "2026-11-15T12:00:00.000Z" || got["updatedAt"] != "2026-11-15T12:01:00.000Z" || rec.Header().Get("ETag") != `"2"` {
+			got["createdAt"] != "2026-11-15T12:00:00.000Z" || got["updatedAt"] != "2026-11-15T12:01:00.000Z" ||
+			rec.Header().Get("ETag") != `"2"` {
 			t.Errorf("got %v, ETag %s", got, rec.Header().Get("ETag"))
 		}
 		for project, want := range map[string]string{"red": "0", "green": "1"} {
@@ -44,10 +45,10 @@ func TestPutCreatesAndReplacesEvals(t *testing.T) {
 				t.Errorf("%s has %s evals, want %s", project, total, want)
 			}
 		}
-		said := f.want(422, "ada", "PUT", "/cli/eval/a%20b", object{"name": " ", "agentIdentifier": "", "projectId": "/"}).Body.String()
+		problem := f.want(422, "ada", "PUT", "/cli/eval/a%20b", object{"name": " ", "agentIdentifier": "", "projectId": "/"}).Body.String()
 		for _, location := range []string{"path.id", "body.name", "body.agentIdentifier", "body.projectId"} {
-			if !strings.Contains(said, location) {
-				t.Errorf("%s is not named: %s", location, said)
+			if !strings.Contains(problem, location) {
+				t.Errorf("%s is not named: %s", location, problem)
 			}
 		}
 	})
@@ -84,9 +85,9 @@ func TestSyncIsAllOrNothing(t *testing.T) {
 		f.want(403, "red", "POST", "/cli/devmode/eval", object{"create": []object{one("w"), other}, "delete": []string{"z"}})
 		f.want(200, "ada", "GET", "/cli/eval/z", nil)
 		f.want(404, "ada", "GET", "/cli/eval/w", nil)
-		said := f.want(422, "ada", "POST", path, object{"create": []object{one("w"), one("/")}, "delete": []string{""}}).Body.String()
-		if !strings.Contains(said, "body.create[1].id") || !strings.Contains(said, "body.delete[0]") {
-			t.Errorf("got %s", said)
+		body := f.want(422, "ada", "POST", path, object{"create": []object{one("w"), one("/")}, "delete": []string{""}}).Body.String()
+		if !strings.Contains(body, "body.create[1].id") || !strings.Contains(body, "body.delete[0]") {
+			t.Errorf("got %s", body)
 		}
 		f.want(200, "ada", "POST", "/cli/devmode/eval", object{})
 	})
@@ -176,8 +177,8 @@ func TestRunsFollowTheLabelsOfTheirEval(t *testing.T) {
 func (f *fixture) insertRuns(n int, prefix, evalID, projectID string) {
 	f.Helper()
 	f.must(f.store.DB.Write(context.Background(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, devmode, pending, success, created_at, updated_at,
-			written_at, size) WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
+		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, devmode, pending, success,
+			created_at, updated_at, written_at, size) WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
 			SELECT 'org_a', $2 || CAST(1000000 + i AS TEXT), $3, 's', $4, $5, $6, $7, i, i, i, 0 FROM seq`,
 			n-1, prefix, projectID, evalID, false, true, false)
 		if err != nil {
@@ -267,7 +268,9 @@ func TestSweepPurgesDeletedProjectsInBatches(t *testing.T) {
 func TestTotals(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		f.insertRuns(page.MaxCounted, "r", "e", "red")
-		for path, want := range map[string]string{"": "10000", "?evalId=e": "10000", "?sessionId=s&projectId=red": "10000", "?evalId=x": "0"} {
+		for path, want := range map[string]string{
+			"": "10000", "?evalId=e": "10000", "?sessionId=s&projectId=red": "10000", "?evalId=x": "0",
+		} {
 			if _, total := f.list("ada", "/cli/eval-run"+path); total != want {
 				t.Errorf("%s: %q, want %s", path, total, want)
 			}

@@ -200,7 +200,7 @@ func comparePages(rt *rapid.T, f *fixture, who, path string, values url.Values, 
 		ids, total := f.list(who, fmt.Sprintf("%s&offset=%d", address, offset))
 		byOffset = append(byOffset, ids...)
 		if total != fmt.Sprint(len(want)) {
-			rt.Fatalf("%s says %s, want %d", address, total, len(want))
+			rt.Fatalf("%s has total %s, want %d", address, total, len(want))
 		}
 	}
 	for at := address; at != ""; {

@@ -45,8 +45,8 @@ var combinations = []struct {
 // filter. A session has ten.
 func fill(t testing.TB, d *db.DB, n int) {
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier, devmode, pending,
-			success, created_at, updated_at, written_at, size, result)
+		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier,
+			devmode, pending, success, created_at, updated_at, written_at, size, result)
 			WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
 			SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
 				's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',
@@ -55,8 +55,8 @@ func fill(t testing.TB, d *db.DB, n int) {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version)
-			VALUES ('org_a', 'e1', 'p1', 'a1', 'a name', $1, 0, 0, 1)`, false); err != nil {
+		if _, err := tx.Exec(`INSERT INTO evals (org_id, id, project_id, agent_identifier, name, devmode, created_at,
+			updated_at, version) VALUES ('org_a', 'e1', 'p1', 'a1', 'a name', $1, 0, 0, 1)`, false); err != nil {
 			return err
 		}
 		_, err = tx.Exec(countAll)

@@ -15,7 +15,7 @@ import (
 // TestRunStates has the steps of a run and the state that they lead to.
 func TestRunStates(t *testing.T) {
 	begin := func(status int) step { return step{"POST", "", status} }
-	end := func(said string, status int) step { return step{"PUT", said, status} }
+	end := func(fields string, status int) step { return step{"PUT", fields, status} }
 	tests := map[string]struct {
 		steps            []step
 		pending, success bool
@@ -65,8 +65,8 @@ func TestRunStates(t *testing.T) {
 
 // step is a start or a completion with some fields, and the status of its response.
 type step struct {
-	method, said string
-	status       int
+	method, fields string
+	status         int
 }
 
 func (s step) take(f *fixture, runID string) {
@@ -75,7 +75,7 @@ func (s step) take(f *fixture, runID string) {
 		f.want(s.status, "ada", "POST", "/evalrun", start(runID, "sess", "ev", "red"))
 		return
 	}
-	body := strings.TrimSuffix(fmt.Sprintf(`{"id":%q,%s`, runID, s.said), ",") + "}"
+	body := strings.TrimSuffix(fmt.Sprintf(`{"id":%q,%s`, runID, s.fields), ",") + "}"
 	f.want(s.status, "ada", "PUT", "/evalrun", body)
 }
 
@@ -191,11 +191,13 @@ func TestRunTimestamps(t *testing.T) {
 
 func TestStartReportsAllErrorsOfABody(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		bad := object{"id": "a b", "sessionId": "", "evalId": strings.Repeat("x", 129), "orgId": "org_a", "projectId": "ü", "spanId": "/"}
-		said := f.want(422, "ada", "POST", "/evalrun", bad).Body.String()
+		bad := object{
+			"id": "a b", "sessionId": "", "evalId": strings.Repeat("x", 129), "orgId": "org_a", "projectId": "ü", "spanId": "/",
+		}
+		body := f.want(422, "ada", "POST", "/evalrun", bad).Body.String()
 		for _, field := range []string{"id", "sessionId", "evalId", "projectId", "spanId"} {
-			if !strings.Contains(said, `"body.`+field+`"`) {
-				t.Errorf("%s is not named: %s", field, said)
+			if !strings.Contains(body, `"body.`+field+`"`) {
+				t.Errorf("%s is not named: %s", field, body)
 			}
 		}
 		f.want(422, "ada", "POST", "/evalrun", object{"id": "r"})
@@ -217,14 +219,16 @@ func TestLargeResultsAreStoredAndNotListed(t *testing.T) {
 		if !strings.Contains(got, `"result":{"n":1.10,"text":"`+filler+`"}`) || strings.Contains(got, "omitted") {
 			t.Error("the result is not what was sent")
 		}
-		listed := read[[]object](f, f.want(200, "ada", "GET", "/cli/eval-run", nil))
-		if listed[0]["result"] != nil || listed[0]["result_omitted"] != true || listed[0]["truncated"] != nil || listed[0]["success"] != true {
+		listed := read[[]object](f, f.want(200, "ada", "GET", "/cli/eval-run", nil))[0]
+		if listed["result"] != nil || listed["result_omitted"] != true || listed["truncated"] != nil ||
+			listed["success"] != true {
 			t.Errorf("listed as %.300v", listed)
 		}
 		f.want(201, "ada", "POST", "/evalrun", start("long", "s", "e", "red"))
 		f.want(200, "ada", "PUT", "/evalrun", object{"id": "long", "error": strings.Repeat("ä", 50_000)})
 		long := read[[]object](f, f.want(200, "ada", "GET", "/cli/eval-run", nil))[1]
-		if text, _ := long["error"].(string); text != strings.Repeat("ä", maxListedError) || long["truncated"] != true || long["result_omitted"] != nil {
+		if text, _ := long["error"].(string); text != strings.Repeat("ä", maxListedError) ||
+			long["truncated"] != true || long["result_omitted"] != nil {
 			t.Errorf("%v is listed with %d bytes of error", long["id"], len(text))
 		}
 	})

@@ -29,7 +29,7 @@ func scanRunLabels(row db.Row) (l runLabels, err error) {
 	return l, row.Scan(&l.id, &l.at, &l.name, &l.agent)
 }
 
-// label gives the newest runs of an eval its name and agent, up to the limit of the transaction,
+// label sets the name and agent of the newest runs of an eval, up to the limit of the transaction,
 // and schedules a relabel for the others unless there are none.
 func (w *evalWriter) label(e Eval) error {
 	if w.labels > 0 {
@@ -56,7 +56,7 @@ func (w *evalWriter) label(e Eval) error {
 	return nil
 }
 
-// setLabels gives runs the name and agent of their eval, and counts them for that agent. It skips a
+// setLabels sets the name and agent of runs to those of their eval and counts them. It skips a
 // run whose agent has changed since it was read: it was removed, or its eval was changed, which has
 // scheduled a relabel.
 func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {

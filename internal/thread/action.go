@@ -50,7 +50,7 @@ const maxID = 256
 // action is a frame that was read.
 type action struct {
 	frame
-	// wrongForm says that the frame is JSON of another form.
+	// wrongForm is true if the frame is JSON of another form.
 	wrongForm bool
 	// previous is closed when the preceding action on the same thread and socket is answered; it is
 	// nil if there is none. done is closed when this action is.

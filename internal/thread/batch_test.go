@@ -51,7 +51,7 @@ func as(orgID, projectID string) *auth.Caller {
 }
 
 // compareBatches writes the same edits as a batch in one organization, and one by one in the other.
-// Those that need a transaction of their own come after the others.
+// Those that need a transaction of their own are written after the others.
 func compareBatches(t *rapid.T, s *Store, batched, single string) {
 	var batch []*queuedEdit
 	for range rapid.IntRange(1, 8).Draw(t, "edits") {
@@ -100,7 +100,8 @@ func drawEdit(t *rapid.T, s *Store) edit {
 		d.UserData = page.Some(rapid.SampledFrom([]string{`{"l":[0]}`, `{}`, `7`}).Draw(t, "user_data"))
 	}
 	if rapid.Bool().Draw(t, "meta") {
-		d.Metadata = page.Some(Metadata(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"c":3}`}).Draw(t, "metadata")))
+		texts := []string{`{}`, `{"a":1}`, `{"a":1,"b":2}`, `{"b":2,"c":3}`}
+		d.Metadata = page.Some(Metadata(rapid.SampledFrom(texts).Draw(t, "metadata")))
 	}
 	e, err := s.newEdit(d)
 	if err != nil {

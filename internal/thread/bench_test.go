@@ -126,7 +126,8 @@ func BenchmarkPage(b *testing.B) {
 			s := newStore(b, dbtest.Open(b, dialect))
 			state := `{"state":{"text":"` + strings.Repeat("x", 280) + `"}}`
 			for i := range 1000 {
-				put := Put{ProjectID: fmt.Sprint("p", i%10), UserData: &state, Metadata: Metadata(fmt.Sprintf(`{"channel":"web","user":"u%d"}`, i))}
+				metadata := fmt.Appendf(nil, `{"channel":"web","user":"u%d"}`, i)
+				put := Put{ProjectID: fmt.Sprint("p", i%10), UserData: &state, Metadata: metadata}
 				_, err := s.Put(b.Context(), whole, fmt.Sprint("thrd_", 100000000+i), page.IfMatch{}, put)
 				must(b, err)
 			}

@@ -67,7 +67,7 @@ func TestSocketRunsActionsOnOtherThreadsConcurrently(t *testing.T) {
 		}
 		close(proceed)
 		if got := c.responses(2); !slices.Equal(got, []string{"save", "same thread"}) {
-			t.Errorf("then came %v", got)
+			t.Errorf("the other responses are %v", got)
 		}
 	})
 }

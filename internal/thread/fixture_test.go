@@ -54,7 +54,7 @@ func newStore(t testing.TB, d *db.DB) *Store {
 	return &Store{
 		DB: d, Now: c.now, Ring: ring, Retention: time.Hour,
 		Audit: func(*db.Tx, string, string) error { return nil },
-		Project: func(_ *db.Tx, caller *auth.Caller, location, projectID string) error {
+		Project: func(_ *db.Tx, caller *auth.Caller, _, projectID string) error {
 			if !caller.Sees(projectID) {
 				return errs.New(errs.Forbidden, "another project")
 			}
@@ -151,7 +151,7 @@ func (s *socketFixture) dial() *client {
 	s.Helper()
 	conn, _, err := websocket.Dial(s.Context(), s.url, nil)
 	must(s, err)
-	s.Cleanup(func() { conn.CloseNow() })
+	s.Cleanup(func() { _ = conn.CloseNow() }) // it may be closed already
 	conn.SetReadLimit(maxFrame)
 	return &client{t: s.T, conn: conn}
 }
@@ -179,7 +179,7 @@ func (c *client) receive() (r response) {
 	return r
 }
 
-// read reads a message. It fails if none comes for a minute.
+// read reads a message. It fails if none arrives for a minute.
 func (c *client) read() ([]byte, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
@@ -210,10 +210,10 @@ func (c *client) ok(action string, data any) *string {
 	return a.Data
 }
 
-func (c *client) refused(action string, data any, says string) {
+func (c *client) refused(action string, data any, text string) {
 	c.t.Helper()
-	if a := c.do(action, data); a.Success || !strings.Contains(a.Error, says) {
-		c.t.Errorf("%s: %+v, want an error with %q", action, a, says)
+	if a := c.do(action, data); a.Success || !strings.Contains(a.Error, text) {
+		c.t.Errorf("%s: %+v, want an error with %q", action, a, text)
 	}
 }
 

@@ -86,7 +86,9 @@ func (m *model) step(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.rows[id] = &modelThread{id: id, project: p.ProjectID, created: made.CreatedAt, updated: made.UpdatedAt, metadata: decoded(text)}
+	m.rows[id] = &modelThread{
+		id: id, project: p.ProjectID, created: made.CreatedAt, updated: made.UpdatedAt, metadata: decoded(text),
+	}
 }
 
 // list returns the ids that a filter matches, in order.
@@ -146,7 +148,8 @@ func (m *model) compare(t *rapid.T) {
 	}
 	f := Filter{
 		ProjectID: rapid.SampledFrom([]string{"", "p", "q", "none"}).Draw(t, "project"), Keys: keys,
-		Deleted: rapid.Bool().Draw(t, "deleted"), Updated: rapid.Bool().Draw(t, "updated"), Ascending: rapid.Bool().Draw(t, "ascending"),
+		Deleted: rapid.Bool().Draw(t, "deleted"), Updated: rapid.Bool().Draw(t, "updated"),
+		Ascending: rapid.Bool().Draw(t, "ascending"),
 	}
 	want := m.list(f, decoded(text))
 	limit := rapid.IntRange(1, 4).Draw(t, "limit")

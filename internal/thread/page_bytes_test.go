@@ -30,7 +30,7 @@ func TestThreadListOmitsUserDataOver64KiB(t *testing.T) {
 			t.Error("a user_data of 64 KiB is not listed")
 		}
 		if over.UserData != nil || !over.UserDataOmitted {
-			t.Error("a user_data over 64 KiB is listed, or not said to be omitted")
+			t.Error("a user_data over 64 KiB is listed, or not marked as omitted")
 		}
 		got, err := s.Get(t.Context(), whole, "over")
 		must(t, err)
@@ -64,7 +64,7 @@ func TestSessionListOmitsUserDataOver64KiB(t *testing.T) {
 }
 
 // TestThreadPageIsBoundedInBytes lists more user_data than page.MaxBytes: every row is on the page,
-// the first ones with their user_data, and paging goes on from the last row.
+// the first ones with their user_data, and the next page follows the last row.
 func TestThreadPageIsBoundedInBytes(t *testing.T) {
 	const fit = page.MaxBytes / MaxListed
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -31,9 +31,9 @@ func TestListsReadOneRangeOfAnIndex(t *testing.T) {
 				for _, updated := range []bool{false, true} {
 					for _, ascending := range []bool{false, true} {
 						f := Filter{ProjectID: project, Keys: keys, Updated: updated, Ascending: ascending}
-						for _, p := range []page.Paging{{Limit: 10}, {Limit: 10, Cursor: f.cursorAt(Thread{ID: "thrd_1", CreatedAt: 5, UpdatedAt: 5})}} {
-							checkPlan(t, s, f, p)
-						}
+						checkPlan(t, s, f, page.Paging{Limit: 10})
+						cursor := f.cursorAt(Thread{ID: "thrd_1", CreatedAt: 5, UpdatedAt: 5})
+						checkPlan(t, s, f, page.Paging{Limit: 10, Cursor: cursor})
 					}
 				}
 			}
@@ -53,10 +53,15 @@ func checkPlan(t *testing.T, s *Store, f Filter, p page.Paging) {
 	if f.Updated {
 		index = "threads_updated"
 	}
-	want := map[db.Dialect]string{db.SQLite: "SEARCH threads USING INDEX " + index, db.Postgres: index}[s.DB.Dialect()]
-	indexed := f.ProjectID != "" || len(keys) > 0
-	if indexed {
-		want = map[db.Dialect]string{db.SQLite: "SEARCH i USING PRIMARY KEY (org_id=? AND ", db.Postgres: f.table() + "_pkey"}[s.DB.Dialect()]
+	want := index
+	if s.DB.Dialect() == db.SQLite {
+		want = "SEARCH threads USING INDEX " + index
+	}
+	if f.ProjectID != "" || len(keys) > 0 {
+		want = f.table() + "_pkey"
+		if s.DB.Dialect() == db.SQLite {
+			want = "SEARCH i USING PRIMARY KEY (org_id=? AND "
+		}
 	}
 	// The rows of a page may be sorted once more after the join; the index entries are not sorted.
 	sorts := strings.Count(plan, "TEMP B-TREE") + strings.Count(plan, "Sort Key")

@@ -21,13 +21,15 @@ import (
 
 func startOf(id string) Start {
 	return Start{
-		ID: id, ThreadID: text("t1"), OrgID: org, ProjectID: "p1", RouteID: "r", Environment: "prod", URL: "/x", Method: "GET", Trigger: "api",
+		ID: id, ThreadID: text("t1"), OrgID: org, ProjectID: "p1", RouteID: "r",
+		Environment: "prod", URL: "/x", Method: "GET", Trigger: "api",
 	}
 }
 
 func completionOf(id string, status int) Completion {
 	return Completion{
-		ID: id, ThreadID: text("t1"), StatusCode: status, AgentIDs: []string{"a1"}, UserData: text("kept"), Metadata: Metadata(`{"end":1}`),
+		ID: id, ThreadID: text("t1"), StatusCode: status, AgentIDs: []string{"a1"},
+		UserData: text("data"), Metadata: Metadata(`{"end":1}`),
 	}
 }
 
@@ -56,7 +58,7 @@ func TestSessionStartAndCompletionInAnyOrder(t *testing.T) {
 			got, err := s.Session(t.Context(), whole, id)
 			must(t, err)
 			if *got.ProjectID != "p1" || *got.ThreadID != "t1" || got.Trigger != "api" || got.Pending || *got.StatusCode != 200 ||
-				got.CompletedAt == nil || *got.UserData != "kept" || string(got.Metadata) != `{"end":1}` ||
+				got.CompletedAt == nil || *got.UserData != "data" || string(got.Metadata) != `{"end":1}` ||
 				!slices.Equal(got.AgentIDs, []string{"a1"}) {
 				t.Errorf("%s: %+v", id, got)
 			}
@@ -77,14 +79,15 @@ func TestSessionKeepsItsFirstStart(t *testing.T) {
 		first, err := s.Start(t.Context(), whole, startOf("s1"))
 		must(t, err)
 		other := Start{
-			ID: "s1", ThreadID: text("t2"), OrgID: org, ProjectID: "p2", DeploymentID: text("d"), RouteID: "x", Environment: "x", Devmode: true,
+			ID: "s1", ThreadID: text("t2"), OrgID: org, ProjectID: "p2", DeploymentID: text("d"), RouteID: "x",
+			Environment: "x", Devmode: true,
 			URL: "/other", Method: "PUT", Trigger: "cron", Metadata: Metadata(`{"x":1}`),
 		}
 		again, err := s.Start(t.Context(), whole, other)
 		must(t, err)
-		kept, err := s.Session(t.Context(), whole, "s1")
+		stored, err := s.Session(t.Context(), whole, "s1")
 		must(t, err)
-		for _, got := range []Session{again, kept} {
+		for _, got := range []Session{again, stored} {
 			if diff := cmp.Diff(first, got, cmp.AllowUnexported(Session{})); diff != "" {
 				t.Errorf("-first +again:\n%s", diff)
 			}

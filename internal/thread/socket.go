@@ -40,7 +40,7 @@ const (
 //
 // A socket has one goroutine that reads it, and one for each action, so that the actions of a
 // socket share transactions as those of different sockets do. Actions on the same thread run in the
-// order in which they came. With maxInFlight actions in flight the socket is not read any further,
+// order in which they arrived. With maxInFlight actions in flight the socket is not read any further,
 // so that a peer that sends faster than the database writes, or that does not read its responses,
 // is slowed down by TCP. The key is authenticated for each action, so that a socket does not
 // outlive it. Close ends all sockets: idle ones at once, the others after the responses that they
@@ -254,7 +254,7 @@ func (s *Socket) next(c *conn) bool {
 	return true
 }
 
-// read reads a frame to its end. A large one waits for the semaphore, which release gives back when
+// read reads a frame to its end. A large one waits for the semaphore, which release frees when
 // the action is done.
 func (s *Socket) read(c *conn, body io.Reader) (text []byte, release func(), err error) {
 	timeout := time.AfterFunc(frameTimeout, func() { _ = c.ws.CloseNow() }) // the reader gets the error

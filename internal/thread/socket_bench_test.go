@@ -32,7 +32,7 @@ func BenchmarkSocketSave(b *testing.B) {
 			for i := range conns {
 				conn, _, err := websocket.Dial(b.Context(), srv.URL, nil)
 				must(b, err)
-				defer conn.CloseNow()
+				defer func() { _ = conn.CloseNow() }()
 				must(b, conn.Write(b.Context(), websocket.MessageText, []byte(`{"authorization":"key"}`)))
 				_, _, err = conn.Read(b.Context())
 				must(b, err)

@@ -40,7 +40,8 @@ func TestSocketActions(t *testing.T) {
 		if got.UserData != nil || string(got.Metadata) != `{"k":"v"}` || got.ProjectID != "p1" {
 			t.Errorf("got %+v: null clears, what is not sent stays", got)
 		}
-		c.ok("merge", object{"thread_id": "new", "operations": []object{{"op": "set", "key": "x", "value": "y"}}, "metadata": object{"m": 1}})
+		set := []object{{"op": "set", "key": "x", "value": "y"}}
+		c.ok("merge", object{"thread_id": "new", "operations": set, "metadata": object{"m": 1}})
 		if got := c.ok("restore", object{"thread_id": "new"}); *got != `{"metadata":{"m":1},"state":{"x":"y"}}` {
 			t.Errorf("merged to %s", *got)
 		}
@@ -104,7 +105,9 @@ func TestSocketNeedsAValidKey(t *testing.T) {
 	token := *whole // an access token for something else
 	token.ClientID, token.Scopes = "oac_a", []string{"storage:read"}
 	s.keys.set("token", &token)
-	for _, first := range []string{`{"authorization":"token"}`, `{"authorization":"no"}`, `{"authorization":7}`, `{`, `{}`, `[]`, `""`} {
+	for _, first := range []string{
+		`{"authorization":"token"}`, `{"authorization":"no"}`, `{"authorization":7}`, `{`, `{}`, `[]`, `""`,
+	} {
 		c := s.dial()
 		c.send(first)
 		if a := c.receive(); a.Success || a.Error == "" {
@@ -183,7 +186,7 @@ func mergeConcurrently(t *testing.T, pad string, pushes int) {
 		next := [sockets]int{}
 		for _, p := range got.State.L {
 			if next[p[0]] != p[1] {
-				t.Fatalf("socket %d: push %d came where %d was next", p[0], p[1], next[p[0]])
+				t.Fatalf("socket %d: got push %d, want %d", p[0], p[1], next[p[0]])
 			}
 			next[p[0]]++
 		}
@@ -229,7 +232,7 @@ func TestSocketRefusesRequestsWithoutUpgrade(t *testing.T) {
 	s := newSocketFixture(t, dbtest.Open(t, db.SQLite))
 	res, err := http.Get(s.url)
 	must(t, err)
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
 	must(t, err)
 	if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), `"code":"malformed"`) {

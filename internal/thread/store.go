@@ -26,7 +26,7 @@ type Store struct {
 	// Project makes sure that a named project exists, or returns an error if the caller may not use
 	// it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
-	// DefaultProject returns the project of threads that come without one.
+	// DefaultProject returns the project of threads that are created without one.
 	DefaultProject func(tx *db.Tx, orgID string) (string, error)
 
 	writes db.Gather[*queuedEdit]
@@ -48,8 +48,8 @@ func (s *Store) open(purpose string, sealed []byte) (*string, error) {
 }
 
 // Put creates or replaces a thread. It returns Forbidden for a project that is not the caller's,
-// NotFound for a thread of such a project, Conflict for a deleted thread, and Invalid or
-// PreconditionFailed for a request that says so.
+// NotFound for a thread of such a project, Conflict for a deleted thread, Invalid for a body that
+// cannot be stored, and PreconditionFailed if the version is not that of match.
 func (s *Store) Put(
 	ctx context.Context, caller *auth.Caller, threadID string, match page.IfMatch, p Put,
 ) (Thread, error) {

@@ -19,7 +19,7 @@ type row struct {
 	found  indexedThread
 	sealed []byte // the user_data that was found, if an edit needs it
 
-	// What is to be written; nil stays.
+	// userData and metadata are to be written; nil stays as it is.
 	userData *sealedText
 	metadata *indexedMetadata
 }
@@ -137,7 +137,7 @@ func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
 	return index.write(tx)
 }
 
-// collect adds a row to what is to be written.
+// collect adds a row to the statements that write it.
 func (r *row) collect(inserts *db.Bulk, updates threadUpdates, index *indexWriter) {
 	if r.found.version == 0 {
 		inserts.Add(r.OrgID, r.ID, r.ProjectID, int64(r.CreatedAt), int64(r.UpdatedAt), r.Deleted, r.version,

@@ -84,7 +84,8 @@ func TestDeletedThreadsAreKeptUntilPurge(t *testing.T) {
 		must(t, s.Purge(t.Context()))
 		wantCounts(t, s, 1, 0)
 		var rows int
-		must(t, d.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM thread_index_created) + (SELECT count(*) FROM thread_index_updated)`).Scan(&rows))
+		must(t, d.Read(t.Context()).Row(`SELECT (SELECT count(*) FROM thread_index_created) +
+			(SELECT count(*) FROM thread_index_updated)`).Scan(&rows))
 		if rows != 6 {
 			t.Errorf("%d terms are left, want those of the one thread", rows)
 		}
@@ -107,6 +108,8 @@ func wantCounts(t *testing.T, s *Store, threads, deleted int64) {
 	}
 }
 
+func scanBytes(row db.Row) (b []byte, err error) { return b, row.Scan(&b) }
+
 // TestUserDataIsSealedAtRest reads the tables after each way to write user_data.
 func TestUserDataIsSealedAtRest(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -121,12 +124,12 @@ func TestUserDataIsSealedAtRest(t *testing.T) {
 		must(t, err)
 		_, err = s.Complete(t.Context(), whole, Completion{ID: "ended", UserData: &secret})
 		must(t, err)
-		found, err := db.Collect(d.Read(t.Context()), func(row db.Row) (kept []byte, err error) { return kept, row.Scan(&kept) },
+		found, err := db.Collect(d.Read(t.Context()), scanBytes,
 			`SELECT user_data FROM threads UNION ALL SELECT user_data FROM sessions`)
 		must(t, err)
-		for _, kept := range found {
-			if len(kept) < len(secret) || bytes.Contains(kept, []byte("mellon")) {
-				t.Errorf("a table has %q", kept)
+		for _, stored := range found {
+			if len(stored) < len(secret) || bytes.Contains(stored, []byte("mellon")) {
+				t.Errorf("a table has %q", stored)
 			}
 		}
 		if len(found) != 4 {

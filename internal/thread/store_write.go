@@ -136,9 +136,9 @@ func (s *Store) writeOne(tx *db.Tx, caller *auth.Caller, e edit) (Thread, error)
 	}
 }
 
-// writeBatch applies the edits of several callers as if each came alone, and sets their results. It
-// creates threads only in projects that exist: to create a project, a transaction needs the context
-// of its caller.
+// writeBatch applies the edits of several callers as if each was written alone, and sets their
+// results. It creates threads only in projects that exist: to create a project, a transaction needs
+// the context of its caller.
 func (s *Store) writeBatch(tx *db.Tx, batch []*queuedEdit) error {
 	rows, err := s.lock(tx, batch)
 	if err != nil {

@@ -17,8 +17,9 @@ func TestAppendJSONEqualsEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.Map(rapid.Int64Range(0, 4e15), func(n int64) stamp.Time { return stamp.Time(n) })
 		row := Thread{
-			ID: texts.Draw(t, "id"), OrgID: texts.Draw(t, "org"), ProjectID: texts.Draw(t, "project"), Deleted: rapid.Bool().Draw(t, "deleted"),
-			CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"), DeletedAt: rapid.Ptr(times, true).Draw(t, "deleted_at"),
+			ID: texts.Draw(t, "id"), OrgID: texts.Draw(t, "org"), ProjectID: texts.Draw(t, "project"),
+			CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"),
+			Deleted: rapid.Bool().Draw(t, "deleted"), DeletedAt: rapid.Ptr(times, true).Draw(t, "deleted_at"),
 			DeletedBy: rapid.Ptr(texts, true).Draw(t, "deleted_by"), UserData: rapid.Ptr(texts, true).Draw(t, "user_data"),
 			UserDataOmitted: rapid.Bool().Draw(t, "user_data_omitted"), MetadataOmitted: rapid.Bool().Draw(t, "metadata_omitted"),
 		}

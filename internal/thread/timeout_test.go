@@ -21,12 +21,13 @@ func withFakeTime(t *testing.T, test func(t *testing.T, s *Socket, conn *websock
 		s := &Socket{Authenticate: func(context.Context, string) (*auth.Caller, error) { return caller, nil }}
 		listener := make(pipetest.Listener)
 		server := &http.Server{Handler: s}
-		go server.Serve(listener)
+		go func() { _ = server.Serve(listener) }() // it ends when the server is closed
 		transport := &http.Transport{DialContext: listener.Dial}
-		conn, _, err := websocket.Dial(t.Context(), "http://steward/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+		options := &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}}
+		conn, _, err := websocket.Dial(t.Context(), "http://steward/", options)
 		must(t, err)
 		test(t, s, conn)
-		conn.CloseNow()
+		_ = conn.CloseNow() // the server may have closed it
 		must(t, s.Close(context.Background()))
 		close(listener)
 		must(t, server.Close())
@@ -86,7 +87,7 @@ func TestSocketIsClosedIfThePeerDoesNotAnswerPings(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			if isOpen(s) != listens {
-				t.Errorf("a peer that answers pings (%v) is still there: %v", listens, !listens)
+				t.Errorf("the peer answers pings: %v; the socket is open: %v", listens, !listens)
 			}
 		})
 	}
