@@ -78,23 +78,22 @@ const (
 			CASE i % CAST($4 AS BIGINT) WHEN 7 THEN 'template_rare' ELSE 'template_' || CAST(i % 200 AS TEXT) END,
 			CAST($1 AS BIGINT) + i * 100, CAST($1 AS BIGINT) + 3600000000 + i * 7919 % 1000003 FROM seq) `
 	copyID      = `'thrd_' || CAST(100000000 + c.i AS TEXT)`
-	copyThreads = `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, facets,
+	copyThreads = `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version, terms,
 		user_data_size, metadata, user_data) ` + copies +
-		`SELECT t.org_id, ` + copyID + `, t.project_id, c.created, c.updated, t.deleted, 1, t.facets,
+		`SELECT t.org_id, ` + copyID + `, t.project_id, c.created, c.updated, t.deleted, 1, t.terms,
 		t.user_data_size, t.metadata, t.user_data FROM copies c
 		JOIN threads t ON t.org_id = (SELECT org_id FROM bench_templates LIMIT 1) AND t.id = c.template`
-	// {table} is one of two indexes; {place} is the place of the template with another time, in the
+	// {table} is one of two indexes; {position} is the position of the template with another time, in the
 	// dialect of the database.
-	copyPlaces = `INSERT INTO {table} (org_id, place, thread_id, mates) ` + copies +
-		`SELECT p.org_id, {place}, ` + copyID + `, p.mates FROM copies c
+	copyIndex = `INSERT INTO {table} (org_id, position, thread_id, keys) ` + copies +
+		`SELECT p.org_id, {position}, ` + copyID + `, p.keys FROM copies c
 		JOIN bench_templates p ON p.thread_id = c.template ORDER BY 1, 2, 3`
-	// The sum over slots is the count; no process uses slot 1000.
-	copyCounts = `INSERT INTO thread_counts (org_id, project_id, what, slot, n)
-		SELECT org_id, project_id, 'thread', 1000, count(*) FROM threads WHERE id >= 'thrd_' GROUP BY org_id, project_id
-		UNION ALL SELECT org_id, '', 'thread', 1000, count(*) FROM threads WHERE id >= 'thrd_' GROUP BY org_id`
-	copySizes = `INSERT INTO thread_sizes (org_id, facet, deleted, slot, n)
-		SELECT org_id, substr(place, 1, 16), false, 1000, count(*) FROM thread_facets WHERE thread_id >= 'thrd_'
-		GROUP BY org_id, substr(place, 1, 16)`
+	// The sum over shards is the count; no process uses shard 1000.
+	copyCounts = `INSERT INTO thread_counts (org_id, project_id, shard, threads, deleted, sessions)
+		SELECT org_id, project_id, 1000, count(*), 0, 0 FROM threads WHERE id >= 'thrd_' GROUP BY org_id, project_id`
+	copyTermCounts = `INSERT INTO thread_term_counts (org_id, term, shard, threads, deleted)
+		SELECT org_id, substr(position, 1, 16), 1000, count(*), 0 FROM thread_index_created WHERE thread_id >= 'thrd_'
+		GROUP BY org_id, substr(position, 1, 16)`
 )
 
 // copyTemplates inserts threads of yesterday.
@@ -103,18 +102,21 @@ func copyTemplates(tx *db.Tx, from, to, rows int) error {
 	if from == 0 {
 		if err := execAll(tx,
 			`CREATE TABLE bench_templates AS
-				SELECT org_id, substr(place, 1, 17) AS facet, thread_id, mates FROM thread_facets`,
+				SELECT org_id, substr(position, 1, 17) AS prefix, thread_id, keys FROM thread_index_created`,
 			`CREATE INDEX bench_templates_id ON bench_templates (thread_id)`); err != nil {
 			return err
 		}
 	}
-	place := "CAST(p.facet || unhex(printf('%%016x', c.%s)) AS BLOB)"
+	position := "CAST(p.prefix || unhex(printf('%%016x', c.%s)) AS BLOB)"
 	if tx.Dialect() == db.Postgres {
-		place = "p.facet || int8send(c.%s)"
+		position = "p.prefix || int8send(c.%s)"
 	}
-	facets := strings.NewReplacer("{table}", "thread_facets", "{place}", fmt.Sprintf(place, "created")).Replace(copyPlaces)
-	changes := strings.NewReplacer("{table}", "thread_changes", "{place}", fmt.Sprintf(place, "updated")).Replace(copyPlaces)
-	for _, text := range []string{copyThreads, facets, changes} {
+	copyInto := func(table, time string) string {
+		return strings.NewReplacer("{table}", table, "{position}", fmt.Sprintf(position, time)).Replace(copyIndex)
+	}
+	created := copyInto("thread_index_created", "created")
+	updated := copyInto("thread_index_updated", "updated")
+	for _, text := range []string{copyThreads, created, updated} {
 		if _, err := tx.Exec(text, yesterday, from, to, max(10, rows/10)); err != nil {
 			return err
 		}
@@ -122,7 +124,7 @@ func copyTemplates(tx *db.Tx, from, to, rows int) error {
 	if to < rows {
 		return nil
 	}
-	return execAll(tx, copyCounts, copySizes, `DROP TABLE bench_templates`)
+	return execAll(tx, copyCounts, copyTermCounts, `DROP TABLE bench_templates`)
 }
 
 func execAll(tx *db.Tx, texts ...string) error {

@@ -110,8 +110,8 @@ func bareTables(t *testing.T, d *db.DB) {
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
 		if err := execAll(tx,
 			`CREATE TABLE bench_threads (id TEXT PRIMARY KEY, updated_at BIGINT NOT NULL, body TEXT NOT NULL)`,
-			`CREATE TABLE bench_facets (id TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (id, at))`,
-			`CREATE TABLE bench_counts (slot BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
+			`CREATE TABLE bench_index (id TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (id, at))`,
+			`CREATE TABLE bench_counts (shard BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
 			return err
 		}
 		for n := range clients * 10 {
@@ -119,7 +119,7 @@ func bareTables(t *testing.T, d *db.DB) {
 			if err := insertThread(tx, key, 1); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(`INSERT INTO bench_facets (id, at) VALUES ($1, 1)`, key); err != nil {
+			if _, err := tx.Exec(`INSERT INTO bench_index (id, at) VALUES ($1, 1)`, key); err != nil {
 				return err
 			}
 		}
@@ -150,7 +150,7 @@ func newRows(tx *db.Tx, writer, i int) error {
 		return err
 	}
 	for n := range 2 {
-		if err := tx.Send(`INSERT INTO bench_facets (id, at) VALUES ($1, $2)`, id, n); err != nil {
+		if err := tx.Send(`INSERT INTO bench_index (id, at) VALUES ($1, $2)`, id, n); err != nil {
 			return err
 		}
 	}
@@ -159,8 +159,8 @@ func newRows(tx *db.Tx, writer, i int) error {
 
 // count increments the writer's own counter.
 func count(tx *db.Tx, writer int) error {
-	return tx.Send(`INSERT INTO bench_counts (slot, n) VALUES ($1, 1)
-		ON CONFLICT (slot) DO UPDATE SET n = bench_counts.n + 1`, writer)
+	return tx.Send(`INSERT INTO bench_counts (shard, n) VALUES ($1, 1)
+		ON CONFLICT (shard) DO UPDATE SET n = bench_counts.n + 1`, writer)
 }
 
 // changedRows writes what a change needs: the row is locked and changed, and its row in an index moves.
@@ -177,7 +177,7 @@ func changedRows(tx *db.Tx, writer, i int) error {
 	if err := tx.Send(`UPDATE bench_threads SET updated_at = $2, body = $3 WHERE id = $1`, id, at+1, bareBody); err != nil {
 		return err
 	}
-	return tx.Send(`UPDATE bench_facets SET at = $3 WHERE id = $1 AND at = $2`, id, at, at+1)
+	return tx.Send(`UPDATE bench_index SET at = $3 WHERE id = $1 AND at = $2`, id, at, at+1)
 }
 
 // socket returns the protocol of the runtime's WebSocket: an upgrade, the key, a frame for each action.
