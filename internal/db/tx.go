@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -61,34 +60,6 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 		return nil, err
 	}
 	return all, nil
-}
-
-// Each returns an iterator over the rows of a statement, which are scanned one after the other into
-// the same T, whose fields dest returns. The loop copies what it keeps of it. An error of the Querier
-// or of Scan is the last element. In a transaction no other statement may run before the loop ends.
-func Each[T any](q Querier, dest func(*T) []any, sql string, args ...any) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		one := new(T)
-		rows, err := q.Query(sql, args...)
-		if err != nil {
-			yield(one, err)
-			return
-		}
-		defer rows.Close()
-		columns := dest(one)
-		for rows.Next() {
-			if err := rows.Scan(columns...); err != nil {
-				yield(one, err)
-				return
-			}
-			if !yield(one, nil) {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(one, err)
-		}
-	}
 }
 
 // session is a connection in a transaction.

@@ -183,7 +183,7 @@ func (l list[T]) total(ctx context.Context, p page.Paging, rows int) (int64, err
 		return int64(p.Offset + rows), nil
 	}
 	key := countedFilter{l.kind, l.orgID, l.filter}
-	if l.store.uncounted.Has(key, l.store.Now()) {
+	if l.store.uncounted.IsLarge(key, l.store.Now()) {
 		return page.Unknown, nil
 	}
 	var n int64
@@ -193,7 +193,7 @@ func (l list[T]) total(ctx context.Context, p page.Paging, rows int) (int64, err
 		return 0, err
 	}
 	if n > page.MaxCounted {
-		l.store.uncounted.Note(key, l.store.Now())
+		l.store.uncounted.SetLarge(key, l.store.Now())
 		return page.Unknown, nil
 	}
 	return n, nil

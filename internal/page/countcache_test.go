@@ -10,16 +10,12 @@ import (
 func TestCountsExpireAfterAMinute(t *testing.T) {
 	now := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
 	var cache page.CountCache[string]
-	cache.Keep("exact", 7, now)
-	cache.Note("many", now)
-	if n, ok := cache.Size("exact", now.Add(59*time.Second)); n != 7 || !ok {
-		t.Errorf("got %d, %v; want 7", n, ok)
+	cache.SetLarge("many", now)
+	if !cache.IsLarge("many", now.Add(59*time.Second)) || cache.IsLarge("other", now) {
+		t.Error("the filter with too many matches alone must be large")
 	}
-	if cache.Has("exact", now) || !cache.Has("many", now) || cache.Has("other", now) {
-		t.Error("Has is not true for the filter with too many matches alone")
-	}
-	if _, ok := cache.Size("exact", now.Add(time.Minute)); ok || cache.Has("many", now.Add(time.Minute)) {
-		t.Error("a count is used after a minute")
+	if cache.IsLarge("many", now.Add(time.Minute)) {
+		t.Error("an entry is used after a minute")
 	}
 }
 

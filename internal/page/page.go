@@ -90,15 +90,6 @@ type Page[T any] struct {
 	Paging Paging
 }
 
-// Room returns the capacity that the slice of rows for New needs, given the size of the list or
-// Unknown.
-func (p Paging) Room(total int64) int {
-	if total < 0 {
-		return p.Limit + 1
-	}
-	return int(min(int64(p.Limit)+1, total))
-}
-
 // New returns a page of rows. The caller has read one row more than the limit if there is one,
 // which tells New that a next page exists. cursor returns the cursor after a row.
 func New[T any](rows []T, total int64, p Paging, cursor func(T) Cursor) Page[T] {

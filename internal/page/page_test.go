@@ -92,18 +92,6 @@ func rels(t *testing.T, header string) string {
 	return strings.Join(out, " ")
 }
 
-func TestRoomIsOneMoreThanTheLimitAtMost(t *testing.T) {
-	for _, test := range []struct {
-		limit int
-		total int64
-		want  int
-	}{{10, 1 << 40, 11}, {10, 11, 11}, {10, 3, 3}, {10, 0, 0}, {10, page.Unknown, 11}, {0, 7, 1}} {
-		if got := (page.Paging{Limit: test.limit}).Room(test.total); got != test.want {
-			t.Errorf("limit %d of %d: room for %d, want %d", test.limit, test.total, got, test.want)
-		}
-	}
-}
-
 // shout appends JSON that encoding/json would not produce for it.
 type shout struct{ Text string }
 

@@ -83,11 +83,6 @@ func (r *Ring) Seal(purpose string, plain []byte) []byte {
 
 // Open returns the value that was sealed for the same purpose, or ErrKey.
 func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
-	return r.AppendOpen(nil, purpose, sealed)
-}
-
-// AppendOpen is Open, but appends the value to a buffer.
-func (r *Ring) AppendOpen(to []byte, purpose string, sealed []byte) ([]byte, error) {
 	if len(sealed) < header+nonceLen || sealed[0] != version {
 		return nil, ErrKey
 	}
@@ -95,7 +90,7 @@ func (r *Ring) AppendOpen(to []byte, purpose string, sealed []byte) ([]byte, err
 	if !ok {
 		return nil, ErrKey
 	}
-	plain, err := aead.Open(to, sealed[header:header+nonceLen], sealed[header+nonceLen:], []byte(purpose))
+	plain, err := aead.Open(nil, sealed[header:header+nonceLen], sealed[header+nonceLen:], []byte(purpose))
 	if err != nil {
 		return nil, ErrKey
 	}

@@ -99,7 +99,7 @@ func (s *Store) count(q db.Querier, l list) (int64, error) {
 		return n, err
 	}
 	key := l.cacheKey()
-	if s.large.Has(key, s.Now()) {
+	if s.large.IsLarge(key, s.Now()) {
 		return page.Unknown, nil
 	}
 	var c conditions
@@ -110,7 +110,7 @@ func (s *Store) count(q db.Querier, l list) (int64, error) {
 		return 0, fmt.Errorf("count %s: %w", l.table, err)
 	}
 	if n > page.MaxCounted {
-		s.large.Note(key, s.Now())
+		s.large.SetLarge(key, s.Now())
 		return page.Unknown, nil
 	}
 	return n, nil

@@ -38,8 +38,8 @@ var wideTables = map[db.Dialect]string{
 		later BIGINT, count BIGINT)`,
 }
 
-// TestEachReturnsWhatWasWritten writes random rows and compares them with copies of what the loop sees.
-func TestEachReturnsWhatWasWritten(t *testing.T) {
+// TestScanReturnsWhatWasWritten writes random rows and reads them again, together and one by one.
+func TestScanReturnsWhatWasWritten(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(wideTables[d.Dialect()]); return err }))
 		rapid.Check(t, func(rt *rapid.T) {
@@ -47,13 +47,11 @@ func TestEachReturnsWhatWasWritten(t *testing.T) {
 			if err := d.Write(t.Context(), func(tx *db.Tx) error { return rewrite(tx, want) }); err != nil {
 				rt.Fatal(err)
 			}
-			n := 0
-			var got []wide
-			for w, err := range db.Each(d.Read(t.Context()), (*wide).columns, "SELECT "+wideColumns+" FROM wide ORDER BY n") {
-				if err != nil {
-					rt.Fatal(err)
-				}
-				got, n = append(got, *w), n+1
+			got, err := db.Collect(d.Read(t.Context()), func(row db.Row) (w wide, err error) {
+				return w, row.Scan(w.columns()...)
+			}, "SELECT "+wideColumns+" FROM wide ORDER BY n")
+			if err != nil {
+				rt.Fatal(err)
 			}
 			for i := range want {
 				if i >= len(got) || show(got[i]) != show(want[i]) {
@@ -120,45 +118,4 @@ func show(w wide) string {
 	}
 	return fmt.Sprintf("%d %q %s %#v %#v %v %d %s %s",
 		w.N, w.Text, text(w.Maybe), w.Bytes, w.Body, w.Flag, int64(w.At), then, count)
-}
-
-// TestEachReleasesItsConnection leaves loops early and by errors. An error is the last element.
-func TestEachReleasesItsConnection(t *testing.T) {
-	const numbers = "WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 3) "
-	type number struct{ i int64 }
-	dest := func(n *number) []any { return []any{&n.i} }
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			for n, err := range db.Each(tx, dest, numbers+"SELECT i FROM n") {
-				if err != nil || n.i != 1 {
-					t.Errorf("got %d, %v", n.i, err)
-				}
-				break
-			}
-			return put(tx, "after", "")
-		}))
-		for range 50 { // more than there are connections
-			for range db.Each(d.Read(t.Context()), dest, numbers+"SELECT i FROM n") {
-				break
-			}
-		}
-		for text, rows := range map[string]int{
-			"SELECT i FROM missing":                              0,
-			numbers + "SELECT i, i FROM n":                       0,
-			numbers + "SELECT CASE WHEN i < 3 THEN i END FROM n": 2,
-		} {
-			good, bad := 0, 0
-			for _, err := range db.Each(d.Read(t.Context()), dest, text) {
-				if err != nil {
-					bad++
-				} else if good++; bad > 0 {
-					t.Errorf("%s: a row after an error", text)
-				}
-			}
-			if good != rows || bad != 1 {
-				t.Errorf("%s: %d rows and %d errors", text, good, bad)
-			}
-		}
-		wantKeys(t, d, "after")
-	})
 }
