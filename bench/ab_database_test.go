@@ -18,8 +18,9 @@ import (
 	"steward/internal/waittest"
 )
 
-// open opens the database of an installation without package db, whose schema is not that of the base.
-func (c *contender) open() *sql.DB {
+// query opens the database of an installation for a function. It does without package db, whose schema
+// is not that of the base.
+func (c *contender) query(f func(d *sql.DB)) {
 	c.t.Helper()
 	driver, source := "sqlite", filepath.Join(c.Dir, "steward.db")
 	if c.Database != "" {
@@ -27,7 +28,8 @@ func (c *contender) open() *sql.DB {
 	}
 	d, err := sql.Open(driver, source)
 	c.Must(err)
-	return d
+	f(d)
+	c.Must(d.Close())
 }
 
 // insertCounts inserts the hours of a year into webhook_counts, which has the same columns in both
@@ -35,29 +37,29 @@ func (c *contender) open() *sql.DB {
 // past days when it stops.
 func (c *contender) insertCounts() {
 	c.t.Helper()
-	c.restart(func() {
-		d := c.open()
-		defer d.Close()
-		now := time.Now().Unix()
-		for _, unit := range []int64{3600, 86400} {
-			_, err := d.Exec(fmt.Sprintf(`WITH RECURSIVE b(bucket) AS (
-					SELECT CAST(%[2]d AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < %[3]d)
-				INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
-				SELECT '%[4]s', %[1]d, bucket, 0, bucket %% 1000, bucket %% 900, bucket %% 100 FROM b`,
-				unit, (now-366*86400)/unit, now/unit, c.orgID))
-			c.Must(err)
-		}
-	})
+	c.restart(func() { c.query(c.insertYear) })
 	for rows := -1; ; {
 		before := rows
 		c.restart(func() {
-			d := c.open()
-			defer d.Close()
-			c.Must(d.QueryRow("SELECT COUNT(*) FROM webhook_counts").Scan(&rows))
+			c.query(func(d *sql.DB) { c.Must(d.QueryRow("SELECT COUNT(*) FROM webhook_counts").Scan(&rows)) })
 		})
 		if rows == before {
 			return
 		}
+	}
+}
+
+// insertYear inserts the hours and days of a year.
+func (c *contender) insertYear(d *sql.DB) {
+	c.t.Helper()
+	now := time.Now().Unix()
+	for _, unit := range []int64{3600, 86400} {
+		_, err := d.Exec(fmt.Sprintf(`WITH RECURSIVE b(bucket) AS (
+				SELECT CAST(%[2]d AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < %[3]d)
+			INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
+			SELECT '%[4]s', %[1]d, bucket, 0, bucket %% 1000, bucket %% 900, bucket %% 100 FROM b`,
+			unit, (now-366*86400)/unit, now/unit, c.orgID))
+		c.Must(err)
 	}
 }
 
@@ -78,10 +80,8 @@ func (c *contender) databaseCPU() time.Duration {
 	if c.Database == "" {
 		return 0
 	}
-	d := c.open()
-	defer d.Close()
 	var dir string
-	c.Must(d.QueryRow("SHOW data_directory").Scan(&dir))
+	c.query(func(d *sql.DB) { c.Must(d.QueryRow("SHOW data_directory").Scan(&dir)) })
 	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
 	c.Must(err)
 	first, _, _ := strings.Cut(string(text), "\n")

@@ -46,7 +46,7 @@ func serve(h http.Handler) {
 		panic(err)
 	}
 	fmt.Println(listener.Addr())
-	http.Serve(listener, h)
+	panic(http.Serve(listener, h)) // the test kills this process
 }
 
 // newReference returns the handler that HTTP figures are compared with. It reads the body and responds
@@ -54,7 +54,7 @@ func serve(h http.Handler) {
 func newReference() http.Handler {
 	body := []byte(`[{"region":"local","description":"This machine"}]` + "\n")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+		_, _ = io.Copy(io.Discard, r.Body) // fails if the client has gone
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(body)
 	})
@@ -85,7 +85,10 @@ func startRole(t *testing.T, role string, env ...string) server {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // returns that it was killed
+	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)

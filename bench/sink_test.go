@@ -46,7 +46,7 @@ func newSink() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{$}", s.event)
 	mux.HandleFunc("POST /hang", func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // net/http notices the end of a connection only once the body is read
+		_, _ = io.Copy(io.Discard, r.Body) // net/http notices the end of a connection only once the body is read
 		<-r.Context().Done()
 	})
 	mux.HandleFunc("POST /fail", func(w http.ResponseWriter, _ *http.Request) {
@@ -115,7 +115,7 @@ func (s *sinkHandler) waitTotal(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	json.NewEncoder(w).Encode(s.total)
+	_ = json.NewEncoder(w).Encode(s.total) // the client fails if it cannot decode this
 }
 
 func (s *sinkHandler) take(w http.ResponseWriter, _ *http.Request) {
@@ -124,7 +124,7 @@ func (s *sinkHandler) take(w http.ResponseWriter, _ *http.Request) {
 	s.since = arrivals{}
 	s.mu.Unlock()
 	slices.Sort(since.Times)
-	json.NewEncoder(w).Encode(since)
+	_ = json.NewEncoder(w).Encode(since)
 }
 
 // sink is a running sink.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -142,7 +143,8 @@ func insertThread(tx *db.Tx, id string, at int) error {
 func newRows(tx *db.Tx, writer, i int) error {
 	id := fmt.Sprintf("new_%d_%d", writer, rows.Add(1))
 	for range 2 {
-		if err := tx.Row(`SELECT body FROM bench_threads WHERE id = $1`, id).Scan(new(string)); err != db.ErrNoRows {
+		err := tx.Row(`SELECT body FROM bench_threads WHERE id = $1`, id).Scan(new(string))
+		if !errors.Is(err, db.ErrNoRows) {
 			return fmt.Errorf("found: %w", err)
 		}
 	}

@@ -107,7 +107,6 @@ func fsyncTimes(t *testing.T, duration time.Duration, bytes int) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	row := make([]byte, bytes)
 	var times []time.Duration
 	start := time.Now()
@@ -122,6 +121,9 @@ func fsyncTimes(t *testing.T, duration time.Duration, bytes int) result {
 		times = append(times, time.Since(began))
 	}
 	rate := float64(len(times)) / time.Since(start).Seconds()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 	slices.Sort(times)
 	return result{rate: rate, times: times}
 }

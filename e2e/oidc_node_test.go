@@ -42,8 +42,8 @@ func (s *steward) nodeRelyingParty(a application, flow string) *nodeRelyingParty
 func (p *nodeRelyingParty) next() (printed object) {
 	p.s.t.Helper()
 	if !p.out.Scan() {
-		p.cmd.Wait()
-		p.s.t.Fatalf("openid-client (%s) stopped: %s", p.flow, p.errors.String())
+		err := p.cmd.Wait()
+		p.s.t.Fatalf("openid-client (%s) stopped: %v: %s", p.flow, err, p.errors.String())
 	}
 	p.s.must(json.Unmarshal(p.out.Bytes(), &printed))
 	return printed
@@ -78,7 +78,8 @@ func TestOpenIDClientUsesTheProvider(t *testing.T) {
 			p := s.nodeRelyingParty(run.a, run.flow)
 			redirect := b.visit(p.next()["visit"].(string))
 			if run.flow != "device" {
-				fmt.Fprintln(p.in, redirect.location)
+				_, err := fmt.Fprintln(p.in, redirect.location)
+				s.must(err)
 			}
 			got := p.next()
 			if got["email"] != adminEmail || got["rotated"] != true || got["type"] != run.tokenType {

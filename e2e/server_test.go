@@ -25,14 +25,16 @@ func TestShutdownFinishesRunningRequests(t *testing.T) {
 		s.must(err)
 		defer conn.Close()
 		body := `{"name":"slow but sure"}`
-		fmt.Fprintf(conn, "POST /cli/project HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+		_, err = fmt.Fprintf(conn, "POST /cli/project HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
 			"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.key, len(body))
+		s.must(err)
 		in := bufio.NewReader(conn)
 		line, err := in.ReadString('\n') // comes when the handler starts to read the body
 		if err != nil || !strings.Contains(line, "100 Continue") {
 			t.Fatalf("%q %v", line, err)
 		}
-		in.ReadString('\n')
+		_, err = in.ReadString('\n')
+		s.must(err)
 		s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
 		waittest.True(t, "the listener to be closed", func() bool {
 			probe, err := net.Dial("tcp", address)
@@ -41,7 +43,8 @@ func TestShutdownFinishesRunningRequests(t *testing.T) {
 			}
 			return err != nil
 		})
-		io.WriteString(conn, body)
+		_, err = io.WriteString(conn, body)
+		s.must(err)
 		res, err := http.ReadResponse(in, nil)
 		s.must(err)
 		if res.StatusCode != 201 {

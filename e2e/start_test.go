@@ -81,7 +81,7 @@ func (s *steward) startOutput() (output string, stop func()) {
 	stdout, err := cmd.StdoutPipe()
 	s.must(err)
 	s.must(cmd.Start())
-	s.t.Cleanup(func() { cmd.Process.Kill() })
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
 	var b strings.Builder
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		b.WriteString(lines.Text() + "\n")

@@ -111,7 +111,7 @@ func handleAll(k *sink) {
 		return func(w http.ResponseWriter, _ *http.Request, _ int) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
-				io.WriteString(conn, text)
+				_, _ = io.WriteString(conn, text)
 				conn.Close()
 			}
 		}

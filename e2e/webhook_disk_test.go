@@ -82,7 +82,7 @@ func (s *steward) smallTablespace(t *testing.T) string {
 	owner := info.Sys().(*syscall.Stat_t)
 	dir, err := os.MkdirTemp("", "steward-tablespace-") // not t.TempDir: the server must be able to reach it
 	s.must(err)
-	t.Cleanup(func() { os.Remove(dir) })
+	t.Cleanup(func() { s.must(os.Remove(dir)) })
 	mountSmall(t, dir, 28<<20, int(owner.Uid), int(owner.Gid))
 	s.sql(conn, "CREATE TABLESPACE "+name+" LOCATION '"+dir+"'", "ALTER DATABASE "+name+" SET TABLESPACE "+name)
 	t.Cleanup(func() {
@@ -220,13 +220,13 @@ func (s *steward) failSync(t *testing.T) (release func()) {
 	output := filepath.Join(t.TempDir(), "strace")
 	log, err := os.Create(output)
 	s.must(err)
-	defer log.Close()
 	strace := exec.Command("strace", "-f", "-p", fmt.Sprint(s.Cmd.Process.Pid), "-e", "trace=fsync,fdatasync",
 		"-e", "inject=fsync,fdatasync:error=EIO", "-o", output+".calls")
 	strace.Stderr = log
 	if err := strace.Start(); err != nil {
 		t.Fatalf("this test needs the Debian package strace: %v", err)
 	}
+	s.must(log.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- strace.Wait() }()
 	waittest.True(t, "strace to attach (this test needs CAP_SYS_PTRACE)", func() bool {

@@ -4,6 +4,7 @@ package process
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -32,8 +33,11 @@ func Main(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(buildDir)
-	return m.Run()
+	code := m.Run()
+	if err := os.RemoveAll(buildDir); err != nil {
+		panic(err)
+	}
+	return code
 }
 
 // Build builds this tree, once in each test process, and returns the path of the binary.
@@ -41,9 +45,9 @@ var Build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "steward")
 	out, err := exec.Command("go", "build", "-o", path, "steward/cmd/steward").CombinedOutput()
 	if err != nil {
-		os.Stderr.Write(out)
+		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}
-	return path, err
+	return path, nil
 })
 
 // Steward is one installation and the process that serves it.
@@ -107,17 +111,17 @@ func (s *Steward) Start() {
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := os.Create(s.logFile())
 	s.Must(err)
-	defer log.Close()
 	s.Cmd.Stderr = log
 	stdout, err := s.Cmd.StdoutPipe()
 	s.Must(err)
 	s.Must(s.Cmd.Start())
 	s.T.Cleanup(s.Kill)
+	s.Must(log.Close())
 
 	ready := make(chan string, 1)
 	go func() {
 		ready <- readURL(stdout)
-		io.Copy(io.Discard, stdout)
+		_, _ = io.Copy(io.Discard, stdout) // until the process ends
 	}()
 	s.URL = waittest.Receive(s.T, "the process to start", ready)
 	if s.URL == "" {
@@ -153,8 +157,8 @@ func readURL(stdout io.Reader) string {
 // Kill ends the process with SIGKILL.
 func (s *Steward) Kill() {
 	if s.Cmd.ProcessState == nil {
-		s.Cmd.Process.Kill()
-		s.Cmd.Wait()
+		_ = s.Cmd.Process.Kill() // it may have ended already
+		_ = s.Cmd.Wait()         // returns that it was killed
 	}
 }
 
