@@ -62,7 +62,7 @@ func postgresSchema(t *testing.T) []string {
 		FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'goose%'
 		UNION ALL
 		SELECT tablename || CASE WHEN indexdef LIKE 'CREATE UNIQUE%' THEN ' unique ' ELSE ' ' END ||
-			substring(indexdef from '\(.*$')
+			replace(substring(indexdef from '\(.*$'), '"', '')
 		FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE 'goose%'`)
 	must(t, err)
 	return normalize(facts)

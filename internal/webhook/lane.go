@@ -87,6 +87,10 @@ type lanes struct {
 	blocked []*lane // have nothing being sent, and wait for the budget
 	budget  budget
 	closed  bool
+
+	// attempts counts the tasks that were returned to be sent, until their attempt has ended. None is
+	// added after close.
+	attempts sync.WaitGroup
 }
 
 func newLanes(now func() time.Time, sockets int) *lanes {
@@ -276,6 +280,7 @@ func (l *lanes) dispatch(n *lane) (start []*task) {
 		n.pending = n.pending[1:]
 		n.sending++
 		n.used = now
+		l.attempts.Add(1)
 	}
 	return start
 }

@@ -52,7 +52,6 @@ type Scheduler struct {
 	targets  db.Cache[string, target]
 	results  *resultQueue
 	poll     chan struct{}
-	sending  sync.WaitGroup
 	cut      context.Context // ends attempts when the grace period is over
 	lastLog  atomic.Int64
 	giveUp   atomic.Int64 // when results that cannot be written are given up; 0 while the process runs
@@ -110,7 +109,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 func (s *Scheduler) waitForSending(limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
-		s.sending.Wait()
+		s.lanes.attempts.Wait()
 		close(done)
 	}()
 	select {
@@ -248,7 +247,6 @@ func (s *Scheduler) load(ctx context.Context, n *lane, rows []dueRow, more bool)
 // start sends tasks, each in a goroutine of its own.
 func (s *Scheduler) start(tasks []*task) {
 	for _, t := range tasks {
-		s.sending.Add(1)
 		s.spawn(t)
 	}
 }
@@ -256,7 +254,7 @@ func (s *Scheduler) start(tasks []*task) {
 // deliver makes one attempt and hands on its result. A delivery that was not tried, or that was cut
 // off because the process stops, stays in the queue.
 func (s *Scheduler) deliver(t *task) {
-	defer s.sending.Done()
+	defer s.lanes.attempts.Done()
 	result, err := s.attempt(t)
 	next := s.lanes.sent(t, int64(len(result.Response)))
 	if err != nil || !s.results.put(ended{task: t, result: result}) {

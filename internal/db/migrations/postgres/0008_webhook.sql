@@ -92,7 +92,7 @@ CREATE TABLE webhook_queue (
     due_at         BIGINT NOT NULL,
     size           BIGINT NOT NULL
 );
-CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key) INCLUDE (size);
+CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key, size);
 
 -- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.
