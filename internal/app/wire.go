@@ -48,7 +48,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 		Project: accounts.Require, DefaultProject: accounts.Oldest,
 	}
 	evals := &eval.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
-	oauth := wireOAuth(d, lines.Record, accounts.Require, now)
+	oauth := wireOAuth(d, lines.Record, accounts.Require, log, now)
 	accounts.ProjectGone = []func(*db.Tx, string, string) error{
 		keys.DeleteOfProject, threads.ProjectGone, evals.DeleteOfProject, oauth.clients.ForgetProject,
 	}

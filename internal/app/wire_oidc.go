@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"steward/internal/account"
@@ -22,10 +23,10 @@ type oauth struct {
 
 func wireOAuth(
 	d *database, record func(*db.Tx, string, string) error,
-	project func(*db.Tx, *auth.Caller, string, string) error, now func() time.Time,
+	project func(*db.Tx, *auth.Caller, string, string) error, log *slog.Logger, now func() time.Time,
 ) oauth {
 	clients := &oidc.Store{DB: d.db, Now: now, Audit: record, Project: project}
-	signing := &oidckeys.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}
+	signing := &oidckeys.Store{DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record}
 	d.db.Watch(oidc.Cache, clients.Forget)
 	d.db.Watch(auth.Callers, clients.Forget)
 	d.db.Watch(oidckeys.Cache, signing.Forget)

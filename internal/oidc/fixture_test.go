@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	f.Store = f.replica(d)
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	must(t, err)
-	signing := &keys.Store{DB: d, Ring: ring, Now: f.now, Audit: f.Store.Audit}
+	signing := &keys.Store{DB: d, Ring: ring, Now: f.now, Log: slog.New(slog.DiscardHandler), Audit: f.Store.Audit}
 	d.Watch(keys.Cache, signing.Forget)
 	f.h = &Handler{Store: f.Store, Keys: signing, BaseURL: "https://steward.example"}
 	f.caller = f.member(id.New(id.Org), auth.Owner)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,8 @@ func (f *fixture) replica(d *db.DB, master []byte) *Store {
 	ring, err := seal.NewRing(master)
 	must(f.t, err)
 	s := &Store{
-		DB: d, Ring: ring, Now: func() time.Time { return time.UnixMicro(f.clock.Load()) },
+		Log: slog.New(slog.DiscardHandler),
+		DB:  d, Ring: ring, Now: func() time.Time { return time.UnixMicro(f.clock.Load()) },
 		Audit: func(*db.Tx, string, string) error { f.audits.Add(1); return nil },
 	}
 	d.Watch(Cache, s.Forget)

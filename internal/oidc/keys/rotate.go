@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/stamp"
-	"steward/internal/web"
 )
 
 // replenishTimeout bounds how long a rotation may take to store new next keys.
@@ -111,7 +110,7 @@ func (s *Store) replenishAfterCommit() {
 	ctx, cancel := context.WithTimeout(context.Background(), replenishTimeout)
 	defer cancel()
 	if err := s.replenish(ctx); err != nil {
-		web.Log(ctx).Warn("next signing keys could not be generated", "error", err)
+		s.Log.Warn("next signing keys could not be generated", "error", err)
 	}
 }
 

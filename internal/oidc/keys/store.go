@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
+	Log  *slog.Logger
 	// Audit records an action of the caller in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
 

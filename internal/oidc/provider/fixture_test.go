@@ -121,7 +121,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	lines := &audit.Store{DB: d, Now: c.Now}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
 	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.Require}
-	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Audit: lines.Record}
+	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines.Record}
 	d.Watch(oidc.Cache, store.Forget)
 	d.Watch(auth.Callers, store.Forget)
 	d.Watch(keys.Cache, signing.Forget)
