@@ -23,6 +23,9 @@ import (
 // The value of a key is the sum over its shards. On PostgreSQL the writers of a row wait for each
 // other's commit, so each Counters writes to one of 16 shards, chosen at random: make one for each
 // writer of a process. On SQLite the shard is 0. A key has no rows once its sums are zero.
+//
+// Measured on two cores, shards gain little: delivered/s 1.05 and ingest/s 0.93 of the same without
+// them on one replica, and ingest/s 1.06 with two replicas on one database.
 type Counters struct {
 	table string
 	keys  []string
