@@ -78,17 +78,16 @@ const (
 		(org_id, id, project_id, agent_identifier, name, devmode, created_at, updated_at, version) ` + numbers +
 		`SELECT CAST($1 AS TEXT), 'e' || CAST(i AS TEXT), 'p' || CAST(i % 20 AS TEXT), 'a' || CAST(i % 100 AS TEXT),
 		'Politeness', CAST($5 AS BOOLEAN), CAST($4 AS BIGINT) + i, CAST($4 AS BIGINT) + i, 1 FROM seq`
-	// The sum over shards is the count; no process uses shard 1000.
-	countEvals = `INSERT INTO eval_counts (org_id, kind, key, project_id, shard, n)
-		SELECT org_id, 'eval', '', project_id, 1000, count(*) FROM evals WHERE org_id = $1 GROUP BY org_id, project_id`
-	countRuns = `INSERT INTO eval_counts (org_id, kind, key, project_id, shard, n)
-		SELECT org_id, 'run', '', project_id, 1000, count(*) FROM eval_runs WHERE org_id = $1 AND id >= $2 AND id < $3
+	countEvals = `INSERT INTO eval_counts (org_id, kind, key, project_id, n)
+		SELECT org_id, 'eval', '', project_id, count(*) FROM evals WHERE org_id = $1 GROUP BY org_id, project_id`
+	countRuns = `INSERT INTO eval_counts (org_id, kind, key, project_id, n)
+		SELECT org_id, 'run', '', project_id, count(*) FROM eval_runs WHERE org_id = $1 AND id >= $2 AND id < $3
 			GROUP BY org_id, project_id
-		UNION ALL SELECT org_id, 'run by agent', agent_identifier, project_id, 1000, count(*) FROM eval_runs
+		UNION ALL SELECT org_id, 'run by agent', agent_identifier, project_id, count(*) FROM eval_runs
 			WHERE org_id = $1 AND id >= $2 AND id < $3 GROUP BY org_id, project_id, agent_identifier
-		UNION ALL SELECT org_id, 'run by eval', eval_id, project_id, 1000, count(*) FROM eval_runs
+		UNION ALL SELECT org_id, 'run by eval', eval_id, project_id, count(*) FROM eval_runs
 			WHERE org_id = $1 AND id >= $2 AND id < $3 GROUP BY org_id, project_id, eval_id
-		ON CONFLICT (org_id, kind, key, project_id, shard) DO UPDATE SET n = eval_counts.n + excluded.n`
+		ON CONFLICT (org_id, kind, key, project_id) DO UPDATE SET n = eval_counts.n + excluded.n`
 )
 
 // fillRuns inserts runs of yesterday, and the evals with the first of them.

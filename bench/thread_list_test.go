@@ -88,12 +88,13 @@ const (
 	copyIndex = `INSERT INTO {table} (org_id, position, thread_id, keys) ` + copies +
 		`SELECT p.org_id, {position}, ` + copyID + `, p.keys FROM copies c
 		JOIN bench_templates p ON p.thread_id = c.template ORDER BY 1, 2, 3`
-	// The sum over shards is the count; no process uses shard 1000.
-	copyCounts = `INSERT INTO thread_counts (org_id, project_id, shard, threads, deleted, sessions)
-		SELECT org_id, project_id, 1000, count(*), 0, 0 FROM threads WHERE id >= 'thrd_' GROUP BY org_id, project_id`
-	copyTermCounts = `INSERT INTO thread_term_counts (org_id, term, shard, threads, deleted)
-		SELECT org_id, substr(position, 1, 16), 1000, count(*), 0 FROM thread_index_created WHERE thread_id >= 'thrd_'
-		GROUP BY org_id, substr(position, 1, 16)`
+	copyCounts = `INSERT INTO thread_counts (org_id, project_id, threads, deleted, sessions)
+		SELECT org_id, project_id, count(*), 0, 0 FROM threads WHERE id >= 'thrd_' GROUP BY org_id, project_id
+		ON CONFLICT (org_id, project_id) DO UPDATE SET threads = thread_counts.threads + excluded.threads`
+	copyTermCounts = `INSERT INTO thread_term_counts (org_id, term, threads, deleted)
+		SELECT org_id, substr(position, 1, 16), count(*), 0 FROM thread_index_created WHERE thread_id >= 'thrd_'
+		GROUP BY org_id, substr(position, 1, 16)
+		ON CONFLICT (org_id, term) DO UPDATE SET threads = thread_term_counts.threads + excluded.threads`
 )
 
 // copyTemplates inserts threads of yesterday.

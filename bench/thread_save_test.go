@@ -112,7 +112,7 @@ func bareTables(t *testing.T, d *db.DB) {
 		if err := execAll(tx,
 			`CREATE TABLE bench_threads (id TEXT PRIMARY KEY, updated_at BIGINT NOT NULL, body TEXT NOT NULL)`,
 			`CREATE TABLE bench_index (id TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (id, at))`,
-			`CREATE TABLE bench_counts (shard BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
+			`CREATE TABLE bench_counts (writer BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
 			return err
 		}
 		for n := range clients * 10 {
@@ -161,8 +161,8 @@ func newRows(tx *db.Tx, writer, i int) error {
 
 // count increments the writer's own counter.
 func count(tx *db.Tx, writer int) error {
-	return tx.Send(`INSERT INTO bench_counts (shard, n) VALUES ($1, 1)
-		ON CONFLICT (shard) DO UPDATE SET n = bench_counts.n + 1`, writer)
+	return tx.Send(`INSERT INTO bench_counts (writer, n) VALUES ($1, 1)
+		ON CONFLICT (writer) DO UPDATE SET n = bench_counts.n + 1`, writer)
 }
 
 // changedRows writes what a change needs: the row is locked and changed, and its row in an index moves.

@@ -39,11 +39,12 @@ const (
 	deliveryColumns = "key, destination_id, receipt_id, date, retries, status, failed, finished_at, error, response"
 	queueColumns    = "key, destination_id, receipt_key, date, retries, org_id, due_at, size"
 
-	// $3 is the unit, $4 to $5 are its buckets.
+	// $2 is the unit, $3 to $4 are its buckets.
 	fixtureCounts = `WITH RECURSIVE b(bucket) AS (
-			SELECT CAST($4 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($5 AS BIGINT))
-		INSERT INTO webhook_counts (org_id, unit, bucket, shard, received, delivered, failed)
-		SELECT $1, CAST($3 AS BIGINT), bucket, CAST($2 AS BIGINT), bucket % 1000, bucket % 900, bucket % 100 FROM b`
+			SELECT CAST($3 AS BIGINT) UNION ALL SELECT bucket + 1 FROM b WHERE bucket < CAST($4 AS BIGINT))
+		INSERT INTO webhook_counts (org_id, unit, bucket, received, delivered, failed)
+		SELECT $1, CAST($2 AS BIGINT), bucket, bucket % 1000, bucket % 900, bucket % 100 FROM b WHERE true
+		ON CONFLICT DO NOTHING`
 )
 
 // load inserts the rows.
@@ -156,13 +157,13 @@ func (s *fixture) insertCounts(tx *db.Tx, now time.Time) error {
 	if s.pending {
 		pending = s.rows
 	}
-	if _, err := tx.Exec(`INSERT INTO webhook_totals (org_id, webhook_id, shard, receipts, deliveries, pending)
-		VALUES ($1, $2, 0, $3, $4, $5)`, s.in.orgID, s.hook.id, s.rows, s.rows, pending); err != nil {
+	if _, err := tx.Exec(`INSERT INTO webhook_totals (org_id, webhook_id, receipts, deliveries, pending)
+		VALUES ($1, $2, $3, $4, $5)`, s.in.orgID, s.hook.id, s.rows, s.rows, pending); err != nil {
 		return err
 	}
 	yearAgo := now.Add(-366 * 24 * time.Hour).Unix()
 	for _, unit := range []int64{60, 3600, 86400} {
-		if _, err := tx.Exec(fixtureCounts, s.in.orgID, 0, unit, yearAgo/unit, now.Unix()/unit); err != nil {
+		if _, err := tx.Exec(fixtureCounts, s.in.orgID, unit, yearAgo/unit, now.Unix()/unit); err != nil {
 			return err
 		}
 	}

@@ -104,7 +104,7 @@ func wireHooks(
 	cfg Config, d *database, at Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
 ) hooks {
 	store := &webhook.Store{
-		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Counters: webhook.NewCounters(), Owner: id.New("rep"),
+		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"),
 	}
 	scheduler := webhook.NewScheduler(store, deliverySockets())
 	scheduler.Send = send.New(egress(cfg, at), now).Send

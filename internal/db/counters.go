@@ -4,13 +4,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 )
 
-// Counters are sums by key, in a table with key columns, a BIGINT column shard, and a BIGINT column
-// for each sum. Its primary key is the key columns and shard. For example:
+// Counters are sums by key, in a table whose primary key is the key columns and which has a BIGINT
+// column for each sum. For example:
 //
 //	totals := db.NewCounters("webhook_totals", []string{"org_id", "webhook_id"}, []string{"receipts", "deliveries"})
 //
@@ -20,43 +19,26 @@ import (
 //	})
 //	sums, err := totals.Sum(d.Read(ctx), orgID, webhookID)
 //
-// The value of a key is the sum over its shards. On PostgreSQL the writers of a row wait for each
-// other's commit, so each Counters writes to one of 16 shards, chosen at random: make one for each
-// writer of a process. On SQLite the shard is 0. A key has no rows once its sums are zero.
-//
-// Measured on two cores, shards gain little: delivered/s 1.05 and ingest/s 0.93 of the same without
-// them on one replica, and ingest/s 1.06 with two replicas on one database.
+// A key has no row once its sums were reduced to zero.
 type Counters struct {
 	table string
 	keys  []string
 	sums  []string
-	shard int64
 
 	upsert     string
-	deleteZero map[Dialect]string
+	deleteZero string
 }
 
 // NewCounters returns the counters of a table. keys are in the order of its primary key.
 func NewCounters(table string, keys, sums []string) *Counters {
-	c := &Counters{table: table, keys: keys, sums: sums, shard: rand.Int64N(16)}
-	columns := slices.Concat(keys, []string{"shard"}, sums)
-	keyList := strings.Join(keys, ", ")
+	c := &Counters{table: table, keys: keys, sums: sums}
+	columns := slices.Concat(keys, sums)
 	c.upsert = "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ")" +
 		" SELECT " + each(columns, ", ", "v.column%[2]d") + " FROM {v} WHERE true" +
-		" ON CONFLICT (" + keyList + ", shard) DO UPDATE SET " +
+		" ON CONFLICT (" + strings.Join(keys, ", ") + ") DO UPDATE SET " +
 		each(sums, ", ", "%[1]s = "+table+".%[1]s + excluded.%[1]s")
-	match := each(keys, " AND ", "t.%[1]s = v.column%[2]d")
-	c.deleteZero = map[Dialect]string{
-		SQLite: "DELETE FROM " + table + " AS t {USING v} WHERE " + match + each(sums, "", " AND t.%[1]s = 0"),
-		// Rows of a key that are zero together, without those that another transaction is changing: deleting
-		// them does not change the sum, and waits for nobody.
-		Postgres: "WITH held AS (SELECT t.* FROM {v} CROSS JOIN " + table + " AS t WHERE " + match +
-			" FOR UPDATE OF t SKIP LOCKED)," +
-			" zero AS (SELECT " + keyList + " FROM held GROUP BY " + keyList +
-			" HAVING " + each(sums, " AND ", "SUM(%[1]s) = 0") + ")" +
-			" DELETE FROM " + table + " AS t USING held, zero WHERE t.shard = held.shard" +
-			each(keys, "", " AND t.%[1]s = held.%[1]s AND t.%[1]s = zero.%[1]s"),
-	}
+	c.deleteZero = "DELETE FROM " + table + " AS t {USING v} WHERE " +
+		each(keys, " AND ", "t.%[1]s = v.column%[2]d") + each(sums, "", " AND t.%[1]s = 0")
 	return c
 }
 
@@ -116,21 +98,17 @@ func (c *Counters) Sum(q Querier, prefix ...any) ([]int64, error) {
 
 // write adds deltas in the order of their keys, then deletes the rows of reduced keys that are zero.
 func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
-	shard := c.shard
-	if tx.Dialect() == SQLite {
-		shard = 0
-	}
 	var changed, reduced *Bulk
 	for _, id := range slices.Sorted(maps.Keys(deltas)) {
 		d := deltas[id]
 		if changed == nil {
 			reduced = NewBulk(kindsOf(d.key)...)
-			changed = NewBulk(slices.Concat(kindsOf(d.key), slices.Repeat([]Kind{Int}, 1+len(d.by)))...)
+			changed = NewBulk(slices.Concat(kindsOf(d.key), slices.Repeat([]Kind{Int}, len(d.by)))...)
 		}
 		if slices.Min(d.by) == 0 && slices.Max(d.by) == 0 {
 			continue
 		}
-		row := append(slices.Clone(d.key), shard)
+		row := slices.Clone(d.key)
 		for _, n := range d.by {
 			row = append(row, n)
 		}
@@ -142,7 +120,7 @@ func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
 	if err := changed.Send(tx, c.upsert); err != nil {
 		return fmt.Errorf("add to %s: %w", c.table, err)
 	}
-	if err := reduced.Send(tx, c.deleteZero[tx.Dialect()]); err != nil {
+	if err := reduced.Send(tx, c.deleteZero); err != nil {
 		return fmt.Errorf("delete from %s: %w", c.table, err)
 	}
 	return nil

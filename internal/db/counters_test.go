@@ -18,16 +18,13 @@ func countersTable(t *testing.T, d *db.DB) {
 	t.Helper()
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`CREATE TABLE counted (org_id TEXT NOT NULL, unit BIGINT NOT NULL, hash BYTEA NOT NULL,
-			deleted BOOLEAN NOT NULL, shard BIGINT NOT NULL, n BIGINT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (org_id, unit, hash, deleted, shard))`)
+			deleted BOOLEAN NOT NULL, n BIGINT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (org_id, unit, hash, deleted))`)
 		return err
 	}))
 }
 
-// newCounters returns the counters of a writer with its own shard.
-func newCounters(shard int64) *db.Counters {
-	c := db.NewCounters("counted", []string{"org_id", "unit", "hash", "deleted"}, []string{"n", "size"})
-	c.SetShard(shard)
-	return c
+func newCounters() *db.Counters {
+	return db.NewCounters("counted", []string{"org_id", "unit", "hash", "deleted"}, []string{"n", "size"})
 }
 
 func wantSums(t *testing.T, d *db.DB, c *db.Counters, want []int64, prefix ...any) {
@@ -114,7 +111,7 @@ func TestCounters(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				countersTable(t, d)
-				c := newCounters(3)
+				c := newCounters()
 				must(t, d.Write(t.Context(), func(tx *db.Tx) error { return test.write(d, c, tx) }))
 				wantSums(t, d, c, test.want, test.of...)
 				wantCounterRows(t, d, test.wantRows)
@@ -125,7 +122,7 @@ func TestCounters(t *testing.T) {
 
 func TestCountersRefuseBadKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newCounters(0)
+		c := newCounters()
 		for name, add := range map[string]func(*db.Tx) error{
 			"few keys": func(tx *db.Tx) error { return c.Add(tx, []any{"a"}, 1, 1) },
 			"few sums": func(tx *db.Tx) error { return c.Add(tx, []any{"a", int64(1), []byte{}, true}, 1) },
@@ -144,16 +141,15 @@ func TestZeroCountersHaveNoRows(t *testing.T) {
 		countersTable(t, d)
 		key := []any{"a", int64(1), []byte{1}, false}
 		kept := []any{"a", int64(2), []byte{1}, false}
-		for shard, by := range []int64{3, -2, -1} {
-			c := newCounters(int64(shard))
+		for _, by := range []int64{3, -2, -1} {
+			c := newCounters()
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 				return errors.Join(c.Add(tx, key, by, 2*by), c.Add(tx, kept, by, 1))
 			}))
 		}
-		wantSums(t, d, newCounters(0), []int64{0, 0}, key...)
-		wantSums(t, d, newCounters(0), []int64{0, 3}, kept...)
-		rows := map[db.Dialect]int{db.SQLite: 1, db.Postgres: 3}
-		wantCounterRows(t, d, rows[d.Dialect()])
+		wantSums(t, d, newCounters(), []int64{0, 0}, key...)
+		wantSums(t, d, newCounters(), []int64{0, 3}, kept...)
+		wantCounterRows(t, d, 1)
 	})
 }
 
@@ -171,9 +167,9 @@ func TestCountersOfManyWriters(t *testing.T) {
 		var mu sync.Mutex
 		model := map[key][]int64{}
 		var group sync.WaitGroup
-		for writer := range int64(8) {
-			c := newCounters(writer / 2) // two writers share a shard
-			random := rand.New(rand.NewPCG(14, uint64(writer)))
+		for writer := range uint64(8) {
+			c := newCounters()
+			random := rand.New(rand.NewPCG(14, writer))
 			group.Go(func() {
 				for range 60 {
 					added := map[key][]int64{}
@@ -213,7 +209,7 @@ func TestCountersOfManyWriters(t *testing.T) {
 		}
 		group.Wait()
 		for k, want := range model {
-			wantSums(t, d, newCounters(0), want, k.orgID, k.unit, []byte{k.hash}, k.deleted)
+			wantSums(t, d, newCounters(), want, k.orgID, k.unit, []byte{k.hash}, k.deleted)
 		}
 	})
 }

@@ -11,6 +11,3 @@ func (g *Gather[T]) Waiting() int {
 
 // SetPoll sets how often RunWatch reads the epochs, before it starts.
 func (d *DB) SetPoll(every time.Duration) { d.poll = every }
-
-// SetShard sets the shard that c writes to on PostgreSQL.
-func (c *Counters) SetShard(n int64) { c.shard = n }

@@ -74,10 +74,10 @@ func fill(t testing.TB, d *db.DB, n int) {
 }
 
 // countAll inserts the counts of runs.
-const countAll = `INSERT INTO eval_counts (org_id, kind, key, project_id, shard, n)
-	SELECT org_id, 'run', '', project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id
-	UNION ALL SELECT org_id, 'run by eval', eval_id, project_id, 0, count(*) FROM eval_runs GROUP BY org_id, project_id, eval_id
-	UNION ALL SELECT org_id, 'run by agent', agent_identifier, project_id, 0, count(*) FROM eval_runs
+const countAll = `INSERT INTO eval_counts (org_id, kind, key, project_id, n)
+	SELECT org_id, 'run', '', project_id, count(*) FROM eval_runs GROUP BY org_id, project_id
+	UNION ALL SELECT org_id, 'run by eval', eval_id, project_id, count(*) FROM eval_runs GROUP BY org_id, project_id, eval_id
+	UNION ALL SELECT org_id, 'run by agent', agent_identifier, project_id, count(*) FROM eval_runs
 		WHERE agent_identifier IS NOT NULL GROUP BY org_id, project_id, agent_identifier`
 
 // TestListsReadOneIndex reads the plans of both engines.

@@ -62,7 +62,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	must(t, err)
 	h := &fixture{t: t, db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
 	h.store = &Store{
-		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Owner: "rep_1", Counters: NewCounters(),
+		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Owner: "rep_1",
 		Audit: func(_ *db.Tx, action, _ string) error { h.audit = append(h.audit, action); return nil },
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
@@ -252,7 +252,7 @@ func TestForward(t *testing.T) {
 
 // sameStore returns the store of another process on the same database.
 func sameStore(s *Store, owner string) *Store {
-	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Log: s.Log, Audit: s.Audit, Owner: owner, Counters: NewCounters()}
+	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Log: s.Log, Audit: s.Audit, Owner: owner}
 }
 
 // acceptNow stores a batch in one transaction.

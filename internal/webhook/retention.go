@@ -170,7 +170,7 @@ func (r *Retention) removeBatch(ctx context.Context, w swept, table, text string
 		case queueTable:
 			sums.total(w.orgID, w.webhookID, total{pending: -n})
 		}
-		return sums.write(tx, r.Store.Counters.accepting)
+		return sums.write(tx)
 	})
 	return n, err
 }

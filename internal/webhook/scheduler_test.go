@@ -553,9 +553,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		perLane := int64(maxBytes / shares)
 		for i := range hooks {
-			n.waitFor(t, fmt.Sprintf("http://sink%d.test", i), int(perLane/(size+2*taskBytes)))
+			// A lane is read again once half of its share is free. How much of it is in use while all
+			// requests hang depends on how many rows there were when it was read.
+			n.waitFor(t, fmt.Sprintf("http://sink%d.test", i), int(perLane/2/size))
 		}
-		if stats := h.scheduler.Stats(); stats.Bytes > 3*perLane || stats.Bytes < 2*perLane {
+		if stats := h.scheduler.Stats(); stats.Bytes > 3*perLane || stats.Bytes < 3*perLane/2 {
 			t.Errorf("%d bytes are in memory", stats.Bytes)
 		}
 		close(release)

@@ -27,8 +27,6 @@ type Store struct {
 	Log  *slog.Logger
 	// Audit records who did something, in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
-	// Counters are added to by accepting and finishing.
-	Counters *Counters
 	// Owner names this process in leases.
 	Owner string
 	// Wake is called after rows for these destinations were committed to the queue; nil in a

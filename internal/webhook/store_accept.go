@@ -101,7 +101,7 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	if len(woken) > 0 {
 		tx.OnCommit(func() { s.wake(slices.Collect(maps.Keys(woken))) })
 	}
-	return sums.write(tx, s.Counters.accepting)
+	return sums.write(tx)
 }
 
 // wake tells this process and other replicas that rows were added to the queues of destinations.

@@ -126,5 +126,5 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 	if err := retries.insert(tx); err != nil {
 		return err
 	}
-	return sums.write(tx, s.Counters.finishing)
+	return sums.write(tx)
 }

@@ -102,5 +102,5 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	}
 	sums := newTally()
 	sums.scheduled(next)
-	return next, sums.write(tx, s.Counters.accepting)
+	return next, sums.write(tx)
 }

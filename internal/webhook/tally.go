@@ -10,24 +10,9 @@ import (
 	"steward/internal/webhook/stats"
 )
 
-// Counters are the counters of webhooks. Accepting and finishing have counters of their own, since
-// on PostgreSQL transactions that share one wait for each other's commit.
-type Counters struct{ accepting, finishing counters }
-
-type counters struct {
-	events *stats.Counter
-	totals *db.Counters
-}
-
-// NewCounters returns the counters for a Store.
-func NewCounters() *Counters { return &Counters{accepting: newCounters(), finishing: newCounters()} }
-
-func newCounters() counters {
-	return counters{
-		events: stats.NewCounter(),
-		totals: db.NewCounters("webhook_totals", []string{"org_id", "webhook_id"}, []string{"receipts", "deliveries", "pending"}),
-	}
-}
+// totals are how many rows a webhook has.
+var totals = db.NewCounters("webhook_totals",
+	[]string{"org_id", "webhook_id"}, []string{"receipts", "deliveries", "pending"})
 
 // tally collects what a transaction counts.
 type tally struct {
@@ -88,15 +73,15 @@ func (t *tally) ended(r Result) {
 	t.total(r.Delivery.orgID, r.Delivery.WebhookID, total{pending: -1})
 }
 
-// write adds the sums to counters.
-func (t *tally) write(tx *db.Tx, c counters) error {
+// write adds the sums to the counters.
+func (t *tally) write(tx *db.Tx) error {
 	for key, n := range t.events {
-		if err := c.events.Add(tx, key.orgID, key.at, n); err != nil {
+		if err := stats.Add(tx, key.orgID, key.at, n); err != nil {
 			return err
 		}
 	}
 	for hook, n := range t.totals {
-		if err := c.totals.Add(tx, []any{hook.orgID, hook.webhookID}, n.receipts, n.deliveries, n.pending); err != nil {
+		if err := totals.Add(tx, []any{hook.orgID, hook.webhookID}, n.receipts, n.deliveries, n.pending); err != nil {
 			return fmt.Errorf("count rows of webhook: %w", err)
 		}
 	}
@@ -105,7 +90,7 @@ func (t *tally) write(tx *db.Tx, c counters) error {
 
 // totalOf returns how many rows a webhook has.
 func (s *Store) totalOf(q db.Querier, orgID, webhookID string) (total, error) {
-	sums, err := s.Counters.accepting.totals.Sum(q, orgID, webhookID)
+	sums, err := totals.Sum(q, orgID, webhookID)
 	if err != nil {
 		return total{}, err
 	}
@@ -114,7 +99,7 @@ func (s *Store) totalOf(q db.Querier, orgID, webhookID string) (total, error) {
 
 // QueueDepth returns how many deliveries are pending in all organizations.
 func (s *Store) QueueDepth(ctx context.Context) (int64, error) {
-	sums, err := s.Counters.accepting.totals.Sum(s.DB.Read(ctx))
+	sums, err := totals.Sum(s.DB.Read(ctx))
 	if err != nil {
 		return 0, err
 	}

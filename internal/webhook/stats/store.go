@@ -10,21 +10,15 @@ import (
 	"steward/internal/stamp"
 )
 
-// Counter adds to the counts. Goroutines that write transactions at the same time should have one
-// each: on PostgreSQL, transactions that use the same Counter wait for each other.
-type Counter struct{ counters *db.Counters }
-
-// NewCounter returns a counter.
-func NewCounter() *Counter {
-	keys := []string{"org_id", "unit", "bucket"}
-	return &Counter{db.NewCounters("webhook_counts", keys, []string{"received", "delivered", "failed"})}
-}
+// counts are the events of an organization in each unit of time.
+var counts = db.NewCounters("webhook_counts",
+	[]string{"org_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
 
 // Add counts events of an organization at a time, as part of a transaction.
-func (c *Counter) Add(tx *db.Tx, orgID string, at stamp.Time, n Count) error {
+func Add(tx *db.Tx, orgID string, at stamp.Time, n Count) error {
 	for _, unit := range units {
 		key := []any{orgID, unit, bucketOf(at, unit)}
-		if err := c.counters.Add(tx, key, n.Received, n.Delivered, n.Failed); err != nil {
+		if err := counts.Add(tx, key, n.Received, n.Delivered, n.Failed); err != nil {
 			return fmt.Errorf("count webhook events: %w", err)
 		}
 	}

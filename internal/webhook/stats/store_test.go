@@ -49,7 +49,6 @@ func TestCountsMatchModel(t *testing.T) {
 	}), 0, 12)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &Store{DB: d, Now: now}
-		counters := []*Counter{NewCounter(), NewCounter(), NewCounter()}
 		runs := 0
 		rapid.Check(t, func(t *rapid.T) {
 			runs++
@@ -58,7 +57,7 @@ func TestCountsMatchModel(t *testing.T) {
 			for range rapid.IntRange(1, 4).Draw(t, "transactions") {
 				batch := events.Draw(t, "events")
 				failure := rapid.SampledFrom([]error{nil, nil, errRolledBack}).Draw(t, "failure")
-				writeEvents(t.Context(), t, d, rapid.SampledFrom(counters).Draw(t, "counter"), orgID, batch, failure)
+				writeEvents(t.Context(), t, d, orgID, batch, failure)
 				if failure == nil {
 					counted = append(counted, batch...)
 				}
@@ -79,10 +78,10 @@ func TestCountsMatchModel(t *testing.T) {
 }
 
 // writeEvents counts events in one transaction, which fails at the end if there is a failure.
-func writeEvents(ctx context.Context, t rapid.TB, d *db.DB, c *Counter, orgID string, events []event, failure error) {
+func writeEvents(ctx context.Context, t rapid.TB, d *db.DB, orgID string, events []event, failure error) {
 	err := d.Write(ctx, func(tx *db.Tx) error {
 		for _, e := range events {
-			if err := c.Add(tx, orgID, e.at, e.n); err != nil {
+			if err := Add(tx, orgID, e.at, e.n); err != nil {
 				return err
 			}
 		}
@@ -131,21 +130,16 @@ func compare(ctx context.Context, t rapid.TB, store *Store, orgID string, q Quer
 	}
 }
 
-// TestConcurrentWriters adds to the same buckets with a shared and with own counters.
+// TestConcurrentWriters adds to the same buckets.
 func TestConcurrentWriters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const writers, times = 6, 30
-		shared := NewCounter()
 		var writing sync.WaitGroup
-		for i := range writers {
-			c := shared
-			if i%2 == 0 {
-				c = NewCounter()
-			}
+		for range writers {
 			writing.Go(func() {
 				for range times {
 					err := d.Write(t.Context(), func(tx *db.Tx) error {
-						return c.Add(tx, "org_a", stamp.Of(now()), Count{Received: 1, Failed: 2})
+						return Add(tx, "org_a", stamp.Of(now()), Count{Received: 1, Failed: 2})
 					})
 					if err != nil {
 						t.Error(err)
@@ -167,7 +161,7 @@ func TestConcurrentWriters(t *testing.T) {
 
 func TestCountsOfOtherOrganizationsAreNotIncluded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		writeEvents(t.Context(), t, d, NewCounter(), "org_a", []event{{stamp.Of(now()), Count{1, 1, 1}}}, nil)
+		writeEvents(t.Context(), t, d, "org_a", []event{{stamp.Of(now()), Count{1, 1, 1}}}, nil)
 		store := &Store{DB: d, Now: now}
 		compare(t.Context(), t, store, "org_b", Query{Granularity: Hour}, nil)
 	})

@@ -55,10 +55,9 @@ CREATE TABLE thread_index_updated (
 CREATE TABLE thread_term_counts (
     org_id  TEXT    NOT NULL,
     term    BYTEA   NOT NULL,
-    shard   BIGINT  NOT NULL,
     threads BIGINT  NOT NULL,
     deleted BIGINT  NOT NULL,
-    PRIMARY KEY (org_id, term, shard)
+    PRIMARY KEY (org_id, term)
 );
 
 -- thread_counts counts the threads and sessions of a project; '' is the project of sessions that are
@@ -66,11 +65,10 @@ CREATE TABLE thread_term_counts (
 CREATE TABLE thread_counts (
     org_id     TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
-    shard      BIGINT  NOT NULL,
     threads    BIGINT  NOT NULL,
     deleted    BIGINT  NOT NULL,
     sessions   BIGINT  NOT NULL,
-    PRIMARY KEY (org_id, project_id, shard)
+    PRIMARY KEY (org_id, project_id)
 );
 
 -- thread_purges lists deleted projects whose threads and sessions, as far as they were created before

@@ -64,9 +64,8 @@ CREATE TABLE eval_counts (
     kind       TEXT    NOT NULL,
     key        TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
-    shard      BIGINT  NOT NULL,
     n          BIGINT  NOT NULL,
-    PRIMARY KEY (org_id, kind, key, project_id, shard)
+    PRIMARY KEY (org_id, kind, key, project_id)
 );
 
 -- eval_relabels lists evals whose runs may not all have their name and agent yet, with the run up to

@@ -103,28 +103,25 @@ CREATE TABLE webhook_leases (
 );
 
 -- webhook_counts counts per minute, hour and day (unit, in seconds). bucket is the time divided by
--- the unit. The count is the sum over the shards.
+-- the unit.
 CREATE TABLE webhook_counts (
     org_id    TEXT   COLLATE "C" NOT NULL,
     unit      BIGINT NOT NULL,
     bucket    BIGINT NOT NULL,
-    shard     BIGINT NOT NULL,
     received  BIGINT NOT NULL,
     delivered BIGINT NOT NULL,
     failed    BIGINT NOT NULL,
-    PRIMARY KEY (org_id, unit, bucket, shard)
+    PRIMARY KEY (org_id, unit, bucket)
 );
 
--- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending:
--- the sum over the shards.
+-- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending.
 CREATE TABLE webhook_totals (
     org_id     TEXT   COLLATE "C" NOT NULL,
     webhook_id TEXT   COLLATE "C" NOT NULL,
-    shard      BIGINT NOT NULL,
     receipts   BIGINT NOT NULL,
     deliveries BIGINT NOT NULL,
     pending    BIGINT NOT NULL,
-    PRIMARY KEY (org_id, webhook_id, shard)
+    PRIMARY KEY (org_id, webhook_id)
 );
 
 -- webhook_tombstones lists deleted webhooks whose receipts and deliveries are still to be removed.

@@ -55,10 +55,9 @@ CREATE TABLE thread_index_updated (
 CREATE TABLE thread_term_counts (
     org_id  TEXT    NOT NULL,
     term    BLOB    NOT NULL,
-    shard   INTEGER NOT NULL,
     threads INTEGER NOT NULL,
     deleted INTEGER NOT NULL,
-    PRIMARY KEY (org_id, term, shard)
+    PRIMARY KEY (org_id, term)
 ) STRICT, WITHOUT ROWID;
 
 -- thread_counts counts the threads and sessions of a project; '' is the project of sessions that are
@@ -66,11 +65,10 @@ CREATE TABLE thread_term_counts (
 CREATE TABLE thread_counts (
     org_id     TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
-    shard      INTEGER NOT NULL,
     threads    INTEGER NOT NULL,
     deleted    INTEGER NOT NULL,
     sessions   INTEGER NOT NULL,
-    PRIMARY KEY (org_id, project_id, shard)
+    PRIMARY KEY (org_id, project_id)
 ) STRICT, WITHOUT ROWID;
 
 -- thread_purges lists deleted projects whose threads and sessions, as far as they were created before

@@ -102,28 +102,25 @@ CREATE TABLE webhook_leases (
 ) STRICT, WITHOUT ROWID;
 
 -- webhook_counts counts per minute, hour and day (unit, in seconds). bucket is the time divided by
--- the unit. The count is the sum over the shards.
+-- the unit.
 CREATE TABLE webhook_counts (
     org_id    TEXT    NOT NULL,
     unit      INTEGER NOT NULL,
     bucket    INTEGER NOT NULL,
-    shard     INTEGER NOT NULL,
     received  INTEGER NOT NULL,
     delivered INTEGER NOT NULL,
     failed    INTEGER NOT NULL,
-    PRIMARY KEY (org_id, unit, bucket, shard)
+    PRIMARY KEY (org_id, unit, bucket)
 ) STRICT, WITHOUT ROWID;
 
--- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending:
--- the sum over the shards.
+-- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending.
 CREATE TABLE webhook_totals (
     org_id     TEXT    NOT NULL,
     webhook_id TEXT    NOT NULL,
-    shard      INTEGER NOT NULL,
     receipts   INTEGER NOT NULL,
     deliveries INTEGER NOT NULL,
     pending    INTEGER NOT NULL,
-    PRIMARY KEY (org_id, webhook_id, shard)
+    PRIMARY KEY (org_id, webhook_id)
 ) STRICT, WITHOUT ROWID;
 
 -- webhook_tombstones lists deleted webhooks whose receipts and deliveries are still to be removed.
