@@ -108,7 +108,7 @@ func (s *steward) secondOrganization() *steward {
 	keys := &apikey.Store{DB: d, Now: time.Now}
 	value := apikey.NewValue()
 	s.must(d.Write(ctx, func(tx *db.Tx) error {
-		first, err := accounts.MakeFirst(tx, "", "")
+		first, err := accounts.Bootstrap(tx, "", "")
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,7 @@
 // membership invalidates the cache of callers (auth.Callers), so that keys act with the current
 // role. A member is added with an invitation: a link that can be used once, whose token is stored
 // as a hash, and with which the user sets a first password. A project is created by a request, or
-// by Require when a runtime names one that does not exist.
+// by EnsureProject when a runtime names one that does not exist.
 package account
 
 import (
@@ -101,7 +101,7 @@ func (p MemberPatch) apply(m Member) (Member, error) {
 	p.PhotoURL.SetPtr(&m.PhotoURL)
 	p.Role.Set(&m.Role)
 	if !slices.Contains(auth.Roles, m.Role) {
-		return m, errs.Wrong("body.role", "expected owner, admin, member or viewer")
+		return m, errs.InvalidField("body.role", "expected owner, admin, member or viewer")
 	}
 	m.version++
 	return m, nil
@@ -114,7 +114,7 @@ type NewProject struct {
 
 func (n NewProject) check() error {
 	if strings.TrimSpace(n.Name) == "" || !utf8.ValidString(n.Name) {
-		return errs.Wrong("body.name", "expected a name that is not blank")
+		return errs.InvalidField("body.name", "expected a name that is not blank")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func newFixture(t *testing.T, d *db.DB) fixture {
 	s := &account.Store{DB: d, Now: time.Now, Audit: func(*db.Tx, string, string) error { return nil }}
 	var first account.First
 	err := d.Write(t.Context(), func(tx *db.Tx) (err error) {
-		first, err = s.MakeFirst(tx, "owner@example.com", "a password")
+		first, err = s.Bootstrap(tx, "owner@example.com", "a password")
 		return err
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func TestRequireCreatesUnknownProjects(t *testing.T) {
 			{f.owner, "", errs.Invalid},
 		} {
 			err := d.Write(t.Context(), func(tx *db.Tx) error {
-				return f.store.Require(tx, c.caller, "body.projectId", c.project)
+				return f.store.EnsureProject(tx, c.caller, "body.projectId", c.project)
 			})
 			if errs.KindOf(err) != c.want {
 				t.Errorf("%q as %q: %v", c.project, c.caller.ProjectID, err)
@@ -123,7 +123,7 @@ func TestPagesListProjectsOfTheSameTimeOnce(t *testing.T) {
 		names := []string{"a", "B", "c", "D", "e"}
 		listed := map[string]int{}
 		for _, p := range names {
-			must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.Require(tx, f.owner, "", p) }))
+			must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.EnsureProject(tx, f.owner, "", p) }))
 		}
 		next := page.Paging{Limit: 2}
 		for pages := 1; ; pages++ {

@@ -39,9 +39,9 @@ type First struct {
 	OrgID, UserID, ProjectID string
 }
 
-// MakeFirst creates the first organization with its owner and a default project. E-mail address and
+// Bootstrap creates the first organization with its owner and a default project. E-mail address and
 // password of the owner may be empty.
-func (s *Store) MakeFirst(tx *db.Tx, email, password string) (First, error) {
+func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 	now := s.now()
 	f := First{OrgID: id.New(id.Org), UserID: id.New(id.User), ProjectID: id.New(id.Project)}
 	var address, hash *string
@@ -197,7 +197,7 @@ func (s *Store) ChangeMember(
 			WHERE org_id = $1 AND user_id = $2`, caller.OrgID, userID, after.Role, after.version, s.now()); err != nil {
 			return fmt.Errorf("update member: %w", err)
 		}
-		if err := tx.Bump(auth.Callers); err != nil {
+		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
 		return s.Audit(tx, "member.update", userID)
@@ -231,7 +231,7 @@ func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, userID st
 				return err
 			}
 		}
-		if err := tx.Bump(auth.Callers); err != nil {
+		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
 		return s.Audit(tx, "member.delete", userID)

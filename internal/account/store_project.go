@@ -77,7 +77,7 @@ func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, matc
 				return err
 			}
 		}
-		if err := tx.Bump(auth.Callers); err != nil {
+		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
 		return s.Audit(tx, "project.delete", projectID)
@@ -97,12 +97,12 @@ func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
 	return projectID, nil
 }
 
-// Require makes sure that a project exists. Runtimes name projects before anyone creates them, so
+// EnsureProject makes sure that a project exists. Runtimes name projects before anyone creates them, so
 // an unknown one is created with its id as name. It returns Invalid at the given location if the id
 // is malformed, and Forbidden if the caller is confined to another project.
-func (s *Store) Require(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
+func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
 	if !id.Foreign(projectID) {
-		return errs.Wrong(location, "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -")
+		return errs.InvalidField(location, "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -")
 	}
 	if !caller.Sees(projectID) {
 		return errs.New(errs.Forbidden, "this key is confined to another project")

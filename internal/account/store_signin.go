@@ -64,7 +64,7 @@ func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 		userID, hash, s.now()); err != nil {
 		return fmt.Errorf("update password: %w", err)
 	}
-	return tx.Bump(auth.Callers)
+	return tx.Invalidate(auth.Callers)
 }
 
 // Invitation is what the page of an invitation link shows.

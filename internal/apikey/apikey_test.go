@@ -135,7 +135,7 @@ func TestKeysActWithTheCurrentRole(t *testing.T) {
 				if _, err := tx.Exec(statement, f.caller.UserID); err != nil {
 					return err
 				}
-				return tx.Bump(auth.Callers)
+				return tx.Invalidate(auth.Callers)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -181,7 +181,7 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, keyID string, m
 		if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND id = $2`, caller.OrgID, keyID); err != nil {
 			return fmt.Errorf("delete API key: %w", err)
 		}
-		if err := tx.Bump(auth.Callers); err != nil {
+		if err := tx.Invalidate(auth.Callers); err != nil {
 			return err
 		}
 		return s.Audit(tx, "apikey.delete", keyID)

@@ -39,7 +39,7 @@ func bootstrap(
 		if in.rootKey == "" {
 			in.rootKey = apikey.NewValue()
 		}
-		if in.First, err = accounts.MakeFirst(tx, cfg.AdminEmail, string(cfg.AdminPassword)); err != nil {
+		if in.First, err = accounts.Bootstrap(tx, cfg.AdminEmail, string(cfg.AdminPassword)); err != nil {
 			return err
 		}
 		if err := keys.MakeRoot(tx, in.OrgID, in.UserID, in.rootKey); err != nil {

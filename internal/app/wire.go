@@ -42,13 +42,13 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 	baseURL := at.BaseURL
 	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource}
 	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
-	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
+	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.EnsureProject}
 	threads := &thread.Store{
 		DB: d.db, Now: now, Ring: d.ring, Retention: cfg.ThreadRetention, Audit: lines.Record,
-		Project: accounts.Require, DefaultProject: accounts.Oldest,
+		Project: accounts.EnsureProject, DefaultProject: accounts.Oldest,
 	}
-	evals := &eval.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.Require}
-	oauth := wireOAuth(d, lines.Record, accounts.Require, log, now)
+	evals := &eval.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.EnsureProject}
+	oauth := wireOAuth(d, lines.Record, accounts.EnsureProject, log, now)
 	accounts.ProjectGone = []func(*db.Tx, string, string) error{
 		keys.DeleteOfProject, threads.ProjectGone, evals.DeleteOfProject, oauth.clients.ForgetProject,
 	}
@@ -148,7 +148,7 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	}))
 	every(time.Minute, "delete old receipts and deliveries", one("webhooks", p.hooks.retention.Run))
 	every(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
-	every(time.Minute, "rotate signing keys", one("signing keys", p.oauth.signing.Tend))
+	every(time.Minute, "rotate signing keys", one("signing keys", p.oauth.signing.Maintain))
 	every(time.Minute, "delete data of deleted OAuth clients", one("oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	}))

@@ -7,7 +7,7 @@ import (
 )
 
 // Cache keeps values in memory until something that they depend on changes. Pass its Forget to DB.Watch
-// with the name that those changes bump: then it is emptied in this process before the change is
+// with the name that those changes invalidate: then it is emptied in this process before the change is
 // acknowledged, and on other replicas within 500 ms.
 //
 // load must read committed values: its context carries no transaction. The zero value is ready to use.
@@ -32,7 +32,7 @@ func (c *Cache[K, V]) Get(key K, load func() (V, error)) (V, error) {
 	return c.GetWithin(1<<63-1, key, load)
 }
 
-// GetWithin is Get for values of which a part may change without a bump: a value that was loaded longer
+// GetWithin is Get for values of which a part may change without an invalidation: a value that was loaded longer
 // ago than age is loaded again.
 func (c *Cache[K, V]) GetWithin(age time.Duration, key K, load func() (V, error)) (V, error) {
 	c.mu.RLock()

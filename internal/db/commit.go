@@ -109,7 +109,7 @@ func (w *writer) enqueue(r *request) error {
 	case w.queue <- r:
 		return nil
 	default:
-		return errs.Busy(nil, "too many writes are waiting")
+		return errs.Unavailablef(nil, "too many writes are waiting")
 	}
 }
 
@@ -153,7 +153,7 @@ func (w *writer) add(r *request) {
 		return // the caller has given up
 	}
 	if err := w.begin(); err != nil {
-		r.done <- errs.Busy(err, "the database cannot be written at the moment")
+		r.done <- errs.Unavailablef(err, "the database cannot be written at the moment")
 		return
 	}
 	if err := w.control("SAVEPOINT request"); err != nil {
@@ -266,7 +266,7 @@ func (w *writer) abort(cause error, more ...*request) {
 	_ = w.control("ROLLBACK")
 	w.inTx = false
 	w.batch = append(w.batch, more...)
-	w.reply(errs.Busy(cause, "the database could not write"))
+	w.reply(errs.Unavailablef(cause, "the database could not write"))
 }
 
 func (w *writer) reply(err error) {

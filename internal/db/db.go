@@ -13,7 +13,7 @@
 // a transaction of its own, which is retried if the server asks for that (postgres.go); PostgreSQL
 // groups the flushes itself.
 //
-// A context can carry a transaction: Read and Write with Tx.Context() join it. Bump invalidates caches
+// A context can carry a transaction: Read and Write with Tx.Context() join it. Invalidate empties caches
 // on all replicas, and Notify calls functions on them (watch.go, notify.go).
 //
 // These rules are the same on both engines, so that a test on one of them finds a violation:

@@ -68,11 +68,11 @@ func sqliteCode(err error) sqlite.ResultCode {
 func explainSQLite(err error) error {
 	switch sqliteCode(err).ToPrimary() {
 	case sqlite.ResultBusy, sqlite.ResultLocked:
-		return errs.Busy(err, "the database is busy")
+		return errs.Unavailablef(err, "the database is busy")
 	case sqlite.ResultFull:
-		return errs.Busy(err, "the disk of the database is full")
+		return errs.Unavailablef(err, "the disk of the database is full")
 	case sqlite.ResultIOErr, sqlite.ResultNoMem, sqlite.ResultCantOpen, sqlite.ResultReadOnly:
-		return errs.Busy(err, "the database cannot be used at the moment")
+		return errs.Unavailablef(err, "the database cannot be used at the moment")
 	}
 	return err
 }
@@ -89,12 +89,12 @@ func explainPostgres(err error) error {
 		case pg.Code == "22021", pg.Code == "22P05":
 			return errBadText(err)
 		case isDown(pg.Code):
-			return errs.Busy(err, "the database cannot be used at the moment")
+			return errs.Unavailablef(err, "the database cannot be used at the moment")
 		}
 		return err
 	}
 	if isLost(err) {
-		return errs.Busy(err, "the database cannot be reached")
+		return errs.Unavailablef(err, "the database cannot be reached")
 	}
 	return err
 }

@@ -85,7 +85,7 @@ func (g *Gather[T]) enter(w *gathered[T]) (lead bool, err error) {
 		return true, nil
 	}
 	if len(g.waiting) >= maxWaiting {
-		return false, errs.Busy(nil, "too many writes are waiting")
+		return false, errs.Unavailablef(nil, "too many writes are waiting")
 	}
 	g.waiting = append(g.waiting, w)
 	return false, nil

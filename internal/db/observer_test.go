@@ -75,13 +75,13 @@ func TestObserverSeesChangesOfOtherReplicas(t *testing.T) {
 	own := watched(d, "own")
 	runWatch(t, d)
 	waittest.Receive(t, "the call at the start", own)
-	bump(t, d, "own")
-	waittest.Receive(t, "the call by Bump", own)
+	invalidate(t, d, "own")
+	waittest.Receive(t, "the call by Invalidate", own)
 	waittest.Receive(t, "the call by the poll", own)
 	if len(lags) != 0 {
 		t.Error("a change of this replica was reported")
 	}
-	bump(t, other, "others")
+	invalidate(t, other, "others")
 	if lag := waittest.Receive(t, "the report", lags); lag <= 0 {
 		t.Errorf("a lag of %v", lag)
 	}

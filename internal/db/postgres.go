@@ -136,7 +136,7 @@ func (e *postgresEngine) write(ctx context.Context, fn func(*Tx) error) (*Tx, er
 			return nil, err
 		}
 		if try == maxTries {
-			return nil, errs.Busy(err, "too many writes to the same rows")
+			return nil, errs.Unavailablef(err, "too many writes to the same rows")
 		}
 		if err := pause(ctx, try); err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 	}
 	err = s.commit()
 	if errs.KindOf(err) == errs.Unavailable {
-		e.db.bumped(t.bumps...) // it may have committed
+		e.db.notifyWatchers(t.invalidated...) // it may have committed
 	}
 	return t, err
 }
@@ -283,7 +283,7 @@ func (s *postgresSession) commit() error {
 	if s.notCommitted(err) {
 		return explainPostgres(err)
 	}
-	return errs.Busy(err, "the connection was lost during the commit: it is not known whether the change was kept")
+	return errs.Unavailablef(err, "the connection was lost during the commit: it is not known whether the change was kept")
 }
 
 // notCommitted reports whether an error of COMMIT means that nothing was committed.

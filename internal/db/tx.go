@@ -73,13 +73,13 @@ type session interface {
 // Tx is a transaction, or a savepoint within one. It is used by one goroutine at a time, and not after
 // the function that received it has returned.
 type Tx struct {
-	db     *DB
-	s      session
-	parent *Tx
-	depth  int
-	ctx    context.Context
-	hooks  []func()
-	bumps  []string
+	db          *DB
+	s           session
+	parent      *Tx
+	depth       int
+	ctx         context.Context
+	hooks       []func()
+	invalidated []string
 	// deltas are what Counters.Add adds at the end, by the encoded key.
 	deltas map[*Counters]map[string]delta
 	// failed is the first error of a statement. PostgreSQL refuses all statements after one; SQLite
@@ -245,7 +245,7 @@ func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
 	}
 	kept = true
 	t.hooks = append(t.hooks, sub.hooks...)
-	t.bumps = append(t.bumps, sub.bumps...)
+	t.invalidated = append(t.invalidated, sub.invalidated...)
 	for c, byKey := range sub.deltas {
 		for _, d := range byKey {
 			t.add(c, d.key, d.by)
@@ -268,8 +268,8 @@ func (t *Tx) finish() error {
 			return err
 		}
 	}
-	slices.Sort(t.bumps)
-	for _, name := range slices.Compact(t.bumps) {
+	slices.Sort(t.invalidated)
+	for _, name := range slices.Compact(t.invalidated) {
 		if err := t.Send(raiseEpoch[t.db.dialect], name, t.db.instance); err != nil {
 			return fmt.Errorf("raise epoch: %w", err)
 		}

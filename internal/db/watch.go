@@ -38,7 +38,7 @@ type watchers struct {
 }
 
 // Watch registers fn to be called for a name, most often to empty a cache:
-//   - after each committed transaction that called Bump(name): in this process before its Write
+//   - after each committed transaction that called Invalidate(name): in this process before its Write
 //     returns, on other replicas within 500 ms, and within milliseconds as a rule;
 //   - after each Notify(name): in this process before Notify returns, on other replicas soon, or never
 //     if the notification is lost.
@@ -76,20 +76,20 @@ func (w *watchers) names() []string {
 	return slices.Collect(maps.Keys(w.byName))
 }
 
-// Bump invalidates the caches of a name, here and on every other replica, when the transaction
+// Invalidate invalidates the caches of a name, here and on every other replica, when the transaction
 // commits: it has the functions that Watch registered called.
-func (t *Tx) Bump(name string) error {
+func (t *Tx) Invalidate(name string) error {
 	if err := t.ready([]any{name}); err != nil {
 		return err
 	}
-	t.bumps = append(t.bumps, name)
-	t.OnCommit(func() { t.db.bumped(name) })
+	t.invalidated = append(t.invalidated, name)
+	t.OnCommit(func() { t.db.notifyWatchers(name) })
 	return nil
 }
 
-// bumped calls the watchers of names whose epochs were raised by this process, and has other
+// notifyWatchers calls the watchers of names whose epochs were raised by this process, and has other
 // replicas read the epochs.
-func (d *DB) bumped(names ...string) {
+func (d *DB) notifyWatchers(names ...string) {
 	d.watchers.call(names...)
 	d.outbox.add(epochsChanged)
 }

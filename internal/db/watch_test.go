@@ -52,9 +52,9 @@ func watched(d *db.DB, name string) <-chan struct{} {
 	return calls
 }
 
-func bump(t *testing.T, d *db.DB, name string) {
+func invalidate(t *testing.T, d *db.DB, name string) {
 	t.Helper()
-	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return tx.Bump(name) }))
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return tx.Invalidate(name) }))
 }
 
 func TestBumpCallsWatchersOfThisProcessOnceAfterTheCommit(t *testing.T) {
@@ -63,7 +63,7 @@ func TestBumpCallsWatchersOfThisProcessOnceAfterTheCommit(t *testing.T) {
 		d.Watch("keys", func() { calls++ })
 		d.Watch("other", func() { t.Error("a watcher of another name was called") })
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			must(t, d.Write(tx.Context(), func(tx *db.Tx) error { return tx.Bump("keys") }))
+			must(t, d.Write(tx.Context(), func(tx *db.Tx) error { return tx.Invalidate("keys") }))
 			if calls != 0 {
 				t.Error("called before the commit")
 			}
@@ -73,7 +73,7 @@ func TestBumpCallsWatchersOfThisProcessOnceAfterTheCommit(t *testing.T) {
 			t.Errorf("%d calls", calls)
 		}
 		err := d.Write(t.Context(), func(tx *db.Tx) error {
-			must(t, tx.Bump("keys"))
+			must(t, tx.Invalidate("keys"))
 			return errors.New("no")
 		})
 		if err == nil || calls != 1 {
@@ -93,7 +93,7 @@ func TestBumpReachesOtherReplicasByPoll(t *testing.T) {
 	runWatch(t, there)
 	waittest.Receive(t, "the call at the start", calls)
 	for range 3 {
-		bump(t, here, "keys")
+		invalidate(t, here, "keys")
 		waittest.Receive(t, "the call by the poll", calls)
 	}
 }
@@ -107,11 +107,11 @@ func TestBumpReachesOtherReplicasByNotification(t *testing.T) {
 	runWatch(t, here)
 	waittest.Receive(t, "the call at the start", calls)
 	for range 3 {
-		bump(t, here, "keys")
+		invalidate(t, here, "keys")
 		waittest.Receive(t, "the call by the notification", calls)
 	}
 	if len(calls) != 0 {
-		t.Errorf("%d calls more than bumps", len(calls))
+		t.Errorf("%d calls more than invalidations", len(calls))
 	}
 }
 

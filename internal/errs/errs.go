@@ -73,13 +73,13 @@ func New(kind Kind, format string, args ...any) *Error {
 // Missing returns a NotFound such as "webhook wh_… not found".
 func Missing(thing, id string) *Error { return New(NotFound, "%s %s not found", thing, id) }
 
-// Wrong returns an Invalid with one fault.
-func Wrong(location, format string, args ...any) *Error {
+// InvalidField returns an Invalid with one fault.
+func InvalidField(location, format string, args ...any) *Error {
 	return invalid([]Fault{{Location: location, Message: fmt.Sprintf(format, args...)}})
 }
 
-// Busy returns an Unavailable with a RetryAfter of one second.
-func Busy(cause error, format string, args ...any) *Error {
+// Unavailablef returns an Unavailable with a RetryAfter of one second.
+func Unavailablef(cause error, format string, args ...any) *Error {
 	return &Error{Kind: Unavailable, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second, Cause: cause}
 }
 

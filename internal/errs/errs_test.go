@@ -17,7 +17,7 @@ func TestKindOf(t *testing.T) {
 		{nil, ""},
 		{conflict, errs.Conflict},
 		{fmt.Errorf("insert user: %w", conflict), errs.Conflict},
-		{errs.Busy(conflict, "try again"), errs.Unavailable},
+		{errs.Unavailablef(conflict, "try again"), errs.Unavailable},
 		{errors.New("disk full"), errs.Internal},
 		{errs.Missing("webhook", "wh_1"), errs.NotFound},
 	} {
@@ -47,7 +47,7 @@ func TestFaultsAreReportedTogether(t *testing.T) {
 
 func TestCauseIsPartOfTheChain(t *testing.T) {
 	cause := errors.New("disk full")
-	err := errs.Busy(cause, "the database is unavailable")
+	err := errs.Unavailablef(cause, "the database is unavailable")
 	if !errors.Is(err, cause) || err.Error() != "the database is unavailable (disk full)" {
 		t.Errorf("got %q", err)
 	}

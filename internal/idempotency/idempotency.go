@@ -68,7 +68,7 @@ func checkKey(key string) error {
 		ok = ok && c >= 0x20 && c < 0x7f
 	}
 	if !ok {
-		return errs.Wrong("header.Idempotency-Key", "expected 1 to 255 printable ASCII characters")
+		return errs.InvalidField("header.Idempotency-Key", "expected 1 to 255 printable ASCII characters")
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (s *Store) replay(tx *db.Tx, c claim) (*response, error) {
 		return nil, err
 	}
 	if !bytes.Equal(bodyHash, c.bodyHash) {
-		return nil, errs.Wrong("header.Idempotency-Key", "this key was already used with a different body")
+		return nil, errs.InvalidField("header.Idempotency-Key", "this key was already used with a different body")
 	}
 	plain, err := s.Ring.Open(sealPurpose, sealed)
 	if err != nil {

@@ -156,8 +156,8 @@ func TestRevokeAllRevokesUsersAndClientTokens(t *testing.T) {
 		again := f.consent(c.ID, "usr_1") // replaces the row of the old epoch
 		must(t, f.Purge(f.ctx, 10))
 		if !f.live(again) || f.live(one) || f.userCount(c.ID) != 1 || f.rows("oidc_consents") != 2 ||
-			f.rows("oidc_remains") != 0 {
-			t.Error(f.live(again), f.live(one), f.userCount(c.ID), f.rows("oidc_consents"), f.rows("oidc_remains"))
+			f.rows("oidc_purges") != 0 {
+			t.Error(f.live(again), f.live(one), f.userCount(c.ID), f.rows("oidc_consents"), f.rows("oidc_purges"))
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestDeletedClientLeavesNothingBehind(t *testing.T) {
 		must(t, activity.Flush(f.ctx))
 		must(t, f.Purge(f.ctx, 1))
 		for _, table := range []string{
-			"oidc_consents", "oidc_client_states", "oidc_client_days", "oidc_client_day_users", "oidc_remains",
+			"oidc_consents", "oidc_client_states", "oidc_client_days", "oidc_client_day_users", "oidc_purges",
 		} {
 			if n := f.rows(table); n != 0 {
 				t.Errorf("%d rows left in %s", n, table)
@@ -221,7 +221,7 @@ func TestRevokeAllLeavesConsentsToPurge(t *testing.T) {
 			t.Error(left, more, err)
 		}
 		must(t, f.Purge(f.ctx, 1000))
-		if left := f.rows("oidc_consents") + f.rows("oidc_remains"); left != 0 {
+		if left := f.rows("oidc_consents") + f.rows("oidc_purges"); left != 0 {
 			t.Error(left, "rows left")
 		}
 	})

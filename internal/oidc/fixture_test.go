@@ -54,7 +54,7 @@ func (f *fixture) replica(d *db.DB) *Store {
 		},
 		Project: func(_ *db.Tx, _ *auth.Caller, location, projectID string) error {
 			if !id.Foreign(projectID) {
-				return errs.Wrong(location, "expected a project id")
+				return errs.InvalidField(location, "expected a project id")
 			}
 			return nil
 		},
@@ -90,7 +90,7 @@ func (f *fixture) removeMember(orgID, userID string) {
 		if err := f.ForgetMember(tx, orgID, userID); err != nil {
 			return err
 		}
-		return tx.Bump(auth.Callers)
+		return tx.Invalidate(auth.Callers)
 	}))
 }
 

@@ -38,7 +38,7 @@ func (r *Registered) MayRedirectAfterLogout(uri string) bool {
 	return matches(r.PostLogoutRedirectURIs, uri)
 }
 
-// Forget empties the cache. It must be called when Cache or auth.Callers is bumped.
+// Forget empties the cache. It must be called when Cache or auth.Callers is invalidated.
 func (s *Store) Forget() { s.cache.empty() }
 
 // Lookup returns a client of any organization, from the cache if possible, or NotFound.

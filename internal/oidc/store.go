@@ -219,7 +219,7 @@ func (s *Store) Update(
 				return err
 			}
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.update", clientID)
@@ -277,7 +277,7 @@ func (s *Store) Rotate(ctx context.Context, orgID, clientID string) (string, err
 		if err != nil {
 			return fmt.Errorf("update client secret: %w", err)
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.rotate_secret", clientID)
@@ -302,7 +302,7 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 		if err := deleteClient(tx, orgID, clientID); err != nil {
 			return err
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.delete", clientID)
@@ -317,7 +317,7 @@ func deleteClient(tx *db.Tx, orgID, clientID string) error {
 	if err != nil {
 		return fmt.Errorf("delete client state: %w", err)
 	}
-	return addRemains(tx, remains{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true})
+	return addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: allEpochs, deleted: true})
 }
 
 // ForgetProject removes clients from a project that is deleted. The clients stay, because users have
@@ -328,7 +328,7 @@ func (s *Store) ForgetProject(tx *db.Tx, orgID, projectID string) error {
 	if err != nil {
 		return fmt.Errorf("remove clients from project: %w", err)
 	}
-	return tx.Bump(Cache)
+	return tx.Invalidate(Cache)
 }
 
 // registered reads a client as the protocol uses it, or returns NotFound.

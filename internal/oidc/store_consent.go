@@ -85,7 +85,7 @@ func (s *Store) saveConsent(
 	c.UpdatedAt = now
 	if slices.ContainsFunc(before.Scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) }) {
 		c.Epoch = newEpoch()
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return Consent{}, err
 		}
 	}
@@ -262,7 +262,7 @@ func (s *Store) RevokeUser(ctx context.Context, orgID, clientID, userID string) 
 		if !deleted {
 			return errs.Missing("user", userID)
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.revoke_user", clientID+"/"+userID)
@@ -288,7 +288,7 @@ func (s *Store) RevokeConsent(ctx context.Context, clientID, userID string) erro
 		if err != nil {
 			return err
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		return s.Audit(tx, "consent.revoke", clientID)
@@ -326,10 +326,10 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 		if err != nil {
 			return fmt.Errorf("start client epoch: %w", err)
 		}
-		if err := addRemains(tx, remains{orgID: orgID, clientID: clientID, epoch: epoch}); err != nil {
+		if err := addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: epoch}); err != nil {
 			return err
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		return s.Audit(tx, "client.revoke_all", clientID)
@@ -352,7 +352,7 @@ func (s *Store) ForgetMember(tx *db.Tx, orgID, userID string) error {
 			return err
 		}
 	}
-	return tx.Bump(Cache)
+	return tx.Invalidate(Cache)
 }
 
 func scanID(row db.Row) (string, error) {

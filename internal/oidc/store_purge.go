@@ -19,20 +19,20 @@ const (
 	allEpochs = math.MaxInt64
 )
 
-// remains names rows that are invalid and wait to be purged: the consents of a client up to an epoch, and
+// purge names rows that are invalid and wait to be purged: the consents of a client up to an epoch, and
 // the activity of a client that was deleted.
-type remains struct {
+type purge struct {
 	orgID, clientID string
 	epoch           int64
 	deleted         bool
 }
 
-func addRemains(tx *db.Tx, r remains) error {
-	_, err := tx.Exec(`INSERT INTO oidc_remains (org_id, client_id, epoch, deleted) VALUES ($1, $2, $3, $4)
+func addPurge(tx *db.Tx, p purge) error {
+	_, err := tx.Exec(`INSERT INTO oidc_purges (org_id, client_id, epoch, deleted) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (org_id, client_id) DO UPDATE SET epoch = excluded.epoch, deleted = excluded.deleted`,
-		r.orgID, r.clientID, r.epoch, r.deleted)
+		p.orgID, p.clientID, p.epoch, p.deleted)
 	if err != nil {
-		return fmt.Errorf("insert remains: %w", err)
+		return fmt.Errorf("insert purge: %w", err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (s *Store) purge(ctx context.Context, limit int) (more bool, err error) {
 		if err != nil {
 			return fmt.Errorf("purge users of days: %w", err)
 		}
-		found, err := purgeRemains(tx, limit)
+		found, err := purgeNext(tx, limit)
 		if err != nil {
 			return err
 		}
@@ -78,40 +78,40 @@ func (s *Store) purge(ctx context.Context, limit int) (more bool, err error) {
 	return more, nil
 }
 
-// purgeRemains deletes a part of the remains of one client, and reports whether there were any.
-func purgeRemains(tx *db.Tx, limit int) (found bool, err error) {
-	var r remains
-	err = tx.Row(`SELECT org_id, client_id, epoch, deleted FROM oidc_remains ORDER BY org_id, client_id LIMIT 1`).
-		Scan(&r.orgID, &r.clientID, &r.epoch, &r.deleted)
+// purgeNext deletes a part of what one purge names, and reports whether there was one.
+func purgeNext(tx *db.Tx, limit int) (found bool, err error) {
+	var p purge
+	err = tx.Row(`SELECT org_id, client_id, epoch, deleted FROM oidc_purges ORDER BY org_id, client_id LIMIT 1`).
+		Scan(&p.orgID, &p.clientID, &p.epoch, &p.deleted)
 	if errors.Is(err, db.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read remains: %w", err)
+		return false, fmt.Errorf("read purge: %w", err)
 	}
-	deleted, err := r.deleteConsents(tx, limit)
+	deleted, err := p.deleteConsents(tx, limit)
 	if err != nil || deleted > 0 {
 		return true, err
 	}
-	if r.deleted {
-		deleted, err := r.deleteActivity(tx, limit)
+	if p.deleted {
+		deleted, err := p.deleteActivity(tx, limit)
 		if err != nil || deleted > 0 {
 			return true, err
 		}
 	}
-	_, err = tx.Exec(`DELETE FROM oidc_remains WHERE org_id = $1 AND client_id = $2 AND epoch = $3`,
-		r.orgID, r.clientID, r.epoch)
+	_, err = tx.Exec(`DELETE FROM oidc_purges WHERE org_id = $1 AND client_id = $2 AND epoch = $3`,
+		p.orgID, p.clientID, p.epoch)
 	if err != nil {
-		return true, fmt.Errorf("delete remains: %w", err)
+		return true, fmt.Errorf("delete purge: %w", err)
 	}
 	return true, nil
 }
 
-func (r remains) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
+func (p purge) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
 	// The outer condition repeats the epoch, because a user may consent again between search and deletion.
 	deleted, err = tx.Exec(`DELETE FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3
 		AND user_id IN (SELECT user_id FROM oidc_consents
-		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 LIMIT $4)`, r.orgID, r.clientID, r.epoch, limit)
+		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 LIMIT $4)`, p.orgID, p.clientID, p.epoch, limit)
 	if err != nil {
 		return 0, fmt.Errorf("purge consents: %w", err)
 	}
@@ -119,17 +119,17 @@ func (r remains) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error)
 }
 
 // deleteActivity deletes the users of days, and when none is left the days. It returns the number of users.
-func (r remains) deleteActivity(tx *db.Tx, limit int) (deleted int64, err error) {
+func (p purge) deleteActivity(tx *db.Tx, limit int) (deleted int64, err error) {
 	deleted, err = tx.Exec(`DELETE FROM oidc_client_day_users WHERE org_id = $1 AND client_id = $2
 		AND (day, user_id) IN (SELECT day, user_id FROM oidc_client_day_users
-		WHERE org_id = $1 AND client_id = $2 LIMIT $3)`, r.orgID, r.clientID, limit)
+		WHERE org_id = $1 AND client_id = $2 LIMIT $3)`, p.orgID, p.clientID, limit)
 	if err != nil {
 		return 0, fmt.Errorf("purge users of days: %w", err)
 	}
 	if deleted > 0 {
 		return deleted, nil
 	}
-	_, err = tx.Exec(`DELETE FROM oidc_client_days WHERE org_id = $1 AND client_id = $2`, r.orgID, r.clientID)
+	_, err = tx.Exec(`DELETE FROM oidc_client_days WHERE org_id = $1 AND client_id = $2`, p.orgID, p.clientID)
 	if err != nil {
 		return 0, fmt.Errorf("purge activity: %w", err)
 	}

@@ -51,7 +51,7 @@ func NewCursor(values ...any) Cursor {
 // cursor of another list.
 func (c Cursor) Scan(dest ...any) error {
 	if err := c.scan(dest); err != nil {
-		return errs.Wrong("query.cursor", "expected a cursor from the next link of this list")
+		return errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
 	}
 	return nil
 }

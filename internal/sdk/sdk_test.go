@@ -51,7 +51,7 @@ func TestErrorsAreEnveloped(t *testing.T) {
 	for want, err := range map[string]error{
 		`{"success":false,"code":"conflict","message":"taken"}`: errs.New(errs.Conflict, "taken"),
 		`{"success":false,"code":"invalid","message":"the request has invalid values",` +
-			`"details":{"errors":[{"location":"body.name","message":"too long"}],"request_id":""}}`: errs.Wrong("body.name", "too long"),
+			`"details":{"errors":[{"location":"body.name","message":"too long"}],"request_id":""}}`: errs.InvalidField("body.name", "too long"),
 	} {
 		rec := serve(func(w http.ResponseWriter, r *http.Request) { web.Fail(w, r, err) }, "GET", "/x")
 		if rec.Body.String() != want+"\n" || rec.Header().Get("Content-Type") != "application/json" {

@@ -76,7 +76,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	if err := s.Ready(ctx); err != nil {
-		web.Fail(w, r, errs.Busy(err, "not ready"))
+		web.Fail(w, r, errs.Unavailablef(err, "not ready"))
 		return
 	}
 	web.Write(w, r, http.StatusOK, health{Status: "ready"})

@@ -132,7 +132,7 @@ func (s *Socket) run(ctx context.Context, key string, f frame) (*string, error) 
 	}
 	action, known := actions[f.Action]
 	if !known {
-		return nil, errs.Wrong("action", "expected save, merge, restore or delete")
+		return nil, errs.InvalidField("action", "expected save, merge, restore or delete")
 	}
 	if err := permit(caller, action.permission); err != nil {
 		return nil, err

@@ -29,10 +29,10 @@ func parseFilter(text string) ([]term.Term, error) {
 	}
 	object, err := decodeObject([]byte(text))
 	if err != nil {
-		return nil, errs.Wrong("query.metadata", "expected a JSON object")
+		return nil, errs.InvalidField("query.metadata", "expected a JSON object")
 	}
 	if len(object) > maxFilterKeys {
-		return nil, errs.Wrong("query.metadata", "expected at most %d keys", maxFilterKeys)
+		return nil, errs.InvalidField("query.metadata", "expected at most %d keys", maxFilterKeys)
 	}
 	return term.OfKeys(object), nil
 }
@@ -102,7 +102,7 @@ func (f Filter) parseCursor(c page.Cursor) (position, error) {
 		return position{}, err
 	}
 	if order != f.order() {
-		return position{}, errs.Wrong("query.cursor", "expected a cursor of a list with the same sort and direction")
+		return position{}, errs.InvalidField("query.cursor", "expected a cursor of a list with the same sort and direction")
 	}
 	return position{stamp.Time(at), threadID}, nil
 }

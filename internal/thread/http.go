@@ -79,9 +79,9 @@ func (h *Handler) Put(ctx context.Context, in *struct {
 func checkID(location, threadID string) error {
 	switch {
 	case threadID == "ws":
-		return errs.Wrong(location, "expected another id: /thread/ws is the socket")
+		return errs.InvalidField(location, "expected another id: /thread/ws is the socket")
 	case !id.Foreign(threadID):
-		return errs.Wrong(location, idRule)
+		return errs.InvalidField(location, idRule)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func checkJSON(body []byte) error {
 		return errs.New(errs.Malformed, "the body is not valid JSON")
 	}
 	if containsNUL(body) {
-		return errs.Wrong("body", "strings must not contain the character U+0000")
+		return errs.InvalidField("body", "strings must not contain the character U+0000")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func Visible(ctx context.Context, err error) *errs.Error {
 	switch {
 	case errors.As(err, &e):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		e = errs.Busy(err, "the request was canceled or timed out")
+		e = errs.Unavailablef(err, "the request was canceled or timed out")
 	default:
 		e = &errs.Error{Kind: errs.Internal, Message: "internal error", Cause: err}
 	}

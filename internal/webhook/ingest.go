@@ -89,7 +89,7 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 	}
 	defer in.waiting.Add(-int64(len(body)))
 	if in.waiting.Add(int64(len(body))) > maxWaiting {
-		return "", errs.Busy(nil, "too many requests are waiting to be stored")
+		return "", errs.Unavailablef(nil, "too many requests are waiting to be stored")
 	}
 	a := newArrival(r, orgID, webhookID, body)
 	err = in.Store.Accept(ctx, a)

@@ -151,7 +151,7 @@ func resume(p *page.Paging, kind string, before *string) error {
 		return err
 	}
 	if !strings.HasPrefix(*before, kind+"_") {
-		return errs.Wrong("query.cursor", "expected a cursor from the next link of this list")
+		return errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.
 			orgID, webhookID, seal.Hash(token), w.UpdatedAt, w.version); err != nil {
 			return fmt.Errorf("update token: %w", err)
 		}
-		if err := tx.Bump(tokensChanged); err != nil {
+		if err := tx.Invalidate(tokensChanged); err != nil {
 			return err
 		}
 		return s.Audit(tx, "webhook.rotate-url", webhookID)
@@ -235,10 +235,10 @@ func (s *Store) DeleteInternalTx(tx *db.Tx, orgID, webhookID string) error {
 		ON CONFLICT (org_id, webhook_id) DO NOTHING`, orgID, webhookID, stamp.Of(s.Now())); err != nil {
 		return fmt.Errorf("insert tombstone: %w", err)
 	}
-	if err := tx.Bump(tokensChanged); err != nil {
+	if err := tx.Invalidate(tokensChanged); err != nil {
 		return err
 	}
-	return tx.Bump(destinationsChanged)
+	return tx.Invalidate(destinationsChanged)
 }
 
 // token returns the organization and the token's hash of a webhook, or ErrNoRows.

@@ -113,7 +113,7 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 	); err != nil {
 		return fmt.Errorf("insert destination: %w", err)
 	}
-	return tx.Bump(destinationsChanged)
+	return tx.Invalidate(destinationsChanged)
 }
 
 func countDestinations(q db.Querier, orgID, webhookID string) (n int, err error) {
@@ -189,7 +189,7 @@ func (s *Store) saveConfig(tx *db.Tx, d *Destination) error {
 		d.orgID, d.WebhookID, d.ID, s.Ring.Seal(configPurpose, d.Config.raw), d.Config.Disabled, d.UpdatedAt, d.version); err != nil {
 		return fmt.Errorf("update destination: %w", err)
 	}
-	return tx.Bump(destinationsChanged)
+	return tx.Invalidate(destinationsChanged)
 }
 
 // disableGone disables a destination that answered with 410, unless it was deleted or disabled
@@ -219,7 +219,7 @@ func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destina
 			orgID, webhookID, destinationID); err != nil {
 			return fmt.Errorf("delete destination: %w", err)
 		}
-		if err := tx.Bump(destinationsChanged); err != nil {
+		if err := tx.Invalidate(destinationsChanged); err != nil {
 			return err
 		}
 		return s.Audit(tx, "webhook.destination-delete", destinationID)

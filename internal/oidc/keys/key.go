@@ -59,7 +59,7 @@ const (
 	// the time in which a replica learns of a new key and the difference of clocks: a set that lacks the
 	// key has expired everywhere when the key starts to sign.
 	CacheTime = PublishTime - 15*time.Second
-	// MaxAge is how long a key signs before Tend rotates it.
+	// MaxAge is how long a key signs before Maintain rotates it.
 	MaxAge = 90 * 24 * time.Hour
 	// RetainTime is how long the public key of a retiring key is kept: the longest lifetime of a token, and
 	// 10 minutes for clocks that differ.

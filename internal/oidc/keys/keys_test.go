@@ -199,12 +199,12 @@ func TestRetiringKeyIsKeptUntilItsTokensHaveExpired(t *testing.T) {
 			t.Fatal("not rotated")
 		}
 		f.advance(24*time.Hour + time.Minute)
-		must(t, f.Tend(t.Context()))
+		must(t, f.Maintain(t.Context()))
 		if !verifies(t, f.get(f.Store).JWKS(), token) {
 			t.Error("deleted while a token could be valid")
 		}
 		f.advance(RetainTime)
-		must(t, f.Tend(t.Context()))
+		must(t, f.Maintain(t.Context()))
 		if verifies(t, f.get(f.Store).JWKS(), token) || len(f.states(ForAccessTokens)[Retiring]) != 0 {
 			t.Error("not deleted")
 		}
@@ -240,14 +240,14 @@ func TestTendRotatesAfterMaxAge(t *testing.T) {
 		f := newFixture(t, d)
 		first := f.signingKID(f.Store)
 		f.advance(MaxAge - time.Second)
-		must(t, f.Tend(t.Context()))
+		must(t, f.Maintain(t.Context()))
 		if f.signingKID(f.Store) != first {
 			t.Error("rotated too early")
 		}
 		f.advance(time.Second)
-		must(t, f.Tend(t.Context()))
+		must(t, f.Maintain(t.Context()))
 		second := f.signingKID(f.Store)
-		must(t, f.Tend(t.Context()))
+		must(t, f.Maintain(t.Context()))
 		if last := f.signingKID(f.Store); last == first || last != second {
 			t.Error("not rotated exactly once")
 		}
@@ -267,7 +267,7 @@ func TestTendGeneratesMissingKeys(t *testing.T) {
 		if f.rotateNow() {
 			t.Error("rotated without a next key")
 		}
-		must(t, f.Tend(t.Context()))
+		must(t, f.Maintain(t.Context()))
 		if s := f.states(ForIDTokens); len(s[Next]) != nextKeys || f.rotateNow() {
 			t.Error("not generated, or used at once", s)
 		}

@@ -22,10 +22,10 @@ func (s *Store) Rotate(ctx context.Context) (rotated bool, err error) {
 	return s.rotate(ctx, func([]key, stamp.Time) bool { return true })
 }
 
-// Tend rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys that no
+// Maintain rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys that no
 // valid token needs. One replica at a time must call it regularly. It does not generate the first keys,
 // which is left to their first use.
-func (s *Store) Tend(ctx context.Context) error {
+func (s *Store) Maintain(ctx context.Context) error {
 	if _, err := s.rotate(ctx, expired); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Store) rotate(ctx context.Context, due func([]key, stamp.Time) bool) (r
 				return err
 			}
 		}
-		if err := tx.Bump(Cache); err != nil {
+		if err := tx.Invalidate(Cache); err != nil {
 			return err
 		}
 		if err := s.Audit(tx, "keys.rotate", "signing keys"); err != nil {
@@ -105,7 +105,7 @@ func nextKey(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
 }
 
 // replenishAfterCommit replaces the next keys that a rotation has used. It has a context of its own, since
-// that of the transaction has ended. If it fails, Tend does its work.
+// that of the transaction has ended. If it fails, Maintain does its work.
 func (s *Store) replenishAfterCommit() {
 	ctx, cancel := context.WithTimeout(context.Background(), replenishTimeout)
 	defer cancel()
@@ -171,5 +171,5 @@ func (s *Store) addNext(tx *db.Tx, generated []key) error {
 		}
 		keys = append(keys, k)
 	}
-	return tx.Bump(Cache)
+	return tx.Invalidate(Cache)
 }

@@ -37,7 +37,7 @@ type Store struct {
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// Forget empties the cache. It must be called when Cache is bumped.
+// Forget empties the cache. It must be called when Cache is invalidated.
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *Store) addFirst(tx *db.Tx, generated []key) error {
 			return err
 		}
 	}
-	return tx.Bump(Cache)
+	return tx.Invalidate(Cache)
 }
 
 func (s *Store) insert(tx *db.Tx, k key) error {
@@ -262,6 +262,6 @@ func (s *Store) deleteRetired(ctx context.Context) error {
 		if n == 0 {
 			return nil
 		}
-		return tx.Bump(Cache)
+		return tx.Invalidate(Cache)
 	})
 }

@@ -189,7 +189,7 @@ func TestTokensOfRotatedKeys(t *testing.T) {
 			t.Error("the new token has the kid of the old key")
 		}
 		f.clock.add(24*time.Hour - 3*keys.PublishTime)
-		must(t, f.keys.Tend(f.ctx))
+		must(t, f.keys.Maintain(f.ctx))
 		f.userinfo(before).want(http.StatusOK) // in its last minute
 
 		f.clock.add(keys.RetainTime - 24*time.Hour + 4*keys.PublishTime)
@@ -205,7 +205,7 @@ func TestTokensOfRotatedKeys(t *testing.T) {
 		if !a.active(late) {
 			t.Fatal("the forged token is not accepted while its key is published")
 		}
-		must(t, f.keys.Tend(f.ctx))
+		must(t, f.keys.Maintain(f.ctx))
 		a.wantInvalid(late, "key removed")
 	})
 }

@@ -120,7 +120,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	must(t, err)
 	lines := &audit.Store{DB: d, Now: c.Now}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
-	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.Require}
+	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.EnsureProject}
 	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines.Record}
 	d.Watch(oidc.Cache, store.Forget)
 	d.Watch(auth.Callers, store.Forget)
@@ -129,7 +129,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		t: t, db: d, clock: c, accounts: accounts, keys: signing, clients: &oidc.Handler{Store: store, Keys: signing},
 	}
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-		first, err := accounts.MakeFirst(tx, strings.ToUpper(ownerEmail), ownerPassword) // stored in lower case
+		first, err := accounts.Bootstrap(tx, strings.ToUpper(ownerEmail), ownerPassword) // stored in lower case
 		f.orgID, f.userID = first.OrgID, first.UserID
 		return err
 	}))

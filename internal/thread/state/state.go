@@ -178,7 +178,7 @@ func Merge(userData *string, ops []Operation, metadata *json.RawMessage, limit i
 		return "", fmt.Errorf("encode user_data: %w", err)
 	}
 	if len(text) > limit {
-		return "", errs.Wrong("data.operations", "the user_data would have more than %d bytes", limit)
+		return "", errs.InvalidField("data.operations", "the user_data would have more than %d bytes", limit)
 	}
 	return text, nil
 }

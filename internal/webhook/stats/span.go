@@ -59,10 +59,10 @@ func (q Query) Span(now time.Time) (Span, error) {
 		return Span{}, err
 	}
 	if s.start >= s.end || s.start < 0 {
-		return Span{}, errs.Wrong("query.start", "expected a time before the end, after 1970")
+		return Span{}, errs.InvalidField("query.start", "expected a time before the end, after 1970")
 	}
 	if r := s.buckets(unit); r.to-r.from > maxBuckets {
-		return Span{}, errs.Wrong("query.granularity", "expected a period of at most %d buckets", maxBuckets)
+		return Span{}, errs.InvalidField("query.granularity", "expected a period of at most %d buckets", maxBuckets)
 	}
 	return s, nil
 }

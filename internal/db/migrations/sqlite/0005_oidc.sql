@@ -65,9 +65,9 @@ CREATE TABLE oidc_consents (
 CREATE INDEX oidc_consents_newest ON oidc_consents (org_id, client_id, client_epoch, created_at, user_id);
 CREATE INDEX oidc_consents_user ON oidc_consents (user_id, org_id, client_id);
 
--- oidc_remains lists what is invalid and still to be removed: consents of a client up to an epoch,
+-- oidc_purges lists what is invalid and still to be removed: consents of a client up to an epoch,
 -- or everything of a deleted client.
-CREATE TABLE oidc_remains (
+CREATE TABLE oidc_purges (
     org_id    TEXT    NOT NULL,
     client_id TEXT    NOT NULL,
     epoch     INTEGER NOT NULL,

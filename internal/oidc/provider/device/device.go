@@ -114,7 +114,7 @@ func (h *Handler) insert(ctx context.Context, d *grant.Device) (code string, err
 			return code, nil
 		}
 	}
-	return "", errs.Busy(nil, "no user code is available")
+	return "", errs.Unavailablef(nil, "no user code is available")
 }
 
 const (

@@ -14,7 +14,7 @@ const MaxCached = 2000
 // Cache names the cache of revoked ids.
 const Cache = "oidc.revoked"
 
-// Forget empties the cache of revoked ids. It must be called when Cache is bumped.
+// Forget empties the cache of revoked ids. It must be called when Cache is invalidated.
 func (s *Store) Forget() { s.revoked.Forget() }
 
 // revokedSet holds the ids of grants and of single access tokens that were revoked before they expired.

@@ -19,7 +19,7 @@ func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
 	if err != nil {
 		return fmt.Errorf("insert revoked id: %w", err)
 	}
-	return tx.Bump(Cache)
+	return tx.Invalidate(Cache)
 }
 
 // revokedIDs returns at most limit ids of the set.

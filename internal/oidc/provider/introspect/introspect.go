@@ -45,7 +45,7 @@ type Handler struct {
 	profiles db.Cache[string, users.User]
 }
 
-// Forget empties the caches of users and roles. It must be called when auth.Callers is bumped.
+// Forget empties the caches of users and roles. It must be called when auth.Callers is invalidated.
 func (h *Handler) Forget() {
 	h.roles.Forget()
 	h.profiles.Forget()

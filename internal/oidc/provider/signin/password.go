@@ -59,6 +59,6 @@ func (s Slots) Do(ctx context.Context, f func()) error {
 		f()
 		return nil
 	case <-ctx.Done():
-		return errs.Busy(nil, "too many users are signing in")
+		return errs.Unavailablef(nil, "too many users are signing in")
 	}
 }
