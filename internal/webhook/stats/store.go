@@ -53,10 +53,6 @@ func (s *Store) Timeseries(ctx context.Context, orgID string, q Query) (Timeseri
 	return Timeseries{Period: span.period(buckets), Series: series}, err
 }
 
-// sums are the columns of a sum over rows.
-const sums = `CAST(COALESCE(SUM(received), 0) AS BIGINT), CAST(COALESCE(SUM(delivered), 0) AS BIGINT),
-	CAST(COALESCE(SUM(failed), 0) AS BIGINT)`
-
 // sum returns the totals of the buckets of a range.
 func (s *Store) sum(ctx context.Context, orgID string, r bucketRange) (Summary, error) {
 	var parts []string
@@ -67,7 +63,8 @@ func (s *Store) sum(ctx context.Context, orgID string, r bucketRange) (Summary, 
 			WHERE org_id = $1 AND unit = $%d AND bucket >= $%d AND bucket < $%d`, n+1, n+2, n+3))
 		args = append(args, part.unit, part.from, part.to)
 	}
-	text := "SELECT " + sums + " FROM (" + strings.Join(parts, " UNION ALL ") + ") AS counted"
+	text := `SELECT CAST(COALESCE(SUM(received), 0) AS BIGINT), CAST(COALESCE(SUM(delivered), 0) AS BIGINT),
+		CAST(COALESCE(SUM(failed), 0) AS BIGINT) FROM (` + strings.Join(parts, " UNION ALL ") + `) AS counted`
 	var sum Summary
 	if err := s.DB.Read(ctx).Row(text, args...).Scan(&sum.Received, &sum.Delivered, &sum.Failed); err != nil {
 		return Summary{}, fmt.Errorf("sum webhook counts: %w", err)
@@ -77,23 +74,26 @@ func (s *Store) sum(ctx context.Context, orgID string, r bucketRange) (Summary, 
 
 // series returns the counts of the buckets of a range, including those without events.
 func (s *Store) series(ctx context.Context, orgID string, r bucketRange) ([]Bucket, error) {
-	scan := func(row db.Row) (b Bucket, err error) {
-		var bucket int64
-		err = row.Scan(&bucket, &b.Received, &b.Delivered, &b.Failed)
-		b.Timestamp = startOf(bucket, r.unit)
-		return b, err
-	}
-	counted, err := db.Collect(s.DB.Read(ctx), scan, `SELECT bucket, `+sums+` FROM webhook_counts
-		WHERE org_id = $1 AND unit = $2 AND bucket >= $3 AND bucket < $4 GROUP BY bucket`, orgID, r.unit, r.from, r.to)
-	if err != nil {
-		return nil, fmt.Errorf("read webhook counts: %w", err)
-	}
 	series := make([]Bucket, r.to-r.from)
 	for i := range series {
 		series[i].Timestamp = startOf(r.from+int64(i), r.unit)
 	}
-	for _, b := range counted {
-		series[bucketOf(b.Timestamp, r.unit)-r.from] = b
+	rows, err := s.DB.Read(ctx).Query(`SELECT bucket, received, delivered, failed FROM webhook_counts
+		WHERE org_id = $1 AND unit = $2 AND bucket >= $3 AND bucket < $4`, orgID, r.unit, r.from, r.to)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook counts: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var bucket int64
+		var n Count
+		if err := rows.Scan(&bucket, &n.Received, &n.Delivered, &n.Failed); err != nil {
+			return nil, fmt.Errorf("read webhook counts: %w", err)
+		}
+		series[bucket-r.from].Count = n
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read webhook counts: %w", err)
 	}
 	return series, nil
 }
