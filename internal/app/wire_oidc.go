@@ -63,5 +63,10 @@ func userDirectory(a *account.Store) users.Directory {
 		HashPassword:  account.HashPassword,
 		SetPassword:   a.SetPassword,
 		Accept:        a.Accept,
+		Reset: func(ctx context.Context, token string) (users.User, error) {
+			l, err := a.ResetOf(ctx, token)
+			return users.User(l), err
+		},
+		UseReset: a.UseReset,
 	}
 }

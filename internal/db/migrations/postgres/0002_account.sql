@@ -45,6 +45,16 @@ CREATE TABLE invitations (
 );
 CREATE INDEX invitations_org ON invitations (org_id, user_id);
 
+-- password_resets holds the link with which a user can set a new password, at most one for each user:
+-- a new link replaces the old one, and a used one is deleted.
+CREATE TABLE password_resets (
+    user_id    TEXT   NOT NULL PRIMARY KEY,
+    token_hash BYTEA  NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX password_resets_token ON password_resets (token_hash);
+
 -- projects are listed newest first. The oldest one of an organization is its default.
 CREATE TABLE projects (
     org_id     TEXT   NOT NULL,

@@ -48,4 +48,10 @@ type Directory struct {
 	// Accept uses up an invitation and sets the first password of its user. It returns NotFound like
 	// Invitation, and Conflict if the user has a password.
 	Accept func(tx *db.Tx, token, hash string) (userID string, err error)
+	// Reset returns the user who may set a new password with the token of a link. It returns NotFound if
+	// the link was used or replaced, has expired, or never existed.
+	Reset func(ctx context.Context, token string) (User, error)
+	// UseReset replaces the password of the user of a link, and voids the link. It returns NotFound like
+	// Reset.
+	UseReset func(tx *db.Tx, token, hash string) (userID string, err error)
 }
