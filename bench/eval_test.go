@@ -64,14 +64,14 @@ const (
 	numbers = `WITH RECURSIVE seq (i) AS (
 		SELECT CAST($2 AS BIGINT) UNION ALL SELECT i + 1 FROM seq WHERE i + 1 < CAST($3 AS BIGINT)) `
 	insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, eval_name,
-		agent_identifier, devmode, pending, success, created_at, updated_at, written_at, size, result) ` + numbers +
+		agent_identifier, devmode, pending, success, created_at, updated_at, written_at, version, size, result) ` + numbers +
 		`SELECT CAST($1 AS TEXT), 'run_' || CAST(100000000 + i AS TEXT),
 		CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
 		's' || CAST(i / 10 AS TEXT),
 		CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'is it polite', 'Politeness',
 		CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END,
 		CAST($5 AS BOOLEAN), CAST($6 AS BOOLEAN), NOT CAST($6 AS BOOLEAN),
-		CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT),
+		CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT) + i * 100, CAST($4 AS BIGINT), 1,
 		CASE WHEN CAST($6 AS BOOLEAN) THEN 0 ELSE CAST($7 AS BIGINT) END,
 		CASE WHEN CAST($6 AS BOOLEAN) THEN NULL ELSE CAST($8 AS TEXT) END FROM seq`
 	insertEvals = `INSERT INTO evals

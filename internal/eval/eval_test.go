@@ -178,8 +178,8 @@ func (f *fixture) insertRuns(n int, prefix, evalID, projectID string) {
 	f.Helper()
 	f.must(f.store.DB.Write(context.Background(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, devmode, pending, success,
-			created_at, updated_at, written_at, size) WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
-			SELECT 'org_a', $2 || CAST(1000000 + i AS TEXT), $3, 's', $4, $5, $6, $7, i, i, i, 0 FROM seq`,
+			created_at, updated_at, written_at, version, size) WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
+			SELECT 'org_a', $2 || CAST(1000000 + i AS TEXT), $3, 's', $4, $5, $6, $7, i, i, i, 1, 0 FROM seq`,
 			n-1, prefix, projectID, evalID, false, true, false)
 		if err != nil {
 			return err

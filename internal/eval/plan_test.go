@@ -46,11 +46,11 @@ var combinations = []struct {
 func fill(t testing.TB, d *db.DB, n int) {
 	err := d.Write(context.Background(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_name, agent_identifier,
-			devmode, pending, success, created_at, updated_at, written_at, size, result)
+			devmode, pending, success, created_at, updated_at, written_at, version, size, result)
 			WITH RECURSIVE seq (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM seq WHERE i < $1)
 			SELECT 'org_a', 'evalrun_' || CAST(100000000 + i AS TEXT), CASE i % 2 WHEN 0 THEN 'p1' ELSE 'p' || CAST(i % 20 AS TEXT) END,
 				's' || CAST(i / 10 AS TEXT), CASE i % 2 WHEN 0 THEN 'e1' ELSE 'e' || CAST(i % 1000 AS TEXT) END, 'a name',
-				CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, $2, $2, $3, 1763200000000000 + i * 1000, 0, 0, 40,
+				CASE i % 2 WHEN 0 THEN 'a1' ELSE 'a' || CAST(i % 100 AS TEXT) END, $2, $2, $3, 1763200000000000 + i * 1000, 0, 0, 1, 40,
 				'{"success":true,"score":0.75,"reason":"good"}' FROM seq`, n-1, false, true)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
@@ -46,7 +47,12 @@ type Run struct {
 	Truncated       bool            `json:"truncated,omitempty" doc:"Error is cut to 1000 characters in the list"`
 	CreatedAt       stamp.Time      `json:"createdAt" format:"date-time"`
 	UpdatedAt       stamp.Time      `json:"updatedAt" format:"date-time"`
+
+	version int64
 }
+
+// ETag returns the version of the row, which a completion and new labels change.
+func (r Run) ETag() string { return page.ETag(r.version) }
 
 // shorten leaves out the result of a run in a list, and cuts its error.
 func (r *Run) shorten(hasResult bool) {
@@ -91,7 +97,7 @@ func (s Start) build(now stamp.Time) (Run, error) {
 	return Run{
 		ID: s.ID, SessionID: s.SessionID, EvalID: s.EvalID, OrgID: s.OrgID, ProjectID: s.ProjectID,
 		EvalIdentifier: nonEmpty(s.EvalIdentifier), DeploymentID: nonEmpty(s.DeploymentID), SpanID: nonEmpty(s.SpanID),
-		Devmode: s.Devmode, Pending: true, CreatedAt: at, UpdatedAt: at,
+		Devmode: s.Devmode, Pending: true, CreatedAt: at, UpdatedAt: at, version: 1,
 	}, faults.Err()
 }
 

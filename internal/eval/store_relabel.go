@@ -76,7 +76,7 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 	}
 	for agent, rows := range byAgent {
 		projects, err := db.CollectBulk(tx, rows, scanText, `UPDATE eval_runs
-			SET eval_name = v.column4, agent_identifier = v.column5
+			SET eval_name = v.column4, agent_identifier = v.column5, version = version + 1
 			{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2
 			AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.column3 RETURNING project_id`)
 		if err != nil {

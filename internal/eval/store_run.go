@@ -12,7 +12,7 @@ import (
 )
 
 const runFields = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id,
-	deployment_id, span_id, devmode, pending, success, created_at, updated_at`
+	deployment_id, span_id, devmode, pending, success, created_at, updated_at, version`
 
 const runColumns = runFields + `, error, result`
 
@@ -26,7 +26,7 @@ var listedRunColumns = fmt.Sprintf(runFields+`, size, result IS NOT NULL,
 func (r *Run) fields() []any {
 	return []any{
 		&r.ID, &r.SessionID, &r.EvalID, &r.EvalIdentifier, &r.EvalName, &r.AgentIdentifier, &r.OrgID, &r.ProjectID,
-		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.CreatedAt, &r.UpdatedAt,
+		&r.DeploymentID, &r.SpanID, &r.Devmode, &r.Pending, &r.Success, &r.CreatedAt, &r.UpdatedAt, &r.version,
 	}
 }
 
@@ -149,9 +149,9 @@ func (s *Store) insertRuns(tx *db.Tx, batch []*queuedStart) error {
 }
 
 const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id,
-		span_id, devmode, pending, success, created_at, updated_at, written_at, size, eval_name, agent_identifier)
+		span_id, devmode, pending, success, created_at, updated_at, written_at, version, size, eval_name, agent_identifier)
 	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7,
-		v.column8, v.column9, true, false, v.column10, v.column10, v.column11, 0, e.name, e.agent_identifier
+		v.column8, v.column9, true, false, v.column10, v.column10, v.column11, 1, 0, e.name, e.agent_identifier
 	FROM {v} CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
 	WHERE p.org_id = v.column1 AND p.id = v.column3
 	ON CONFLICT (org_id, id) DO NOTHING RETURNING id, created_at, eval_name, agent_identifier`
@@ -219,7 +219,7 @@ func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
 	}
 	completed, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs
 		SET pending = false, success = v.column4, error = v.column5, result = v.column6, size = v.column7,
-			updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END
+			version = version + 1, updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END
 		{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending
 			AND (v.column3 = '' OR project_id = v.column3)
 		RETURNING `+runColumns)

@@ -45,6 +45,7 @@ CREATE TABLE eval_runs (
     created_at       BIGINT  NOT NULL,
     updated_at       BIGINT  NOT NULL,
     written_at       BIGINT  NOT NULL,
+    version          BIGINT  NOT NULL,
     size             BIGINT  NOT NULL,
     error            TEXT    NULL,
     result           TEXT    NULL,

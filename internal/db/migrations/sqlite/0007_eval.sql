@@ -45,6 +45,7 @@ CREATE TABLE eval_runs (
     created_at       INTEGER NOT NULL,
     updated_at       INTEGER NOT NULL,
     written_at       INTEGER NOT NULL,
+    version          INTEGER NOT NULL,
     size             INTEGER NOT NULL,
     error            TEXT    NULL,
     result           TEXT    NULL,
