@@ -38,10 +38,11 @@ type Delivery struct {
 	Retries       int             `json:"retries" doc:"Number of this attempt, from 0"`
 	Error         *string         `json:"error"`
 	Response      *StoredResponse `json:"response"`
+	DueAt         *stamp.Time     `json:"due_at,omitempty" format:"date-time" doc:"When a pending attempt is due; absent once it has ended"`
 
 	orgID string
 	key   string     // of its row
-	due   stamp.Time // when a pending one may be sent
+	due   stamp.Time // when a pending one may be sent; DueAt is for the API
 	size  int64      // of the receipt's headers and body
 }
 
@@ -110,9 +111,14 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	to = encode.Optional(append(to, `,"error":`...), d.Error)
 	to = append(to, `,"response":`...)
 	if d.Response == nil {
-		return append(to, "null}"...), nil
+		to = append(to, "null"...)
+	} else {
+		to = append(to, *d.Response...)
 	}
-	return append(append(to, *d.Response...), '}'), nil
+	if d.DueAt != nil {
+		to = append(d.DueAt.Append(append(to, `,"due_at":"`...)), '"')
+	}
+	return append(to, '}'), nil
 }
 
 // MarshalJSON is AppendJSON for encoding/json.

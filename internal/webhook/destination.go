@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -31,7 +32,7 @@ type Destination struct {
 	CreatedBy string          `json:"created_by"`
 	WebhookID string          `json:"webhook_id"`
 	Type      string          `json:"type" doc:"url, http and webhook all mean an HTTP request" example:"url"`
-	Config    Config          `json:"config"`
+	Config    Config          `json:"config" doc:"Viewers see *** for the values of headers"`
 	Internal  bool            `json:"internal"`
 	Metadata  json.RawMessage `json:"metadata"`
 	Secret    string          `json:"secret,omitempty" doc:"Signing secret (Standard Webhooks); shown only when the destination is created"`
@@ -163,14 +164,41 @@ func reachable(text string) bool {
 
 // disable returns the settings with disabled set to true.
 func (c Config) disable() (Config, error) {
+	c.Disabled = true
+	return c.edit(func(keys map[string]json.RawMessage) { keys["disabled"] = json.RawMessage("true") })
+}
+
+// masked returns the settings with *** in place of the values of headers.
+func (c Config) masked() (Config, error) {
+	headers := make(map[string]string, len(c.Headers))
+	for name := range c.Headers {
+		headers[name] = "***"
+	}
+	text, err := json.Marshal(headers)
+	if err != nil {
+		return c, fmt.Errorf("encode headers: %w", err)
+	}
+	c.Headers = headers
+	return c.edit(func(keys map[string]json.RawMessage) {
+		if len(headers) > 0 {
+			keys["headers"] = text
+		}
+	})
+}
+
+// edit returns the settings with changes to what is stored and shown, which then has each key once.
+func (c Config) edit(change func(keys map[string]json.RawMessage)) (Config, error) {
 	keys := map[string]json.RawMessage{}
 	if err := json.Unmarshal(c.raw, &keys); err != nil {
-		return c, err
+		return c, fmt.Errorf("decode config: %w", err)
 	}
-	keys["disabled"] = json.RawMessage("true")
+	change(keys)
 	text, err := json.Marshal(keys)
-	c.raw, c.Disabled = text, true
-	return c, err
+	if err != nil {
+		return c, fmt.Errorf("encode config: %w", err)
+	}
+	c.raw = text
+	return c, nil
 }
 
 // NewDestination is the body of a create request.

@@ -25,11 +25,14 @@ func (h *Handler) url(webhookID, token string) string {
 
 // Create handles POST /webhook/create.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (Webhook, error) {
+	caller := auth.From(ctx)
+	if in.Body.Internal && !caller.Manages() {
+		return Webhook{}, errs.New(errs.Forbidden, "the role owner or admin is required to create internal webhooks")
+	}
 	w, err := in.Body.build(h.Store.Now())
 	if err != nil {
 		return Webhook{}, err
 	}
-	caller := auth.From(ctx)
 	token, err := h.Store.Create(ctx, caller, w)
 	w.CreatedBy = caller.UserID
 	w.URL = h.url(w.ID, token)
@@ -94,12 +97,23 @@ func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 	return h.Store.CreateDestination(ctx, auth.From(ctx), in.ID, d)
 }
 
-// Destinations handles GET /webhook/destination-list/{webhookId}.
+// Destinations handles GET /webhook/destination-list/{webhookId}. Viewers do not see the values of
+// the headers, which are often credentials.
 func (h *Handler) Destinations(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 },
 ) ([]Destination, error) {
-	return h.Store.Destinations(ctx, auth.From(ctx).OrgID, in.ID)
+	caller := auth.From(ctx)
+	all, err := h.Store.Destinations(ctx, caller.OrgID, in.ID)
+	if err != nil || caller.Role != auth.Viewer {
+		return all, err
+	}
+	for i := range all {
+		if all[i].Config, err = all[i].Config.masked(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // UpdateDestination handles PUT /webhook/destination-update/{webhookId}/{destinationId}.
@@ -201,6 +215,7 @@ func (h *Handler) Deliveries(ctx context.Context, in *struct {
 func (h *Handler) Retry(ctx context.Context, in *struct {
 	ID         string `path:"webhookId"`
 	DeliveryID string `path:"deliveryId"`
+	Body       *struct{}
 },
 ) (Delivery, error) {
 	return h.Store.Retry(ctx, auth.From(ctx).OrgID, in.ID, in.DeliveryID)

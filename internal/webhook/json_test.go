@@ -63,6 +63,10 @@ func TestDeliveryJSONEqualsEncodingJSON(t *testing.T) {
 			}
 			d.Response = &text
 		}
+		if rapid.Bool().Draw(t, "pending") {
+			due := stamp.Time(rapid.Int64Range(0, 4e15).Draw(t, "due"))
+			d.DueAt = &due
+		}
 		webtest.SameJSON(t, d, encodedDelivery(d))
 	})
 }

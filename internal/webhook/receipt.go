@@ -33,6 +33,9 @@ type Receipt struct {
 	headerText string
 }
 
+// ETag returns the same for every receipt, since none ever changes.
+func (r Receipt) ETag() string { return page.ETag(1) }
+
 // withPayload returns the receipt with the payload in place of the body. A body that was not read
 // is omitted. The body of a JSON string is kept, for the SDK face.
 func (r Receipt) withPayload() Receipt {

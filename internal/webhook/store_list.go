@@ -213,11 +213,13 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 	return r, nil
 }
 
-const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response`
+// deliveryColumns has the time from the queue, where every pending delivery is.
+const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response,
+	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END`
 
 func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {
 	d := Delivery{orgID: orgID, WebhookID: webhookID}
-	err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response)
+	err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.DueAt)
 	d.key = rowKey(webhookID, d.ID)
 	return d, err
 }
@@ -229,7 +231,7 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	columns := deliveryColumns
 	if f.isQueued() {
 		l.table = queueTable
-		columns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL`
+		columns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, due_at`
 	}
 	text, args, err := l.page(columns, &p, id.Delivery)
 	if err != nil {

@@ -89,12 +89,12 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	}
 	now := s.Now()
 	if last.Status == Pending {
-		_, err := tx.Exec(`UPDATE webhook_queue SET due_at = $2 WHERE key = $1 AND due_at > $2`, last.key, stamp.Of(now))
-		return last, err
+		return makeDue(tx, last, stamp.Of(now))
 	}
 	next := newDelivery(last.orgID, last.WebhookID, last.DestinationID, last.ReceiptID, now)
 	next.Retries = last.Retries + 1
 	next.size = size
+	next.DueAt = &next.due
 	rows := newDeliveryRows()
 	rows.add(next)
 	if err := rows.insert(tx); err != nil {
@@ -103,4 +103,16 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	sums := newTally()
 	sums.scheduled(next)
 	return next, sums.write(tx)
+}
+
+// makeDue makes a pending delivery due now, unless it is already.
+func makeDue(tx *db.Tx, d Delivery, now stamp.Time) (Delivery, error) {
+	if d.DueAt != nil && *d.DueAt <= now {
+		return d, nil
+	}
+	if _, err := tx.Exec(`UPDATE webhook_queue SET due_at = $2 WHERE key = $1 AND due_at > $2`, d.key, now); err != nil {
+		return d, fmt.Errorf("make delivery due: %w", err)
+	}
+	d.DueAt = &now
+	return d, nil
 }

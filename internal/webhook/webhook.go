@@ -61,7 +61,7 @@ func (w Webhook) ETag() string { return page.ETag(w.version) }
 type NewWebhook struct {
 	Name        string            `json:"name" minLength:"1" maxLength:"256"`
 	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024"`
-	Internal    bool              `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete"`
+	Internal    bool              `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
 	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 	Metadata    map[string]string `json:"-"`
 }
