@@ -169,6 +169,44 @@ func (p *relyingParty) refresh(token *oauth2.Token) *oauth2.Token {
 	return fresh
 }
 
+// TestSignInRefreshAndLogout uses the provider as golang.org/x/oauth2 and coreos/go-oidc do: discovery,
+// code with PKCE and nonce, userinfo, refresh with a new ID token, and logout with that ID token.
+func TestSignInRefreshAndLogout(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		const bye = "https://harbour.example.com/bye"
+		a := s.application(object{"post_logout_redirect_uris": []string{bye}})
+		b, p := s.browser(), s.relyingParty(a, "openid", "email", "offline_access")
+		token, first := p.signIn(b)
+		info, err := p.provider.UserInfo(t.Context(), oauth2.StaticTokenSource(token))
+		s.must(err)
+		if info.Email != adminEmail || info.Subject != first.Subject {
+			t.Errorf("userinfo has %+v, the ID token the subject %s", info, first.Subject)
+		}
+
+		refreshed := p.refresh(token)
+		raw, _ := refreshed.Extra("id_token").(string)
+		second, err := p.provider.Verifier(&oidc.Config{ClientID: a.id}).Verify(t.Context(), raw)
+		s.must(err)
+		if second.Subject != first.Subject || second.Issuer != first.Issuer {
+			t.Errorf("the ID token of the refresh is of %s, the first one of %s", second.Subject, first.Subject)
+		}
+
+		var metadata struct {
+			EndSession string `json:"end_session_endpoint"`
+		}
+		s.must(p.provider.Claims(&metadata))
+		end := url.Values{"id_token_hint": {raw}, "post_logout_redirect_uri": {bye}, "state": {"left"}}
+		if out := b.visit(metadata.EndSession + "?" + end.Encode()); out.location != bye+"?state=left" {
+			t.Errorf("logout leads to %q: %s", out.location, out.body)
+		}
+		silent := b.visit(p.config.AuthCodeURL("s", oauth2.SetAuthURLParam("prompt", "none")))
+		if !strings.Contains(silent.location, "error=login_required") {
+			t.Errorf("the session has not ended: redirect to %s", silent.location)
+		}
+		p.signIn(b)
+	})
+}
+
 func TestSignInSurvivesKill(t *testing.T) {
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		a := s.application(object{})
