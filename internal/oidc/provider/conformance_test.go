@@ -187,7 +187,11 @@ func TestBasicPlan(t *testing.T) {
 			f.clock.add(2 * time.Second)
 			f.wantSameSignIn(first, a.silentTokens(b, "max_age", "10000"), false)
 		}},
-		succeedsWith("oidcc-ensure-request-with-unknown-parameter-succeeds", "extra", "foobar"),
+		{"oidcc-ensure-request-with-unknown-parameter-succeeds", func(f *fixture, a *app, b *browser) {
+			params := a.params("flow", "unknown too")
+			params["extra"] = []string{"foobar", "foobar"}
+			a.redeem(a.codeFrom(b, b.get(f.url+"/authorize?"+params.Encode()))).want(http.StatusOK)
+		}},
 		{"oidcc-id-token-hint", func(f *fixture, a *app, b *browser) {
 			first := a.tokensIn(b)
 			f.clock.add(2 * time.Second)
@@ -312,13 +316,16 @@ func (a *app) wantSignedOut(b *browser) {
 	a.f.wantRedirectedError(b.get(a.authorizeURL("prompt", "none")), oauth.LoginRequired)
 }
 
-// wantNotRedirected requires a page, and that the user is still signed in.
-func (a *app) wantNotRedirected(b *browser, r *response) {
+// wantQuestion requires a page that asks the user, who is still signed in, and who is signed out after
+// approval without being redirected.
+func (a *app) wantQuestion(b *browser, page *response) {
 	a.f.t.Helper()
-	if to := r.header.Get("Location"); to != "" || !strings.Contains(r.body, "<h1>") {
-		a.f.t.Errorf("got %d, a redirect to %q, and %s", r.status, to, r.body)
+	if to := page.want(http.StatusOK).header.Get("Location"); to != "" || !formTag.MatchString(page.body) {
+		a.f.t.Fatalf("got a redirect to %q and %s, want a question", to, page.body)
 	}
 	a.silentTokens(b, "prompt", "none")
+	b.submit(page).want(http.StatusOK)
+	a.wantSignedOut(b)
 }
 
 // signsOut is a module in which the user, if asked, confirms, is signed out and told so.
@@ -348,24 +355,30 @@ func TestLogoutPlan(t *testing.T) {
 			a.wantSignedOut(b)
 		}}
 	}
-	notRedirected := func(name string, params func(f *fixture, hint string) []string) module {
+	asks := func(name string, params func(f *fixture, hint string) []string) module {
 		return module{name, func(f *fixture, a *app, b *browser) {
 			hint := a.tokensIn(b)["id_token"].(string)
-			a.wantNotRedirected(b, b.logout(params(f, hint)...))
+			a.wantQuestion(b, b.logout(params(f, hint)...))
 		}}
 	}
 	runModules(t, []module{
 		redirects("oidcc-rp-initiated-logout", bye+"?state=left", "state", "left"),
 		redirects("oidcc-rp-initiated-logout-no-state", bye),
-		notRedirected("oidcc-rp-initiated-logout-modified-id-token-hint", func(_ *fixture, hint string) []string {
+		asks("oidcc-rp-initiated-logout-bad-post-logout-redirect-uri", func(_ *fixture, hint string) []string {
+			return []string{"id_token_hint", hint, "post_logout_redirect_uri", "https://rp.example.com/other", "state", "left"}
+		}),
+		asks("oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri", func(_ *fixture, hint string) []string {
+			return []string{"id_token_hint", hint, "post_logout_redirect_uri", bye + "?foo=bar", "state", "left"}
+		}),
+		asks("oidcc-rp-initiated-logout-modified-id-token-hint", func(_ *fixture, hint string) []string {
 			payload, err := base64.RawURLEncoding.DecodeString(strings.Split(hint, ".")[1])
 			must(t, err)
 			return []string{"id_token_hint", unsigned(string(payload)), "post_logout_redirect_uri", bye, "state", "left"}
 		}),
-		notRedirected("oidcc-rp-initiated-logout-bad-id-token-hint", func(f *fixture, hint string) []string {
+		asks("oidcc-rp-initiated-logout-bad-id-token-hint", func(f *fixture, hint string) []string {
 			return []string{"id_token_hint", f.resigned(hint), "post_logout_redirect_uri", bye, "state", "left"}
 		}),
-		notRedirected("oidcc-rp-initiated-logout-no-id-token-hint", func(*fixture, string) []string {
+		asks("oidcc-rp-initiated-logout-no-id-token-hint", func(*fixture, string) []string {
 			return []string{"post_logout_redirect_uri", bye, "state", "left"}
 		}),
 		signsOut("oidcc-rp-initiated-logout-no-params", func(string) []string { return nil }),
