@@ -87,9 +87,9 @@ func (s *steward) userinfoStatus(token string) int {
 func TestSignInIsCountedAndRevoked(t *testing.T) {
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		a := s.application(object{
-			"grant_types": everyGrant, "scopes": []string{"openid", "profile", "email", "offline_access", "webhook:read"},
+			"grant_types": everyGrant, "scopes": []string{"openid", "profile", "email", "offline_access", "account:read", "webhook:read"},
 		})
-		b, p := s.browser(), s.relyingParty(a, "openid", "email", "offline_access", "webhook:read")
+		b, p := s.browser(), s.relyingParty(a, "openid", "email", "offline_access", "account:read", "webhook:read")
 		token, claims := p.signIn(b)
 		info, err := p.provider.UserInfo(t.Context(), oauth2.StaticTokenSource(token))
 		s.must(err)

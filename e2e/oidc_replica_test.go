@@ -132,8 +132,8 @@ func TestRevocationOnOneReplicaReachesTheOther(t *testing.T) {
 		}},
 	} {
 		t.Run(how.name, func(t *testing.T) {
-			a := s.application(object{})
-			tokens := s.relyingParty(a, "openid", "offline_access").redeemAt(other, a)
+			a := s.application(object{"scopes": []string{"openid", "offline_access", "account:read"}})
+			tokens := s.relyingParty(a, "openid", "offline_access", "account:read").redeemAt(other, a)
 			access := tokens["access_token"].(string)
 			uses := map[string]func() bool{
 				"userinfo": func() bool { return other.userinfoStatus(access) == http.StatusOK },

@@ -247,7 +247,9 @@ func TestAccessTokenIsLimitedByCurrentRole(t *testing.T) {
 		s.call("DELETE", "/oidc/org/members/"+userID, nil).want(204)
 		as.call("GET", "/webhook/list", nil).want(401)
 		_, machine := s.post(a, "/oauth/token", url.Values{"grant_type": {"client_credentials"}})
-		s.as(machine["access_token"].(string)).call("GET", "/webhook/list", nil).want(403)
+		client := s.as(machine["access_token"].(string)) // acts as itself, whatever its users may do
+		client.call("POST", "/webhook/create", hook).want(201)
+		client.call("DELETE", "/oidc/clients/"+a.id, nil).want(403)
 	})
 }
 
@@ -256,7 +258,7 @@ func TestAccessTokenIsLimitedByCurrentRole(t *testing.T) {
 func TestRolesOfClientRoutes(t *testing.T) {
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		id := s.application(object{}).id
-		scopes := []string{"openid", "oauth:read", "oauth:write"}
+		scopes := []string{"openid", "account:read", "account:write", "oauth:read", "oauth:write"}
 		tool := s.relyingParty(s.application(object{"scopes": scopes}), scopes...)
 		callers := []*steward{s}
 		for _, role := range []string{"admin", "member", "viewer"} {

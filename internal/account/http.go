@@ -30,7 +30,7 @@ func (h *Handler) Invite(ctx context.Context, in *struct{ Body NewMember }) (Inv
 	if in.Body.Role == auth.Owner && caller.Role != auth.Owner {
 		return Invited{}, errs.New(errs.Forbidden, "only an owner can add owners")
 	}
-	m, token, err := h.Store.Invite(ctx, caller.OrgID, caller.UserID, in.Body)
+	m, token, err := h.Store.Invite(ctx, caller.OrgID, caller.Actor(), in.Body)
 	if err != nil {
 		return Invited{}, err
 	}

@@ -32,6 +32,7 @@ type Config struct {
 	EgressAllow           []netip.Prefix
 	TrustedProxies        []netip.Prefix
 	RequirePKCE           bool
+	DPoPNonce             bool
 	RootKey               Secret // "": generated
 	MasterKey             Secret // 32 raw bytes; "": in a file in Data, generated at the first start
 	OldMasterKeys         []Secret
@@ -163,6 +164,10 @@ func settings(c *Config) []setting {
 		{
 			"require-pkce", "false", boolean, into(&c.RequirePKCE, boolValue),
 			"require PKCE of confidential OAuth clients too",
+		},
+		{
+			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),
+			"require a nonce of the server in DPoP proofs",
 		},
 		{
 			"root-key", "", secret, into(&c.RootKey, rootKey),

@@ -86,6 +86,7 @@ thread_retention: 90m
 egress_allow: [10.0.0.0/8, "fd00::/8"]
 trusted_proxies: 127.0.0.1/32
 require_pkce: true
+dpop_nonce: true
 regions:
   - {region: eu-1, description: Frankfurt}
   - region: us-1
@@ -96,7 +97,7 @@ regions:
 		BaseURL: "https://steward.example.com", S3URL: "http://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048,
 		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute,
-		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true,
+		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true, DPoPNonce: true,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		RootKey:        "a-root-key-of-24-letters", MasterKey: Secret(raw), OldMasterKeys: []Secret{Secret(raw), Secret(raw)}, AdminEmail: "owner@example.com", AdminPassword: "correct horse",
 		Regions: []Region{{"eu-1", "Frankfurt"}, {"us-1", ""}},
@@ -132,6 +133,7 @@ var samples = map[string][3]string{
 	"egress-allow":      {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"require-pkce":      {"true", "false", "true"},
+	"dpop-nonce":        {"true", "false", "true"},
 }
 
 // TestPrecedence gives each setting in every combination of flag, environment and file.
@@ -246,6 +248,7 @@ var invalid = map[string][]string{
 	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
 	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
 	"require-pkce":      {"", "QQQ", "yes", "2"},
+	"dpop-nonce":        {"", "QQQ", "yes", "2"},
 	"root-key":          {"", "QQQ", "QQQ456789012345678", "QQQ with spaces in between", "QQQ\twith-a-tab-in-between"},
 	"master-key":        {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
 	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},

@@ -60,7 +60,9 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 
 	hooks := wireHooks(cfg, d, at, lines.Record, log, now)
 	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, now)
-	callers := &server.Authenticator{Key: checker.Authenticate, Token: signIn.Caller, PerSecond: cfg.RateLimit}
+	callers := &server.Authenticator{
+		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, PerSecond: cfg.RateLimit,
+	}
 
 	return &parts{
 		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,

@@ -39,7 +39,7 @@ func wireProvider(
 ) *provider.Provider {
 	return &provider.Provider{
 		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE,
-		Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: userDirectory(accounts),
+		DPoPNonce: cfg.DPoPNonce, Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: userDirectory(accounts),
 	}
 }
 

@@ -10,8 +10,9 @@ import "steward/internal/stamp"
 type Entry struct {
 	ID         string     `json:"id"`
 	At         stamp.Time `json:"at" format:"date-time"`
-	UserID     *string    `json:"user_id" doc:"Who did it; null for Steward itself"`
+	UserID     *string    `json:"user_id" doc:"The user who did it; null for an OAuth client that acts as itself, and for Steward"`
 	KeyID      *string    `json:"key_id" doc:"The API key that was used, or null"`
+	ClientID   *string    `json:"client_id" doc:"The OAuth client whose access token was used, or that created the API key with one; or null"`
 	Action     string     `json:"action" example:"apikey.create"`
 	Target     string     `json:"target" doc:"Id of what was changed"`
 	RemoteAddr string     `json:"remote_addr"`

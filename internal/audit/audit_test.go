@@ -47,8 +47,38 @@ func TestEntryExistsExactlyIfTheChangeDoes(t *testing.T) {
 			}
 		}
 		got := entries(t, s)
-		if len(got) != 1 || *got[0].UserID != "usr_1" || *got[0].KeyID != "key_1" || got[0].Action != "thing.create" ||
+		if len(got) != 1 || *got[0].UserID != "usr_1" || *got[0].KeyID != "key_1" || got[0].ClientID != nil || got[0].Action != "thing.create" ||
 			got[0].Target != "thing_1" || got[0].RequestID != "req_1" || got[0].RemoteAddr != "192.0.2.1" {
+			t.Errorf("the log is %+v", got)
+		}
+	})
+}
+
+func TestEntryNamesTheClient(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newStore(d)
+		for _, caller := range []*auth.Caller{
+			{OrgID: "org_1", UserID: "usr_1", ClientID: "oac_1"}, // an access token of a user
+			{OrgID: "org_1", ClientID: "oac_1"},                  // of the client itself
+		} {
+			err := d.Write(auth.With(t.Context(), caller), func(tx *db.Tx) error {
+				return s.Record(tx, "thing.create", "thing_1")
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := entries(t, s)
+		users := 0
+		for _, e := range got {
+			if e.ClientID == nil || *e.ClientID != "oac_1" || e.KeyID != nil {
+				t.Errorf("got %+v", e)
+			}
+			if e.UserID != nil {
+				users++
+			}
+		}
+		if len(got) != 2 || users != 1 {
 			t.Errorf("the log is %+v", got)
 		}
 	})

@@ -21,8 +21,8 @@ type Store struct {
 	Request func(context.Context) (requestID, remoteAddr string)
 }
 
-// Record writes an entry about what the transaction's caller does. A caller without a user is
-// Steward itself. Without a caller, as at the first start, Record writes nothing: the entry would
+// Record writes an entry about what the transaction's caller does. A caller with neither user nor
+// client is Steward itself. Without a caller, as at the first start, Record writes nothing: the entry would
 // belong to no organization.
 func (s *Store) Record(tx *db.Tx, action, target string) error {
 	caller := auth.Lookup(tx.Context())
@@ -34,10 +34,10 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 		requestID, remoteAddr = s.Request(tx.Context())
 	}
 	now := s.Now()
-	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, action, target, remote_addr, request_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, action, target, remote_addr,
+		request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		caller.OrgID, id.At(id.Audit, now), stamp.Of(now), nullable(caller.UserID), nullable(caller.KeyID),
-		action, target, remoteAddr, requestID)
+		nullable(caller.ClientID), action, target, remoteAddr, requestID)
 	if err != nil {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
@@ -64,7 +64,7 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 		p.Offset = 0
 	}
 	entries, err := db.Collect(s.DB.Read(ctx), scanEntry, `
-		SELECT id, at, user_id, key_id, action, target, remote_addr, request_id FROM audit
+		SELECT id, at, user_id, key_id, client_id, action, target, remote_addr, request_id FROM audit
 		WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
 	if err != nil {
 		return page.Page[Entry]{}, fmt.Errorf("list audit entries: %w", err)
@@ -73,6 +73,6 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 }
 
 func scanEntry(row db.Row) (e Entry, err error) {
-	err = row.Scan(&e.ID, &e.At, &e.UserID, &e.KeyID, &e.Action, &e.Target, &e.RemoteAddr, &e.RequestID)
+	err = row.Scan(&e.ID, &e.At, &e.UserID, &e.KeyID, &e.ClientID, &e.Action, &e.Target, &e.RemoteAddr, &e.RequestID)
 	return e, err
 }

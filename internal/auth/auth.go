@@ -6,9 +6,12 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
+
+	"steward/internal/errs"
 )
 
 // Role is the role of a user in an organization.
@@ -27,6 +30,8 @@ var Roles = []Role{Owner, Admin, Member, Viewer}
 
 // Caller is who makes a request, with the rights that they have at this moment.
 type Caller struct {
+	// UserID is the user whose role the caller has. It is empty for an OAuth client that acts as
+	// itself.
 	UserID string
 	OrgID  string
 	Role   Role
@@ -34,11 +39,21 @@ type Caller struct {
 	ProjectID string
 	// KeyID is the API key of the request; it is empty for an access token.
 	KeyID string
-	// ClientID is the OAuth client that the access token was issued to; it is empty for an API key.
+	// ClientID is the OAuth client that the access token was issued to, or that created the API key
+	// with one. It is empty for other API keys.
 	ClientID string
-	// Scopes are those of the access token. An API key has all rights of its user.
+	// Scopes are those of the access token or API key. An API key without scopes (nil) has all
+	// rights of its user.
 	Scopes []string
 }
+
+// Actor returns the id of who is responsible for what the caller does: the user, or the OAuth client
+// that acts as itself.
+func (c *Caller) Actor() string { return cmp.Or(c.UserID, c.ClientID) }
+
+// Restricted reports whether the caller has the rights of its scopes only. What acts for an OAuth
+// client always is.
+func (c *Caller) Restricted() bool { return c.Scopes != nil || c.ClientID != "" }
 
 // Permission states who may use a route.
 type Permission struct {
@@ -49,7 +64,11 @@ type Permission struct {
 	// Project reports whether a caller that is confined to a project has the permission, within
 	// that project.
 	Project bool
-	// Scope is the scope that an access token needs; if empty, it needs none.
+	// User reports whether it concerns the caller's own account, which an OAuth client that acts as
+	// itself does not have.
+	User bool
+	// Scope is the scope that access tokens, and API keys with scopes, need. Every permission has
+	// one.
 	Scope string
 }
 
@@ -74,21 +93,24 @@ var (
 
 // The permissions.
 var (
-	Self = Permission{Name: "read one's own account", Roles: everybody, Project: true}
+	Self         = Permission{Name: "read one's own account", Roles: everybody, Project: true, User: true, Scope: "account:read"}
+	ReadOrgs     = Permission{Name: "read organizations", Roles: everybody, Project: true, Scope: "account:read"}
+	ReadProjects = Permission{Name: "read projects", Roles: everybody, Project: true, Scope: "account:read"}
 
-	OwnConsents  = Permission{Name: "manage one's own consents", Roles: everybody, Project: true}
+	ReadConsents  = Permission{Name: "read one's own consents", Roles: everybody, Project: true, User: true, Scope: "account:read"}
+	WriteConsents = Permission{Name: "revoke one's own consents", Roles: everybody, Project: true, User: true, Scope: "account:write"}
+
 	ReadClients  = Permission{Name: "read OAuth clients", Roles: everybody, Scope: "oauth:read"}
 	WriteClients = Permission{Name: "manage OAuth clients", Roles: managers, Scope: "oauth:write"}
 	ListMembers  = Permission{Name: "list members", Roles: managers, Scope: "oauth:read"}
 	WriteMembers = Permission{Name: "manage members", Roles: managers, Scope: "oauth:write"}
 	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write"}
 
-	ReadKeys  = Permission{Name: "read API keys", Roles: everybody, Scope: "apikey:read"}
-	WriteKeys = Permission{Name: "manage API keys", Roles: writers, Scope: "apikey:write"}
+	ReadKeys  = Permission{Name: "read API keys", Roles: everybody, User: true, Scope: "apikey:read"}
+	WriteKeys = Permission{Name: "manage API keys", Roles: writers, User: true, Scope: "apikey:write"}
 
-	ReadProjects  = Permission{Name: "read projects", Roles: everybody, Project: true}
 	WriteProjects = Permission{Name: "manage projects", Roles: writers, Scope: "resource:write"}
-
+	ReadRegions   = Permission{Name: "read regions", Roles: everybody, Project: true, Scope: "resource:read"}
 	ReadResources = Permission{Name: "read resources", Roles: everybody, Scope: "resource:read"}
 
 	ReadThreads  = Permission{Name: "read threads", Roles: everybody, Project: true, Scope: "thread:read"}
@@ -104,14 +126,39 @@ var (
 
 // May reports whether the caller has a permission.
 func (c *Caller) May(p Permission) bool {
-	if c.ProjectID != "" && !p.Project {
-		return false
-	}
-	if c.ClientID != "" && p.Scope != "" && !slices.Contains(c.Scopes, p.Scope) {
-		return false
-	}
-	return slices.Contains(p.Roles, c.Role)
+	return c.within(p) && slices.Contains(p.Roles, c.Role) && c.Holds(p.Scope)
 }
+
+// within reports whether a permission is for callers of this kind.
+func (c *Caller) within(p Permission) bool {
+	return (p.Project || c.ProjectID == "") && (!p.User || c.UserID != "")
+}
+
+// Require returns Forbidden, with what is missing, if the caller does not have a permission.
+func (c *Caller) Require(p Permission) error {
+	switch {
+	case c.May(p):
+		return nil
+	case p.User && c.UserID == "":
+		return errs.New(errs.Forbidden, "a user is required to %s: an OAuth client that acts as itself has no account", p.Name)
+	case c.ProjectID != "" && !p.Project:
+		return errs.New(errs.Forbidden, "a %s of a project cannot be used to %s", c.kind(), p.Name)
+	case !slices.Contains(p.Roles, c.Role):
+		return errs.New(errs.Forbidden, "the role %s is required to %s", p.RoleNames(), p.Name)
+	}
+	return errs.New(errs.Forbidden, "the scope %s is required to %s", p.Scope, p.Name)
+}
+
+// kind returns what the caller presents, for messages.
+func (c *Caller) kind() string {
+	if c.KeyID == "" {
+		return "client"
+	}
+	return "key"
+}
+
+// Holds reports whether the caller's scopes allow what a scope stands for.
+func (c *Caller) Holds(scope string) bool { return !c.Restricted() || slices.Contains(c.Scopes, scope) }
 
 // Manages reports whether the caller is an owner or admin of the organization who is not confined
 // to a project.

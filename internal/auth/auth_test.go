@@ -2,6 +2,10 @@ package auth_test
 
 import (
 	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
 	"testing"
 
 	"steward/internal/auth"
@@ -20,10 +24,64 @@ func TestMayNeedsRoleProjectAndScope(t *testing.T) {
 		"token with the scope":           {auth.Caller{Role: auth.Admin, ClientID: "oac_1", Scopes: []string{"oauth:write"}}, auth.WriteClients, true},
 		"token without the scope":        {auth.Caller{Role: auth.Owner, ClientID: "oac_1", Scopes: []string{"oauth:read"}}, auth.WriteClients, false},
 		"token with the scope, not role": {auth.Caller{Role: auth.Member, ClientID: "oac_1", Scopes: []string{"oauth:write"}}, auth.WriteClients, false},
-		"token where none is needed":     {auth.Caller{Role: auth.Viewer, ClientID: "oac_1"}, auth.Self, true},
+		"token without any scope":        {auth.Caller{Role: auth.Owner, UserID: "usr_1", ClientID: "oac_1"}, auth.Self, false},
+		"key with the scope":             {auth.Caller{Role: auth.Admin, KeyID: "key_1", Scopes: []string{"oauth:write"}}, auth.WriteClients, true},
+		"key without the scope":          {auth.Caller{Role: auth.Owner, KeyID: "key_1", Scopes: []string{"oauth:read"}}, auth.WriteClients, false},
+		"key with an empty list":         {auth.Caller{Role: auth.Owner, KeyID: "key_1", Scopes: []string{}}, auth.ReadClients, false},
+		"key with the scope, not role":   {auth.Caller{Role: auth.Viewer, KeyID: "key_1", Scopes: []string{"webhook:write"}}, auth.WriteWebhooks, false},
+		"own account of a user":          {auth.Caller{Role: auth.Viewer, UserID: "usr_1"}, auth.Self, true},
+		"own account of a client":        {auth.Caller{Role: auth.Member, ClientID: "oac_1", Scopes: []string{"account:read"}}, auth.Self, false},
+		"organizations of a client":      {auth.Caller{Role: auth.Member, ClientID: "oac_1", Scopes: []string{"account:read"}}, auth.ReadOrgs, true},
+		"regions of a project key":       {auth.Caller{Role: auth.Viewer, ProjectID: "prj_1"}, auth.ReadRegions, true},
+		"resources of a project key":     {auth.Caller{Role: auth.Owner, ProjectID: "prj_1"}, auth.ReadResources, false},
 	} {
 		if got := test.caller.May(test.permission); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestEveryPermissionHasAScope reads the source, so that it covers permissions that no route uses.
+func TestEveryPermissionHasAScope(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "auth.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	permissions := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		if kind, ok := literal.Type.(*ast.Ident); !ok || kind.Name != "Permission" {
+			return true
+		}
+		permissions++
+		fields := map[string]string{}
+		for _, e := range literal.Elts {
+			pair := e.(*ast.KeyValueExpr)
+			if value, ok := pair.Value.(*ast.BasicLit); ok {
+				fields[pair.Key.(*ast.Ident).Name] = value.Value
+			}
+		}
+		if !strings.Contains(fields["Scope"], ":") || fields["Name"] == "" {
+			t.Errorf("the permission %s has no scope", fields["Name"])
+		}
+		return true
+	})
+	if permissions < 20 {
+		t.Errorf("found %d permissions only", permissions)
+	}
+}
+
+func TestActorIsTheUserOrElseTheClient(t *testing.T) {
+	for want, c := range map[string]auth.Caller{
+		"usr_1": {UserID: "usr_1", ClientID: "oac_1"},
+		"oac_1": {ClientID: "oac_1"},
+		"":      {},
+	} {
+		if got := c.Actor(); got != want {
+			t.Errorf("%+v: got %q", c, got)
 		}
 	}
 }

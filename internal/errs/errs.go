@@ -46,6 +46,8 @@ type Error struct {
 	Faults  []Fault
 	// RetryAfter is the value of the Retry-After header of RateLimited and Unavailable.
 	RetryAfter time.Duration
+	// Challenge is the WWW-Authenticate header of Unauthorized; empty for Bearer.
+	Challenge string
 	// Cause is logged and never sent to the client.
 	Cause error
 }

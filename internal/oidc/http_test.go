@@ -36,8 +36,8 @@ func (f *fixture) api() http.Handler {
 		web.On("GET /oidc/clients/{id}/users", auth.WriteClients, 200, "", h.Users),
 		web.On("DELETE /oidc/clients/{id}/users", auth.WriteClients, 200, "", h.RevokeAll),
 		web.On("DELETE /oidc/clients/{id}/users/{user_id}", auth.WriteClients, 200, "", h.RevokeUser),
-		web.On("GET /oidc/user/consent", auth.OwnConsents, 200, "", h.Own),
-		web.On("DELETE /oidc/user/consent/{client_id}", auth.OwnConsents, 200, "", h.RevokeOwn),
+		web.On("GET /oidc/user/consent", auth.ReadConsents, 200, "", h.Own),
+		web.On("DELETE /oidc/user/consent/{client_id}", auth.WriteConsents, 200, "", h.RevokeOwn),
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "", h.Catalogue),
 		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "", h.RotateKeys),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
@@ -151,7 +151,7 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 		catalogue := f.ok(api, "GET /oidc/scopes", "").(map[string]any)
-		if len(catalogue["scopes"].([]any)) != 18 || len(catalogue["permissions"].([]any)) != 3 {
+		if len(catalogue["scopes"].([]any)) != 20 || len(catalogue["permissions"].([]any)) != 4 {
 			t.Error(catalogue)
 		}
 	})

@@ -1,5 +1,7 @@
 package oidc
 
+import "strings"
+
 // The scopes of OpenID Connect.
 const (
 	ScopeOpenID        = "openid"
@@ -68,6 +70,14 @@ type section struct {
 }
 
 var sections = []section{
+	{"account", "Account", []area{
+		{
+			"account", "Account", "The user's account, organizations, projects and connected applications",
+			"See your name, email address and role, your organizations and projects, and the applications you connected",
+			"Disconnect applications that you connected",
+			false, "connections to other applications, with their tokens and API keys",
+		},
+	}},
 	{"access", "Access and credentials", []area{
 		{
 			"oauth", "OAuth applications", "OAuth clients, their users and activity, members and signing keys",
@@ -181,6 +191,12 @@ func indexScopes() map[string]Scope {
 func ScopeNamed(name string) (Scope, bool) {
 	s, ok := scopesByName[name]
 	return s, ok
+}
+
+// IsAPIScope reports whether the catalogue has a scope that gives access to an area of the API.
+func IsAPIScope(name string) bool {
+	_, known := scopesByName[name]
+	return known && strings.Contains(name, ":")
 }
 
 // defaultScopes returns the scopes of a client that is created without any.

@@ -28,7 +28,7 @@ func TestCatalogueScopes(t *testing.T) {
 			t.Errorf("%s is not sensitive", s.Name)
 		}
 	}
-	want := strings.Fields(`openid profile email offline_access oauth:read oauth:write apikey:read apikey:write
+	want := strings.Fields(`openid profile email offline_access account:read account:write oauth:read oauth:write apikey:read apikey:write
 		storage:read storage:write resource:read resource:write thread:read thread:write eval:read eval:write
 		webhook:read webhook:write`)
 	if diff := cmp.Diff(want, names); diff != "" {
@@ -63,7 +63,7 @@ func TestCatalogueAccessLevels(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(strings.Fields("oauth apikey storage resource thread eval webhook"), areas); diff != "" {
+	if diff := cmp.Diff(strings.Fields("account oauth apikey storage resource thread eval webhook"), areas); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -71,13 +71,24 @@ func TestCatalogueAccessLevels(t *testing.T) {
 // TestCatalogueHasTheScopesOfPermissions checks that clients can request what permissions require.
 func TestCatalogueHasTheScopesOfPermissions(t *testing.T) {
 	for _, p := range []auth.Permission{
+		auth.Self, auth.ReadOrgs, auth.ReadProjects, auth.ReadConsents, auth.WriteConsents,
 		auth.ReadClients, auth.WriteClients, auth.ListMembers, auth.WriteMembers, auth.RotateKeys, auth.ReadKeys,
-		auth.WriteKeys, auth.WriteProjects, auth.ReadResources,
+		auth.WriteKeys, auth.WriteProjects, auth.ReadRegions, auth.ReadResources,
 		auth.ReadThreads, auth.WriteThreads, auth.ReadEvals, auth.WriteEvals, auth.ReadWebhooks,
 		auth.WriteWebhooks, auth.ReadAudit,
 	} {
-		if _, ok := ScopeNamed(p.Scope); !ok {
+		if !IsAPIScope(p.Scope) {
 			t.Errorf("%s: no scope %q", p.Name, p.Scope)
+		}
+	}
+}
+
+func TestScopesOfIdentityAreNotOfTheAPI(t *testing.T) {
+	for name, want := range map[string]bool{
+		"webhook:read": true, "account:write": true, "openid": false, "offline_access": false, "webhook:other": false, "": false,
+	} {
+		if IsAPIScope(name) != want {
+			t.Errorf("IsAPIScope(%q) is not %v", name, want)
 		}
 	}
 }

@@ -321,10 +321,11 @@ func deleteClient(tx *db.Tx, orgID, clientID string) error {
 }
 
 // ForgetProject removes clients from a project that is deleted. The clients stay, because users have
-// consented to them.
+// consented to them, but they no longer act as themselves, since nothing would confine them.
 func (s *Store) ForgetProject(tx *db.Tx, orgID, projectID string) error {
-	_, err := tx.Exec(`UPDATE oidc_clients SET project_id = NULL, updated_at = $3, version = version + 1
-		WHERE org_id = $1 AND project_id = $2`, orgID, projectID, s.now())
+	_, err := tx.Exec(`UPDATE oidc_clients SET project_id = NULL, updated_at = $3, version = version + 1,
+		grant_types = replace(replace(replace(grant_types, $4 || ',', ''), ',' || $4, ''), $4, '')
+		WHERE org_id = $1 AND project_id = $2`, orgID, projectID, s.now(), `"`+ClientCredentials+`"`)
 	if err != nil {
 		return fmt.Errorf("remove clients from project: %w", err)
 	}

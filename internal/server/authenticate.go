@@ -1,10 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,13 +20,17 @@ import (
 // orgHeader is sent by platform SDKs. If present, it must name the caller's organization.
 const orgHeader = "X-Agentuity-Orgid"
 
-// Authenticator authenticates requests by their bearer token, which is an API key or an access
-// token, and authorizes them.
+// Authenticator authenticates requests by their Authorization header, which has an API key or an
+// access token, and authorizes them.
 type Authenticator struct {
 	// Key returns the caller of an API key, or Unauthorized.
 	Key func(ctx context.Context, value string) (*auth.Caller, error)
-	// Token returns the caller of an access token that our own provider issued, or Unauthorized.
+	// Token returns the caller of an access token that our own provider issued and that is not bound
+	// to a key, or Unauthorized.
 	Token func(ctx context.Context, token string) (*auth.Caller, error)
+	// Bound returns the caller of an access token that is bound to a key, of which the request has a
+	// DPoP proof, or Unauthorized. It may add to the headers of the response.
+	Bound func(h http.Header, r *http.Request, token string) (*auth.Caller, error)
 	// PerSecond limits the requests of each caller; 0 means no limit.
 	PerSecond float64
 
@@ -44,17 +48,17 @@ func (a *Authenticator) Guard(route web.Route, w http.ResponseWriter, r *http.Re
 
 // authorize puts the caller into the request's Meta and checks its rate limit and permission.
 func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *http.Request) error {
-	caller, err := a.caller(r)
+	caller, err := a.caller(w.Header(), r)
 	if err != nil {
 		return err
 	}
 	meta := web.Request(r.Context())
-	meta.Who = caller.KeyID + caller.ClientID
+	meta.Who = cmp.Or(caller.KeyID, caller.ClientID)
 	meta.Caller = caller
 	if err := a.limit(w.Header(), caller); err != nil {
 		return err
 	}
-	if err := permit(route.Permission, caller); err != nil {
+	if err := caller.Require(route.Permission); err != nil {
 		return err
 	}
 	if org := r.Header.Get(orgHeader); org != "" && org != caller.OrgID {
@@ -63,15 +67,20 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	return nil
 }
 
-func (a *Authenticator) caller(r *http.Request) (*auth.Caller, error) {
+func (a *Authenticator) caller(h http.Header, r *http.Request) (*auth.Caller, error) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || value == "" {
-		return nil, errs.New(errs.Unauthorized, "authentication required: send the header Authorization: Bearer <API key>")
+	switch {
+	case value == "":
+	case strings.EqualFold(scheme, "Bearer"):
+		return a.Identify(r.Context(), value)
+	case strings.EqualFold(scheme, "DPoP"):
+		return a.Bound(h, r, value)
 	}
-	return a.Identify(r.Context(), value)
+	return nil, errs.New(errs.Unauthorized, "authentication required: send the header Authorization: Bearer <API key>")
 }
 
-// Identify returns the caller of an API key or access token, or Unauthorized.
+// Identify returns the caller of an API key or of an access token that is not bound to a key, or
+// Unauthorized.
 func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Caller, error) {
 	if isToken(bearer) {
 		return a.Token(ctx, bearer)
@@ -82,19 +91,6 @@ func (a *Authenticator) Identify(ctx context.Context, bearer string) (*auth.Call
 // isToken reports whether a bearer token is an access token, which is a JWT, and not an API key.
 func isToken(value string) bool {
 	return strings.HasPrefix(value, "eyJ") && strings.Count(value, ".") == 2
-}
-
-// permit returns Forbidden, with what is missing, if the caller does not have the permission.
-func permit(p auth.Permission, caller *auth.Caller) error {
-	switch {
-	case caller.May(p):
-		return nil
-	case caller.ProjectID != "" && !p.Project:
-		return errs.New(errs.Forbidden, "a key of a project cannot be used to %s", p.Name)
-	case !slices.Contains(p.Roles, caller.Role):
-		return errs.New(errs.Forbidden, "the role %s is required to %s", p.RoleNames(), p.Name)
-	}
-	return errs.New(errs.Forbidden, "the scope %s is required to %s", p.Scope, p.Name)
 }
 
 // limit takes a token from the caller's bucket and sets the RateLimit headers. It returns

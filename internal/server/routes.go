@@ -23,7 +23,7 @@ func (s *Server) Routes() []web.Route {
 	return []web.Route{
 		// Account
 		web.On("GET /cli/auth/user", auth.Self, 200, "Get the current user", account.WhoAmI),
-		web.On("GET /cli/organization", auth.Self, 200, "List the organizations of the current user", account.Orgs),
+		web.On("GET /cli/organization", auth.ReadOrgs, 200, "List the organizations of the current user", account.Orgs),
 		web.On("GET /cli/project", auth.ReadProjects, 200, "List projects", account.Projects),
 		web.On("POST /cli/project", auth.WriteProjects, 201, "Create a project", account.CreateProject),
 		web.On("DELETE /cli/project/{id}", auth.WriteProjects, 204, "Delete a project and everything in it", account.DeleteProject),
@@ -47,8 +47,8 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /oidc/clients/{id}/users", auth.WriteClients, 200, "List the users of an OAuth client", oauth.Users),
 		web.On("DELETE /oidc/clients/{id}/users", auth.WriteClients, 200, "Revoke all consents to an OAuth client", oauth.RevokeAll),
 		web.On("DELETE /oidc/clients/{id}/users/{user_id}", auth.WriteClients, 200, "Revoke a consent to an OAuth client", oauth.RevokeUser),
-		web.On("GET /oidc/user/consent", auth.OwnConsents, 200, "List the consents of the current user", oauth.Own),
-		web.On("DELETE /oidc/user/consent/{client_id}", auth.OwnConsents, 200, "Revoke a consent of the current user", oauth.RevokeOwn),
+		web.On("GET /oidc/user/consent", auth.ReadConsents, 200, "List the consents of the current user", oauth.Own),
+		web.On("DELETE /oidc/user/consent/{client_id}", auth.WriteConsents, 200, "Revoke a consent of the current user", oauth.RevokeOwn),
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "Get the scope catalogue", oauth.Catalogue),
 		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys),
 
@@ -69,7 +69,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("PUT /evalrun", auth.WriteEvals, 200, "Complete an evaluation run", s.Eval.Complete).WithMaxBody(eval.MaxBody),
 
 		// Regions
-		web.On("GET /cli/region", auth.ReadResources, 200, "List regions", s.Resource.Regions),
+		web.On("GET /cli/region", auth.ReadRegions, 200, "List regions", s.Resource.Regions),
 
 		// Threads and sessions
 		web.On("GET /thread", auth.ReadThreads, 200, "List threads, newest first", s.Thread.List),

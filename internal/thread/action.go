@@ -134,20 +134,13 @@ func (s *Socket) run(ctx context.Context, key string, f frame) (*string, error) 
 	if !known {
 		return nil, errs.InvalidField("action", "expected save, merge, restore or delete")
 	}
-	if err := permit(caller, action.permission); err != nil {
+	if err := caller.Require(action.permission); err != nil {
 		return nil, err
 	}
 	if err := checkID("data.thread_id", f.Data.ThreadID); err != nil {
 		return nil, err
 	}
 	return action.run(s.Store, auth.With(ctx, caller), caller, f.Data)
-}
-
-func permit(caller *auth.Caller, p auth.Permission) error {
-	if !caller.May(p) {
-		return errs.New(errs.Forbidden, "this caller may not %s", p.Name)
-	}
-	return nil
 }
 
 // visibleError returns the text of an error as a client may see it.

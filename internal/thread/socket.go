@@ -197,7 +197,7 @@ func (s *Socket) authenticate(c *conn) bool {
 	if err != nil {
 		return refuse(c, visibleError(ctx, err))
 	}
-	if err := permit(caller, auth.ReadThreads); err != nil {
+	if err := caller.Require(auth.ReadThreads); err != nil {
 		return refuse(c, visibleError(ctx, err))
 	}
 	return c.send(response{Success: true}) == nil

@@ -73,7 +73,7 @@ func TestSocketRefusesInvalidActions(t *testing.T) {
 	}
 	viewer := s.login("viewer")
 	for _, action := range []string{"save", "merge", "delete"} {
-		viewer.refused(action, object{"thread_id": "t"}, "may not write threads")
+		viewer.refused(action, object{"thread_id": "t"}, "is required to write threads")
 	}
 	if viewer.ok("restore", object{"thread_id": "t"}) == nil {
 		t.Error("a viewer reads threads")

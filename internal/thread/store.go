@@ -101,16 +101,16 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 		if err := match.Check(r); err != nil {
 			return err
 		}
-		if err := s.markDeleted(tx, r.indexedThread, caller.UserID); err != nil {
+		if err := s.markDeleted(tx, r.indexedThread, caller.Actor()); err != nil {
 			return err
 		}
 		return s.Audit(tx, "thread.delete", threadID)
 	})
 }
 
-func (s *Store) markDeleted(tx *db.Tx, t indexedThread, userID string) error {
+func (s *Store) markDeleted(tx *db.Tx, t indexedThread, actor string) error {
 	if err := tx.Send(`UPDATE threads SET deleted = $3, deleted_at = $4, deleted_by = $5, version = version + 1,
-		user_data_size = 0, user_data = NULL WHERE org_id = $1 AND id = $2`, t.OrgID, t.ID, true, s.now(), userID); err != nil {
+		user_data_size = 0, user_data = NULL WHERE org_id = $1 AND id = $2`, t.OrgID, t.ID, true, s.now(), actor); err != nil {
 		return fmt.Errorf("mark thread as deleted: %w", err)
 	}
 	deleted := t

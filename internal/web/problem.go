@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -67,7 +68,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	switch e.Kind {
 	case errs.Unauthorized:
-		h.Set("WWW-Authenticate", "Bearer")
+		h.Set("WWW-Authenticate", cmp.Or(e.Challenge, "Bearer"))
 	case errs.RateLimited, errs.Unavailable:
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
 	}

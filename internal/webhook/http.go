@@ -34,7 +34,7 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (We
 		return Webhook{}, err
 	}
 	token, err := h.Store.Create(ctx, caller, w)
-	w.CreatedBy = caller.UserID
+	w.CreatedBy = caller.Actor()
 	w.URL = h.url(w.ID, token)
 	w.Metadata = rawOf(nil)
 	return w, err

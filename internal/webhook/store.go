@@ -71,7 +71,7 @@ func textOf(raw json.RawMessage) *string {
 // hash is stored.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (token string, err error) {
 	w.orgID = caller.OrgID
-	w.CreatedBy = caller.UserID
+	w.CreatedBy = caller.Actor()
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if token, err = s.insert(tx, w); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (s *Store) unseal(d *Destination, config, secret []byte) error {
 func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webhookID string, d Destination) (Destination, error) {
 	d.orgID = caller.OrgID
 	d.WebhookID = webhookID
-	d.CreatedBy = caller.UserID
+	d.CreatedBy = caller.Actor()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := get(tx, d.orgID, webhookID); err != nil {
 			return err

@@ -104,24 +104,29 @@ func TestDeviceFlow(t *testing.T) {
 
 // proofMaker makes the DPoP proofs of a client.
 type proofMaker struct {
-	t   *testing.T
-	key *ecdsa.PrivateKey
+	t     *testing.T
+	key   any // the private key
+	alg   jose.SignatureAlgorithm
+	nonce string // empty for none
 }
 
 func newProofMaker(t *testing.T) *proofMaker {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	return &proofMaker{t, key}
+	return &proofMaker{t, key, jose.ES256, ""}
 }
 
 func (m *proofMaker) proof(jti, method, uri, token string, at time.Time) string {
 	options := (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt")
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: m.key}, options)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: m.alg, Key: m.key}, options)
 	must(m.t, err)
 	claims := map[string]any{"jti": jti, "htm": method, "htu": uri, "iat": at.Unix()}
 	if token != "" {
 		sum := sha256.Sum256([]byte(token))
 		claims["ath"] = base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	if m.nonce != "" {
+		claims["nonce"] = m.nonce
 	}
 	text, err := jwt.Signed(signer).Claims(claims).Serialize()
 	must(m.t, err)

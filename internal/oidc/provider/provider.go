@@ -54,9 +54,11 @@ type Provider struct {
 	Issuer string
 	// RequirePKCE requires PKCE of confidential clients too.
 	RequirePKCE bool
-	Clients     *oidc.Store
-	Keys        *keys.Store
-	Users       users.Directory
+	// DPoPNonce demands a nonce of this server in DPoP proofs.
+	DPoPNonce bool
+	Clients   *oidc.Store
+	Keys      *keys.Store
+	Users     users.Directory
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused count the responses of the token endpoint, if they are set.
@@ -65,6 +67,7 @@ type Provider struct {
 
 	pages      *pages.Renderer
 	auth       *clientauth.Authenticator
+	proofs     *dpop.Verifier
 	metadata   *metadata.Handler
 	authorize  *authorize.Handler
 	signin     *signin.Handler
@@ -95,7 +98,10 @@ func (p *Provider) Open(ctx context.Context) error {
 func (p *Provider) connect(key secret.Key) {
 	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
 	tokens := &jwt.Issuer{URL: p.Issuer, Now: p.Now, Keys: p.Keys}
-	proofs := &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
+	p.proofs = &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}
+	if p.DPoPNonce {
+		p.proofs.NonceKey = key
+	}
 	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
 	consents := &consent.Page{Clients: p.Clients, Pages: p.pages}
 	grants := &grant.Store{
@@ -110,18 +116,18 @@ func (p *Provider) connect(key secret.Key) {
 	p.logout = &logout.Handler{Clients: p.Clients, Tokens: tokens, Sessions: sessions, Pages: p.pages}
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
-		Proofs: proofs, Sessions: sessions, Consents: consents, Flows: flows, ShowSignIn: p.signin.ShowSignIn,
+		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, ShowSignIn: p.signin.ShowSignIn,
 	}
 	p.device = &device.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
 		Flows: flows, Pages: p.pages, ShowSignIn: p.signin.ShowSignIn,
 	}
 	p.token = &token.Endpoint{
-		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: proofs, Tokens: tokens, Grants: grants, User: p.Users.ByID,
+		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Grants: grants, User: p.Users.ByID,
 		Note: p.Note, Issued: p.Issued, Refused: p.Refused,
 	}
 	p.introspect = &introspect.Handler{
-		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: proofs,
+		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,
 		Grants: grants, User: p.Users.ByID, Role: p.Users.Role, Note: p.Note,
 	}
 }
@@ -135,10 +141,17 @@ func (p *Provider) userExists(ctx context.Context, userID string) (bool, error) 
 	return err == nil, err
 }
 
-// Caller returns the caller of the management API who presents an access token. It returns Unauthorized
-// if the token is not valid there, and Forbidden if it has no user.
+// Caller returns the caller of the management API who presents an access token as Bearer. It returns
+// Unauthorized if the token is not valid there or is bound to a key.
 func (p *Provider) Caller(ctx context.Context, token string) (*auth.Caller, error) {
 	return p.introspect.Caller(ctx, token)
+}
+
+// BoundCaller returns the caller of the management API who presents an access token with a DPoP proof. It
+// adds to the headers of the response. It returns Unauthorized if the token is not valid there or is not
+// bound to the key of the proof.
+func (p *Provider) BoundCaller(h http.Header, r *http.Request, token string) (*auth.Caller, error) {
+	return p.introspect.BoundCaller(h, r, token)
 }
 
 // Mount passes every pattern of the provider to handle.
@@ -146,6 +159,7 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 	cors, preflight := metadata.CORS, metadata.CORS(metadata.Preflight)
 	client := p.auth
 	page, form := p.pages.Page, p.pages.Form
+	nonce := p.proofs.WithNonce
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + endpoint.Discovery:            cors(p.metadata.Discovery),
 		"OPTIONS " + endpoint.Discovery:        preflight,
@@ -153,15 +167,15 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"OPTIONS " + endpoint.ServerMetadata:   preflight,
 		"GET " + endpoint.JWKS:                 cors(p.metadata.JWKS),
 		"OPTIONS " + endpoint.JWKS:             preflight,
-		"POST " + endpoint.Token:               cors(p.token.ServeHTTP),
+		"POST " + endpoint.Token:               cors(nonce(p.token.ServeHTTP)),
 		"OPTIONS " + endpoint.Token:            preflight,
 		"POST " + endpoint.Revoke:              cors(p.introspect.Revoke),
 		"OPTIONS " + endpoint.Revoke:           preflight,
-		"GET " + endpoint.UserInfo:             cors(p.introspect.UserInfo),
-		"POST " + endpoint.UserInfo:            cors(p.introspect.UserInfo),
+		"GET " + endpoint.UserInfo:             cors(nonce(p.introspect.UserInfo)),
+		"POST " + endpoint.UserInfo:            cors(nonce(p.introspect.UserInfo)),
 		"OPTIONS " + endpoint.UserInfo:         preflight,
 		"POST " + endpoint.Introspect:          clientauth.Handler(client, http.StatusOK, p.introspect.Introspect),
-		"POST " + endpoint.PushedAuthorization: clientauth.Handler(client, http.StatusCreated, p.authorize.Push),
+		"POST " + endpoint.PushedAuthorization: nonce(clientauth.Handler(client, http.StatusCreated, p.authorize.Push)),
 		"POST " + endpoint.DeviceAuthorization: clientauth.Handler(client, http.StatusOK, p.device.Authorize),
 
 		"GET " + endpoint.Authorize:               page(p.authorize.Get),

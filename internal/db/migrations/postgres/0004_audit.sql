@@ -8,6 +8,7 @@ CREATE TABLE audit (
     at          BIGINT NOT NULL,
     user_id     TEXT   NULL,
     key_id      TEXT   NULL,
+    client_id   TEXT   NULL,
     action      TEXT   NOT NULL,
     target      TEXT   NOT NULL,
     remote_addr TEXT   NOT NULL,

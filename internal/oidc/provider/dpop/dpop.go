@@ -2,11 +2,13 @@
 // is bound to.
 //
 // Verify checks a proof without a write. Use stores it, so that it is accepted once; callers use a proof
-// as late as possible, when the rest of the request has been accepted.
+// as late as possible, when the rest of the request has been accepted. If the installation demands nonces
+// (nonce.go), a proof must also contain one that this server has issued a short while ago.
 package dpop
 
 import (
 	"crypto"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -20,15 +22,17 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/secret"
 )
 
 const (
 	// lifetime is how old a proof may be.
 	lifetime = time.Minute
 	// clockSkew is how far a proof may be issued in the future.
-	clockSkew = 5 * time.Second
+	clockSkew = 30 * time.Second
 	maxSize   = 8 << 10
 	maxJTI    = 512
+	minRSA    = 2048 // bits
 )
 
 // algorithms are the accepted signature algorithms. RFC 9449 requires them to be asymmetric.
@@ -49,6 +53,8 @@ type Verifier struct {
 	Now func() time.Time
 	// Issuer is the base URL of the endpoints that proofs are made for.
 	Issuer string
+	// NonceKey authenticates the nonces that proofs must contain. If it is nil, none is demanded.
+	NonceKey secret.Key
 }
 
 // Proof is a proof that was verified. The zero Proof stands for a request without one.
@@ -65,6 +71,7 @@ type claims struct {
 	URI      string           `json:"htu"`
 	IssuedAt *jwt.NumericDate `json:"iat"`
 	Token    string           `json:"ath"`
+	Nonce    string           `json:"nonce"`
 }
 
 func invalid(description string) *oauth.Error {
@@ -109,6 +116,9 @@ func parse(text string) (*jose.JSONWebKey, *claims, error) {
 	if key == nil || !key.Valid() || !key.IsPublic() {
 		return nil, nil, invalid("the proof must contain a public key")
 	}
+	if k, ok := key.Key.(*rsa.PublicKey); ok && k.N.BitLen() < minRSA {
+		return nil, nil, invalid("an RSA key must have at least 2048 bits")
+	}
 	var c claims
 	if err := parsed.Claims(key.Key, &c); err != nil {
 		return nil, nil, invalid("the signature of the proof is invalid")
@@ -126,13 +136,23 @@ func (v *Verifier) check(r *http.Request, c *claims, accessToken string) error {
 		return invalid("the iat of the proof is not recent")
 	case c.Method != r.Method:
 		return invalid("the htm of the proof is not the method of the request")
-	case !sameURI(c.URI, v.Issuer+r.URL.Path):
+	case !sameURI(c.URI, v.Issuer+requestPath(r)):
 		return invalid("the htu of the proof is not the URI of the request")
 	}
 	if accessToken != "" && subtle.ConstantTimeCompare([]byte(hash(accessToken)), []byte(c.Token)) != 1 {
 		return invalid("the ath of the proof is not the hash of the access token")
 	}
-	return nil
+	return v.checkNonce(c.Nonce)
+}
+
+// requestPath returns the path that the client has requested, which differs from r.URL.Path where a part
+// of the API is mounted under a prefix.
+func requestPath(r *http.Request) string {
+	u, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil {
+		return r.URL.Path
+	}
+	return u.Path
 }
 
 // sameURI compares two URIs without query and fragment, with default ports (RFC 9449 section 4.3).

@@ -3,38 +3,103 @@ package introspect
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/oauth"
 )
 
-// Caller returns the caller of the management API who presents an access token: its user, with the
-// current role in the organization of the client and the scopes of the token. It returns Unauthorized if
-// the token is invalid or bound to a key, and Forbidden if it has no user.
+// errRefused is the same whatever is wrong with a token.
+var errRefused = errs.New(errs.Unauthorized, "the access token is invalid, expired or revoked")
+
+// Caller returns the caller of the management API who presents an access token as Bearer: its user, with
+// the current role in the organization of the client and the scopes of the token, or a client that acts as
+// itself. It returns Unauthorized if the token is invalid, is for another audience, or is bound to a key.
 func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error) {
-	refused := errs.New(errs.Unauthorized, "the access token is invalid, expired or revoked")
-	a, err := h.liveAccess(ctx, token)
-	if errors.Is(err, jwt.ErrInvalid) {
-		return nil, refused
-	}
+	a, err := h.liveHere(ctx, token)
 	if err != nil {
 		return nil, err
 	}
 	if a.Confirm != nil {
-		return nil, errs.New(errs.Unauthorized, "the access token is bound to a key and cannot be used as a Bearer token")
+		return nil, unauthorized(oauth.DPoP, errBound)
 	}
+	return h.caller(ctx, a)
+}
+
+// BoundCaller returns the caller who presents an access token as DPoP, with a proof of the key that it is
+// bound to. It adds the nonce for the next proof to the headers of the response, if nonces are demanded. It
+// returns Unauthorized as Caller does, and if the token is not bound or the proof is not valid.
+func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string) (*auth.Caller, error) {
+	h.Proofs.SetNonce(header)
+	a, err := h.liveHere(r.Context(), token)
+	if err != nil {
+		return nil, err
+	}
+	err = h.checkBinding(r, oauth.DPoP, a, token)
+	var refused *oauth.Error
+	if errors.As(err, &refused) {
+		return nil, unauthorized(a.TokenType(), refused)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.caller(r.Context(), a)
+}
+
+// unauthorized returns the Unauthorized of the management API for an error of the protocol, with the
+// challenge that belongs to it.
+func unauthorized(scheme string, e *oauth.Error) *errs.Error {
+	return &errs.Error{Kind: errs.Unauthorized, Message: e.Description, Challenge: challenge(scheme, e)}
+}
+
+// liveHere returns the claims of an access token whose audience is this server. It returns Unauthorized if
+// the token is invalid, has expired, was revoked, or is for another audience.
+func (h *Handler) liveHere(ctx context.Context, token string) (*jwt.AccessClaims, error) {
+	a, err := h.liveAccess(ctx, token)
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && !slices.Contains(a.Audience, h.Issuer) {
+		return nil, errRefused
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// caller returns the caller of a live token.
+func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
 	if a.UserID() == "" {
-		return nil, errs.New(errs.Forbidden, "the access token has no user and so no role in an organization")
+		return h.clientCaller(ctx, a)
 	}
 	role, err := h.role(ctx, a.OrgID, a.Subject)
 	if errs.KindOf(err) == errs.NotFound {
-		return nil, refused
+		return nil, errRefused
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &auth.Caller{UserID: a.Subject, OrgID: a.OrgID, Role: role, ClientID: a.ClientID, Scopes: a.Scopes()}, nil
+}
+
+// clientCaller returns a client that acts as itself: with the scopes of its token as a member of its
+// organization, confined to its project if it has one. It returns Unauthorized if the client may not act as
+// itself any more.
+func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
+	c, err := h.Clients.Lookup(ctx, a.ClientID)
+	if errs.KindOf(err) == errs.NotFound || err == nil && !slices.Contains(c.GrantTypes, oidc.ClientCredentials) {
+		return nil, errRefused
+	}
+	if err != nil {
+		return nil, err
+	}
+	caller := &auth.Caller{OrgID: c.OrgID, Role: auth.Member, ClientID: c.ID, Scopes: a.Scopes()}
+	if c.ProjectID != nil {
+		caller.ProjectID = *c.ProjectID
+	}
+	return caller, nil
 }
 
 // member is a user in an organization.

@@ -24,6 +24,7 @@ var (
 	errToken = oauth.NewError(oauth.InvalidToken, "the access token is invalid, expired or revoked")
 	// errNoToken has no code, since there is nothing to explain (RFC 6750 section 3.1).
 	errNoToken = &oauth.Error{Status: http.StatusUnauthorized}
+	errBound   = oauth.NewError(oauth.InvalidToken, "the access token is bound to a key: use DPoP")
 )
 
 // UserInfo serves GET and POST /userinfo.
@@ -107,12 +108,12 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (scheme, token strin
 func (h *Handler) checkBinding(r *http.Request, scheme string, a *jwt.AccessClaims, token string) error {
 	if a.Confirm == nil {
 		if scheme == oauth.DPoP {
-			return oauth.NewError(oauth.InvalidToken, "the access token is not bound to a key")
+			return oauth.NewError(oauth.InvalidToken, "the access token is not bound to a key: use Bearer")
 		}
 		return nil
 	}
 	if scheme != oauth.DPoP {
-		return oauth.NewError(oauth.InvalidToken, "the access token is bound to a key: use DPoP")
+		return errBound
 	}
 	err := h.useProof(r, a.Confirm.JKT, token)
 	var refused *oauth.Error

@@ -120,7 +120,7 @@ func (h *Handler) JWKS(w http.ResponseWriter, r *http.Request) {
 func CORS(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate")
+		w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate, "+dpop.NonceHeader)
 		next(w, r)
 	}
 }

@@ -24,6 +24,7 @@ const (
 	InvalidScope         = "invalid_scope"
 	InvalidToken         = "invalid_token"
 	InvalidDPoPProof     = "invalid_dpop_proof"
+	UseDPoPNonce         = "use_dpop_nonce"
 	InsufficientScope    = "insufficient_scope"
 	AccessDenied         = "access_denied"
 	UnauthorizedClient   = "unauthorized_client"
