@@ -6,14 +6,20 @@
 // invalidated by every change of a key, a role or a membership (auth.Callers): at once in this
 // process, within a second on other replicas. The times of last use are collected in memory and
 // written by Checker.Flush.
+//
+// A key has no more rights than what created it: its scopes are among those of its maker. One that an
+// OAuth client created with an access token is deleted with the consent of its user to that client.
 package apikey
 
 import (
+	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/page"
@@ -40,9 +46,11 @@ type Key struct {
 	LastUsedAt *stamp.Time `json:"lastUsedAt" format:"date-time" doc:"Accurate to a minute"`
 	CreatedAt  stamp.Time  `json:"createdAt" format:"date-time"`
 	Project    *Project    `json:"project"`
+	Scopes     []string    `json:"scopes,omitempty" doc:"Scopes that the key is restricted to; absent if it has all rights of its user"`
 
-	userID  string
-	version int64
+	userID   string
+	clientID string // of the OAuth client that created it, or ""
+	version  int64
 }
 
 // Project is the project to which a key is confined.
@@ -66,10 +74,13 @@ type NewKey struct {
 	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"Time in the future; null or absent means never"`
 	ProjectID *string `json:"projectId,omitempty" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"Project to which the key is confined"`
 	OrgID     *string `json:"orgId,omitempty" doc:"Must be the caller's organization, if given"`
+	// Scopes is nil if it is absent or null.
+	Scopes []string `json:"scopes,omitempty" nullable:"true" minItems:"1" maxItems:"100" doc:"Scopes of the API (see GET /oidc/scopes) that the key is restricted to, among those of the caller; null or absent means those of the caller"`
 }
 
-// build returns the key to store. It returns Invalid with all faults of the request.
-func (n NewKey) build(now time.Time) (Key, error) {
+// build returns the key to store. It returns Invalid with all faults of the request; isScope reports
+// whether the API has a scope.
+func (n NewKey) build(now time.Time, isScope func(string) bool) (Key, error) {
 	var faults errs.Faults
 	k := Key{ID: id.At(id.Key, now), Name: n.Name, Type: User, CreatedAt: stamp.Of(now), version: 1}
 	faults.Check(strings.TrimSpace(n.Name) != "" && utf8.ValidString(n.Name),
@@ -85,7 +96,52 @@ func (n NewKey) build(now time.Time) (Key, error) {
 		k.Type = OfProject
 		k.Project = &Project{ID: *n.ProjectID, Name: *n.ProjectID}
 	}
+	k.Scopes = n.scopes(&faults, isScope)
 	return k, faults.Err()
+}
+
+// maxScopes is more than the API has.
+const maxScopes = 100
+
+// scopes returns the requested scopes without duplicates, or nil if there are none.
+func (n NewKey) scopes(faults *errs.Faults, isScope func(string) bool) []string {
+	if n.Scopes != nil && (len(n.Scopes) == 0 || len(n.Scopes) > maxScopes) {
+		faults.Add("body.scopes", "expected 1 to %d scopes; leave it out for all that the caller has", maxScopes)
+		return nil
+	}
+	var scopes []string
+	for i, s := range n.Scopes {
+		faults.Check(isScope(s), fmt.Sprintf("body.scopes[%d]", i), "expected a scope of the API, such as webhook:read")
+		if !slices.Contains(scopes, s) {
+			scopes = append(scopes, s)
+		}
+	}
+	return scopes
+}
+
+// restrict gives a key the scopes of its maker, unless it has some, and what else its maker leaves to
+// it. It returns Forbidden if the key would have more rights than its maker.
+func (k *Key) restrict(maker *auth.Caller, isScope func(string) bool) error {
+	k.OrgID = maker.OrgID
+	k.userID = maker.UserID
+	k.clientID = maker.ClientID
+	if maker.ProjectID != "" && (k.Project == nil || k.Project.ID != maker.ProjectID) {
+		return errs.New(errs.Forbidden, "a key of a project can create keys of that project only")
+	}
+	if k.Scopes == nil && maker.Restricted() {
+		k.Scopes = []string{} // not nil, which means all
+		for _, s := range maker.Scopes {
+			if isScope(s) {
+				k.Scopes = append(k.Scopes, s)
+			}
+		}
+	}
+	for _, s := range k.Scopes {
+		if !maker.Holds(s) {
+			return errs.New(errs.Forbidden, "the scope %s is required to create a key with it", s)
+		}
+	}
+	return nil
 }
 
 const (

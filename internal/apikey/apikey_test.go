@@ -52,6 +52,10 @@ type fixture struct {
 	caller  *auth.Caller
 	value   string
 	now     atomic.Int64
+
+	// consented records the calls of Consented, which returns consent.
+	consented []string
+	consent   error
 }
 
 func newFixture(t *testing.T, d *db.DB) *fixture {
@@ -64,6 +68,11 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		DB: d, Now: func() time.Time { return time.UnixMicro(f.now.Load()) },
 		Audit:   func(*db.Tx, string, string) error { return nil },
 		Project: func(*db.Tx, *auth.Caller, string, string) error { return nil },
+		IsScope: func(name string) bool { return strings.Contains(name, ":") },
+		Consented: func(_ *db.Tx, _, clientID, _ string, scopes []string) error {
+			f.consented = append(f.consented, clientID+" "+strings.Join(scopes, " "))
+			return f.consent
+		},
 	}
 	f.checker = &apikey.Checker{Store: f.store}
 	d.Watch(auth.Callers, f.checker.Forget)

@@ -2,6 +2,7 @@ package apikey
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,6 +24,11 @@ type Store struct {
 	Audit func(tx *db.Tx, action, target string) error
 	// Project makes sure that a project exists and that the caller may use it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
+	// IsScope reports whether the API has a scope.
+	IsScope func(name string) bool
+	// Consented returns Unauthorized if a user does not let an OAuth client have some scopes. Otherwise
+	// the consent cannot be revoked until the transaction ends.
+	Consented func(tx *db.Tx, orgID, clientID, userID string, scopes []string) error
 
 	// keys caches what Get returns. A key used on another replica does not invalidate it, so
 	// entries expire after cacheAge.
@@ -56,10 +62,15 @@ func insert(tx *db.Tx, k Key, value string) error {
 	if k.Project != nil {
 		projectID = &k.Project.ID
 	}
-	_, err := tx.Exec(`INSERT INTO api_keys
-		(org_id, id, hash, name, type, project_id, user_id, expires_at, created_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, k.ExpiresAt, k.CreatedAt, k.version)
+	scopes, err := encodeScopes(k.Scopes)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO api_keys
+		(org_id, id, hash, name, type, project_id, user_id, client_id, scopes, expires_at, created_at, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, nullable(k.clientID), scopes,
+		k.ExpiresAt, k.CreatedAt, k.version)
 	if db.IsUnique(err) {
 		return errs.New(errs.Conflict, "this API key already exists")
 	}
@@ -69,13 +80,51 @@ func insert(tx *db.Tx, k Key, value string) error {
 	return nil
 }
 
-// Create creates a key for the caller and returns its value. It returns Forbidden if the caller is
-// confined to another project.
+// nullable returns nil for an empty text.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// encodeScopes returns scopes as they are stored.
+func encodeScopes(scopes []string) (*string, error) {
+	if scopes == nil {
+		return nil, nil
+	}
+	text, err := json.Marshal(scopes)
+	if err != nil {
+		return nil, fmt.Errorf("encode scopes: %w", err)
+	}
+	return new(string(text)), nil
+}
+
+// decodeScopes returns stored scopes, which are nil if the key has all rights of its user.
+func decodeScopes(text *string) ([]string, error) {
+	if text == nil {
+		return nil, nil
+	}
+	scopes := []string{}
+	if err := json.Unmarshal([]byte(*text), &scopes); err != nil {
+		return nil, fmt.Errorf("decode scopes: %w", err)
+	}
+	return scopes, nil
+}
+
+// Create creates a key for the caller and returns its value. It returns Forbidden if the key would have
+// more rights than the caller, and Unauthorized if the consent that the caller acts by is gone.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value string, err error) {
 	value = NewValue()
-	k.OrgID = caller.OrgID
-	k.userID = caller.UserID
+	if err := k.restrict(caller, s.IsScope); err != nil {
+		return "", err
+	}
 	return value, s.DB.Write(ctx, func(tx *db.Tx) error {
+		if k.clientID != "" {
+			if err := s.Consented(tx, k.OrgID, k.clientID, k.userID, k.Scopes); err != nil {
+				return err
+			}
+		}
 		if k.Project != nil {
 			if err := s.Project(tx, caller, "body.projectId", k.Project.ID); err != nil {
 				return err
@@ -89,16 +138,20 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value s
 }
 
 const keyColumns = `k.id, k.name, k.org_id, k.type, k.expires_at, k.last_used_at, k.created_at, k.user_id,
-	k.version, k.project_id,
+	k.version, k.scopes, k.project_id,
 	COALESCE((SELECT p.name FROM projects p WHERE p.org_id = k.org_id AND p.id = k.project_id), k.project_id)`
 
 func scanKey(row db.Row) (k Key, err error) {
-	var projectID, projectName *string
+	var scopes, projectID, projectName *string
 	err = row.Scan(&k.ID, &k.Name, &k.OrgID, &k.Type, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt, &k.userID, &k.version,
-		&projectID, &projectName)
+		&scopes, &projectID, &projectName)
+	if err != nil {
+		return Key{}, err
+	}
 	if projectID != nil {
 		k.Project = &Project{ID: *projectID, Name: *projectName}
 	}
+	k.Scopes, err = decodeScopes(scopes)
 	return k, err
 }
 
@@ -204,22 +257,40 @@ func (s *Store) DeleteOfUser(tx *db.Tx, orgID, userID string) error {
 	return nil
 }
 
+// DeleteOfClient deletes the keys that an OAuth client created with access tokens of a user, or of all
+// users if userID is empty.
+func (s *Store) DeleteOfClient(tx *db.Tx, orgID, clientID, userID string) error {
+	deleted, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND client_id = $2 AND ($3 = '' OR user_id = $3)`,
+		orgID, clientID, userID)
+	if err != nil {
+		return fmt.Errorf("delete API keys of client: %w", err)
+	}
+	if deleted == 0 {
+		return nil
+	}
+	return tx.Invalidate(auth.Callers)
+}
+
 // lookup returns the caller of a key and when it expires, with the member's role in the same query.
 // It returns ErrNoRows if the key is unknown or its user is no longer a member.
 func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.Time, error) {
 	var c auth.Caller
-	var projectID *string
+	var projectID, clientID, scopes *string
 	var expires *stamp.Time
-	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.expires_at, m.role
+	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.client_id, k.scopes, k.expires_at, m.role
 		FROM api_keys k JOIN members m ON m.org_id = k.org_id AND m.user_id = k.user_id WHERE k.hash = $1`, hash).
-		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &expires, &c.Role)
+		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, &scopes, &expires, &c.Role)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up API key: %w", err)
 	}
 	if projectID != nil {
 		c.ProjectID = *projectID
 	}
-	return &c, expires, nil
+	if clientID != nil {
+		c.ClientID = *clientID
+	}
+	c.Scopes, err = decodeScopes(scopes)
+	return &c, expires, err
 }
 
 // touch writes when keys were last used. It keeps a later time written by another replica.

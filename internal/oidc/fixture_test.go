@@ -27,6 +27,9 @@ type fixture struct {
 	ctx    context.Context
 	clock  *atomic.Int64
 	audits []string
+	// gone has the calls of ConsentGone, which returns goneErr.
+	gone    []string
+	goneErr error
 }
 
 func newFixture(t testing.TB, d *db.DB) *fixture {
@@ -57,6 +60,12 @@ func (f *fixture) replica(d *db.DB) *Store {
 				return errs.InvalidField(location, "expected a project id")
 			}
 			return nil
+		},
+		ConsentGone: []func(*db.Tx, string, string, string) error{
+			func(_ *db.Tx, orgID, clientID, userID string) error {
+				f.gone = append(f.gone, orgID+" "+clientID+" "+userID)
+				return f.goneErr
+			},
 		},
 	}
 	d.Watch(Cache, s.Forget)

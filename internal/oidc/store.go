@@ -26,6 +26,9 @@ type Store struct {
 	// Project creates a project that the caller names, if it is missing. It returns an error at location
 	// if the caller may not name it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
+	// ConsentGone is called in the transaction that revokes the tokens of a user of a client, or of all
+	// its users if userID is empty, to remove what they created.
+	ConsentGone []func(tx *db.Tx, orgID, clientID, userID string) error
 
 	cache cache
 }
@@ -300,6 +303,9 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 			return err
 		}
 		if err := deleteClient(tx, orgID, clientID); err != nil {
+			return err
+		}
+		if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
 			return err
 		}
 		if err := tx.Invalidate(Cache); err != nil {

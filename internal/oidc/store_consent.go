@@ -85,6 +85,9 @@ func (s *Store) saveConsent(
 	c.UpdatedAt = now
 	if slices.ContainsFunc(before.Scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) }) {
 		c.Epoch = newEpoch()
+		if err := s.consentGone(tx, orgID, clientID, userID); err != nil {
+			return Consent{}, err
+		}
 		if err := tx.Invalidate(Cache); err != nil {
 			return Consent{}, err
 		}
@@ -255,7 +258,7 @@ func scanOwnConsent(row db.Row) (OwnConsent, error) {
 // are based on it. It returns NotFound if the client does not exist or the user has given no consent.
 func (s *Store) RevokeUser(ctx context.Context, orgID, clientID, userID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		deleted, err := deleteConsent(tx, orgID, clientID, userID)
+		deleted, err := s.deleteConsent(tx, orgID, clientID, userID)
 		if err != nil {
 			return err
 		}
@@ -281,7 +284,7 @@ func (s *Store) RevokeConsent(ctx context.Context, clientID, userID string) erro
 		return err
 	}
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		deleted, err := deleteConsent(tx, r.OrgID, clientID, userID)
+		deleted, err := s.deleteConsent(tx, r.OrgID, clientID, userID)
 		if errs.KindOf(err) == errs.NotFound || err == nil && !deleted {
 			return none
 		}
@@ -297,7 +300,7 @@ func (s *Store) RevokeConsent(ctx context.Context, clientID, userID string) erro
 
 // deleteConsent deletes a consent and reports whether there was one. It returns NotFound if the client
 // does not exist.
-func deleteConsent(tx *db.Tx, orgID, clientID, userID string) (deleted bool, err error) {
+func (s *Store) deleteConsent(tx *db.Tx, orgID, clientID, userID string) (deleted bool, err error) {
 	epoch, err := lockState(tx, orgID, clientID)
 	if err != nil {
 		return false, err
@@ -309,6 +312,9 @@ func deleteConsent(tx *db.Tx, orgID, clientID, userID string) (deleted bool, err
 	}
 	if n == 0 {
 		return false, nil
+	}
+	if err := s.consentGone(tx, orgID, clientID, userID); err != nil {
+		return false, err
 	}
 	return true, addUsers(tx, orgID, clientID, -1)
 }
@@ -325,6 +331,9 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 			WHERE org_id = $1 AND client_id = $2`, orgID, clientID)
 		if err != nil {
 			return fmt.Errorf("start client epoch: %w", err)
+		}
+		if err := s.consentGone(tx, orgID, clientID, ""); err != nil {
+			return err
 		}
 		if err := addPurge(tx, purge{orgID: orgID, clientID: clientID, epoch: epoch}); err != nil {
 			return err
@@ -347,7 +356,7 @@ func (s *Store) ForgetMember(tx *db.Tx, orgID, userID string) error {
 		return fmt.Errorf("list consents of member: %w", err)
 	}
 	for _, clientID := range clients {
-		_, err := deleteConsent(tx, orgID, clientID, userID)
+		_, err := s.deleteConsent(tx, orgID, clientID, userID)
 		if err != nil && errs.KindOf(err) != errs.NotFound {
 			return err
 		}
