@@ -96,26 +96,35 @@ func (s *steward) keyOf(project string) *steward {
 	return s.as(s.call("POST", "/cli/apikey", body).want(201).text("value"))
 }
 
+// offline calls a function with the installation's database while the process is stopped, since a
+// SQLite file is open in one process only.
+func (s *steward) offline(do func(ctx context.Context, d *db.DB)) {
+	s.t.Helper()
+	s.stop()
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
+	s.must(err)
+	do(ctx, d)
+	s.must(d.Close())
+	s.start()
+}
+
 // secondOrganization creates another organization, for which the API has no route, and returns the
 // installation with its root key.
 func (s *steward) secondOrganization() *steward {
 	s.t.Helper()
-	s.stop() // a SQLite file is open in one process only
-	ctx := context.Background()
-	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
-	s.must(err)
-	accounts := &account.Store{DB: d, Now: time.Now}
-	keys := &apikey.Store{DB: d, Now: time.Now}
 	value := apikey.NewValue()
-	s.must(d.Write(ctx, func(tx *db.Tx) error {
-		first, err := accounts.Bootstrap(tx, "", "")
-		if err != nil {
-			return err
-		}
-		return keys.MakeRoot(tx, first.OrgID, first.UserID, value)
-	}))
-	s.must(d.Close())
-	s.start()
+	s.offline(func(ctx context.Context, d *db.DB) {
+		accounts := &account.Store{DB: d, Now: time.Now}
+		keys := &apikey.Store{DB: d, Now: time.Now}
+		s.must(d.Write(ctx, func(tx *db.Tx) error {
+			first, err := accounts.Bootstrap(tx, "", "")
+			if err != nil {
+				return err
+			}
+			return keys.MakeRoot(tx, first.OrgID, first.UserID, value)
+		}))
+	})
 	return s.as(value)
 }
 

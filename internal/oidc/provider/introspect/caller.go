@@ -36,6 +36,9 @@ func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error
 func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string) (*auth.Caller, error) {
 	h.Proofs.SetNonce(header)
 	a, err := h.liveHere(r.Context(), token)
+	if errors.Is(err, errRefused) {
+		return nil, unauthorized(oauth.DPoP, errToken)
+	}
 	if err != nil {
 		return nil, err
 	}
