@@ -2,19 +2,23 @@
 //
 // A user belongs to an organization by a row in members, which has the role. Every change of a
 // membership invalidates the cache of callers (auth.Callers), so that keys act with the current
-// role. A member is added with an invitation: a link that can be used once, whose token is stored
-// as a hash, and with which the user sets a first password. A project is created by a request, or
-// by EnsureProject when a runtime names one that does not exist.
+// role. A member who is disabled or removed loses all access to the organization, and a user
+// without an enabled membership cannot sign in.
+//
+// A member is added with an invitation: a link that can be used once, whose token is stored as a
+// hash, and with which the user sets a first password. A link of the same kind, which is valid for
+// an hour, resets a password. A project is created by a request, or by EnsureProject when a runtime
+// names one that does not exist.
 package account
 
 import (
 	"net/mail"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/name"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -45,18 +49,31 @@ type Member struct {
 	Email     *string   `json:"email"`
 	PhotoURL  *string   `json:"photo_url"`
 	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
+	Disabled  bool      `json:"disabled" doc:"Whether the member has no access to the organization"`
 
 	version int64
 }
 
+// owns reports whether the member has the rights of an owner.
+func (m Member) owns() bool { return m.Role == auth.Owner && !m.Disabled }
+
 // ETag returns the version of the membership.
 func (m Member) ETag() string { return page.ETag(m.version) }
 
-// Invited is a new member with an invitation link, which is shown once.
+// Invited is a member with an invitation link, which is shown once.
 type Invited struct {
 	Member
 	Link string `json:"link" doc:"One-time link where the member sets a first password; valid for 7 days"`
 }
+
+// Reset is a link with which a member sets a new password. It is shown once.
+type Reset struct {
+	Link      string     `json:"link" doc:"One-time link where the member sets a new password"`
+	ExpiresAt stamp.Time `json:"expires_at" doc:"An hour after the request"`
+}
+
+// ResetLink returns the link of a token that resets a password.
+func ResetLink(baseURL, token string) string { return baseURL + "/reset/" + token }
 
 // Profile describes the caller.
 type Profile struct {
@@ -66,6 +83,16 @@ type Profile struct {
 	LastName      *string   `json:"lastName"`
 	Role          auth.Role `json:"role"`
 	Organizations []Org     `json:"organizations"`
+}
+
+// SDK returns the profile with empty strings instead of null, which SDKs cannot read here.
+func (p Profile) SDK() any {
+	for _, field := range []**string{&p.Email, &p.FirstName, &p.LastName} {
+		if *field == nil {
+			*field = new(string)
+		}
+	}
+	return p
 }
 
 // NewMember is a request to add a member.
@@ -81,9 +108,16 @@ func (n *NewMember) check() error {
 	var faults errs.Faults
 	address, err := mail.ParseAddress(n.Email)
 	faults.Check(err == nil && address.Address == n.Email, "body.email", "expected an e-mail address")
+	checkName(&faults, "body.first_name", n.FirstName)
+	checkName(&faults, "body.last_name", n.LastName)
 	faults.Check(slices.Contains(auth.Roles, n.Role), "body.role", "expected owner, admin, member or viewer")
 	n.Email = strings.ToLower(n.Email)
 	return faults.Err()
+}
+
+// checkName adds a fault unless a name is absent, empty or valid.
+func checkName(faults *errs.Faults, location string, s *string) {
+	faults.Check(s == nil || *s == "" || name.Valid(*s), location, "expected %s", name.Expected)
 }
 
 // MemberPatch is a partial update of a member.
@@ -92,19 +126,23 @@ type MemberPatch struct {
 	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
 	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
 	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer"`
+	Disabled  page.Opt[bool]      `json:"disabled,omitempty" doc:"true ends the member's access, tokens and API keys in the organization"`
 }
 
-// apply returns the patched member. It returns Invalid if the role is unknown.
+// apply returns the patched member, or Invalid.
 func (p MemberPatch) apply(m Member) (Member, error) {
 	p.FirstName.SetPtr(&m.FirstName)
 	p.LastName.SetPtr(&m.LastName)
 	p.PhotoURL.SetPtr(&m.PhotoURL)
 	p.Role.Set(&m.Role)
-	if !slices.Contains(auth.Roles, m.Role) {
-		return m, errs.InvalidField("body.role", "expected owner, admin, member or viewer")
-	}
+	p.Disabled.Set(&m.Disabled)
 	m.version++
-	return m, nil
+	var faults errs.Faults
+	checkName(&faults, "body.first_name", p.FirstName.Ptr())
+	checkName(&faults, "body.last_name", p.LastName.Ptr())
+	faults.Check(slices.Contains(auth.Roles, m.Role), "body.role", "expected owner, admin, member or viewer")
+	faults.Check(!p.Disabled.Null, "body.disabled", "expected true or false")
+	return m, faults.Err()
 }
 
 // NewProject is a request to create a project.
@@ -113,8 +151,8 @@ type NewProject struct {
 }
 
 func (n NewProject) check() error {
-	if strings.TrimSpace(n.Name) == "" || !utf8.ValidString(n.Name) {
-		return errs.InvalidField("body.name", "expected a name that is not blank")
+	if !name.Valid(n.Name) {
+		return errs.InvalidField("body.name", "expected %s", name.Expected)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -31,53 +32,110 @@ func must(t *testing.T, err error) {
 	}
 }
 
-type fixture struct {
-	store *account.Store
-	owner *auth.Caller
+func wantKind(t *testing.T, what string, err error, want errs.Kind) {
+	t.Helper()
+	if errs.KindOf(err) != want {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
 }
 
-func newFixture(t *testing.T, d *db.DB) fixture {
-	s := &account.Store{DB: d, Now: time.Now, Audit: func(*db.Tx, string, string) error { return nil }}
+// fixture is a store with an organization, on a clock that tests set.
+type fixture struct {
+	t     *testing.T
+	store *account.Store
+	owner *auth.Caller
+	now   time.Time
+	// audits has "org action target" of each entry, and gone the calls of MemberGone and UserGone.
+	audits, gone []string
+}
+
+func newFixture(t *testing.T, d *db.DB) *fixture {
+	f := &fixture{t: t, now: time.Now()}
+	f.store = &account.Store{DB: d, Now: func() time.Time { return f.now }, Audit: f.audit}
+	f.store.MemberGone = []func(*db.Tx, string, string) error{func(_ *db.Tx, orgID, userID string) error {
+		f.gone = append(f.gone, orgID+" "+userID)
+		return nil
+	}}
+	f.store.UserGone = []func(*db.Tx, string) error{func(_ *db.Tx, userID string) error {
+		f.gone = append(f.gone, userID)
+		return nil
+	}}
+	f.owner = f.organization("owner@example.com")
+	return f
+}
+
+func (f *fixture) audit(tx *db.Tx, action, target string) error {
+	if caller := auth.Lookup(tx.Context()); caller != nil {
+		f.audits = append(f.audits, caller.OrgID+" "+action+" "+target)
+	}
+	return nil
+}
+
+// organization creates an organization and returns its owner.
+func (f *fixture) organization(email string) *auth.Caller {
+	f.t.Helper()
 	var first account.First
-	err := d.Write(t.Context(), func(tx *db.Tx) (err error) {
-		first, err = s.Bootstrap(tx, "owner@example.com", "a password")
+	must(f.t, f.store.DB.Write(f.t.Context(), func(tx *db.Tx) (err error) {
+		first, err = f.store.Bootstrap(tx, email, "a password")
+		return err
+	}))
+	return &auth.Caller{OrgID: first.OrgID, UserID: first.UserID, Role: auth.Owner}
+}
+
+// as returns the context of a caller's request.
+func (f *fixture) as(caller *auth.Caller) context.Context { return auth.With(f.t.Context(), caller) }
+
+// invite adds a member to the caller's organization, and returns the member with the token of the
+// invitation.
+func (f *fixture) invite(caller *auth.Caller, email string, role auth.Role) (*auth.Caller, string) {
+	f.t.Helper()
+	m, token, err := f.store.Invite(f.as(caller), caller.OrgID, caller.UserID, account.NewMember{Email: email, Role: role})
+	must(f.t, err)
+	return &auth.Caller{OrgID: caller.OrgID, UserID: m.ID, Role: role}, token
+}
+
+// change changes a member of the caller's organization.
+func (f *fixture) change(caller *auth.Caller, userID string, p account.MemberPatch) error {
+	_, err := f.store.ChangeMember(f.as(caller), caller, userID, page.IfMatch{}, p)
+	return err
+}
+
+// disable disables a member of the caller's organization, or enables one.
+func (f *fixture) disable(caller *auth.Caller, userID string, disabled bool) error {
+	return f.change(caller, userID, account.MemberPatch{Disabled: page.Some(disabled)})
+}
+
+func (f *fixture) remove(caller *auth.Caller, userID string) error {
+	return f.store.RemoveMember(f.as(caller), caller, userID, page.IfMatch{})
+}
+
+// accept sets the first password of an invited user.
+func (f *fixture) accept(token string) error {
+	return f.store.DB.Write(f.t.Context(), func(tx *db.Tx) error {
+		_, err := f.store.Accept(tx, token, account.HashPassword("first"))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fixture{s, &auth.Caller{OrgID: first.OrgID, UserID: first.UserID, Role: auth.Owner}}
 }
 
 func TestOnlyOwnersChangeOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
-		ann, _, err := f.store.Invite(t.Context(), f.owner.OrgID, f.owner.UserID,
-			account.NewMember{Email: "ann@example.com", Role: auth.Admin})
-		if err != nil {
-			t.Fatal(err)
-		}
-		admin := &auth.Caller{OrgID: f.owner.OrgID, UserID: ann.ID, Role: auth.Admin}
+		admin, _ := f.invite(f.owner, "ann@example.com", auth.Admin)
+		guest, _ := f.invite(f.owner, "guest@example.com", auth.Owner) // has no password yet
 		toOwner := account.MemberPatch{Role: page.Some(auth.Owner)}
 		toViewer := account.MemberPatch{Role: page.Some(auth.Viewer)}
-		_, err = f.store.ChangeMember(t.Context(), admin, f.owner.UserID, page.IfMatch{}, toViewer)
-		if errs.KindOf(err) != errs.Forbidden {
-			t.Errorf("an admin changed an owner: %v", err)
-		}
-		_, err = f.store.ChangeMember(t.Context(), admin, ann.ID, page.IfMatch{}, toOwner)
-		if errs.KindOf(err) != errs.Forbidden {
-			t.Errorf("an admin became an owner: %v", err)
-		}
-		err = f.store.RemoveMember(t.Context(), admin, f.owner.UserID, page.IfMatch{})
-		if errs.KindOf(err) != errs.Forbidden {
-			t.Errorf("an admin removed an owner: %v", err)
-		}
-		if _, err := f.store.ChangeMember(t.Context(), f.owner, ann.ID, page.IfMatch{}, toOwner); err != nil {
-			t.Fatalf("an owner cannot add an owner: %v", err)
-		}
-		if err := f.store.RemoveMember(t.Context(), f.owner, f.owner.UserID, page.IfMatch{}); err != nil {
-			t.Fatalf("the first of two owners cannot leave: %v", err)
-		}
+		wantKind(t, "an admin changes an owner", f.change(admin, f.owner.UserID, toViewer), errs.Forbidden)
+		wantKind(t, "an admin becomes an owner", f.change(admin, admin.UserID, toOwner), errs.Forbidden)
+		wantKind(t, "an admin disables an owner", f.disable(admin, f.owner.UserID, true), errs.Forbidden)
+		wantKind(t, "an admin removes an owner", f.remove(admin, f.owner.UserID), errs.Forbidden)
+		_, _, err := f.store.ResetPassword(f.as(admin), admin, f.owner.UserID)
+		wantKind(t, "an admin resets the password of an owner", err, errs.Forbidden)
+		_, _, err = f.store.Reinvite(f.as(admin), admin, guest.UserID)
+		wantKind(t, "an admin gets the invitation of an owner", err, errs.Forbidden)
+		must(t, f.disable(f.owner, guest.UserID, true))
+		wantKind(t, "an admin enables an owner", f.disable(admin, guest.UserID, false), errs.Forbidden)
+		must(t, f.change(f.owner, admin.UserID, toOwner))
+		must(t, f.remove(f.owner, f.owner.UserID))
 	})
 }
 
@@ -118,8 +176,6 @@ func TestRequireCreatesUnknownProjects(t *testing.T) {
 func TestPagesListProjectsOfTheSameTimeOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
-		at := time.Now()
-		f.store.Now = func() time.Time { return at }
 		names := []string{"a", "B", "c", "D", "e"}
 		listed := map[string]int{}
 		for _, p := range names {

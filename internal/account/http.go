@@ -12,7 +12,7 @@ import (
 // Handler serves the routes of this package.
 type Handler struct {
 	Store *Store
-	// BaseURL begins the invitation links.
+	// BaseURL begins the links.
 	BaseURL string
 }
 
@@ -34,12 +34,39 @@ func (h *Handler) Invite(ctx context.Context, in *struct{ Body NewMember }) (Inv
 	if err != nil {
 		return Invited{}, err
 	}
-	return Invited{Member: m, Link: h.BaseURL + "/invite/" + token}, nil
+	return h.invited(m, token), nil
 }
 
-// MemberInput names a member. It is exported because huma ignores embedded structs that are not.
-type MemberInput struct {
+func (h *Handler) invited(m Member, token string) Invited {
+	return Invited{Member: m, Link: h.BaseURL + "/invite/" + token}
+}
+
+// Reinvite serves POST /oidc/org/members/{id}/invite.
+func (h *Handler) Reinvite(ctx context.Context, in *UserInput) (Invited, error) {
+	m, token, err := h.Store.Reinvite(ctx, auth.From(ctx), in.ID)
+	if err != nil {
+		return Invited{}, err
+	}
+	return h.invited(m, token), nil
+}
+
+// ResetPassword serves POST /oidc/org/members/{id}/reset-password.
+func (h *Handler) ResetPassword(ctx context.Context, in *UserInput) (Reset, error) {
+	token, expires, err := h.Store.ResetPassword(ctx, auth.From(ctx), in.ID)
+	if err != nil {
+		return Reset{}, err
+	}
+	return Reset{Link: ResetLink(h.BaseURL, token), ExpiresAt: expires}, nil
+}
+
+// UserInput names a user. It is exported because huma ignores embedded structs that are not.
+type UserInput struct {
 	ID string `path:"id" doc:"Id of the user"`
+}
+
+// MemberInput names a member, perhaps in a version.
+type MemberInput struct {
+	UserInput
 	page.IfMatch
 }
 

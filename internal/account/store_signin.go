@@ -19,8 +19,10 @@ type Login struct {
 	UpdatedAt                                              stamp.Time
 }
 
+// selectLogin selects users who can sign in: those with an enabled membership.
 const selectLogin = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''),
-	COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at FROM users WHERE `
+	COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at FROM users
+	WHERE EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled) AND `
 
 func scanLogin(row db.Row, name string) (Login, error) {
 	var l Login
@@ -34,21 +36,22 @@ func scanLogin(row db.Row, name string) (Login, error) {
 	return l, nil
 }
 
-// LoginByEmail returns the user with an address in lower case. It returns NotFound if there is
-// none.
+// LoginByEmail returns the user with an address in lower case. It returns NotFound if there is none,
+// or if the user is not an enabled member of any organization.
 func (s *Store) LoginByEmail(ctx context.Context, email string) (Login, error) {
 	return scanLogin(s.DB.Read(ctx).Row(selectLogin+`email = $1`, email), "with this address")
 }
 
-// LoginByID returns a user. It returns NotFound if there is none with this id.
+// LoginByID returns a user. It returns NotFound as LoginByEmail does.
 func (s *Store) LoginByID(ctx context.Context, userID string) (Login, error) {
 	return scanLogin(s.DB.Read(ctx).Row(selectLogin+`id = $1`, userID), userID)
 }
 
 // Role returns the role of a user in an organization. It returns NotFound if the user is not a
-// member.
+// member, or a disabled one.
 func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role, err error) {
-	err = s.DB.Read(ctx).Row(`SELECT role FROM members WHERE org_id = $1 AND user_id = $2`, orgID, userID).Scan(&role)
+	err = s.DB.Read(ctx).Row(`SELECT role FROM members WHERE org_id = $1 AND user_id = $2 AND NOT disabled`,
+		orgID, userID).Scan(&role)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", errs.Missing("member", userID)
 	}
@@ -58,11 +61,14 @@ func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role,
 	return role, nil
 }
 
-// SetPassword replaces the password of a user, given its hash.
+// SetPassword replaces the password of a user, given its hash, and voids the links to reset it.
 func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 	if _, err := tx.Exec(`UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE id = $1`,
 		userID, hash, s.now()); err != nil {
 		return fmt.Errorf("update password: %w", err)
+	}
+	if err := voidResets(tx, userID); err != nil {
+		return err
 	}
 	return tx.Invalidate(auth.Callers)
 }
@@ -118,5 +124,5 @@ func (s *Store) Accept(tx *db.Tx, token, hash string) (userID string, err error)
 	if used == 0 || set == 0 {
 		return "", errs.New(errs.Conflict, "this user already has a password")
 	}
-	return i.UserID, nil
+	return i.UserID, voidResets(tx, i.UserID)
 }

@@ -278,7 +278,7 @@ func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.T
 	var projectID, clientID, scopes *string
 	var expires *stamp.Time
 	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.client_id, k.scopes, k.expires_at, m.role
-		FROM api_keys k JOIN members m ON m.org_id = k.org_id AND m.user_id = k.user_id WHERE k.hash = $1`, hash).
+		FROM api_keys k JOIN members m ON m.org_id = k.org_id AND m.user_id = k.user_id AND NOT m.disabled WHERE k.hash = $1`, hash).
 		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, &scopes, &expires, &c.Role)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up API key: %w", err)

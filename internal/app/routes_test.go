@@ -111,9 +111,23 @@ func (f *fixture) sameData(route web.Route, bare, sdk *httptest.ResponseRecorder
 	if err := json.Unmarshal(sdk.Body.Bytes(), &envelope); err != nil || !envelope.Success {
 		f.t.Errorf("%s: not an envelope: %s", route.Pattern(), sdk.Body)
 	}
+	if route.Path == "/cli/auth/user" {
+		data = withoutNulls(data)
+	}
 	if data == nil || !reflect.DeepEqual(data, unwrapped(route, envelope.Data)) {
 		f.t.Errorf("%s: the faces differ:\n%s\n%s", route.Pattern(), bare.Body, sdk.Body)
 	}
+}
+
+// withoutNulls returns an object with "" instead of null, which SDKs cannot read in a profile.
+func withoutNulls(data any) any {
+	m, _ := data.(map[string]any)
+	for name, value := range m {
+		if value == nil {
+			m[name] = ""
+		}
+	}
+	return m
 }
 
 // unwrapped returns the data without the second envelope that SDKs expect around webhook analytics.

@@ -16,6 +16,7 @@ import (
 	"steward/internal/job"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/session"
 	"steward/internal/resource"
 	"steward/internal/server"
 	"steward/internal/thread"
@@ -56,6 +57,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 	keys.Consented = oauth.clients.RequireConsent
 	oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{keys.DeleteOfClient}
 	accounts.MemberGone = []func(*db.Tx, string, string) error{keys.DeleteOfUser, oauth.clients.ForgetMember}
+	accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
 
 	checker := &apikey.Checker{Store: keys}
 	d.db.Watch(auth.Callers, checker.Forget)

@@ -285,18 +285,18 @@ func TestLiveChecksBothEpochs(t *testing.T) {
 	})
 }
 
-func TestForgetMemberEndsConsentsToMembersOnlyClients(t *testing.T) {
+func TestForgetMemberEndsConsentsToAllClients(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		open, closed := f.client(Settings{}).Client, f.client(Settings{IsPublic: some(false)}).Client
 		user := f.member(f.caller.OrgID, auth.Member).UserID
 		public, internal := f.consent(open.ID, user), f.consent(closed.ID, user)
 		others := f.consent(closed.ID, f.caller.UserID)
-		if !f.live(internal) {
+		if !f.live(internal) || !f.live(public) {
 			t.Fatal("the consents are not live")
 		}
 		f.removeMember(f.caller.OrgID, user)
-		if f.live(internal) || !f.live(public) || !f.live(others) ||
-			f.userCount(closed.ID) != 1 || f.userCount(open.ID) != 1 {
+		if f.live(internal) || f.live(public) || !f.live(others) ||
+			f.userCount(closed.ID) != 1 || f.userCount(open.ID) != 0 {
 			t.Error(f.live(internal), f.live(public), f.live(others), f.userCount(closed.ID))
 		}
 	})

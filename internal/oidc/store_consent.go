@@ -170,7 +170,7 @@ func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (user
 	var state userState
 	err := s.DB.Read(ctx).Row(`SELECT
 		COALESCE((SELECT k.epoch`+fromLiveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3), 0),
-		EXISTS (SELECT 1 FROM members m WHERE m.org_id = $1 AND m.user_id = $3)`, orgID, u.clientID, u.userID).
+		EXISTS (SELECT 1 FROM members m WHERE m.org_id = $1 AND m.user_id = $3 AND NOT m.disabled)`, orgID, u.clientID, u.userID).
 		Scan(&state.consent, &state.member)
 	if err != nil {
 		return userState{}, fmt.Errorf("read user of client: %w", err)
@@ -345,13 +345,11 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 	})
 }
 
-// ForgetMember deletes the consents of a user who leaves the organization to those of its clients that are
-// for members only. Consents to its public clients stay, but their tokens give no access to the management
-// API, which checks the role of the user each time.
+// ForgetMember deletes the consents of a user who leaves the organization, or is disabled there, to its
+// clients, which revokes the tokens that are based on them.
 func (s *Store) ForgetMember(tx *db.Tx, orgID, userID string) error {
-	clients, err := db.Collect(tx, scanID, `SELECT k.client_id FROM oidc_consents k
-		JOIN oidc_clients c ON c.org_id = k.org_id AND c.id = k.client_id
-		WHERE k.user_id = $2 AND k.org_id = $1 AND NOT c.is_public ORDER BY k.client_id`, orgID, userID)
+	clients, err := db.Collect(tx, scanID, `SELECT client_id FROM oidc_consents
+		WHERE user_id = $2 AND org_id = $1 ORDER BY client_id`, orgID, userID)
 	if err != nil {
 		return fmt.Errorf("list consents of member: %w", err)
 	}

@@ -33,6 +33,8 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /oidc/org/members", auth.ListMembers, 200, "List members", account.Members),
 		web.On("POST /oidc/org/members", auth.WriteMembers, 201, "Invite a member", account.Invite),
 		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change),
+		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a member", account.Reinvite),
+		web.On("POST /oidc/org/members/{id}/reset-password", auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword),
 		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member", account.Remove),
 
 		// OAuth clients

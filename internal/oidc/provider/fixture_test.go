@@ -209,16 +209,15 @@ const (
 		"grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"]}`
 )
 
-// newUser creates a user who is not a member of the organization.
+// newUser creates a user of another organization.
 func (f *fixture) newUser(email, password string) (userID string) {
 	f.t.Helper()
-	userID = id.New(id.User)
-	must(f.t, f.db.Write(f.t.Context(), func(tx *db.Tx) error {
-		_, err := tx.Exec(`INSERT INTO users (id, email, password_hash, version, created_at, updated_at)
-			VALUES ($1, $2, $3, 1, 1, 1)`, userID, email, account.HashPassword(password))
+	var first account.First
+	must(f.t, f.db.Write(f.t.Context(), func(tx *db.Tx) (err error) {
+		first, err = f.accounts.Bootstrap(tx, email, password)
 		return err
 	}))
-	return userID
+	return first.UserID
 }
 
 // response is an HTTP response with its body.

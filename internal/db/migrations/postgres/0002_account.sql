@@ -22,13 +22,15 @@ CREATE TABLE users (
 );
 CREATE UNIQUE INDEX users_email ON users (email);
 
+-- members are the users of an organization. A disabled one keeps the role and has no rights.
 CREATE TABLE members (
-    org_id     TEXT   NOT NULL,
-    user_id    TEXT   NOT NULL,
-    role       TEXT   NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
-    version    BIGINT NOT NULL,
-    created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL,
+    org_id     TEXT    NOT NULL,
+    user_id    TEXT    NOT NULL,
+    role       TEXT    NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+    disabled   BOOLEAN NOT NULL DEFAULT FALSE,
+    version    BIGINT  NOT NULL,
+    created_at BIGINT  NOT NULL,
+    updated_at BIGINT  NOT NULL,
     PRIMARY KEY (org_id, user_id)
 );
 CREATE INDEX members_user ON members (user_id);

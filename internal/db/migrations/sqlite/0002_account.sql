@@ -22,10 +22,12 @@ CREATE TABLE users (
 ) STRICT;
 CREATE UNIQUE INDEX users_email ON users (email);
 
+-- members are the users of an organization. A disabled one keeps the role and has no rights.
 CREATE TABLE members (
     org_id     TEXT    NOT NULL,
     user_id    TEXT    NOT NULL,
     role       TEXT    NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+    disabled   INTEGER NOT NULL DEFAULT FALSE,
     version    INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,

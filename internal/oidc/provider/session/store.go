@@ -85,3 +85,6 @@ func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	}
 	return nil
 }
+
+// RemoveAll ends all sessions of a user.
+func RemoveAll(tx *db.Tx, userID string) error { return RemoveOthers(tx, userID, "") }

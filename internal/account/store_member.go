@@ -1,0 +1,189 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/page"
+)
+
+const selectMember = `SELECT u.id, u.first_name, u.last_name, u.email, u.photo_url, m.role, m.disabled, m.version
+	FROM members m JOIN users u ON u.id = m.user_id `
+
+func scanMember(row db.Row) (m Member, err error) {
+	err = row.Scan(&m.ID, &m.FirstName, &m.LastName, &m.Email, &m.PhotoURL, &m.Role, &m.Disabled, &m.version)
+	return m, err
+}
+
+// Members returns the members of an organization, longest-standing first.
+func (s *Store) Members(ctx context.Context, orgID string) ([]Member, error) {
+	members, err := db.Collect(s.DB.Read(ctx), scanMember, selectMember+`
+		WHERE m.org_id = $1 ORDER BY m.created_at, m.user_id`, orgID)
+	if err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	return members, nil
+}
+
+// member returns a member. It returns NotFound if the user is none.
+func member(q db.Querier, orgID, userID string) (Member, error) {
+	m, err := scanMember(q.Row(selectMember+`WHERE m.org_id = $1 AND m.user_id = $2`, orgID, userID))
+	if errors.Is(err, db.ErrNoRows) {
+		return Member{}, errs.Missing("member", userID)
+	}
+	if err != nil {
+		return Member{}, fmt.Errorf("get member: %w", err)
+	}
+	return m, nil
+}
+
+// lockMember locks the user and returns the member. Whoever changes a membership holds this lock, so
+// that no change overwrites another, and one of two organizations sees that it is the user's last.
+func lockMember(tx *db.Tx, orgID, userID string) (Member, error) {
+	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
+		return Member{}, fmt.Errorf("lock user: %w", err)
+	}
+	return member(tx, orgID, userID)
+}
+
+// ChangeMember updates a member. It returns Forbidden if someone other than an owner changes or
+// makes an owner, and Conflict if the last enabled owner would lose the role or be disabled.
+func (s *Store) ChangeMember(
+	ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch, p MemberPatch,
+) (Member, error) {
+	var after Member
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		before, err := lockMember(tx, caller.OrgID, userID)
+		if err != nil {
+			return err
+		}
+		if err := match.Check(before); err != nil {
+			return err
+		}
+		if after, err = p.apply(before); err != nil {
+			return err
+		}
+		if err := checkOwners(tx, caller, before, after); err != nil {
+			return err
+		}
+		if err := s.update(tx, caller.OrgID, after); err != nil {
+			return err
+		}
+		if err := s.Audit(tx, "member.update", userID); err != nil {
+			return err
+		}
+		if before.Disabled == after.Disabled {
+			return nil
+		}
+		// A request that was running when the member was disabled may have left something behind,
+		// which must not come to life when the member is enabled.
+		return s.endAccess(tx, caller.OrgID, userID)
+	})
+	return after, err
+}
+
+// update stores a changed member.
+func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
+	if _, err := tx.Exec(`UPDATE users SET first_name = $2, last_name = $3, photo_url = $4,
+		version = version + 1, updated_at = $5 WHERE id = $1`,
+		m.ID, m.FirstName, m.LastName, m.PhotoURL, s.now()); err != nil {
+		return fmt.Errorf("update user: %w", err)
+	}
+	if _, err := tx.Exec(`UPDATE members SET role = $3, disabled = $4, version = $5, updated_at = $6
+		WHERE org_id = $1 AND user_id = $2`, orgID, m.ID, m.Role, m.Disabled, m.version, s.now()); err != nil {
+		return fmt.Errorf("update member: %w", err)
+	}
+	return tx.Invalidate(auth.Callers)
+}
+
+// RemoveMember removes a user from the caller's organization, with all that belongs to them there.
+// Errors are those of ChangeMember.
+func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		m, err := lockMember(tx, caller.OrgID, userID)
+		if err != nil {
+			return err
+		}
+		if err := match.Check(m); err != nil {
+			return err
+		}
+		if err := checkOwners(tx, caller, m, Member{}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM members WHERE org_id = $1 AND user_id = $2`, caller.OrgID, userID); err != nil {
+			return fmt.Errorf("delete member: %w", err)
+		}
+		if err := tx.Invalidate(auth.Callers); err != nil {
+			return err
+		}
+		if err := s.Audit(tx, "member.delete", userID); err != nil {
+			return err
+		}
+		return s.endAccess(tx, caller.OrgID, userID)
+	})
+}
+
+// endAccess removes what a user has in an organization. If the user has no enabled membership left,
+// it ends the sessions too.
+func (s *Store) endAccess(tx *db.Tx, orgID, userID string) error {
+	if err := voidInvitations(tx, orgID, userID); err != nil {
+		return err
+	}
+	for _, gone := range s.MemberGone {
+		if err := gone(tx, orgID, userID); err != nil {
+			return err
+		}
+	}
+	var enabled bool
+	if err := tx.Row(`SELECT EXISTS (SELECT 1 FROM members WHERE user_id = $1 AND NOT disabled)`, userID).
+		Scan(&enabled); err != nil {
+		return fmt.Errorf("find enabled memberships: %w", err)
+	}
+	if enabled {
+		return nil
+	}
+	if err := voidResets(tx, userID); err != nil {
+		return err
+	}
+	for _, gone := range s.UserGone {
+		if err := gone(tx, userID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errOwners is returned to a caller who is not an owner.
+var errOwners = errs.New(errs.Forbidden, "only an owner can change owners")
+
+// checkOwners checks a change of a member; after is empty if the member is removed. Only owners can
+// change owners or make new ones (Forbidden), and the last enabled one must stay (Conflict).
+func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
+	if before.Role != auth.Owner && after.Role != auth.Owner {
+		return nil
+	}
+	if caller.Role != auth.Owner {
+		return errOwners
+	}
+	if !before.owns() || after.owns() {
+		return nil
+	}
+	// The lock on the organization's row prevents two owners from removing each other at the same
+	// time.
+	if _, err := tx.Exec(`UPDATE orgs SET name = name WHERE id = $1`, caller.OrgID); err != nil {
+		return fmt.Errorf("lock organization: %w", err)
+	}
+	var owners int
+	if err := tx.Row(`SELECT count(*) FROM members WHERE org_id = $1 AND role = $2 AND NOT disabled`,
+		caller.OrgID, auth.Owner).Scan(&owners); err != nil {
+		return fmt.Errorf("count owners: %w", err)
+	}
+	if owners < 2 {
+		return errs.New(errs.Conflict, "an organization must keep at least one owner who is not disabled")
+	}
+	return nil
+}
