@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"steward/internal/db"
 	"steward/internal/seal"
@@ -25,7 +24,7 @@ func openDatabase(ctx context.Context, cfg Config, observer db.Observer) (*datab
 		return nil, err
 	}
 	d, err := db.Open(ctx, db.Options{
-		Path: filepath.Join(cfg.Data, "steward.db"), URL: string(cfg.DatabaseURL), Observer: observer,
+		Path: databaseFile(cfg.Data), URL: string(cfg.DatabaseURL), Observer: observer,
 	})
 	if err != nil {
 		return nil, err

@@ -95,6 +95,19 @@ func WriteAddresses(dir string, a Addresses) error {
 	return nil
 }
 
+// ReadAddresses reads the steward.json of the last start on a data directory.
+func ReadAddresses(dir string) (Addresses, error) {
+	var a Addresses
+	content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
+	if err != nil {
+		return a, fmt.Errorf("read steward.json: %w", err)
+	}
+	if err := json.Unmarshal(content, &a); err != nil {
+		return a, fmt.Errorf("decode steward.json: %w", err)
+	}
+	return a, nil
+}
+
 func replaceFile(name string, a Addresses) error {
 	content, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {

@@ -1,11 +1,12 @@
 // Package app is the program: it reads the configuration, builds every slice, connects them, and
 // runs the result.
 //
-// Main parses the command line into a Config and passes it to Serve or NewRootKey. Serve locks the
-// data directory (datadir.go), opens the database (database.go), connects the slices (wire.go), sets
-// up an empty installation (bootstrap.go) and serves until its context ends. This is the only
-// package that imports all slices: where one needs another, a func field of the one is set to a
-// method of the other.
+// Main parses the command line into a Config and passes it to Serve, NewRootKey or ResetPassword.
+// Serve locks the data directory (datadir.go), opens the database (database.go), connects the slices
+// (wire.go), sets up an empty installation (bootstrap.go) and serves until its context ends. The
+// other commands (operator.go) ask the server that runs on the data directory, over a socket
+// (control.go). This is the only package that imports all slices: where one needs another, a func
+// field of the one is set to a method of the other.
 package app
 
 import (
@@ -33,7 +34,10 @@ const (
 // Main runs the program with os.Args and os.Environ, and returns its exit code: 0, 1 if it failed,
 // 2 if the command line is wrong. When ctx ends, it shuts down and returns.
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	p := program{environ: environ, stdout: stdout, stderr: stderr, serve: Serve, rootKey: NewRootKey}
+	p := program{
+		environ: environ, stdout: stdout, stderr: stderr,
+		serve: Serve, rootKey: NewRootKey, resetPassword: ResetPassword,
+	}
 	return p.run(ctx, args)
 }
 
@@ -44,6 +48,7 @@ type program struct {
 	stdout, stderr io.Writer
 	serve          func(ctx context.Context, cfg Config, stdout, stderr io.Writer) error
 	rootKey        func(ctx context.Context, cfg Config, stdout io.Writer) error
+	resetPassword  func(ctx context.Context, cfg Config, email string, stdout io.Writer) error
 }
 
 // usageError is an error of the command line.
@@ -104,7 +109,7 @@ To start it with all data in ./steward-data:
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(p.serveCommand(), p.rootKeyCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.versionCommand())
 	return root
 }
 
@@ -130,8 +135,8 @@ func (p program) rootKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "root-key",
 		Short: "Create another root key, if the first one is lost",
-		Long: `Create another root key for the first owner and print it. On SQLite the server must be stopped; on
-PostgreSQL it may be running. Existing keys stay valid.`,
+		Long: `Create another root key for the first owner and print it. The server may be running; the command must
+run as the same user of the machine. Existing keys stay valid.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := Load(setFlags(cmd), p.environ)
@@ -142,6 +147,29 @@ PostgreSQL it may be running. Existing keys stay valid.`,
 		},
 	}
 	addFlags(cmd, func(s setting) bool { return slices.Contains([]string{"config", "data", "database-url"}, s.name) })
+	return cmd
+}
+
+func (p program) resetPasswordCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reset-password EMAIL",
+		Short: "Print a link with which a user can set a new password",
+		Long: `Print a link with which the user with this e-mail address can set a new password, once, within an hour.
+Earlier links of the user become void. The server may be running; the command must run as the same
+user of the machine. If no server is running, the link begins with --base-url, or else with the URL of
+the last start.`,
+		Args: oneAddress,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := Load(setFlags(cmd), p.environ)
+			if err != nil {
+				return err
+			}
+			return p.resetPassword(cmd.Context(), cfg, args[0], p.stdout)
+		},
+	}
+	addFlags(cmd, func(s setting) bool {
+		return slices.Contains([]string{"config", "data", "database-url", "base-url"}, s.name)
+	})
 	return cmd
 }
 
@@ -176,6 +204,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return usageError{fmt.Sprintf("%s takes flags only; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+}
+
+// oneAddress requires one argument.
+func oneAddress(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" {
+		return nil
+	}
+	return usageError{fmt.Sprintf("%s takes one e-mail address; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
 }
 
 // version is set with `go build -ldflags "-X steward/internal/app.version=v1.2.3"`.

@@ -26,6 +26,10 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 			_, err := fmt.Fprintf(stdout, "root-key %s %s", cfg.Data, string(cfg.DatabaseURL))
 			return errors.Join(err, fail)
 		},
+		resetPassword: func(_ context.Context, cfg Config, email string, stdout io.Writer) error {
+			_, err := fmt.Fprintf(stdout, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
+			return errors.Join(err, fail)
+		},
 	}
 	code = p.run(context.Background(), append([]string{"steward"}, args...))
 	return code, out.String(), errOut.String()
@@ -42,6 +46,7 @@ func TestCommandsGetTheirConfiguration(t *testing.T) {
 		"flags over environment": {[]string{"serve", "--data", "d", "--require-pkce=false"}, []string{"STEWARD_DATA=e", "STEWARD_LISTEN=:1", "STEWARD_REQUIRE_PKCE=true"}, "serve d :1 false <nil>"},
 		"help turned off":        {[]string{"serve", "--help=false"}, nil, "serve ./steward-data 127.0.0.1:8080 false <nil>"},
 		"root key":               {[]string{"root-key", "--data", "d", "--database-url", "postgres://h/d"}, nil, "root-key d postgres://h/d"},
+		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "reset-password a@b.example d https://s.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runProgram(nil, test.environ, test.args...)
@@ -95,6 +100,8 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		"flag without value": {[]string{"serve", "--listen"}, nil, 2, "steward: flag needs an argument: --listen\n"},
 		"broken flag":        {[]string{"serve", "--=QQQ"}, nil, 2, "steward: flags have the form --name=value\n"},
 		"argument":           {[]string{"serve", "QQQ"}, nil, 2, "steward: steward serve takes flags only; see `steward serve --help`\n"},
+		"no address":         {[]string{"reset-password"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
+		"two addresses":      {[]string{"reset-password", "QQQ", "QQQ"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
 		"no such command":    {[]string{"QQQ"}, nil, 2, "steward: unknown command \"QQQ\"; see `steward --help`\n"},
 		"unknown command":    {[]string{"srve"}, nil, 2, "steward: unknown command \"srve\"; did you mean serve?\n"},
 		"version with more":  {[]string{"version", "QQQ"}, nil, 2, "steward: steward version takes flags only; see `steward version --help`\n"},

@@ -93,6 +93,7 @@ func (s *process) run(ctx context.Context) error {
 	loops.Go(limitMemory)
 	p.start(&loops, s.db.db, s.log, time.Now)
 	defer loops.Stop()
+	defer serveControl(s.cfg.Data, newOperator(s.db.db, s.addresses.BaseURL), s.log)()
 
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/internal/account"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+)
+
+// shortDir returns a temporary directory with a path that is short enough for a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "steward-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// bootstrapped returns an operator of an installation with an owner.
+func bootstrapped(t *testing.T, d *db.DB) *operator {
+	t.Helper()
+	o := newOperator(d, "https://steward.example")
+	_, err := bootstrap(t.Context(), d, Config{AdminEmail: "ada@example.com"}, o.accounts, o.keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestControlSocketIsPrivateAndReplacesAStaleOne(t *testing.T) {
+	dir := shortDir(t)
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socketPath(dir), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	_ = stale.Close()
+	if _, err := dialControl(t.Context(), dir); !errors.Is(err, errNoServer) {
+		t.Fatalf("the stale socket: %v", err)
+	}
+	listener, err := listenControl(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	info, err := os.Stat(socketPath(dir))
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	conn, err := dialControl(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the directory has %v, %v", files, err)
+	}
+}
+
+func TestTooLongSocketPathIsExplained(t *testing.T) {
+	dir := filepath.Join(shortDir(t), strings.Repeat("d", maxSocketPath))
+	lock, err := LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	if err := os.WriteFile(databaseFile(dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenControl(dir); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("listen: %v", err)
+	}
+	err = NewRootKey(t.Context(), Config{Data: dir}, nil)
+	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("root-key: %v", err)
+	}
+}
+
+func TestOperationsRunInTheServer(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dir := shortDir(t)
+		o := bootstrapped(t, d)
+		stop := serveControl(dir, o, slog.New(slog.DiscardHandler))
+		defer stop()
+		cfg := Config{Data: dir}
+
+		key, err := rootKeyOperation().run(t.Context(), cfg, struct{}{})
+		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
+			t.Errorf("root key: %v, %v", key, err)
+		}
+		reset, err := resetOperation().run(t.Context(), cfg, resetInput{"ADA@example.com"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, ok := strings.CutPrefix(reset.Link, "https://steward.example/reset/")
+		login, err := o.accounts.ResetOf(t.Context(), token)
+		if !ok || err != nil || login.Email != "ada@example.com" || reset.ExpiresAt == 0 {
+			t.Errorf("reset: %v, %v, %v", reset, login, err)
+		}
+		_, err = resetOperation().run(t.Context(), cfg, resetInput{"bob@example.com"})
+		if err == nil || err.Error() != "no user has the e-mail address bob@example.com" {
+			t.Errorf("unknown address: %v", err)
+		}
+		var out account.Reset
+		for name, ask := range map[string]struct {
+			path string
+			in   any
+			want string
+		}{
+			"other path": {"/format-disk", struct{}{}, "404"},
+			"not JSON":   {resetOperation().path, "text", "decode the request"},
+			"too large":  {resetOperation().path, resetInput{strings.Repeat("a", maxControlBody)}, "too large"},
+		} {
+			err := askServer(t.Context(), dir, ask.path, ask.in, &out)
+			if err == nil || !strings.Contains(err.Error(), ask.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+
+		stop()
+		if err := askServer(t.Context(), dir, rootKeyOperation().path, struct{}{}, &key); !errors.Is(err, errNoServer) {
+			t.Errorf("after the stop: %v", err)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+			t.Errorf("the directory has %v, %v", files, err)
+		}
+	})
+}
+
+func TestCommandsCreateNoInstallation(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "typo")
+	for name, command := range map[string]func(context.Context, Config) error{
+		"root-key":       func(ctx context.Context, cfg Config) error { return NewRootKey(ctx, cfg, nil) },
+		"reset-password": func(ctx context.Context, cfg Config) error { return ResetPassword(ctx, cfg, "a@b.example", nil) },
+	} {
+		err := command(t.Context(), Config{Data: dir})
+		if errs.KindOf(err) != errs.NotFound || !strings.Contains(err.Error(), "no installation in "+dir) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory was created: %v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/apikey"
+	"steward/internal/audit"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+)
+
+// operator does what the operator of the server may do without a key. Nobody is the caller of it in
+// the audit log.
+type operator struct {
+	db       *db.DB
+	accounts *account.Store
+	keys     *apikey.Store
+	log      *audit.Store
+	baseURL  string
+}
+
+func newOperator(d *db.DB, baseURL string) *operator {
+	log := &audit.Store{DB: d, Now: time.Now}
+	return &operator{
+		db:       d,
+		accounts: &account.Store{DB: d, Now: time.Now, Audit: log.Record},
+		keys:     &apikey.Store{DB: d, Now: time.Now},
+		log:      log,
+		baseURL:  baseURL,
+	}
+}
+
+// operation is something that an operator does: in the server if one is running, over the path of
+// its control socket, or else in this process.
+type operation[In, Out any] struct {
+	path string
+	do   func(o *operator, ctx context.Context, in In) (Out, error)
+}
+
+// newKey is the result of the operation rootKey.
+type newKey struct {
+	Value string `json:"value"`
+}
+
+// resetInput names the user whose password is reset.
+type resetInput struct {
+	Email string `json:"email"`
+}
+
+func rootKeyOperation() operation[struct{}, newKey] {
+	return operation[struct{}, newKey]{"/root-key", (*operator).rootKey}
+}
+
+func resetOperation() operation[resetInput, account.Reset] {
+	return operation[resetInput, account.Reset]{"/reset-password", (*operator).resetPassword}
+}
+
+// rootKey creates another root key for the first owner.
+func (o *operator) rootKey(ctx context.Context, _ struct{}) (newKey, error) {
+	owner, err := o.accounts.FirstOwner(ctx)
+	if err != nil {
+		return newKey{}, err
+	}
+	k := newKey{apikey.NewValue()}
+	ctx = auth.With(ctx, &auth.Caller{OrgID: owner.OrgID}) // the operator, not the owner
+	return k, o.db.Write(ctx, func(tx *db.Tx) error {
+		if err := o.keys.MakeRoot(tx, owner.OrgID, owner.UserID, k.Value); err != nil {
+			return err
+		}
+		return o.log.Record(tx, "apikey.root", owner.UserID)
+	})
+}
+
+// resetPassword returns a link with which a user can set a new password.
+func (o *operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
+	if o.baseURL == "" {
+		return account.Reset{}, errs.New(errs.Invalid, "set --base-url, with which the link begins")
+	}
+	token, expires, err := o.accounts.ResetByEmail(ctx, in.Email)
+	if err != nil {
+		return account.Reset{}, err
+	}
+	return account.Reset{Link: account.ResetLink(o.baseURL, token), ExpiresAt: expires}, nil
+}
+
+// NewRootKey creates another root key for the first owner and prints it.
+func NewRootKey(ctx context.Context, cfg Config, stdout io.Writer) error {
+	k, err := rootKeyOperation().run(ctx, cfg, struct{}{})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, k.Value)
+	return err
+}
+
+// ResetPassword prints a link with which a user can set a new password.
+func ResetPassword(ctx context.Context, cfg Config, email string, stdout io.Writer) error {
+	r, err := resetOperation().run(ctx, cfg, resetInput{email})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s\nThe link can be used once, until %v.\n", r.Link, r.ExpiresAt)
+	return err
+}
+
+// run runs the operation in the server that uses the data directory, or in this process if there is
+// none.
+func (op operation[In, Out]) run(ctx context.Context, cfg Config, in In) (out Out, err error) {
+	err = askServer(ctx, cfg.Data, op.path, in, &out)
+	if !errors.Is(err, errNoServer) {
+		return out, err
+	}
+	o, closeAll, err := openOperator(ctx, cfg)
+	if err != nil {
+		return out, err
+	}
+	defer closeAll()
+	return op.do(o, ctx, in)
+}
+
+// openOperator opens the database for an operator. It returns NotFound if there is no installation,
+// and Conflict if another process uses the data directory of an SQLite database.
+func openOperator(ctx context.Context, cfg Config) (o *operator, closeAll func(), err error) {
+	release := func() {}
+	if cfg.DatabaseURL == "" {
+		if release, err = lockInstallation(cfg.Data); err != nil {
+			return nil, nil, err
+		}
+	}
+	// Nothing here is sealed, so that no master key is needed.
+	d, err := db.Open(ctx, db.Options{Path: databaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	closeAll = func() {
+		_ = d.Close() // nothing is lost: what was written is committed
+		release()
+	}
+	o = newOperator(d, lastBaseURL(cfg))
+	if _, err := o.accounts.FirstOwner(ctx); err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	return o, closeAll, nil
+}
+
+// lockInstallation locks a data directory that has a database, and creates none.
+func lockInstallation(dir string) (release func(), err error) {
+	if _, err := os.Stat(databaseFile(dir)); errors.Is(err, fs.ErrNotExist) {
+		return nil, errs.New(errs.NotFound,
+			"there is no installation in %s; name its directory with --data, or start one with steward serve", dir)
+	}
+	lock, err := LockDir(dir)
+	if errs.KindOf(err) == errs.Conflict {
+		return nil, unreachable(dir, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+// unreachable describes a process that holds the lock of a data directory and does not listen on the
+// control socket.
+func unreachable(dir string, err error) error {
+	reason := ""
+	if len(socketPath(dir)) > maxSocketPath {
+		reason = fmt.Sprintf(" because its path is longer than %d bytes", maxSocketPath)
+	}
+	return fmt.Errorf("%w, which does not listen on %s%s; stop it and try again", err, socketPath(dir), reason)
+}
+
+// databaseFile returns the path of the SQLite database.
+func databaseFile(dir string) string { return filepath.Join(dir, "steward.db") }
+
+// lastBaseURL returns the configured base URL, or that of the last start, or "".
+func lastBaseURL(cfg Config) string {
+	if cfg.BaseURL != "" {
+		return cfg.BaseURL
+	}
+	a, err := ReadAddresses(cfg.Data)
+	if err != nil {
+		return "" // only the links need it
+	}
+	return a.BaseURL
+}
