@@ -59,6 +59,10 @@ func TestDisabledMemberHasNoAccess(t *testing.T) {
 			t.Errorf("members: %+v", members)
 		}
 
+		if want := ann.OrgID + " member.disable " + ann.UserID; f.audits[len(f.audits)-1] != want {
+			t.Errorf("audit log: %v, want %s", f.audits, want)
+		}
+
 		must(t, f.disable(f.owner, ann.UserID, false))
 		role, err := f.store.Role(t.Context(), ann.OrgID, ann.UserID)
 		if err != nil || role != auth.Member || !f.canSignIn("ann@example.com", ann.UserID) {

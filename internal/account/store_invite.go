@@ -34,7 +34,8 @@ func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Me
 			return fmt.Errorf("insert member: %w", err)
 		}
 		if added == 0 {
-			return errs.New(errs.Conflict, "this e-mail address already belongs to a member")
+			return errs.New(errs.Conflict, "this e-mail address already belongs to a member; "+
+				"POST /oidc/org/members/{id}/invite renews an invitation")
 		}
 		if err := s.insertInvitation(tx, orgID, userID, by, token); err != nil {
 			return err

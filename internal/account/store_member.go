@@ -79,11 +79,23 @@ func (s *Store) ChangeMember(
 		if before.Disabled == after.Disabled {
 			return nil
 		}
-		// A request that was running when the member was disabled may have left something behind,
-		// which must not come to life when the member is enabled.
-		return s.endAccess(tx, caller.OrgID, userID)
+		return s.enableOrDisable(tx, caller.OrgID, after)
 	})
 	return after, err
+}
+
+// enableOrDisable ends the access of a member who is disabled. It does so for one who is enabled too,
+// since a request that was running when the member was disabled may have left something behind,
+// which must not come to life.
+func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
+	action := "member.enable"
+	if m.Disabled {
+		action = "member.disable"
+	}
+	if err := s.Audit(tx, action, m.ID); err != nil {
+		return err
+	}
+	return s.endAccess(tx, orgID, m.ID)
 }
 
 // update stores a changed member.

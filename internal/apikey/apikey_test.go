@@ -154,6 +154,10 @@ func TestKeysActWithTheCurrentRole(t *testing.T) {
 		if c, err := f.checker.Authenticate(t.Context(), f.value); err != nil || c.Role != auth.Viewer {
 			t.Fatalf("got %+v, %v", c, err)
 		}
+		set(`UPDATE members SET disabled = TRUE WHERE user_id = $1`)
+		if _, err := f.checker.Authenticate(t.Context(), f.value); errs.KindOf(err) != errs.Unauthorized {
+			t.Fatalf("a key of a disabled member: %v", err)
+		}
 		set(`DELETE FROM members WHERE user_id = $1`)
 		if _, err := f.checker.Authenticate(t.Context(), f.value); errs.KindOf(err) != errs.Unauthorized {
 			t.Fatalf("a key of a removed member: %v", err)

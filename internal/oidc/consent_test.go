@@ -258,6 +258,14 @@ func TestLiveChecksWhoMayUseTheClient(t *testing.T) {
 		want("nobody", false, false)
 		update(Settings{AllowedUserIDs: some([]string{})})
 		want("for all again", true, true)
+		update(Settings{IsPublic: some(false)})
+		must(t, f.DB.Write(f.ctx, func(tx *db.Tx) error {
+			if _, err := tx.Exec(`UPDATE members SET disabled = TRUE WHERE user_id = $1`, f.caller.UserID); err != nil {
+				return err
+			}
+			return tx.Invalidate(auth.Callers)
+		}))
+		want("members only, the member disabled", false, false)
 	})
 }
 
