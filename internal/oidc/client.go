@@ -64,12 +64,13 @@ type Client struct {
 	Scopes                 []string   `json:"scopes"`
 	OrgID                  string     `json:"org_id,omitempty"`
 	ProjectID              *string    `json:"project_id,omitempty"`
-	AccessSeconds          *int64     `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         *int64     `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              *int64     `json:"id_token_lifetime_seconds,omitempty"`
+	AccessSeconds          *Seconds   `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshSeconds         *Seconds   `json:"refresh_token_lifetime_seconds,omitempty"`
+	IDSeconds              *Seconds   `json:"id_token_lifetime_seconds,omitempty"`
 	AllowedUserIDs         []string   `json:"allowed_user_ids" doc:"Users who may use the client; empty for all users"`
 	Internal               bool       `json:"internal"`
 	IsPublic               bool       `json:"is_public" doc:"Whether users outside the organization may use the client"`
+	Audience               *string    `json:"audience,omitempty" doc:"URI of the API that the client serves; it may introspect tokens issued for this audience"`
 	CreatedAt              stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt              stamp.Time `json:"updated_at" format:"date-time"`
 
@@ -92,7 +93,7 @@ func (c *Client) RefreshLifetime() time.Duration {
 // IDLifetime returns the lifetime of the client's ID tokens.
 func (c *Client) IDLifetime() time.Duration { return seconds(c.IDSeconds, DefaultTokenLifetime) }
 
-func seconds(n *int64, otherwise int64) time.Duration {
+func seconds(n *Seconds, otherwise Seconds) time.Duration {
 	if n != nil {
 		otherwise = *n
 	}
@@ -157,11 +158,12 @@ type Settings struct {
 	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty"`
 	Scopes                 page.Opt[[]string] `json:"scopes,omitempty"`
 	ProjectID              page.Opt[string]   `json:"project_id,omitempty"`
-	AccessSeconds          page.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         page.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              page.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty"`
+	AccessSeconds          page.Opt[Seconds]  `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshSeconds         page.Opt[Seconds]  `json:"refresh_token_lifetime_seconds,omitempty"`
+	IDSeconds              page.Opt[Seconds]  `json:"id_token_lifetime_seconds,omitempty"`
 	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty"`
 	IsPublic               page.Opt[bool]     `json:"is_public,omitempty"`
+	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it"`
 }
 
 // NewClient is a request to create a client. Null means the same as absent.
@@ -172,8 +174,8 @@ type NewClient struct {
 	Settings
 }
 
-// ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project and
-// the lifetimes, and is invalid for other fields.
+// ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
+// audience and the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
 	Name        page.Opt[string] `json:"name,omitempty"`
 	Description page.Opt[string] `json:"description,omitempty"`
@@ -224,6 +226,7 @@ func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret strin
 func (s Settings) set(c *Client) {
 	s.Icon.SetPtr(&c.Icon)
 	s.ProjectID.SetPtr(&c.ProjectID)
+	s.Audience.SetPtr(&c.Audience)
 	s.AccessSeconds.SetPtr(&c.AccessSeconds)
 	s.RefreshSeconds.SetPtr(&c.RefreshSeconds)
 	s.IDSeconds.SetPtr(&c.IDSeconds)

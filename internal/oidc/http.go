@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"context"
+	"strings"
 
 	"steward/internal/auth"
 	"steward/internal/oidc/keys"
@@ -13,7 +14,7 @@ import (
 type Handler struct {
 	Store *Store
 	Keys  *keys.Store
-	// BaseURL is the base URL of the console.
+	// BaseURL is the base URL of the installation: of the console, and the audience of this API.
 	BaseURL string
 }
 
@@ -54,6 +55,9 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewClient }) (Cre
 	if err != nil {
 		return Created{}, err
 	}
+	if err := h.checkAudience(in.Body.Settings); err != nil {
+		return Created{}, err
+	}
 	var hash []byte
 	if secret != "" {
 		hash = seal.Hash(secret)
@@ -82,7 +86,18 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 	Body ClientPatch
 },
 ) (Updated, error) {
+	if err := h.checkAudience(in.Body.Settings); err != nil {
+		return Updated{}, err
+	}
 	return h.Store.Update(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
+}
+
+// checkAudience returns Conflict for the audience of this API, whose tokens no client may introspect.
+func (h *Handler) checkAudience(s Settings) error {
+	if sent := s.Audience.Ptr(); sent != nil && strings.TrimSuffix(*sent, "/") == h.BaseURL {
+		return errAudience
+	}
+	return nil
 }
 
 // Delete serves DELETE /oidc/clients/{id}.

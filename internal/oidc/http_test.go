@@ -157,6 +157,98 @@ func TestRoutes(t *testing.T) {
 	})
 }
 
+// TestAudience also checks that an audience belongs to one client of the whole installation, and that this API is
+// not one that a client can register.
+func TestAudience(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		api := f.api()
+		with := func(audience string) string { return minimal[:len(minimal)-1] + `, "audience": ` + audience + `}` }
+		want := func(status int, route, body string) any {
+			t.Helper()
+			got, value, _ := f.call(api, route, body)
+			if got != status {
+				t.Errorf("%s %s: %d %v", route, body, got, value)
+			}
+			return value
+		}
+		made := want(200, "POST /oidc/clients", with(`"https://api.example"`)).(map[string]any)["client"].(map[string]any)
+		first := "/oidc/clients/" + made["id"].(string)
+		for _, body := range []any{
+			made, want(200, "GET "+first, ""), want(200, "GET /oidc/clients", "").([]any)[0],
+			want(200, "PUT "+first, `{"name": "Other"}`).(map[string]any)["client"],
+		} {
+			if body.(map[string]any)["audience"] != "https://api.example" {
+				t.Error(body)
+			}
+		}
+		mine := f.caller
+		f.caller = f.member(id.New(id.Org), auth.Owner)
+		want(409, "POST /oidc/clients", with(`"https://api.example"`))
+		want(409, "POST /oidc/clients", with(`"https://steward.example"`))
+		want(409, "POST /oidc/clients", with(`"https://steward.example/"`))
+		none := want(200, "POST /oidc/clients", with(`null`)).(map[string]any)["client"].(map[string]any)
+		second := "/oidc/clients/" + none["id"].(string)
+		if _, shown := none["audience"]; shown {
+			t.Error(none)
+		}
+		want(409, "PUT "+second, `{"audience": "https://api.example"}`)
+		want(409, "PUT "+second, `{"audience": "https://steward.example"}`)
+		want(422, "PUT "+second, `{"audience": "api"}`)
+		want(422, "PUT "+second, `{"audience": "https://b.example", "client_type": "public"}`)
+		want(200, "PUT "+second, `{"client_type": "public"}`)
+		want(422, "PUT "+second, `{"audience": "https://b.example"}`)
+		want(200, "PUT "+second, `{"audience": "https://b.example", "client_type": "confidential"}`)
+		want(422, "PUT "+second, `{"client_type": "public"}`)
+		want(200, "PUT "+second, `{"audience": null, "client_type": "public"}`)
+		f.caller = mine
+		want(200, "PUT "+first, `{"audience": "https://b.example"}`) // free again
+		want(200, "DELETE "+first, "")
+		want(200, "POST /oidc/clients", with(`"https://b.example"`))
+		for audience, registered := range map[string]bool{"https://b.example": true, "https://api.example": false} {
+			if got, err := f.Serves(f.ctx, audience); err != nil || got != registered {
+				t.Error(audience, got, err)
+			}
+		}
+	})
+}
+
+func TestLifetimesAreWholeNumbersInAnyNotation(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	api := f.api()
+	client := "/oidc/clients/" + f.client(Settings{}).Client.ID
+	for _, c := range []struct {
+		text   string
+		status int
+		want   any
+	}{
+		{"3600", 200, 3600.0},
+		{"3600.0", 200, 3600.0},
+		{"3.6e3", 200, 3600.0},
+		{"null", 200, nil},
+		{"3600.5", 422, nil},
+		{"1e300", 422, nil},
+		{"-1e300", 422, nil},
+		{`"3600"`, 422, nil},
+	} {
+		for _, field := range []string{
+			"access_token_lifetime_seconds", "refresh_token_lifetime_seconds", "id_token_lifetime_seconds",
+		} {
+			body := `{"` + field + `": ` + c.text + `}`
+			status, value, _ := f.call(api, "PUT "+client, body)
+			if status != c.status {
+				t.Errorf("%s: %d %v", body, status, value)
+			}
+			if status == 200 && value.(map[string]any)["client"].(map[string]any)[field] != c.want {
+				t.Errorf("%s: %v", body, value)
+			}
+			created := strings.Replace(body, "{", minimal[:len(minimal)-1]+", ", 1)
+			if status, value, _ := f.call(api, "POST /oidc/clients", created); status != c.status {
+				t.Errorf("%s: %d %v", created, status, value)
+			}
+		}
+	}
+}
+
 func TestErrorResponses(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite))
 	api := f.api()

@@ -38,7 +38,7 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 const clientColumns = `id, name, description, homepage_url, icon, client_type, redirect_uris, post_logout_redirect_uris,
 	grant_types, response_types, scopes, org_id, project_id, access_token_lifetime_seconds,
 	refresh_token_lifetime_seconds, id_token_lifetime_seconds, allowed_user_ids, internal, is_public, created_at,
-	updated_at, version`
+	updated_at, version, audience`
 
 // scanClient scans clientColumns, and the columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
@@ -48,7 +48,7 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, &redirect, &logout,
 		&grants, &responses, &scopes, &c.OrgID, &c.ProjectID, &c.AccessSeconds,
 		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
-		&c.UpdatedAt, &c.version,
+		&c.UpdatedAt, &c.version, &c.Audience,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Client{}, fmt.Errorf("read client: %w", err)
@@ -81,7 +81,8 @@ func encodeList(list []string) string {
 }
 
 // Create stores a client of the caller's organization with the hash of its secret, which is nil for a
-// public client. It returns an error if the caller may not use the client's project.
+// public client. It returns an error if the caller may not use the client's project, and Conflict if
+// another client has its audience.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secretHash []byte) (Client, error) {
 	c.OrgID = caller.OrgID
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -99,13 +100,19 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 	return c, nil
 }
 
+// errAudience is returned for an audience that belongs to another client or to Steward itself.
+var errAudience = errs.New(errs.Conflict, "the audience is taken")
+
 func insertClient(tx *db.Tx, c Client, secretHash []byte) error {
 	_, err := tx.Exec(`INSERT INTO oidc_clients (`+clientColumns+`, secret_hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-		$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+		$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
 		c.ID, c.Name, c.Description, c.HomepageURL, c.Icon, c.ClientType, encodeList(c.RedirectURIs),
 		encodeList(c.PostLogoutRedirectURIs), encodeList(c.GrantTypes), encodeList(c.ResponseTypes), encodeList(c.Scopes),
 		c.OrgID, c.ProjectID, c.AccessSeconds, c.RefreshSeconds, c.IDSeconds, encodeList(c.AllowedUserIDs), c.Internal,
-		c.IsPublic, c.CreatedAt, c.UpdatedAt, c.version, secretHash)
+		c.IsPublic, c.CreatedAt, c.UpdatedAt, c.version, c.Audience, secretHash)
+	if db.IsUnique(err) {
+		return errAudience
+	}
 	if err != nil {
 		return fmt.Errorf("insert client: %w", err)
 	}
@@ -191,8 +198,8 @@ func lock(tx *db.Tx, orgID, clientID string) (Client, error) {
 }
 
 // Update applies a patch to a client. The result has a new secret if the client became confidential; the
-// secret of a client that became public is deleted. It returns NotFound, PreconditionFailed, or Invalid
-// with every fault.
+// secret of a client that became public is deleted. It returns NotFound, PreconditionFailed, Invalid with
+// every fault, or Conflict if another client has the audience.
 func (s *Store) Update(
 	ctx context.Context, caller *auth.Caller, clientID string, match page.IfMatch, p ClientPatch,
 ) (Updated, error) {
@@ -238,12 +245,15 @@ func updateClient(tx *db.Tx, c Client) error {
 	_, err := tx.Exec(`UPDATE oidc_clients SET name = $3, description = $4, homepage_url = $5, icon = $6,
 		redirect_uris = $7, post_logout_redirect_uris = $8, grant_types = $9, response_types = $10, scopes = $11,
 		project_id = $12, access_token_lifetime_seconds = $13, refresh_token_lifetime_seconds = $14,
-		id_token_lifetime_seconds = $15, allowed_user_ids = $16, is_public = $17, updated_at = $18, version = $19
-		WHERE org_id = $1 AND id = $2`,
+		id_token_lifetime_seconds = $15, allowed_user_ids = $16, is_public = $17, updated_at = $18, version = $19,
+		audience = $20 WHERE org_id = $1 AND id = $2`,
 		c.OrgID, c.ID, c.Name, c.Description, c.HomepageURL, c.Icon, encodeList(c.RedirectURIs),
 		encodeList(c.PostLogoutRedirectURIs), encodeList(c.GrantTypes), encodeList(c.ResponseTypes), encodeList(c.Scopes),
 		c.ProjectID, c.AccessSeconds, c.RefreshSeconds, c.IDSeconds, encodeList(c.AllowedUserIDs), c.IsPublic,
-		c.UpdatedAt, c.version)
+		c.UpdatedAt, c.version, c.Audience)
+	if db.IsUnique(err) {
+		return errAudience
+	}
 	if err != nil {
 		return fmt.Errorf("update client: %w", err)
 	}
@@ -336,6 +346,16 @@ func (s *Store) ForgetProject(tx *db.Tx, orgID, projectID string) error {
 		return fmt.Errorf("remove clients from project: %w", err)
 	}
 	return tx.Invalidate(Cache)
+}
+
+// Serves reports whether a client has registered an audience.
+func (s *Store) Serves(ctx context.Context, audience string) (bool, error) {
+	var n int
+	err := s.DB.Read(ctx).Row(`SELECT count(*) FROM oidc_clients WHERE audience = $1`, audience).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("read audience: %w", err)
+	}
+	return n > 0, nil
 }
 
 // registered reads a client as the protocol uses it, or returns NotFound.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/errs"
+	"steward/internal/name"
 )
 
 // The bounds of a client's fields, in characters and entries.
@@ -21,13 +22,14 @@ const (
 	maxIcon        = 16_384
 	maxUserID      = 128
 	maxURIs        = 100
+	maxList        = 100
 	maxUsers       = 10_000
 )
 
 // validate adds every fault of a client.
 func (c *Client) validate(faults *errs.Faults) {
-	faults.Check(strings.TrimSpace(c.Name) != "" && isText(c.Name, maxName, ""), "body.name",
-		"expected 1 to %d characters that are not all blank, without control characters", maxName)
+	faults.Check(name.Valid(c.Name) && isText(c.Name, maxName, ""), "body.name",
+		"expected %s, of at most %d characters", name.Expected, maxName)
 	faults.Check(isText(c.Description, maxDescription, "\r\n\t"), "body.description",
 		"expected at most %d characters, without control characters", maxDescription)
 	faults.Check(isHomepage(c.HomepageURL), "body.homepage_url",
@@ -40,11 +42,37 @@ func (c *Client) validate(faults *errs.Faults) {
 	c.validateURIs(faults, "body.post_logout_redirect_uris", c.PostLogoutRedirectURIs)
 	c.validateGrants(faults)
 	c.validateLifetimes(faults)
-	faults.Check(len(c.AllowedUserIDs) <= maxUsers, "body.allowed_user_ids", "expected at most %d user ids", maxUsers)
+	c.validateUsers(faults)
+	c.validateAudience(faults)
+}
+
+func (c *Client) validateUsers(faults *errs.Faults) {
+	if len(c.AllowedUserIDs) > maxUsers {
+		faults.Add("body.allowed_user_ids", "expected at most %d user ids", maxUsers)
+		return
+	}
 	for i, u := range c.AllowedUserIDs {
 		faults.Check(u != "" && isText(u, maxUserID, ""), entry("body.allowed_user_ids", i),
 			"expected a user id of 1 to %d characters", maxUserID)
 	}
+}
+
+// validateAudience checks the audience of a resource server. A public client cannot authenticate, so it
+// could not introspect the tokens.
+func (c *Client) validateAudience(faults *errs.Faults) {
+	if c.Audience == nil {
+		return
+	}
+	faults.Check(IsAudience(*c.Audience), "body.audience",
+		"expected an absolute URI without a fragment, of at most %d printable ASCII characters, or null", maxURL)
+	faults.Check(c.ClientType != Public, "body.audience", "an audience is for confidential clients only")
+}
+
+// IsAudience reports whether text can be the audience of tokens: an absolute URI without a fragment
+// (RFC 8707 section 2).
+func IsAudience(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && isPlainURI(text) && u.IsAbs() && !strings.Contains(text, "#") && text != u.Scheme+":"
 }
 
 func entry(location string, i int) string { return fmt.Sprintf("%s[%d]", location, i) }
@@ -61,14 +89,17 @@ func isText(text string, limit int, allowed string) bool {
 }
 
 func (c *Client) validateGrants(faults *errs.Faults) {
+	faults.Check(slices.Equal(c.ResponseTypes, responseTypes), "body.response_types", `expected ["code"]`)
+	if len(c.GrantTypes) > maxList || len(c.Scopes) > maxList {
+		faults.Check(len(c.GrantTypes) <= maxList, "body.grant_types", "expected at most %d grant types", maxList)
+		faults.Check(len(c.Scopes) <= maxList, "body.scopes", "expected at most %d scopes", maxList)
+		return
+	}
 	for i, g := range c.GrantTypes {
 		faults.Check(slices.Contains(grantTypes, g), entry("body.grant_types", i),
 			"expected one of %s", strings.Join(grantTypes, ", "))
 		faults.Check(g != ClientCredentials || c.ClientType != Public, entry("body.grant_types", i),
 			"client_credentials is for confidential clients only")
-	}
-	for i, r := range c.ResponseTypes {
-		faults.Check(slices.Contains(responseTypes, r), entry("body.response_types", i), "expected code")
 	}
 	for i, s := range c.Scopes {
 		_, known := ScopeNamed(s)
@@ -79,8 +110,8 @@ func (c *Client) validateGrants(faults *errs.Faults) {
 func (c *Client) validateLifetimes(faults *errs.Faults) {
 	for _, l := range []struct {
 		name      string
-		seconds   *int64
-		low, high int64
+		seconds   *Seconds
+		low, high Seconds
 	}{
 		{"access_token_lifetime_seconds", c.AccessSeconds, MinTokenLifetime, MaxTokenLifetime},
 		{"refresh_token_lifetime_seconds", c.RefreshSeconds, MinRefreshLifetime, MaxRefreshLifetime},
@@ -97,7 +128,10 @@ func isHomepage(text string) bool {
 }
 
 func (c *Client) validateURIs(faults *errs.Faults, location string, uris []string) {
-	faults.Check(len(uris) <= maxURIs, location, "expected at most %d URIs", maxURIs)
+	if len(uris) > maxURIs {
+		faults.Add(location, "expected at most %d URIs", maxURIs)
+		return
+	}
 	for i, uri := range uris {
 		if problem := c.uriProblem(uri); problem != "" {
 			faults.Add(entry(location, i), "%s", problem)

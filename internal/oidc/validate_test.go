@@ -148,6 +148,34 @@ func TestHomepageValidation(t *testing.T) {
 	}
 }
 
+func TestAudienceValidation(t *testing.T) {
+	for text, want := range map[string]bool{
+		"https://api.example": true, "https://api.example/v1?x=1": true, "urn:example:billing": true,
+		"api://billing": true, "": false, "api.example": false, "/v1": false, "//api.example": false,
+		"https://api.example#": false, "https://api.example/#x": false, "https:": false, "urn:a b": false,
+		"https://api.example/" + strings.Repeat("a", maxURL): false, "https://büch.example": false,
+		"https://api.example/\n": false, "oac_01h00000000000000000000000": false,
+	} {
+		if IsAudience(text) != want {
+			t.Errorf("%q: got %t", text, !want)
+		}
+	}
+}
+
+// TestLongListsHaveOneFault checks that entries are not looked at if there are too many.
+func TestLongListsHaveOneFault(t *testing.T) {
+	many := some(numbered("x", maxUsers+1))
+	n := NewClient{Name: "Notes", Description: "d", HomepageURL: "https://notes.example", Settings: Settings{
+		RedirectURIs: many, PostLogoutRedirectURIs: many, GrantTypes: many, ResponseTypes: many, Scopes: many,
+		AllowedUserIDs: many,
+	}}
+	_, _, err := n.build(fixed)
+	var invalid *errs.Error
+	if !errors.As(err, &invalid) || len(invalid.Faults) != 6 {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestAllFaultsAreReported makes every field invalid at once.
 func TestAllFaultsAreReported(t *testing.T) {
 	n := NewClient{Name: " ", Description: "bell\a", HomepageURL: "app.example", Settings: Settings{
@@ -158,10 +186,11 @@ func TestAllFaultsAreReported(t *testing.T) {
 		GrantTypes:             some([]string{AuthorizationCode, ClientCredentials, "password"}),
 		ResponseTypes:          some([]string{"token"}),
 		Scopes:                 some([]string{"openid", "everything"}),
-		AccessSeconds:          some(int64(59)),
-		RefreshSeconds:         some(int64(31_536_001)),
-		IDSeconds:              some(int64(86_401)),
+		AccessSeconds:          some(Seconds(59)),
+		RefreshSeconds:         some(Seconds(31_536_001)),
+		IDSeconds:              some(Seconds(86_401)),
 		AllowedUserIDs:         some([]string{""}),
+		Audience:               some("api.example"),
 	}}
 	_, _, err := n.build(fixed)
 	var invalid *errs.Error
@@ -176,9 +205,9 @@ func TestAllFaultsAreReported(t *testing.T) {
 		}
 	}
 	want := "body.name body.description body.homepage_url body.icon body.redirect_uris[1] " +
-		"body.post_logout_redirect_uris[0] body.grant_types[1] body.grant_types[2] body.response_types[0] " +
+		"body.post_logout_redirect_uris[0] body.response_types body.grant_types[1] body.grant_types[2] " +
 		"body.scopes[1] body.access_token_lifetime_seconds body.refresh_token_lifetime_seconds " +
-		"body.id_token_lifetime_seconds body.allowed_user_ids[0]"
+		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.audience body.audience"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}
@@ -192,15 +221,20 @@ func TestFieldBounds(t *testing.T) {
 		"longest name":        {func(n *NewClient) { n.Name = strings.Repeat("ü", maxName) }, true},
 		"name too long":       {func(n *NewClient) { n.Name = strings.Repeat("ü", maxName+1) }, false},
 		"name with newline":   {func(n *NewClient) { n.Name = "a\nb" }, false},
+		"name with override":  {func(n *NewClient) { n.Name = "\u202egnp.elgoog" }, false},
+		"invisible in name":   {func(n *NewClient) { n.Name = "Goo\u200bgle" }, false},
+		"no response type":    {func(n *NewClient) { n.ResponseTypes = some([]string{}) }, false},
+		"code and id_token":   {func(n *NewClient) { n.ResponseTypes = some([]string{"code", "id_token"}) }, false},
+		"code twice":          {func(n *NewClient) { n.ResponseTypes = some([]string{"code", "code"}) }, true},
 		"no description":      {func(n *NewClient) { n.Description = "" }, true},
 		"description newline": {func(n *NewClient) { n.Description = "a\nb" }, true},
 		"description too big": {func(n *NewClient) { n.Description = strings.Repeat("x", maxDescription+1) }, false},
-		"shortest access":     {func(n *NewClient) { n.AccessSeconds = some(int64(60)) }, true},
-		"shortest refresh":    {func(n *NewClient) { n.RefreshSeconds = some(int64(300)) }, true},
-		"longest ID":          {func(n *NewClient) { n.IDSeconds = some(int64(86_400)) }, true},
-		"longest refresh":     {func(n *NewClient) { n.RefreshSeconds = some(int64(31_536_000)) }, true},
-		"refresh too short":   {func(n *NewClient) { n.RefreshSeconds = some(int64(299)) }, false},
-		"negative lifetime":   {func(n *NewClient) { n.AccessSeconds = some(int64(-1)) }, false},
+		"shortest access":     {func(n *NewClient) { n.AccessSeconds = some(Seconds(60)) }, true},
+		"shortest refresh":    {func(n *NewClient) { n.RefreshSeconds = some(Seconds(300)) }, true},
+		"longest ID":          {func(n *NewClient) { n.IDSeconds = some(Seconds(86_400)) }, true},
+		"longest refresh":     {func(n *NewClient) { n.RefreshSeconds = some(Seconds(31_536_000)) }, true},
+		"refresh too short":   {func(n *NewClient) { n.RefreshSeconds = some(Seconds(299)) }, false},
+		"negative lifetime":   {func(n *NewClient) { n.AccessSeconds = some(Seconds(-1)) }, false},
 		"all grants":          {func(n *NewClient) { n.GrantTypes = some(grantTypes) }, true},
 		"unknown type":        {func(n *NewClient) { n.ClientType = some(Type("secret")) }, false},
 		"too many URIs":       {func(n *NewClient) { n.RedirectURIs = some(numbered("https://a.example/", maxURIs+1)) }, false},

@@ -29,10 +29,13 @@ CREATE TABLE oidc_clients (
     created_at                     INTEGER NOT NULL,
     updated_at                     INTEGER NOT NULL,
     version                        INTEGER NOT NULL,
+    audience                       TEXT    NULL,
     PRIMARY KEY (org_id, id),
     CHECK ((client_type = 'public') = (secret_hash IS NULL))
 ) STRICT;
 CREATE UNIQUE INDEX oidc_clients_id ON oidc_clients (id);
+-- A token request names an audience without its client.
+CREATE UNIQUE INDEX oidc_clients_audience ON oidc_clients (audience);
 CREATE INDEX oidc_clients_project ON oidc_clients (org_id, project_id);
 
 -- oidc_client_states holds the part of a client that changes without a change of the client itself,
