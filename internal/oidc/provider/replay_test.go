@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -100,11 +101,15 @@ func TestRefreshTokenReuseAfterTheGraceRevokesTheGrant(t *testing.T) {
 	})
 }
 
+// TestCodesAndTokensAreBoundToTheirClient also checks that another client voids nothing with them.
 func TestCodesAndTokensAreBoundToTheirClient(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a, other := f.newApp(confidential), f.newApp(confidential)
-		other.redeem(a.code()).wantRefused(oauth.InvalidGrant)
-		tokens := a.tokens()
+		code := a.code()
+		other.redeem(code).wantRefused(oauth.InvalidGrant)
+		f.newApp(public).redeem(code).wantRefused(oauth.InvalidGrant)
+		tokens := a.redeem(code).want(http.StatusOK).json()
+		other.redeem(code).wantRefused(oauth.InvalidGrant) // its reuse revokes nothing either
 		access, refresh := tokens["access_token"].(string), tokens["refresh_token"].(string)
 		other.refresh(refresh).wantRefused(oauth.InvalidGrant)
 		if other.active(access) || other.active(refresh) {
@@ -116,8 +121,33 @@ func TestCodesAndTokensAreBoundToTheirClient(t *testing.T) {
 			t.Error("another client revoked the tokens")
 		}
 		a.refresh(refresh).want(http.StatusOK)
+		f.clock.add(2 * grant.ReuseGrace)
+		other.refresh(refresh).wantRefused(oauth.InvalidGrant) // used long ago
+		if !a.active(access) {
+			t.Error("another client revoked the grant with a refresh token that was used")
+		}
 		mixed := &app{f: f, id: a.id, secret: other.secret}
 		mixed.post("/oauth/token", "grant_type", "client_credentials").wantError(http.StatusUnauthorized, oauth.InvalidClient)
+	})
+}
+
+func TestDeviceCodesAreBoundToTheirClient(t *testing.T) {
+	each(t, func(_ *testing.T, f *fixture) {
+		a, other := f.newApp(public), f.newApp(public)
+		d := a.post("/device_authorization", "scope", "openid").want(http.StatusOK)
+		poll := func(by *app) *response {
+			return by.post("/oauth/token", "grant_type", oidc.DeviceCode, "device_code", d.text("device_code"))
+		}
+		poll(other).wantRefused(oauth.InvalidGrant)
+		poll(other).wantRefused(oauth.InvalidGrant)
+		poll(a).wantRefused("authorization_pending") // the polls of the other do not slow it down
+		b := f.browser()
+		b.submit(b.signIn(b.get(d.text("verification_uri_complete")))).want(http.StatusOK)
+		f.clock.add(10 * time.Second)
+		poll(other).wantRefused(oauth.InvalidGrant)
+		tokens := poll(a).want(http.StatusOK)
+		poll(other).wantRefused(oauth.InvalidGrant)
+		f.userinfo(tokens.text("access_token")).want(http.StatusOK)
 	})
 }
 

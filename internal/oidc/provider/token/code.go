@@ -36,11 +36,12 @@ func (e *Endpoint) authorizationCode(ctx context.Context, req *request) (*respon
 
 // redeemCode redeems the grant of a code. A code that is used twice has been stolen, so the grant is
 // revoked with all its tokens; of concurrent requests only one succeeds. The grant is revoked as well if
-// the code is used with the wrong client, redirect URI, verifier or key. The refusal is returned beside the
-// error, because the revocation must be committed.
+// the code is used with the wrong redirect URI, verifier or key. Another client than that of the code
+// changes nothing, so that nobody can void codes of a client without its credentials. The refusal is
+// returned beside the error, because the revocation must be committed.
 func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused, err error) {
 	g, err = grant.ByCode(tx, req.code)
-	if errors.Is(err, db.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) || err == nil && g.ClientID != req.client.ID {
 		return nil, oauth.ErrGrant, nil
 	}
 	if err != nil {
@@ -63,8 +64,7 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 // checkCode returns why a request cannot redeem a grant, or nil.
 func checkCode(req *request, g *grant.Grant, now stamp.Time) error {
 	switch {
-	case g.ClientID != req.client.ID, g.RedeemedAt != nil, g.RevokedAt != nil,
-		g.CodeExpiresAt == nil, *g.CodeExpiresAt <= now:
+	case g.RedeemedAt != nil, g.RevokedAt != nil, g.CodeExpiresAt == nil, *g.CodeExpiresAt <= now:
 		return oauth.ErrGrant
 	case g.RedirectURI == nil || *g.RedirectURI != req.redirectURI:
 		return oauth.NewError(oauth.InvalidGrant, "redirect_uri is not that of the authorization request")
