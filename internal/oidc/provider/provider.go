@@ -116,7 +116,8 @@ func (p *Provider) connect(key secret.Key) {
 	p.logout = &logout.Handler{Clients: p.Clients, Tokens: tokens, Sessions: sessions, Pages: p.pages}
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
-		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, ShowSignIn: p.signin.ShowSignIn,
+		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, Pages: p.pages,
+		ShowSignIn: p.signin.ShowSignIn,
 	}
 	p.device = &device.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
@@ -180,6 +181,7 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 
 		"GET " + endpoint.Authorize:               page(p.authorize.Get),
 		"POST " + endpoint.Authorize:              page(p.authorize.Post),
+		"GET " + endpoint.AuthorizeContinue:       page(p.authorize.Continue),
 		"POST " + endpoint.Consent:                form(p.authorize.Consent),
 		"POST " + endpoint.SignIn:                 form(p.signin.SignIn),
 		"GET " + endpoint.Device:                  page(p.device.Page),

@@ -9,7 +9,6 @@ package authorize
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/throttle"
 )
@@ -41,20 +41,22 @@ type Handler struct {
 	Sessions    *session.Manager
 	Consents    *consent.Page
 	Flows       *flow.Sealer
+	Pages       *pages.Renderer
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 
 	limiter throttle.Limiter
 }
 
-// Get serves GET /authorize: a new authorization request, or a flow that returns from the sign-in page.
+// Get serves GET /authorize.
 func (h *Handler) Get(w http.ResponseWriter, r *http.Request) error {
-	form := r.URL.Query()
-	text := form.Get("flow")
-	if text == "" {
-		return h.start(w, r, form)
-	}
-	f, err := h.Flows.OpenRequest(text)
+	return h.start(w, r, r.URL.Query())
+}
+
+// Continue serves GET /authorize/continue: a flow that returns from the sign-in page. It has a path of its
+// own, so that no parameter of a client can be taken for a flow.
+func (h *Handler) Continue(w http.ResponseWriter, r *http.Request) error {
+	f, err := h.Flows.OpenRequest(r.URL.Query().Get("flow"))
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, form url.Values)
 	req, err := h.parse(r.Context(), c, redirectURI, form)
 	var refused *oauth.Error
 	if errors.As(err, &refused) {
-		return h.redirectError(w, r, redirectURI, form.Get("state"), refused)
+		return h.sendError(w, r, recipientOf(redirectURI, form), refused)
 	}
 	if err != nil {
 		return err
@@ -153,31 +155,4 @@ func (h *Handler) needsSignIn(f *flow.Flow, s *session.Session) bool {
 	tooOld := req.MaxAge != nil && h.Now().Sub(s.AuthTime.Std()) > time.Duration(*req.MaxAge)*time.Second
 	otherUser := req.Subject != "" && req.Subject != s.UserID
 	return tooOld || otherUser || req.Prompt(flow.PromptLogin) || req.Prompt(flow.PromptSelectAccount)
-}
-
-// refuse redirects the browser to the client with an error.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, req *flow.Request, code, description string) error {
-	return h.redirectError(w, r, req.RedirectURI, req.State, oauth.NewError(code, description))
-}
-
-func (h *Handler) redirectError(w http.ResponseWriter, r *http.Request, uri, state string, e *oauth.Error) error {
-	return h.redirect(w, r, uri, url.Values{
-		"error": {e.Code}, "error_description": {e.Description}, "state": {state},
-	})
-}
-
-// redirect sends the browser to the client with an authorization response. 303 turns a POST into a GET,
-// so that no form is passed on.
-func (h *Handler) redirect(w http.ResponseWriter, r *http.Request, uri string, params url.Values) error {
-	u, err := url.Parse(uri)
-	if err != nil {
-		return fmt.Errorf("parse redirect_uri: %w", err)
-	}
-	params.Set("iss", h.Issuer)
-	if params.Get("state") == "" {
-		params.Del("state")
-	}
-	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+params.Encode(), "&") // the registered query stays unchanged
-	http.Redirect(w, r, u.String(), http.StatusSeeOther)
-	return nil
 }

@@ -109,7 +109,7 @@ func (h *Handler) sendCode(
 	if err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return grant.Insert(tx, g) }); err != nil {
 		return err
 	}
-	return h.redirect(w, r, req.RedirectURI, url.Values{"code": {code}, "state": {req.State}})
+	return h.send(w, r, recipient{req.RedirectURI, req.State, req.ResponseMode}, url.Values{"code": {code}})
 }
 
 func optional(s string) *string {

@@ -35,7 +35,6 @@ type PushedResponse struct {
 // Push serves POST /par: a client sends its authorization request beforehand.
 func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, error) {
 	form := r.PostForm
-	form.Del("client_secret")
 	if form.Has("request_uri") {
 		return nil, oauth.NewError(oauth.InvalidRequest, "request_uri cannot be pushed")
 	}
@@ -56,7 +55,7 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	if err := h.bindToProof(r, req, form); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(form)
+	text, err := json.Marshal(known(form))
 	if err != nil {
 		return nil, fmt.Errorf("encode pushed request: %w", err)
 	}
@@ -69,6 +68,17 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 		return nil, err
 	}
 	return &PushedResponse{RequestURI: pushedPrefix + handle, ExpiresIn: int64(PushedLifetime.Seconds())}, nil
+}
+
+// known returns the known parameters of a request.
+func known(form url.Values) url.Values {
+	kept := url.Values{}
+	for _, name := range knownParams {
+		if values, ok := form[name]; ok {
+			kept[name] = values
+		}
+	}
+	return kept
 }
 
 // pushLimit limits how often one address pushes requests of public clients, whose ids anybody may know.

@@ -48,7 +48,7 @@ func (h *Handler) parse(
 	}
 	req := &flow.Request{
 		ClientID: c.ID, RedirectURI: redirectURI, State: params["state"], Nonce: params["nonce"],
-		LoginHint: params["login_hint"], JKT: params["dpop_jkt"],
+		LoginHint: params["login_hint"], JKT: params["dpop_jkt"], ResponseMode: params["response_mode"],
 		// Scopes that the client may not use are left out. The token response lists those that remain.
 		Scopes: c.AllowedScopes(params["scope"]),
 	}
@@ -73,11 +73,19 @@ func (h *Handler) parse(
 	return req, nil
 }
 
-// singleParams returns the parameters of a request, none of which may be repeated.
+// knownParams are the parameters that change the meaning of a request. All others are ignored (RFC 6749
+// section 3.1).
+var knownParams = []string{
+	"client_id", "response_type", "redirect_uri", "scope", "state", "response_mode", "nonce", "prompt", "max_age",
+	"id_token_hint", "login_hint", "code_challenge", "code_challenge_method", "dpop_jkt", "request", "request_uri",
+	"registration",
+}
+
+// singleParams returns the known parameters of a request, none of which may be repeated.
 func singleParams(form url.Values) (map[string]string, error) {
-	params := make(map[string]string, len(form))
+	params := make(map[string]string, len(knownParams))
 	size := 0
-	for name := range form {
+	for _, name := range knownParams {
 		value, err := oauth.Param(form, name)
 		if err != nil {
 			return nil, err
@@ -111,8 +119,10 @@ func checkResponseType(c *oidc.Registered, params map[string]string) error {
 		return oauth.Missing("response_type")
 	case params["response_type"] != "code":
 		return oauth.NewError("unsupported_response_type", "response_type must be code")
-	case params["response_mode"] != "" && params["response_mode"] != "query":
-		return oauth.NewError(oauth.InvalidRequest, "response_mode must be query")
+	case !slices.Contains([]string{"", flow.Query, flow.FormPost}, params["response_mode"]):
+		return oauth.NewError(oauth.InvalidRequest, "response_mode must be query or form_post")
+	case params["response_mode"] == flow.FormPost && !acceptsForms(params["redirect_uri"]):
+		return oauth.NewError(oauth.InvalidRequest, "response_mode=form_post needs a redirect_uri with https or http")
 	case !slices.Contains(c.GrantTypes, oidc.AuthorizationCode):
 		return oauth.NewError(oauth.UnauthorizedClient, "this client may not use authorization codes")
 	}

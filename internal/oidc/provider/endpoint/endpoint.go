@@ -20,6 +20,7 @@ const (
 const (
 	SignIn            = "/sign-in"
 	Consent           = "/consent"
+	AuthorizeContinue = Authorize + "/continue"
 	Device            = "/device"
 	EndSessionConfirm = EndSession + "/confirm"
 	Invitation        = "/invite/"

@@ -30,16 +30,23 @@ func Prompts() []string {
 	return []string{PromptNone, PromptLogin, PromptConsent, PromptSelectAccount}
 }
 
+// The values of the parameter response_mode. The default is Query.
+const (
+	Query    = "query"
+	FormPost = "form_post"
+)
+
 // Request is a validated authorization request.
 type Request struct {
-	ClientID    string   `json:"client_id"`
-	RedirectURI string   `json:"redirect_uri"`
-	State       string   `json:"state,omitempty"`
-	Nonce       string   `json:"nonce,omitempty"`
-	Scopes      []string `json:"scopes"`
-	Challenge   string   `json:"challenge,omitempty"`
-	JKT         string   `json:"jkt,omitempty"`
-	Prompts     []string `json:"prompts,omitempty"`
+	ClientID     string   `json:"client_id"`
+	RedirectURI  string   `json:"redirect_uri"`
+	ResponseMode string   `json:"response_mode,omitempty"`
+	State        string   `json:"state,omitempty"`
+	Nonce        string   `json:"nonce,omitempty"`
+	Scopes       []string `json:"scopes"`
+	Challenge    string   `json:"challenge,omitempty"`
+	JKT          string   `json:"jkt,omitempty"`
+	Prompts      []string `json:"prompts,omitempty"`
 	// MaxAge is in seconds; nil if it was not requested.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
@@ -137,5 +144,5 @@ func (s *Sealer) Location(f *Flow) string {
 	if f.Request == nil {
 		return f.Next
 	}
-	return endpoint.Authorize + "?flow=" + s.Seal(f)
+	return endpoint.AuthorizeContinue + "?flow=" + s.Seal(f)
 }

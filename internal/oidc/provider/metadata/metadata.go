@@ -76,7 +76,7 @@ func (h *Handler) document() document {
 		DeviceEndpoint:           h.Issuer + endpoint.DeviceAuthorization,
 		Scopes:                   scopeNames(),
 		ResponseTypes:            []string{"code"},
-		ResponseModes:            []string{"query"},
+		ResponseModes:            []string{flow.Query, flow.FormPost},
 		GrantTypes:               oidc.GrantTypes(),
 		SubjectTypes:             []string{"public"},
 		IDTokenAlgorithms:        []string{string(keys.ForIDTokens)},

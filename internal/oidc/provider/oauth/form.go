@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -50,6 +51,16 @@ func Required(form url.Values, name string) (string, error) {
 		return "", Missing(name)
 	}
 	return value, nil
+}
+
+// AddQuery returns a URI with parameters added to its query, which stays unchanged otherwise.
+func AddQuery(uri string, params url.Values) (string, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return "", fmt.Errorf("parse redirect URI: %w", err)
+	}
+	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+params.Encode(), "&")
+	return u.String(), nil
 }
 
 // Missing returns the error for a parameter that is absent or empty.

@@ -88,8 +88,8 @@ func (p *Renderer) Message(w http.ResponseWriter, r *http.Request, status int, t
 }
 
 // Render writes a page, with headers that prevent it from being framed, cached, or made to load
-// anything. The policy has no form-action, because browsers apply that to the redirect which follows a
-// form, and that leads to any application.
+// anything. The policy of a form of this server has no form-action, because browsers apply that to the
+// redirect which follows a form, and that leads to any application.
 func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v view) error {
 	v.setCSRF(p.csrfToken(w, r))
 	var body bytes.Buffer
@@ -99,7 +99,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v 
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy",
-		"default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'")
+		"default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'"+v.policy())
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -36,6 +36,8 @@ func hashSource(text string) string {
 type view interface {
 	template() string
 	setCSRF(token string)
+	// policy is added to the Content-Security-Policy of the page.
+	policy() string
 }
 
 // Base is the part that all views have.
@@ -46,6 +48,8 @@ type Base struct {
 }
 
 func (b *Base) setCSRF(token string) { b.CSRF = token }
+
+func (*Base) policy() string { return "" }
 
 // Style returns the style sheet, which is part of each page to save a request.
 func (*Base) Style() template.CSS { return template.CSS(style) }
