@@ -40,6 +40,7 @@ func wireProvider(
 	return &provider.Provider{
 		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE,
 		DPoPNonce: cfg.DPoPNonce, Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: userDirectory(accounts),
+		OrgName: accounts.OrgName,
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 // Consent is what a user has allowed a client. Both epochs go into every code and token that is based on
 // it.
 type Consent struct {
-	ClientID    string
-	UserID      string
-	Scopes      []string
+	ClientID string
+	UserID   string
+	Scopes   []string
+	// Declined are the scopes that the user was asked for and has not allowed.
+	Declined    []string
 	Epoch       int64
 	ClientEpoch int64
 	CreatedAt   stamp.Time

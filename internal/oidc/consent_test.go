@@ -87,6 +87,45 @@ func TestNarrowedConsentRevokesTokens(t *testing.T) {
 	})
 }
 
+func TestDeclinedScopesAreRemembered(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		c := f.client(Settings{}).Client
+		save := func(granted, declined []string) *Consent {
+			t.Helper()
+			saved, err := f.SaveConsent(f.ctx, c.ID, "usr_1", granted, declined)
+			must(t, err)
+			read, err := f.Consent(f.ctx, c.ID, "usr_1")
+			must(t, err)
+			if diff := cmp.Diff(saved, *read); diff != "" {
+				t.Error(diff)
+			}
+			return read
+		}
+		first := save([]string{"openid"}, []string{"email", "profile"})
+		if !slices.Equal(first.Declined, []string{"email", "profile"}) {
+			t.Error(first)
+		}
+		second := save([]string{"openid", "email"}, []string{"webhook:read"})
+		if !slices.Equal(second.Declined, []string{"profile", "webhook:read"}) || second.Epoch != first.Epoch ||
+			!slices.Equal(second.Scopes, []string{"openid", "email"}) {
+			t.Error(second)
+		}
+		own, err := f.Own(f.ctx, "usr_1", whole)
+		must(t, err)
+		users, err := f.Users(f.ctx, f.caller.OrgID, c.ID, whole)
+		must(t, err)
+		for _, scopes := range [][]string{own.Items[0].Scopes, users.Items[0].Scopes} {
+			if !slices.Equal(scopes, []string{"openid", "email"}) {
+				t.Error("a list shows other scopes than those that were granted", scopes)
+			}
+		}
+		must(t, f.RevokeConsent(f.ctx, c.ID, "usr_1"))
+		if again := save([]string{"openid"}, nil); len(again.Declined) != 0 {
+			t.Error("a new consent has the declined scopes of a revoked one", again)
+		}
+	})
+}
+
 func TestRevokeUserKeepsOtherUsers(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		c := f.client(Settings{}).Client

@@ -3,6 +3,7 @@ package oidc
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type fixture struct {
 	caller *auth.Caller
 	ctx    context.Context
 	clock  *atomic.Int64
+	mu     sync.Mutex
 	audits []string
 	// gone has the calls of ConsentGone, which returns goneErr.
 	gone    []string
@@ -52,6 +54,8 @@ func (f *fixture) replica(d *db.DB) *Store {
 	s := &Store{
 		DB: d, Now: f.now,
 		Audit: func(_ *db.Tx, action, target string) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			f.audits = append(f.audits, action+" "+target)
 			return nil
 		},

@@ -33,6 +33,12 @@ func (r *Registered) Allows(userID string) bool {
 // MayRedirect reports whether authorization responses may be sent to a URI.
 func (r *Registered) MayRedirect(uri string) bool { return matches(r.RedirectURIs, uri) }
 
+// AsksEachTime reports whether users must be asked for their consent with each request that names a
+// redirect URI: any application on a device can claim to be a public client there (RFC 8252 section 8.6).
+func (r *Registered) AsksEachTime(redirectURI string) bool {
+	return r.ClientType == Public && isNative(redirectURI)
+}
+
 // MayRedirectAfterLogout reports whether a user may be sent to a URI after signing out.
 func (r *Registered) MayRedirectAfterLogout(uri string) bool {
 	return matches(r.PostLogoutRedirectURIs, uri)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
@@ -37,9 +38,21 @@ func addUsers(tx *db.Tx, orgID, clientID string, n int64) error {
 	return nil
 }
 
-// SaveConsent adds the granted scopes to the consent of a user and removes the declined ones. If that
-// removes a scope, the consent gets a new epoch, which revokes the tokens that may have it. It returns
-// NotFound if the client does not exist.
+// asUser returns a context whose caller is a user in the organization of a client. What users do to their
+// consents is in the audit log of that organization.
+func asUser(ctx context.Context, orgID, userID string) context.Context {
+	var actor auth.Caller
+	if caller := auth.Lookup(ctx); caller != nil && caller.OrgID == orgID {
+		actor = *caller
+	}
+	actor.OrgID = orgID
+	actor.UserID = userID
+	return auth.With(ctx, &actor)
+}
+
+// SaveConsent adds the granted scopes to the consent of a user, removes the declined ones, and remembers
+// which those are. If that removes a scope, the consent gets a new epoch, which revokes the tokens that may
+// have it. It returns NotFound if the client does not exist.
 func (s *Store) SaveConsent(
 	ctx context.Context, clientID, userID string, granted, declined []string,
 ) (Consent, error) {
@@ -48,9 +61,12 @@ func (s *Store) SaveConsent(
 		return Consent{}, err
 	}
 	var c Consent
-	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
+	err = s.DB.Write(asUser(ctx, r.OrgID, userID), func(tx *db.Tx) (err error) {
 		c, err = s.saveConsent(tx, r.OrgID, clientID, userID, granted, declined)
-		return err
+		if err != nil {
+			return err
+		}
+		return s.Audit(tx, "consent.grant", clientID)
 	})
 	if err != nil {
 		return Consent{}, err
@@ -69,8 +85,8 @@ func (s *Store) saveConsent(
 	before, err := readConsent(tx, orgID, clientID, userID)
 	if errors.Is(err, db.ErrNoRows) {
 		c := Consent{
-			ClientID: clientID, UserID: userID, Scopes: granted, Epoch: newEpoch(), ClientEpoch: epoch,
-			CreatedAt: now, UpdatedAt: now,
+			ClientID: clientID, UserID: userID, Scopes: granted, Declined: mergeScopes(nil, declined, nil),
+			Epoch: newEpoch(), ClientEpoch: epoch, CreatedAt: now, UpdatedAt: now,
 		}
 		if err := insertConsent(tx, orgID, c); err != nil {
 			return Consent{}, err
@@ -82,6 +98,7 @@ func (s *Store) saveConsent(
 	}
 	c := *before
 	c.Scopes = mergeScopes(before.Scopes, granted, declined)
+	c.Declined = mergeScopes(before.Declined, declined, granted)
 	c.UpdatedAt = now
 	if slices.ContainsFunc(before.Scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) }) {
 		c.Epoch = newEpoch()
@@ -95,10 +112,15 @@ func (s *Store) saveConsent(
 	return c, updateConsent(tx, orgID, c)
 }
 
-// mergeScopes returns the scopes that were granted before or are granted now, without the declined ones.
-func mergeScopes(before, granted, declined []string) []string {
-	merged := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(declined, s) })
-	for _, s := range granted {
+// mergeScopes returns the scopes before without the removed ones, and the added ones.
+func mergeScopes(before, added, removed []string) []string {
+	merged := []string{}
+	for _, s := range before {
+		if !slices.Contains(removed, s) {
+			merged = append(merged, s)
+		}
+	}
+	for _, s := range added {
 		if !slices.Contains(merged, s) {
 			merged = append(merged, s)
 		}
@@ -107,9 +129,9 @@ func mergeScopes(before, granted, declined []string) []string {
 }
 
 func updateConsent(tx *db.Tx, orgID string, c Consent) error {
-	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = $4, epoch = $5, updated_at = $6
+	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = $4, declined = $5, epoch = $6, updated_at = $7
 		WHERE org_id = $1 AND client_id = $2 AND user_id = $3`,
-		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), c.Epoch, c.UpdatedAt)
+		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.UpdatedAt)
 	if err != nil {
 		return fmt.Errorf("update consent: %w", err)
 	}
@@ -118,11 +140,11 @@ func updateConsent(tx *db.Tx, orgID string, c Consent) error {
 
 // insertConsent stores a new consent. It replaces one of an ended epoch that has not been purged.
 func insertConsent(tx *db.Tx, orgID string, c Consent) error {
-	_, err := tx.Exec(`INSERT INTO oidc_consents (org_id, client_id, user_id, scopes, epoch, client_epoch, created_at,
-		updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (org_id, client_id, user_id)
-		DO UPDATE SET scopes = excluded.scopes, epoch = excluded.epoch, client_epoch = excluded.client_epoch,
-		created_at = excluded.created_at, updated_at = excluded.updated_at`,
-		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), c.Epoch, c.ClientEpoch, c.CreatedAt)
+	_, err := tx.Exec(`INSERT INTO oidc_consents (org_id, client_id, user_id, scopes, declined, epoch, client_epoch,
+		created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (org_id, client_id, user_id)
+		DO UPDATE SET scopes = excluded.scopes, declined = excluded.declined, epoch = excluded.epoch,
+		client_epoch = excluded.client_epoch, created_at = excluded.created_at, updated_at = excluded.updated_at`,
+		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.ClientEpoch, c.CreatedAt)
 	if err != nil {
 		return fmt.Errorf("insert consent: %w", err)
 	}
@@ -152,12 +174,15 @@ func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent,
 // readConsent returns a consent, or db.ErrNoRows.
 func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error) {
 	c := &Consent{ClientID: clientID, UserID: userID}
-	var scopes string
-	err := q.Row(`SELECT k.scopes, k.epoch, k.client_epoch, k.created_at, k.updated_at`+fromLiveConsents+`
+	var scopes, declined string
+	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.created_at, k.updated_at`+fromLiveConsents+`
 		WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
-		Scan(&scopes, &c.Epoch, &c.ClientEpoch, &c.CreatedAt, &c.UpdatedAt)
+		Scan(&scopes, &declined, &c.Epoch, &c.ClientEpoch, &c.CreatedAt, &c.UpdatedAt)
 	if err != nil {
 		return nil, fmt.Errorf("read consent: %w", err)
+	}
+	if err := json.Unmarshal([]byte(declined), &c.Declined); err != nil {
+		return nil, fmt.Errorf("decode consent: %w", err)
 	}
 	if err := json.Unmarshal([]byte(scopes), &c.Scopes); err != nil {
 		return nil, fmt.Errorf("decode consent: %w", err)
@@ -283,7 +308,7 @@ func (s *Store) RevokeConsent(ctx context.Context, clientID, userID string) erro
 	if err != nil {
 		return err
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
+	return s.DB.Write(asUser(ctx, r.OrgID, userID), func(tx *db.Tx) error {
 		deleted, err := s.deleteConsent(tx, r.OrgID, clientID, userID)
 		if errs.KindOf(err) == errs.NotFound || err == nil && !deleted {
 			return none

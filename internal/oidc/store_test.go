@@ -280,6 +280,7 @@ func TestChangesAreAudited(t *testing.T) {
 		must(t, f.Delete(f.ctx, f.caller.OrgID, c.ID, page.IfMatch{}))
 		want := []string{
 			"client.create " + c.ID, "client.update " + c.ID, "client.rotate_secret " + c.ID,
+			"consent.grant " + c.ID, "consent.grant " + c.ID, "consent.grant " + c.ID,
 			"client.revoke_user " + c.ID + "/usr_1", "consent.revoke " + c.ID,
 			"client.revoke_all " + c.ID, "client.delete " + c.ID,
 		}

@@ -159,8 +159,7 @@ func (c *Client) uriProblem(uri string) string {
 			return "expected https:// and a host name or address"
 		}
 	case u.Scheme == "http":
-		local := isLoopback(u.Hostname()) || strings.EqualFold(u.Hostname(), "localhost")
-		if u.Opaque != "" || !hasHost(u) || !local {
+		if u.Opaque != "" || !hasHost(u) || !isLocal(u.Hostname()) {
 			return "http is for loopback addresses and localhost only; expected https"
 		}
 	case !strings.Contains(u.Scheme, "."):
@@ -211,6 +210,16 @@ func isAlphanumeric(r rune) bool {
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.IsLoopback() && !a.Is4In6() && a.Zone() == ""
+}
+
+// isLocal reports whether host is a loopback address or localhost.
+func isLocal(host string) bool { return isLoopback(host) || strings.EqualFold(host, "localhost") }
+
+// isNative reports whether a redirect URI leads to an application on the user's device: it has a
+// private-use scheme or a loopback host.
+func isNative(uri string) bool {
+	u, err := url.Parse(uri)
+	return err != nil || u.Scheme != "https" && u.Scheme != "http" || isLocal(u.Hostname())
 }
 
 // matches reports whether a URI is registered: it is the same text, except that the port of a loopback

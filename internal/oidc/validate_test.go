@@ -137,6 +137,21 @@ func TestRedirectURIMatching(t *testing.T) {
 	}
 }
 
+func TestPublicClientsOnTheDeviceAskEachTime(t *testing.T) {
+	for uri, native := range map[string]bool{
+		"https://app.example/cb": false, "https://127.0.0.1.example/cb": false, "http://127.0.0.1:5000/cb": true,
+		"http://[::1]/cb": true, "http://localhost:3000/cb": true, "http://LOCALHOST/cb": true,
+		"https://localhost/cb": true, "https://127.0.0.1/cb": true, "com.example.app:/cb": true,
+	} {
+		for kind, want := range map[Type]bool{Public: native, Confidential: false} {
+			r := Registered{Client: Client{ClientType: kind}}
+			if r.AsksEachTime(uri) != want {
+				t.Errorf("%s %s: got %t", kind, uri, !want)
+			}
+		}
+	}
+}
+
 func TestHomepageValidation(t *testing.T) {
 	for text, want := range map[string]bool{
 		"https://app.example": true, "http://app.example/about?x#y": true, "": false, "app.example": false, "/x": false,

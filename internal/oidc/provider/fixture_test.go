@@ -138,6 +138,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	f.url = "http://" + srv.Listener.Addr().String()
 	f.provider = &Provider{
 		DB: d, Ring: ring, Now: c.Now, Issuer: f.url, Clients: store, Keys: signing, Users: f.directory(),
+		OrgName: accounts.OrgName,
 		Note:    f.calls.note,
 		Issued:  func(grantType string) { f.calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.calls.add("refused " + grantType + " " + code) },

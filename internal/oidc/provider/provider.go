@@ -59,6 +59,8 @@ type Provider struct {
 	Clients   *oidc.Store
 	Keys      *keys.Store
 	Users     users.Directory
+	// OrgName returns the name of an organization.
+	OrgName func(ctx context.Context, orgID string) (string, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused count the responses of the token endpoint, if they are set.
@@ -103,7 +105,7 @@ func (p *Provider) connect(key secret.Key) {
 		p.proofs.NonceKey = key
 	}
 	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
-	consents := &consent.Page{Clients: p.Clients, Pages: p.pages}
+	consents := &consent.Page{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
 	grants := &grant.Store{
 		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
 	}

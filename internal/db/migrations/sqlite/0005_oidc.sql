@@ -51,14 +51,16 @@ CREATE TABLE oidc_client_states (
     PRIMARY KEY (org_id, client_id)
 ) STRICT;
 
--- oidc_consents are valid while their client_epoch is the epoch of the client. epoch is unique among
--- the consents of a user to a client over time. Tokens carry it, so that a new consent does not
--- revive the tokens of a revoked one.
+-- oidc_consents holds what users have allowed clients, and the scopes that they have declined. A
+-- consent is valid while its client_epoch is the epoch of the client. epoch is unique among the
+-- consents of a user to a client over time. Tokens carry it, so that a new consent does not revive
+-- the tokens of a revoked one.
 CREATE TABLE oidc_consents (
     org_id       TEXT    NOT NULL,
     client_id    TEXT    NOT NULL,
     user_id      TEXT    NOT NULL,
     scopes       TEXT    NOT NULL,
+    declined     TEXT    NOT NULL,
     epoch        INTEGER NOT NULL,
     client_epoch INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,

@@ -19,7 +19,7 @@ import (
 	"steward/internal/seal"
 )
 
-// authorize sends a code if the user may use the client and has consented to all that it requests.
+// authorize sends a code if the user may use the client and has decided about all that it requests.
 // Otherwise it shows the consent page, or refuses.
 func (h *Handler) authorize(
 	w http.ResponseWriter, r *http.Request, f *flow.Flow, c *oidc.Registered, s *session.Session, user *users.User,
@@ -39,16 +39,35 @@ func (h *Handler) authorize(
 	if err != nil {
 		return err
 	}
-	missing := consent.Missing(req.Scopes, given, req.Prompt(flow.PromptConsent))
-	if given != nil && len(missing) == 0 {
-		return h.sendCode(w, r, c, req, s, req.Scopes, given)
+	asked := consent.Asked(req.Scopes, given, askFor(c, req))
+	if given != nil && len(asked) == 0 {
+		return h.sendCode(w, r, c, req, s, consent.Granted(req.Scopes, given), given)
 	}
 	if req.Prompt(flow.PromptNone) {
-		return h.refuse(w, r, req, oauth.ConsentRequired, "the user has not consented to all scopes")
+		return h.refuseConsent(w, r, c, req)
 	}
 	f.UserID = user.ID
-	view := pages.Consent{Flow: h.Flows.Seal(f), Action: endpoint.Consent}
-	return h.Consents.Show(w, r, view, c, user, missing)
+	view := pages.Consent{Flow: h.Flows.Seal(f), Action: endpoint.Consent, Redirect: pages.NewRedirect(req.RedirectURI)}
+	return h.Consents.Show(w, r, view, c, user, asked)
+}
+
+// askFor returns which scopes of a request the user is asked for.
+func askFor(c *oidc.Registered, req *flow.Request) consent.Ask {
+	switch {
+	case req.Prompt(flow.PromptConsent):
+		return consent.AskAll
+	case c.AsksEachTime(req.RedirectURI):
+		return consent.AskAgain
+	}
+	return consent.AskNew
+}
+
+// refuseConsent refuses a request that needs the consent page and has prompt=none.
+func (h *Handler) refuseConsent(w http.ResponseWriter, r *http.Request, c *oidc.Registered, req *flow.Request) error {
+	if c.AsksEachTime(req.RedirectURI) {
+		return h.refuse(w, r, req, oauth.InteractionRequired, "users of this application are asked each time")
+	}
+	return h.refuse(w, r, req, oauth.ConsentRequired, "the user has not consented to all scopes")
 }
 
 // Consent serves POST /consent, the decision of the user.
@@ -79,7 +98,7 @@ func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 	if !consent.Approved(r) {
 		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined")
 	}
-	scopes, saved, err := h.Consents.Save(r, c, user.ID, req.Scopes, req.Prompt(flow.PromptConsent))
+	scopes, saved, err := h.Consents.Save(r, c, user.ID, req.Scopes, askFor(c, req))
 	if err != nil {
 		return err
 	}

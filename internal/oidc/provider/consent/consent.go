@@ -3,6 +3,7 @@
 package consent
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,23 +18,54 @@ import (
 type Page struct {
 	Clients *oidc.Store
 	Pages   *pages.Renderer
+	// OrgName returns the name of an organization.
+	OrgName func(ctx context.Context, orgID string) (string, error)
 }
 
-// Missing returns the requested scopes that the user must be asked for: those that are not in the given
-// consent, or all of them if the user must be asked again. The consent is nil if there is none.
-func Missing(requested []string, given *oidc.Consent, again bool) []string {
-	if again || given == nil {
+// Ask says which of the requested scopes a user is asked for.
+type Ask int
+
+const (
+	// AskNew asks for scopes that the user has neither granted nor declined.
+	AskNew Ask = iota
+	// AskAgain asks for all scopes except those that the user has declined.
+	AskAgain
+	// AskAll asks for all scopes.
+	AskAll
+)
+
+// Asked returns the requested scopes that the user must be asked for. The consent is nil if there is none.
+// If the user has declined all of them, there is nothing to grant, so all are asked for.
+func Asked(requested []string, given *oidc.Consent, ask Ask) []string {
+	if given == nil || ask == AskAll {
 		return requested
 	}
-	return slices.DeleteFunc(slices.Clone(requested), func(s string) bool { return slices.Contains(given.Scopes, s) })
+	granted := Granted(requested, given)
+	asked := slices.DeleteFunc(slices.Clone(requested), func(s string) bool {
+		return slices.Contains(given.Declined, s) || ask == AskNew && slices.Contains(granted, s)
+	})
+	if len(asked) == 0 && len(granted) == 0 {
+		return requested
+	}
+	return asked
+}
+
+// Granted returns the requested scopes that a consent grants.
+func Granted(requested []string, given *oidc.Consent) []string {
+	return slices.DeleteFunc(slices.Clone(requested), func(s string) bool { return !slices.Contains(given.Scopes, s) })
 }
 
 // Show renders the page for a client, a user and the scopes to ask for. The view has the target and
-// the hidden fields of the form.
+// the hidden fields of the form, and where the browser goes afterwards.
 func (p *Page) Show(
 	w http.ResponseWriter, r *http.Request, view pages.Consent, c *oidc.Registered, user *users.User, scopes []string,
 ) error {
+	org, err := p.OrgName(r.Context(), c.OrgID)
+	if err != nil {
+		return err
+	}
 	view.Client = c.Name
+	view.Org = org
 	view.Email = user.Email
 	view.Initial = initial(c.Name)
 	if u, err := url.Parse(c.HomepageURL); err == nil {
@@ -56,23 +88,26 @@ func initial(name string) string {
 // Approved reports whether the user has approved in the form of a request.
 func Approved(r *http.Request) bool { return r.PostForm.Get("action") == "approve" }
 
-// Save stores the decision in the form of a request: the scopes that the user was asked for and has
-// checked are granted, the others declined. It returns the granted ones of the requested scopes. If
-// there are none, it stores nothing.
+// Save stores the decision in the form of a request: the scopes that the user has checked are granted,
+// the others that the user was asked for are declined. It returns the granted ones of the requested
+// scopes. If there are none, it stores nothing.
 func (p *Page) Save(
-	r *http.Request, c *oidc.Registered, userID string, requested []string, again bool,
+	r *http.Request, c *oidc.Registered, userID string, requested []string, ask Ask,
 ) (granted []string, saved *oidc.Consent, err error) {
 	given, err := p.Clients.Consent(r.Context(), c.ID, userID)
 	if err != nil {
 		return nil, nil, err
 	}
-	asked := Missing(requested, given, again)
+	asked := Asked(requested, given, ask)
 	checked := r.PostForm["scope"]
 	var declined []string
 	for _, s := range requested {
-		if slices.Contains(asked, s) && !slices.Contains(checked, s) && !required(s) {
+		switch {
+		case slices.Contains(checked, s) || required(s):
+			granted = append(granted, s)
+		case slices.Contains(asked, s):
 			declined = append(declined, s)
-		} else {
+		case slices.Contains(given.Scopes, s): // not asked for, so there is a consent
 			granted = append(granted, s)
 		}
 	}

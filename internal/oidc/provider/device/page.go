@@ -43,7 +43,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	view := pages.Consent{Action: endpoint.Device, UserCode: formatUserCode(d.UserCode), Device: true}
-	return h.Consents.Show(w, r, view, c, user, consent.Missing(d.Scopes, given, false))
+	return h.Consents.Show(w, r, view, c, user, consent.Asked(d.Scopes, given, consent.AskNew))
 }
 
 // pending returns the pending device of a user code, with its client. Wrong codes are limited, because
@@ -108,7 +108,7 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	if !consent.Approved(r) {
 		return h.deny(w, r, d, http.StatusOK, title, text)
 	}
-	scopes, saved, err := h.Consents.Save(r, c, user.ID, d.Scopes, false)
+	scopes, saved, err := h.Consents.Save(r, c, user.ID, d.Scopes, consent.AskNew)
 	if err != nil {
 		return err
 	}

@@ -129,9 +129,9 @@ func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (
 	return s.Usable(ctx, c, g)
 }
 
-// Redeem marks a grant as redeemed by client c and starts its family of refresh tokens. If it was
-// redeemed before, Redeem revokes it and returns false.
-func (s *Store) Redeem(tx *db.Tx, c *oidc.Registered, g *Grant, jkt string) (redeemed bool, err error) {
+// Redeem marks a grant as redeemed by client c and starts its family of refresh tokens, if the client may
+// refresh and refresh is true. If it was redeemed before, Redeem revokes it and returns false.
+func (s *Store) Redeem(tx *db.Tx, c *oidc.Registered, g *Grant, jkt string, refresh bool) (redeemed bool, err error) {
 	now := s.now()
 	g.RedeemedAt = &now
 	g.JKT = nil
@@ -139,7 +139,7 @@ func (s *Store) Redeem(tx *db.Tx, c *oidc.Registered, g *Grant, jkt string) (red
 		g.JKT = &jkt
 	}
 	g.ExpiresAt = now.Add(maxAccessLifetime + clockSkew)
-	if slices.Contains(c.GrantTypes, oidc.RefreshToken) {
+	if refresh && slices.Contains(c.GrantTypes, oidc.RefreshToken) {
 		expires := now.Add(c.RefreshLifetime())
 		g.Generation = 1
 		g.RefreshExpiresAt = &expires

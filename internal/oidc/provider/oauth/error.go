@@ -31,6 +31,7 @@ const (
 	UnsupportedGrantType = "unsupported_grant_type"
 	LoginRequired        = "login_required"
 	ConsentRequired      = "consent_required"
+	InteractionRequired  = "interaction_required"
 	Unavailable          = "temporarily_unavailable"
 	ServerError          = "server_error"
 )

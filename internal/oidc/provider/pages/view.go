@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"html/template"
+	"net/url"
 
 	"steward/internal/oidc"
 )
@@ -73,11 +74,35 @@ type Consent struct {
 	Client   string
 	Initial  string
 	Homepage string
-	Email    string
-	Scopes   []oidc.Scope
+	// Org is the name of the organization that owns the application.
+	Org    string
+	Email  string
+	Scopes []oidc.Scope
+	// Redirect is where the browser goes afterwards; nil if it stays here.
+	Redirect *Redirect
 	// Device says that the application runs on another device, which shows UserCode.
 	Device   bool
 	UserCode string
+}
+
+// Redirect describes a redirect URI to users.
+type Redirect struct {
+	// Host is the host of a web application, or of an application that listens on this device.
+	Host string
+	// Scheme is the private-use scheme of an application; empty if there is a host.
+	Scheme string
+}
+
+// NewRedirect returns what users see of a redirect URI.
+func NewRedirect(uri string) *Redirect {
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil:
+		return &Redirect{Host: uri}
+	case u.Scheme == "https" || u.Scheme == "http":
+		return &Redirect{Host: u.Host}
+	}
+	return &Redirect{Scheme: u.Scheme}
 }
 
 func (*Consent) template() string { return "consent.html" }

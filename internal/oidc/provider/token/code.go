@@ -51,7 +51,7 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	if refused := checkCode(req, g, now); refused != nil {
 		return g, refused, grant.Revoke(tx, g.ID, now)
 	}
-	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt)
+	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt, true)
 	if err != nil {
 		return nil, nil, err
 	}

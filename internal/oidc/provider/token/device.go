@@ -3,8 +3,10 @@ package token
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"steward/internal/db"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/stamp"
@@ -55,7 +57,7 @@ func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err e
 	if err := grant.MarkDeviceRedeemed(tx, req.deviceCode); err != nil {
 		return nil, nil, err
 	}
-	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt)
+	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt, !declinedOffline(d, g))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,6 +65,12 @@ func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err e
 		return g, oauth.ErrGrant, nil
 	}
 	return g, nil, nil
+}
+
+// declinedOffline reports whether the user has declined that a device stays connected. A device has no
+// session that its refresh tokens could end with.
+func declinedOffline(d *grant.Device, g *grant.Grant) bool {
+	return slices.Contains(d.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(g.Scopes, oidc.ScopeOfflineAccess)
 }
 
 // pending records a poll and returns the error that tells the device to wait.
