@@ -191,55 +191,6 @@ func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 	})
 }
 
-// TestLogoutRedirectsToRegisteredURIsOnly also checks that the user is asked if there is no ID token.
-func TestLogoutRedirectsToRegisteredURIsOnly(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		a := f.newApp(confidential)
-		b := f.browser()
-		tokens := a.redeem(b.complete(b.get(a.authorizeURL("scope", "openid"))).Get("code")).want(http.StatusOK).json()
-		hint := tokens["id_token"].(string)
-		end := func(pairs ...string) string {
-			v := url.Values{}
-			for i := 0; i < len(pairs); i += 2 {
-				v.Set(pairs[i], pairs[i+1])
-			}
-			return f.url + "/end_session?" + v.Encode()
-		}
-		for _, uri := range []string{
-			"https://evil.example.com/", "https://rp.example.com/bye/", "https://rp.example.com/bye#x",
-			"https://rp.example.com/bye?x", "//rp.example.com/bye",
-		} {
-			r := b.get(end("id_token_hint", hint, "post_logout_redirect_uri", uri)).want(http.StatusBadRequest)
-			if r.header.Get("Location") != "" {
-				t.Errorf("%s redirects", uri)
-			}
-		}
-		const bye = "https://rp.example.com/bye"
-		b.get(end("post_logout_redirect_uri", bye)).want(http.StatusBadRequest) // of an unknown client
-		b.get(end("id_token_hint", hint+"x")).want(http.StatusBadRequest)
-		b.get(end("id_token_hint", hint, "client_id", f.newApp(confidential).id)).want(http.StatusBadRequest)
-
-		page := b.get(end("client_id", a.id, "post_logout_redirect_uri", bye, "state", "s1")).want(http.StatusOK)
-		b.submit(page, "action", "deny").want(http.StatusOK)
-		b.get(a.authorizeURL("scope", "openid", "prompt", "none")).want(http.StatusSeeOther)
-		r := b.submit(page).want(http.StatusSeeOther)
-		if r.header.Get("Location") != "https://rp.example.com/bye?state=s1" {
-			t.Fatalf("got %s", r.header.Get("Location"))
-		}
-		if !strings.Contains(b.get(a.authorizeURL("prompt", "none")).header.Get("Location"), "login_required") {
-			t.Error("the user is still signed in")
-		}
-		// Without offline access the refresh token ends with the session.
-		a.refresh(tokens["refresh_token"].(string)).wantRefused(oauth.InvalidGrant)
-
-		b.complete(b.get(a.authorizeURL()))
-		r = b.get(end("id_token_hint", hint, "post_logout_redirect_uri", bye)).want(http.StatusSeeOther)
-		if r.header.Get("Location") != "https://rp.example.com/bye" {
-			t.Fatalf("got %s", r.header.Get("Location"))
-		}
-	})
-}
-
 // TestRevocation checks that revoking an access token revokes that one, and revoking a refresh token the grant.
 func TestRevocation(t *testing.T) {
 	each(t, func(_ *testing.T, f *fixture) {

@@ -115,7 +115,9 @@ func (p *Provider) connect(key secret.Key) {
 		DB: p.DB, Now: p.Now, Users: p.Users, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
 		Hashing: signin.NewSlots(),
 	}
-	p.logout = &logout.Handler{Clients: p.Clients, Tokens: tokens, Sessions: sessions, Pages: p.pages}
+	p.logout = &logout.Handler{
+		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
+	}
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
 		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, Pages: p.pages,
@@ -188,8 +190,9 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + endpoint.SignIn:                 form(p.signin.SignIn),
 		"GET " + endpoint.Device:                  page(p.device.Page),
 		"POST " + endpoint.Device:                 form(p.device.Decide),
-		"GET " + endpoint.EndSession:              page(p.logout.EndSession),
-		"POST " + endpoint.EndSession:             page(p.logout.EndSession),
+		"GET " + endpoint.EndSession:              page(p.logout.Get),
+		"POST " + endpoint.EndSession:             page(p.logout.Post),
+		"GET " + endpoint.EndSessionContinue:      page(p.logout.Continue),
 		"POST " + endpoint.EndSessionConfirm:      form(p.logout.Confirm),
 		"GET " + endpoint.Invitation + "{token}":  page(p.signin.Invitation),
 		"POST " + endpoint.Invitation + "{token}": form(p.signin.AcceptInvitation),

@@ -18,13 +18,14 @@ const (
 
 // The pages that users see, and the targets of their forms.
 const (
-	SignIn            = "/sign-in"
-	Consent           = "/consent"
-	AuthorizeContinue = Authorize + "/continue"
-	Device            = "/device"
-	EndSessionConfirm = EndSession + "/confirm"
-	Invitation        = "/invite/"
-	Account           = "/account"
-	AccountPassword   = Account + "/password"
-	AccountSessions   = Account + "/sessions"
+	SignIn             = "/sign-in"
+	Consent            = "/consent"
+	AuthorizeContinue  = Authorize + "/continue"
+	Device             = "/device"
+	EndSessionContinue = EndSession + "/continue"
+	EndSessionConfirm  = EndSession + "/confirm"
+	Invitation         = "/invite/"
+	Account            = "/account"
+	AccountPassword    = Account + "/password"
+	AccountSessions    = Account + "/sessions"
 )

@@ -1,5 +1,6 @@
 // Package flow owns the state of a browser on its way through the pages of the provider: an
-// authorization request that waits for a sign-in or a consent, or a page that requires a sign-in.
+// authorization request that waits for a sign-in or a consent, a logout request that waits for a
+// confirmation, or a page that requires a sign-in.
 //
 // A flow travels sealed in a form field or in the URL, so that the requests of strangers write nothing
 // to the database.
@@ -57,10 +58,23 @@ type Request struct {
 // Prompt reports whether the request has a value of the parameter prompt.
 func (r *Request) Prompt(value string) bool { return slices.Contains(r.Prompts, value) }
 
+// Logout is a logout request, with what was learnt from its id_token_hint.
+type Logout struct {
+	// ClientID is empty if no client is known.
+	ClientID string `json:"client_id,omitempty"`
+	// RedirectURI is where the browser goes afterwards; empty if none is registered for the client.
+	RedirectURI string `json:"redirect_uri,omitempty"`
+	State       string `json:"state,omitempty"`
+	// Subject is the user who may be signed out without being asked; empty if there is none.
+	Subject string `json:"subject,omitempty"`
+}
+
 // Flow is the state of a browser.
 type Flow struct {
 	// Request is the authorization request; nil if the browser goes to Next after the sign-in.
 	Request *Request `json:"request,omitempty"`
+	// Logout is the logout request, if this is one.
+	Logout *Logout `json:"logout,omitempty"`
 	// Next is a path of this server.
 	Next string `json:"next,omitempty"`
 	// SignedIn is the session in which the user has signed in during this flow. It satisfies
@@ -90,6 +104,11 @@ type Sealer struct {
 // ForRequest returns the flow of an authorization request.
 func (s *Sealer) ForRequest(r *Request) *Flow {
 	return &Flow{Request: r, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
+}
+
+// ForLogout returns the flow of a logout request.
+func (s *Sealer) ForLogout(l *Logout) *Flow {
+	return &Flow{Logout: l, ExpiresAt: stamp.Of(s.Now()).Add(lifetime)}
 }
 
 // ToPath returns a flow that leads to a path of this server.
@@ -138,11 +157,26 @@ func (s *Sealer) OpenRequest(text string) (*Flow, error) {
 	return f, nil
 }
 
+// OpenLogout is Open for a flow that must have a logout request.
+func (s *Sealer) OpenLogout(text string) (*Logout, error) {
+	f, err := s.Open(text)
+	if err != nil {
+		return nil, err
+	}
+	if f.Logout == nil {
+		return nil, ErrExpired
+	}
+	return f.Logout, nil
+}
+
 // Location returns where a flow continues. It has no host, so that the browser stays at the host name
 // under which it has its cookies.
 func (s *Sealer) Location(f *Flow) string {
-	if f.Request == nil {
-		return f.Next
+	switch {
+	case f.Request != nil:
+		return endpoint.AuthorizeContinue + "?flow=" + s.Seal(f)
+	case f.Logout != nil:
+		return endpoint.EndSessionContinue + "?flow=" + s.Seal(f)
 	}
-	return endpoint.AuthorizeContinue + "?flow=" + s.Seal(f)
+	return f.Next
 }

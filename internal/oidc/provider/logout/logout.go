@@ -1,13 +1,17 @@
 // Package logout owns RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0).
 //
 // A client that presents an ID token of the signed-in user signs the user out at once. In every other
-// case the user is asked first, since any site can send a browser here.
+// case the user is asked first, since any site can send a browser here. A request that is wrong in part,
+// such as one with a hint whose key is gone, is not refused but asks the user as well: whoever wants to
+// sign out must be able to.
+//
+// A request by POST continues as a GET with its parameters sealed, because browsers do not send the
+// cookie of the session with a POST from another site.
 package logout
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,75 +25,89 @@ import (
 	"steward/internal/oidc/provider/session"
 )
 
+// maxState bounds the state, which travels in URLs.
+const maxState = 2048
+
 // Handler serves the end-session endpoint.
 type Handler struct {
 	Clients  *oidc.Store
 	Tokens   *jwt.Issuer
 	Sessions *session.Manager
+	Flows    *flow.Sealer
 	Pages    *pages.Renderer
 }
 
-// request is a validated logout request.
-type request struct {
-	// client is nil if the request names none.
-	client *oidc.Registered
-	// redirectURI is registered by the client, or empty.
-	redirectURI string
-	state       string
-	// subject is the user of the id_token_hint; empty if there was none.
-	subject string
-}
-
-// EndSession serves GET and POST /end_session.
-func (h *Handler) EndSession(w http.ResponseWriter, r *http.Request) error {
-	form := r.URL.Query()
-	if r.Method == http.MethodPost {
-		if err := oauth.ReadForm(w, r); err != nil {
-			return err
-		}
-		form = r.PostForm
-	}
-	req, err := h.parse(r.Context(), form)
+// Get serves GET /end_session.
+func (h *Handler) Get(w http.ResponseWriter, r *http.Request) error {
+	l, err := h.parse(r.Context(), r.URL.Query())
 	if err != nil {
 		return err
 	}
+	return h.proceed(w, r, l)
+}
+
+// Post serves POST /end_session. It continues as a GET, which has the cookie of the session.
+func (h *Handler) Post(w http.ResponseWriter, r *http.Request) error {
+	if err := oauth.ReadForm(w, r); err != nil {
+		return err
+	}
+	l, err := h.parse(r.Context(), r.PostForm)
+	if err != nil {
+		return err
+	}
+	http.Redirect(w, r, h.Flows.Location(h.Flows.ForLogout(l)), http.StatusSeeOther)
+	return nil
+}
+
+// Continue serves GET /end_session/continue, where a POST continues.
+func (h *Handler) Continue(w http.ResponseWriter, r *http.Request) error {
+	l, err := h.Flows.OpenLogout(r.URL.Query().Get("flow"))
+	if err != nil {
+		return err
+	}
+	return h.proceed(w, r, l)
+}
+
+// proceed signs the user out if the request proves that it is about them, and asks them otherwise.
+func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, l *flow.Logout) error {
 	s, user, err := h.Sessions.SignedIn(r)
 	if err != nil {
 		return err
 	}
-	if s == nil || req.subject == s.UserID {
-		return h.finish(w, r, s, req)
+	if s == nil || l.Subject == s.UserID {
+		return h.finish(w, r, s, l)
 	}
-	view := &pages.SignOut{Email: user.Email, Query: form.Encode()}
-	if req.client != nil {
-		view.Client = req.client.Name
+	c, err := h.client(r.Context(), l.ClientID)
+	if err != nil {
+		return err
+	}
+	view := &pages.SignOut{Flow: h.Flows.Seal(h.Flows.ForLogout(l)), Email: user.Email}
+	if c != nil {
+		view.Client = c.Name
 	}
 	return h.Pages.Render(w, r, http.StatusOK, view)
 }
 
 // Confirm serves POST /end_session/confirm, the form of the page that asks the user.
 func (h *Handler) Confirm(w http.ResponseWriter, r *http.Request) error {
-	form, err := url.ParseQuery(r.PostForm.Get("query"))
-	if err != nil {
-		return flow.ErrExpired
-	}
-	req, err := h.parse(r.Context(), form)
-	if err != nil {
-		return err
-	}
-	s, err := h.Sessions.Current(r)
+	l, err := h.Flows.OpenLogout(r.PostForm.Get("flow"))
 	if err != nil {
 		return err
 	}
 	if r.PostForm.Get("action") != "approve" {
 		return h.Pages.Message(w, r, http.StatusOK, "You are still signed in", "You can close this page.")
 	}
-	return h.finish(w, r, s, req)
+	s, err := h.Sessions.Current(r)
+	if err != nil {
+		return err
+	}
+	return h.finish(w, r, s, l)
 }
 
-// parse validates a logout request. Its errors are shown on a page: without a redirect URI that the
-// client has registered, the browser is redirected nowhere.
-func (h *Handler) parse(ctx context.Context, form url.Values) (*request, error) {
+// parse returns what a logout request says, without what cannot be verified: a hint that is not an ID
+// token of the client, and a redirect URI that the client has not registered. Both have the effect that
+// the user is asked. It returns an error if a parameter is repeated or too long.
+func (h *Handler) parse(ctx context.Context, form url.Values) (*flow.Logout, error) {
 	params := map[string]string{}
 	for _, name := range []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"} {
 		value, err := oauth.Param(form, name)
@@ -98,62 +116,89 @@ func (h *Handler) parse(ctx context.Context, form url.Values) (*request, error) 
 		}
 		params[name] = value
 	}
-	req := &request{state: params["state"], redirectURI: params["post_logout_redirect_uri"]}
-	clientID := params["client_id"]
+	if len(params["state"]) > maxState {
+		return nil, oauth.NewError(oauth.InvalidRequest, "state is too long")
+	}
+	l := &flow.Logout{ClientID: params["client_id"], State: params["state"]}
 	if hint := params["id_token_hint"]; hint != "" {
-		claims, err := h.verifyHint(ctx, hint, clientID)
-		if err != nil {
+		if err := h.readHint(ctx, l, hint); err != nil {
 			return nil, err
 		}
-		req.subject = claims.Subject
-		clientID = claims.Audience[0]
 	}
-	if clientID != "" {
-		c, err := h.Clients.Lookup(ctx, clientID)
-		if err != nil && errs.KindOf(err) != errs.NotFound {
-			return nil, err
-		}
-		req.client = c
-	}
-	if req.redirectURI != "" && (req.client == nil || !req.client.MayRedirectAfterLogout(req.redirectURI)) {
-		return nil, oauth.NewError(oauth.InvalidRequest, "post_logout_redirect_uri is not registered for this client")
-	}
-	return req, nil
+	return l, h.checkRedirect(ctx, l, params["post_logout_redirect_uri"])
 }
 
-// verifyHint returns the claims of an ID token, which must be issued to the client if that is named.
-func (h *Handler) verifyHint(ctx context.Context, hint, clientID string) (*jwt.IDClaims, error) {
-	refused := oauth.NewError(oauth.InvalidRequest, "id_token_hint is not an ID token of this client")
+// readHint sets the user and the client of an ID token. It changes nothing if the token cannot be
+// verified, and clears the client if the request names another one.
+func (h *Handler) readHint(ctx context.Context, l *flow.Logout, hint string) error {
 	claims, err := h.Tokens.VerifyIDHint(ctx, hint)
-	if errors.Is(err, jwt.ErrInvalid) {
-		return nil, refused
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && len(claims.Audience) == 0 {
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(claims.Audience) == 0 || clientID != "" && !slices.Contains(claims.Audience, clientID) {
-		return nil, refused
+	if l.ClientID != "" && !slices.Contains(claims.Audience, l.ClientID) {
+		l.ClientID = ""
+		return nil
 	}
-	return claims, nil
+	l.ClientID = claims.Audience[0]
+	l.Subject = claims.Subject
+	return nil
+}
+
+// checkRedirect sets the redirect URI if the client has registered it. Otherwise the user is asked, and
+// the browser stays here.
+func (h *Handler) checkRedirect(ctx context.Context, l *flow.Logout, uri string) error {
+	c, err := h.client(ctx, l.ClientID)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		l.ClientID = ""
+	}
+	if uri == "" {
+		return nil
+	}
+	if c == nil || !c.MayRedirectAfterLogout(uri) {
+		l.Subject = ""
+		return nil
+	}
+	l.RedirectURI = uri
+	return nil
+}
+
+// client returns a client, or nil if there is none with this id.
+func (h *Handler) client(ctx context.Context, clientID string) (*oidc.Registered, error) {
+	c, err := h.Clients.Lookup(ctx, clientID)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, nil
+	}
+	return c, err
 }
 
 // finish ends the session, if there is one, and sends the browser back to the client.
-func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Session, req *request) error {
-	if err := h.Sessions.End(r.Context(), w, s); err != nil {
+func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Session, l *flow.Logout) error {
+	if s != nil {
+		if err := h.Sessions.End(r.Context(), w, s); err != nil {
+			return err
+		}
+	}
+	c, err := h.client(r.Context(), l.ClientID) // it may have changed since the request was parsed
+	if err != nil {
 		return err
 	}
-	if req.redirectURI == "" {
+	if c == nil || !c.MayRedirectAfterLogout(l.RedirectURI) {
 		return h.Pages.Message(w, r, http.StatusOK, "You are signed out", "You can close this page.")
 	}
-	u, err := url.Parse(req.redirectURI)
+	params := url.Values{}
+	if l.State != "" {
+		params.Set("state", l.State)
+	}
+	location, err := oauth.AddQuery(l.RedirectURI, params)
 	if err != nil {
-		return fmt.Errorf("parse post_logout_redirect_uri: %w", err)
+		return err
 	}
-	if req.state != "" {
-		query := u.Query()
-		query.Set("state", req.state)
-		u.RawQuery = query.Encode()
-	}
-	http.Redirect(w, r, u.String(), http.StatusSeeOther)
+	http.Redirect(w, r, location, http.StatusSeeOther)
 	return nil
 }

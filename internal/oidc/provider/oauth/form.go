@@ -55,6 +55,9 @@ func Required(form url.Values, name string) (string, error) {
 
 // AddQuery returns a URI with parameters added to its query, which stays unchanged otherwise.
 func AddQuery(uri string, params url.Values) (string, error) {
+	if len(params) == 0 {
+		return uri, nil
+	}
 	u, err := url.Parse(uri)
 	if err != nil {
 		return "", fmt.Errorf("parse redirect URI: %w", err)

@@ -115,9 +115,9 @@ func (*Device) template() string { return "device.html" }
 // SignOut is the page that asks for confirmation of a sign-out.
 type SignOut struct {
 	Base
+	Flow   string
 	Client string
 	Email  string
-	Query  string
 }
 
 func (*SignOut) template() string { return "signout.html" }
