@@ -298,18 +298,6 @@ func TestConfigPlan(t *testing.T) {
 	}}})
 }
 
-const bye = "https://rp.example.com/bye"
-
-// logout sends a browser to the end-session endpoint.
-func (b *browser) logout(pairs ...string) *response {
-	b.f.t.Helper()
-	query := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		query.Set(pairs[i], pairs[i+1])
-	}
-	return b.get(b.f.url + "/end_session?" + query.Encode())
-}
-
 // wantSignedOut requires that no user is signed in.
 func (a *app) wantSignedOut(b *browser) {
 	a.f.t.Helper()
@@ -331,7 +319,7 @@ func (a *app) wantQuestion(b *browser, page *response) {
 // signsOut is a module in which the user, if asked, confirms, is signed out and told so.
 func signsOut(name string, params func(hint string) []string) module {
 	return module{name, func(f *fixture, a *app, b *browser) {
-		page := b.logout(params(a.tokensIn(b)["id_token"].(string))...).want(http.StatusOK)
+		page := b.logOut(params(a.tokensIn(b)["id_token"].(string))...).want(http.StatusOK)
 		if formTag.MatchString(page.body) {
 			page = b.submit(page).want(http.StatusOK)
 		}
@@ -348,7 +336,7 @@ func TestLogoutPlan(t *testing.T) {
 		return module{name, func(f *fixture, a *app, b *browser) {
 			hint := a.tokensIn(b)["id_token"].(string)
 			pairs := append([]string{"id_token_hint", hint, "post_logout_redirect_uri", bye}, pairs...)
-			r := b.logout(pairs...).want(http.StatusSeeOther)
+			r := b.logOut(pairs...).want(http.StatusSeeOther)
 			if got := r.header.Get("Location"); got != location {
 				f.t.Errorf("got a redirect to %s, want %s", got, location)
 			}
@@ -358,7 +346,7 @@ func TestLogoutPlan(t *testing.T) {
 	asks := func(name string, params func(f *fixture, hint string) []string) module {
 		return module{name, func(f *fixture, a *app, b *browser) {
 			hint := a.tokensIn(b)["id_token"].(string)
-			a.wantQuestion(b, b.logout(params(f, hint)...))
+			a.wantQuestion(b, b.logOut(params(f, hint)...))
 		}}
 	}
 	runModules(t, []module{

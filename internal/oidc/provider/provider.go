@@ -11,7 +11,7 @@
 // write.
 //
 // The rules are those of RFC 6749 with RFC 9700, OpenID Connect Core, and RFCs 7009, 7636, 7662, 8252,
-// 8414, 8628, 9068, 9126, 9207 and 9449.
+// 8414, 8628, 8707, 9068, 9126, 9207 and 9449.
 package provider
 
 import (
@@ -24,6 +24,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/consent"
@@ -105,6 +106,7 @@ func (p *Provider) connect(key secret.Key) {
 		p.proofs.NonceKey = key
 	}
 	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
+	audiences := &audience.Resolver{Issuer: p.Issuer, Clients: p.Clients}
 	consents := &consent.Page{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
 	grants := &grant.Store{
 		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
@@ -121,15 +123,15 @@ func (p *Provider) connect(key secret.Key) {
 	p.authorize = &authorize.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, RequirePKCE: p.RequirePKCE, Clients: p.Clients, Tokens: tokens,
 		Proofs: p.proofs, Sessions: sessions, Consents: consents, Flows: flows, Pages: p.pages,
-		ShowSignIn: p.signin.ShowSignIn,
+		Audiences: audiences, ShowSignIn: p.signin.ShowSignIn,
 	}
 	p.device = &device.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Sessions: sessions, Consents: consents,
-		Flows: flows, Pages: p.pages, ShowSignIn: p.signin.ShowSignIn,
+		Flows: flows, Pages: p.pages, Audiences: audiences, ShowSignIn: p.signin.ShowSignIn,
 	}
 	p.token = &token.Endpoint{
-		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Grants: grants, User: p.Users.ByID,
-		Note: p.Note, Issued: p.Issued, Refused: p.Refused,
+		DB: p.DB, Now: p.Now, Clients: p.auth, Proofs: p.proofs, Tokens: tokens, Audiences: audiences, Grants: grants,
+		User: p.Users.ByID, Note: p.Note, Issued: p.Issued, Refused: p.Refused,
 	}
 	p.introspect = &introspect.Handler{
 		DB: p.DB, Now: p.Now, Issuer: p.Issuer, Clients: p.Clients, Auth: p.auth, Tokens: tokens, Proofs: p.proofs,

@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/dpop"
@@ -42,6 +43,7 @@ type Handler struct {
 	Consents    *consent.Page
 	Flows       *flow.Sealer
 	Pages       *pages.Renderer
+	Audiences   *audience.Resolver
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 

@@ -47,7 +47,12 @@ func (h *Handler) authorize(
 		return h.refuseConsent(w, r, c, req)
 	}
 	f.UserID = user.ID
-	view := pages.Consent{Flow: h.Flows.Seal(f), Action: endpoint.Consent, Redirect: pages.NewRedirect(req.RedirectURI)}
+	view := pages.Consent{
+		Flow: h.Flows.Seal(f), Action: endpoint.Consent, Redirect: pages.NewRedirect(req.RedirectURI),
+	}
+	if req.Resource != h.Issuer {
+		view.Resource = req.Resource
+	}
 	return h.Consents.Show(w, r, view, c, user, asked)
 }
 
@@ -122,6 +127,7 @@ func (h *Handler) sendCode(
 	g.Nonce = optional(req.Nonce)
 	g.Challenge = optional(req.Challenge)
 	g.JKT = optional(req.JKT)
+	g.Resource = optional(req.Resource)
 	if !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		g.SessionID = &s.ID
 	}

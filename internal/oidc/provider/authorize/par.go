@@ -55,7 +55,7 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	if err := h.bindToProof(r, req, form); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(known(form))
+	text, err := json.Marshal(known(form, req))
 	if err != nil {
 		return nil, fmt.Errorf("encode pushed request: %w", err)
 	}
@@ -71,8 +71,11 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 }
 
 // known returns the known parameters of a request.
-func known(form url.Values) url.Values {
+func known(form url.Values, req *flow.Request) url.Values {
 	kept := url.Values{}
+	if req.Resource != "" {
+		kept.Set("resource", req.Resource)
+	}
 	for _, name := range knownParams {
 		if values, ok := form[name]; ok {
 			kept[name] = values

@@ -61,6 +61,9 @@ func (h *Handler) parse(
 	if req.JKT != "" && !isDigest(req.JKT) {
 		return nil, oauth.NewError(oauth.InvalidRequest, "dpop_jkt must be the SHA-256 thumbprint of a key")
 	}
+	if req.Resource, err = h.Audiences.Requested(ctx, form); err != nil {
+		return nil, err
+	}
 	if req.Prompts, err = parsePrompt(params["prompt"]); err != nil {
 		return nil, err
 	}
@@ -73,8 +76,8 @@ func (h *Handler) parse(
 	return req, nil
 }
 
-// knownParams are the parameters that change the meaning of a request. All others are ignored (RFC 6749
-// section 3.1).
+// knownParams are the parameters that change the meaning of a request, and of which each may be there once.
+// The others are ignored (RFC 6749 section 3.1), except resource.
 var knownParams = []string{
 	"client_id", "response_type", "redirect_uri", "scope", "state", "response_mode", "nonce", "prompt", "max_age",
 	"id_token_hint", "login_hint", "code_challenge", "code_challenge_method", "dpop_jkt", "request", "request_uri",

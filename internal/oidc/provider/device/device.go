@@ -16,6 +16,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
@@ -33,12 +34,13 @@ type Handler struct {
 	DB  *db.DB
 	Now func() time.Time
 	// Issuer is the base URL of the device page.
-	Issuer   string
-	Clients  *oidc.Store
-	Sessions *session.Manager
-	Consents *consent.Page
-	Flows    *flow.Sealer
-	Pages    *pages.Renderer
+	Issuer    string
+	Clients   *oidc.Store
+	Sessions  *session.Manager
+	Consents  *consent.Page
+	Flows     *flow.Sealer
+	Pages     *pages.Renderer
+	Audiences *audience.Resolver
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 
@@ -68,6 +70,10 @@ func (h *Handler) Authorize(r *http.Request, c *oidc.Registered) (*Response, err
 	if len(scopes) == 0 {
 		return nil, oauth.NewError(oauth.InvalidScope, "none of the scopes is allowed for this client")
 	}
+	resource, err := h.Audiences.Requested(r.Context(), r.PostForm)
+	if err != nil {
+		return nil, err
+	}
 	if h.limiter.Take(h.Now(), deviceLimit(r)) > 0 {
 		return nil, &oauth.Error{
 			Status: http.StatusTooManyRequests, Code: oauth.Unavailable, Description: "too many device codes were requested",
@@ -77,6 +83,9 @@ func (h *Handler) Authorize(r *http.Request, c *oidc.Registered) (*Response, err
 	d := &grant.Device{
 		ClientID: c.ID, Scopes: scopes, State: grant.DevicePending, Interval: grant.PollInterval,
 		CreatedAt: now, ExpiresAt: now.Add(grant.DeviceLifetime),
+	}
+	if resource != "" {
+		d.Resource = &resource
 	}
 	code, err := h.insert(r.Context(), d)
 	if err != nil {

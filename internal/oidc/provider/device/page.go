@@ -43,6 +43,9 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	view := pages.Consent{Action: endpoint.Device, UserCode: formatUserCode(d.UserCode), Device: true}
+	if d.Resource != nil && *d.Resource != h.Issuer {
+		view.Resource = *d.Resource
+	}
 	return h.Consents.Show(w, r, view, c, user, consent.Asked(d.Scopes, given, consent.AskNew))
 }
 
@@ -115,7 +118,9 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	if len(scopes) == 0 {
 		return h.deny(w, r, d, http.StatusOK, title, text)
 	}
-	return h.approve(w, r, d, grant.New(h.Now(), c, saved, scopes, s.AuthTime))
+	g := grant.New(h.Now(), c, saved, scopes, s.AuthTime)
+	g.Resource = d.Resource
+	return h.approve(w, r, d, g)
 }
 
 func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *grant.Device, status int, title, text string) error {

@@ -47,7 +47,9 @@ type Request struct {
 	Scopes       []string `json:"scopes"`
 	Challenge    string   `json:"challenge,omitempty"`
 	JKT          string   `json:"jkt,omitempty"`
-	Prompts      []string `json:"prompts,omitempty"`
+	// Resource is the requested audience of access tokens; empty if there was none.
+	Resource string   `json:"resource,omitempty"`
+	Prompts  []string `json:"prompts,omitempty"`
 	// MaxAge is in seconds; nil if it was not requested.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`

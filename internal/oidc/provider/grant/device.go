@@ -30,6 +30,8 @@ type Device struct {
 	UserCode string
 	ClientID string
 	Scopes   []string
+	// Resource is the requested audience of access tokens; nil if there was none.
+	Resource *string
 	State    DeviceState
 	// GrantID is set once the user has approved.
 	GrantID *string

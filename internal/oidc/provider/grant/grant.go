@@ -53,8 +53,10 @@ type Grant struct {
 	RedirectURI   *string
 	Challenge     *string
 	// JKT is the DPoP key that the code, and later the refresh tokens, are bound to.
-	JKT  *string
-	Salt []byte
+	JKT *string
+	// Resource is the requested audience of access tokens; nil if there was none.
+	Resource *string
+	Salt     []byte
 
 	RedeemedAt *stamp.Time
 	// Generation is that of the current refresh token; 0 if there is none.

@@ -10,14 +10,14 @@ import (
 )
 
 const columns = `id, org_id, client_id, user_id, session_id, scopes, client_epoch, consent_epoch, auth_time, nonce,
-	code_hash, code_expires_at, redirect_uri, challenge, jkt, salt, redeemed_at, generation, rotated_at,
+	code_hash, code_expires_at, redirect_uri, challenge, jkt, resource, salt, redeemed_at, generation, rotated_at,
 	refresh_expires_at, revoked_at, created_at, expires_at`
 
 func scan(row db.Row) (*Grant, error) {
 	var g Grant
 	var scopes string
 	err := row.Scan(&g.ID, &g.OrgID, &g.ClientID, &g.UserID, &g.SessionID, &scopes, &g.ClientEpoch, &g.ConsentEpoch,
-		&g.AuthTime, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Salt,
+		&g.AuthTime, &g.Nonce, &g.CodeHash, &g.CodeExpiresAt, &g.RedirectURI, &g.Challenge, &g.JKT, &g.Resource, &g.Salt,
 		&g.RedeemedAt, &g.Generation, &g.RotatedAt, &g.RefreshExpiresAt, &g.RevokedAt, &g.CreatedAt, &g.ExpiresAt)
 	if err != nil {
 		return nil, fmt.Errorf("read grant: %w", err)
@@ -29,9 +29,9 @@ func scan(row db.Row) (*Grant, error) {
 // Insert stores a new grant.
 func Insert(tx *db.Tx, g *Grant) error {
 	_, err := tx.Exec(`INSERT INTO oidc_grants (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-		$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+		$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
 		g.ID, g.OrgID, g.ClientID, g.UserID, g.SessionID, strings.Join(g.Scopes, " "), g.ClientEpoch, g.ConsentEpoch,
-		g.AuthTime, g.Nonce, g.CodeHash, g.CodeExpiresAt, g.RedirectURI, g.Challenge, g.JKT, g.Salt,
+		g.AuthTime, g.Nonce, g.CodeHash, g.CodeExpiresAt, g.RedirectURI, g.Challenge, g.JKT, g.Resource, g.Salt,
 		g.RedeemedAt, g.Generation, g.RotatedAt, g.RefreshExpiresAt, g.RevokedAt, g.CreatedAt, g.ExpiresAt)
 	if err != nil {
 		return fmt.Errorf("insert grant: %w", err)

@@ -9,13 +9,13 @@ import (
 	"steward/internal/stamp"
 )
 
-const deviceColumns = `user_code, client_id, scopes, state, grant_id, pause_seconds, last_polled_at, created_at,
+const deviceColumns = `user_code, client_id, scopes, resource, state, grant_id, pause_seconds, last_polled_at, created_at,
 	expires_at`
 
 func scanDevice(row db.Row) (*Device, error) {
 	var d Device
 	var scopes string
-	err := row.Scan(&d.UserCode, &d.ClientID, &scopes, &d.State, &d.GrantID, &d.Interval, &d.LastPolled, &d.CreatedAt,
+	err := row.Scan(&d.UserCode, &d.ClientID, &scopes, &d.Resource, &d.State, &d.GrantID, &d.Interval, &d.LastPolled, &d.CreatedAt,
 		&d.ExpiresAt)
 	if err != nil {
 		return nil, fmt.Errorf("read device: %w", err)
@@ -27,8 +27,8 @@ func scanDevice(row db.Row) (*Device, error) {
 // InsertDevice stores a device under its device code. It returns false if its user code is taken.
 func InsertDevice(tx *db.Tx, d *Device, code string) (bool, error) {
 	n, err := tx.Exec(`INSERT INTO oidc_devices (code_hash, `+deviceColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (user_code) DO NOTHING`,
-		seal.Hash(code), d.UserCode, d.ClientID, strings.Join(d.Scopes, " "), d.State, d.GrantID, d.Interval,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (user_code) DO NOTHING`,
+		seal.Hash(code), d.UserCode, d.ClientID, strings.Join(d.Scopes, " "), d.Resource, d.State, d.GrantID, d.Interval,
 		d.LastPolled, d.CreatedAt, d.ExpiresAt)
 	if err != nil {
 		return false, fmt.Errorf("insert device: %w", err)

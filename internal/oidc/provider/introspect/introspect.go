@@ -51,13 +51,18 @@ func (h *Handler) Forget() {
 	h.profiles.Forget()
 }
 
-// liveAccess returns the claims of an access token. It returns jwt.ErrInvalid if the token is invalid,
-// has expired or was revoked.
+// liveAccess returns the claims of an access token for this server. It returns jwt.ErrInvalid if the token
+// is invalid, is for another audience, has expired or was revoked.
 func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.Tokens.VerifyAccess(ctx, token)
 	if err != nil {
 		return nil, err
 	}
+	return h.live(ctx, a)
+}
+
+// live returns the claims of an access token. It returns jwt.ErrInvalid if the token was revoked.
+func (h *Handler) live(ctx context.Context, a *jwt.AccessClaims) (*jwt.AccessClaims, error) {
 	revoked, err := h.Grants.Revoked(ctx, a.Grant, a.ID)
 	if err != nil {
 		return nil, err
@@ -91,8 +96,8 @@ type Response struct {
 	Confirm   *jwt.Confirmation `json:"cnf,omitempty"`
 }
 
-// Introspect serves POST /introspect. It describes a token to the client that it was issued to and to its
-// audience.
+// Introspect serves POST /introspect. It describes a token to the client that it was issued to and to the
+// client that has registered its audience.
 func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, error) {
 	if c.ClientType == oidc.Public {
 		return Response{}, oauth.ErrClient // it has not authenticated
@@ -107,9 +112,24 @@ func (h *Handler) Introspect(r *http.Request, c *oidc.Registered) (Response, err
 	return h.introspectAccess(r.Context(), c, token)
 }
 
+// liveForAny is liveAccess for a token of any audience.
+func (h *Handler) liveForAny(ctx context.Context, token string) (*jwt.AccessClaims, error) {
+	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return h.live(ctx, a)
+}
+
+// serves reports whether a token was issued for the audience that a client has registered. No client has
+// the audience of this server, even if the base URL was changed to one that was registered before.
+func (h *Handler) serves(c *oidc.Registered, a *jwt.AccessClaims) bool {
+	return c.Audience != nil && *c.Audience != h.Issuer && slices.Contains(a.Audience, *c.Audience)
+}
+
 func (h *Handler) introspectAccess(ctx context.Context, c *oidc.Registered, token string) (Response, error) {
-	a, err := h.liveAccess(ctx, token)
-	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !slices.Contains(a.Audience, c.ID) {
+	a, err := h.liveForAny(ctx, token)
+	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID && !h.serves(c, a) {
 		return Response{}, nil
 	}
 	if err != nil {

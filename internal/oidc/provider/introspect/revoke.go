@@ -41,7 +41,7 @@ func (h *Handler) revoke(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) revokeAccess(ctx context.Context, c *oidc.Registered, token string) error {
-	a, err := h.Tokens.VerifyAccess(ctx, token)
+	a, err := h.Tokens.VerifyAnyAccess(ctx, token)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && a.ClientID != c.ID {
 		return nil
 	}

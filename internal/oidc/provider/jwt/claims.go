@@ -48,6 +48,9 @@ func (a *AccessClaims) UserID() string {
 	return a.Subject
 }
 
+// SetAudience sets the only audience of the token.
+func (a *AccessClaims) SetAudience(uri string) { a.Audience = jwt.Audience{uri} }
+
 // TokenType returns how the token must be presented.
 func (a *AccessClaims) TokenType() string {
 	if a.Confirm != nil {

@@ -16,12 +16,13 @@ import (
 	"steward/internal/web"
 )
 
-// The error codes of RFC 6749, RFC 6750, RFC 8628, RFC 9449 and OpenID Connect Core.
+// The error codes of RFC 6749, RFC 6750, RFC 8628, RFC 8707, RFC 9449 and OpenID Connect Core.
 const (
 	InvalidRequest       = "invalid_request"
 	InvalidClient        = "invalid_client"
 	InvalidGrant         = "invalid_grant"
 	InvalidScope         = "invalid_scope"
+	InvalidTarget        = "invalid_target"
 	InvalidToken         = "invalid_token"
 	InvalidDPoPProof     = "invalid_dpop_proof"
 	UseDPoPNonce         = "use_dpop_nonce"

@@ -78,6 +78,8 @@ type Consent struct {
 	Org    string
 	Email  string
 	Scopes []oidc.Scope
+	// Resource is the API that the access is for; empty for this server.
+	Resource string
 	// Redirect is where the browser goes afterwards; nil if it stays here.
 	Redirect *Redirect
 	// Device says that the application runs on another device, which shows UserCode.

@@ -17,7 +17,11 @@ func (e *Endpoint) clientCredentials(ctx context.Context, req *request) (*respon
 	if len(requested) > 0 && len(scopes) < len(requested) {
 		return nil, oauth.NewError(oauth.InvalidScope, "a scope is not allowed for this client or needs a user")
 	}
-	return e.issueAccess(ctx, req, e.Tokens.NewAccess(req.client, req.client.ID, scopes, req.jkt))
+	access := e.Tokens.NewAccess(req.client, req.client.ID, scopes, req.jkt)
+	if req.audience != "" {
+		access.SetAudience(req.audience)
+	}
+	return e.issueAccess(ctx, req, access)
 }
 
 // needsUser reports whether a scope has no meaning without a user.

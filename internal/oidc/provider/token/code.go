@@ -51,6 +51,9 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	if refused := checkCode(req, g, now); refused != nil {
 		return g, refused, grant.Revoke(tx, g.ID, now)
 	}
+	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
+		return nil, err, nil
+	}
 	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt, true)
 	if err != nil {
 		return nil, nil, err

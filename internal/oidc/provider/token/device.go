@@ -54,6 +54,9 @@ func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err e
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
+		return nil, err, nil
+	}
 	if err := grant.MarkDeviceRedeemed(tx, req.deviceCode); err != nil {
 		return nil, nil, err
 	}

@@ -32,13 +32,20 @@ func (e *Endpoint) issueIfUsable(ctx context.Context, req *request, g *grant.Gra
 	if !usable {
 		return nil, oauth.ErrGrant
 	}
-	return e.issue(ctx, req, g, g.AllowedScopes(req.client))
+	audience, err := e.Audiences.Granted(ctx, g.Resource)
+	if err != nil {
+		return nil, err
+	}
+	return e.issue(ctx, req, g, audience, g.AllowedScopes(req.client))
 }
 
-// issue issues the tokens of a grant: an access token for the scopes, an ID token if one of them is
-// openid, and the refresh token of the grant's generation.
-func (e *Endpoint) issue(ctx context.Context, req *request, g *grant.Grant, scopes []string) (*response, error) {
+// issue issues the tokens of a grant: an access token for an audience and the scopes, an ID token if one
+// of them is openid, and the refresh token of the grant's generation.
+func (e *Endpoint) issue(
+	ctx context.Context, req *request, g *grant.Grant, audience string, scopes []string,
+) (*response, error) {
 	access := e.Tokens.NewAccess(req.client, g.UserID, scopes, req.jkt)
+	access.SetAudience(audience)
 	access.Grant = g.ID
 	access.ClientEpoch = g.ClientEpoch
 	access.ConsentEpoch = g.ConsentEpoch

@@ -35,12 +35,19 @@ func (e *Endpoint) refreshToken(ctx context.Context, req *request) (*response, e
 	if err != nil {
 		return nil, err
 	}
+	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
+		return nil, err
+	}
+	audience, err := e.Audiences.Granted(ctx, g.Resource)
+	if err != nil {
+		return nil, err
+	}
 	g, err = e.rotate(ctx, g.ID, generation)
 	if err != nil {
 		return nil, err
 	}
 	g.Nonce = nil // it belongs to the first ID token (OpenID Connect Core section 12.2)
-	return e.issue(ctx, req, g, scopes)
+	return e.issue(ctx, req, g, audience, scopes)
 }
 
 func (e *Endpoint) rotate(ctx context.Context, grantID string, generation int64) (*grant.Grant, error) {

@@ -14,6 +14,8 @@ type request struct {
 	grantType string
 	// scope holds the requested scopes; empty for all that can be granted.
 	scope string
+	// audience is the requested audience; empty for that of the grant.
+	audience string
 	// jkt is the key of the DPoP proof; empty if there was none.
 	jkt string
 

@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc"
+	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/grant"
@@ -27,7 +28,9 @@ type Endpoint struct {
 	Clients *clientauth.Authenticator
 	Proofs  *dpop.Verifier
 	Tokens  *jwt.Issuer
-	Grants  *grant.Store
+	// Audiences finds the audience that a request names.
+	Audiences *audience.Resolver
+	Grants    *grant.Store
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (users.User, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
@@ -70,6 +73,10 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 		return nil, err
 	}
 	req, err := parse(r, c)
+	if err != nil {
+		return nil, err
+	}
+	req.audience, err = e.Audiences.Requested(r.Context(), r.PostForm)
 	if err != nil {
 		return nil, err
 	}
