@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/apikey"
+	"steward/internal/auth"
+	"steward/internal/db"
+)
+
+// newMatrix fills an installation.
+func newMatrix(s *steward) *matrix {
+	s.t.Helper()
+	m := &matrix{s: s, ids: map[string]string{}}
+	keys := m.memberKeys()
+	other := s.secondOrganization() // restarts the process: base URL and issuer are final from here on
+	m.create()
+	with, without := scopeLists()
+
+	owner := m.userTokens(with, without)
+	client := m.clientTokens(with, without)
+	scoped := func(lists map[string][]string) map[string]string {
+		values := map[string]string{}
+		for scope, list := range lists {
+			values[scope] = s.call("POST", "/cli/apikey", object{"name": scope, "scopes": list}).want(201).text("value")
+		}
+		return values
+	}
+	refused := func(challenge string) func(right) (int, string) {
+		return func(right) (int, string) { return 401, challenge }
+	}
+	m.presenters = []presenter{
+		{name: "nobody", authorization: constant(""), want: refused("Bearer")},
+		{name: "wrong key", authorization: constant("Bearer " + apikey.NewValue()), want: refused("Bearer")},
+		{name: "expired key", authorization: constant("Bearer " + keys["expired"]), want: refused("Bearer")},
+		{name: "key as DPoP", authorization: constant("DPoP " + s.key), want: refused(`DPoP error="invalid_token"`)},
+		{name: "owner", authorization: constant("Bearer " + s.key), want: kind{role: "owner"}.want, exact: true},
+		{name: "admin", authorization: constant("Bearer " + keys["admin"]), want: kind{role: "admin"}.want},
+		{name: "member", authorization: constant("Bearer " + keys["member"]), want: kind{role: "member"}.want},
+		{name: "viewer", authorization: constant("Bearer " + keys["viewer"]), want: kind{role: "viewer"}.want},
+		{
+			name: "project key", authorization: constant("Bearer " + s.keyOf(matrixProject).key),
+			want: kind{role: "owner", confined: true}.want, exact: true,
+		},
+		{name: "key with the scope", authorization: byScope("Bearer ", scoped(with)), want: kind{role: "owner"}.want, exact: true},
+		{
+			name: "key without the scope", authorization: byScope("Bearer ", scoped(without)),
+			want: kind{role: "owner", without: true}.want,
+		},
+		{name: "other organization", authorization: constant("Bearer " + other.key), want: kind{role: "owner"}.want, other: true},
+		{name: "token with the scope", authorization: byScope("Bearer ", owner.with), want: kind{role: "owner"}.want, exact: true},
+		{
+			name: "token without the scope", authorization: byScope("Bearer ", owner.without),
+			want: kind{role: "owner", without: true}.want,
+		},
+		{
+			name: "token with openid alone", authorization: constant("Bearer " + owner.openid),
+			want: kind{role: "owner", without: true}.want,
+		},
+		{
+			name: "DPoP token with its proof", authorization: byScope("DPoP ", owner.bound), proof: owner.prover,
+			want: kind{role: "owner"}.want, exact: true,
+		},
+		{name: "DPoP token as Bearer", authorization: byScope("Bearer ", owner.bound), want: refused(`DPoP error="invalid_token"`)},
+		{name: "token as DPoP", authorization: byScope("DPoP ", owner.with), proof: owner.prover, want: refused("Bearer error=")},
+		{
+			name: "client with the scope", authorization: byScope("Bearer ", client.with),
+			want: kind{role: "member", client: true}.want,
+		},
+		{
+			name: "client without the scope", authorization: byScope("Bearer ", client.without),
+			want: kind{role: "member", client: true, without: true}.want,
+		},
+		{
+			name: "client of a project", authorization: byScope("Bearer ", client.confined),
+			want: kind{role: "member", client: true, confined: true}.want,
+		},
+		{
+			name: "DPoP token of a client", authorization: byScope("DPoP ", client.bound), proof: client.prover,
+			want: kind{role: "member", client: true}.want,
+		},
+	}
+	return m
+}
+
+func constant(header string) func(string) string { return func(string) string { return header } }
+
+func byScope(scheme string, values map[string]string) func(string) string {
+	return func(scope string) string { return scheme + values[scope] }
+}
+
+// kind is what decides whether a caller may use a route.
+type kind struct {
+	role                      string
+	confined, without, client bool
+}
+
+// want returns 403 and what the error must name, or 0 if the caller may use the route.
+func (k kind) want(r right) (int, string) {
+	switch {
+	case k.client && r.user:
+		return 403, "a user is required to "
+	case k.confined && !r.project:
+		return 403, "of a project cannot be used to "
+	case !slices.Contains(r.roles, k.role):
+		return 403, "the role " + strings.Join(r.roles[:len(r.roles)-1], ", ") + " or " + r.roles[len(r.roles)-1] + " is required to "
+	case k.without:
+		return 403, "the scope " + r.scope + " is required to "
+	}
+	return 0, ""
+}
+
+// scopeLists returns for each scope of rights a list with that scope alone, and one with all others.
+func scopeLists() (with, without map[string][]string) {
+	with, without = map[string][]string{}, map[string][]string{}
+	for _, r := range rights {
+		with[r.scope] = []string{r.scope}
+	}
+	for scope := range with {
+		for other := range with {
+			if other != scope {
+				without[scope] = append(without[scope], other)
+			}
+		}
+	}
+	return with, without
+}
+
+// memberKeys invites a member of each role and creates a key for each, and one that has expired.
+func (m *matrix) memberKeys() map[string]string {
+	s := m.s
+	s.t.Helper()
+	users := map[string]string{}
+	for _, role := range everybody[1:] {
+		invitation := object{"email": role + "@example.com", "role": role}
+		users[role] = s.call("POST", "/oidc/org/members", invitation).want(201).text("id")
+	}
+	m.ids["/oidc/org/members"] = users["viewer"]
+	users["expired"] = users["admin"]
+	keys := map[string]string{}
+	s.offline(func(ctx context.Context, d *db.DB) {
+		past := time.Now().Add(-2 * time.Hour)
+		store := &apikey.Store{
+			DB: d, Now: func() time.Time { return past }, Audit: func(*db.Tx, string, string) error { return nil },
+		}
+		for name, userID := range users {
+			body := apikey.NewKey{Name: name}
+			if name == "expired" {
+				body.ExpiresAt = new(past.Add(time.Hour).Format(time.RFC3339))
+			}
+			caller := auth.With(ctx, &auth.Caller{OrgID: s.orgID, UserID: userID})
+			made, err := (&apikey.Handler{Store: store}).Create(caller, &struct{ Body apikey.NewKey }{body})
+			s.must(err)
+			keys[name] = made.Value
+		}
+	})
+	return keys
+}
+
+const matrixProject = "prj_matrix"
+
+// create creates something of each kind.
+func (m *matrix) create() {
+	s := m.s
+	s.t.Helper()
+	m.ids["/cli/project"] = s.call("POST", "/cli/project", object{"name": "p"}).want(201).text("id")
+	m.ids["/cli/apikey"] = s.call("POST", "/cli/apikey", object{"name": "k"}).want(201).text("id")
+	m.ids["/oidc/clients"] = s.application(object{}).id
+	m.ids["{client_id}"] = m.ids["/oidc/clients"]
+	m.ids["{user_id}"] = s.call("GET", "/cli/auth/user", nil).want(200).text("id")
+	m.ids["/cli/eval"], m.ids["/cli/eval-run"], m.ids["/thread"], m.ids["/session"] = "e1", "r1", "t1", "s1"
+	s.call("PUT", "/cli/eval/e1", object{"name": "e", "agentIdentifier": "a", "projectId": matrixProject}).want(200)
+	run := evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: matrixProject}
+	s.call("POST", "/evalrun", run.body(s.orgID, 0)).want(201)
+	s.call("PUT", "/thread/t1", object{"project_id": matrixProject}).want(200)
+	s.call("POST", "/session", object{
+		"id": "s1", "threadId": "t1", "orgId": s.orgID, "projectId": matrixProject, "routeId": "r", "environment": "e",
+		"devmode": false, "url": "https://example.com", "method": "GET", "trigger": "api",
+	}).want(201)
+	hook := s.call("POST", "/webhook/create", object{"name": "w"}).want(201)
+	m.ids["{webhookId}"] = hook.text("id")
+	ingest := strings.TrimPrefix(hook.text("url"), s.URL)
+	m.ids["{receiptId}"] = s.as("").call("POST", ingest, object{}).want(200).text("id")
+	m.ids["{destinationId}"] = s.call("POST", "/webhook/destination-create/"+m.ids["{webhookId}"], aHook).want(201).text("id")
+	m.ids["{deliveryId}"] = "none"
+}
+
+// issued are access tokens by scope.
+type issued struct {
+	with, without, bound, confined map[string]string
+	openid                         string
+	prover                         *prover
+}
+
+// userTokens signs the owner in at a client with all scopes, and gets tokens with some of them.
+func (m *matrix) userTokens(with, without map[string][]string) issued {
+	s := m.s
+	s.t.Helper()
+	scopes := []string{"openid", "offline_access"}
+	for scope := range with {
+		scopes = append(scopes, scope)
+	}
+	a := s.application(object{"scopes": scopes})
+	token, _ := s.relyingParty(a, scopes...).signIn(s.browser())
+	refresh := token.RefreshToken
+	get := func(p *prover, list ...string) string {
+		form := url.Values{
+			"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "scope": {strings.Join(list, " ")},
+		}
+		body := s.token(a, form, p, "")
+		refresh = body.text("refresh_token")
+		return body.text("access_token")
+	}
+	i := issued{prover: newProver(s), openid: get(nil, "openid")}
+	i.with = collect(with, func(list []string) string { return get(nil, list...) })
+	i.without = collect(without, func(list []string) string { return get(nil, append(list, "openid")...) })
+	i.bound = collect(with, func(list []string) string { return get(i.prover, list...) })
+	return i
+}
+
+// clientTokens gets tokens of clients that act as themselves, with some of their scopes.
+func (m *matrix) clientTokens(with, without map[string][]string) issued {
+	s := m.s
+	s.t.Helper()
+	var scopes []string
+	for scope := range with {
+		scopes = append(scopes, scope)
+	}
+	settings := object{"scopes": scopes, "grant_types": []string{"client_credentials"}}
+	a := s.application(settings)
+	settings["project_id"] = matrixProject
+	confined := s.application(settings)
+	get := func(a application, p *prover, list []string) string {
+		form := url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(list, " ")}}
+		return s.token(a, form, p, "").text("access_token")
+	}
+	i := issued{prover: newProver(s)}
+	i.with = collect(with, func(list []string) string { return get(a, nil, list) })
+	i.without = collect(without, func(list []string) string { return get(a, nil, list) })
+	i.confined = collect(with, func(list []string) string { return get(confined, nil, list) })
+	i.bound = collect(with, func(list []string) string { return get(a, i.prover, list) })
+	return i
+}
+
+func collect(lists map[string][]string, get func([]string) string) map[string]string {
+	tokens := map[string]string{}
+	for scope, list := range lists {
+		tokens[scope] = get(list)
+	}
+	return tokens
+}
+
+// token sends a request to the token endpoint, with a DPoP proof unless the prover is nil.
+func (s *steward) token(a application, form url.Values, p *prover, nonce string) *response {
+	s.t.Helper()
+	r := s.tokenResponse(a, form, p, nonce)
+	if r.status != http.StatusOK {
+		s.t.Fatalf("token endpoint: %d %s", r.status, r.body)
+	}
+	return r
+}
+
+func (s *steward) tokenResponse(a application, form url.Values, p *prover, nonce string) *response {
+	s.t.Helper()
+	req, err := http.NewRequest("POST", s.URL+"/oauth/token", strings.NewReader(form.Encode()))
+	s.must(err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.SetBasicAuth(a.id, a.secret)
+	if p != nil {
+		req.Header.Set("DPoP", p.proof("POST", p.s.URL+"/oauth/token", "", nonce))
+	}
+	res, err := client.Do(req)
+	s.must(err)
+	r, err := read(s.t, res)
+	s.must(err)
+	return r
+}
