@@ -39,7 +39,7 @@ type First struct {
 }
 
 // Bootstrap creates the first organization with its owner and a default project. E-mail address and
-// password of the owner may be empty.
+// password of the owner may be empty. It returns Invalid if the password is too easy to guess.
 func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 	now := s.now()
 	f := First{OrgID: id.New(id.Org), UserID: id.New(id.User), ProjectID: id.New(id.Project)}
@@ -48,6 +48,9 @@ func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 		address = new(strings.ToLower(email))
 	}
 	if password != "" {
+		if problem := PasswordProblem(email, password); problem != "" {
+			return First{}, errs.New(errs.Invalid, "the password of the first owner is refused: %s", problem)
+		}
 		hash = new(HashPassword(password))
 	}
 	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`,

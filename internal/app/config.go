@@ -187,7 +187,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"admin-password", "", secret, into(&c.AdminPassword, password),
-			"password of the first owner, 8 or more characters",
+			"password of the first owner, 10 or more characters and not a common one",
 		},
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"steward/internal/account"
 )
 
 // into returns a function that parses a text into a field.
@@ -246,8 +248,8 @@ func email(v string) (string, error) {
 }
 
 func password(v string) (Secret, error) {
-	if !utf8.ValidString(v) || utf8.RuneCountInString(v) < 8 {
-		return "", mustBe("8 or more characters")
+	if !utf8.ValidString(v) || utf8.RuneCountInString(v) < account.MinPassword || len(v) > account.MaxPassword {
+		return "", mustBe("10 or more characters")
 	}
 	return Secret(v), nil
 }

@@ -253,7 +253,7 @@ var invalid = map[string][]string{
 	"master-key":        {"", "QQQ", strings.Repeat("QQQx", 8), strings.Repeat("0", 62), base64.StdEncoding.EncodeToString(make([]byte, 31))},
 	"old-master-keys":   {"", "QQQ", strings.Repeat("0", 64) + ",", strings.Repeat("0", 64) + ",QQQ"},
 	"admin-email":       {"", "QQQ", "QQQ <a@b.c>", "a@b@QQQ", "QQQ@"},
-	"admin-password":    {"", "QQQ4567"},
+	"admin-password":    {"", "QQQ456789"},
 }
 
 func TestInvalidValuesAreRefused(t *testing.T) {
@@ -393,7 +393,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	c := mustLoad(
 		t, map[string]string{"database-url": "postgres://u:QQQ@h/d"}, "STEWARD_ROOT_KEY=QQQQQQQQQQQQQQQQQQQQ",
 		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString([]byte("QQQ45678901234567890123456789012")),
-		"STEWARD_ADMIN_EMAIL=a@b.c", "STEWARD_ADMIN_PASSWORD=QQQQQQQQ",
+		"STEWARD_ADMIN_EMAIL=a@b.c", "STEWARD_ADMIN_PASSWORD=QQQQQQQQQQ",
 	)
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

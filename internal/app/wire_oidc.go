@@ -59,11 +59,12 @@ func userDirectory(a *account.Store) users.Directory {
 			i, err := a.InvitationOf(ctx, token)
 			return users.Invitation(i), err
 		},
-		Role:          a.Role,
-		CheckPassword: account.CheckPassword,
-		HashPassword:  account.HashPassword,
-		SetPassword:   a.SetPassword,
-		Accept:        a.Accept,
+		Role:            a.Role,
+		CheckPassword:   account.CheckPassword,
+		HashPassword:    account.HashPassword,
+		SetPassword:     a.SetPassword,
+		PasswordProblem: account.PasswordProblem,
+		Accept:          a.Accept,
 		Reset: func(ctx context.Context, token string) (users.User, error) {
 			l, err := a.ResetOf(ctx, token)
 			return users.User(l), err

@@ -173,6 +173,7 @@ func (f *fixture) directory() users.Directory {
 			return account.CheckPassword(hash, password)
 		},
 		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, Accept: a.Accept,
+		PasswordProblem: account.PasswordProblem,
 	}
 }
 

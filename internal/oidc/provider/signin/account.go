@@ -87,7 +87,7 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	h.limiter.Refund(limits...)
 	password := r.PostForm.Get("new_password")
-	if problem := passwordProblem(password); problem != "" {
+	if problem := h.Users.PasswordProblem(user.Email, password); problem != "" {
 		return h.showAccount(w, r, s, user, problem, "")
 	}
 	if err := h.setPassword(r, s, password); err != nil {

@@ -56,10 +56,11 @@ func (h *Handler) invitation(r *http.Request, token string) (users.Invitation, e
 func (h *Handler) AcceptInvitation(w http.ResponseWriter, r *http.Request) error {
 	token := r.PathValue("token")
 	password := r.PostForm.Get("password")
-	if _, err := h.invitation(r, token); err != nil {
+	invitation, err := h.invitation(r, token)
+	if err != nil {
 		return err
 	}
-	if problem := passwordProblem(password); problem != "" {
+	if problem := h.Users.PasswordProblem(invitation.Email, password); problem != "" {
 		return h.showInvitation(w, r, problem)
 	}
 	var hash string
@@ -67,7 +68,7 @@ func (h *Handler) AcceptInvitation(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	var userID string
-	err := h.DB.Write(r.Context(), func(tx *db.Tx) (err error) {
+	err = h.DB.Write(r.Context(), func(tx *db.Tx) (err error) {
 		userID, err = h.Users.Accept(tx, token, hash)
 		return err
 	})

@@ -4,30 +4,13 @@ import (
 	"context"
 	"runtime"
 	"time"
-	"unicode/utf8"
 
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/throttle"
 )
 
-const (
-	minPassword = 8
-	// maxPassword bounds what is hashed.
-	maxPassword = 1024
-)
-
-// passwordProblem returns what is wrong with a new password, or "".
-func passwordProblem(password string) string {
-	switch {
-	case utf8.RuneCountInString(password) < minPassword:
-		return "The password must have at least 8 characters."
-	case len(password) > maxPassword:
-		return "The password is too long."
-	case !utf8.ValidString(password):
-		return "The password contains invalid characters."
-	}
-	return ""
-}
+// maxPassword bounds what is hashed of a password that is checked. Passwords that can be set are shorter.
+const maxPassword = 2048
 
 // passwordLimits returns the limits for guessing a password: for one account from one address, for one
 // account from anywhere, and for one address.

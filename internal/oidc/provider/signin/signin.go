@@ -108,7 +108,7 @@ func (h *Handler) authenticate(ctx context.Context, email, password string) (use
 			return "", err
 		}
 	}
-	password = password[:min(len(password), maxPassword+1)]
+	password = password[:min(len(password), maxPassword)]
 	correct := false
 	// The password is checked for an unknown user as well, to take the same time.
 	err = h.Hashing.Do(ctx, func() { correct = h.Users.CheckPassword(user.PasswordHash, password) })

@@ -41,7 +41,10 @@ type Directory struct {
 	// CheckPassword and HashPassword are expensive by design: about 20 ms of CPU and 19 MiB each.
 	CheckPassword func(hash, password string) bool
 	HashPassword  func(password string) string
-	SetPassword   func(tx *db.Tx, userID, hash string) error
+	// PasswordProblem returns what is wrong with a new password of the user with an email address, as a
+	// sentence, or "".
+	PasswordProblem func(email, password string) string
+	SetPassword     func(tx *db.Tx, userID, hash string) error
 	// Invitation returns the invitation of a link. It returns NotFound if the link was used, has expired
 	// or never existed.
 	Invitation func(ctx context.Context, token string) (Invitation, error)

@@ -1,0 +1,124 @@
+package account
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MinPassword is the minimum length of a new password in characters.
+	MinPassword = 10
+	// MaxPassword is the maximum length of a password in bytes. It bounds what is hashed.
+	MaxPassword = 1024
+)
+
+//go:embed common_passwords.txt
+var commonText string
+
+// commonPasswords returns the set of common passwords.
+var commonPasswords = sync.OnceValue(func() map[string]bool {
+	set := map[string]bool{}
+	for line := range strings.Lines(commonText) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, password := range strings.Fields(line) {
+			set[password] = true
+		}
+	}
+	return set
+})
+
+// PasswordProblem returns what is wrong with a new password of the user with an e-mail address, as a
+// sentence, or "". The sentence does not contain the password.
+func PasswordProblem(email, password string) string {
+	switch {
+	case utf8.RuneCountInString(password) < MinPassword:
+		return fmt.Sprintf("The password must have at least %d characters.", MinPassword)
+	case len(password) > MaxPassword:
+		return "The password is too long."
+	case !utf8.ValidString(password):
+		return "The password contains invalid characters."
+	case isAddress(email, password):
+		return "The password must not be your email address."
+	case isCommon(password):
+		return "This password is easy to guess. Choose another one, such as a few words that do not belong together."
+	}
+	return ""
+}
+
+// isAddress reports whether a password is an e-mail address or the part of it before the @, also with
+// digits and punctuation around that.
+func isAddress(email, password string) bool {
+	email = strings.ToLower(email)
+	password = strings.ToLower(strings.TrimSpace(password))
+	local, _, _ := strings.Cut(email, "@")
+	if password == email || password == local {
+		return true
+	}
+	return len(local) >= MinPassword/2 && letters(local) != "" && letters(password) == letters(local)
+}
+
+// isCommon reports whether a password is one of the first that guessers try: a common one, also with
+// digits and punctuation around it, a short text that is repeated, or a run such as 0123456789.
+func isCommon(password string) bool {
+	password = strings.ToLower(strings.TrimSpace(password))
+	if isRun(password) {
+		return true
+	}
+	for _, text := range []string{password, letters(password), letters(unsubstitute(password))} {
+		unit := repeated(text)
+		if text != "" && (commonPasswords()[text] || commonPasswords()[unit]) {
+			return true
+		}
+	}
+	return utf8.RuneCountInString(repeated(password)) < MinPassword
+}
+
+// letters returns a text without what is not a letter at both ends.
+func letters(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+// substitutions are the usual replacements of letters in passwords.
+var substitutions = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
+
+// unsubstitute returns a text with the usual replacements of letters undone, apart from those at its end,
+// where digits and punctuation are more often added than meant as letters.
+func unsubstitute(s string) string {
+	return substitutions.Replace(strings.TrimRightFunc(s, func(r rune) bool { return !unicode.IsLetter(r) }))
+}
+
+// repeated returns the shortest text of which s is a repetition, which is s itself in most cases.
+func repeated(s string) string {
+	if s == "" {
+		return s
+	}
+	// s occurs in s+s at its start and again after each unit.
+	return s[:strings.Index((s + s)[1:], s)+1]
+}
+
+// isRun reports whether each character of a text follows the one before it, upwards or downwards, as in
+// abcdefghij and 9876543210.
+func isRun(s string) bool {
+	runes := []rune(s)
+	for _, step := range []rune{1, -1} {
+		run := true
+		for i := 1; i < len(runes) && run; i++ {
+			run = runes[i] == runes[i-1]+step || isWrap(runes[i-1], runes[i], step)
+		}
+		if run {
+			return true
+		}
+	}
+	return false
+}
+
+// isWrap reports whether a run of digits continues from 9 to 0, or downwards from 0 to 9.
+func isWrap(from, to, step rune) bool {
+	return step == 1 && from == '9' && to == '0' || step == -1 && from == '0' && to == '9'
+}
