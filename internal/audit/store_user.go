@@ -1,0 +1,26 @@
+package audit
+
+import (
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+// RecordUser writes an entry about the account of a user into the log of each organization that the
+// user belongs to: accounts belong to none. by is who did it; it is empty if that is not known.
+func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
+	var requestID, remoteAddr string
+	if s.Request != nil {
+		requestID, remoteAddr = s.Request(tx.Context())
+	}
+	now := s.Now()
+	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, action, target, remote_addr, request_id)
+		SELECT org_id, $1, $2, $3, $4, $5, $6, $7 FROM members WHERE user_id = $5`,
+		id.At(id.Audit, now), stamp.Of(now), nullable(by), action, userID, remoteAddr, requestID)
+	if err != nil {
+		return fmt.Errorf("insert audit entries of user: %w", err)
+	}
+	return nil
+}
