@@ -167,6 +167,7 @@ CREATE TABLE oidc_grants (
 );
 CREATE UNIQUE INDEX oidc_grants_code ON oidc_grants (code_hash);
 CREATE INDEX oidc_grants_expires ON oidc_grants (expires_at);
+CREATE INDEX oidc_grants_user ON oidc_grants (user_id);
 
 -- oidc_revoked holds grants, and access tokens by their jti, that were revoked before they expired.
 -- A row is kept until the last token that it affects has expired.
