@@ -224,7 +224,8 @@ func TestUnknownPathsAndMethodsReturnJSON(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		{"GET", "/", 404, ""},
+		{"GET", "/", 200, ""},
+		{"POST", "/", 405, "GET, HEAD"},
 		{"GET", "/nothing/here", 404, ""},
 		{"GET", "/sdk/nothing", 404, ""},
 		{"PATCH", "/cli/apikey", 405, "GET, HEAD, POST"},

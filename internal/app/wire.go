@@ -64,7 +64,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 	d.db.Watch(auth.Callers, keys.Forget)
 
 	hooks := wireHooks(cfg, d, at, lines.Record, log, now)
-	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, now)
+	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, keys, lines, now)
 	callers := &server.Authenticator{
 		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, PerSecond: cfg.RateLimit,
 	}
@@ -147,6 +147,7 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	}
 	g.Go(d.RunWatch)
 	every(time.Minute, "delete expired codes, sessions and device codes", one("provider", p.signIn.Purge))
+	every(time.Second, "record failed sign-ins", p.signIn.RecordFailures)
 	every(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)
 	every(5*time.Second, "update runs of evaluations that were registered late", p.evals.Sweep)
 	every(time.Minute, "delete old idempotency keys", one("idempotency", func(ctx context.Context) error {

@@ -6,12 +6,17 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/apikey"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/oidc"
 	oidckeys "steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/users"
+	"steward/internal/page"
+	"steward/internal/stamp"
 )
 
 // oauth holds the parts of the OAuth slice that the provider and the loops use.
@@ -35,17 +40,18 @@ func wireOAuth(
 
 // wireProvider returns the OpenID Connect provider. Its Open must be called before it serves.
 func wireProvider(
-	cfg Config, d *database, baseURL string, o oauth, accounts *account.Store, now func() time.Time,
+	cfg Config, d *database, baseURL string, o oauth, accounts *account.Store, keys *apikey.Store, lines *audit.Store,
+	now func() time.Time,
 ) *provider.Provider {
 	return &provider.Provider{
 		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE,
-		DPoPNonce: cfg.DPoPNonce, Clients: o.clients, Keys: o.signing, Note: o.activity.Note, Users: userDirectory(accounts),
-		OrgName: accounts.OrgName,
+		DPoPNonce: cfg.DPoPNonce, Clients: o.clients, Keys: o.signing, Note: o.activity.Note,
+		Users: userDirectory(accounts, lines), OrgName: accounts.OrgName, APIKeys: apiKeys(keys),
 	}
 }
 
 // userDirectory returns the accounts as the provider sees them.
-func userDirectory(a *account.Store) users.Directory {
+func userDirectory(a *account.Store, lines *audit.Store) users.Directory {
 	return users.Directory{
 		ByEmail: func(ctx context.Context, email string) (users.User, error) {
 			l, err := a.LoginByEmail(ctx, email)
@@ -59,6 +65,15 @@ func userDirectory(a *account.Store) users.Directory {
 			i, err := a.InvitationOf(ctx, token)
 			return users.Invitation(i), err
 		},
+		Memberships: func(ctx context.Context, userID string) ([]users.Membership, error) {
+			list, err := a.Memberships(ctx, userID)
+			out := make([]users.Membership, len(list))
+			for i, m := range list {
+				out[i] = users.Membership(m)
+			}
+			return out, err
+		},
+		Audit:           lines.RecordUser,
 		Role:            a.Role,
 		CheckPassword:   account.CheckPassword,
 		HashPassword:    account.HashPassword,
@@ -70,5 +85,37 @@ func userDirectory(a *account.Store) users.Directory {
 			return users.User(l), err
 		},
 		UseReset: a.UseReset,
+	}
+}
+
+// apiKeys returns the API keys as the account page sees them.
+func apiKeys(keys *apikey.Store) signin.APIKeys {
+	handler := &apikey.Handler{Store: keys}
+	return signin.APIKeys{
+		List: func(ctx context.Context, caller *auth.Caller, limit int) ([]signin.APIKey, error) {
+			own := apikey.Filter{UserID: caller.UserID}
+			list, err := keys.List(ctx, caller.OrgID, own, page.Paging{Limit: limit})
+			out := make([]signin.APIKey, len(list.Items))
+			for i, k := range list.Items {
+				out[i] = signin.APIKey{
+					ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt,
+				}
+				if k.Project != nil {
+					out[i].Project = k.Project.Name
+				}
+			}
+			return out, err
+		},
+		Create: func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (string, error) {
+			body := apikey.NewKey{Name: name}
+			if expires != nil {
+				body.ExpiresAt = new(expires.String())
+			}
+			made, err := handler.Create(auth.With(ctx, caller), &struct{ Body apikey.NewKey }{body})
+			return made.Value, err
+		},
+		Delete: func(ctx context.Context, caller *auth.Caller, keyID string) error {
+			return keys.Delete(ctx, caller, keyID, page.IfMatch{})
+		},
 	}
 }

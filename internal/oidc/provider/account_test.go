@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
 	"steward/internal/oidc/provider/oauth"
 )
 
@@ -101,4 +103,25 @@ func cpuTime(t *testing.T) time.Duration {
 	var usage syscall.Rusage
 	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func TestRootLeadsBrowsersToTheAccountAndTellsOthersWhereTheAPIIs(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	b := f.browser()
+	page := b.do("GET", f.url+"/", nil, "Accept", "text/html,application/xhtml+xml,*/*;q=0.8").want(http.StatusSeeOther)
+	if !strings.Contains(b.follow(page).body, `action="/sign-in"`) {
+		t.Error("a browser is not led to the sign-in")
+	}
+	b.signIn(b.get(f.url + "/account"))
+	page = b.do("GET", f.url+"/", nil, "Accept", "text/html")
+	if !strings.Contains(b.follow(page).body, "Your account") {
+		t.Error("a browser with a session is not led to the account")
+	}
+	for _, accept := range []string{"", "*/*", "application/json"} {
+		told := b.do("GET", f.url+"/", nil, "Accept", accept).want(http.StatusOK)
+		if told.text("openapi") != f.url+"/openapi.json" || told.text("docs") != f.url+"/docs" {
+			t.Errorf("got %s", told.body)
+		}
+	}
+	b.do("GET", f.url+"/nothing", nil, "Accept", "text/html").want(http.StatusNotFound)
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/apikey"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -30,8 +31,11 @@ import (
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/users"
+	"steward/internal/page"
 	"steward/internal/seal"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
@@ -60,6 +64,7 @@ type fixture struct {
 	clock    *clock
 	provider *Provider
 	accounts *account.Store
+	audit    *audit.Store
 	clients  *oidc.Handler
 	keys     *keys.Store
 	url      string
@@ -118,7 +123,9 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	c := &clock{now: time.Now().Truncate(time.Millisecond)}
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	must(t, err)
-	lines := &audit.Store{DB: d, Now: c.Now}
+	lines := &audit.Store{DB: d, Now: c.Now, Request: func(ctx context.Context) (string, string) {
+		return web.Request(ctx).ID, web.Request(ctx).RemoteAddr
+	}}
 	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
 	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.EnsureProject}
 	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines.Record}
@@ -126,7 +133,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	d.Watch(auth.Callers, store.Forget)
 	d.Watch(keys.Cache, signing.Forget)
 	f := &fixture{
-		t: t, db: d, clock: c, accounts: accounts, keys: signing, clients: &oidc.Handler{Store: store, Keys: signing},
+		t: t, db: d, clock: c, accounts: accounts, audit: lines, keys: signing, clients: &oidc.Handler{Store: store, Keys: signing},
 	}
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 		first, err := accounts.Bootstrap(tx, strings.ToUpper(ownerEmail), ownerPassword) // stored in lower case
@@ -139,6 +146,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	f.provider = &Provider{
 		DB: d, Ring: ring, Now: c.Now, Issuer: f.url, Clients: store, Keys: signing, Users: f.directory(),
 		OrgName: accounts.OrgName,
+		APIKeys: f.apiKeys(),
 		Note:    f.calls.note,
 		Issued:  func(grantType string) { f.calls.add("issued " + grantType) },
 		Refused: func(grantType, code string) { f.calls.add("refused " + grantType + " " + code) },
@@ -173,7 +181,45 @@ func (f *fixture) directory() users.Directory {
 			return account.CheckPassword(hash, password)
 		},
 		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, Accept: a.Accept,
-		PasswordProblem: account.PasswordProblem,
+		PasswordProblem: account.PasswordProblem, UseReset: a.UseReset, Audit: f.audit.RecordUser,
+		Reset: func(ctx context.Context, token string) (users.User, error) {
+			l, err := a.ResetOf(ctx, token)
+			return users.User(l), err
+		},
+		Memberships: func(ctx context.Context, userID string) ([]users.Membership, error) {
+			list, err := a.Memberships(ctx, userID)
+			out := make([]users.Membership, len(list))
+			for i, m := range list {
+				out[i] = users.Membership(m)
+			}
+			return out, err
+		},
+	}
+}
+
+// apiKeys gives access to real API keys, with what the account page needs of them.
+func (f *fixture) apiKeys() signin.APIKeys {
+	store := &apikey.Store{DB: f.db, Now: f.clock.Now, Audit: f.audit.Record, Project: f.accounts.EnsureProject}
+	handler := &apikey.Handler{Store: store}
+	return signin.APIKeys{
+		List: func(ctx context.Context, caller *auth.Caller, limit int) (list []signin.APIKey, err error) {
+			found, err := store.List(ctx, caller.OrgID, apikey.Filter{UserID: caller.UserID}, page.Paging{Limit: limit})
+			for _, k := range found.Items {
+				list = append(list, signin.APIKey{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt})
+			}
+			return list, err
+		},
+		Create: func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (string, error) {
+			body := apikey.NewKey{Name: name}
+			if expires != nil {
+				body.ExpiresAt = new(expires.String())
+			}
+			made, err := handler.Create(ctx, &struct{ Body apikey.NewKey }{body})
+			return made.Value, err
+		},
+		Delete: func(ctx context.Context, caller *auth.Caller, keyID string) error {
+			return store.Delete(ctx, caller, keyID, page.IfMatch{})
+		},
 	}
 }
 

@@ -40,13 +40,6 @@ func (f *fixture) signedInAt(a *app) (b *browser, tokens *response) {
 	return b, a.redeem(result.Get("code")).want(http.StatusOK)
 }
 
-// signedIn reports whether the user of the browser has a session.
-func (b *browser) signedIn(a *app) bool {
-	b.f.t.Helper()
-	got := b.get(a.authorizeURL("scope", "openid", "prompt", "none")).location()
-	return got.Get("error") != oauth.LoginRequired
-}
-
 // asksToSignOut reports whether a page asks for confirmation.
 func (r *response) asksToSignOut() bool {
 	return r.status == http.StatusOK && strings.Contains(r.body, `action="/end_session/confirm"`)
@@ -65,7 +58,7 @@ func TestLogoutWithAHintOfTheUserIsImmediate(t *testing.T) {
 		if got := r.want(http.StatusSeeOther).header.Get("Location"); got != bye+"?state=s+%261" {
 			t.Errorf("got %s", got)
 		}
-		if b.signedIn(a) {
+		if b.signedIn() {
 			t.Error("the user is still signed in")
 		}
 		// Without offline access the refresh token ends with the session.
@@ -115,14 +108,14 @@ func TestLogoutWithoutAUsableHintAsks(t *testing.T) {
 					continue
 				}
 				b.submit(page, "action", "deny").want(http.StatusOK)
-				if !b.signedIn(a) {
+				if !b.signedIn() {
 					t.Fatalf("%s %s: the user was signed out without having agreed", method, name)
 				}
 				done := b.submit(page)
 				if c.follows && !strings.HasPrefix(done.header.Get("Location"), bye) || !c.follows && !done.saysSignedOut() {
 					t.Errorf("%s %s: %d %s", method, name, done.status, done.header.Get("Location"))
 				}
-				if b.signedIn(a) {
+				if b.signedIn() {
 					t.Errorf("%s %s: the user is still signed in", method, name)
 				}
 				b.complete(b.get(a.authorizeURL("scope", "openid")))
@@ -186,14 +179,14 @@ func TestLogoutByPostWithoutACookie(t *testing.T) {
 			return f.url + location
 		}
 		ask := b.get(post("client_id", a.id, "post_logout_redirect_uri", bye, "state", strings.Repeat("s", 1000)))
-		if !ask.asksToSignOut() || !b.signedIn(a) {
+		if !ask.asksToSignOut() || !b.signedIn() {
 			t.Fatalf("%d %s", ask.status, ask.body)
 		}
 		r := b.get(post("id_token_hint", tokens.text("id_token"), "post_logout_redirect_uri", bye, "state", "s1"))
 		if got := r.want(http.StatusSeeOther).header.Get("Location"); got != bye+"?state=s1" {
 			t.Errorf("got %s", got)
 		}
-		if b.signedIn(a) {
+		if b.signedIn() {
 			t.Error("the session is alive")
 		}
 	})

@@ -17,6 +17,7 @@ package provider
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"time"
 
 	"steward/internal/auth"
@@ -62,6 +63,8 @@ type Provider struct {
 	Users     users.Directory
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
+	// APIKeys are the keys that users manage on their account page.
+	APIKeys signin.APIKeys
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused count the responses of the token endpoint, if they are set.
@@ -114,8 +117,8 @@ func (p *Provider) connect(key secret.Key) {
 	p.auth = &clientauth.Authenticator{Clients: p.Clients}
 	p.metadata = &metadata.Handler{Issuer: p.Issuer, Keys: p.Keys}
 	p.signin = &signin.Handler{
-		DB: p.DB, Now: p.Now, Users: p.Users, Clients: p.Clients, Sessions: sessions, Flows: flows, Pages: p.pages,
-		Hashing: signin.NewSlots(),
+		DB: p.DB, Now: p.Now, Key: key, Users: p.Users, APIKeys: p.APIKeys, Clients: p.Clients,
+		Sessions: sessions, Flows: flows, Pages: p.pages, Hashing: signin.NewSlots(runtime.GOMAXPROCS(0)),
 	}
 	p.logout = &logout.Handler{
 		Clients: p.Clients, Tokens: tokens, Sessions: sessions, Flows: flows, Pages: p.pages,
@@ -161,11 +164,14 @@ func (p *Provider) BoundCaller(h http.Header, r *http.Request, token string) (*a
 	return p.introspect.BoundCaller(h, r, token)
 }
 
+// RecordFailures writes the failed sign-ins since the last call to the audit log.
+func (p *Provider) RecordFailures(ctx context.Context) error { return p.signin.RecordFailures(ctx) }
+
 // Mount passes every pattern of the provider to handle.
 func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 	cors, preflight := metadata.CORS, metadata.CORS(metadata.Preflight)
 	client := p.auth
-	page, form := p.pages.Page, p.pages.Form
+	page, form, signedIn := p.pages.Page, p.pages.Form, p.signin.SignedIn
 	nonce := p.proofs.WithNonce
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + endpoint.Discovery:            cors(p.metadata.Discovery),
@@ -198,9 +204,16 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 		"POST " + endpoint.EndSessionConfirm:      form(p.logout.Confirm),
 		"GET " + endpoint.Invitation + "{token}":  page(p.signin.Invitation),
 		"POST " + endpoint.Invitation + "{token}": form(p.signin.AcceptInvitation),
-		"GET " + endpoint.Account:                 page(p.signin.Account),
-		"POST " + endpoint.AccountPassword:        form(p.signin.ChangePassword),
-		"POST " + endpoint.AccountSessions:        form(p.signin.RevokeSession),
+		"GET " + endpoint.Reset + "{token}":       page(p.signin.Reset),
+		"POST " + endpoint.Reset + "{token}":      form(p.signin.UseReset),
+		"GET /{$}":                                p.root,
+		"GET " + endpoint.Account:                 page(signedIn(p.signin.Account)),
+		"POST " + endpoint.AccountPassword:        form(signedIn(p.signin.ChangePassword)),
+		"POST " + endpoint.AccountSessions:        form(signedIn(p.signin.EndSession)),
+		"POST " + endpoint.AccountSignOut:         form(signedIn(p.signin.SignOutEverywhere)),
+		"POST " + endpoint.AccountApps:            form(signedIn(p.signin.Disconnect)),
+		"POST " + endpoint.AccountKeys:            form(signedIn(p.signin.CreateKey)),
+		"POST " + endpoint.AccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
 	} {
 		handle(pattern, handler)
 	}

@@ -346,8 +346,8 @@ func TestSignInReplacesTheCookie(t *testing.T) {
 				t.Errorf("got cookie %s", c)
 			}
 		}
-		if len(set) != 2 {
-			t.Errorf("%d cookies", len(set))
+		if len(set) != 3 {
+			t.Errorf("%d cookies, want those of the form, the session and the device", len(set))
 		}
 	})
 }

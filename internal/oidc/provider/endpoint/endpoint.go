@@ -25,7 +25,12 @@ const (
 	EndSessionContinue = EndSession + "/continue"
 	EndSessionConfirm  = EndSession + "/confirm"
 	Invitation         = "/invite/"
+	Reset              = "/reset/"
 	Account            = "/account"
 	AccountPassword    = Account + "/password"
 	AccountSessions    = Account + "/sessions"
+	AccountSignOut     = Account + "/sign-out"
+	AccountApps        = Account + "/apps"
+	AccountKeys        = Account + "/keys"
+	AccountKeyDelete   = AccountKeys + "/delete"
 )

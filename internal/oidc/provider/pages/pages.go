@@ -66,12 +66,17 @@ func (p *Renderer) showError(w http.ResponseWriter, r *http.Request, err error) 
 	if e.Status >= http.StatusInternalServerError {
 		title = "Something went wrong"
 	}
-	if e.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "5")
+	if h := w.Header(); h.Get("Retry-After") == "" && isTemporary(e.Status) {
+		h.Set("Retry-After", "5")
 	}
 	if err := p.Message(w, r, e.Status, title, sentence(e.Description)); err != nil {
 		oauth.WriteError(w, r, err)
 	}
+}
+
+// isTemporary reports whether the same request can succeed later.
+func isTemporary(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
 // sentence returns the description of an error with a capital letter and a full stop.

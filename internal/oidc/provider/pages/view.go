@@ -134,22 +134,57 @@ type Invitation struct {
 
 func (*Invitation) template() string { return "invite.html" }
 
-// Account is the page on which users change their password and see their sessions.
+// Reset is the page on which a user sets a new password.
+type Reset struct {
+	Base
+	Email string
+	Path  string
+}
+
+func (*Reset) template() string { return "reset.html" }
+
+// Account is the page on which users see and change what belongs to them.
 type Account struct {
 	Base
 	Email string
 	// Done confirms what was changed.
-	Done     string
+	Done string
+	Apps []App
+	// Orgs are the organizations in which the user may create API keys.
+	Orgs     []Org
+	Keys     []Key
 	Sessions []Session
 }
 
 func (*Account) template() string { return "account.html" }
+
+// App is an application on the account page, with what it may do.
+type App struct {
+	ID, Name, Homepage, Since string
+	Scopes                    []string
+}
+
+// Org is an organization on the account page.
+type Org struct{ ID, Name string }
+
+// Key is an API key on the account page. Project, Expires and Used may be empty.
+type Key struct {
+	ID, Name, OrgID, Org, Project, Created, Expires, Used string
+}
 
 // Session is a session on the account page.
 type Session struct {
 	ID, Agent, Address, Since, Seen string
 	Current                         bool
 }
+
+// NewKey is the page that shows the value of a new API key.
+type NewKey struct {
+	Base
+	Name, Org, Value, Expires string
+}
+
+func (*NewKey) template() string { return "key.html" }
 
 // Message is a page with a title and a text.
 type Message struct {

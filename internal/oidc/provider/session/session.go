@@ -100,45 +100,66 @@ func (m *Manager) SignedIn(r *http.Request) (*Session, *users.User, error) {
 	return s, &user, nil
 }
 
-// Start starts a session for a user who has just authenticated. A user who signs in again keeps the
-// session, with a new token, so that grants which depend on it stay valid. The session of another user
-// in the same browser ends.
-func (m *Manager) Start(w http.ResponseWriter, r *http.Request, userID string) (*Session, error) {
+// Start starts a session for a user who has just authenticated, and calls also in its transaction. A
+// user who signs in again keeps the session, with a new token, so that grants which depend on it stay
+// valid. The session of another user in the same browser ends.
+func (m *Manager) Start(
+	w http.ResponseWriter, r *http.Request, userID string, also func(tx *db.Tx) error,
+) (*Session, error) {
 	previous, err := m.Current(r)
 	if err != nil {
 		return nil, err
 	}
-	now := stamp.Of(m.Now())
-	s := &Session{
-		ID: id.At(prefix, m.Now()), UserID: userID, AuthTime: now, CreatedAt: now,
-		UserAgent: userAgent(r), RemoteAddr: web.Request(r.Context()).RemoteAddr,
-	}
-	if previous != nil && previous.UserID == userID {
-		s.ID = previous.ID
-		s.CreatedAt = previous.CreatedAt
-	}
-	s.touch(now)
+	var s *Session
 	token := id.Secret(43)
-	if err := m.DB.Write(r.Context(), func(tx *db.Tx) error { return save(tx, s, previous, token) }); err != nil {
+	err = m.DB.Write(r.Context(), func(tx *db.Tx) error {
+		if err := also(tx); err != nil {
+			return err
+		}
+		s = m.newSession(r, userID)
+		return save(tx, s, previous, token)
+	})
+	if err != nil {
 		return nil, err
 	}
 	m.Cookies.Set(w, CookieName, token, int(MaxAge.Seconds()))
 	return s, nil
 }
 
-// save stores a session that takes the place of the previous one of its browser.
+func (m *Manager) newSession(r *http.Request, userID string) *Session {
+	now := stamp.Of(m.Now())
+	s := &Session{
+		ID: id.At(prefix, m.Now()), UserID: userID, AuthTime: now, CreatedAt: now,
+		UserAgent: userAgent(r), RemoteAddr: web.Request(r.Context()).RemoteAddr,
+	}
+	s.touch(now)
+	return s
+}
+
+// save stores a session that takes the place of the previous one of its browser, which may be nil. If
+// that belongs to the same user and has not ended, it goes on as s.
 func save(tx *db.Tx, s, previous *Session, token string) error {
-	if previous != nil && previous.ID == s.ID {
-		renewed, err := renew(tx, s, token)
-		if err != nil || renewed {
-			return err
-		}
-	} else if previous != nil {
+	if previous == nil {
+		return insert(tx, s, token)
+	}
+	if previous.UserID != s.UserID {
 		if err := remove(tx, previous.UserID, previous.ID); err != nil {
 			return err
 		}
+		return insert(tx, s, token)
 	}
-	return insert(tx, s, token)
+	again := *s
+	again.ID = previous.ID
+	again.CreatedAt = previous.CreatedAt
+	renewed, err := renew(tx, &again, token)
+	if err != nil {
+		return err
+	}
+	if !renewed {
+		return insert(tx, s, token)
+	}
+	*s = again
+	return nil
 }
 
 // End ends the session of the browser, which may be nil, and deletes its cookie.

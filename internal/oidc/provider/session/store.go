@@ -77,7 +77,7 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 	return nil
 }
 
-// RemoveOthers ends all sessions of a user except one.
+// RemoveOthers ends all sessions of a user except one, or all of them if keep is "".
 func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	_, err := tx.Exec(`DELETE FROM oidc_sessions WHERE user_id = $1 AND id <> $2`, userID, keep)
 	if err != nil {

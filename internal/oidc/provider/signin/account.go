@@ -8,40 +8,83 @@ import (
 	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/oidc/provider/throttle"
 	"steward/internal/oidc/provider/users"
+	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
-// Account serves GET /account.
-func (h *Handler) Account(w http.ResponseWriter, r *http.Request) error {
-	s, user, err := h.Sessions.SignedIn(r)
-	if err != nil {
-		return err
-	}
-	if s == nil {
-		return h.ShowSignIn(w, r, h.Flows.ToPath(endpoint.Account), "")
-	}
-	return h.showAccount(w, r, s, user, "", "")
+// visit is a request of a user who is signed in.
+type visit struct {
+	*http.Request
+	session *session.Session
+	user    *users.User
 }
 
-// showAccount renders the account page, with a problem of its form or a confirmation.
-func (h *Handler) showAccount(
-	w http.ResponseWriter, r *http.Request, current *session.Session, user *users.User, problem, done string,
-) error {
-	sessions, err := h.Sessions.List(r.Context(), user.ID)
-	if err != nil {
+// SignedIn returns the handler of a page that requires a signed-in user. Others see the sign-in page,
+// and continue to the account page.
+func (h *Handler) SignedIn(next func(w http.ResponseWriter, v visit) error) pages.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		s, user, err := h.Sessions.SignedIn(r)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return h.ShowSignIn(w, r, h.Flows.ToPath(endpoint.Account), "")
+		}
+		return next(w, visit{r, s, user})
+	}
+}
+
+// Account serves GET /account.
+func (h *Handler) Account(w http.ResponseWriter, v visit) error {
+	return h.showAccount(w, v, http.StatusOK, pages.Account{})
+}
+
+// toAccount sends the browser to the account page after a change.
+func toAccount(w http.ResponseWriter, v visit) error {
+	http.Redirect(w, v.Request, endpoint.Account, http.StatusSeeOther)
+	return nil
+}
+
+// showAccount renders the account page. The view has what the form says, if one was sent.
+func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view pages.Account) (err error) {
+	view.Email = v.user.Email
+	if view.Apps, err = h.apps(v); err != nil {
 		return err
 	}
-	const layout = "2 January 2006, 15:04"
-	view := &pages.Account{Email: user.Email, Done: done}
+	if view.Orgs, view.Keys, err = h.keys(v); err != nil {
+		return err
+	}
+	if view.Sessions, err = h.sessions(v); err != nil {
+		return err
+	}
+	return h.Pages.Render(w, v.Request, status, &view)
+}
+
+// showProblem renders the account page with a problem of the form that was sent.
+func (h *Handler) showProblem(w http.ResponseWriter, v visit, status int, problem string) error {
+	var view pages.Account
 	view.Problem = problem
+	return h.showAccount(w, v, status, view)
+}
+
+// date returns the day of a time for people.
+func date(t stamp.Time) string { return t.Std().Format("2 January 2006") }
+
+func (h *Handler) sessions(v visit) (list []pages.Session, err error) {
+	sessions, err := h.Sessions.List(v.Context(), v.user.ID)
+	if err != nil {
+		return nil, err
+	}
+	const layout = "2 January 2006, 15:04"
 	for _, s := range sessions {
-		view.Sessions = append(view.Sessions, pages.Session{
-			ID: s.ID, Agent: browserName(s.UserAgent), Address: s.RemoteAddr, Current: s.ID == current.ID,
+		list = append(list, pages.Session{
+			ID: s.ID, Agent: browserName(s.UserAgent), Address: s.RemoteAddr, Current: s.ID == v.session.ID,
 			Since: s.CreatedAt.Std().Format(layout), Seen: s.LastSeenAt.Std().Format(layout),
 		})
 	}
-	return h.Pages.Render(w, r, formStatus(problem), view)
+	return list, nil
 }
 
 // browsers are the product tokens of browsers. Most send those of others as well, so the order matters.
@@ -62,71 +105,73 @@ func browserName(userAgent string) string {
 	return userAgent
 }
 
-// ChangePassword serves POST /account/password. It ends all other sessions of the user.
-func (h *Handler) ChangePassword(w http.ResponseWriter, r *http.Request) error {
-	s, user, err := h.Sessions.SignedIn(r)
-	if err != nil {
-		return err
+// ChangePassword serves POST /account/password. It ends everything of the user but the current session:
+// other sessions, and what applications and devices may do without one.
+func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
+	network := throttle.Network(web.Request(v.Context()).RemoteAddr)
+	limits := deviceLimits(v.session.ID, network) // the session shows that this is no stranger
+	if wait := h.limiter.Take(h.Now(), limits...); wait > 0 {
+		setRetryAfter(w, wait)
+		return h.showProblem(w, v, http.StatusTooManyRequests, tooManyAttempts)
 	}
-	if s == nil {
-		return h.Account(w, r)
-	}
-	limits := passwordLimits(user.Email, web.Request(r.Context()).RemoteAddr)
-	if h.limiter.Take(h.Now(), limits...) > 0 {
-		return h.showAccount(w, r, s, user, tooManyAttempts, "")
-	}
-	correct := false
-	err = h.Hashing.Do(r.Context(), func() {
-		correct = h.Users.CheckPassword(user.PasswordHash, r.PostForm.Get("password"))
-	})
+	correct, err := h.checkPassword(v.Context(), *v.user, v.PostForm.Get("password"))
 	if err != nil {
 		return err
 	}
 	if !correct {
-		return h.showAccount(w, r, s, user, "The current password is wrong.", "")
+		return h.showProblem(w, v, http.StatusBadRequest, "The current password is wrong.")
 	}
 	h.limiter.Refund(limits...)
-	password := r.PostForm.Get("new_password")
-	if problem := h.Users.PasswordProblem(user.Email, password); problem != "" {
-		return h.showAccount(w, r, s, user, problem, "")
+	password := v.PostForm.Get("new_password")
+	if problem := h.Users.PasswordProblem(v.user.Email, password); problem != "" {
+		return h.showProblem(w, v, http.StatusBadRequest, problem)
 	}
-	if err := h.setPassword(r, s, password); err != nil {
-		return err
-	}
-	return h.showAccount(w, r, s, user, "", "Your password was changed, and you were signed out everywhere else.")
-}
-
-func (h *Handler) setPassword(r *http.Request, s *session.Session, password string) error {
-	var hash string
-	if err := h.Hashing.Do(r.Context(), func() { hash = h.Users.HashPassword(password) }); err != nil {
-		return err
-	}
-	return h.DB.Write(r.Context(), func(tx *db.Tx) error {
-		if err := h.Users.SetPassword(tx, s.UserID, hash); err != nil {
-			return err
-		}
-		return session.RemoveOthers(tx, s.UserID, s.ID)
-	})
-}
-
-// RevokeSession serves POST /account/sessions: it ends a session of the user, or the current one.
-func (h *Handler) RevokeSession(w http.ResponseWriter, r *http.Request) error {
-	s, _, err := h.Sessions.SignedIn(r)
+	hash, err := h.hashPassword(v.Context(), password)
 	if err != nil {
 		return err
 	}
-	if s == nil {
-		return h.Account(w, r)
-	}
-	if sessionID := r.PostForm.Get("session"); sessionID != s.ID {
-		if err := h.Sessions.Remove(r.Context(), s.UserID, sessionID); err != nil {
+	err = h.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if err := h.Users.SetPassword(tx, v.user.ID, hash); err != nil {
 			return err
 		}
-		http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
-		return nil
-	}
-	if err := h.Sessions.End(r.Context(), w, s); err != nil {
+		if err := h.signOut(tx, v.user.ID, v.session.ID); err != nil {
+			return err
+		}
+		return h.Users.Audit(tx, actionPassword, v.user.ID, v.user.ID)
+	})
+	if err != nil {
 		return err
 	}
-	return h.Pages.Message(w, r, http.StatusOK, "You are signed out", "You can close this page.")
+	h.setDevice(w, v.user.ID, hash)
+	return h.showAccount(w, v, http.StatusOK, pages.Account{
+		Done: "Your password was changed, and you were signed out everywhere else.",
+	})
+}
+
+// EndSession serves POST /account/sessions: it ends a session of the user, or the current one.
+func (h *Handler) EndSession(w http.ResponseWriter, v visit) error {
+	if sessionID := v.PostForm.Get("session"); sessionID != v.session.ID {
+		if err := h.Sessions.Remove(v.Context(), v.user.ID, sessionID); err != nil {
+			return err
+		}
+		return toAccount(w, v)
+	}
+	if err := h.Sessions.End(v.Context(), w, v.session); err != nil {
+		return err
+	}
+	return h.Pages.Message(w, v.Request, http.StatusOK, "You are signed out", "You can close this page.")
+}
+
+// SignOutEverywhere serves POST /account/sign-out: it ends all sessions of the user, and what
+// applications and devices may do without one.
+func (h *Handler) SignOutEverywhere(w http.ResponseWriter, v visit) error {
+	err := h.DB.Write(v.Context(), func(tx *db.Tx) error { return h.signOut(tx, v.user.ID, "") })
+	if err != nil {
+		return err
+	}
+	if err := h.Sessions.End(v.Context(), w, nil); err != nil {
+		return err
+	}
+	return h.Pages.Message(w, v.Request, http.StatusOK, "You are signed out everywhere",
+		"Applications and devices must ask you to sign in again. You can close this page.")
 }

@@ -63,22 +63,20 @@ func (h *Handler) AcceptInvitation(w http.ResponseWriter, r *http.Request) error
 	if problem := h.Users.PasswordProblem(invitation.Email, password); problem != "" {
 		return h.showInvitation(w, r, problem)
 	}
-	var hash string
-	if err := h.Hashing.Do(r.Context(), func() { hash = h.Users.HashPassword(password) }); err != nil {
+	hash, err := h.hashPassword(r.Context(), password)
+	if err != nil {
 		return err
 	}
-	var userID string
-	err = h.DB.Write(r.Context(), func(tx *db.Tx) (err error) {
-		userID, err = h.Users.Accept(tx, token, hash)
-		return err
+	_, err = h.startSession(w, r, invitation.UserID, hash, func(tx *db.Tx) error {
+		if _, err := h.Users.Accept(tx, token, hash); err != nil {
+			return err
+		}
+		return h.Users.Audit(tx, actionPassword, invitation.UserID, invitation.UserID)
 	})
 	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
 		return h.showInvitation(w, r, "") // it was accepted in another request
 	}
 	if err != nil {
-		return err
-	}
-	if _, err := h.Sessions.Start(w, r, userID); err != nil {
 		return err
 	}
 	http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)

@@ -2,46 +2,110 @@ package signin
 
 import (
 	"context"
-	"runtime"
+	"net/http"
 	"time"
 
-	"steward/internal/errs"
+	"steward/internal/db"
+	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/throttle"
+	"steward/internal/oidc/provider/users"
+	"steward/internal/stamp"
+	"steward/internal/web"
 )
 
 // maxPassword bounds what is hashed of a password that is checked. Passwords that can be set are shorter.
 const maxPassword = 2048
 
-// passwordLimits returns the limits for guessing a password: for one account from one address, for one
-// account from anywhere, and for one address.
-func passwordLimits(email, address string) []throttle.Limit {
-	network := throttle.Network(address)
+// checkPassword reports whether a password is that of a user. For the zero User it takes the same time.
+// It returns errBusy if too many passwords are being checked.
+func (h *Handler) checkPassword(ctx context.Context, user users.User, password string) (correct bool, err error) {
+	password = password[:min(len(password), maxPassword)]
+	err = h.Hashing.Do(ctx, func() { correct = h.Users.CheckPassword(user.PasswordHash, password) })
+	return correct, err
+}
+
+// hashPassword returns the hash of a new password. Errors are those of checkPassword.
+func (h *Handler) hashPassword(ctx context.Context, password string) (hash string, err error) {
+	err = h.Hashing.Do(ctx, func() { hash = h.Users.HashPassword(password) })
+	return hash, err
+}
+
+// signOut ends all sessions of a user except one, which may be "", and all grants that do not belong to
+// it, so that whoever else could act as the user cannot any more.
+func (h *Handler) signOut(tx *db.Tx, userID, keepSession string) error {
+	if err := session.RemoveOthers(tx, userID, keepSession); err != nil {
+		return err
+	}
+	return grant.RevokeOfUser(tx, userID, keepSession, stamp.Of(h.Now()))
+}
+
+// addressLimit is the limit for guessing passwords from one address, of whichever account.
+func addressLimit(network string) throttle.Limit {
+	return throttle.Limit{Key: "address " + network, Burst: 300, Every: 500 * time.Millisecond}
+}
+
+// knownAddressLimits returns the limits for guessing a password from an address from which the account
+// was used: for the account from this address, and for the address.
+func knownAddressLimits(email, network string) []throttle.Limit {
 	return []throttle.Limit{
 		{Key: "pair " + network + " " + email, Burst: 10, Every: 20 * time.Second},
-		{Key: "account " + email, Burst: 100, Every: 5 * time.Second},
-		{Key: "address " + network, Burst: 300, Every: 500 * time.Millisecond},
+		addressLimit(network),
 	}
 }
 
-// slotTimeout is how long a sign-in waits for a slot.
-const slotTimeout = 10 * time.Second
+// passwordLimits returns the limits for guessing a password from anywhere: in addition, one for the account
+// from all addresses together.
+func passwordLimits(email, network string) []throttle.Limit {
+	account := throttle.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
+	return append(knownAddressLimits(email, network), account)
+}
 
-// Slots bounds how many passwords are hashed at the same time, since hashing takes much CPU and memory.
-type Slots chan struct{}
-
-// NewSlots returns slots for half of the cores.
-func NewSlots() Slots { return make(Slots, max(1, runtime.GOMAXPROCS(0)/2)) }
-
-// Do calls f in a slot. It returns Unavailable if there is none in time.
-func (s Slots) Do(ctx context.Context, f func()) error {
-	ctx, cancel := context.WithTimeout(ctx, slotTimeout)
-	defer cancel()
-	select {
-	case s <- struct{}{}:
-		defer func() { <-s }()
-		f()
-		return nil
-	case <-ctx.Done():
-		return errs.Unavailablef(nil, "too many users are signing in")
+// deviceLimits returns the limits for guessing a password in a browser in which its user has signed in
+// before. Nobody else's guesses count against the first one.
+func deviceLimits(device, network string) []throttle.Limit {
+	return []throttle.Limit{
+		{Key: "device " + device, Burst: 10, Every: 20 * time.Second},
+		addressLimit(network),
 	}
+}
+
+// takeTry counts a try of a password and returns the limits that it counts against, or how long the
+// browser has to wait. The limit for an account from all addresses does not apply to a browser or an
+// address where the user has signed in before, so that guesses from elsewhere do not lock the user out.
+// The zero User has no such place.
+func (h *Handler) takeTry(
+	r *http.Request, email string, user users.User,
+) (taken []throttle.Limit, wait time.Duration, err error) {
+	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
+	if device, ok := h.device(r, user); ok {
+		taken = deviceLimits(device, network)
+		return taken, h.limiter.Take(h.Now(), taken...), nil
+	}
+	taken = passwordLimits(email, network)
+	wait = h.limiter.Take(h.Now(), taken...)
+	if wait == 0 {
+		return taken, 0, nil
+	}
+	known, err := h.knownAddress(r.Context(), user.ID, network)
+	if err != nil || !known {
+		return nil, wait, err
+	}
+	taken = knownAddressLimits(email, network)
+	return taken, h.limiter.Take(h.Now(), taken...), nil
+}
+
+// knownAddress reports whether one of a user's sessions was started from a network. The sessions are
+// shared by all replicas and bounded, and only sign-ins create them.
+func (h *Handler) knownAddress(ctx context.Context, userID, network string) (bool, error) {
+	sessions, err := h.Sessions.List(ctx, userID)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range sessions {
+		if throttle.Network(s.RemoteAddr) == network {
+			return true, nil
+		}
+	}
+	return false, nil
 }

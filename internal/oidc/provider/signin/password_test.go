@@ -19,7 +19,7 @@ func eachEmail(i int) string { return fmt.Sprintf("u%d@example.com", i) }
 // guess tries n passwords and returns how many tries were allowed.
 func guess(l *throttle.Limiter, now time.Time, n int, email, address func(i int) string) (allowed int) {
 	for i := range n {
-		if l.Take(now, passwordLimits(email(i), address(i))...) == 0 {
+		if l.Take(now, passwordLimits(email(i), throttle.Network(address(i)))...) == 0 {
 			allowed++
 		}
 	}

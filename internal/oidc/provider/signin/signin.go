@@ -1,11 +1,13 @@
-// Package signin owns how users prove who they are: the sign-in page, their passwords, the invitation
-// with which they set the first one, and the account page on which they change it.
+// Package signin owns how users prove who they are and what they can see and end on their own: the
+// sign-in page, passwords, the links of invitations and resets with which they are set, and the account
+// page with connected applications, API keys and sessions.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -19,32 +21,43 @@ import (
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/secret"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/throttle"
 	"steward/internal/oidc/provider/users"
-	"steward/internal/web"
 )
 
 // Handler serves the pages of this package.
 type Handler struct {
 	DB       *db.DB
 	Now      func() time.Time
+	Key      secret.Key
 	Users    users.Directory
+	APIKeys  APIKeys
 	Clients  *oidc.Store
 	Sessions *session.Manager
 	Flows    *flow.Sealer
 	Pages    *pages.Renderer
-	Hashing  Slots
+	Hashing  *Slots
 
-	limiter throttle.Limiter
+	limiter  throttle.Limiter
+	failures failures
 }
 
 const (
 	// wrongPassword is the same for an unknown email address and for a wrong password.
 	wrongPassword   = "The email address or the password is wrong."
 	tooManyAttempts = "Too many attempts. Wait a minute, then try again."
+	tooManySignIns  = "Many people are signing in right now. Wait a few seconds, then try again."
 
 	maxEmail = 254
+)
+
+// The actions in the audit log.
+const (
+	actionSignIn       = "user.sign_in"
+	actionSignInFailed = "user.sign_in_failed"
+	actionPassword     = "user.password"
 )
 
 // ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in the
@@ -77,20 +90,33 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	email := strings.ToLower(strings.TrimSpace(r.PostForm.Get("email")))
 	email = email[:min(len(email), maxEmail)]
-	limits := passwordLimits(email, web.Request(r.Context()).RemoteAddr)
-	if wait := h.limiter.Take(h.Now(), limits...); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		return h.showSignIn(w, r, http.StatusTooManyRequests, f, email, tooManyAttempts)
-	}
-	userID, err := h.authenticate(r.Context(), email, r.PostForm.Get("password"))
+	user, err := h.userByEmail(r.Context(), email)
 	if err != nil {
 		return err
 	}
-	if userID == "" {
+	taken, wait, err := h.takeTry(r, email, user)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		setRetryAfter(w, wait)
+		return h.showSignIn(w, r, http.StatusTooManyRequests, f, email, tooManyAttempts)
+	}
+	correct, err := h.checkPassword(r.Context(), user, r.PostForm.Get("password"))
+	if errors.Is(err, errBusy) {
+		h.limiter.Refund(taken...)
+		setRetryAfter(w, maxWait)
+		return h.showSignIn(w, r, http.StatusTooManyRequests, f, email, tooManySignIns)
+	}
+	if err != nil {
+		return err
+	}
+	if !correct {
+		h.noteFailure(r, user)
 		return h.showSignIn(w, r, http.StatusBadRequest, f, email, wrongPassword)
 	}
-	h.limiter.Refund(limits...)
-	s, err := h.Sessions.Start(w, r, userID)
+	h.limiter.Refund(taken...)
+	s, err := h.startSession(w, r, user.ID, user.PasswordHash, func(*db.Tx) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -99,21 +125,37 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// authenticate returns the user with an email address and a password, or "".
-func (h *Handler) authenticate(ctx context.Context, email, password string) (userID string, err error) {
-	var user users.User
-	if utf8.ValidString(email) && !strings.ContainsRune(email, 0) {
-		user, err = h.Users.ByEmail(ctx, email)
-		if err != nil && errs.KindOf(err) != errs.NotFound {
-			return "", err
+// setRetryAfter says when a request that was refused can be sent again.
+func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+}
+
+// userByEmail returns the user with an email address, or the zero User.
+func (h *Handler) userByEmail(ctx context.Context, email string) (users.User, error) {
+	if !utf8.ValidString(email) || strings.ContainsRune(email, 0) {
+		return users.User{}, nil
+	}
+	user, err := h.Users.ByEmail(ctx, email)
+	if errs.KindOf(err) == errs.NotFound {
+		return users.User{}, nil
+	}
+	return user, err
+}
+
+// startSession signs a user in, with the hash of the current password, and remembers the browser. It
+// calls also in the transaction of the session.
+func (h *Handler) startSession(
+	w http.ResponseWriter, r *http.Request, userID, passwordHash string, also func(tx *db.Tx) error,
+) (*session.Session, error) {
+	s, err := h.Sessions.Start(w, r, userID, func(tx *db.Tx) error {
+		if err := also(tx); err != nil {
+			return err
 		}
+		return h.Users.Audit(tx, actionSignIn, userID, userID)
+	})
+	if err != nil {
+		return nil, err
 	}
-	password = password[:min(len(password), maxPassword)]
-	correct := false
-	// The password is checked for an unknown user as well, to take the same time.
-	err = h.Hashing.Do(ctx, func() { correct = h.Users.CheckPassword(user.PasswordHash, password) })
-	if err != nil || !correct {
-		return "", err
-	}
-	return user.ID, nil
+	h.setDevice(w, userID, passwordHash)
+	return s, nil
 }

@@ -31,6 +31,12 @@ type Invitation struct {
 	HasPassword bool
 }
 
+// Membership is an organization of a user, with the user's role there.
+type Membership struct {
+	OrgID, OrgName string
+	Role           auth.Role
+}
+
 // Directory gives access to user accounts.
 type Directory struct {
 	// ByEmail and ByID return a user, or NotFound. Email addresses are in lower case.
@@ -38,6 +44,11 @@ type Directory struct {
 	ByID    func(ctx context.Context, userID string) (User, error)
 	// Role returns the current role of a user in an organization, or NotFound.
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
+	// Memberships returns the organizations of a user, at most a page of them.
+	Memberships func(ctx context.Context, userID string) ([]Membership, error)
+	// Audit records what happened to a user's account in the log of each organization of the user. by is
+	// who did it, or "" if that is not known.
+	Audit func(tx *db.Tx, action, userID, by string) error
 	// CheckPassword and HashPassword are expensive by design: about 20 ms of CPU and 19 MiB each.
 	CheckPassword func(hash, password string) bool
 	HashPassword  func(password string) string

@@ -1,0 +1,60 @@
+package signin
+
+import (
+	"net/http"
+	"net/url"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/oidc"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/page"
+)
+
+// maxListed is how many applications, and how many API keys, the account page lists.
+const maxListed = 100
+
+// apps returns the applications that the user has allowed something, of all organizations.
+func (h *Handler) apps(v visit) (list []pages.App, err error) {
+	consents, err := h.Clients.Own(v.Context(), v.user.ID, page.Paging{Limit: maxListed})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range consents.Items {
+		app := pages.App{ID: c.ClientID, Name: c.ClientName, Since: date(c.CreatedAt)}
+		if u, err := url.Parse(c.ClientHomepageURL); err == nil {
+			app.Homepage = u.Host
+		}
+		for _, name := range c.Scopes {
+			app.Scopes = append(app.Scopes, scopeTitle(name))
+		}
+		list = append(list, app)
+	}
+	return list, nil
+}
+
+// scopeTitle returns what the consent page calls a scope.
+func scopeTitle(name string) string {
+	if s, ok := oidc.ScopeNamed(name); ok {
+		return s.ConsentTitle
+	}
+	return name
+}
+
+// Disconnect serves POST /account/apps: it takes back what the user has allowed an application, which
+// ends its tokens.
+func (h *Handler) Disconnect(w http.ResponseWriter, v visit) error {
+	client, err := h.Clients.Lookup(v.Context(), v.PostForm.Get("client"))
+	if errs.KindOf(err) == errs.NotFound {
+		return toAccount(w, v)
+	}
+	if err != nil {
+		return err
+	}
+	ctx := auth.With(v.Context(), &auth.Caller{UserID: v.user.ID, OrgID: client.OrgID})
+	err = h.Clients.RevokeConsent(ctx, client.ID, v.user.ID)
+	if err != nil && errs.KindOf(err) != errs.NotFound { // it may be gone already
+		return err
+	}
+	return toAccount(w, v)
+}

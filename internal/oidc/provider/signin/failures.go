@@ -1,0 +1,71 @@
+package signin
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/oidc/provider/throttle"
+	"steward/internal/oidc/provider/users"
+)
+
+// maxFailures bounds the failed sign-ins that wait to be recorded.
+const maxFailures = 1000
+
+// failures collects failed sign-ins. RecordFailures writes them, since a write in the request would
+// reveal by its duration that the user exists.
+type failures struct {
+	mu      sync.Mutex
+	pending []failure
+}
+
+// failure is a failed sign-in, with the context of its request.
+type failure struct {
+	ctx    context.Context
+	userID string
+}
+
+func (f *failures) add(one failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.pending) < maxFailures {
+		f.pending = append(f.pending, one)
+	}
+}
+
+func (f *failures) take() []failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pending := f.pending
+	f.pending = nil
+	return pending
+}
+
+// failureLimit bounds how many failed sign-ins of an account are recorded.
+func failureLimit(userID string) throttle.Limit {
+	return throttle.Limit{Key: "failure " + userID, Burst: 3, Every: 20 * time.Second}
+}
+
+// noteFailure notes a failed sign-in of a user. Those of the zero User belong to no organization.
+func (h *Handler) noteFailure(r *http.Request, user users.User) {
+	if user.ID != "" && h.limiter.Take(h.Now(), failureLimit(user.ID)) == 0 {
+		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
+	}
+}
+
+// RecordFailures writes the failed sign-ins since the last call to the audit log. It is called once a
+// second, and once more at shutdown.
+func (h *Handler) RecordFailures(ctx context.Context) error {
+	for _, f := range h.failures.take() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := h.DB.Write(f.ctx, func(tx *db.Tx) error { return h.Users.Audit(tx, actionSignInFailed, f.userID, "") })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

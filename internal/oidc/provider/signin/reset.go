@@ -1,0 +1,95 @@
+package signin
+
+import (
+	"net/http"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/oauth"
+	"steward/internal/oidc/provider/pages"
+	"steward/internal/oidc/provider/throttle"
+	"steward/internal/oidc/provider/users"
+	"steward/internal/web"
+)
+
+// resetLimit is the limit for trying links that are not valid, from one address.
+func resetLimit(address string) throttle.Limit {
+	return throttle.Limit{Key: "reset " + throttle.Network(address), Burst: 30, Every: 10 * time.Second}
+}
+
+// errReset is the same for links that never existed, were used or replaced, or have expired.
+var errReset = &oauth.Error{
+	Status: http.StatusNotFound, Code: oauth.InvalidRequest,
+	Description: "this link was used or has expired: ask for a new one",
+}
+
+// Reset serves GET /reset/{token}: a user who has lost the password sets a new one.
+func (h *Handler) Reset(w http.ResponseWriter, r *http.Request) error {
+	user, err := h.resetUser(w, r)
+	if err != nil {
+		return err
+	}
+	return h.showReset(w, r, user, "")
+}
+
+func (h *Handler) showReset(w http.ResponseWriter, r *http.Request, user users.User, problem string) error {
+	view := &pages.Reset{Email: user.Email, Path: endpoint.Reset + r.PathValue("token")}
+	view.Problem = problem
+	return h.Pages.Render(w, r, formStatus(problem), view)
+}
+
+// resetUser returns the user of the request's link, or errReset.
+func (h *Handler) resetUser(w http.ResponseWriter, r *http.Request) (users.User, error) {
+	limit := resetLimit(web.Request(r.Context()).RemoteAddr)
+	if wait := h.limiter.Take(h.Now(), limit); wait > 0 {
+		setRetryAfter(w, wait)
+		return users.User{}, &oauth.Error{
+			Status: http.StatusTooManyRequests, Code: oauth.Unavailable,
+			Description: "too many attempts: wait a minute, then try again",
+		}
+	}
+	user, err := h.Users.Reset(r.Context(), r.PathValue("token"))
+	if errs.KindOf(err) == errs.NotFound {
+		return users.User{}, errReset
+	}
+	if err != nil {
+		return users.User{}, err
+	}
+	h.limiter.Refund(limit)
+	return user, nil
+}
+
+// UseReset serves POST /reset/{token}. It signs the user out everywhere, and in here.
+func (h *Handler) UseReset(w http.ResponseWriter, r *http.Request) error {
+	user, err := h.resetUser(w, r)
+	if err != nil {
+		return err
+	}
+	password := r.PostForm.Get("password")
+	if problem := h.Users.PasswordProblem(user.Email, password); problem != "" {
+		return h.showReset(w, r, user, problem)
+	}
+	hash, err := h.hashPassword(r.Context(), password)
+	if err != nil {
+		return err
+	}
+	_, err = h.startSession(w, r, user.ID, hash, func(tx *db.Tx) error {
+		if _, err := h.Users.UseReset(tx, r.PathValue("token"), hash); err != nil {
+			return err
+		}
+		if err := h.signOut(tx, user.ID, ""); err != nil {
+			return err
+		}
+		return h.Users.Audit(tx, actionPassword, user.ID, user.ID)
+	})
+	if errs.KindOf(err) == errs.NotFound {
+		return errReset // it was used in another request
+	}
+	if err != nil {
+		return err
+	}
+	http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+	return nil
+}
