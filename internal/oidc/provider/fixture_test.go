@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -154,7 +155,8 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	must(t, f.provider.Open(t.Context()))
 	mux := http.NewServeMux()
 	f.provider.Mount(mux.Handle)
-	srv.Config.Handler = web.Observe(slog.New(slog.DiscardHandler), nil, mux)
+	proxies := web.Proxies{netip.MustParsePrefix("127.0.0.0/8")} // so that browsers can have other addresses
+	srv.Config.Handler = web.Behind(proxies, web.Observe(slog.New(slog.DiscardHandler), nil, mux))
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return f
@@ -320,6 +322,8 @@ func (r *response) text(field string) string {
 type browser struct {
 	f    *fixture
 	http *http.Client
+	// address is its address, unless that is "".
+	address string
 }
 
 func (f *fixture) browser() *browser {
@@ -338,6 +342,9 @@ func (b *browser) do(method, target string, form url.Values, headers ...string) 
 	must(b.f.t, err)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if b.address != "" {
+		req.Header.Set("X-Forwarded-For", b.address)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
