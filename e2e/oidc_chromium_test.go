@@ -55,7 +55,7 @@ func TestSignInWithChromium(t *testing.T) {
 	if strings.Contains(scope, "webhook:write") || !strings.Contains(scope, "storage:read") {
 		t.Errorf("the scopes are %q, want storage:read and not webhook:write", scope)
 	}
-	b.do(chromedp.Navigate(s.URL+"/account"), chromedp.WaitVisible(chromedp.CSS(`.sessions`)))
+	b.do(chromedp.Navigate(s.URL+"/account"), chromedp.WaitVisible(chromedp.CSS(`.rows`)))
 	b.screenshot("account")
 	b.do(chromedp.Navigate(s.URL+"/device"), chromedp.WaitVisible(chromedp.CSS(`input.code`)))
 	b.screenshot("device")
@@ -69,6 +69,7 @@ type chromium struct {
 	t        *testing.T
 	ctx      context.Context
 	watchdog *time.Timer
+	axe      string // the source of axe-core
 }
 
 const actionTimeout = 3 * time.Minute
@@ -80,7 +81,7 @@ func newChromium(t *testing.T) *chromium {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	return &chromium{t, ctx, time.AfterFunc(actionTimeout, cancel)}
+	return &chromium{t: t, ctx: ctx, watchdog: time.AfterFunc(actionTimeout, cancel)}
 }
 
 func (b *chromium) do(actions ...chromedp.Action[chromedp.Void]) {
@@ -107,7 +108,7 @@ func (b *chromium) colorScheme(scheme string) {
 // screenshot writes a picture of the page.
 func (b *chromium) screenshot(name string) {
 	b.t.Helper()
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.t.Fatal(err)
 	}

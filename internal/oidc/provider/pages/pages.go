@@ -63,8 +63,13 @@ func (p *Renderer) Form(next Handler) http.HandlerFunc {
 func (p *Renderer) showError(w http.ResponseWriter, r *http.Request, err error) {
 	e := oauth.AsError(r.Context(), err)
 	title := "This request cannot be completed"
-	if e.Status >= http.StatusInternalServerError {
+	switch {
+	case e.Status >= http.StatusInternalServerError:
 		title = "Something went wrong"
+	case e.Status == http.StatusNotFound:
+		title = "This link is not valid"
+	case e.Status == http.StatusTooManyRequests:
+		title = "Too many requests"
 	}
 	if h := w.Header(); h.Get("Retry-After") == "" && isTemporary(e.Status) {
 		h.Set("Retry-After", "5")

@@ -186,11 +186,13 @@ type NewKey struct {
 
 func (*NewKey) template() string { return "key.html" }
 
-// Message is a page with a title and a text.
+// Message is a page with a title and a text, and a link to another page of this server if Next is not
+// empty.
 type Message struct {
 	Base
-	Title string
-	Text  string
+	Title          string
+	Text           string
+	Next, NextText string
 }
 
 func (*Message) template() string { return "message.html" }

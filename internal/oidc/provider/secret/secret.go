@@ -1,4 +1,5 @@
-// Package secret owns the secret key of the installation, which authenticates refresh tokens and forms.
+// Package secret owns the secret key of the installation, which authenticates refresh tokens, forms and
+// the cookies of known browsers.
 // It is generated at the first start, stored sealed, and the same on all replicas.
 package secret
 

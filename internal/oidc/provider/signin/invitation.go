@@ -23,8 +23,10 @@ func (h *Handler) showInvitation(w http.ResponseWriter, r *http.Request, problem
 		return err
 	}
 	if invitation.HasPassword {
-		return h.Pages.Message(w, r, http.StatusOK, "You are a member of "+invitation.OrgName,
-			"Sign in with your existing password.")
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+			Title: "You are a member of " + invitation.OrgName, Text: "Sign in with your existing password.",
+			Next: endpoint.Account, NextText: "Continue to your account",
+		})
 	}
 	view := &pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Path: endpoint.Invitation + token,

@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"steward/internal/account"
+	"steward/internal/db"
+)
+
+// TestPagesAreAccessible opens every page that people see in Chromium, light and dark, on a wide and on a
+// narrow screen. axe-core must find nothing serious, and no page may be wider than the screen.
+// Screenshots are written to e2e/artifacts.
+func TestPagesAreAccessible(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	reset := s.newReset()
+	invited := s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "member"}).want(201)
+	scopes := []string{"openid", "profile", "email", "offline_access", "storage:read", "webhook:write"}
+	a := s.application(object{"scopes": scopes, "grant_types": everyGrant})
+	config := s.relyingParty(a, scopes...).config
+	b := newChromium(t)
+	b.loadAxe()
+
+	b.open(s.URL + "/invite/unknown")
+	b.check("message")
+	b.open(invited.text("link"))
+	b.check("invitation")
+	b.open(s.URL + reset)
+	b.check("reset")
+	b.open(config.AuthCodeURL("s"))
+	b.check("sign-in")
+	b.submit("email", adminEmail, "password", "wrong password")
+	b.check("sign-in-wrong")
+	b.submit("email", adminEmail, "password", adminPassword)
+	b.check("consent")
+	b.open(s.URL + "/device")
+	b.check("device")
+	b.submit("user_code", "AAAA-BBBB")
+	b.check("device-wrong")
+	status, started := s.post(a, "/device_authorization", map[string][]string{"scope": {"openid webhook:write"}})
+	if status != 200 {
+		t.Fatalf("got %v", started)
+	}
+	b.open(started["verification_uri_complete"].(string))
+	b.check("device-consent")
+	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitNotPresent(chromedp.CSS(`form`)))
+	b.check("device-connected")
+	b.open(s.URL + "/account")
+	b.do(chromedp.SetValue(chromedp.CSS(`input[name="name"]`), "Laptop of Ada"))
+	b.do(chromedp.Click(chromedp.CSS(`form[action="/account/keys"] button`)), chromedp.WaitVisible(chromedp.CSS(`.value`)))
+	b.check("key")
+	b.open(s.URL + "/account")
+	b.check("account")
+	b.submit("password", "wrong password", "new_password", "a new password")
+	b.check("account-wrong")
+	b.open(s.URL + "/end_session")
+	b.check("sign-out")
+	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitNotPresent(chromedp.CSS(`form`)))
+	b.check("signed-out")
+}
+
+// newReset returns the path of a link with which the first owner can set a new password.
+func (s *steward) newReset() string {
+	s.t.Helper()
+	s.stop() // a SQLite file is open in one process only
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
+	s.must(err)
+	accounts := &account.Store{DB: d, Now: time.Now}
+	owner, err := accounts.FirstOwner(ctx)
+	s.must(err)
+	var token string
+	s.must(d.Write(ctx, func(tx *db.Tx) (err error) {
+		token, _, err = accounts.NewReset(tx, owner.UserID)
+		return err
+	}))
+	s.must(d.Close())
+	s.start()
+	return "/reset/" + token
+}
+
+// open opens a page.
+func (b *chromium) open(address string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS(`h1`)))
+}
+
+// submit fills in fields and submits the first form with its first button.
+func (b *chromium) submit(fields ...string) {
+	b.t.Helper()
+	for i := 0; i < len(fields); i += 2 {
+		b.do(chromedp.SetValue(chromedp.CSS(fmt.Sprintf(`form input[name=%q]`, fields[i])), fields[i+1]))
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`document.body.id = "before"; undefined`))
+	b.do(chromedp.Click(chromedp.CSS(`form button`)), chromedp.WaitVisible(chromedp.CSS(`body:not(#before) h1`)))
+}
+
+// loadAxe reads axe-core.
+func (b *chromium) loadAxe() {
+	b.t.Helper()
+	source, err := os.ReadFile("oidc/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		b.t.Fatal("axe-core is not installed: run `make deps`")
+	}
+	b.axe = string(source)
+}
+
+// violation is what axe-core finds.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML string }
+}
+
+// check runs axe-core on the page in both color schemes and at both widths, and takes screenshots.
+func (b *chromium) check(name string) {
+	b.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 390} {
+			b.colorScheme(scheme)
+			b.do(chromedp.EmulateViewport(width, 844))
+			what := fmt.Sprintf("%s-%s-%d", name, scheme, width)
+			b.screenshot(what)
+			for _, v := range b.violations() {
+				if v.Impact == "serious" || v.Impact == "critical" {
+					b.t.Errorf("%s: %s: %s: %s: %v", what, v.Impact, v.ID, v.Help, v.Nodes)
+				} else {
+					b.t.Logf("%s: %s: %s: %s", what, v.Impact, v.ID, v.Help)
+				}
+			}
+			if actual := evaluate[int64](b, `document.documentElement.scrollWidth`); actual > width {
+				b.t.Errorf("%s is %d pixels wide", what, actual)
+			}
+		}
+	}
+}
+
+func (b *chromium) violations() []violation {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](b.axe + "; undefined"))
+	text := evaluate[string](b, `axe.run().then(r => JSON.stringify({violations: r.violations, passed: r.passes.length}))`)
+	var found struct {
+		Violations []violation
+		Passed     int
+	}
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		b.t.Fatal(err)
+	}
+	if found.Passed < 10 {
+		b.t.Fatalf("axe-core has applied %d rules only", found.Passed)
+	}
+	return found.Violations
+}
+
+// evaluate returns the value of a JavaScript expression on the page.
+func evaluate[T any](b *chromium, expression string) T {
+	b.t.Helper()
+	b.watchdog.Reset(actionTimeout)
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return value
+}
