@@ -105,7 +105,7 @@ func TestKeysOfAClientAreDeletedWithItsConsent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		values := map[string]string{}
-		make := func(name string, maker *auth.Caller) {
+		add := func(name string, maker *auth.Caller) {
 			t.Helper()
 			made, err := f.create(t, maker, nil)
 			if err != nil {
@@ -113,14 +113,14 @@ func TestKeysOfAClientAreDeletedWithItsConsent(t *testing.T) {
 			}
 			values[name] = made.Value
 		}
-		make("own", f.maker(""))
-		make("of client 1", f.maker("oac_1", "a:read"))
+		add("own", f.maker(""))
+		add("of client 1", f.maker("oac_1", "a:read"))
 		child, err := f.checker.Authenticate(t.Context(), values["of client 1"])
 		if err != nil {
 			t.Fatal(err)
 		}
-		make("of a key of client 1", child)
-		make("of client 2", f.maker("oac_2", "a:read"))
+		add("of a key of client 1", child)
+		add("of client 2", f.maker("oac_2", "a:read"))
 		works := func() (names []string) {
 			for name, value := range values {
 				if _, err := f.checker.Authenticate(t.Context(), value); err == nil {

@@ -3,6 +3,7 @@ package provider
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -142,8 +143,8 @@ func TestBoundTokenCallsManagementAPIWithItsProof(t *testing.T) {
 // wantChallenge requires an Unauthorized with a part of a challenge.
 func wantChallenge(t *testing.T, what string, err error, part string) {
 	t.Helper()
-	e, ok := err.(*errs.Error)
-	if !ok || e.Kind != errs.Unauthorized || !strings.Contains(e.Challenge, part) {
+	var e *errs.Error
+	if !errors.As(err, &e) || e.Kind != errs.Unauthorized || !strings.Contains(e.Challenge, part) {
 		t.Errorf("proof %s: got %#v, want a challenge with %s", what, err, part)
 	}
 }
