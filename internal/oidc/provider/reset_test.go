@@ -39,7 +39,7 @@ func (a *app) device(b *browser) map[string]any {
 
 // issued holds what a user has in four places: a session, and tokens of a session, offline and of a device.
 type issued struct {
-	web, public, gadget      *app
+	web, public              *app
 	here, there              *browser
 	session, offline, tokens map[string]any
 }
