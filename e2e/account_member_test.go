@@ -227,6 +227,7 @@ func TestPasswordIsReset(t *testing.T) {
 		}
 		s.as("").call("POST", path, nil).want(401)
 		s.asMember(b).call("POST", path, nil).want(403)
+		s.usesReset(b, got.text("link"))
 		admin.call("POST", "/oidc/org/members/"+me+"/reset-password", nil).want(403)
 		admin.call("POST", "/oidc/org/members/"+me+"/invite", nil).want(403)
 		admin.call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).want(403)
@@ -240,6 +241,32 @@ func TestPasswordIsReset(t *testing.T) {
 		}
 		t.Errorf("audit log: %+v", lines)
 	})
+}
+
+// usesReset sets a new password with a link: the sessions of the user end, and the link works once.
+func (s *steward) usesReset(b *browser, link string) {
+	s.t.Helper()
+	elsewhere := s.browser()
+	elsewhere.email = b.email
+	const password = "a second password"
+	form := elsewhere.do("GET", link, nil)
+	if p := elsewhere.submit(form, map[string]string{"password": password}); p.location != "/account" {
+		s.t.Fatalf("the reset leads to %q: %s", p.location, p.body)
+	}
+	if p := b.do("GET", s.URL+"/account", nil); !strings.Contains(p.body, `name="password"`) || strings.Contains(p.body, "Sign out") {
+		s.t.Errorf("another session lives on: %s", p.body)
+	}
+	if p := elsewhere.do("GET", link, nil); p.status != 404 {
+		s.t.Errorf("the link works again: %d", p.status)
+	}
+	signIn := b.do("GET", s.URL+"/account", nil)
+	if p := b.submit(signIn, map[string]string{"email": b.email, "password": b.password}); p.status != 400 {
+		s.t.Errorf("the old password: %d %q", p.status, p.location)
+	}
+	b.password = password
+	if p := b.submit(signIn, map[string]string{"email": b.email, "password": password}); p.location != "/account" {
+		s.t.Errorf("the new password: %d %s", p.status, p.body)
+	}
 }
 
 func TestInvitationLinkIsReplaced(t *testing.T) {

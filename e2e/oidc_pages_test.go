@@ -1,18 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"steward/internal/account"
-	"steward/internal/db"
 )
 
 // TestPagesAreAccessible opens every page that people see in Chromium, light and dark, on a wide and on a
@@ -32,7 +26,7 @@ func TestPagesAreAccessible(t *testing.T) {
 	b.check("message")
 	b.open(invited.text("link"))
 	b.check("invitation")
-	b.open(s.URL + reset)
+	b.open(reset)
 	b.check("reset")
 	b.open(config.AuthCodeURL("s"))
 	b.check("sign-in")
@@ -66,24 +60,11 @@ func TestPagesAreAccessible(t *testing.T) {
 	b.check("signed-out")
 }
 
-// newReset returns the path of a link with which the first owner can set a new password.
+// newReset returns a link with which the first owner can set a new password.
 func (s *steward) newReset() string {
 	s.t.Helper()
-	s.stop() // a SQLite file is open in one process only
-	ctx := context.Background()
-	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
-	s.must(err)
-	accounts := &account.Store{DB: d, Now: time.Now}
-	owner, err := accounts.FirstOwner(ctx)
-	s.must(err)
-	var token string
-	s.must(d.Write(ctx, func(tx *db.Tx) (err error) {
-		token, _, err = accounts.NewReset(tx, owner.UserID)
-		return err
-	}))
-	s.must(d.Close())
-	s.start()
-	return "/reset/" + token
+	owner := s.call("GET", "/cli/auth/user", nil).want(200).text("id")
+	return s.call("POST", "/oidc/org/members/"+owner+"/reset-password", nil).want(200).text("link")
 }
 
 // open opens a page.

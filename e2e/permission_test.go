@@ -37,10 +37,12 @@ var rights = map[string]right{
 	"DELETE /cli/project/{id}": {"resource:write", writers, false, false, nil, false},
 	"GET /audit":               {"oauth:read", managers, false, false, nil, false},
 
-	"GET /oidc/org/members":         {"oauth:read", managers, false, false, nil, false},
-	"POST /oidc/org/members":        {"oauth:write", managers, false, false, nothing, false},
-	"PUT /oidc/org/members/{id}":    {"oauth:write", managers, false, false, nothing, false},
-	"DELETE /oidc/org/members/{id}": {"oauth:write", managers, false, false, nil, false},
+	"GET /oidc/org/members":                      {"oauth:read", managers, false, false, nil, false},
+	"POST /oidc/org/members":                     {"oauth:write", managers, false, false, nothing, false},
+	"PUT /oidc/org/members/{id}":                 {"oauth:write", managers, false, false, nothing, false},
+	"POST /oidc/org/members/{id}/reset-password": {"oauth:write", managers, false, false, nil, false},
+	"POST /oidc/org/members/{id}/invite":         {"oauth:write", managers, false, false, nil, false},
+	"DELETE /oidc/org/members/{id}":              {"oauth:write", managers, false, false, nil, false},
 
 	"GET /oidc/clients":                         {"oauth:read", everybody, false, false, nil, false},
 	"POST /oidc/clients":                        {"oauth:write", managers, false, false, nothing, false},
