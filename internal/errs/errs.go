@@ -8,6 +8,7 @@ package errs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,7 +44,9 @@ type Fault struct {
 type Error struct {
 	Kind    Kind
 	Message string
+	// Faults has at most MaxFaults entries; Omitted is the number of those that were left out.
 	Faults  []Fault
+	Omitted int
 	// RetryAfter is the value of the Retry-After header of RateLimited and Unavailable.
 	RetryAfter time.Duration
 	// Challenge is the WWW-Authenticate header of Unauthorized; empty for Bearer.
@@ -72,12 +75,29 @@ func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Missing returns a NotFound such as "webhook wh_… not found".
-func Missing(thing, id string) *Error { return New(NotFound, "%s %s not found", thing, id) }
+// maxEcho is the number of characters of an id that an error repeats.
+const maxEcho = 128
+
+// Missing returns a NotFound such as "webhook wh_… not found". A long id is cut.
+func Missing(thing, id string) *Error {
+	return New(NotFound, "%s %s not found", thing, cut(id, maxEcho))
+}
+
+// cut returns the first characters of a text, and an ellipsis if there are more.
+func cut(text string, limit int) string {
+	for i := range text {
+		if limit == 0 {
+			return text[:i] + "…"
+		}
+		limit--
+	}
+	return text
+}
 
 // InvalidField returns an Invalid with one fault.
 func InvalidField(location, format string, args ...any) *Error {
-	return invalid([]Fault{{Location: location, Message: fmt.Sprintf(format, args...)}})
+	var faults Faults
+	return faults.Add(location, format, args...).invalid()
 }
 
 // Unavailablef returns an Unavailable with a RetryAfter of one second.
@@ -98,14 +118,47 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Faults collects the invalid values of a request, so that one response reports them all.
-type Faults struct{ list []Fault }
+// MaxFaults is the number of faults that an error lists.
+const MaxFaults = 100
 
-// Add adds a fault.
+// Faults collects the invalid values of a request, so that one response reports them all. It lists
+// MaxFaults of them and counts the others.
+type Faults struct {
+	list    []Fault
+	omitted int
+}
+
+// Add adds a fault, unless one was added for the same value or for a value that contains it:
+// nothing is known about the fields of a value that is missing, of another type or too long.
 func (f *Faults) Add(location, format string, args ...any) *Faults {
-	f.list = append(f.list, Fault{Location: location, Message: fmt.Sprintf(format, args...)})
+	switch {
+	case f.Has(location):
+	case len(f.list) == MaxFaults:
+		f.omitted++
+	default:
+		f.list = append(f.list, Fault{Location: location, Message: fmt.Sprintf(format, args...)})
+	}
 	return f
 }
+
+// Has reports whether a fault is listed for the value at a location or for one that contains it.
+func (f *Faults) Has(location string) bool {
+	return slices.ContainsFunc(f.list, func(fault Fault) bool { return contains(fault.Location, location) })
+}
+
+// hasInside reports whether a fault is listed for the value at a location or for one inside it.
+func (f *Faults) hasInside(location string) bool {
+	return slices.ContainsFunc(f.list, func(fault Fault) bool { return contains(location, fault.Location) })
+}
+
+// contains reports whether the value at a location is the one at inner or contains it.
+func contains(location, inner string) bool {
+	rest, within := strings.CutPrefix(inner, location)
+	return within && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// Full reports whether no more faults are listed.
+func (f *Faults) Full() bool { return len(f.list) == MaxFaults }
 
 // Check adds a fault unless ok is true.
 func (f *Faults) Check(ok bool, location, format string, args ...any) {
@@ -114,14 +167,33 @@ func (f *Faults) Check(ok bool, location, format string, args ...any) {
 	}
 }
 
+// Within adds the faults of an error that was found in the value at a location: those of an
+// Invalid, whose locations are relative to the value, or else message, unless a fault inside the
+// value explains the error.
+func (f *Faults) Within(location string, err error, message string) {
+	var e *Error
+	if !errors.As(err, &e) || len(e.Faults) == 0 {
+		f.Check(err == nil || f.hasInside(location), location, "%s", message)
+		return
+	}
+	for _, fault := range e.Faults {
+		f.Add(location+fault.Location, "%s", fault.Message)
+	}
+	f.omitted += e.Omitted
+}
+
 // Err returns an Invalid with all faults, or nil if there are none.
 func (f *Faults) Err() error {
 	if len(f.list) == 0 {
 		return nil
 	}
-	return invalid(f.list)
+	return f.invalid()
 }
 
-func invalid(faults []Fault) *Error {
-	return &Error{Kind: Invalid, Message: "the request has invalid values", Faults: faults}
+func (f *Faults) invalid() *Error {
+	e := &Error{Kind: Invalid, Message: "the request has invalid values", Faults: f.list, Omitted: f.omitted}
+	if f.omitted > 0 {
+		e.Message = fmt.Sprintf("%s; %d more are not listed", e.Message, f.omitted)
+	}
+	return e
 }

@@ -3,6 +3,7 @@ package errs_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"steward/internal/errs"
@@ -50,5 +51,45 @@ func TestCauseIsPartOfTheChain(t *testing.T) {
 	err := errs.Unavailablef(cause, "the database is unavailable")
 	if !errors.Is(err, cause) || err.Error() != "the database is unavailable (disk full)" {
 		t.Errorf("got %q", err)
+	}
+}
+
+func TestFaultsAreBounded(t *testing.T) {
+	var faults errs.Faults
+	for i := range errs.MaxFaults + 23 {
+		faults.Add(fmt.Sprintf("body.list[%d]", i), "expected a name")
+	}
+	var e *errs.Error
+	if !errors.As(faults.Err(), &e) || len(e.Faults) != errs.MaxFaults || e.Omitted != 23 {
+		t.Fatalf("%d faults and %d omitted", len(e.Faults), e.Omitted)
+	}
+	if want := "the request has invalid values; 23 more are not listed"; e.Message != want {
+		t.Errorf("got %q, want %q", e.Message, want)
+	}
+}
+
+func TestOneFaultPerValue(t *testing.T) {
+	var faults errs.Faults
+	faults.Add("body.config", "expected an object").Add("body.list[1]", "expected a name")
+	for location, reported := range map[string]bool{
+		"body.config": true, "body.config.url": true, "body.list[1].name": true,
+		"body.configuration": false, "body.list[10]": false, "body.list": false, "body": false,
+	} {
+		if faults.Has(location) != reported {
+			t.Errorf("Has(%q) = %v", location, !reported)
+		}
+	}
+}
+
+func TestLongIDsAreCut(t *testing.T) {
+	for id, want := range map[string]string{
+		"wh_1":                      "webhook wh_1 not found",
+		strings.Repeat("ü", 128):    "webhook " + strings.Repeat("ü", 128) + " not found",
+		strings.Repeat("ü", 1000):   "webhook " + strings.Repeat("ü", 128) + "… not found",
+		strings.Repeat("\xff", 200): "webhook " + strings.Repeat("\xff", 128) + "… not found",
+	} {
+		if got := errs.Missing("webhook", id).Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

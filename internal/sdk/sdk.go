@@ -33,7 +33,7 @@ var Face = &web.Face{
 	Failure: func(ctx context.Context, _ int, e *errs.Error) any {
 		f := failure{Code: e.Kind, Message: e.Message}
 		if len(e.Faults) > 0 {
-			f.Details = &details{Errors: e.Faults, RequestID: web.Request(ctx).ID}
+			f.Details = &details{Errors: e.Faults, Omitted: e.Omitted, RequestID: web.Request(ctx).ID}
 		}
 		return f
 	},
@@ -62,6 +62,7 @@ type failure struct {
 
 type details struct {
 	Errors    []errs.Fault `json:"errors"`
+	Omitted   int          `json:"errors_omitted,omitempty"`
 	RequestID string       `json:"request_id"`
 }
 
