@@ -1,10 +1,11 @@
 package page
 
 import (
-	"encoding/json"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/decode"
 )
 
 // Opt is a field of a partial update. It distinguishes a field that is absent, null, or has a
@@ -25,7 +26,7 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 		o.Null = true
 		return nil
 	}
-	return json.Unmarshal(b, &o.Value)
+	return decode.JSON(b, &o.Value)
 }
 
 // Schema documents the field as a T that may be null.

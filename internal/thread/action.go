@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
+	"steward/internal/decode"
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/thread/state"
@@ -65,8 +66,7 @@ func parseAction(kind websocket.MessageType, text []byte) (*action, websocket.St
 		return nil, websocket.StatusUnsupportedData
 	}
 	f, err := parseFrame(text)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) || !utf8.Valid(text) || len(f.ID) > maxID {
+	if errors.Is(err, errNotJSON) || !utf8.Valid(text) || len(f.ID) > maxID {
 		return nil, websocket.StatusInvalidFramePayloadData
 	}
 	if f.ID == nil {
@@ -78,17 +78,18 @@ func parseAction(kind websocket.MessageType, text []byte) (*action, websocket.St
 // parseFrame reads a frame. If the text has another form, it returns the error together with the
 // frame's id, if there is one.
 func parseFrame(text []byte) (frame, error) {
+	if !json.Valid(text) {
+		return frame{}, errNotJSON
+	}
 	var f frame
-	err := json.Unmarshal(text, &f)
-	if err == nil {
-		return f, nil
+	err := decode.JSON(text, &f)
+	if err != nil {
+		return frame{ID: f.ID}, err
 	}
-	var id struct {
-		ID json.RawMessage `json:"id"`
-	}
-	_ = json.Unmarshal(text, &id) // the first error is returned
-	return frame{ID: id.ID}, err
+	return f, nil
 }
+
+var errNotJSON = errors.New("not JSON")
 
 // actions are the actions of frames.
 var actions = map[string]struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
+	"steward/internal/decode"
 	"steward/internal/errs"
 	"steward/internal/web"
 )
@@ -217,7 +218,7 @@ func readKey(c *conn) (string, error) {
 	var first struct {
 		Authorization string `json:"authorization"`
 	}
-	if kind != websocket.MessageText || json.Unmarshal(text, &first) != nil {
+	if kind != websocket.MessageText || !json.Valid(text) || decode.JSON(text, &first) != nil {
 		return "", nil
 	}
 	return first.Authorization, nil
