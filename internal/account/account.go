@@ -125,8 +125,8 @@ type MemberPatch struct {
 	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
 	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
 	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
-	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer"`
-	Disabled  page.Opt[bool]      `json:"disabled,omitempty" doc:"true ends the member's access, tokens and API keys in the organization"`
+	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer" nullable:"false"`
+	Disabled  page.Opt[bool]      `json:"disabled,omitempty" nullable:"false" doc:"true ends the member's access, tokens and API keys in the organization"`
 }
 
 // apply returns the patched member, or Invalid.

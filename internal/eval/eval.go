@@ -77,6 +77,9 @@ func (n NewEval) build(evalID, location string, faults *errs.Faults) Eval {
 	}
 }
 
+// Check implements web.Checked.
+func (n NewEval) Check(faults *errs.Faults) { n.build("", "body", faults) }
+
 // Sync is the body of POST /cli/devmode/eval: the evals that a development server adds and removes.
 type Sync struct {
 	DeploymentID *string   `json:"deploymentId,omitempty"`
@@ -99,20 +102,28 @@ type Synced struct {
 // build returns the evals to create. It returns Invalid with all errors of the body.
 func (s Sync) build() ([]Eval, error) {
 	var faults errs.Faults
-	checkOptionalID(&faults, "body.deploymentId", nonEmpty(s.DeploymentID))
+	evals := s.evals(&faults)
+	return evals, faults.Err()
+}
+
+// Check implements web.Checked.
+func (s Sync) Check(faults *errs.Faults) { s.evals(faults) }
+
+func (s Sync) evals(faults *errs.Faults) []Eval {
+	checkOptionalID(faults, "body.deploymentId", nonEmpty(s.DeploymentID))
 	evals := make([]Eval, len(s.Create))
 	for i, n := range s.Create {
 		location := fmt.Sprintf("body.create[%d]", i)
-		checkID(&faults, location+".id", n.ID)
+		checkID(faults, location+".id", n.ID)
 		n.DeploymentID = nil
 		n.Devmode = true
-		evals[i] = n.build(n.ID, location, &faults)
+		evals[i] = n.build(n.ID, location, faults)
 		evals[i].DeploymentID = nonEmpty(s.DeploymentID)
 	}
 	for i, evalID := range s.Delete {
-		checkID(&faults, fmt.Sprintf("body.delete[%d]", i), evalID)
+		checkID(faults, fmt.Sprintf("body.delete[%d]", i), evalID)
 	}
-	return evals, faults.Err()
+	return evals
 }
 
 func checkID(faults *errs.Faults, location, s string) {

@@ -85,20 +85,25 @@ type Start struct {
 // build returns the run. It returns Invalid with all errors of the body.
 func (s Start) build(now stamp.Time) (Run, error) {
 	var faults errs.Faults
-	checkID(&faults, "body.id", s.ID)
-	checkID(&faults, "body.sessionId", s.SessionID)
-	checkID(&faults, "body.evalId", s.EvalID)
-	checkID(&faults, "body.projectId", s.ProjectID)
-	checkLength(&faults, "body.evalIdentifier", s.EvalIdentifier, 256)
-	checkOptionalID(&faults, "body.deploymentId", nonEmpty(s.DeploymentID))
-	checkOptionalID(&faults, "body.spanId", nonEmpty(s.SpanID))
-	s.Timestamp.Check(&faults, "body.timestamp")
+	s.Check(&faults)
 	at := s.Timestamp.Resolve(now)
 	return Run{
 		ID: s.ID, SessionID: s.SessionID, EvalID: s.EvalID, OrgID: s.OrgID, ProjectID: s.ProjectID,
 		EvalIdentifier: nonEmpty(s.EvalIdentifier), DeploymentID: nonEmpty(s.DeploymentID), SpanID: nonEmpty(s.SpanID),
 		Devmode: s.Devmode, Pending: true, CreatedAt: at, UpdatedAt: at, version: 1,
 	}, faults.Err()
+}
+
+// Check implements web.Checked.
+func (s Start) Check(faults *errs.Faults) {
+	checkID(faults, "body.id", s.ID)
+	checkID(faults, "body.sessionId", s.SessionID)
+	checkID(faults, "body.evalId", s.EvalID)
+	checkID(faults, "body.projectId", s.ProjectID)
+	checkLength(faults, "body.evalIdentifier", s.EvalIdentifier, 256)
+	checkOptionalID(faults, "body.deploymentId", nonEmpty(s.DeploymentID))
+	checkOptionalID(faults, "body.spanId", nonEmpty(s.SpanID))
+	s.Timestamp.Check(faults, "body.timestamp")
 }
 
 // sameStart reports whether two runs were started with the same values. It ignores the time, which
@@ -132,8 +137,7 @@ type outcome struct {
 // build returns the outcome. It returns Invalid with all errors of the body, or TooLarge.
 func (c Completion) build(now stamp.Time) (outcome, error) {
 	var faults errs.Faults
-	checkID(&faults, "body.id", c.ID)
-	c.Timestamp.Check(&faults, "body.timestamp")
+	c.Check(&faults)
 	if err := faults.Err(); err != nil {
 		return outcome{}, err
 	}
@@ -147,6 +151,12 @@ func (c Completion) build(now stamp.Time) (outcome, error) {
 	o := outcome{id: c.ID, err: nonEmpty(c.Error), result: result, at: c.Timestamp.Resolve(now)}
 	o.success = o.err == nil && !reportsFailure(c.Result)
 	return o, nil
+}
+
+// Check implements web.Checked.
+func (c Completion) Check(faults *errs.Faults) {
+	checkID(faults, "body.id", c.ID)
+	c.Timestamp.Check(faults, "body.timestamp")
 }
 
 // compactResult returns the result without white space, or nil for null.

@@ -151,18 +151,18 @@ type Rotated struct {
 // Settings are the optional fields of create and update.
 type Settings struct {
 	Icon                   page.Opt[string]   `json:"icon,omitempty"`
-	ClientType             page.Opt[Type]     `json:"client_type,omitempty" doc:"confidential (default) or public"`
-	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty"`
-	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty"`
-	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty"`
-	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty"`
-	Scopes                 page.Opt[[]string] `json:"scopes,omitempty"`
+	ClientType             page.Opt[Type]     `json:"client_type,omitempty" nullable:"false" doc:"confidential (default) or public"`
+	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty" maxItems:"100" nullable:"false"`
+	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty" maxItems:"100" nullable:"false"`
+	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty" maxItems:"100" nullable:"false"`
+	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty" maxItems:"100" nullable:"false"`
+	Scopes                 page.Opt[[]string] `json:"scopes,omitempty" maxItems:"1000" nullable:"false"`
 	ProjectID              page.Opt[string]   `json:"project_id,omitempty"`
 	AccessSeconds          page.Opt[Seconds]  `json:"access_token_lifetime_seconds,omitempty"`
 	RefreshSeconds         page.Opt[Seconds]  `json:"refresh_token_lifetime_seconds,omitempty"`
 	IDSeconds              page.Opt[Seconds]  `json:"id_token_lifetime_seconds,omitempty"`
-	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty"`
-	IsPublic               page.Opt[bool]     `json:"is_public,omitempty"`
+	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false"`
+	IsPublic               page.Opt[bool]     `json:"is_public,omitempty" nullable:"false"`
 	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it"`
 }
 
@@ -177,9 +177,9 @@ type NewClient struct {
 // ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
 // audience and the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
-	Name        page.Opt[string] `json:"name,omitempty"`
-	Description page.Opt[string] `json:"description,omitempty"`
-	HomepageURL page.Opt[string] `json:"homepage_url,omitempty"`
+	Name        page.Opt[string] `json:"name,omitempty" nullable:"false"`
+	Description page.Opt[string] `json:"description,omitempty" nullable:"false"`
+	HomepageURL page.Opt[string] `json:"homepage_url,omitempty" nullable:"false"`
 	Settings
 }
 

@@ -58,6 +58,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	s.Protocol(api.Handle)
 	api.Handle("GET /healthz", http.HandlerFunc(s.health))
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
+	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
 	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
 }

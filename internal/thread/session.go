@@ -62,7 +62,7 @@ type Start struct {
 	URL          string           `json:"url"`
 	Method       string           `json:"method"`
 	Trigger      string           `json:"trigger"`
-	Metadata     Metadata         `json:"metadata,omitempty"`
+	Metadata     Metadata         `json:"metadata,omitempty" maxProperties:"1000"`
 	Timestamp    stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
@@ -71,10 +71,10 @@ type Completion struct {
 	ID         string           `json:"id"`
 	ThreadID   *string          `json:"threadId"`
 	Error      *string          `json:"error,omitempty"`
-	AgentIDs   []string         `json:"agentIds,omitempty" nullable:"true"`
+	AgentIDs   []string         `json:"agentIds,omitempty" maxItems:"1000"`
 	StatusCode int              `json:"statusCode"`
 	UserData   *string          `json:"userData,omitempty" doc:"At most 1 MiB"`
-	Metadata   Metadata         `json:"metadata,omitempty" doc:"Replaces the metadata of the start"`
+	Metadata   Metadata         `json:"metadata,omitempty" maxProperties:"1000" doc:"Replaces the metadata of the start"`
 	Timestamp  stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
@@ -87,23 +87,33 @@ const (
 // errors of the body.
 func (b *Start) check() error {
 	var faults errs.Faults
-	faults.Check(id.Foreign(b.ID), "body.id", idRule)
-	b.ThreadID = checkThreadID(&faults, b.ThreadID)
-	b.Timestamp.Check(&faults, "body.timestamp")
-	b.Metadata = checkMetadata(&faults, "body.metadata", b.Metadata).text
+	b.Check(&faults)
 	return faults.Err()
+}
+
+// Check implements web.Checked.
+func (b *Start) Check(faults *errs.Faults) {
+	faults.Check(id.Foreign(b.ID), "body.id", idRule)
+	b.ThreadID = checkThreadID(faults, b.ThreadID)
+	b.Timestamp.Check(faults, "body.timestamp")
+	b.Metadata = checkMetadata(faults, "body.metadata", b.Metadata).text
 }
 
 // check is like Start.check.
 func (b *Completion) check() error {
 	var faults errs.Faults
+	b.Check(&faults)
+	return faults.Err()
+}
+
+// Check implements web.Checked.
+func (b *Completion) Check(faults *errs.Faults) {
 	faults.Check(id.Foreign(b.ID), "body.id", idRule)
-	b.ThreadID = checkThreadID(&faults, b.ThreadID)
-	b.Timestamp.Check(&faults, "body.timestamp")
+	b.ThreadID = checkThreadID(faults, b.ThreadID)
+	b.Timestamp.Check(faults, "body.timestamp")
 	faults.Check(len(b.AgentIDs) <= maxAgents, "body.agentIds", "expected at most %d", maxAgents)
 	faults.Check(b.UserData == nil || len(*b.UserData) <= MaxText, "body.userData", "expected at most %d bytes", MaxText)
-	b.Metadata = checkMetadata(&faults, "body.metadata", b.Metadata).text
-	return faults.Err()
+	b.Metadata = checkMetadata(faults, "body.metadata", b.Metadata).text
 }
 
 // checkThreadID returns nil for an empty id.

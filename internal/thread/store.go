@@ -54,10 +54,7 @@ func (s *Store) Put(
 	ctx context.Context, caller *auth.Caller, threadID string, match page.IfMatch, p Put,
 ) (Thread, error) {
 	var faults errs.Faults
-	if p.UserData != nil {
-		checkUserData(&faults, "body.user_data", *p.UserData)
-	}
-	metadata := checkMetadata(&faults, "body.metadata", p.Metadata)
+	metadata := p.check(&faults)
 	if err := faults.Err(); err != nil {
 		return Thread{}, err
 	}

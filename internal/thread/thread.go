@@ -139,7 +139,18 @@ func (Metadata) Schema(huma.Registry) *huma.Schema {
 type Put struct {
 	ProjectID string   `json:"project_id,omitempty" doc:"Required for a new thread unless the API key has a project"`
 	UserData  *string  `json:"user_data,omitempty" doc:"JSON text of at most 1 MiB. Null or absent means none"`
-	Metadata  Metadata `json:"metadata,omitempty" doc:"Object of at most 1 MiB and 1000 keys. Null or absent means none"`
+	Metadata  Metadata `json:"metadata,omitempty" maxProperties:"1000" doc:"Object of at most 1 MiB and 1000 keys. Null or absent means none"`
+}
+
+// Check implements web.Checked.
+func (p Put) Check(faults *errs.Faults) { p.check(faults) }
+
+// check returns the metadata in the form in which it is stored.
+func (p Put) check(faults *errs.Faults) indexedMetadata {
+	if p.UserData != nil {
+		checkUserData(faults, "body.user_data", *p.UserData)
+	}
+	return checkMetadata(faults, "body.metadata", p.Metadata)
 }
 
 // checkUserData adds an error if text is not JSON or too large.

@@ -18,31 +18,21 @@ import (
 const MaxBody = 1 << 20
 
 // readBody reads the whole body of a request. It returns TooLarge, UnsupportedMediaType or
-// Malformed if the body is too large or not JSON. The content is not checked on routes without a
-// body, which ignore it.
-func readBody(w http.ResponseWriter, r *http.Request, route Route) ([]byte, error) {
+// Malformed if the body is too large, not JSON by its Content-Type, or incomplete.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == http.NoBody {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, route.maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, errs.New(errs.TooLarge, "the body exceeds %d bytes", route.maxBody)
+		return nil, errs.New(errs.TooLarge, "the body exceeds %d bytes", limit)
 	}
 	if err != nil {
 		return nil, errs.New(errs.Malformed, "the body is incomplete or could not be read")
 	}
-	if len(body) == 0 {
-		return nil, nil
-	}
-	if !isJSON(r.Header.Get("Content-Type")) {
+	if len(body) > 0 && !isJSON(r.Header.Get("Content-Type")) {
 		return nil, errs.New(errs.UnsupportedMediaType, "the Content-Type must be application/json")
-	}
-	if !route.takesBody {
-		return body, nil
-	}
-	if err := checkJSON(body); err != nil {
-		return nil, err
 	}
 	return body, nil
 }
@@ -56,23 +46,24 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-func checkJSON(body []byte) error {
+// parseJSON returns the value of a body for validation.
+func parseJSON(body []byte) (any, error) {
 	if !utf8.Valid(body) {
-		return errs.New(errs.Malformed, "the body is not UTF-8")
+		return nil, errs.New(errs.Malformed, "the body is not UTF-8")
 	}
-	var whole json.RawMessage
-	err := json.Unmarshal(body, &whole)
+	var tree any
+	err := json.Unmarshal(body, &tree)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return errs.New(errs.Malformed, "the body is not valid JSON: error at byte %d", syntax.Offset)
+		return nil, errs.New(errs.Malformed, "the body is not valid JSON: error at byte %d", syntax.Offset)
 	}
 	if err != nil {
-		return errs.New(errs.Malformed, "the body is not valid JSON")
+		return nil, errs.New(errs.Malformed, "the body is not valid JSON: a number is out of range")
 	}
 	if containsNUL(body) {
-		return errs.InvalidField("body", "strings must not contain the character U+0000")
+		return nil, errs.InvalidField("body", "expected strings without the character U+0000")
 	}
-	return nil
+	return tree, nil
 }
 
 // containsNUL reports whether the body contains the escape \u0000, which PostgreSQL cannot store as

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"steward/internal/encode"
 	"steward/internal/errs"
@@ -42,7 +43,8 @@ type Problem struct {
 	Detail    string       `json:"detail" doc:"Description of the error"`
 	Code      errs.Kind    `json:"code" doc:"Stable, machine-readable kind of the error"`
 	RequestID string       `json:"request_id" doc:"Value of the X-Request-Id header"`
-	Errors    []errs.Fault `json:"errors,omitempty" doc:"All invalid values of the request"`
+	Errors    []errs.Fault `json:"errors,omitempty" doc:"The invalid values of the request, at most 100"`
+	Omitted   int          `json:"errors_omitted,omitempty" doc:"How many more invalid values there are"`
 }
 
 // Visible returns the error that a client sees for err. An error that is not an *errs.Error is
@@ -81,7 +83,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 func bareFailure(ctx context.Context, status int, e *errs.Error) any {
 	return &Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.Message, Code: e.Kind,
-		RequestID: Request(ctx).ID, Errors: e.Faults,
+		RequestID: Request(ctx).ID, Errors: e.Faults, Omitted: e.Omitted,
 	}
 }
 
@@ -104,40 +106,85 @@ func newHumaError(hc huma.Context, status int, msg string, details ...error) hum
 	if hc == nil { // during registration, for the OpenAPI document
 		return &humaError{status: status, face: Bare}
 	}
-	e := &errs.Error{Kind: errs.Invalid, Message: "the request has invalid values", Faults: faultsOf(details)}
-	switch status {
-	case http.StatusUnprocessableEntity:
-	case http.StatusBadRequest:
-		e = errs.New(errs.Malformed, "%s", malformedText(msg))
-	default:
-		e = Visible(hc.Context(), errors.Join(append(details, errors.New(msg))...))
-	}
+	e := Visible(hc.Context(), humaCause(hc.Context(), status, msg, details))
 	face := FaceOf(hc.Context())
 	status = statuses[e.Kind]
 	return &humaError{status: status, face: face, body: face.Failure(hc.Context(), status, e)}
 }
 
-func malformedText(msg string) string {
-	if strings.Contains(msg, "required") {
-		return "this request needs a JSON body"
+// humaCause returns the error for what huma found in the parameters of a request, together with
+// what was found in its body before.
+func humaCause(ctx context.Context, status int, msg string, details []error) error {
+	if status != http.StatusUnprocessableEntity {
+		return errors.Join(append(details, errors.New(msg))...)
 	}
-	return "the body cannot be decoded: it does not match the schema of this route"
+	faults := parsedRequest(ctx).faults
+	addHumaFaults(&faults, details)
+	return faults.Err()
 }
 
-// faultsOf converts huma's details, without the values in them.
-func faultsOf(details []error) []errs.Fault {
-	faults := make([]errs.Fault, 0, len(details))
+// useOwnMessages replaces huma's messages by those in the words of our own rules. None of them has
+// a value of the request in it: %.0s drops the argument.
+func useOwnMessages() {
+	validation.MsgExpectedString = "expected a string"
+	validation.MsgExpectedBoolean = "expected true or false"
+	validation.MsgExpectedNumber = "expected a number"
+	validation.MsgExpectedInteger = "expected an integer"
+	validation.MsgExpectedArray = "expected an array"
+	validation.MsgExpectedObject = "expected an object"
+	validation.MsgExpectedOneOf = "expected one of %s"
+	validation.MsgExpectedConst = "expected %v"
+	validation.MsgExpectedMinimumNumber = "expected at least %v"
+	validation.MsgExpectedMaximumNumber = "expected at most %v"
+	validation.MsgExpectedMinLength = "expected at least %d characters"
+	validation.MsgExpectedMaxLength = "expected at most %d characters"
+	validation.MsgExpectedBePattern = "expected %s"
+	validation.MsgExpectedMatchPattern = "expected a string that matches %s"
+	validation.MsgExpectedMinItems = "expected at least %d items"
+	validation.MsgExpectedMaxItems = "expected at most %d items"
+	validation.MsgExpectedArrayItemsUnique = "expected items that differ"
+	validation.MsgExpectedMinProperties = "expected at least %d entries"
+	validation.MsgExpectedMaxProperties = "expected at most %d entries"
+	validation.MsgExpectedRFC3339DateTime = "expected an RFC 3339 time such as 2026-11-15T08:30:00Z"
+	validation.MsgExpectedRFC3339Date = "expected a date such as 2026-11-15"
+	validation.MsgExpectedRFC5322Email = "expected an e-mail address%.0s"
+	validation.MsgExpectedRFC3986URI = "expected a URI%.0s"
+	validation.MsgExpectedRequiredProperty = missing + "%s"
+}
+
+const (
+	// missing begins the message for an object without a required property, which ends with the
+	// name of the property.
+	missing  = "missing property "
+	required = "expected a value; it is required"
+)
+
+// parameterMessages are the messages for parameters, which huma has no variables for.
+var parameterMessages = map[string]string{
+	"invalid integer": "expected an integer",
+	"invalid float":   "expected a number",
+	"invalid boolean": "expected true or false",
+
+	"required query parameter is missing":  required,
+	"required path parameter is missing":   required,
+	"required header parameter is missing": required,
+}
+
+// addHumaFaults adds huma's details, without the values in them. A missing property is located at
+// the property and not at its object.
+func addHumaFaults(faults *errs.Faults, details []error) {
 	for _, d := range details {
-		f := errs.Fault{Message: d.Error()}
-		var detailer huma.ErrorDetailer
-		if errors.As(d, &detailer) {
-			detail := detailer.ErrorDetail()
-			f = errs.Fault{Location: detail.Location, Message: detail.Message}
+		var detail *huma.ErrorDetail
+		if !errors.As(d, &detail) {
+			continue
 		}
-		if strings.HasPrefix(f.Message, "json: ") { // names a Go type and the value
-			f.Message = "expected a value of another type, such as 5 and not 5.0 for an integer"
+		location, message := detail.Location, detail.Message
+		if name, ok := strings.CutPrefix(message, missing); ok {
+			location, message = location+"."+name, required
 		}
-		faults = append(faults, f)
+		if own, ok := parameterMessages[message]; ok {
+			message = own
+		}
+		faults.Add(location, "%s", message)
 	}
-	return faults
 }

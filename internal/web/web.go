@@ -12,11 +12,11 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"reflect"
 	"strings"
 	"sync"
@@ -38,9 +38,9 @@ type Route struct {
 	Status  int
 	Summary string
 
-	takesBody bool
-	maxBody   int64
-	mount     func(api huma.API, op huma.Operation)
+	body    reflect.Type // nil if the route takes none
+	maxBody int64
+	mount   func(api huma.API, op huma.Operation)
 }
 
 // Pattern returns the route's pattern for a ServeMux.
@@ -59,18 +59,26 @@ func On[I, O any](pattern string, p auth.Permission, status int, summary string,
 ) Route {
 	method, path, _ := strings.Cut(pattern, " ")
 	mustBeExported(pattern, reflect.TypeFor[I]())
-	_, takesBody := reflect.TypeFor[I]().FieldByName("Body")
-	return Route{
-		Method: method, Path: path, Permission: p, Status: status, Summary: summary,
-		takesBody: takesBody, maxBody: MaxBody,
-		mount: func(api huma.API, op huma.Operation) {
-			op.Responses = responses(api.OpenAPI().Components.Schemas, status, reflect.TypeFor[O]())
-			huma.Register(api, op, func(ctx context.Context, in *I) (*output, error) {
-				value, err := handle(ctx, in)
-				return &output{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
-			})
-		},
+	r := Route{Method: method, Path: path, Permission: p, Status: status, Summary: summary, maxBody: MaxBody}
+	body, takesBody := reflect.TypeFor[I]().FieldByName("Body")
+	if takesBody {
+		r.body = body.Type
 	}
+	r.mount = func(api huma.API, op huma.Operation) {
+		op.Responses = responses(api.OpenAPI().Components.Schemas, status, reflect.TypeFor[O]())
+		huma.Register(api, op, func(ctx context.Context, in *I) (*output, error) {
+			request := parsedRequest(ctx)
+			if err := request.faults.Err(); err != nil {
+				return &output{Body: func(hc huma.Context) { send(hc, status, nil, err) }}, nil
+			}
+			if takesBody {
+				reflect.ValueOf(in).Elem().FieldByIndex(body.Index).Set(request.body)
+			}
+			value, err := handle(ctx, in)
+			return &output{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
+		})
+	}
+	return r
 }
 
 // mustBeExported panics if the input of a route embeds an unexported struct, since huma would leave
@@ -109,6 +117,8 @@ type API struct {
 var configureHuma = sync.OnceFunc(func() {
 	huma.DefaultArrayNullable = false
 	huma.NewErrorWithContext = newHumaError
+	huma.ValidateStrictCasing = true
+	useOwnMessages()
 })
 
 // Idempotent serves a POST that carries an Idempotency-Key: it writes the response that is stored
@@ -120,11 +130,19 @@ type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []
 func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	configureHuma()
 	a := &API{mux: http.NewServeMux()}
-	guarded := &guardedMux{mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]Route{}}
-	a.huma = humago.New(guarded, document())
+	served := &routeMux{mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]*servedRoute{}}
+	a.huma = humago.New(served, document())
 	for _, r := range table {
-		guarded.routes[r.Pattern()] = r
-		r.mount(a.huma, operation(r))
+		op := operation(r)
+		s := &servedRoute{Route: r}
+		if r.body != nil {
+			s.schema = newBodySchema(r.body, a.huma.OpenAPI().Components.Schemas)
+			op.RequestBody = s.schema.document()
+			op.SkipValidateBody = true // routeMux decodes the body
+		}
+		served.routes[r.Pattern()] = s
+		r.mount(a.huma, op)
+		s.query = queryNames(a.huma.OpenAPI(), r)
 	}
 	a.mux.HandleFunc("/", a.notFound)
 	return a
@@ -134,8 +152,8 @@ func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 func (a *API) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, Named(pattern, h)) }
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.ContainsRune(r.URL.Path, 0) || strings.Contains(r.URL.RawQuery, "%00") {
-		Fail(w, r, errs.New(errs.Malformed, "the URL must not contain the character U+0000"))
+	if err := checkURL(r.URL); err != nil {
+		Fail(w, r, err)
 		return
 	}
 	if r.ContentLength != 0 {
@@ -143,6 +161,21 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mux.ServeHTTP(w, r)
 }
+
+// checkURL returns Malformed for characters that cannot be stored, and NotFound for a path with
+// empty or dot segments, which ServeMux would redirect.
+func checkURL(u *url.URL) error {
+	if strings.ContainsRune(u.Path, 0) || strings.Contains(u.RawQuery, "%00") {
+		return errs.New(errs.Malformed, "the URL must not contain the character U+0000")
+	}
+	escaped := u.EscapedPath()
+	if clean := path.Clean("/" + escaped); escaped != clean && escaped != clean+"/" {
+		return errNoPath()
+	}
+	return nil
+}
+
+func errNoPath() error { return errs.New(errs.NotFound, "no such path; see GET /openapi.json") }
 
 // bodyTimeout is how long a client may take to send the body of a request, even if the request is
 // refused without reading it.
@@ -159,62 +192,87 @@ func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		Fail(w, r, errs.New(errs.NotFound, "no such path; see GET /openapi.json"))
+		Fail(w, r, errNoPath())
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	Fail(w, r, errs.New(errs.MethodNotAllowed, "method not allowed; this path supports %s", strings.Join(allowed, ", ")))
 }
 
-// guardedMux is the mux that huma registers its handlers on. It calls each after the guard of its
-// route and the checks of body and query.
-type guardedMux struct {
+// servedRoute is a route with what its requests are checked against.
+type servedRoute struct {
+	Route
+	schema *bodySchema // nil if the route takes no body
+	query  []string    // the names of its parameters
+}
+
+// routeMux is the mux that huma registers its handlers on. It calls each after the guard of its
+// route and the checks of query and body.
+type routeMux struct {
 	mux        *http.ServeMux
 	guard      Guard
 	idempotent Idempotent
-	routes     map[string]Route
+	routes     map[string]*servedRoute
 }
 
 // HandleFunc implements humago.Mux.
-func (g *guardedMux) HandleFunc(pattern string, next func(http.ResponseWriter, *http.Request)) {
-	route := g.routes[pattern]
-	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *http.Request)) {
+	route := m.routes[pattern]
+	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		Request(r.Context()).Route = pattern
-		if r = g.guard(route, w, r); r == nil {
+		if r = m.guard(route.Route, w, r); r == nil {
 			return
 		}
-		body, err := readBody(w, r, route)
+		body, err := readBody(w, r, route.maxBody)
 		if err != nil {
 			Fail(w, r, err)
 			return
 		}
-		if err := checkQuery(r.URL.RawQuery); err != nil {
-			Fail(w, r, err)
-			return
-		}
-		if len(body) > 0 {
-			r.Body = io.NopCloser(bytes.NewReader(body))
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			parsed, err := route.parse(r, body)
+			if err != nil {
+				Fail(w, r, err)
+				return
+			}
+			next(w, r.WithContext(context.WithValue(r.Context(), parsedKey{}, parsed)))
 		}
 		keys := r.Header["Idempotency-Key"]
-		if len(keys) > 0 && route.Method == http.MethodPost && g.idempotent != nil {
-			g.idempotent(w, r, keys[0], body, http.HandlerFunc(next))
+		if len(keys) > 0 && route.Method == http.MethodPost && m.idempotent != nil {
+			m.idempotent(w, r, keys[0], body, http.HandlerFunc(serve))
 			return
 		}
-		next(w, r)
+		serve(w, r)
 	})
 }
 
-// checkQuery returns Malformed for a query that url.ParseQuery rejects; r.URL.Query would silently
-// drop the malformed parameters.
-func checkQuery(raw string) error {
-	if !strings.ContainsAny(raw, "%;") {
-		return nil
-	}
-	if _, err := url.ParseQuery(raw); err != nil {
-		return errs.New(errs.Malformed, "the query string is malformed; special characters must be percent-encoded")
-	}
-	return nil
+// ServeHTTP implements humago.Mux.
+func (m *routeMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+
+// parsed is a request whose query was checked and whose body was decoded.
+type parsed struct {
+	body   reflect.Value // zero if the route takes none
+	faults errs.Faults   // of query and body
 }
 
-// ServeHTTP implements humago.Mux.
-func (g *guardedMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
+type parsedKey struct{}
+
+func parsedRequest(ctx context.Context) *parsed { return ctx.Value(parsedKey{}).(*parsed) }
+
+// parse checks the query of a request and decodes its body. It returns Malformed if nothing can be
+// said about their values. huma gets an empty object as the body.
+func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
+	if err := checkQuery(r.URL.RawQuery); err != nil {
+		return nil, err
+	}
+	p := &parsed{}
+	if FaceOf(r.Context()) == Bare {
+		s.suggest(&p.faults, r.URL.Query())
+	}
+	if s.schema == nil {
+		return p, nil
+	}
+	var err error
+	p.body, err = s.schema.decode(body, &p.faults)
+	r.Body = io.NopCloser(strings.NewReader("{}"))
+	return p, err
+}

@@ -66,6 +66,7 @@ const (
 	defaultRetries     = 8
 	defaultConcurrency = 10
 	maxURL             = 2048
+	maxHeaders         = 200
 	maxConfig          = 64 << 10
 )
 
@@ -120,9 +121,13 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 		return &huma.Schema{Type: "integer", Minimum: &least, Maximum: &most, Default: fallback, Nullable: true, Description: doc}
 	}
 	text := &huma.Schema{Type: "string"}
+	headers := maxHeaders
 	s := &huma.Schema{Type: "object", AdditionalProperties: true, Required: []string{"url"}, Properties: map[string]*huma.Schema{
-		"url":             {Type: "string", Description: "An http or https URL", Examples: []any{"https://example.com/hook"}},
-		"headers":         {Type: "object", AdditionalProperties: text, Nullable: true, Description: "Headers of every delivery"},
+		"url": {Type: "string", Description: "An http or https URL", Examples: []any{"https://example.com/hook"}},
+		"headers": {
+			Type: "object", AdditionalProperties: text, MaxProperties: &headers, Nullable: true,
+			Description: "Headers of every delivery",
+		},
 		"timeout_seconds": number(1, 60, defaultTimeout, "Timeout of one attempt"),
 		"max_retries":     number(0, 20, defaultRetries, "Retries after the first attempt"),
 		"concurrency":     number(1, 100, defaultConcurrency, "Deliveries at the same time; with 1 they arrive in order"),
@@ -223,9 +228,26 @@ func (n NewDestination) build(now time.Time) (Destination, error) {
 		d.Metadata = text
 	}
 	var faults errs.Faults
-	faults.Check(slices.Contains(types, n.Type), "body.type", "expected one of %s", strings.Join(types, ", "))
-	n.Config.inspect(&faults)
+	n.Check(&faults)
 	return d, faults.Err()
+}
+
+// Check implements web.Checked.
+func (n NewDestination) Check(faults *errs.Faults) {
+	faults.Check(slices.Contains(types, n.Type), "body.type", "expected one of %s", strings.Join(types, ", "))
+	n.Config.inspect(faults)
+}
+
+// DestinationPatch is a partial update.
+type DestinationPatch struct {
+	Config page.Opt[Config] `json:"config,omitempty" required:"false" doc:"Replaces all settings; if it is missing nothing changes"`
+}
+
+// Check implements web.Checked.
+func (p DestinationPatch) Check(faults *errs.Faults) {
+	if c := p.Config.Ptr(); c != nil {
+		c.inspect(faults)
+	}
 }
 
 const secretPrefix = "whsec_"

@@ -121,9 +121,7 @@ func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 	ID            string `path:"webhookId"`
 	DestinationID string `path:"destinationId"`
 	page.IfMatch
-	Body struct {
-		Config page.Opt[Config] `json:"config,omitempty" required:"false" doc:"Replaces all settings; if it is missing nothing changes"`
-	}
+	Body DestinationPatch
 },
 ) (Destination, error) {
 	c := in.Body.Config.Ptr()

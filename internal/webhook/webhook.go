@@ -82,32 +82,52 @@ func (n NewWebhook) build(now time.Time) (Webhook, error) {
 	return w, w.check()
 }
 
+// Check implements web.Checked.
+func (n NewWebhook) Check(faults *errs.Faults) {
+	Webhook{Name: n.Name, Description: n.Description.Ptr(), Retention: n.Retention.Ptr()}.inspect(faults)
+}
+
 // Patch is a partial update; fields that are not sent stay as they are.
 type Patch struct {
-	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256"`
+	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false"`
 	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it"`
 	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
 }
 
 // apply returns the changed webhook, or Invalid.
 func (p Patch) apply(w Webhook, now time.Time) (Webhook, error) {
-	p.Name.Set(&w.Name)
-	p.Description.SetPtr(&w.Description)
-	p.Retention.SetPtr(&w.Retention)
+	p.set(&w)
 	w.UpdatedAt = stamp.Of(now)
 	w.version++
 	return w, w.check()
 }
 
+func (p Patch) set(w *Webhook) {
+	p.Name.Set(&w.Name)
+	p.Description.SetPtr(&w.Description)
+	p.Retention.SetPtr(&w.Retention)
+}
+
+// Check implements web.Checked.
+func (p Patch) Check(faults *errs.Faults) {
+	w := Webhook{Name: "unchanged"}
+	p.set(&w)
+	w.inspect(faults)
+}
+
 func (w Webhook) check() error {
 	var faults errs.Faults
+	w.inspect(&faults)
+	return faults.Err()
+}
+
+func (w Webhook) inspect(faults *errs.Faults) {
 	faults.Check(strings.TrimSpace(w.Name) != "" && utf8.RuneCountInString(w.Name) <= maxName,
 		"body.name", "expected 1 to %d characters that are not all blank", maxName)
 	faults.Check(w.Description == nil || utf8.RuneCountInString(*w.Description) <= maxDescription,
 		"body.description", "expected at most %d characters", maxDescription)
 	faults.Check(w.Retention == nil || *w.Retention >= 60 && *w.Retention <= 10*365*86400,
 		"body.retention_seconds", "expected 60 to 315360000 seconds, or null")
-	return faults.Err()
 }
 
 // checkUserChange returns Forbidden for what the system manages.

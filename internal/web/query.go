@@ -1,0 +1,99 @@
+package web
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/errs"
+)
+
+// checkQuery returns Malformed for a query that url.ParseQuery rejects; r.URL.Query would silently
+// drop the malformed parameters.
+func checkQuery(raw string) error {
+	if !strings.ContainsAny(raw, "%;") {
+		return nil
+	}
+	if _, err := url.ParseQuery(raw); err != nil {
+		return errs.New(errs.Malformed, "the query string is malformed; special characters must be percent-encoded")
+	}
+	return nil
+}
+
+// queryNames returns the names of a route's query parameters.
+func queryNames(doc *huma.OpenAPI, r Route) (names []string) {
+	item := doc.Paths[r.Path]
+	for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+		if op == nil || op.Method != r.Method {
+			continue
+		}
+		for _, p := range op.Parameters {
+			if p.In == "query" {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
+
+// suggest adds a fault for each unknown name in a query that is nearly a known one: a misspelt
+// filter must not list everything. Other unknown names are ignored.
+func (s *servedRoute) suggest(faults *errs.Faults, query url.Values) {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if slices.Contains(s.query, name) {
+			continue
+		}
+		for _, known := range s.query {
+			if isNearly(name, known) {
+				faults.Add("query."+name, "unknown parameter; did you mean `%s`?", known)
+			}
+		}
+	}
+}
+
+// isNearly reports whether a name differs from a known one in case, `_` and `-` only, or in
+// at most two edits and a third of its length.
+func isNearly(name, known string) bool {
+	a, b := plainName(name), plainName(known)
+	allowed := min(2, len(b)/3)
+	if len(b) <= 3 {
+		allowed = 0 // one edit makes another word of it
+	}
+	if max(len(a)-len(b), len(b)-len(a)) > allowed {
+		return false
+	}
+	return distance(a, b) <= allowed
+}
+
+func plainName(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// distance returns the number of edits between two texts: bytes that are inserted, removed or
+// replaced, and neighbours that are swapped (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replaced := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

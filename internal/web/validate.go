@@ -1,0 +1,120 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/decode"
+	"steward/internal/errs"
+)
+
+// Checked is implemented by bodies with rules that their schema cannot express. Check adds a fault
+// for each rule that the body breaks. It is called for a body that does not match its schema, as far
+// as that could be decoded, so that one response reports all faults. The handler, which is not
+// called then, has to check the rules of all other bodies.
+type Checked interface{ Check(faults *errs.Faults) }
+
+// bodySchema validates and decodes the bodies of a route.
+type bodySchema struct {
+	of       reflect.Type
+	schema   *huma.Schema
+	registry huma.Registry
+}
+
+func newBodySchema(of reflect.Type, registry huma.Registry) *bodySchema {
+	return &bodySchema{of: of, schema: registry.Schema(of, true, ""), registry: registry}
+}
+
+// document returns the documentation of the body.
+func (s *bodySchema) document() *huma.RequestBody {
+	return &huma.RequestBody{Required: s.required(), Content: content("application/json", s.schema)}
+}
+
+// required reports whether a request without a body is malformed.
+func (s *bodySchema) required() bool { return s.of.Kind() != reflect.Pointer }
+
+// decode returns the value of a body, and adds its faults: lists that are too long, what does not
+// match the schema, what cannot be decoded, and what breaks a rule. The values that have a fault
+// are left out of the later steps.
+func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, error) {
+	value := reflect.New(s.of)
+	if len(body) == 0 {
+		if s.required() {
+			return value, errs.New(errs.Malformed, "this request needs a JSON body")
+		}
+		return value.Elem(), nil
+	}
+	tree, err := parseJSON(body)
+	if err != nil {
+		return value, err
+	}
+	s.prune(faults, s.schema, "body", tree)
+	var result huma.ValidateResult
+	path := huma.NewPathBuffer(nil, 0)
+	path.Push("body")
+	huma.Validate(s.registry, s.schema, path, huma.ModeWriteToServer, tree, &result)
+	addHumaFaults(faults, result.Errors)
+	if faults.Full() {
+		return value.Elem(), nil
+	}
+	decode.Into(faults, "body", body, value.Interface())
+	if faults.Err() != nil {
+		s.check(value, faults)
+	}
+	return value.Elem(), nil
+}
+
+// check calls the Check of the body that value points to, if it has one.
+func (s *bodySchema) check(value reflect.Value, faults *errs.Faults) {
+	if !s.required() {
+		value = value.Elem()
+	}
+	if c, ok := value.Interface().(Checked); ok && !value.IsNil() {
+		c.Check(faults)
+	}
+}
+
+// prune adds a fault for each list and object with more entries than its schema allows, and empties
+// it, so that the entries are not validated. It returns the value without them.
+func (s *bodySchema) prune(faults *errs.Faults, schema *huma.Schema, location string, value any) any {
+	for schema.Ref != "" {
+		schema = s.registry.SchemaFromRef(schema.Ref)
+	}
+	switch v := value.(type) {
+	case []any:
+		if limit := limitOf(schema.MaxItems); len(v) > limit {
+			faults.Add(location, "expected at most %d items", limit)
+			return v[:0]
+		}
+		for i, item := range v {
+			if schema.Items != nil {
+				v[i] = s.prune(faults, schema.Items, fmt.Sprintf("%s[%d]", location, i), item)
+			}
+		}
+	case map[string]any:
+		if limit := limitOf(schema.MaxProperties); len(v) > limit {
+			faults.Add(location, "expected at most %d entries", limit)
+			return map[string]any{}
+		}
+		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+			if member, ok := v[name]; ok {
+				v[name] = s.prune(faults, schema.Properties[name], location+"."+name, member)
+			}
+		}
+	}
+	return value
+}
+
+// maxEntries is the maximum number of entries of a list or object without a limit of its own.
+const maxEntries = 10_000
+
+func limitOf(limit *int) int {
+	if limit == nil {
+		return maxEntries
+	}
+	return *limit
+}
