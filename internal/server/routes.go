@@ -31,11 +31,11 @@ func (s *Server) Routes() []web.Route {
 
 		// Members
 		web.On("GET /oidc/org/members", auth.ListMembers, 200, "List members", account.Members),
-		web.On("POST /oidc/org/members", auth.WriteMembers, 201, "Invite a member", account.Invite),
-		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change),
-		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a member", account.Reinvite),
-		web.On("POST /oidc/org/members/{id}/reset-password", auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword),
-		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member", account.Remove),
+		web.On("POST /oidc/org/members", auth.WriteMembers, 201, "Invite a member", account.Invite).WithErrors(409),
+		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change).WithErrors(409),
+		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a member", account.Reinvite).WithErrors(409),
+		web.On("POST /oidc/org/members/{id}/reset-password", auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword).WithErrors(409),
+		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member", account.Remove).WithErrors(409),
 
 		// OAuth clients
 		web.On("GET /oidc/clients", auth.ReadClients, 200, "List OAuth clients, newest first", oauth.List),
@@ -67,8 +67,8 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /cli/devmode/eval", auth.WriteEvals, 200, "Synchronize the evaluations of a development server", s.Eval.Sync),
 		web.On("GET /cli/eval-run", auth.ReadEvals, 200, "List evaluation runs, newest first", s.Eval.Runs),
 		web.On("GET /cli/eval-run/{id}", auth.ReadEvals, 200, "Get an evaluation run", s.Eval.Run),
-		web.On("POST /evalrun", auth.WriteEvals, 201, "Start an evaluation run", s.Eval.Start),
-		web.On("PUT /evalrun", auth.WriteEvals, 200, "Complete an evaluation run", s.Eval.Complete).WithMaxBody(eval.MaxBody),
+		web.On("POST /evalrun", auth.WriteEvals, 201, "Start an evaluation run", s.Eval.Start).WithErrors(409),
+		web.On("PUT /evalrun", auth.WriteEvals, 200, "Complete an evaluation run", s.Eval.Complete).WithMaxBody(eval.MaxBody).WithErrors(404, 409),
 
 		// Regions
 		web.On("GET /cli/region", auth.ReadRegions, 200, "List regions", s.Resource.Regions),
@@ -76,12 +76,12 @@ func (s *Server) Routes() []web.Route {
 		// Threads and sessions
 		web.On("GET /thread", auth.ReadThreads, 200, "List threads, newest first", s.Thread.List),
 		web.On("GET /thread/{id}", auth.ReadThreads, 200, "Get a thread", s.Thread.Get),
-		web.On("PUT /thread/{id}", auth.WriteThreads, 200, "Create or replace a thread", s.Thread.Put).WithMaxBody(thread.MaxBody),
+		web.On("PUT /thread/{id}", auth.WriteThreads, 200, "Create or replace a thread", s.Thread.Put).WithMaxBody(thread.MaxBody).WithErrors(409),
 		web.On("DELETE /thread/{id}", auth.WriteThreads, 204, "Delete a thread", s.Thread.Delete),
 		web.On("GET /session", auth.ReadThreads, 200, "List sessions, newest first", s.Thread.Sessions),
 		web.On("GET /session/{id}", auth.ReadThreads, 200, "Get a session", s.Thread.Session),
-		web.On("POST /session", auth.WriteThreads, 201, "Start a session", s.Thread.Start).WithMaxBody(thread.MaxBody),
-		web.On("PUT /session", auth.WriteThreads, 200, "Complete a session", s.Thread.Complete).WithMaxBody(thread.MaxBody),
+		web.On("POST /session", auth.WriteThreads, 201, "Start a session", s.Thread.Start).WithMaxBody(thread.MaxBody).WithErrors(404),
+		web.On("PUT /session", auth.WriteThreads, 200, "Complete a session", s.Thread.Complete).WithMaxBody(thread.MaxBody).WithErrors(404),
 
 		// Webhooks
 		web.On("POST /webhook/create", auth.WriteWebhooks, 201, "Create a webhook", hook.Create),
@@ -90,7 +90,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("PUT /webhook/update/{webhookId}", auth.WriteWebhooks, 200, "Update a webhook", hook.Update),
 		web.On("POST /webhook/rotate-url/{webhookId}", auth.WriteWebhooks, 200, "Rotate the ingest URL of a webhook", hook.Rotate),
 		web.On("DELETE /webhook/delete/{webhookId}", auth.WriteWebhooks, 204, "Delete a webhook and everything in it", hook.Delete),
-		web.On("POST /webhook/destination-create/{webhookId}", auth.WriteWebhooks, 201, "Create a destination", hook.CreateDestination),
+		web.On("POST /webhook/destination-create/{webhookId}", auth.WriteWebhooks, 201, "Create a destination", hook.CreateDestination).WithErrors(409),
 		web.On("GET /webhook/destination-list/{webhookId}", auth.ReadWebhooks, 200, "List destinations", hook.Destinations),
 		web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination),
 		web.On("DELETE /webhook/destination-delete/{webhookId}/{destinationId}", auth.WriteWebhooks, 204, "Delete a destination", hook.DeleteDestination),
@@ -98,7 +98,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /webhook/receipt-get/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get a receipt", hook.Receipt),
 		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),
 		web.On("GET /webhook/delivery-list/{webhookId}", auth.ReadWebhooks, 200, "List deliveries, newest first", hook.Deliveries),
-		web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", auth.WriteWebhooks, 200, "Retry a failed delivery", hook.Retry),
+		web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", auth.WriteWebhooks, 200, "Retry a failed delivery", hook.Retry).WithErrors(409),
 		web.On("GET /webhook/analytics/org", auth.ReadWebhooks, 200, "Get webhook totals", hook.Analytics),
 		web.On("GET /webhook/analytics/org/timeseries", auth.ReadWebhooks, 200, "Get webhook totals over time", hook.Timeseries),
 	}

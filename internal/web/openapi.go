@@ -8,13 +8,11 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/auth"
-	"steward/internal/page"
 )
 
 // docsPage renders /openapi.json. It loads nothing from other hosts.
@@ -92,6 +90,8 @@ func document() huma.Config {
 		"key": {Type: "http", Scheme: "bearer", Description: "API key (`sk_…`), or access token issued by this server"},
 	}
 	config.Security = []map[string][]string{{"key": {}}}
+	config.Components.Headers = sharedHeaders()
+	config.Components.Responses = errorResponses(config.Components.Schemas)
 	return config
 }
 
@@ -111,44 +111,23 @@ func schemaName(t reflect.Type, hint string) string {
 
 var nonWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// responses returns the documentation of a route's responses: its value, or a Problem.
-func responses(schemas huma.Registry, status int, value reflect.Type) map[string]*huma.Response {
-	ok := &huma.Response{Description: http.StatusText(status), Headers: headersOf(value)}
-	switch {
-	case value == reflect.TypeFor[Raw]():
-		ok.Content = content("application/octet-stream", &huma.Schema{Type: "string", Format: "binary"})
-	case status != http.StatusNoContent && value != reflect.TypeFor[None]():
-		ok.Content = content("application/json", schemas.Schema(value, true, ""))
+// operation returns the documentation of a route.
+func operation(r Route) huma.Operation {
+	op := huma.Operation{
+		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
+		MaxBodyBytes: -1, // readBody has the limit; huma would reject a body of exactly that size
+		OperationID:  strings.ToLower(r.Method) + nonWord.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
+		Tags:         []string{areaOf(r.Path).name},
+		Description:  requirement(r.Permission),
+		Extensions:   map[string]any{"x-roles": r.Permission.Roles, "x-project-keys": r.Permission.Project},
 	}
-	problem := schemas.Schema(reflect.TypeFor[Problem](), true, "")
-	return map[string]*huma.Response{
-		strconv.Itoa(status): ok,
-		"4XX":                {Description: "Error", Content: content(Bare.FailureType, problem)},
+	if r.Permission.Scope != "" {
+		op.Security = []map[string][]string{{"key": {r.Permission.Scope}}}
 	}
-}
-
-func content(mediaType string, schema *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{mediaType: {Schema: schema}}
-}
-
-// headersOf returns the documentation of the headers that Write sets for a value.
-func headersOf(value reflect.Type) map[string]*huma.Param {
-	text, number := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer"}
-	switch {
-	case value.Implements(reflect.TypeFor[page.Versioned]()):
-		return map[string]*huma.Param{
-			"ETag": {Description: "Version of the resource, for If-Match and If-None-Match", Schema: text},
-		}
-	case value.Implements(reflect.TypeFor[headerSetter]()):
-		return map[string]*huma.Param{
-			"X-Total-Count": {
-				Description: "Number of items in the whole list; absent if it is too expensive to count",
-				Schema:      number,
-			},
-			"Link": {Description: "Links to other pages: first, prev, next, last", Schema: text},
-		}
+	if r.Method == http.MethodPost {
+		op.Parameters = []*huma.Param{idempotencyParam()}
 	}
-	return nil
+	return op
 }
 
 // idempotencyParam returns the documentation of the header that all POST routes accept.
@@ -158,23 +137,8 @@ func idempotencyParam() *huma.Param {
 		Name: "Idempotency-Key", In: "header",
 		Description: "Repeating a request with the same key and body within 24 hours returns the original response. " +
 			"The same key with another body is an error.",
-		Schema: &huma.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest},
+		Schema: &huma.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest, Examples: []any{"3f0c1f6e-order-1042"}},
 	}
-}
-
-// operation returns the documentation of a route.
-func operation(r Route) huma.Operation {
-	op := huma.Operation{
-		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
-		MaxBodyBytes: -1, // readBody has the limit; huma would reject a body of exactly that size
-		OperationID:  strings.ToLower(r.Method) + nonWord.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
-		Tags:         []string{areaOf(r.Path).name},
-		Description:  requirement(r.Permission),
-	}
-	if r.Method == http.MethodPost {
-		op.Parameters = []*huma.Param{idempotencyParam()}
-	}
-	return op
 }
 
 // requirement returns the description of who may use a route.
@@ -204,50 +168,10 @@ func (a *API) Document() ([]byte, error) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, fmt.Errorf("decode OpenAPI document: %w", err)
 	}
-	fixNode(tree)
-	components, _ := tree["components"].(map[string]any)
-	schemas, _ := components["schemas"].(map[string]any)
-	for name, schema := range schemas {
-		allowNull(schema.(map[string]any), doc.Components.Schemas.TypeFromRef(schemaPrefix+name))
+	if err := newCorrector(tree, doc.Components.Schemas).correct(); err != nil {
+		return nil, fmt.Errorf("correct OpenAPI document: %w", err)
 	}
 	return json.Marshal(tree)
-}
-
-// fixNode adds null to the enums of nullable fields, which huma omits, and removes a keyword that
-// only huma knows.
-func fixNode(node any) {
-	switch n := node.(type) {
-	case map[string]any:
-		enum, isEnum := n["enum"].([]any)
-		if types, ok := n["type"].([]any); ok && isEnum && slices.Contains(types, any("null")) {
-			n["enum"] = append(enum, nil)
-		}
-		if _, isText := n["patternDescription"].(string); isText {
-			delete(n, "patternDescription")
-		}
-		for _, child := range n {
-			fixNode(child)
-		}
-	case []any:
-		for _, child := range n {
-			fixNode(child)
-		}
-	}
-}
-
-// allowNull adds null to the type of fields that are pointers to structs and always present, which
-// huma omits.
-func allowNull(schema map[string]any, t reflect.Type) {
-	properties, _ := schema["properties"].(map[string]any)
-	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		property, _ := properties[name].(map[string]any)
-		ref, isRef := property["$ref"]
-		if isRef && f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty") {
-			delete(property, "$ref")
-			property["anyOf"] = []any{map[string]any{"$ref": ref}, map[string]any{"type": "null"}}
-		}
-	}
 }
 
 // ServeDocs adds GET /openapi.json and GET /docs to the API.

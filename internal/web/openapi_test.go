@@ -117,7 +117,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 			t.Errorf("%s is not in the document", r.Pattern())
 			continue
 		}
-		if op.Summary != r.Summary || op.Responses[fmt.Sprint(r.Status)] == nil || op.Responses["4XX"] == nil {
+		if op.Summary != r.Summary || op.Responses[fmt.Sprint(r.Status)] == nil || op.Responses["401"] == nil {
 			t.Errorf("%s is documented as %+v", r.Pattern(), op)
 		}
 		if op.OperationID == "" || ids[op.OperationID] {

@@ -24,16 +24,10 @@ func checkQuery(raw string) error {
 }
 
 // queryNames returns the names of a route's query parameters.
-func queryNames(doc *huma.OpenAPI, r Route) (names []string) {
-	item := doc.Paths[r.Path]
-	for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
-		if op == nil || op.Method != r.Method {
-			continue
-		}
-		for _, p := range op.Parameters {
-			if p.In == "query" {
-				names = append(names, p.Name)
-			}
+func queryNames(op *huma.Operation) (names []string) {
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			names = append(names, p.Name)
 		}
 	}
 	return names

@@ -38,6 +38,7 @@ type Route struct {
 	Status  int
 	Summary string
 
+	errors  []int        // further statuses of its errors
 	body    reflect.Type // nil if the route takes none
 	maxBody int64
 	mount   func(api huma.API, op huma.Operation)
@@ -49,6 +50,13 @@ func (r Route) Pattern() string { return r.Method + " " + r.Path }
 // WithMaxBody returns the route with a limit for its body other than MaxBody.
 func (r Route) WithMaxBody(n int64) Route {
 	r.maxBody = n
+	return r
+}
+
+// WithErrors returns the route with statuses of its errors that do not follow from its method, path
+// and parameters, for the OpenAPI document.
+func (r Route) WithErrors(statuses ...int) Route {
+	r.errors = statuses
 	return r
 }
 
@@ -65,7 +73,7 @@ func On[I, O any](pattern string, p auth.Permission, status int, summary string,
 		r.body = body.Type
 	}
 	r.mount = func(api huma.API, op huma.Operation) {
-		op.Responses = responses(api.OpenAPI().Components.Schemas, status, reflect.TypeFor[O]())
+		op.Responses = responses(api.OpenAPI().Components.Schemas, r, reflect.TypeFor[O]())
 		huma.Register(api, op, func(ctx context.Context, in *I) (*output, error) {
 			request := parsedRequest(ctx)
 			if err := request.faults.Err(); err != nil {
@@ -142,7 +150,10 @@ func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 		}
 		served.routes[r.Pattern()] = s
 		r.mount(a.huma, op)
-		s.query = queryNames(a.huma.OpenAPI(), r)
+		documented := documentedOperation(a.huma.OpenAPI(), r)
+		s.query = queryNames(documented)
+		addErrors(documented, r)
+		addCondition(documented)
 	}
 	a.mux.HandleFunc("/", a.notFound)
 	return a

@@ -1,0 +1,371 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/web"
+)
+
+// document is the OpenAPI document that a server serves, with its schemas.
+type document struct {
+	t        *testing.T
+	tree     map[string]any
+	compiler *jsonschema.Compiler
+}
+
+func (f *fixture) document(t *testing.T) *document {
+	t.Helper()
+	tree, err := jsonschema.UnmarshalJSON(f.send("", "GET", "/openapi.json", "").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &document{t: t, tree: tree.(map[string]any), compiler: jsonschema.NewCompiler()}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource("doc.json", tree); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// at returns the value at a path of keys, following references.
+func (d *document) at(node any, keys ...string) any {
+	for _, key := range keys {
+		node = d.resolve(node)
+		object, _ := node.(map[string]any)
+		node = object[key]
+	}
+	return d.resolve(node)
+}
+
+func (d *document) resolve(node any) any {
+	object, _ := node.(map[string]any)
+	ref, ok := object["$ref"].(string)
+	if !ok {
+		return node
+	}
+	return d.at(d.tree, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+}
+
+func (d *document) operation(r web.Route) any {
+	return d.at(d.tree, "paths", r.Path, strings.ToLower(r.Method))
+}
+
+// validate returns an error if a value does not match the schema at a path of keys.
+func (d *document) validate(value any, keys ...string) error {
+	d.t.Helper()
+	for i, key := range keys {
+		keys[i] = strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(key)
+	}
+	schema, err := d.compiler.Compile("doc.json#/" + strings.Join(keys, "/"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return schema.Validate(value)
+}
+
+// TestDocumentedExamplesMatchTheirSchemas also checks that no example has a made-up text.
+func TestDocumentedExamplesMatchTheirSchemas(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
+	d := f.document(t)
+	for name := range d.at(d.tree, "components", "schemas").(map[string]any) {
+		properties, _ := d.at(d.tree, "components", "schemas", name, "properties").(map[string]any)
+		for property, schema := range properties {
+			examples, _ := schema.(map[string]any)["examples"].([]any)
+			for _, example := range examples {
+				if err := d.validate(example, "components", "schemas", name, "properties", property); err != nil {
+					t.Errorf("the example of %s.%s: %v", name, property, err)
+				}
+			}
+		}
+	}
+	for _, r := range f.routes {
+		method := strings.ToLower(r.Method)
+		body := []string{"requestBody", "content", "application/json"}
+		response := []string{"responses", fmt.Sprint(r.Status), "content", "application/json"}
+		for _, keys := range [][]string{body, response} {
+			media := d.at(d.operation(r), keys...)
+			if media == nil {
+				continue
+			}
+			example := media.(map[string]any)["example"]
+			at := slices.Concat([]string{"paths", r.Path, method}, keys, []string{"schema"})
+			if err := d.validate(example, at...); err != nil || example == nil {
+				t.Errorf("%s: the example of %s: %v", r.Pattern(), keys[0], err)
+			}
+			if text, err := json.Marshal(example); err != nil || bytes.Contains(text, []byte(`"text"`)) {
+				t.Errorf("%s: a field has no example: %s", r.Pattern(), text)
+			}
+		}
+	}
+}
+
+// TestNullInRequestsIsDocumented sends null for every property of every body, and compares the
+// outcome with the schema.
+func TestNullInRequestsIsDocumented(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
+	d := f.document(t)
+	sent := 0
+	for _, r := range f.routes {
+		media, ok := d.at(d.operation(r), "requestBody", "content", "application/json").(map[string]any)
+		if !ok {
+			continue
+		}
+		example, _ := media["example"].(map[string]any)
+		sent += f.sendNulls(d, r, example, media["schema"], "body", func(v any) any { return v })
+	}
+	if sent < 100 {
+		t.Errorf("only %d properties were sent as null", sent)
+	}
+}
+
+// sendNulls sends the properties of an object that wrap puts into a body.
+func (f *fixture) sendNulls(d *document, r web.Route, example map[string]any, schema any, at string, wrap func(any) any) (sent int) {
+	properties, _ := d.at(schema, "properties").(map[string]any)
+	for name, property := range properties {
+		body := maps.Clone(example)
+		body[name] = nil
+		text, err := json.Marshal(wrap(body))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		got := f.send("owner", r.Method, examplePath(r.Path), string(text))
+		refused := slices.Contains(locationsOf(got), at+"."+name)
+		if refused == d.allowsNull(property) || got.Code >= 500 {
+			f.t.Errorf("%s %s: %d %s; null is documented: %v", r.Pattern(), text, got.Code, got.Body, d.allowsNull(property))
+		}
+		sent++
+		inner := func(v any) any {
+			body := maps.Clone(example)
+			body[name] = v
+			return wrap(body)
+		}
+		inObject, _ := example[name].(map[string]any)
+		sent += f.sendNulls(d, r, inObject, property, at+"."+name, inner)
+		if items := d.at(property, "items"); items != nil {
+			one, _ := d.at(property, "items", "properties").(map[string]any)
+			if len(one) > 0 {
+				first := example[name].([]any)[0].(map[string]any)
+				list := func(v any) any { return inner([]any{v}) }
+				sent += f.sendNulls(d, r, first, items, at+"."+name+"[0]", list)
+			}
+		}
+	}
+	return sent
+}
+
+func (d *document) allowsNull(schema any) bool {
+	s, _ := d.resolve(schema).(map[string]any)
+	if types, ok := s["type"].([]any); ok {
+		return slices.Contains(types, any("null"))
+	}
+	options, _ := s["anyOf"].([]any)
+	return s["type"] == nil && (options == nil || slices.ContainsFunc(options, d.isNull))
+}
+
+func (d *document) isNull(schema any) bool { return d.at(schema, "type") == "null" }
+
+// walk is a request to each route, in an order in which each has something to show. Words that begin
+// with $ are replaced by what an earlier request saved: `save` names the variable and the path of its value
+// in the response.
+var walk = []struct{ request, body, save string }{
+	{"GET /cli/auth/user", "", "$user id"},
+	{"GET /cli/organization", "", ""},
+	{"POST /cli/project", `{"name":"walk"}`, "$project id"},
+	{"GET /cli/organization", "", "$org 0.id"},
+	{"GET /cli/project", "", ""},
+	{"POST /oidc/org/members", `{"email":"walk@example.com","role":"viewer"}`, "$member id"},
+	{"PUT /oidc/org/members/$member", `{"first_name":"Ada","photo_url":null}`, ""},
+	{"GET /oidc/org/members", "", ""},
+	{"POST /oidc/clients", `{"name":"walk","description":"","homepage_url":"https://a.example","icon":null}`, "$client client.id"},
+	{"GET /oidc/clients", "", ""},
+	{"GET /oidc/clients/$client", "", ""},
+	{"PUT /oidc/clients/$client", `{"access_token_lifetime_seconds":3600.0,"project_id":"$project"}`, ""},
+	{"POST /oidc/clients/$client/rotate-secret", "", ""},
+	{"GET /oidc/clients/activity", "", ""},
+	{"GET /oidc/clients/$client/activity", "", ""},
+	{"GET /oidc/clients/$client/users", "", ""},
+	{"DELETE /oidc/clients/$client/users", "", ""},
+	{"DELETE /oidc/clients/$client/users/nobody", "", ""},
+	{"GET /oidc/user/consent", "", ""},
+	{"DELETE /oidc/user/consent/$client", "", ""},
+	{"GET /oidc/scopes", "", ""},
+	{"POST /oidc/keys/rotate", "", ""},
+	{"DELETE /oidc/clients/$client", "", ""},
+	{"POST /cli/apikey", `{"name":"walk","projectId":"$project"}`, "$key id"},
+	{"POST /cli/apikey", `{"name":"expires","expiresAt":"2099-01-01T00:00:00Z"}`, ""},
+	{"GET /cli/apikey", "", ""},
+	{"GET /cli/apikey/$key", "", ""},
+	{"DELETE /cli/apikey/$key", "", ""},
+	{"PUT /thread/walk", `{"project_id":"$project","user_data":"{}","metadata":{"a":1}}`, ""},
+	{"PUT /thread/bare", `{"project_id":"$project"}`, ""},
+	{"GET /thread/walk", "", ""},
+	{"GET /thread/bare", "", ""},
+	{"DELETE /thread/bare", "", ""},
+	{"PUT /thread/bare", `{"project_id":"$project"}`, ""},
+	{"GET /thread", "", ""},
+	{"GET /thread?deleted=true", "", ""},
+	{"POST /session", `{"id":"walk","orgId":"$org","projectId":"$project","routeId":"r","environment":"e","devmode":false,` +
+		`"url":"u","method":"GET","trigger":"api"}`, ""},
+	{"GET /session/walk", "", ""},
+	{"PUT /session", `{"id":"walk","threadId":"walk","statusCode":200,"agentIds":["a"],"userData":"{}","metadata":{}}`, ""},
+	{"PUT /session", `{"id":"late","threadId":null,"statusCode":500,"error":"no"}`, ""},
+	{"GET /session", "", ""},
+	{"GET /session/late", "", ""},
+	{"PUT /cli/eval/walk", `{"name":"walk","agentIdentifier":"a","projectId":"$project","description":"d","version":"1"}`, ""},
+	{"GET /cli/eval/walk", "", ""},
+	{"POST /cli/devmode/eval", `{"create":[{"id":"dev","name":"dev","agentIdentifier":"a","projectId":"$project"}],"delete":["x"]}`, ""},
+	{"GET /cli/eval", "", ""},
+	{"POST /evalrun", `{"id":"walk","sessionId":"walk","evalId":"walk","orgId":"$org","projectId":"$project"}`, ""},
+	{"POST /evalrun", `{"id":"open","sessionId":"walk","evalId":"unknown","orgId":"$org","projectId":"$project"}`, ""},
+	{"POST /evalrun", `{"id":"open","sessionId":"other","evalId":"unknown","orgId":"$org","projectId":"$project"}`, ""},
+	{"PUT /evalrun", `{"id":"walk","result":{"success":false}}`, ""},
+	{"PUT /evalrun", `{"id":"nothing"}`, ""},
+	{"GET /cli/eval-run", "", ""},
+	{"GET /cli/eval-run/walk", "", ""},
+	{"GET /cli/eval-run/open", "", ""},
+	{"GET /cli/region", "", ""},
+	{"POST /webhook/create", `{"name":"walk","retention_seconds":3600}`, "$hook id"},
+	{"POST /webhook/create", `{"name":"walk","description":null}`, "$url url"},
+	{"GET /webhook/list", "", "$other 0.id"},
+	{"GET /webhook/get/$hook", "", ""},
+	{"PUT /webhook/update/$hook", `{"description":"d","retention_seconds":null}`, ""},
+	{"POST /webhook/rotate-url/$hook", "", ""},
+	{"POST /webhook/destination-create/$other", `{"type":"http","config":{"url":"http://127.0.0.1:9/","extra":[1],"headers":null}}`, "$destination id"},
+	{"GET /webhook/destination-list/$other", "", ""},
+	{"PUT /webhook/destination-update/$other/$destination", `{"config":{"url":"http://127.0.0.1:9/"}}`, ""},
+	{"POST $url", `{"a":1}`, ""},
+	{"GET /webhook/receipt-list/$other", "", "$receipt 0.id"},
+	{"GET /webhook/receipt-get/$other/$receipt", "", ""},
+	{"GET /webhook/receipt-payload/$other/$receipt", "", ""},
+	{"GET /webhook/delivery-list/$other", "", "$delivery 0.id"},
+	{"POST /webhook/delivery-retry/$other/$delivery", "", ""},
+	{"GET /webhook/analytics/org", "", ""},
+	{"GET /webhook/analytics/org/timeseries", "", ""},
+	{"DELETE /webhook/destination-delete/$other/$destination", "", ""},
+	{"DELETE /webhook/delete/$other", "", ""},
+	{"GET /audit", "", ""},
+	{"DELETE /oidc/org/members/$member", "", ""},
+	{"DELETE /cli/project/$project", "", ""},
+}
+
+// TestResponsesMatchTheDocument sends a request to every route and compares status, headers and body
+// with the document.
+func TestResponsesMatchTheDocument(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, database *db.DB) {
+		f := newFixture(t, database, nil)
+		d := f.document(t)
+		saved := map[string]string{}
+		visited := map[string]bool{}
+		for _, step := range walk {
+			method, path, _ := strings.Cut(replaced(step.request, saved), " ")
+			got := f.send("owner", method, strings.TrimPrefix(path, "http://steward.test"), replaced(step.body, saved))
+			if r, ok := routeOf(f.routes, method, path); ok {
+				visited[r.Pattern()] = true
+				d.check(r, got)
+			}
+			if name, at, ok := strings.Cut(step.save, " "); ok {
+				saved[name] = valueAt(t, got, at)
+			}
+		}
+		for _, r := range f.routes {
+			if !visited[r.Pattern()] {
+				t.Errorf("%s is not in the walk", r.Pattern())
+			}
+		}
+	})
+}
+
+func replaced(text string, saved map[string]string) string {
+	for name, value := range saved {
+		text = strings.ReplaceAll(text, name, value)
+	}
+	return text
+}
+
+// routeOf returns the route that serves a path: the one with the fewest parameters.
+func routeOf(routes []web.Route, method, path string) (found web.Route, ok bool) {
+	path, _, _ = strings.Cut(path, "?")
+	parts := strings.Split(path, "/")
+	for _, r := range routes {
+		pattern := strings.Split(r.Path, "/")
+		matches := r.Method == method && slices.EqualFunc(pattern, parts, func(p, part string) bool {
+			return p == part || strings.HasPrefix(p, "{")
+		})
+		if matches && (!ok || strings.Count(r.Path, "{") < strings.Count(found.Path, "{")) {
+			found, ok = r, true
+		}
+	}
+	return found, ok
+}
+
+// valueAt returns the text at a path such as 0.id of a response.
+func valueAt(t *testing.T, rec *httptest.ResponseRecorder, path string) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(rec.Body.Bytes(), &value); err != nil {
+		t.Fatalf("%d %s: %v", rec.Code, rec.Body, err)
+	}
+	for key := range strings.SplitSeq(path, ".") {
+		if list, ok := value.([]any); ok && len(list) > 0 {
+			value = list[0]
+			continue
+		}
+		object, _ := value.(map[string]any)
+		value = object[key]
+	}
+	text, ok := value.(string)
+	if !ok {
+		t.Fatalf("nothing at %s: %d %s", path, rec.Code, rec.Body)
+	}
+	return text
+}
+
+// check compares a response with the document.
+func (d *document) check(r web.Route, got *httptest.ResponseRecorder) {
+	d.t.Helper()
+	status := fmt.Sprint(got.Code)
+	response, ok := d.at(d.operation(r), "responses", status).(map[string]any)
+	if !ok || r.Method == "GET" && got.Code != 200 {
+		d.t.Errorf("%s: status %d is not documented or not expected: %s", r.Pattern(), got.Code, got.Body)
+		return
+	}
+	headers, _ := response["headers"].(map[string]any)
+	for name := range got.Header() {
+		if documented := headers[name] != nil || name == "Etag" && headers["ETag"] != nil; !documented && !strings.HasPrefix(name, "Content-") {
+			d.t.Errorf("%s: %d: the header %s is not documented", r.Pattern(), got.Code, name)
+		}
+	}
+	media, _, _ := strings.Cut(got.Header().Get("Content-Type"), ";")
+	if d.at(response, "content", media) == nil {
+		if got.Body.Len() > 0 {
+			d.t.Errorf("%s: %d: a body of %s is not documented", r.Pattern(), got.Code, media)
+		}
+		return
+	}
+	if media == "application/octet-stream" {
+		return
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(got.Body.Bytes()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	keys := []string{"paths", r.Path, strings.ToLower(r.Method), "responses", status, "content", media, "schema"}
+	if got.Code >= 400 {
+		keys = []string{"components", "schemas", "WebProblem"}
+	}
+	if err := d.validate(value, keys...); err != nil {
+		d.t.Errorf("%s: %d %s: %v", r.Pattern(), got.Code, got.Body, err)
+	}
+}

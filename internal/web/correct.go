@@ -1,0 +1,237 @@
+package web
+
+import (
+	_ "embed"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// exampleText has the examples of properties and parameters: by name, and by schema and name where
+// a name has several meanings.
+//
+//go:embed examples.json
+var exampleText []byte
+
+// corrector adds to an OpenAPI document what huma leaves out: where null is allowed, and examples.
+type corrector struct {
+	tree     map[string]any
+	schemas  map[string]any
+	types    huma.Registry
+	examples map[string]any
+}
+
+func newCorrector(tree map[string]any, types huma.Registry) *corrector {
+	return &corrector{tree: tree, schemas: object(object(tree, "components"), "schemas"), types: types}
+}
+
+// object returns the object at a key, or an empty one.
+func object(node map[string]any, key string) map[string]any {
+	o, _ := node[key].(map[string]any)
+	return o
+}
+
+func (c *corrector) correct() error {
+	if err := json.Unmarshal(exampleText, &c.examples); err != nil {
+		return err
+	}
+	fixNode(c.tree)
+	requests := c.requestSchemas()
+	for name := range c.schemas {
+		schema := object(c.schemas, name)
+		c.allowNull(schema, c.types.TypeFromRef(schemaPrefix+name), requests[name])
+		for property := range object(schema, "properties") {
+			c.addExample(object(object(schema, "properties"), property), name, property)
+		}
+	}
+	c.eachOperation(c.addExamples)
+	return nil
+}
+
+func (c *corrector) eachOperation(do func(operation map[string]any)) {
+	paths := object(c.tree, "paths")
+	for path := range paths {
+		for method := range object(paths, path) {
+			do(object(object(paths, path), method))
+		}
+	}
+}
+
+// fixNode adds null to the enums of nullable fields, which huma omits, and removes a keyword that
+// only huma knows.
+func fixNode(node any) {
+	switch n := node.(type) {
+	case map[string]any:
+		enum, isEnum := n["enum"].([]any)
+		if types, ok := n["type"].([]any); ok && isEnum && slices.Contains(types, any("null")) {
+			n["enum"] = append(enum, nil)
+		}
+		if _, isText := n["patternDescription"].(string); isText {
+			delete(n, "patternDescription")
+		}
+		for _, child := range n {
+			fixNode(child)
+		}
+	case []any:
+		for _, child := range n {
+			fixNode(child)
+		}
+	}
+}
+
+// requestSchemas returns the names of the schemas that bodies of requests refer to.
+func (c *corrector) requestSchemas() map[string]bool {
+	found := map[string]bool{}
+	c.eachOperation(func(operation map[string]any) { c.collect(operation["requestBody"], found) })
+	return found
+}
+
+func (c *corrector) collect(node any, found map[string]bool) {
+	switch n := node.(type) {
+	case map[string]any:
+		ref, _ := n["$ref"].(string)
+		if name, ok := strings.CutPrefix(ref, schemaPrefix); ok && !found[name] {
+			found[name] = true
+			c.collect(c.schemas[name], found)
+		}
+		for _, child := range n {
+			c.collect(child, found)
+		}
+	case []any:
+		for _, child := range n {
+			c.collect(child, found)
+		}
+	}
+}
+
+// allowNull adds null to the types of the fields that can be null. In a response that is a pointer
+// that is always present; huma omits those to structs. In a request it is also every optional
+// field, where null means the same as leaving it out, unless its tag says nullable:"false".
+func (c *corrector) allowNull(schema map[string]any, t reflect.Type, request bool) {
+	required, _ := schema["required"].([]any)
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		property := object(object(schema, "properties"), name)
+		present := f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty")
+		optional := request && !slices.Contains(required, any(name)) && f.Tag.Get("nullable") != "false"
+		if present || optional {
+			addNull(property)
+		}
+	}
+}
+
+// addNull adds null to a schema. One without a type allows it already.
+func addNull(schema map[string]any) {
+	if ref, ok := schema["$ref"]; ok {
+		delete(schema, "$ref")
+		schema["anyOf"] = []any{map[string]any{"$ref": ref}, map[string]any{"type": "null"}}
+	}
+	if name, ok := schema["type"].(string); ok {
+		schema["type"] = []any{name, "null"}
+		if enum, ok := schema["enum"].([]any); ok {
+			schema["enum"] = append(enum, nil)
+		}
+	}
+}
+
+// addExample adds an example to the schema of a property or parameter that has none. What refers to
+// other schemas has theirs.
+func (c *corrector) addExample(schema map[string]any, parent, name string) {
+	refers := schema["$ref"] != nil || schema["anyOf"] != nil || object(schema, "items")["$ref"] != nil
+	for _, key := range []string{parent + "." + name, name} {
+		value, ok := c.examples[key]
+		if ok && !refers && schema["examples"] == nil && schema["enum"] == nil {
+			schema["examples"] = []any{value}
+		}
+	}
+}
+
+// addExamples adds examples to the parameters of an operation, and whole ones to its bodies.
+func (c *corrector) addExamples(operation map[string]any) {
+	parameters, _ := operation["parameters"].([]any)
+	for _, p := range parameters {
+		parameter, _ := p.(map[string]any)
+		name, _ := parameter["name"].(string)
+		c.addExample(object(parameter, "schema"), "", name)
+	}
+	c.addBody(object(object(operation, "requestBody"), "content"), true)
+	responses := object(operation, "responses")
+	for status := range responses {
+		c.addBody(object(object(responses, status), "content"), false)
+	}
+}
+
+func (c *corrector) addBody(content map[string]any, request bool) {
+	if media := object(content, "application/json"); media != nil {
+		media["example"] = c.example(object(media, "schema"), request)
+	}
+}
+
+// example returns a value of a schema. That of a request has the required fields, or all if none is
+// required.
+func (c *corrector) example(schema map[string]any, request bool) any {
+	ref, _ := schema["$ref"].(string)
+	if name, ok := strings.CutPrefix(ref, schemaPrefix); ok {
+		return c.example(object(c.schemas, name), request)
+	}
+	for _, key := range []string{"examples", "enum", "anyOf"} {
+		list, ok := schema[key].([]any)
+		if option, isSchema := firstOf(list).(map[string]any); isSchema && key == "anyOf" {
+			return c.example(option, request)
+		}
+		if ok {
+			return list[0]
+		}
+	}
+	if value, ok := schema["default"]; ok {
+		return value
+	}
+	kind := schema["type"]
+	if kinds, ok := kind.([]any); ok {
+		kind = kinds[0]
+	}
+	switch kind {
+	case "object":
+		return c.exampleObject(schema, request)
+	case "array":
+		return []any{c.example(object(schema, "items"), request)}
+	case "integer", "number":
+		return 1
+	case "boolean":
+		return false
+	case "string":
+		return exampleString(schema)
+	}
+	return nil
+}
+
+func firstOf(list []any) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+func exampleString(schema map[string]any) string {
+	if schema["format"] == "date-time" {
+		return "2026-11-15T08:30:00.123Z"
+	}
+	return "text"
+}
+
+func (c *corrector) exampleObject(schema map[string]any, request bool) any {
+	properties := object(schema, "properties")
+	names := slices.Sorted(maps.Keys(properties))
+	required, _ := schema["required"].([]any)
+	value := map[string]any{}
+	for _, name := range names {
+		if !request || len(required) == 0 || slices.Contains(required, any(name)) {
+			value[name] = c.example(object(properties, name), request)
+		}
+	}
+	return value
+}

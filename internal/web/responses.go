@@ -1,0 +1,178 @@
+package web
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/errs"
+	"steward/internal/page"
+)
+
+// sharedHeaders are the headers that several responses have.
+func sharedHeaders() map[string]*huma.Header {
+	text := func(doc, example string) *huma.Header {
+		return &huma.Header{Description: doc, Schema: &huma.Schema{Type: "string", Examples: []any{example}}}
+	}
+	number := func(doc string, example int) *huma.Header {
+		return &huma.Header{Description: doc, Schema: &huma.Schema{Type: "integer", Examples: []any{example}}}
+	}
+	return map[string]*huma.Header{
+		"X-Request-Id": text("Id of the request, also in the log and in errors: the client's own, if it sent one",
+			"req_01jcq3v5w8z9d6y4k2m7n0p1rt"),
+		"Steward-Version":     text("Major version of the API", Version),
+		"ETag":                text("Version of the resource, for If-Match and If-None-Match", `"3"`),
+		"X-Total-Count":       number("Number of items in the whole list; absent if it is too expensive to count", 42),
+		"Link":                text("Links to other pages: first, prev, next, last", `</thread?limit=10&offset=0>; rel="first"`),
+		"Retry-After":         number("Seconds to wait before the next attempt", 1),
+		"WWW-Authenticate":    text("The expected scheme", "Bearer"),
+		"RateLimit-Limit":     number("Requests that are allowed at once; present if there is a rate limit", 50),
+		"RateLimit-Remaining": number("Requests that are left", 49),
+		"RateLimit-Reset":     number("Seconds until the next request is allowed", 0),
+	}
+}
+
+// headerRefs returns references to shared headers: those of every response, and others.
+func headerRefs(others ...string) map[string]*huma.Header {
+	refs := map[string]*huma.Header{}
+	always := []string{"X-Request-Id", "Steward-Version", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+	for _, name := range slices.Concat(always, others) {
+		refs[name] = &huma.Header{Ref: "#/components/headers/" + name}
+	}
+	return refs
+}
+
+// responses returns the documentation of a route's successful responses and of the errors that all
+// routes have.
+func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*huma.Response {
+	ok := &huma.Response{Description: http.StatusText(r.Status), Headers: headerRefs(headersOf(value)...)}
+	switch {
+	case value == reflect.TypeFor[Raw]():
+		ok.Content = content("application/octet-stream", &huma.Schema{Type: "string", Format: "binary"})
+	case r.Status != http.StatusNoContent && value != reflect.TypeFor[None]():
+		ok.Content = content("application/json", schemas.Schema(value, true, ""))
+	}
+	all := map[string]*huma.Response{strconv.Itoa(r.Status): ok}
+	if r.Method == http.MethodGet && ok.Headers["ETag"] != nil {
+		all[notModified] = &huma.Response{Description: "Not Modified: If-None-Match has the current ETag", Headers: headerRefs("ETag")}
+	}
+	for _, status := range []int{400, 401, 403, 429, 500, 503} {
+		all[strconv.Itoa(status)] = errorRef(status)
+	}
+	return all
+}
+
+// notModified is the status of a response to a conditional GET.
+const notModified = "304"
+
+func content(mediaType string, schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{mediaType: {Schema: schema}}
+}
+
+// headersOf returns the names of the headers that Write sets for a value.
+func headersOf(value reflect.Type) []string {
+	switch {
+	case value.Implements(reflect.TypeFor[page.Versioned]()):
+		return []string{"ETag"}
+	case value.Implements(reflect.TypeFor[headerSetter]()):
+		return []string{"X-Total-Count", "Link"}
+	}
+	return nil
+}
+
+// failures are the errors of routes in the document, with an example of each.
+var failures = []struct {
+	kind    errs.Kind
+	doc     string
+	example string
+	headers []string
+}{
+	{errs.Malformed, "The body is not JSON, or the URL is malformed", "the body is not valid JSON: error at byte 8", nil},
+	{
+		errs.Unauthorized, "No API key or access token, or an invalid one",
+		"authentication required: send the header Authorization: Bearer <API key>",
+		[]string{"WWW-Authenticate"},
+	},
+	{errs.Forbidden, "The role or scope is not sufficient", "the role owner or admin is required to manage members", nil},
+	{
+		errs.NotFound, "Something that the request names does not exist",
+		"webhook wh_01jcq3v5w8z9d6y4k2m7n0p1rt not found", nil,
+	},
+	{errs.Conflict, "The request contradicts what is stored", "thread support-1042 was deleted", nil},
+	{errs.PreconditionFailed, "If-Match does not have the current ETag", "the resource has changed since it was read", nil},
+	{errs.TooLarge, "The body is too large", "the body exceeds 1048576 bytes", nil},
+	{errs.UnsupportedMediaType, "The body is not JSON by its Content-Type", "the Content-Type must be application/json", nil},
+	{errs.Invalid, "Parameters or fields of the body are invalid; `errors` lists them", "the request has invalid values", nil},
+	{errs.RateLimited, "Too many requests", "rate limit exceeded", []string{"Retry-After"}},
+	{errs.Internal, "Internal error; the log has the cause", "internal error", nil},
+	{errs.Unavailable, "Overloaded or shutting down; try again", "the database is unavailable", []string{"Retry-After"}},
+}
+
+// errorResponses returns the documentation of errors by name, such as NotFound.
+func errorResponses(schemas huma.Registry) map[string]*huma.Response {
+	schema := schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	all := map[string]*huma.Response{}
+	for _, f := range failures {
+		status := statuses[f.kind]
+		example := Problem{
+			Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: f.example, Code: f.kind,
+			RequestID: "req_01jcq3v5w8z9d6y4k2m7n0p1rt",
+		}
+		if f.kind == errs.Invalid {
+			example.Errors = []errs.Fault{{Location: "body.name", Message: required}}
+		}
+		body := content(Bare.FailureType, schema)
+		body[Bare.FailureType].Example = example
+		all[responseName(status)] = &huma.Response{Description: f.doc, Headers: headerRefs(f.headers...), Content: body}
+	}
+	return all
+}
+
+func responseName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
+
+func errorRef(status int) *huma.Response {
+	return &huma.Response{Ref: "#/components/responses/" + responseName(status)}
+}
+
+// addErrors documents the errors that follow from the path, the parameters and the body of a route,
+// and those of its own.
+func addErrors(op *huma.Operation, r Route) {
+	has := map[int]bool{404: strings.Contains(r.Path, "{"), 413: r.body != nil, 415: r.body != nil, 422: r.body != nil}
+	for _, p := range op.Parameters {
+		has[412] = has[412] || p.Name == "If-Match"
+		has[422] = has[422] || p.In == "query" || p.Name == "Idempotency-Key"
+	}
+	for _, status := range r.errors {
+		has[status] = true
+	}
+	for status, can := range has {
+		if can {
+			op.Responses[strconv.Itoa(status)] = errorRef(status)
+		}
+	}
+}
+
+// documentedOperation returns the operation of a route in the document.
+func documentedOperation(doc *huma.OpenAPI, r Route) *huma.Operation {
+	item := doc.Paths[r.Path]
+	byMethod := map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch,
+		http.MethodDelete: item.Delete,
+	}
+	return byMethod[r.Method]
+}
+
+// addCondition documents the header of a conditional GET.
+func addCondition(op *huma.Operation) {
+	if op.Responses[notModified] == nil {
+		return
+	}
+	op.Parameters = append(op.Parameters, &huma.Param{
+		Name: "If-None-Match", In: "header", Description: "Respond with 304 if the resource still has this ETag",
+		Schema: &huma.Schema{Type: "string", Examples: []any{`"3"`}},
+	})
+}
