@@ -32,18 +32,18 @@ type area struct {
 	prefixes          []string
 }
 
-// areas lists the areas in the order of the document. A path belongs to the first area with a
+// areas lists the areas in the order of the document, which is that of the work. A path belongs to the first area with a
 // prefix of it.
 var areas = []area{
 	{"Account", "The current user, organizations and projects.", []string{"/cli/auth", "/cli/organization", "/cli/project"}},
 	{"Members", "Members of the organization and their roles.", []string{"/oidc/org"}},
-	{"OAuth", "OAuth 2.0 and OpenID Connect clients, consents, activity, scopes and signing keys.", []string{"/oidc"}},
 	{"API keys", "API keys.", []string{"/cli/apikey"}},
-	{"Object storage", "Objects, presigned URLs, usage and configuration of buckets.", []string{"/storage", "/bucket"}},
-	{"Resources", "Regions and their databases, buckets and key-value stores.", []string{"/cli/region", "/resource"}},
+	{"OAuth", "OAuth 2.0 and OpenID Connect clients, consents, activity, scopes and signing keys.", []string{"/oidc"}},
 	{"Threads", "Conversation threads and sessions of agents.", []string{"/thread", "/session"}},
 	{"Evaluations", "Evaluations and their runs.", []string{"/cli/eval", "/cli/eval-run", "/cli/devmode", "/evalrun"}},
 	{"Webhooks", "Webhooks, destinations, receipts, deliveries and analytics.", []string{"/webhook"}},
+	{"Object storage", "Objects, presigned URLs, usage and configuration of buckets.", []string{"/storage", "/bucket"}},
+	{"Resources", "Regions and their databases, buckets and key-value stores.", []string{"/cli/region", "/resource"}},
 	{"Audit", "Audit log.", []string{"/audit"}},
 	{"Other", "Other operations.", []string{""}},
 }

@@ -215,7 +215,7 @@ func TestDocsPageLoadsNothingFromOtherHosts(t *testing.T) {
 	page := w.Body.String()
 	links := regexp.MustCompile(`(?i)\b(?:src|href|action|srcset)\s*=\s*["']?([^"'\s>]*)`)
 	for _, link := range links.FindAllStringSubmatch(page, -1) {
-		if link[1] != "openapi.json" {
+		if link[1] != "openapi.json" && !strings.HasPrefix(link[1], "#") {
 			t.Errorf("the page refers to %q", link[1])
 		}
 	}

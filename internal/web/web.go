@@ -1,10 +1,10 @@
 // Package web turns HTTP requests into typed values, and values and errors into responses.
 //
 // A request of the management API passes through Observe (request ID, panics, deadlines, log line),
-// the ServeMux, the Guard of its route (authentication and permission, in package server), the
-// checks of its body and query, Idempotent if it has an Idempotency-Key, huma, which decodes and
-// validates it, and the handler. The handler returns a value or an error, which Write or Fail
-// writes in the form of the request's Face.
+// the ServeMux, the Guard of its route (authentication and permission, in package server),
+// Idempotent if it has an Idempotency-Key, the checks of its query and the decoding of its body
+// (validate.go), huma, which decodes its parameters, and the handler. The handler returns a value or
+// an error, which Write or Fail writes in the form of the request's Face.
 //
 // On makes the Route of a line of the table in package server. huma also generates the OpenAPI
 // document. It does not write responses, since it knows one form of them only and its errors
@@ -140,8 +140,9 @@ func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	a := &API{mux: http.NewServeMux()}
 	served := &routeMux{mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]*servedRoute{}}
 	a.huma = humago.New(served, document())
-	for _, r := range table {
+	for i, r := range table {
 		op := operation(r)
+		op.Extensions["x-order"] = i + 1
 		s := &servedRoute{Route: r}
 		if r.body != nil {
 			s.schema = newBodySchema(r.body, a.huma.OpenAPI().Components.Schemas)
