@@ -55,9 +55,8 @@ func TestFormPostAndLogoutFromAnotherSiteWithChromium(t *testing.T) {
 	p.config.RedirectURL = origin + "/callback"
 
 	b := newChromium(t)
-	b.do(chromedp.Navigate(p.config.AuthCodeURL("st", oauth2.SetAuthURLParam("response_mode", "form_post"))))
-	b.do(chromedp.KeyEvent(adminEmail), chromedp.KeyEvent("\t"))
-	b.do(chromedp.KeyEvent(adminPassword), chromedp.KeyEvent("\r"))
+	b.open(p.config.AuthCodeURL("st", oauth2.SetAuthURLParam("response_mode", "form_post")))
+	b.submit("email", adminEmail, "password", adminPassword)
 	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)))
 	form := waittest.Receive(t, "the form at the application", forms)
 	if form.Get("state") != "st" || form.Get("iss") != s.URL {
@@ -72,6 +71,7 @@ func TestFormPostAndLogoutFromAnotherSiteWithChromium(t *testing.T) {
 	if query := waittest.Receive(t, "the browser after the logout", left); query != "state=s1" {
 		t.Errorf("got %s", query)
 	}
+	waittest.True(t, "the page after the logout", func() bool { return b.title() == "bye" })
 	b.do(chromedp.Navigate(s.URL + "/account"))
 	b.do(chromedp.WaitVisible(chromedp.CSS(`input[name="password"]`))) // the sign-in page
 }

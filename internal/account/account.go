@@ -103,14 +103,19 @@ type NewMember struct {
 	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
 }
 
+// Check adds a fault for each rule that the request breaks.
+func (n NewMember) Check(faults *errs.Faults) {
+	address, err := mail.ParseAddress(n.Email)
+	faults.Check(err == nil && address.Address == n.Email, "body.email", "expected an e-mail address")
+	checkName(faults, "body.first_name", n.FirstName)
+	checkName(faults, "body.last_name", n.LastName)
+	faults.Check(slices.Contains(auth.Roles, n.Role), "body.role", "expected owner, admin, member or viewer")
+}
+
 // check validates the request and puts the e-mail address into lower case, as it is stored.
 func (n *NewMember) check() error {
 	var faults errs.Faults
-	address, err := mail.ParseAddress(n.Email)
-	faults.Check(err == nil && address.Address == n.Email, "body.email", "expected an e-mail address")
-	checkName(&faults, "body.first_name", n.FirstName)
-	checkName(&faults, "body.last_name", n.LastName)
-	faults.Check(slices.Contains(auth.Roles, n.Role), "body.role", "expected owner, admin, member or viewer")
+	n.Check(&faults)
 	n.Email = strings.ToLower(n.Email)
 	return faults.Err()
 }
@@ -138,11 +143,16 @@ func (p MemberPatch) apply(m Member) (Member, error) {
 	p.Disabled.Set(&m.Disabled)
 	m.version++
 	var faults errs.Faults
-	checkName(&faults, "body.first_name", p.FirstName.Ptr())
-	checkName(&faults, "body.last_name", p.LastName.Ptr())
-	faults.Check(slices.Contains(auth.Roles, m.Role), "body.role", "expected owner, admin, member or viewer")
-	faults.Check(!p.Disabled.Null, "body.disabled", "expected true or false")
+	p.Check(&faults)
 	return m, faults.Err()
+}
+
+// Check adds a fault for each rule that the patch breaks.
+func (p MemberPatch) Check(faults *errs.Faults) {
+	checkName(faults, "body.first_name", p.FirstName.Ptr())
+	checkName(faults, "body.last_name", p.LastName.Ptr())
+	faults.Check(!p.Role.Sent || slices.Contains(auth.Roles, p.Role.Value), "body.role", "expected owner, admin, member or viewer")
+	faults.Check(!p.Disabled.Null, "body.disabled", "expected true or false")
 }
 
 // NewProject is a request to create a project.
@@ -150,9 +160,13 @@ type NewProject struct {
 	Name string `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
 }
 
+// Check adds a fault for each rule that the request breaks.
+func (n NewProject) Check(faults *errs.Faults) {
+	faults.Check(name.Valid(n.Name), "body.name", "expected %s", name.Expected)
+}
+
 func (n NewProject) check() error {
-	if !name.Valid(n.Name) {
-		return errs.InvalidField("body.name", "expected %s", name.Expected)
-	}
-	return nil
+	var faults errs.Faults
+	n.Check(&faults)
+	return faults.Err()
 }

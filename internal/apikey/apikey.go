@@ -78,10 +78,18 @@ type NewKey struct {
 	Scopes []string `json:"scopes,omitempty" nullable:"true" minItems:"1" maxItems:"100" doc:"Scopes of the API (see GET /oidc/scopes) that the key is restricted to, among those of the caller; null or absent means those of the caller"`
 }
 
-// build returns the key to store. It returns Invalid with all faults of the request; isScope reports
-// whether the API has a scope.
-func (n NewKey) build(now time.Time, isScope func(string) bool) (Key, error) {
+// Check adds a fault for each rule that the request breaks.
+func (n NewKey) Check(faults *errs.Faults) { n.key(time.Now(), faults) }
+
+// build returns the key to store. It returns Invalid with all faults of the request.
+func (n NewKey) build(now time.Time) (Key, error) {
 	var faults errs.Faults
+	k := n.key(now, &faults)
+	return k, faults.Err()
+}
+
+// key returns the requested key and adds the faults of the request.
+func (n NewKey) key(now time.Time, faults *errs.Faults) Key {
 	k := Key{ID: id.At(id.Key, now), Name: n.Name, Type: User, CreatedAt: stamp.Of(now), version: 1}
 	faults.Check(strings.TrimSpace(n.Name) != "" && utf8.ValidString(n.Name),
 		"body.name", "expected a name that is not blank")
@@ -96,22 +104,22 @@ func (n NewKey) build(now time.Time, isScope func(string) bool) (Key, error) {
 		k.Type = OfProject
 		k.Project = &Project{ID: *n.ProjectID, Name: *n.ProjectID}
 	}
-	k.Scopes = n.scopes(&faults, isScope)
-	return k, faults.Err()
+	k.Scopes = n.scopes(faults)
+	return k
 }
 
 // maxScopes is more than the API has.
 const maxScopes = 100
 
 // scopes returns the requested scopes without duplicates, or nil if there are none.
-func (n NewKey) scopes(faults *errs.Faults, isScope func(string) bool) []string {
+func (n NewKey) scopes(faults *errs.Faults) []string {
 	if n.Scopes != nil && (len(n.Scopes) == 0 || len(n.Scopes) > maxScopes) {
 		faults.Add("body.scopes", "expected 1 to %d scopes; leave it out for all that the caller has", maxScopes)
 		return nil
 	}
 	var scopes []string
 	for i, s := range n.Scopes {
-		faults.Check(isScope(s), fmt.Sprintf("body.scopes[%d]", i), "expected a scope of the API, such as webhook:read")
+		faults.Check(auth.IsScope(s), fmt.Sprintf("body.scopes[%d]", i), "expected a scope of the API, such as webhook:read")
 		if !slices.Contains(scopes, s) {
 			scopes = append(scopes, s)
 		}
@@ -121,7 +129,7 @@ func (n NewKey) scopes(faults *errs.Faults, isScope func(string) bool) []string 
 
 // restrict gives a key the scopes of its maker, unless it has some, and what else its maker leaves to
 // it. It returns Forbidden if the key would have more rights than its maker.
-func (k *Key) restrict(maker *auth.Caller, isScope func(string) bool) error {
+func (k *Key) restrict(maker *auth.Caller) error {
 	k.OrgID = maker.OrgID
 	k.userID = maker.UserID
 	k.clientID = maker.ClientID
@@ -131,7 +139,7 @@ func (k *Key) restrict(maker *auth.Caller, isScope func(string) bool) error {
 	if k.Scopes == nil && maker.Restricted() {
 		k.Scopes = []string{} // not nil, which means all
 		for _, s := range maker.Scopes {
-			if isScope(s) {
+			if auth.IsScope(s) {
 				k.Scopes = append(k.Scopes, s)
 			}
 		}

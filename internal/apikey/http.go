@@ -14,7 +14,7 @@ type Handler struct{ Store *Store }
 // Create serves POST /cli/apikey.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Created, error) {
 	caller := auth.From(ctx)
-	k, err := in.Body.build(h.Store.Now(), h.Store.IsScope)
+	k, err := in.Body.build(h.Store.Now())
 	if err != nil {
 		return Created{}, err
 	}

@@ -34,7 +34,7 @@ func TestKeyHasNoMoreScopesThanItsMaker(t *testing.T) {
 		f := newFixture(t, d)
 		many := make([]string, 101)
 		for i := range many {
-			many[i] = "a:" + strconv.Itoa(i)
+			many[i] = "eval:" + strconv.Itoa(i)
 		}
 		for name, test := range map[string]struct {
 			maker  *auth.Caller
@@ -42,20 +42,20 @@ func TestKeyHasNoMoreScopesThanItsMaker(t *testing.T) {
 			want   []string
 			kind   errs.Kind
 		}{
-			"unrestricted, none":          {f.maker(""), nil, nil, ""},
-			"unrestricted, some":          {f.maker(""), []string{"a:read", "b:read", "a:read"}, []string{"a:read", "b:read"}, ""},
-			"unrestricted, empty":         {f.maker(""), []string{}, nil, errs.Invalid},
-			"unrestricted, unknown":       {f.maker(""), []string{"a:read", "openid"}, nil, errs.Invalid},
-			"unrestricted, too many":      {f.maker(""), many, nil, errs.Invalid},
-			"key, none":                   {f.maker("", "a:read", "b:read"), nil, []string{"a:read", "b:read"}, ""},
-			"key, fewer":                  {f.maker("", "a:read", "b:read"), []string{"b:read"}, []string{"b:read"}, ""},
-			"key, others":                 {f.maker("", "a:read"), []string{"a:write"}, nil, errs.Forbidden},
-			"token, none":                 {f.maker("oac_1", "openid", "a:read"), nil, []string{"a:read"}, ""},
-			"token, fewer":                {f.maker("oac_1", "openid", "a:read", "b:read"), []string{"b:read"}, []string{"b:read"}, ""},
-			"token, others":               {f.maker("oac_1", "a:read"), []string{"a:read", "b:read"}, nil, errs.Forbidden},
-			"token without scopes, none":  {f.maker("oac_1"), nil, []string{}, ""},
-			"token without scopes, some":  {f.maker("oac_1"), []string{"a:read"}, nil, errs.Forbidden},
-			"unrestricted, all of a kind": {f.maker(""), many[:100], many[:100], ""},
+			"unrestricted, none":            {f.maker(""), nil, nil, ""},
+			"unrestricted, some":            {f.maker(""), []string{"eval:read", "thread:read", "eval:read"}, []string{"eval:read", "thread:read"}, ""},
+			"unrestricted, empty":           {f.maker(""), []string{}, nil, errs.Invalid},
+			"unrestricted, unknown":         {f.maker(""), []string{"eval:read", "openid"}, nil, errs.Invalid},
+			"unrestricted, too many":        {f.maker(""), many, nil, errs.Invalid},
+			"key, none":                     {f.maker("", "eval:read", "thread:read"), nil, []string{"eval:read", "thread:read"}, ""},
+			"key, fewer":                    {f.maker("", "eval:read", "thread:read"), []string{"thread:read"}, []string{"thread:read"}, ""},
+			"key, others":                   {f.maker("", "eval:read"), []string{"eval:write"}, nil, errs.Forbidden},
+			"token, none":                   {f.maker("oac_1", "openid", "eval:read"), nil, []string{"eval:read"}, ""},
+			"token, fewer":                  {f.maker("oac_1", "openid", "eval:read", "thread:read"), []string{"thread:read"}, []string{"thread:read"}, ""},
+			"token, others":                 {f.maker("oac_1", "eval:read"), []string{"eval:read", "thread:read"}, nil, errs.Forbidden},
+			"token without scopes, none":    {f.maker("oac_1"), nil, []string{}, ""},
+			"token without scopes, some":    {f.maker("oac_1"), []string{"eval:read"}, nil, errs.Forbidden},
+			"unrestricted, both of an area": {f.maker(""), []string{"eval:read", "eval:write"}, []string{"eval:read", "eval:write"}, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
 				made, err := f.create(t, test.maker, test.scopes)
@@ -114,13 +114,13 @@ func TestKeysOfAClientAreDeletedWithItsConsent(t *testing.T) {
 			values[name] = made.Value
 		}
 		add("own", f.maker(""))
-		add("of client 1", f.maker("oac_1", "a:read"))
+		add("of client 1", f.maker("oac_1", "eval:read"))
 		child, err := f.checker.Authenticate(t.Context(), values["of client 1"])
 		if err != nil {
 			t.Fatal(err)
 		}
 		add("of a key of client 1", child)
-		add("of client 2", f.maker("oac_2", "a:read"))
+		add("of client 2", f.maker("oac_2", "eval:read"))
 		works := func() (names []string) {
 			for name, value := range values {
 				if _, err := f.checker.Authenticate(t.Context(), value); err == nil {
@@ -148,7 +148,7 @@ func TestKeysOfAClientAreDeletedWithItsConsent(t *testing.T) {
 				t.Errorf("%s %s: %s", step.clientID, step.userID, diff)
 			}
 		}
-		if diff := cmp.Diff([]string{"oac_1 a:read", "oac_1 a:read", "oac_2 a:read"}, f.consented); diff != "" {
+		if diff := cmp.Diff([]string{"oac_1 eval:read", "oac_1 eval:read", "oac_2 eval:read"}, f.consented); diff != "" {
 			t.Errorf("consents checked: %s", diff)
 		}
 	})
@@ -158,7 +158,7 @@ func TestTokenOfARevokedConsentMakesNoKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		f.consent = errs.New(errs.Unauthorized, "revoked")
-		if _, err := f.create(t, f.maker("oac_1", "a:read"), nil); errs.KindOf(err) != errs.Unauthorized {
+		if _, err := f.create(t, f.maker("oac_1", "eval:read"), nil); errs.KindOf(err) != errs.Unauthorized {
 			t.Fatalf("got %v", err)
 		}
 		list, err := f.store.List(t.Context(), f.caller.OrgID, apikey.Filter{}, page.Paging{Limit: 10})

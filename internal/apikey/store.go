@@ -24,8 +24,6 @@ type Store struct {
 	Audit func(tx *db.Tx, action, target string) error
 	// Project makes sure that a project exists and that the caller may use it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
-	// IsScope reports whether the API has a scope.
-	IsScope func(name string) bool
 	// Consented returns Unauthorized if a user does not let an OAuth client have some scopes. Otherwise
 	// the consent cannot be revoked until the transaction ends.
 	Consented func(tx *db.Tx, orgID, clientID, userID string, scopes []string) error
@@ -116,7 +114,7 @@ func decodeScopes(text *string) ([]string, error) {
 // more rights than the caller, and Unauthorized if the consent that the caller acts by is gone.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value string, err error) {
 	value = NewValue()
-	if err := k.restrict(caller, s.IsScope); err != nil {
+	if err := k.restrict(caller); err != nil {
 		return "", err
 	}
 	return value, s.DB.Write(ctx, func(tx *db.Tx) error {

@@ -198,6 +198,8 @@ var walk = []struct{ request, body, save string }{
 	{"POST /oidc/org/members", `{"email":"walk@example.com","role":"viewer"}`, "$member id"},
 	{"PUT /oidc/org/members/$member", `{"first_name":"Ada","photo_url":null}`, ""},
 	{"GET /oidc/org/members", "", ""},
+	{"POST /oidc/org/members/$member/invite", "", ""},
+	{"POST /oidc/org/members/$member/reset-password", "", ""},
 	{"POST /oidc/clients", `{"name":"walk","description":"","homepage_url":"https://a.example","icon":null}`, "$client client.id"},
 	{"GET /oidc/clients", "", ""},
 	{"GET /oidc/clients/$client", "", ""},

@@ -132,10 +132,16 @@ func TestAllFaultsAreReported(t *testing.T) {
 		{"/cli/apikey", `{"name":"QQQ","expiresAt":"QQQ","projectId":"QQQ QQQ"}`, "body.expiresAt body.projectId"},
 		{"/cli/apikey", `{"name":" ","expiresAt":"QQQ","projectId":""}`, "body.expiresAt body.name body.projectId"},
 		{"/cli/apikey", `{"name":7,"expiresAt":["QQQ"],"orgId":{}}`, "body.expiresAt body.name body.orgId"},
-		// That a time is past is checked after the schema.
-		{"/cli/apikey", `{"name":" ","expiresAt":"2020-01-01T00:00:00Z"}`, "body.name"},
+		{
+			"/cli/apikey", `{"name":" ","expiresAt":"2020-01-01T00:00:00Z","scopes":["QQQ:read"]}`,
+			"body.expiresAt body.name body.scopes[0]",
+		},
 		{"/oidc/org/members", `{"email":"QQQ","role":"QQQ","first_name":9}`, "body.email body.first_name body.role"},
 		{"/oidc/org/members", `{"email":"QQQ@QQQ@QQQ","role":"viewer"}`, "body.email"},
+		{
+			"/oidc/clients", `{"name":"","redirect_uris":["QQQ"],"scopes":["QQQ"],"homepage_url":7}`,
+			"body.description body.homepage_url body.name body.redirect_uris[0] body.scopes[0]",
+		},
 		{"/cli/project", `{"name":"\t "}`, "body.name"},
 	} {
 		got := f.send("owner", "POST", c.path, c.body)

@@ -53,7 +53,6 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 	accounts.ProjectGone = []func(*db.Tx, string, string) error{
 		keys.DeleteOfProject, threads.ProjectGone, evals.DeleteOfProject, oauth.clients.ForgetProject,
 	}
-	keys.IsScope = oidc.IsAPIScope
 	keys.Consented = oauth.clients.RequireConsent
 	oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{keys.DeleteOfClient}
 	accounts.MemberGone = []func(*db.Tx, string, string) error{keys.DeleteOfUser, oauth.clients.ForgetMember}

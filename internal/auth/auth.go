@@ -188,3 +188,12 @@ func Lookup(ctx context.Context) *Caller {
 // Callers is the name of the cache of authenticated callers. A transaction that changes a key, a
 // role or a membership must invalidate it.
 const Callers = "callers"
+
+// areas are the areas of the API. Each has two scopes, to read and to write.
+var areas = []string{"account", "oauth", "apikey", "storage", "resource", "thread", "eval", "webhook"}
+
+// IsScope reports whether a name is a scope of the API, such as webhook:read.
+func IsScope(name string) bool {
+	area, level, _ := strings.Cut(name, ":")
+	return slices.Contains(areas, area) && (level == "read" || level == "write")
+}

@@ -182,6 +182,15 @@ func (f *Faults) Within(location string, err error, message string) {
 	f.omitted += e.Omitted
 }
 
+// AddCommon adds the faults that are in both collections.
+func (f *Faults) AddCommon(a, b *Faults) {
+	for _, fault := range a.list {
+		if slices.Contains(b.list, fault) {
+			f.Add(fault.Location, "%s", fault.Message)
+		}
+	}
+}
+
 // Err returns an Invalid with all faults, or nil if there are none.
 func (f *Faults) Err() error {
 	if len(f.list) == 0 {

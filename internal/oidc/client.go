@@ -64,9 +64,9 @@ type Client struct {
 	Scopes                 []string   `json:"scopes"`
 	OrgID                  string     `json:"org_id,omitempty"`
 	ProjectID              *string    `json:"project_id,omitempty"`
-	AccessSeconds          *Seconds   `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         *Seconds   `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              *Seconds   `json:"id_token_lifetime_seconds,omitempty"`
+	AccessSeconds          *int64     `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshSeconds         *int64     `json:"refresh_token_lifetime_seconds,omitempty"`
+	IDSeconds              *int64     `json:"id_token_lifetime_seconds,omitempty"`
 	AllowedUserIDs         []string   `json:"allowed_user_ids" doc:"Users who may use the client; empty for all users"`
 	Internal               bool       `json:"internal"`
 	IsPublic               bool       `json:"is_public" doc:"Whether users outside the organization may use the client"`
@@ -93,7 +93,7 @@ func (c *Client) RefreshLifetime() time.Duration {
 // IDLifetime returns the lifetime of the client's ID tokens.
 func (c *Client) IDLifetime() time.Duration { return seconds(c.IDSeconds, DefaultTokenLifetime) }
 
-func seconds(n *Seconds, otherwise Seconds) time.Duration {
+func seconds(n *int64, otherwise int64) time.Duration {
 	if n != nil {
 		otherwise = *n
 	}
@@ -158,9 +158,9 @@ type Settings struct {
 	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty" maxItems:"100" nullable:"false"`
 	Scopes                 page.Opt[[]string] `json:"scopes,omitempty" maxItems:"1000" nullable:"false"`
 	ProjectID              page.Opt[string]   `json:"project_id,omitempty"`
-	AccessSeconds          page.Opt[Seconds]  `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         page.Opt[Seconds]  `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              page.Opt[Seconds]  `json:"id_token_lifetime_seconds,omitempty"`
+	AccessSeconds          page.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshSeconds         page.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty"`
+	IDSeconds              page.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty"`
 	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false"`
 	IsPublic               page.Opt[bool]     `json:"is_public,omitempty" nullable:"false"`
 	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it"`
@@ -183,17 +183,29 @@ type ClientPatch struct {
 	Settings
 }
 
-// build returns a new client and its secret, which is empty for a public client. It returns Invalid with
-// every fault of the request.
-func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
+// Check adds a fault for each rule that the request breaks.
+func (n NewClient) Check(faults *errs.Faults) {
+	c := n.client(time.Time{})
+	c.validate(faults)
+}
+
+// client returns the requested client, which may be invalid.
+func (n NewClient) client(now time.Time) Client {
 	created := stamp.Of(now)
-	c = Client{
+	c := Client{
 		ID: id.At(id.Client, now), Name: n.Name, Description: n.Description, HomepageURL: n.HomepageURL,
 		ClientType: Confidential, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
 		GrantTypes: slices.Clone(defaultGrantTypes), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
 		AllowedUserIDs: []string{}, IsPublic: true, CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)
+	return c
+}
+
+// build returns a new client and its secret, which is empty for a public client. It returns Invalid with
+// every fault of the request.
+func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
+	c = n.client(now)
 	var faults errs.Faults
 	c.validate(&faults)
 	if c.ClientType == Confidential {
@@ -202,18 +214,36 @@ func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	return c, secret, faults.Err()
 }
 
-// apply returns the client with the patch applied, and a new secret if the client becomes confidential.
-// It returns Invalid with every fault of the request.
-func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret string, err error) {
-	c = before
+// Check adds a fault for each rule that the patch breaks, whatever client it is applied to. What only one
+// type of client may have is checked if the patch says which.
+func (p ClientPatch) Check(faults *errs.Faults) {
+	valid := NewClient{Name: "unchanged", HomepageURL: "https://unchanged.example"}
+	before := valid.client(time.Time{})
+	var confidential, public errs.Faults
+	c := p.set(before)
+	c.validate(&confidential)
+	before.ClientType = Public
+	c = p.set(before)
+	c.validate(&public)
+	faults.AddCommon(&confidential, &public)
+}
+
+// set returns the client with the patch applied.
+func (p ClientPatch) set(c Client) Client {
 	p.Name.Set(&c.Name)
 	p.Description.Set(&c.Description)
 	p.HomepageURL.Set(&c.HomepageURL)
 	p.Settings.set(&c)
+	return c
+}
+
+// apply returns the client with the patch applied, and a new secret if the client becomes confidential.
+// It returns Invalid with every fault of the request.
+func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret string, err error) {
+	c = p.set(before)
 	c.UpdatedAt = max(stamp.Of(now), before.UpdatedAt)
 	c.version = before.version + 1
 	var faults errs.Faults
-	p.refuseNull(&faults)
 	c.validate(&faults)
 	if before.ClientType == Public && c.ClientType == Confidential {
 		secret = newSecret()
@@ -258,28 +288,6 @@ func setList(sent page.Opt[[]string], dst *[]string) {
 		}
 	}
 	*dst = unique
-}
-
-// refuseNull adds a fault for each null in a field that cannot be cleared.
-func (p ClientPatch) refuseNull(faults *errs.Faults) {
-	for _, f := range []struct {
-		name string
-		null bool
-	}{
-		{"name", p.Name.Null},
-		{"description", p.Description.Null},
-		{"homepage_url", p.HomepageURL.Null},
-		{"client_type", p.ClientType.Null},
-		{"redirect_uris", p.RedirectURIs.Null},
-		{"post_logout_redirect_uris", p.PostLogoutRedirectURIs.Null},
-		{"grant_types", p.GrantTypes.Null},
-		{"response_types", p.ResponseTypes.Null},
-		{"scopes", p.Scopes.Null},
-		{"allowed_user_ids", p.AllowedUserIDs.Null},
-		{"is_public", p.IsPublic.Null},
-	} {
-		faults.Check(!f.null, "body."+f.name, "must not be null; omit the field to leave it unchanged")
-	}
 }
 
 // secretSize is the number of base62 characters that hold 256 bits.

@@ -129,7 +129,7 @@ func TestNullInPatchClearsOptionalFieldsOnly(t *testing.T) {
 	var p ClientPatch
 	must(t, json.Unmarshal([]byte(`{"icon": null, "project_id": null, "access_token_lifetime_seconds": null,
 		"refresh_token_lifetime_seconds": null, "id_token_lifetime_seconds": null}`), &p))
-	life, text := Seconds(600), "x"
+	life, text := int64(600), "x"
 	c, _, err := p.apply(Client{
 		Name: "a", HomepageURL: "https://a.example", ClientType: Public, ResponseTypes: responseTypes, Icon: &text, ProjectID: &text, AccessSeconds: &life,
 		RefreshSeconds: &life, IDSeconds: &life,

@@ -1,7 +1,5 @@
 package oidc
 
-import "strings"
-
 // The scopes of OpenID Connect.
 const (
 	ScopeOpenID        = "openid"
@@ -191,12 +189,6 @@ func indexScopes() map[string]Scope {
 func ScopeNamed(name string) (Scope, bool) {
 	s, ok := scopesByName[name]
 	return s, ok
-}
-
-// IsAPIScope reports whether the catalogue has a scope that gives access to an area of the API.
-func IsAPIScope(name string) bool {
-	_, known := scopesByName[name]
-	return known && strings.Contains(name, ":")
 }
 
 // defaultScopes returns the scopes of a client that is created without any.

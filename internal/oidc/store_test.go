@@ -21,7 +21,7 @@ import (
 
 func TestClientIsStored(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		icon, project, life := "https://notes.example/i.png", "prj_1", Seconds(900)
+		icon, project, life := "https://notes.example/i.png", "prj_1", int64(900)
 		made := f.client(Settings{
 			Icon: some(icon), RedirectURIs: some([]string{"https://notes.example/cb"}), ProjectID: some(project),
 			AccessSeconds: some(life), AllowedUserIDs: some([]string{"z", "a"}), IsPublic: some(false),
@@ -212,7 +212,7 @@ func TestConcurrentUpdatesOfDifferentFieldsAreAllApplied(t *testing.T) {
 			{Settings: Settings{Icon: some("i")}},
 			{Settings: Settings{Scopes: some([]string{"email"})}},
 			{Settings: Settings{IsPublic: some(false)}},
-			{Settings: Settings{AccessSeconds: some(Seconds(77))}},
+			{Settings: Settings{AccessSeconds: some(int64(77))}},
 			{Settings: Settings{AllowedUserIDs: some([]string{"u"})}},
 		}
 		var group sync.WaitGroup

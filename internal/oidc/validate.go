@@ -65,7 +65,7 @@ func (c *Client) validateAudience(faults *errs.Faults) {
 	}
 	faults.Check(IsAudience(*c.Audience), "body.audience",
 		"expected an absolute URI without a fragment, of at most %d printable ASCII characters, or null", maxURL)
-	faults.Check(c.ClientType != Public, "body.audience", "an audience is for confidential clients only")
+	faults.Check(c.ClientType != Public, "body.audience", "expected none, since the client is public: only confidential clients have an audience")
 }
 
 // IsAudience reports whether text can be the audience of tokens: an absolute URI without a fragment
@@ -99,7 +99,7 @@ func (c *Client) validateGrants(faults *errs.Faults) {
 		faults.Check(slices.Contains(grantTypes, g), entry("body.grant_types", i),
 			"expected one of %s", strings.Join(grantTypes, ", "))
 		faults.Check(g != ClientCredentials || c.ClientType != Public, entry("body.grant_types", i),
-			"client_credentials is for confidential clients only")
+			"expected another grant type: client_credentials is for confidential clients only")
 	}
 	for i, s := range c.Scopes {
 		_, known := ScopeNamed(s)
@@ -110,8 +110,8 @@ func (c *Client) validateGrants(faults *errs.Faults) {
 func (c *Client) validateLifetimes(faults *errs.Faults) {
 	for _, l := range []struct {
 		name      string
-		seconds   *Seconds
-		low, high Seconds
+		seconds   *int64
+		low, high int64
 	}{
 		{"access_token_lifetime_seconds", c.AccessSeconds, MinTokenLifetime, MaxTokenLifetime},
 		{"refresh_token_lifetime_seconds", c.RefreshSeconds, MinRefreshLifetime, MaxRefreshLifetime},
@@ -151,21 +151,21 @@ func (c *Client) uriProblem(uri string) string {
 	case u.Scheme == "":
 		return "expected an absolute URI"
 	case strings.Contains(uri, "#"):
-		return "must not have a fragment"
+		return "expected a URI without a fragment"
 	case u.User != nil:
-		return "must not have a user name"
+		return "expected a URI without a user name"
 	case u.Scheme == "https":
 		if u.Opaque != "" || !hasHost(u) {
 			return "expected https:// and a host name or address"
 		}
 	case u.Scheme == "http":
 		if u.Opaque != "" || !hasHost(u) || !isLocal(u.Hostname()) {
-			return "http is for loopback addresses and localhost only; expected https"
+			return "expected https; http is for loopback addresses and localhost only"
 		}
 	case !strings.Contains(u.Scheme, "."):
 		return "expected https, or a private-use scheme with a dot, such as com.example.app"
 	case c.ClientType != Public:
-		return "a private-use scheme is for public clients only"
+		return "expected https; a private-use scheme is for public clients only"
 	case u.Opaque != "":
 		return "expected a slash after the scheme, such as com.example.app:/callback"
 	}
