@@ -43,17 +43,34 @@ func (s *Store) Accept(ctx context.Context, a *arrival) error {
 	return a.err
 }
 
-// AcceptInternalTx stores an event of the system as a receipt of an internal webhook, in the
-// transaction that makes the event true, and returns its id, or NotFound if the webhook is missing.
-func (s *Store) AcceptInternalTx(tx *db.Tx, orgID, webhookID string, headers map[string]string, body []byte) (string, error) {
-	a := &arrival{receipt: &Receipt{
-		WebhookID: webhookID, Method: "POST", ContentType: headers["content-type"], Size: int64(len(body)),
-		orgID: orgID, body: body, headerText: send.MarshalFields(send.FieldsOf(headers)),
-	}}
-	if err := s.acceptBatch(tx, []*arrival{a}); err != nil {
-		return "", err
+// AcceptEventsTx stores events of the system as receipts of an internal webhook, in the transaction
+// that makes them true. It stores nothing while the webhook has no destination.
+func (s *Store) AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]byte) error {
+	var destinations int
+	if err := tx.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2`,
+		orgID, webhookID).Scan(&destinations); err != nil {
+		return fmt.Errorf("count destinations: %w", err)
 	}
-	return a.receipt.ID, a.err
+	if destinations == 0 {
+		return nil
+	}
+	headers := send.MarshalFields(send.FieldsOf(map[string]string{"content-type": "application/json"}))
+	batch := make([]*arrival, len(events))
+	for i, body := range events {
+		batch[i] = &arrival{receipt: &Receipt{
+			WebhookID: webhookID, Method: "POST", ContentType: "application/json", Size: int64(len(body)),
+			orgID: orgID, body: body, headerText: headers,
+		}}
+	}
+	if err := s.acceptBatch(tx, batch); err != nil {
+		return err
+	}
+	for _, a := range batch {
+		if a.err != nil {
+			return a.err
+		}
+	}
+	return nil
 }
 
 // acceptBatch stores receipts and their deliveries, and wakes the scheduler after the commit.
