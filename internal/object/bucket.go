@@ -1,0 +1,71 @@
+package object
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"steward/internal/page"
+	"steward/internal/stamp"
+)
+
+// Bucket is a bucket with its credentials and configuration. It is shared by requests and must not
+// be changed.
+type Bucket struct {
+	ID          string
+	Name        string
+	OrgID       string
+	Region      string
+	Description *string
+	AccessKey   string
+	SecretKey   string
+	Internal    bool
+	// WebhookID is the internal webhook that gets the events, or "".
+	WebhookID string
+	Config    Config
+	CreatedBy string
+	CreatedAt stamp.Time
+	UpdatedAt stamp.Time
+
+	version int64
+}
+
+// ETag returns the row's version.
+func (b *Bucket) ETag() string { return page.ETag(b.version) }
+
+// Tier returns the tier of objects that are written without one.
+func (b *Bucket) Tier() Tier {
+	if b.Config.StorageTier == nil {
+		return Standard
+	}
+	return *b.Config.StorageTier
+}
+
+// NewBucket is a bucket to be created.
+type NewBucket struct {
+	// Name is chosen if it is empty.
+	Name        string
+	Region      string
+	Description *string
+	Internal    bool
+}
+
+// Usage is what a bucket holds.
+type Usage struct {
+	Objects     int64
+	Bytes       int64
+	LastEventAt *stamp.Time
+}
+
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
+// ExpectedName says what ValidName accepts, for error messages.
+const ExpectedName = "3 to 63 characters of a-z, 0-9, `.` and `-` that begin and end with a letter or digit, " +
+	"without `..`, not an IP address, not beginning with `xn--` nor ending with `-s3alias`"
+
+// ValidName reports whether S3 accepts a bucket's name.
+func ValidName(name string) bool {
+	_, notAddress := netip.ParseAddr(name)
+	return bucketName.MatchString(name) && !strings.Contains(name, "..") && notAddress != nil &&
+		!strings.HasPrefix(name, "xn--") && !strings.HasSuffix(name, "-s3alias")
+}

@@ -1,0 +1,149 @@
+package object
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"steward/internal/errs"
+	"steward/internal/page"
+)
+
+// Config is the configuration of a bucket. What is nil has its default.
+type Config struct {
+	StorageTier       *Tier
+	TTL               *int64 // in seconds
+	Public            *bool
+	CacheControl      *string
+	CORS              *CORS
+	AdditionalHeaders map[string]string
+}
+
+// CORS is the CORS configuration of a bucket.
+type CORS struct {
+	AllowedOrigins []string `json:"allowed_origins,omitempty" maxItems:"100" doc:"Origins such as https://example.com, with at most one * each"`
+	AllowedMethods []string `json:"allowed_methods,omitempty" maxItems:"5" doc:"GET, PUT, POST, DELETE, HEAD"`
+	AllowedHeaders []string `json:"allowed_headers,omitempty" maxItems:"100" doc:"Request headers, with at most one * each"`
+	ExposeHeaders  []string `json:"expose_headers,omitempty" maxItems:"100" doc:"Response headers that scripts may read"`
+	MaxAgeSeconds  *int64   `json:"max_age_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long browsers cache the answer of a preflight"`
+}
+
+// Patch is a partial update of a configuration: null resets a field, a missing one stays.
+type Patch struct {
+	StorageTier       page.Opt[Tier]              `json:"storage_tier,omitempty" required:"false" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects"`
+	TTL               page.Opt[int64]             `json:"ttl,omitempty" required:"false" doc:"Seconds after which objects are deleted; 0 clears it"`
+	Public            page.Opt[bool]              `json:"public,omitempty" required:"false" doc:"Whether anybody may read objects"`
+	CacheControl      page.Opt[string]            `json:"cache_control,omitempty" required:"false" doc:"Cache-Control of objects that have none"`
+	CORS              page.Opt[CORS]              `json:"cors,omitempty" required:"false"`
+	AdditionalHeaders page.Opt[map[string]string] `json:"additional_headers,omitempty" required:"false" doc:"Extra headers of responses with objects"`
+}
+
+const (
+	maxTTL         = 100 * 365 * 86400
+	maxHeaders     = 50
+	maxHeaderValue = 4096
+	maxHeaderBytes = 8192
+)
+
+// Apply returns the changed configuration, or Invalid with all faults.
+func (p Patch) Apply(c Config) (Config, error) {
+	p.StorageTier.SetPtr(&c.StorageTier)
+	p.TTL.SetPtr(&c.TTL)
+	if c.TTL != nil && *c.TTL == 0 {
+		c.TTL = nil
+	}
+	p.Public.SetPtr(&c.Public)
+	p.CacheControl.SetPtr(&c.CacheControl)
+	p.CORS.SetPtr(&c.CORS)
+	p.AdditionalHeaders.Set(&c.AdditionalHeaders)
+	return c, c.check()
+}
+
+func (c Config) check() error {
+	var faults errs.Faults
+	faults.Check(c.StorageTier == nil || slices.Contains(tiers, *c.StorageTier),
+		"body.storage_tier", "expected STANDARD, INFREQUENT_ACCESS, ARCHIVE or null")
+	faults.Check(c.TTL == nil || *c.TTL > 0 && *c.TTL <= maxTTL, "body.ttl", "expected 0 to %d seconds, or null", maxTTL)
+	faults.Check(c.CacheControl == nil || len(*c.CacheControl) <= maxHeaderValue && validHeaderValue(*c.CacheControl),
+		"body.cache_control", "expected a value of a Cache-Control header, or null")
+	if c.CORS != nil {
+		c.CORS.check(&faults)
+	}
+	checkHeaders(&faults, c.AdditionalHeaders)
+	return faults.Err()
+}
+
+// corsMethods are the methods that S3 knows.
+var corsMethods = []string{"GET", "PUT", "POST", "DELETE", "HEAD"}
+
+func (c *CORS) check(faults *errs.Faults) {
+	lists := []struct {
+		name     string
+		values   []string
+		valid    func(string) bool
+		expected string
+	}{
+		{"allowed_origins", c.AllowedOrigins, validOrigin, "expected at most 100 origins such as https://example.com, with at most one * each"},
+		{"allowed_methods", c.AllowedMethods, validMethod, "expected GET, PUT, POST, DELETE or HEAD"},
+		{"allowed_headers", c.AllowedHeaders, validHeaderPattern, "expected at most 100 names of headers, with at most one * each"},
+		{"expose_headers", c.ExposeHeaders, headerName.MatchString, "expected at most 100 names of headers"},
+	}
+	for _, l := range lists {
+		invalid := func(s string) bool { return len(s) > 255 || !l.valid(s) }
+		faults.Check(len(l.values) <= 100 && !slices.ContainsFunc(l.values, invalid), "body.cors."+l.name, "%s", l.expected)
+	}
+	faults.Check(c.MaxAgeSeconds == nil || *c.MaxAgeSeconds >= 0 && *c.MaxAgeSeconds <= 86400,
+		"body.cors.max_age_seconds", "expected 0 to 86400")
+}
+
+func validMethod(s string) bool { return slices.Contains(corsMethods, s) }
+
+// validOrigin reports whether a text is an origin, possibly with a `*`.
+func validOrigin(s string) bool {
+	if s == "*" {
+		return true
+	}
+	u, err := url.Parse(strings.Replace(s, "*", "x", 1))
+	return err == nil && strings.Count(s, "*") <= 1 && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "x") &&
+		u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" && validHeaderValue(s)
+}
+
+func validHeaderPattern(s string) bool {
+	return strings.Count(s, "*") <= 1 && headerName.MatchString(strings.Replace(s, "*", "x", 1))
+}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// refusedHeaders are set by the server, concern the connection, or would give rights to a bucket's
+// pages.
+var refusedHeaders = []string{
+	"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade", "set-cookie", "set-cookie2", "content-length", "content-range", "content-encoding",
+	"date", "etag", "last-modified", "server", "www-authenticate", "location",
+}
+
+func checkHeaders(faults *errs.Faults, headers map[string]string) {
+	const at = "body.additional_headers"
+	bytes := 0
+	for name, value := range headers {
+		bytes += len(name) + len(value)
+		lower := strings.ToLower(name)
+		faults.Check(len(name) <= 255 && headerName.MatchString(name) && len(value) <= maxHeaderValue && validHeaderValue(value),
+			at, "expected names and values of headers")
+		faults.Check(!slices.Contains(refusedHeaders, lower) && !strings.HasPrefix(lower, "x-amz-"),
+			at, "headers of the connection, of S3 itself, and Set-Cookie are not allowed")
+	}
+	faults.Check(len(headers) <= maxHeaders && bytes <= maxHeaderBytes, at, "expected at most %d headers of %d bytes together",
+		maxHeaders, maxHeaderBytes)
+}
+
+// validHeaderValue reports whether a text is visible ASCII, spaces and tabs.
+func validHeaderValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '\t' && (c < ' ' || c > '~') {
+			return false
+		}
+	}
+	return true
+}
