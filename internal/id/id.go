@@ -27,6 +27,8 @@ const (
 	Delivery    = "whdv"
 	Request     = "req"
 	Audit       = "aud"
+	Bucket      = "bkt"
+	Upload      = "upl"
 )
 
 // counter starts at a random number and advances in random steps. It is the high part of the random
@@ -73,6 +75,15 @@ func Is(prefix, s string) bool {
 	}
 	_, err := ulid.ParseStrict(rest)
 	return err == nil
+}
+
+// Blob returns an identifier for the bytes of an object: a ULID in lower case without a prefix.
+func Blob(t time.Time) string { return At("", t)[1:] }
+
+// BlobTime returns the time of an identifier that Blob returned, and whether it is one.
+func BlobTime(s string) (time.Time, bool) {
+	u, err := ulid.ParseStrict(s)
+	return u.Timestamp(), err == nil && strings.ToLower(s) == s
 }
 
 // Foreign reports whether s is valid as an identifier that a runtime chose: 1–128 characters of

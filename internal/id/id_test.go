@@ -73,3 +73,16 @@ func TestSecretIsUniform(t *testing.T) {
 		}
 	}
 }
+
+func TestBlobTime(t *testing.T) {
+	at := time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
+	s := id.Blob(at)
+	if got, ok := id.BlobTime(s); !ok || !got.Equal(at) || len(s) != 26 {
+		t.Errorf("%s has the time %s, %v", s, got, ok)
+	}
+	for _, s := range []string{"", "x", strings.ToUpper(id.Blob(at)), id.New(id.Key), "../../../../../../etc/hosts"} {
+		if _, ok := id.BlobTime(s); ok {
+			t.Errorf("%q is taken for an identifier", s)
+		}
+	}
+}

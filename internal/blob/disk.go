@@ -1,0 +1,259 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"steward/internal/id"
+)
+
+// Disk keeps blobs as files: `<dir>/<last two characters of the id>/<id>`. The last characters are
+// random, so that files spread evenly over 1,024 directories. A file is written under a temporary
+// name, the id and `~`, in the same directory; it is synced, renamed, and its directory is synced.
+type Disk struct{ dir string }
+
+// alphabet are the characters of ids.
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+const temporary = "~"
+
+// OpenDisk returns the store in a directory, which it creates with its subdirectories.
+func OpenDisk(dir string) (*Disk, error) {
+	d := &Disk{dir}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create blob directory: %w", err)
+	}
+	for _, name := range subdirectories() {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("create blob directory: %w", err)
+		}
+	}
+	for _, name := range []string{dir, filepath.Dir(dir)} {
+		if err := syncDir(name); err != nil {
+			return nil, fmt.Errorf("sync blob directory: %w", err)
+		}
+	}
+	return d, nil
+}
+
+func subdirectories() []string {
+	names := make([]string, 0, len(alphabet)*len(alphabet))
+	for _, a := range alphabet {
+		for _, b := range alphabet {
+			names = append(names, string(a)+string(b))
+		}
+	}
+	return names
+}
+
+// place returns the place of a blob below the root of a store, or ErrNotFound for what is no id: a
+// path must never leave the root.
+func place(blobID string) (directory, name string, err error) {
+	if _, ok := id.BlobTime(blobID); !ok {
+		return "", "", fmt.Errorf("%w: not an id", ErrNotFound)
+	}
+	return blobID[len(blobID)-2:], blobID, nil
+}
+
+func (d *Disk) path(blobID string) (string, error) {
+	directory, name, err := place(blobID)
+	return filepath.Join(d.dir, directory, name), err
+}
+
+// Put implements Store.
+func (d *Disk) Put(ctx context.Context, blobID string, r io.Reader, size int64) error {
+	path, err := d.path(blobID)
+	if err != nil {
+		return err
+	}
+	in := &source{ctx: ctx, r: r}
+	err = write(path+temporary, in, size)
+	if err == nil {
+		err = move(path+temporary, path)
+	}
+	if err == nil {
+		return nil
+	}
+	_ = os.Remove(path + temporary) // what stays is listed
+	if in.err != nil {
+		return in.err
+	}
+	return explainDisk(err)
+}
+
+// write writes a new file and syncs it.
+func write(path string, in *source, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := io.Copy(f, in); err != nil {
+		return err
+	}
+	if err := in.checkSize(size); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// move renames a file and makes that durable. If the directory cannot be synced, the file is removed
+// again: it must not exist after an error.
+func move(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(to)); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Sync()
+}
+
+// source is the reader of a Put. It keeps the reader's own error apart from those of the store, ends
+// with its context, and counts.
+type source struct {
+	ctx context.Context
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		s.err = err
+		return 0, err
+	}
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// checkSize sets and returns io.ErrUnexpectedEOF unless as many bytes were read as expected.
+func (s *source) checkSize(size int64) error {
+	if size >= 0 && s.n != size {
+		s.err = io.ErrUnexpectedEOF
+	}
+	return s.err
+}
+
+// explainDisk wraps errors of the file system in those of this package.
+func explainDisk(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// Open implements Store.
+func (d *Disk) Open(_ context.Context, blobID string, offset, length int64) (io.ReadCloser, error) {
+	path, err := d.path(blobID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, explainDisk(err)
+	}
+	if offset > 0 {
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			_ = f.Close()
+			return nil, explainDisk(err)
+		}
+	}
+	if length < 0 {
+		return f, nil
+	}
+	return limitedFile{io.LimitReader(f, length), f}, nil
+}
+
+// limitedFile reads a part of a file.
+type limitedFile struct {
+	io.Reader
+	io.Closer
+}
+
+// Delete implements Store. It does not sync: a file that comes back after a loss of power is an
+// orphan.
+func (d *Disk) Delete(_ context.Context, blobID string) error {
+	path, err := d.path(blobID)
+	if err != nil {
+		return nil
+	}
+	for _, name := range []string{path, path + temporary} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return explainDisk(err)
+		}
+	}
+	return nil
+}
+
+// List implements Store. The cursor is the directory and the name of the last file.
+func (d *Disk) List(ctx context.Context, cursor string, limit int) (blobs []Info, next string, err error) {
+	directory, after, _ := strings.Cut(cursor, "/")
+	for _, name := range subdirectories() {
+		if name < directory {
+			continue
+		}
+		if name > directory {
+			after = ""
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		entries, err := os.ReadDir(filepath.Join(d.dir, name))
+		if err != nil {
+			return nil, "", explainDisk(err)
+		}
+		for _, entry := range entries {
+			if entry.Name() <= after {
+				continue
+			}
+			if len(blobs) >= limit {
+				return blobs, next, nil
+			}
+			blobs = appendFile(blobs, entry)
+			next = name + "/" + entry.Name()
+		}
+	}
+	return blobs, "", nil
+}
+
+// appendFile appends a file, unless it is none of a blob or was deleted meanwhile.
+func appendFile(blobs []Info, entry fs.DirEntry) []Info {
+	blobID := strings.TrimSuffix(entry.Name(), temporary)
+	if _, ok := id.BlobTime(blobID); !ok {
+		return blobs
+	}
+	info, err := entry.Info()
+	if err != nil {
+		return blobs
+	}
+	return append(blobs, Info{ID: blobID, ModTime: info.ModTime()})
+}

@@ -1,0 +1,4 @@
+package blob
+
+// ExplainDisk is explainDisk.
+var ExplainDisk = explainDisk
