@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"steward/internal/id"
@@ -17,40 +18,69 @@ import (
 // Disk keeps blobs as files: `<dir>/<last two characters of the id>/<id>`. The last characters are
 // random, so that files spread evenly over 1,024 directories. A file is written under a temporary
 // name, the id and `~`, in the same directory; it is synced, renamed, and its directory is synced.
-type Disk struct{ dir string }
+type Disk struct {
+	dir string
 
-// alphabet are the characters of ids.
-const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+	mu sync.Mutex
+	// durable are the directories that exist and survive a loss of power.
+	durable map[string]bool
+}
 
 const temporary = "~"
 
-// OpenDisk returns the store in a directory, which it creates with its subdirectories.
+// OpenDisk returns the store in a directory, which it creates if it does not exist.
 func OpenDisk(dir string) (*Disk, error) {
-	d := &Disk{dir}
+	d := &Disk{dir: dir, durable: map[string]bool{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create blob directory: %w", err)
 	}
-	for _, name := range subdirectories() {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("create blob directory: %w", err)
-		}
+	names, err := d.directories()
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range []string{dir, filepath.Dir(dir)} {
 		if err := syncDir(name); err != nil {
 			return nil, fmt.Errorf("sync blob directory: %w", err)
 		}
 	}
+	for _, name := range names {
+		d.durable[name] = true
+	}
 	return d, nil
 }
 
-func subdirectories() []string {
-	names := make([]string, 0, len(alphabet)*len(alphabet))
-	for _, a := range alphabet {
-		for _, b := range alphabet {
-			names = append(names, string(a)+string(b))
+// directories returns the names of the directories that have blobs, in ascending order.
+func (d *Disk) directories() (names []string, err error) {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return nil, explainDisk(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && len(entry.Name()) == 2 {
+			names = append(names, entry.Name())
 		}
 	}
-	return names
+	return names, nil
+}
+
+// ensure creates the directory of a blob if there is none. Another process may have created it
+// without having synced it yet, so it is synced by each process once.
+func (d *Disk) ensure(path string) error {
+	directory := filepath.Dir(path)
+	name := filepath.Base(directory)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.durable[name] {
+		return nil
+	}
+	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := syncDir(d.dir); err != nil {
+		return err
+	}
+	d.durable[name] = true
+	return nil
 }
 
 // place returns the place of a blob below the root of a store, or ErrNotFound for what is no id: a
@@ -72,6 +102,9 @@ func (d *Disk) Put(ctx context.Context, blobID string, r io.Reader, size int64) 
 	path, err := d.path(blobID)
 	if err != nil {
 		return err
+	}
+	if err := d.ensure(path); err != nil {
+		return explainDisk(err)
 	}
 	in := &source{ctx: ctx, r: r}
 	err = write(path+temporary, in, size)
@@ -216,8 +249,12 @@ func (d *Disk) Delete(_ context.Context, blobID string) error {
 
 // List implements Store. The cursor is the directory and the name of the last file.
 func (d *Disk) List(ctx context.Context, cursor string, limit int) (blobs []Info, next string, err error) {
+	names, err := d.directories()
+	if err != nil {
+		return nil, "", err
+	}
 	directory, after, _ := strings.Cut(cursor, "/")
-	for _, name := range subdirectories() {
+	for _, name := range names {
 		if name < directory {
 			continue
 		}

@@ -49,6 +49,8 @@ func TestDiskListsWhatACrashLeft(t *testing.T) {
 	s, err := blob.OpenDisk(dir)
 	must(t, err)
 	blobID := id.Blob(time.Now())
+	must(t, os.MkdirAll(filepath.Join(dir, "00"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(dir, blobID[24:]), 0o700))
 	file := filepath.Join(dir, blobID[24:], blobID+"~")
 	must(t, os.WriteFile(file, []byte("half"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "00", "README"), []byte("not a blob"), 0o600))
@@ -80,7 +82,6 @@ func TestDiskIsUnavailableWhenItCannotBeWritten(t *testing.T) {
 	s, err := blob.OpenDisk(dir)
 	must(t, err)
 	blobID := id.Blob(time.Now())
-	must(t, os.Remove(filepath.Join(dir, blobID[24:])))
 	must(t, os.WriteFile(filepath.Join(dir, blobID[24:]), nil, 0o600)) // a file instead of the directory
 	if err := s.Put(t.Context(), blobID, bytes.NewReader(nil), 0); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
