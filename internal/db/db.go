@@ -100,6 +100,8 @@ type engine interface {
 	// write runs fn in a transaction of its own. If that is committed, it returns the Tx of fn.
 	write(ctx context.Context, fn func(*Tx) error) (*Tx, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
+	// snapshot runs fn in a transaction that only reads.
+	snapshot(ctx context.Context, d *DB, fn func(Querier) error) error
 	ping(ctx context.Context) error
 	close() error
 }

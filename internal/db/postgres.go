@@ -169,7 +169,7 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 		return nil, e.explain(err)
 	}
 	defer conn.Release()
-	s := &postgresSession{conn: conn.Conn()}
+	s := &postgresSession{conn: conn.Conn(), begin: "BEGIN"}
 	defer s.rollback()
 	t := newTx(ctx, e.db, s, nil)
 	if err := t.run(fn); err != nil {
@@ -185,6 +185,8 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 // postgresSession is a transaction on a connection of the pool.
 type postgresSession struct {
 	conn *pgx.Conn
+	// begin begins the transaction. It is sent with the first statement.
+	begin string
 	// pending are statements of Send. They are sent with the next statement or with COMMIT, without a
 	// round trip of their own.
 	pending []statement
@@ -231,12 +233,12 @@ func (s *postgresSession) query(ctx context.Context, sql string, args []any) (Ro
 	return &postgresRows{Rows: rows, batch: results}, nil
 }
 
-// batch sends BEGIN if there was none yet, the pending statements and sql in one round trip. The next
-// result to read is that of sql.
+// batch begins the transaction if there is none yet, and sends the pending statements and sql, all in
+// one round trip. The next result to read is that of sql.
 func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	b := pgx.Batch{}
 	if !s.begun() {
-		b.Queue("BEGIN")
+		b.Queue(s.begin)
 	}
 	for _, p := range s.pending {
 		b.Queue(p.sql, p.args...)

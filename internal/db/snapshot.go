@@ -1,0 +1,77 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// Snapshot calls fn with a Querier whose statements all see the same committed state, for answers
+// that are read with several statements and must agree. fn cannot write. If ctx carries a
+// transaction, fn reads in that.
+//
+// An error of fn is returned unchanged. Other errors are those of Querier.
+func (d *DB) Snapshot(ctx context.Context, fn func(q Querier) error) error {
+	if t := d.joined(ctx); t != nil {
+		return fn(t)
+	}
+	return d.engine.snapshot(ctx, d, fn)
+}
+
+func (e *sqliteEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) error) error {
+	conn, err := e.readers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.readers.put(conn)
+	s := readSession{conn}
+	if _, err := s.exec(ctx, "BEGIN", nil); err != nil {
+		return err
+	}
+	defer func() {
+		conn.SetInterrupt(nil) // the end must not be interrupted
+		_, _ = s.exec(ctx, "ROLLBACK", nil)
+	}()
+	return newTx(ctx, d, s, nil).run(func(tx *Tx) error { return fn(tx) })
+}
+
+// readSession is a connection of the pool that reads, in a transaction.
+type readSession struct{ conn *connection }
+
+var errReadOnly = errors.New("db: a snapshot cannot be written")
+
+func (s readSession) exec(ctx context.Context, text string, args []any) (int64, error) {
+	return 0, s.explain(ctx, s.conn.exec(text, args))
+}
+
+func (s readSession) send(context.Context, string, []any) error { return errReadOnly }
+
+func (s readSession) query(ctx context.Context, text string, args []any) (Rows, error) {
+	rows, err := s.conn.query(text, args, func(err error) error { return s.explain(ctx, err) })
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+func (s readSession) explain(ctx context.Context, err error) error {
+	if sqliteCode(err) == sqlite.ResultInterrupt {
+		return ctx.Err()
+	}
+	return explainSQLite(err)
+}
+
+// snapshot runs fn in a transaction that is rolled back. Its beginning is sent with the first
+// statement.
+func (e *postgresEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) error) error {
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("begin snapshot: %w", e.explain(err))
+	}
+	defer conn.Release()
+	s := &postgresSession{conn: conn.Conn(), begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+	defer s.rollback()
+	return newTx(ctx, d, s, nil).run(func(tx *Tx) error { return fn(tx) })
+}
