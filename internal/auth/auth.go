@@ -113,6 +113,9 @@ var (
 	ReadRegions   = Permission{Name: "read regions", Roles: everybody, Project: true, Scope: "resource:read"}
 	ReadResources = Permission{Name: "read resources", Roles: everybody, Scope: "resource:read"}
 
+	ReadObjects  = Permission{Name: "read objects", Roles: everybody, Scope: "storage:read"}
+	WriteObjects = Permission{Name: "write objects", Roles: writers, Scope: "storage:write"}
+
 	ReadThreads  = Permission{Name: "read threads", Roles: everybody, Project: true, Scope: "thread:read"}
 	WriteThreads = Permission{Name: "write threads", Roles: writers, Project: true, Scope: "thread:write"}
 	ReadEvals    = Permission{Name: "read evaluations", Roles: everybody, Project: true, Scope: "eval:read"}

@@ -1,11 +1,15 @@
 package object
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"steward/internal/blob"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/seal"
 )
 
@@ -32,6 +36,10 @@ type Store struct {
 	Prices map[Tier]float64
 	// Limits are the sizes and periods; zero values mean the defaults.
 	Limits Limits
+
+	changes db.Gather[*change]
+	byName  db.Cache[string, *Bucket]
+	byKey   db.Cache[string, *Bucket]
 }
 
 // Limits are sizes and periods.
@@ -50,4 +58,58 @@ type Limits struct {
 	Orphan time.Duration
 	// Upload is the age at which an upload is aborted.
 	Upload time.Duration
+}
+
+// limits returns the limits with their defaults.
+func (s *Store) limits() Limits {
+	l := s.Limits
+	return Limits{
+		MaxBlock:   cmp.Or(l.MaxBlock, 2000),
+		MergeBlock: cmp.Or(l.MergeBlock, 1000),
+		MinBlock:   cmp.Or(l.MinBlock, 250),
+		Batch:      cmp.Or(l.Batch, maxDelete),
+		MinPart:    cmp.Or(l.MinPart, MinPartSize),
+		Grace:      cmp.Or(l.Grace, 10*time.Minute),
+		Orphan:     cmp.Or(l.Orphan, 24*time.Hour),
+		Upload:     cmp.Or(l.Upload, 7*24*time.Hour),
+	}
+}
+
+// totals counts what buckets hold.
+var totals = db.NewCounters("bucket_totals", []string{"org_id", "bucket_id", "tier"}, []string{"objects", "bytes"})
+
+// usage sums the changes of an organization by day.
+var usage = db.NewCounters("object_usage", []string{"org_id", "day", "tier"}, []string{"objects", "bytes"})
+
+const secondsPerDay = 86400
+
+// dayOf returns the day of a time in UTC, in days since 1970.
+func dayOf(t time.Time) int64 { return t.Unix() / secondsPerDay }
+
+// exists returns NotFound if the bucket was deleted since it was read from the cache.
+func exists(q db.Querier, b *Bucket) error {
+	var id string
+	err := q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`, b.ID).Scan(&id)
+	return missingBucket(err, b)
+}
+
+// lock locks a bucket for a change of its objects until the transaction ends. It returns NotFound if
+// the bucket was deleted. SQLite has one writer and needs no lock.
+func lock(tx *db.Tx, b *Bucket) error {
+	text := `SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`
+	if tx.Dialect() == db.Postgres {
+		text += ` FOR UPDATE`
+	}
+	var id string
+	return missingBucket(tx.Row(text, b.ID).Scan(&id), b)
+}
+
+func missingBucket(err error, b *Bucket) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return errs.Missing("bucket", b.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("read state of bucket: %w", err)
+	}
+	return nil
 }

@@ -1,6 +1,12 @@
 package object
 
 import (
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
 	"steward/internal/errs"
 	"steward/internal/stamp"
 )
@@ -83,4 +89,63 @@ type PartPage struct {
 	Upload    Upload
 	Parts     []Part
 	Truncated bool
+}
+
+// assemble returns the object of an upload, from those of its parts that the request names.
+func (c CompleteRequest) assemble(u Upload, stored []Part, minPart int64) (Object, error) {
+	o := Object{BucketID: u.BucketID, Key: u.Key, ContentType: u.ContentType, Tier: u.Tier, Attributes: u.Attributes}
+	parts, err := c.choose(stored)
+	if err != nil {
+		return o, err
+	}
+	hash := md5.New()
+	for i, p := range parts {
+		if p.Size < minPart && i < len(parts)-1 {
+			return o, ErrPartTooSmall
+		}
+		sum, err := hex.DecodeString(p.ETag)
+		if err != nil {
+			return o, fmt.Errorf("decode ETag of part: %w", err)
+		}
+		hash.Write(sum)
+		o.Size += p.Size
+		o.blobs = append(o.blobs, blobRef{p.blob, p.Size})
+		if p.Checksum != nil {
+			o.Attributes.PartChecksums = append(o.Attributes.PartChecksums, p.Checksum.Value)
+		}
+	}
+	if c.Size >= 0 && c.Size != o.Size {
+		return o, errs.InvalidField("size", "the parts together have another size")
+	}
+	o.ETag = hex.EncodeToString(hash.Sum(nil)) + "-" + strconv.Itoa(len(parts))
+	if c.Checksum != nil {
+		o.Attributes.Checksum, err = c.Checksum(u, parts)
+	}
+	return o, err
+}
+
+// choose returns the stored parts that the request names.
+func (c CompleteRequest) choose(stored []Part) ([]Part, error) {
+	if len(c.Parts) == 0 {
+		return nil, ErrInvalidPart
+	}
+	byNumber := map[int]Part{}
+	for _, p := range stored {
+		byNumber[p.Number] = p
+	}
+	chosen := make([]Part, len(c.Parts))
+	for i, wanted := range c.Parts {
+		if i > 0 && wanted.Number <= c.Parts[i-1].Number {
+			return nil, ErrPartOrder
+		}
+		p, ok := byNumber[wanted.Number]
+		if !ok || strings.Trim(wanted.ETag, `"`) != p.ETag {
+			return nil, ErrInvalidPart
+		}
+		if wanted.Checksum != "" && (p.Checksum == nil || p.Checksum.Value != wanted.Checksum) {
+			return nil, ErrInvalidPart
+		}
+		chosen[i] = p
+	}
+	return chosen, nil
 }

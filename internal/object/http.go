@@ -1,0 +1,316 @@
+package object
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/page"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// Handler has one method for each route of this package.
+type Handler struct {
+	Store *Store
+	// Presign returns a URL of the S3 listener that is valid for some time, for the method GET or
+	// PUT.
+	Presign func(b *Bucket, key, method string, expires time.Duration) (string, error)
+	// Expiry is how long presigned URLs are valid.
+	Expiry time.Duration
+}
+
+// bucket returns a bucket of the caller's organization, or NotFound.
+func (h *Handler) bucket(ctx context.Context, name string) (*Bucket, error) {
+	b, err := h.Store.Bucket(ctx, name)
+	if err == nil && b.OrgID != auth.From(ctx).OrgID {
+		return nil, errs.Missing("bucket", name)
+	}
+	return b, err
+}
+
+// Entry is an object in a list.
+type Entry struct {
+	BucketName   string     `json:"bucket_name"`
+	Key          string     `json:"key"`
+	Size         int64      `json:"size" doc:"In bytes"`
+	ETag         string     `json:"etag,omitempty"`
+	ContentType  string     `json:"content_type,omitempty"`
+	LastModified stamp.Time `json:"last_modified" format:"date-time"`
+}
+
+// ObjectList is the response of GET /storage/objects/{bucket}.
+type ObjectList struct {
+	Objects []Entry     `json:"objects"`
+	Total   int64       `json:"total" doc:"Number of all objects with the prefix"`
+	Prefix  string      `json:"prefix"`
+	Limit   int         `json:"limit"`
+	Offset  int         `json:"offset"`
+	Next    page.Cursor `json:"next,omitempty" doc:"Cursor of the next page; missing on the last one"`
+}
+
+// Objects handles GET /storage/objects/{bucket}.
+func (h *Handler) Objects(ctx context.Context, in *struct {
+	Bucket string `path:"bucket"`
+	Prefix string `query:"prefix" doc:"Only keys that begin with it"`
+	page.Paging
+},
+) (ObjectList, error) {
+	list := ObjectList{Objects: []Entry{}, Prefix: in.Prefix, Limit: in.Limit, Offset: in.Offset}
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return list, err
+	}
+	found, err := h.page(ctx, b, in.Prefix, in.Paging)
+	if err != nil {
+		return list, err
+	}
+	list.Total = found.Total
+	for _, o := range found.Objects {
+		list.Objects = append(list.Objects, Entry{
+			BucketName: b.Name, Key: o.Key, Size: o.Size, ETag: o.ETag, ContentType: o.ContentType, LastModified: o.ModifiedAt,
+		})
+	}
+	if n := len(found.Objects); found.More && n > 0 {
+		list.Next = page.NewCursor(found.Objects[n-1].Key)
+	}
+	return list, nil
+}
+
+// page returns a page by cursor, or by offset if there is none.
+func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Paging) (ObjectPage, error) {
+	if p.Cursor == "" {
+		return h.Store.Page(ctx, b, prefix, int64(p.Offset), p.Limit)
+	}
+	var last string
+	if err := p.Cursor.Scan(&last); err != nil {
+		return ObjectPage{}, err
+	}
+	return h.Store.PageAfter(ctx, b, prefix, last, p.Limit)
+}
+
+// Deleted is the response of DELETE /storage/objects/{bucket}.
+type Deleted struct {
+	Count int64 `json:"deleted_count"`
+}
+
+// DeleteObjects handles DELETE /storage/objects/{bucket}.
+func (h *Handler) DeleteObjects(ctx context.Context, in *struct {
+	Bucket string `path:"bucket"`
+	Key    string `query:"key" doc:"Key of one object"`
+	Prefix string `query:"prefix" doc:"All objects whose keys begin with it"`
+},
+) (Deleted, error) {
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return Deleted{}, err
+	}
+	if (in.Key == "") == (in.Prefix == "") {
+		return Deleted{}, errs.InvalidField("query.key", "expected either key or prefix, not empty")
+	}
+	origin := originOf(ctx)
+	if in.Prefix != "" {
+		n, err := h.Store.deletePrefix(ctx, b, in.Prefix, origin, func(tx *db.Tx) error {
+			return h.Store.Audit(tx, "object.delete", b.Name+"/"+in.Prefix+"*")
+		})
+		return Deleted{n}, err
+	}
+	return h.deleteKey(ctx, b, in.Key, origin)
+}
+
+func (h *Handler) deleteKey(ctx context.Context, b *Bucket, key string, origin Origin) (d Deleted, err error) {
+	err = h.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		gone, err := h.Store.Delete(tx.Context(), b, DeleteRequest{Keys: []string{key}, Origin: origin})
+		if err != nil {
+			return err
+		}
+		d.Count = int64(len(gone))
+		if d.Count == 0 {
+			return nil
+		}
+		return h.Store.Audit(tx, "object.delete", b.Name+"/"+key)
+	})
+	return d, err
+}
+
+func originOf(ctx context.Context) Origin {
+	r := web.Request(ctx)
+	return Origin{RequestID: r.ID, Address: r.RemoteAddr}
+}
+
+// Presigned is the response of GET /storage/presign/{bucket}.
+type Presigned struct {
+	URL    string `json:"presigned_url"`
+	Expiry int64  `json:"expiry_seconds" doc:"How long the URL is valid"`
+}
+
+// PresignURL handles GET /storage/presign/{bucket}.
+func (h *Handler) PresignURL(ctx context.Context, in *struct {
+	Bucket    string `path:"bucket"`
+	Key       string `query:"key" required:"true" doc:"Key of the object"`
+	Operation string `query:"operation" default:"download" enum:"download,upload"`
+},
+) (Presigned, error) {
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return Presigned{}, err
+	}
+	if checkKey(in.Key) != nil {
+		return Presigned{}, errs.InvalidField("query.key", "expected 1 to %d bytes of UTF-8", MaxKey)
+	}
+	method := "GET"
+	if in.Operation == "upload" {
+		if !auth.From(ctx).May(auth.WriteObjects) {
+			return Presigned{}, errs.New(errs.Forbidden, "presigned URLs for uploads need the right to write objects")
+		}
+		method = "PUT"
+	}
+	url, err := h.Presign(b, in.Key, method, h.Expiry)
+	return Presigned{URL: url, Expiry: int64(h.Expiry / time.Second)}, err
+}
+
+// Stats is the response of GET /storage/stats/{bucket}.
+type Stats struct {
+	BucketName  string      `json:"bucket_name"`
+	ObjectCount int64       `json:"object_count"`
+	TotalSize   int64       `json:"total_size" doc:"In bytes"`
+	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time" doc:"When an object last changed"`
+}
+
+// Stats handles GET /storage/stats/{bucket}.
+func (h *Handler) Stats(ctx context.Context, in *struct {
+	Bucket string `path:"bucket"`
+},
+) (Stats, error) {
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return Stats{}, err
+	}
+	u, err := h.Store.Usage(ctx, b)
+	return Stats{BucketName: b.Name, ObjectCount: u.Objects, TotalSize: u.Bytes, LastEventAt: u.LastEventAt}, err
+}
+
+// Analytics handles GET /storage/analytics.
+func (h *Handler) Analytics(ctx context.Context, in *struct {
+	Days int `query:"days" default:"180" minimum:"1" maximum:"3650" doc:"Number of days to return"`
+},
+) (Analytics, error) {
+	return h.Store.Analytics(ctx, auth.From(ctx).OrgID, in.Days)
+}
+
+// BucketConfig is the configuration of a bucket as the API shows it.
+type BucketConfig struct {
+	BucketName        string            `json:"bucket_name"`
+	StorageTier       *Tier             `json:"storage_tier" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects"`
+	TTL               *int64            `json:"ttl" doc:"Seconds after which objects are deleted"`
+	Public            *bool             `json:"public" doc:"Whether anybody may read objects"`
+	CacheControl      *string           `json:"cache_control" doc:"Cache-Control of objects that have none"`
+	CORS              *CORS             `json:"cors"`
+	AdditionalHeaders map[string]string `json:"additional_headers" nullable:"true" doc:"Extra headers of responses with objects"`
+	BucketLocation    *string           `json:"bucket_location" doc:"Region of the bucket"`
+
+	etag string
+}
+
+// ETag returns the row's version.
+func (c BucketConfig) ETag() string { return c.etag }
+
+func configOf(b *Bucket) BucketConfig {
+	c := b.Config
+	return BucketConfig{
+		BucketName: b.Name, StorageTier: c.StorageTier, TTL: c.TTL, Public: c.Public, CacheControl: c.CacheControl, CORS: c.CORS,
+		AdditionalHeaders: c.AdditionalHeaders, BucketLocation: nullable(b.Region), etag: b.ETag(),
+	}
+}
+
+// Config handles GET /bucket/config/{bucket}.
+func (h *Handler) Config(ctx context.Context, in *struct {
+	Bucket string `path:"bucket"`
+},
+) (BucketConfig, error) {
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return BucketConfig{}, err
+	}
+	return configOf(b), nil
+}
+
+// UpdateConfig handles PUT /bucket/config/{bucket}.
+func (h *Handler) UpdateConfig(ctx context.Context, in *struct {
+	Bucket string `path:"bucket"`
+	page.IfMatch
+	Body Patch
+},
+) (BucketConfig, error) {
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return BucketConfig{}, err
+	}
+	if b, err = h.Store.UpdateConfig(ctx, b, in.Body, in.IfMatch); err != nil {
+		return BucketConfig{}, err
+	}
+	return configOf(b), nil
+}
+
+// ResetConfig handles DELETE /bucket/config/{bucket}.
+func (h *Handler) ResetConfig(ctx context.Context, in *struct {
+	Bucket string `path:"bucket"`
+	page.IfMatch
+},
+) (web.None, error) {
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return web.None{}, err
+	}
+	return web.None{}, h.Store.ResetConfig(ctx, b, in.IfMatch)
+}
+
+// FolderEntry is an object in the view of a folder.
+type FolderEntry struct {
+	Key          string     `json:"key"`
+	Size         int64      `json:"size" doc:"In bytes"`
+	LastModified stamp.Time `json:"last_modified" format:"date-time"`
+}
+
+// FolderView is the response of GET /storage/folders/{bucket}.
+type FolderView struct {
+	Prefix  string        `json:"prefix"`
+	Folders []Folder      `json:"folders"`
+	Objects []FolderEntry `json:"objects"`
+	Next    page.Cursor   `json:"next,omitempty" doc:"Cursor of the next page; missing on the last one"`
+}
+
+// Folders handles GET /storage/folders/{bucket}.
+func (h *Handler) Folders(ctx context.Context, in *struct {
+	Bucket string      `path:"bucket"`
+	Prefix string      `query:"prefix" doc:"What stands directly below it is returned"`
+	Limit  int         `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of folders and objects"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor of the next page"`
+},
+) (FolderView, error) {
+	view := FolderView{Prefix: in.Prefix, Folders: []Folder{}, Objects: []FolderEntry{}}
+	b, err := h.bucket(ctx, in.Bucket)
+	if err != nil {
+		return view, err
+	}
+	last := ""
+	if in.Cursor != "" {
+		if err := in.Cursor.Scan(&last); err != nil {
+			return view, err
+		}
+	}
+	found, err := h.Store.Folders(ctx, b, in.Prefix, last, in.Limit)
+	if err != nil {
+		return view, err
+	}
+	view.Folders = append(view.Folders, found.Folders...)
+	for _, o := range found.Objects {
+		view.Objects = append(view.Objects, FolderEntry{Key: o.Key, Size: o.Size, LastModified: o.ModifiedAt})
+	}
+	if found.Next != "" {
+		view.Next = page.NewCursor(found.Next)
+	}
+	return view, nil
+}

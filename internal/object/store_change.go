@@ -1,0 +1,315 @@
+package object
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// change is a change of one object.
+type change struct {
+	bucket *Bucket
+	key    string
+	event  string
+	origin Origin
+	// apply returns what becomes of an object: old to keep it, nil to delete it. old is nil if there
+	// is none. With an error nothing changes. It may be called more than once.
+	apply func(old *Object) (*Object, error)
+
+	// The results.
+	old, new *Object
+	err      error
+}
+
+// Bytes is about the size of the rows, for db.Gather.
+func (c *change) Bytes() int { return 512 + 2*len(c.key) }
+
+// change makes changes in one transaction. One alone shares its transaction with those of other
+// callers.
+func (s *Store) change(ctx context.Context, changes ...*change) error {
+	if len(changes) == 1 {
+		if err := s.changes.Do(ctx, s.DB, changes[0], s.changeAll); err != nil {
+			return err
+		}
+		return changes[0].err
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error { return s.changeAll(tx, changes) })
+}
+
+// changeAll is the only function that changes rows of objects in buckets that exist. It writes rows,
+// references to blobs, blocks, totals, usage of the day and events. A change that is refused has its
+// error; the others are made.
+func (s *Store) changeAll(tx *db.Tx, changes []*change) error {
+	b := &batch{store: s, tx: tx, now: stamp.Of(s.Now()), rows: map[rowKey]*row{}, blobs: map[string]bool{}}
+	if err := b.lock(changes); err != nil {
+		return err
+	}
+	if err := b.read(changes); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		b.apply(c)
+	}
+	for _, write := range []func() error{b.writeObjects, b.writeBlobs, b.writeBlocks, b.writeSums, b.writeEvents} {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch are the changes of one transaction.
+type batch struct {
+	store   *Store
+	tx      *db.Tx
+	now     stamp.Time
+	buckets []*Bucket // those that exist, in the order of their ids
+	rows    map[rowKey]*row
+	// blobs are the blobs whose references changed, and whether they are referred to now.
+	blobs  map[string]bool
+	events map[string][]Event // by bucket
+}
+
+type rowKey struct{ bucketID, key string }
+
+// row is an object before and after the batch.
+type row struct {
+	bucket   *Bucket
+	key      string
+	old, new *Object
+}
+
+// lock locks the buckets in the order of their ids, so that two batches never wait for each other.
+func (b *batch) lock(changes []*change) error {
+	byID := map[string]*Bucket{}
+	for _, c := range changes {
+		c.old, c.new, c.err = nil, nil, nil
+		byID[c.bucket.ID] = c.bucket
+	}
+	b.events = map[string][]Event{}
+	missing := map[string]error{}
+	for _, bucket := range sortedBuckets(byID) {
+		err := lock(b.tx, bucket)
+		switch {
+		case err == nil:
+			b.buckets = append(b.buckets, bucket)
+		case isMissing(err):
+			missing[bucket.ID] = err
+		default:
+			return err
+		}
+	}
+	for _, c := range changes {
+		c.err = missing[c.bucket.ID]
+	}
+	return nil
+}
+
+func sortedBuckets(byID map[string]*Bucket) []*Bucket {
+	all := make([]*Bucket, 0, len(byID))
+	for _, b := range byID {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b *Bucket) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+const objectColumns = `o.bucket_id, o.key, o.size, o.modified_at, o.tier, o.etag, o.content_type, o.attributes, o.blobs`
+
+func scanObject(r db.Row) (o Object, err error) {
+	var contentType *string
+	var attributes, blobs string
+	err = r.Scan(&o.BucketID, &o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &contentType, &attributes, &blobs)
+	if err != nil {
+		return o, err
+	}
+	if contentType != nil {
+		o.ContentType = *contentType
+	}
+	if err := json.Unmarshal([]byte(attributes), &o.Attributes); err != nil {
+		return o, fmt.Errorf("decode attributes: %w", err)
+	}
+	if err := json.Unmarshal([]byte(blobs), &o.blobs); err != nil {
+		return o, fmt.Errorf("decode blobs: %w", err)
+	}
+	return o, nil
+}
+
+// read reads the rows that are to be changed.
+func (b *batch) read(changes []*change) error {
+	keys := db.NewBulk(db.Text, db.Text)
+	for _, c := range changes {
+		at := rowKey{c.bucket.ID, c.key}
+		if c.err != nil || b.rows[at] != nil {
+			continue
+		}
+		b.rows[at] = &row{bucket: c.bucket, key: c.key}
+		keys.Add(at.bucketID, at.key)
+	}
+	found, err := db.CollectBulk(b.tx, keys, scanObject, `SELECT `+objectColumns+` FROM {v}
+		JOIN objects o ON o.bucket_id = v.column1 AND o.key = v.column2`)
+	if err != nil {
+		return fmt.Errorf("read objects: %w", err)
+	}
+	for i := range found {
+		r := b.rows[rowKey{found[i].BucketID, found[i].Key}]
+		r.old = &found[i]
+		r.new = &found[i]
+	}
+	return nil
+}
+
+// apply makes a change in memory.
+func (b *batch) apply(c *change) {
+	if c.err != nil {
+		return
+	}
+	r := b.rows[rowKey{c.bucket.ID, c.key}]
+	c.old = r.new
+	c.new, c.err = c.apply(c.old)
+	if c.err != nil || c.new == c.old {
+		return
+	}
+	r.new = c.new
+	b.refer(c.old, false)
+	b.refer(c.new, true)
+	e := Event{Name: c.event, At: b.now, Key: c.key, Origin: c.origin}
+	if c.new != nil {
+		e.Size = c.new.Size
+		e.ETag = c.new.ETag
+	}
+	b.events[c.bucket.ID] = append(b.events[c.bucket.ID], e)
+}
+
+// refer notes that the blobs of an object are referred to, or not any more.
+func (b *batch) refer(o *Object, referred bool) {
+	if o == nil {
+		return
+	}
+	for _, ref := range o.blobs {
+		b.blobs[ref.id] = referred
+	}
+}
+
+const upsertObjects = `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, content_type, attributes, blobs)
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v} WHERE true
+	ON CONFLICT (bucket_id, key) DO UPDATE SET size = excluded.size, modified_at = excluded.modified_at, tier = excluded.tier,
+	etag = excluded.etag, content_type = excluded.content_type, attributes = excluded.attributes, blobs = excluded.blobs`
+
+func (b *batch) writeObjects() error {
+	written := db.NewBulk(db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Text, db.Text, db.Text)
+	deleted := db.NewBulk(db.Text, db.Text)
+	for at, r := range b.rows {
+		switch {
+		case r.new == r.old:
+		case r.new == nil:
+			deleted.Add(at.bucketID, at.key)
+		default:
+			if err := addObject(written, r.new); err != nil {
+				return err
+			}
+		}
+	}
+	if err := written.Send(b.tx, upsertObjects); err != nil {
+		return fmt.Errorf("write objects: %w", err)
+	}
+	if err := deleted.Send(b.tx, `DELETE FROM objects AS o {USING v} WHERE o.bucket_id = v.column1 AND o.key = v.column2`); err != nil {
+		return fmt.Errorf("delete objects: %w", err)
+	}
+	return nil
+}
+
+func addObject(to *db.Bulk, o *Object) error {
+	attributes, err := json.Marshal(o.Attributes)
+	if err != nil {
+		return fmt.Errorf("encode attributes: %w", err)
+	}
+	blobs, err := json.Marshal(o.blobs)
+	if err != nil {
+		return fmt.Errorf("encode blobs: %w", err)
+	}
+	to.Add(o.BucketID, o.Key, o.Size, int64(o.ModifiedAt), string(o.Tier), o.ETag, nullable(o.ContentType), string(attributes), string(blobs))
+	return nil
+}
+
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// writeBlobs inserts the references that are new, and marks those as garbage that are gone.
+func (b *batch) writeBlobs() error {
+	all := db.NewBulk(db.Text)
+	garbage := db.NewBulk(db.Text, db.Int)
+	for id, referred := range b.blobs {
+		all.Add(id)
+		if !referred {
+			garbage.Add(id, int64(b.now))
+		}
+	}
+	return writeBlobs(b.tx, all, garbage)
+}
+
+func writeBlobs(tx *db.Tx, referred, garbage *db.Bulk) error {
+	if err := referred.Send(tx, `INSERT INTO blobs (id) SELECT v.column1 FROM {v} WHERE true ON CONFLICT (id) DO NOTHING`); err != nil {
+		return fmt.Errorf("insert blobs: %w", err)
+	}
+	if err := garbage.Send(tx, `UPDATE blobs AS b SET garbage_at = v.column2 {FROM v} WHERE b.id = v.column1`); err != nil {
+		return fmt.Errorf("mark blobs as garbage: %w", err)
+	}
+	return nil
+}
+
+// writeSums books the difference of each row in the totals of its bucket and the usage of the day.
+func (b *batch) writeSums() error {
+	for _, r := range b.rows {
+		if err := b.book(r, r.old, -1); err != nil {
+			return err
+		}
+		if err := b.book(r, r.new, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) book(r *row, o *Object, sign int64) error {
+	if o == nil || r.old == r.new {
+		return nil
+	}
+	return book(b.tx, b.now, r.bucket, o.Tier, sign, sign*o.Size)
+}
+
+// book adds to the totals of a bucket and to the usage of the day.
+func book(tx *db.Tx, now stamp.Time, b *Bucket, tier Tier, objects, bytes int64) error {
+	if err := totals.Add(tx, []any{b.OrgID, b.ID, string(tier)}, objects, bytes); err != nil {
+		return err
+	}
+	return usage.Add(tx, []any{b.OrgID, dayOf(now.Std()), string(tier)}, objects, bytes)
+}
+
+func (b *batch) writeEvents() error {
+	for _, bucket := range b.buckets {
+		events := b.events[bucket.ID]
+		if len(events) == 0 {
+			continue
+		}
+		if err := b.tx.Send(`UPDATE bucket_states SET last_event_at = $2 WHERE bucket_id = $1`, bucket.ID, b.now); err != nil {
+			return fmt.Errorf("update state of bucket: %w", err)
+		}
+		if b.store.Event == nil {
+			continue
+		}
+		if err := b.store.Event(b.tx, bucket, events); err != nil {
+			return fmt.Errorf("record events: %w", err)
+		}
+	}
+	return nil
+}

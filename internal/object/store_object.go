@@ -1,0 +1,362 @@
+package object
+
+import (
+	"cmp"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+// maxDelete is the maximum number of keys of one deletion, as in S3.
+const maxDelete = 1000
+
+func isMissing(err error) bool { return errs.KindOf(err) == errs.NotFound }
+
+// Put writes an object, whose bytes it reads from r to its end; size is -1 if it is not known. If it
+// returns nil, bytes and row are durable. Errors are those of r unchanged, Invalid, NotFound if the
+// bucket is gone, PreconditionFailed, Malformed if r has another size, and Unavailable.
+func (s *Store) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, size int64) (Object, error) {
+	if err := checkPut(p); err != nil {
+		return Object{}, err
+	}
+	if err := s.checkEarly(ctx, b, p); err != nil {
+		return Object{}, err
+	}
+	bytes, err := s.write(ctx, r, size, p.Checksum)
+	if err != nil {
+		return Object{}, err
+	}
+	o := Object{
+		BucketID: b.ID, Key: p.Key, Size: bytes.ref.size, ETag: bytes.etag, ContentType: p.ContentType,
+		Tier: cmp.Or(p.Tier, b.Tier()), Attributes: p.Attributes, blobs: []blobRef{bytes.ref},
+	}
+	if p.Checksum != nil {
+		o.Attributes.Checksum = bytes.checksum
+	}
+	c := &change{bucket: b, key: p.Key, event: cmp.Or(p.Event, EventPut), origin: p.Origin, apply: func(old *Object) (*Object, error) {
+		if err := p.check(p.Key, old); err != nil {
+			return nil, err
+		}
+		if err := s.checkAge(bytes.ref); err != nil {
+			return nil, err
+		}
+		written := o
+		written.ModifiedAt = stamp.Of(s.Now())
+		return &written, nil
+	}}
+	if err := s.change(ctx, c); err != nil {
+		s.discard(c.err, bytes.ref)
+		return Object{}, err
+	}
+	return *c.new, nil
+}
+
+func checkPut(p PutRequest) error {
+	if err := checkKey(p.Key); err != nil {
+		return err
+	}
+	var faults errs.Faults
+	faults.Check(p.Tier == "" || slices.Contains(tiers, p.Tier), "tier", "expected STANDARD, INFREQUENT_ACCESS or ARCHIVE")
+	a := p.Attributes
+	texts := []string{p.ContentType, a.CacheControl, a.ContentDisposition, a.ContentEncoding, a.ContentLanguage, a.Expires}
+	for _, values := range []map[string]string{a.Metadata, a.Tags} {
+		texts = slices.AppendSeq(slices.AppendSeq(texts, maps.Keys(values)), maps.Values(values))
+	}
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	faults.Check(bytes <= maxAttributes, "attributes", "expected at most %d bytes", maxAttributes)
+	faults.Check(!slices.ContainsFunc(texts, func(s string) bool { return !isText(s) }), "attributes", "expected UTF-8 without U+0000")
+	return faults.Err()
+}
+
+// maxAttributes bounds what a client stores with an object.
+const maxAttributes = 16 << 10
+
+// checkEarly refuses a write whose conditions fail before its bytes are read. The transaction checks
+// them again.
+func (s *Store) checkEarly(ctx context.Context, b *Bucket, p PutRequest) error {
+	if p.Conditions == (Conditions{}) {
+		return nil
+	}
+	old, err := s.Get(ctx, b, p.Key)
+	switch {
+	case err == nil:
+		return p.check(p.Key, &old)
+	case isMissing(err):
+		return p.check(p.Key, nil)
+	}
+	return err
+}
+
+// written is a blob that was written.
+type written struct {
+	ref      blobRef
+	etag     string
+	checksum *Checksum
+}
+
+// write stores the bytes of r as a new blob. Nothing refers to it yet: if the process ends now, Sweep
+// removes it.
+func (s *Store) write(ctx context.Context, r io.Reader, size int64, checksum func() (*Checksum, error)) (written, error) {
+	w := written{ref: blobRef{id: id.Blob(s.Now())}}
+	sum := md5.New()
+	in := &input{r: io.TeeReader(r, sum)}
+	if err := s.Blobs.Put(ctx, w.ref.id, in, size); err != nil {
+		return w, explainPut(err, in.err)
+	}
+	w.ref.size = in.n
+	w.etag = hex.EncodeToString(sum.Sum(nil))
+	if checksum == nil {
+		return w, nil
+	}
+	var err error
+	if w.checksum, err = checksum(); err != nil {
+		s.discard(err, w.ref)
+		return w, err
+	}
+	return w, nil
+}
+
+// input counts what is read and keeps the error of the reader.
+type input struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	n, err := i.r.Read(p)
+	i.n += int64(n)
+	if err != nil && err != io.EOF {
+		i.err = err
+	}
+	return n, err
+}
+
+// explainPut returns the error of the reader, if there is one, and otherwise that of the blob store in
+// words for clients.
+func explainPut(err, ofReader error) error {
+	if ofReader != nil {
+		return ofReader
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errs.New(errs.Malformed, "the body has another size than the request says")
+	}
+	return explain(err)
+}
+
+// explain turns errors of the blob store into those that clients may see.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, blob.ErrFull):
+		return errs.Unavailablef(err, "the storage is full")
+	case errors.Is(err, blob.ErrUnavailable):
+		return errs.Unavailablef(err, "the storage cannot be used at the moment")
+	}
+	return err
+}
+
+// discardFor bounds the deletion of a blob that nothing refers to.
+const discardFor = 10 * time.Second
+
+// discard deletes a blob if the change that was to refer to it was refused. After other errors the
+// change may have been committed, so Sweep decides.
+func (s *Store) discard(refused error, ref blobRef) {
+	if refused == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), discardFor)
+	defer cancel()
+	_ = s.Blobs.Delete(ctx, ref.id) // Sweep removes what is left
+}
+
+// checkAge refuses to refer to a blob that is so old that Sweep may be about to remove it.
+func (s *Store) checkAge(ref blobRef) error {
+	made, _ := id.BlobTime(ref.id)
+	if s.Now().Sub(made) > s.limits().Orphan/2 {
+		return errs.Unavailablef(nil, "the upload took too long")
+	}
+	return nil
+}
+
+// Get returns an object, or NotFound.
+func (s *Store) Get(ctx context.Context, b *Bucket, key string) (Object, error) {
+	if checkKey(key) != nil {
+		return Object{}, errs.New(errs.NotFound, "the object does not exist")
+	}
+	o, err := scanObject(s.DB.Read(ctx).Row(getText, b.ID, key))
+	if errors.Is(err, db.ErrNoRows) {
+		return Object{}, errs.Missing("object", key)
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("read object: %w", err)
+	}
+	return o, nil
+}
+
+// getText finds no object of a bucket that was deleted since it was read from the cache.
+const getText = `SELECT ` + objectColumns + ` FROM objects o WHERE o.bucket_id = $1 AND o.key = $2
+	AND EXISTS (SELECT 1 FROM bucket_states s WHERE s.bucket_id = $1)`
+
+// Delete deletes up to 1,000 objects in one transaction and returns the keys of those that existed.
+// With IfMatch it takes one key, and returns NotFound or PreconditionFailed.
+func (s *Store) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted []string, err error) {
+	if len(d.Keys) > maxDelete || d.IfMatch != "" && len(d.Keys) != 1 {
+		return nil, errs.InvalidField("keys", "expected at most %d keys, or one with a condition", maxDelete)
+	}
+	var changes []*change
+	for _, key := range d.Keys {
+		if checkKey(key) != nil {
+			continue // there is no such object
+		}
+		changes = append(changes, &change{bucket: b, key: key, event: EventDelete, origin: d.Origin, apply: func(old *Object) (*Object, error) {
+			return nil, Conditions{IfMatch: d.IfMatch}.check(key, old)
+		}})
+	}
+	return s.deleteAll(ctx, changes)
+}
+
+// deleteAll makes changes that delete, and returns the keys of the objects that are gone.
+func (s *Store) deleteAll(ctx context.Context, changes []*change) (deleted []string, err error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	if err := s.change(ctx, changes...); err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		if c.err != nil {
+			return nil, c.err // the bucket is gone
+		}
+		if c.old != nil && c.new == nil {
+			deleted = append(deleted, c.key)
+		}
+	}
+	return deleted, nil
+}
+
+// DeletePrefix deletes all objects with a prefix, in transactions of a bounded size. If it is
+// interrupted, it returns how many were deleted so far with the error; calling it again continues.
+// Objects that are written meanwhile may stay.
+func (s *Store) DeletePrefix(ctx context.Context, b *Bucket, prefix string, o Origin) (deleted int64, err error) {
+	return s.deletePrefix(ctx, b, prefix, o, func(*db.Tx) error { return nil })
+}
+
+// deletePrefix is DeletePrefix with a function that is called in the first transaction.
+func (s *Store) deletePrefix(ctx context.Context, b *Bucket, prefix string, o Origin, first func(*db.Tx) error) (deleted int64, err error) {
+	if !isText(prefix) {
+		return 0, nil
+	}
+	keys := withPrefix(prefix)
+	for {
+		some, err := s.keys(ctx, b, keys, s.limits().Batch)
+		if err != nil || len(some) == 0 {
+			return deleted, err
+		}
+		var gone []string
+		err = s.DB.Write(ctx, func(tx *db.Tx) error {
+			if gone, err = s.Delete(tx.Context(), b, DeleteRequest{Keys: some, Origin: o}); err != nil || deleted > 0 {
+				return err
+			}
+			return first(tx)
+		})
+		if err != nil {
+			return deleted, err
+		}
+		deleted += int64(len(gone))
+		keys.from = after(some[len(some)-1])
+	}
+}
+
+func (s *Store) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) ([]string, error) {
+	some, err := db.Collect(s.DB.Read(ctx), scanText,
+		`SELECT key FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4`, b.ID, keys.from, keys.to, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	return some, nil
+}
+
+func scanText(r db.Row) (s string, err error) { return s, r.Scan(&s) }
+
+// Copy writes a copy of src, an object that Get returned, with the content type and attributes of p.
+// A copy onto itself changes the row only. Errors are those of Put, and Conflict if src changes
+// while it is copied onto itself.
+func (s *Store) Copy(ctx context.Context, src Object, dst *Bucket, p PutRequest) (Object, error) {
+	p.Event = cmp.Or(p.Event, EventCopy)
+	if src.BucketID == dst.ID && src.Key == p.Key {
+		return s.copyOntoItself(ctx, src, dst, p)
+	}
+	r, err := s.Open(ctx, src, 0, -1)
+	if err != nil {
+		return Object{}, err
+	}
+	defer func() { _ = r.Close() }()
+	return s.Put(ctx, dst, p, r, src.Size)
+}
+
+func (s *Store) copyOntoItself(ctx context.Context, src Object, b *Bucket, p PutRequest) (Object, error) {
+	if err := checkPut(p); err != nil {
+		return Object{}, err
+	}
+	return s.modify(ctx, b, p.Key, p.Event, p.Origin, func(o Object) (Object, error) {
+		if err := p.check(p.Key, &o); err != nil {
+			return o, err
+		}
+		if !slices.Equal(o.blobs, src.blobs) {
+			return o, errs.New(errs.Conflict, "the object has changed while it was copied")
+		}
+		kept := o.Attributes
+		o.Attributes = p.Attributes
+		o.Attributes.Checksum = kept.Checksum
+		o.Attributes.PartChecksums = kept.PartChecksums
+		o.ContentType = p.ContentType
+		o.Tier = cmp.Or(p.Tier, b.Tier())
+		o.ModifiedAt = stamp.Of(s.Now())
+		return o, nil
+	})
+}
+
+// SetTags replaces the tags of an object; nil removes them. It returns NotFound and Invalid.
+func (s *Store) SetTags(ctx context.Context, b *Bucket, key string, tags map[string]string, o Origin) (Object, error) {
+	if err := checkPut(PutRequest{Key: key, Attributes: Attributes{Tags: tags}}); err != nil {
+		return Object{}, err
+	}
+	event := EventTag
+	if len(tags) == 0 {
+		event = EventUntag
+	}
+	return s.modify(ctx, b, key, event, o, func(o Object) (Object, error) {
+		o.Attributes.Tags = tags
+		return o, nil
+	})
+}
+
+// modify changes the row of an object that exists, or returns NotFound.
+func (s *Store) modify(ctx context.Context, b *Bucket, key, event string, origin Origin, to func(Object) (Object, error)) (Object, error) {
+	c := &change{bucket: b, key: key, event: event, origin: origin, apply: func(old *Object) (*Object, error) {
+		if old == nil {
+			return nil, errs.Missing("object", key)
+		}
+		o, err := to(*old)
+		return &o, err
+	}}
+	if err := s.change(ctx, c); err != nil {
+		return Object{}, err
+	}
+	return *c.new, nil
+}

@@ -1,0 +1,207 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+)
+
+// multipart uploads an object in parts.
+func (f *fixture) multipart(b *Bucket, key string, parts ...string) Object {
+	f.t.Helper()
+	u, err := f.store.CreateUpload(context.Background(), b, PutRequest{Key: key, ContentType: "text/plain"})
+	must(f.t, err)
+	complete := CompleteRequest{Key: key, UploadID: u.ID, Size: -1}
+	for i, content := range parts {
+		p := f.part(b, u, i+1, content)
+		complete.Parts = append(complete.Parts, CompletedPart{Number: p.Number, ETag: p.ETag})
+	}
+	o, err := f.store.CompleteUpload(context.Background(), b, complete)
+	must(f.t, err)
+	return o
+}
+
+func (f *fixture) part(b *Bucket, u Upload, number int, content string) Part {
+	f.t.Helper()
+	p, err := f.store.PutPart(context.Background(), b, PartRequest{Key: u.Key, UploadID: u.ID, Number: number}, strings.NewReader(content), -1)
+	must(f.t, err)
+	return p
+}
+
+func TestMultipart(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		o := f.multipart(b, "k", "abc", "def", "g")
+		// The ETag that S3 clients compute: md5(md5(abc) + md5(def) + md5(g)).
+		if o.Size != 7 || !o.Multipart() || !strings.HasSuffix(o.ETag, "-3") || o.ContentType != "text/plain" ||
+			!slices.Equal(o.PartSizes(), []int64{3, 3, 1}) {
+			t.Errorf("got %+v", o)
+		}
+		if f.read(b, "k") != "abcdefg" {
+			t.Error("other bytes")
+		}
+		u, err := f.store.Usage(t.Context(), b)
+		must(t, err)
+		if u.Objects != 1 || u.Bytes != 7 {
+			t.Errorf("usage %+v", u)
+		}
+		if e := f.events[len(f.events)-1]; e.Name != EventComplete || e.Size != 7 {
+			t.Errorf("event %+v", e)
+		}
+	})
+}
+
+func TestCompleteChecksParts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "k"})
+		must(t, err)
+		one := f.part(b, u, 1, "abc")
+		two := f.part(b, u, 2, "d")
+		three := f.part(b, u, 3, "efg")
+		named := func(parts ...Part) (all []CompletedPart) {
+			for _, p := range parts {
+				all = append(all, CompletedPart{Number: p.Number, ETag: p.ETag})
+			}
+			return all
+		}
+		complete := func(c CompleteRequest) error {
+			c.Key, c.UploadID = "k", u.ID
+			_, err := f.store.CompleteUpload(t.Context(), b, c)
+			return err
+		}
+		wrong := errors.New("wrong checksum")
+		for name, test := range map[string]struct {
+			c    CompleteRequest
+			want error
+		}{
+			"none":      {CompleteRequest{Size: -1}, ErrInvalidPart},
+			"order":     {CompleteRequest{Size: -1, Parts: named(three, one)}, ErrPartOrder},
+			"twice":     {CompleteRequest{Size: -1, Parts: named(one, one)}, ErrPartOrder},
+			"too small": {CompleteRequest{Size: -1, Parts: named(one, two, three)}, ErrPartTooSmall},
+			"missing":   {CompleteRequest{Size: -1, Parts: []CompletedPart{{Number: 9, ETag: "x"}}}, ErrInvalidPart},
+			"ETag":      {CompleteRequest{Size: -1, Parts: []CompletedPart{{Number: 1, ETag: "x"}}}, ErrInvalidPart},
+			"checksum":  {CompleteRequest{Size: -1, Parts: []CompletedPart{{Number: 1, ETag: one.ETag, Checksum: "x"}}}, ErrInvalidPart},
+			"sum": {CompleteRequest{Size: -1, Parts: named(one), Checksum: func(Upload, []Part) (*Checksum, error) {
+				return nil, wrong
+			}}, wrong},
+		} {
+			if err := complete(test.c); !errors.Is(err, test.want) {
+				t.Errorf("%s: %v, want %v", name, err, test.want)
+			}
+		}
+		mustBe(t, complete(CompleteRequest{Size: 5, Parts: named(one, three)}), errs.Invalid)
+		f.put(b, "k", "other")
+		mustBe(t, complete(CompleteRequest{Size: 6, Parts: named(one, three), Conditions: Conditions{IfNoneMatch: "*"}}), errs.PreconditionFailed)
+		must(t, complete(CompleteRequest{Size: 6, Parts: named(one, three)}))
+		if f.read(b, "k") != "abcefg" {
+			t.Error("other bytes")
+		}
+		if err := complete(CompleteRequest{Size: -1, Parts: named(one)}); !errors.Is(err, ErrNoUpload) {
+			t.Errorf("again: %v", err)
+		}
+	})
+}
+
+func TestUploadLists(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		var ids []string
+		for _, key := range []string{"a", "a", "a/b", "b"} {
+			u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: key})
+			must(t, err)
+			ids = append(ids, u.ID)
+		}
+		var seen []string
+		key, after := "", ""
+		for more := true; more; {
+			p, err := f.store.Uploads(t.Context(), b, "a", key, after, 2)
+			must(t, err)
+			for _, u := range p.Uploads {
+				seen = append(seen, u.ID)
+				key, after = u.Key, u.ID
+			}
+			more = p.Truncated
+		}
+		if !slices.Equal(seen, ids[:3]) {
+			t.Errorf("listed %v, want %v", seen, ids[:3])
+		}
+		skipped, err := f.store.Uploads(t.Context(), b, "", "a", "", 10)
+		must(t, err)
+		if len(skipped.Uploads) != 2 {
+			t.Errorf("%d uploads after those of a", len(skipped.Uploads))
+		}
+		u, err := f.store.Upload(t.Context(), b, "b", ids[3])
+		must(t, err)
+		for n := 1; n <= 5; n++ {
+			f.part(b, u, n, "abc")
+		}
+		f.part(b, u, 2, "replaced")
+		p, err := f.store.Parts(t.Context(), b, "b", u.ID, 1, 3)
+		must(t, err)
+		if len(p.Parts) != 3 || p.Parts[0].Number != 2 || p.Parts[0].Size != 8 || !p.Truncated {
+			t.Errorf("parts %+v", p)
+		}
+		must(t, f.store.AbortUpload(t.Context(), b, "b", u.ID))
+		for _, err := range []error{
+			f.store.AbortUpload(t.Context(), b, "b", u.ID),
+			f.store.AbortUpload(t.Context(), b, "a", ids[3]),
+			f.store.AbortUpload(t.Context(), b, "a", "\xff"),
+		} {
+			if !errors.Is(err, ErrNoUpload) {
+				t.Errorf("%v, want ErrNoUpload", err)
+			}
+		}
+	})
+}
+
+func TestStaleUploadsAreAborted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		old, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "old"})
+		must(t, err)
+		f.part(b, old, 1, "abc")
+		f.clock.advance(7*24*time.Hour + time.Second)
+		young, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "young"})
+		must(t, err)
+		must(t, f.store.AbortStaleUploads(t.Context()))
+		if _, err := f.store.Upload(t.Context(), b, "old", old.ID); !errors.Is(err, ErrNoUpload) {
+			t.Errorf("old: %v", err)
+		}
+		_, err = f.store.Upload(t.Context(), b, "young", young.ID)
+		must(t, err)
+		f.check()
+	})
+}
+
+func TestCopyPart(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		src := f.put(b, "src", "0123456789")
+		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "k"})
+		must(t, err)
+		one, err := f.store.CopyPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, src, 2, 4)
+		must(t, err)
+		two, err := f.store.CopyPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 2}, src, 8, -1)
+		must(t, err)
+		_, err = f.store.CompleteUpload(t.Context(), b, CompleteRequest{
+			Key: "k", UploadID: u.ID, Size: 6, Parts: []CompletedPart{{Number: 1, ETag: one.ETag}, {Number: 2, ETag: two.ETag}},
+		})
+		must(t, err)
+		if got := f.read(b, "k"); got != "234589" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
