@@ -9,10 +9,10 @@ import (
 // layers lists the packages below internal from the bottom to the top. A package imports only
 // packages of lower layers; those of the lowest layer may import each other.
 var layers = [][]string{
-	{"errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "waittest"},
+	{"errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "waittest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job"},
-	{"account", "apikey", "audit", "oidc", "resource", "thread", "eval", "webhook"},
+	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook"},
 	{"sdk"},
 	{"server"},
 	{"app"},
@@ -24,6 +24,7 @@ var restricted = map[string]string{
 	"github.com/coder/websocket":          "thread",
 	"github.com/go-jose/go-jose":          "oidc",
 	"github.com/jackc/pgx":                "db",
+	"github.com/minio/minio-go":           "blob",
 	"github.com/pressly/goose":            "db",
 	"github.com/prometheus/client_golang": "app",
 	"github.com/spf13/cobra":              "app",

@@ -16,6 +16,7 @@ import (
 	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
 )
 
@@ -151,3 +152,6 @@ func (f *fixture) read(b *Bucket, key string) string {
 }
 
 func (f *fixture) context() context.Context { return context.Background() }
+
+// noMatch is an update without a condition.
+var noMatch page.IfMatch

@@ -14,8 +14,8 @@ type ListRequest struct {
 	Limit int
 }
 
-// ListPage is a part of a bucket's list, in byte order. Objects have no references to their bytes:
-// Open needs one of Get.
+// ListPage is a part of a bucket's list, in byte order. Objects have neither Attributes nor
+// references to their bytes: Open needs one of Get.
 type ListPage struct {
 	Objects  []Object
 	Prefixes []string

@@ -23,7 +23,7 @@ const (
 	Archive          Tier = "ARCHIVE"
 )
 
-// Tiers are all tiers.
+// tiers are all tiers.
 var tiers = []Tier{Standard, InfrequentAccess, Archive}
 
 // Object is an object of a bucket.

@@ -169,13 +169,13 @@ func mergeBlock(tx *db.Tx, limits Limits, b block) error {
 		return err
 	}
 	if ok && small(next) {
-		return joinBlocks(tx, b, next)
+		return joinBlocks(tx, limits, b, next)
 	}
 	before, ok, err := findBlock(tx, `first_key < $2 ORDER BY first_key DESC LIMIT 1`, b.bucketID, b.firstKey)
 	if err != nil || !ok || !small(before) {
 		return err
 	}
-	return joinBlocks(tx, before, b)
+	return joinBlocks(tx, limits, before, b)
 }
 
 func findBlock(tx *db.Tx, condition, bucketID, key string) (b block, ok bool, err error) {
@@ -189,14 +189,17 @@ func findBlock(tx *db.Tx, condition, bucketID, key string) (b block, ok bool, er
 	return b, true, nil
 }
 
-// joinBlocks adds a block to the one before it.
-func joinBlocks(tx *db.Tx, first, second block) error {
+// joinBlocks adds a block to the one before it, which may still be small.
+func joinBlocks(tx *db.Tx, limits Limits, first, second block) error {
 	first.objects += second.objects
 	first.bytes += second.bytes
 	if err := deleteBlock(tx, second); err != nil {
 		return err
 	}
-	return setBlock(tx, first)
+	if err := setBlock(tx, first); err != nil {
+		return err
+	}
+	return mergeBlock(tx, limits, first)
 }
 
 // sums are the number and size of objects.

@@ -1,0 +1,76 @@
+package object
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
+)
+
+const analyticsDay = 24 * time.Hour
+
+func TestAnalytics(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		f.store.Prices = map[Tier]float64{Standard: 4e6, InfrequentAccess: 1e6} // of which a byte costs 0.004 and 0.001
+		got, err := f.http.Analytics(as(alice), &analyticsIn{5})
+		must(t, err)
+		if text := encoded(t, got); text != `{"summary":{"total_object_count":0,"total_size":0,"estimated_monthly_cost":0,`+
+			`"cost_per_gb_month":4000000},"buckets":[],"daily":[],"days":5}` {
+			t.Errorf("nothing: %s", text)
+		}
+		one := f.bucket(alice, "one")
+		two := f.bucket(alice, "two")
+		f.put(f.bucket(bob, "three"), "k", "not of this organization")
+		put := func(b *Bucket, key string, size int, tier Tier) {
+			_, err := f.store.Put(t.Context(), b, PutRequest{Key: key, Tier: tier}, strings.NewReader(strings.Repeat("x", size)), -1)
+			must(t, err)
+		}
+		put(one, "a", 100, Standard) // on the 15th
+		f.clock.advance(2 * analyticsDay)
+		put(one, "a", 50, InfrequentAccess) // on the 17th
+		put(two, "b", 10, Standard)
+		at := stamp.Of(f.clock.now())
+		f.clock.advance(analyticsDay)
+		got, err = f.http.Analytics(as(alice), &analyticsIn{180})
+		must(t, err)
+		want := Analytics{
+			Summary: Summary{2, 60, 0.09, 0.09 / 60 * 1e9},
+			Buckets: []BucketAnalytics{{"one", 1, 50, &at, 0.05}, {"two", 1, 10, &at, 0.04}},
+			Daily: []DayAnalytics{
+				{"2026-11-15", 1, 100, 0.4}, {"2026-11-16", 1, 100, 0.4}, {"2026-11-17", 2, 60, 0.09}, {"2026-11-18", 2, 60, 0.09},
+			},
+			Days: 180,
+		}
+		near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 })
+		if diff := cmp.Diff(want, got, near); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		must(t, f.deleteBucket(alice, "one", false))
+		got, err = f.http.Analytics(as(alice), &analyticsIn{2})
+		must(t, err)
+		if diff := cmp.Diff([]DayAnalytics{{"2026-11-17", 2, 60, 0.09}, {"2026-11-18", 1, 10, 0.04}}, got.Daily, near); diff != "" {
+			t.Errorf("after a bucket was deleted -want +got:\n%s", diff)
+		}
+		f.clock.advance(30 * analyticsDay)
+		got, err = f.http.Analytics(as(alice), &analyticsIn{3})
+		must(t, err)
+		if len(got.Daily) != 3 || got.Daily[0] != (DayAnalytics{"2026-12-16", 1, 10, 0.04}) {
+			t.Errorf("carried forward: %+v", got.Daily)
+		}
+	})
+}
+
+func TestDefaultPrices(t *testing.T) {
+	held := holding{Standard: {1, 1e9}, InfrequentAccess: {1, 1e9}, Archive: {1, 2e9}}
+	s := held.summary((&Store{}).prices())
+	near := func(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 }
+	if !near(s.MonthlyCost, 0.038) || !near(s.CostPerGB, 0.0095) {
+		t.Errorf("got %+v", s)
+	}
+}

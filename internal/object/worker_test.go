@@ -1,0 +1,101 @@
+package object
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/blob/blobtest"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+)
+
+func TestExpiry(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		kept := f.bucket(alice, "kept")
+		for _, key := range listedKeys() {
+			f.put(b, key, "old")
+			f.put(kept, key, "old")
+		}
+		f.clock.advance(30 * time.Minute)
+		f.put(b, "young", "x")
+		f.put(b, listedKeys()[0], "written again")
+		_, err := f.store.UpdateConfig(as(alice), b, patch(t, `{"ttl":3600}`), noMatch)
+		must(t, err)
+		f.clock.advance(30*time.Minute - time.Second)
+		must(t, f.store.Expire(t.Context()))
+		count := func(b *Bucket) int64 {
+			p, err := f.store.Page(t.Context(), b, "", 0, 0)
+			must(t, err)
+			return p.Total
+		}
+		if got := count(b); got != int64(len(listedKeys())+1) {
+			t.Errorf("%d objects one second before", got)
+		}
+		f.clock.advance(time.Second)
+		f.events = nil
+		must(t, f.store.Expire(t.Context()))
+		if got := count(b); got != 2 || count(kept) != int64(len(listedKeys())) {
+			t.Errorf("%d objects after, %d in the other bucket", got, count(kept))
+		}
+		if len(f.events) != len(listedKeys())-1 || f.events[0].Name != EventExpire {
+			t.Errorf("%d events", len(f.events))
+		}
+		f.check()
+	})
+}
+
+// TestSweepSparesWritesUnderWay sweeps while bytes are being written, and after they were written and
+// before a row refers to them.
+func TestSweepSparesWritesUnderWay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		slow := func() io.Reader {
+			return io.MultiReader(strings.NewReader("abc"), readerFunc(func([]byte) (int, error) {
+				f.clock.advance(11 * time.Hour)
+				must(t, f.store.Sweep(t.Context()))
+				return 0, io.EOF
+			}))
+		}
+		_, err := f.store.Put(t.Context(), b, PutRequest{Key: "k", Checksum: func() (*Checksum, error) {
+			return nil, f.store.Sweep(t.Context())
+		}}, slow(), -1)
+		must(t, err)
+		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "m"})
+		must(t, err)
+		_, err = f.store.PutPart(t.Context(), b, PartRequest{Key: "m", UploadID: u.ID, Number: 1}, slow(), -1)
+		must(t, err)
+		f.clock.advance(100 * time.Hour)
+		must(t, f.store.Sweep(t.Context()))
+		if f.read(b, "k") != "abc" {
+			t.Error("other bytes")
+		}
+		f.check()
+	})
+}
+
+func TestGarbageIsKeptForReaders(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		old := f.put(b, "k", "old")
+		f.put(b, "k", "new")
+		f.clock.advance(9 * time.Minute)
+		must(t, f.store.CollectGarbage(t.Context()))
+		r, err := f.store.Open(t.Context(), old, 0, -1)
+		must(t, err)
+		must(t, r.Close())
+		f.clock.advance(time.Minute)
+		must(t, f.store.CollectGarbage(t.Context()))
+		if _, err := f.store.Open(t.Context(), old, 0, -1); err == nil {
+			t.Error("the old bytes are still there")
+		}
+		if ids := blobtest.IDs(t, f.store.Blobs); len(ids) != 1 || f.read(b, "k") != "new" {
+			t.Errorf("%d blobs", len(ids))
+		}
+	})
+}
