@@ -207,6 +207,9 @@ type sums struct{ objects, bytes int64 }
 
 func (s sums) plus(other sums) sums { return sums{s.objects + other.objects, s.bytes + other.bytes} }
 
+const sumBlocksText = `SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM object_blocks
+	WHERE bucket_id = $1 AND first_key >= $2 AND first_key < $3`
+
 // countRange returns the exact sums of a range of keys, from the blocks within it and the rows at
 // its ends.
 func countRange(q db.Querier, bucketID string, keys keyRange) (sums, error) {
@@ -226,19 +229,19 @@ func countRange(q db.Querier, bucketID string, keys keyRange) (sums, error) {
 		return sums{}, err
 	}
 	var within sums
-	if err := q.Row(`SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM object_blocks
-		WHERE bucket_id = $1 AND first_key >= $2 AND first_key < $3`, bucketID, *first, *last).Scan(&within.objects, &within.bytes); err != nil {
+	if err := q.Row(sumBlocksText, bucketID, *first, *last).Scan(&within.objects, &within.bytes); err != nil {
 		return sums{}, fmt.Errorf("sum blocks: %w", err)
 	}
 	return before.plus(within).plus(after), nil
 }
 
+const blocksWithinText = `SELECT (SELECT MIN(first_key) FROM object_blocks WHERE bucket_id = $1 AND first_key > $2),
+	(SELECT MAX(first_key) FROM object_blocks WHERE bucket_id = $1 AND first_key < $3)`
+
 // blocksWithin returns the beginnings of the first block that begins after keys.from and of the last
 // one that begins before keys.to, or nil.
 func blocksWithin(q db.Querier, bucketID string, keys keyRange) (first, last *string, err error) {
-	if err := q.Row(`SELECT (SELECT MIN(first_key) FROM object_blocks WHERE bucket_id = $1 AND first_key > $2),
-		(SELECT MAX(first_key) FROM object_blocks WHERE bucket_id = $1 AND first_key < $3)`,
-		bucketID, keys.from, keys.to).Scan(&first, &last); err != nil {
+	if err := q.Row(blocksWithinText, bucketID, keys.from, keys.to).Scan(&first, &last); err != nil {
 		return nil, nil, fmt.Errorf("find blocks: %w", err)
 	}
 	return first, last, nil
@@ -254,12 +257,12 @@ func countRows(q db.Querier, bucketID string, keys keyRange) (s sums, err error)
 	return s, nil
 }
 
-// blockAtText finds the block that has the object with number $3, counted from the beginning of the
-// block $2 on.
+// blockAtText finds the only block that has the object with number $3, counted from the beginning of
+// the block $2 on.
 const blockAtText = `SELECT first_key, before FROM (
 	SELECT first_key, objects, CAST(SUM(objects) OVER (ORDER BY first_key ROWS UNBOUNDED PRECEDING) AS BIGINT) - objects AS before
 	FROM object_blocks WHERE bucket_id = $1 AND first_key >= $2) AS b
-	WHERE before + objects > $3 ORDER BY first_key LIMIT 1`
+	WHERE before <= $3 AND before + objects > $3 LIMIT 1`
 
 // seek returns a place near the object with number offset among those from the key from on: that
 // object follows skip objects after the key at.

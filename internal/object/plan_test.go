@@ -1,0 +1,108 @@
+package object
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+)
+
+// TestPlans shows that each statement of the lists, the counts and the workers reads one range of the
+// index that is meant for it.
+func TestPlans(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, Limits{})
+		b := f.bucket(alice, "photos")
+		seed(t, f, b, 20_000)
+		for name, test := range map[string]struct {
+			text             string
+			args             []any
+			sqlite, postgres string
+		}{
+			"get":     {getText, []any{b.ID, "k"}, "PRIMARY KEY (bucket_id=? AND key=?)", "objects_pkey"},
+			"list":    {listText, []any{b.ID, "k", "l", 100, 0}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"count":   {countRowsText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"expired": {expiredText, []any{b.ID, 5, 100}, "INDEX objects_modified (bucket_id=? AND modified_at<?)", "objects_modified"},
+			"garbage": {garbageText, []any{5, 100}, "INDEX blobs_garbage (garbage_at>? AND garbage_at<?)", "blobs_garbage"},
+			"edges":   {blocksWithinText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
+			"sum":     {sumBlocksText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND first_key>? AND first_key<?)", "object_blocks_pkey"},
+			"offset":  {blockAtText, []any{b.ID, "k", 100}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
+		} {
+			plan := explainPlan(t, d, test.text, test.args)
+			want := test.postgres
+			if d.Dialect() == db.SQLite {
+				want = test.sqlite
+			}
+			for _, wrong := range []string{"Seq Scan", "SCAN o", "TEMP B-TREE", "Sort Key"} {
+				if strings.Contains(plan, wrong) {
+					t.Errorf("%s: %s in\n%s", name, wrong, plan)
+				}
+			}
+			if !strings.Contains(plan, want) {
+				t.Errorf("%s: not by %s:\n%s", name, want, plan)
+			}
+		}
+	})
+}
+
+// seed inserts objects with their blocks, as many puts would have.
+func seed(t testing.TB, f *fixture, b *Bucket, n int) {
+	t.Helper()
+	const perBlock = 1000
+	must(t, f.db.Write(f.context(), func(tx *db.Tx) error {
+		objects := db.NewBulk(db.Text, db.Text, db.Int)
+		blobs := db.NewBulk(db.Text, db.Int)
+		blocks := db.NewBulk(db.Text, db.Text, db.Int, db.Int)
+		for i := range n {
+			key := fmt.Sprintf("k/%08d", i)
+			objects.Add(b.ID, key, int64(i))
+			blobs.Add(key, int64(i))
+			if i%perBlock == 0 && i > 0 {
+				blocks.Add(b.ID, key, int64(perBlock), int64(0))
+			}
+		}
+		if err := objects.Send(tx, `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, attributes, blobs)
+			SELECT v.column1, v.column2, v.column3, v.column3, 'STANDARD', '', 'null', 'null' FROM {v}`); err != nil {
+			return err
+		}
+		if err := blobs.Send(tx, `INSERT INTO blobs (id, garbage_at) SELECT v.column1, v.column2 FROM {v}`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE object_blocks SET objects = $2 WHERE bucket_id = $1`, b.ID, perBlock); err != nil {
+			return err
+		}
+		return blocks.Send(tx, `INSERT INTO object_blocks (bucket_id, first_key, objects, bytes)
+			SELECT v.column1, v.column2, v.column3, v.column4 FROM {v}`)
+	}))
+	if f.db.Dialect() == db.Postgres {
+		must(t, f.db.Write(f.context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`ANALYZE objects, object_blocks, blobs`)
+			return err
+		}))
+	}
+}
+
+// explainPlan returns the plan of a statement. For PostgreSQL, values replace the parameters.
+func explainPlan(t *testing.T, d *db.DB, text string, args []any) string {
+	t.Helper()
+	prefix := "EXPLAIN QUERY PLAN "
+	scan := func(row db.Row) (line string, err error) { return line, row.Scan(new(int), new(int), new(int), &line) }
+	if d.Dialect() == db.Postgres {
+		prefix = "EXPLAIN "
+		scan = func(row db.Row) (line string, err error) { return line, row.Scan(&line) }
+		for i := len(args); i > 0; i-- {
+			value := fmt.Sprint(args[i-1])
+			if s, ok := args[i-1].(string); ok {
+				value = "'" + s + "'"
+			}
+			text = strings.ReplaceAll(text, "$"+strconv.Itoa(i), value)
+		}
+		args = nil
+	}
+	lines, err := db.Collect(d.Read(t.Context()), scan, prefix+text, args...)
+	must(t, err)
+	return strings.Join(lines, "\n")
+}
