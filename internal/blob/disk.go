@@ -168,6 +168,8 @@ type source struct {
 	r   io.Reader
 	n   int64
 	err error
+	// ended is whether the reader has returned io.EOF.
+	ended bool
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -177,7 +179,8 @@ func (s *source) Read(p []byte) (int, error) {
 	}
 	n, err := s.r.Read(p)
 	s.n += int64(n)
-	if err != nil && err != io.EOF {
+	s.ended = err == io.EOF
+	if err != nil && !s.ended {
 		s.err = err
 	}
 	return n, err

@@ -1,0 +1,314 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// partSize is how much of a blob is held in memory if it is large or its size is not known. With it
+// a blob has up to 156 GiB.
+const partSize = 16 << 20
+
+// S3Options name a place in a bucket of an S3 server.
+type S3Options struct {
+	// Endpoint is the origin of the server, such as https://s3.example.com.
+	Endpoint  string
+	Region    string
+	Bucket    string
+	Prefix    string
+	AccessKey string
+	SecretKey string
+	// Timeout is how long the server may do nothing before a request fails; 0 means a minute.
+	Timeout time.Duration
+}
+
+// ParseS3URL parses s3://bucket/prefix?endpoint=https://host&region=name. The credentials are not part
+// of it.
+func ParseS3URL(text string) (S3Options, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil {
+		return S3Options{}, errors.New("expected a URL such as s3://bucket/prefix?endpoint=https://host")
+	}
+	o := S3Options{
+		Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Endpoint: u.Query().Get("endpoint"), Region: u.Query().Get("region"),
+	}
+	for name := range u.Query() {
+		if name != "endpoint" && name != "region" {
+			return S3Options{}, fmt.Errorf("the parameter %q of the URL is not known; there are endpoint and region", name)
+		}
+	}
+	_, err = o.host()
+	return o, err
+}
+
+// host returns the endpoint as a URL.
+func (o S3Options) host() (*url.URL, error) {
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
+		return nil, errors.New("expected an endpoint such as https://host or http://host:port")
+	}
+	return u, nil
+}
+
+// S3 keeps blobs as objects of a bucket, with the same layout as Disk.
+type S3 struct {
+	client minio.Core
+	bucket string
+	prefix string
+}
+
+// OpenS3 returns the store in a bucket, which must exist. It returns ErrUnavailable if the server
+// cannot be reached, refuses the credentials, or has no such bucket.
+func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
+	host, err := o.host()
+	if err != nil {
+		return nil, err
+	}
+	timeout := o.Timeout
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	client, err := minio.New(host.Host, &minio.Options{
+		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), Secure: host.Scheme == "https", Region: o.Region,
+		Transport: newTransport(timeout), MaxRetries: 3,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open blob bucket: %w", err)
+	}
+	s := &S3{client: minio.Core{Client: client}, bucket: o.Bucket, prefix: o.Prefix}
+	exists, err := client.BucketExists(ctx, o.Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("open blob bucket: %w", explainS3(ctx, err))
+	}
+	if !exists {
+		return nil, fmt.Errorf("%w: there is no bucket %s", ErrUnavailable, o.Bucket)
+	}
+	return s, nil
+}
+
+// newTransport returns a transport whose connections fail when nothing moves for some time.
+func newTransport(timeout time.Duration) *http.Transport {
+	dialer := net.Dialer{Timeout: min(timeout, 10*time.Second)}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return movingConn{conn, timeout}, nil
+		},
+		TLSHandshakeTimeout:   min(timeout, 10*time.Second),
+		ResponseHeaderTimeout: timeout,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       timeout,
+		DisableCompression:    true,
+	}
+}
+
+// movingConn is a connection on which every read and write has a deadline. A write also extends that
+// of a read that waits for the response meanwhile.
+type movingConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+func (c movingConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c movingConn) Write(p []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+func (s *S3) key(blobID string) (string, error) {
+	directory, name, err := place(blobID)
+	return path.Join(s.prefix, directory, name), err
+}
+
+// Put implements Store.
+func (s *S3) Put(ctx context.Context, blobID string, r io.Reader, size int64) error {
+	key, err := s.key(blobID)
+	if err != nil {
+		return err
+	}
+	in := &source{ctx: ctx, r: r}
+	_, err = s.client.Client.PutObject(ctx, s.bucket, key, in, size, minio.PutObjectOptions{PartSize: partSize})
+	if err == nil {
+		err = in.checkEnd(size)
+	}
+	if err == nil {
+		return nil
+	}
+	return s.undo(ctx, blobID, in, size, err)
+}
+
+// checkEnd returns io.ErrUnexpectedEOF if the reader has not as many bytes as expected: the client
+// stops reading after those.
+func (s *source) checkEnd(size int64) error {
+	if size >= 0 {
+		if _, err := io.CopyN(io.Discard, s, 1); err != nil && err != io.EOF {
+			return err
+		}
+	}
+	return s.checkSize(size)
+}
+
+// undo deletes what a Put that failed may have written, and returns the error for the caller.
+func (s *S3) undo(ctx context.Context, blobID string, in *source, size int64, cause error) error {
+	deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_ = s.Delete(deleting, blobID) // what stays is listed
+	if in.err != nil {
+		return in.err
+	}
+	if size >= 0 && (in.n > size || in.ended && in.n < size) {
+		return io.ErrUnexpectedEOF
+	}
+	return explainS3(ctx, cause)
+}
+
+// Open implements Store.
+func (s *S3) Open(ctx context.Context, blobID string, offset, length int64) (io.ReadCloser, error) {
+	key, err := s.key(blobID)
+	if err != nil {
+		return nil, err
+	}
+	var options minio.GetObjectOptions
+	switch {
+	case length == 0: // no range is empty
+		if _, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{}); err != nil {
+			return nil, explainS3(ctx, err)
+		}
+		return io.NopCloser(strings.NewReader("")), nil
+	case length > 0:
+		err = options.SetRange(offset, offset+length-1)
+	case offset > 0:
+		err = options.SetRange(offset, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open blob: %w", err)
+	}
+	r, _, _, err := s.client.GetObject(ctx, s.bucket, key, options)
+	if err != nil {
+		return nil, explainS3(ctx, err)
+	}
+	return s3Reader{ctx, r}, nil
+}
+
+// s3Reader is a response with the errors of this package.
+type s3Reader struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (r s3Reader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		return n, explainS3(r.ctx, err)
+	}
+	return n, err
+}
+
+// Delete implements Store. It aborts the uploads that a crash left, too.
+func (s *S3) Delete(ctx context.Context, blobID string) error {
+	key, err := s.key(blobID)
+	if err != nil {
+		return nil
+	}
+	if err := s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}); err != nil {
+		if err := explainS3(ctx, err); !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if err := s.client.RemoveIncompleteUpload(ctx, s.bucket, key); err != nil {
+		if err := explainS3(ctx, err); !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// uploadsFollow begins the cursors of the second part of a list.
+const uploadsFollow = "uploads:"
+
+// List implements Store. It lists objects first, and then the multipart uploads that are not
+// completed. The cursor is the last key.
+func (s *S3) List(ctx context.Context, cursor string, limit int) (blobs []Info, next string, err error) {
+	if after, ok := strings.CutPrefix(cursor, uploadsFollow); ok {
+		return s.listUploads(ctx, after, limit)
+	}
+	root := s.root()
+	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
+		Prefix: root, Recursive: true, StartAfter: cursor, MaxKeys: min(limit, 1000),
+	}) {
+		if o.Err != nil {
+			return nil, "", explainS3(ctx, o.Err)
+		}
+		if len(blobs) >= limit {
+			return blobs, next, nil
+		}
+		blobs = append(blobs, Info{ID: path.Base(o.Key), ModTime: o.LastModified})
+		next = o.Key
+	}
+	return blobs, uploadsFollow, nil
+}
+
+// root returns what all keys begin with.
+func (s *S3) root() string {
+	if s.prefix == "" {
+		return ""
+	}
+	return s.prefix + "/"
+}
+
+func (s *S3) listUploads(ctx context.Context, after string, limit int) (blobs []Info, next string, err error) {
+	found, err := s.client.ListMultipartUploads(ctx, s.bucket, s.root(), after, "", "", min(limit, 1000))
+	if err != nil {
+		return nil, "", explainS3(ctx, err)
+	}
+	for _, u := range found.Uploads {
+		blobs = append(blobs, Info{ID: path.Base(u.Key), ModTime: u.Initiated})
+		next = uploadsFollow + u.Key
+	}
+	if !found.IsTruncated {
+		next = ""
+	}
+	return blobs, next, nil
+}
+
+// explainS3 wraps errors of the server in those of this package. All that is not known is
+// ErrUnavailable: whatever the cause, the request may succeed later and must be answered as such.
+func explainS3(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	response := minio.ToErrorResponse(err)
+	switch {
+	case response.Code == minio.NoSuchKey, response.Code == "NoSuchUpload":
+		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	case response.StatusCode == http.StatusInsufficientStorage, response.Code == "XMinioStorageFull", response.Code == "QuotaExceeded":
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
