@@ -1,0 +1,264 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"steward/internal/auth"
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/object"
+	"steward/internal/object/s3"
+	"steward/internal/page"
+	"steward/internal/seal"
+	"steward/internal/waittest"
+)
+
+const console = "https://steward.example.com"
+
+// fixture is a running server with buckets of one organization.
+type fixture struct {
+	*testing.T
+
+	db      *db.DB
+	address string
+	store   *object.Store
+	server  *s3.Server
+	blobs   *faultyBlobs
+	now     func() time.Time
+}
+
+// each runs a test with a server on each database.
+func each(t *testing.T, test func(t *testing.T, f *fixture)) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, start(t, d, s3.Server{})) })
+}
+
+// start starts a server with the settings of a template.
+func start(t *testing.T, d *db.DB, template s3.Server) *fixture {
+	t.Helper()
+	disk, err := blob.OpenDisk(t.TempDir())
+	check(t, err)
+	ring, err := seal.NewRing(bytes.Repeat([]byte{1}, seal.KeySize))
+	check(t, err)
+	f := &fixture{T: t, db: d, blobs: &faultyBlobs{Store: disk}, server: &template, now: time.Now}
+	f.store = &object.Store{
+		DB: d, Blobs: f.blobs, Ring: ring, Now: func() time.Time { return f.now() }, Log: slog.New(slog.DiscardHandler),
+		Audit: func(*db.Tx, string, string) error { return nil },
+	}
+	d.Watch(object.Cache, f.store.Forget)
+	f.server.Store = f.store
+	f.server.Console = console
+	f.server.Log = slog.New(slog.DiscardHandler)
+	f.server.Now = time.Now
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	f.address = listener.Addr().String()
+	f.server.Origin = "http://" + f.address
+	check(t, f.server.Start(listener))
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		check(t, f.server.Shutdown(context.Background()))
+		check(t, waittest.Receive(t, "the end of the server", f.server.Ended()))
+	})
+	return f
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// faultyBlobs is a blob store that can be made to fail.
+type faultyBlobs struct {
+	blob.Store
+
+	err error // of Put, after half of the bytes
+}
+
+func (f *faultyBlobs) Put(ctx context.Context, id string, r io.Reader, size int64) error {
+	if f.err == nil {
+		return f.Store.Put(ctx, id, r, size)
+	}
+	if _, err := io.CopyN(io.Discard, r, max(size, 0)/2); err != nil {
+		return err
+	}
+	return f.err
+}
+
+// newBucket creates a bucket.
+func (f *fixture) newBucket(name string) *object.Bucket {
+	f.Helper()
+	var b *object.Bucket
+	check(f, f.db.Write(f.Context(), func(tx *db.Tx) (err error) {
+		b, err = f.store.CreateBucket(tx, &auth.Caller{OrgID: "org_1", UserID: "usr_1"}, object.NewBucket{Name: name, Region: "local"})
+		return err
+	}))
+	return b
+}
+
+// configure changes the configuration of a bucket.
+func (f *fixture) configure(b *object.Bucket, p object.Patch) {
+	f.Helper()
+	_, err := f.store.UpdateConfig(f.Context(), b, p, page.IfMatch{})
+	check(f, err)
+}
+
+// client returns a client with the credentials of a bucket.
+func (f *fixture) client(b *object.Bucket) *minio.Client {
+	f.Helper()
+	return f.clientOf(b.AccessKey, b.SecretKey)
+}
+
+func (f *fixture) clientOf(accessKey, secretKey string) *minio.Client {
+	f.Helper()
+	c, err := minio.New(f.address, &minio.Options{
+		Creds: credentials.NewStaticV4(accessKey, secretKey, ""), TrailingHeaders: true, MaxRetries: 1,
+	})
+	check(f, err)
+	return c
+}
+
+func (f *fixture) core(b *object.Bucket) minio.Core { return minio.Core{Client: f.client(b)} }
+
+// put stores an object.
+func (f *fixture) put(b *object.Bucket, key, content string) minio.UploadInfo {
+	f.Helper()
+	info, err := f.client(b).PutObject(f.Context(), b.Name, key, strings.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
+	check(f, err)
+	return info
+}
+
+// get returns an object.
+func (f *fixture) get(b *object.Bucket, key string) string {
+	f.Helper()
+	return string(f.read(b, key, minio.GetObjectOptions{}))
+}
+
+func (f *fixture) read(b *object.Bucket, key string, o minio.GetObjectOptions) []byte {
+	f.Helper()
+	body, _, _, err := f.core(b).GetObject(f.Context(), b.Name, key, o)
+	check(f, err)
+	defer body.Close()
+	content, err := io.ReadAll(body)
+	check(f, err)
+	return content
+}
+
+// keys returns the keys of a bucket as the index has them.
+func (f *fixture) keys(b *object.Bucket) []string {
+	f.Helper()
+	l, err := f.store.List(f.Context(), b, object.ListRequest{Limit: 1000})
+	check(f, err)
+	keys := []string{}
+	for _, o := range l.Objects {
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// wantCode fails unless an error is the S3 error of a code.
+func wantCode(t testing.TB, doing string, err error, want string) {
+	t.Helper()
+	if got := minio.ToErrorResponse(err).Code; err == nil || got != want {
+		t.Errorf("%s: got %q (%v), want %q", doing, got, err, want)
+	}
+}
+
+// response is the response to a plain HTTP request.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call is a plain HTTP request.
+type call struct {
+	method, path string // the path is sent as it is
+	header       map[string]string
+	body         string
+	by           *object.Bucket // who signs it, or nil
+	host         string
+	at           time.Time // of the signature
+	region       string
+	payload      string // X-Amz-Content-Sha256, if not that of the body
+}
+
+func (f *fixture) do(c call) response {
+	f.Helper()
+	r := f.request(c)
+	resp, err := http.DefaultClient.Do(r)
+	check(f, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	check(f, err)
+	return response{resp.StatusCode, resp.Header, string(body)}
+}
+
+func (f *fixture) request(c call) *http.Request {
+	f.Helper()
+	r, err := http.NewRequestWithContext(f.Context(), c.method, f.server.Origin+c.path, strings.NewReader(c.body))
+	check(f, err)
+	for name, value := range c.header {
+		r.Header.Set(name, value)
+	}
+	r.Host = c.host
+	if c.by != nil {
+		f.sign(r, c)
+	}
+	return r
+}
+
+func (f *fixture) sign(r *http.Request, c call) {
+	f.Helper()
+	sum := sha256.Sum256([]byte(c.body))
+	payload := hex.EncodeToString(sum[:])
+	if c.payload != "" {
+		payload = c.payload
+	}
+	if c.at.IsZero() {
+		c.at = time.Now()
+	}
+	if c.region == "" {
+		c.region = s3.DefaultRegion
+	}
+	r.Header.Set("X-Amz-Content-Sha256", payload)
+	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
+	keys := aws.Credentials{AccessKeyID: c.by.AccessKey, SecretAccessKey: c.by.SecretKey}
+	check(f, signer.SignHTTP(f.Context(), keys, r, payload, "s3", c.region, c.at))
+}
+
+func (r response) want(t testing.TB, what string, status int, code string) {
+	t.Helper()
+	if r.status != status || code != "" && !strings.Contains(r.body, "<Code>"+code+"</Code>") {
+		t.Errorf("%s: got %d %s, want %d %s", what, r.status, r.body, status, code)
+	}
+}
+
+// failingReader fails after some bytes, like a client that goes away.
+type failingReader struct{ r io.Reader }
+
+func (r failingReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the client goes away")
+	}
+	return n, err
+}

@@ -1,0 +1,143 @@
+package s3
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/versity/versitygw/s3api/middlewares"
+	"github.com/versity/versitygw/s3api/utils"
+	"github.com/versity/versitygw/s3err"
+
+	"steward/internal/object"
+)
+
+const (
+	// maxMessage is the maximum size of a body that is not an object, such as a list of keys to
+	// delete. Those are read into memory.
+	maxMessage = 8 << 20
+	// maxObject is the maximum size of an object or part in one request, as in S3.
+	maxObject = 5 << 30
+	// chunked is the length of a body with Transfer-Encoding: chunked.
+	chunked = -1
+)
+
+// servedBucket is the request's local value with the bucket whose object is the response.
+const servedBucket = "steward-bucket"
+
+// around handles each request before and after the protocol does.
+func (s *Server) around(ctx fiber.Ctx) error {
+	started := time.Now()
+	conn := ctx.RequestCtx().Conn()
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if err := s.checkBody(ctx); err != nil {
+		sendError(ctx, err)
+	} else if err := s.next(ctx); err != nil {
+		return err
+	}
+	s.addHeaders(ctx)
+	if ctx.Request().Header.ContentLength() == chunked {
+		// What is left of the body would be taken for the next request.
+		ctx.Response().Header.SetConnectionClose()
+	}
+	if s.Done != nil {
+		s.Done(ctx.Method(), ctx.Response().StatusCode(), time.Since(started))
+	}
+	return conn.SetReadDeadline(time.Now().Add(s.Limits.Idle))
+}
+
+// next passes a request on. The bucket of a form must be in the path, and trailers are corrected.
+func (s *Server) next(ctx fiber.Ctx) error {
+	if bucket, ok := bucketOfHost(ctx, s.Domain); ok && isForm(ctx) && !hasKey(ctx, s.Domain) {
+		ctx.Path("/" + bucket)
+	}
+	if stream := ctx.Request().BodyStream(); stream != nil && ctx.Get("X-Amz-Content-Sha256") == signedTrailer {
+		utils.ContextKeyBodyReader.Set(ctx, newTrailerReader(stream))
+	}
+	return ctx.Next()
+}
+
+// sendError is the answer to a request that is not passed on.
+func sendError(ctx fiber.Ctx, err s3err.S3Error) {
+	request, host := utils.EnsureRequestIDs(ctx)
+	ctx.Response().Header.SetContentType(fiber.MIMEApplicationXML)
+	ctx.Status(err.StatusCode()).Response().SetBody(err.XMLBody(request, host))
+}
+
+// checkBody returns an error if the body of a request is too large to be read into memory, and is
+// not an object, which is streamed.
+func (s *Server) checkBody(ctx fiber.Ctx) s3err.S3Error {
+	length := int64(ctx.Request().Header.ContentLength())
+	switch {
+	case s.isObject(ctx):
+		return nil
+	case length == chunked:
+		return s3err.GetAPIError(s3err.ErrMissingContentLength)
+	case isForm(ctx) && length > maxObject+maxMessage:
+		return s3err.GetEntityTooLargeErr(length, maxObject)
+	case length > maxMessage && !isForm(ctx):
+		return s3err.GetMaxMessageLengthExceeded(maxMessage)
+	}
+	return nil
+}
+
+// isObject reports whether the body of a request is an object or a part.
+func (s *Server) isObject(ctx fiber.Ctx) bool {
+	if ctx.Method() != http.MethodPut || ctx.Get("X-Amz-Copy-Source") != "" || !hasKey(ctx, s.Domain) {
+		return false
+	}
+	for name := range ctx.Request().URI().QueryArgs().All() {
+		switch n := strings.ToLower(string(name)); {
+		case n == "partnumber", n == "uploadid", n == "x-id", strings.HasPrefix(n, "x-amz-"):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// hasKey reports whether the path of a request names an object. The bucket is in the path, or in the
+// name of a host in a domain, unless that is empty.
+func hasKey(ctx fiber.Ctx, domain string) bool {
+	path := strings.TrimPrefix(string(ctx.Request().URI().PathOriginal()), "/")
+	if _, ok := bucketOfHost(ctx, domain); ok {
+		return path != ""
+	}
+	_, key, _ := strings.Cut(path, "/")
+	return key != ""
+}
+
+// bucketOfHost returns the bucket that a host name in a domain names.
+func bucketOfHost(ctx fiber.Ctx, domain string) (string, bool) {
+	if domain == "" {
+		return "", false
+	}
+	bucket, _, ok := strings.Cut(string(ctx.Request().Host()), "."+domain)
+	return bucket, ok && bucket != ""
+}
+
+func isForm(ctx fiber.Ctx) bool {
+	return ctx.Method() == http.MethodPost && strings.HasPrefix(ctx.Get(fiber.HeaderContentType), fiber.MIMEMultipartForm)
+}
+
+// addHeaders adds the configured headers to a response with an object, and lets the console read
+// every response.
+func (s *Server) addHeaders(ctx fiber.Ctx) {
+	header := &ctx.Response().Header
+	header.SetServer(serverName)
+	if b, ok := ctx.Locals(servedBucket).(*object.Bucket); ok {
+		for name, value := range b.Config.AdditionalHeaders {
+			if len(header.Peek(name)) == 0 {
+				header.Set(name, value)
+			}
+		}
+	}
+	origin := ctx.Get(fiber.HeaderOrigin)
+	if origin != "" && origin == s.Console && len(header.Peek(fiber.HeaderAccessControlAllowOrigin)) == 0 {
+		header.Set(fiber.HeaderAccessControlAllowOrigin, origin)
+		header.Set(fiber.HeaderVary, middlewares.VaryHdr)
+	}
+}

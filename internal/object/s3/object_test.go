@@ -1,0 +1,405 @@
+package s3_test
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/tags"
+
+	"steward/internal/object"
+	"steward/internal/page"
+)
+
+func TestObjectIsStoredWithItsHeaders(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		content := "hello, world"
+		expires := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		info, err := f.client(b).PutObject(t.Context(), b.Name, "a/b.txt", strings.NewReader(content), int64(len(content)), minio.PutObjectOptions{
+			ContentType: "text/plain", ContentEncoding: "identity", ContentDisposition: `attachment; filename="b.txt"`,
+			ContentLanguage: "en", CacheControl: "max-age=60", Expires: expires,
+			UserMetadata: map[string]string{"color": "red", "size": "XL"}, UserTags: map[string]string{"team": "a b/c"},
+		})
+		check(t, err)
+		sum := md5.Sum([]byte(content))
+		if want := hex.EncodeToString(sum[:]); info.ETag != want {
+			t.Errorf("ETag = %q, want %q", info.ETag, want)
+		}
+		if got := f.get(b, "a/b.txt"); got != content {
+			t.Errorf("content = %q, want %q", got, content)
+		}
+		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a/b.txt", minio.StatObjectOptions{})
+		check(t, err)
+		want := http.Header{
+			"Content-Type": {"text/plain"}, "Content-Encoding": {"identity"}, "Content-Language": {"en"}, "Cache-Control": {"max-age=60"},
+			"Content-Disposition": {`attachment; filename="b.txt"`}, "Expires": {expires.Format(http.TimeFormat)},
+			"X-Amz-Meta-Color": {"red"}, "X-Amz-Meta-Size": {"XL"}, "X-Amz-Storage-Class": {"STANDARD"}, "X-Amz-Tagging-Count": {"1"},
+		}
+		got := http.Header{}
+		for name := range want {
+			got[name] = stat.Metadata[name]
+		}
+		got.Set("Content-Type", stat.ContentType)
+		got.Set("Expires", stat.Expires.UTC().Format(http.TimeFormat))
+		got.Set("X-Amz-Tagging-Count", fmt.Sprint(stat.UserTagCount))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+		if stat.Size != int64(len(content)) || stat.ETag != info.ETag || time.Since(stat.LastModified) > time.Hour {
+			t.Errorf("stat = %+v", stat)
+		}
+	})
+}
+
+func TestEmptyObject(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.put(b, "empty", "")
+		if got := f.get(b, "empty"); got != "" {
+			t.Errorf("content = %q", got)
+		}
+		f.do(call{method: "GET", path: "/docs/empty", by: b, header: map[string]string{"Range": "bytes=0-0"}}).
+			want(t, "range of an empty object", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+	})
+}
+
+func TestRanges(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.put(b, "digits", "0123456789")
+		for _, test := range []struct {
+			header string
+			status int
+			body   string
+			rng    string
+		}{
+			{"bytes=0-3", 206, "0123", "bytes 0-3/10"},
+			{"bytes=7-", 206, "789", "bytes 7-9/10"},
+			{"bytes=-2", 206, "89", "bytes 8-9/10"},
+			{"bytes=8-100", 206, "89", "bytes 8-9/10"},
+			{"bytes=-100", 206, "0123456789", "bytes 0-9/10"},
+			{"lines=1-2", 200, "0123456789", ""},
+			{"bytes=5-2", 200, "0123456789", ""},
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				got := f.do(call{method: method, path: "/docs/digits", by: b, header: map[string]string{"Range": test.header}})
+				body := test.body
+				if method == "HEAD" {
+					body = ""
+				}
+				if got.status != test.status || got.body != body || got.header.Get("Content-Range") != test.rng ||
+					got.header.Get("Content-Length") != fmt.Sprint(len(test.body)) {
+					t.Errorf("%s %s: got %d %q %v", method, test.header, got.status, got.body, got.header)
+				}
+			}
+		}
+		f.do(call{method: "GET", path: "/docs/digits", by: b, header: map[string]string{"Range": "bytes=10-"}}).
+			want(t, "range after the end", http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+	})
+}
+
+func TestConditionsOfReads(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		etag := `"` + f.put(b, "a", "x").ETag + `"`
+		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{})
+		check(t, err)
+		modified := stat.LastModified.UTC().Format(http.TimeFormat)
+		before := stat.LastModified.UTC().Add(-time.Hour).Format(http.TimeFormat)
+		for _, test := range []struct {
+			header, value string
+			want          int
+		}{
+			{"If-Match", etag, 200},
+			{"If-Match", `"other"`, 412},
+			{"If-None-Match", etag, 304},
+			{"If-None-Match", `"other"`, 200},
+			{"If-Modified-Since", modified, 304},
+			{"If-Modified-Since", before, 200},
+			{"If-Unmodified-Since", modified, 200},
+			{"If-Unmodified-Since", before, 412},
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				got := f.do(call{method: method, path: "/docs/a", by: b, header: map[string]string{test.header: test.value}})
+				if got.status != test.want {
+					t.Errorf("%s %s: %s: got %d, want %d", method, test.header, test.value, got.status, test.want)
+				}
+			}
+		}
+	})
+}
+
+func TestConditionsOfWrites(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		put := func(content, header, value string) response {
+			return f.do(call{method: "PUT", path: "/docs/a", by: b, body: content, header: map[string]string{header: value}})
+		}
+		put("1", "If-Match", `"x"`).want(t, "If-Match without an object", 404, "NoSuchKey")
+		put("1", "If-None-Match", "*").want(t, "first write", 200, "")
+		put("2", "If-None-Match", "*").want(t, "second write", 412, "PreconditionFailed")
+		put("2", "If-Match", `"other"`).want(t, "If-Match of another object", 412, "PreconditionFailed")
+		put("2", "If-None-Match", `"x"`).want(t, "If-None-Match with an ETag", 501, "NotImplemented")
+		if got := f.get(b, "a"); got != "1" {
+			t.Errorf("content = %q, want that of the first write", got)
+		}
+		sum := md5.Sum([]byte("1"))
+		put("2", "If-Match", `"`+hex.EncodeToString(sum[:])+`"`).want(t, "If-Match of the object", 200, "")
+		f.do(call{method: "DELETE", path: "/docs/a", by: b, header: map[string]string{"If-Match": `"other"`}}).
+			want(t, "delete with If-Match of another object", 412, "PreconditionFailed")
+		if got := f.get(b, "a"); got != "2" {
+			t.Errorf("content = %q, want 2", got)
+		}
+	})
+}
+
+func TestOverwriteAndDelete(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.put(b, "a", "first")
+		f.put(b, "a", "second")
+		if got := f.get(b, "a"); got != "second" {
+			t.Errorf("content = %q", got)
+		}
+		for range 2 {
+			check(t, f.client(b).RemoveObject(t.Context(), b.Name, "a", minio.RemoveObjectOptions{}))
+		}
+		_, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{})
+		wantCode(t, "stat of a deleted object", err, "NoSuchKey")
+		_, _, _, err = f.core(b).GetObject(t.Context(), b.Name, "a", minio.GetObjectOptions{})
+		wantCode(t, "get of a deleted object", err, "NoSuchKey")
+	})
+}
+
+func TestDeleteMany(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		for _, key := range []string{"a", "b", "c/d", "keep"} {
+			f.put(b, key, key)
+		}
+		objects := make(chan minio.ObjectInfo, 10)
+		for _, key := range []string{"a", "b", "c/d", "a", "never was"} {
+			objects <- minio.ObjectInfo{Key: key}
+		}
+		close(objects)
+		for result := range f.client(b).RemoveObjectsWithResult(t.Context(), b.Name, objects, minio.RemoveObjectsOptions{}) {
+			check(t, result.Err)
+		}
+		if got := f.keys(b); !slices.Equal(got, []string{"keep"}) {
+			t.Errorf("keys = %q", got)
+		}
+	})
+}
+
+func TestDeleteManyReportsEachInvalidKey(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.put(b, "a", "a")
+		body := "<Delete><Object><Key>a</Key></Object><Object><Key>" + strings.Repeat("x", 1025) + "</Key></Object></Delete>"
+		sum := md5.Sum([]byte(body))
+		got := f.do(call{method: "POST", path: "/docs?delete=", by: b, body: body, header: map[string]string{"Content-Md5": base64Of(sum[:])}})
+		if got.status != 200 || !strings.Contains(got.body, "<Deleted><Key>a</Key>") || !strings.Contains(got.body, "<Code>KeyTooLongError</Code>") {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+		many := "<Delete>" + strings.Repeat("<Object><Key>a</Key></Object>", 1001) + "</Delete>"
+		sum = md5.Sum([]byte(many))
+		f.do(call{method: "POST", path: "/docs?delete=", by: b, body: many, header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
+			want(t, "1,001 keys", 400, "MalformedXML")
+	})
+}
+
+func TestCopy(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		c := f.client(b)
+		_, err := c.PutObject(t.Context(), b.Name, "a b/ü", strings.NewReader("x"), 1, minio.PutObjectOptions{
+			ContentType: "text/plain", UserMetadata: map[string]string{"color": "red"}, UserTags: map[string]string{"k": "v"},
+		})
+		check(t, err)
+		src := minio.CopySrcOptions{Bucket: b.Name, Object: "a b/ü"}
+		_, err = c.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "copy"}, src)
+		check(t, err)
+		stat, err := c.StatObject(t.Context(), b.Name, "copy", minio.StatObjectOptions{})
+		check(t, err)
+		if stat.ContentType != "text/plain" || stat.UserMetadata["Color"] != "red" || stat.UserTagCount != 1 || f.get(b, "copy") != "x" {
+			t.Errorf("copy = %+v", stat)
+		}
+		_, err = c.CopyObject(t.Context(), minio.CopyDestOptions{
+			Bucket: b.Name, Object: "copy", ReplaceMetadata: true, UserMetadata: map[string]string{"color": "blue"}, ReplaceTags: true,
+		}, minio.CopySrcOptions{Bucket: b.Name, Object: "copy"})
+		check(t, err)
+		stat, err = c.StatObject(t.Context(), b.Name, "copy", minio.StatObjectOptions{})
+		check(t, err)
+		if stat.UserMetadata["Color"] != "blue" || stat.UserTagCount != 0 || f.get(b, "copy") != "x" {
+			t.Errorf("copy onto itself = %+v", stat)
+		}
+		_, err = c.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "copy"}, minio.CopySrcOptions{Bucket: b.Name, Object: "copy"})
+		wantCode(t, "copy onto itself without a change", err, "InvalidRequest")
+		_, err = c.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "x"}, minio.CopySrcOptions{Bucket: b.Name, Object: "none"})
+		wantCode(t, "copy of nothing", err, "NoSuchKey")
+		src.MatchETag = "other"
+		_, err = c.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "x"}, src)
+		wantCode(t, "copy with a condition", err, "PreconditionFailed")
+		src = minio.CopySrcOptions{Bucket: b.Name, Object: "a b/ü", NoMatchETag: stat.ETag}
+		_, err = c.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "x"}, src)
+		wantCode(t, "copy unless it is the same", err, "PreconditionFailed")
+	})
+}
+
+func TestTags(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.put(b, "a", "x")
+		want := map[string]string{"team": "storage", "cost": "1+2 = 3"}
+		set, err := tags.MapToObjectTags(want)
+		check(t, err)
+		c := f.client(b)
+		check(t, c.PutObjectTagging(t.Context(), b.Name, "a", set, minio.PutObjectTaggingOptions{}))
+		got, err := c.GetObjectTagging(t.Context(), b.Name, "a", minio.GetObjectTaggingOptions{})
+		check(t, err)
+		if !maps.Equal(got.ToMap(), want) {
+			t.Errorf("tags = %v, want %v", got.ToMap(), want)
+		}
+		check(t, c.RemoveObjectTagging(t.Context(), b.Name, "a", minio.RemoveObjectTaggingOptions{}))
+		got, err = c.GetObjectTagging(t.Context(), b.Name, "a", minio.GetObjectTaggingOptions{})
+		check(t, err)
+		if len(got.ToMap()) != 0 {
+			t.Errorf("tags = %v, want none", got.ToMap())
+		}
+		wantCode(t, "tags of nothing", c.PutObjectTagging(t.Context(), b.Name, "none", set, minio.PutObjectTaggingOptions{}), "NoSuchKey")
+	})
+}
+
+func TestStorageClassIsThatOfTheTier(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		for tier, want := range map[object.Tier]string{object.InfrequentAccess: "STANDARD_IA", object.Archive: "GLACIER_IR"} {
+			b := f.newBucket("tier-" + strings.ToLower(strings.ReplaceAll(string(tier), "_", "-")))
+			f.configure(b, object.Patch{StorageTier: page.Some(tier)})
+			f.put(b, "a", "x")
+			got := f.do(call{method: "HEAD", path: "/" + b.Name + "/a", by: b})
+			if class := got.header.Get("X-Amz-Storage-Class"); class != want {
+				t.Errorf("%s: class %q, want %q", tier, class, want)
+			}
+			for o := range f.client(b).ListObjects(t.Context(), b.Name, minio.ListObjectsOptions{}) {
+				if o.StorageClass != want {
+					t.Errorf("%s: listed class %q, want %q", tier, o.StorageClass, want)
+				}
+			}
+		}
+	})
+}
+
+func TestObjectAttributes(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		_, err := f.client(b).PutObject(t.Context(), b.Name, "a", strings.NewReader("x"), 1, minio.PutObjectOptions{Checksum: minio.ChecksumSHA256})
+		check(t, err)
+		got, err := f.client(b).GetObjectAttributes(t.Context(), b.Name, "a", minio.ObjectAttributesOptions{})
+		check(t, err)
+		if got.ObjectSize != 1 || got.StorageClass != "STANDARD" || got.Checksum.ChecksumSHA256 == "" {
+			t.Errorf("attributes = %+v", got)
+		}
+	})
+}
+
+func TestChecksums(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		content := bytes.Repeat([]byte("steward "), 20_000) // several chunks
+		for _, kind := range []minio.ChecksumType{
+			minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumCRC64NVME, minio.ChecksumSHA1, minio.ChecksumSHA256,
+		} {
+			key := kind.String()
+			_, err := f.client(b).PutObject(t.Context(), b.Name, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{Checksum: kind})
+			check(t, err)
+			hash := kind.Hasher()
+			hash.Write(content)
+			want := base64Of(hash.Sum(nil))
+			got := f.do(call{method: "GET", path: "/docs/" + key, by: b, header: map[string]string{"X-Amz-Checksum-Mode": "ENABLED"}})
+			if sum := got.header.Get(kind.Key()); sum != want || got.header.Get("X-Amz-Checksum-Type") != "FULL_OBJECT" {
+				t.Errorf("%s after a trailer: %q, want %q (%v)", key, sum, want, got.header)
+			}
+			header := map[string]string{kind.Key(): want}
+			f.do(call{method: "PUT", path: "/docs/" + key, by: b, body: string(content), header: header}).want(t, key+" in a header", 200, "")
+			f.do(call{method: "PUT", path: "/docs/wrong", by: b, body: "other", header: header}).want(t, key+" of something else", 400, "BadDigest")
+		}
+		if got := f.keys(b); slices.Contains(got, "wrong") {
+			t.Errorf("an object with a wrong checksum was stored: %q", got)
+		}
+	})
+}
+
+func TestBodyMustMatchItsDigests(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		sum := md5.Sum([]byte("other"))
+		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"Content-Md5": base64Of(sum[:])}}).
+			want(t, "wrong Content-MD5", 400, "BadDigest")
+		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", payload: strings.Repeat("0", 64)}).
+			want(t, "wrong SHA-256", 400, "XAmzContentSHA256Mismatch")
+		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Decoded-Content-Length": "-1"}}).
+			want(t, "negative length", 411, "MissingContentLength")
+		f.do(call{method: "PUT", path: "/docs/a", by: b, body: "x", header: map[string]string{"X-Amz-Checksum-Sha512": base64Of(make([]byte, 64))}}).
+			want(t, "unknown checksum", 501, "NotImplemented")
+		if got := f.keys(b); len(got) != 0 {
+			t.Errorf("keys = %q, want none", got)
+		}
+	})
+}
+
+func TestInterruptedUploadLeavesNothing(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		r := f.request(call{method: "PUT", path: "/docs/a", by: b, payload: "UNSIGNED-PAYLOAD"})
+		r.Body = io.NopCloser(failingReader{strings.NewReader(strings.Repeat("x", 100_000))})
+		r.ContentLength = 200_000
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			resp.Body.Close()
+			t.Errorf("got %s for half of a body", resp.Status)
+		}
+		f.put(b, "b", "x")
+		if got := f.keys(b); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("keys = %q", got)
+		}
+	})
+}
+
+func TestUnsignedTrailer(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		put := func(key, content, sum string) response {
+			body := fmt.Sprintf("%x\r\n%s\r\n0\r\nx-amz-checksum-crc32:%s\r\n\r\n", len(content), content, sum)
+			return f.do(call{
+				method: "PUT", path: "/docs/" + key, by: b, body: body, payload: "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+				header: map[string]string{
+					"X-Amz-Trailer": "x-amz-checksum-crc32", "X-Amz-Decoded-Content-Length": fmt.Sprint(len(content)),
+					"Content-Encoding": "aws-chunked,gzip",
+				},
+			})
+		}
+		hash := crc32.NewIEEE()
+		io.WriteString(hash, "hello")
+		put("a", "hello", base64Of(hash.Sum(nil))).want(t, "right checksum", 200, "")
+		put("b", "hallo", base64Of(hash.Sum(nil))).want(t, "wrong checksum", 400, "BadDigest")
+		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{Checksum: true})
+		check(t, err)
+		if stat.Metadata.Get("Content-Encoding") != "gzip" || stat.ChecksumCRC32 != base64Of(hash.Sum(nil)) || stat.Size != 5 {
+			t.Errorf("object = %+v", stat)
+		}
+		if got := f.keys(b); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("keys = %q", got)
+		}
+	})
+}

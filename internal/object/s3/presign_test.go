@@ -1,0 +1,191 @@
+package s3_test
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"steward/internal/object"
+)
+
+func readAll(t testing.TB, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	check(t, err)
+	return string(b)
+}
+
+func (f *fixture) presign(b *object.Bucket, method, key string, expiry time.Duration) string {
+	f.Helper()
+	u, err := f.server.Presign(b, key, method, expiry)
+	check(f, err)
+	return u
+}
+
+func (f *fixture) open(method, url, body string) response {
+	f.Helper()
+	r, err := http.NewRequestWithContext(f.Context(), method, url, strings.NewReader(body))
+	check(f, err)
+	resp, err := http.DefaultClient.Do(r)
+	check(f, err)
+	defer resp.Body.Close()
+	return response{resp.StatusCode, resp.Header, readAll(f, resp.Body)}
+}
+
+func TestPresignedURLsWorkWithCurl(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		for _, key := range []string{"a/b.txt", "ü b+c%/日本 \U0001F600", "d//x", "a?b#c&d=e"} {
+			put := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", "-X", "PUT", "--data-binary", "content of "+key,
+				f.presign(b, "PUT", key, time.Minute))
+			if out, err := put.CombinedOutput(); err != nil {
+				t.Errorf("PUT %q: %v: %s", key, err, out)
+				continue
+			}
+			out, err := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", f.presign(b, "GET", key, time.Minute)).CombinedOutput()
+			if err != nil || string(out) != "content of "+key {
+				t.Errorf("GET %q: %v: %s", key, err, out)
+			}
+		}
+	})
+}
+
+func TestPresignedURLIsForOneMethodKeyAndTime(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.put(b, "a", "x")
+		get := f.presign(b, "GET", "a", time.Hour)
+		f.open("GET", get, "").want(t, "GET", 200, "")
+		f.open("PUT", get, "changed").want(t, "PUT with the URL of a GET", 403, "SignatureDoesNotMatch")
+		f.open("DELETE", get, "").want(t, "DELETE with the URL of a GET", 403, "SignatureDoesNotMatch")
+		f.open("GET", strings.Replace(get, "/docs/a?", "/docs/b?", 1), "").want(t, "another key", 403, "SignatureDoesNotMatch")
+		f.open("GET", strings.Replace(get, "X-Amz-Expires=3600", "X-Amz-Expires=7200", 1), "").want(t, "longer", 403, "SignatureDoesNotMatch")
+		f.server.Now = func() time.Time { return time.Now().Add(-time.Hour - time.Second) }
+		f.open("GET", f.presign(b, "GET", "a", time.Hour), "").want(t, "expired", 403, "AccessDenied")
+		f.open("PUT", f.presign(b, "PUT", "a", time.Hour), "late").want(t, "expired", 403, "AccessDenied")
+		if got := f.get(b, "a"); got != "x" {
+			t.Errorf("content = %q", got)
+		}
+		for _, expiry := range []time.Duration{0, -time.Second, 8 * 24 * time.Hour} {
+			if u, err := f.server.Presign(b, "a", "GET", expiry); err == nil {
+				t.Errorf("expiry %s: %s", expiry, u)
+			}
+		}
+	})
+}
+
+func TestPresignedURLsOfAClient(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		put, err := f.client(b).PresignedPutObject(t.Context(), b.Name, "a/ü", time.Minute)
+		check(t, err)
+		f.open("PUT", put.String(), "x").want(t, "PUT", 200, "")
+		get, err := f.client(b).PresignedGetObject(t.Context(), b.Name, "a/ü", time.Minute, map[string][]string{"response-content-type": {"text/html"}})
+		check(t, err)
+		got := f.open("GET", get.String(), "")
+		if got.status != 200 || got.body != "x" || got.header.Get("Content-Type") != "text/html" {
+			t.Errorf("GET: %+v", got)
+		}
+	})
+}
+
+// post sends a form with a file as its last field.
+func (f *fixture) post(url string, fields map[string]string, content string) response {
+	f.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for name, value := range fields {
+		check(f, form.WriteField(name, value))
+	}
+	file, err := form.CreateFormFile("file", filepath.Base("page.html"))
+	check(f, err)
+	_, err = io.WriteString(file, content)
+	check(f, err)
+	check(f, form.Close())
+	r, err := http.NewRequestWithContext(f.Context(), http.MethodPost, url, &body)
+	check(f, err)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	resp, err := http.DefaultClient.Do(r)
+	check(f, err)
+	defer resp.Body.Close()
+	return response{resp.StatusCode, resp.Header, readAll(f, resp.Body)}
+}
+
+// policy returns the URL and fields of a form for keys with the prefix up/.
+func (f *fixture) policy(b *object.Bucket, expires time.Time) (string, map[string]string) {
+	f.Helper()
+	p := minio.NewPostPolicy()
+	check(f, p.SetBucket(b.Name))
+	check(f, p.SetKeyStartsWith("up/"))
+	check(f, p.SetExpires(expires))
+	check(f, p.SetContentLengthRange(1, 1<<20))
+	check(f, p.SetContentType("text/html"))
+	check(f, p.SetUserMetadata("color", "red"))
+	url, fields, err := f.client(b).PresignedPostPolicy(f.Context(), p)
+	check(f, err)
+	fields["key"] = "up/ü page"
+	return url.String(), fields
+}
+
+func TestForm(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		url, fields := f.policy(b, time.Now().Add(time.Hour))
+		got := f.post(url, fields, "<html>")
+		if got.status != 204 {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		stat, err := f.client(b).StatObject(t.Context(), b.Name, "up/ü page", minio.StatObjectOptions{})
+		check(t, err)
+		if stat.ContentType != "text/html" || stat.UserMetadata["Color"] != "red" || f.get(b, "up/ü page") != "<html>" {
+			t.Errorf("object = %+v", stat)
+		}
+		large := strings.Repeat("x", 300_000)
+		f.post(url, fields, large).want(t, "larger than the fields may be", 204, "")
+		if f.get(b, "up/ü page") != large {
+			t.Error("the content differs")
+		}
+	})
+}
+
+func TestRefusedForms(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		other := f.newBucket("other")
+		for what, test := range map[string]struct {
+			change func(fields map[string]string)
+			status int
+		}{
+			"another key":         {func(m map[string]string) { m["key"] = "elsewhere" }, 403},
+			"no key":              {func(m map[string]string) { delete(m, "key") }, 400},
+			"key above":           {func(m map[string]string) { m["key"] = "up/../../x" }, 400},
+			"another type":        {func(m map[string]string) { m["Content-Type"] = "text/evil" }, 403},
+			"wrong signature":     {func(m map[string]string) { m["x-amz-signature"] = strings.Repeat("0", 64) }, 403},
+			"no signature":        {func(m map[string]string) { delete(m, "x-amz-signature") }, 403},
+			"nothing":             {func(m map[string]string) { clear(m); m["key"] = "up/x" }, 403},
+			"huge field":          {func(m map[string]string) { m["x-amz-meta-color"] = strings.Repeat("x", 1<<20) }, 400},
+			"header in a header":  {func(m map[string]string) { m["x-amz-meta-color"] = "red\r\nSet-Cookie: a=b" }, 403},
+			"line in disposition": {func(m map[string]string) { m["content-disposition"] = "x\r\nSet-Cookie: a=b" }, 403},
+		} {
+			url, fields := f.policy(b, time.Now().Add(time.Hour))
+			test.change(fields)
+			if got := f.post(url, fields, "x"); got.status != test.status {
+				t.Errorf("%s: got %d %s, want %d", what, got.status, got.body, test.status)
+			}
+		}
+		url, fields := f.policy(b, time.Now().Add(time.Hour))
+		f.post(url, fields, strings.Repeat("x", 1<<20+1)).want(t, "too large", 400, "EntityTooLarge")
+		f.post(strings.Replace(url, "/docs/", "/other/", 1), fields, "x").want(t, "another bucket", 403, "AccessDenied")
+		if keys := append(f.keys(b), f.keys(other)...); len(keys) != 0 {
+			t.Errorf("keys = %q", keys)
+		}
+	})
+}

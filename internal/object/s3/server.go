@@ -1,0 +1,146 @@
+package s3
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/versity/versitygw/s3api"
+	"github.com/versity/versitygw/s3api/middlewares"
+
+	"steward/internal/object"
+)
+
+// DefaultRegion is the region that clients sign for unless they are told another one.
+const DefaultRegion = "us-east-1"
+
+// Server serves the S3 API. Its fields must not be changed after Start.
+type Server struct {
+	Store *object.Store
+	// Origin is the public origin of this server, such as https://s3.example.com, for presigned URLs.
+	Origin string
+	// Console is the origin of the base URL, which CORS always allows.
+	Console string
+	// Domain is the domain below which buckets have a host name, or "" for path-style only.
+	Domain string
+	// Region is the region that clients must sign for; "" means DefaultRegion.
+	Region string
+	Limits Limits
+	Log    *slog.Logger
+	Now    func() time.Time
+	// Done is called after each request. It may be nil.
+	Done func(method string, status int, took time.Duration)
+
+	app   *fiber.App
+	ended chan error
+	stop  context.CancelFunc
+}
+
+// Limits bound what clients may use at once. Zero values mean the defaults.
+type Limits struct {
+	// Connections and Requests are the maximum numbers of both. Beyond them, clients get SlowDown.
+	Connections, Requests int
+	// Stall is how long a client may neither send nor receive anything during a request, and how
+	// long it may take to send the headers.
+	Stall time.Duration
+	// Idle is how long a connection is kept between two requests.
+	Idle time.Duration
+	// Operation is how long a request that carries no object may take.
+	Operation time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.Connections, 10_000)
+	setDefault(&l.Requests, 2_000)
+	setDefault(&l.Stall, time.Minute)
+	setDefault(&l.Idle, 2*time.Minute)
+	setDefault(&l.Operation, 30*time.Second)
+	return l
+}
+
+func setDefault[T int | time.Duration](value *T, to T) {
+	if *value == 0 {
+		*value = to
+	}
+}
+
+// Start serves the connections of a listener in the background until Shutdown.
+func (s *Server) Start(listener net.Listener) error {
+	s.Limits = s.Limits.withDefaults()
+	setRegion(&s.Region)
+	base, stop := context.WithCancel(context.Background())
+	api, err := s.newAPI(base)
+	if err != nil {
+		stop()
+		return fmt.Errorf("serve S3: %w", err)
+	}
+	app, err := appOf(api)
+	if err != nil {
+		stop()
+		return fmt.Errorf("serve S3: %w", err)
+	}
+	app.Server().ReadTimeout = s.Limits.Stall
+	app.Server().IdleTimeout = s.Limits.Idle
+	app.Server().ErrorHandler = sendUnreadable
+	s.app = app
+	s.stop = stop
+	s.ended = make(chan error, 1)
+	go func() { s.ended <- app.Listener(listener, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	return nil
+}
+
+// appOf returns the application behind the protocol. It is private there, which leaves no other way
+// to serve a listener of ours, nor to cut off clients that open a connection and send nothing.
+func appOf(api *s3api.S3ApiServer) (*fiber.App, error) {
+	field := reflect.ValueOf(api).Elem().FieldByName("app")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[*fiber.App]() {
+		return nil, errors.New("this version of versitygw has no fiber application")
+	}
+	return (*fiber.App)(field.UnsafePointer()), nil
+}
+
+func setRegion(region *string) {
+	if *region == "" {
+		*region = DefaultRegion
+	}
+}
+
+// newAPI returns the server of the protocol. Its root account, which may do everything, has a key
+// that nobody knows, and the gateway refuses it.
+func (s *Server) newAPI(base context.Context) (*s3api.S3ApiServer, error) {
+	root := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text() + rand.Text()}
+	accounts := &accounts{store: s.Store, limit: s.Limits.Operation, log: s.Log}
+	backend := &gateway{base: base, store: s.Store, console: s.Console, limits: s.Limits, log: s.Log}
+	forms := &forms{gateway: backend, accounts: accounts, root: root, region: s.Region, domain: s.Domain, now: s.Now}
+	options := []s3api.Option{
+		s3api.WithQuiet(),
+		s3api.WithKeepAlive(),
+		s3api.WithDisableACL(),
+		s3api.WithConcurrencyLimiter(s.Limits.Connections, s.Limits.Requests),
+		s3api.WithMiddleware("/", s.around),
+		s3api.WithMiddleware("/:bucket", forms.handler()),
+	}
+	if s.Domain != "" {
+		options = append(options, s3api.WithHostStyle(s.Domain))
+	}
+	return s3api.New(backend, root, s.Region, accounts, nil, nil, nil, nil, options...)
+}
+
+// Ended returns a channel that receives when the server has ended: nil after Shutdown, otherwise
+// the reason.
+func (s *Server) Ended() <-chan error { return s.ended }
+
+// Shutdown closes the listener and waits for requests in flight, at most until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.stop()
+	if err := s.app.ShutdownWithContext(ctx); err != nil {
+		return fmt.Errorf("shut down S3: %w", err)
+	}
+	return nil
+}
