@@ -7,6 +7,9 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"steward/internal/blob"
+	"steward/internal/object"
 )
 
 // Config is the checked configuration of a process. A zero field means "not set" unless its comment
@@ -32,6 +35,11 @@ type Config struct {
 	EgressAllow           []netip.Prefix
 	TrustedProxies        []netip.Prefix
 	RequirePKCE           bool
+	BlobURL               *blob.S3Options // nil: files in Data
+	BlobAccessKey         Secret          // with BlobURL
+	BlobSecretKey         Secret          // with BlobURL
+	StoragePrices         map[object.Tier]float64
+	PresignExpiry         time.Duration
 	DPoPNonce             bool
 	RootKey               Secret // "": generated
 	MasterKey             Secret // 32 raw bytes; "": in a file in Data, generated at the first start
@@ -99,7 +107,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"s3-listen", "127.0.0.1:9000", plain, into(&c.S3Listen, address),
-			"listen `address` of the S3 API (nothing is served there yet)",
+			"listen `address` of the S3 API",
 		},
 		{
 			"kv-listen", "127.0.0.1:6380", plain, into(&c.KVListen, address),
@@ -115,7 +123,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"s3-url", "", plain, into(&c.S3URL, optional(origin("http", "https"))),
-			"public `URL` of the S3 API (nothing is served there yet)",
+			"public `URL` of the S3 API (default: http:// and the listen address)",
 		},
 		{
 			"kv-url", "", plain, into(&c.KVURL, optional(origin("redis", "rediss"))),
@@ -123,11 +131,23 @@ func settings(c *Config) []setting {
 		},
 		{
 			"s3-domain", "", plain, into(&c.S3Domain, optional(domain)),
-			"`domain` for virtual-hosted buckets (nothing is served there yet)",
+			"`domain` for virtual-hosted buckets (default: path style only)",
 		},
 		{
 			"database-url", "", plain, into(&c.DatabaseURL, optional(databaseURL)),
 			"PostgreSQL `URL` (default: SQLite in the data directory)",
+		},
+		{
+			"blob-url", "", plain, into(&c.BlobURL, optional(blobURL)),
+			"`URL` of a bucket for the bytes of objects, s3://bucket/prefix?endpoint=https://host (default: files in the data directory)",
+		},
+		{
+			"presign-expiry", "1h", plain, into(&c.PresignExpiry, presignExpiry),
+			"`duration` for which presigned URLs are valid, up to 7d",
+		},
+		{
+			"storage-prices", "", list, into(&c.StoragePrices, optional(storagePrices)),
+			"`prices` in USD per GB and month by tier, such as STANDARD=0.02,ARCHIVE=0.004",
 		},
 		{
 			"log-format", "text", plain, into(&c.LogFormat, logFormat),
@@ -168,6 +188,14 @@ func settings(c *Config) []setting {
 		{
 			"dpop-nonce", "false", boolean, into(&c.DPoPNonce, boolValue),
 			"require a nonce of the server in DPoP proofs",
+		},
+		{
+			"blob-access-key", "", secret, into(&c.BlobAccessKey, blobCredential),
+			"access key for --blob-url",
+		},
+		{
+			"blob-secret-key", "", secret, into(&c.BlobSecretKey, blobCredential),
+			"secret key for --blob-url",
 		},
 		{
 			"root-key", "", secret, into(&c.RootKey, rootKey),

@@ -19,6 +19,9 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/account"
+	"steward/internal/blob"
+	"steward/internal/object"
+	"steward/internal/object/s3"
 )
 
 // into returns a function that parses a text into a field.
@@ -252,4 +255,42 @@ func password(v string) (Secret, error) {
 		return "", mustBe("10 or more characters")
 	}
 	return Secret(v), nil
+}
+
+func blobURL(v string) (*blob.S3Options, error) {
+	options, err := blob.ParseS3URL(v)
+	if err != nil {
+		return nil, mustBe("a URL such as s3://bucket/prefix?endpoint=https://host")
+	}
+	return &options, nil
+}
+
+func blobCredential(v string) (Secret, error) {
+	if v == "" || strings.ContainsFunc(v, unicode.IsSpace) {
+		return "", mustBe("a key without spaces")
+	}
+	return Secret(v), nil
+}
+
+func presignExpiry(v string) (time.Duration, error) {
+	d, err := duration(v)
+	if err != nil || d < time.Second || d > s3.MaxExpiry {
+		return 0, mustBe("a duration from 1s to 7d")
+	}
+	return d, nil
+}
+
+// storagePrices parses prices by tier.
+func storagePrices(v string) (map[object.Tier]float64, error) {
+	wrong := mustBe("prices by tier, such as STANDARD=0.02,INFREQUENT_ACCESS=0.01,ARCHIVE=0.004")
+	prices := map[object.Tier]float64{}
+	for entry := range strings.SplitSeq(v, ",") {
+		tier, text, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		price, err := strconv.ParseFloat(text, 64)
+		if _, known := object.DefaultPrices()[object.Tier(tier)]; !known || err != nil || !(price >= 0) || math.IsInf(price, 0) {
+			return nil, wrong
+		}
+		prices[object.Tier(tier)] = price
+	}
+	return prices, nil
 }

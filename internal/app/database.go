@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/seal"
 )
@@ -15,6 +16,8 @@ import (
 type database struct {
 	db   *db.DB
 	ring *seal.Ring
+	// blobs has the bytes of objects. It is nil in commands that need none.
+	blobs blob.Store
 }
 
 // openDatabase opens the database and checks that the master key is the one it was written with.

@@ -78,7 +78,8 @@ type Addresses struct {
 	PID     int               `json:"pid"`
 	Version string            `json:"version"`
 	BaseURL string            `json:"base_url"`
-	Listen  map[string]string `json:"listen"` // actual addresses, by listener: api, metrics
+	S3URL   string            `json:"s3_url"`
+	Listen  map[string]string `json:"listen"` // actual addresses, by listener: api, s3, metrics
 }
 
 // WriteAddresses writes steward.json in the data directory. The file is replaced in one step; if it

@@ -36,14 +36,22 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer d.db.Close()
+	if d.blobs, err = openBlobs(ctx, cfg); err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close()
+	s3Listener, err := net.Listen("tcp", cfg.S3Listen)
+	if err != nil {
+		return fmt.Errorf("--s3-listen: %w", err)
+	}
+	defer s3Listener.Close()
 	s := &process{
 		cfg: cfg, db: d, log: log, stdout: stdout, metrics: metrics,
-		listener: listener, addresses: addressesOf(cfg, listener),
+		listener: listener, s3Listener: s3Listener, addresses: addressesOf(cfg, listener, s3Listener),
 	}
 	if cfg.MetricsListen != "" {
 		m, err := startMetricsServer(cfg.MetricsListen, s.metrics, log)
@@ -58,14 +66,15 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 
 // process is a running program that has its lock, its database and its listeners.
 type process struct {
-	cfg       Config
-	db        *database
-	log       *slog.Logger
-	stdout    io.Writer
-	metrics   *metrics
-	listener  net.Listener
-	addresses Addresses
-	stopping  atomic.Bool
+	cfg        Config
+	db         *database
+	log        *slog.Logger
+	stdout     io.Writer
+	metrics    *metrics
+	listener   net.Listener
+	s3Listener net.Listener
+	addresses  Addresses
+	stopping   atomic.Bool
 }
 
 // run connects the slices, serves until ctx ends, and drains.
@@ -99,6 +108,9 @@ func (s *process) run(ctx context.Context) error {
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	if err := p.storage.server.Start(s.s3Listener); err != nil {
+		return err
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(s.listener) }()
 	if err := WriteAddresses(s.cfg.Data, s.addresses); err != nil {
@@ -110,6 +122,8 @@ func (s *process) run(ctx context.Context) error {
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)
+	case err := <-p.storage.server.Ended():
+		return fmt.Errorf("serve S3: %w", err)
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)
@@ -132,6 +146,9 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 	if err := p.server.Socket.Close(ctx); err != nil { // Shutdown does not know hijacked connections
 		s.log.Warn("WebSockets were closed before they finished", "error", err)
 	}
+	if err := p.storage.server.Shutdown(ctx); err != nil {
+		s.log.Warn("S3 requests were closed before they finished", "error", err)
+	}
 	if err := srv.Shutdown(ctx); err != nil {
 		s.log.Warn("requests were closed before they finished", "error", err)
 		return srv.Close()
@@ -139,15 +156,19 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 	return nil
 }
 
-// addressesOf returns where the API can be reached.
-func addressesOf(cfg Config, listener net.Listener) Addresses {
+// addressesOf returns where the API and the S3 API can be reached.
+func addressesOf(cfg Config, listener, s3Listener net.Listener) Addresses {
 	baseURL := cfg.BaseURL
 	if baseURL == "" {
 		baseURL = "http://" + dialable(listener.Addr())
 	}
+	s3URL := cfg.S3URL
+	if s3URL == "" {
+		s3URL = "http://" + dialable(s3Listener.Addr())
+	}
 	return Addresses{
-		PID: os.Getpid(), Version: Version(), BaseURL: baseURL,
-		Listen: map[string]string{"api": listener.Addr().String()},
+		PID: os.Getpid(), Version: Version(), BaseURL: baseURL, S3URL: s3URL,
+		Listen: map[string]string{"api": listener.Addr().String(), "s3": s3Listener.Addr().String()},
 	}
 }
 
@@ -169,6 +190,7 @@ func banner(cfg Config, a Addresses, created *installation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
 	fmt.Fprintf(&b, "  API           %s\n", a.BaseURL)
+	fmt.Fprintf(&b, "  S3            %s\n", a.S3URL)
 	fmt.Fprintf(&b, "  Reference     %s/docs\n", a.BaseURL)
 	if address := a.Listen["metrics"]; address != "" {
 		fmt.Fprintf(&b, "  Metrics       http://%s/metrics\n", address)

@@ -14,6 +14,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/idempotency"
 	"steward/internal/job"
+	"steward/internal/object"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/session"
@@ -34,6 +35,7 @@ type parts struct {
 	threads  *thread.Store
 	evals    *eval.Store
 	hooks    hooks
+	storage  storage
 	oauth    oauth
 	signIn   *provider.Provider
 	server   *server.Server
@@ -63,6 +65,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 	d.db.Watch(auth.Callers, keys.Forget)
 
 	hooks := wireHooks(cfg, d, at, lines.Record, log, now)
+	storage := wireObjects(cfg, d, at, lines.Record, hooks.store, log, now)
 	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, keys, lines, now)
 	callers := &server.Authenticator{
 		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, PerSecond: cfg.RateLimit,
@@ -70,14 +73,15 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 
 	return &parts{
 		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
-		hooks: hooks, oauth: oauth, signIn: signIn,
+		hooks: hooks, storage: storage, oauth: oauth, signIn: signIn,
 		server: &server.Server{
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
 			Key:         &apikey.Handler{Store: keys},
 			Audit:       &audit.Handler{Store: lines},
 			Eval:        &eval.Handler{Store: evals},
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
-			Resource:    &resource.Handler{Configured: regions(cfg)},
+			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
+			Resource:    storage.resources(cfg, d.db, accounts),
 			Thread:      &thread.Handler{Store: threads},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
 			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
@@ -159,6 +163,12 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	every(time.Minute, "delete data of deleted OAuth clients", one("oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	}))
+	objects := p.storage.store
+	every(time.Minute, "delete expired objects", one("object expiry", objects.Expire))
+	every(time.Minute, "delete what deleted buckets held", one("object purge", objects.Purge))
+	every(time.Minute, "delete the bytes of deleted objects", one("object garbage", objects.CollectGarbage))
+	every(time.Hour, "abort old uploads", one("object uploads", objects.AbortStaleUploads))
+	every(6*time.Hour, "delete bytes without an object", one("object sweep", objects.Sweep))
 	g.Go(p.hooks.scheduler.Run)
 	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))
 }

@@ -109,9 +109,10 @@ var (
 	ReadKeys  = Permission{Name: "read API keys", Roles: everybody, User: true, Scope: "apikey:read"}
 	WriteKeys = Permission{Name: "manage API keys", Roles: writers, User: true, Scope: "apikey:write"}
 
-	WriteProjects = Permission{Name: "manage projects", Roles: writers, Scope: "resource:write"}
-	ReadRegions   = Permission{Name: "read regions", Roles: everybody, Project: true, Scope: "resource:read"}
-	ReadResources = Permission{Name: "read resources", Roles: everybody, Scope: "resource:read"}
+	WriteProjects  = Permission{Name: "manage projects", Roles: writers, Scope: "resource:write"}
+	ReadRegions    = Permission{Name: "read regions", Roles: everybody, Project: true, Scope: "resource:read"}
+	ReadResources  = Permission{Name: "read resources", Roles: everybody, Scope: "resource:read"}
+	WriteResources = Permission{Name: "manage resources", Roles: writers, Scope: "resource:write"}
 
 	ReadObjects  = Permission{Name: "read objects", Roles: everybody, Scope: "storage:read"}
 	WriteObjects = Permission{Name: "write objects", Roles: writers, Scope: "storage:write"}

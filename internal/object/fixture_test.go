@@ -129,7 +129,7 @@ func (f *fixture) bucket(c *auth.Caller, name string) *Bucket {
 }
 
 func (f *fixture) deleteBucket(c *auth.Caller, name string, ifEmpty bool) error {
-	return f.db.Write(as(c), func(tx *db.Tx) error { return f.store.DeleteBucket(tx, c.OrgID, name, ifEmpty) })
+	return f.db.Write(as(c), func(tx *db.Tx) error { return f.store.DeleteBucket(tx, c.OrgID, "local", name, ifEmpty) })
 }
 
 func (f *fixture) put(b *Bucket, key, content string) Object {

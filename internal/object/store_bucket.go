@@ -84,7 +84,7 @@ func (s *Store) CreateBucket(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Buck
 	b := &Bucket{
 		ID: id.At(id.Bucket, now), Name: cmp.Or(n.Name, newName()), OrgID: caller.OrgID, Region: n.Region, Description: n.Description,
 		AccessKey: id.Secret(accessKeySize), SecretKey: id.Secret(secretKeySize), Internal: n.Internal,
-		CreatedBy: caller.UserID, CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), version: 1,
+		CreatedBy: caller.Actor(), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), version: 1,
 	}
 	if !ValidName(b.Name) {
 		return nil, errs.InvalidField("name", "expected %s", ExpectedName)
@@ -137,13 +137,16 @@ func (s *Store) createWebhook(tx *db.Tx, b *Bucket) (err error) {
 	return nil
 }
 
-// DeleteBucket deletes a bucket of an organization with all that it holds. Its totals are booked off
+// DeleteBucket deletes a bucket of an organization in a region with all that it holds. Its totals are booked off
 // at once; Purge removes the rows. It returns NotFound, and Conflict if the bucket must be empty and
 // is not.
-func (s *Store) DeleteBucket(tx *db.Tx, orgID, name string, ifEmpty bool) error {
+func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool) error {
 	b, err := s.ownBucket(tx, orgID, name)
 	if err != nil {
 		return err
+	}
+	if b.Region != region {
+		return errs.Missing("bucket", name)
 	}
 	if err := lock(tx, b); err != nil {
 		return err

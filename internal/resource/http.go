@@ -37,6 +37,9 @@ type Buckets struct {
 	Delete func(tx *db.Tx, orgID, region, name string, ifEmpty bool) error
 	// List returns the buckets of an organization in a region, or in all of them, by name.
 	List func(ctx context.Context, orgID, region string) ([]Bucket, error)
+	// ValidName reports whether a bucket can have a name; ExpectedName says what it accepts.
+	ValidName    func(name string) bool
+	ExpectedName string
 	// SigningRegion is the region with which clients sign requests.
 	SigningRegion string
 	// Origin is the URL of the S3 listener.
@@ -126,7 +129,7 @@ func (h *Handler) Create(ctx context.Context, in *struct {
 	if err := h.check(caller, in.RegionInput); err != nil {
 		return Created{}, err
 	}
-	if err := in.Body.check(in.Region); err != nil {
+	if err := h.checkNew(in.Region, in.Body); err != nil {
 		return Created{}, err
 	}
 	var created []CreatedResource

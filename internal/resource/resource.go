@@ -2,9 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"net/netip"
-	"regexp"
-	"strings"
 
 	"steward/internal/errs"
 	"steward/internal/stamp"
@@ -127,43 +124,20 @@ type CreatedResource struct {
 	S3Entry
 }
 
-var (
-	databaseName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,62}$`)
-	bucketName   = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-)
-
-// ValidName reports whether a resource of a type can have a name.
-func ValidName(t Type, name string) bool {
-	if t != S3 {
-		return databaseName.MatchString(name) && !strings.HasPrefix(name, "pg_")
-	}
-	ip, err := netip.ParseAddr(name)
-	isIPv4 := err == nil && ip.Is4()
-	return bucketName.MatchString(name) && !strings.Contains(name, "..") && !strings.HasPrefix(name, "xn--") &&
-		!strings.HasSuffix(name, "-s3alias") && !isIPv4
-}
-
-// expectedName says what ValidName accepts.
-var expectedName = map[Type]string{
-	S3: "expected 3 to 63 characters of a-z 0-9 . -, with a letter or digit at both ends, no two dots in a row, " +
-		"not an IP address",
-	DB: "expected 1 to 63 characters of a-z 0-9 _ -, beginning with a letter or _, but not with pg_",
-	KV: "expected 1 to 63 characters of a-z 0-9 _ -, beginning with a letter or _, but not with pg_",
-}
-
-// check returns Invalid with all faults of a request.
-func (n NewResources) check(region string) error {
+// checkNew returns Invalid with all faults of a request to create resources.
+func (h *Handler) checkNew(region string, n NewResources) error {
 	var faults errs.Faults
-	seen := map[Type]map[string]bool{S3: {}, DB: {}, KV: {}}
+	seen := map[Named]bool{}
 	for i, r := range n.Resources {
 		at := fmt.Sprintf("body.resources[%d]", i)
 		checkEngine(&faults, at, r.Type, region)
 		if r.Name == nil {
 			continue
 		}
-		faults.Check(ValidName(r.Type, *r.Name), at+".name", "%s", expectedName[r.Type])
-		faults.Check(!seen[r.Type][*r.Name], at+".name", "expected another name than in the entries before")
-		seen[r.Type][*r.Name] = true
+		faults.Check(h.Buckets.ValidName(*r.Name), at+".name", "expected %s", h.Buckets.ExpectedName)
+		named := Named{Type: r.Type, Name: *r.Name}
+		faults.Check(!seen[named], at+".name", "expected another name than in the entries before")
+		seen[named] = true
 	}
 	return faults.Err()
 }

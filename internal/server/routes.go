@@ -70,8 +70,24 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /evalrun", auth.WriteEvals, 201, "Start an evaluation run", s.Eval.Start).WithErrors(409),
 		web.On("PUT /evalrun", auth.WriteEvals, 200, "Complete an evaluation run", s.Eval.Complete).WithMaxBody(eval.MaxBody).WithErrors(404, 409),
 
-		// Regions
+		// Object storage
+		web.On("GET /storage/objects/{bucket}", auth.ReadObjects, 200, "List objects in byte order of their keys", s.Object.Objects),
+		web.On("DELETE /storage/objects/{bucket}", auth.WriteObjects, 200, "Delete an object, or all with a prefix", s.Object.DeleteObjects),
+		web.On("GET /storage/folders/{bucket}", auth.ReadObjects, 200, "List the folders and objects directly below a prefix", s.Object.Folders),
+		web.On("GET /storage/presign/{bucket}", auth.ReadObjects, 200, "Create a presigned URL", s.Object.PresignURL),
+		web.On("GET /storage/stats/{bucket}", auth.ReadObjects, 200, "Get the usage of a bucket", s.Object.Stats),
+		web.On("GET /storage/analytics", auth.ReadObjects, 200, "Get usage and cost of all buckets over time", s.Object.Analytics),
+		web.On("GET /bucket/config/{bucket}", auth.ReadObjects, 200, "Get the configuration of a bucket", s.Object.Config),
+		web.On("PUT /bucket/config/{bucket}", auth.WriteObjects, 200, "Update the configuration of a bucket", s.Object.UpdateConfig),
+		web.On("DELETE /bucket/config/{bucket}", auth.WriteObjects, 200, "Reset the configuration of a bucket", s.Object.ResetConfig),
+
+		// Regions and resources
 		web.On("GET /cli/region", auth.ReadRegions, 200, "List regions", s.Resource.Regions),
+
+		web.On("GET /resource", auth.ReadResources, 200, "List resources of all regions", s.Resource.All),
+		web.On("GET /resource/{orgId}/{region}", auth.ReadResources, 200, "List the resources of a region", s.Resource.List),
+		web.On("POST /resource/{orgId}/{region}", auth.WriteResources, 201, "Create resources, all or none", s.Resource.Create).WithErrors(409),
+		web.On("DELETE /resource/{orgId}/{region}", auth.WriteResources, 204, "Delete resources with all that they hold, all or none", s.Resource.Delete).WithErrors(409),
 
 		// Threads and sessions
 		web.On("GET /thread", auth.ReadThreads, 200, "List threads, newest first", s.Thread.List),

@@ -12,6 +12,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/eval"
 	"steward/internal/idempotency"
+	"steward/internal/object"
 	"steward/internal/oidc"
 	"steward/internal/resource"
 	"steward/internal/sdk"
@@ -27,6 +28,7 @@ type Server struct {
 	Audit    *audit.Handler
 	Eval     *eval.Handler
 	OIDC     *oidc.Handler
+	Object   *object.Handler
 	Resource *resource.Handler
 	Thread   *thread.Handler
 	Socket   *thread.Socket

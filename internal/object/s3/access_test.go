@@ -211,7 +211,7 @@ func TestRotatedAndDeletedCredentialsAreRefusedAtOnce(t *testing.T) {
 		}))
 		f.do(call{method: "GET", path: "/docs/a", by: b}).want(t, "old credentials", 403, "InvalidAccessKeyId")
 		f.do(call{method: "GET", path: "/docs/a", by: rotated}).want(t, "new credentials", 200, "")
-		check(t, f.db.Write(t.Context(), func(tx *db.Tx) error { return f.store.DeleteBucket(tx, b.OrgID, b.Name, false) }))
+		check(t, f.db.Write(t.Context(), func(tx *db.Tx) error { return f.store.DeleteBucket(tx, b.OrgID, b.Region, b.Name, false) }))
 		f.do(call{method: "GET", path: "/docs/a", by: rotated}).want(t, "deleted bucket", 403, "InvalidAccessKeyId")
 		f.do(call{method: "GET", path: "/docs/a"}).want(t, "deleted bucket, no credentials", 404, "NoSuchBucket")
 		again := f.newBucket("docs")

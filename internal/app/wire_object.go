@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/auth"
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/object"
+	"steward/internal/object/s3"
+	"steward/internal/resource"
+	"steward/internal/webhook"
+)
+
+// openBlobs opens the store of objects' bytes: files in the data directory, or a place in a bucket of
+// another S3 server.
+func openBlobs(ctx context.Context, cfg Config) (blob.Store, error) {
+	if cfg.BlobURL == nil {
+		return blob.OpenDisk(filepath.Join(cfg.Data, "blobs"))
+	}
+	options := *cfg.BlobURL
+	options.AccessKey = string(cfg.BlobAccessKey)
+	options.SecretKey = string(cfg.BlobSecretKey)
+	store, err := blob.OpenS3(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("--blob-url: %w", err)
+	}
+	return store, nil
+}
+
+// storage holds the parts of the object slice.
+type storage struct {
+	store  *object.Store
+	server *s3.Server
+}
+
+func wireObjects(
+	cfg Config, d *database, at Addresses, record func(*db.Tx, string, string) error, hooks *webhook.Store,
+	log *slog.Logger, now func() time.Time,
+) storage {
+	store := &object.Store{
+		DB: d.db, Blobs: d.blobs, Ring: d.ring, Now: now, Log: log, Audit: record, Prices: cfg.StoragePrices,
+		CreateWebhook: func(tx *db.Tx, b *object.Bucket) (string, error) {
+			metadata := map[string]string{"type": "s3", "bucket_name": b.Name}
+			return hooks.CreateInternalTx(tx, b.OrgID, b.CreatedBy, "Bucket "+b.Name, metadata)
+		},
+		DeleteWebhook: hooks.DeleteInternalTx,
+		Event: func(tx *db.Tx, b *object.Bucket, events []object.Event) error {
+			return sendEvents(tx, hooks, b, events)
+		},
+	}
+	d.db.Watch(object.Cache, store.Forget)
+	return storage{store: store, server: &s3.Server{
+		Store: store, Origin: at.S3URL, Console: at.BaseURL, Domain: cfg.S3Domain, Log: log, Now: now,
+	}}
+}
+
+// sendEvents makes events of a bucket receipts of its internal webhook.
+func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []object.Event) error {
+	bodies := make([][]byte, len(events))
+	for i, e := range events {
+		body, err := object.Notification(b, e)
+		if err != nil {
+			return err
+		}
+		bodies[i] = body
+	}
+	return hooks.AcceptEventsTx(tx, b.OrgID, b.WebhookID, bodies)
+}
+
+// resources returns the handler of regions, whose buckets are those of the object store.
+func (s storage) resources(cfg Config, d *db.DB, accounts *account.Store) *resource.Handler {
+	return &resource.Handler{
+		DB: d, Configured: regions(cfg), OrgName: accounts.OrgName,
+		Buckets: resource.Buckets{
+			Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (resource.Bucket, error) {
+				b, err := s.store.CreateBucket(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})
+				if err != nil {
+					return resource.Bucket{}, err
+				}
+				return bucketResource(b, object.Usage{}), nil
+			},
+			Delete:    s.store.DeleteBucket,
+			List:      s.buckets,
+			ValidName: object.ValidName, ExpectedName: object.ExpectedName,
+			SigningRegion: s3.DefaultRegion, Origin: s.server.Origin, Domain: s.server.Domain,
+		},
+	}
+}
+
+func (s storage) buckets(ctx context.Context, orgID, region string) ([]resource.Bucket, error) {
+	buckets, err := s.store.Buckets(ctx, orgID, region)
+	if err != nil {
+		return nil, err
+	}
+	usage, err := s.store.UsageByBucket(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]resource.Bucket, len(buckets))
+	for i, b := range buckets {
+		list[i] = bucketResource(b, usage[b.ID])
+	}
+	return list, nil
+}
+
+func bucketResource(b *object.Bucket, u object.Usage) resource.Bucket {
+	return resource.Bucket{
+		Name: b.Name, OrgID: b.OrgID, Region: b.Region, Description: b.Description, Internal: b.Internal,
+		AccessKey: b.AccessKey, SecretKey: b.SecretKey, CreatedAt: b.CreatedAt,
+		Objects: u.Objects, Bytes: u.Bytes, LastEventAt: u.LastEventAt,
+	}
+}
