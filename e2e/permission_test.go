@@ -25,6 +25,7 @@ var (
 	writers   = everybody[:3]
 	managers  = everybody[:2]
 	nothing   = object{}
+	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aHook     = object{"type": "url", "config": object{"url": "https://example.com"}}
 )
 
@@ -75,6 +76,20 @@ var rights = map[string]right{
 	"PUT /evalrun":           {"eval:write", writers, true, false, nothing, false},
 
 	"GET /cli/region": {"resource:read", everybody, true, false, nil, false},
+
+	"GET /resource":                     {"resource:read", everybody, false, false, nil, false},
+	"GET /resource/{orgId}/{region}":    {"resource:read", everybody, false, false, nil, false},
+	"POST /resource/{orgId}/{region}":   {"resource:write", writers, false, false, aBucket, false},
+	"DELETE /resource/{orgId}/{region}": {"resource:write", writers, false, false, aBucket, false},
+	"GET /storage/objects/{bucket}":     {"storage:read", everybody, false, false, nil, false},
+	"DELETE /storage/objects/{bucket}":  {"storage:write", writers, false, false, nil, false},
+	"GET /storage/folders/{bucket}":     {"storage:read", everybody, false, false, nil, false},
+	"GET /storage/presign/{bucket}":     {"storage:read", everybody, false, false, nil, false},
+	"GET /storage/stats/{bucket}":       {"storage:read", everybody, false, false, nil, false},
+	"GET /storage/analytics":            {"storage:read", everybody, false, false, nil, false},
+	"GET /bucket/config/{bucket}":       {"storage:read", everybody, false, false, nil, false},
+	"PUT /bucket/config/{bucket}":       {"storage:write", writers, false, false, nothing, false},
+	"DELETE /bucket/config/{bucket}":    {"storage:write", writers, false, false, nil, false},
 
 	"GET /thread":         {"thread:read", everybody, true, false, nil, false},
 	"GET /thread/{id}":    {"thread:read", everybody, true, false, nil, false},
@@ -225,5 +240,9 @@ func (m *matrix) path(pattern string, existing bool) string {
 		}
 		parts[i] = id
 	}
-	return strings.Join(parts, "/")
+	path := strings.Join(parts, "/")
+	if pattern == "/storage/presign/{bucket}" {
+		path += "?key=k"
+	}
+	return path
 }

@@ -14,7 +14,7 @@ var invalid = []struct {
 	status             int
 	locations          string
 }{
-	{"POST", "create", `{}`, 422, "body"},
+	{"POST", "create", `{}`, 422, "body.name"},
 	{"POST", "create", `[]`, 422, "body"},
 	{
 		"POST", "create", `{"name": 5, "internal": "x", "description": 3, "retention_seconds": "a"}`, 422,
@@ -26,7 +26,7 @@ var invalid = []struct {
 	},
 	{"POST", "create", `{"name": " "}`, 422, "body.name"},
 	{"POST", "create", `{"name": "a\u0000b"}`, 422, "body"},
-	{"POST", "create", `{"name": "x", "retention_seconds": 3600.5}`, 422, "body"},
+	{"POST", "create", `{"name": "x", "retention_seconds": 3600.5}`, 422, "body.retention_seconds"},
 	{"POST", "create", `{"name": "x"`, 400, ""},
 	{"PUT", "update/W", `{"name": null}`, 422, "body.name"},
 	{"PUT", "update/W", `{"retention_seconds": 400000000}`, 422, "body.retention_seconds"},

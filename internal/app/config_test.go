@@ -18,7 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"steward/internal/blob"
 	"steward/internal/errs"
+	"steward/internal/object"
 )
 
 var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
@@ -57,7 +59,7 @@ func faultsOf(t *testing.T, flags map[string]string, environ ...string) []errs.F
 func TestDefaults(t *testing.T) {
 	want := Config{
 		Data: "./steward-data", Listen: "127.0.0.1:8080", S3Listen: "127.0.0.1:9000", KVListen: "127.0.0.1:6380", MetricsListen: "127.0.0.1:9464",
-		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, WebhookRetention: 720 * time.Hour, ThreadRetention: 720 * time.Hour,
+		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
 		Regions: []Region{{"local", "This machine"}},
 	}
 	if diff := cmp.Diff(want, mustLoad(t, nil), comparePrefix); diff != "" {
@@ -86,6 +88,9 @@ thread_retention: 90m
 egress_allow: [10.0.0.0/8, "fd00::/8"]
 trusted_proxies: 127.0.0.1/32
 require_pkce: true
+blob_url: s3://bytes/p?endpoint=https://s3.example.com
+presign_expiry: 2h
+storage_prices: [STANDARD=0.03, ARCHIVE=0]
 dpop_nonce: true
 regions:
   - {region: eu-1, description: Frankfurt}
@@ -98,6 +103,8 @@ regions:
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048,
 		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true, DPoPNonce: true,
+		BlobURL: &blob.S3Options{Endpoint: "https://s3.example.com", Bucket: "bytes", Prefix: "p"}, BlobAccessKey: "AK", BlobSecretKey: "SK",
+		PresignExpiry: 2 * time.Hour, StoragePrices: map[object.Tier]float64{object.Standard: 0.03, object.Archive: 0},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		RootKey:        "a-root-key-of-24-letters", MasterKey: Secret(raw), OldMasterKeys: []Secret{Secret(raw), Secret(raw)}, AdminEmail: "owner@example.com", AdminPassword: "correct horse",
 		Regions: []Region{{"eu-1", "Frankfurt"}, {"us-1", ""}},
@@ -106,6 +113,7 @@ regions:
 		t, map[string]string{"config": file}, "HOME=/root", "STEWARD_ROOT_KEY=a-root-key-of-24-letters",
 		"STEWARD_MASTER_KEY="+base64.StdEncoding.EncodeToString(raw),
 		"STEWARD_OLD_MASTER_KEYS="+hex.EncodeToString(raw)+", "+base64.StdEncoding.EncodeToString(raw), "STEWARD_ADMIN_EMAIL=owner@example.com", "STEWARD_ADMIN_PASSWORD=correct horse",
+		"STEWARD_BLOB_ACCESS_KEY=AK", "STEWARD_BLOB_SECRET_KEY=SK",
 	)
 	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
 		t.Error(diff)
@@ -123,6 +131,9 @@ var samples = map[string][3]string{
 	"s3-url":            {"http://a", "http://b", "http://c"},
 	"kv-url":            {"redis://a", "redis://b", "redis://c"},
 	"s3-domain":         {"a", "b", "c"},
+	"blob-url":          {"s3://a?endpoint=http://h", "s3://b/p?endpoint=https://h", "s3://c?endpoint=http://h&region=r"},
+	"presign-expiry":    {"1s", "2h", "7d"},
+	"storage-prices":    {"STANDARD=1", "ARCHIVE=0", "INFREQUENT_ACCESS=0.5"},
 	"database-url":      {"postgres://a", "postgresql://b", "postgres:///c?host=/tmp"},
 	"log-format":        {"json", "text", "json"}, // only two exist: neighbours differ
 	"log-level":         {"debug", "warn", "error"},
@@ -238,6 +249,11 @@ var invalid = map[string][]string{
 	"s3-url":            {"QQQ", "s3://QQQ"},
 	"kv-url":            {"QQQ", "http://QQQ", "redis://:QQQ@host"},
 	"s3-domain":         {"http://QQQ", "QQQ:80", "10.0.0.1", "-QQQ", "QQQ..com", ".QQQ"},
+	"blob-url":          {"QQQ", "s3://QQQ", "s3://u:QQQ@b?endpoint=http://h", "s3://QQQ?endpoint=ftp://h", "s3://QQQ?endpoint=http://h&x=y"},
+	"presign-expiry":    {"", "QQQ", "0s", "500ms", "8d"},
+	"storage-prices":    {"QQQ", "STANDARD", "STANDARD=QQQ", "STANDARD=-1", "STANDARD=NaN", "QQQ=1"},
+	"blob-access-key":   {"QQQ QQQ"},
+	"blob-secret-key":   {"QQQ QQQ"},
 	"database-url":      {"QQQ", "mysql://u:QQQ@h/d", "postgres:QQQ", "postgres://u:QQQ@h:x/d", "host=QQQ"},
 	"log-format":        {"", "QQQ", "JSON"},
 	"log-level":         {"", "QQQ", "warning"},

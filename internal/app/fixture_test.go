@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/apikey"
 	"steward/internal/auth"
+	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/seal"
@@ -37,12 +38,16 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	blobs, err := blob.OpenDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg, err := Load(map[string]string{"data": t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return wire(cfg, &database{db: d, ring: ring}, Addresses{BaseURL: "http://steward.test"}, log, time.Now).server
+	return wire(cfg, &database{db: d, ring: ring, blobs: blobs}, Addresses{BaseURL: "http://steward.test"}, log, time.Now).server
 }
 
 // newFixture returns a fixture over an open database; done may be nil.

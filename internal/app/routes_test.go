@@ -140,12 +140,14 @@ func unwrapped(route web.Route, data any) any {
 	return data
 }
 
-// unversioned lists the routes of single resources without an ETag: what never changes, what has no
-// row of its own, and runs, which only their runtime changes.
+// unversioned lists the routes of single resources without an ETag: what has no row of its own, and
+// lists that are not pages.
 var unversioned = []string{
-	"DELETE /oidc/clients/{id}/users/{user_id}", "DELETE /oidc/user/consent/{client_id}", "GET /cli/eval-run/{id}",
-	"GET /webhook/destination-list/{webhookId}", "GET /webhook/receipt-get/{webhookId}/{receiptId}",
-	"GET /webhook/receipt-payload/{webhookId}/{receiptId}",
+	"DELETE /oidc/clients/{id}/users/{user_id}", "DELETE /oidc/user/consent/{client_id}",
+	"GET /webhook/destination-list/{webhookId}",
+	"GET /webhook/receipt-payload/{webhookId}/{receiptId}", "GET /storage/objects/{bucket}", "DELETE /storage/objects/{bucket}",
+	"GET /storage/folders/{bucket}", "GET /storage/presign/{bucket}", "GET /storage/stats/{bucket}",
+	"GET /resource/{orgId}/{region}", "DELETE /resource/{orgId}/{region}",
 }
 
 // TestOpenAPIDocumentsEveryRoute checks that the document has every route, with its

@@ -22,11 +22,11 @@ type Config struct {
 
 // CORS is the CORS configuration of a bucket.
 type CORS struct {
-	AllowedOrigins []string `json:"allowed_origins,omitempty" maxItems:"100" doc:"Origins such as https://example.com, with at most one * each"`
-	AllowedMethods []string `json:"allowed_methods,omitempty" maxItems:"5" doc:"GET, PUT, POST, DELETE, HEAD"`
-	AllowedHeaders []string `json:"allowed_headers,omitempty" maxItems:"100" doc:"Request headers, with at most one * each"`
-	ExposeHeaders  []string `json:"expose_headers,omitempty" maxItems:"100" doc:"Response headers that scripts may read"`
-	MaxAgeSeconds  *int64   `json:"max_age_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long browsers cache the answer of a preflight"`
+	AllowedOrigins []string `json:"allowed_origins,omitempty" nullable:"true" maxItems:"100" doc:"Origins such as https://example.com, with at most one * each"`
+	AllowedMethods []string `json:"allowed_methods,omitempty" nullable:"true" maxItems:"5" doc:"GET, PUT, POST, DELETE, HEAD"`
+	AllowedHeaders []string `json:"allowed_headers,omitempty" nullable:"true" maxItems:"100" doc:"Request headers, with at most one * each"`
+	ExposeHeaders  []string `json:"expose_headers,omitempty" nullable:"true" maxItems:"100" doc:"Response headers that scripts may read"`
+	MaxAgeSeconds  *int64   `json:"max_age_seconds,omitempty" nullable:"true" minimum:"0" maximum:"86400" doc:"How long browsers cache the answer of a preflight"`
 }
 
 // Patch is a partial update of a configuration: null resets a field, a missing one stays.
@@ -35,7 +35,7 @@ type Patch struct {
 	TTL               page.Opt[int64]             `json:"ttl,omitempty" required:"false" doc:"Seconds after which objects are deleted; 0 clears it"`
 	Public            page.Opt[bool]              `json:"public,omitempty" required:"false" doc:"Whether anybody may read objects"`
 	CacheControl      page.Opt[string]            `json:"cache_control,omitempty" required:"false" doc:"Cache-Control of objects that have none"`
-	CORS              page.Opt[CORS]              `json:"cors,omitempty" required:"false"`
+	CORS              page.Opt[CORS]              `json:"cors,omitempty" required:"false" example:"{\"allowed_origins\":[\"https://app.example.com\"],\"allowed_methods\":[\"GET\"]}"`
 	AdditionalHeaders page.Opt[map[string]string] `json:"additional_headers,omitempty" required:"false" doc:"Extra headers of responses with objects"`
 }
 

@@ -222,7 +222,7 @@ func TestAllFaultsAreReported(t *testing.T) {
 	want := "body.name body.description body.homepage_url body.icon body.redirect_uris[1] " +
 		"body.post_logout_redirect_uris[0] body.response_types body.grant_types[1] body.grant_types[2] " +
 		"body.scopes[1] body.access_token_lifetime_seconds body.refresh_token_lifetime_seconds " +
-		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.audience body.audience"
+		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.audience"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}
