@@ -64,7 +64,7 @@ func wireObjects(
 func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []object.Event) error {
 	bodies := make([][]byte, len(events))
 	for i, e := range events {
-		body, err := object.Notification(b, e)
+		body, err := e.Notification(b)
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,12 @@
 package object
 
 import (
+	"errors"
 	"net/netip"
 	"regexp"
 	"strings"
 
+	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -49,6 +51,18 @@ type NewBucket struct {
 	Description *string
 	Internal    bool
 }
+
+// ErrNoBucket distinguishes a NotFound that concerns a bucket from one that concerns an object, with
+// errors.Is.
+var ErrNoBucket = errors.New("object: no such bucket")
+
+func noBucket(name string) error { return noBucketError{errs.Missing("bucket", name)} }
+
+type noBucketError struct{ e *errs.Error }
+
+func (n noBucketError) Error() string        { return n.e.Error() }
+func (n noBucketError) Unwrap() error        { return n.e }
+func (n noBucketError) Is(target error) bool { return target == ErrNoBucket }
 
 // Usage is what a bucket holds.
 type Usage struct {

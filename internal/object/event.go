@@ -4,67 +4,59 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"steward/internal/stamp"
 )
 
-// notification is an event as S3 sends it (Amazon S3 User Guide, event message structure).
-type notification struct {
-	Records []record `json:"Records"`
+// Event is a change of an object.
+type Event struct {
+	Name string
+	At   stamp.Time
+	Key  string
+	Size int64
+	ETag string
+	Origin
 }
 
-type record struct {
-	EventVersion      string            `json:"eventVersion"`
-	EventSource       string            `json:"eventSource"`
-	AWSRegion         string            `json:"awsRegion"`
-	EventTime         stamp.Time        `json:"eventTime"`
-	EventName         string            `json:"eventName"`
-	UserIdentity      principal         `json:"userIdentity"`
-	RequestParameters map[string]string `json:"requestParameters"`
-	ResponseElements  map[string]string `json:"responseElements"`
-	S3                recordS3          `json:"s3"`
-}
+// The names of events, as in AWS.
+const (
+	EventPut      = "ObjectCreated:Put"
+	EventPost     = "ObjectCreated:Post"
+	EventCopy     = "ObjectCreated:Copy"
+	EventComplete = "ObjectCreated:CompleteMultipartUpload"
+	EventDelete   = "ObjectRemoved:Delete"
+	EventExpire   = "LifecycleExpiration:Delete"
+	EventTag      = "ObjectTagging:Put"
+	EventUntag    = "ObjectTagging:Delete"
+)
 
-type principal struct {
-	PrincipalID string `json:"principalId"`
-}
-
-type recordS3 struct {
-	SchemaVersion   string       `json:"s3SchemaVersion"`
-	ConfigurationID string       `json:"configurationId"`
-	Bucket          recordBucket `json:"bucket"`
-	Object          recordObject `json:"object"`
-}
-
-type recordBucket struct {
-	Name          string    `json:"name"`
-	OwnerIdentity principal `json:"ownerIdentity"`
-	ARN           string    `json:"arn"`
-}
-
-type recordObject struct {
-	// Key is encoded as in a query: `+` for a space.
-	Key       string `json:"key"`
-	Size      int64  `json:"size"`
-	ETag      string `json:"eTag,omitempty"`
-	Sequencer string `json:"sequencer"`
-}
-
-// Notification returns an event of a bucket as S3 sends it.
-func Notification(b *Bucket, e Event) ([]byte, error) {
-	text, err := json.Marshal(notification{Records: []record{{
-		EventVersion: "2.1", EventSource: "aws:s3", AWSRegion: b.Region, EventTime: e.At, EventName: e.Name,
-		UserIdentity:      principal{b.AccessKey},
-		RequestParameters: map[string]string{"sourceIPAddress": e.Address},
-		ResponseElements:  map[string]string{"x-amz-request-id": e.RequestID},
-		S3: recordS3{
-			SchemaVersion: "1.0", ConfigurationID: b.WebhookID,
-			Bucket: recordBucket{Name: b.Name, OwnerIdentity: principal{b.OrgID}, ARN: "arn:aws:s3:::" + b.Name},
-			Object: recordObject{
-				Key: url.QueryEscape(e.Key), Size: e.Size, ETag: e.ETag, Sequencer: fmt.Sprintf("%016X", int64(e.At)),
-			},
+// Notification returns the JSON of an event in the form of AWS, with one record. As there, the key is
+// encoded as in a query, except for slashes.
+func (e Event) Notification(b *Bucket) ([]byte, error) {
+	object := map[string]any{"key": strings.ReplaceAll(url.QueryEscape(e.Key), "%2F", "/"), "sequencer": fmt.Sprintf("%016X", int64(e.At))}
+	if e.ETag != "" {
+		object["size"] = e.Size
+		object["eTag"] = e.ETag
+	}
+	owner := map[string]string{"principalId": b.OrgID}
+	record := map[string]any{
+		"eventVersion":      "2.1",
+		"eventSource":       "aws:s3",
+		"awsRegion":         b.Region,
+		"eventTime":         e.At,
+		"eventName":         e.Name,
+		"userIdentity":      owner,
+		"requestParameters": map[string]string{"sourceIPAddress": e.Address},
+		"responseElements":  map[string]string{"x-amz-request-id": e.RequestID},
+		"s3": map[string]any{
+			"s3SchemaVersion": "1.0",
+			"configurationId": b.WebhookID,
+			"bucket":          map[string]any{"name": b.Name, "ownerIdentity": owner, "arn": "arn:aws:s3:::" + b.Name},
+			"object":          object,
 		},
-	}}})
+	}
+	text, err := json.Marshal(map[string]any{"Records": []any{record}})
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
 	}

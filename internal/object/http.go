@@ -26,7 +26,7 @@ type Handler struct {
 func (h *Handler) bucket(ctx context.Context, name string) (*Bucket, error) {
 	b, err := h.Store.Bucket(ctx, name)
 	if err == nil && b.OrgID != auth.From(ctx).OrgID {
-		return nil, errs.Missing("bucket", name)
+		return nil, noBucket(name)
 	}
 	return b, err
 }

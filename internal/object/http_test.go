@@ -1,6 +1,7 @@
 package object
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -202,7 +203,8 @@ func TestForeignBucketsAreNotFound(t *testing.T) {
 		_, all[6] = f.http.ResetConfig(ctx, &resetIn{Bucket: name})
 		_, all[7] = f.http.Folders(ctx, &foldersIn{Bucket: name, Limit: 1})
 		for i, err := range all {
-			if errs.KindOf(err) != errs.NotFound || err.Error() != "bucket "+name+" not found" {
+			var e *errs.Error
+			if !errors.As(err, &e) || e.Kind != errs.NotFound || e.Message != "bucket "+name+" not found" || !errors.Is(err, ErrNoBucket) {
 				t.Errorf("route %d: %v", i, err)
 			}
 		}

@@ -138,28 +138,6 @@ type DeleteRequest struct {
 	Origin
 }
 
-// The names of events, as in AWS.
-const (
-	EventPut      = "ObjectCreated:Put"
-	EventPost     = "ObjectCreated:Post"
-	EventCopy     = "ObjectCreated:Copy"
-	EventComplete = "ObjectCreated:CompleteMultipartUpload"
-	EventDelete   = "ObjectRemoved:Delete"
-	EventExpire   = "LifecycleExpiration:Delete"
-	EventTag      = "ObjectTagging:Put"
-	EventUntag    = "ObjectTagging:Delete"
-)
-
-// Event is a change of an object.
-type Event struct {
-	Name string
-	At   stamp.Time
-	Key  string
-	Size int64
-	ETag string
-	Origin
-}
-
 // blobRef is a blob of an object. In JSON it is [id, size].
 type blobRef struct {
 	id   string

@@ -9,7 +9,6 @@ import (
 
 	"steward/internal/blob"
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/seal"
 )
 
@@ -106,7 +105,7 @@ func lock(tx *db.Tx, b *Bucket) error {
 
 func missingBucket(err error, b *Bucket) error {
 	if errors.Is(err, db.ErrNoRows) {
-		return errs.Missing("bucket", b.Name)
+		return noBucket(b.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("read state of bucket: %w", err)

@@ -217,18 +217,18 @@ func (s *Store) RotateKeys(tx *db.Tx, orgID, name string) (*Bucket, error) {
 func (s *Store) ownBucket(q db.Querier, orgID, name string) (*Bucket, error) {
 	b, err := s.findBucket(q, `name`, name)
 	if err == nil && b.OrgID != orgID {
-		return nil, errs.Missing("bucket", name)
+		return nil, noBucket(name)
 	}
 	return b, err
 }
 
 func (s *Store) findBucket(q db.Querier, column, value string) (*Bucket, error) {
 	if !isText(value) {
-		return nil, errs.Missing("bucket", strings.ToValidUTF8(value, "?"))
+		return nil, noBucket(strings.ToValidUTF8(value, "?"))
 	}
 	b, err := s.scanBucket(q.Row(`SELECT `+bucketColumns+` FROM buckets WHERE `+column+` = $1`, value))
 	if errors.Is(err, db.ErrNoRows) {
-		return nil, errs.Missing("bucket", value)
+		return nil, noBucket(value)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read bucket: %w", err)
@@ -284,6 +284,9 @@ func (s *Store) configure(ctx context.Context, b *Bucket, action string, match p
 	to func(Config) (Config, error),
 ) (changed *Bucket, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := lock(tx, b); err != nil { // a concurrent patch must not be lost
+			return err
+		}
 		if changed, err = s.ownBucket(tx, b.OrgID, b.Name); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (s *Store) Expire(ctx context.Context) error {
 			return nil
 		}
 		for _, b := range buckets {
-			if err := s.expireBucket(ctx, b); err != nil && !isMissing(err) {
+			if err := s.expireBucket(ctx, b); err != nil && !errors.Is(err, errConfigured) {
 				return err
 			}
 			last = b.ID
@@ -55,7 +55,7 @@ func (s *Store) expireBucket(ctx context.Context, b *Bucket) error {
 	}
 }
 
-// errConfigured ends the expiry of a bucket whose ttl has changed.
+// errConfigured ends the expiry of a bucket whose ttl has changed, or which was deleted.
 var errConfigured = errors.New("object: the ttl has changed")
 
 // expireBatch deletes objects unless they were written again, or the ttl was changed, meanwhile.
