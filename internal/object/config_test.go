@@ -3,6 +3,7 @@ package object
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -152,4 +153,28 @@ func TestPatchDoesNotChangeItsArgument(t *testing.T) {
 	if *before.TTL != 5 || before.AdditionalHeaders["a"] != "b" || len(before.AdditionalHeaders) != 1 {
 		t.Errorf("changed to %+v", before)
 	}
+}
+
+// TestConcurrentPatchesAreAllKept has patches of different fields meet.
+func TestConcurrentPatchesAreAllKept(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		var all sync.WaitGroup
+		for _, text := range []string{`{"ttl":60}`, `{"public":true}`, `{"cache_control":"no-store"}`, `{"storage_tier":"ARCHIVE"}`, `{"cors":{}}`} {
+			p := patch(t, text)
+			all.Go(func() {
+				if _, err := f.store.UpdateConfig(as(alice), b, p, noMatch); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		got, err := f.store.Bucket(t.Context(), "photos")
+		must(t, err)
+		c := got.Config
+		if c.TTL == nil || c.Public == nil || c.CacheControl == nil || c.StorageTier == nil || c.CORS == nil || got.version != 6 {
+			t.Errorf("got %+v, version %d", c, got.version)
+		}
+	})
 }
