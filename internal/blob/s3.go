@@ -164,7 +164,7 @@ func (s *S3) Put(ctx context.Context, blobID string, r io.Reader, size int64) er
 // stops reading after those.
 func (s *source) checkEnd(size int64) error {
 	if size >= 0 {
-		if _, err := io.CopyN(io.Discard, s, 1); err != nil && err != io.EOF {
+		if _, err := io.CopyN(io.Discard, s, 1); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 	}

@@ -41,8 +41,8 @@ type Entry struct {
 	LastModified stamp.Time `json:"last_modified" format:"date-time"`
 }
 
-// ObjectList is the response of GET /storage/objects/{bucket}.
-type ObjectList struct {
+// Listing is the response of GET /storage/objects/{bucket}.
+type Listing struct {
 	Objects []Entry     `json:"objects"`
 	Total   int64       `json:"total" doc:"Number of all objects with the prefix"`
 	Prefix  string      `json:"prefix"`
@@ -57,8 +57,8 @@ func (h *Handler) Objects(ctx context.Context, in *struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with it"`
 	page.Paging
 },
-) (ObjectList, error) {
-	list := ObjectList{Objects: []Entry{}, Prefix: in.Prefix, Limit: in.Limit, Offset: in.Offset}
+) (Listing, error) {
+	list := Listing{Objects: []Entry{}, Prefix: in.Prefix, Limit: in.Limit, Offset: in.Offset}
 	b, err := h.bucket(ctx, in.Bucket)
 	if err != nil {
 		return list, err
@@ -80,13 +80,13 @@ func (h *Handler) Objects(ctx context.Context, in *struct {
 }
 
 // page returns a page by cursor, or by offset if there is none.
-func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Paging) (ObjectPage, error) {
+func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Paging) (CountedPage, error) {
 	if p.Cursor == "" {
 		return h.Store.Page(ctx, b, prefix, int64(p.Offset), p.Limit)
 	}
 	var last string
 	if err := p.Cursor.Scan(&last); err != nil {
-		return ObjectPage{}, err
+		return CountedPage{}, err
 	}
 	return h.Store.PageAfter(ctx, b, prefix, last, p.Limit)
 }

@@ -24,8 +24,8 @@ type ListPage struct {
 	Next      string
 }
 
-// ObjectPage is a part of a bucket's list with the exact number of all objects with the prefix.
-type ObjectPage struct {
+// CountedPage is a part of a bucket's list with the exact number of all objects with the prefix.
+type CountedPage struct {
 	Objects []Object
 	Total   int64
 	More    bool

@@ -125,9 +125,9 @@ func after(key string) string { return key + "\x01" }
 
 // Page returns objects with a prefix by their number in byte order, and the exact number of all. It
 // returns NotFound if the bucket is gone.
-func (s *Store) Page(ctx context.Context, b *Bucket, prefix string, offset int64, limit int) (p ObjectPage, err error) {
+func (s *Store) Page(ctx context.Context, b *Bucket, prefix string, offset int64, limit int) (p CountedPage, err error) {
 	if !isText(prefix) {
-		return ObjectPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
+		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if err := exists(q, b); err != nil {
@@ -140,9 +140,9 @@ func (s *Store) Page(ctx context.Context, b *Bucket, prefix string, offset int64
 }
 
 // PageAfter is Page from the first key after a given one on.
-func (s *Store) PageAfter(ctx context.Context, b *Bucket, prefix, key string, limit int) (p ObjectPage, err error) {
+func (s *Store) PageAfter(ctx context.Context, b *Bucket, prefix, key string, limit int) (p CountedPage, err error) {
 	if !isText(prefix) || !isText(key) {
-		return ObjectPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
+		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
 	keys := withPrefix(prefix)
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
@@ -160,7 +160,7 @@ func (s *Store) PageAfter(ctx context.Context, b *Bucket, prefix, key string, li
 	return p, err
 }
 
-func (s *Store) page(q db.Querier, b *Bucket, keys keyRange, offset int64, limit int) (p ObjectPage, err error) {
+func (s *Store) page(q db.Querier, b *Bucket, keys keyRange, offset int64, limit int) (p CountedPage, err error) {
 	if p.Total, err = s.total(q, b, keys); err != nil {
 		return p, err
 	}
@@ -177,7 +177,7 @@ func (s *Store) page(q db.Querier, b *Bucket, keys keyRange, offset int64, limit
 }
 
 // cut removes the object that was read to know whether there are more.
-func (p *ObjectPage) cut(limit int) {
+func (p *CountedPage) cut(limit int) {
 	p.More = len(p.Objects) > limit
 	if p.More {
 		p.Objects = p.Objects[:limit]
