@@ -1,7 +1,9 @@
 package object
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/waittest"
 )
 
 func TestValidName(t *testing.T) {
@@ -148,4 +151,42 @@ func TestBucketNames(t *testing.T) {
 			mustBe(t, err, errs.NotFound)
 		}
 	})
+}
+
+// TestCredentialsEndOnOtherReplicas has two processes with caches of their own.
+func TestCredentialsEndOnOtherReplicas(t *testing.T) {
+	options := dbtest.Options(t, db.Postgres)
+	open := func() *fixture {
+		d, err := db.Open(t.Context(), options)
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		return newFixture(t, d, small)
+	}
+	here, there := open(), open()
+	watch, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { there.db.RunWatch(watch) })
+	defer func() {
+		stop()
+		running.Wait()
+	}()
+	b := here.bucket(alice, "photos")
+	known := func(key string) bool {
+		_, err := there.store.BucketByAccessKey(t.Context(), key)
+		return err == nil
+	}
+	if !known(b.AccessKey) {
+		t.Fatal("the new bucket is not known")
+	}
+	must(t, here.db.Write(as(alice), func(tx *db.Tx) (err error) {
+		b, err = here.store.RotateKeys(tx, "org_a", "photos")
+		return err
+	}))
+	if !known(b.AccessKey) {
+		t.Fatal("the new key is not known")
+	}
+	must(t, here.deleteBucket(alice, "photos", false))
+	waittest.True(t, "the end of the credentials", func() bool { return !known(b.AccessKey) })
+	_, err := there.store.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
+	mustBe(t, err, errs.NotFound)
 }

@@ -300,3 +300,35 @@ func TestPrefixEnd(t *testing.T) {
 		t.Error("a key sorts after the end")
 	}
 }
+
+// TestDeletePrefixCanBeInterrupted ends the request after the first transaction.
+func TestDeletePrefixCanBeInterrupted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		for i := range 20 {
+			f.put(b, fmt.Sprintf("a/%02d", i), "x")
+		}
+		f.put(b, "b", "x")
+		ctx, cancel := context.WithCancel(t.Context())
+		f.store.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error {
+			tx.OnCommit(cancel)
+			return nil
+		}
+		first, err := f.store.DeletePrefix(ctx, b, "a/", Origin{})
+		if !errors.Is(err, context.Canceled) || first != int64(small.Batch) {
+			t.Errorf("deleted %d, %v", first, err)
+		}
+		f.check()
+		rest, err := f.store.DeletePrefix(t.Context(), b, "a/", Origin{})
+		must(t, err)
+		if first+rest != 20 {
+			t.Errorf("deleted %d and %d", first, rest)
+		}
+		u, err := f.store.Usage(t.Context(), b)
+		must(t, err)
+		if u.Objects != 1 {
+			t.Errorf("%d objects are left", u.Objects)
+		}
+	})
+}
