@@ -195,16 +195,23 @@ func (s *simulation) commits(tx *db.Tx) error {
 	return nil
 }
 
-// try runs a change that may crash, and reports whether it was committed.
+// try runs a change of one transaction that may crash, and reports whether it was committed.
 func (s *simulation) try(kinds []crash, do func() error) (committed bool) {
+	committed, _ = s.interrupt(kinds, do)
+	return committed
+}
+
+// interrupt runs work that may crash, and then begins a new process. It reports whether the last
+// transaction was committed.
+func (s *simulation) interrupt(kinds []crash, do func() error) (committed, crashed bool) {
 	s.fault.at = rapid.SampledFrom(kinds).Draw(s.t, "crash")
 	s.fault.nth = rapid.IntRange(1, 2).Draw(s.t, "time")
-	committed, crashed := s.run(do)
+	committed, crashed = s.run(do)
 	s.fault.at = noCrash
 	if crashed {
 		s.restart()
 	}
-	return committed
+	return committed, crashed
 }
 
 func (s *simulation) run(do func() error) (committed, crashed bool) {
@@ -227,7 +234,7 @@ func (s *simulation) run(do func() error) (committed, crashed bool) {
 
 // until runs work in several steps; after a crash it is done again, to its end.
 func (s *simulation) until(kinds []crash, do func() error) {
-	if s.try(kinds, do) {
+	if _, crashed := s.interrupt(kinds, do); !crashed {
 		return
 	}
 	s.check()
@@ -466,9 +473,9 @@ func (s *simulation) concurrently() {
 
 // work runs the workers.
 func (s *simulation) work() {
-	for _, do := range []func(context.Context) error{
-		s.store.Purge, s.store.AbortStaleUploads, s.store.CollectGarbage, s.store.Sweep,
+	for _, do := range []func(*Store, context.Context) error{
+		(*Store).Purge, (*Store).AbortStaleUploads, (*Store).CollectGarbage, (*Store).Sweep,
 	} {
-		s.until(workCrash, func() error { return do(s.context()) })
+		s.until(workCrash, func() error { return do(s.store, s.context()) })
 	}
 }

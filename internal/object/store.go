@@ -21,7 +21,8 @@ type Store struct {
 	Blobs blob.Store
 	Ring  *seal.Ring
 	Now   func() time.Time
-	Log   *slog.Logger
+	// Log receives what is not returned to a caller.
+	Log *slog.Logger
 	// Audit records who did something, in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
 	// Event is called in the transaction that changes objects of a bucket. It may be nil.

@@ -181,7 +181,9 @@ func (s *Store) discard(refused error, ref blobRef) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discardFor)
 	defer cancel()
-	_ = s.Blobs.Delete(ctx, ref.id) // Sweep removes what is left
+	if err := s.Blobs.Delete(ctx, ref.id); err != nil {
+		s.Log.Warn("the bytes of a refused write stay until the next sweep", "blob", ref.id, "error", err)
+	}
 }
 
 // checkAge refuses to refer to a blob that is so old that Sweep may be about to remove it.

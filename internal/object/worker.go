@@ -150,6 +150,9 @@ func (s *Store) Sweep(ctx context.Context) error {
 		if err := s.deleteBlobs(ctx, orphans); err != nil {
 			return err
 		}
+		if len(orphans) > 0 {
+			s.Log.Info("removed blobs that nothing refers to", "count", len(orphans))
+		}
 		if next == "" {
 			return nil
 		}
