@@ -314,13 +314,18 @@ func TestPathsCannotLeaveABucket(t *testing.T) {
 
 func TestMessagesAreLimited(t *testing.T) {
 	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
-	for _, line := range []string{"POST /docs?delete=", "PUT /docs/a?tagging=", "PUT /docs", "POST /docs/a?uploadId=x"} {
+	for _, line := range []string{
+		"POST /docs?delete=", "PUT /docs/a?tagging=", "PUT /docs", "POST /docs/a?uploadId=x",
+		"POST /docs?delete= HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x", "POST /docs/a HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x",
+	} {
 		conn, err := net.Dial("tcp", f.address)
 		check(t, err)
-		_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", line, 8<<20+1, strings.Repeat("x", 8<<10))
+		if !strings.Contains(line, "HTTP/1.1") {
+			line += " HTTP/1.1"
+		}
+		_, err = fmt.Fprintf(conn, "%s\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", line, 8<<20+1, strings.Repeat("x", 8<<10))
 		check(t, err)
-		answer, err := io.ReadAll(conn)
-		check(t, err)
+		answer, _ := io.ReadAll(conn) // it may end with a reset
 		if !strings.Contains(string(answer), "<Code>MaxMessageLengthExceeded</Code>") {
 			t.Errorf("%s: %s", line, answer)
 		}

@@ -111,15 +111,11 @@ func sendUnreadable(ctx *fasthttp.RequestCtx, err error) {
 		answer = errRequestTimeout()
 	}
 	request := utils.NewS3RequestID()
-	ctx.Response.Header.SetServer(serverName)
 	ctx.Response.Header.Set(utils.HeaderAmzRequestID, request)
 	ctx.Response.Header.SetContentType("application/xml")
 	ctx.Response.SetStatusCode(answer.StatusCode())
 	ctx.Response.SetBody(answer.XMLBody(request, ""))
 }
 
-const (
-	// maxHeader is the maximum size of the headers of a request, which the protocol fixes.
-	maxHeader  = 8 << 10
-	serverName = "Steward"
-)
+// maxHeader is the maximum size of the headers of a request, which the protocol fixes.
+const maxHeader = 8 << 10

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"errors"
 	"io"
@@ -46,7 +45,7 @@ func (f *forms) handler() fiber.Handler {
 		middlewares.ParseAcl(f.gateway),
 	)
 	return func(ctx fiber.Ctx) error {
-		if !isForm(ctx) || hasKey(ctx, "") || ctx.Request().URI().QueryArgs().Has("delete") {
+		if ctx.Locals(formUpload) == nil {
 			return ctx.Next()
 		}
 		utils.ContextKeyRegion.Set(ctx, f.region)
@@ -91,10 +90,9 @@ func (f *forms) parse(ctx fiber.Ctx) (*utils.MpParseResult, error) {
 	}
 	stream := ctx.Request().BodyStream()
 	if stream == nil {
-		stream = bytes.NewReader(ctx.BodyRaw())
+		return nil, s3err.GetAPIError(s3err.ErrMalformedPOSTRequest) // an empty body
 	}
-	body := &uploadReader{r: stream, conn: ctx.RequestCtx().Conn(), stall: f.gateway.limits.Stall}
-	head := &io.LimitedReader{R: body, N: maxFields}
+	head := &io.LimitedReader{R: stream, N: maxFields}
 	parser, err := utils.NewMultipartParser(head, params["boundary"], length)
 	if err != nil {
 		return nil, s3err.GetAPIError(s3err.ErrMalformedPOSTRequest)

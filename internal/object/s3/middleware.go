@@ -26,13 +26,12 @@ const (
 // servedBucket is the request's local value with the bucket whose object is the response.
 const servedBucket = "steward-bucket"
 
+// formUpload is the request's local value that marks an upload with a form.
+const formUpload = "steward-form"
+
 // around handles each request before and after the protocol does.
 func (s *Server) around(ctx fiber.Ctx) error {
 	started := time.Now()
-	conn := ctx.RequestCtx().Conn()
-	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
 	if err := s.checkBody(ctx); err != nil {
 		sendError(ctx, err)
 	} else if err := s.next(ctx); err != nil {
@@ -46,13 +45,16 @@ func (s *Server) around(ctx fiber.Ctx) error {
 	if s.Done != nil {
 		s.Done(ctx.Method(), ctx.Response().StatusCode(), time.Since(started))
 	}
-	return conn.SetReadDeadline(time.Now().Add(s.Limits.Idle))
+	return nil
 }
 
 // next passes a request on. The bucket of a form must be in the path, and trailers are corrected.
 func (s *Server) next(ctx fiber.Ctx) error {
-	if bucket, ok := bucketOfHost(ctx, s.Domain); ok && isForm(ctx) && !hasKey(ctx, s.Domain) {
-		ctx.Path("/" + bucket)
+	if s.isForm(ctx) {
+		ctx.Locals(formUpload, true)
+		if bucket, ok := bucketOfHost(ctx, s.Domain); ok {
+			ctx.Path("/" + bucket)
+		}
 	}
 	if stream := ctx.Request().BodyStream(); stream != nil && ctx.Get("X-Amz-Content-Sha256") == signedTrailer {
 		utils.ContextKeyBodyReader.Set(ctx, newTrailerReader(stream))
@@ -76,9 +78,11 @@ func (s *Server) checkBody(ctx fiber.Ctx) s3err.S3Error {
 		return nil
 	case length == chunked:
 		return s3err.GetAPIError(s3err.ErrMissingContentLength)
-	case isForm(ctx) && length > maxObject+maxMessage:
-		return s3err.GetEntityTooLargeErr(length, maxObject)
-	case length > maxMessage && !isForm(ctx):
+	case s.isForm(ctx):
+		if length > maxObject+maxFields {
+			return s3err.GetEntityTooLargeErr(length, maxObject)
+		}
+	case length > maxMessage:
 		return s3err.GetMaxMessageLengthExceeded(maxMessage)
 	}
 	return nil
@@ -119,15 +123,16 @@ func bucketOfHost(ctx fiber.Ctx, domain string) (string, bool) {
 	return bucket, ok && bucket != ""
 }
 
-func isForm(ctx fiber.Ctx) bool {
-	return ctx.Method() == http.MethodPost && strings.HasPrefix(ctx.Get(fiber.HeaderContentType), fiber.MIMEMultipartForm)
+// isForm reports whether a request uploads an object with a form.
+func (s *Server) isForm(ctx fiber.Ctx) bool {
+	return ctx.Method() == http.MethodPost && strings.HasPrefix(ctx.Get(fiber.HeaderContentType), fiber.MIMEMultipartForm) &&
+		!hasKey(ctx, s.Domain) && !ctx.Request().URI().QueryArgs().Has("delete")
 }
 
 // addHeaders adds the configured headers to a response with an object, and lets the console read
 // every response.
 func (s *Server) addHeaders(ctx fiber.Ctx) {
 	header := &ctx.Response().Header
-	header.SetServer(serverName)
 	if b, ok := ctx.Locals(servedBucket).(*object.Bucket); ok {
 		for name, value := range b.Config.AdditionalHeaders {
 			if len(header.Peek(name)) == 0 {

@@ -2,18 +2,24 @@ package s3_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
 	"steward/internal/object"
+	"steward/internal/object/s3"
 )
 
 func readAll(t testing.TB, r io.Reader) string {
@@ -120,13 +126,13 @@ func (f *fixture) post(url string, fields map[string]string, content string) res
 }
 
 // policy returns the URL and fields of a form for keys with the prefix up/.
-func (f *fixture) policy(b *object.Bucket, expires time.Time) (string, map[string]string) {
+func (f *fixture) policy(b *object.Bucket, maximum int64) (string, map[string]string) {
 	f.Helper()
 	p := minio.NewPostPolicy()
 	check(f, p.SetBucket(b.Name))
 	check(f, p.SetKeyStartsWith("up/"))
-	check(f, p.SetExpires(expires))
-	check(f, p.SetContentLengthRange(1, 1<<20))
+	check(f, p.SetExpires(time.Now().Add(time.Hour)))
+	check(f, p.SetContentLengthRange(1, maximum))
 	check(f, p.SetContentType("text/html"))
 	check(f, p.SetUserMetadata("color", "red"))
 	url, fields, err := f.client(b).PresignedPostPolicy(f.Context(), p)
@@ -138,7 +144,7 @@ func (f *fixture) policy(b *object.Bucket, expires time.Time) (string, map[strin
 func TestForm(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		b := f.newBucket("docs")
-		url, fields := f.policy(b, time.Now().Add(time.Hour))
+		url, fields := f.policy(b, 1<<20)
 		got := f.post(url, fields, "<html>")
 		if got.status != 204 {
 			t.Fatalf("got %d %s", got.status, got.body)
@@ -175,17 +181,55 @@ func TestRefusedForms(t *testing.T) {
 			"header in a header":  {func(m map[string]string) { m["x-amz-meta-color"] = "red\r\nSet-Cookie: a=b" }, 403},
 			"line in disposition": {func(m map[string]string) { m["content-disposition"] = "x\r\nSet-Cookie: a=b" }, 403},
 		} {
-			url, fields := f.policy(b, time.Now().Add(time.Hour))
+			url, fields := f.policy(b, 1<<20)
 			test.change(fields)
 			if got := f.post(url, fields, "x"); got.status != test.status {
 				t.Errorf("%s: got %d %s, want %d", what, got.status, got.body, test.status)
 			}
 		}
-		url, fields := f.policy(b, time.Now().Add(time.Hour))
-		f.post(url, fields, strings.Repeat("x", 1<<20+1)).want(t, "too large", 400, "EntityTooLarge")
+		url, fields := f.policy(b, 100_000)
+		f.post(url, fields, strings.Repeat("x", 100_001)).want(t, "too large", 400, "EntityTooLarge")
 		f.post(strings.Replace(url, "/docs/", "/other/", 1), fields, "x").want(t, "another bucket", 403, "AccessDenied")
 		if keys := append(f.keys(b), f.keys(other)...); len(keys) != 0 {
 			t.Errorf("keys = %q", keys)
 		}
 	})
+}
+
+func TestFormsAreStreamed(t *testing.T) {
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	b := f.newBucket("docs")
+	const size = 64 << 20
+	url, fields := f.policy(b, size)
+	var around bytes.Buffer
+	form := multipart.NewWriter(&around)
+	for name, value := range fields {
+		check(t, form.WriteField(name, value))
+	}
+	_, err := form.CreateFormFile("file", "big")
+	check(t, err)
+	head := around.String()
+	around.Reset()
+	check(t, form.Close())
+	runtime.GC()
+	var before, peak atomic.Uint64
+	measure(&before)
+	file := &watchedReader{left: size, hash: sha256.New(), peak: &peak}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader(head), file, strings.NewReader(around.String())))
+	check(t, err)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	r.ContentLength = int64(len(head)) + size + int64(around.Len())
+	resp, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		t.Fatalf("got %s: %s", resp.Status, readAll(t, resp.Body))
+	}
+	if used := int64(peak.Load()) - int64(before.Load()); used > 24<<20 {
+		t.Errorf("%d MiB of memory for %d MiB", used>>20, size>>20)
+	}
+	sum := sha256.Sum256(f.read(b, fields["key"], minio.GetObjectOptions{}))
+	if !bytes.Equal(sum[:], file.hash.Sum(nil)) {
+		t.Error("the content differs")
+	}
 }

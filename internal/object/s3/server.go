@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
 	"github.com/versity/versitygw/s3api"
 	"github.com/versity/versitygw/s3api/middlewares"
 
@@ -46,8 +47,8 @@ type Server struct {
 type Limits struct {
 	// Connections and Requests are the maximum numbers of both. Beyond them, clients get SlowDown.
 	Connections, Requests int
-	// Stall is how long a client may neither send nor receive anything during a request, and how
-	// long it may take to send the headers.
+	// Stall is how long a client may neither send nor receive anything of an object, and how long
+	// it may take to send headers and a body that is not an object.
 	Stall time.Duration
 	// Idle is how long a connection is kept between two requests.
 	Idle time.Duration
@@ -85,9 +86,7 @@ func (s *Server) Start(listener net.Listener) error {
 		stop()
 		return fmt.Errorf("serve S3: %w", err)
 	}
-	app.Server().ReadTimeout = s.Limits.Stall
-	app.Server().IdleTimeout = s.Limits.Idle
-	app.Server().ErrorHandler = sendUnreadable
+	s.configure(app.Server())
 	s.app = app
 	s.stop = stop
 	s.ended = make(chan error, 1)
@@ -95,8 +94,19 @@ func (s *Server) Start(listener net.Listener) error {
 	return nil
 }
 
+// configure sets what the protocol leaves at its defaults: no timeouts, and forms that are read into
+// memory and temporary files before anybody has looked at them.
+func (s *Server) configure(server *fasthttp.Server) {
+	server.Name = "Steward"
+	server.ReadTimeout = s.Limits.Stall
+	server.WriteTimeout = s.Limits.Stall
+	server.IdleTimeout = s.Limits.Idle
+	server.DisablePreParseMultipartForm = true
+	server.ErrorHandler = sendUnreadable
+}
+
 // appOf returns the application behind the protocol. It is private there, which leaves no other way
-// to serve a listener of ours, nor to cut off clients that open a connection and send nothing.
+// to serve a listener of ours, nor to configure the server.
 func appOf(api *s3api.S3ApiServer) (*fiber.App, error) {
 	field := reflect.ValueOf(api).Elem().FieldByName("app")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[*fiber.App]() {
