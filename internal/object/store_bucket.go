@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	accessKeySize = 20
-	secretKeySize = 40
-	secretPurpose = "bucket.secret"
+	// accessKeyPrefix begins all access keys. S3 takes one that begins with ASIA for a temporary key.
+	accessKeyPrefix = "ST"
+	accessKeySize   = 20
+	secretKeySize   = 40
+	secretPurpose   = "bucket.secret"
 )
 
 // Forget empties the cache of buckets.
@@ -83,7 +85,7 @@ func (s *Store) CreateBucket(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Buck
 	now := s.Now()
 	b := &Bucket{
 		ID: id.At(id.Bucket, now), Name: cmp.Or(n.Name, newName()), OrgID: caller.OrgID, Region: n.Region, Description: n.Description,
-		AccessKey: id.Secret(accessKeySize), SecretKey: id.Secret(secretKeySize), Internal: n.Internal,
+		AccessKey: newAccessKey(), SecretKey: id.Secret(secretKeySize), Internal: n.Internal,
 		CreatedBy: caller.Actor(), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), version: 1,
 	}
 	if !ValidName(b.Name) {
@@ -100,6 +102,8 @@ func (s *Store) CreateBucket(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Buck
 	}
 	return b, s.Audit(tx, "bucket.create", b.Name)
 }
+
+func newAccessKey() string { return accessKeyPrefix + id.Secret(accessKeySize-len(accessKeyPrefix)) }
 
 // newName returns a name that nobody has.
 func newName() string { return "bucket-" + strings.ToLower(id.Secret(20)) }
@@ -201,7 +205,7 @@ func (s *Store) RotateKeys(tx *db.Tx, orgID, name string) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.AccessKey = id.Secret(accessKeySize)
+	b.AccessKey = newAccessKey()
 	b.SecretKey = id.Secret(secretKeySize)
 	if _, err := tx.Exec(`UPDATE buckets SET access_key = $2, secret = $3 WHERE id = $1`,
 		b.ID, b.AccessKey, s.Ring.Seal(secretPurpose, []byte(b.SecretKey))); err != nil {
