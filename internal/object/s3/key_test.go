@@ -55,6 +55,8 @@ func TestRefusedKeys(t *testing.T) {
 			"/docs/" + strings.Repeat("k", 1025): "KeyTooLongError",
 			"/docs/%FF":                          "InvalidURI",
 			"/docs/a%00b":                        "InvalidURI",
+			"/docs/%":                            "InvalidURI",
+			"/docs/a%zz":                         "InvalidURI",
 			"/docs/..":                           "",
 			"/docs/../x":                         "",
 			"/docs/a/../../x":                    "",

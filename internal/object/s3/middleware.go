@@ -2,6 +2,7 @@ package s3
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ const formUpload = "steward-form"
 // around handles each request before and after the protocol does.
 func (s *Server) around(ctx fiber.Ctx) error {
 	started := time.Now()
-	if err := s.checkBody(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		sendError(ctx, err)
 	} else if err := s.next(ctx); err != nil {
 		return err
@@ -67,6 +68,15 @@ func sendError(ctx fiber.Ctx, err s3err.S3Error) {
 	request, host := utils.EnsureRequestIDs(ctx)
 	ctx.Response().Header.SetContentType(fiber.MIMEApplicationXML)
 	ctx.Status(err.StatusCode()).Response().SetBody(err.XMLBody(request, host))
+}
+
+// check returns an error if a request must not be passed on. Paths that are not encoded as URLs would
+// be internal errors, which clients retry.
+func (s *Server) check(ctx fiber.Ctx) s3err.S3Error {
+	if _, err := url.PathUnescape(string(ctx.Request().URI().PathOriginal())); err != nil {
+		return s3err.GetAPIError(s3err.ErrInvalidURI)
+	}
+	return s.checkBody(ctx)
 }
 
 // checkBody returns an error if the body of a request is too large to be read into memory, and is
