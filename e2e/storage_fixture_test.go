@@ -208,9 +208,14 @@ func (s *steward) s3Request(method, path, body string, headers ...string) *http.
 	return r
 }
 
+// do sends a request. The signer needs the address in the opaque part of the URL, from which only a
+// path with two slashes is sent as it is: as an absolute URL.
 func (s *steward) do(r *http.Request) *response {
 	s.t.Helper()
 	what := r.Method + " " + r.URL.Opaque
+	if path := strings.TrimPrefix(r.URL.Opaque, "//"+r.URL.Host); !strings.HasPrefix(path, "//") {
+		r.URL.Opaque = path
+	}
 	res, err := client.Do(r)
 	s.must(err)
 	got, err := read(s.t, res)
@@ -235,4 +240,15 @@ func (s *steward) offlineObjects(now func() time.Time, do func(ctx context.Conte
 			Audit: func(*db.Tx, string, string) error { return nil },
 		})
 	})
+}
+
+// wantDenied fails the test unless a request was refused. The deletion of several objects is refused
+// for each of them.
+func (r *response) wantDenied() {
+	r.t.Helper()
+	each := r.status == http.StatusOK && bytes.Contains(r.body, []byte("<DeleteResult><Error><Code>AccessDenied</Code>")) &&
+		!bytes.Contains(r.body, []byte("<Deleted>"))
+	if r.status != http.StatusForbidden && !each {
+		r.t.Errorf("%s: got %d, want 403: %s", r.what, r.status, r.body)
+	}
 }
