@@ -87,7 +87,7 @@ func copyRequest(r *request, in s3response.CopyObjectInput, src object.Object) (
 	if src.Size > maxObject {
 		return put, s3err.GetCopySourceObjectTooLargeErr(maxObject)
 	}
-	if src.BucketID == r.bucket.ID && src.Key == put.Key && !replace {
+	if src.BucketID == r.bucket.ID && src.Key == put.Key && !replace && put.Tier == "" {
 		return put, s3err.GetAPIError(s3err.ErrInvalidCopyDest)
 	}
 	tags := put.Attributes.Tags

@@ -301,6 +301,42 @@ func TestStorageClassIsThatOfTheTier(t *testing.T) {
 	})
 }
 
+func TestStorageClassOfARequestWins(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.configure(b, object.Patch{StorageTier: page.Some(object.Archive)})
+		class := func(key string) string {
+			return f.do(call{method: "HEAD", path: "/docs/" + key, by: b}).header.Get("X-Amz-Storage-Class")
+		}
+		send := func(method, path, body, class string, headers ...string) response {
+			c := call{method: method, path: path, body: body, by: b, header: map[string]string{"X-Amz-Storage-Class": class}}
+			for i := 0; i < len(headers); i += 2 {
+				c.header[headers[i]] = headers[i+1]
+			}
+			return f.do(c)
+		}
+		for sent, want := range map[string]string{"": "GLACIER_IR", "STANDARD": "STANDARD", "ONEZONE_IA": "STANDARD_IA", "GLACIER": "GLACIER_IR"} {
+			send("PUT", "/docs/put", "x", sent).want(t, "PUT", 200, "")
+			if got := class("put"); got != want {
+				t.Errorf("PUT with %q: got %s, want %s", sent, got, want)
+			}
+			_, err := f.client(b).PutObject(t.Context(), b.Name, "parts", bytes.NewReader(make([]byte, 6<<20)), 6<<20,
+				minio.PutObjectOptions{StorageClass: sent, PartSize: 5 << 20})
+			check(t, err)
+			if got := class("parts"); got != want {
+				t.Errorf("upload in parts with %q: got %s, want %s", sent, got, want)
+			}
+		}
+		for _, path := range []string{"/docs/copy", "/docs/put"} { // also onto itself
+			send("PUT", path, "", "STANDARD_IA", "X-Amz-Copy-Source", "/docs/put").want(t, "copy", 200, "")
+			if got := class(strings.TrimPrefix(path, "/docs/")); got != "STANDARD_IA" {
+				t.Errorf("copy to %s: got %s", path, got)
+			}
+		}
+		send("PUT", "/docs/none", "x", "COLD").want(t, "PUT", 400, "InvalidStorageClass")
+	})
+}
+
 func TestObjectAttributes(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		b := f.newBucket("docs")

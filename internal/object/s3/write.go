@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,10 +108,32 @@ func putRequest(r *request, in s3response.PutObjectInput) (object.PutRequest, er
 	if err != nil {
 		return object.PutRequest{}, err
 	}
+	tier, err := tierOf(string(r.http.Request.Header.Peek("X-Amz-Storage-Class")))
+	if err != nil {
+		return object.PutRequest{}, err
+	}
 	contentType, err := headerValue(in.ContentType)
 	return object.PutRequest{
-		Key: key, ContentType: contentType, Attributes: attributes, Conditions: conditions, Origin: r.Origin,
+		Key: key, ContentType: contentType, Attributes: attributes, Tier: tier, Conditions: conditions, Origin: r.Origin,
 	}, err
+}
+
+// tierOf returns the tier of a storage class, or "" for that of the bucket.
+func tierOf(class string) (object.Tier, error) {
+	switch types.StorageClass(class) {
+	case "":
+		return "", nil
+	case types.StorageClassStandard, types.StorageClassReducedRedundancy, types.StorageClassIntelligentTiering:
+		return object.Standard, nil
+	case types.StorageClassStandardIa, types.StorageClassOnezoneIa:
+		return object.InfrequentAccess, nil
+	case types.StorageClassGlacierIr, types.StorageClassGlacier, types.StorageClassDeepArchive:
+		return object.Archive, nil
+	}
+	return "", s3err.APIError{
+		Code: "InvalidStorageClass", HTTPStatusCode: http.StatusBadRequest,
+		Description: "The storage class you specified is not valid.",
+	}
 }
 
 // writeConditions refuses what S3 does not implement for writes.
