@@ -48,6 +48,38 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
+// TestExpiryGoesOnAfterAChangedBucket changes the ttl of a bucket, and deletes another one, after they
+// were read.
+func TestExpiryGoesOnAfterAChangedBucket(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		var all []*Bucket
+		for _, name := range []string{"changed", "deleted", "expired"} {
+			b := f.bucket(alice, name)
+			f.put(b, "old", "x")
+			b, err := f.store.UpdateConfig(as(alice), b, patch(t, `{"ttl":3600}`), noMatch)
+			must(t, err)
+			all = append(all, b)
+		}
+		f.clock.advance(time.Hour)
+		f.store.Now = func() time.Time { // called when the bucket is expired
+			f.store.Now = f.clock.now
+			_, err := f.store.UpdateConfig(as(alice), all[0], patch(t, `{"ttl":7200}`), noMatch)
+			must(t, err)
+			must(t, f.deleteBucket(alice, "deleted", false))
+			return f.clock.now()
+		}
+		must(t, f.store.Expire(t.Context()))
+		for i, want := range map[int]int64{0: 1, 2: 0} {
+			p, err := f.store.Page(t.Context(), all[i], "", 0, 0)
+			must(t, err)
+			if p.Total != want {
+				t.Errorf("%s has %d objects, want %d", all[i].Name, p.Total, want)
+			}
+		}
+	})
+}
+
 // TestSweepSparesWritesUnderWay sweeps while bytes are being written, and after they were written and
 // before a row refers to them.
 func TestSweepSparesWritesUnderWay(t *testing.T) {
