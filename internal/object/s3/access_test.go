@@ -145,7 +145,7 @@ func TestOwnerMayUseTheBucket(t *testing.T) {
 		upload, _ := f.upload(b, "secret", minio.PutObjectOptions{})
 		refused := map[string]int{
 			"ListObjectVersions": 501, "GetBucketPolicy": 404, "GetBucketTagging": 404, "PutBucketPolicy": 400, "PutBucketAcl": 400,
-			"PutBucketVersioning": 501, "DeleteBucketPolicy": 501, "DeleteBucketCors": 501, "DeleteBucket": 403, "CreateBucket": 403,
+			"PutBucketVersioning": 501, "DeleteBucketPolicy": 501, "DeleteBucketCors": 501, "DeleteBucket": 403, "CreateBucket": 409,
 			"GetObjectAcl": 501, "PutObjectAcl": 501, "GetObjectRetention": 501, "GetObjectLegalHold": 501, "RestoreObject": 501,
 			"CompleteMultipart": 400,
 		}
@@ -168,6 +168,20 @@ func TestOwnerMayUseTheBucket(t *testing.T) {
 			if got := f.do(o); got.status/100 != 2 {
 				t.Errorf("%s: got %d %s", name, got.status, got.body)
 			}
+		}
+	})
+}
+
+// TestBucketsAreNotCreated creates buckets as clients do that want to be sure of theirs.
+func TestBucketsAreNotCreated(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("mine")
+		f.newBucket("theirs")
+		for name, code := range map[string]string{"mine": "BucketAlreadyOwnedByYou", "theirs": "AccessDenied", "new": "AccessDenied"} {
+			wantCode(t, name, f.client(b).MakeBucket(t.Context(), name, minio.MakeBucketOptions{}), code)
+		}
+		if _, err := f.store.Bucket(t.Context(), "new"); err == nil {
+			t.Error("a bucket was created")
 		}
 	})
 }

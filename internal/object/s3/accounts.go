@@ -34,7 +34,8 @@ func (a *accounts) GetUserAccount(access string) (auth.Account, error) {
 	case err != nil:
 		return auth.Account{}, apiError(a.log, "look up credentials", err, s3err.ErrAccessDenied)
 	}
-	return auth.Account{Access: b.AccessKey, Secret: b.SecretKey, Role: auth.RoleUser}, nil
+	// With this role, requests to create a bucket reach the gateway.
+	return auth.Account{Access: b.AccessKey, Secret: b.SecretKey, Role: auth.RoleUserPlus}, nil
 }
 
 // ResolveAccounts returns the keys that do not exist.

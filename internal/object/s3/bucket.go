@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
+	"net/http"
 	"strings"
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -45,9 +47,18 @@ func (g *gateway) HeadBucket(ctx context.Context, in *awss3.HeadBucketInput) (*a
 	return &awss3.HeadBucketOutput{}, nil
 }
 
-// CreateBucket is refused: buckets are resources of the management API.
-func (g *gateway) CreateBucket(context.Context, *awss3.CreateBucketInput, []byte) error {
-	return s3err.GetAPIError(s3err.ErrAccessDenied)
+// CreateBucket is refused: buckets are resources of the management API. Clients that create their
+// bucket before they use it are told that they own it, and go on.
+func (g *gateway) CreateBucket(ctx context.Context, in *awss3.CreateBucketInput, _ []byte) error {
+	_, err := g.begin(ctx, toWrite, in.Bucket)
+	var known s3err.S3Error
+	switch {
+	case err == nil:
+		return s3err.GetAPIError(s3err.ErrBucketAlreadyOwnedByYou)
+	case errors.As(err, &known) && known.StatusCode() == http.StatusNotFound:
+		return s3err.GetAPIError(s3err.ErrAccessDenied)
+	}
+	return err
 }
 
 // DeleteBucket is refused: buckets are resources of the management API.
