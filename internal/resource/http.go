@@ -3,8 +3,11 @@ package resource
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -196,16 +199,27 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 	return Gone{in.Body.Resources}, err
 }
 
-// All serves GET /resource.
-func (h *Handler) All(ctx context.Context, in *struct {
+// AllInput selects resources of all regions. It is exported because huma calls Resolve.
+type AllInput struct {
 	Type      string `query:"type" enum:"all,s3,db,kv" default:"all" doc:"Type of the resources"`
-	Name      string `query:"name" doc:"Name of the resources"`
-	Limit     int    `query:"limit" default:"100" minimum:"0" maximum:"1000" doc:"Maximum number of items to return"`
+	Name      string `query:"name" doc:"Name of the resources, in any case"`
+	Limit     int    `query:"limit" minimum:"0" maximum:"1000" doc:"Maximum number of items to return (default: all)"`
 	Offset    int    `query:"offset" default:"0" minimum:"0" doc:"Number of items to skip"`
 	Sort      string `query:"sort" enum:"name,created,region" default:"name" doc:"Order of the resources"`
 	Direction string `query:"direction" enum:"asc,desc" default:"asc" doc:"Direction of the order"`
-},
-) (Placed, error) {
+}
+
+// Resolve sets Limit if the query has none. Platform CLIs look for a resource in the list without a
+// limit, so that the list has to have all of them.
+func (in *AllInput) Resolve(ctx huma.Context) []error {
+	if ctx.Query("limit") == "" {
+		in.Limit = math.MaxInt
+	}
+	return nil
+}
+
+// All serves GET /resource.
+func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
 	caller := auth.From(ctx)
 	placed := Placed{S3: []PlacedS3{}, DB: []PlacedDB{}, KV: []PlacedKV{}}
 	if in.Type != "all" && in.Type != string(S3) {
@@ -220,11 +234,11 @@ func (h *Handler) All(ctx context.Context, in *struct {
 		return Placed{}, err
 	}
 	if in.Name != "" {
-		buckets = slices.DeleteFunc(buckets, func(b Bucket) bool { return b.Name != in.Name })
+		buckets = slices.DeleteFunc(buckets, func(b Bucket) bool { return !strings.EqualFold(b.Name, in.Name) })
 	}
 	sortBuckets(buckets, in.Sort, in.Direction)
-	from := min(in.Offset, len(buckets))
-	for _, b := range buckets[from:min(from+in.Limit, len(buckets))] {
+	buckets = buckets[min(in.Offset, len(buckets)):]
+	for _, b := range buckets[:min(in.Limit, len(buckets))] {
 		placed.S3 = append(placed.S3, PlacedS3{
 			S3Entry:     h.s3Entry(caller, b),
 			Place:       Place{CloudRegion: b.Region, OrgID: caller.OrgID, OrgName: orgName},
