@@ -21,7 +21,7 @@ import (
 const Prefix = "/sdk"
 
 // Face puts values and errors into envelopes. Status 204 becomes 200, since these clients expect a
-// body.
+// body. The message of an error contains its first fault, since these clients do not show details.
 var Face = &web.Face{
 	Prefix: Prefix,
 	Success: func(status int, value any) (int, any) {
@@ -33,6 +33,7 @@ var Face = &web.Face{
 	Failure: func(ctx context.Context, _ int, e *errs.Error) any {
 		f := failure{Code: e.Kind, Message: e.Message}
 		if len(e.Faults) > 0 {
+			f.Message += ": " + e.Faults[0].Location + ": " + e.Faults[0].Message
 			f.Details = &details{Errors: e.Faults, Omitted: e.Omitted, RequestID: web.Request(ctx).ID}
 		}
 		return f

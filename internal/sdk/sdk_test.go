@@ -50,7 +50,7 @@ func TestValuesAreEnveloped(t *testing.T) {
 func TestErrorsAreEnveloped(t *testing.T) {
 	for want, err := range map[string]error{
 		`{"success":false,"code":"conflict","message":"taken"}`: errs.New(errs.Conflict, "taken"),
-		`{"success":false,"code":"invalid","message":"the request has invalid values",` +
+		`{"success":false,"code":"invalid","message":"the request has invalid values: body.name: too long",` +
 			`"details":{"errors":[{"location":"body.name","message":"too long"}],"request_id":""}}`: errs.InvalidField("body.name", "too long"),
 	} {
 		rec := serve(func(w http.ResponseWriter, r *http.Request) { web.Fail(w, r, err) }, "GET", "/x")
