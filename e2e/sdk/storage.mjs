@@ -52,7 +52,7 @@ const names = async (options) => (await sdk.listOrgResources(client, { type: 's3
 const all = await names({ sort: 'created' });
 assert.deepEqual(all.slice(-2).sort(), [bucket, unnamed.name].sort());
 assert.deepEqual(await names({ name: bucket.toUpperCase() }), [bucket]);
-assert.deepEqual(await names({ sort: 'name', direction: 'desc', limit: 1, offset: 1 }), [all.toSorted().at(-2)]);
+assert.deepEqual(await names({ sort: 'name', direction: 'desc', limit: 1, offset: 1 }), [[...all].sort().at(-2)]);
 assert.deepEqual(await names({ limit: 0 }), []);
 assert.deepEqual((await sdk.listOrgResources(client, { type: 'db' })).s3, []);
 await refused(403, /X-Agentuity-Orgid/, () => sdk.listOrgResources(client, { orgId: 'org_01h00000000000000000000000' }));
