@@ -203,7 +203,7 @@ func (c tools) wantSlice(part, whole string, offset, length int64) {
 	c.must(err)
 	file, err := os.Open(whole)
 	c.must(err)
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	want := make([]byte, length)
 	_, err = file.ReadAt(want, offset)
 	c.must(err)

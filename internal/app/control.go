@@ -73,7 +73,7 @@ func listenControl(dir string) (net.Listener, error) {
 	if err := os.Mkdir(private, 0o700); err != nil {
 		return nil, fmt.Errorf("create the control socket: %w", err)
 	}
-	defer os.RemoveAll(private)
+	defer func() { _ = os.RemoveAll(private) }()
 	fresh := filepath.Join(private, "s")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (a *accounts) GetUserAccount(access string) (auth.Account, error) {
 func (a *accounts) ResolveAccounts(keys []string) (missing []string, err error) {
 	for _, key := range keys {
 		_, err := a.GetUserAccount(key)
-		if err == auth.ErrNoSuchUser { //nolint:errorlint // it is returned as it is
+		if errors.Is(err, auth.ErrNoSuchUser) {
 			missing = append(missing, key)
 		} else if err != nil {
 			return nil, err

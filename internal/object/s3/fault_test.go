@@ -53,7 +53,7 @@ func TestStalledUploadIsCutOff(t *testing.T) {
 		defer conn.Close()
 		r.ContentLength = 1 << 20
 		stalled, resume := io.Pipe()
-		defer resume.Close()
+		defer func() { _ = resume.Close() }()
 		r.Body = stalled
 		go func() { _ = r.Write(conn) }()
 		_, err = resume.Write([]byte(strings.Repeat("x", sent)))

@@ -426,7 +426,7 @@ func TestUnsignedTrailer(t *testing.T) {
 			})
 		}
 		hash := crc32.NewIEEE()
-		io.WriteString(hash, "hello")
+		_, _ = io.WriteString(hash, "hello")
 		put("a", "hello", base64Of(hash.Sum(nil))).want(t, "right checksum", 200, "")
 		put("b", "hallo", base64Of(hash.Sum(nil))).want(t, "wrong checksum", 400, "BadDigest")
 		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{Checksum: true})

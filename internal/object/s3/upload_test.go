@@ -15,7 +15,7 @@ import (
 
 func randomBytes(n int) []byte {
 	b := make([]byte, n)
-	rand.NewChaCha8([32]byte{7}).Read(b)
+	_, _ = rand.NewChaCha8([32]byte{7}).Read(b)
 	return b
 }
 
