@@ -31,14 +31,22 @@ var Face = &web.Face{
 		return status, wrap(value)
 	},
 	Failure: func(ctx context.Context, _ int, e *errs.Error) any {
-		f := failure{Code: e.Kind, Message: e.Message}
+		f := failure{Code: e.Kind, Message: message(e)}
 		if len(e.Faults) > 0 {
-			f.Message += ": " + e.Faults[0].Location + ": " + e.Faults[0].Message
 			f.Details = &details{Errors: e.Faults, Omitted: e.Omitted, RequestID: web.Request(ctx).ID}
 		}
 		return f
 	},
 	FailureType: "application/json",
+}
+
+// message returns the message of an error with its first fault, unless it says already that there
+// are too many.
+func message(e *errs.Error) string {
+	if len(e.Faults) == 0 || e.Omitted > 0 {
+		return e.Message
+	}
+	return e.Message + ": " + e.Faults[0].Location + ": " + e.Faults[0].Message
 }
 
 // success is the envelope of a value.
