@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,8 +75,24 @@ func (b bucket) checkUploadAcross(there bucket) {
 	}
 }
 
-// TestClusterThatIsDown stops the blob store. Writes and reads fail with an error that clients retry,
-// nothing of them is left, and all works when it is back.
+// breakingReader calls a function after half of its bytes.
+type breakingReader struct {
+	io.Reader
+	left int
+	half func()
+}
+
+func (r *breakingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p[:min(len(p), 64<<10)])
+	if r.left > 0 && r.left <= n {
+		r.half()
+	}
+	r.left -= n
+	return n, err
+}
+
+// TestClusterThatIsDown kills the blob store during a write. That and later writes and reads fail with
+// an error that clients retry, nothing of them is left, and all works when it is back.
 func TestClusterThatIsDown(t *testing.T) {
 	t.Parallel()
 	for _, database := range []string{"sqlite", "postgres"} {
@@ -83,7 +100,10 @@ func TestClusterThatIsDown(t *testing.T) {
 			s, cluster := startOnCluster(t, database)
 			b := s.bucket("photos")
 			b.put("kept", "stored before")
-			cluster.stop()
+			const size = 24 << 20 // in two parts
+			broken := &breakingReader{strings.NewReader(randomText(size)), size / 2, cluster.kill}
+			_, err := b.core().PutObject(t.Context(), b.name, "half", broken, size, "", "", minio.PutObjectOptions{})
+			b.wantCode("a write that is interrupted", err, "SlowDown")
 			for _, r := range [][2]string{{"PUT", "/photos/new"}, {"PUT", "/photos/kept"}, {"GET", "/photos/kept"}} {
 				body := ""
 				if r[0] == "PUT" {
