@@ -209,11 +209,14 @@ func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	return h.Store.Deliveries(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
 }
 
+// RetryRequest is the body of a request to retry a delivery, which has no fields.
+type RetryRequest struct{}
+
 // Retry handles POST /webhook/delivery-retry/{webhookId}/{deliveryId}.
 func (h *Handler) Retry(ctx context.Context, in *struct {
 	ID         string `path:"webhookId"`
 	DeliveryID string `path:"deliveryId"`
-	Body       *struct{}
+	Body       *RetryRequest
 },
 ) (Delivery, error) {
 	return h.Store.Retry(ctx, auth.From(ctx).OrgID, in.ID, in.DeliveryID)
