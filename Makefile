@@ -48,8 +48,9 @@ bench-ab: ## compare this tree with another commit (BENCH_AB_BASE=731fc75), alte
 
 .PHONY: bench-large
 bench-large: export BENCH_ROWS = 5000000
+bench-large: export BENCH_OBJECTS = 10000000
 bench-large: export ONLY = Lists
-bench-large: ## run the benchmarks of lists with five million rows
+bench-large: ## run the benchmarks of lists with five million rows, and ten million objects
 	$(MAKE) bench
 
 .PHONY: release

@@ -64,13 +64,12 @@ func (d *Disk) directories() (names []string, err error) {
 }
 
 // ensure creates the directory of a blob if there is none. Another process may have created it
-// without having synced it yet, so it is synced by each process once.
+// without having synced it yet, so it is synced by each process at least once. The lock is not held
+// meanwhile: in a new store almost every Put creates a directory.
 func (d *Disk) ensure(path string) error {
 	directory := filepath.Dir(path)
 	name := filepath.Base(directory)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.durable[name] {
+	if d.isDurable(name) {
 		return nil
 	}
 	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -79,8 +78,16 @@ func (d *Disk) ensure(path string) error {
 	if err := syncDir(d.dir); err != nil {
 		return err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.durable[name] = true
 	return nil
+}
+
+func (d *Disk) isDurable(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.durable[name]
 }
 
 // place returns the place of a blob below the root of a store, or ErrNotFound for what is no id: a
