@@ -27,6 +27,7 @@ var restricted = map[string]string{
 	"github.com/minio/minio-go":           "blob",
 	"github.com/pressly/goose":            "db",
 	"github.com/prometheus/client_golang": "app",
+	"github.com/schollz/progressbar":      "app",
 	"github.com/spf13/cobra":              "app",
 	"modernc.org/sqlite":                  "db",
 	"zombiezen.com/go/sqlite":             "db",

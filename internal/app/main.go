@@ -1,12 +1,12 @@
 // Package app is the program: it reads the configuration, builds every slice, connects them, and
 // runs the result.
 //
-// Main parses the command line into a Config and passes it to Serve, NewRootKey or ResetPassword.
-// Serve locks the data directory (datadir.go), opens the database (database.go), connects the slices
-// (wire.go), sets up an empty installation (bootstrap.go) and serves until its context ends. The
-// other commands (operator.go) ask the server that runs on the data directory, over a socket
-// (control.go). This is the only package that imports all slices: where one needs another, a func
-// field of the one is set to a method of the other.
+// Main parses the command line into a Config and passes it to the function of a command. Serve locks
+// the data directory (datadir.go), opens the database (database.go), connects the slices (wire.go),
+// sets up an empty installation (bootstrap.go) and serves until its context ends. NewRootKey and
+// ResetPassword (operator.go) ask the server that runs on the data directory, over a socket
+// (control.go). CopyBlobs (blob_copy.go) reads the database beside it. This is the only package that
+// imports all slices: where one needs another, a func field of the one is set to a method of the other.
 package app
 
 import (
@@ -36,7 +36,7 @@ const (
 func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	p := program{
 		environ: environ, stdout: stdout, stderr: stderr,
-		serve: Serve, rootKey: NewRootKey, resetPassword: ResetPassword,
+		serve: Serve, rootKey: NewRootKey, resetPassword: ResetPassword, copyBlobs: CopyBlobs,
 	}
 	return p.run(ctx, args)
 }
@@ -49,6 +49,7 @@ type program struct {
 	serve          func(ctx context.Context, cfg Config, stdout, stderr io.Writer) error
 	rootKey        func(ctx context.Context, cfg Config, stdout io.Writer) error
 	resetPassword  func(ctx context.Context, cfg Config, email string, stdout io.Writer) error
+	copyBlobs      func(ctx context.Context, cfg Config, toDisk bool, stdout, stderr io.Writer) error
 }
 
 // usageError is an error of the command line.
@@ -93,7 +94,7 @@ func (p program) rootCommand() *cobra.Command {
 		Use:   "steward",
 		Short: "A self-hosted control plane in one binary",
 		Long: `Steward is a self-hosted control plane in one binary: OAuth applications, API keys, agent threads,
-evaluations and webhooks.
+evaluations, object storage and webhooks.
 
 To start it with all data in ./steward-data:
 
@@ -109,7 +110,7 @@ To start it with all data in ./steward-data:
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(p.serveCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(), p.versionCommand())
 	return root
 }
 

@@ -30,6 +30,10 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 			_, err := fmt.Fprintf(stdout, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
 			return errors.Join(err, fail)
 		},
+		copyBlobs: func(_ context.Context, cfg Config, toDisk bool, stdout, _ io.Writer) error {
+			_, err := fmt.Fprintf(stdout, "blob copy %s %s %s %t", cfg.Data, cfg.BlobURL.Bucket, string(cfg.BlobAccessKey), toDisk)
+			return errors.Join(err, fail)
+		},
 	}
 	code = p.run(context.Background(), append([]string{"steward"}, args...))
 	return code, out.String(), errOut.String()
@@ -46,6 +50,8 @@ func TestCommandsGetTheirConfiguration(t *testing.T) {
 		"flags over environment": {[]string{"serve", "--data", "d", "--require-pkce=false"}, []string{"STEWARD_DATA=e", "STEWARD_LISTEN=:1", "STEWARD_REQUIRE_PKCE=true"}, "serve d :1 false <nil>"},
 		"help turned off":        {[]string{"serve", "--help=false"}, nil, "serve ./steward-data 127.0.0.1:8080 false <nil>"},
 		"root key":               {[]string{"root-key", "--data", "d", "--database-url", "postgres://h/d"}, nil, "root-key d postgres://h/d"},
+		"blob copy":              {[]string{"blob", "copy", "--data=d", "--from=disk", "--to=s3://b/p?endpoint=https://h"}, []string{"STEWARD_BLOB_ACCESS_KEY=k"}, "blob copy d b k false"},
+		"blob copy back":         {[]string{"blob", "copy", "--from=s3://b/p?endpoint=https://h", "--to=disk"}, []string{"STEWARD_BLOB_URL=s3://other?endpoint=https://h"}, "blob copy ./steward-data b  true"},
 		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "reset-password a@b.example d https://s.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,6 +108,9 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		"argument":           {[]string{"serve", "QQQ"}, nil, 2, "steward: steward serve takes flags only; see `steward serve --help`\n"},
 		"no address":         {[]string{"reset-password"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
 		"two addresses":      {[]string{"reset-password", "QQQ", "QQQ"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
+		"copy to itself":     {[]string{"blob", "copy", "--from=disk", "--to=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
+		"copy to nowhere":    {[]string{"blob", "copy", "--from=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
+		"copy to no URL":     {[]string{"blob", "copy", "--from=disk", "--to=QQQ"}, nil, 1, "steward: --blob-url must be a URL such as s3://bucket/prefix?endpoint=https://host\n"},
 		"no such command":    {[]string{"QQQ"}, nil, 2, "steward: unknown command \"QQQ\"; see `steward --help`\n"},
 		"unknown command":    {[]string{"srve"}, nil, 2, "steward: unknown command \"srve\"; did you mean serve?\n"},
 		"version with more":  {[]string{"version", "QQQ"}, nil, 2, "steward: steward version takes flags only; see `steward version --help`\n"},

@@ -31,6 +31,8 @@ type Store interface {
 	Put(ctx context.Context, id string, r io.Reader, size int64) error
 	// Open returns a reader of length bytes from offset on, or of all that follow if length is -1.
 	Open(ctx context.Context, id string, offset, length int64) (io.ReadCloser, error)
+	// Size returns the size of a blob.
+	Size(ctx context.Context, id string) (int64, error)
 	// Delete deletes a blob and what an interrupted Put left of it. It returns nil if there is none.
 	Delete(ctx context.Context, id string) error
 	// List returns about limit blobs after a cursor, "" for the first ones, and the cursor of the

@@ -242,6 +242,19 @@ type limitedFile struct {
 	io.Closer
 }
 
+// Size implements Store.
+func (d *Disk) Size(_ context.Context, blobID string) (int64, error) {
+	path, err := d.path(blobID)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, explainDisk(err)
+	}
+	return info.Size(), nil
+}
+
 // Delete implements Store. It does not sync: a file that comes back after a loss of power is an
 // orphan.
 func (d *Disk) Delete(_ context.Context, blobID string) error {

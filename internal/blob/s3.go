@@ -227,6 +227,19 @@ func (r s3Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Size implements Store.
+func (s *S3) Size(ctx context.Context, blobID string) (int64, error) {
+	key, err := s.key(blobID)
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return 0, explainS3(ctx, err)
+	}
+	return info.Size, nil
+}
+
 // Delete implements Store. It aborts the uploads that a crash left, too.
 func (s *S3) Delete(ctx context.Context, blobID string) error {
 	key, err := s.key(blobID)

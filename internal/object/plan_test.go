@@ -29,6 +29,7 @@ func TestPlans(t *testing.T) {
 			"garbage": {garbageText, []any{5, 100}, "INDEX blobs_garbage (garbage_at>? AND garbage_at<?)", "blobs_garbage"},
 			"edges":   {blocksWithinText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
 			"sum":     {sumBlocksText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND first_key>? AND first_key<?)", "object_blocks_pkey"},
+			"blobs":   {objectReferencesText, []any{b.ID, "k", 100}, "PRIMARY KEY ((bucket_id,key)>(?,?))", "objects_pkey"},
 			"offset":  {blockAtText, []any{b.ID, "k", 100}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
 		} {
 			plan := explainPlan(t, d, test.text, test.args)

@@ -88,6 +88,9 @@ func mustBeEmpty(t *testing.T, s blob.Store, blobID string) {
 	if _, err := s.Open(t.Context(), blobID, 0, -1); !errors.Is(err, blob.ErrNotFound) {
 		t.Errorf("open: %v, want ErrNotFound", err)
 	}
+	if _, err := s.Size(t.Context(), blobID); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("size: %v, want ErrNotFound", err)
+	}
 	if ids := IDs(t, s); len(ids) > 0 {
 		t.Errorf("left: %v", ids)
 	}
@@ -98,6 +101,9 @@ func testReads(t *testing.T, s blob.Store) {
 		content := random(size)
 		blobID := newID()
 		must(t, s.Put(t.Context(), blobID, bytes.NewReader(content), int64(size)))
+		if got, err := s.Size(t.Context(), blobID); err != nil || got != int64(size) {
+			t.Errorf("size %d, %v; want %d", got, err, size)
+		}
 		for _, r := range [][2]int64{{0, -1}, {0, int64(size)}, {0, 0}, {int64(size) / 2, -1}, {int64(size) / 3, int64(size) / 2}} {
 			if size == 0 && r[0] > 0 {
 				continue

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// blobCommand is the parent of the commands about the bytes of objects.
+func (p program) blobCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   "blob",
+		Short:                 "Move the bytes of objects to another store",
+		Args:                  knownCommand,
+		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		DisableFlagsInUseLine: true,
+	}
+	cmd.AddCommand(p.blobCopyCommand())
+	return cmd
+}
+
+// onDisk names the files in the data directory.
+const onDisk = "disk"
+
+func (p program) blobCopyCommand() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "copy --from disk --to s3://bucket/prefix?endpoint=https://host",
+		Short: "Copy the bytes of all objects to an S3 cluster, or back to files",
+		Long: `Copy the bytes of all objects from the files in the data directory to a bucket of an S3 cluster, or back.
+One of --from and --to is "disk", the other a URL as in --blob-url of steward serve, with the
+credentials in STEWARD_BLOB_ACCESS_KEY and STEWARD_BLOB_SECRET_KEY.
+
+What is there already with the right size is skipped, so a copy that was interrupted continues where
+it ended. Nothing is deleted. The server may be running; what it stores meanwhile is copied by running
+the command again after it was stopped. Then start it with the other --blob-url.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags := setFlags(cmd)
+			switch {
+			case from == onDisk && to != onDisk && to != "":
+				flags["blob-url"] = to
+			case to == onDisk && from != onDisk && from != "":
+				flags["blob-url"] = from
+			default:
+				return usageError{"one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`"}
+			}
+			cfg, err := Load(flags, p.environ)
+			if err != nil {
+				return err
+			}
+			return p.copyBlobs(cmd.Context(), cfg, to == onDisk, p.stdout, p.stderr)
+		},
+		DisableFlagsInUseLine: true,
+	}
+	cmd.Flags().StringVar(&from, "from", "", "`store` to copy from: disk, or an s3:// URL")
+	cmd.Flags().StringVar(&to, "to", "", "`store` to copy to: disk, or an s3:// URL")
+	addFlags(cmd, func(s setting) bool { return slices.Contains([]string{"config", "data", "database-url"}, s.name) })
+	return cmd
+}

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sync/errgroup"
+
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/object"
+)
+
+const (
+	// copiesAtOnce is the number of blobs that are copied at the same time. Each takes up to 16 MiB.
+	copiesAtOnce = 8
+	// maxFailures is the number of failures after which a copy ends: the store is most likely down.
+	maxFailures = 100
+)
+
+// CopyBlobs copies the bytes of all objects from the files in the data directory to the configured S3
+// store, or back. It reports on stderr, and prints a summary.
+func CopyBlobs(ctx context.Context, cfg Config, toDisk bool, stdout, stderr io.Writer) error {
+	store, closeAll, err := openReferences(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	disk := cfg
+	disk.BlobURL = nil
+	from, err := openBlobs(ctx, disk)
+	if err != nil {
+		return err
+	}
+	to, err := openBlobs(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if toDisk {
+		from, to = to, from
+	}
+	total, err := store.ReferredBytes(ctx)
+	if err != nil {
+		return err
+	}
+	c := &copying{
+		store: store, copier: blob.Copier{From: from, To: to, Needed: store.Referred}, stderr: stderr,
+		progress: newProgress(stderr, total),
+	}
+	err = c.run(ctx)
+	c.progress.finish()
+	if _, printErr := fmt.Fprintln(stdout, c.summary()); printErr != nil && err == nil {
+		return printErr
+	}
+	return err
+}
+
+// openReferences opens the database, of which nothing but the references to blobs is read. A server may
+// be using it. It returns NotFound if there is no installation.
+func openReferences(ctx context.Context, cfg Config) (store *object.Store, closeAll func(), err error) {
+	release := func() {}
+	if cfg.DatabaseURL == "" {
+		release, err = lockInstallation(cfg.Data)
+		if errs.KindOf(err) == errs.Conflict {
+			release = func() {}
+			err = checkVersion(cfg.Data)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	d, err := db.Open(ctx, db.Options{Path: databaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return &object.Store{DB: d}, func() {
+		_ = d.Close() // nothing was written
+		release()
+	}, nil
+}
+
+// checkVersion returns an error unless the server that uses a data directory has the version of this
+// program: another one might change the tables of the running server.
+func checkVersion(dir string) error {
+	a, err := ReadAddresses(dir)
+	if err != nil {
+		return err
+	}
+	if a.Version != Version() {
+		return errs.New(errs.Conflict, "the server that is running has version %s and this program has %s; stop the server, or use its program",
+			a.Version, Version())
+	}
+	return nil
+}
+
+// copying is a run of CopyBlobs.
+type copying struct {
+	store    *object.Store
+	copier   blob.Copier
+	stderr   io.Writer
+	progress *progress
+
+	mu     sync.Mutex
+	counts map[blob.Copied]int64
+	bytes  int64 // that were copied
+}
+
+var errTooManyFailures = fmt.Errorf("more than %d blobs could not be copied", maxFailures)
+
+// run copies all blobs. It returns an error unless all are there.
+func (c *copying) run(ctx context.Context) error {
+	c.counts = map[blob.Copied]int64{}
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(copiesAtOnce)
+	listing := c.store.References(running, func(refs []object.Reference) error {
+		for _, r := range refs {
+			if err := running.Err(); err != nil {
+				return err
+			}
+			group.Go(func() error { return c.copy(running, r) })
+		}
+		return nil
+	})
+	err := group.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("the copy was interrupted; run the command again to continue")
+	case err != nil:
+		return err
+	case listing != nil:
+		return listing
+	case c.counts[blob.CopyFailed] > 0:
+		return fmt.Errorf("%d blobs could not be copied; run the command again to retry", c.counts[blob.CopyFailed])
+	}
+	return nil
+}
+
+// copy copies a blob and counts what became of it. It returns an error if all others should stop.
+func (c *copying) copy(ctx context.Context, r object.Reference) error {
+	copied, err := c.copier.Copy(ctx, r.ID, r.Size)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // interrupted, which says nothing about the blob
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[copied]++
+	if copied == blob.CopyDone {
+		c.bytes += r.Size
+	}
+	if err != nil {
+		c.progress.clear()
+		_, _ = fmt.Fprintf(c.stderr, "steward: blob %s: %v\n", r.ID, err) // for people
+	}
+	c.progress.add(r.Size)
+	if c.counts[blob.CopyFailed] > maxFailures {
+		return errTooManyFailures
+	}
+	return nil
+}
+
+func (c *copying) summary() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := fmt.Sprintf("%d blobs were copied (%s), %d were there already, %d failed.", c.counts[blob.CopyDone],
+		humanize.Bytes(uint64(c.bytes)), c.counts[blob.CopySkipped], c.counts[blob.CopyFailed])
+	if gone := c.counts[blob.CopyGone]; gone > 0 {
+		text += fmt.Sprintf(" %d were deleted meanwhile.", gone)
+	}
+	return text
+}

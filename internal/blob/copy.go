@@ -1,0 +1,96 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Copied says what became of a blob that was to be copied.
+type Copied int
+
+// What becomes of a blob.
+const (
+	// CopyFailed means that the blob is not in the other store.
+	CopyFailed Copied = iota
+	// CopyDone means that the blob was copied.
+	CopyDone
+	// CopySkipped means that the blob was there already, with the right size.
+	CopySkipped
+	// CopyGone means that the blob is in neither store and nothing refers to it any more.
+	CopyGone
+)
+
+// copyTries is how often a blob is tried that cannot be copied.
+const copyTries = 3
+
+// Copier copies blobs from one store to another.
+type Copier struct {
+	From, To Store
+	// Needed reports whether something still refers to a blob.
+	Needed func(ctx context.Context, id string) (bool, error)
+}
+
+// Copy copies a blob of the given size, unless it is there already. It fails if the blob has another
+// size, or does not exist although it is needed.
+func (c Copier) Copy(ctx context.Context, id string, size int64) (copied Copied, err error) {
+	for range copyTries {
+		copied, err = c.try(ctx, id, size)
+		if err == nil || ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrNotFound) {
+			break
+		}
+	}
+	if errors.Is(err, ErrNotFound) {
+		needed, readErr := c.Needed(ctx, id)
+		if readErr != nil {
+			return CopyFailed, readErr
+		}
+		if !needed {
+			return CopyGone, nil
+		}
+	}
+	return copied, err
+}
+
+func (c Copier) try(ctx context.Context, id string, size int64) (Copied, error) {
+	there, err := c.To.Size(ctx, id)
+	if err == nil && there == size {
+		return CopySkipped, nil
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return CopyFailed, fmt.Errorf("look up the copy: %w", err)
+	}
+	if err == nil || size > partSize { // a copy that was interrupted may have left parts of it
+		if err := c.To.Delete(ctx, id); err != nil {
+			return CopyFailed, fmt.Errorf("delete what is there: %w", err)
+		}
+	}
+	if err := c.transfer(ctx, id, size); err != nil {
+		return CopyFailed, err
+	}
+	there, err = c.To.Size(ctx, id)
+	if err != nil {
+		return CopyFailed, fmt.Errorf("look up the copy: %w", err)
+	}
+	if there != size {
+		return CopyFailed, fmt.Errorf("the copy has %d bytes instead of %d", there, size)
+	}
+	return CopyDone, nil
+}
+
+func (c Copier) transfer(ctx context.Context, id string, size int64) error {
+	r, err := c.From.Open(ctx, id, 0, -1)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer func() { _ = r.Close() }()
+	err = c.To.Put(ctx, id, r, size)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("it has not %d bytes: %w", size, err)
+	}
+	if err != nil {
+		return fmt.Errorf("copy: %w", err)
+	}
+	return nil
+}
