@@ -26,6 +26,8 @@ type metrics struct {
 
 	requests        *prometheus.CounterVec
 	requestDuration *prometheus.HistogramVec
+	s3Requests      *prometheus.CounterVec
+	s3Duration      *prometheus.HistogramVec
 	accepted        prometheus.Counter
 	refused         *prometheus.CounterVec
 	deliveries      *prometheus.CounterVec
@@ -46,6 +48,12 @@ func newMetrics() *metrics {
 			Name: "steward_http_request_duration_seconds", Help: "Time to serve an HTTP request, by route pattern.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}, []string{"route"}),
+		s3Requests: counters("steward_s3_requests_total",
+			"S3 requests served, by method and status.", "method", "status"),
+		s3Duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "steward_s3_request_duration_seconds", Help: "Time from the headers of an S3 request to the beginning of its response, by method.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10),
+		}, []string{"method"}),
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "steward_webhook_ingest_accepted_total", Help: "Webhook requests stored and acknowledged.",
 		}),
@@ -69,7 +77,7 @@ func newMetrics() *metrics {
 			"Token requests refused, by grant type and OAuth error code.", "grant", "code"),
 	}
 	m.registry.MustRegister(
-		m.requests, m.requestDuration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
+		m.requests, m.requestDuration, m.s3Requests, m.s3Duration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
 		m.commitWrites, m.commitWait, m.invalidationLag, m.tokensIssued, m.tokensRefused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -92,6 +100,22 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 func (m *metrics) served(s web.Served) {
 	m.requests.WithLabelValues(s.Route, strconv.Itoa(s.Status)).Inc()
 	m.requestDuration.WithLabelValues(s.Route).Observe(s.Took.Seconds())
+}
+
+// servedS3 counts an S3 request.
+func (m *metrics) servedS3(method string, status int, took time.Duration) {
+	method = methodLabel(method)
+	m.s3Requests.WithLabelValues(method, strconv.Itoa(status)).Inc()
+	m.s3Duration.WithLabelValues(method).Observe(took.Seconds())
+}
+
+// methodLabel returns a method of S3. It comes from the request, so unknown ones share a label.
+func methodLabel(method string) string {
+	switch method {
+	case "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS":
+		return method
+	}
+	return "unknown"
 }
 
 // commit counts a committed transaction of one or more writes, the first of which waited for the
@@ -162,6 +186,12 @@ func (m *metrics) openSockets(read func() float64) {
 	m.gauge("steward_thread_open_sockets", "WebSockets of runtimes that are open.", read)
 }
 
+// stored registers the number and size of all objects.
+func (m *metrics) stored(objects, bytes func() float64) {
+	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)
+	m.gauge("steward_storage_bytes", "Size of the objects in all buckets.", bytes)
+}
+
 // gauge registers a value that is read at each scrape.
 func (m *metrics) gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
@@ -179,13 +209,27 @@ func (p *parts) measure(m *metrics) {
 	m.inFlightSockets(func() float64 { return float64(stats().Sockets) })
 	m.oldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
 	m.openSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
-	m.queueDepth(func() float64 {
+	m.queueDepth(fromDatabase(p.hooks.store.QueueDepth))
+	p.storage.server.Done = m.servedS3
+	held := p.storage.store.Held
+	m.stored(fromDatabase(func(ctx context.Context) (int64, error) {
+		u, err := held(ctx)
+		return u.Objects, err
+	}), fromDatabase(func(ctx context.Context) (int64, error) {
+		u, err := held(ctx)
+		return u.Bytes, err
+	}))
+}
+
+// fromDatabase returns the value of a gauge that is read from the database: NaN if that fails.
+func fromDatabase[N int | int64](read func(context.Context) (N, error)) func() float64 {
+	return func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()
-		n, err := p.hooks.store.QueueDepth(ctx)
+		n, err := read(ctx)
 		if err != nil {
 			return math.NaN()
 		}
 		return float64(n)
-	})
+	}
 }

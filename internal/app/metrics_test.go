@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -44,6 +45,8 @@ func everyMetric(t *testing.T) string {
 	}
 	defer server.stop()
 	m.served(web.Served{Meta: &web.Meta{Route: "GET /cli/region"}, Status: 200, Took: time.Millisecond})
+	m.servedS3("PUT", 503, time.Second)
+	m.servedS3("BREW", 405, time.Second)
 	m.commit(3, time.Millisecond)
 	m.invalidated(time.Millisecond)
 	m.tokenIssued("urn:ietf:params:oauth:grant-type:device_code")
@@ -57,6 +60,7 @@ func everyMetric(t *testing.T) string {
 	m.inFlightBytes(seven)
 	m.inFlightSockets(seven)
 	m.openSockets(seven)
+	m.stored(seven, seven)
 	return get(t, "http://"+server.address+"/metrics")
 }
 
@@ -65,6 +69,11 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 	for _, line := range []string{
 		`steward_http_requests_total{route="GET /cli/region",status="200"} 1`,
 		`steward_http_request_duration_seconds_count{route="GET /cli/region"} 1`,
+		`steward_s3_requests_total{method="PUT",status="503"} 1`,
+		`steward_s3_requests_total{method="unknown",status="405"} 1`,
+		`steward_s3_request_duration_seconds_count{method="PUT"} 1`,
+		`steward_storage_objects 7`,
+		`steward_storage_bytes 7`,
 		`steward_db_commit_writes_sum 3`,
 		`steward_db_commit_wait_seconds_count 1`,
 		`steward_cache_invalidation_lag_seconds_count 1`,
@@ -129,7 +138,7 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 
 func TestRunningServerServesMetrics(t *testing.T) {
 	dir := t.TempDir()
-	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
+	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "s3-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, cfg, io.Discard, io.Discard) }()
@@ -143,6 +152,16 @@ func TestRunningServerServesMetrics(t *testing.T) {
 	waittest.True(t, "the request to be counted", func() bool {
 		return strings.Contains(get(t, scrape), `steward_http_requests_total{route="GET /healthz",status="200"} 1`)
 	})
+	res, err := http.Get(a.S3URL + "/bucket/key") // refused, because it is not signed
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	counted := fmt.Sprintf("steward_s3_requests_total{method=\"GET\",status=\"%d\"} 1", res.StatusCode)
+	waittest.True(t, "the S3 request to be counted", func() bool { return strings.Contains(get(t, scrape), counted) })
+	if !strings.Contains(get(t, scrape), "\nsteward_storage_bytes 0\n") {
+		t.Error("the size of the objects is missing")
+	}
 	cancel()
 	if err := waittest.Receive(t, "the server to stop", ended); err != nil {
 		t.Fatal(err)

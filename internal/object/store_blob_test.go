@@ -68,6 +68,11 @@ func TestReferencesListWhatIsStored(t *testing.T) {
 		if bytes != wantBytes {
 			t.Errorf("%d bytes, but the sum is %d", bytes, wantBytes)
 		}
+		held, err := f.store.Held(t.Context())
+		must(t, err)
+		if held.Objects != referencePage+7 || held.Bytes != bytes-int64(len("part")) {
+			t.Errorf("the buckets hold %+v", held)
+		}
 		for _, test := range []struct {
 			id   string
 			want bool

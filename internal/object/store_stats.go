@@ -27,6 +27,16 @@ func (s *Store) Usage(ctx context.Context, b *Bucket) (u Usage, err error) {
 	return u, err
 }
 
+// Held returns what the buckets of all organizations hold.
+func (s *Store) Held(ctx context.Context) (u Usage, err error) {
+	err = s.DB.Read(ctx).Row(`SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT)
+		FROM bucket_totals`).Scan(&u.Objects, &u.Bytes)
+	if err != nil {
+		return Usage{}, fmt.Errorf("sum totals: %w", err)
+	}
+	return u, nil
+}
+
 // bucketUsage is a bucket with what it holds.
 type bucketUsage struct {
 	id, name    string
