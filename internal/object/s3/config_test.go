@@ -47,6 +47,31 @@ func TestConfiguredHeaders(t *testing.T) {
 	})
 }
 
+// TestConfiguredHeadersDoNotReplaceOthers has names in another spelling than that of the server.
+func TestConfiguredHeadersDoNotReplaceOthers(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("site")
+		_, err := f.client(b).PutObject(t.Context(), b.Name, "own", strings.NewReader("x"), 1, minio.PutObjectOptions{CacheControl: "no-store", ContentType: "text/css"})
+		check(t, err)
+		f.configure(b, object.Patch{AdditionalHeaders: page.Some(map[string]string{
+			"content-type": "text/evil", "cache-CONTROL": "public", "accept-ranges": "none", "x-extra": "1",
+		})})
+		for _, method := range []string{"GET", "HEAD"} {
+			got := f.do(call{method: method, path: "/site/own", by: b}).header
+			for name, want := range map[string]string{"Content-Type": "text/css", "Cache-Control": "no-store", "Accept-Ranges": "bytes", "X-Extra": "1"} {
+				if values := got.Values(name); len(values) != 1 || values[0] != want {
+					t.Errorf("%s: %s is %q, want %q", method, name, values, want)
+				}
+			}
+			for _, name := range []string{"X-Amz-Request-Id", "X-Amz-Id-2"} {
+				if values := got.Values(name); len(values) != 1 || values[0] == "" {
+					t.Errorf("%s: %s is %q", method, name, values)
+				}
+			}
+		}
+	})
+}
+
 func TestCORS(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		b := f.newBucket("site")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
 	"github.com/versity/versitygw/s3api/middlewares"
 	"github.com/versity/versitygw/s3api/utils"
 	"github.com/versity/versitygw/s3err"
@@ -143,9 +144,15 @@ func (s *Server) isForm(ctx fiber.Ctx) bool {
 // every response.
 func (s *Server) addHeaders(ctx fiber.Ctx) {
 	header := &ctx.Response().Header
+	header.EnableNormalizing() // the protocol turns it off, and sets its ids twice then
+	for _, name := range []string{utils.HeaderAmzRequestID, utils.HeaderAmzID2} {
+		id := string(header.Peek(name))
+		deleteHeader(header, name)
+		header.Set(name, id)
+	}
 	if b, ok := ctx.Locals(servedBucket).(*object.Bucket); ok {
 		for name, value := range b.Config.AdditionalHeaders {
-			if len(header.Peek(name)) == 0 {
+			if !hasHeader(header, name) {
 				header.Set(name, value)
 			}
 		}
@@ -155,4 +162,22 @@ func (s *Server) addHeaders(ctx fiber.Ctx) {
 		header.Set(fiber.HeaderAccessControlAllowOrigin, origin)
 		header.Set(fiber.HeaderVary, middlewares.VaryHdr)
 	}
+}
+
+// hasHeader reports whether a response has a header in any spelling.
+func hasHeader(header *fasthttp.ResponseHeader, name string) bool {
+	for key := range header.All() {
+		if strings.EqualFold(string(key), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// deleteHeader deletes a header in every spelling that the protocol uses.
+func deleteHeader(header *fasthttp.ResponseHeader, name string) {
+	header.Del(name)
+	header.DisableNormalizing()
+	header.Del(name)
+	header.EnableNormalizing()
 }
