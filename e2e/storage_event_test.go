@@ -72,11 +72,11 @@ func TestBucketEventsAreDelivered(t *testing.T) {
 			got = append(got, s.describe(a.body))
 		}
 		want := []string{
-			"ObjectCreated:Put photos dir%2F%C3%BC+%2B1.txt 5",
+			"ObjectCreated:Put photos dir/%C3%BC+%2B1.txt 5",
 			"ObjectCreated:Copy photos copy 1",
 			"ObjectCreated:CompleteMultipartUpload photos large 6291456",
 			"ObjectRemoved:Delete photos large 0",
-			"ObjectRemoved:Delete photos dir%2F%C3%BC+%2B1.txt 0",
+			"ObjectRemoved:Delete photos dir/%C3%BC+%2B1.txt 0",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
