@@ -73,7 +73,7 @@ func writeFile(name string, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := io.Copy(f, from); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	return writeFile(to, in)
 }
 

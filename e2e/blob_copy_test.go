@@ -68,7 +68,7 @@ func (b copyBucket) fill(t *testing.T) (content map[string][]byte, uploadID stri
 		content[fmt.Sprintf("dir/%02d", i)] = make([]byte, 100*i+1)
 	}
 	for key, bytes := range content {
-		random.Read(bytes)
+		_, _ = random.Read(bytes)
 		b.put(t, key, bytes)
 	}
 	uploadID, err := b.client.NewMultipartUpload(t.Context(), b.name, "upload", minio.PutObjectOptions{})
@@ -285,7 +285,7 @@ func TestBlobCopyShowsABarOnATerminal(t *testing.T) {
 	cmd := s.copyCommand("disk", blobURL, env)
 	terminal, err := pty.Start(cmd)
 	s.must(err)
-	defer terminal.Close()
+	defer func() { _ = terminal.Close() }()
 	out, _ := io.ReadAll(terminal) // ends with an error when the process does
 	s.must(cmd.Wait())
 	if !strings.Contains(string(out), "copying") || !strings.Contains(string(out), "%") {
