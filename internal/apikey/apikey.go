@@ -7,7 +7,8 @@
 // process, within a second on other replicas. The times of last use are collected in memory and
 // written by Checker.Flush.
 //
-// A key has no more rights than what created it: its scopes are among those of its maker. One that an
+// A key has no more rights than what created it: its scopes are among those of its maker, and it does
+// not outlive a key that created it. One that an
 // OAuth client created with an access token is deleted with the consent of its user to that client.
 package apikey
 
@@ -71,7 +72,7 @@ type Created struct {
 // NewKey is a request to create a key.
 type NewKey struct {
 	Name      string  `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
-	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"Time in the future; null or absent means never"`
+	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"Time in the future; null or absent means never, or when the key that creates it expires"`
 	ProjectID *string `json:"projectId,omitempty" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"Project to which the key is confined"`
 	OrgID     *string `json:"orgId,omitempty" doc:"Must be the caller's organization, if given"`
 	// Scopes is nil if it is absent or null.
@@ -135,6 +136,14 @@ func (k *Key) restrict(maker *auth.Caller) error {
 	k.clientID = maker.ClientID
 	if maker.ProjectID != "" && (k.Project == nil || k.Project.ID != maker.ProjectID) {
 		return errs.New(errs.Forbidden, "a key of a project can create keys of that project only")
+	}
+	if until := maker.KeyExpires; until != nil {
+		if k.ExpiresAt == nil {
+			k.ExpiresAt = until
+		}
+		if *k.ExpiresAt > *until {
+			return errs.New(errs.Forbidden, "a key that expires cannot create one that expires later")
+		}
 	}
 	if k.Scopes == nil && maker.Restricted() {
 		k.Scopes = []string{} // not nil, which means all

@@ -25,10 +25,9 @@ type Checker struct {
 
 // entry is a cached key.
 type entry struct {
-	caller  *auth.Caller
-	expires *stamp.Time
-	usedAt  atomic.Int64
-	noted   atomic.Bool // in Checker.used
+	caller *auth.Caller
+	usedAt atomic.Int64
+	noted  atomic.Bool // in Checker.used
 }
 
 // use is the time at which a key was last used.
@@ -51,7 +50,7 @@ func (c *Checker) Authenticate(ctx context.Context, value string) (*auth.Caller,
 		return nil, err
 	}
 	now := stamp.Of(c.Store.Now())
-	if e.expires != nil && *e.expires <= now {
+	if expires := e.caller.KeyExpires; expires != nil && *expires <= now {
 		return nil, errRefused
 	}
 	c.note(e, now)
@@ -66,11 +65,11 @@ func (c *Checker) entry(ctx context.Context, value string) (*entry, error) {
 		if !Plausible(value) {
 			return nil, db.ErrNoRows
 		}
-		caller, expires, err := c.Store.lookup(ctx, hash[:])
+		caller, err := c.Store.lookup(ctx, hash[:])
 		if err != nil {
 			return nil, err
 		}
-		return &entry{caller: caller, expires: expires}, nil
+		return &entry{caller: caller}, nil
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -164,6 +165,44 @@ func TestTokenOfARevokedConsentMakesNoKey(t *testing.T) {
 		list, err := f.store.List(t.Context(), f.caller.OrgID, apikey.Filter{}, page.Paging{Limit: 10})
 		if err != nil || len(list.Items) != 1 {
 			t.Errorf("the keys are %+v, %v", list.Items, err)
+		}
+	})
+}
+
+// TestKeyDoesNotOutliveItsMaker creates keys with a key that expires.
+func TestKeyDoesNotOutliveItsMaker(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		create := func(maker *auth.Caller, expires *string) (apikey.Created, error) {
+			body := apikey.NewKey{Name: "k", ExpiresAt: expires}
+			return (&apikey.Handler{Store: f.store}).Create(auth.With(t.Context(), maker), &struct{ Body apikey.NewKey }{body})
+		}
+		at := func(d time.Duration) *string { return new(f.store.Now().Add(d).UTC().Format(time.RFC3339)) }
+		first, err := create(f.maker(""), at(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		maker, err := f.checker.Authenticate(t.Context(), first.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := create(maker, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		child, err := f.checker.Authenticate(t.Context(), second.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if child.KeyExpires == nil || *child.KeyExpires != *maker.KeyExpires {
+			t.Errorf("it expires at %v, its maker at %v", child.KeyExpires, maker.KeyExpires)
+		}
+		_, err = create(maker, at(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := create(maker, at(2*time.Hour)); errs.KindOf(err) != errs.Forbidden {
+			t.Errorf("a key that expires later: %v", err)
 		}
 	})
 }

@@ -269,17 +269,16 @@ func (s *Store) DeleteOfClient(tx *db.Tx, orgID, clientID, userID string) error 
 	return tx.Invalidate(auth.Callers)
 }
 
-// lookup returns the caller of a key and when it expires, with the member's role in the same query.
+// lookup returns the caller of a key, with the member's role in the same query.
 // It returns ErrNoRows if the key is unknown or its user is no longer a member.
-func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.Time, error) {
+func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, error) {
 	var c auth.Caller
 	var projectID, clientID, scopes *string
-	var expires *stamp.Time
 	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.client_id, k.scopes, k.expires_at, m.role
 		FROM api_keys k JOIN members m ON m.org_id = k.org_id AND m.user_id = k.user_id AND NOT m.disabled WHERE k.hash = $1`, hash).
-		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, &scopes, &expires, &c.Role)
+		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, &scopes, &c.KeyExpires, &c.Role)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look up API key: %w", err)
+		return nil, fmt.Errorf("look up API key: %w", err)
 	}
 	if projectID != nil {
 		c.ProjectID = *projectID
@@ -288,7 +287,7 @@ func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, *stamp.T
 		c.ClientID = *clientID
 	}
 	c.Scopes, err = decodeScopes(scopes)
-	return &c, expires, err
+	return &c, err
 }
 
 // touch writes when keys were last used. It keeps a later time written by another replica.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"steward/internal/errs"
+	"steward/internal/stamp"
 )
 
 // Role is the role of a user in an organization.
@@ -39,6 +40,8 @@ type Caller struct {
 	ProjectID string
 	// KeyID is the API key of the request; it is empty for an access token.
 	KeyID string
+	// KeyExpires is when the API key expires; nil for never, and for an access token.
+	KeyExpires *stamp.Time
 	// ClientID is the OAuth client that the access token was issued to, or that created the API key
 	// with one. It is empty for other API keys.
 	ClientID string
