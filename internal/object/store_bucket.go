@@ -141,7 +141,7 @@ func (s *Store) createWebhook(tx *db.Tx, b *Bucket) (err error) {
 	return nil
 }
 
-// DeleteBucket deletes a bucket of an organization in a region with all that it holds. Its totals are booked off
+// DeleteBucket deletes a bucket of an organization in a region with all that it holds. Its totals are subtracted
 // at once; Purge removes the rows. It returns NotFound, and Conflict if the bucket must be empty and
 // is not.
 func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool) error {
@@ -155,7 +155,7 @@ func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool
 	if err := lock(tx, b); err != nil {
 		return err
 	}
-	held, err := s.bookOff(tx, b)
+	held, err := s.subtractTotals(tx, b)
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool
 	return s.Audit(tx, "bucket.delete", name)
 }
 
-// bookOff subtracts all that a bucket holds, and returns the number of its objects.
-func (s *Store) bookOff(tx *db.Tx, b *Bucket) (objects int64, err error) {
+// subtractTotals subtracts all that a bucket holds, and returns the number of its objects.
+func (s *Store) subtractTotals(tx *db.Tx, b *Bucket) (objects int64, err error) {
 	now := stamp.Of(s.Now())
 	held, err := db.Collect(tx, scanTierSums, `SELECT tier, objects, bytes FROM bucket_totals WHERE org_id = $1 AND bucket_id = $2`,
 		b.OrgID, b.ID)

@@ -215,7 +215,7 @@ func (s *Store) removeLocked(tx *db.Tx, uploadID string) error {
 	return s.removeUpload(tx, uploadID)
 }
 
-// Purge removes the objects and uploads of deleted buckets, whose totals were booked off when the
+// Purge removes the objects and uploads of deleted buckets, whose totals were subtracted when the
 // bucket was deleted.
 func (s *Store) Purge(ctx context.Context) error {
 	ids, err := db.Collect(s.DB.Read(ctx), scanText, `SELECT bucket_id FROM bucket_purges ORDER BY bucket_id`)

@@ -83,7 +83,6 @@ func (s *Server) Routes() []web.Route {
 
 		// Regions and resources
 		web.On("GET /cli/region", auth.ReadRegions, 200, "List regions", s.Resource.Regions),
-
 		web.On("GET /resource", auth.ReadResources, 200, "List resources of all regions", s.Resource.All),
 		web.On("GET /resource/{orgId}/{region}", auth.ReadResources, 200, "List the resources of a region", s.Resource.List),
 		web.On("POST /resource/{orgId}/{region}", auth.WriteResources, 201, "Create resources, all or none", s.Resource.Create).WithErrors(409),
