@@ -40,6 +40,7 @@ func (s *Server) around(ctx fiber.Ctx) error {
 		return err
 	}
 	s.addHeaders(ctx)
+	s.discardBody(ctx)
 	if ctx.Request().Header.ContentLength() == chunked {
 		// What is left of the body would be taken for the next request.
 		ctx.Response().Header.SetConnectionClose()
@@ -48,6 +49,21 @@ func (s *Server) around(ctx fiber.Ctx) error {
 		s.Done(ctx.Method(), ctx.Response().StatusCode(), time.Since(started))
 	}
 	return nil
+}
+
+// discardBody reads the rest of a request's body. A client whose body is not read may see a reset
+// connection instead of the answer. The end of a chunked body cannot be read twice, so those are left
+// to the methods that store them.
+func (s *Server) discardBody(ctx fiber.Ctx) {
+	stream := ctx.Request().BodyStream()
+	if stream == nil || ctx.Request().Header.ContentLength() == chunked {
+		return
+	}
+	body := &uploadReader{r: stream, conn: ctx.RequestCtx().Conn(), stall: s.Limits.Stall}
+	body.drain()
+	if !body.ended {
+		ctx.Response().Header.SetConnectionClose()
+	}
 }
 
 // next passes a request on. The bucket of a form must be in the path, and trailers are corrected.

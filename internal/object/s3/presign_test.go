@@ -1,10 +1,13 @@
 package s3_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -197,6 +200,36 @@ func TestRefusedForms(t *testing.T) {
 			t.Errorf("keys = %q", keys)
 		}
 	})
+}
+
+// TestUnreadBodyIsNoRequest sends requests whose bodies are not read, among them one that is a request
+// itself, and expects an answer to each request and to nothing else.
+func TestUnreadBodyIsNoRequest(t *testing.T) {
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f.newBucket("docs")
+	conn, err := net.Dial("tcp", f.address)
+	check(t, err)
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	hidden := "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, body := range []string{hidden, strings.Repeat("x", 2<<20)} {
+		for _, method := range []string{"PUT", "GET", "POST", "DELETE"} {
+			_, err := fmt.Fprintf(conn, "%s /docs/seen HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, len(body), body)
+			check(t, err)
+			resp, err := http.ReadResponse(r, nil)
+			check(t, err)
+			text := readAll(t, resp.Body)
+			check(t, resp.Body.Close())
+			if resp.StatusCode < 400 || resp.Close || strings.Contains(text, "hidden") {
+				t.Errorf("%s: got %d, close %v, %s", method, resp.StatusCode, resp.Close, text)
+			}
+		}
+	}
+	_, err = io.WriteString(conn, "GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	check(t, err)
+	if rest := readAll(t, r); strings.Count(rest, "HTTP/1.1 ") != 1 || !strings.Contains(rest, "last") {
+		t.Errorf("after the last request: %s", rest)
+	}
 }
 
 func TestFormsAreStreamed(t *testing.T) {
