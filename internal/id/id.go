@@ -29,6 +29,9 @@ const (
 	Audit       = "aud"
 	Bucket      = "bkt"
 	Upload      = "upl"
+	Database    = "db"
+	KVStore     = "kv"
+	Node        = "node"
 )
 
 // counter starts at a random number and advances in random steps. It is the high part of the random
