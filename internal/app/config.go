@@ -58,9 +58,6 @@ const (
 	LogJSON LogFormat = "json"
 )
 
-// Region is a place where resources can be created.
-type Region struct{ Region, Description string }
-
 // Secret is text that must not appear in logs, errors and dumps. Convert it to string to read it.
 type Secret string
 
@@ -111,7 +108,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"kv-listen", "127.0.0.1:6380", plain, into(&c.KVListen, address),
-			"listen `address` of the Redis protocol (nothing is served there yet)",
+			"listen `address` of the Redis protocol, for embedded key-value stores",
 		},
 		{
 			"metrics-listen", "127.0.0.1:9464", plain, into(&c.MetricsListen, optional(address)),
@@ -127,7 +124,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"kv-url", "", plain, into(&c.KVURL, optional(origin("redis", "rediss"))),
-			"public `URL` of the Redis protocol (nothing is served there yet)",
+			"public `URL` of the Redis protocol (default: redis:// and the listen address)",
 		},
 		{
 			"s3-domain", "", plain, into(&c.S3Domain, optional(domain)),

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -108,45 +106,4 @@ func resolve(n *yaml.Node) *yaml.Node {
 		return n.Alias
 	}
 	return n
-}
-
-var regionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
-
-// regions returns the list of regions, which may be empty.
-func (f yamlFile) regions(n *yaml.Node) []Region {
-	if n.Tag == "!!null" {
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode {
-		f.fault(regionsKey, n, "must be a list of `{region: …, description: …}`")
-		return nil
-	}
-	var all []Region
-	for i, item := range n.Content {
-		path := fmt.Sprintf("%s[%d].", regionsKey, i)
-		r := f.region(item, path)
-		same := func(other Region) bool { return other.Region == r.Region }
-		if !regionName.MatchString(r.Region) {
-			f.fault(path+"region", item, "must be 1 to 32 characters of a-z, 0-9 and -")
-		} else if slices.ContainsFunc(all, same) {
-			f.fault(path+"region", item, "must not be given twice")
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-func (f yamlFile) region(n *yaml.Node, path string) (r Region) {
-	f.entries(n, path, func(key string, value *yaml.Node) {
-		switch key {
-		case "region":
-			r.Region, _ = f.scalar(path+key, value, false)
-		case "description":
-			r.Description, _ = f.scalar(path+key, value, false)
-		default:
-			known := []string{"region", "description"}
-			f.fault(path+key, value, "is not a setting%s", suggestion(key, known, serveHelp))
-		}
-	})
-	return r
 }

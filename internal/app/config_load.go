@@ -22,7 +22,7 @@ import (
 //
 // The error is an errs.Invalid with every fault. It names settings and never contains values.
 func Load(flags map[string]string, environ []string) (Config, error) {
-	c := Config{Regions: []Region{{"local", "This machine"}}}
+	c := Config{Regions: []Region{newRegion("local", "This machine")}}
 	l := loader{
 		settings: settings(&c), flags: flags, env: variables(environ),
 		file: map[string]input{}, sources: map[string]string{},

@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Data: "./steward-data", Listen: "127.0.0.1:8080", S3Listen: "127.0.0.1:9000", KVListen: "127.0.0.1:6380", MetricsListen: "127.0.0.1:9464",
 		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
-		Regions: []Region{{"local", "This machine"}},
+		Regions: []Region{newRegion("local", "This machine")},
 	}
 	if diff := cmp.Diff(want, mustLoad(t, nil), comparePrefix); diff != "" {
 		t.Error(diff)
@@ -68,6 +68,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestEverySettingIsParsed(t *testing.T) {
+	kvFile := writeFile(t, "kv-url", "rediss://:p@kv:6379\n")
 	file := writeFile(t, "steward.yaml", `
 data: /var/lib/steward
 listen: :0
@@ -94,7 +95,7 @@ storage_prices: [STANDARD=0.03, ARCHIVE=0]
 dpop_nonce: true
 regions:
   - {region: eu-1, description: Frankfurt}
-  - region: us-1
+  - {region: us-1, s3: none, db: "postgres://a:p@db/postgres", kv_file: ` + kvFile + `}
 `)
 	raw := bytes.Repeat([]byte{7}, 32)
 	want := Config{
@@ -107,7 +108,9 @@ regions:
 		PresignExpiry: 2 * time.Hour, StoragePrices: map[object.Tier]float64{object.Standard: 0.03, object.Archive: 0},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		RootKey:        "a-root-key-of-24-letters", MasterKey: Secret(raw), OldMasterKeys: []Secret{Secret(raw), Secret(raw)}, AdminEmail: "owner@example.com", AdminPassword: "correct horse",
-		Regions: []Region{{"eu-1", "Frankfurt"}, {"us-1", ""}},
+		Regions: []Region{newRegion("eu-1", "Frankfurt"), {
+			Region: "us-1", S3: Engine{Kind: NoEngine}, DB: Engine{PostgreSQL, "postgres://a:p@db/postgres"}, KV: Engine{Redis, "rediss://:p@kv:6379"},
+		}},
 	}
 	got := mustLoad(
 		t, map[string]string{"config": file}, "HOME=/root", "STEWARD_ROOT_KEY=a-root-key-of-24-letters",
@@ -349,6 +352,22 @@ func TestConfigurationFaults(t *testing.T) {
 				"regions[4].region (x.yaml, line 6) must be 1 to 32 characters of a-z, 0-9 and -",
 				"regions[5].descripton (x.yaml, line 7) is not a setting; did you mean description?",
 				"regions[6].region (x.yaml, line 8) must be a single value",
+			},
+		},
+		"engines": {
+			file: "regions:\n- {region: a, db: mysql://QQQ}\n- {region: b, db: redis://QQQ}\n- {region: c, kv: postgres://QQQ}\n- {region: d, s3: postgres://QQQ}\n" +
+				"- {region: e, kv: 'redis://u:QQQ@h:x'}\n- {region: f, db: ''}\n- {region: g, db: embedded, db_file: QQQ}\n- {region: h, kv_file: QQQ}\n- {region: i, s3_file: QQQ}\n- {region: j, kv_file: /dev/null}",
+			want: []string{
+				"regions[0].db (x.yaml, line 2) must be embedded, none or postgres://user:password@host:port/database",
+				"regions[1].db (x.yaml, line 3) must be embedded, none or postgres://user:password@host:port/database",
+				"regions[2].kv (x.yaml, line 4) must be embedded, none or redis://user:password@host:port/0",
+				"regions[3].s3 (x.yaml, line 5) must be embedded or none",
+				"regions[4].kv (x.yaml, line 6) must be embedded, none or redis://user:password@host:port/0",
+				"regions[5].db (x.yaml, line 7) must be embedded, none or postgres://user:password@host:port/database",
+				"regions[6].db_file (x.yaml, line 8) must not be given together with db",
+				"regions[7].kv_file (x.yaml, line 9) must be the path of a readable file: no such file or directory",
+				"regions[8].s3_file (x.yaml, line 10) is not a setting; did you mean db_file?",
+				"regions[9].kv_file (x.yaml, line 11) must be embedded, none or redis://user:password@host:port/0",
 			},
 		},
 		"all at once": {

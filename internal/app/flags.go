@@ -91,6 +91,11 @@ regions:
 
   regions:
     - {region: local, description: This machine}
+    - region: eu-1
+      description: Frankfurt
+      db: postgres://steward:…@db.example.com/postgres  # or db_file: path; default: embedded
+      kv: redis://:…@kv.example.com:6379                # or kv_file: path; default: embedded
+      s3: none                                          # default: embedded
 
 Secrets are not flags, because other users of the machine can read command lines. Set the environment
 variable, or put the value into a file and its path into the variable with _FILE appended or into the

@@ -1,0 +1,149 @@
+package app
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Region is a place where resources can be created, with an engine for each type.
+type Region struct {
+	Region, Description string
+	S3, DB, KV          Engine
+}
+
+// Engine says what provides a type of resources in a region.
+type Engine struct {
+	Kind EngineKind
+	URL  Secret // administrator's URL of a server; "" unless Kind is one
+}
+
+// EngineKind is the kind of an engine.
+type EngineKind string
+
+// The kinds of engines.
+const (
+	Embedded   EngineKind = "embedded" // this process, with files in Data
+	NoEngine   EngineKind = "none"
+	PostgreSQL EngineKind = "postgres"
+	Redis      EngineKind = "redis"
+)
+
+// newRegion returns a region whose engines are all embedded.
+func newRegion(name, description string) Region {
+	embedded := Engine{Kind: Embedded}
+	return Region{Region: name, Description: description, S3: embedded, DB: embedded, KV: embedded}
+}
+
+// engineParsers parse the engine of each type.
+var engineParsers = map[string]func(text string) (Engine, error){
+	"s3": func(text string) (Engine, error) { return parseEngine(text, "", "embedded or none") },
+	"db": func(text string) (Engine, error) {
+		return parseEngine(text, PostgreSQL, "embedded, none or postgres://user:password@host:port/database")
+	},
+	"kv": func(text string) (Engine, error) {
+		return parseEngine(text, Redis, "embedded, none or redis://user:password@host:port/0")
+	},
+}
+
+// engineSchemes maps the schemes of URLs to the servers that they are of.
+var engineSchemes = map[string]EngineKind{
+	"postgres": PostgreSQL, "postgresql": PostgreSQL, "redis": Redis, "rediss": Redis,
+}
+
+// parseEngine parses an engine that may be a server of one kind. The error says what is expected.
+func parseEngine(text string, server EngineKind, expected string) (Engine, error) {
+	if kind := EngineKind(text); kind == Embedded || kind == NoEngine {
+		return Engine{Kind: kind}, nil
+	}
+	u, err := url.Parse(text) // whose error contains the password
+	if err != nil || server == "" || engineSchemes[u.Scheme] != server || u.Hostname() == "" {
+		return Engine{}, mustBe(expected)
+	}
+	return Engine{Kind: server, URL: Secret(text)}, nil
+}
+
+var regionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// regions returns the list of regions, which may be empty.
+func (f yamlFile) regions(n *yaml.Node) []Region {
+	if n.Tag == "!!null" {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		f.fault(regionsKey, n, "must be a list of `{region: …, description: …}`")
+		return nil
+	}
+	var all []Region
+	for i, item := range n.Content {
+		path := fmt.Sprintf("%s[%d].", regionsKey, i)
+		r := f.region(item, path)
+		same := func(other Region) bool { return other.Region == r.Region }
+		if !regionName.MatchString(r.Region) {
+			f.fault(path+"region", item, "must be 1 to 32 characters of a-z, 0-9 and -")
+		} else if slices.ContainsFunc(all, same) {
+			f.fault(path+"region", item, "must not be given twice")
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (f yamlFile) region(n *yaml.Node, path string) Region {
+	r := newRegion("", "")
+	engines := map[string]*Engine{"s3": &r.S3, "db": &r.DB, "kv": &r.KV}
+	given := map[string]bool{}
+	f.entries(n, path, func(key string, value *yaml.Node) {
+		resourceType, fromFile := strings.CutSuffix(key, "_file")
+		switch engine, ok := engines[resourceType]; {
+		case key == "region":
+			r.Region, _ = f.scalar(path+key, value, false)
+		case key == "description":
+			r.Description, _ = f.scalar(path+key, value, false)
+		case !ok || key == "s3_file":
+			known := []string{"region", "description", "s3", "db", "db_file", "kv", "kv_file"}
+			f.fault(path+key, value, "is not a setting%s", suggestion(key, known, serveHelp))
+		case given[resourceType]:
+			f.fault(path+key, value, "must not be given together with %s", other(key))
+		default:
+			given[resourceType] = true
+			f.engine(engine, resourceType, path+key, value, fromFile)
+		}
+	})
+	return r
+}
+
+// other returns the other key for the engine that a key is for.
+func other(key string) string {
+	if name, ok := strings.CutSuffix(key, "_file"); ok {
+		return name
+	}
+	return key + "_file"
+}
+
+// engine reads the engine of a type of resources, from the value or from the file that it names.
+func (f yamlFile) engine(engine *Engine, resourceType, key string, value *yaml.Node, fromFile bool) {
+	text, ok := f.scalar(key, value, false)
+	if !ok {
+		return
+	}
+	if fromFile {
+		content, err := os.ReadFile(text)
+		if err != nil {
+			f.fault(key, value, "must be the path of a readable file: %v", withoutPath(err))
+			return
+		}
+		text = strings.TrimRight(string(content), "\r\n")
+	}
+	parsed, err := engineParsers[resourceType](text)
+	if err != nil {
+		f.fault(key, value, "%v", err)
+		return
+	}
+	*engine = parsed
+}
