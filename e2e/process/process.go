@@ -104,7 +104,7 @@ func (s *Steward) Command(args ...string) *exec.Cmd {
 // test's own process.
 func (s *Steward) Start() {
 	s.T.Helper()
-	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--kv-listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)
 	s.Cmd = s.limitFiles(s.Command(args...))
 	s.Cmd.Env = append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key)
 	s.Cmd.Env = append(s.Cmd.Env, s.Env...)

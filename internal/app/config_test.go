@@ -95,7 +95,7 @@ storage_prices: [STANDARD=0.03, ARCHIVE=0]
 dpop_nonce: true
 regions:
   - {region: eu-1, description: Frankfurt}
-  - {region: us-1, s3: none, db: "postgres://a:p@db/postgres", kv_file: ` + kvFile + `}
+  - {region: us-1, s3: none, db: "postgres://a:p@db/postgres", kv_file: `+kvFile+`}
 `)
 	raw := bytes.Repeat([]byte{7}, 32)
 	want := Config{

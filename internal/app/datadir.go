@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"steward/internal/durable"
 	"steward/internal/errs"
+	"steward/internal/id"
 )
 
 // DirLock is the lock on a data directory, which one process at a time holds.
@@ -79,7 +82,8 @@ type Addresses struct {
 	Version string            `json:"version"`
 	BaseURL string            `json:"base_url"`
 	S3URL   string            `json:"s3_url"`
-	Listen  map[string]string `json:"listen"` // actual addresses, by listener: api, s3, metrics
+	KVURL   string            `json:"kv_url,omitempty"`
+	Listen  map[string]string `json:"listen"` // actual addresses, by listener: api, s3, kv, metrics
 }
 
 // WriteAddresses writes steward.json in the data directory. The file is replaced in one step; if it
@@ -118,4 +122,30 @@ func replaceFile(name string, a Addresses) error {
 		return err
 	}
 	return os.Rename(name+".tmp", name)
+}
+
+// nodeID returns the identifier of a data directory, and creates it at the first call. The rows of
+// resources with files in the directory have it, so that other replicas know that theirs has none.
+func nodeID(dir string) (string, error) {
+	name := filepath.Join(dir, "node")
+	content, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return createNodeID(name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the id of the data directory: %w", err)
+	}
+	node := strings.TrimSpace(string(content))
+	if !id.Is(id.Node, node) {
+		return "", fmt.Errorf("%s must contain the id of the data directory; restore the file, because resources belong to the id", name)
+	}
+	return node, nil
+}
+
+func createNodeID(name string) (string, error) {
+	node := id.New(id.Node)
+	if err := durable.WriteFile(name, []byte(node+"\n")); err != nil {
+		return "", fmt.Errorf("write the id of the data directory: %w", err)
+	}
+	return node, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/errs"
+	"steward/internal/id"
 )
 
 const lockDirVariable = "STEWARD_TEST_LOCK_DIR"
@@ -160,5 +161,22 @@ func TestWriteAddresses(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "steward.json")); err == nil {
 		t.Error("the addresses of an earlier process are still there")
+	}
+}
+
+func TestNodeIDStays(t *testing.T) {
+	dir := t.TempDir()
+	first, err := nodeID(dir)
+	if err != nil || !id.Is(id.Node, first) {
+		t.Fatalf("%q, %v", first, err)
+	}
+	if again, err := nodeID(dir); err != nil || again != first {
+		t.Errorf("%q, %v, want %q", again, err, first)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "node"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := nodeID(dir); err == nil {
+		t.Errorf("an empty file is the id %q", other)
 	}
 }

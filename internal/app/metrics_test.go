@@ -138,7 +138,7 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 
 func TestRunningServerServesMetrics(t *testing.T) {
 	dir := t.TempDir()
-	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "s3-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
+	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "s3-listen": "127.0.0.1:0", "kv-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, cfg, io.Discard, io.Discard) }()

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,19 +37,14 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	if d.blobs, err = openBlobs(ctx, cfg); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listeners, err := listen(cfg)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return err
 	}
-	defer listener.Close()
-	s3Listener, err := net.Listen("tcp", cfg.S3Listen)
-	if err != nil {
-		return fmt.Errorf("--s3-listen: %w", err)
-	}
-	defer s3Listener.Close()
+	defer listeners.close()
 	s := &process{
 		cfg: cfg, db: d, log: log, stdout: stdout, metrics: metrics,
-		listener: listener, s3Listener: s3Listener, addresses: addressesOf(cfg, listener, s3Listener),
+		listeners: listeners, addresses: addressesOf(cfg, listeners),
 	}
 	if cfg.MetricsListen != "" {
 		m, err := startMetricsServer(cfg.MetricsListen, s.metrics, log)
@@ -66,15 +59,14 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 
 // process is a running program that has its lock, its database and its listeners.
 type process struct {
-	cfg        Config
-	db         *database
-	log        *slog.Logger
-	stdout     io.Writer
-	metrics    *metrics
-	listener   net.Listener
-	s3Listener net.Listener
-	addresses  Addresses
-	stopping   atomic.Bool
+	cfg       Config
+	db        *database
+	log       *slog.Logger
+	stdout    io.Writer
+	metrics   *metrics
+	listeners *listeners
+	addresses Addresses
+	stopping  atomic.Bool
 }
 
 // run connects the slices, serves until ctx ends, and drains.
@@ -108,11 +100,11 @@ func (s *process) run(ctx context.Context) error {
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	if err := p.storage.server.Start(s.s3Listener); err != nil {
+	if err := p.storage.server.Start(s.listeners.s3); err != nil {
 		return err
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(s.listener) }()
+	go func() { failed <- srv.Serve(s.listeners.api) }()
 	if err := WriteAddresses(s.cfg.Data, s.addresses); err != nil {
 		s.log.Warn("steward.json was not written", "error", err)
 	}
@@ -156,41 +148,15 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 	return nil
 }
 
-// addressesOf returns where the API and the S3 API can be reached.
-func addressesOf(cfg Config, listener, s3Listener net.Listener) Addresses {
-	baseURL := cfg.BaseURL
-	if baseURL == "" {
-		baseURL = "http://" + dialable(listener.Addr())
-	}
-	s3URL := cfg.S3URL
-	if s3URL == "" {
-		s3URL = "http://" + dialable(s3Listener.Addr())
-	}
-	return Addresses{
-		PID: os.Getpid(), Version: Version(), BaseURL: baseURL, S3URL: s3URL,
-		Listen: map[string]string{"api": listener.Addr().String(), "s3": s3Listener.Addr().String()},
-	}
-}
-
-// dialable returns an address that a client on this machine can dial, also if the listener is on
-// all interfaces.
-func dialable(addr net.Addr) string {
-	host, port, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.String()
-	}
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
-}
-
 // banner returns what a start prints: where to go next, and the root key if it was generated now.
 func banner(cfg Config, a Addresses, created *installation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
 	fmt.Fprintf(&b, "  API           %s\n", a.BaseURL)
 	fmt.Fprintf(&b, "  S3            %s\n", a.S3URL)
+	if a.KVURL != "" {
+		fmt.Fprintf(&b, "  Key-value     %s\n", a.KVURL)
+	}
 	fmt.Fprintf(&b, "  Reference     %s/docs\n", a.BaseURL)
 	if address := a.Listen["metrics"]; address != "" {
 		fmt.Fprintf(&b, "  Metrics       http://%s/metrics\n", address)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"steward/internal/durable"
 	"steward/internal/id"
 )
 
@@ -39,7 +40,7 @@ func OpenDisk(dir string) (*Disk, error) {
 		return nil, err
 	}
 	for _, name := range []string{dir, filepath.Dir(dir)} {
-		if err := syncDir(name); err != nil {
+		if err := durable.SyncDir(name); err != nil {
 			return nil, fmt.Errorf("sync blob directory: %w", err)
 		}
 	}
@@ -75,7 +76,7 @@ func (d *Disk) ensure(path string) error {
 	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := syncDir(d.dir); err != nil {
+	if err := durable.SyncDir(d.dir); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -153,19 +154,10 @@ func move(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(to)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(to)); err != nil {
 		return errors.Join(err, os.Remove(to))
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	return f.Sync()
 }
 
 // source is the reader of a Put. It keeps the reader's own error apart from those of the store, ends

@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"steward/internal/durable"
 )
 
 const (
@@ -137,17 +139,8 @@ func createKeyFile(path string) ([]byte, error) {
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("sync master key: %w", err)
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("sync directory of master key: %w", err)
 	}
 	return key, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
 }
