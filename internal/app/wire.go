@@ -81,7 +81,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Eval:        &eval.Handler{Store: evals},
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
 			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
-			Resource:    storage.resources(cfg, d.db, accounts),
+			Resource:    storage.resources(cfg, d, accounts, lines.Record, log, now),
 			Thread:      &thread.Handler{Store: threads},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
 			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
@@ -132,7 +132,7 @@ func wireHooks(
 func regions(cfg Config) []resource.Region {
 	out := make([]resource.Region, len(cfg.Regions))
 	for i, r := range cfg.Regions {
-		out[i] = resource.Region{Region: r.Region, Description: r.Description}
+		out[i] = resource.Region{Region: r.Region, Description: r.Description, S3: true}
 	}
 	return out
 }

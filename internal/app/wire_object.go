@@ -11,6 +11,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/object"
 	"steward/internal/object/s3"
 	"steward/internal/resource"
@@ -74,23 +75,43 @@ func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []obje
 }
 
 // resources returns the handler of regions, whose buckets are those of the object store.
-func (s storage) resources(cfg Config, d *db.DB, accounts *account.Store) *resource.Handler {
-	return &resource.Handler{
-		DB: d, Configured: regions(cfg), OrgName: accounts.OrgName,
-		Buckets: resource.Buckets{
-			Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (resource.Bucket, error) {
-				b, err := s.store.CreateBucket(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})
-				if err != nil {
-					return resource.Bucket{}, err
-				}
-				return bucketResource(b, object.Usage{}), nil
-			},
-			Delete:    s.store.DeleteBucket,
-			List:      s.buckets,
-			ValidName: object.ValidName, ExpectedName: object.ExpectedName,
-			SigningRegion: s3.DefaultRegion, Origin: s.server.Origin, Domain: s.server.Domain,
+func (s storage) resources(cfg Config, d *database, accounts *account.Store, record func(*db.Tx, string, string) error,
+	log *slog.Logger, now func() time.Time,
+) *resource.Handler {
+	return &resource.Handler{OrgName: accounts.OrgName, Manager: &resource.Manager{
+		Store:   &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record},
+		Regions: regions(cfg), Buckets: s.engine(), Node: "local", Log: log,
+	}}
+}
+
+// engine returns the engine of buckets.
+func (s storage) engine() resource.Buckets {
+	return resource.Buckets{
+		Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (resource.Bucket, error) {
+			b, err := s.store.CreateBucket(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})
+			if err != nil {
+				return resource.Bucket{}, err
+			}
+			return bucketResource(b, object.Usage{}), nil
 		},
+		Delete:    s.store.DeleteBucket,
+		Rotate:    s.rotateBucket,
+		List:      s.buckets,
+		ValidName: object.ValidName, ExpectedName: object.ExpectedName,
+		SigningRegion: s3.DefaultRegion, Origin: s.server.Origin, Domain: s.server.Domain,
 	}
+}
+
+// rotateBucket gives a bucket of a region new credentials.
+func (s storage) rotateBucket(tx *db.Tx, orgID, region, name string) (resource.Bucket, error) {
+	b, err := s.store.RotateKeys(tx, orgID, name)
+	if err != nil {
+		return resource.Bucket{}, err
+	}
+	if b.Region != region {
+		return resource.Bucket{}, errs.Missing("bucket", name)
+	}
+	return bucketResource(b, object.Usage{}), nil
 }
 
 func (s storage) buckets(ctx context.Context, orgID, region string) ([]resource.Bucket, error) {

@@ -6,6 +6,9 @@
 // therefore stored if and only if its effects are, and a concurrent repeat waits for the first
 // request: on SQLite for the writer, on PostgreSQL for the row. A request that fails is rolled back
 // and leaves no row, so it can be repeated with the same key.
+//
+// A route that does work outside of the database cannot run in a transaction: it would hold it for as
+// long as that takes (detached.go).
 package idempotency
 
 import (
@@ -44,9 +47,13 @@ type Store struct {
 
 // Serve writes the stored response for key, or the response of next, which it stores. It implements
 // web.Idempotent.
-func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body []byte, next http.Handler) {
+func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body []byte, detached bool, next http.Handler) {
 	if err := checkKey(key); err != nil {
 		web.Fail(w, r, err)
+		return
+	}
+	if detached {
+		s.serveDetached(w, r, newClaim(r, key, body, stamp.Of(s.Now())), next)
 		return
 	}
 	var res *response
@@ -99,14 +106,16 @@ func (s *Store) execute(tx *db.Tx, c claim, r *http.Request, next http.Handler) 
 	if res.status >= 300 {
 		return res, errRollback
 	}
+	return res, s.store(tx, c, res)
+}
+
+// store stores the response of a claim.
+func (s *Store) store(tx *db.Tx, c claim, res *response) error {
 	plain, err := json.Marshal(content{Header: res.header, Body: res.body.Bytes()})
 	if err != nil {
-		return nil, fmt.Errorf("encode response: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
-	if err := c.update(tx, res.status, s.Ring.Seal(sealPurpose, plain)); err != nil {
-		return nil, err
-	}
-	return res, nil
+	return c.update(tx, res.status, s.Ring.Seal(sealPurpose, plain))
 }
 
 // newClaim scopes a key to its caller, method and path. The path includes the prefix of the face,
@@ -124,7 +133,8 @@ func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
 	}
 }
 
-// replay returns the stored response. It returns Invalid if the first request had another body.
+// replay returns the stored response, or nil if a detached request has not stored it yet. It returns
+// Invalid if the first request had another body.
 func (s *Store) replay(tx *db.Tx, c claim) (*response, error) {
 	bodyHash, status, sealed, err := c.get(tx)
 	if err != nil {
@@ -132,6 +142,9 @@ func (s *Store) replay(tx *db.Tx, c claim) (*response, error) {
 	}
 	if !bytes.Equal(bodyHash, c.bodyHash) {
 		return nil, errs.InvalidField("header.Idempotency-Key", "this key was already used with a different body")
+	}
+	if status == 0 {
+		return nil, nil
 	}
 	plain, err := s.Ring.Open(sealPurpose, sealed)
 	if err != nil {

@@ -31,11 +31,20 @@ func (c claim) insert(tx *db.Tx) (claimed bool, err error) {
 	return n == 1, nil
 }
 
-// update stores the sealed response of the claim.
+// update stores the sealed response of the claim, unless another request has taken it over.
 func (c claim) update(tx *db.Tx, status int, sealed []byte) error {
-	if _, err := tx.Exec(`UPDATE idempotency SET status = $3, answer = $4 WHERE org_id = $1 AND scope = $2`,
-		c.orgID, c.scope, status, sealed); err != nil {
+	if _, err := tx.Exec(`UPDATE idempotency SET status = $4, answer = $5 WHERE org_id = $1 AND scope = $2 AND created_at = $3`,
+		c.orgID, c.scope, c.createdAt, status, sealed); err != nil {
 		return fmt.Errorf("store response: %w", err)
+	}
+	return nil
+}
+
+// abandon deletes the claims of a scope that have no response and are at least as old as a time.
+func (c claim) abandon(tx *db.Tx, before stamp.Time) error {
+	if _, err := tx.Exec(`DELETE FROM idempotency WHERE org_id = $1 AND scope = $2 AND status = 0 AND created_at <= $3`,
+		c.orgID, c.scope, before); err != nil {
+		return fmt.Errorf("delete claim of idempotency key: %w", err)
 	}
 	return nil
 }

@@ -1,17 +1,12 @@
 package resource
 
 import (
-	"cmp"
 	"context"
-	"math"
-	"slices"
-	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/idempotency"
 	"steward/internal/stamp"
 )
 
@@ -38,6 +33,9 @@ type Buckets struct {
 	// Delete deletes a bucket with all that it holds. It returns NotFound if the organization has no
 	// such bucket in the region, and Conflict if ifEmpty is true and it has objects.
 	Delete func(tx *db.Tx, orgID, region, name string, ifEmpty bool) error
+	// Rotate gives a bucket new credentials and returns it. It returns NotFound if the organization has
+	// no such bucket in the region.
+	Rotate func(tx *db.Tx, orgID, region, name string) (Bucket, error)
 	// List returns the buckets of an organization in a region, or in all of them, by name.
 	List func(ctx context.Context, orgID, region string) ([]Bucket, error)
 	// ValidName reports whether a bucket can have a name; ExpectedName says what it accepts.
@@ -53,15 +51,15 @@ type Buckets struct {
 
 // Handler serves the routes of this package.
 type Handler struct {
-	DB         *db.DB
-	Configured []Region
-	Buckets    Buckets
+	Manager *Manager
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
 }
 
 // Regions serves GET /cli/region.
-func (h *Handler) Regions(context.Context, *struct{}) ([]Region, error) { return h.Configured, nil }
+func (h *Handler) Regions(context.Context, *struct{}) ([]Region, error) {
+	return h.Manager.Regions, nil
+}
 
 // RegionInput names a region of an organization. It is exported because huma ignores embedded structs
 // that are not.
@@ -70,24 +68,30 @@ type RegionInput struct {
 	Region string `path:"region" doc:"Region, as GET /cli/region lists it" example:"local"`
 }
 
-// check returns NotFound if the organization is not the caller's, or the region does not exist.
-func (h *Handler) check(caller *auth.Caller, in RegionInput) error {
+// region returns the region that a request names. It returns NotFound if the organization is not the
+// caller's, or the region does not exist.
+func (h *Handler) region(caller *auth.Caller, in RegionInput) (*Region, error) {
 	if in.OrgID != caller.OrgID {
-		return errs.Missing("organization", in.OrgID)
+		return nil, errs.Missing("organization", in.OrgID)
 	}
-	if !slices.ContainsFunc(h.Configured, func(r Region) bool { return r.Region == in.Region }) {
-		return errs.Missing("region", in.Region)
+	r := find(h.Manager.Regions, in.Region)
+	if r == nil {
+		return nil, errs.Missing("region", in.Region)
 	}
-	return nil
+	return r, nil
 }
 
 // List serves GET /resource/{orgId}/{region}.
 func (h *Handler) List(ctx context.Context, in *RegionInput) (List, error) {
 	caller := auth.From(ctx)
-	if err := h.check(caller, *in); err != nil {
+	if _, err := h.region(caller, *in); err != nil {
 		return List{}, err
 	}
-	buckets, err := h.Buckets.List(ctx, caller.OrgID, in.Region)
+	buckets, err := h.Manager.Buckets.List(ctx, caller.OrgID, in.Region)
+	if err != nil {
+		return List{}, err
+	}
+	others, err := h.Manager.Store.List(ctx, caller.OrgID, in.Region)
 	if err != nil {
 		return List{}, err
 	}
@@ -95,31 +99,21 @@ func (h *Handler) List(ctx context.Context, in *RegionInput) (List, error) {
 	for _, b := range buckets {
 		list.S3 = append(list.S3, h.s3Entry(caller, b))
 	}
+	for _, p := range others {
+		list.add(p.Type, h.dbEntry(caller, p))
+	}
 	return list, nil
 }
 
-// s3Entry returns a bucket as a caller may see it.
-func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
-	e := S3Entry{
-		BucketName: b.Name, Region: h.Buckets.SigningRegion, Endpoint: h.Buckets.Origin + "/" + b.Name,
-		Description: b.Description, BucketType: "user", Internal: b.Internal, Env: map[string]string{},
+func (l *List) add(t Type, e DBEntry) {
+	if t == DB {
+		l.DB = append(l.DB, e)
+		return
 	}
-	if h.Buckets.Domain != "" && !strings.Contains(b.Name, ".") { // a name with dots needs a certificate of its own
-		e.CNAME = new(b.Name + "." + h.Buckets.Domain)
+	l.KV = append(l.KV, KVEntry(e))
+	if l.Redis == nil && e.URL != nil {
+		l.Redis = &Redis{URL: *e.URL}
 	}
-	if caller.Role == auth.Viewer {
-		return e
-	}
-	e.AccessKey = &b.AccessKey
-	e.SecretKey = &b.SecretKey
-	e.Env = map[string]string{
-		"S3_ENDPOINT":          h.Buckets.Origin,
-		"S3_BUCKET":            b.Name,
-		"S3_ACCESS_KEY_ID":     b.AccessKey,
-		"S3_SECRET_ACCESS_KEY": b.SecretKey,
-		"S3_REGION":            h.Buckets.SigningRegion,
-	}
-	return e
 }
 
 // Create serves POST /resource/{orgId}/{region}.
@@ -129,29 +123,22 @@ func (h *Handler) Create(ctx context.Context, in *struct {
 },
 ) (Created, error) {
 	caller := auth.From(ctx)
-	if err := h.check(caller, in.RegionInput); err != nil {
+	region, err := h.region(caller, in.RegionInput)
+	if err != nil {
 		return Created{}, err
 	}
-	if err := h.checkNew(in.Region, in.Body); err != nil {
+	if err := in.Body.check(region, &h.Manager.Buckets); err != nil {
 		return Created{}, err
 	}
-	var created []CreatedResource
-	err := h.DB.Write(ctx, func(tx *db.Tx) error {
-		created = nil
-		for _, r := range in.Body.Resources {
-			name := ""
-			if r.Name != nil {
-				name = *r.Name
-			}
-			b, err := h.Buckets.Create(tx, caller, in.Region, name, r.Description)
-			if err != nil {
-				return err
-			}
-			created = append(created, CreatedResource{Type: S3, Name: b.Name, S3Entry: h.s3Entry(caller, b)})
+	response := Created{}
+	_, err = h.Manager.Create(ctx, caller, region, in.Body.Resources, func(tx *db.Tx, created []Resource) error {
+		response.Created = make([]Entry, len(created))
+		for i, r := range created {
+			response.Created[i] = h.entry(caller, r)
 		}
-		return nil
+		return idempotency.Keep(tx, 201, response)
 	})
-	return Created{Created: created}, err
+	return response, err
 }
 
 // Gone is the result of a deletion. Its response is empty, but in an envelope it names what was
@@ -182,86 +169,12 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 },
 ) (Gone, error) {
 	caller := auth.From(ctx)
-	if err := h.check(caller, in.RegionInput); err != nil {
+	region, err := h.region(caller, in.RegionInput)
+	if err != nil {
 		return Gone{}, err
 	}
-	if err := in.Body.check(in.Region); err != nil {
+	if err := in.Body.check(); err != nil {
 		return Gone{}, err
 	}
-	err := h.DB.Write(ctx, func(tx *db.Tx) error {
-		for _, r := range in.Body.Resources {
-			if err := h.Buckets.Delete(tx, caller.OrgID, in.Region, r.Name, r.IfEmpty); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return Gone{in.Body.Resources}, err
-}
-
-// AllInput selects resources of all regions. It is exported because huma calls Resolve.
-type AllInput struct {
-	Type      string `query:"type" enum:"all,s3,db,kv" default:"all" doc:"Type of the resources"`
-	Name      string `query:"name" doc:"Name of the resources, in any case"`
-	Limit     int    `query:"limit" minimum:"0" maximum:"1000" doc:"Maximum number of items to return (default: all)"`
-	Offset    int    `query:"offset" default:"0" minimum:"0" doc:"Number of items to skip"`
-	Sort      string `query:"sort" enum:"name,created,region" default:"name" doc:"Order of the resources"`
-	Direction string `query:"direction" enum:"asc,desc" default:"asc" doc:"Direction of the order"`
-}
-
-// Resolve sets Limit if the query has none. Platform CLIs look for a resource in the list without a
-// limit, so that the list has to have all of them.
-func (in *AllInput) Resolve(ctx huma.Context) []error {
-	if ctx.Query("limit") == "" {
-		in.Limit = math.MaxInt
-	}
-	return nil
-}
-
-// All serves GET /resource.
-func (h *Handler) All(ctx context.Context, in *AllInput) (Placed, error) {
-	caller := auth.From(ctx)
-	placed := Placed{S3: []PlacedS3{}, DB: []PlacedDB{}, KV: []PlacedKV{}}
-	if in.Type != "all" && in.Type != string(S3) {
-		return placed, nil
-	}
-	orgName, err := h.OrgName(ctx, caller.OrgID)
-	if err != nil {
-		return Placed{}, err
-	}
-	buckets, err := h.Buckets.List(ctx, caller.OrgID, "")
-	if err != nil {
-		return Placed{}, err
-	}
-	if in.Name != "" {
-		buckets = slices.DeleteFunc(buckets, func(b Bucket) bool { return !strings.EqualFold(b.Name, in.Name) })
-	}
-	sortBuckets(buckets, in.Sort, in.Direction)
-	buckets = buckets[min(in.Offset, len(buckets)):]
-	for _, b := range buckets[:min(in.Limit, len(buckets))] {
-		placed.S3 = append(placed.S3, PlacedS3{
-			S3Entry:     h.s3Entry(caller, b),
-			Place:       Place{CloudRegion: b.Region, OrgID: caller.OrgID, OrgName: orgName},
-			ObjectCount: b.Objects, TotalSize: b.Bytes, LastEventAt: b.LastEventAt,
-		})
-	}
-	return placed, nil
-}
-
-// sortBuckets sorts by name, time of creation or region, and then by name.
-func sortBuckets(buckets []Bucket, by, direction string) {
-	slices.SortFunc(buckets, func(a, b Bucket) int {
-		order := 0
-		switch by {
-		case "created":
-			order = cmp.Compare(a.CreatedAt, b.CreatedAt)
-		case "region":
-			order = cmp.Compare(a.Region, b.Region)
-		}
-		order = cmp.Or(order, cmp.Compare(a.Name, b.Name))
-		if direction == "desc" {
-			return -order
-		}
-		return order
-	})
+	return Gone{in.Body.Resources}, h.Manager.Delete(ctx, caller, region, in.Body.Resources)
 }

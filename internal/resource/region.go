@@ -1,7 +1,37 @@
 package resource
 
+import "slices"
+
 // Region is a place where resources can be created.
 type Region struct {
 	Region      string `json:"region" example:"local"`
 	Description string `json:"description" example:"This machine"`
+	// S3 reports whether buckets can be created.
+	S3 bool `json:"-"`
+	// DB and KV are the engines of databases and key-value stores; nil if the region has none.
+	DB Databases `json:"-"`
+	KV Stores    `json:"-"`
+}
+
+// engine returns the engine of a type, or nil.
+func (r *Region) engine(t Type) Engine {
+	switch {
+	case t == DB && r.DB != nil:
+		return r.DB
+	case t == KV && r.KV != nil:
+		return r.KV
+	}
+	return nil
+}
+
+// has reports whether resources of a type can be created.
+func (r *Region) has(t Type) bool { return t == S3 && r.S3 || r.engine(t) != nil }
+
+// find returns the region with a name, or nil.
+func find(regions []Region, name string) *Region {
+	i := slices.IndexFunc(regions, func(r Region) bool { return r.Region == name })
+	if i < 0 {
+		return nil
+	}
+	return &regions[i]
 }

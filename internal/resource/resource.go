@@ -2,8 +2,11 @@ package resource
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 
 	"steward/internal/errs"
+	"steward/internal/id"
 	"steward/internal/stamp"
 )
 
@@ -16,6 +19,37 @@ const (
 	DB Type = "db"
 	KV Type = "kv"
 )
+
+// noun returns the name of the type in messages.
+func (t Type) noun() string {
+	return map[Type]string{S3: "bucket", DB: "database", KV: "key-value store"}[t]
+}
+
+// action returns the name of an action in the audit log, such as database.create.
+func (t Type) action(verb string) string {
+	return map[Type]string{S3: "bucket", DB: "database", KV: "kv"}[t] + "." + verb
+}
+
+// prefix returns the prefix of ids.
+func (t Type) prefix() string {
+	if t == KV {
+		return id.KVStore
+	}
+	return id.Database
+}
+
+// newName returns a name for a resource that the request gives none. Nobody has it.
+func (t Type) newName() string { return string(t) + "-" + strings.ToLower(id.Secret(20)) }
+
+var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,62}$`)
+
+// expectedName says what validName accepts, for error messages.
+const expectedName = "1 to 63 characters of a-z, 0-9, `_` and `-` that begin with a letter or `_`, and not with `pg_`"
+
+// validName reports whether a database or key-value store can have a name. PostgreSQL reserves pg_.
+func validName(name string) bool {
+	return namePattern.MatchString(name) && !strings.HasPrefix(name, "pg_")
+}
 
 // S3Entry is a bucket as a client needs it. The credentials are null for viewers.
 type S3Entry struct {
@@ -31,26 +65,41 @@ type S3Entry struct {
 	Env         map[string]string `json:"env" doc:"Environment variables for S3 clients; empty for viewers"`
 }
 
-// DBEntry is a database as a client needs it.
+// DBEntry is a database as a client needs it. Its password and URL are null for viewers.
 type DBEntry struct {
 	Name        string            `json:"name"`
-	Username    *string           `json:"username"`
-	Password    *string           `json:"password"`
-	URL         *string           `json:"url"`
-	Engine      string            `json:"engine"`
+	Username    string            `json:"username"`
+	Password    *string           `json:"password" doc:"Null for viewers"`
+	URL         *string           `json:"url" doc:"Null for viewers, and while the region does not have the engine"`
+	Engine      string            `json:"engine" doc:"Engine of the database" example:"libsql"`
 	Description *string           `json:"description"`
 	Internal    bool              `json:"internal"`
-	Env         map[string]string `json:"env"`
+	Env         map[string]string `json:"env" doc:"Environment variables for database clients; empty for viewers"`
 }
 
-// KVEntry is a key-value store as a client needs it.
-type KVEntry DBEntry
+// KVEntry is a key-value store as a client needs it. Its password and URL are null for viewers.
+type KVEntry struct {
+	Name        string            `json:"name"`
+	Username    string            `json:"username"`
+	Password    *string           `json:"password" doc:"Null for viewers"`
+	URL         *string           `json:"url" doc:"Null for viewers, and while the region does not have the engine"`
+	Engine      string            `json:"engine" doc:"Engine of the store" example:"redka"`
+	Description *string           `json:"description"`
+	Internal    bool              `json:"internal"`
+	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers"`
+}
 
 // List is what a region has of an organization's resources.
 type List struct {
-	S3 []S3Entry `json:"s3"`
-	DB []DBEntry `json:"db"`
-	KV []KVEntry `json:"kv"`
+	S3    []S3Entry `json:"s3"`
+	DB    []DBEntry `json:"db"`
+	KV    []KVEntry `json:"kv"`
+	Redis *Redis    `json:"redis,omitempty" doc:"The first key-value store; absent if there is none, and for viewers"`
+}
+
+// Redis is how to connect to a key-value store.
+type Redis struct {
+	URL string `json:"url"`
 }
 
 // Place is where a resource is.
@@ -112,29 +161,21 @@ type Deletion struct {
 	Resources []Named `json:"resources" minItems:"1" maxItems:"100"`
 }
 
-// Created is the response to a creation.
-type Created struct {
-	Created []CreatedResource `json:"created"`
-}
-
-// CreatedResource is a resource that was created.
-type CreatedResource struct {
-	Type Type   `json:"type"`
-	Name string `json:"name"`
-	S3Entry
-}
-
-// checkNew returns Invalid with all faults of a request to create resources.
-func (h *Handler) checkNew(region string, n NewResources) error {
+// check returns Invalid with all faults of a request to create resources in a region.
+func (n NewResources) check(region *Region, buckets *Buckets) error {
 	var faults errs.Faults
 	seen := map[Named]bool{}
 	for i, r := range n.Resources {
 		at := fmt.Sprintf("body.resources[%d]", i)
-		checkEngine(&faults, at, r.Type, region)
+		faults.Check(region.has(r.Type), at+".type", "no engine for %s in region %s", r.Type, region.Region)
 		if r.Name == nil {
 			continue
 		}
-		faults.Check(h.Buckets.ValidName(*r.Name), at+".name", "expected %s", h.Buckets.ExpectedName)
+		if r.Type == S3 {
+			faults.Check(buckets.ValidName(*r.Name), at+".name", "expected %s", buckets.ExpectedName)
+		} else {
+			faults.Check(validName(*r.Name), at+".name", "expected %s", expectedName)
+		}
 		named := Named{Type: r.Type, Name: *r.Name}
 		faults.Check(!seen[named], at+".name", "expected another name than in the entries before")
 		seen[named] = true
@@ -142,19 +183,13 @@ func (h *Handler) checkNew(region string, n NewResources) error {
 	return faults.Err()
 }
 
-func checkEngine(faults *errs.Faults, at string, t Type, region string) {
-	faults.Check(t == S3, at+".type", "no engine for %s in region %s", t, region)
-}
-
-// check returns Invalid if a resource is named twice or its type has no engine.
-func (d Deletion) check(region string) error {
+// check returns Invalid if a resource is named twice.
+func (d Deletion) check() error {
 	var faults errs.Faults
 	seen := map[Named]bool{}
 	for i, r := range d.Resources {
-		at := fmt.Sprintf("body.resources[%d]", i)
-		checkEngine(&faults, at, r.Type, region)
 		r.IfEmpty = false
-		faults.Check(!seen[r], at+".name", "expected another name than in the entries before")
+		faults.Check(!seen[r], fmt.Sprintf("body.resources[%d].name", i), "expected another name than in the entries before")
 		seen[r] = true
 	}
 	return faults.Err()

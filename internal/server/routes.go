@@ -85,8 +85,12 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /cli/region", auth.ReadRegions, 200, "List regions", s.Resource.Regions),
 		web.On("GET /resource", auth.ReadResources, 200, "List resources of all regions", s.Resource.All),
 		web.On("GET /resource/{orgId}/{region}", auth.ReadResources, 200, "List the resources of a region", s.Resource.List),
-		web.On("POST /resource/{orgId}/{region}", auth.WriteResources, 201, "Create resources, all or none", s.Resource.Create).WithErrors(409),
+		web.On("POST /resource/{orgId}/{region}", auth.WriteResources, 201, "Create resources, all or none", s.Resource.Create).WithErrors(409).Detached(),
 		web.On("DELETE /resource/{orgId}/{region}", auth.WriteResources, 204, "Delete resources with all that they hold, all or none", s.Resource.Delete).WithErrors(409),
+		web.On("GET /resource/{orgId}/{region}/{name}/tables", auth.ReadResources, 200, "List the tables and views of a database", s.Resource.Tables),
+		web.On("POST /resource/{orgId}/{region}/{name}/query", auth.WriteResources, 200, "Run a statement on a database", s.Resource.Query).Detached(),
+		web.On("GET /resource/{orgId}/{region}/{name}/keys", auth.ReadResources, 200, "List the keys of a key-value store", s.Resource.Keys),
+		web.On("POST /resource/{orgId}/{region}/{name}/rotate", auth.WriteResources, 200, "Rotate the credentials of a resource", s.Resource.Rotate).WithErrors(409).Detached(),
 
 		// Threads and sessions
 		web.On("GET /thread", auth.ReadThreads, 200, "List threads, newest first", s.Thread.List),

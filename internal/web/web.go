@@ -38,10 +38,11 @@ type Route struct {
 	Status  int
 	Summary string
 
-	errors  []int        // further statuses of its errors
-	body    reflect.Type // nil if the route takes none
-	maxBody int64
-	mount   func(api huma.API, op huma.Operation)
+	errors   []int // further statuses of its errors
+	detached bool
+	body     reflect.Type // nil if the route takes none
+	maxBody  int64
+	mount    func(api huma.API, op huma.Operation)
 }
 
 // Pattern returns the route's pattern for a ServeMux.
@@ -57,6 +58,13 @@ func (r Route) WithMaxBody(n int64) Route {
 // and parameters, for the OpenAPI document.
 func (r Route) WithErrors(statuses ...int) Route {
 	r.errors = statuses
+	return r
+}
+
+// Detached returns the route as one whose handler does work outside of the database, and must not run
+// in the transaction of an Idempotency-Key.
+func (r Route) Detached() Route {
+	r.detached = true
 	return r
 }
 
@@ -130,8 +138,9 @@ var configureHuma = sync.OnceFunc(func() {
 })
 
 // Idempotent serves a POST that carries an Idempotency-Key: it writes the response that is stored
-// for the key, or calls next and stores its response. body is the whole body of the request.
-type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []byte, next http.Handler)
+// for the key, or calls next and stores its response. body is the whole body of the request. If
+// detached is true, next is not called in a transaction.
+type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []byte, detached bool, next http.Handler)
 
 // NewAPI returns an API that serves the routes of a table. Other paths and methods get 404 or 405
 // in the form of the request's face. If idempotent is nil, Idempotency-Key is ignored.
@@ -250,7 +259,7 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 		}
 		keys := r.Header["Idempotency-Key"]
 		if len(keys) > 0 && route.Method == http.MethodPost && m.idempotent != nil {
-			m.idempotent(w, r, keys[0], body, http.HandlerFunc(serve))
+			m.idempotent(w, r, keys[0], body, route.detached, http.HandlerFunc(serve))
 			return
 		}
 		serve(w, r)

@@ -1,0 +1,171 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+)
+
+// Create creates the resources of a request, all or none, and returns them in its order. keep, if not
+// nil, is called in the transaction that makes them visible. Create returns Conflict if a name is
+// taken, and Unavailable if an engine cannot be reached.
+func (m *Manager) Create(ctx context.Context, caller *auth.Caller, region *Region, wanted []NewResource,
+	keep func(*db.Tx, []Resource) error,
+) ([]Resource, error) {
+	planned := m.plan(caller, region, wanted)
+	if err := m.provision(ctx, provisioned(planned)); err != nil {
+		return nil, err
+	}
+	m.step("activate")
+	created, err := m.finish(ctx, caller, region, wanted, planned, keep)
+	if err != nil {
+		m.undo(ctx, provisioned(planned))
+		return nil, err
+	}
+	return created, nil
+}
+
+// plan returns the databases and key-value stores of a request, and nothing in the place of buckets.
+func (m *Manager) plan(caller *auth.Caller, region *Region, wanted []NewResource) []Resource {
+	now := m.Store.now()
+	planned := make([]Resource, len(wanted))
+	for i, w := range wanted {
+		e := region.engine(w.Type)
+		if e == nil {
+			continue
+		}
+		p := &Provisioned{
+			ID: id.New(w.Type.prefix()), Type: w.Type, OrgID: caller.OrgID, Region: region.Region, Description: w.Description,
+			Engine: e.Name(), State: Creating, Password: newPassword(), CreatedBy: caller.Actor(), CreatedAt: now, UpdatedAt: now,
+			version: 1,
+		}
+		p.Name = p.Type.newName()
+		if w.Name != nil {
+			p.Name = *w.Name
+		}
+		if e.Local() {
+			p.Node = m.Node
+		}
+		planned[i].Provisioned = p
+	}
+	return planned
+}
+
+// provisioned returns the databases and key-value stores among resources.
+func provisioned(all []Resource) []*Provisioned {
+	var found []*Provisioned
+	for _, r := range all {
+		if r.Provisioned != nil {
+			found = append(found, r.Provisioned)
+		}
+	}
+	return found
+}
+
+// provision reserves the names of resources and has their engines create them. If that fails, nothing
+// is left of them.
+func (m *Manager) provision(ctx context.Context, planned []*Provisioned) error {
+	if len(planned) == 0 {
+		return nil
+	}
+	m.step("reserve")
+	if err := m.reserve(ctx, planned); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for _, p := range planned {
+		e, err := m.engineOf(p)
+		if err == nil {
+			err = m.call(limited, p, "create", e.Create)
+		}
+		if err != nil {
+			m.undo(ctx, planned)
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve inserts the rows, in one order everywhere so that concurrent requests do not deadlock.
+func (m *Manager) reserve(ctx context.Context, planned []*Provisioned) error {
+	sorted := slices.SortedFunc(slices.Values(planned), func(a, b *Provisioned) int {
+		return strings.Compare(string(a.Type)+a.Name, string(b.Type)+b.Name)
+	})
+	err := m.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, p := range sorted {
+			if err := m.Store.insert(tx, p, m.claim()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && errs.KindOf(err) != errs.Conflict {
+		m.undo(ctx, planned) // the rows may have been committed
+	}
+	return err
+}
+
+// finish creates the buckets of a request and makes all its resources visible.
+func (m *Manager) finish(ctx context.Context, caller *auth.Caller, region *Region, wanted []NewResource, planned []Resource,
+	keep func(*db.Tx, []Resource) error,
+) (created []Resource, err error) {
+	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		created = make([]Resource, len(planned))
+		for i, r := range planned {
+			if created[i], err = m.finishOne(tx, caller, region, wanted[i], r.Provisioned); err != nil {
+				return err
+			}
+		}
+		if keep == nil {
+			return nil
+		}
+		return keep(tx, created)
+	})
+	return created, err
+}
+
+func (m *Manager) finishOne(tx *db.Tx, caller *auth.Caller, region *Region, wanted NewResource, p *Provisioned) (Resource, error) {
+	if p == nil {
+		name := ""
+		if wanted.Name != nil {
+			name = *wanted.Name
+		}
+		b, err := m.Buckets.Create(tx, caller, region.Region, name, wanted.Description)
+		return Resource{Bucket: &b}, err
+	}
+	active, err := m.Store.activate(tx, p)
+	if err != nil {
+		return Resource{}, err
+	}
+	return Resource{Provisioned: active}, m.Store.Audit(tx, p.Type.action("create"), p.ID)
+}
+
+// undo deletes resources that were not created completely. It continues if the client has gone.
+func (m *Manager) undo(ctx context.Context, planned []*Provisioned) {
+	if len(planned) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	m.step("undo")
+	var abandoned []*Provisioned
+	err := m.Store.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		abandoned, err = m.moveAll(tx, planned, Deleting)
+		return err
+	})
+	if err == nil {
+		_ = m.deleteAll(ctx, abandoned) // logged; the recovery continues
+		return
+	}
+	m.Log.Warn("cannot undo the creation of resources yet", "error", err)
+	if errors.Is(err, errLost) {
+		m.settleAll(ctx, planned)
+	}
+}

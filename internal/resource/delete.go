@@ -1,0 +1,126 @@
+package resource
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+)
+
+// Delete deletes the resources of a request, all or none, with all that they hold. It returns NotFound
+// if there is no such resource, Conflict for a bucket that must be empty and is not, and Unavailable
+// if an engine cannot be reached: then the message says whether the deletion continues.
+func (m *Manager) Delete(ctx context.Context, caller *auth.Caller, region *Region, named []Named) error {
+	found, err := m.named(ctx, caller, region, named)
+	if err != nil {
+		return err
+	}
+	if err := m.check(ctx, found); err != nil {
+		return err
+	}
+	m.step("begin deletion")
+	deleting, err := m.beginDeletion(ctx, caller, region, named, found)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if err := m.deleteAll(limited, deleting); err != nil {
+		return errs.Unavailablef(err, "the resources are not available any more, but an engine could not delete all of them yet: "+
+			"the deletion continues")
+	}
+	return nil
+}
+
+// named returns the databases and key-value stores that a request names, also those whose deletion
+// was begun before.
+func (m *Manager) named(ctx context.Context, caller *auth.Caller, region *Region, named []Named) ([]*Provisioned, error) {
+	var found []*Provisioned
+	for _, n := range named {
+		if n.Type == S3 {
+			continue
+		}
+		p, err := m.Store.named(m.Store.DB.Read(ctx), ` AND state <> 'creating'`, caller.OrgID, region.Region, n.Type, n.Name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// beginDeletion deletes buckets, and hides what engines have to delete.
+func (m *Manager) beginDeletion(ctx context.Context, caller *auth.Caller, region *Region, named []Named, found []*Provisioned,
+) (deleting []*Provisioned, err error) {
+	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, n := range named {
+			if n.Type != S3 {
+				continue
+			}
+			if err := m.Buckets.Delete(tx, caller.OrgID, region.Region, n.Name, n.IfEmpty); err != nil {
+				return err
+			}
+		}
+		deleting, err = m.moveAll(tx, found, Deleting)
+		if err != nil {
+			return err
+		}
+		for _, p := range found {
+			if p.State == Deleting {
+				continue // recorded before
+			}
+			if err := m.Store.Audit(tx, p.Type.action("delete"), p.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return deleting, err
+}
+
+// moveAll claims resources and moves them to a state, in one order everywhere. It returns errLost if
+// one of them was changed in the meantime.
+func (m *Manager) moveAll(tx *db.Tx, all []*Provisioned, to State) ([]*Provisioned, error) {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b *Provisioned) int { return strings.Compare(a.ID, b.ID) })
+	moved := make([]*Provisioned, len(sorted))
+	for i, p := range sorted {
+		var err error
+		if moved[i], err = m.Store.move(tx, p, to, m.claim()); err != nil {
+			return nil, err
+		}
+	}
+	return moved, nil
+}
+
+// deleteAll has the engines delete resources whose state is Deleting, and removes their rows. The
+// recovery continues soon with those that fail; deleteAll returns the first of their errors.
+func (m *Manager) deleteAll(ctx context.Context, all []*Provisioned) (first error) {
+	var deleted []*Provisioned
+	for _, p := range all {
+		err := m.deleteOne(ctx, p)
+		if err == nil {
+			deleted = append(deleted, p)
+			continue
+		}
+		if first == nil {
+			first = err
+		}
+		m.retry(ctx, p, err)
+	}
+	m.step("remove rows")
+	if err := m.Store.remove(ctx, deleted); err != nil && first == nil {
+		first = err
+	}
+	return first
+}
+
+func (m *Manager) deleteOne(ctx context.Context, p *Provisioned) error {
+	e, err := m.engineOf(p)
+	if err != nil {
+		return err
+	}
+	return m.call(ctx, p, "delete", e.Delete)
+}

@@ -1,0 +1,103 @@
+package resource
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/auth"
+)
+
+// Created is the response to a creation.
+type Created struct {
+	Created []Entry `json:"created"`
+}
+
+// Entry is a resource of any type with its credentials: one of S3Created, DBCreated and KVCreated.
+type Entry struct{ value any }
+
+// S3Created is an Entry of a bucket.
+type S3Created struct {
+	Type Type   `json:"type" enum:"s3"`
+	Name string `json:"name"`
+	S3Entry
+}
+
+// DBCreated is an Entry of a database.
+type DBCreated struct {
+	Type Type `json:"type" enum:"db"`
+	DBEntry
+}
+
+// KVCreated is an Entry of a key-value store.
+type KVCreated struct {
+	Type Type `json:"type" enum:"kv"`
+	KVEntry
+}
+
+// MarshalJSON returns the JSON of the resource.
+func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.value) }
+
+// Schema documents that an entry is one of three types.
+func (Entry) Schema(r huma.Registry) *huma.Schema {
+	var options []*huma.Schema
+	for _, t := range []reflect.Type{reflect.TypeFor[S3Created](), reflect.TypeFor[DBCreated](), reflect.TypeFor[KVCreated]()} {
+		options = append(options, r.Schema(t, true, ""))
+	}
+	return &huma.Schema{AnyOf: options}
+}
+
+// entry returns a resource as a caller may see it.
+func (h *Handler) entry(caller *auth.Caller, r Resource) Entry {
+	if r.Bucket != nil {
+		return Entry{S3Created{Type: S3, Name: r.Bucket.Name, S3Entry: h.s3Entry(caller, *r.Bucket)}}
+	}
+	if r.Provisioned.Type == KV {
+		return Entry{KVCreated{Type: KV, KVEntry: KVEntry(h.dbEntry(caller, r.Provisioned))}}
+	}
+	return Entry{DBCreated{Type: DB, DBEntry: h.dbEntry(caller, r.Provisioned)}}
+}
+
+// s3Entry returns a bucket as a caller may see it.
+func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
+	buckets := h.Manager.Buckets
+	e := S3Entry{
+		BucketName: b.Name, Region: buckets.SigningRegion, Endpoint: buckets.Origin + "/" + b.Name,
+		Description: b.Description, BucketType: "user", Internal: b.Internal, Env: map[string]string{},
+	}
+	if buckets.Domain != "" && !strings.Contains(b.Name, ".") { // a name with dots needs a certificate of its own
+		e.CNAME = new(b.Name + "." + buckets.Domain)
+	}
+	if caller.Role == auth.Viewer {
+		return e
+	}
+	e.AccessKey = &b.AccessKey
+	e.SecretKey = &b.SecretKey
+	e.Env = map[string]string{
+		"S3_ENDPOINT":          buckets.Origin,
+		"S3_BUCKET":            b.Name,
+		"S3_ACCESS_KEY_ID":     b.AccessKey,
+		"S3_SECRET_ACCESS_KEY": b.SecretKey,
+		"S3_REGION":            buckets.SigningRegion,
+	}
+	return e
+}
+
+// dbEntry returns a database or key-value store as a caller may see it.
+func (h *Handler) dbEntry(caller *auth.Caller, p *Provisioned) DBEntry {
+	e := DBEntry{Name: p.Name, Username: p.ID, Engine: p.Engine, Description: p.Description, Env: map[string]string{}}
+	if caller.Role == auth.Viewer {
+		return e
+	}
+	e.Password = &p.Password
+	engine, err := h.Manager.engineOf(p)
+	if err != nil {
+		return e // the region has another engine now
+	}
+	c := engine.Connection(p)
+	e.URL = &c.URL
+	e.Env = c.Env
+	return e
+}

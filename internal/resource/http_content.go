@@ -1,0 +1,281 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/idempotency"
+	"steward/internal/page"
+)
+
+// maxRows is the number of rows that a query returns at most.
+const maxRows = 1000
+
+// ResourceInput names a resource. It is exported because huma ignores embedded structs that are not.
+type ResourceInput struct {
+	RegionInput
+	Name string `path:"name" doc:"Name of the resource" example:"invoices"`
+}
+
+// open returns a resource that a request names, or NotFound, and Unavailable if its region does not
+// have its engine now.
+func (h *Handler) open(ctx context.Context, in ResourceInput, t Type) (*Region, *Provisioned, error) {
+	caller := auth.From(ctx)
+	region, err := h.region(caller, in.RegionInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := h.Manager.Store.Get(ctx, caller.OrgID, region.Region, t, in.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = h.Manager.engineOf(p)
+	return region, p, err
+}
+
+// Tables is a list of tables.
+type Tables []Table
+
+// Tables serves GET /resource/{orgId}/{region}/{name}/tables.
+func (h *Handler) Tables(ctx context.Context, in *ResourceInput) (Tables, error) {
+	region, p, err := h.open(ctx, *in, DB)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	tables, err := region.DB.Tables(ctx, p)
+	if tables == nil {
+		tables = []Table{}
+	}
+	return tables, err
+}
+
+// NewQuery is a statement for a database.
+type NewQuery struct {
+	Query string `json:"query" minLength:"1" doc:"One SQL statement" example:"SELECT * FROM invoices WHERE id = ?"`
+	Args  []Arg  `json:"args,omitempty" maxItems:"1000" doc:"Values of the parameters, in their order: null, booleans, numbers, text, or bytes as {\"base64\": …}"`
+}
+
+// Query serves POST /resource/{orgId}/{region}/{name}/query.
+func (h *Handler) Query(ctx context.Context, in *struct {
+	ResourceInput
+	Body NewQuery
+},
+) (Rows, error) {
+	region, p, err := h.open(ctx, in.ResourceInput, DB)
+	if err != nil {
+		return Rows{}, err
+	}
+	args, err := values(in.Body.Args)
+	if err != nil {
+		return Rows{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	rows, err := region.DB.Query(ctx, p, in.Body.Query, args, maxRows)
+	if err != nil {
+		return Rows{}, err
+	}
+	return rows.bounded(), nil
+}
+
+// KeysInput selects keys of a store.
+type KeysInput struct {
+	ResourceInput
+	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys"`
+	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of keys to return"`
+}
+
+// Keys serves GET /resource/{orgId}/{region}/{name}/keys.
+func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
+	region, p, err := h.open(ctx, in.ResourceInput, KV)
+	if err != nil {
+		return Keys{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	keys, err := region.KV.Keys(ctx, p, in.Prefix, in.Cursor, in.Limit)
+	if keys.Keys == nil {
+		keys.Keys = []Key{}
+	}
+	return keys, err
+}
+
+// RotateInput names a resource whose credentials are replaced.
+type RotateInput struct {
+	ResourceInput
+	Type string `query:"type" enum:"db,s3,kv" doc:"Type of the resource; required if there are several of this name"`
+}
+
+// Rotate serves POST /resource/{orgId}/{region}/{name}/rotate.
+func (h *Handler) Rotate(ctx context.Context, in *RotateInput) (entry Entry, err error) {
+	caller := auth.From(ctx)
+	region, err := h.region(caller, in.RegionInput)
+	if err != nil {
+		return Entry{}, err
+	}
+	found, err := h.find(ctx, caller, in)
+	if err != nil {
+		return Entry{}, err
+	}
+	keep := func(tx *db.Tx, r Resource) error {
+		entry = h.entry(caller, r)
+		return idempotency.Keep(tx, 200, entry)
+	}
+	if found.Bucket != nil {
+		_, err = h.Manager.RotateBucket(ctx, caller, region, in.Name, keep)
+	} else {
+		_, err = h.Manager.Rotate(ctx, found.Provisioned, keep)
+	}
+	return entry, err
+}
+
+// find returns the resource that a rotation names. It returns Invalid if there are several.
+func (h *Handler) find(ctx context.Context, caller *auth.Caller, in *RotateInput) (Resource, error) {
+	var found []Resource
+	for _, t := range []Type{S3, DB, KV} {
+		if in.Type != "" && in.Type != string(t) {
+			continue
+		}
+		r, err := h.get(ctx, caller, in.ResourceInput, t)
+		if err == nil {
+			found = append(found, r)
+		} else if errs.KindOf(err) != errs.NotFound {
+			return Resource{}, err
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return Resource{}, errs.InvalidField("query.type", "expected the type, since there are several resources of this name")
+	case in.Type != "":
+		return Resource{}, errs.Missing(Type(in.Type).noun(), in.Name)
+	}
+	return Resource{}, errs.Missing("resource", in.Name)
+}
+
+// get returns a resource of a type by its name, or NotFound.
+func (h *Handler) get(ctx context.Context, caller *auth.Caller, in ResourceInput, t Type) (Resource, error) {
+	if t != S3 {
+		p, err := h.Manager.Store.Get(ctx, caller.OrgID, in.Region, t, in.Name)
+		return Resource{Provisioned: p}, err
+	}
+	buckets, err := h.Manager.Buckets.List(ctx, caller.OrgID, in.Region)
+	if err != nil {
+		return Resource{}, err
+	}
+	for _, b := range buckets {
+		if b.Name == in.Name {
+			return Resource{Bucket: &b}, nil
+		}
+	}
+	return Resource{}, errs.Missing("bucket", in.Name)
+}
+
+// Arg is a value of a parameter of a statement: nil, bool, int64, float64, string or []byte.
+type Arg struct {
+	value any
+	err   error
+}
+
+var errArg = errors.New("expected null, a boolean, a number, text, or an object with bytes in base64")
+
+// UnmarshalJSON reads a value. It keeps what is wrong with it for values, which reports all faults at
+// once.
+func (a *Arg) UnmarshalJSON(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return err
+	}
+	a.value, a.err = argValue(value)
+	return nil
+}
+
+func argValue(value any) (any, error) {
+	switch v := value.(type) {
+	case nil, bool, string:
+		return v, nil
+	case json.Number:
+		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return n, nil
+		}
+		return v.Float64()
+	case map[string]any:
+		text, ok := v["base64"].(string)
+		if ok && len(v) == 1 {
+			return base64.StdEncoding.DecodeString(text)
+		}
+	}
+	return nil, errArg
+}
+
+// Schema documents that a value can be of several types.
+func (Arg) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Examples: []any{1042}} }
+
+// values returns the values of parameters, or Invalid with all faults.
+func values(args []Arg) ([]any, error) {
+	var faults errs.Faults
+	all := make([]any, len(args))
+	for i, a := range args {
+		faults.Check(a.err == nil, "body.args["+strconv.Itoa(i)+"]", "%s", errArg)
+		all[i] = a.value
+	}
+	return all, faults.Err()
+}
+
+// bounded returns rows in the form of JSON values, and no more than fit into a response.
+func (r Rows) bounded() Rows {
+	if r.Columns == nil {
+		r.Columns = []string{}
+	}
+	out := Rows{Columns: r.Columns, Rows: [][]any{}, Truncated: r.Truncated}
+	size := 0
+	for i, row := range r.Rows {
+		for j, v := range row {
+			var n int
+			row[j], n = cell(v)
+			size += n
+		}
+		if size > page.MaxBytes || i == maxRows {
+			out.Truncated = true
+			break
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// cell returns a value as JSON can have it, and about how many bytes it takes.
+func cell(value any) (any, int) {
+	switch v := value.(type) {
+	case string:
+		return v, len(v) + 3
+	case []byte:
+		return map[string]string{"base64": base64.StdEncoding.EncodeToString(v)}, len(v)*4/3 + 15
+	case map[string]string:
+		return v, len(v["base64"]) + 15
+	case map[string]any:
+		text, _ := v["base64"].(string)
+		return v, len(text) + 15
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return strconv.FormatFloat(v, 'g', -1, 64), 6
+		}
+	}
+	return value, 24
+}

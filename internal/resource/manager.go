@@ -1,0 +1,137 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/errs"
+)
+
+const (
+	// callTimeout bounds one call of an engine, and requestTimeout those of a request. Undoing a
+	// request may take as long again.
+	callTimeout    = 30 * time.Second
+	requestTimeout = 2 * time.Minute
+	// claimTime is how long a resource belongs to who changes it. It is longer than a request with its
+	// undoing takes.
+	claimTime = 6 * time.Minute
+)
+
+// Manager creates, deletes and rotates resources, with rows and engines in agreement after a crash at
+// any point.
+type Manager struct {
+	Store   *Store
+	Regions []Region
+	Buckets Buckets
+	// Node identifies the data directory of this process: what it changes, and the files of its local
+	// engines.
+	Node string
+	Log  *slog.Logger
+	// Step, if not nil, is called before each step of a change. Tests end the process there.
+	Step func(step string)
+
+	ensured atomic.Int64 // when the engines were last ensured, a stamp.Time
+}
+
+// Resource is a bucket, or else a database or key-value store.
+type Resource struct {
+	Bucket      *Bucket
+	Provisioned *Provisioned
+}
+
+func (m *Manager) step(format string, args ...any) {
+	if m.Step != nil {
+		m.Step(fmt.Sprintf(format, args...))
+	}
+}
+
+func (m *Manager) claim() claim {
+	return claim{worker: m.Node, until: m.Store.now().Add(claimTime)}
+}
+
+// engineOf returns the engine of a resource. It returns Unavailable if the region has another one
+// now.
+func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
+	var e Engine
+	if r := find(m.Regions, p.Region); r != nil {
+		e = r.engine(p.Type)
+	}
+	if e == nil || e.Name() != p.Engine {
+		return nil, errs.Unavailablef(nil, "%s %s was created by the engine %s, which region %s does not have now",
+			p.Type.noun(), p.Name, p.Engine, p.Region)
+	}
+	return e, nil
+}
+
+// call calls a method of an engine. It returns Unavailable if the engine does not respond in time.
+func (m *Manager) call(ctx context.Context, p *Provisioned, verb string, do func(context.Context, *Provisioned) error) error {
+	m.step("%s %s", verb, p.Name)
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := do(limited, p)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && errs.KindOf(err) != errs.Unavailable {
+		err = errs.Unavailablef(err, "the engine %s did not respond in time", p.Engine)
+	}
+	return fmt.Errorf("%s %s %s: %w", verb, p.Type.noun(), p.Name, err)
+}
+
+// check returns an error if an engine of some resources cannot be used.
+func (m *Manager) check(ctx context.Context, all []*Provisioned) error {
+	var checked []Engine
+	for _, p := range all {
+		e, err := m.engineOf(p)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(checked, e) {
+			continue
+		}
+		checked = append(checked, e)
+		err = m.call(ctx, p, "check engine of", func(ctx context.Context, _ *Provisioned) error { return e.Check(ctx) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retry has the recovery continue soon with a resource whose engine failed.
+func (m *Manager) retry(ctx context.Context, p *Provisioned, cause error) {
+	m.Log.Warn("a change of a resource is not complete yet", "resource", p.ID, "state", p.State, "error", cause)
+	if err := m.Store.postpone(ctx, p, m.Store.now().Add(retryAfter)); err != nil {
+		m.Log.Warn("cannot postpone the recovery of a resource", "resource", p.ID, "error", err)
+	}
+}
+
+// settleAll makes engines agree with the rows of resources that were changed in the meantime: what a
+// late call created is deleted, and what it rotated gets the current password.
+func (m *Manager) settleAll(ctx context.Context, all []*Provisioned) {
+	for _, p := range all {
+		if err := m.settle(ctx, p); err != nil {
+			m.Log.Warn("cannot reconcile a resource with its engine", "resource", p.ID, "error", err)
+		}
+	}
+}
+
+func (m *Manager) settle(ctx context.Context, p *Provisioned) error {
+	current, err := m.Store.ByID(ctx, p.ID)
+	if errs.KindOf(err) == errs.NotFound {
+		return m.deleteOne(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	e, err := m.engineOf(current)
+	if err != nil {
+		return err
+	}
+	return m.call(ctx, current, "rotate", e.Rotate)
+}

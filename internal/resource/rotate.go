@@ -1,0 +1,73 @@
+package resource
+
+import (
+	"context"
+	"errors"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+)
+
+// Rotate gives a resource new credentials and returns it with them. The old ones are refused from
+// then on. It returns NotFound, Conflict if a rotation is under way, and Unavailable if the engine
+// cannot be reached: then the message says whether the rotation continues.
+func (m *Manager) Rotate(ctx context.Context, p *Provisioned, keep func(*db.Tx, Resource) error) (*Provisioned, error) {
+	if p.State != Active {
+		return nil, errs.New(errs.Conflict, "the credentials of %s %s are being rotated", p.Type.noun(), p.Name)
+	}
+	if err := m.check(ctx, []*Provisioned{p}); err != nil {
+		return nil, err
+	}
+	m.step("begin rotation")
+	var rotating *Provisioned
+	err := m.Store.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		if rotating, err = m.Store.rotate(tx, p, m.claim()); err != nil {
+			return err
+		}
+		return m.Store.Audit(tx, p.Type.action("rotate"), p.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	active, err := m.finishRotation(context.WithoutCancel(ctx), rotating, keep)
+	if err != nil {
+		m.retry(context.WithoutCancel(ctx), rotating, err)
+		return nil, errs.Unavailablef(err, "the resource has new credentials, but its engine could not apply them yet: the rotation continues")
+	}
+	return active, nil
+}
+
+// finishRotation has the engine accept the new password only.
+func (m *Manager) finishRotation(ctx context.Context, rotating *Provisioned, keep func(*db.Tx, Resource) error) (active *Provisioned, err error) {
+	e, err := m.engineOf(rotating)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.call(ctx, rotating, "rotate", e.Rotate); err != nil {
+		return nil, err
+	}
+	m.step("activate")
+	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		if active, err = m.Store.activate(tx, rotating); err != nil || keep == nil {
+			return err
+		}
+		return keep(tx, Resource{Provisioned: active})
+	})
+	if errors.Is(err, errLost) {
+		m.settleAll(ctx, []*Provisioned{rotating})
+	}
+	return active, err
+}
+
+// RotateBucket gives a bucket new credentials and returns it with them. It returns NotFound.
+func (m *Manager) RotateBucket(ctx context.Context, caller *auth.Caller, region *Region, name string, keep func(*db.Tx, Resource) error,
+) (b Bucket, err error) {
+	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		if b, err = m.Buckets.Rotate(tx, caller.OrgID, region.Region, name); err != nil || keep == nil {
+			return err
+		}
+		return keep(tx, Resource{Bucket: &b})
+	})
+	return b, err
+}

@@ -1,0 +1,138 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// Cache is the name under which changes of databases and key-value stores invalidate caches
+// (db.Watch).
+const Cache = "resources"
+
+const passwordPurpose = "resource.password"
+
+// Store is the SQL of this package: the rows of databases and key-value stores.
+type Store struct {
+	DB   *db.DB
+	Ring *seal.Ring
+	Now  func() time.Time
+	// Audit records what the caller of a transaction does.
+	Audit func(tx *db.Tx, action, target string) error
+}
+
+const columns = `id, type, org_id, region, name, description, engine, node, state, password, created_by, created_at,
+	updated_at, version`
+
+// visible limits a query to the resources that callers and clients may use.
+const visible = ` AND state IN ('active', 'rotating')`
+
+func (s *Store) scan(r db.Row) (*Provisioned, error) {
+	p := &Provisioned{}
+	var password []byte
+	if err := r.Scan(&p.ID, &p.Type, &p.OrgID, &p.Region, &p.Name, &p.Description, &p.Engine, &p.Node, &p.State, &password,
+		&p.CreatedBy, &p.CreatedAt, &p.UpdatedAt, &p.version); err != nil {
+		return nil, err
+	}
+	plain, err := s.Ring.Open(passwordPurpose, password)
+	if err != nil {
+		return nil, fmt.Errorf("open password of %s: %w", p.ID, err)
+	}
+	p.Password = string(plain)
+	return p, nil
+}
+
+// ByID returns a resource by its id. It returns NotFound if there is none, or if it is being created
+// or deleted.
+func (s *Store) ByID(ctx context.Context, id string) (*Provisioned, error) {
+	p, err := s.one(s.DB.Read(ctx), `WHERE id = $1`+visible, id)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.Missing("resource", id)
+	}
+	return p, err
+}
+
+// ByPassword returns the key-value store with a password, given its SHA-256, or NotFound.
+func (s *Store) ByPassword(ctx context.Context, hash []byte) (*Provisioned, error) {
+	p, err := s.one(s.DB.Read(ctx), `WHERE password_hash = $1 AND type = 'kv'`+visible, hash)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.New(errs.NotFound, "no key-value store has this password")
+	}
+	return p, err
+}
+
+// Get returns a resource of an organization by its name, or NotFound.
+func (s *Store) Get(ctx context.Context, orgID, region string, t Type, name string) (*Provisioned, error) {
+	return s.named(s.DB.Read(ctx), visible, orgID, region, t, name)
+}
+
+// named returns a resource by its name, if it meets a condition, or NotFound.
+func (s *Store) named(q db.Querier, condition, orgID, region string, t Type, name string) (*Provisioned, error) {
+	p, err := s.one(q, `WHERE org_id = $1 AND region = $2 AND type = $3 AND name = $4`+condition, orgID, region, t, name)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errs.Missing(t.noun(), name)
+	}
+	return p, err
+}
+
+// one returns the row of a condition, or db.ErrNoRows.
+func (s *Store) one(q db.Querier, where string, args ...any) (*Provisioned, error) {
+	p, err := s.scan(q.Row(`SELECT `+columns+` FROM resources `+where, args...))
+	if err != nil {
+		return nil, fmt.Errorf("read resource: %w", err)
+	}
+	return p, nil
+}
+
+// List returns the databases and key-value stores of an organization in a region, or in all of them
+// if it is empty, by name.
+func (s *Store) List(ctx context.Context, orgID, region string) ([]*Provisioned, error) {
+	where := `WHERE org_id = $1`
+	args := []any{orgID}
+	if region != "" {
+		where += ` AND region = $2`
+		args = append(args, region)
+	}
+	return s.all(ctx, where+visible+` ORDER BY name, region, type`, args...)
+}
+
+func (s *Store) all(ctx context.Context, where string, args ...any) ([]*Provisioned, error) {
+	all, err := db.Collect(s.DB.Read(ctx), s.scan, `SELECT `+columns+` FROM resources `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list resources: %w", err)
+	}
+	return all, nil
+}
+
+// IDs returns the ids of all resources of a type that a data directory has the files of, whatever
+// their state.
+func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, error) {
+	ids, err := db.Collect(s.DB.Read(ctx), scanID,
+		`SELECT id FROM resources WHERE node = $1 AND type = $2`, node, t)
+	if err != nil {
+		return nil, fmt.Errorf("list ids of resources: %w", err)
+	}
+	set := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set, nil
+}
+
+func scanID(r db.Row) (id string, err error) {
+	err = r.Scan(&id)
+	return id, err
+}
+
+// served returns the resources of a region that another server serves.
+func (s *Store) served(ctx context.Context, region, engine string, t Type) ([]*Provisioned, error) {
+	return s.all(ctx, `WHERE node = '' AND type = $1 AND region = $2 AND engine = $3`+visible, t, region, engine)
+}
+
+func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }

@@ -1,0 +1,140 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+)
+
+// Every change of a resource increments its version, and names the version that it changes. So of
+// two that change it at the same time one fails, and who has lost a resource to the recovery of
+// another replica notices.
+
+// errLost is returned for a resource that was changed in the meantime.
+var errLost = errs.New(errs.Conflict, "a resource of the request is being changed by another request; try again")
+
+// claim is who changes a resource, and until when nobody else does.
+type claim struct {
+	worker string
+	until  stamp.Time
+}
+
+// insert inserts a resource that is being created. It returns Conflict if the name is taken.
+func (s *Store) insert(tx *db.Tx, p *Provisioned, c claim) error {
+	n, err := tx.Exec(`INSERT INTO resources (id, type, org_id, region, name, description, engine, node, state, worker, until,
+		password, password_hash, created_by, created_at, updated_at, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+		ON CONFLICT (org_id, region, type, name) DO NOTHING`,
+		p.ID, p.Type, p.OrgID, p.Region, p.Name, p.Description, p.Engine, p.Node, p.State, c.worker, c.until,
+		s.Ring.Seal(passwordPurpose, []byte(p.Password)), seal.Hash(p.Password), p.CreatedBy, p.CreatedAt, p.UpdatedAt, p.version)
+	if err != nil {
+		return fmt.Errorf("insert resource: %w", err)
+	}
+	if n == 0 {
+		return s.taken(tx, p)
+	}
+	return nil
+}
+
+// taken returns a Conflict that says why the name of p is taken.
+func (s *Store) taken(tx *db.Tx, p *Provisioned) error {
+	holder, err := s.named(tx, "", p.OrgID, p.Region, p.Type, p.Name)
+	if errs.KindOf(err) == errs.NotFound {
+		return errLost // deleted at this moment
+	}
+	if err != nil {
+		return err
+	}
+	why := "exists already"
+	if holder.State == Creating || holder.State == Deleting {
+		why = "is being " + map[State]string{Creating: "created", Deleting: "deleted"}[holder.State]
+	}
+	return errs.New(errs.Conflict, "a %s named %s %s", p.Type.noun(), p.Name, why)
+}
+
+// move changes the state of p and returns the result. It returns errLost if p is not the current
+// version.
+func (s *Store) move(tx *db.Tx, p *Provisioned, to State, c claim) (*Provisioned, error) {
+	moved, err := s.scan(tx.Row(`UPDATE resources SET state = $3, worker = $4, until = $5, updated_at = $6, version = version + 1
+		WHERE id = $1 AND version = $2 RETURNING `+columns, p.ID, p.version, to, c.worker, c.until, s.now()))
+	return s.changed(tx, moved, err)
+}
+
+// activate ends the creation or rotation of p. It returns errLost if p is not the current version.
+func (s *Store) activate(tx *db.Tx, p *Provisioned) (*Provisioned, error) {
+	active, err := s.scan(tx.Row(`UPDATE resources SET state = 'active', worker = NULL, until = NULL, updated_at = $3,
+		version = version + 1 WHERE id = $1 AND version = $2 RETURNING `+columns, p.ID, p.version, s.now()))
+	return s.changed(tx, active, err)
+}
+
+// rotate begins the rotation of p's password. It returns errLost if p is not the current version.
+func (s *Store) rotate(tx *db.Tx, p *Provisioned, c claim) (*Provisioned, error) {
+	password := newPassword()
+	rotating, err := s.scan(tx.Row(`UPDATE resources SET state = 'rotating', worker = $3, until = $4, updated_at = $5,
+		password = $6, password_hash = $7, version = version + 1 WHERE id = $1 AND version = $2 RETURNING `+columns,
+		p.ID, p.version, c.worker, c.until, s.now(), s.Ring.Seal(passwordPurpose, []byte(password)), seal.Hash(password)))
+	return s.changed(tx, rotating, err)
+}
+
+// changed returns the result of a change, and invalidates caches.
+func (s *Store) changed(tx *db.Tx, p *Provisioned, err error) (*Provisioned, error) {
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, errLost
+	}
+	if err != nil {
+		return nil, fmt.Errorf("update resource: %w", err)
+	}
+	return p, tx.Invalidate(Cache)
+}
+
+// postpone has the recovery continue with p at a time, unless p was changed in the meantime.
+func (s *Store) postpone(ctx context.Context, p *Provisioned, until stamp.Time) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(`UPDATE resources SET until = $3 WHERE id = $1 AND version = $2 AND state <> 'active'`,
+			p.ID, p.version, until); err != nil {
+			return fmt.Errorf("postpone resource: %w", err)
+		}
+		return nil
+	})
+}
+
+// remove removes the rows of resources whose engines have deleted them.
+func (s *Store) remove(ctx context.Context, deleted []*Provisioned) error {
+	if len(deleted) == 0 {
+		return nil
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, p := range deleted {
+			if _, err := tx.Exec(`DELETE FROM resources WHERE id = $1 AND state = 'deleting'`, p.ID); err != nil {
+				return fmt.Errorf("delete resource: %w", err)
+			}
+		}
+		return tx.Invalidate(Cache)
+	})
+}
+
+// due returns resources that nobody is changing any more, those that have waited longest first.
+func (s *Store) due(ctx context.Context, now stamp.Time, limit int) ([]*Provisioned, error) {
+	return s.all(ctx, `WHERE state <> 'active' AND until <= $1 ORDER BY until LIMIT $2`, now, limit)
+}
+
+// expire has the recovery continue at once with what a worker was changing.
+func (s *Store) expire(ctx context.Context, worker string) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		now := s.now()
+		if _, err := tx.Exec(`UPDATE resources SET until = $2 WHERE worker = $1 AND state <> 'active' AND until > $2`,
+			worker, now); err != nil {
+			return fmt.Errorf("expire changes of resources: %w", err)
+		}
+		return nil
+	})
+}
+
+// newPassword returns a password that nobody has: it identifies a key-value store.
+func newPassword() string { return id.Secret(43) }
