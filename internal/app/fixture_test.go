@@ -53,6 +53,7 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 // newFixture returns a fixture over an open database; done may be nil.
 func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
 	s := newServer(t, d)
+	addEngines(s)
 	s.Done = done
 	handler, err := s.Handler()
 	if err != nil {

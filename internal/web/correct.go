@@ -141,7 +141,8 @@ func addNull(schema map[string]any) {
 // addExample adds an example to the schema of a property or parameter that has none. What refers to
 // other schemas has theirs.
 func (c *corrector) addExample(schema map[string]any, parent, name string) {
-	refers := schema["$ref"] != nil || schema["anyOf"] != nil || object(schema, "items")["$ref"] != nil
+	items := object(schema, "items")
+	refers := schema["$ref"] != nil || schema["anyOf"] != nil || items["$ref"] != nil || items["anyOf"] != nil
 	for _, key := range []string{parent + "." + name, name} {
 		value, ok := c.examples[key]
 		if ok && !refers && schema["examples"] == nil && schema["enum"] == nil {
