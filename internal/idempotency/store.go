@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/stamp"
 )
 
@@ -31,11 +32,16 @@ func (c claim) insert(tx *db.Tx) (claimed bool, err error) {
 	return n == 1, nil
 }
 
-// update stores the sealed response of the claim, unless another request has taken it over.
+// update stores the sealed response of the claim. It returns Conflict if another request has taken it
+// over.
 func (c claim) update(tx *db.Tx, status int, sealed []byte) error {
-	if _, err := tx.Exec(`UPDATE idempotency SET status = $4, answer = $5 WHERE org_id = $1 AND scope = $2 AND created_at = $3`,
-		c.orgID, c.scope, c.createdAt, status, sealed); err != nil {
+	n, err := tx.Exec(`UPDATE idempotency SET status = $4, answer = $5 WHERE org_id = $1 AND scope = $2 AND created_at = $3`,
+		c.orgID, c.scope, c.createdAt, status, sealed)
+	if err != nil {
 		return fmt.Errorf("store response: %w", err)
+	}
+	if n == 0 {
+		return errs.New(errs.Conflict, "the Idempotency-Key was used by another request in the meantime")
 	}
 	return nil
 }
