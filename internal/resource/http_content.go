@@ -52,9 +52,7 @@ func (h *Handler) Tables(ctx context.Context, in *ResourceInput) (Tables, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	tables, err := region.DB.Tables(ctx, p)
+	tables, err := within(ctx, p, func(ctx context.Context) ([]Table, error) { return region.DB.Tables(ctx, p) })
 	if tables == nil {
 		tables = []Table{}
 	}
@@ -81,9 +79,9 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 	if err != nil {
 		return Rows{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	rows, err := region.DB.Query(ctx, p, in.Body.Query, args, maxRows)
+	rows, err := within(ctx, p, func(ctx context.Context) (Rows, error) {
+		return region.DB.Query(ctx, p, in.Body.Query, args, maxRows)
+	})
 	if err != nil {
 		return Rows{}, err
 	}
@@ -104,9 +102,9 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	keys, err := region.KV.Keys(ctx, p, in.Prefix, in.Cursor, in.Limit)
+	keys, err := within(ctx, p, func(ctx context.Context) (Keys, error) {
+		return region.KV.Keys(ctx, p, in.Prefix, in.Cursor, in.Limit)
+	})
 	if keys.Keys == nil {
 		keys.Keys = []Key{}
 	}

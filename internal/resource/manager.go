@@ -71,16 +71,22 @@ func (m *Manager) engineOf(p *Provisioned) (Engine, error) {
 // call calls a method of an engine. It returns Unavailable if the engine does not respond in time.
 func (m *Manager) call(ctx context.Context, p *Provisioned, verb string, do func(context.Context, *Provisioned) error) error {
 	m.step("%s %s", verb, p.Name)
+	_, err := within(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx, p) })
+	if err != nil {
+		return fmt.Errorf("%s %s %s: %w", verb, p.Type.noun(), p.Name, err)
+	}
+	return nil
+}
+
+// within calls an engine. It returns Unavailable if that does not respond in time.
+func within[T any](ctx context.Context, p *Provisioned, do func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := do(limited, p)
-	if err == nil {
-		return nil
-	}
-	if errors.Is(limited.Err(), context.DeadlineExceeded) && errs.KindOf(err) != errs.Unavailable {
+	value, err := do(limited)
+	if err != nil && errors.Is(limited.Err(), context.DeadlineExceeded) && errs.KindOf(err) == errs.Internal {
 		err = errs.Unavailablef(err, "the engine %s did not respond in time", p.Engine)
 	}
-	return fmt.Errorf("%s %s %s: %w", verb, p.Type.noun(), p.Name, err)
+	return value, err
 }
 
 // check returns an error if an engine of some resources cannot be used.
