@@ -171,11 +171,14 @@ func (m *matrix) create() {
 	m.ids["/cli/project"] = s.call("POST", "/cli/project", object{"name": "p"}).want(201).text("id")
 	m.ids["/cli/apikey"] = s.call("POST", "/cli/apikey", object{"name": "k"}).want(201).text("id")
 	m.ids["/oidc/clients"] = s.application(object{}).id
-	bucket := object{"resources": []object{{"type": "s3", "name": "matrix-bucket"}}}
-	s.call("POST", "/resource/"+s.orgID+"/local", bucket).want(201)
+	resources := object{"resources": []object{
+		{"type": "s3", "name": "matrix-bucket"}, {"type": "db", "name": "matrix"}, {"type": "kv", "name": "matrix"},
+	}}
+	s.call("POST", "/resource/"+s.orgID+"/local", resources).want(201)
 	m.ids["{bucket}"] = "matrix-bucket"
 	m.ids["{orgId}"] = s.orgID
 	m.ids["{region}"] = "local"
+	m.ids["{name}"] = "matrix"
 	m.ids["{client_id}"] = m.ids["/oidc/clients"]
 	m.ids["{user_id}"] = s.call("GET", "/cli/auth/user", nil).want(200).text("id")
 	m.ids["/cli/eval"], m.ids["/cli/eval-run"], m.ids["/thread"], m.ids["/session"] = "e1", "r1", "t1", "s1"
