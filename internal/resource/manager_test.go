@@ -314,23 +314,28 @@ func TestResourceOfAnotherEngineIsListedAndUnavailable(t *testing.T) {
 	})
 }
 
-// TestStalledCreationIsUndone has a replica take over from one that has not died but is slow.
+// TestStalledCreationIsUndone has a replica take over from one that has not died but is slow. Its own
+// engine may fail then, so that it has not finished.
 func TestStalledCreationIsUndone(t *testing.T) {
 	each(t, func(f *fixture) {
 		other := newFixture(f.t, f.Store.DB, f.dir, "node_2")
-		f.dbs.set(func(verb string, _ *Provisioned) error {
-			if verb == "create" {
-				f.now = f.now.Add(2 * claimTime)
-				other.now = f.now
-				return other.Recover(f.t.Context())
+		for _, failure := range []error{nil, errDown} {
+			other.dbs.set(always("delete", failure))
+			f.dbs.set(func(verb string, _ *Provisioned) error {
+				if verb == "create" {
+					f.now = f.now.Add(2 * claimTime)
+					other.now = f.now
+					return other.Recover(f.t.Context())
+				}
+				return nil
+			})
+			_, err := f.create(NewResource{Type: DB, Name: new("x")}, NewResource{Type: S3, Name: new("x-bucket")})
+			f.want(errs.Conflict, err)
+			if got := f.listed(); len(got) != 0 {
+				f.t.Errorf("listed: %v", got)
 			}
-			return nil
-		})
-		_, err := f.create(NewResource{Type: DB, Name: new("x")}, NewResource{Type: S3, Name: new("x-bucket")})
-		f.want(errs.Conflict, err)
-		f.checkAgreement()
-		if got := f.listed(); len(got) != 0 {
-			f.t.Errorf("listed: %v", got)
+			other.dbs.set(nil)
+			f.check()
 		}
 	})
 }
@@ -475,5 +480,21 @@ func TestConcurrentChangesEndInAgreement(t *testing.T) {
 		group.Wait()
 		f.now = f.now.Add(10 * claimTime)
 		f.check()
+	})
+}
+
+func TestFilesOfALocalEngineBelongToItsNode(t *testing.T) {
+	each(t, func(f *fixture) {
+		f.dbs.remote = false
+		created, err := f.create(NewResource{Type: DB}, NewResource{Type: KV})
+		f.must(err)
+		for i, node := range []string{"node_1", ""} {
+			p := created[i].Provisioned
+			ids, err := f.Store.IDs(f.t.Context(), node, p.Type)
+			f.must(err)
+			if p.Node != node || !maps.Equal(ids, map[string]bool{p.ID: true}) {
+				f.t.Errorf("%s belongs to %q, want %q; its ids are %v", p.Type, p.Node, node, ids)
+			}
+		}
 	})
 }
