@@ -1,0 +1,132 @@
+package dbtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Server is a private server of one test that listens on a loopback port, asks for passwords, and can
+// be stopped and started again.
+type Server struct {
+	// URL is that of the superuser.
+	URL string
+
+	t     testing.TB
+	dir   string
+	bin   string
+	owner *syscall.Credential
+	args  []string
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+}
+
+// password is that of the superuser.
+const password = "of the superuser"
+
+// initialize makes the files of a server that asks for passwords.
+const initialize = `
+printf %s "$3" >"$2/password"
+exec "$1/initdb" -D "$2/data" -U postgres -A scram-sha-256 --pwfile "$2/password" -E UTF8 --no-sync $4
+`
+
+// supervise runs a server until its standard input has a line, and removes everything if it ends
+// without one, which is when the test's process has ended.
+const supervise = `
+bin=$1 dir=$2; shift 2
+"$bin/postgres" -D "$dir/data" "$@" </dev/null &
+read line
+kill -INT $!
+wait $!
+[ -n "$line" ] || rm -rf "$dir"
+`
+
+// NewServer starts a server with settings such as max_connections=20.
+func NewServer(t testing.TB, set ...string) *Server {
+	t.Helper()
+	bin, err := findBin()
+	if err != nil {
+		t.Fatalf("PostgreSQL for tests: %v", err)
+	}
+	s := &Server{t: t, bin: bin}
+	s.dir, err = os.MkdirTemp("", "steward-pg-")
+	s.must(err)
+	t.Cleanup(func() { s.must(os.RemoveAll(s.dir)) })
+	s.owner, err = unprivileged(s.dir)
+	s.must(err)
+	out, err := s.shell(initialize, password, locale).CombinedOutput()
+	if err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	port := freePort(t)
+	s.args = settings(s.dir)
+	for _, setting := range append(set, "listen_addresses=127.0.0.1", "port="+strconv.Itoa(port)) {
+		s.args = append(s.args, "-c", setting)
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Path: "/postgres"}
+	u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	s.URL = u.String()
+	s.Start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Start starts the server, after Stop.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.cmd = s.shell(supervise, s.args...)
+	stdin, err := s.cmd.StdinPipe()
+	s.must(err)
+	log, err := s.cmd.StderrPipe()
+	s.must(err)
+	s.must(s.cmd.Start())
+	s.stdin = stdin
+	s.must(ready(log))
+}
+
+// Stop stops the server, which cuts all connections. It does nothing if the server is stopped.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if s.stdin == nil {
+		return
+	}
+	_, err := fmt.Fprintln(s.stdin, "stop")
+	s.must(err)
+	s.stdin = nil
+	var exit *exec.ExitError
+	if err := s.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		s.t.Errorf("stop PostgreSQL: %v", err)
+	}
+}
+
+func (s *Server) shell(script string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", s.bin, s.dir}, args...)...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.owner}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
+	return cmd
+}
+
+func (s *Server) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("PostgreSQL for tests: %v", err)
+	}
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,76 @@
+package enginetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"sync"
+
+	"steward/internal/errs"
+	"steward/internal/resource"
+)
+
+// Rows are the rows of a test's resources. Engines that look up resources by themselves do it here.
+type Rows struct {
+	mu   sync.Mutex
+	byID map[string]*resource.Provisioned
+	// Changed is called after each change, as engines are told of it. It may be nil.
+	Changed func()
+}
+
+// ByID returns a resource that clients may use.
+func (r *Rows) ByID(_ context.Context, id string) (*resource.Provisioned, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.byID[id]
+	if !usable(p) {
+		return nil, errs.Missing("resource", id)
+	}
+	return p, nil
+}
+
+// ByPassword returns the resource with a password, given its SHA-256.
+func (r *Rows) ByPassword(_ context.Context, hash []byte) (*resource.Provisioned, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.byID {
+		own := sha256.Sum256([]byte(p.Password))
+		if usable(p) && subtle.ConstantTimeCompare(own[:], hash) == 1 {
+			return p, nil
+		}
+	}
+	return nil, errs.New(errs.NotFound, "resource not found")
+}
+
+// IDs returns the ids of all resources, whatever their state.
+func (r *Rows) IDs(context.Context) (map[string]bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := map[string]bool{}
+	for id := range r.byID {
+		ids[id] = true
+	}
+	return ids, nil
+}
+
+func usable(p *resource.Provisioned) bool {
+	return p != nil && (p.State == resource.Active || p.State == resource.Rotating)
+}
+
+func (r *Rows) put(p *resource.Provisioned) {
+	r.change(func() { r.byID[p.ID] = p })
+}
+
+func (r *Rows) remove(id string) {
+	r.change(func() { delete(r.byID, id) })
+}
+
+func (r *Rows) change(do func()) {
+	r.mu.Lock()
+	do()
+	changed := r.Changed
+	r.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
+}

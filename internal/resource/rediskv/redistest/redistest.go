@@ -1,0 +1,117 @@
+// Package redistest provides tests and benchmarks with private redis-servers on loopback ports.
+package redistest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Password is that of the servers' default user, who may do everything.
+const Password = "of the default user"
+
+// Server is a server that ends with its test, or with the test's process.
+type Server struct {
+	// URL is that of the default user.
+	URL string
+	// Addr is the address, such as 127.0.0.1:6379.
+	Addr string
+	// Dir is the working directory of the server, in which it keeps its files.
+	Dir string
+
+	t    testing.TB
+	args []string
+	cmd  *exec.Cmd
+}
+
+// Start starts a server. The arguments are added to its command line, such as --appendonly yes. It
+// persists nothing unless they say so.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal("no redis-server in PATH: install the Debian package redis-server")
+	}
+	port := freePort(t)
+	s := &Server{t: t, Dir: t.TempDir(), Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	u := url.URL{Scheme: "redis", User: url.UserPassword("default", Password), Host: s.Addr, Path: "/0"}
+	s.URL = u.String()
+	s.args = append([]string{
+		path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "",
+	}, withPassword(args)...)
+	s.Restart()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// withPassword adds the password, unless users are read from a file, which cannot be combined with
+// it.
+func withPassword(args []string) []string {
+	for _, arg := range args {
+		if arg == "--aclfile" {
+			return args
+		}
+	}
+	return append([]string{"--requirepass", Password}, args...)
+}
+
+// Restart starts the server, after stopping it if it runs.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.ready(log)
+}
+
+// ready reads the log until the server accepts connections, and discards the rest.
+func (s *Server) ready(log io.Reader) {
+	s.t.Helper()
+	var output strings.Builder
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if strings.Contains(lines.Text(), "eady to accept connections") {
+			go func() { _, _ = io.Copy(io.Discard, log) }()
+			return
+		}
+		output.WriteString(lines.Text() + "\n")
+	}
+	s.t.Fatalf("redis-server did not start:\n%s", output.String())
+}
+
+// Stop stops the server with SIGTERM, which cuts all connections. It does nothing if the server is stopped.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if s.cmd == nil {
+		return
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Errorf("stop redis-server: %v", err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Errorf("stop redis-server: %v", err)
+	}
+	s.cmd = nil
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
