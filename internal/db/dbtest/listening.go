@@ -29,7 +29,7 @@ type Server struct {
 }
 
 // password is that of the superuser.
-const password = "of the superuser"
+const password = "of-the-superuser"
 
 // initialize makes the files of a server that asks for passwords.
 const initialize = `

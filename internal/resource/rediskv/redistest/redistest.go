@@ -14,7 +14,7 @@ import (
 )
 
 // Password is that of the servers' default user, who may do everything.
-const Password = "of the default user"
+const Password = "of-the-default-user"
 
 // Server is a server that ends with its test, or with the test's process.
 type Server struct {

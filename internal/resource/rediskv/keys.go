@@ -1,0 +1,186 @@
+package rediskv
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"steward/internal/errs"
+	"steward/internal/resource"
+)
+
+const (
+	// scanCount is how many keys of the server one SCAN looks at.
+	scanCount = 1000
+	// maxScans is how many SCANs one page may take. The keys of all stores are scanned, so that a page
+	// of a small store may be incomplete, or even empty, before the last one.
+	maxScans = 2000
+)
+
+// Keys returns a page of keys with a prefix, with or without the store's own. Keys are shown with
+// that, since clients use it.
+func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, filter, cursor string, limit int) (resource.Keys, error) {
+	own := prefix(p.ID)
+	if !strings.HasPrefix(filter, own) {
+		filter = own + filter
+	}
+	s := &scanner{admin: e.admin, match: literal(filter) + "*", limit: limit, seen: map[string]bool{}}
+	if err := s.parse(cursor); err != nil {
+		return resource.Keys{}, err
+	}
+	page := resource.Keys{Keys: []resource.Key{}}
+	err := e.do(ctx, "list keys", func(ctx context.Context) error {
+		if err := s.run(ctx); err != nil {
+			return err
+		}
+		var err error
+		page.Keys, err = e.details(ctx, s.keys)
+		return err
+	})
+	page.Next = s.next()
+	return page, err
+}
+
+// literal escapes the characters that are special in a glob pattern.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+// scanner collects a page of keys. SCAN returns the keys after a cursor, and the same ones again for
+// the same cursor, but not exactly as many as asked for: a batch that does not fit into the page is
+// left to the next one, after asking for fewer.
+type scanner struct {
+	admin  *redis.Client
+	match  string
+	limit  int
+	cursor uint64 // where the next batch begins
+	skip   int    // how many keys of that batch were on the page before
+	done   bool
+	keys   []string
+	seen   map[string]bool // SCAN may return a key twice
+}
+
+// parse reads the cursor that next returned.
+func (s *scanner) parse(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	at, skip, _ := strings.Cut(cursor, "-")
+	var err error
+	if s.cursor, err = strconv.ParseUint(at, 10, 64); err == nil && skip != "" {
+		s.skip, err = strconv.Atoi(skip)
+	}
+	if err != nil || s.skip < 0 {
+		return errs.InvalidField("query.cursor", "expected a cursor that the page before returned")
+	}
+	return nil
+}
+
+// next returns the cursor of the next page, or "" after the last one.
+func (s *scanner) next() string {
+	switch {
+	case s.done:
+		return ""
+	case s.skip > 0:
+		return strconv.FormatUint(s.cursor, 10) + "-" + strconv.Itoa(s.skip)
+	}
+	return strconv.FormatUint(s.cursor, 10)
+}
+
+// run scans until the page is full and another key is known to follow, or until the end.
+func (s *scanner) run(ctx context.Context) error {
+	count := int64(scanCount)
+	if s.skip > 0 {
+		count = 1
+	}
+	for range maxScans {
+		batch, next, err := s.admin.Scan(ctx, s.cursor, s.match, count).Result()
+		if err != nil {
+			return err
+		}
+		free := s.limit - len(s.keys)
+		switch {
+		case len(batch) == 0 || s.skip == 0 && len(batch) <= free:
+			s.take(batch)
+			s.advance(next)
+			count = min(2*count, scanCount)
+		case free == 0:
+			return nil
+		case count > 1:
+			count = min(count/2, int64(free))
+		case len(s.keys) > 0 && s.skip == 0:
+			return nil
+		default:
+			s.takePart(batch, next)
+		}
+		if s.done {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *scanner) take(batch []string) {
+	for _, key := range batch {
+		if !s.seen[key] {
+			s.seen[key] = true
+			s.keys = append(s.keys, key)
+		}
+	}
+}
+
+// takePart takes as much of the smallest batch as the page has room for.
+func (s *scanner) takePart(batch []string, next uint64) {
+	rest := batch[min(s.skip, len(batch)):]
+	free := s.limit - len(s.keys)
+	if len(rest) <= free {
+		s.take(rest)
+		s.advance(next)
+		return
+	}
+	s.take(rest[:free])
+	s.skip += free
+}
+
+func (s *scanner) advance(next uint64) {
+	s.cursor = next
+	s.skip = 0
+	s.done = next == 0
+}
+
+// details returns keys with their types and times to live. Keys that are gone are left out.
+func (e *Engine) details(ctx context.Context, names []string) ([]resource.Key, error) {
+	keys := []resource.Key{}
+	if len(names) == 0 {
+		return keys, nil
+	}
+	pipe := e.admin.Pipeline()
+	types := make([]*redis.StatusCmd, len(names))
+	ttls := make([]*redis.Cmd, len(names))
+	for i, name := range names {
+		types[i] = pipe.Type(ctx, name)
+		ttls[i] = pipe.Do(ctx, "PTTL", name)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		key := resource.Key{Key: name, Type: types[i].Val()}
+		ttl, err := ttls[i].Int64()
+		if err != nil {
+			return nil, err
+		}
+		if ttl >= 0 {
+			key.TTL = &ttl
+		}
+		if ttl != gone {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// gone is what PTTL returns for a key that does not exist.
+const gone = -2
