@@ -8,9 +8,13 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+
+	"steward/internal/waittest"
 )
 
 // Server is a private server of one test that listens on a loopback port, asks for passwords, and can
@@ -18,6 +22,8 @@ import (
 type Server struct {
 	// URL is that of the superuser.
 	URL string
+	// LogFile is the path of the server's log.
+	LogFile string
 
 	t     testing.TB
 	dir   string
@@ -65,6 +71,7 @@ func NewServer(t testing.TB, set ...string) *Server {
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
+	s.LogFile = filepath.Join(t.TempDir(), "log")
 	port := freePort(t)
 	s.args = settings(s.dir)
 	for _, setting := range append(set, "listen_addresses=127.0.0.1", "port="+strconv.Itoa(port)) {
@@ -84,11 +91,20 @@ func (s *Server) Start() {
 	s.cmd = s.shell(supervise, s.args...)
 	stdin, err := s.cmd.StdinPipe()
 	s.must(err)
-	log, err := s.cmd.StderrPipe()
+	log, err := os.OpenFile(s.LogFile, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	s.must(err)
+	before, err := io.ReadAll(log)
+	s.must(err)
+	s.cmd.Stderr = log
 	s.must(s.cmd.Start())
+	s.must(log.Close())
 	s.stdin = stdin
-	s.must(ready(log))
+	waittest.Until(s.t, "PostgreSQL to start", func() (string, bool) {
+		written, err := os.ReadFile(s.LogFile)
+		s.must(err)
+		last := string(written[len(before):])
+		return last, strings.Contains(last, "ready to accept connections")
+	})
 }
 
 // Stop stops the server, which cuts all connections. It does nothing if the server is stopped.
