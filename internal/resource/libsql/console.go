@@ -1,0 +1,173 @@
+package libsql
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"steward/internal/errs"
+	"steward/internal/resource"
+)
+
+// Query implements resource.Databases.
+func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query string, args []any, limit int) (resource.Rows, error) {
+	values, err := valuesOf(args)
+	if err != nil {
+		return resource.Rows{}, err
+	}
+	rows := resource.Rows{Columns: []string{}, Rows: [][]any{}}
+	size := int64(0)
+	err = e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
+		_, err := s.query(ctx, &stmt{SQL: &query, Args: values}, sink{
+			columns: func(columns []column) error {
+				for _, c := range columns {
+					rows.Columns = append(rows.Columns, c.name)
+				}
+				return nil
+			},
+			row: func(stmt *sqlite.Stmt, columns int) error {
+				if len(rows.Rows) == limit || size > e.limits.Response {
+					rows.Truncated = true
+					return nil
+				}
+				row := make([]any, columns)
+				for i := range row {
+					row[i] = consoleValue(stmt, i)
+					size += int64(stmt.ColumnLen(i))
+				}
+				rows.Rows = append(rows.Rows, row)
+				return nil
+			},
+		})
+		return err
+	})
+	return rows, err
+}
+
+// inSession runs a function with a stream that is closed afterwards. A failure of a statement is
+// returned as Invalid.
+func (e *Engine) inSession(ctx context.Context, p *resource.Provisioned, run func(context.Context, *stream) error) error {
+	if err := e.onThisNode(p); err != nil {
+		return err
+	}
+	ctx, session, err := e.begin(ctx, p)
+	if err != nil {
+		return asUnavailable(err)
+	}
+	defer session.end()
+	s, done, err := session.stream(ctx, nil, true)
+	if err != nil {
+		return asUnavailable(err)
+	}
+	defer done("")
+	var f *failure
+	if err := run(ctx, s); errors.As(err, &f) {
+		return errs.New(errs.Invalid, "%s", f.Message)
+	} else if err != nil {
+		return errs.New(errs.Invalid, "%s", explain(ctx, err).Message)
+	}
+	return nil
+}
+
+func asUnavailable(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return errs.Unavailablef(err, "%s", f.Message)
+	}
+	return err
+}
+
+// valuesOf returns the arguments of a query, as encoding/json decodes them.
+func valuesOf(args []any) ([]value, error) {
+	values := make([]value, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case nil:
+		case bool:
+			values[i] = value{kind: sqlite.TypeInteger}
+			if v {
+				values[i].integer = 1
+			}
+		case int64:
+			values[i] = value{kind: sqlite.TypeInteger, integer: v}
+		case float64:
+			values[i] = numberOf(v)
+		case string:
+			values[i] = value{kind: sqlite.TypeText, text: v}
+		default:
+			return nil, errs.InvalidField(fmt.Sprintf("body.args[%d]", i), "expected null, a boolean, a number or a text")
+		}
+	}
+	return values, nil
+}
+
+// numberOf returns a number of JSON as an integer if it is one, so that it compares as clients expect.
+func numberOf(f float64) value {
+	if n := int64(f); float64(n) == f && n > -1<<53 && n < 1<<53 {
+		return value{kind: sqlite.TypeInteger, integer: n}
+	}
+	return value{kind: sqlite.TypeFloat, float: f}
+}
+
+// consoleValue returns the value of a column for resource.Rows.
+func consoleValue(stmt *sqlite.Stmt, i int) any {
+	switch stmt.ColumnType(i) {
+	case sqlite.TypeInteger:
+		return stmt.ColumnInt64(i)
+	case sqlite.TypeFloat:
+		return stmt.ColumnFloat(i)
+	case sqlite.TypeText:
+		return strings.ToValidUTF8(stmt.ColumnText(i), "\ufffd")
+	case sqlite.TypeBlob:
+		blob := make([]byte, stmt.ColumnLen(i))
+		stmt.ColumnBytes(i, blob)
+		return map[string]string{"base64": base64.StdEncoding.EncodeToString(blob)}
+	}
+	return nil
+}
+
+// maxTables is the number of tables that are listed.
+const maxTables = 1000
+
+// Tables implements resource.Databases.
+func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resource.Table, error) {
+	const list = `SELECT t.name, t.type, c.name, c.type, c."notnull" = 0 AND c.pk = 0, c.pk > 0
+		FROM (SELECT name, type FROM pragma_table_list
+			WHERE schema = 'main' AND type IN ('table', 'view', 'virtual') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+			ORDER BY name LIMIT ?) t
+		JOIN pragma_table_xinfo(t.name) c WHERE c.hidden <> 1 ORDER BY t.name, c.cid`
+	tables := []resource.Table{}
+	text := list
+	err := e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
+		_, err := s.query(ctx, &stmt{SQL: &text, Args: []value{{kind: sqlite.TypeInteger, integer: maxTables}}}, sink{
+			columns: func([]column) error { return nil },
+			row: func(stmt *sqlite.Stmt, _ int) error {
+				tables = addColumn(tables, stmt)
+				return nil
+			},
+		})
+		return err
+	})
+	return tables, err
+}
+
+// addColumn adds the column in the current row to the last table, or to a new one.
+func addColumn(tables []resource.Table, stmt *sqlite.Stmt) []resource.Table {
+	name := stmt.ColumnText(0)
+	if n := len(tables); n == 0 || tables[n-1].Name != name {
+		kind := "table"
+		if stmt.ColumnText(1) == "view" {
+			kind = "view"
+		}
+		tables = append(tables, resource.Table{Schema: "main", Name: name, Type: kind})
+	}
+	last := &tables[len(tables)-1]
+	last.Columns = append(last.Columns, resource.Column{
+		Name: stmt.ColumnText(2), Type: stmt.ColumnText(3), Nullable: stmt.ColumnBool(4), PrimaryKey: stmt.ColumnBool(5),
+	})
+	return tables
+}

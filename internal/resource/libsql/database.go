@@ -1,0 +1,352 @@
+package libsql
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/id"
+)
+
+// token is the hash of a password.
+type token [sha256.Size]byte
+
+func tokenOf(password string) token { return sha256.Sum256([]byte(password)) }
+
+func (t token) equal(other token) bool { return subtle.ConstantTimeCompare(t[:], other[:]) == 1 }
+
+// database is an open file with its connections. It is created by the first request and closed when it
+// is idle, deleted, or the engine closes.
+type database struct {
+	engine *Engine
+	id     string
+	path   string
+	// schema counts the changes of the schema.
+	schema atomic.Uint64
+	// writer has an element while a connection has the write lock, slots one for each connection of a
+	// request that closes its stream.
+	writer chan struct{}
+	slots  chan struct{}
+
+	mu       sync.Mutex
+	closed   bool
+	used     time.Time
+	idle     []*conn
+	streams  map[string]*stream // idle ones, by baton
+	open     int                // streams
+	sessions map[*session]bool
+	// active counts sessions and streams, which hold connections.
+	active sync.WaitGroup
+}
+
+// session is a request while it uses the database.
+type session struct {
+	db     *database
+	token  token
+	began  time.Time
+	cancel context.CancelCauseFunc
+}
+
+func newDatabase(e *Engine, id, path string) *database {
+	return &database{
+		engine: e, id: id, path: path, used: e.now(),
+		writer: make(chan struct{}, 1), slots: make(chan struct{}, e.limits.Connections),
+		streams: map[string]*stream{}, sessions: map[*session]bool{},
+	}
+}
+
+// begin begins a session. It reports whether the database is open.
+func (d *database) begin(ctx context.Context, t token) (context.Context, *session, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ctx, nil, false
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &session{db: d, token: t, began: d.engine.now(), cancel: cancel}
+	d.sessions[s] = true
+	d.active.Add(1)
+	return ctx, s, true
+}
+
+func (s *session) end() {
+	s.cancel(nil)
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	delete(s.db.sessions, s)
+	s.db.used = s.db.engine.now()
+	s.db.active.Done()
+}
+
+// borrow waits for a connection of the pool.
+func (d *database) borrow(ctx context.Context) (*conn, error) {
+	timeout := time.NewTimer(d.engine.limits.Wait)
+	defer timeout.Stop()
+	select {
+	case d.slots <- struct{}{}:
+	case <-timeout.C:
+		return nil, failf("BUSY", "all connections of the database are in use").withStatus(http.StatusServiceUnavailable)
+	case <-ctx.Done():
+		return nil, errClosed.withStatus(http.StatusServiceUnavailable)
+	}
+	c, err := d.connection()
+	if err != nil {
+		<-d.slots
+	}
+	return c, err
+}
+
+// giveBack returns a connection that was borrowed.
+func (d *database) giveBack(c *conn) {
+	d.release(c)
+	<-d.slots
+}
+
+// connection returns an idle connection or opens one.
+func (d *database) connection() (*conn, error) {
+	d.mu.Lock()
+	if n := len(d.idle); n > 0 {
+		c := d.idle[n-1]
+		d.idle = d.idle[:n-1]
+		d.mu.Unlock()
+		return c, nil
+	}
+	d.mu.Unlock()
+	if err := d.engine.admitConnection(); err != nil {
+		return nil, err
+	}
+	c, err := connect(d)
+	if err != nil {
+		d.engine.connections.release(1)
+	}
+	return c, err
+}
+
+// release ends what a client did with a connection, and keeps it for the next one if it can be shared.
+func (d *database) release(c *conn) {
+	c.rollback()
+	d.mu.Lock()
+	if !c.private && !d.closed && len(d.idle) < d.engine.limits.Connections {
+		d.idle = append(d.idle, c)
+		d.mu.Unlock()
+		return
+	}
+	d.mu.Unlock()
+	d.discard(c)
+}
+
+func (d *database) discard(c *conn) {
+	if err := c.close(); err != nil {
+		d.engine.Log.Warn("closing a database connection failed", "database", d.id, "error", err)
+	}
+	d.engine.connections.release(1)
+}
+
+// openStream opens a busy stream.
+func (d *database) openStream(t token) (*stream, error) {
+	tooMany := failf("STREAM_LIMIT", "too many open streams: close transactions that are not needed any more")
+	if !d.engine.streams.take(1) {
+		return nil, tooMany.withStatus(http.StatusServiceUnavailable)
+	}
+	if !d.countStream() {
+		d.engine.streams.release(1)
+		return nil, tooMany.withStatus(http.StatusServiceUnavailable)
+	}
+	c, err := d.connection()
+	if err != nil {
+		d.streamGone()
+		return nil, err
+	}
+	s := newStream(c, t)
+	s.busy <- struct{}{}
+	return s, nil
+}
+
+func (d *database) countStream() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.open >= d.engine.limits.Streams {
+		return false
+	}
+	d.open++
+	d.active.Add(1)
+	return true
+}
+
+func (d *database) streamGone() {
+	d.engine.streams.release(1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open--
+	d.active.Done()
+}
+
+// take makes the stream of a baton busy; the baton cannot be used again. It waits for a cursor that is
+// still sending.
+func (d *database) take(ctx context.Context, baton string, t token) (*stream, error) {
+	expired := failf("STREAM_EXPIRED", "the stream has expired, or its baton was used before").withStatus(http.StatusBadRequest)
+	d.mu.Lock()
+	s := d.streams[baton]
+	if s == nil || !s.token.equal(t) {
+		d.mu.Unlock()
+		return nil, expired
+	}
+	delete(d.streams, baton)
+	d.mu.Unlock()
+	select {
+	case s.busy <- struct{}{}:
+	case <-ctx.Done():
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.streams[baton] = s // so that it expires
+		return nil, expired
+	}
+	s.stop()
+	if s.closed {
+		<-s.busy
+		return nil, expired
+	}
+	return s, nil
+}
+
+// announce gives a busy stream its next baton, before the response is complete. It returns "" if the
+// stream cannot be continued.
+func (d *database) announce(s *stream) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || s.closed || s.pooled {
+		return ""
+	}
+	baton := id.Secret(43)
+	d.streams[baton] = s
+	return baton
+}
+
+// put makes a busy stream idle, or closes it if nobody can continue it.
+func (d *database) put(s *stream, baton string) {
+	if baton == "" {
+		s.closed = true
+	}
+	if s.closed {
+		d.end(s, baton)
+		return
+	}
+	left := d.engine.limits.StreamIdle
+	if !s.began.IsZero() {
+		left = min(left, d.engine.limits.Transaction-d.engine.now().Sub(s.began))
+	}
+	timer := time.AfterFunc(left, func() { d.expire(s, baton) })
+	s.stop = timer.Stop
+	<-s.busy
+}
+
+// expire closes an idle stream, unless it was taken.
+func (d *database) expire(s *stream, baton string) {
+	d.mu.Lock()
+	current := d.streams[baton] == s
+	delete(d.streams, baton)
+	d.mu.Unlock()
+	if current {
+		d.finish(s)
+	}
+}
+
+// finish closes a stream as soon as it is idle.
+func (d *database) finish(s *stream) {
+	s.busy <- struct{}{}
+	if s.closed {
+		<-s.busy
+		return
+	}
+	s.stop()
+	s.closed = true
+	d.end(s, "")
+}
+
+// end closes a busy stream.
+func (d *database) end(s *stream, baton string) {
+	d.mu.Lock()
+	delete(d.streams, baton)
+	d.mu.Unlock()
+	d.release(s.conn)
+	d.streamGone()
+	<-s.busy
+}
+
+// closeOthers ends the sessions and streams that were not opened with a token.
+func (d *database) closeOthers(t token) {
+	d.mu.Lock()
+	for s := range d.sessions {
+		if !s.token.equal(t) {
+			s.cancel(errClosed)
+		}
+	}
+	var stale []*stream
+	for baton, s := range d.streams {
+		if !s.token.equal(t) {
+			stale = append(stale, s)
+			delete(d.streams, baton)
+		}
+	}
+	d.mu.Unlock()
+	for _, s := range stale {
+		d.finish(s)
+	}
+}
+
+// cancelSince ends the sessions that began before a time.
+func (d *database) cancelSince(t time.Time, cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.sessions {
+		if s.began.Before(t) {
+			s.cancel(cause)
+		}
+	}
+}
+
+// closeIdle closes the database if it has not been used since a time. It reports whether it is closed.
+func (d *database) closeIdle(since time.Time) bool {
+	d.mu.Lock()
+	idle := len(d.sessions) == 0 && d.open == 0 && d.used.Before(since)
+	d.closed = d.closed || idle
+	d.mu.Unlock()
+	if idle {
+		d.close()
+	}
+	return idle
+}
+
+// closeConnections closes the connections that nobody uses.
+func (d *database) closeConnections() {
+	d.mu.Lock()
+	idle := d.idle
+	d.idle = nil
+	d.mu.Unlock()
+	for _, c := range idle {
+		d.discard(c)
+	}
+}
+
+// close interrupts all sessions, rolls back all streams and returns when the file is closed.
+func (d *database) close() {
+	d.mu.Lock()
+	d.closed = true
+	for s := range d.sessions {
+		s.cancel(errClosed)
+	}
+	streams := slices.Collect(maps.Values(d.streams))
+	clear(d.streams)
+	d.mu.Unlock()
+	for _, s := range streams {
+		d.finish(s)
+	}
+	d.closeConnections()
+	d.active.Wait()
+}

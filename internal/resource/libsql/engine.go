@@ -1,0 +1,275 @@
+package libsql
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/resource"
+)
+
+// Engine serves the databases in a directory. It implements resource.Databases.
+type Engine struct {
+	// Dir has a directory for each database.
+	Dir string
+	// Node is compared with that of a database: the files of others are somewhere else.
+	Node string
+	// BaseURL is the public URL of the API.
+	BaseURL string
+	// Lookup returns a database that can be used, or NotFound.
+	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
+	// IDs returns the databases of this node in all states.
+	IDs    func(ctx context.Context) (map[string]bool, error)
+	Limits Limits
+	Log    *slog.Logger
+	// Now returns the time; nil means time.Now.
+	Now func() time.Time
+
+	limits      Limits
+	lookups     db.Cache[string, *resource.Provisioned]
+	memory      quota
+	streams     quota
+	connections quota
+	disk        disk
+	started     time.Time
+	stale       chan struct{} // asks Run to verify what is open
+
+	mu       sync.Mutex
+	closed   bool
+	open     map[string]*database
+	deleting map[string]int
+}
+
+var _ resource.Databases = (*Engine)(nil)
+
+// temporary is the directory of SQLite's temporary files, below Dir. They have no names while they are
+// used, so that nothing is left there.
+const temporary = "tmp"
+
+// Open creates the directory and makes the engine ready.
+func (e *Engine) Open() error {
+	e.limits = e.Limits.withDefaults()
+	e.memory.limit = e.limits.Memory
+	e.streams.limit = int64(e.limits.TotalStreams)
+	e.connections.limit = int64(e.limits.TotalConnections)
+	e.disk = disk{dir: e.Dir, reserve: e.limits.Reserve}
+	e.started = e.now()
+	e.stale = make(chan struct{}, 1)
+	e.open = map[string]*database{}
+	e.deleting = map[string]int{}
+	tmp := filepath.Join(e.Dir, temporary)
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return fmt.Errorf("create directory of databases: %w", err)
+	}
+	if err := syncDirs(e.Dir, filepath.Dir(e.Dir)); err != nil {
+		return fmt.Errorf("sync directory of databases: %w", err)
+	}
+	return useTemporary(tmp)
+}
+
+// useTemporary has SQLite create temporary files in a directory. The setting is one of the process;
+// only this pragma changes it.
+func useTemporary(dir string) error {
+	opened, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite|sqlite.OpenMemory)
+	if err != nil {
+		return fmt.Errorf("set directory of temporary files: %w", err)
+	}
+	defer func() { _ = opened.Close() }()
+	c := conn{Conn: opened}
+	return c.exec("PRAGMA temp_store_directory = '" + strings.ReplaceAll(dir, "'", "''") + "'")
+}
+
+func (e *Engine) now() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+// Name implements resource.Engine.
+func (e *Engine) Name() string { return "libsql" }
+
+// Local implements resource.Engine.
+func (e *Engine) Local() bool { return true }
+
+// Check implements resource.Engine.
+func (e *Engine) Check(context.Context) error {
+	if _, err := os.Stat(e.Dir); err != nil {
+		return errs.Unavailablef(err, "the directory of databases cannot be used")
+	}
+	return nil
+}
+
+// Connection implements resource.Engine.
+func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
+	url := e.BaseURL + "/db/" + p.ID + "/"
+	return resource.Connection{URL: url, Env: map[string]string{"DATABASE_URL": url, "DATABASE_AUTH_TOKEN": p.Password}}
+}
+
+// Create implements resource.Engine.
+func (e *Engine) Create(_ context.Context, p *resource.Provisioned) error {
+	if err := e.onThisNode(p); err != nil {
+		return err
+	}
+	if e.disk.full(e.now()) {
+		return errs.Unavailablef(nil, "the server's disk is almost full")
+	}
+	path, err := e.path(p.ID)
+	if err != nil {
+		return err
+	}
+	if err := createFile(path); err != nil {
+		return fmt.Errorf("create database: %w", err)
+	}
+	return nil
+}
+
+// Rotate implements resource.Engine.
+func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
+	e.lookups.Forget()
+	if d := e.opened(p.ID); d != nil {
+		d.closeOthers(tokenOf(p.Password))
+	}
+	return nil
+}
+
+// Delete implements resource.Engine. On another node it does nothing: the node that has the files
+// removes them when it finds no row for them.
+func (e *Engine) Delete(_ context.Context, p *resource.Provisioned) error {
+	e.lookups.Forget()
+	if p.Node != e.Node {
+		return nil
+	}
+	path, err := e.path(p.ID)
+	if err != nil {
+		return err
+	}
+	d := e.beginDeletion(p.ID)
+	defer e.endDeletion(p.ID)
+	if d != nil {
+		d.close()
+	}
+	if err := removeFiles(path); err != nil {
+		return fmt.Errorf("delete database: %w", err)
+	}
+	return nil
+}
+
+// beginDeletion has the database refuse requests, and returns it if it is open.
+func (e *Engine) beginDeletion(id string) *database {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deleting[id]++
+	d := e.open[id]
+	delete(e.open, id)
+	return d
+}
+
+func (e *Engine) endDeletion(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deleting[id]--
+	if e.deleting[id] == 0 {
+		delete(e.deleting, id)
+	}
+}
+
+// onThisNode returns Unavailable if the files of a database are in another data directory.
+func (e *Engine) onThisNode(p *resource.Provisioned) error {
+	if p.Node == e.Node {
+		return nil
+	}
+	return errs.Unavailablef(nil, "the database is on another node (%s), which does not answer here", p.Node)
+}
+
+// begin begins a session with a database, which is opened if needed.
+func (e *Engine) begin(ctx context.Context, p *resource.Provisioned) (context.Context, *session, error) {
+	path, err := e.path(p.ID)
+	if err != nil {
+		return ctx, nil, err
+	}
+	for {
+		d := e.database(p.ID, path)
+		if d == nil {
+			return ctx, nil, errClosed.withStatus(http.StatusServiceUnavailable)
+		}
+		if ctx, s, ok := d.begin(ctx, tokenOf(p.Password)); ok {
+			return ctx, s, nil
+		}
+		e.forgetClosed(d)
+	}
+}
+
+// database returns an open database, or nil if it is being deleted.
+func (e *Engine) database(id, path string) *database {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.deleting[id] > 0 {
+		return nil
+	}
+	d := e.open[id]
+	if d == nil {
+		d = newDatabase(e, id, path)
+		e.open[id] = d
+	}
+	return d
+}
+
+func (e *Engine) forgetClosed(d *database) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open[d.id] == d {
+		delete(e.open, d.id)
+	}
+}
+
+// opened returns a database if it is open.
+func (e *Engine) opened(id string) *database {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.open[id]
+}
+
+func (e *Engine) openDatabases() []*database {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Values(e.open))
+}
+
+// admitConnection counts a new connection. If there are too many, it closes those that nobody uses.
+func (e *Engine) admitConnection() error {
+	if e.connections.take(1) {
+		return nil
+	}
+	for _, d := range e.openDatabases() {
+		d.closeConnections()
+	}
+	if e.connections.take(1) {
+		return nil
+	}
+	return failf("SERVER_BUSY", "the server has too many open connections").withStatus(http.StatusServiceUnavailable)
+}
+
+// Close ends all sessions and closes all files.
+func (e *Engine) Close(context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	for _, d := range e.openDatabases() {
+		d.close()
+		e.forgetClosed(d)
+	}
+	return nil
+}

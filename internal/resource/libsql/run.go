@@ -1,0 +1,87 @@
+package libsql
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/errs"
+)
+
+const (
+	tick       = 50 * time.Millisecond
+	sweepEvery = time.Hour
+)
+
+// Forget empties the cache of lookups and has Run close what may not be used any more. It is called
+// when databases were deleted or have new credentials.
+func (e *Engine) Forget() {
+	e.lookups.Forget()
+	select {
+	case e.stale <- struct{}{}:
+	default: // asked already
+	}
+}
+
+// Run verifies open databases after Forget, closes idle ones, interrupts statements that fill the disk,
+// and removes the files of deleted databases, until ctx ends.
+func (e *Engine) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	e.trySweep(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.stale:
+			e.verify(ctx)
+		case <-sweep.C:
+			e.trySweep(ctx)
+		case <-ticker.C:
+			e.guardDisk()
+			e.closeIdle()
+		}
+	}
+}
+
+func (e *Engine) trySweep(ctx context.Context) {
+	if err := e.sweep(ctx); err != nil && ctx.Err() == nil {
+		e.Log.Warn("removing the files of deleted databases failed", "error", err)
+	}
+}
+
+// verify closes open databases that cannot be used any more, and what was opened with old credentials.
+// A database that cannot be looked up stays as it is.
+func (e *Engine) verify(ctx context.Context) {
+	for _, d := range e.openDatabases() {
+		p, err := e.lookup(ctx, d.id)
+		switch {
+		case errs.KindOf(err) == errs.NotFound:
+			d.close()
+			e.forgetClosed(d)
+		case err == nil:
+			d.closeOthers(tokenOf(p.Password))
+		}
+	}
+}
+
+func (e *Engine) closeIdle() {
+	for _, d := range e.openDatabases() {
+		if d.closeIdle(e.now().Add(-e.limits.FileIdle)) {
+			e.forgetClosed(d)
+		}
+	}
+}
+
+// guardDisk interrupts what has been running for some time while the disk is almost full: it may be
+// writing, or sorting with temporary files.
+func (e *Engine) guardDisk() {
+	now := e.now()
+	if !e.disk.full(now) {
+		return
+	}
+	for _, d := range e.openDatabases() {
+		d.cancelSince(now.Add(-2*tick), errDiskFull)
+	}
+}

@@ -1,0 +1,151 @@
+package libsql
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"steward/internal/encode"
+)
+
+// value is a value of SQLite as Hrana writes it.
+type value struct {
+	kind    sqlite.ColumnType // TypeNull if zero
+	integer int64
+	float   float64
+	text    string // also the bytes of a blob
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *value) UnmarshalJSON(text []byte) error {
+	var in struct {
+		Type   string          `json:"type"`
+		Value  json.RawMessage `json:"value"`
+		Base64 string          `json:"base64"`
+	}
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	var err error
+	switch in.Type {
+	case "null":
+		*v = value{}
+	case "integer":
+		v.kind = sqlite.TypeInteger
+		v.integer, err = strconv.ParseInt(strings.Trim(string(in.Value), `"`), 10, 64)
+	case "float":
+		v.kind = sqlite.TypeFloat
+		v.float, err = parseFloat(string(in.Value))
+	case "text":
+		v.kind = sqlite.TypeText
+		err = json.Unmarshal(in.Value, &v.text)
+	case "blob":
+		v.kind = sqlite.TypeBlob
+		var blob []byte
+		blob, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(in.Base64, "="))
+		v.text = string(blob)
+	default:
+		return failf("ARGS_INVALID", "expected a value of type null, integer, float, text or blob")
+	}
+	if err != nil {
+		return failf("ARGS_INVALID", "expected a value of type %s", in.Type)
+	}
+	return nil
+}
+
+// parseFloat parses a number. One that is too large is infinite.
+func parseFloat(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if math.IsInf(f, 0) {
+		return f, nil
+	}
+	return f, err
+}
+
+// bind binds the value to a parameter.
+func (v value) bind(stmt *sqlite.Stmt, param int) {
+	switch v.kind {
+	case sqlite.TypeInteger:
+		stmt.BindInt64(param, v.integer)
+	case sqlite.TypeFloat:
+		stmt.BindFloat(param, v.float)
+	case sqlite.TypeText:
+		stmt.BindText(param, v.text)
+	case sqlite.TypeBlob:
+		stmt.BindBytes(param, []byte(v.text))
+	default:
+		stmt.BindNull(param)
+	}
+}
+
+// appendColumn appends the value of a column of the current row. Blobs have no padding, as libSQL's
+// server writes them and some clients expect them.
+func appendColumn(to []byte, stmt *sqlite.Stmt, i int) []byte {
+	switch stmt.ColumnType(i) {
+	case sqlite.TypeInteger:
+		to = append(to, `{"type":"integer","value":"`...)
+		to = strconv.AppendInt(to, stmt.ColumnInt64(i), 10)
+		return append(to, `"}`...)
+	case sqlite.TypeFloat:
+		to = append(to, `{"type":"float","value":`...)
+		return append(appendFloat(to, stmt.ColumnFloat(i)), '}')
+	case sqlite.TypeText:
+		to = append(to, `{"type":"text","value":`...)
+		return append(encode.String(to, stmt.ColumnText(i)), '}')
+	case sqlite.TypeBlob:
+		blob := make([]byte, stmt.ColumnLen(i))
+		stmt.ColumnBytes(i, blob)
+		to = append(to, `{"type":"blob","base64":"`...)
+		return append(base64.RawStdEncoding.AppendEncode(to, blob), `"}`...)
+	}
+	return append(to, `{"type":"null"}`...)
+}
+
+// appendFloat appends a number. Infinity is a number that is too large for clients to parse otherwise.
+func appendFloat(to []byte, f float64) []byte {
+	if math.IsInf(f, 0) {
+		if f < 0 {
+			to = append(to, '-')
+		}
+		return append(to, "1e999"...)
+	}
+	return strconv.AppendFloat(to, f, 'g', -1, 64)
+}
+
+// appendRow appends the current row as an array.
+func appendRow(to []byte, stmt *sqlite.Stmt, columns int) []byte {
+	to = append(to, '[')
+	for i := range columns {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = appendColumn(to, stmt, i)
+	}
+	return append(to, ']')
+}
+
+// appendColumns appends the columns of a result as an array.
+func appendColumns(to []byte, columns []column) []byte {
+	to = append(to, '[')
+	for i, c := range columns {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, `{"name":`...)
+		to = encode.String(to, c.name)
+		to = append(to, `,"decltype":`...)
+		to = append(encode.Optional(to, optional(c.decltype)), '}')
+	}
+	return append(to, ']')
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
