@@ -53,7 +53,8 @@ func connect(db *database) (*conn, error) {
 	return c, nil
 }
 
-// prepareForClients sets everything that protects the file, the process and its other files.
+// prepareForClients sets everything that protects the file, the process and its other files. SQLite
+// loads no extensions unless it is told to.
 func (c *conn) prepareForClients() error {
 	for _, text := range []string{
 		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA trusted_schema = OFF",
@@ -67,9 +68,6 @@ func (c *conn) prepareForClients() error {
 	}
 	c.setLimits(c.db.engine.limits)
 	if err := c.SetDefensive(true); err != nil {
-		return err
-	}
-	if err := c.refuseFunctions(); err != nil {
 		return err
 	}
 	guard, _, err := c.PrepareTransient("VALUES (1), (2)")
@@ -92,25 +90,6 @@ func (c *conn) setLimits(l Limits) {
 	c.Limit(sqlite.LimitWorkerThreads, 0)
 }
 
-// refuseFunctions replaces functions that reach out of the database. SQLite does not load extensions
-// unless it is told to, so this is a second lock.
-func (c *conn) refuseFunctions() error {
-	for _, f := range []struct {
-		name string
-		args int
-	}{{"load_extension", 1}, {"load_extension", 2}, {"sqlite_log", 2}} {
-		err := c.CreateFunction(f.name, &sqlite.FunctionImpl{NArgs: f.args, Scalar: refuse})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func refuse(sqlite.Context, []sqlite.Value) (sqlite.Value, error) {
-	return sqlite.Value{}, errors.New("not authorized")
-}
-
 // exec runs a statement of the engine itself to its end.
 func (c *conn) exec(text string) error {
 	stmt, _, err := c.PrepareTransient(text)
@@ -124,6 +103,17 @@ func (c *conn) exec(text string) error {
 			return err
 		}
 	}
+}
+
+// truncateLog writes the write-ahead log to the file and truncates it, unless somebody needs it.
+func (c *conn) truncateLog() error {
+	ctx, cancel := context.WithTimeout(context.Background(), tick)
+	defer cancel()
+	c.SetInterrupt(ctx.Done())
+	defer c.SetInterrupt(nil)
+	c.auth.own = true
+	defer func() { c.auth.own = false }()
+	return c.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
 // forget finalizes the prepared statements.

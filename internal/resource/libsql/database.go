@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -122,10 +123,14 @@ func (d *database) connection() (*conn, error) {
 		return nil, err
 	}
 	c, err := connect(d)
-	if err != nil {
-		d.engine.connections.release(1)
+	if err == nil {
+		return c, nil
 	}
-	return c, err
+	d.engine.connections.release(1)
+	if _, missing := os.Stat(d.path); missing != nil {
+		return nil, failf("UNAVAILABLE", "the file of the database is missing").withStatus(http.StatusServiceUnavailable)
+	}
+	return nil, err
 }
 
 // release ends what a client did with a connection, and keeps it for the next one if it can be shared.
@@ -309,6 +314,31 @@ func (d *database) cancelSince(t time.Time, cause error) {
 			s.cancel(cause)
 		}
 	}
+}
+
+// largeLog is the size of a write-ahead log that is truncated when the disk is almost full.
+const largeLog = 4 << 20
+
+// truncateLog gives the space of the write-ahead log back, unless somebody is writing.
+func (d *database) truncateLog() {
+	info, err := os.Stat(d.path + "-wal")
+	if err != nil || info.Size() < largeLog {
+		return
+	}
+	select {
+	case d.writer <- struct{}{}:
+		defer func() { <-d.writer }()
+	default:
+		return
+	}
+	c, err := d.connection()
+	if err != nil {
+		return
+	}
+	if err := c.truncateLog(); err != nil {
+		d.engine.Log.Warn("truncating the log of a database failed", "database", d.id, "error", err)
+	}
+	d.release(c)
 }
 
 // closeIdle closes the database if it has not been used since a time. It reports whether it is closed.

@@ -117,11 +117,12 @@ func (e *Engine) sweep(ctx context.Context) error {
 	return nil
 }
 
-// abandoned reports whether a directory is from before this start, or old.
+// abandoned reports whether a directory is from before this start, or old. The times of files are less
+// exact than the clock.
 func (e *Engine) abandoned(entry fs.DirEntry) bool {
 	info, err := entry.Info()
 	if err != nil {
 		return false
 	}
-	return info.ModTime().Before(e.started) || e.now().Sub(info.ModTime()) > sweepAge
+	return info.ModTime().Before(e.started.Add(-time.Second)) || e.now().Sub(info.ModTime()) > sweepAge
 }

@@ -33,9 +33,13 @@ type server struct {
 // start starts a server in a new directory.
 func start(t testing.TB, limits libsql.Limits) *server { return startIn(t, t.TempDir(), limits) }
 
-func startIn(t testing.TB, dir string, limits libsql.Limits) *server {
+// startIn starts a server in a directory, with rows for the databases that it has.
+func startIn(t testing.TB, dir string, limits libsql.Limits, rows ...*resource.Provisioned) *server {
 	t.Helper()
 	s := &server{t: t, rows: map[string]*resource.Provisioned{}}
+	for _, p := range rows {
+		s.set(p)
+	}
 	s.Engine = &libsql.Engine{
 		Dir: dir, Node: "local", Limits: limits, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Lookup: s.lookup, IDs: s.ids,

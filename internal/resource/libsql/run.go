@@ -74,8 +74,8 @@ func (e *Engine) closeIdle() {
 	}
 }
 
-// guardDisk interrupts what has been running for some time while the disk is almost full: it may be
-// writing, or sorting with temporary files.
+// guardDisk interrupts what has been running for some time while the disk is almost full, since it may
+// be writing, or sorting with temporary files. It also returns the space of logs.
 func (e *Engine) guardDisk() {
 	now := e.now()
 	if !e.disk.full(now) {
@@ -83,5 +83,6 @@ func (e *Engine) guardDisk() {
 	}
 	for _, d := range e.openDatabases() {
 		d.cancelSince(now.Add(-2*tick), errDiskFull)
+		d.truncateLog()
 	}
 }
