@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // roles are the servers that Steward is compared with or sends to. Each runs in a process of its own.
 var roles = map[string]func() http.Handler{
-	"reference": newReference, "sink": newSink, "forwarder": newForwarder, "files": newFileServer,
+	"reference": newReference, "sink": newSink, "forwarder": newForwarder, "files": newFileServer, "libsql": newLibSQL,
 }
 
 func serve(h http.Handler) {

@@ -22,7 +22,7 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	rows := resource.Rows{Columns: []string{}, Rows: [][]any{}}
 	size := int64(0)
 	err = e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
-		_, err := s.query(ctx, &stmt{SQL: &query, Args: values}, sink{
+		return s.console(ctx, query, values, sink{
 			columns: func(columns []column) error {
 				for _, c := range columns {
 					rows.Columns = append(rows.Columns, c.name)
@@ -43,9 +43,20 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 				return nil
 			},
 		})
-		return err
 	})
 	return rows, err
+}
+
+// console runs a statement with positional arguments.
+func (s *stream) console(ctx context.Context, sql string, values []value, to sink) error {
+	arguments := func(stmt *sqlite.Stmt) ([]value, error) {
+		if n := stmt.BindParamCount(); n != len(values) {
+			return nil, failf("ARGS_INVALID", "%d arguments for %d parameters", len(values), n)
+		}
+		return values, nil
+	}
+	_, err := s.queryWith(ctx, &sql, nil, arguments, to)
+	return err
 }
 
 // inSession runs a function with a stream that is closed afterwards. A failure of a statement is
@@ -141,16 +152,15 @@ func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resourc
 			ORDER BY name LIMIT ?) t
 		JOIN pragma_table_xinfo(t.name) c WHERE c.hidden <> 1 ORDER BY t.name, c.cid`
 	tables := []resource.Table{}
-	text := list
+	limit := []value{{kind: sqlite.TypeInteger, integer: maxTables}}
 	err := e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
-		_, err := s.query(ctx, &stmt{SQL: &text, Args: []value{{kind: sqlite.TypeInteger, integer: maxTables}}}, sink{
+		return s.console(ctx, list, limit, sink{
 			columns: func([]column) error { return nil },
 			row: func(stmt *sqlite.Stmt, _ int) error {
 				tables = addColumn(tables, stmt)
 				return nil
 			},
 		})
-		return err
 	})
 	return tables, err
 }

@@ -36,12 +36,12 @@ type request struct {
 
 // stmt is a statement with its arguments.
 type stmt struct {
-	SQL       *string `json:"sql"`
-	SQLID     *int32  `json:"sql_id"`
-	Args      []value `json:"args"`
+	SQL       *string    `json:"sql"`
+	SQLID     *int32     `json:"sql_id"`
+	Args      []argument `json:"args"`
 	NamedArgs []struct {
-		Name  string `json:"name"`
-		Value value  `json:"value"`
+		Name  string   `json:"name"`
+		Value argument `json:"value"`
 	} `json:"named_args"`
 	WantRows *bool `json:"want_rows"`
 }
@@ -57,7 +57,11 @@ func (s *stmt) arguments(to *sqlite.Stmt) ([]value, error) {
 	}
 	values := make([]value, count)
 	given := make([]bool, count)
-	for i, v := range s.Args {
+	for i, arg := range s.Args {
+		v, err := arg.value()
+		if err != nil {
+			return nil, err
+		}
 		values[i] = v
 		given[i] = true
 	}
@@ -67,7 +71,11 @@ func (s *stmt) arguments(to *sqlite.Stmt) ([]value, error) {
 		if !ok {
 			return nil, failf("ARGS_INVALID", "the statement has no parameter %.100s", arg.Name)
 		}
-		values[i] = arg.Value
+		v, err := arg.Value.value()
+		if err != nil {
+			return nil, err
+		}
+		values[i] = v
 		given[i] = true
 	}
 	for i, ok := range given {

@@ -156,19 +156,24 @@ func (s *stream) prepareOne(sql *string, id *int32) (*statement, error) {
 	return st, nil
 }
 
-// query runs a statement and returns it for what is known of it afterwards.
+// query runs a statement and returns what it has done.
 func (s *stream) query(ctx context.Context, in *stmt, to sink) (access, error) {
-	st, err := s.prepareOne(in.SQL, in.SQLID)
+	if !in.wantRows() {
+		to.row = func(*sqlite.Stmt, int) error { return nil }
+	}
+	return s.queryWith(ctx, in.SQL, in.SQLID, in.arguments, to)
+}
+
+// queryWith is query with a function that returns the arguments of the prepared statement.
+func (s *stream) queryWith(ctx context.Context, sql *string, id *int32, arguments func(*sqlite.Stmt) ([]value, error), to sink) (access, error) {
+	st, err := s.prepareOne(sql, id)
 	if err != nil {
 		return access{}, err
 	}
-	args, err := in.arguments(st.Stmt)
+	args, err := arguments(st.Stmt)
 	if err != nil {
 		s.done(st)
 		return access{}, err
-	}
-	if !in.wantRows() {
-		to.row = func(*sqlite.Stmt, int) error { return nil }
 	}
 	return st.access, s.run(ctx, st, args, to)
 }

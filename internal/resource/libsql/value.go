@@ -20,41 +20,39 @@ type value struct {
 	text    string // also the bytes of a blob
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *value) UnmarshalJSON(text []byte) error {
-	var in struct {
-		Type   string          `json:"type"`
-		Value  json.RawMessage `json:"value"`
-		Base64 string          `json:"base64"`
-	}
-	if err := json.Unmarshal(text, &in); err != nil {
-		return err
-	}
-	var err error
-	switch in.Type {
+// argument is a value in a request. It is decoded with the request, and parsed when it is bound.
+type argument struct {
+	Type   string          `json:"type"`
+	Value  json.RawMessage `json:"value"`
+	Base64 string          `json:"base64"`
+}
+
+// value parses an argument.
+func (a argument) value() (v value, err error) {
+	switch a.Type {
 	case "null":
-		*v = value{}
+		return value{}, nil
 	case "integer":
 		v.kind = sqlite.TypeInteger
-		v.integer, err = strconv.ParseInt(strings.Trim(string(in.Value), `"`), 10, 64)
+		v.integer, err = strconv.ParseInt(strings.Trim(string(a.Value), `"`), 10, 64)
 	case "float":
 		v.kind = sqlite.TypeFloat
-		v.float, err = parseFloat(string(in.Value))
+		v.float, err = parseFloat(string(a.Value))
 	case "text":
 		v.kind = sqlite.TypeText
-		err = json.Unmarshal(in.Value, &v.text)
+		err = json.Unmarshal(a.Value, &v.text)
 	case "blob":
 		v.kind = sqlite.TypeBlob
 		var blob []byte
-		blob, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(in.Base64, "="))
+		blob, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(a.Base64, "="))
 		v.text = string(blob)
 	default:
-		return failf("ARGS_INVALID", "expected a value of type null, integer, float, text or blob")
+		return v, failf("ARGS_INVALID", "expected a value of type null, integer, float, text or blob")
 	}
 	if err != nil {
-		return failf("ARGS_INVALID", "expected a value of type %s", in.Type)
+		return v, failf("ARGS_INVALID", "expected a value of type %s", a.Type)
 	}
-	return nil
+	return v, nil
 }
 
 // parseFloat parses a number. One that is too large is infinite.
