@@ -1,0 +1,278 @@
+// Package embedkv owns key-value stores that this process serves itself, over the Redis protocol.
+//
+// Each store is a SQLite file of redka in <Dir>/<id>/. Serve accepts connections; a session reads
+// requests, answers those about the connection itself (AUTH, HELLO, CLIENT …) and, once a client has
+// authenticated, hands the others to the store that the client belongs to. A store runs one command at
+// a time, as Redis does, on a goroutine of its own: commands of all sessions that wait are run in one
+// transaction, and their replies leave when that is on disk. docs/decisions/0014 says why.
+package embedkv
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"steward/internal/errs"
+	"steward/internal/resource"
+)
+
+// Engine serves the stores of a data directory. Its exported fields must not be changed after Open.
+type Engine struct {
+	// Dir is the directory of the stores.
+	Dir string
+	// Node is the node of Dir. Stores of other nodes are refused.
+	Node string
+	// URL is the address that clients connect to, such as redis://host:port.
+	URL string
+	// ByID returns a store, or NotFound.
+	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
+	// ByPassword returns the store whose password has a SHA-256, or NotFound.
+	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
+	// IDs returns the ids of all stores of this node, in all states.
+	IDs    func(ctx context.Context) (map[string]bool, error)
+	Limits Limits
+	Log    *slog.Logger
+	Now    func() time.Time
+
+	// template is an empty store.
+	template []byte
+	// parse answers QUEUED, or what is wrong with a command.
+	parse    func(redcon.Conn, redcon.Command)
+	opened   time.Time
+	memory   budget
+	pool     *pool
+	sessions *sessions
+	// generation counts changes of stores and passwords. See login.
+	generation atomic.Uint64
+	verify     chan struct{}
+	ids        atomic.Int64
+	logins     chan struct{}
+	closed     chan struct{}
+	closeOnce  sync.Once
+}
+
+// Limits bound what clients may use. Zero values mean the defaults.
+type Limits struct {
+	// Connections, StoreConnections and Strangers are the maximum numbers of connections of all clients,
+	// of one store's clients, and of those that have not authenticated.
+	Connections, StoreConnections, Strangers int
+	// Stores is the maximum number of stores that are open at once.
+	Stores int
+	// Size is the maximum size of a store in bytes.
+	Size int64
+	// Request and Reply are the maximum sizes of a command, or all commands of a transaction, and of
+	// its reply, in bytes. Memory bounds the sum of all that are larger than 64 KiB.
+	Request, Reply, Memory int
+	// Queue is the maximum number of commands between MULTI and EXEC.
+	Queue int
+	// Command is how long a command may run.
+	Command time.Duration
+	// Login is how long a client may take to authenticate, Stall how long it may neither send the rest of
+	// a command nor receive a reply, and Idle how long a connection may be unused.
+	Login, Stall, Idle time.Duration
+	// Unused is how long a store stays open without a command.
+	Unused time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.Connections, 10_000)
+	setDefault(&l.StoreConnections, 1_000)
+	setDefault(&l.Strangers, 1_000)
+	setDefault(&l.Stores, 200)
+	setDefault(&l.Size, 1<<30)
+	setDefault(&l.Request, 16<<20)
+	setDefault(&l.Reply, 32<<20)
+	setDefault(&l.Memory, 256<<20)
+	setDefault(&l.Queue, 10_000)
+	setDefault(&l.Command, 10*time.Second)
+	setDefault(&l.Login, 10*time.Second)
+	setDefault(&l.Stall, 30*time.Second)
+	setDefault(&l.Idle, time.Hour)
+	setDefault(&l.Unused, 5*time.Minute)
+	return l
+}
+
+func setDefault[T int | int64 | time.Duration](value *T, to T) {
+	if *value == 0 {
+		*value = to
+	}
+}
+
+// Open prepares the engine. It must be called before all other methods.
+func (e *Engine) Open() error {
+	e.Limits = e.Limits.withDefaults()
+	e.opened = e.Now()
+	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
+		return fmt.Errorf("create directory of stores: %w", err)
+	}
+	if err := e.makeTemplate(); err != nil {
+		return fmt.Errorf("prepare key-value stores: %w", err)
+	}
+	e.memory.max = int64(e.Limits.Memory)
+	e.pool = &pool{max: e.Limits.Stores, open: e.openStore, now: e.Now, stores: map[string]*entry{}}
+	e.sessions = &sessions{limits: e.Limits, byStore: map[string]map[*session]bool{}, all: map[*session]bool{}}
+	e.verify = make(chan struct{}, 1)
+	e.logins = make(chan struct{}, maxLogins)
+	e.closed = make(chan struct{})
+	return nil
+}
+
+// Name returns redka.
+func (e *Engine) Name() string { return "redka" }
+
+// Local returns true.
+func (e *Engine) Local() bool { return true }
+
+// Check returns Unavailable if the directory of stores is gone.
+func (e *Engine) Check(context.Context) error {
+	if _, err := os.Stat(e.Dir); err != nil {
+		return errs.Unavailablef(err, "key-value stores cannot be reached")
+	}
+	return nil
+}
+
+// Create creates the file of a store. It does nothing if there is one.
+func (e *Engine) Create(_ context.Context, p *resource.Provisioned) error {
+	if err := e.mine(p); err != nil {
+		return err
+	}
+	if err := e.createFile(p.ID); err != nil {
+		return fmt.Errorf("create key-value store: %w", err)
+	}
+	return nil
+}
+
+// mine returns Unavailable if a store is on another node.
+func (e *Engine) mine(p *resource.Provisioned) error {
+	if p.Node != e.Node {
+		return errs.Unavailablef(nil, "key-value store %s is on another node (%s)", p.ID, p.Node)
+	}
+	return nil
+}
+
+// Rotate closes the connections that were made with another password than p's. There are none on
+// another node than the store's, which learns of the change by Forget.
+func (e *Engine) Rotate(_ context.Context, p *resource.Provisioned) error {
+	e.generation.Add(1)
+	e.sessions.cut(p.ID, passwordHash(p.Password))
+	return nil
+}
+
+// Delete closes the connections to a store and removes its files. On another node than the store's it
+// does nothing: that one removes the files when it finds that their row is gone.
+func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
+	if p.Node != e.Node {
+		return nil
+	}
+	e.generation.Add(1)
+	e.sessions.cut(p.ID, [sha256.Size]byte{})
+	if err := e.remove(ctx, p.ID); err != nil {
+		return fmt.Errorf("delete key-value store: %w", err)
+	}
+	return nil
+}
+
+// Connection returns the URL of a store with its user and password.
+func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		u = &url.URL{Scheme: "redis"}
+	}
+	u.User = url.UserPassword(p.ID, p.Password)
+	u.Path = "/0"
+	return resource.Connection{URL: u.String(), Env: map[string]string{"REDIS_URL": u.String()}}
+}
+
+// Forget has Run verify open connections. It is called when a store may have been changed by another
+// replica.
+func (e *Engine) Forget() {
+	e.generation.Add(1)
+	select {
+	case e.verify <- struct{}{}:
+	default: // Run will see this change too
+	}
+}
+
+// Run verifies connections after Forget, ends commands that take too long, closes stores that are not
+// used and removes files of stores that do not exist, until ctx ends.
+func (e *Engine) Run(ctx context.Context) {
+	second := time.NewTicker(min(time.Second, e.Limits.Command/4))
+	defer second.Stop()
+	hour := time.NewTicker(time.Hour)
+	defer hour.Stop()
+	e.sweep(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.verify:
+			e.verifySessions(ctx)
+		case <-second.C:
+			e.pool.interruptLong(e.Limits.Command)
+			e.pool.closeUnused(e.Limits.Unused)
+		case <-hour.C:
+			e.sweep(ctx)
+		}
+	}
+}
+
+// verifySessions closes connections to stores that were deleted, and those made with an old password.
+func (e *Engine) verifySessions(ctx context.Context) {
+	for _, id := range e.sessions.stores() {
+		p, err := e.ByID(ctx, id)
+		switch {
+		case errs.KindOf(err) == errs.NotFound:
+			e.sessions.cut(id, [sha256.Size]byte{})
+		case err != nil:
+			e.Log.Warn("verify connections to a key-value store", "id", id, "error", err)
+			e.verifyLater(ctx)
+		default:
+			e.sessions.cut(id, passwordHash(p.Password))
+		}
+	}
+}
+
+// verifyLater has Run verify again, since a row could not be read.
+func (e *Engine) verifyLater(ctx context.Context) {
+	time.AfterFunc(time.Second, func() {
+		if ctx.Err() == nil {
+			e.Forget()
+		}
+	})
+}
+
+// Close stops serving, closes all connections and stores, and waits for commands in flight, at most
+// until ctx ends.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closeOnce.Do(func() { close(e.closed) })
+	e.sessions.close()
+	return e.pool.close(ctx)
+}
+
+// budget is a number of bytes that large requests and replies share.
+type budget struct {
+	max  int64
+	used atomic.Int64
+}
+
+var errMemory = errors.New("ERR the server is handling too much data at once, try again")
+
+// take reserves bytes, or returns an error if too many are.
+func (b *budget) take(n int) error {
+	if b.used.Add(int64(n)) > b.max {
+		b.used.Add(int64(-n))
+		return errMemory
+	}
+	return nil
+}
+
+func (b *budget) give(n int) { b.used.Add(int64(-n)) }

@@ -1,0 +1,157 @@
+package embedkv
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Serve accepts connections until Close.
+func (e *Engine) Serve(listener net.Listener) error {
+	go func() {
+		<-e.closed
+		_ = listener.Close()
+	}()
+	for {
+		c, err := listener.Accept()
+		if err == nil {
+			e.accept(c)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return e.endOfServe(err)
+		}
+		e.Log.Warn("accept connection to a key-value store", "error", err)
+		time.Sleep(100 * time.Millisecond) // such as too many open files
+	}
+}
+
+// endOfServe returns nil after Close.
+func (e *Engine) endOfServe(err error) error {
+	select {
+	case <-e.closed:
+		return nil
+	default:
+		return fmt.Errorf("serve key-value stores: %w", err)
+	}
+}
+
+// accept serves a connection in the background, unless there are too many.
+func (e *Engine) accept(c net.Conn) {
+	s := e.newSession(c)
+	if err := e.sessions.enter(s); err != nil {
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = fmt.Fprintf(c, "-%s\r\n", err)
+		_ = c.Close()
+		return
+	}
+	go s.serve()
+}
+
+var errTooManyClients = errors.New("ERR max number of clients reached")
+
+// sessions are the connections of clients.
+type sessions struct {
+	limits Limits
+
+	mu     sync.Mutex
+	all    map[*session]bool
+	closed bool
+	// byStore has those that have authenticated; strangers is the number of the others.
+	byStore   map[string]map[*session]bool
+	strangers int
+}
+
+// enter adds a session that has not authenticated.
+func (r *sessions) enter(s *session) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.all) >= r.limits.Connections || r.strangers >= r.limits.Strangers {
+		return errTooManyClients
+	}
+	r.all[s] = true
+	r.strangers++
+	return nil
+}
+
+// join makes a session one of a store. It is none of another store any more.
+func (r *sessions) join(s *session, store string, hash [sha256.Size]byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.store != store && len(r.byStore[store]) >= r.limits.StoreConnections {
+		return errTooManyClients
+	}
+	r.part(s)
+	if r.byStore[store] == nil {
+		r.byStore[store] = map[*session]bool{}
+	}
+	r.byStore[store][s] = true
+	r.strangers--
+	s.store = store
+	s.hash = hash
+	return nil
+}
+
+// part makes a session one that has not authenticated. The caller holds mu.
+func (r *sessions) part(s *session) {
+	if s.store == "" {
+		return
+	}
+	delete(r.byStore[s.store], s)
+	if len(r.byStore[s.store]) == 0 {
+		delete(r.byStore, s.store)
+	}
+	s.store = ""
+	r.strangers++
+}
+
+// forget makes a session one that has not authenticated.
+func (r *sessions) forget(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.part(s)
+}
+
+// leave removes a session.
+func (r *sessions) leave(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.part(s)
+	r.strangers--
+	delete(r.all, s)
+}
+
+// cut closes the connections to a store that were not made with a password.
+func (r *sessions) cut(store string, hash [sha256.Size]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.byStore[store] {
+		if s.hash != hash {
+			_ = s.net.Close()
+		}
+	}
+}
+
+// stores returns the ids of stores that clients are connected to.
+func (r *sessions) stores() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := make([]string, 0, len(r.byStore))
+	for id := range r.byStore {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// close closes all connections, and refuses others.
+func (r *sessions) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for s := range r.all {
+		_ = s.net.Close()
+	}
+}
