@@ -1,0 +1,310 @@
+package embedkv
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tidwall/redcon"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"steward/internal/resource"
+	"steward/internal/waittest"
+)
+
+// raw is a connection on which tests write bytes.
+type raw struct {
+	net.Conn
+	t  testing.TB
+	in *bufio.Reader
+}
+
+func (f *fixture) dial() *raw {
+	f.t.Helper()
+	c, err := net.Dial("tcp", f.addr)
+	must(f.t, err)
+	f.t.Cleanup(func() { _ = c.Close() })
+	return &raw{c, f.t, bufio.NewReader(c)}
+}
+
+// login returns a connection that has authenticated.
+func (f *fixture) login(p *resource.Provisioned) *raw {
+	f.t.Helper()
+	c := f.dial()
+	equal(f.t, "AUTH", c.ask("AUTH "+p.ID+" "+p.Password+"\r\n"), "+OK")
+	return c
+}
+
+// ask writes bytes and returns a line of the reply.
+func (c *raw) ask(request string) string {
+	c.t.Helper()
+	_, err := io.WriteString(c, request)
+	must(c.t, err)
+	return c.line()
+}
+
+func (c *raw) line() string {
+	c.t.Helper()
+	must(c.t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	line, err := c.in.ReadString('\n')
+	must(c.t, err)
+	return strings.TrimRight(line, "\r\n")
+}
+
+// closed fails the test unless the server closes the connection.
+func (c *raw) closed(what string) {
+	c.t.Helper()
+	must(c.t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	if rest, err := io.ReadAll(c.in); errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Errorf("%s: the connection stays open (%q)", what, rest)
+	}
+}
+
+func TestNothingWithoutAuthentication(t *testing.T) {
+	f := start(t, nil)
+	f.create()
+	c := f.dial()
+	for name := range storeCommands {
+		equal(t, name, c.ask(name+" a b c\r\n"), "-NOAUTH Authentication required.")
+	}
+	for name, command := range connectionCommands {
+		if !command.stranger {
+			equal(t, name, c.ask(name+" get a\r\n"), "-NOAUTH Authentication required.")
+		}
+	}
+	for _, name := range []string{"EVAL x", "shutdown", "debug segfault", "replicaof a 1"} {
+		equal(t, name, c.ask(name+"\r\n"), "-NOAUTH Authentication required.")
+	}
+	equal(t, "RESET", c.ask("RESET\r\n"), "+RESET")
+	if got := c.ask("HELLO 2\r\n"); !strings.HasPrefix(got, "-NOAUTH HELLO ") {
+		t.Errorf("HELLO: %s", got)
+	}
+	equal(t, "QUIT", c.ask("QUIT\r\n"), "+OK")
+	c.closed("QUIT")
+}
+
+// TestCommandsAreRedkas compares the table of commands with redka, which answers all that it has.
+func TestCommandsAreRedkas(t *testing.T) {
+	f := start(t, nil)
+	c := f.client(f.create())
+	for name := range storeCommands {
+		if err := c.Do(t.Context(), name).Err(); err != nil && strings.Contains(err.Error(), "unknown command") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"eval", "shutdown", "debug", "module", "save", "slaveof", "monitor", "subscribe", "migrate"} {
+		wantError(t, name, c.Do(t.Context(), name, "x").Err(), "ERR unknown command '"+name+"'")
+	}
+}
+
+func TestWrongPasswords(t *testing.T) {
+	f := start(t, nil)
+	p, other := f.create(), f.create()
+	const wrong = "-WRONGPASS invalid username-password pair or user is disabled."
+	c := f.dial()
+	equal(t, "another store's password", c.ask("AUTH "+p.ID+" "+other.Password+"\r\n"), wrong)
+	equal(t, "path", c.ask("AUTH ../"+p.ID+" "+p.Password+"\r\n"), wrong)
+	equal(t, "unknown", c.ask("AUTH nonsense\r\n"), wrong)
+	equal(t, "HELLO", c.ask("HELLO 2 AUTH default x\r\n"), wrong)
+	equal(t, "empty", c.ask("*3\r\n$4\r\nAUTH\r\n$0\r\n\r\n$0\r\n\r\n"), wrong)
+	c.closed("five wrong passwords")
+}
+
+func TestStoresAreSeparate(t *testing.T) {
+	f := start(t, nil)
+	p, other := f.create(), f.create()
+	must(t, f.client(other).Set(t.Context(), "secret", "x", 0).Err())
+	c := f.login(p)
+	equal(t, "GET", c.ask("GET secret\r\n"), "$-1")
+	equal(t, "KEYS", c.ask("KEYS *\r\n"), "*0")
+	equal(t, "SELECT", c.ask("SELECT 1\r\n"), "-ERR DB index is out of range")
+	equal(t, "FLUSHALL", c.ask("FLUSHALL\r\n"), "+OK")
+	equal(t, "AUTH in MULTI", c.ask("MULTI\r\nAUTH "+other.ID+" "+other.Password+"\r\n"), "+OK")
+	equal(t, "AUTH in MULTI", c.line(), "-ERR Command not allowed inside a transaction")
+	equal(t, "EXEC", c.ask("EXEC\r\n"), "-EXECABORT Transaction discarded because of previous errors.")
+	equal(t, "switch", c.ask("AUTH "+other.ID+" "+other.Password+"\r\n"), "+OK")
+	equal(t, "GET of the other", c.ask("GET secret\r\n"), "$1")
+	c.line()
+	equal(t, "after a wrong AUTH", c.ask("AUTH x\r\nEXISTS secret\r\n")[:10], "-WRONGPASS")
+	equal(t, "the store is the same", c.line(), ":1")
+}
+
+func TestGarbage(t *testing.T) {
+	f := start(t, nil)
+	p := f.create()
+	for request, want := range map[string]string{
+		"*1000000000\r\n":                "-ERR Protocol error: invalid multibulk length",
+		"*99999999999999999999\r\n":      "-ERR Protocol error: invalid multibulk length",
+		"*x\r\n":                         "-ERR Protocol error: invalid multibulk length",
+		"*1\r\n$9999999999\r\n":          "-ERR Protocol error: invalid bulk length",
+		"*1\r\n$9223372036854775807\r\n": "-ERR Protocol error: invalid bulk length",
+		"*1\r\n$-1\r\n":                  "-ERR Protocol error: invalid bulk length",
+		"*1\r\n$1\r\nabc\r\n":            "-ERR Protocol error: invalid bulk length",
+		"*1\r\n:1\r\n":                   "-ERR Protocol error: expected '$', got ':'",
+		"GET \"a\r\n":                    "-ERR Protocol error: unbalanced quotes in request",
+		strings.Repeat("x ", 4000):       "-ERR Protocol error: too big inline request",
+	} {
+		for _, c := range []*raw{f.dial(), f.login(p)} {
+			equal(t, fmt.Sprintf("%.20q", request), c.ask(request), want)
+			c.closed(request)
+		}
+	}
+	stranger := f.dial()
+	equal(t, "large name", stranger.ask("*1\r\n$20000\r\n"), "-ERR Protocol error: invalid bulk length")
+	stranger.closed("large name")
+	c := f.login(p)
+	equal(t, "empty requests", c.ask("\r\n*0\r\n*-1\r\n  \r\nPING\r\n"), "+PONG")
+	equal(t, "error with newlines", c.ask("*1\r\n$6\r\na\r\n+OK\r\n"), "-ERR unknown command 'a  +OK', with args beginning with: ")
+	equal(t, "the connection works", c.ask("PING\r\n"), "+PONG")
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	f := start(t, func(e *Engine) { e.Limits = Limits{Connections: 30, StoreConnections: 5, Strangers: 10} })
+	p := f.create()
+	for range 5 {
+		f.login(p)
+	}
+	equal(t, "sixth of a store", f.dial().ask("AUTH "+p.Password+"\r\n"), "-ERR max number of clients reached")
+	refused := 0
+	for range 10_000 {
+		c, err := net.Dial("tcp", f.addr)
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		must(t, c.SetReadDeadline(time.Now().Add(time.Millisecond)))
+		answer := make([]byte, 64)
+		if n, _ := c.Read(answer); strings.HasPrefix(string(answer[:n]), "-ERR max number") {
+			refused++
+			_ = c.Close()
+		}
+		if refused == 1000 {
+			break
+		}
+	}
+	equal(t, "refused", refused, 1000)
+	f.sessions.mu.Lock()
+	defer f.sessions.mu.Unlock()
+	equal(t, "connections that were accepted", len(f.sessions.all) <= 30, true)
+}
+
+func TestSlowClientsAreClosed(t *testing.T) {
+	f := start(t, func(e *Engine) {
+		e.Limits = Limits{Login: 50 * time.Millisecond, Stall: 50 * time.Millisecond, Idle: 100 * time.Millisecond}
+	})
+	p := f.create()
+	f.dial().closed("no authentication")
+	half := f.login(p)
+	_, err := io.WriteString(half, "*2\r\n$3\r\nGET\r\n$10\r\nabc")
+	must(t, err)
+	half.closed("half a request")
+	f.login(p).closed("idle")
+
+	c := f.login(p)
+	must(t, f.client(p).Set(t.Context(), "large", strings.Repeat("x", 1<<20), 0).Err())
+	_, err = io.WriteString(c, strings.Repeat("GET large\r\n", 100)) // and reads nothing
+	must(t, err)
+	waittest.True(t, "the connection to be closed", func() bool { return len(f.sessions.stores()) == 0 || f.sessions.count() <= 1 })
+	equal(t, "memory", f.memory.used.Load(), 0)
+}
+
+func (r *sessions) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}
+
+func TestSizesAreBounded(t *testing.T) {
+	f := start(t, func(e *Engine) {
+		e.Limits = Limits{Size: 2 << 20, Request: 1 << 20, Reply: 1 << 18, Memory: 1 << 20, Queue: 3}
+	})
+	p := f.create()
+	ctx := t.Context()
+	c := f.client(p)
+	equal(t, "request", f.login(p).ask("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n"), "-ERR Protocol error: invalid bulk length")
+	for i := range 8 {
+		must(t, c.Set(ctx, fmt.Sprint("k", i), strings.Repeat("x", 50_000), 0).Err())
+	}
+	err := c.MGet(ctx, "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7").Err()
+	wantError(t, "reply", err, errReplyTooLarge.Error())
+	_, err = c.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.Set(ctx, "new", "x", 0)
+		tx.MGet(ctx, "k0", "k1", "k2", "k3")
+		tx.MGet(ctx, "k4", "k5", "k6", "k7")
+		return nil
+	})
+	wantError(t, "replies of a transaction", err, errReplyTooLarge.Error())
+	equal(t, "nothing of it was kept", c.Exists(ctx, "new").Val(), 0)
+	_, err = c.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		for range 4 {
+			tx.Incr(ctx, "n")
+		}
+		return nil
+	})
+	wantError(t, "transaction", err, "EXECABORT")
+	for err = nil; err == nil; {
+		err = c.RPush(ctx, "list", strings.Repeat("x", 100_000)).Err()
+	}
+	wantError(t, "full store", err, "OOM ")
+	must(t, c.FlushDB(ctx).Err())
+	must(t, c.Set(ctx, "k", "v", 0).Err())
+	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+}
+
+func wantError(t *testing.T, what string, err error, prefix string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), prefix) {
+		t.Errorf("%s: got %v, want %s", what, err, prefix)
+	}
+}
+
+// endless is a job whose command never ends by itself. It has changed something before.
+func endless() *job {
+	return &job{done: make(chan struct{}, 1), run: func(s *store) {
+		out := reply{}
+		s.execute(&out, request{name: "set", cmd: redcon.Command{Args: [][]byte{[]byte("set"), []byte("k"), []byte("v")}}})
+		s.start()
+		defer s.stop()
+		err := sqlitex.ExecuteTransient(s.conn.db,
+			"with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n", nil)
+		s.conn.fail(err)
+	}}
+}
+
+func TestLongCommandsAreEnded(t *testing.T) {
+	f := start(t, func(e *Engine) { e.Limits = Limits{Command: 100 * time.Millisecond} })
+	p := f.create()
+	ctx := t.Context()
+	c := f.client(p)
+	err := f.pool.use(p.ID, func(s *store) error { return s.do(endless()) })
+	equal(t, "error", failure(err), "ERR the command took too long and was ended")
+	equal(t, "what it changed", c.Exists(ctx, "k").Val(), 0)
+	must(t, c.Set(ctx, "k", "v", 0).Err())
+	equal(t, "GET", c.Get(ctx, "k").Val(), "v")
+}
+
+func TestDeletionInterruptsCommands(t *testing.T) {
+	f := start(t, nil)
+	p := f.create()
+	ended := make(chan error, 1)
+	go func() { ended <- f.pool.use(p.ID, func(s *store) error { return s.do(endless()) }) }()
+	waittest.True(t, "the command to run", func() bool {
+		stores := f.pool.ready()
+		if len(stores) == 0 {
+			return false
+		}
+		stores[0].mu.Lock()
+		defer stores[0].mu.Unlock()
+		return !stores[0].started.IsZero()
+	})
+	f.drop(p)
+	must(t, f.Delete(t.Context(), p))
+	if err := waittest.Receive(t, "the command to end", ended); err == nil {
+		t.Error("the command succeeded")
+	}
+}
