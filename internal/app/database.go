@@ -18,6 +18,8 @@ type database struct {
 	ring *seal.Ring
 	// blobs has the bytes of objects. It is nil in commands that need none.
 	blobs blob.Store
+	// node identifies the data directory among those of other replicas.
+	node string
 }
 
 // openDatabase opens the database and checks that the master key is the one it was written with.
@@ -36,7 +38,14 @@ func openDatabase(ctx context.Context, cfg Config, observer db.Observer) (*datab
 		d.Close()
 		return nil, err
 	}
-	return &database{db: d, ring: ring}, nil
+	node := "local" // a database in the data directory has no other replicas
+	if d.Dialect() == db.Postgres {
+		if node, err = nodeID(cfg.Data); err != nil {
+			d.Close()
+			return nil, err
+		}
+	}
+	return &database{db: d, ring: ring, node: node}, nil
 }
 
 // masterKeyRing returns the configured master keys, or the one in the data directory.

@@ -47,13 +47,21 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return wire(cfg, &database{db: d, ring: ring, blobs: blobs}, Addresses{BaseURL: "http://steward.test"}, log, time.Now).server
+	at := Addresses{BaseURL: "http://steward.test", KVURL: "redis://steward.test:6380"}
+	p, err := wire(cfg, &database{db: d, ring: ring, blobs: blobs, node: "local"}, at, log, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.engines.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.engines.close(context.Background()) })
+	return p.server
 }
 
 // newFixture returns a fixture over an open database; done may be nil.
 func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
 	s := newServer(t, d)
-	addEngines(s)
 	s.Done = done
 	handler, err := s.Handler()
 	if err != nil {

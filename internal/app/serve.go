@@ -71,9 +71,20 @@ type process struct {
 
 // run connects the slices, serves until ctx ends, and drains.
 func (s *process) run(ctx context.Context) error {
-	p := wire(s.cfg, s.db, s.addresses, s.log, time.Now)
+	p, err := wire(s.cfg, s.db, s.addresses, s.log, time.Now)
+	if err != nil {
+		return err
+	}
 	p.measure(s.metrics)
 	if err := p.signIn.Open(ctx); err != nil {
+		return err
+	}
+	defer p.engines.closeServers()
+	if err := p.engines.open(ctx); err != nil {
+		return err
+	}
+	p.engines.warnIfLocal(s.db.db)
+	if err := p.manager.RecoverOwn(ctx); err != nil {
 		return err
 	}
 	p.server.Ready = s.ready
@@ -103,6 +114,7 @@ func (s *process) run(ctx context.Context) error {
 	if err := p.storage.server.Start(s.listeners.s3); err != nil {
 		return err
 	}
+	kvEnded := p.engines.serve(s.listeners.kv)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(s.listeners.api) }()
 	if err := WriteAddresses(s.cfg.Data, s.addresses); err != nil {
@@ -116,6 +128,8 @@ func (s *process) run(ctx context.Context) error {
 		return fmt.Errorf("serve: %w", err)
 	case err := <-p.storage.server.Ended():
 		return fmt.Errorf("serve S3: %w", err)
+	case err := <-kvEnded:
+		return fmt.Errorf("serve key-value stores: %w", err)
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)
@@ -141,6 +155,7 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 	if err := p.storage.server.Shutdown(ctx); err != nil {
 		s.log.Warn("S3 requests were closed before they finished", "error", err)
 	}
+	defer p.engines.close(ctx)
 	if err := srv.Shutdown(ctx); err != nil {
 		s.log.Warn("requests were closed before they finished", "error", err)
 		return srv.Close()

@@ -36,12 +36,14 @@ type parts struct {
 	evals    *eval.Store
 	hooks    hooks
 	storage  storage
+	engines  *engines
+	manager  *resource.Manager
 	oauth    oauth
 	signIn   *provider.Provider
 	server   *server.Server
 }
 
-func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() time.Time) *parts {
+func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() time.Time) (*parts, error) {
 	baseURL := at.BaseURL
 	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource}
 	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
@@ -66,6 +68,11 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 
 	hooks := wireHooks(cfg, d, at, lines.Record, log, now)
 	storage := wireObjects(cfg, d, at, lines.Record, hooks.store, log, now)
+	engines, err := wireEngines(cfg, d, at, lines.Record, log, now)
+	if err != nil {
+		return nil, err
+	}
+	manager := engines.manager(d, storage)
 	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, keys, lines, now)
 	callers := &server.Authenticator{
 		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, PerSecond: cfg.RateLimit,
@@ -73,7 +80,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 
 	return &parts{
 		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
-		hooks: hooks, storage: storage, oauth: oauth, signIn: signIn,
+		hooks: hooks, storage: storage, engines: engines, manager: manager, oauth: oauth, signIn: signIn,
 		server: &server.Server{
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
 			Key:         &apikey.Handler{Store: keys},
@@ -81,7 +88,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Eval:        &eval.Handler{Store: evals},
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
 			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
-			Resource:    storage.resources(cfg, d, accounts, lines.Record, log, now),
+			Resource:    &resource.Handler{Manager: manager, OrgName: accounts.OrgName},
 			Thread:      &thread.Handler{Store: threads},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
 			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
@@ -91,9 +98,10 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,
 			Log:         log,
+			Databases:   engines.databases,
 			Ready:       d.db.Ping,
 		},
-	}
+	}, nil
 }
 
 // requestSource returns where a request came from, for its entries in the audit log.
@@ -129,14 +137,6 @@ func wireHooks(
 	}
 }
 
-func regions(cfg Config) []resource.Region {
-	out := make([]resource.Region, len(cfg.Regions))
-	for i, r := range cfg.Regions {
-		out[i] = resource.Region{Region: r.Region, Description: r.Description, S3: true}
-	}
-	return out
-}
-
 // start starts the background loops. They stop in reverse order.
 func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.Time) {
 	owner := id.New("rep")
@@ -169,6 +169,8 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	every(time.Minute, "delete the bytes of deleted objects", one("object garbage", objects.CollectGarbage))
 	every(time.Hour, "abort old uploads", one("object uploads", objects.AbortStaleUploads))
 	every(6*time.Hour, "delete bytes without an object", one("object sweep", objects.Sweep))
+	p.engines.start(g)
+	every(resource.RecoverEvery, "complete changes of resources", p.manager.Recover)
 	g.Go(p.hooks.scheduler.Run)
 	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"steward/internal/account"
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -72,16 +71,6 @@ func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []obje
 		bodies[i] = body
 	}
 	return hooks.AcceptEventsTx(tx, b.OrgID, b.WebhookID, bodies)
-}
-
-// resources returns the handler of regions, whose buckets are those of the object store.
-func (s storage) resources(cfg Config, d *database, accounts *account.Store, record func(*db.Tx, string, string) error,
-	log *slog.Logger, now func() time.Time,
-) *resource.Handler {
-	return &resource.Handler{OrgName: accounts.OrgName, Manager: &resource.Manager{
-		Store:   &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record},
-		Regions: regions(cfg), Buckets: s.engine(), Node: "local", Log: log,
-	}}
 }
 
 // engine returns the engine of buckets.

@@ -34,6 +34,8 @@ type Server struct {
 	Socket   *thread.Socket
 	Webhook  *webhook.Handler
 	Ingest   *webhook.Ingest
+	// Databases serves databases to their clients, at /db/{id}/.
+	Databases http.Handler
 
 	// Protocol mounts the endpoints and pages of the OpenID Connect provider.
 	Protocol func(handle func(pattern string, h http.Handler))
@@ -57,6 +59,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	}
 	api.Handle("GET /thread/ws", s.Socket)
 	api.Handle("/in/{id}/{token}", s.Ingest)
+	api.Handle("/db/{id}/", s.Databases)
 	s.Protocol(api.Handle)
 	api.Handle("GET /healthz", http.HandlerFunc(s.health))
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
