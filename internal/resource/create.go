@@ -155,17 +155,32 @@ func (m *Manager) undo(ctx context.Context, planned []*Provisioned) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	m.step("undo")
-	var abandoned []*Provisioned
-	err := m.Store.DB.Write(ctx, func(tx *db.Tx) (err error) {
-		abandoned, err = m.moveAll(tx, planned, Deleting)
-		return err
+	abandoned, lost, err := m.abandon(ctx, planned)
+	if err != nil {
+		m.Log.Warn("cannot undo the creation of resources yet", "error", err)
+		return // the recovery continues
+	}
+	_ = m.deleteAll(ctx, abandoned) // logged; the recovery continues
+	m.settleAll(ctx, lost)
+}
+
+// abandon has resources that are being created be deleted. It also returns those that another replica
+// has taken over, or that have been created after all.
+func (m *Manager) abandon(ctx context.Context, planned []*Provisioned) (abandoned, lost []*Provisioned, err error) {
+	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		abandoned, lost = nil, nil
+		for _, p := range byID(planned) {
+			deleting, err := m.Store.move(tx, p, Deleting, m.claim())
+			switch {
+			case errors.Is(err, errLost):
+				lost = append(lost, p)
+			case err != nil:
+				return err
+			default:
+				abandoned = append(abandoned, deleting)
+			}
+		}
+		return nil
 	})
-	if err == nil {
-		_ = m.deleteAll(ctx, abandoned) // logged; the recovery continues
-		return
-	}
-	m.Log.Warn("cannot undo the creation of resources yet", "error", err)
-	if errors.Is(err, errLost) {
-		m.settleAll(ctx, planned)
-	}
+	return abandoned, lost, err
 }

@@ -64,35 +64,33 @@ func (m *Manager) beginDeletion(ctx context.Context, caller *auth.Caller, region
 				return err
 			}
 		}
-		deleting, err = m.moveAll(tx, found, Deleting)
-		if err != nil {
-			return err
-		}
-		for _, p := range found {
-			if p.State == Deleting {
-				continue // recorded before
-			}
-			if err := m.Store.Audit(tx, p.Type.action("delete"), p.ID); err != nil {
-				return err
-			}
-		}
-		return nil
+		deleting, err = m.hide(tx, found)
+		return err
 	})
 	return deleting, err
 }
 
-// moveAll claims resources and moves them to a state, in one order everywhere. It returns errLost if
-// one of them was changed in the meantime.
-func (m *Manager) moveAll(tx *db.Tx, all []*Provisioned, to State) ([]*Provisioned, error) {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b *Provisioned) int { return strings.Compare(a.ID, b.ID) })
-	moved := make([]*Provisioned, len(sorted))
-	for i, p := range sorted {
-		var err error
-		if moved[i], err = m.Store.move(tx, p, to, m.claim()); err != nil {
+// hide claims resources to be deleted. It returns errLost if one of them was changed in the meantime.
+func (m *Manager) hide(tx *db.Tx, found []*Provisioned) (deleting []*Provisioned, err error) {
+	for _, p := range byID(found) {
+		moved, err := m.Store.move(tx, p, Deleting, m.claim())
+		if err != nil {
+			return nil, err
+		}
+		deleting = append(deleting, moved)
+		if p.State == Deleting {
+			continue // recorded before
+		}
+		if err := m.Store.Audit(tx, p.Type.action("delete"), p.ID); err != nil {
 			return nil, err
 		}
 	}
-	return moved, nil
+	return deleting, nil
+}
+
+// byID returns resources in the order in which all transactions change them.
+func byID(all []*Provisioned) []*Provisioned {
+	return slices.SortedFunc(slices.Values(all), func(a, b *Provisioned) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // deleteAll has the engines delete resources whose state is Deleting, and removes their rows. The

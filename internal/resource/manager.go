@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/db"
 	"steward/internal/errs"
 )
 
@@ -20,6 +21,8 @@ const (
 	// claimTime is how long a resource belongs to who changes it. It is longer than a request with its
 	// undoing takes.
 	claimTime = 6 * time.Minute
+	// maxSettle is how often settle tries.
+	maxSettle = 10
 )
 
 // Manager creates, deletes and rotates resources, with rows and engines in agreement after a crash at
@@ -117,8 +120,8 @@ func (m *Manager) retry(ctx context.Context, p *Provisioned, cause error) {
 	}
 }
 
-// settleAll makes engines agree with the rows of resources that were changed in the meantime: what a
-// late call created is deleted, and what it rotated gets the current password.
+// settleAll makes engines agree with the rows of resources if those were changed in the meantime: what
+// a late call created is deleted, and what it rotated gets the current password.
 func (m *Manager) settleAll(ctx context.Context, all []*Provisioned) {
 	for _, p := range all {
 		if err := m.settle(ctx, p); err != nil {
@@ -127,17 +130,27 @@ func (m *Manager) settleAll(ctx context.Context, all []*Provisioned) {
 	}
 }
 
+// settle repeats until nobody has changed the resource meanwhile: the call itself may be late again.
 func (m *Manager) settle(ctx context.Context, p *Provisioned) error {
-	current, err := m.Store.ByID(ctx, p.ID)
-	if errs.KindOf(err) == errs.NotFound {
-		return m.deleteOne(ctx, p)
+	for range maxSettle {
+		current, err := m.Store.one(m.Store.DB.Read(ctx), `WHERE id = $1`, p.ID)
+		gone := errors.Is(err, db.ErrNoRows)
+		switch {
+		case gone || err == nil && current.State == Deleting && current.version != p.version:
+			return m.deleteOne(ctx, p)
+		case err != nil:
+			return err
+		case current.version == p.version:
+			return nil
+		}
+		e, err := m.engineOf(current)
+		if err != nil {
+			return err
+		}
+		if err := m.call(ctx, current, "rotate", e.Rotate); err != nil {
+			return err
+		}
+		p = current
 	}
-	if err != nil {
-		return err
-	}
-	e, err := m.engineOf(current)
-	if err != nil {
-		return err
-	}
-	return m.call(ctx, current, "rotate", e.Rotate)
+	return errLost
 }

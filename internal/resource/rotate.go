@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"errors"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -38,8 +37,17 @@ func (m *Manager) Rotate(ctx context.Context, p *Provisioned, keep func(*db.Tx, 
 	return active, nil
 }
 
-// finishRotation has the engine accept the new password only.
-func (m *Manager) finishRotation(ctx context.Context, rotating *Provisioned, keep func(*db.Tx, Resource) error) (active *Provisioned, err error) {
+// finishRotation has the engine accept the new password only. If it fails, another change may have
+// been made meanwhile, and the call may have taken effect after it.
+func (m *Manager) finishRotation(ctx context.Context, rotating *Provisioned, keep func(*db.Tx, Resource) error) (*Provisioned, error) {
+	active, err := m.applyRotation(ctx, rotating, keep)
+	if err != nil {
+		m.settleAll(ctx, []*Provisioned{rotating})
+	}
+	return active, err
+}
+
+func (m *Manager) applyRotation(ctx context.Context, rotating *Provisioned, keep func(*db.Tx, Resource) error) (active *Provisioned, err error) {
 	e, err := m.engineOf(rotating)
 	if err != nil {
 		return nil, err
@@ -54,9 +62,6 @@ func (m *Manager) finishRotation(ctx context.Context, rotating *Provisioned, kee
 		}
 		return keep(tx, Resource{Provisioned: active})
 	})
-	if errors.Is(err, errLost) {
-		m.settleAll(ctx, []*Provisioned{rotating})
-	}
 	return active, err
 }
 
