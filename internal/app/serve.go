@@ -84,7 +84,7 @@ func (s *process) run(ctx context.Context) error {
 		return err
 	}
 	p.engines.warnIfLocal(s.db.db)
-	if err := p.manager.RecoverOwn(ctx); err != nil {
+	if err := p.manager.ReleaseOwn(ctx); err != nil {
 		return err
 	}
 	p.server.Ready = s.ready

@@ -170,6 +170,11 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	every(time.Hour, "abort old uploads", one("object uploads", objects.AbortStaleUploads))
 	every(6*time.Hour, "delete bytes without an object", one("object sweep", objects.Sweep))
 	p.engines.start(g)
+	g.Go(func(ctx context.Context) { // at once, not only after the first interval
+		if err := p.manager.Recover(ctx); err != nil {
+			log.Error("changes of resources were not completed", "error", err)
+		}
+	})
 	every(resource.RecoverEvery, "complete changes of resources", p.manager.Recover)
 	g.Go(p.hooks.scheduler.Run)
 	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))

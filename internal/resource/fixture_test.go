@@ -29,6 +29,14 @@ type fixture struct {
 	audit  []string // actions
 }
 
+// restart does what a process does at its start.
+func (f *fixture) restart(ctx context.Context) error {
+	if err := f.ReleaseOwn(ctx); err != nil {
+		return err
+	}
+	return f.Recover(ctx)
+}
+
 // newFixture returns a replica with a node id, whose engines have their files in a directory.
 func newFixture(t testing.TB, d *db.DB, dir, node string) *fixture {
 	t.Helper()

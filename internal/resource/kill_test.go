@@ -44,7 +44,7 @@ var changes = map[string]func(f *fixture, names string) error{
 		return nil
 	},
 	"delete":  func(f *fixture, names string) error { return f.delete(namesOf(five(names))...) },
-	"recover": func(f *fixture, _ string) error { return f.RecoverOwn(f.t.Context()) },
+	"recover": func(f *fixture, _ string) error { return f.restart(f.t.Context()) },
 	"rotate": func(f *fixture, names string) error {
 		for _, kind := range []Type{DB, KV} {
 			p, err := f.Store.Get(f.t.Context(), f.caller.OrgID, "local", kind, names+"-a")
@@ -157,7 +157,7 @@ func (w *killWorld) order(change, names string, step int) killOrder {
 // recover does what the next start or another replica does, and checks that nothing is half done.
 func (w *killWorld) recover() {
 	w.t.Helper()
-	w.f.must(w.f.RecoverOwn(w.t.Context()))
+	w.f.must(w.f.restart(w.t.Context()))
 	if w.other {
 		w.f.now = w.f.now.Add(2 * claimTime)
 		w.f.must(w.f.Recover(w.t.Context()))

@@ -370,7 +370,7 @@ func TestReplicaTakesOverAfterTheClaim(t *testing.T) {
 			}
 			_, _ = f.create(five("x")...)
 		}()
-		f.must(other.RecoverOwn(f.t.Context())) // the claim is that of another replica
+		f.must(other.restart(f.t.Context())) // the claim is that of another replica
 		if len(other.dbs.files(f.t)) != 2 {
 			f.t.Fatal("a replica has taken over what another is changing")
 		}

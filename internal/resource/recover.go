@@ -21,14 +21,9 @@ const (
 	ensureEvery = 15 * time.Second
 )
 
-// RecoverOwn completes what an earlier process with the same data directory was changing. It must be
-// called before this process serves requests.
-func (m *Manager) RecoverOwn(ctx context.Context) error {
-	if err := m.Store.expire(ctx, m.Node); err != nil {
-		return err
-	}
-	return m.Recover(ctx)
-}
+// ReleaseOwn ends the claims of an earlier process with the same data directory, so that the next Recover
+// completes what it was changing. It must be called before this process serves requests.
+func (m *Manager) ReleaseOwn(ctx context.Context) error { return m.Store.expire(ctx, m.Node) }
 
 // Recover completes the changes whose processes have died or given up, whatever the replica: what was
 // being created or deleted is deleted, and rotations are finished. It logs the errors of engines, and

@@ -112,7 +112,12 @@ func (e *Engine) decode(w http.ResponseWriter, r *http.Request, to any) (release
 		return nil, errOutOfMemory.withStatus(http.StatusServiceUnavailable)
 	}
 	release = func() { e.memory.release(size * decodeCost) }
+	// A client that sends slowly must not keep memory from others. The deadline must not stay: when it
+	// passes, the request is canceled.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(e.limits.Wait)) // not supported by tests' recorders
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.limits.Body))
+	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
 		err = json.Unmarshal(body, to)
 	}
