@@ -2,11 +2,9 @@ package embedkv
 
 import (
 	"bytes"
-	"fmt"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/nalgeon/redka"
 	"github.com/tidwall/redcon"
 )
 
@@ -102,81 +100,26 @@ func (r request) asRedka() redcon.Command {
 		if len(args) == 2 && (strings.EqualFold(string(args[1]), "async") || strings.EqualFold(string(args[1]), "sync")) {
 			return redcon.Command{Args: args[:1]}
 		}
+	case "linsert", "scan", "zinter", "zinterstore", "zunion", "zunionstore":
+		return redcon.Command{Args: lowerWords(args)}
 	}
 	return r.cmd
 }
 
-// execute runs a command and writes its reply.
-func (s *store) execute(out *reply, r request) {
-	out.name = r.name
-	out.args = r.cmd.Args
-	out.file = s.conn
-	defer func() { out.file = nil }()
-	cmd := r.asRedka()
-	switch {
-	case !storeCommands[r.name]:
-		out.unknownCommand()
-	case (r.name == "flushdb" || r.name == "flushall") && len(cmd.Args) == 1:
-		s.flushCommand(out)
-	case (r.name == "lpush" || r.name == "rpush") && len(r.cmd.Args) > 3:
-		s.push(out, r.cmd.Args)
-	case r.name == "pttl" && len(cmd.Args) == 2:
-		s.pttl(out, string(cmd.Args[1]))
-	case strings.HasSuffix(r.name, "scan"):
-		s.scan(out, cmd)
-	default:
-		s.command(out, cmd)
-	}
-}
-
-// flushCommand is FLUSHDB. It may take longer than other commands.
-func (s *store) flushCommand(out *reply) {
-	if err := s.flush(); err != nil {
-		s.conn.fail(err)
-		out.WriteError(failure(err))
-		return
-	}
-	out.WriteString("OK")
-}
-
-// push is LPUSH or RPUSH of several elements; redka takes one.
-func (s *store) push(out *reply, args [][]byte) {
-	start := len(out.b)
-	for _, element := range args[2:] {
-		out.b = out.b[:start]
-		s.command(out, redcon.Command{Args: [][]byte{args[0], args[1], element}})
-		if out.b[start] == '-' {
-			return
+// lowerWords returns arguments with the words in lower case that redka knows in no other.
+func lowerWords(args [][]byte) [][]byte {
+	lowered := slices.Clone(args)
+	for i, arg := range args {
+		switch word := strings.ToLower(string(clip(arg, 9))); word {
+		case "before", "after":
+			if i == 2 {
+				lowered[i] = []byte(word)
+			}
+		case "type", "aggregate":
+			if i > 1 && i+1 < len(args) {
+				lowered[i+1] = bytes.ToLower(args[i+1])
+			}
 		}
 	}
-}
-
-// scan is SCAN and its like. The cursor is text in Redis, and a number in redka.
-func (s *store) scan(out *reply, cmd redcon.Command) {
-	start := len(out.b)
-	s.command(out, cmd)
-	number, ok := bytes.CutPrefix(out.b[start:], []byte("*2\r\n:"))
-	if !ok {
-		return
-	}
-	cursor, rest, _ := bytes.Cut(number, []byte("\r\n"))
-	text := redcon.AppendBulk(redcon.AppendArray(nil, 2), cursor)
-	out.b = append(out.b[:start], append(text, rest...)...)
-}
-
-// pttl is PTTL, which redka does not have.
-func (s *store) pttl(out *reply, key string) {
-	s.start()
-	defer s.stop()
-	k, err := s.red.Key().Get(key)
-	switch {
-	case err == redka.ErrNotFound:
-		out.WriteInt(-2)
-	case err != nil:
-		out.WriteError(fmt.Sprint(err))
-	case k.ETime == nil:
-		out.WriteInt(-1)
-	default:
-		out.WriteInt64(max(*k.ETime-time.Now().UnixMilli(), 0))
-	}
+	return lowered
 }
