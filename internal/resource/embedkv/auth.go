@@ -24,7 +24,12 @@ const (
 	loginTimeout = 5 * time.Second
 )
 
-var errWrongPassword = errors.New("WRONGPASS invalid username-password pair or user is disabled.")
+// replyError is an error in the words of Redis.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+const errWrongPassword replyError = "WRONGPASS invalid username-password pair or user is disabled."
 
 func passwordHash(password string) [sha256.Size]byte { return sha256.Sum256([]byte(password)) }
 

@@ -24,7 +24,7 @@ func TestDeletedStoreIsRefusedAtOnce(t *testing.T) {
 	f.drop(p)
 	must(t, f.Delete(t.Context(), p))
 	c.closed("deletion")
-	equal(t, "AUTH", f.dial().ask("AUTH "+p.ID+" "+p.Password+"\r\n")[:10], "-WRONGPASS")
+	equal(t, "AUTH", f.dial().ask("AUTH " + p.ID + " " + p.Password + "\r\n")[:10], "-WRONGPASS")
 	if _, err := os.Stat(f.dir(p.ID)); !os.IsNotExist(err) {
 		t.Errorf("files: %v", err)
 	}
@@ -41,7 +41,7 @@ func TestOldPasswordIsRefusedAtOnce(t *testing.T) {
 	f.put(&rotated)
 	must(t, f.Rotate(t.Context(), &rotated))
 	c.closed("rotation")
-	equal(t, "old password", f.dial().ask("AUTH "+p.ID+" "+p.Password+"\r\n")[:10], "-WRONGPASS")
+	equal(t, "old password", f.dial().ask("AUTH " + p.ID + " " + p.Password + "\r\n")[:10], "-WRONGPASS")
 	stays := f.login(&rotated)
 	must(t, f.Rotate(t.Context(), &rotated))
 	equal(t, "new password", stays.ask("PING\r\n"), "+PONG")

@@ -38,7 +38,7 @@ func (s *store) execute(out *reply, r request) {
 		s.command(out, cmd)
 	}
 	if keys := removers[r.name]; len(r.cmd.Args) > keys {
-		s.deleteEmpty(r.cmd.Args[1:1+keys])
+		s.deleteEmpty(r.cmd.Args[1 : 1+keys])
 	}
 }
 

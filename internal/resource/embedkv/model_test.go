@@ -41,7 +41,7 @@ func redisServer(t *testing.T) *redis.Client {
 var shapes = map[string][]string{
 	"s": {
 		"SET %k %v", "SET %k %v NX", "SET %k %v XX", "SET %k %v GET", "GET %k", "GETSET %k %v", "SETNX %k %v", "STRLEN %k",
-		"MGET %k %k %k", "MSET %k %v %k %v", "DEL %k %k", "UNLINK %k", "EXISTS %k", "TYPE %k", "TTL %k", "PTTL %k",
+		"MGET %k %k %k", "MSET %k %v %k %v", "DEL %k %k", "UNLINK %k", "EXISTS %k", "TYPE %k",
 		"EXPIRE %k 1000", "RENAMENX %k %k",
 	},
 	"n": {"INCR %k", "DECR %k", "INCRBY %k %n", "DECRBY %k %n", "GET %k", "DEL %k", "SET %k %n"},

@@ -100,10 +100,27 @@ func (r request) asRedka() redcon.Command {
 		if len(args) == 2 && (strings.EqualFold(string(args[1]), "async") || strings.EqualFold(string(args[1]), "sync")) {
 			return redcon.Command{Args: args[:1]}
 		}
+	case "sinter":
+		return redcon.Command{Args: append(args[:1:1], unique(args[1:])...)}
+	case "sinterstore":
+		return redcon.Command{Args: append(slices.Clone(args[:min(2, len(args))]), unique(args[min(2, len(args)):])...)}
 	case "linsert", "scan", "zinter", "zinterstore", "zunion", "zunionstore":
 		return redcon.Command{Args: lowerWords(args)}
 	}
 	return r.cmd
+}
+
+// unique returns keys without repetitions. redka finds nothing in the intersection of a set with itself.
+func unique(keys [][]byte) [][]byte {
+	var result [][]byte
+	seen := map[string]bool{}
+	for _, key := range keys {
+		if !seen[string(key)] {
+			seen[string(key)] = true
+			result = append(result, key)
+		}
+	}
+	return result
 }
 
 // lowerWords returns arguments with the words in lower case that redka knows in no other.
