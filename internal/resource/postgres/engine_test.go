@@ -23,25 +23,55 @@ import (
 
 var _ resource.Databases = (*postgres.Engine)(nil)
 
-// eachAdmin runs a test with a superuser and with a role that may create roles and databases. Each
-// has a server of its own.
-func eachAdmin(t *testing.T, test func(t *testing.T, server *dbtest.Server, adminURL string)) {
-	t.Run("superuser", func(t *testing.T) {
-		server := dbtest.NewServer(t, "max_prepared_transactions=10")
-		test(t, server, server.URL)
-	})
-	t.Run("createrole", func(t *testing.T) {
-		server := dbtest.NewServer(t, "max_prepared_transactions=10")
-		exec1(t, dial(t, server.URL), `CREATE ROLE steward LOGIN CREATEROLE CREATEDB PASSWORD 'secret1'`)
-		test(t, server, as(t, server.URL, "steward", "secret1"))
-	})
+// TestAdmins runs tests on one server, with a superuser and with a role that may create roles and
+// databases.
+func TestAdmins(t *testing.T) {
+	server := dbtest.NewServer(t, "max_prepared_transactions=10")
+	exec1(t, dial(t, server.URL), `CREATE ROLE steward LOGIN CREATEROLE CREATEDB PASSWORD 'secret1'`)
+	for admin, adminURL := range map[string]string{"superuser": server.URL, "createrole": as(t, server.URL, "steward", "secret1")} {
+		for name, test := range map[string]func(t *testing.T, server *dbtest.Server, adminURL string){
+			"Engine":                           engine,
+			"RoleHasNoRightsBeyondItsDatabase": roleHasNoRightsBeyondItsDatabase,
+			"CreateCompletesWhatACrashHasLeft": createCompletesWhatACrashHasLeft,
+			"OtherDatabasesCannotBeReached":    otherDatabasesCannotBeReached,
+			"OwnerCannotPreventDeletion":       ownerCannotPreventDeletion,
+		} {
+			t.Run(admin+"/"+name, func(t *testing.T) { test(t, server, adminURL) })
+		}
+	}
 }
 
-func TestEngine(t *testing.T) {
-	eachAdmin(t, func(t *testing.T, _ *dbtest.Server, adminURL string) {
-		enginetest.Run(t, func(t *testing.T, _ *enginetest.Rows) enginetest.Fixture {
-			return enginetest.Fixture{Engine: open(t, adminURL), Type: resource.DB, Connect: connect}
-		})
+// TestServer runs tests on one server, since to make one takes longer than most of them.
+func TestServer(t *testing.T) {
+	server := dbtest.NewServer(t)
+	for name, test := range map[string]func(t *testing.T, server *dbtest.Server){
+		"PSQLUsesTheEnvironment":                   pSQLUsesTheEnvironment,
+		"CommentTellsTheOwner":                     commentTellsTheOwner,
+		"CheckNamesWhatIsMissing":                  checkNamesWhatIsMissing,
+		"CheckLogsDatabasesThatAreOpenToEveryRole": checkLogsDatabasesThatAreOpenToEveryRole,
+		"SessionsOfOthersAreSafe":                  sessionsOfOthersAreSafe,
+		"ConnectionsAreLimited":                    connectionsAreLimited,
+		"AnotherOwnerCannotPreventDeletion":        anotherOwnerCannotPreventDeletion,
+		"RunningStatementsAreCut":                  runningStatementsAreCut,
+		"QueryReturnsTypedValues":                  queryReturnsTypedValues,
+		"QueryTakesJSONArguments":                  queryTakesJSONArguments,
+		"QueryOfAnEmptyResult":                     queryOfAnEmptyResult,
+		"QueryStopsAtTheLimit":                     queryStopsAtTheLimit,
+		"QueryStopsAtEightMebibytes":               queryStopsAtEightMebibytes,
+		"QueryErrorsAreInvalid":                    queryErrorsAreInvalid,
+		"QueryFromTheClientIsNotAwaited":           queryFromTheClientIsNotAwaited,
+		"QueryHasATimeout":                         queryHasATimeout,
+		"CancelledQueryEndsOnTheServer":            cancelledQueryEndsOnTheServer,
+		"Tables":                                   tables,
+		"ChangedPasswordIsSaid":                    changedPasswordIsSaid,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, server) })
+	}
+}
+
+func engine(t *testing.T, _ *dbtest.Server, adminURL string) {
+	enginetest.Run(t, func(t *testing.T, _ *enginetest.Rows) enginetest.Fixture {
+		return enginetest.Fixture{Engine: open(t, adminURL), Type: resource.DB, Connect: connect}
 	})
 }
 
@@ -156,8 +186,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestPSQLUsesTheEnvironment(t *testing.T) {
-	e := open(t, dbtest.NewServer(t).URL)
+func pSQLUsesTheEnvironment(t *testing.T, server *dbtest.Server) {
+	e := open(t, server.URL)
 	p := create(t, e)
 	cmd := exec.Command("psql", e.Connection(p).Env["DATABASE_URL"], "-AtX", "-v", "ON_ERROR_STOP=1",
 		"-c", "CREATE TABLE t (a int PRIMARY KEY)", "-c", "INSERT INTO t SELECT generate_series(1, 10)", "-c", "SELECT sum(a) FROM t",
@@ -168,30 +198,27 @@ func TestPSQLUsesTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestRoleHasNoRightsBeyondItsDatabase(t *testing.T) {
-	eachAdmin(t, func(t *testing.T, server *dbtest.Server, adminURL string) {
-		p := create(t, open(t, adminURL))
-		super := dial(t, server.URL)
-		if !ask[bool](t, super, `
-			SELECT rolcanlogin AND rolinherit AND rolconnlimit = 30
-			       AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
-			FROM pg_roles WHERE rolname = $1`, p.ID) {
-			t.Error("the role has other attributes")
-		}
-		if !ask[bool](t, super, `
-			SELECT pg_get_userbyid(datdba) = $1 AND NOT has_database_privilege('public', oid, 'CONNECT')
-			       AND NOT has_database_privilege('public', oid, 'TEMPORARY')
-			FROM pg_database WHERE datname = $1`, p.ID) {
-			t.Error("the database has another owner or is open to every role")
-		}
-		if n := ask[int](t, super, "SELECT count(*) FROM pg_auth_members WHERE member = $1::regrole", p.ID); n != 0 {
-			t.Errorf("the role is a member of %d others", n)
-		}
-	})
+func roleHasNoRightsBeyondItsDatabase(t *testing.T, server *dbtest.Server, adminURL string) {
+	p := create(t, open(t, adminURL))
+	super := dial(t, server.URL)
+	if !ask[bool](t, super, `
+		SELECT rolcanlogin AND rolinherit AND rolconnlimit = 30
+		       AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
+		FROM pg_roles WHERE rolname = $1`, p.ID) {
+		t.Error("the role has other attributes")
+	}
+	if !ask[bool](t, super, `
+		SELECT pg_get_userbyid(datdba) = $1 AND NOT has_database_privilege('public', oid, 'CONNECT')
+		       AND NOT has_database_privilege('public', oid, 'TEMPORARY')
+		FROM pg_database WHERE datname = $1`, p.ID) {
+		t.Error("the database has another owner or is open to every role")
+	}
+	if n := ask[int](t, super, "SELECT count(*) FROM pg_auth_members WHERE member = $1::regrole", p.ID); n != 0 {
+		t.Errorf("the role is a member of %d others", n)
+	}
 }
 
-func TestCommentTellsTheOwner(t *testing.T) {
-	server := dbtest.NewServer(t)
+func commentTellsTheOwner(t *testing.T, server *dbtest.Server) {
 	e := open(t, server.URL)
 	p := plan()
 	p.OrgID = `org'\"; DROP TABLE x; --`
@@ -218,36 +245,34 @@ func TestPasswordIsNotInTheStatementLog(t *testing.T) {
 	}
 }
 
-func TestCreateCompletesWhatACrashHasLeft(t *testing.T) {
-	eachAdmin(t, func(t *testing.T, server *dbtest.Server, adminURL string) {
-		e := open(t, adminURL)
-		admin := dial(t, adminURL)
-		super := dial(t, server.URL)
-		for what, left := range map[string]func(name string){
-			"role": func(name string) { exec1(t, admin, "CREATE ROLE "+name) },
-			"closed database": func(name string) {
-				exec1(t, admin, "CREATE ROLE "+name)
-				exec1(t, admin, "GRANT "+name+" TO CURRENT_USER")
-				exec1(t, admin, "CREATE DATABASE "+name+" OWNER "+name+" TEMPLATE template0 ALLOW_CONNECTIONS false")
-			},
-			"invalid database": func(name string) {
-				exec1(t, admin, "CREATE ROLE "+name)
-				exec1(t, admin, "GRANT "+name+" TO CURRENT_USER")
-				exec1(t, admin, "CREATE DATABASE "+name+" OWNER "+name)
-				exec1(t, super, "UPDATE pg_database SET datconnlimit = -2 WHERE datname = '"+name+"'")
-			},
-		} {
-			p := plan()
-			left(p.ID)
-			if err := e.Create(t.Context(), p); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			exec1(t, dial(t, e.Connection(p).URL), "CREATE TABLE t (a int)")
-			gone := plan()
-			left(gone.ID)
-			must(t, e.Delete(t.Context(), gone))
+func createCompletesWhatACrashHasLeft(t *testing.T, server *dbtest.Server, adminURL string) {
+	e := open(t, adminURL)
+	admin := dial(t, adminURL)
+	super := dial(t, server.URL)
+	for what, left := range map[string]func(name string){
+		"role": func(name string) { exec1(t, admin, "CREATE ROLE "+name) },
+		"closed database": func(name string) {
+			exec1(t, admin, "CREATE ROLE "+name)
+			exec1(t, admin, "GRANT "+name+" TO CURRENT_USER")
+			exec1(t, admin, "CREATE DATABASE "+name+" OWNER "+name+" TEMPLATE template0 ALLOW_CONNECTIONS false")
+		},
+		"invalid database": func(name string) {
+			exec1(t, admin, "CREATE ROLE "+name)
+			exec1(t, admin, "GRANT "+name+" TO CURRENT_USER")
+			exec1(t, admin, "CREATE DATABASE "+name+" OWNER "+name)
+			exec1(t, super, "UPDATE pg_database SET datconnlimit = -2 WHERE datname = '"+name+"'")
+		},
+	} {
+		p := plan()
+		left(p.ID)
+		if err := e.Create(t.Context(), p); err != nil {
+			t.Fatalf("%s: %v", what, err)
 		}
-	})
+		exec1(t, dial(t, e.Connection(p).URL), "CREATE TABLE t (a int)")
+		gone := plan()
+		left(gone.ID)
+		must(t, e.Delete(t.Context(), gone))
+	}
 }
 
 func TestConnectionFollowsTheAdminURL(t *testing.T) {
@@ -278,8 +303,7 @@ func TestNewRefusesOtherURLs(t *testing.T) {
 	}
 }
 
-func TestCheckNamesWhatIsMissing(t *testing.T) {
-	server := dbtest.NewServer(t)
+func checkNamesWhatIsMissing(t *testing.T, server *dbtest.Server) {
 	super := dial(t, server.URL)
 	exec1(t, super, `CREATE ROLE weak LOGIN CREATEDB PASSWORD 'secret1'`)
 	exec1(t, super, `CREATE ROLE nothing LOGIN NOINHERIT PASSWORD 'secret1'`)
@@ -293,8 +317,7 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestCheckLogsDatabasesThatAreOpenToEveryRole(t *testing.T) {
-	server := dbtest.NewServer(t)
+func checkLogsDatabasesThatAreOpenToEveryRole(t *testing.T, server *dbtest.Server) {
 	var log bytes.Buffer
 	e := openLogging(t, server.URL, slog.New(slog.NewTextHandler(&log, nil)))
 	create(t, e)
