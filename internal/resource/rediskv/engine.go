@@ -46,6 +46,7 @@ func New(adminURL string, log *slog.Logger) (*Engine, error) {
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.PoolSize = 8
+	o.MaxRetries = 1 // so that a server that does not answer is reported soon
 	scheme := "redis"
 	if o.TLSConfig != nil {
 		scheme = "rediss"
@@ -131,11 +132,15 @@ func (e *Engine) save(ctx context.Context) error {
 	return err
 }
 
+// unlinkCount is how many keys of the server one SCAN of a deletion looks at: many, since the keys of
+// all stores are scanned, but few enough for the server to serve others meanwhile.
+const unlinkCount = 5000
+
 // unlink deletes the keys of a store.
 func (e *Engine) unlink(ctx context.Context, id string) error {
 	var cursor uint64
 	for {
-		keys, next, err := e.admin.Scan(ctx, cursor, literal(prefix(id))+"*", scanCount).Result()
+		keys, next, err := e.admin.Scan(ctx, cursor, literal(prefix(id))+"*", unlinkCount).Result()
 		if err != nil {
 			return err
 		}
