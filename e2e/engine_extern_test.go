@@ -16,6 +16,7 @@ import (
 	"steward/e2e/process"
 	"steward/internal/db/dbtest"
 	"steward/internal/resource/rediskv/redistest"
+	"steward/internal/waittest"
 )
 
 // external is an installation with the region local, which is embedded, and the region far, whose
@@ -77,7 +78,7 @@ func (s *external) create(region string, types ...string) map[string]createdReso
 
 func (s *external) path(region string) string { return "/resource/" + s.orgID + "/" + region }
 
-// remove returns the status of a deletion.
+// remove deletes what create has created.
 func (s *external) remove(region string, types ...string) *response {
 	s.t.Helper()
 	var named []object
@@ -223,7 +224,7 @@ func TestServerThatIsDownConcernsItsResourcesOnly(t *testing.T) {
 
 		s.postgres.Start()
 		s.redis.Restart()
-		within(t, 0, "the engines to be used again", func() bool { return s.remove("far", "kv", "db").status == 204 })
+		waittest.True(t, "the engines to be used again", func() bool { return s.remove("far", "kv", "db").status == 204 })
 		s.create("far", "db", "kv")
 	})
 }
@@ -234,7 +235,7 @@ func TestForgottenUsersComeBack(t *testing.T) {
 		kv := s.create("far", "kv")["kv"]
 		s.redis.Restart()
 		client := s.dialRedis(kv.URL)
-		within(t, 0, "the user to be created again", func() bool { return client.Ping(t.Context()).Err() == nil })
+		waittest.True(t, "the user to be created again", func() bool { return client.Ping(t.Context()).Err() == nil })
 	})
 }
 
