@@ -20,7 +20,7 @@ func (s *Server) Routes() []web.Route {
 	key := s.Key
 	oauth := s.OIDC
 	hook := s.Webhook
-	return []web.Route{
+	return named([]web.Route{
 		// Account
 		web.On("GET /cli/auth/user", auth.Self, 200, "Get the current user", account.WhoAmI),
 		web.On("GET /cli/organization", auth.ReadOrgs, 200, "List the organizations of the current user", account.Orgs),
@@ -120,5 +120,5 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", auth.WriteWebhooks, 200, "Retry a failed delivery", hook.Retry).WithErrors(409),
 		web.On("GET /webhook/analytics/org", auth.ReadWebhooks, 200, "Get webhook totals", hook.Analytics),
 		web.On("GET /webhook/analytics/org/timeseries", auth.ReadWebhooks, 200, "Get webhook totals over time", hook.Timeseries),
-	}
+	})
 }

@@ -116,7 +116,7 @@ func operation(r Route) huma.Operation {
 	op := huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
 		MaxBodyBytes: -1, // readBody has the limit; huma would reject a body of exactly that size
-		OperationID:  strings.ToLower(r.Method) + nonWord.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-"),
+		OperationID:  operationID(r),
 		Tags:         []string{areaOf(r.Path).name},
 		Description:  requirement(r.Permission),
 		Extensions:   map[string]any{"x-roles": r.Permission.Roles, "x-project-keys": r.Permission.Project},
@@ -128,6 +128,13 @@ func operation(r Route) huma.Operation {
 		op.Parameters = []*huma.Param{idempotencyParam()}
 	}
 	return op
+}
+
+func operationID(r Route) string {
+	if r.ID != "" {
+		return r.ID
+	}
+	return strings.ToLower(r.Method) + nonWord.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-")
 }
 
 // idempotencyParam returns the documentation of the header that all POST routes accept.

@@ -37,6 +37,8 @@ type Route struct {
 	// Status is the status of a successful response on the root face.
 	Status  int
 	Summary string
+	// ID is the id of the operation in the OpenAPI document. If empty, it is made of method and path.
+	ID string
 
 	errors   []int // further statuses of its errors
 	detached bool
