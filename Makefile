@@ -37,6 +37,10 @@ lint: ## vet, staticcheck, gofumpt, errcheck, errorlint, revive, and the OpenAPI
 fmt: ## format the code
 	$(GO) run mvdan.cc/gofumpt@v0.9.2 -w .
 
+.PHONY: client
+client: ## generate the Go client from the route table
+	./tools/client
+
 .PHONY: bench
 bench: deps ## run the benchmarks, or those that match ONLY=TestWebhookIngest/sqlite; results are in BENCHMARKS.md
 	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" $(if $(ONLY),,-skip TestAB) | grep -v -E "^(=== |--- |PASS|ok )"

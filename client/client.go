@@ -1,0 +1,286 @@
+// Package client calls the API of a Steward server.
+//
+//	c := client.New("https://steward.example.com", os.Getenv("STEWARD_KEY"))
+//	webhook, err := c.CreateWebhook(ctx, client.NewWebhook{Name: "orders"})
+//
+// Client has a method for each operation of the API, generated from its OpenAPI document
+// (generated.go). A list that has pages also has a method that begins with All and returns an
+// iterator over all of them. Do sends any other request.
+//
+// A request is repeated if the server asks for it (429 and 503, after the time in Retry-After), and
+// after a lost connection if that is safe. Every POST has an Idempotency-Key, which is the same for
+// all attempts, so that the server processes it once. An error of the server is an *Error.
+//
+// In the body of an update, a Field distinguishes a value, null, and a field that stays as it is.
+// Other optional fields are pointers, or lists and maps that are left out if they are nil.
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client calls the API of one server with one key. Its fields may be changed before it is used. It
+// is then safe for concurrent use.
+type Client struct {
+	// BaseURL is the URL of the server, such as https://steward.example.com.
+	BaseURL string
+	// Key is an API key or an access token. If empty, requests are sent without one.
+	Key string
+	// HTTP sends the requests. That of New follows no redirects.
+	HTTP *http.Client
+	// UserAgent is the User-Agent of requests.
+	UserAgent string
+	// Header is added to every request.
+	Header http.Header
+	// Log gets a line for each request that is repeated. If nil, nothing is logged.
+	Log *slog.Logger
+
+	// MaxRetries is how often a request is repeated at most.
+	MaxRetries int
+	// MaxWait is how long a request waits at most for all its repetitions together. If the server
+	// asks for a longer wait, its error is returned at once.
+	MaxWait time.Duration
+
+	capture *Response
+}
+
+// The settings of New.
+const (
+	DefaultUserAgent  = "steward-go"
+	DefaultMaxRetries = 5
+	DefaultMaxWait    = time.Minute
+)
+
+// New returns a client for the server at a URL. The key is an API key or an access token.
+func New(baseURL, key string) *Client {
+	return &Client{
+		BaseURL: strings.TrimRight(baseURL, "/"),
+		Key:     key,
+		HTTP: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		UserAgent:  DefaultUserAgent,
+		MaxRetries: DefaultMaxRetries,
+		MaxWait:    DefaultMaxWait,
+	}
+}
+
+// With returns a client that adds a header to every request, for instance If-Match with the ETag of
+// a Response, or an Idempotency-Key that outlives the process.
+func (c *Client) With(name, value string) *Client {
+	with := *c
+	with.Header = c.Header.Clone()
+	if with.Header == nil {
+		with.Header = http.Header{}
+	}
+	with.Header.Set(name, value)
+	return &with
+}
+
+// Capture returns a client that stores each response in res, including those that are errors. It is
+// not safe for concurrent use.
+func (c *Client) Capture(res *Response) *Client {
+	with := *c
+	with.capture = res
+	return &with
+}
+
+// Response is a response of the server.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// ETag returns the version of a resource, for If-Match.
+func (r *Response) ETag() string { return r.Header.Get("ETag") }
+
+// RequestID returns the id that the server's log has for the request.
+func (r *Response) RequestID() string { return r.Header.Get("X-Request-Id") }
+
+// Decode decodes the body, which is JSON.
+func (r *Response) Decode(value any) error {
+	if err := json.Unmarshal(r.Body, value); err != nil {
+		return fmt.Errorf("decode response: %w", err)
+	}
+	return nil
+}
+
+// Do sends a request to a path, which may have a query. The body is encoded as JSON, unless it is a
+// []byte or json.RawMessage, which are sent as they are, or nil. It returns an *Error for a status
+// other than 2xx. A POST is not repeated after its connection is lost, since Do does not know
+// whether its path supports Idempotency-Key.
+func (c *Client) Do(ctx context.Context, method, path string, body any) (*Response, error) {
+	path, rawQuery, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("parse query: %w", err)
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return c.send(ctx, request{method: method, path: path, query: query(values), body: body})
+}
+
+// request is a request before it is sent.
+type request struct {
+	method string
+	path   string // escaped
+	query  query
+	body   any
+	// repeatable is whether the server supports Idempotency-Key if this is a POST.
+	repeatable bool
+}
+
+// maxResponse is the largest response that is read. The server's pages have about 8 MiB.
+const maxResponse = 256 << 20
+
+// send sends a request, repeats it if necessary, and returns the response or an *Error.
+func (c *Client) send(ctx context.Context, r request) (*Response, error) {
+	body, err := encodeBody(r.body)
+	if err != nil {
+		return nil, err
+	}
+	header := c.header(r, body)
+	safe := r.canRepeat(header)
+	retry := &backoff{client: c}
+	for {
+		res, err := c.attempt(ctx, r, header, body)
+		if err == nil && c.capture != nil {
+			*c.capture = *res
+		}
+		if err == nil && res.Status/100 == 2 {
+			return res, nil
+		}
+		wait, again := retry.next(ctx, res, err, safe)
+		if !again {
+			return res, r.failure(ctx, res, err)
+		}
+		c.logRetry(ctx, r, res, err, wait)
+		if err := sleep(ctx, wait); err != nil {
+			return nil, r.failure(ctx, res, err)
+		}
+	}
+}
+
+// failure returns the error of a request that is not repeated.
+func (r request) failure(ctx context.Context, res *Response, err error) error {
+	if err == nil {
+		err = newError(res)
+	}
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+}
+
+func encodeBody(body any) ([]byte, error) {
+	switch b := body.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return b, nil
+	case json.RawMessage:
+		return b, nil
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	return text, nil
+}
+
+// header returns the header of a request, the same for all its attempts.
+func (c *Client) header(r request, body []byte) http.Header {
+	h := http.Header{}
+	h.Set("Accept", "application/json")
+	h.Set("User-Agent", c.UserAgent)
+	if c.Key != "" {
+		h.Set("Authorization", "Bearer "+c.Key)
+	}
+	if body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	if r.method == http.MethodPost {
+		h.Set("Idempotency-Key", rand.Text())
+	}
+	for name, values := range c.Header {
+		h[name] = values
+	}
+	return h
+}
+
+// attempt sends a request once.
+func (c *Client) attempt(ctx context.Context, r request, header http.Header, body []byte) (*Response, error) {
+	res, err := c.open(ctx, r, header, body)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
+	if err != nil {
+		return nil, fmt.Errorf("read response: %w", err)
+	}
+	if len(content) > maxResponse {
+		return nil, fmt.Errorf("the response is larger than %d bytes", maxResponse)
+	}
+	return &Response{Status: res.StatusCode, Header: res.Header, Body: content}, nil
+}
+
+// open sends a request once and returns the response with its body unread.
+func (c *Client) open(ctx context.Context, r request, header http.Header, body []byte) (*http.Response, error) {
+	target := c.BaseURL + r.path
+	if len(r.query) > 0 {
+		target += "?" + url.Values(r.query).Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	req.Header = header.Clone()
+	res, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, sendError(err)
+	}
+	return res, nil
+}
+
+// sendError removes method and URL from an error of http.Client, which failure adds.
+func sendError(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// decode returns the value in the body of a response.
+func decode[T any](res *Response, err error) (T, error) {
+	var value T
+	if err != nil {
+		return value, err
+	}
+	if err := res.Decode(&value); err != nil {
+		return value, err
+	}
+	return value, nil
+}
+
+// content returns the body of a response.
+func content(res *Response, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}

@@ -1,0 +1,144 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Error is an error that the server responded with: a problem document (RFC 9457), or what a proxy
+// in between made of it.
+type Error struct {
+	// Status is the HTTP status.
+	Status int `json:"-"`
+	// Code is the kind of the error, such as not_found. It is empty if the response is not from
+	// Steward.
+	Code string `json:"code"`
+	// Detail says what is wrong.
+	Detail string `json:"detail"`
+	// RequestID is the id that the server's log has for the request.
+	RequestID string `json:"request_id"`
+	// Fields are the invalid values of the request.
+	Fields []FieldError `json:"errors"`
+	// FieldsOmitted is how many more invalid values there are.
+	FieldsOmitted int `json:"errors_omitted"`
+	// RetryAfter is how long the server asks to wait before the next attempt, or 0.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// FieldError says what is wrong with a value of a request.
+type FieldError struct {
+	// Location is where the value is, such as body.name or query.limit.
+	Location string `json:"location"`
+	// Message says what is expected.
+	Message string `json:"message"`
+}
+
+// The codes of errors.
+const (
+	CodeMalformed            = "malformed"
+	CodeUnauthorized         = "unauthorized"
+	CodeForbidden            = "forbidden"
+	CodeNotFound             = "not_found"
+	CodeMethodNotAllowed     = "method_not_allowed"
+	CodeConflict             = "conflict"
+	CodePreconditionFailed   = "precondition_failed"
+	CodeTooLarge             = "too_large"
+	CodeUnsupportedMediaType = "unsupported_media_type"
+	CodeInvalid              = "invalid"
+	CodeRateLimited          = "rate_limited"
+	CodeInternal             = "internal"
+	CodeUnavailable          = "unavailable"
+)
+
+func (e *Error) Error() string {
+	var text strings.Builder
+	text.WriteString(e.Detail)
+	for _, f := range e.Fields {
+		fmt.Fprintf(&text, "; %s: %s", f.Location, f.Message)
+	}
+	if e.FieldsOmitted > 0 {
+		fmt.Fprintf(&text, "; and %d more", e.FieldsOmitted)
+	}
+	fmt.Fprintf(&text, " (%d", e.Status)
+	if e.RequestID != "" {
+		text.WriteString(", request " + e.RequestID)
+	}
+	text.WriteString(")")
+	return text.String()
+}
+
+// newError returns the error of a response.
+func newError(res *Response) *Error {
+	e := &Error{}
+	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if mediaType == "application/problem+json" && json.Unmarshal(res.Body, e) != nil {
+		e = &Error{}
+	}
+	e.Status = res.Status
+	e.RetryAfter, _ = retryAfter(res)
+	if e.RequestID == "" {
+		e.RequestID = res.RequestID()
+	}
+	if e.Detail == "" {
+		e.Detail = foreignDetail(res)
+	}
+	return e
+}
+
+// foreignDetail describes a response that has no problem document.
+func foreignDetail(res *Response) string {
+	if location := res.Header.Get("Location"); location != "" {
+		return fmt.Sprintf("the server redirects to %s; check the base URL", location)
+	}
+	if text := http.StatusText(res.Status); text != "" {
+		return strings.ToLower(text)
+	}
+	return "unexpected status"
+}
+
+func hasStatus(err error, status int) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == status
+}
+
+// IsUnauthorized reports whether err says that the key is missing or invalid.
+func IsUnauthorized(err error) bool { return hasStatus(err, http.StatusUnauthorized) }
+
+// IsForbidden reports whether err says that the role or scope is not sufficient.
+func IsForbidden(err error) bool { return hasStatus(err, http.StatusForbidden) }
+
+// IsNotFound reports whether err says that something does not exist.
+func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+// IsConflict reports whether err says that the request contradicts what is stored.
+func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
+
+// IsPreconditionFailed reports whether err says that If-Match does not have the current ETag.
+func IsPreconditionFailed(err error) bool { return hasStatus(err, http.StatusPreconditionFailed) }
+
+// IsInvalid reports whether err says that values of the request are invalid.
+func IsInvalid(err error) bool { return hasStatus(err, http.StatusUnprocessableEntity) }
+
+// IsRateLimited reports whether err says that there are too many requests.
+func IsRateLimited(err error) bool { return hasStatus(err, http.StatusTooManyRequests) }
+
+// IsUnavailable reports whether err says that the server is overloaded or shutting down.
+func IsUnavailable(err error) bool { return hasStatus(err, http.StatusServiceUnavailable) }
+
+// IsNotModified reports whether err says that the resource still has the ETag in If-None-Match.
+func IsNotModified(err error) bool { return hasStatus(err, http.StatusNotModified) }
+
+// isNetworkError reports whether err is one of the connection, so that another attempt may succeed.
+func isNetworkError(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed)
+}

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Field is a field of an update. Its zero value leaves the field as it is; Set changes it, and Clear
+// removes its value.
+type Field[T any] struct {
+	sent  bool
+	value *T
+}
+
+// Set returns a field that is changed to a value.
+func Set[T any](value T) Field[T] { return Field[T]{sent: true, value: &value} }
+
+// Clear returns a field whose value is removed: null.
+func Clear[T any]() Field[T] { return Field[T]{sent: true} }
+
+// IsZero reports whether the field stays as it is. encoding/json leaves it out then.
+func (f Field[T]) IsZero() bool { return !f.sent }
+
+// MarshalJSON implements json.Marshaler.
+func (f Field[T]) MarshalJSON() ([]byte, error) { return json.Marshal(f.value) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *Field[T]) UnmarshalJSON(text []byte) error {
+	f.sent = true
+	f.value = nil
+	return json.Unmarshal(text, &f.value)
+}
+
+// path returns a path with its parameters in place.
+func path(pattern string, params ...string) string {
+	var out strings.Builder
+	for _, param := range params {
+		before, rest, _ := strings.Cut(pattern, "{")
+		_, pattern, _ = strings.Cut(rest, "}")
+		out.WriteString(before + url.PathEscape(param))
+	}
+	return out.String() + pattern
+}
+
+// query is the query of a request.
+type query url.Values
+
+// add adds a parameter, unless it has the zero value of its type.
+func (q query) add(name string, value any) {
+	if reflect.ValueOf(value).IsZero() {
+		return
+	}
+	if t, ok := value.(time.Time); ok {
+		value = t.UTC().Format(time.RFC3339Nano)
+	}
+	q[name] = []string{fmt.Sprint(value)}
+}
+
+// marshalWith encodes a struct and further fields as one object.
+func marshalWith(fields any, others map[string]any) ([]byte, error) {
+	text, err := json.Marshal(fields)
+	if err != nil || len(others) == 0 {
+		return text, err
+	}
+	all := map[string]any{}
+	maps.Copy(all, others)
+	var known map[string]json.RawMessage
+	if err := json.Unmarshal(text, &known); err != nil {
+		return nil, err
+	}
+	for name, value := range known {
+		all[name] = value
+	}
+	return json.Marshal(all)
+}
+
+// unmarshalWith decodes an object into a struct, and the fields that the struct does not have into a
+// map.
+func unmarshalWith(text []byte, fields any, others *map[string]any, known ...string) error {
+	if err := json.Unmarshal(text, fields); err != nil {
+		return err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	for _, name := range known {
+		delete(all, name)
+	}
+	if len(all) == 0 {
+		all = nil
+	}
+	*others = all
+	return nil
+}

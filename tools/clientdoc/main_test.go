@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+const root = "../.."
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestCommittedDocumentIsThatOfTheCode(t *testing.T) {
+	current, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(current, readFile(t, "client/openapi.json")) {
+		t.Error("client/openapi.json is not the document of the route table; run make client")
+	}
+}
+
+// TestGeneratedCodeIsOfCommittedSources needs no network: the generated code has the checksum of the
+// document, the configuration and the templates.
+func TestGeneratedCodeIsOfCommittedSources(t *testing.T) {
+	templates, err := filepath.Glob("templates/*.tmpl")
+	if err != nil || len(templates) == 0 {
+		t.Fatalf("%d templates, %v", len(templates), err)
+	}
+	sources := []string{"client/openapi.json", "tools/client", "tools/clientdoc/oapi-codegen.yaml"}
+	for _, template := range templates {
+		sources = append(sources, "tools/clientdoc/"+template)
+	}
+	hash := sha256.New()
+	for _, name := range sources {
+		hash.Write(readFile(t, name))
+	}
+	want := fmt.Sprintf("\n// Sources: sha256 %x\n", hash.Sum(nil))
+	if !bytes.HasSuffix(readFile(t, "client/generated.go"), []byte(want)) {
+		t.Error("client/generated.go was generated from other sources; run make client")
+	}
+}
+
+// TestRegeneratedCodeIsTheSame runs the generator if it is in the module cache, so that a change by
+// hand is found too. Without the generator the checksum of the other test must do.
+func TestRegeneratedCodeIsTheSame(t *testing.T) {
+	dir := t.TempDir()
+	generate := exec.Command("tools/client", dir)
+	generate.Dir = root
+	generate.Env = append(os.Environ(), "GOPROXY=off")
+	if out, err := generate.CombinedOutput(); err != nil {
+		if !bytes.Contains(out, []byte("GOPROXY=off")) {
+			t.Fatalf("%v: %s", err, out)
+		}
+		t.Log("the generator is not in the module cache")
+		return
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "generated.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, readFile(t, "client/generated.go")) {
+		t.Error("client/generated.go is not what the generator makes; run make client")
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	for summary, want := range map[string]string{
+		"List threads, newest first": "lists threads, newest first",
+		"Retry a failed delivery":    "retries a failed delivery",
+		"Search by name":             "searches by name",
+		"Replay receipts":            "replays receipts",
+	} {
+		if got := describe(summary); got != want {
+			t.Errorf("describe(%q) = %q, want %q", summary, got, want)
+		}
+	}
+}
+
+// TestFieldTypes checks the choices that the generator would make differently.
+func TestFieldTypes(t *testing.T) {
+	text, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree node
+	if err := json.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ schema, field, key, want string }{
+		{"WebhookPatch", "description", "x-go-type", "Field[string]"},
+		{"BucketConfigPatch", "cors", "x-go-type", "Field[CORS]"},
+		{"WebhookPatch", "name", "x-go-type", "<nil>"},
+		{"NewAPIKey", "scopes", "x-omitzero", "true"}, // an empty list must not become the default
+		{"NewAPIKey", "projectId", "nullable", "<nil>"},
+		{"APIKey", "expiresAt", "nullable", "true"},
+		{"Receipt", "payload", "x-go-type", "json.RawMessage"},
+	} {
+		property := object(tree, "components", "schemas", test.schema, "properties", test.field)
+		if got := fmt.Sprint(property[test.key]); property == nil || got != test.want {
+			t.Errorf("%s.%s has %s %s, want %s", test.schema, test.field, test.key, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// simplifyNull rewrites what OpenAPI 3.0 writes differently: a reference that may be null, and null
+// among the values of an enum.
+func simplifyNull(n node) {
+	choices, _ := n["anyOf"].([]any)
+	if len(choices) == 2 && choices[1].(node)["type"] == "null" {
+		delete(n, "anyOf")
+		n["allOf"] = choices[:1]
+		n["nullable"] = true
+	}
+	if enum, ok := n["enum"].([]any); ok {
+		n["enum"] = slices.DeleteFunc(enum, func(v any) bool { return v == nil })
+	}
+}
+
+// trimOperation removes from an operation what the client does by itself: errors, and the headers of
+// requests.
+func trimOperation(operation node) {
+	responses := object(operation, "responses")
+	for status := range responses {
+		if !strings.HasPrefix(status, "2") {
+			delete(responses, status)
+		}
+	}
+	parameters, _ := operation["parameters"].([]any)
+	operation["parameters"] = slices.DeleteFunc(parameters, func(p any) bool { return p.(node)["in"] == "header" })
+	operation["summary"] = describe(operation["summary"].(string))
+	delete(operation, "security")
+}
+
+// describe turns the summary of an operation into what its method does: "List threads" becomes
+// "lists threads".
+func describe(summary string) string {
+	verb, rest, _ := strings.Cut(summary, " ")
+	verb = strings.ToLower(verb)
+	if stem, ok := strings.CutSuffix(verb, "y"); ok && !strings.HasSuffix(stem, "a") {
+		verb = stem + "ie"
+	}
+	if strings.HasSuffix(verb, "ch") {
+		verb += "e"
+	}
+	return verb + "s " + rest
+}
+
+// trim removes what the generated code does not depend on.
+func trim(n node) {
+	for key := range n {
+		if strings.HasPrefix(key, "x-") || key == "example" {
+			delete(n, key)
+		}
+	}
+	headers, _ := n["headers"].(node)
+	if n["content"] == nil {
+		return // a property of this name
+	}
+	for name := range headers {
+		if name != "Link" {
+			delete(headers, name)
+		}
+	}
+}
+
+// prune removes the components that nothing refers to any more.
+func prune(tree node) {
+	components := object(tree, "components")
+	delete(components, "securitySchemes")
+	delete(components, "responses")
+	delete(tree, "security")
+	for {
+		used := map[string]bool{}
+		walk(tree, func(n node) {
+			if ref, ok := n["$ref"].(string); ok {
+				used[ref] = true
+			}
+		})
+		if !removeUnused(components, used) {
+			return
+		}
+	}
+}
+
+func removeUnused(components node, used map[string]bool) (removed bool) {
+	for kind := range components {
+		for name := range object(components, kind) {
+			if !used["#/components/"+kind+"/"+name] {
+				delete(object(components, kind), name)
+				removed = true
+			}
+		}
+	}
+	return removed
+}
+
+// removeEmptyBodies removes the bodies of requests that have no fields.
+func removeEmptyBodies(tree node) {
+	eachOperation(tree, func(operation node) {
+		schema := object(operation, "requestBody", "content", "application/json", "schema")
+		ref, _ := schema["$ref"].(string)
+		target := object(tree, "components", "schemas", strings.TrimPrefix(ref, schemaPrefix))
+		if schema != nil && target["properties"] == nil {
+			delete(operation, "requestBody")
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// setTypes chooses the Go types of fields where the generator's own choice would lose something:
+//
+//   - In a patch, null clears a field and absence keeps it: Field[T]. The configuration of a
+//     destination cannot be cleared.
+//   - In other requests null means the same as absence, so the field is a pointer that is left out
+//     if nil. A list or map is left out only if nil: an empty list of scopes is not the default.
+//   - In responses a value of any type is kept as JSON.
+//   - Parameters of queries are values; the zero value is left out.
+//   - A date without time is a string.
+func setTypes(tree node) {
+	schemas := object(tree, "components", "schemas")
+	requests := requestSchemas(tree)
+	walk(tree, func(n node) {
+		if n["format"] == "date" || n["format"] == "email" {
+			delete(n, "format")
+		}
+	})
+	for name := range schemas {
+		schema := object(schemas, name)
+		setAdditional(schema, name)
+		setOrder(schema)
+		for field := range object(schema, "properties") {
+			property := object(schema, "properties", field)
+			required, _ := schema["required"].([]any)
+			switch {
+			case strings.HasSuffix(name, "Patch") && name+"."+field != "DestinationPatch.config":
+				setPatchType(property)
+			case requests[name] && !slices.Contains(required, any(field)):
+				setRequestType(property)
+			case !requests[name] && isAny(property):
+				property["x-go-type"] = "json.RawMessage"
+				property["x-go-type-skip-optional-pointer"] = true
+			}
+		}
+	}
+	eachOperation(tree, func(operation node) {
+		for _, p := range operation["parameters"].([]any) {
+			setParameterType(object(p.(node), "schema"))
+		}
+	})
+}
+
+func setParameterType(schema node) {
+	schema["x-go-type-skip-optional-pointer"] = true
+	if schema["allOf"] != nil { // the generator would use a pointer nevertheless
+		schema["x-go-type"] = goType(schema)
+		schema["type"] = "string"
+		delete(schema, "allOf")
+	}
+}
+
+// requestSchemas returns the names of the schemas that bodies of requests have.
+func requestSchemas(tree node) map[string]bool {
+	found := map[string]bool{}
+	var collect func(value any)
+	collect = func(value any) {
+		walk(value, func(n node) {
+			ref, _ := n["$ref"].(string)
+			name, ok := strings.CutPrefix(ref, schemaPrefix)
+			if ok && !found[name] {
+				found[name] = true
+				collect(object(tree, "components", "schemas", name))
+			}
+		})
+	}
+	eachOperation(tree, func(operation node) { collect(operation["requestBody"]) })
+	return found
+}
+
+// setAdditional removes the permission of unknown fields, which all objects have. The server keeps
+// unknown fields of a destination's configuration, so the client does too.
+func setAdditional(schema node, name string) {
+	if schema["properties"] != nil && name != "DestinationConfig" {
+		delete(schema, "additionalProperties")
+	}
+}
+
+func setPatchType(property node) {
+	if property["nullable"] != true {
+		setRequestType(property)
+		return
+	}
+	property["x-go-type"] = "Field[" + goType(property) + "]"
+	if property["allOf"] != nil {
+		delete(property, "allOf") // comes before x-go-type
+		property["type"] = "object"
+	}
+	property["x-go-type-skip-optional-pointer"] = true
+	omitZero(property)
+}
+
+func setRequestType(property node) {
+	delete(property, "nullable")
+	if property["type"] == "array" || property["additionalProperties"] != nil {
+		omitZero(property)
+	}
+}
+
+// omitZero makes a field be left out if it has the zero value of its type. For lists and maps that
+// is nil only.
+func omitZero(property node) {
+	delete(property, "nullable")
+	property["x-omitempty"] = false
+	property["x-omitzero"] = true
+}
+
+// goType returns the Go type of a property in a patch.
+func goType(property node) string {
+	if of, ok := property["allOf"].([]any); ok {
+		return strings.TrimPrefix(of[0].(node)["$ref"].(string), schemaPrefix)
+	}
+	switch property["type"] {
+	case "integer":
+		return "int64"
+	case "number":
+		return "float64"
+	case "boolean":
+		return "bool"
+	case "array":
+		return "[]" + goType(object(property, "items"))
+	case "object":
+		return "map[string]" + goType(object(property, "additionalProperties"))
+	case "string":
+		return "string"
+	}
+	return "any"
+}
+
+// isAny reports whether a property may have values of any type.
+func isAny(property node) bool {
+	return property["type"] == nil && property["allOf"] == nil && property["$ref"] == nil
+}
+
+// setOrder keeps the order of fields, which the list of required ones has. Optional ones follow.
+func setOrder(schema node) {
+	required, _ := schema["required"].([]any)
+	for field := range object(schema, "properties") {
+		at := slices.Index(required, any(field))
+		if at < 0 {
+			at = len(required)
+		}
+		object(schema, "properties", field)["x-order"] = at + 1
+	}
+}
