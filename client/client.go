@@ -168,7 +168,7 @@ func (c *Client) send(ctx context.Context, r request) (*Response, error) {
 			return res, r.failure(ctx, res, err)
 		}
 		c.logRetry(ctx, r, res, err, wait)
-		if err := sleep(ctx, wait); err != nil {
+		if sleep(ctx, wait) != nil {
 			return nil, r.failure(ctx, res, err)
 		}
 	}

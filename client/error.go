@@ -139,6 +139,6 @@ func IsNotModified(err error) bool { return hasStatus(err, http.StatusNotModifie
 // isNetworkError reports whether err is one of the connection, so that another attempt may succeed.
 func isNetworkError(err error) bool {
 	var n net.Error
-	return errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return errors.As(err, &n) && !isNoHost(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed)
 }

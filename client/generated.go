@@ -406,8 +406,8 @@ type DestinationConfig struct {
 	MaxRetries *int `json:"max_retries,omitempty"`
 
 	// Timeout of one attempt
-	TimeoutSeconds       *int                   `json:"timeout_seconds,omitempty"`
-	AdditionalProperties map[string]interface{} `json:"-"`
+	TimeoutSeconds       *int           `json:"timeout_seconds,omitempty"`
+	AdditionalProperties map[string]any `json:"-"`
 }
 
 // DestinationPatch is the body of UpdateDestination.
@@ -477,10 +477,10 @@ type EvalRunCompletion struct {
 	Error *string `json:"error,omitempty"`
 
 	// Any JSON value
-	Result interface{} `json:"result,omitempty"`
+	Result any `json:"result,omitempty"`
 
 	// RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. Timestamps more than 5 minutes in the future are replaced with the server's time.
-	Timestamp interface{} `json:"timestamp,omitempty"`
+	Timestamp any `json:"timestamp,omitempty"`
 }
 
 // EvalSync is the body of SyncEvals.
@@ -674,7 +674,7 @@ type NewEvalRun struct {
 	SpanID         *string `json:"spanId,omitempty"`
 
 	// RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. Timestamps more than 5 minutes in the future are replaced with the server's time.
-	Timestamp interface{} `json:"timestamp,omitempty"`
+	Timestamp any `json:"timestamp,omitempty"`
 }
 
 // NewMember is the body of InviteMember.
@@ -691,7 +691,7 @@ type NewOAuthClient struct {
 	Description                string   `json:"description"`
 	HomepageURL                string   `json:"homepage_url"`
 	AccessTokenLifetimeSeconds *int64   `json:"access_token_lifetime_seconds,omitempty"`
-	AllowedUserIds             []string `json:"allowed_user_ids,omitzero"`
+	AllowedUserIDs             []string `json:"allowed_user_ids,omitzero"`
 
 	// URI of the API that the client serves, for confidential clients only; no other client may have it
 	Audience *string `json:"audience,omitempty"`
@@ -702,9 +702,9 @@ type NewOAuthClient struct {
 	Icon                        *string  `json:"icon,omitempty"`
 	IDTokenLifetimeSeconds      *int64   `json:"id_token_lifetime_seconds,omitempty"`
 	IsPublic                    *bool    `json:"is_public,omitempty"`
-	PostLogoutRedirectUris      []string `json:"post_logout_redirect_uris,omitzero"`
+	PostLogoutRedirectURIs      []string `json:"post_logout_redirect_uris,omitzero"`
 	ProjectID                   *string  `json:"project_id,omitempty"`
-	RedirectUris                []string `json:"redirect_uris,omitzero"`
+	RedirectURIs                []string `json:"redirect_uris,omitzero"`
 	RefreshTokenLifetimeSeconds *int64   `json:"refresh_token_lifetime_seconds,omitempty"`
 	ResponseTypes               []string `json:"response_types,omitzero"`
 	Scopes                      []string `json:"scopes,omitzero"`
@@ -734,28 +734,28 @@ type NewSession struct {
 	ID string `json:"id"`
 
 	// The caller's organization
-	OrgID        string                 `json:"orgId"`
-	ProjectID    string                 `json:"projectId"`
-	RouteID      string                 `json:"routeId"`
-	Environment  string                 `json:"environment"`
-	Devmode      bool                   `json:"devmode"`
-	URL          string                 `json:"url"`
-	Method       string                 `json:"method"`
-	Trigger      string                 `json:"trigger"`
-	DeploymentID *string                `json:"deploymentId,omitempty"`
-	Metadata     map[string]interface{} `json:"metadata,omitzero"`
+	OrgID        string         `json:"orgId"`
+	ProjectID    string         `json:"projectId"`
+	RouteID      string         `json:"routeId"`
+	Environment  string         `json:"environment"`
+	Devmode      bool           `json:"devmode"`
+	URL          string         `json:"url"`
+	Method       string         `json:"method"`
+	Trigger      string         `json:"trigger"`
+	DeploymentID *string        `json:"deploymentId,omitempty"`
+	Metadata     map[string]any `json:"metadata,omitzero"`
 
 	// The thread may be created later
 	ThreadID *string `json:"threadId,omitempty"`
 
 	// RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. Timestamps more than 5 minutes in the future are replaced with the server's time.
-	Timestamp interface{} `json:"timestamp,omitempty"`
+	Timestamp any `json:"timestamp,omitempty"`
 }
 
 // NewThread is the body of PutThread.
 type NewThread struct {
 	// Object of at most 1 MiB and 1000 keys. Null or absent means none
-	Metadata map[string]interface{} `json:"metadata,omitzero"`
+	Metadata map[string]any `json:"metadata,omitzero"`
 
 	// Required for a new thread unless the API key has a project
 	ProjectID *string `json:"project_id,omitempty"`
@@ -793,14 +793,14 @@ type OAuthClient struct {
 	HomepageURL            string     `json:"homepage_url"`
 	Icon                   *string    `json:"icon"`
 	ClientType             ClientType `json:"client_type"`
-	RedirectUris           []string   `json:"redirect_uris"`
-	PostLogoutRedirectUris []string   `json:"post_logout_redirect_uris"`
+	RedirectURIs           []string   `json:"redirect_uris"`
+	PostLogoutRedirectURIs []string   `json:"post_logout_redirect_uris"`
 	GrantTypes             []string   `json:"grant_types"`
 	ResponseTypes          []string   `json:"response_types"`
 	Scopes                 []string   `json:"scopes"`
 
 	// Users who may use the client; empty for all users
-	AllowedUserIds []string `json:"allowed_user_ids"`
+	AllowedUserIDs []string `json:"allowed_user_ids"`
 	Internal       bool     `json:"internal"`
 
 	// Whether users outside the organization may use the client
@@ -840,14 +840,14 @@ type OAuthClientDetails struct {
 	HomepageURL            string     `json:"homepage_url"`
 	Icon                   *string    `json:"icon"`
 	ClientType             ClientType `json:"client_type"`
-	RedirectUris           []string   `json:"redirect_uris"`
-	PostLogoutRedirectUris []string   `json:"post_logout_redirect_uris"`
+	RedirectURIs           []string   `json:"redirect_uris"`
+	PostLogoutRedirectURIs []string   `json:"post_logout_redirect_uris"`
 	GrantTypes             []string   `json:"grant_types"`
 	ResponseTypes          []string   `json:"response_types"`
 	Scopes                 []string   `json:"scopes"`
 
 	// Users who may use the client; empty for all users
-	AllowedUserIds []string `json:"allowed_user_ids"`
+	AllowedUserIDs []string `json:"allowed_user_ids"`
 	Internal       bool     `json:"internal"`
 
 	// Whether users outside the organization may use the client
@@ -867,7 +867,7 @@ type OAuthClientDetails struct {
 // OAuthClientPatch is the body of UpdateOAuthClient.
 type OAuthClientPatch struct {
 	AccessTokenLifetimeSeconds Field[int64] `json:"access_token_lifetime_seconds,omitzero"`
-	AllowedUserIds             []string     `json:"allowed_user_ids,omitzero"`
+	AllowedUserIDs             []string     `json:"allowed_user_ids,omitzero"`
 
 	// URI of the API that the client serves, for confidential clients only; no other client may have it
 	Audience Field[string] `json:"audience,omitzero"`
@@ -881,9 +881,9 @@ type OAuthClientPatch struct {
 	IDTokenLifetimeSeconds      Field[int64]  `json:"id_token_lifetime_seconds,omitzero"`
 	IsPublic                    *bool         `json:"is_public,omitempty"`
 	Name                        *string       `json:"name,omitempty"`
-	PostLogoutRedirectUris      []string      `json:"post_logout_redirect_uris,omitzero"`
+	PostLogoutRedirectURIs      []string      `json:"post_logout_redirect_uris,omitzero"`
 	ProjectID                   Field[string] `json:"project_id,omitzero"`
-	RedirectUris                []string      `json:"redirect_uris,omitzero"`
+	RedirectURIs                []string      `json:"redirect_uris,omitzero"`
 	RefreshTokenLifetimeSeconds Field[int64]  `json:"refresh_token_lifetime_seconds,omitzero"`
 	ResponseTypes               []string      `json:"response_types,omitzero"`
 	Scopes                      []string      `json:"scopes,omitzero"`
@@ -1150,13 +1150,13 @@ type Session struct {
 	CompletedAt *time.Time `json:"completedAt"`
 	StatusCode  *int64     `json:"statusCode"`
 	Error       *string    `json:"error"`
-	AgentIds    []string   `json:"agentIds"`
+	AgentIDs    []string   `json:"agentIds"`
 
 	// Null in lists if user_data_omitted is set
-	UserData  *string                `json:"userData"`
-	Metadata  map[string]interface{} `json:"metadata"`
-	CreatedAt time.Time              `json:"createdAt"`
-	UpdatedAt time.Time              `json:"updatedAt"`
+	UserData  *string        `json:"userData"`
+	Metadata  map[string]any `json:"metadata"`
+	CreatedAt time.Time      `json:"createdAt"`
+	UpdatedAt time.Time      `json:"updatedAt"`
 
 	// metadata is omitted from the list: the page is full
 	MetadataOmitted *bool `json:"metadata_omitted,omitempty"`
@@ -1170,14 +1170,14 @@ type SessionCompletion struct {
 	ID         string   `json:"id"`
 	ThreadID   *string  `json:"threadId"`
 	StatusCode int64    `json:"statusCode"`
-	AgentIds   []string `json:"agentIds,omitzero"`
+	AgentIDs   []string `json:"agentIds,omitzero"`
 	Error      *string  `json:"error,omitempty"`
 
 	// Replaces the metadata of the start
-	Metadata map[string]interface{} `json:"metadata,omitzero"`
+	Metadata map[string]any `json:"metadata,omitzero"`
 
 	// RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. Timestamps more than 5 minutes in the future are replaced with the server's time.
-	Timestamp interface{} `json:"timestamp,omitempty"`
+	Timestamp any `json:"timestamp,omitempty"`
 
 	// At most 1 MiB
 	UserData *string `json:"userData,omitempty"`
@@ -1242,7 +1242,7 @@ type Thread struct {
 	UserData *string `json:"user_data"`
 
 	// Unencrypted key-value data by which threads can be filtered
-	Metadata map[string]interface{} `json:"metadata"`
+	Metadata map[string]any `json:"metadata"`
 
 	// metadata is omitted from the list: the page is full
 	MetadataOmitted *bool `json:"metadata_omitted,omitempty"`
@@ -1322,169 +1322,169 @@ type WebhookTimeseries struct {
 // ListAuditEntriesParams are the parameters of ListAuditEntries. Those that have their zero value are not sent.
 type ListAuditEntriesParams struct {
 	// Maximum number of items to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListAPIKeysParams are the parameters of ListAPIKeys. Those that have their zero value are not sent.
 type ListAPIKeysParams struct {
 	// Only keys of this organization
-	OrgID string `form:"orgId,omitempty" json:"orgId,omitempty"`
+	OrgID string
 
 	// Only keys of this project
-	ProjectID string `form:"projectId,omitempty" json:"projectId,omitempty"`
+	ProjectID string
 
 	// Maximum number of items
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListEvalsParams are the parameters of ListEvals. Those that have their zero value are not sent.
 type ListEvalsParams struct {
 	// Return only those of this organization
-	OrgID string `form:"orgId,omitempty" json:"orgId,omitempty"`
+	OrgID string
 
 	// Return only those of this project
-	ProjectID string `form:"projectId,omitempty" json:"projectId,omitempty"`
+	ProjectID string
 
 	// Return only those with this agentIdentifier
-	AgentID string `form:"agentId,omitempty" json:"agentId,omitempty"`
+	AgentID string
 
 	// Maximum number of entries to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of entries to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast at any depth
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListEvalRunsParams are the parameters of ListEvalRuns. Those that have their zero value are not sent.
 type ListEvalRunsParams struct {
 	// Return only those of this organization
-	OrgID string `form:"orgId,omitempty" json:"orgId,omitempty"`
+	OrgID string
 
 	// Return only those of this project
-	ProjectID string `form:"projectId,omitempty" json:"projectId,omitempty"`
+	ProjectID string
 
 	// Return only those whose evaluation has this agentIdentifier
-	AgentID string `form:"agentId,omitempty" json:"agentId,omitempty"`
+	AgentID string
 
 	// Return only those of this evaluation
-	EvalID string `form:"evalId,omitempty" json:"evalId,omitempty"`
+	EvalID string
 
 	// Return only those of this session
-	SessionID string `form:"sessionId,omitempty" json:"sessionId,omitempty"`
+	SessionID string
 
 	// Maximum number of entries to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of entries to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast at any depth
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListProjectsParams are the parameters of ListProjects. Those that have their zero value are not sent.
 type ListProjectsParams struct {
 	// Maximum number of items
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListOAuthClientsParams are the parameters of ListOAuthClients. Those that have their zero value are not sent.
 type ListOAuthClientsParams struct {
 	// Maximum number of items
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListOAuthActivityParams are the parameters of ListOAuthActivity. Those that have their zero value are not sent.
 type ListOAuthActivityParams struct {
 	// Number of days, including today
-	Days int64 `form:"days,omitempty" json:"days,omitempty"`
+	Days int64
 
 	// Maximum number of items
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListOAuthClientActivityParams are the parameters of ListOAuthClientActivity. Those that have their zero value are not sent.
 type ListOAuthClientActivityParams struct {
 	// Number of days, including today
-	Days int64 `form:"days,omitempty" json:"days,omitempty"`
+	Days int64
 }
 
 // ListOAuthClientUsersParams are the parameters of ListOAuthClientUsers. Those that have their zero value are not sent.
 type ListOAuthClientUsersParams struct {
 	// Maximum number of items
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListConsentsParams are the parameters of ListConsents. Those that have their zero value are not sent.
 type ListConsentsParams struct {
 	// Maximum number of items
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListResourcesParams are the parameters of ListResources. Those that have their zero value are not sent.
 type ListResourcesParams struct {
 	// Type of the resources
-	Type ListResourcesParamsType `form:"type,omitempty" json:"type,omitempty"`
+	Type ListResourcesParamsType
 
 	// Name of the resources, in any case
-	Name string `form:"name,omitempty" json:"name,omitempty"`
+	Name string
 
 	// Maximum number of items to return (default: all)
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Order of the resources
-	Sort ListResourcesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Sort ListResourcesParamsSort
 
 	// Direction of the order
-	Direction Direction `form:"direction,omitempty" json:"direction,omitempty"`
+	Direction Direction
 }
 
 // ListResourcesParamsType is a value of ListResourcesParams.
@@ -1496,71 +1496,71 @@ type ListResourcesParamsSort string
 // ListSessionsParams are the parameters of ListSessions. Those that have their zero value are not sent.
 type ListSessionsParams struct {
 	// Maximum number of items to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 
 	// Return only sessions of this organization
-	OrgID string `form:"orgId,omitempty" json:"orgId,omitempty"`
+	OrgID string
 
 	// Return only sessions of this project
-	ProjectID string `form:"projectId,omitempty" json:"projectId,omitempty"`
+	ProjectID string
 
 	// Return only sessions of this thread
-	ThreadID string `form:"threadId,omitempty" json:"threadId,omitempty"`
+	ThreadID string
 }
 
 // GetStorageAnalyticsParams are the parameters of GetStorageAnalytics. Those that have their zero value are not sent.
 type GetStorageAnalyticsParams struct {
 	// Number of days to return
-	Days int64 `form:"days,omitempty" json:"days,omitempty"`
+	Days int64
 }
 
 // ListFoldersParams are the parameters of ListFolders. Those that have their zero value are not sent.
 type ListFoldersParams struct {
 	// What stands directly below it is returned
-	Prefix string `form:"prefix,omitempty" json:"prefix,omitempty"`
+	Prefix string
 
 	// Maximum number of folders and objects
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Cursor of the next page
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // DeleteObjectsParams are the parameters of DeleteObjects. Those that have their zero value are not sent.
 type DeleteObjectsParams struct {
 	// Key of one object
-	Key string `form:"key,omitempty" json:"key,omitempty"`
+	Key string
 
 	// All objects whose keys begin with it
-	Prefix string `form:"prefix,omitempty" json:"prefix,omitempty"`
+	Prefix string
 }
 
 // ListObjectsParams are the parameters of ListObjects. Those that have their zero value are not sent.
 type ListObjectsParams struct {
 	// Only keys that begin with it
-	Prefix string `form:"prefix,omitempty" json:"prefix,omitempty"`
+	Prefix string
 
 	// Maximum number of items to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // PresignObjectParams are the parameters of PresignObject. Those that have their zero value are not sent.
 type PresignObjectParams struct {
 	// Key of the object
-	Key       string                       `form:"key" json:"key"`
-	Operation PresignObjectParamsOperation `form:"operation,omitempty" json:"operation,omitempty"`
+	Key       string
+	Operation PresignObjectParamsOperation
 }
 
 // PresignObjectParamsOperation is a value of PresignObjectParams.
@@ -1569,31 +1569,31 @@ type PresignObjectParamsOperation string
 // ListThreadsParams are the parameters of ListThreads. Those that have their zero value are not sent.
 type ListThreadsParams struct {
 	// Maximum number of threads to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of threads to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast at any depth
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 
 	// Time to sort by
-	Sort ListThreadsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Sort ListThreadsParamsSort
 
 	// Sort direction; desc is newest first
-	Direction Direction `form:"direction,omitempty" json:"direction,omitempty"`
+	Direction Direction
 
 	// Return only threads of this organization
-	OrgID string `form:"orgId,omitempty" json:"orgId,omitempty"`
+	OrgID string
 
 	// Return only threads of this project
-	ProjectID string `form:"projectId,omitempty" json:"projectId,omitempty"`
+	ProjectID string
 
 	// JSON object; return only threads with an equal value at each of its keys
-	Metadata string `form:"metadata,omitempty" json:"metadata,omitempty"`
+	Metadata string
 
 	// Return only deleted threads that are still retained
-	Deleted bool `form:"deleted,omitempty" json:"deleted,omitempty"`
+	Deleted bool
 }
 
 // ListThreadsParamsSort is a value of ListThreadsParams.
@@ -1602,78 +1602,78 @@ type ListThreadsParamsSort string
 // GetWebhookAnalyticsParams are the parameters of GetWebhookAnalytics. Those that have their zero value are not sent.
 type GetWebhookAnalyticsParams struct {
 	// Time or date, in UTC unless it has an offset. Default: 24 hours before the end
-	Start string `form:"start,omitempty" json:"start,omitempty"`
+	Start string
 
 	// Time or date, in UTC unless it has an offset. Default: now
-	End         string      `form:"end,omitempty" json:"end,omitempty"`
-	Granularity Granularity `form:"granularity,omitempty" json:"granularity,omitempty"`
+	End         string
+	Granularity Granularity
 }
 
 // GetWebhookTimeseriesParams are the parameters of GetWebhookTimeseries. Those that have their zero value are not sent.
 type GetWebhookTimeseriesParams struct {
 	// Time or date, in UTC unless it has an offset. Default: 24 hours before the end
-	Start string `form:"start,omitempty" json:"start,omitempty"`
+	Start string
 
 	// Time or date, in UTC unless it has an offset. Default: now
-	End         string      `form:"end,omitempty" json:"end,omitempty"`
-	Granularity Granularity `form:"granularity,omitempty" json:"granularity,omitempty"`
+	End         string
+	Granularity Granularity
 }
 
 // ListDeliveriesParams are the parameters of ListDeliveries. Those that have their zero value are not sent.
 type ListDeliveriesParams struct {
 	// Maximum number of items to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 
 	// Only from this time on
-	Since time.Time `form:"since,omitempty" json:"since,omitempty"`
+	Since time.Time
 
 	// Only before this time
-	Until time.Time `form:"until,omitempty" json:"until,omitempty"`
+	Until time.Time
 
 	// Only those with this status
-	Status DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+	Status DeliveryStatus
 
 	// Only those to this destination
-	DestinationID string `form:"destinationId,omitempty" json:"destinationId,omitempty"`
+	DestinationID string
 
 	// Only those of this receipt
-	ReceiptID string `form:"receiptId,omitempty" json:"receiptId,omitempty"`
+	ReceiptID string
 }
 
 // ListWebhooksParams are the parameters of ListWebhooks. Those that have their zero value are not sent.
 type ListWebhooksParams struct {
 	// Maximum number of items to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 }
 
 // ListReceiptsParams are the parameters of ListReceipts. Those that have their zero value are not sent.
 type ListReceiptsParams struct {
 	// Maximum number of items to return
-	Limit int64 `form:"limit,omitempty" json:"limit,omitempty"`
+	Limit int64
 
 	// Number of items to skip
-	Offset int64 `form:"offset,omitempty" json:"offset,omitempty"`
+	Offset int64
 
 	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Cursor string
 
 	// Only from this time on
-	Since time.Time `form:"since,omitempty" json:"since,omitempty"`
+	Since time.Time
 
 	// Only before this time
-	Until time.Time `form:"until,omitempty" json:"until,omitempty"`
+	Until time.Time
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -2448,4 +2448,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 1a0c56b4d7692e76c1cb6d832f3b0f615a9b2e04b98536fbdf7bba7c3cd472e6
+// Sources: sha256 886d227287f3ed40d65bc88a80aa33e700b03009adbfb8468cd92a36dd298503

@@ -67,9 +67,15 @@ func (r request) canRepeat(header http.Header) bool {
 }
 
 // isDialError reports whether there was no connection, so that the server has not seen the request.
+// That the host does not exist is not expected to change.
 func isDialError(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && op.Op == "dial" && !isNoHost(err)
+}
+
+func isNoHost(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
 }
 
 // retryAfter returns the wait that a response asks for, in seconds or until a date.

@@ -1,0 +1,262 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// Event is an event of a tail: a receipt that was accepted, or a delivery that has ended.
+type Event struct {
+	// ID is the position after the event, for LastEventID.
+	ID string
+	// Type is receipt or delivery.
+	Type string
+	// Data is the receipt or delivery as the server sent it.
+	Data json.RawMessage
+	// Receipt is set if the type is receipt.
+	Receipt *Receipt
+	// Delivery is set if the type is delivery.
+	Delivery *Delivery
+}
+
+// The types of events.
+const (
+	EventReceipt  = "receipt"
+	EventDelivery = "delivery"
+)
+
+// TailParams says which events a tail has and where it begins. Without LastEventID and Since it
+// begins with the events that are to come.
+type TailParams struct {
+	// WebhookID limits the tail to one webhook.
+	WebhookID string
+	// LastEventID is the position to begin after. It takes precedence over Since.
+	LastEventID string
+	// Since is the time to begin with.
+	Since time.Time
+	// NoFollow ends the tail with the last event that there is.
+	NoFollow bool
+
+	// IdleTimeout is how long the connection may be silent before it is given up. The server sends
+	// something every 15 seconds. The default is 45 seconds.
+	IdleTimeout time.Duration
+	// Position is called with each position that the tail has reached, also if there was no event.
+	Position func(lastEventID string)
+	// Reconnecting is called when the connection is lost and before it is made again.
+	Reconnecting func(err error, wait time.Duration)
+}
+
+// idleTimeout is the default of TailParams.IdleTimeout.
+const idleTimeout = 45 * time.Second
+
+// maxReconnectWait is the longest wait between two attempts to reconnect.
+const maxReconnectWait = 30 * time.Second
+
+// Tail returns the receipts and deliveries of a webhook, or of all, as they happen. It reconnects
+// when the connection is lost, for as long as it takes, and goes on where it was: no event is missed
+// or repeated. Only the first connection is tried MaxRetries times. The sequence ends after the
+// first error, which is that of the context or one that another attempt would not mend, such as a
+// webhook that does not exist.
+func (c *Client) Tail(ctx context.Context, params TailParams) iter.Seq2[Event, error] {
+	if params.IdleTimeout == 0 {
+		params.IdleTimeout = idleTimeout
+	}
+	return func(yield func(Event, error) bool) {
+		t := &tail{client: c, TailParams: params, yield: yield}
+		if err := t.run(ctx); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// tail is a sequence of events that is being read.
+type tail struct {
+	client *Client
+	TailParams
+	yield func(Event, error) bool
+
+	connected bool          // at least once
+	failures  int           // since the last frame
+	retry     time.Duration // the wait that the server named
+}
+
+var (
+	errStopped = errors.New("the caller wants no more events")
+	errIdle    = errors.New("the server sends nothing")
+)
+
+// run reads events, over any number of connections, until the caller wants no more or an error is
+// final.
+func (t *tail) run(ctx context.Context) error {
+	for {
+		err := t.read(ctx)
+		switch {
+		case errors.Is(err, errStopped), t.NoFollow && errors.Is(err, io.EOF):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !t.isTemporary(err), !t.connected && t.failures >= t.client.MaxRetries:
+			return fmt.Errorf("tail: %w", err)
+		}
+		wait := t.wait(err)
+		t.failures++
+		if t.Reconnecting != nil {
+			t.Reconnecting(err, wait)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// isTemporary reports whether another connection may do better.
+func (t *tail) isTemporary(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Status == http.StatusTooManyRequests || e.Status >= 500
+	}
+	return errors.Is(err, errIdle) || isNetworkError(err)
+}
+
+func (t *tail) wait(err error) time.Duration {
+	wait := min(firstWait<<min(t.failures, 16), maxReconnectWait)
+	if t.retry > 0 {
+		wait = min(t.retry, maxReconnectWait)
+	}
+	var e *Error
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		wait = e.RetryAfter
+	}
+	return wait + rand.N(wait/4+time.Millisecond)
+}
+
+// read reads the events of one connection. It always returns an error; io.EOF is the end of the
+// response.
+func (t *tail) read(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(t.IdleTimeout, func() { cancel(errIdle) })
+	defer idle.Stop()
+	res, err := t.open(ctx)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	defer res.Body.Close()
+	t.connected = true
+	frames := newFrameReader(res.Body)
+	for {
+		idle.Reset(t.IdleTimeout)
+		f, err := frames.readLine()
+		idle.Stop() // what the caller does with an event takes as long as it takes
+		if err != nil {
+			return causeOf(ctx, err)
+		}
+		if f == nil {
+			continue
+		}
+		if err := t.handle(f); err != nil {
+			return err
+		}
+	}
+}
+
+// causeOf returns errIdle for an error that the idle timer caused.
+func causeOf(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errIdle) {
+		return errIdle
+	}
+	return err
+}
+
+func (t *tail) open(ctx context.Context) (*http.Response, error) {
+	r := request{method: http.MethodGet, path: "/webhook/tail", query: query{}}
+	if t.WebhookID != "" {
+		r.path = path("/webhook/tail/{webhookId}", t.WebhookID)
+	}
+	if t.NoFollow {
+		r.query.add("follow", "false")
+	}
+	header := t.client.header(r, nil)
+	header.Set("Accept", "text/event-stream")
+	if t.LastEventID != "" {
+		header.Set("Last-Event-ID", t.LastEventID)
+	} else {
+		r.query.add("since", t.Since)
+	}
+	res, err := t.client.open(ctx, r, header, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkStream(res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	return res, nil
+}
+
+// checkStream returns an error unless a response is a stream of events.
+func checkStream(res *http.Response) error {
+	if res.StatusCode/100 != 2 {
+		body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		if err != nil {
+			return fmt.Errorf("read response: %w", err)
+		}
+		return newError(&Response{Status: res.StatusCode, Header: res.Header, Body: body})
+	}
+	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if mediaType != "text/event-stream" {
+		return fmt.Errorf("the response is %q, not a stream of events", mediaType)
+	}
+	return nil
+}
+
+// handle gives the event of a frame to the caller, and notes the position.
+func (t *tail) handle(f *frame) error {
+	t.failures = 0
+	if f.retry > 0 {
+		t.retry = f.retry
+	}
+	if f.hasData {
+		event, err := newEvent(f)
+		if err != nil {
+			return err
+		}
+		if !t.yield(event, nil) {
+			return errStopped
+		}
+	}
+	if f.hasID {
+		t.LastEventID = f.id
+		if t.Position != nil {
+			t.Position(f.id)
+		}
+	}
+	return nil
+}
+
+func newEvent(f *frame) (Event, error) {
+	event := Event{ID: f.id, Type: f.kind, Data: f.data}
+	var target any
+	switch f.kind {
+	case EventReceipt:
+		event.Receipt = &Receipt{}
+		target = event.Receipt
+	case EventDelivery:
+		event.Delivery = &Delivery{}
+		target = event.Delivery
+	default:
+		return event, nil // of a newer server
+	}
+	if err := json.Unmarshal(f.data, target); err != nil {
+		return event, fmt.Errorf("decode %s: %w", f.kind, err)
+	}
+	return event, nil
+}
