@@ -118,7 +118,7 @@ type AccessLevel struct {
 	Scopes []string `json:"scopes"`
 
 	// Whether it allows data to be deleted
-	Warning      *bool   `json:"warning,omitempty"`
+	Warning      bool    `json:"warning,omitempty"`
 	WarningTitle *string `json:"warningTitle,omitempty"`
 }
 
@@ -359,10 +359,10 @@ type DeliveryResponse struct {
 	DurationMs int64  `json:"duration_ms"`
 
 	// True in long lists, where bodies are left out
-	BodyOmitted *bool `json:"body_omitted,omitempty"`
+	BodyOmitted bool `json:"body_omitted,omitempty"`
 
 	// True in long lists, where headers are left out
-	HeadersOmitted *bool `json:"headers_omitted,omitempty"`
+	HeadersOmitted bool `json:"headers_omitted,omitempty"`
 }
 
 // DeliveryStatus is one of the constants of this type.
@@ -462,11 +462,11 @@ type EvalRun struct {
 	UpdatedAt       time.Time       `json:"updatedAt"`
 
 	// Result is omitted from the list: too large, or the page is full
-	ResultOmitted *bool   `json:"result_omitted,omitempty"`
+	ResultOmitted bool    `json:"result_omitted,omitempty"`
 	SpanID        *string `json:"spanId,omitempty"`
 
 	// Error is cut to 1000 characters in the list
-	Truncated *bool `json:"truncated,omitempty"`
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // EvalRunCompletion is the body of CompleteEvalRun.
@@ -1065,7 +1065,7 @@ type Receipt struct {
 	PayloadEncoding *string `json:"payload_encoding,omitempty"`
 
 	// True in lists if the payload is over 64 KiB, or the page over 8 MiB
-	PayloadOmitted *bool `json:"payload_omitted,omitempty"`
+	PayloadOmitted bool `json:"payload_omitted,omitempty"`
 }
 
 // Region is a result of ListRegions.
@@ -1159,10 +1159,10 @@ type Session struct {
 	UpdatedAt time.Time      `json:"updatedAt"`
 
 	// metadata is omitted from the list: the page is full
-	MetadataOmitted *bool `json:"metadata_omitted,omitempty"`
+	MetadataOmitted bool `json:"metadata_omitted,omitempty"`
 
 	// userData is omitted from the list: too large, or the page is full
-	UserDataOmitted *bool `json:"user_data_omitted,omitempty"`
+	UserDataOmitted bool `json:"user_data_omitted,omitempty"`
 }
 
 // SessionCompletion is the body of CompleteSession.
@@ -1245,10 +1245,10 @@ type Thread struct {
 	Metadata map[string]any `json:"metadata"`
 
 	// metadata is omitted from the list: the page is full
-	MetadataOmitted *bool `json:"metadata_omitted,omitempty"`
+	MetadataOmitted bool `json:"metadata_omitted,omitempty"`
 
 	// user_data is omitted from the list: too large, or the page is full
-	UserDataOmitted *bool `json:"user_data_omitted,omitempty"`
+	UserDataOmitted bool `json:"user_data_omitted,omitempty"`
 }
 
 // UpdatedOAuthClient is a result of UpdateOAuthClient.
@@ -2448,4 +2448,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 886d227287f3ed40d65bc88a80aa33e700b03009adbfb8468cd92a36dd298503
+// Sources: sha256 f00eef9638b978149c6cae8acafee1582ed04daab1a04d76f7924eb842d13356

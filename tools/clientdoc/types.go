@@ -11,7 +11,7 @@ import (
 //     destination cannot be cleared.
 //   - In other requests null means the same as absence, so the field is a pointer that is left out
 //     if nil. A list or map is left out only if nil: an empty list of scopes is not the default.
-//   - In responses a value of any type is kept as JSON.
+//   - In responses a value of any type is kept as JSON, and a boolean that is absent is false.
 //   - Parameters of queries are values; the zero value is left out.
 //   - A date without time is a string.
 func setTypes(tree node) {
@@ -34,6 +34,8 @@ func setTypes(tree node) {
 				setPatchType(property)
 			case requests[name] && !slices.Contains(required, any(field)):
 				setRequestType(property)
+			case !requests[name] && property["type"] == "boolean" && property["nullable"] != true:
+				property["x-go-type-skip-optional-pointer"] = true
 			case !requests[name] && isAny(property):
 				property["x-go-type"] = "json.RawMessage"
 				property["x-go-type-skip-optional-pointer"] = true
