@@ -2448,4 +2448,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 f00eef9638b978149c6cae8acafee1582ed04daab1a04d76f7924eb842d13356
+// Sources: sha256 da8f5fbb7383560c1b7308ca27f586109bb7e59be013993e1098077dc1bb086c

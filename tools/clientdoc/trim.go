@@ -27,11 +27,21 @@ func trimOperation(operation node) {
 		if !strings.HasPrefix(status, "2") {
 			delete(responses, status)
 		}
+		trimHeaders(object(responses, status, "headers"))
 	}
 	parameters, _ := operation["parameters"].([]any)
 	operation["parameters"] = slices.DeleteFunc(parameters, func(p any) bool { return p.(node)["in"] == "header" })
 	operation["summary"] = describe(operation["summary"].(string))
 	delete(operation, "security")
+}
+
+// trimHeaders keeps the header that tells that a list has pages.
+func trimHeaders(headers node) {
+	for name := range headers {
+		if name != "Link" {
+			delete(headers, name)
+		}
+	}
 }
 
 // describe turns the summary of an operation into what its method does: "List threads" becomes
@@ -53,15 +63,6 @@ func trim(n node) {
 	for key := range n {
 		if strings.HasPrefix(key, "x-") || key == "example" {
 			delete(n, key)
-		}
-	}
-	headers, _ := n["headers"].(node)
-	if n["content"] == nil {
-		return // a property of this name
-	}
-	for name := range headers {
-		if name != "Link" {
-			delete(headers, name)
 		}
 	}
 }
