@@ -114,3 +114,30 @@ func TestFieldTypes(t *testing.T) {
 		}
 	}
 }
+
+func TestUnionHasTheFieldsOfAll(t *testing.T) {
+	text := `{"paths": {}, "components": {"schemas": {
+		"List": {"properties": {"created": {"type": "array", "items": {"anyOf": [
+			{"$ref": "#/components/schemas/ResourceS3Created"}, {"$ref": "#/components/schemas/ResourceDBCreated"},
+			{"$ref": "#/components/schemas/ResourceKVCreated"}]}}}},
+		"ResourceS3Created": {"properties": {"type": {"type": "string", "enum": ["s3"]}, "bucket": {"type": "string"}}, "required": ["type", "bucket"]},
+		"ResourceDBCreated": {"properties": {"type": {"type": "string", "enum": ["db"]}, "url": {"type": "string", "nullable": true}}, "required": ["type", "url"]},
+		"ResourceKVCreated": {"properties": {"type": {"type": "string", "enum": ["kv"]}}, "required": ["type"]}}}}`
+	var tree node
+	if err := json.Unmarshal([]byte(text), &tree); err != nil {
+		t.Fatal(err)
+	}
+	if err := mergeUnions(tree); err != nil {
+		t.Fatal(err)
+	}
+	nameEnums(tree)
+	got, err := json.Marshal(object(tree, "components", "schemas", "CreatedResource"))
+	want := `{"properties":{"bucket":{"type":"string"},"type":{"allOf":[{"$ref":"#/components/schemas/ResourceType"}]},"url":{"type":"string"}},"required":["type"],"type":"object"}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+	object(tree, "components", "schemas", "List")["anyOf"] = []any{node{"$ref": schemaPrefix + "List"}}
+	if err := mergeUnions(tree); err == nil {
+		t.Error("no error for a union without a name")
+	}
+}

@@ -98,6 +98,18 @@ func removeUnused(components node, used map[string]bool) (removed bool) {
 	return removed
 }
 
+// removeStreams removes the operations that respond with a stream of events, which package client
+// reads by itself.
+func removeStreams(tree node) {
+	for _, item := range object(tree, "paths") {
+		for method := range item.(node) {
+			if object(item.(node), method, "responses", "200", "content", "text/event-stream") != nil {
+				delete(item.(node), method)
+			}
+		}
+	}
+}
+
 // removeEmptyBodies removes the bodies of requests that have no fields.
 func removeEmptyBodies(tree node) {
 	eachOperation(tree, func(operation node) {

@@ -36,9 +36,8 @@ func setTypes(tree node) {
 				setRequestType(property)
 			case !requests[name] && property["type"] == "boolean" && property["nullable"] != true:
 				property["x-go-type-skip-optional-pointer"] = true
-			case !requests[name] && isAny(property):
-				property["x-go-type"] = "json.RawMessage"
-				property["x-go-type-skip-optional-pointer"] = true
+			case !requests[name]:
+				keepJSON(property)
 			}
 		}
 	}
@@ -133,6 +132,17 @@ func goType(property node) string {
 		return "string"
 	}
 	return "any"
+}
+
+// keepJSON makes values of any type, also in lists, be kept as JSON.
+func keepJSON(property node) {
+	for property["type"] == "array" {
+		property = object(property, "items")
+	}
+	if isAny(property) {
+		property["x-go-type"] = "json.RawMessage"
+		property["x-go-type-skip-optional-pointer"] = true
+	}
 }
 
 // isAny reports whether a property may have values of any type.
