@@ -58,6 +58,12 @@ const (
 	RoleViewer Role = "viewer"
 )
 
+// Values of TableType.
+const (
+	TableTypeTable TableType = "table"
+	TableTypeView  TableType = "view"
+)
+
 // Values of ListResourcesParamsType.
 const (
 	ListResourcesParamsTypeAll ListResourcesParamsType = "all"
@@ -254,6 +260,16 @@ type CORS struct {
 // ClientType is one of the constants of this type.
 type ClientType string
 
+// Column is part of Table.
+type Column struct {
+	Name string `json:"name"`
+
+	// Type as the database declares it
+	Type       string `json:"type"`
+	Nullable   bool   `json:"nullable"`
+	PrimaryKey bool   `json:"primary_key"`
+}
+
 // Consent is a result of ListConsents.
 type Consent struct {
 	ClientID          string    `json:"client_id"`
@@ -278,28 +294,38 @@ type CreatedOAuthClient struct {
 	ClientSecret string      `json:"client_secret"`
 }
 
-// CreatedResource is part of CreatedResources.
+// CreatedResource is a result of RotateResource.
 type CreatedResource struct {
-	Type       string  `json:"type"`
-	Name       string  `json:"name"`
-	BucketName string  `json:"bucket_name"`
-	AccessKey  *string `json:"access_key"`
-	SecretKey  *string `json:"secret_key"`
-
-	// Region to sign requests with
-	Region string `json:"region"`
-
-	// URL of the bucket
-	Endpoint string `json:"endpoint"`
-
-	// Host name of the bucket in virtual-hosted style, or null
-	CNAME       *string `json:"cname"`
-	Description *string `json:"description"`
-	BucketType  string  `json:"bucket_type"`
-	Internal    bool    `json:"internal"`
+	Type        ResourceType `json:"type"`
+	Name        string       `json:"name"`
+	Description *string      `json:"description"`
+	Internal    bool         `json:"internal"`
 
 	// Environment variables for S3 clients; empty for viewers
-	Env map[string]string `json:"env"`
+	Env        map[string]string `json:"env"`
+	AccessKey  *string           `json:"access_key,omitempty"`
+	BucketName *string           `json:"bucket_name,omitempty"`
+	BucketType *string           `json:"bucket_type,omitempty"`
+
+	// Host name of the bucket in virtual-hosted style, or null
+	CNAME *string `json:"cname,omitempty"`
+
+	// URL of the bucket
+	Endpoint *string `json:"endpoint,omitempty"`
+
+	// Engine of the store
+	Engine *string `json:"engine,omitempty"`
+
+	// Null for viewers
+	Password *string `json:"password,omitempty"`
+
+	// Region to sign requests with
+	Region    *string `json:"region,omitempty"`
+	SecretKey *string `json:"secret_key,omitempty"`
+
+	// Null for viewers, and while the region does not have the engine
+	URL      *string `json:"url,omitempty"`
+	Username *string `json:"username,omitempty"`
 }
 
 // CreatedResources is a result of CreateResources.
@@ -309,14 +335,22 @@ type CreatedResources struct {
 
 // Database is part of RegionResources.
 type Database struct {
-	Name        string            `json:"name"`
-	Username    *string           `json:"username"`
-	Password    *string           `json:"password"`
-	URL         *string           `json:"url"`
-	Engine      string            `json:"engine"`
-	Description *string           `json:"description"`
-	Internal    bool              `json:"internal"`
-	Env         map[string]string `json:"env"`
+	Name     string `json:"name"`
+	Username string `json:"username"`
+
+	// Null for viewers
+	Password *string `json:"password"`
+
+	// Null for viewers, and while the region does not have the engine
+	URL *string `json:"url"`
+
+	// Engine of the database
+	Engine      string  `json:"engine"`
+	Description *string `json:"description"`
+	Internal    bool    `json:"internal"`
+
+	// Environment variables for database clients; empty for viewers
+	Env map[string]string `json:"env"`
 }
 
 // Deleted is a result of DeleteOAuthClient, RevokeConsent, RevokeOAuthClientUser and RevokeOAuthClientUsers.
@@ -571,14 +605,22 @@ type InvitedMember struct {
 
 // KeyValueStore is part of RegionResources.
 type KeyValueStore struct {
-	Name        string            `json:"name"`
-	Username    *string           `json:"username"`
-	Password    *string           `json:"password"`
-	URL         *string           `json:"url"`
-	Engine      string            `json:"engine"`
-	Description *string           `json:"description"`
-	Internal    bool              `json:"internal"`
-	Env         map[string]string `json:"env"`
+	Name     string `json:"name"`
+	Username string `json:"username"`
+
+	// Null for viewers
+	Password *string `json:"password"`
+
+	// Null for viewers, and while the region does not have the engine
+	URL *string `json:"url"`
+
+	// Engine of the store
+	Engine      string  `json:"engine"`
+	Description *string `json:"description"`
+	Internal    bool    `json:"internal"`
+
+	// Environment variables for Redis clients; empty for viewers
+	Env map[string]string `json:"env"`
 }
 
 // Member is a result of ListMembers and UpdateMember.
@@ -713,6 +755,15 @@ type NewOAuthClient struct {
 // NewProject is the body of CreateProject.
 type NewProject struct {
 	Name string `json:"name"`
+}
+
+// NewQuery is the body of QueryDatabase.
+type NewQuery struct {
+	// One SQL statement
+	Query string `json:"query"`
+
+	// Values of the parameters, in their order: null, booleans, numbers, text, or bytes as {"base64": …}
+	Args []any `json:"args,omitzero"`
 }
 
 // NewResource is part of NewResources.
@@ -990,13 +1041,21 @@ type PlacedBucket struct {
 
 // PlacedDatabase is part of Resources.
 type PlacedDatabase struct {
-	Name        string            `json:"name"`
-	Username    *string           `json:"username"`
-	Password    *string           `json:"password"`
-	URL         *string           `json:"url"`
-	Engine      string            `json:"engine"`
-	Description *string           `json:"description"`
-	Internal    bool              `json:"internal"`
+	Name     string `json:"name"`
+	Username string `json:"username"`
+
+	// Null for viewers
+	Password *string `json:"password"`
+
+	// Null for viewers, and while the region does not have the engine
+	URL *string `json:"url"`
+
+	// Engine of the database
+	Engine      string  `json:"engine"`
+	Description *string `json:"description"`
+	Internal    bool    `json:"internal"`
+
+	// Environment variables for database clients; empty for viewers
 	Env         map[string]string `json:"env"`
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
@@ -1005,13 +1064,21 @@ type PlacedDatabase struct {
 
 // PlacedKeyValueStore is part of Resources.
 type PlacedKeyValueStore struct {
-	Name        string            `json:"name"`
-	Username    *string           `json:"username"`
-	Password    *string           `json:"password"`
-	URL         *string           `json:"url"`
-	Engine      string            `json:"engine"`
-	Description *string           `json:"description"`
-	Internal    bool              `json:"internal"`
+	Name     string `json:"name"`
+	Username string `json:"username"`
+
+	// Null for viewers
+	Password *string `json:"password"`
+
+	// Null for viewers, and while the region does not have the engine
+	URL *string `json:"url"`
+
+	// Engine of the store
+	Engine      string  `json:"engine"`
+	Description *string `json:"description"`
+	Internal    bool    `json:"internal"`
+
+	// Environment variables for Redis clients; empty for viewers
 	Env         map[string]string `json:"env"`
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
@@ -1040,6 +1107,15 @@ type Profile struct {
 type Project struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// QueryResult is a result of QueryDatabase.
+type QueryResult struct {
+	Columns []string            `json:"columns"`
+	Rows    [][]json.RawMessage `json:"rows"`
+
+	// Whether there were more rows than shown
+	Truncated bool `json:"truncated"`
 }
 
 // Receipt is a result of GetReceipt and ListReceipts.
@@ -1079,11 +1155,18 @@ type RegionResources struct {
 	S3 []Bucket        `json:"s3"`
 	DB []Database      `json:"db"`
 	KV []KeyValueStore `json:"kv"`
+
+	Redis *ResourceRedis `json:"redis,omitempty"`
 }
 
 // ResourceDeletion is the body of DeleteResources.
 type ResourceDeletion struct {
 	Resources []NamedResource `json:"resources"`
+}
+
+// ResourceRedis is part of RegionResources.
+type ResourceRedis struct {
+	URL string `json:"url"`
 }
 
 // ResourceType is one of the constants of this type.
@@ -1224,6 +1307,37 @@ type StorageSummary struct {
 	// Blended price of what is stored, in USD for a GB (10^9 bytes) and month
 	CostPerGbMonth float64 `json:"cost_per_gb_month"`
 }
+
+// StoreKey is part of StoreKeys.
+type StoreKey struct {
+	Key string `json:"key"`
+
+	// Type of the value as Redis names it
+	Type string `json:"type"`
+
+	// Milliseconds until the key expires; absent if it does not
+	TTLMs *int64 `json:"ttl_ms,omitempty"`
+}
+
+// StoreKeys is a result of ListStoreKeys.
+type StoreKeys struct {
+	Keys []StoreKey `json:"keys"`
+
+	// Cursor of the next page; absent on the last one
+	Next *string `json:"next,omitempty"`
+}
+
+// Table is a result of ListTables.
+type Table struct {
+	// Schema of the table; main with libSQL
+	Schema  string    `json:"schema"`
+	Name    string    `json:"name"`
+	Type    TableType `json:"type"`
+	Columns []Column  `json:"columns"`
+}
+
+// TableType is a type of the API.
+type TableType string
 
 // Thread is a result of GetThread, ListThreads and PutThread.
 type Thread struct {
@@ -1492,6 +1606,24 @@ type ListResourcesParamsType string
 
 // ListResourcesParamsSort is a value of ListResourcesParams.
 type ListResourcesParamsSort string
+
+// ListStoreKeysParams are the parameters of ListStoreKeys. Those that have their zero value are not sent.
+type ListStoreKeysParams struct {
+	// Beginning of the keys
+	Prefix string
+
+	// Cursor of the page, from next of the page before
+	Cursor string
+
+	// Maximum number of keys to return
+	Limit int64
+}
+
+// RotateResourceParams are the parameters of RotateResource. Those that have their zero value are not sent.
+type RotateResourceParams struct {
+	// Type of the resource; required if there are several of this name
+	Type ResourceType
+}
 
 // ListSessionsParams are the parameters of ListSessions. Those that have their zero value are not sent.
 type ListSessionsParams struct {
@@ -2115,6 +2247,46 @@ func (c *Client) CreateResources(ctx context.Context, orgID string, region strin
 	return decode[*CreatedResources](c.send(ctx, request{method: http.MethodPost, path: path("/resource/{orgId}/{region}", orgID, region), repeatable: true, body: body}))
 }
 
+// ListStoreKeys lists the keys of a key-value store. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
+func (c *Client) ListStoreKeys(ctx context.Context, orgID string, region string, name string, params *ListStoreKeysParams) (*StoreKeys, error) {
+	return decode[*StoreKeys](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/keys", orgID, region, name), repeatable: true, query: params.query()}))
+}
+
+func (p *ListStoreKeysParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("prefix", p.Prefix)
+	q.add("cursor", p.Cursor)
+	q.add("limit", p.Limit)
+	return q
+}
+
+// QueryDatabase runs a statement on a database. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+func (c *Client) QueryDatabase(ctx context.Context, orgID string, region string, name string, body NewQuery) (*QueryResult, error) {
+	return decode[*QueryResult](c.send(ctx, request{method: http.MethodPost, path: path("/resource/{orgId}/{region}/{name}/query", orgID, region, name), repeatable: true, body: body}))
+}
+
+// RotateResource rotates the credentials of a resource. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+func (c *Client) RotateResource(ctx context.Context, orgID string, region string, name string, params *RotateResourceParams) (*CreatedResource, error) {
+	return decode[*CreatedResource](c.send(ctx, request{method: http.MethodPost, path: path("/resource/{orgId}/{region}/{name}/rotate", orgID, region, name), repeatable: true, query: params.query()}))
+}
+
+func (p *RotateResourceParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("type", p.Type)
+	return q
+}
+
+// ListTables lists the tables and views of a database. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
+func (c *Client) ListTables(ctx context.Context, orgID string, region string, name string) ([]Table, error) {
+	return decode[[]Table](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/tables", orgID, region, name), repeatable: true}))
+}
+
 // ListSessions lists sessions, newest first. Available to all roles; access tokens require the scope `thread:read`.
 func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams) ([]Session, error) {
 	return decode[[]Session](c.send(ctx, request{method: http.MethodGet, path: path("/session"), repeatable: true, query: params.query()}))
@@ -2448,4 +2620,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 da8f5fbb7383560c1b7308ca27f586109bb7e59be013993e1098077dc1bb086c
+// Sources: sha256 94fd741678a09dfb51fddb208ac3875eaba7735ae9dbebe92101fa8650df4607
