@@ -1,6 +1,7 @@
 package embedkv
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,14 +34,15 @@ func TestAuthenticationForms(t *testing.T) {
 	f := start(t, nil)
 	p := f.create()
 	host, port, _ := strings.Cut(f.addr, ":")
-	for _, args := range [][]string{
+	for i, args := range [][]string{
 		{"--user", p.ID, "--pass", p.Password},
 		{"--user", "default", "--pass", p.Password},
 		{"-a", p.Password},
 	} {
-		out, err := exec.Command("redis-cli", append([]string{"--no-auth-warning", "-h", host, "-p", port, "incr", "n"}, args...)...).Output()
-		_ = out
+		options := append([]string{"--no-auth-warning", "-h", host, "-p", port}, args...)
+		out, err := exec.Command("redis-cli", append(options, "incr", "n")...).Output()
 		must(t, err)
+		equal(t, strings.Join(args[:2], " "), strings.TrimSpace(string(out)), fmt.Sprint(i+1))
 	}
 }
 
@@ -95,9 +97,13 @@ func TestExpiredKeysAreDeleted(t *testing.T) {
 	f := start(t, nil)
 	ctx := t.Context()
 	c := f.client(f.create())
-	for i := range 250 {
-		must(t, c.Set(ctx, "k"+string(rune('a'+i%26))+string(rune('a'+i/26)), "v", 10*time.Millisecond).Err())
-	}
+	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range 3 * expiredKeys {
+			pipe.Set(ctx, fmt.Sprint("k", i), "v", 10*time.Millisecond)
+		}
+		return nil
+	})
+	must(t, err)
 	must(t, c.Set(ctx, "stays", "v", 0).Err())
 	waittest.Until(t, "expired keys to be deleted", func() (int64, bool) { // DBSIZE counts rows
 		n := c.DBSize(ctx).Val()

@@ -253,6 +253,9 @@ func (e *Engine) verifyLater(ctx context.Context) {
 // Close stops serving, closes all connections and stores, and waits for commands in flight, at most
 // until ctx ends.
 func (e *Engine) Close(ctx context.Context) error {
+	if e.pool == nil {
+		return nil // Open was not called, or failed
+	}
 	e.closeOnce.Do(func() { close(e.closed) })
 	e.sessions.close()
 	return e.pool.close(ctx)

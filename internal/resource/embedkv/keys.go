@@ -23,7 +23,7 @@ func (e *Engine) Keys(_ context.Context, p *resource.Provisioned, prefix, cursor
 	}
 	page := resource.Keys{Keys: []resource.Key{}}
 	j := job{done: make(chan struct{}, 1), run: func(s *store) {
-		page, err = s.keys(prefix, string(after), limit)
+		page, err = s.keys(prefix, string(after), max(limit, 1))
 	}}
 	if failed := e.pool.use(p.ID, func(s *store) error { return s.do(&j) }); failed != nil {
 		return resource.Keys{}, errs.Unavailablef(failed, "the key-value store cannot be read")

@@ -51,8 +51,12 @@ const (
 	maxBatchBytes = 8 << 20
 )
 
-// expiredKeys is how many expired keys are deleted at once.
-const expiredKeys = 100
+// expiredKeys is how many expired keys are deleted at once. If there are more, other commands run before
+// the next ones are.
+const (
+	expiredKeys = 500
+	expirePause = 10 * time.Millisecond
+)
 
 var errClosed = errors.New("ERR the store is closed")
 
@@ -109,7 +113,11 @@ func (s *store) loop() {
 		case j := <-s.jobs:
 			s.batch(j)
 		case <-expire.C:
-			s.deleteExpired()
+			pause := time.Second
+			if s.deleteExpired() {
+				pause = expirePause
+			}
+			expire.Reset(pause)
 		}
 	}
 }
@@ -204,16 +212,15 @@ func (s *store) interrupt(limit time.Duration) {
 	}
 }
 
-// deleteExpired deletes expired keys, which redka does not show any more.
-func (s *store) deleteExpired() {
-	for n := expiredKeys; n == expiredKeys; {
-		var err error
-		n, err = s.red.Key().DeleteExpired(expiredKeys)
-		if err = errors.Join(err, s.conn.commit()); err != nil {
-			s.log.Warn("delete expired keys", "error", err)
-			return
-		}
+// deleteExpired deletes some expired keys, which redka does not show any more. It reports whether there
+// may be more.
+func (s *store) deleteExpired() bool {
+	n, err := s.red.Key().DeleteExpired(expiredKeys)
+	if err = errors.Join(err, s.conn.commit()); err != nil {
+		s.log.Warn("delete expired keys", "error", err)
+		return false
 	}
+	return n == expiredKeys
 }
 
 // flush deletes all keys. redka's own way also rebuilds and checks the file, which a transaction
