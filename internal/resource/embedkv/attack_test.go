@@ -256,6 +256,32 @@ func TestSizesAreBounded(t *testing.T) {
 	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
 }
 
+func TestMemoryOfRequestsIsShared(t *testing.T) {
+	f := start(t, func(e *Engine) { e.Limits = Limits{Memory: 1 << 20} })
+	p := f.create()
+	queued := func() (*raw, string) { // a transaction of 600 KB in small commands
+		c := f.login(p)
+		equal(t, "MULTI", c.ask("MULTI\r\n"), "+OK")
+		answer := ""
+		for i := 0; i < 200 && !strings.HasPrefix(answer, "-"); i++ {
+			answer = c.ask("SET k " + strings.Repeat("x", 3000) + "\r\n")
+		}
+		return c, answer
+	}
+	first, answer := queued()
+	equal(t, "first transaction", answer, "+QUEUED")
+	second, answer := queued()
+	equal(t, "second transaction", answer, "-"+errMemory.Error())
+	equal(t, "EXEC of the second", second.ask("EXEC\r\n"), "-EXECABORT Transaction discarded because of previous errors.")
+	equal(t, "EXEC of the first", first.ask("EXEC\r\n"), "*200")
+	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+	many := "*1001\r\n$3\r\nDEL\r\n" + strings.Repeat("$3000\r\n"+strings.Repeat("x", 3000)+"\r\n", 1000)
+	c := f.login(p)
+	go func() { _, _ = io.WriteString(c, many) }() // the server closes the connection before it has read all
+	c.closed("many arguments")
+	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+}
+
 func wantError(t *testing.T, what string, err error, prefix string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), prefix) {

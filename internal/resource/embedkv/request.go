@@ -17,7 +17,7 @@ type requests struct {
 	in *bufio.Reader
 	// begun is called after the first line of a request.
 	begun func()
-	// grow is called before memory for a large argument is allocated.
+	// grow is called for the memory of a request beyond freeMemory.
 	grow func(n int) error
 	// args and bytes are the maximum number of arguments of a request and of its bytes.
 	args, bytes int
@@ -105,6 +105,12 @@ func (r *requests) bulks(n int) (redcon.Command, int, error) {
 		}
 		size += len(arg) + argOverhead
 		cmd.Args = append(cmd.Args, arg)
+		if size <= freeMemory {
+			continue
+		}
+		if err := r.grow(min(len(arg), freeMemory) + argOverhead); err != nil { // bytesOf took the rest
+			return redcon.Command{}, size, err
+		}
 	}
 	return cmd, size, nil
 }

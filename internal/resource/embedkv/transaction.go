@@ -72,6 +72,11 @@ func (s *session) refused(r request, size int) string {
 	if len(q.requests) >= s.engine.Limits.Queue || q.size+size > s.engine.Limits.Request {
 		return "ERR the transaction is too large"
 	}
+	if q.size+size > freeMemory {
+		if err := s.grow(size); err != nil {
+			return err.Error()
+		}
+	}
 	answer := reply{name: r.name, args: r.cmd.Args}
 	if !storeCommands[r.name] {
 		answer.unknownCommand()
