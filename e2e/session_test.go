@@ -81,7 +81,7 @@ func TestSessionStartsAndCompletes(t *testing.T) {
 		s.call("PUT", "/sdk/session/x", end).want(405)
 		s.call("PUT", "/session/2025-03-17", end).want(405)
 		s.call("GET", "/sdk/session/2025-03-17", nil).want(404)
-		if got := s.call("GET", "/sdk/session/s1", nil).want(200); got.get("data.id") != "s1" {
+		if got := s.call("GET", "/sdk/session/s1", nil).want(200); got.get("data.session.id") != "s1" {
 			t.Errorf("on the SDK face: %s", got.body)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/session"
+	"steward/internal/page"
 	"steward/internal/resource"
 	"steward/internal/server"
 	"steward/internal/thread"
@@ -89,7 +90,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
 			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
 			Resource:    &resource.Handler{Manager: manager, OrgName: accounts.OrgName},
-			Thread:      &thread.Handler{Store: threads},
+			Thread:      &thread.Handler{Store: threads, Runs: sessionRuns(evals)},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
 			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
 			Ingest:      hooks.ingest,
@@ -102,6 +103,28 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Ready:       d.db.Ping,
 		},
 	}, nil
+}
+
+// maxSessionRuns is how many runs of evaluations are shown with a session.
+const maxSessionRuns = 100
+
+// sessionRuns returns a function that returns the latest runs of evaluations over a session.
+func sessionRuns(evals *eval.Store) func(context.Context, *auth.Caller, string) ([]thread.EvalRun, error) {
+	return func(ctx context.Context, caller *auth.Caller, sessionID string) ([]thread.EvalRun, error) {
+		filter := eval.Filter{SessionID: sessionID, ProjectID: caller.ProjectID}
+		found, err := evals.Runs(ctx, caller.OrgID, filter, page.Paging{Limit: maxSessionRuns})
+		if err != nil {
+			return nil, err
+		}
+		runs := make([]thread.EvalRun, len(found.Items))
+		for i, r := range found.Items {
+			runs[i] = thread.EvalRun{
+				ID: r.ID, CreatedAt: r.CreatedAt, EvalID: r.EvalID, Pending: r.Pending,
+				Success: r.Success, Error: r.Error, Result: r.Result,
+			}
+		}
+		return runs, nil
+	}
 }
 
 // requestSource returns where a request came from, for its entries in the audit log.

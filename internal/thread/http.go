@@ -11,7 +11,11 @@ import (
 )
 
 // Handler has one method for each route of this package, except for the socket.
-type Handler struct{ Store *Store }
+type Handler struct {
+	Store *Store
+	// Runs returns the latest runs of evaluations over a session.
+	Runs func(ctx context.Context, caller *auth.Caller, sessionID string) ([]EvalRun, error)
+}
 
 // List serves GET /thread.
 func (h *Handler) List(ctx context.Context, in *struct {
@@ -122,19 +126,26 @@ func (h *Handler) Sessions(ctx context.Context, in *struct {
 	ProjectID string `query:"projectId" doc:"Return only sessions of this project"`
 	ThreadID  string `query:"threadId" doc:"Return only sessions of this thread"`
 },
-) (page.Page[Session], error) {
+) (Sessions, error) {
 	caller := auth.From(ctx)
 	projectID, ok := visibleProject(caller, in.OrgID, in.ProjectID)
 	if !ok {
-		return page.Page[Session]{}, nil
+		return Sessions{}, nil
 	}
-	return h.Store.Sessions(ctx, caller.OrgID, SessionFilter{ProjectID: projectID, ThreadID: in.ThreadID}, in.Paging)
+	found, err := h.Store.Sessions(ctx, caller.OrgID, SessionFilter{ProjectID: projectID, ThreadID: in.ThreadID}, in.Paging)
+	return Sessions{found}, err
 }
 
 // Session serves GET /session/{id}.
 func (h *Handler) Session(ctx context.Context, in *struct {
 	ID string `path:"id"`
 },
-) (Session, error) {
-	return h.Store.Session(ctx, auth.From(ctx), in.ID)
+) (SessionDetail, error) {
+	caller := auth.From(ctx)
+	found, err := h.Store.Session(ctx, caller, in.ID)
+	if err != nil || web.FaceOf(ctx) == web.Bare {
+		return SessionDetail{Session: found}, err
+	}
+	runs, err := h.Runs(ctx, caller, in.ID)
+	return SessionDetail{Session: found, runs: runs}, err
 }
