@@ -41,6 +41,29 @@ type Project struct {
 // ETag returns the version of the row.
 func (p Project) ETag() string { return page.ETag(p.version) }
 
+// Projects is a page of projects.
+type Projects struct {
+	page.Page[Project]
+	org Org // set for the SDK face
+}
+
+// sdkProject is a project as SDKs list it. Steward has no deployments.
+type sdkProject struct {
+	Project
+	OrgID            string  `json:"orgId"`
+	OrgName          string  `json:"orgName"`
+	LatestDeployment *string `json:"latestDeploymentId"`
+}
+
+// SDK returns the form of the value in an envelope.
+func (p Projects) SDK() any {
+	shown := make([]sdkProject, len(p.Items))
+	for i, item := range p.Items {
+		shown[i] = sdkProject{Project: item, OrgID: p.org.ID, OrgName: p.org.Name}
+	}
+	return shown
+}
+
 // Member is a user with a role in the caller's organization.
 type Member struct {
 	ID        string    `json:"id"`

@@ -100,8 +100,14 @@ func (h *Handler) Projects(ctx context.Context, in *struct {
 	Offset int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
 	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link"`
 },
-) (page.Page[Project], error) {
-	return h.Store.Projects(ctx, auth.From(ctx), page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+) (Projects, error) {
+	caller := auth.From(ctx)
+	found, err := h.Store.Projects(ctx, caller, page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor})
+	if err != nil || web.FaceOf(ctx) == web.Bare {
+		return Projects{Page: found}, err
+	}
+	name, err := h.Store.OrgName(ctx, caller.OrgID)
+	return Projects{Page: found, org: Org{ID: caller.OrgID, Name: name}}, err
 }
 
 // CreateProject serves POST /cli/project.
