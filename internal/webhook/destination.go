@@ -45,6 +45,26 @@ type Destination struct {
 // ETag returns the row's version.
 func (d Destination) ETag() string { return page.ETag(d.version) }
 
+// SDK returns the destination for the SDK face: SDKs know no other type than url.
+func (d Destination) SDK() any { return d.forSDK() }
+
+func (d Destination) forSDK() Destination {
+	d.Type = types[0]
+	return d
+}
+
+// Destinations is the list of the destinations of a webhook.
+type Destinations []Destination
+
+// SDK returns the list for the SDK face.
+func (l Destinations) SDK() any {
+	shown := make([]Destination, len(l))
+	for i, d := range l {
+		shown[i] = d.forSDK()
+	}
+	return shown
+}
+
 // types are the names of the only type of destination.
 var types = []string{"url", "http", "webhook"}
 

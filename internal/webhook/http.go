@@ -102,7 +102,7 @@ func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 func (h *Handler) Destinations(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 },
-) ([]Destination, error) {
+) (Destinations, error) {
 	caller := auth.From(ctx)
 	all, err := h.Store.Destinations(ctx, caller.OrgID, in.ID)
 	if err != nil || caller.Role != auth.Viewer {
