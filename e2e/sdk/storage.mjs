@@ -1,32 +1,8 @@
-// Uses object storage with the functions of a platform SDK.
-//
-//   storage.mjs PACKAGE BASE_URL API_KEY BUCKET
-//
-// PACKAGE is @agentuity/core or @agentuity/server. It fails with a stack trace at the first
-// unexpected result.
+// Buckets, objects, usage and configuration.
 import assert from 'node:assert/strict';
+import { client, fails, orgId, refused, sdk, stranger, tag, time, viewer } from './sdk.mjs';
 
-const [name, baseURL, key, bucket] = process.argv.slice(2);
-const sdk = await import(name);
-
-const silent = () => {};
-const logger = { trace: silent, debug: silent, info: silent, warn: silent, error: silent };
-const clientWith = (apiKey) => new sdk.APIClient(baseURL + '/sdk', logger, apiKey, { retryDelayMs: 1 });
-const client = clientWith(key);
-
-// refused checks that a call fails with a status and a message.
-async function refused(status, message, call) {
-	await assert.rejects(call, (err) => {
-		assert.equal(err._tag, 'APIErrorResponse', String(err));
-		assert.equal(err.status, status, err.message);
-		assert.match(err.message, message);
-		return true;
-	});
-}
-
-const [organization] = await sdk.listOrganizations(client);
-const orgId = organization.id;
-assert.deepEqual(await sdk.listRegions(client), [{ region: 'local', description: 'This machine' }]);
+const bucket = tag;
 
 // Resources.
 const [made, unnamed] = await sdk.createResources(client, orgId, 'local', [
@@ -40,6 +16,9 @@ assert.deepEqual(Object.keys(made.env).sort(), ['S3_ACCESS_KEY_ID', 'S3_BUCKET',
 assert.notEqual(unnamed.name, '');
 await refused(409, /taken|exists/, () => sdk.createResources(client, orgId, 'local', [{ type: 's3', name: bucket }]));
 await refused(404, /region nowhere not found/, () => sdk.listResources(client, orgId, 'nowhere'));
+await refused(403, /role/, () => sdk.createResources(viewer, orgId, 'local', [{ type: 's3' }]));
+await fails('RegionResponseError', /can only contain/, () => sdk.createResources(client, orgId, 'local', [{ type: 's3', name: 'No_Bucket' }]));
+assert.equal((await sdk.listResources(viewer, orgId, 'local')).s3.find((entry) => entry.bucket_name === bucket).secret_key, null);
 
 const inRegion = (await sdk.listResources(client, orgId, 'local')).s3.find((entry) => entry.bucket_name === bucket);
 assert.equal(inRegion.description, 'made by an SDK');
@@ -83,12 +62,11 @@ assert.equal(first.bucket_name, bucket);
 assert.equal(first.size, 3);
 assert.equal(first.content_type, 'text/plain');
 assert.match(first.etag, /^"?[0-9a-f]{32}"?$/);
-const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 assert.match(first.last_modified, time);
 const page = await sdk.listStorageObjects(client, bucket, { prefix: 'dir/', limit: 1, offset: 1 });
 assert.deepEqual([page.objects.map((object) => object.key), page.total, page.limit, page.offset], [['dir/b'], 3, 1, 1]);
 await refused(404, /bucket no-such-bucket not found/, () => sdk.listStorageObjects(client, 'no-such-bucket'));
-await refused(401, /./, () => sdk.listStorageObjects(clientWith('sk_wrong'), bucket));
+await refused(401, /./, () => sdk.listStorageObjects(stranger, bucket));
 
 // Statistics and analytics.
 const stats = await sdk.getStorageStats(client, bucket);
