@@ -10,8 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"steward/e2e/process"
 )
 
 // sdkDir has the public clients of the platform.
@@ -104,22 +107,70 @@ func (s *steward) runScripts(t *testing.T, runtime string, b *browser, f sdkFixt
 // TestSDKs uses every function for the routes of the specification with the public SDKs of the
 // platform, on both runtimes.
 func TestSDKs(t *testing.T) {
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		bun := s.bun()
-		k := newSink(t)
-		k.status("/failing", 500)
-		viewer := s.viewerKey("viewer@example.com")
-		for i, run := range [][2]string{
-			{"node", "@agentuity/core"},
-			{"node", "@agentuity/server"},
-			{bun, "@agentuity/core"},
-			{bun, "@agentuity/server"},
-		} {
-			name := filepath.Base(run[0]) + "-" + filepath.Base(run[1])
-			t.Run(name, func(t *testing.T) {
-				f := sdkFixture{Package: run[1], URL: s.URL, Key: s.key, Viewer: viewer, Sink: k.URL, Tag: name, Rotate: i == 0}
-				s.runScripts(t, run[0], s.browser(), f, "account", "oidc", "webhook", "thread", "storage", "retry")
-			})
+	for _, database := range process.Databases {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			s, k := startWithOwner(t, database), newSink(t)
+			k.status("/failing", 500)
+			viewer := s.viewerKey("viewer@example.com")
+			for i, run := range [][2]string{
+				{"node", "@agentuity/core"}, {"node", "@agentuity/server"}, {s.bun(), "@agentuity/core"}, {s.bun(), "@agentuity/server"},
+			} {
+				name := filepath.Base(run[0]) + "-" + filepath.Base(run[1])
+				t.Run(name, func(t *testing.T) {
+					f := sdkFixture{Package: run[1], URL: s.URL, Key: s.key, Viewer: viewer, Sink: k.URL, Tag: name, Rotate: i == 0}
+					s.runScripts(t, run[0], s.browser(), f, sdkAreas...)
+				})
+			}
+		})
+	}
+}
+
+// sdkAreas are the scripts that use an SDK.
+var sdkAreas = []string{"account", "oidc", "webhook", "thread", "storage", "database", "retry"}
+
+// notServed lists the functions of these services that use no route of Steward, and one that is no use
+// of the API.
+var notServed = []string{
+	"dbLogs", "dbLogStats", "orgEnvDelete", "orgEnvGet", "orgEnvUpdate", "sessionLogs", "withWebhookErrorHandling",
+}
+
+// TestEveryFunctionOfTheSDKsIsUsed checks that each function of the services that Steward serves is used
+// in a script, and named in the documentation.
+func TestEveryFunctionOfTheSDKsIsUsed(t *testing.T) {
+	read := func(pattern string) (all string) {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no file %s: run `make deps` for those of the SDKs: %v", pattern, err)
 		}
-	})
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += string(text)
+		}
+		return all
+	}
+	functions := regexp.MustCompile(`(?m)^export async function (\w+)`)
+	scripts, documentation := read("sdk/*.mjs"), read("../docs/sdk.md")
+	found := 0
+	for _, service := range []string{"apikey", "db", "eval", "oauth", "org", "region", "session", "storage", "thread", "user", "webhook"} {
+		for _, match := range functions.FindAllStringSubmatch(read(sdkDir+"@agentuity/core/dist/services/"+service+"/*.js"), -1) {
+			name := match[1]
+			if slices.Contains(notServed, name) {
+				continue
+			}
+			found++
+			if !regexp.MustCompile(`sdk\.` + name + `\b`).MatchString(scripts) {
+				t.Errorf("no script uses %s", name)
+			}
+			if !strings.Contains(documentation, "`"+name+"`") {
+				t.Errorf("docs/sdk.md does not name %s", name)
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d functions", found)
+	}
 }
