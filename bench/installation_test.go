@@ -73,7 +73,7 @@ func (in *installation) pause() {
 
 func (in *installation) resume() { in.Must(in.Cmd.Process.Signal(syscall.SIGCONT)) }
 
-// call sends a request, decodes the response into a value, and returns its header.
+// call sends a request, decodes the response into a value, if there is one, and returns its header.
 func (in *installation) call(method, path string, body, into any) http.Header {
 	in.t.Helper()
 	text, err := json.Marshal(body)
@@ -88,7 +88,9 @@ func (in *installation) call(method, path string, body, into any) http.Header {
 	if res.StatusCode >= 300 {
 		in.t.Fatalf("%s %s: %s", method, path, res.Status)
 	}
-	in.Must(json.NewDecoder(res.Body).Decode(into))
+	if into != nil {
+		in.Must(json.NewDecoder(res.Body).Decode(into))
+	}
 	return res.Header
 }
 

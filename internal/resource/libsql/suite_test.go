@@ -31,7 +31,9 @@ func TestEngine(t *testing.T) {
 			_ = e.Close(context.Background())
 			listener.Close()
 		})
-		connect := func(ctx context.Context, c resource.Connection) (enginetest.Client, error) { return connectStream(ctx, t, c) }
+		connect := func(ctx context.Context, c resource.Connection) (enginetest.Client, error) {
+			return connectStream(ctx, t, c)
+		}
 		return enginetest.Fixture{Engine: e, Type: resource.DB, Node: "local", Connect: connect}
 	})
 }
