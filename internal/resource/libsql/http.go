@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -112,13 +113,13 @@ func (e *Engine) decode(w http.ResponseWriter, r *http.Request, to any) (release
 		return nil, errOutOfMemory.withStatus(http.StatusServiceUnavailable)
 	}
 	release = func() { e.memory.release(size * decodeCost) }
-	// A client that sends slowly must not keep memory from others. The deadline must not stay: when it
-	// passes, the request is canceled.
+	// A client that sends slowly must not keep the memory. Without the deadline the server notices later
+	// that the client has gone; after an error it stays, so that the rest is not waited for.
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(e.limits.Wait)) // not supported by tests' recorders
+	_ = control.SetReadDeadline(time.Now().Add(e.limits.Wait)) // httptest's recorder has no deadlines
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.limits.Body))
-	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
 		err = json.Unmarshal(body, to)
 	}
 	if err == nil {
@@ -128,6 +129,9 @@ func (e *Engine) decode(w http.ResponseWriter, r *http.Request, to any) (release
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, failf("REQUEST_TOO_LARGE", "the request is larger than %d bytes", e.limits.Body).withStatus(http.StatusRequestEntityTooLarge)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, failf("REQUEST_TIMEOUT", "the request was not sent in time").withStatus(http.StatusRequestTimeout)
 	}
 	return nil, failf("HRANA_PROTO_ERROR", "expected a body as Hrana specifies it").withStatus(http.StatusBadRequest)
 }
@@ -159,7 +163,9 @@ func (e *Engine) servePipeline(w http.ResponseWriter, r *http.Request, of *sessi
 	out.raw(`],"baton":`)
 	out.text(optional(baton))
 	out.raw(`,"base_url":null}`)
-	return write(w, e.limits.StreamIdle, out.body)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(out.body) // fails if the client has gone
+	return nil
 }
 
 // stream returns the stream for a request, and what to do with it afterwards, when it has its next
@@ -183,14 +189,6 @@ func (s *session) stream(ctx context.Context, baton *string, closes bool) (*stre
 	return st, func(string) { d.giveBack(c) }, nil
 }
 
-// write writes a whole response. A client that does not read it is disconnected.
-func write(w http.ResponseWriter, limit time.Duration, body []byte) error {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit + 30*time.Second)) // not supported by tests' recorders
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client has gone
-	return nil
-}
-
 // serveCursor serves v3/cursor: a batch whose rows are sent while they are read.
 func (e *Engine) serveCursor(w http.ResponseWriter, r *http.Request, of *session) error {
 	var body struct {
@@ -210,9 +208,6 @@ func (e *Engine) serveCursor(w http.ResponseWriter, r *http.Request, of *session
 	defer func() { done(baton) }()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	c := &cursor{stream: s, out: bufio.NewWriterSize(w, charge)}
-	// A client that reads too slowly runs into the deadline of the statement.
-	limit := time.Now().Add(time.Duration(len(body.Batch.Steps))*e.limits.Statement + e.limits.StreamIdle)
-	_ = http.NewResponseController(w).SetWriteDeadline(limit)
 	line := append(encode.Optional([]byte(`{"baton":`), optional(baton)), `,"base_url":null}`...)
 	if err := c.write(line); err != nil {
 		return nil // the client has gone

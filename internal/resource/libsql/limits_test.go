@@ -1,8 +1,10 @@
 package libsql_test
 
 import (
+	"bufio"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -63,7 +65,7 @@ func TestStatementsEndAfterTheirTime(t *testing.T) {
 // TestVacuumAndPragmasEndAfterTheirTime runs statements whose time depends on the size of the database.
 func TestVacuumAndPragmasEndAfterTheirTime(t *testing.T) {
 	dir := t.TempDir()
-	s := startIn(t, dir, libsql.Limits{})
+	s := startIn(t, dir, libsql.Limits{Statement: time.Hour})
 	d := s.create()
 	d.exec("CREATE TABLE t (a)")
 	d.exec("INSERT INTO t WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT hex(randomblob(500)) FROM c")
@@ -171,6 +173,23 @@ func TestRequestsAreLimited(t *testing.T) {
 	}
 }
 
+func TestSlowRequestsAreCut(t *testing.T) {
+	s := start(t, libsql.Limits{Wait: 100 * time.Millisecond})
+	d := s.create()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+	s.must(err)
+	defer func() { _ = conn.Close() }()
+	s.must(conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprintf(conn, "POST /db/%s/v2/pipeline HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{", d.p.ID, d.token)
+	s.must(err)
+	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	s.must(err)
+	s.must(got.Body.Close())
+	if got.StatusCode != http.StatusRequestTimeout || s.MemoryUsed() != 0 {
+		t.Errorf("status %d, %d bytes are reserved", got.StatusCode, s.MemoryUsed())
+	}
+}
+
 func TestMemoryOfRequestsIsLimited(t *testing.T) {
 	s := start(t, libsql.Limits{Memory: 1 << 20})
 	d := s.create()
@@ -204,7 +223,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 func TestFullDiskIsLeftInTime(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, 96<<20)
-	s := startIn(t, filepath.Join(dir, "databases"), libsql.Limits{Reserve: 32 << 20})
+	s := startIn(t, filepath.Join(dir, "databases"), libsql.Limits{Reserve: 32 << 20, Statement: time.Hour})
 	d := s.create()
 	d.exec("CREATE TABLE t (a)")
 	const endlessRows = "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c) SELECT randomblob(2000) AS b FROM c"
