@@ -110,16 +110,17 @@ func sendPipeline(t *testing.T, s server, r map[string]any) {
 	}
 }
 
-// inProcess is a database as a Go program would use it: a pool of connections with prepared statements.
+// inProcess is a database as a Go program would use it: a pool of connections that read and one that
+// writes, with prepared statements.
 type inProcess struct {
-	pool  *sqlitex.Pool
-	write chan struct{} // one writer at a time
+	pool   *sqlitex.Pool
+	writer chan *sqlite.Conn
 }
 
 func openInProcess(t *testing.T) *inProcess {
 	t.Helper()
 	pool, err := sqlitex.NewPool(filepath.Join(t.TempDir(), "data.db"), sqlitex.PoolOptions{
-		PoolSize:    8,
+		PoolSize:    9,
 		PrepareConn: func(conn *sqlite.Conn) error { return sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = FULL", nil) },
 	})
 	if err != nil {
@@ -130,11 +131,13 @@ func openInProcess(t *testing.T) *inProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Put(conn)
 	if err := sqlitex.ExecuteScript(conn, createItems, nil); err != nil {
 		t.Fatal(err)
 	}
-	return &inProcess{pool: pool, write: make(chan struct{}, 1)}
+	in := &inProcess{pool: pool, writer: make(chan *sqlite.Conn, 1)}
+	in.writer <- conn
+	t.Cleanup(func() { pool.Put(<-in.writer) })
+	return in
 }
 
 // load runs a statement by all clients for a time.
@@ -154,14 +157,19 @@ func (in *inProcess) load(t *testing.T, sql string, argument func(n int) any) re
 
 func (in *inProcess) run(ctx context.Context, sql string, argument any) error {
 	if sql == insertItem {
-		in.write <- struct{}{}
-		defer func() { <-in.write }()
+		conn := <-in.writer
+		defer func() { in.writer <- conn }()
+		return execute(conn, sql, argument)
 	}
 	conn, err := in.pool.Take(ctx)
 	if err != nil {
 		return err
 	}
 	defer in.pool.Put(conn)
+	return execute(conn, sql, argument)
+}
+
+func execute(conn *sqlite.Conn, sql string, argument any) error {
 	return sqlitex.Execute(conn, sql, &sqlitex.ExecOptions{Args: []any{argument}, ResultFunc: func(stmt *sqlite.Stmt) error {
 		_, _, _ = stmt.ColumnInt64(0), stmt.ColumnText(1), stmt.ColumnFloat(2)
 		return nil
