@@ -120,6 +120,8 @@ var rights = map[string]right{
 	"GET /webhook/receipt-payload/{webhookId}/{receiptId}":           {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/delivery-list/{webhookId}":                         {"webhook:read", everybody, false, false, nil, false},
 	"POST /webhook/delivery-retry/{webhookId}/{deliveryId}":          {"webhook:write", writers, false, false, nothing, false},
+	"GET /webhook/tail":                                              {"webhook:read", everybody, false, false, nil, false},
+	"GET /webhook/tail/{webhookId}":                                  {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/analytics/org":                                     {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/analytics/org/timeseries":                          {"webhook:read", everybody, false, false, nil, false},
 }
@@ -248,6 +250,9 @@ func (m *matrix) path(pattern string, existing bool) string {
 	path := strings.Join(parts, "/")
 	if pattern == "/storage/presign/{bucket}" {
 		path += "?key=k"
+	}
+	if strings.HasPrefix(pattern, "/webhook/tail") {
+		path += "?follow=false"
 	}
 	return path
 }

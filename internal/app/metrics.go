@@ -186,6 +186,11 @@ func (m *metrics) openSockets(read func() float64) {
 	m.gauge("steward_thread_open_sockets", "WebSockets of runtimes that are open.", read)
 }
 
+// openTails registers the live tails that are open.
+func (m *metrics) openTails(read func() float64) {
+	m.gauge("steward_webhook_open_tails", "Live tails that are open.", read)
+}
+
 // stored registers the number and size of all objects.
 func (m *metrics) stored(objects, bytes func() float64) {
 	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)
@@ -209,6 +214,7 @@ func (p *parts) measure(m *metrics) {
 	m.inFlightSockets(func() float64 { return float64(stats().Sockets) })
 	m.oldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
 	m.openSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
+	m.openTails(func() float64 { return float64(p.hooks.tail.Open()) })
 	m.queueDepth(fromDatabase(p.hooks.store.QueueDepth))
 	p.storage.server.Done = m.servedS3
 	held := p.storage.store.Held

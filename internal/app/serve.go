@@ -14,6 +14,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/job"
 	"steward/internal/web"
+	"steward/internal/webhook/eventlog"
 )
 
 // drainTimeout is how long running requests may take to finish when the process stops.
@@ -87,6 +88,9 @@ func (s *process) run(ctx context.Context) error {
 	if err := p.manager.ReleaseOwn(ctx); err != nil {
 		return err
 	}
+	if err := s.db.db.ContinueNumbers(ctx, eventlog.Last); err != nil {
+		return err
+	}
 	p.server.Ready = s.ready
 	p.server.Done = func(served web.Served) {
 		s.metrics.served(served)
@@ -152,6 +156,7 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 	if err := p.server.Socket.Close(ctx); err != nil { // Shutdown does not know hijacked connections
 		s.log.Warn("WebSockets were closed before they finished", "error", err)
 	}
+	p.server.Tail.Close()
 	if err := p.storage.server.Shutdown(ctx); err != nil {
 		s.log.Warn("S3 requests were closed before they finished", "error", err)
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"steward/internal/account"
@@ -26,6 +27,7 @@ import (
 	"steward/internal/webhook"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
+	"steward/internal/webhook/tail"
 )
 
 // parts holds the connected slices.
@@ -78,6 +80,10 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 	callers := &server.Authenticator{
 		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, PerSecond: cfg.RateLimit,
 	}
+	hooks.tail.Authorize = func(r *http.Request) error { return callers.Reauthorize(r, auth.ReadWebhooks) }
+	for _, name := range []string{auth.Callers, oidc.Cache} { // after their caches were emptied
+		d.db.Watch(name, hooks.tail.Recheck)
+	}
 
 	return &parts{
 		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
@@ -94,6 +100,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
 			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
 			Ingest:      hooks.ingest,
+			Tail:        hooks.tail,
 			Protocol:    signIn.Mount,
 			Auth:        callers,
 			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
@@ -137,6 +144,7 @@ func requestSource(ctx context.Context) (requestID, remoteAddr string) {
 type hooks struct {
 	store     *webhook.Store
 	ingest    *webhook.Ingest
+	tail      *tail.Server
 	scheduler *webhook.Scheduler
 	retention *webhook.Retention
 }
@@ -152,9 +160,12 @@ func wireHooks(
 	scheduler.Log = log
 	scheduler.Exclusive = d.db.Dialect() == db.SQLite
 	store.Wake = scheduler.Wake
+	tails := tail.New(store, log)
+	store.Logged = tails.Wake
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
+		tail:      tails,
 		scheduler: scheduler,
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}

@@ -67,6 +67,24 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	return nil
 }
 
+// Reauthorize returns an error if the sender of a request that is being served for long has no longer
+// a permission: the key was deleted, the token has expired, the role was changed. A DPoP proof can be
+// used only once, so that its sender has to send a new request.
+func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) error {
+	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return errs.New(errs.Unauthorized, "a new proof is required")
+	}
+	caller, err := a.Identify(r.Context(), value)
+	if err != nil {
+		return err
+	}
+	if caller.OrgID != auth.From(r.Context()).OrgID {
+		return errs.New(errs.Forbidden, "the organization has changed")
+	}
+	return caller.Require(p)
+}
+
 func (a *Authenticator) caller(h http.Header, r *http.Request) (*auth.Caller, error) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {

@@ -118,6 +118,8 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),
 		web.On("GET /webhook/delivery-list/{webhookId}", auth.ReadWebhooks, 200, "List deliveries, newest first", hook.Deliveries),
 		web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", auth.WriteWebhooks, 200, "Retry a failed delivery", hook.Retry).WithErrors(409),
+		web.On("GET /webhook/tail", auth.ReadWebhooks, 200, "Follow the receipts and deliveries of all webhooks", s.Tail.All),
+		web.On("GET /webhook/tail/{webhookId}", auth.ReadWebhooks, 200, "Follow the receipts and deliveries of a webhook", s.Tail.One),
 		web.On("GET /webhook/analytics/org", auth.ReadWebhooks, 200, "Get webhook totals", hook.Analytics),
 		web.On("GET /webhook/analytics/org/timeseries", auth.ReadWebhooks, 200, "Get webhook totals over time", hook.Timeseries),
 	})

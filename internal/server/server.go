@@ -19,6 +19,7 @@ import (
 	"steward/internal/thread"
 	"steward/internal/web"
 	"steward/internal/webhook"
+	"steward/internal/webhook/tail"
 )
 
 // Server is the HTTP API.
@@ -34,6 +35,7 @@ type Server struct {
 	Socket   *thread.Socket
 	Webhook  *webhook.Handler
 	Ingest   *webhook.Ingest
+	Tail     *tail.Server
 	// Databases serves databases to their clients, at /db/{id}/.
 	Databases http.Handler
 

@@ -28,6 +28,8 @@ func sharedHeaders() map[string]*huma.Header {
 		"ETag":                text("Version of the resource, for If-Match and If-None-Match", `"3"`),
 		"X-Total-Count":       number("Number of items in the whole list; absent if it is too expensive to count", 42),
 		"Link":                text("Links to other pages: first, prev, next, last", `</thread?limit=10&offset=0>; rel="first"`),
+		"Cache-Control":       text("Events are not to be cached", "no-store"),
+		"X-Accel-Buffering":   text("Proxies are not to buffer the response", "no"),
 		"Retry-After":         number("Seconds to wait before the next attempt", 1),
 		"WWW-Authenticate":    text("The expected scheme", "Bearer"),
 		"RateLimit-Limit":     number("Requests that are allowed at once; present if there is a rate limit", 50),
@@ -53,6 +55,10 @@ func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*h
 	switch {
 	case value == reflect.TypeFor[Raw]():
 		ok.Content = content("application/octet-stream", &huma.Schema{Type: "string", Format: "binary"})
+	case value == reflect.TypeFor[Stream]():
+		ok.Content = content("text/event-stream", &huma.Schema{
+			Type: "string", Description: "Server-sent events: `id`, `event` and `data`, which is a JSON object",
+		})
 	case r.Status != http.StatusNoContent && value != reflect.TypeFor[None]():
 		ok.Content = content("application/json", schemas.Schema(value, true, ""))
 	}
@@ -78,6 +84,8 @@ func headersOf(value reflect.Type) []string {
 	switch {
 	case value.Implements(reflect.TypeFor[page.Versioned]()):
 		return []string{"ETag"}
+	case value == reflect.TypeFor[Stream]():
+		return []string{"Cache-Control", "X-Accel-Buffering"}
 	case value.Implements(reflect.TypeFor[headerSetter]()):
 		return []string{"X-Total-Count", "Link"}
 	}

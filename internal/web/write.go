@@ -48,6 +48,13 @@ type Raw struct {
 	Bytes       []byte
 }
 
+// Stream is a value that is written over a long time: Serve writes it, with the headers and the
+// status.
+type Stream struct {
+	ContentType string
+	Serve       http.HandlerFunc
+}
+
 // headerSetter is implemented by values that set headers of their response, such as page.Page.
 type headerSetter interface {
 	SetHeaders(h http.Header, path string, query url.Values)
@@ -87,6 +94,11 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 		h.Set("Content-Length", strconv.Itoa(len(raw.Bytes)))
 		w.WriteHeader(status)
 		w.Write(raw.Bytes)
+		return
+	}
+	if stream, ok := value.(Stream); ok {
+		h.Set("Content-Type", stream.ContentType)
+		stream.Serve(w, r)
 		return
 	}
 	status, body := FaceOf(r.Context()).Success(status, value)

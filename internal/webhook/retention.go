@@ -8,6 +8,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/eventlog"
 )
 
 const (
@@ -66,7 +67,7 @@ func (r *Retention) sweep(ctx context.Context) error {
 			return fmt.Errorf("list webhooks: %w", err)
 		}
 		if len(some) == 0 {
-			return nil
+			return r.sweepLog(ctx)
 		}
 		for _, w := range some {
 			if err := r.sweepExpired(ctx, w); err != nil {
@@ -106,6 +107,31 @@ func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	}
 	_, err := r.remove(ctx, w, receiptTable, unusedOnly, old)
 	return err
+}
+
+// sweepLog removes events from the log that are older than the longest retention of their
+// organization.
+func (r *Retention) sweepLog(ctx context.Context) error {
+	for after := ""; ; {
+		orgIDs, err := eventlog.Organizations(r.Store.DB.Read(ctx), after)
+		if err != nil || len(orgIDs) == 0 {
+			return err
+		}
+		for _, orgID := range orgIDs {
+			var longest int64
+			if err := r.Store.DB.Read(ctx).Row(`SELECT COALESCE(MAX(retention_seconds), 0) FROM webhooks WHERE org_id = $1`,
+				orgID).Scan(&longest); err != nil {
+				return fmt.Errorf("read longest retention: %w", err)
+			}
+			keep := max(r.Keep, time.Duration(longest)*time.Second)
+			all, err := eventlog.Purge(ctx, r.Store.DB, orgID, stamp.Of(r.Store.Now()).Add(-keep), sweepRounds)
+			if err != nil {
+				return err
+			}
+			r.more = r.more || !all
+			after = orgID
+		}
+	}
 }
 
 // sweepDeleted removes everything of a deleted webhook, and at last its tombstone.

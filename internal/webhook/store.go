@@ -32,6 +32,8 @@ type Store struct {
 	// Wake is called after rows for these destinations were committed to the queue; nil in a
 	// process that sends nothing.
 	Wake func(destinationIDs []string)
+	// Logged is called after events of organizations were committed to the log; nil for none.
+	Logged func(orgIDs []string)
 
 	arrivals db.Gather[*arrival]
 	large    page.CountCache[countKey]

@@ -10,6 +10,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/eventlog"
 	"steward/internal/webhook/send"
 )
 
@@ -83,6 +84,7 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	receipts := db.NewBulk(db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes)
 	deliveries := newDeliveryRows()
 	sums := newTally()
+	log := eventLog{}
 	woken := map[string]bool{}
 	for _, a := range batch {
 		r := a.receipt
@@ -97,7 +99,9 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		if r.body == nil {
 			r.body = []byte{} // nil would be NULL
 		}
-		receipts.Add(rowKey(r.WebhookID, r.ID), int64(r.Date), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
+		key := rowKey(r.WebhookID, r.ID)
+		log.add(r.orgID, key)
+		receipts.Add(key, int64(r.Date), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
 		sums.received(r)
 		for _, destinationID := range destinationIDs {
 			d := newDelivery(r.orgID, r.WebhookID, destinationID, r.ID, now)
@@ -113,6 +117,9 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		return fmt.Errorf("insert receipts: %w", err)
 	}
 	if err := deliveries.insert(tx); err != nil {
+		return err
+	}
+	if err := s.logEvents(tx, eventlog.Receipt, stamp.Of(now), log); err != nil {
 		return err
 	}
 	if len(woken) > 0 {

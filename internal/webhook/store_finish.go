@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"steward/internal/db"
+	"steward/internal/stamp"
+	"steward/internal/webhook/eventlog"
 	"steward/internal/webhook/send"
 )
 
@@ -88,11 +90,13 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 // are disabled, the next attempts are added, and all is counted.
 func (s *Store) follow(tx *db.Tx, results []Result) error {
 	done := db.NewBulk(db.Text)
+	log := eventLog{}
 	retries := newDeliveryRows()
 	sums := newTally()
 	enabled := map[string]bool{}
 	for _, r := range results {
 		done.Add(r.Delivery.key)
+		log.add(r.Delivery.orgID, r.Delivery.key)
 		sums.ended(r)
 		if r.Gone {
 			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
@@ -124,6 +128,9 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 		return fmt.Errorf("remove from queue: %w", err)
 	}
 	if err := retries.insert(tx); err != nil {
+		return err
+	}
+	if err := s.logEvents(tx, eventlog.Delivery, stamp.Of(s.Now()), log); err != nil {
 		return err
 	}
 	return sums.write(tx)

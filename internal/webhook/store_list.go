@@ -217,9 +217,13 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response,
 	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END`
 
+func (d *Delivery) columns() []any {
+	return []any{&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.DueAt}
+}
+
 func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {
 	d := Delivery{orgID: orgID, WebhookID: webhookID}
-	err := row.Scan(&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.DueAt)
+	err := row.Scan(d.columns()...)
 	d.key = rowKey(webhookID, d.ID)
 	return d, err
 }

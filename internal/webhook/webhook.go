@@ -14,6 +14,9 @@
 // needs no recovery: the lease expires, and whoever holds the next one finds the rows. Deliveries
 // are sent at least once and recorded exactly once. docs/states.md shows the states.
 //
+// Receipts and results are also written to the log of events (package eventlog), which the live tail
+// (package tail) reads.
+//
 // Ids are ULIDs, and rows are found by the webhook's and their own (key.go), so that lists, time
 // filters and retention are ranges of keys. Deleting a webhook removes it and its destinations at
 // once; Retention removes its receipts and deliveries later.

@@ -19,6 +19,13 @@ CREATE TABLE epochs (
     raised_by TEXT   NOT NULL
 );
 
+-- commit_numbers has one row. Numbers of commits (Tx.NumberCommit) are the transaction's id plus n,
+-- which is raised when the database is restored on a server whose transaction ids are lower.
+CREATE TABLE commit_numbers (
+    n BIGINT NOT NULL
+);
+INSERT INTO commit_numbers (n) VALUES (0);
+
 -- leases holds the background jobs that only one replica runs at a time.
 CREATE TABLE leases (
     name  TEXT   NOT NULL PRIMARY KEY,

@@ -94,6 +94,21 @@ CREATE TABLE webhook_queue (
 );
 CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key, size);
 
+-- webhook_log lists the receipts and the ended deliveries of an organization in the order of their
+-- commits, for the live tail. A row has those of one webhook and one transaction, at most 128: ids
+-- are their ULIDs, 26 characters each, in ascending order, and key is the first of their keys. A row
+-- for each batch costs ingest far less than a column of receipts and deliveries would: it would have
+-- an index, and a delivery that ends could no longer be updated in place.
+CREATE TABLE webhook_log (
+    org_id TEXT   COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    key    TEXT   COLLATE "C" NOT NULL,
+    kind   TEXT   NOT NULL CHECK (kind IN ('receipt', 'delivery')),
+    at     BIGINT NOT NULL,
+    ids    TEXT   NOT NULL,
+    PRIMARY KEY (org_id, number, key)
+);
+
 -- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.
 CREATE TABLE webhook_leases (

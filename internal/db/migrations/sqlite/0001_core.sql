@@ -19,6 +19,12 @@ CREATE TABLE epochs (
     raised_by TEXT    NOT NULL
 ) STRICT;
 
+-- commit_numbers has one row: the number of the last commit that has one (Tx.NumberCommit).
+CREATE TABLE commit_numbers (
+    n INTEGER NOT NULL
+) STRICT;
+INSERT INTO commit_numbers (n) VALUES (0);
+
 -- leases holds the background jobs that only one replica runs at a time.
 CREATE TABLE leases (
     name  TEXT    NOT NULL PRIMARY KEY,

@@ -1,0 +1,248 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+const (
+	// pageEvents is about how many events After returns, and scanRows how many rows it reads for
+	// them at most: those of other webhooks are passed over.
+	pageEvents = 256
+	scanRows   = 1000
+	// maxSkew is how much earlier than its neighbours a commit may be dated: by the clock of
+	// another replica, or because its transaction took long.
+	maxSkew = time.Minute
+	// purgeRows bounds what one transaction of Purge removes.
+	purgeRows = 500
+)
+
+// Append adds events of one kind and organization to the log. keys are those of their rows.
+func Append(tx *db.Tx, orgID string, kind Kind, at stamp.Time, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	number, err := tx.NumberCommit()
+	if err != nil {
+		return err
+	}
+	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Text)
+	for _, r := range rowsOf(keys) {
+		rows.Add(orgID, r.key, string(kind), int64(at), r.ids)
+	}
+	if err := rows.Send(tx, `INSERT INTO webhook_log (org_id, number, key, kind, at, ids)
+		SELECT v.column1, `+number+`, v.column2, v.column3, v.column4, v.column5 FROM {v}`); err != nil {
+		return fmt.Errorf("append to log: %w", err)
+	}
+	return nil
+}
+
+const columns = `number, key, kind, at, ids`
+
+func scanRow(from db.Row) (r row, err error) {
+	return r, from.Scan(&r.number, &r.key, &r.kind, &r.at, &r.ids)
+}
+
+// Head returns the position after the last settled event of an organization.
+func Head(q db.Querier, orgID string) (Position, error) {
+	last, err := scanRow(q.Row(`SELECT `+columns+` FROM webhook_log WHERE org_id = $1 AND number < `+db.Settled(q.Dialect())+`
+		ORDER BY number DESC, key DESC LIMIT 1`, orgID))
+	if errors.Is(err, db.ErrNoRows) {
+		return Position{}, nil
+	}
+	if err != nil {
+		return Position{}, fmt.Errorf("read end of log: %w", err)
+	}
+	events := last.events()
+	return events[len(events)-1].Position, nil
+}
+
+// holding returns the row that has the event at a position, or would have it.
+func holding(q db.Querier, orgID string, p Position) (row, error) {
+	r, err := scanRow(q.Row(`SELECT `+columns+` FROM webhook_log WHERE org_id = $1 AND number = $2 AND key <= $3
+		ORDER BY key DESC LIMIT 1`, orgID, p.Number, p.Key))
+	if err != nil && !errors.Is(err, db.ErrNoRows) {
+		return r, fmt.Errorf("find position in log: %w", err)
+	}
+	return r, nil
+}
+
+// Resume returns where to go on after a position that a reader was given: there, at the oldest event
+// if that is later, or at the position's time if the log does not have its event, because the
+// database was restored from a backup.
+func Resume(q db.Querier, orgID string, p Position) (Position, error) {
+	if p.Key == "" {
+		return Seek(q, orgID, p.At)
+	}
+	r, err := holding(q, orgID, p)
+	if err != nil || r.has(p) {
+		return p, err
+	}
+	oldest, found, err := firstFrom(q, orgID, 0)
+	if err != nil {
+		return p, err
+	}
+	if !found || p.Number < oldest.Number {
+		return Position{}, nil
+	}
+	return Seek(q, orgID, p.At)
+}
+
+// firstFrom returns the position of the first commit from a number on, without a key, and reports
+// whether there is one.
+func firstFrom(q db.Querier, orgID string, number int64) (p Position, found bool, err error) {
+	err = q.Row(`SELECT number, at FROM webhook_log WHERE org_id = $1 AND number >= $2 ORDER BY number, key LIMIT 1`,
+		orgID, number).Scan(&p.Number, &p.At)
+	if errors.Is(err, db.ErrNoRows) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, fmt.Errorf("read log: %w", err)
+	}
+	return p, true, nil
+}
+
+// Seek returns the position before the first event that was committed at a time or later.
+func Seek(q db.Querier, orgID string, since stamp.Time) (Position, error) {
+	head, err := Head(q, orgID) // first, so that what is committed meanwhile comes after it
+	if err != nil {
+		return Position{}, err
+	}
+	low, high := int64(0), head.Number
+	for low < high { // the first number whose commit is recent enough, if times ascend
+		middle := low + (high-low)/2
+		p, _, err := firstFrom(q, orgID, middle)
+		if err != nil {
+			return Position{}, err
+		}
+		if p.At >= since.Add(-maxSkew) {
+			high = middle
+		} else {
+			low = p.Number + 1
+		}
+	}
+	p := Position{At: since}
+	err = q.Row(`SELECT number FROM webhook_log WHERE org_id = $1 AND number >= $2 AND number <= $3 AND at >= $4
+		ORDER BY number, key LIMIT 1`, orgID, low, head.Number, since).Scan(&p.Number)
+	if errors.Is(err, db.ErrNoRows) {
+		return head, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("search log: %w", err)
+	}
+	return p, nil
+}
+
+// Page is a part of the log.
+type Page struct {
+	Events []Event
+	// End is the position after the page, also after events of other webhooks.
+	End Position
+	// More reports whether there may be more.
+	More bool
+}
+
+// After returns the settled events after a position, in order. hook is the ULID of a webhook to leave
+// out all others, or empty.
+func After(q db.Querier, orgID, hook string, p Position) (Page, error) {
+	first, err := holding(q, orgID, p)
+	if err != nil {
+		return Page{}, err
+	}
+	from := p.Key
+	if first.key != "" {
+		from = first.key
+	}
+	rows, err := q.Query(`SELECT number, key, kind, at, CASE WHEN key >= $4 AND key < $5 THEN ids ELSE '' END FROM webhook_log
+		WHERE org_id = $1 AND (number, key) >= ($2, $3) AND number < `+db.Settled(q.Dialect())+`
+		ORDER BY number, key LIMIT $6`, orgID, p.Number, from, hook, hook+"{", scanRows)
+	if err != nil {
+		return Page{}, fmt.Errorf("read log: %w", err)
+	}
+	defer rows.Close()
+	page := Page{End: p}
+	scanned := 0
+	for ; len(page.Events) < pageEvents && rows.Next(); scanned++ {
+		r, err := scanRow(rows)
+		if err != nil {
+			return Page{}, fmt.Errorf("read log: %w", err)
+		}
+		page.add(r, p)
+	}
+	if err := rows.Err(); err != nil {
+		return Page{}, fmt.Errorf("read log: %w", err)
+	}
+	page.More = len(page.Events) >= pageEvents || scanned == scanRows
+	return page, nil
+}
+
+// add adds the events of a row that come after a position. A row of another webhook has none.
+func (p *Page) add(r row, after Position) {
+	if end := (Position{Number: r.number, Key: r.key, At: r.at}); end.Compare(p.End) > 0 {
+		p.End = end
+	}
+	for _, e := range r.events() {
+		if e.Compare(after) > 0 {
+			p.Events = append(p.Events, e)
+			p.End = e.Position
+		}
+	}
+}
+
+// Last returns the highest number in the logs of all organizations.
+func Last(q db.Querier) (number int64, err error) {
+	err = q.Row(`WITH RECURSIVE orgs(org_id) AS (
+			SELECT (SELECT org_id FROM webhook_log ORDER BY org_id LIMIT 1)
+			UNION ALL
+			SELECT (SELECT l.org_id FROM webhook_log l WHERE l.org_id > orgs.org_id ORDER BY l.org_id LIMIT 1)
+			FROM orgs WHERE orgs.org_id IS NOT NULL)
+		SELECT COALESCE(MAX((SELECT l.number FROM webhook_log l WHERE l.org_id = orgs.org_id ORDER BY l.number DESC LIMIT 1)), 0)
+		FROM orgs`).Scan(&number)
+	if err != nil {
+		return 0, fmt.Errorf("read last number of log: %w", err)
+	}
+	return number, nil
+}
+
+// Organizations returns some organizations that have events, in order, after one.
+func Organizations(q db.Querier, after string) (orgIDs []string, err error) {
+	for len(orgIDs) < 100 {
+		err := q.Row(`SELECT org_id FROM webhook_log WHERE org_id > $1 ORDER BY org_id LIMIT 1`, after).Scan(&after)
+		if errors.Is(err, db.ErrNoRows) {
+			return orgIDs, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list organizations of log: %w", err)
+		}
+		orgIDs = append(orgIDs, after)
+	}
+	return orgIDs, nil
+}
+
+// Purge removes the oldest events of an organization that were committed before a time, in small
+// transactions, until rounds are over. It reports whether it removed all of them.
+func Purge(ctx context.Context, d *db.DB, orgID string, before stamp.Time, rounds int) (all bool, err error) {
+	for range rounds {
+		oldest, found, err := firstFrom(d.Read(ctx), orgID, 0)
+		if err != nil {
+			return false, err
+		}
+		if !found || oldest.At >= before {
+			return true, nil
+		}
+		err = d.Write(ctx, func(tx *db.Tx) error {
+			_, err := tx.Exec(`DELETE FROM webhook_log WHERE org_id = $1 AND at < $2 AND number <= (SELECT MAX(number) FROM
+				(SELECT number FROM webhook_log WHERE org_id = $1 ORDER BY number, key LIMIT $3) AS oldest)`, orgID, before, purgeRows)
+			return err
+		})
+		if err != nil {
+			return false, fmt.Errorf("purge log: %w", err)
+		}
+	}
+	return false, nil
+}

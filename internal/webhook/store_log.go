@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/stamp"
+	"steward/internal/webhook/eventlog"
+)
+
+// LogChanged is the name under which replicas notify each other of new events in the log.
+const LogChanged = "webhook.log"
+
+// eventLog collects the events of a transaction: the keys of their rows, by organization.
+type eventLog map[string][]string
+
+func (l eventLog) add(orgID, key string) { l[orgID] = append(l[orgID], key) }
+
+// logEvents writes events to the log, and tells readers after the commit.
+func (s *Store) logEvents(tx *db.Tx, kind eventlog.Kind, at stamp.Time, events eventLog) error {
+	orgIDs := slices.Sorted(maps.Keys(events))
+	for _, orgID := range orgIDs {
+		if err := eventlog.Append(tx, orgID, kind, at, events[orgID]); err != nil {
+			return err
+		}
+	}
+	if len(orgIDs) == 0 {
+		return nil
+	}
+	tx.OnCommit(func() {
+		if s.Logged != nil {
+			s.Logged(orgIDs)
+		}
+		s.DB.Notify(LogChanged)
+	})
+	return nil
+}
+
+// keysToLoad returns the table of rows to read for events: their key, organization and webhook. A
+// webhook that was deleted has rows until they are swept, but shows none.
+func keysToLoad(orgID string, keys []string) *db.Bulk {
+	rows := db.NewBulk(db.Text, db.Text, db.Text)
+	for _, key := range keys {
+		rows.Add(key, orgID, id.Webhook+"_"+key[:len(key)/2])
+	}
+	return rows
+}
+
+// ReceiptsByKey returns receipts as lists show them, by their keys. Those that are gone are left out.
+func (s *Store) ReceiptsByKey(ctx context.Context, orgID string, keys []string) (map[string]Receipt, error) {
+	found := make(map[string]Receipt, len(keys))
+	_, err := db.CollectBulk(s.DB.Read(ctx), keysToLoad(orgID, keys), func(row db.Row) (key string, err error) {
+		var r Receipt
+		if err := row.Scan(append([]any{&key, &r.WebhookID}, r.columns()...)...); err != nil {
+			return "", err
+		}
+		found[key] = r.withPayload()
+		return key, nil
+	}, `SELECT v.column1, v.column3, `+receiptColumns+listedBody+` FROM {v} JOIN webhooks w ON w.org_id = v.column2 AND w.id = v.column3
+		JOIN webhook_receipts ON key = v.column1`)
+	if err != nil {
+		return nil, fmt.Errorf("read receipts: %w", err)
+	}
+	return found, nil
+}
+
+// DeliveriesByKey returns deliveries by their keys. Those that are gone are left out.
+func (s *Store) DeliveriesByKey(ctx context.Context, orgID string, keys []string) (map[string]Delivery, error) {
+	found := make(map[string]Delivery, len(keys))
+	_, err := db.CollectBulk(s.DB.Read(ctx), keysToLoad(orgID, keys), func(row db.Row) (key string, err error) {
+		d := Delivery{orgID: orgID}
+		if err := row.Scan(append([]any{&key, &d.WebhookID}, d.columns()...)...); err != nil {
+			return "", err
+		}
+		found[key] = d
+		return key, nil
+	}, `SELECT v.column1, v.column3, `+deliveryColumns+` FROM {v} JOIN webhooks w ON w.org_id = v.column2 AND w.id = v.column3
+		JOIN webhook_deliveries ON key = v.column1`)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	return found, nil
+}

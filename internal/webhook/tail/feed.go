@@ -1,0 +1,242 @@
+package tail
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/webhook/eventlog"
+)
+
+const (
+	// pollEvery is how often a feed looks for events that it was not told of.
+	pollEvery = time.Second
+	// pace is the least time between two reads of a feed, so that events that are committed one by
+	// one are read together.
+	pace = 50 * time.Millisecond
+	// feedBytes bounds the frames that a feed keeps. Connections that are further behind read by
+	// themselves.
+	feedBytes = 1 << 20
+	// loadRows is how many events are loaded at a time. A list shows at most 64 KiB of a payload.
+	loadRows = 64
+	// errorPause is the time before the next read after one that failed.
+	errorPause = 3 * time.Second
+)
+
+// feed reads the log of an organization for the connections that are at its end. It has the last
+// frames of the webhooks that they are for.
+type feed struct {
+	server *Server
+	orgID  string
+	stop   context.CancelFunc
+	wake   chan struct{}
+
+	mu    sync.Mutex
+	hooks map[string]*hookFeed // by ULID; "" for all webhooks
+	// frames are those after start and up to end, in order.
+	frames     []frame
+	bytes      int
+	start, end eventlog.Position
+	started    bool          // start and end are set
+	changed    chan struct{} // closed and replaced after each read
+}
+
+// hookFeed is a webhook that connections of a feed are for.
+type hookFeed struct {
+	connections int
+	// from is where the frames of the webhook begin, if that is set: it was added while the feed
+	// was reading.
+	from    eventlog.Position
+	hasFrom bool
+}
+
+func newFeed(s *Server, orgID string, stop context.CancelFunc) *feed {
+	return &feed{
+		server: s, orgID: orgID, stop: stop, wake: make(chan struct{}, 1), hooks: map[string]*hookFeed{},
+		changed: make(chan struct{}),
+	}
+}
+
+func (f *feed) signal() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// join adds a connection.
+func (f *feed) join(hook string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hooks[hook] == nil {
+		f.hooks[hook] = &hookFeed{}
+	}
+	f.hooks[hook].connections++
+	f.signal()
+}
+
+// part removes a connection, and reports whether it was the last one.
+func (f *feed) part(hook string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hooks[hook].connections--
+	if f.hooks[hook].connections == 0 {
+		delete(f.hooks, hook)
+	}
+	return len(f.hooks) == 0
+}
+
+// run reads the log until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		more, err := f.read(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.server.Log.Error("the tail is delayed", "organization", f.orgID, "error", err)
+			sleep(ctx, errorPause)
+		}
+		if more {
+			continue
+		}
+		if !sleep(ctx, pace) {
+			return
+		}
+		select {
+		case <-f.wake:
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// read reads the next part of the log, and reports whether there is more.
+func (f *feed) read(ctx context.Context) (more bool, err error) {
+	q := f.server.Store.DB.Read(ctx)
+	if err := f.begin(q); err != nil {
+		return false, err
+	}
+	from, wanted := f.wanted()
+	page, err := eventlog.After(q, f.orgID, onlyOne(wanted), from)
+	if err != nil {
+		return false, err
+	}
+	events := slices.DeleteFunc(page.Events, func(e eventlog.Event) bool { return !wanted[""] && !wanted[hookOf(e.Position)] })
+	for some := range slices.Chunk(events, loadRows) {
+		loaded, err := frames(ctx, f.server.Store, f.orgID, some)
+		if err != nil {
+			return false, err
+		}
+		f.add(loaded, some[len(some)-1].Position)
+	}
+	f.add(nil, page.End)
+	return page.More, nil
+}
+
+// onlyOne returns the only webhook of a set, or "".
+func onlyOne(hooks map[string]bool) string {
+	if len(hooks) != 1 {
+		return ""
+	}
+	return slices.Collect(maps.Keys(hooks))[0]
+}
+
+// begin sets the position of a new feed.
+func (f *feed) begin(q db.Querier) error {
+	f.mu.Lock()
+	started := f.started
+	f.mu.Unlock()
+	if started {
+		return nil
+	}
+	head, err := eventlog.Head(q, f.orgID)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started = true
+	f.start = head
+	f.end = head
+	return nil
+}
+
+// wanted returns where to read next, and the webhooks whose frames are wanted. From here on they are
+// complete.
+func (f *feed) wanted() (from eventlog.Position, hooks map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	hooks = map[string]bool{}
+	for hook, h := range f.hooks {
+		hooks[hook] = true
+		if !h.hasFrom {
+			h.hasFrom = true
+			h.from = f.end
+		}
+	}
+	return f.end, hooks
+}
+
+// add adds frames up to a position, drops the oldest beyond feedBytes, and wakes the connections.
+func (f *feed) add(loaded []frame, end eventlog.Position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range loaded {
+		f.frames = append(f.frames, one)
+		f.bytes += len(one.text)
+	}
+	dropped := 0
+	for ; f.bytes > feedBytes; dropped++ {
+		f.bytes -= len(f.frames[dropped].text)
+		f.start = f.frames[dropped].at
+	}
+	if dropped > 0 {
+		f.frames = slices.Clone(f.frames[dropped:])
+	}
+	if end.Compare(f.end) > 0 {
+		f.end = end
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// part of a feed for a connection.
+type ready struct {
+	// frames may be sent; then the connection is at end.
+	frames []frame
+	end    eventlog.Position
+	// behind says that the feed does not have the frames after the position.
+	behind bool
+	// changed is closed when there is more.
+	changed <-chan struct{}
+}
+
+// after returns frames of a webhook, or of all, after a position, up to about limit bytes.
+func (f *feed) after(hook string, p eventlog.Position, limit int) ready {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := ready{end: p, changed: f.changed}
+	h := f.hooks[hook]
+	if !f.started || !h.hasFrom || p.Compare(f.start) < 0 || p.Compare(h.from) < 0 {
+		r.behind = true
+		return r
+	}
+	bytes := 0
+	next := sort.Search(len(f.frames), func(i int) bool { return f.frames[i].at.Compare(p) > 0 })
+	for _, one := range f.frames[next:] {
+		if hook == "" || hook == one.hook() {
+			r.frames = append(r.frames, one)
+			bytes += len(one.text)
+		}
+		r.end = one.at
+		if bytes >= limit {
+			return r
+		}
+	}
+	if f.end.Compare(r.end) > 0 {
+		r.end = f.end
+	}
+	return r
+}

@@ -1,0 +1,257 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+	"steward/internal/web"
+	"steward/internal/webhook/eventlog"
+)
+
+const (
+	// heartbeat is how often a comment is sent.
+	heartbeat = 15 * time.Second
+	// batchBytes is about how much is written at once.
+	batchBytes = 64 << 10
+	// ownRows is how many events a connection that is behind has in memory.
+	ownRows = 8
+)
+
+// From is where a tail begins.
+type From struct {
+	Since       string `query:"since" format:"date-time" doc:"Begin with the events of this time; without it and Last-Event-ID, with those that are to come"`
+	LastEventID string `header:"Last-Event-ID" doc:"Begin after the event with this id; takes precedence over since" example:"AAAAAAAAAAoABkQ2bTPgAAGTK8-MMFf4uZK-sQZVtPoBkyvPjDBX-LmSvrEGVbT6"`
+	Follow      bool   `query:"follow" default:"true" doc:"Go on with events that are to come; if false, the response ends with the last event that there is"`
+}
+
+// All handles GET /webhook/tail.
+func (s *Server) All(ctx context.Context, in *struct{ From }) (web.Stream, error) {
+	return s.stream(ctx, in.From, "")
+}
+
+// One handles GET /webhook/tail/{webhookId}.
+func (s *Server) One(ctx context.Context, in *struct {
+	ID string `path:"webhookId"`
+	From
+},
+) (web.Stream, error) {
+	if _, err := s.Store.Get(ctx, auth.From(ctx).OrgID, in.ID); err != nil {
+		return web.Stream{}, err
+	}
+	return s.stream(ctx, in.From, in.ID)
+}
+
+func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.Stream, error) {
+	_, hook, _ := strings.Cut(webhookID, "_")
+	c := &connection{server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID}
+	err := s.read(ctx, func(q db.Querier) (err error) {
+		c.at, err = from.position(q, c.orgID)
+		return err
+	})
+	if err != nil {
+		return web.Stream{}, err
+	}
+	if c.feed, err = s.enter(c.orgID, hook, from.Follow); err != nil {
+		return web.Stream{}, err
+	}
+	return web.Stream{ContentType: "text/event-stream", Serve: c.serve}, nil
+}
+
+// position returns where a tail begins, or Invalid.
+func (f From) position(q db.Querier, orgID string) (eventlog.Position, error) {
+	if f.LastEventID != "" {
+		p, err := eventlog.ParsePosition("header.Last-Event-ID", f.LastEventID)
+		if err != nil {
+			return p, err
+		}
+		return eventlog.Resume(q, orgID, p)
+	}
+	if f.Since != "" {
+		var since stamp.Time
+		if err := since.UnmarshalText([]byte(f.Since)); err != nil {
+			return eventlog.Position{}, errs.InvalidField("query.since", "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
+		}
+		return eventlog.Seek(q, orgID, since)
+	}
+	return eventlog.Head(q, orgID)
+}
+
+// connection is a tail that is being served.
+type connection struct {
+	server    *Server
+	feed      *feed // nil if it does not follow
+	orgID     string
+	hook      string // the ULID of its webhook, or "" for all
+	webhookID string
+
+	at   eventlog.Position // what was sent
+	told eventlog.Position // the position that the client has
+	out  *http.ResponseController
+	w    http.ResponseWriter
+	r    *http.Request
+}
+
+// serve sends events until the client goes away, may no longer read them, or takes nothing for 30 s,
+// which is the write timeout of package web.
+func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
+	defer c.server.leave(c.feed, c.hook)
+	c.w = w
+	c.r = r
+	c.out = http.NewResponseController(w)
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	if err := c.run(r.Context()); err != nil && r.Context().Err() == nil {
+		web.Log(r.Context()).Debug("tail ended", "error", err)
+	}
+}
+
+func (c *connection) run(ctx context.Context) error {
+	if err := c.tell(true); err != nil { // the client has a position before the first event
+		return err
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	revoked := c.server.rechecked()
+	for {
+		more, changed, err := c.advance(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			changed = always
+		} else if c.feed == nil {
+			return c.tell(c.at != c.told)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.server.closed:
+			return errClosed
+		case <-revoked:
+			revoked = c.server.rechecked()
+			if err := c.check(ctx); err != nil {
+				return err
+			}
+		case <-beat.C:
+			if err := c.check(ctx); err != nil {
+				return err
+			}
+			if err := c.tell(c.at != c.told); err != nil {
+				return err
+			}
+		case <-changed:
+		}
+	}
+}
+
+var (
+	errClosed = errs.New(errs.Unavailable, "the server is stopping")
+	always    = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+)
+
+// check returns an error if the caller may no longer see the events.
+func (c *connection) check(ctx context.Context) error {
+	if err := c.server.Authorize(c.r); err != nil {
+		return err
+	}
+	if c.webhookID == "" {
+		return nil
+	}
+	_, err := c.server.Store.Get(ctx, c.orgID, c.webhookID)
+	return err
+}
+
+// tell sends a comment, with the position of the connection if the client does not have it: an event
+// without data, which clients note but do not show.
+func (c *connection) tell(position bool) error {
+	text := ":\n\n"
+	if position {
+		text = ":\nid: " + c.at.String() + "\n\n"
+		c.told = c.at
+	}
+	return c.write([]byte(text))
+}
+
+// advance sends the next events. It reports whether there are more, and otherwise returns a channel
+// that is closed when there may be.
+func (c *connection) advance(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
+	if c.feed == nil {
+		more, err = c.catchUp(ctx)
+		return more, nil, err
+	}
+	next := c.feed.after(c.hook, c.at, batchBytes)
+	if next.behind {
+		more, err = c.catchUp(ctx)
+		return more, next.changed, err
+	}
+	if err := c.send(ctx, next.frames, next.end); err != nil {
+		return false, nil, err
+	}
+	return len(next.frames) > 0, next.changed, nil
+}
+
+// catchUp reads the log without the feed, and reports whether there is more.
+func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
+	var page eventlog.Page
+	err = c.server.read(ctx, func(q db.Querier) error {
+		page, err = eventlog.After(q, c.orgID, c.hook, c.at)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for events := page.Events; len(events) > 0; {
+		some := events[:min(ownRows, len(events))]
+		events = events[len(some):]
+		var loaded []frame
+		err := c.server.read(ctx, func(db.Querier) error {
+			loaded, err = frames(ctx, c.server.Store, c.orgID, some)
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		if err := c.send(ctx, loaded, some[len(some)-1].Position); err != nil {
+			return false, err
+		}
+	}
+	c.at = page.End
+	return page.More || len(page.Events) > 0, nil
+}
+
+// send writes frames. Then the connection is at a position.
+func (c *connection) send(ctx context.Context, all []frame, end eventlog.Position) error {
+	for _, one := range all {
+		if err := c.server.output.WaitN(ctx, min(len(one.text), burstBytes)); err != nil {
+			return err
+		}
+		if _, err := c.w.Write(one.text); err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+		c.told = one.at
+	}
+	c.at = end
+	if len(all) == 0 {
+		return nil
+	}
+	return c.out.Flush()
+}
+
+func (c *connection) write(text []byte) error {
+	if _, err := c.w.Write(text); err != nil {
+		return err
+	}
+	return c.out.Flush()
+}

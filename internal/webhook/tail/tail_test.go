@@ -1,0 +1,260 @@
+package tail
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/seal"
+	"steward/internal/waittest"
+	"steward/internal/web"
+	"steward/internal/webhook"
+	"steward/internal/webhook/eventlog"
+)
+
+var alice = &auth.Caller{OrgID: "org_a", UserID: "usr_alice", Role: auth.Owner, KeyID: "key_a"}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fixture is a server with webhooks and their tails.
+type fixture struct {
+	*httptest.Server
+	t     *testing.T
+	hooks *webhook.Handler
+	tails *Server
+	order []string // the ids of the receipts
+}
+
+func newFixture(t *testing.T, d *db.DB) *fixture {
+	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
+	must(t, err)
+	log := slog.New(slog.DiscardHandler)
+	store := &webhook.Store{
+		DB: d, Ring: ring, Now: time.Now, Log: log, Owner: "rep_1",
+		Audit: func(*db.Tx, string, string) error { return nil },
+	}
+	f := &fixture{t: t, hooks: &webhook.Handler{Store: store}, tails: New(store, log)}
+	f.tails.Authorize = func(*http.Request) error { return nil }
+	store.Logged = f.tails.Wake
+	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
+		return r.WithContext(auth.With(r.Context(), alice))
+	}
+	api := web.NewAPI([]web.Route{
+		web.On("GET /webhook/tail", auth.ReadWebhooks, 200, "all", f.tails.All),
+		web.On("GET /webhook/tail/{webhookId}", auth.ReadWebhooks, 200, "one", f.tails.One),
+	}, guard, nil)
+	api.Handle("/in/{id}/{token}", webhook.NewIngest(store, 1<<20))
+	f.Server = httptest.NewServer(api)
+	t.Cleanup(func() {
+		f.tails.Close()
+		f.Close()
+	})
+	return f
+}
+
+// hook creates a webhook and returns its id and the path of its ingest URL.
+func (f *fixture) hook() (webhookID, path string) {
+	f.t.Helper()
+	in := &struct{ Body webhook.NewWebhook }{webhook.NewWebhook{Name: "orders"}}
+	w, err := f.hooks.Create(auth.With(f.t.Context(), alice), in)
+	must(f.t, err)
+	return w.ID, w.URL
+}
+
+func (f *fixture) ingest(path string, n, size int) {
+	f.t.Helper()
+	for range n {
+		res, err := http.Post(f.URL+path, "text/plain", strings.NewReader(strings.Repeat("x", size)))
+		must(f.t, err)
+		text, err := bufio.NewReader(res.Body).ReadString('\n')
+		must(f.t, err)
+		res.Body.Close()
+		_, rest, _ := strings.Cut(text, `"id": "`)
+		receiptID, _, _ := strings.Cut(rest, `"`)
+		f.order = append(f.order, receiptID)
+	}
+}
+
+// open begins a tail. next returns the receipt of the next event; it reads only when it is called.
+func (f *fixture) open(path, position string) (next func() (receiptID, id string), stop func()) {
+	f.t.Helper()
+	ctx, stop := context.WithCancel(f.t.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+path, nil)
+	must(f.t, err)
+	req.Header.Set("Last-Event-ID", position)
+	res, err := http.DefaultClient.Do(req)
+	must(f.t, err)
+	if res.StatusCode != 200 {
+		f.t.Fatalf("%s: status %d", path, res.StatusCode)
+	}
+	f.t.Cleanup(stop)
+	lines := bufio.NewReaderSize(res.Body, 256<<10)
+	var id string
+	return func() (string, string) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				f.t.Fatalf("the tail ended: %v", err)
+			}
+			if text, ok := strings.CutPrefix(line, "id: "); ok {
+				id = strings.TrimSpace(text)
+			}
+			if rest, ok := strings.CutPrefix(line, `data: {"id":"`); ok {
+				receiptID, _, _ := strings.Cut(rest, `"`)
+				return receiptID, id
+			}
+		}
+	}, stop
+}
+
+// TestSlowReadersMissNothing has readers that begin to read long after the feed has dropped what they
+// have not taken, and one that goes on from the middle.
+func TestSlowReadersMissNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		one, path := f.hook()
+		_, otherPath := f.hook()
+		next, _ := f.open("/webhook/tail", "")
+		slow, _ := f.open("/webhook/tail/"+one, "")
+		var want []string
+		for range 20 { // 13 MB: more than the buffers of a socket and of the feed
+			f.ingest(path, 10, 50_000)
+			want = append(want, f.order[len(f.order)-10:]...)
+			f.ingest(otherPath, 5, 30_000)
+		}
+		check := func(name string, next func() (string, string), want []string) (positions []string) {
+			for i, receiptID := range want {
+				got, id := next()
+				if got != receiptID {
+					t.Fatalf("%s: event %d is %s, want %s", name, i, got, receiptID)
+				}
+				positions = append(positions, id)
+			}
+			return positions
+		}
+		positions := check("all", next, f.order)
+		check("one webhook", slow, want)
+		resumed, _ := f.open("/webhook/tail", positions[7])
+		check("resumed", resumed, f.order[8:])
+		f.ingest(path, 3, 10)
+		for name, next := range map[string]func() (string, string){"all": next, "one webhook": slow, "resumed": resumed} {
+			check(name+", at the end", next, f.order[len(f.order)-3:])
+		}
+	})
+}
+
+func TestTailsAreBounded(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	for range maxOpen {
+		if _, err := f.tails.enter("org_a", "", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.tails.enter("org_b", "", true); errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("one more: %v", err)
+	}
+	f.tails.leave(nil, "")
+	feed, err := f.tails.enter("org_b", "", true)
+	must(t, err)
+	f.tails.leave(feed, "")
+	if len(f.tails.feeds) != 0 || f.tails.Open() != maxOpen-1 {
+		t.Errorf("%d feeds, %d tails", len(f.tails.feeds), f.tails.Open())
+	}
+}
+
+// TestClosedTailsEnd also checks that the feed of an organization ends with its last connection.
+func TestClosedTailsEnd(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	_, stop := f.open("/webhook/tail", "")
+	f.open("/webhook/tail", "")
+	if n := f.tails.Open(); n != 2 {
+		t.Fatalf("%d tails", n)
+	}
+	stop()
+	waittest.True(t, "the end of a tail that was disconnected", func() bool { return f.tails.Open() == 1 })
+	f.tails.Close()
+	waittest.True(t, "the end of all tails", func() bool { return f.tails.Open() == 0 })
+	if _, err := f.tails.enter("org_a", "", true); errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("after Close: %v", err)
+	}
+	f.tails.mu.Lock()
+	defer f.tails.mu.Unlock()
+	if len(f.tails.feeds) != 0 {
+		t.Error("a feed is left")
+	}
+}
+
+func TestRevokedTailsEnd(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	var revoked atomic.Bool
+	f.tails.Authorize = func(*http.Request) error {
+		if revoked.Load() {
+			return errs.New(errs.Unauthorized, "the key was deleted")
+		}
+		return nil
+	}
+	_, path := f.hook()
+	next, _ := f.open("/webhook/tail", "")
+	f.tails.Recheck()
+	f.ingest(path, 1, 1)
+	next()
+	revoked.Store(true)
+	f.tails.Recheck()
+	waittest.True(t, "the end of the tail", func() bool { return f.tails.Open() == 0 })
+}
+
+// TestFeedsDropTheOldestFrames checks what a feed tells connections at each position.
+func TestFeedsDropTheOldestFrames(t *testing.T) {
+	f := newFeed(&Server{}, "org_a", func() {})
+	at := func(n int) eventlog.Position {
+		return eventlog.Position{Number: int64(n), Key: fmt.Sprintf("%026d%026d", n%2, n)}
+	}
+	f.join("")
+	f.join(strings.Repeat("0", 26))
+	if !f.after("", at(0), 1).behind {
+		t.Error("a feed that has not begun has frames")
+	}
+	f.started = true
+	f.wanted()
+	for n := 1; n <= 10; n++ {
+		f.add([]frame{{at: at(n), text: make([]byte, feedBytes/4)}}, at(n))
+	}
+	f.add(nil, at(12)) // events that are no longer kept
+	if r := f.after("", at(5), 1); !r.behind {
+		t.Error("it has frames that it dropped")
+	}
+	r := f.after("", at(6), feedBytes/2)
+	numbers := func(r ready) (all []int64) {
+		for _, one := range r.frames {
+			all = append(all, one.at.Number)
+		}
+		return all
+	}
+	if got := numbers(r); !slices.Equal(got, []int64{7, 8}) || r.end != at(8) {
+		t.Errorf("after 6: %v, then at %v", got, r.end)
+	}
+	r = f.after(strings.Repeat("0", 26), at(8), feedBytes)
+	if got := numbers(r); !slices.Equal(got, []int64{10}) || r.end != at(12) {
+		t.Errorf("of one webhook after 8: %v, then at %v", got, r.end)
+	}
+	if r = f.after("", at(13), 1); r.behind || len(r.frames) > 0 || r.end != at(13) {
+		t.Errorf("ahead of the feed: %+v", r)
+	}
+}
