@@ -25,6 +25,7 @@ import (
 	"steward/internal/thread"
 	"steward/internal/web"
 	"steward/internal/webhook"
+	"steward/internal/webhook/replay"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
 	"steward/internal/webhook/tail"
@@ -101,6 +102,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
 			Ingest:      hooks.ingest,
 			Tail:        hooks.tail,
+			Replay:      &replay.Handler{Store: hooks.replays.Store},
 			Protocol:    signIn.Mount,
 			Auth:        callers,
 			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
@@ -146,6 +148,7 @@ type hooks struct {
 	ingest    *webhook.Ingest
 	tail      *tail.Server
 	scheduler *webhook.Scheduler
+	replays   *replay.Worker
 	retention *webhook.Retention
 }
 
@@ -162,11 +165,14 @@ func wireHooks(
 	store.Wake = scheduler.Wake
 	tails := tail.New(store, log)
 	store.Logged = tails.Wake
+	replays := &replay.Store{DB: d.db, Now: now, Audit: record, Hooks: store}
+	store.Replayed = replays.Ended
 	return hooks{
 		store:     store,
 		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
 		tail:      tails,
 		scheduler: scheduler,
+		replays:   replay.NewWorker(replays, log, store.Owner),
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
 }
@@ -211,5 +217,6 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	})
 	every(resource.RecoverEvery, "complete changes of resources", p.manager.Recover)
 	g.Go(p.hooks.scheduler.Run)
+	g.Go(p.hooks.replays.Run)
 	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))
 }

@@ -25,6 +25,7 @@ const (
 	Destination = "whds"
 	Receipt     = "whrc"
 	Delivery    = "whdv"
+	Replay      = "whrp"
 	Request     = "req"
 	Audit       = "aud"
 	Bucket      = "bkt"

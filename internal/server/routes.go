@@ -11,6 +11,7 @@ import (
 	"steward/internal/eval"
 	"steward/internal/thread"
 	"steward/internal/web"
+	"steward/internal/webhook/replay"
 )
 
 // Routes returns the route table of the management API. All routes are served on both faces and are
@@ -118,6 +119,10 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),
 		web.On("GET /webhook/delivery-list/{webhookId}", auth.ReadWebhooks, 200, "List deliveries, newest first", hook.Deliveries),
 		web.On("POST /webhook/delivery-retry/{webhookId}/{deliveryId}", auth.WriteWebhooks, 200, "Retry a failed delivery", hook.Retry).WithErrors(409),
+		web.On("POST /webhook/replay/{webhookId}", auth.WriteWebhooks, 201, "Deliver receipts of a stretch of time again", s.Replay.Create).WithErrors(409).WithAlternative(200, replay.Count{}),
+		web.On("GET /webhook/replay/{webhookId}", auth.ReadWebhooks, 200, "List replays, newest first", s.Replay.List),
+		web.On("GET /webhook/replay/{webhookId}/{replayId}", auth.ReadWebhooks, 200, "Get a replay", s.Replay.Get),
+		web.On("DELETE /webhook/replay/{webhookId}/{replayId}", auth.WriteWebhooks, 204, "Cancel a replay", s.Replay.Cancel).WithErrors(409),
 		web.On("GET /webhook/tail", auth.ReadWebhooks, 200, "Follow the receipts and deliveries of all webhooks", s.Tail.All),
 		web.On("GET /webhook/tail/{webhookId}", auth.ReadWebhooks, 200, "Follow the receipts and deliveries of a webhook", s.Tail.One),
 		web.On("GET /webhook/analytics/org", auth.ReadWebhooks, 200, "Get webhook totals", hook.Analytics),

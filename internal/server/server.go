@@ -19,6 +19,7 @@ import (
 	"steward/internal/thread"
 	"steward/internal/web"
 	"steward/internal/webhook"
+	"steward/internal/webhook/replay"
 	"steward/internal/webhook/tail"
 )
 
@@ -36,6 +37,7 @@ type Server struct {
 	Webhook  *webhook.Handler
 	Ingest   *webhook.Ingest
 	Tail     *tail.Server
+	Replay   *replay.Handler
 	// Databases serves databases to their clients, at /db/{id}/.
 	Databases http.Handler
 

@@ -72,6 +72,14 @@ func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*h
 	return all
 }
 
+// addAlternative documents another successful response of a route.
+func addAlternative(schemas huma.Registry, op *huma.Operation, r Route) {
+	op.Responses[strconv.Itoa(r.other.status)] = &huma.Response{
+		Description: http.StatusText(r.other.status), Headers: headerRefs(headersOf(r.other.value)...),
+		Content: content("application/json", schemas.Schema(r.other.value, true, "")),
+	}
+}
+
 // notModified is the status of a response to a conditional GET.
 const notModified = "304"
 

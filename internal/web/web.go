@@ -40,7 +40,8 @@ type Route struct {
 	// ID is the id of the operation in the OpenAPI document. If empty, it is made of method and path.
 	ID string
 
-	errors   []int // further statuses of its errors
+	errors   []int     // further statuses of its errors
+	other    *response // of an alternative value
 	detached bool
 	body     reflect.Type // nil if the route takes none
 	maxBody  int64
@@ -67,6 +68,19 @@ func (r Route) WithErrors(statuses ...int) Route {
 // in the transaction of an Idempotency-Key.
 func (r Route) Detached() Route {
 	r.detached = true
+	return r
+}
+
+// response is a status with the type of its body.
+type response struct {
+	status int
+	value  reflect.Type
+}
+
+// WithAlternative returns the route with another successful response, for the OpenAPI document. Its
+// handler's value implements Alternative.
+func (r Route) WithAlternative(status int, value any) Route {
+	r.other = &response{status: status, value: reflect.TypeOf(value)}
 	return r
 }
 
@@ -164,6 +178,9 @@ func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 		r.mount(a.huma, op)
 		documented := documentedOperation(a.huma.OpenAPI(), r)
 		s.query = queryNames(documented)
+		if r.other != nil {
+			addAlternative(a.huma.OpenAPI().Components.Schemas, documented, r)
+		}
 		addErrors(documented, r)
 		addCondition(documented)
 	}

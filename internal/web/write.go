@@ -55,6 +55,12 @@ type Stream struct {
 	Serve       http.HandlerFunc
 }
 
+// alternative is implemented by values that may have to be written as another value with its own
+// status, such as the result of a dry run.
+type alternative interface {
+	Alternative() (status int, value any, ok bool)
+}
+
 // headerSetter is implemented by values that set headers of their response, such as page.Page.
 type headerSetter interface {
 	SetHeaders(h http.Header, path string, query url.Values)
@@ -78,6 +84,12 @@ func FaceOf(ctx context.Context) *Face {
 // Write writes the value of a handler in the form of the request's face.
 func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	h := w.Header()
+	if v, ok := value.(alternative); ok {
+		if otherStatus, other, ok := v.Alternative(); ok {
+			status = otherStatus
+			value = other
+		}
+	}
 	if v, ok := value.(page.Versioned); ok {
 		tag := v.ETag()
 		h["Etag"] = []string{tag}

@@ -39,6 +39,7 @@ type Delivery struct {
 	Error         *string         `json:"error"`
 	Response      *StoredResponse `json:"response"`
 	DueAt         *stamp.Time     `json:"due_at,omitempty" format:"date-time" doc:"When a pending attempt is due; absent once it has ended"`
+	ReplayID      string          `json:"replay_id,omitempty" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt" doc:"Id of the replay that it belongs to, if any"`
 
 	orgID string
 	key   string     // of its row
@@ -118,6 +119,9 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	if d.DueAt != nil {
 		to = append(d.DueAt.Append(append(to, `,"due_at":"`...)), '"')
 	}
+	if d.ReplayID != "" {
+		to = encode.String(append(to, `,"replay_id":`...), d.ReplayID)
+	}
 	return append(to, '}'), nil
 }
 
@@ -171,5 +175,6 @@ func (r Result) retry() (Delivery, bool) {
 	next.Retries = d.Retries + 1
 	next.due = r.At.Add(pause(next.Retries, r.RetryAfter))
 	next.size = d.size
+	next.ReplayID = d.ReplayID
 	return next, true
 }

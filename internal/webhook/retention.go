@@ -102,6 +102,9 @@ func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	}
 	before := stamp.Of(r.Store.Now()).Add(-keep)
 	old := keysOf(w.webhookID, nil, &before)
+	if err := r.removeReplays(ctx, w, ` AND state <> 'running' AND created_at < $3`, before); err != nil {
+		return err
+	}
 	if _, err := r.remove(ctx, w, deliveryTable, endedOnly, old); err != nil {
 		return err
 	}
@@ -142,6 +145,9 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 			return err
 		}
 	}
+	if err := r.removeReplays(ctx, w, ""); err != nil {
+		return err
+	}
 	if stamp.Of(r.Store.Now()).Sub(stamp.Time(w.n)) < tombstoneFor {
 		return nil
 	}
@@ -150,6 +156,25 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 			if _, err := tx.Exec(`DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2`, w.orgID, w.webhookID); err != nil {
 				return fmt.Errorf("delete from %s: %w", table, err)
 			}
+		}
+		return nil
+	})
+}
+
+// removeReplays deletes replays of a webhook, which are few.
+func (r *Retention) removeReplays(ctx context.Context, w swept, condition string, args ...any) error {
+	where := ` FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2` + condition
+	args = append([]any{w.orgID, w.webhookID}, args...)
+	found, err := db.Collect(r.Store.DB.Read(ctx), scanText, `SELECT id`+where+` LIMIT 1`, args...)
+	if err != nil {
+		return fmt.Errorf("find replays: %w", err)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return r.Store.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(`DELETE`+where, args...); err != nil {
+			return fmt.Errorf("delete replays: %w", err)
 		}
 		return nil
 	})

@@ -34,6 +34,8 @@ type Store struct {
 	Wake func(destinationIDs []string)
 	// Logged is called after events of organizations were committed to the log; nil for none.
 	Logged func(orgIDs []string)
+	// Replayed counts first attempts of replays that have ended, in the same transaction; nil for none.
+	Replayed func(tx *db.Tx, ended []ReplayResult) error
 
 	arrivals db.Gather[*arrival]
 	large    page.CountCache[countKey]

@@ -175,21 +175,21 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 type deliveryRows struct{ rows *db.Bulk }
 
 func newDeliveryRows() deliveryRows {
-	return deliveryRows{db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Int, db.Int)}
+	return deliveryRows{db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Int, db.Int, db.Text)}
 }
 
 func (r deliveryRows) add(d Delivery) {
 	r.rows.Add(d.key, d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries),
-		rowKey(d.WebhookID, d.ReceiptID), d.orgID, int64(d.due), d.size)
+		rowKey(d.WebhookID, d.ReceiptID), d.orgID, int64(d.due), d.size, d.ReplayID)
 }
 
 func (r deliveryRows) insert(tx *db.Tx) error {
-	if err := r.rows.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, status, failed)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, 'pending', false FROM {v}`); err != nil {
+	if err := r.rows.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, replay_id, status, failed)
+		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column10, 'pending', false FROM {v}`); err != nil {
 		return fmt.Errorf("insert deliveries: %w", err)
 	}
-	if err := r.rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size)
-		SELECT v.column1, v.column2, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v}`); err != nil {
+	if err := r.rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
+		SELECT v.column1, v.column2, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM {v}`); err != nil {
 		return fmt.Errorf("insert into queue: %w", err)
 	}
 	return nil

@@ -91,6 +91,7 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 func (s *Store) follow(tx *db.Tx, results []Result) error {
 	done := db.NewBulk(db.Text)
 	log := eventLog{}
+	replays := replayResults{}
 	retries := newDeliveryRows()
 	sums := newTally()
 	enabled := map[string]bool{}
@@ -98,6 +99,7 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 		done.Add(r.Delivery.key)
 		log.add(r.Delivery.orgID, r.Delivery.key)
 		sums.ended(r)
+		replays.add(r)
 		if r.Gone {
 			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
 				return err
@@ -128,6 +130,9 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 		return fmt.Errorf("remove from queue: %w", err)
 	}
 	if err := retries.insert(tx); err != nil {
+		return err
+	}
+	if err := s.endReplayed(tx, replays); err != nil {
 		return err
 	}
 	if err := s.logEvents(tx, eventlog.Delivery, stamp.Of(s.Now()), log); err != nil {

@@ -214,11 +214,11 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 }
 
 // deliveryColumns has the time from the queue, where every pending delivery is.
-const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response,
+const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response, replay_id,
 	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END`
 
 func (d *Delivery) columns() []any {
-	return []any{&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.DueAt}
+	return []any{&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.ReplayID, &d.DueAt}
 }
 
 func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {
@@ -235,7 +235,7 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	columns := deliveryColumns
 	if f.isQueued() {
 		l.table = queueTable
-		columns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, due_at`
+		columns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, replay_id, due_at`
 	}
 	text, args, err := l.page(columns, &p, id.Delivery)
 	if err != nil {

@@ -136,9 +136,9 @@ func (s *Store) load(ctx context.Context, tasks []*task) error {
 		byKey[t.key] = t
 	}
 	rows, err := db.CollectBulk(s.DB.Read(ctx), keys, func(row db.Row) (r loadedRow, err error) {
-		return r, row.Scan(&r.delivery.key, &r.receiptKey, &r.delivery.orgID, &r.delivery.Date, &r.delivery.Retries,
+		return r, row.Scan(&r.delivery.key, &r.receiptKey, &r.delivery.orgID, &r.delivery.Date, &r.delivery.Retries, &r.delivery.ReplayID,
 			&r.method, &r.headerText, &r.body)
-	}, `SELECT q.key, q.receipt_key, q.org_id, q.date, q.retries, r.method, r.headers, r.body
+	}, `SELECT q.key, q.receipt_key, q.org_id, q.date, q.retries, q.replay_id, r.method, r.headers, r.body
 		FROM {v} JOIN webhook_queue q ON q.key = v.column1 LEFT JOIN webhook_receipts r ON r.key = q.receipt_key`)
 	if err != nil {
 		return fmt.Errorf("read deliveries: %w", err)
@@ -168,6 +168,7 @@ func (t *task) fill(r loadedRow) error {
 	t.orgID = r.delivery.orgID
 	t.Date = r.delivery.Date
 	t.Retries = r.delivery.Retries
+	t.ReplayID = r.delivery.ReplayID
 	if r.method != nil {
 		t.receipt = &Receipt{Method: *r.method, headerText: *r.headerText, body: r.body}
 	}

@@ -11,8 +11,7 @@ import (
 	"steward/internal/stamp"
 )
 
-// Retry returns the waiting attempt of a failed delivery's receipt and destination, which becomes
-// due now, or a new one. It returns NotFound, or Conflict if the delivery is not failed, its
+// Retry returns the waiting attempt of a failed delivery's chain, which becomes due now, or a new one. It returns NotFound, or Conflict if the delivery is not failed, its
 // destination is gone or disabled, or its receipt is no longer kept.
 func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) (next Delivery, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -83,7 +82,8 @@ func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
 // is due already stays as it is.
 func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) {
 	last, err := findDelivery(tx, failed.orgID, failed.WebhookID,
-		`receipt_id = $1 AND destination_id = $2 ORDER BY retries DESC, key DESC LIMIT 1`, failed.ReceiptID, failed.DestinationID)
+		`receipt_id = $1 AND destination_id = $2 AND replay_id = $3 ORDER BY retries DESC, key DESC LIMIT 1`,
+		failed.ReceiptID, failed.DestinationID, failed.ReplayID)
 	if err != nil {
 		return last, fmt.Errorf("read last attempt: %w", err)
 	}
@@ -94,6 +94,7 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	next := newDelivery(last.orgID, last.WebhookID, last.DestinationID, last.ReceiptID, now)
 	next.Retries = last.Retries + 1
 	next.size = size
+	next.ReplayID = last.ReplayID
 	next.DueAt = &next.due
 	rows := newDeliveryRows()
 	rows.add(next)

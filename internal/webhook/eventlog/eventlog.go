@@ -55,8 +55,6 @@ func (p Position) Compare(o Position) int {
 	return strings.Compare(p.Key, o.Key)
 }
 
-const keySize = 2 * ulid.EncodedSize
-
 // String returns the position as text, which ParsePosition reads.
 func (p Position) String() string {
 	raw := make([]byte, 16, 48)

@@ -71,7 +71,8 @@ CREATE TABLE webhook_deliveries (
     retries        BIGINT  NOT NULL,
     finished_at    BIGINT  NULL,
     error          TEXT    NULL,
-    response       TEXT    NULL
+    response       TEXT    NULL,
+    replay_id      TEXT    COLLATE "C" NOT NULL DEFAULT ''
 ) WITH (fillfactor = 30);
 CREATE INDEX webhook_deliveries_receipt ON webhook_deliveries (receipt_id, key);
 CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_id, key);
@@ -90,7 +91,8 @@ CREATE TABLE webhook_queue (
     date           BIGINT NOT NULL,
     retries        BIGINT NOT NULL,
     due_at         BIGINT NOT NULL,
-    size           BIGINT NOT NULL
+    size           BIGINT NOT NULL,
+    replay_id      TEXT   COLLATE "C" NOT NULL DEFAULT ''
 );
 CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key, size);
 
@@ -108,6 +110,38 @@ CREATE TABLE webhook_log (
     ids    TEXT   NOT NULL,
     PRIMARY KEY (org_id, number, key)
 );
+
+-- webhook_replays holds the replays. status, destination_id, to_id and rate are empty or 0 if they
+-- were not asked for. The worker walks the receipts of the window twice, in the order of their keys:
+-- it counts what there is to deliver, up to counted_to, and adds deliveries, up to added_to.
+-- next_due is when the next one may be due, for the rate. Of the deliveries that were added, done is
+-- how many first attempts have ended.
+CREATE TABLE webhook_replays (
+    org_id         TEXT    COLLATE "C" NOT NULL,
+    webhook_id     TEXT    COLLATE "C" NOT NULL,
+    id             TEXT    COLLATE "C" NOT NULL,
+    since          BIGINT  NOT NULL,
+    until          BIGINT  NOT NULL,
+    status         TEXT    NOT NULL,
+    destination_id TEXT    NOT NULL,
+    to_id          TEXT    NOT NULL,
+    rate           BIGINT  NOT NULL,
+    state          TEXT    NOT NULL CHECK (state IN ('running', 'done', 'cancelled')),
+    total          BIGINT  NOT NULL,
+    added          BIGINT  NOT NULL,
+    done           BIGINT  NOT NULL,
+    failed         BIGINT  NOT NULL,
+    counted        BOOLEAN NOT NULL,
+    counted_to     TEXT    COLLATE "C" NOT NULL,
+    walked         BOOLEAN NOT NULL,
+    added_to       TEXT    COLLATE "C" NOT NULL,
+    next_due       BIGINT  NOT NULL,
+    created_by     TEXT    NOT NULL,
+    created_at     BIGINT  NOT NULL,
+    finished_at    BIGINT  NULL,
+    PRIMARY KEY (org_id, webhook_id, id)
+);
+CREATE INDEX webhook_replays_running ON webhook_replays (id) WHERE state = 'running';
 
 -- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.

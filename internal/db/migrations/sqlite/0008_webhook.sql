@@ -70,7 +70,8 @@ CREATE TABLE webhook_deliveries (
     retries        INTEGER NOT NULL,
     finished_at    INTEGER NULL,
     error          TEXT    NULL,
-    response       TEXT    NULL
+    response       TEXT    NULL,
+    replay_id      TEXT    NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX webhook_deliveries_receipt ON webhook_deliveries (receipt_id, key);
 CREATE INDEX webhook_deliveries_destination ON webhook_deliveries (destination_id, key);
@@ -89,7 +90,8 @@ CREATE TABLE webhook_queue (
     date           INTEGER NOT NULL,
     retries        INTEGER NOT NULL,
     due_at         INTEGER NOT NULL,
-    size           INTEGER NOT NULL
+    size           INTEGER NOT NULL,
+    replay_id      TEXT    NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX webhook_queue_due ON webhook_queue (destination_id, due_at, key, size);
 
@@ -106,6 +108,38 @@ CREATE TABLE webhook_log (
     ids    TEXT    NOT NULL,
     PRIMARY KEY (org_id, number, key)
 ) STRICT, WITHOUT ROWID;
+
+-- webhook_replays holds the replays. status, destination_id, to_id and rate are empty or 0 if they
+-- were not asked for. The worker walks the receipts of the window twice, in the order of their keys:
+-- it counts what there is to deliver, up to counted_to, and adds deliveries, up to added_to.
+-- next_due is when the next one may be due, for the rate. Of the deliveries that were added, done is
+-- how many first attempts have ended.
+CREATE TABLE webhook_replays (
+    org_id         TEXT    NOT NULL,
+    webhook_id     TEXT    NOT NULL,
+    id             TEXT    NOT NULL,
+    since          INTEGER NOT NULL,
+    until          INTEGER NOT NULL,
+    status         TEXT    NOT NULL,
+    destination_id TEXT    NOT NULL,
+    to_id          TEXT    NOT NULL,
+    rate           INTEGER NOT NULL,
+    state          TEXT    NOT NULL CHECK (state IN ('running', 'done', 'cancelled')),
+    total          INTEGER NOT NULL,
+    added          INTEGER NOT NULL,
+    done           INTEGER NOT NULL,
+    failed         INTEGER NOT NULL,
+    counted        INTEGER NOT NULL,
+    counted_to     TEXT    NOT NULL,
+    walked         INTEGER NOT NULL,
+    added_to       TEXT    NOT NULL,
+    next_due       INTEGER NOT NULL,
+    created_by     TEXT    NOT NULL,
+    created_at     INTEGER NOT NULL,
+    finished_at    INTEGER NULL,
+    PRIMARY KEY (org_id, webhook_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhook_replays_running ON webhook_replays (id) WHERE state = 'running';
 
 -- webhook_leases holds the leases on destinations: the owner alone sends to a destination, so that
 -- concurrency and order hold over all replicas.

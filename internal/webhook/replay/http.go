@@ -1,0 +1,54 @@
+package replay
+
+import (
+	"context"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+	"steward/internal/page"
+	"steward/internal/web"
+)
+
+// Handler has one method for each route of this package.
+type Handler struct{ Store *Store }
+
+// Create handles POST /webhook/replay/{webhookId}.
+func (h *Handler) Create(ctx context.Context, in *struct {
+	ID   string `path:"webhookId"`
+	Body NewReplay
+},
+) (Replay, error) {
+	var faults errs.Faults
+	r := in.Body.build(&faults, h.Store.Now())
+	if err := faults.Err(); err != nil {
+		return Replay{}, err
+	}
+	return h.Store.Create(ctx, auth.From(ctx), in.ID, r)
+}
+
+// List handles GET /webhook/replay/{webhookId}.
+func (h *Handler) List(ctx context.Context, in *struct {
+	ID string `path:"webhookId"`
+	page.Paging
+},
+) (page.Page[Replay], error) {
+	return h.Store.List(ctx, auth.From(ctx).OrgID, in.ID, in.Paging)
+}
+
+// Get handles GET /webhook/replay/{webhookId}/{replayId}.
+func (h *Handler) Get(ctx context.Context, in *struct {
+	ID       string `path:"webhookId"`
+	ReplayID string `path:"replayId"`
+},
+) (Replay, error) {
+	return h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID, in.ReplayID)
+}
+
+// Cancel handles DELETE /webhook/replay/{webhookId}/{replayId}.
+func (h *Handler) Cancel(ctx context.Context, in *struct {
+	ID       string `path:"webhookId"`
+	ReplayID string `path:"replayId"`
+},
+) (web.None, error) {
+	return web.None{}, h.Store.Cancel(ctx, auth.From(ctx).OrgID, in.ID, in.ReplayID)
+}

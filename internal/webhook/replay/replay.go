@@ -1,0 +1,148 @@
+// Package replay owns replays: receipts of a webhook that are delivered again, of a stretch of time.
+//
+// A replay is a row. Create checks and counts what it selects; the Worker, which runs on one replica
+// at a time, walks its receipts in the order of their keys and adds ordinary deliveries, which are
+// sent like all others. Deliveries and the place that the walk has reached are written in one
+// transaction, so that a worker that takes over, after a crash too, adds none twice. Package webhook
+// reports the first attempts that have ended (Ended); with the last of them the replay is done.
+// docs/states.md shows the states.
+//
+// At most window deliveries of a replay are under way, so that others to the same destination wait
+// for few of them, and a slow destination slows down the replay and nothing else.
+package replay
+
+import (
+	"net/http"
+	"time"
+
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/page"
+	"steward/internal/stamp"
+	"steward/internal/webhook"
+)
+
+// State is the state of a replay.
+type State string
+
+// The states. Create makes a Running replay; the others are final.
+const (
+	Running   State = "running"   // deliveries are being added, or their first attempts have not all ended
+	Done      State = "done"      // the first attempts of all deliveries have ended: by Ended, or by the worker
+	Cancelled State = "cancelled" // no more deliveries are added: by Cancel
+)
+
+// Replay is a replay as the API shows it.
+type Replay struct {
+	ID            string         `json:"id" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt"`
+	WebhookID     string         `json:"webhook_id"`
+	State         State          `json:"state" enum:"running,done,cancelled"`
+	Total         int64          `json:"total" doc:"Number of deliveries; grows while a long replay is being counted"`
+	Done          int64          `json:"done" doc:"How many first attempts have ended"`
+	Failed        int64          `json:"failed" doc:"How many of them failed"`
+	Since         stamp.Time     `json:"since" format:"date-time"`
+	Until         stamp.Time     `json:"until" format:"date-time"`
+	Status        webhook.Status `json:"status,omitempty" enum:"pending,success,failed" doc:"Status of the last delivery of what is replayed, if it was asked for"`
+	DestinationID string         `json:"destinationId,omitempty" doc:"Where it went, if that was asked for"`
+	To            string         `json:"to,omitempty" doc:"Where it is sent, if that was asked for" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
+	Rate          int64          `json:"rate,omitempty" doc:"Deliveries per second, if that was asked for"`
+	CreatedAt     stamp.Time     `json:"created_at" format:"date-time"`
+	FinishedAt    *stamp.Time    `json:"finished_at,omitempty" format:"date-time"`
+
+	dryRun    bool
+	orgID     string
+	createdBy string
+	added     int64
+	counted   bool
+	countedTo string
+	walked    bool
+	addedTo   string
+	nextDue   stamp.Time
+}
+
+// Count is the result of a dry run.
+type Count struct {
+	Total int64 `json:"total" doc:"Number of deliveries that the replay would make"`
+}
+
+// Alternative returns the response to a dry run.
+func (r Replay) Alternative() (status int, value any, ok bool) {
+	return http.StatusOK, Count{Total: r.Total}, r.dryRun
+}
+
+// selection returns what the replay selects.
+func (r Replay) selection() webhook.Replay {
+	return webhook.Replay{
+		ID: r.ID, OrgID: r.orgID, WebhookID: r.WebhookID, Since: r.Since, Until: r.Until,
+		Status: r.Status, DestinationID: r.DestinationID, To: r.To,
+	}
+}
+
+// maxRate is the highest rate that can be asked for.
+const maxRate = 10_000
+
+// NewReplay is the body of a create request.
+type NewReplay struct {
+	Since         string                   `json:"since" format:"date-time" doc:"Receipts from this time on"`
+	Until         page.Opt[string]         `json:"until,omitempty" required:"false" format:"date-time" doc:"Receipts before this time; by default, until now"`
+	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is pending"`
+	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination"`
+	To            page.Opt[string]         `json:"to,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Destination to send to; by default, where it went" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
+	Rate          page.Opt[int64]          `json:"rate,omitempty" required:"false" minimum:"1" maximum:"10000" doc:"Deliveries per second; by default, as fast as the destinations respond"`
+	DryRun        bool                     `json:"dry_run,omitempty" doc:"Only count the deliveries"`
+}
+
+// Check implements web.Checked.
+func (n NewReplay) Check(faults *errs.Faults) { n.build(faults, time.Now()) }
+
+// build returns a replay without its organization and webhook.
+func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
+	r := Replay{
+		ID: id.At(id.Replay, now), State: Running, CreatedAt: stamp.Of(now), Until: stamp.Of(now), dryRun: n.DryRun,
+		nextDue: stamp.Of(now),
+	}
+	readTime(faults, "body.since", n.Since, &r.Since)
+	if until := n.Until.Ptr(); until != nil {
+		readTime(faults, "body.until", *until, &r.Until)
+	}
+	n.Status.Set(&r.Status)
+	n.DestinationID.Set(&r.DestinationID)
+	n.To.Set(&r.To)
+	n.Rate.Set(&r.Rate)
+	r.Until = min(r.Until, stamp.Of(now)) // what arrives later is delivered anyway
+	faults.Check(r.Since <= r.Until || n.Since == "", "body.since", "expected a time before until and not in the future")
+	faults.Check(r.Rate >= 0 && r.Rate <= maxRate, "body.rate", "expected 1 to %d", maxRate)
+	return r
+}
+
+func readTime(faults *errs.Faults, location, text string, to *stamp.Time) {
+	if text == "" { // which the schema refuses
+		return
+	}
+	faults.Check(to.UnmarshalText([]byte(text)) == nil, location, "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
+}
+
+// pace returns the time between two deliveries.
+func (r Replay) pace() time.Duration {
+	if r.Rate == 0 {
+		return 0
+	}
+	return time.Second / time.Duration(r.Rate)
+}
+
+const (
+	// window is how many deliveries of a replay may be under way: added, and their first attempt
+	// has not ended.
+	window = 128
+	// ahead is how long before they are due deliveries are added.
+	ahead = 2 * time.Second
+)
+
+// room returns how many deliveries may be added now.
+func (r Replay) room(now stamp.Time) int {
+	room := int(window - (r.added - r.Done))
+	if r.Rate > 0 {
+		room = min(room, int(now.Add(ahead).Sub(max(r.nextDue, now))/r.pace()))
+	}
+	return max(0, room)
+}

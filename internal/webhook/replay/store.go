@@ -1,0 +1,257 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/page"
+	"steward/internal/stamp"
+	"steward/internal/webhook"
+)
+
+const (
+	// maxRunning is how many replays of a webhook may run at the same time.
+	maxRunning = 10
+	// pageReceipts is how many receipts are looked at with one statement.
+	pageReceipts = 500
+	// countFor is how long a request counts; the worker counts the rest.
+	countFor = time.Second
+)
+
+// Store has the SQL of this package.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+	// Audit records who did something, in the same transaction.
+	Audit func(tx *db.Tx, action, target string) error
+	Hooks *webhook.Store
+	// Wake is called after a replay was created; nil for none.
+	Wake func()
+}
+
+// changed is the name under which replicas notify each other of new replays.
+const changed = "webhook.replays"
+
+const columns = `id, webhook_id, state, total, done, failed, since, until, status, destination_id, to_id, rate, created_at, finished_at,
+	org_id, created_by, added, counted, counted_to, walked, added_to, next_due`
+
+func scanReplay(row db.Row) (r Replay, err error) {
+	err = row.Scan(&r.ID, &r.WebhookID, &r.State, &r.Total, &r.Done, &r.Failed, &r.Since, &r.Until, &r.Status, &r.DestinationID, &r.To,
+		&r.Rate, &r.CreatedAt, &r.FinishedAt, &r.orgID, &r.createdBy, &r.added, &r.counted, &r.countedTo, &r.walked, &r.addedTo, &r.nextDue)
+	r.Total = max(r.Total, r.added)
+	return r, err
+}
+
+// Create stores a replay of the caller, or only counts if it is a dry run. It returns NotFound, or
+// Conflict if a destination is disabled or too many replays of the webhook are running.
+func (s *Store) Create(ctx context.Context, caller *auth.Caller, webhookID string, r Replay) (Replay, error) {
+	r.orgID = caller.OrgID
+	r.createdBy = caller.Actor()
+	r.WebhookID = webhookID
+	if err := s.Hooks.CheckReplay(s.DB.Read(ctx), r.selection()); err != nil {
+		return r, err
+	}
+	r.addedTo = r.selection().FirstKey()
+	r.countedTo = r.addedTo
+	for began := time.Now(); !r.counted && (r.dryRun || time.Since(began) < countFor); {
+		if err := s.count(ctx, &r); err != nil {
+			return r, err
+		}
+	}
+	if r.dryRun {
+		return r, nil
+	}
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := s.insert(tx, r); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.replay", r.ID)
+	})
+	return r, err
+}
+
+// count counts the next part of what a replay delivers.
+func (s *Store) count(ctx context.Context, r *Replay) error {
+	p, err := s.Hooks.ReplayPage(ctx, r.selection(), r.countedTo, pageReceipts)
+	if err != nil {
+		return err
+	}
+	r.Total += int64(len(p.Items))
+	r.countedTo = p.End
+	r.counted = !p.More
+	return nil
+}
+
+// insert inserts a replay, unless there are too many. A change of the webhook's row makes concurrent
+// ones wait for each other.
+func (s *Store) insert(tx *db.Tx, r Replay) error {
+	n, err := tx.Exec(`UPDATE webhooks SET version = version WHERE org_id = $1 AND id = $2`, r.orgID, r.WebhookID)
+	if err != nil {
+		return fmt.Errorf("lock webhook: %w", err)
+	}
+	if n == 0 {
+		return errs.Missing("webhook", r.WebhookID)
+	}
+	var running int
+	if err := tx.Row(`SELECT count(*) FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2 AND state = 'running'`,
+		r.orgID, r.WebhookID).Scan(&running); err != nil {
+		return fmt.Errorf("count replays: %w", err)
+	}
+	if running >= maxRunning {
+		return errs.New(errs.Conflict, "%d replays of this webhook are running; cancel one or wait until it is done", running)
+	}
+	if _, err := tx.Exec(`INSERT INTO webhook_replays (`+columns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`,
+		r.ID, r.WebhookID, string(r.State), r.Total, r.Done, r.Failed, r.Since, r.Until, string(r.Status), r.DestinationID, r.To,
+		r.Rate, r.CreatedAt, r.FinishedAt, r.orgID, r.createdBy, r.added, r.counted, r.countedTo, r.walked, r.addedTo, r.nextDue); err != nil {
+		return fmt.Errorf("insert replay: %w", err)
+	}
+	tx.OnCommit(func() {
+		if s.Wake != nil {
+			s.Wake()
+		}
+		s.DB.Notify(changed)
+	})
+	return nil
+}
+
+// Get returns a replay, or NotFound.
+func (s *Store) Get(ctx context.Context, orgID, webhookID, replayID string) (Replay, error) {
+	if _, err := s.Hooks.Get(ctx, orgID, webhookID); err != nil {
+		return Replay{}, err
+	}
+	return get(s.DB.Read(ctx), orgID, webhookID, replayID)
+}
+
+func get(q db.Querier, orgID, webhookID, replayID string) (Replay, error) {
+	r, err := scanReplay(q.Row(`SELECT `+columns+` FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+		orgID, webhookID, replayID))
+	if errors.Is(err, db.ErrNoRows) {
+		return r, errs.Missing("replay", replayID)
+	}
+	if err != nil {
+		return r, fmt.Errorf("read replay: %w", err)
+	}
+	return r, nil
+}
+
+// List returns a page of a webhook's replays, newest first, or NotFound.
+func (s *Store) List(ctx context.Context, orgID, webhookID string, p page.Paging) (page.Page[Replay], error) {
+	if _, err := s.Hooks.Get(ctx, orgID, webhookID); err != nil {
+		return page.Page[Replay]{}, err
+	}
+	before := "{" // sorts after every id
+	if p.Cursor != "" {
+		p.Offset = 0
+		if err := p.Cursor.Scan(&before); err != nil {
+			return page.Page[Replay]{}, err
+		}
+		if !id.Is(id.Replay, before) {
+			return page.Page[Replay]{}, errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
+		}
+	}
+	q := s.DB.Read(ctx)
+	var total int64
+	if err := q.Row(`SELECT count(*) FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2`, orgID, webhookID).Scan(&total); err != nil {
+		return page.Page[Replay]{}, fmt.Errorf("count replays: %w", err)
+	}
+	rows, err := db.Collect(q, scanReplay, `SELECT `+columns+` FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2 AND id < $3
+		ORDER BY id DESC LIMIT $4 OFFSET $5`, orgID, webhookID, before, p.Limit+1, p.Offset)
+	if err != nil {
+		return page.Page[Replay]{}, fmt.Errorf("list replays: %w", err)
+	}
+	return page.New(rows, total, p, func(r Replay) page.Cursor { return page.NewCursor(r.ID) }), nil
+}
+
+// Cancel has a running replay add no more deliveries. Those that were added are sent. It returns
+// NotFound, or Conflict if the replay is done; a cancelled one stays as it is.
+func (s *Store) Cancel(ctx context.Context, orgID, webhookID, replayID string) error {
+	if _, err := s.Hooks.Get(ctx, orgID, webhookID); err != nil {
+		return err
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		n, err := tx.Exec(`UPDATE webhook_replays SET state = 'cancelled', finished_at = $4
+			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND state = 'running'`, orgID, webhookID, replayID, stamp.Of(s.Now()))
+		if err != nil {
+			return fmt.Errorf("cancel replay: %w", err)
+		}
+		if n == 1 {
+			return s.Audit(tx, "webhook.replay-cancel", replayID)
+		}
+		r, err := get(tx, orgID, webhookID, replayID)
+		if err == nil && r.State == Done {
+			return errs.New(errs.Conflict, "the replay is done and cannot be cancelled")
+		}
+		return err
+	})
+}
+
+// Ended counts first attempts that have ended. With the last one a replay is done.
+func (s *Store) Ended(tx *db.Tx, ended []webhook.ReplayResult) error {
+	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Int)
+	now := int64(stamp.Of(s.Now()))
+	for _, e := range ended {
+		rows.Add(e.OrgID, e.WebhookID, e.ReplayID, e.Done, e.Failed, now)
+	}
+	const over = `CASE WHEN state = 'running' AND walked AND done + v.column4 >= added THEN `
+	if err := rows.Send(tx, `UPDATE webhook_replays SET done = done + v.column4, failed = failed + v.column5,
+		state = `+over+`'done' ELSE state END, finished_at = `+over+`v.column6 ELSE finished_at END {FROM v}
+		WHERE org_id = v.column1 AND webhook_id = v.column2 AND id = v.column3`); err != nil {
+		return fmt.Errorf("count ended deliveries of replays: %w", err)
+	}
+	return nil
+}
+
+// running returns the replays that are running, of all organizations.
+func (s *Store) running(ctx context.Context) ([]Replay, error) {
+	all, err := db.Collect(s.DB.Read(ctx), scanReplay, `SELECT `+columns+` FROM webhook_replays WHERE state = 'running' ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("list running replays: %w", err)
+	}
+	return all, nil
+}
+
+// saveCount stores how far a running replay is counted, unless another process has gone on with it.
+func (s *Store) saveCount(ctx context.Context, before, after Replay) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE webhook_replays SET total = $4, counted = $5, counted_to = $6
+			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND counted_to = $7 AND NOT walked AND state = 'running'`,
+			before.orgID, before.WebhookID, before.ID, after.Total, after.counted, after.countedTo, before.countedTo)
+		if err != nil {
+			return fmt.Errorf("store count of replay: %w", err)
+		}
+		return nil
+	})
+}
+
+// errTaken means that another process has gone on with a replay, or that it was cancelled.
+var errTaken = errors.New("replay: it is not where it was")
+
+// add adds deliveries, and stores that the walk has reached a key. At the end of the walk the total is
+// what was added. It returns errTaken, and adds nothing, if the walk was elsewhere.
+func (s *Store) add(ctx context.Context, r Replay, items []webhook.Redelivery, to string, walked bool) error {
+	now := stamp.Of(s.Now())
+	due := max(r.nextDue, now)
+	next := due.Add(time.Duration(len(items)) * r.pace())
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		n, err := tx.Exec(`UPDATE webhook_replays SET added = added + $4, added_to = $5, next_due = $6, walked = $7,
+			total = CASE WHEN $7 THEN added + $4 ELSE total END,
+			state = CASE WHEN $7 AND done >= added + $4 THEN 'done' ELSE state END,
+			finished_at = CASE WHEN $7 AND done >= added + $4 THEN $8 ELSE finished_at END
+			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND added_to = $9 AND NOT walked AND state = 'running'`,
+			r.orgID, r.WebhookID, r.ID, int64(len(items)), to, next, walked, now, r.addedTo)
+		if err != nil {
+			return fmt.Errorf("store walk of replay: %w", err)
+		}
+		if n == 0 {
+			return errTaken
+		}
+		return s.Hooks.Redeliver(tx, r.selection(), items, due, r.pace())
+	})
+}

@@ -1,0 +1,180 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"steward/internal/job"
+	"steward/internal/stamp"
+	"steward/internal/webhook"
+)
+
+const (
+	// busyPause is the time between two steps of running replays, and idlePause that between two
+	// looks for new ones.
+	busyPause = 50 * time.Millisecond
+	idlePause = time.Second
+	// stepFor bounds how long a step looks for something to deliver.
+	stepFor = 200 * time.Millisecond
+	// leaseFor is how long another replica waits for one that died, and renewEvery how often the
+	// lease is renewed.
+	leaseFor   = 15 * time.Second
+	renewEvery = 5 * time.Second
+)
+
+// Worker moves running replays on. It must be made by NewWorker.
+type Worker struct {
+	Store *Store
+	Log   *slog.Logger
+
+	lease   *job.Lease
+	renewed time.Time // when the lease was last taken
+	wake    chan struct{}
+}
+
+// NewWorker returns a worker that its store wakes.
+func NewWorker(s *Store, log *slog.Logger, owner string) *Worker {
+	w := &Worker{
+		Store: s, Log: log, wake: make(chan struct{}, 1),
+		lease: &job.Lease{DB: s.DB, Now: s.Now, Name: "webhook replays", Owner: owner, TTL: leaseFor},
+	}
+	s.Wake = w.signal
+	s.DB.Watch(changed, w.signal)
+	return w
+}
+
+func (w *Worker) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends.
+func (w *Worker) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		busy, err := w.step(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.Log.Error("replays are delayed", "error", err)
+		}
+		pause := idlePause
+		if busy {
+			pause = busyPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// step moves each running replay on by a little, if this process has the lease. It reports whether
+// there is more to do.
+func (w *Worker) step(ctx context.Context) (busy bool, err error) {
+	running, err := w.Store.running(ctx)
+	if err != nil || len(running) == 0 {
+		return false, err
+	}
+	if held, err := w.hold(ctx); !held || err != nil {
+		return false, err
+	}
+	for _, r := range running {
+		if r.walked {
+			continue
+		}
+		if err := w.advance(ctx, r); err != nil && !errors.Is(err, errTaken) {
+			return false, err
+		}
+		busy = true
+	}
+	return busy, nil
+}
+
+// hold takes or renews the lease, and reports whether it is held.
+func (w *Worker) hold(ctx context.Context) (bool, error) {
+	now := w.Store.Now()
+	if now.Sub(w.renewed) < renewEvery {
+		return true, nil
+	}
+	held, err := w.lease.Acquire(ctx)
+	if held {
+		w.renewed = now
+	}
+	return held, err
+}
+
+// advance counts and adds the next part of a replay. What is added was counted before.
+func (w *Worker) advance(ctx context.Context, r Replay) error {
+	began := time.Now()
+	if !r.counted {
+		after := r
+		for !after.counted && time.Since(began) < stepFor {
+			if err := w.Store.count(ctx, &after); err != nil {
+				return err
+			}
+		}
+		if err := w.Store.saveCount(ctx, r, after); err != nil {
+			return err
+		}
+		r = after
+	}
+	return w.add(ctx, r)
+}
+
+// add adds the next deliveries of a replay, as many as there is room for.
+func (w *Worker) add(ctx context.Context, r Replay) error {
+	room := r.room(stamp.Of(w.Store.Now()))
+	if room == 0 {
+		return nil
+	}
+	page := webhook.ReplayPage{End: r.addedTo, More: true}
+	for began := time.Now(); len(page.Items) == 0 && page.More && time.Since(began) < stepFor; {
+		next, err := w.Store.Hooks.ReplayPage(ctx, r.selection(), page.End, pageReceipts)
+		if err != nil {
+			return err
+		}
+		page = upTo(next, r)
+		if !r.counted && page.End == r.countedTo {
+			break
+		}
+	}
+	items, end, more := cutTo(page, room)
+	if more && end == r.addedTo {
+		return nil // nothing more is counted yet
+	}
+	return w.Store.add(ctx, r, items, end, !more)
+}
+
+// upTo returns a page without what is not counted yet: deliveries of the replay must not be counted.
+func upTo(p webhook.ReplayPage, r Replay) webhook.ReplayPage {
+	if r.counted || p.End <= r.countedTo {
+		p.More = p.More || !r.counted
+		return p
+	}
+	p.Items = slices.DeleteFunc(p.Items, func(d webhook.Redelivery) bool { return d.ReceiptKey > r.countedTo })
+	p.End = r.countedTo
+	p.More = true
+	return p
+}
+
+// cutTo returns the items of a page up to a number, or those of its first receipt that has some, and
+// the key of the last receipt that they include.
+func cutTo(p webhook.ReplayPage, room int) (items []webhook.Redelivery, end string, more bool) {
+	if len(p.Items) <= room {
+		return p.Items, p.End, p.More
+	}
+	n := room
+	for n > 0 && p.Items[n-1].ReceiptKey == p.Items[n].ReceiptKey {
+		n--
+	}
+	if n == 0 {
+		for n < len(p.Items) && p.Items[n].ReceiptKey == p.Items[0].ReceiptKey {
+			n++
+		}
+	}
+	return p.Items[:n], p.Items[n-1].ReceiptKey, true
+}
