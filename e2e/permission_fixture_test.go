@@ -196,7 +196,6 @@ func (m *matrix) create() {
 	m.ids["{receiptId}"] = s.as("").call("POST", ingest, object{}).want(200).text("id")
 	m.ids["{destinationId}"] = s.call("POST", "/webhook/destination-create/"+m.ids["{webhookId}"], aHook).want(201).text("id")
 	m.ids["{deliveryId}"] = "none"
-	aReplay := object{"since": "2026-01-01T00:00:00Z", "to": m.ids["{destinationId}"], "rate": 1}
 	m.ids["{replayId}"] = s.call("POST", "/webhook/replay/"+m.ids["{webhookId}"], aReplay).want(201).text("id")
 }
 

@@ -28,6 +28,7 @@ var (
 	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aQuery    = object{"query": "SELECT 1"}
 	aHook     = object{"type": "url", "config": object{"url": "https://example.com"}}
+	aReplay   = object{"since": "2026-01-01T00:00:00Z"}
 )
 
 // rights has an entry for each operation of the API. A new route needs one.
@@ -120,7 +121,7 @@ var rights = map[string]right{
 	"GET /webhook/receipt-payload/{webhookId}/{receiptId}":           {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/delivery-list/{webhookId}":                         {"webhook:read", everybody, false, false, nil, false},
 	"POST /webhook/delivery-retry/{webhookId}/{deliveryId}":          {"webhook:write", writers, false, false, nothing, false},
-	"POST /webhook/replay/{webhookId}":                               {"webhook:write", writers, false, false, nothing, false},
+	"POST /webhook/replay/{webhookId}":                               {"webhook:write", writers, false, false, aReplay, false},
 	"GET /webhook/replay/{webhookId}":                                {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/replay/{webhookId}/{replayId}":                     {"webhook:read", everybody, false, false, nil, false},
 	"DELETE /webhook/replay/{webhookId}/{replayId}":                  {"webhook:write", writers, false, false, nil, false},
