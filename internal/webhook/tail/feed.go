@@ -20,7 +20,7 @@ const (
 	pace = 50 * time.Millisecond
 	// feedBytes bounds the frames that a feed keeps. Connections that are further behind read by
 	// themselves.
-	feedBytes = 1 << 20
+	feedBytes = 4 << 20
 	// loadRows is how many events are loaded at a time. A list shows at most 64 KiB of a payload.
 	loadRows = 64
 	// errorPause is the time before the next read after one that failed.
@@ -125,7 +125,7 @@ func (f *feed) read(ctx context.Context) (more bool, err error) {
 	}
 	events := slices.DeleteFunc(page.Events, func(e eventlog.Event) bool { return !wanted[""] && !wanted[hookOf(e.Position)] })
 	for some := range slices.Chunk(events, loadRows) {
-		loaded, err := frames(ctx, f.server.Store, f.orgID, some)
+		loaded, err := f.server.load(ctx, f.orgID, some)
 		if err != nil {
 			return false, err
 		}

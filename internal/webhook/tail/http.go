@@ -1,10 +1,12 @@
 package tail
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"steward/internal/auth"
@@ -21,7 +23,7 @@ const (
 	// batchBytes is about how much is written at once.
 	batchBytes = 64 << 10
 	// ownRows is how many events a connection that is behind has in memory.
-	ownRows = 8
+	ownRows = 16
 )
 
 // From is where a tail begins.
@@ -215,11 +217,7 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	for events := page.Events; len(events) > 0; {
 		some := events[:min(ownRows, len(events))]
 		events = events[len(some):]
-		var loaded []frame
-		err := c.server.read(ctx, func(db.Querier) error {
-			loaded, err = frames(ctx, c.server.Store, c.orgID, some)
-			return err
-		})
+		loaded, err := c.server.load(ctx, c.orgID, some)
 		if err != nil {
 			return false, err
 		}
@@ -231,27 +229,36 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	return page.More || len(page.Events) > 0, nil
 }
 
-// send writes frames. Then the connection is at a position.
+// send writes frames, all at once. Then the connection is at a position.
 func (c *connection) send(ctx context.Context, all []frame, end eventlog.Position) error {
-	for _, one := range all {
-		if err := c.server.output.WaitN(ctx, min(len(one.text), burstBytes)); err != nil {
-			return err
-		}
-		if _, err := c.w.Write(one.text); err != nil {
-			return fmt.Errorf("write event: %w", err)
-		}
-		c.told = one.at
-	}
-	c.at = end
 	if len(all) == 0 {
+		c.at = end
 		return nil
 	}
-	return c.out.Flush()
+	buf := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buf.Cap() <= burstBytes {
+			buffers.Put(buf)
+		}
+	}()
+	buf.Reset()
+	for _, one := range all {
+		buf.Write(one.text)
+	}
+	if err := c.server.output.WaitN(ctx, min(buf.Len(), burstBytes)); err != nil {
+		return err
+	}
+	c.told = all[len(all)-1].at
+	c.at = end
+	return c.write(buf.Bytes())
 }
+
+// buffers hold what is being written.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func (c *connection) write(text []byte) error {
 	if _, err := c.w.Write(text); err != nil {
-		return err
+		return fmt.Errorf("write events: %w", err)
 	}
 	return c.out.Flush()
 }

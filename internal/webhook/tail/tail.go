@@ -23,6 +23,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/webhook"
+	"steward/internal/webhook/eventlog"
 )
 
 const (
@@ -30,9 +31,11 @@ const (
 	maxOpen = 2000
 	// maxReads is how many connections read the log by themselves at the same time.
 	maxReads = 4
-	// bytesPerSecond is what all connections together may send: they are for people and their
-	// tools, and must leave the machine to ingest. A connection that falls behind catches up later.
-	bytesPerSecond = 32 << 20
+	// Tails are for people and their tools, and must leave the machine to ingest: what falls behind
+	// catches up later. Loading events may take one part in loadShare of the time of a core, and
+	// bytesPerSecond is what all connections together may send.
+	loadShare      = 5
+	bytesPerSecond = 16 << 20
 	burstBytes     = 1 << 20
 )
 
@@ -45,6 +48,7 @@ type Server struct {
 	Authorize func(r *http.Request) error
 
 	reads  chan struct{} // a semaphore of maxReads
+	loads  chan struct{} // a semaphore of one, also held while others pause
 	output *rate.Limiter
 
 	mu      sync.Mutex
@@ -57,8 +61,9 @@ type Server struct {
 // New returns a server of the tails of a store.
 func New(s *webhook.Store, log *slog.Logger) *Server {
 	t := &Server{
-		Store: s, Log: log, reads: make(chan struct{}, maxReads), output: rate.NewLimiter(bytesPerSecond, burstBytes),
-		feeds: map[string]*feed{}, revoked: make(chan struct{}), closed: make(chan struct{}),
+		Store: s, Log: log, reads: make(chan struct{}, maxReads), loads: make(chan struct{}, 1),
+		output: rate.NewLimiter(bytesPerSecond, burstBytes),
+		feeds:  map[string]*feed{}, revoked: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.DB.Watch(webhook.LogChanged, t.wakeAll)
 	return t
@@ -168,6 +173,20 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
+}
+
+// load returns the frames of events of an organization. It waits until the share of the time that
+// loading may take allows it.
+func (s *Server) load(ctx context.Context, orgID string, events []eventlog.Event) ([]frame, error) {
+	select {
+	case s.loads <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	began := time.Now()
+	loaded, err := frames(ctx, s.Store, orgID, events)
+	time.AfterFunc((loadShare-1)*time.Since(began), func() { <-s.loads })
+	return loaded, err
 }
 
 // read runs a query with one of the few places for connections that read by themselves.
