@@ -97,13 +97,17 @@ type row struct {
 
 // rowsOf returns the rows for events with the given keys.
 func rowsOf(keys []string) (rows []row) {
-	for _, key := range slices.Sorted(slices.Values(keys)) {
-		last := len(rows) - 1
-		if last < 0 || rows[last].hook() != key[:ulid.EncodedSize] || len(rows[last].ids) == maxIDs*ulid.EncodedSize {
-			rows = append(rows, row{key: key})
-			last++
+	sorted := slices.Sorted(slices.Values(keys))
+	for len(sorted) > 0 {
+		r := row{key: sorted[0]}
+		var ids strings.Builder
+		n := 0
+		for ; n < min(maxIDs, len(sorted)) && strings.HasPrefix(sorted[n], r.hook()); n++ {
+			ids.WriteString(sorted[n][ulid.EncodedSize:])
 		}
-		rows[last].ids += key[ulid.EncodedSize:]
+		r.ids = ids.String()
+		rows = append(rows, r)
+		sorted = sorted[n:]
 	}
 	return rows
 }
