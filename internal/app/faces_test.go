@@ -110,7 +110,8 @@ func envelope(bare answer) string {
 	if bare.Code >= 400 {
 		return failureOf(bare)
 	}
-	if bare.Header().Get("Content-Type") == "application/octet-stream" {
+	switch bare.Header().Get("Content-Type") {
+	case "application/octet-stream", "text/event-stream":
 		return bare.Body.String()
 	}
 	form, own := ownForm[bare.r.Pattern()]
