@@ -43,13 +43,6 @@ const (
 	GranularityMinute Granularity = "minute"
 )
 
-// Values of ReplayState.
-const (
-	ReplayStateCancelled ReplayState = "cancelled"
-	ReplayStateDone      ReplayState = "done"
-	ReplayStateRunning   ReplayState = "running"
-)
-
 // Values of ResourceType.
 const (
 	ResourceTypeDB ResourceType = "db"
@@ -63,6 +56,13 @@ const (
 	RoleMember Role = "member"
 	RoleOwner  Role = "owner"
 	RoleViewer Role = "viewer"
+)
+
+// Values of SigningKeyState.
+const (
+	SigningKeyStateActive   SigningKeyState = "active"
+	SigningKeyStateNext     SigningKeyState = "next"
+	SigningKeyStateRetiring SigningKeyState = "retiring"
 )
 
 // Values of TableType.
@@ -388,9 +388,6 @@ type Delivery struct {
 
 	// When a pending attempt is due; absent once it has ended
 	DueAt *time.Time `json:"due_at,omitempty"`
-
-	// Id of the replay that it belongs to, if any
-	ReplayID *string `json:"replay_id,omitempty"`
 }
 
 // DeliveryResponse is part of Delivery.
@@ -1169,71 +1166,6 @@ type RegionResources struct {
 	Redis *ResourceRedis `json:"redis,omitempty"`
 }
 
-// Replay is a result of CreateReplay, GetReplay and ListReplays.
-type Replay struct {
-	ID        string      `json:"id"`
-	WebhookID string      `json:"webhook_id"`
-	State     ReplayState `json:"state"`
-
-	// Number of deliveries; grows while a long replay is being counted
-	Total int64 `json:"total"`
-
-	// How many first attempts have ended
-	Done int64 `json:"done"`
-
-	// How many of them failed
-	Failed    int64     `json:"failed"`
-	Since     time.Time `json:"since"`
-	Until     time.Time `json:"until"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// Where it went, if that was asked for
-	DestinationID *string    `json:"destinationId,omitempty"`
-	FinishedAt    *time.Time `json:"finished_at,omitempty"`
-
-	// Deliveries per second, if that was asked for
-	Rate *int64 `json:"rate,omitempty"`
-
-	// Status of the last delivery of what is replayed, if it was asked for
-	Status *DeliveryStatus `json:"status,omitempty"`
-
-	// Where it is sent, if that was asked for
-	To *string `json:"to,omitempty"`
-}
-
-// ReplayState is a type of the API.
-type ReplayState string
-
-// ReplayCount is a result of CreateReplay.
-type ReplayCount struct {
-	// Number of deliveries that the replay would make
-	Total int64 `json:"total"`
-}
-
-// ReplayNewReplay is the body of CreateReplay.
-type ReplayNewReplay struct {
-	// Receipts from this time on
-	Since time.Time `json:"since"`
-
-	// Only what went to this destination
-	DestinationID *string `json:"destinationId,omitempty"`
-
-	// Only count the deliveries
-	DryRun *bool `json:"dry_run,omitempty"`
-
-	// Deliveries per second; by default, as fast as the destinations respond
-	Rate *int64 `json:"rate,omitempty"`
-
-	// Only if the last delivery has this status; one that failed and waits for its retry is pending
-	Status *DeliveryStatus `json:"status,omitempty"`
-
-	// Destination to send to; by default, where it went
-	To *string `json:"to,omitempty"`
-
-	// Receipts before this time; by default, until now
-	Until *time.Time `json:"until,omitempty"`
-}
-
 // ResourceDeletion is the body of DeleteResources.
 type ResourceDeletion struct {
 	Resources []NamedResource `json:"resources"`
@@ -1340,6 +1272,26 @@ type SessionCompletion struct {
 	// At most 1 MiB
 	UserData *string `json:"userData,omitempty"`
 }
+
+// SigningKey is a result of ListSigningKeys.
+type SigningKey struct {
+	// Key id (kid) in tokens and in the JWKS
+	ID        string `json:"id"`
+	Algorithm string `json:"algorithm"`
+
+	// next is published and does not sign yet, active signs, retiring only verifies
+	State     SigningKeyState `json:"state"`
+	CreatedAt time.Time       `json:"created_at"`
+
+	// When the key began to sign; absent if it is next
+	ActiveAt *time.Time `json:"active_at,omitempty"`
+
+	// When a retiring key leaves the JWKS: all tokens that it signed have expired then
+	GoneAt *time.Time `json:"gone_at,omitempty"`
+}
+
+// SigningKeyState next is published and does not sign yet, active signs, retiring only verifies
+type SigningKeyState string
 
 // SigningKeysRotated is a result of RotateSigningKeys.
 type SigningKeysRotated struct {
@@ -1883,18 +1835,6 @@ type ListReceiptsParams struct {
 	Until time.Time
 }
 
-// ListReplaysParams are the parameters of ListReplays. Those that have their zero value are not sent.
-type ListReplaysParams struct {
-	// Maximum number of items to return
-	Limit int64
-
-	// Number of items to skip
-	Offset int64
-
-	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string
-}
-
 // MarshalJSON implements json.Marshaler.
 func (v DestinationConfig) MarshalJSON() ([]byte, error) {
 	type fields DestinationConfig
@@ -2229,6 +2169,11 @@ func (p *ListOAuthClientUsersParams) query() query {
 // RevokeOAuthClientUser revokes a consent to an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) RevokeOAuthClientUser(ctx context.Context, id string, userID string) (*Deleted, error) {
 	return decode[*Deleted](c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/clients/{id}/users/{user_id}", id, userID), repeatable: true}))
+}
+
+// ListSigningKeys lists the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+func (c *Client) ListSigningKeys(ctx context.Context) ([]SigningKey, error) {
+	return decode[[]SigningKey](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/keys"), repeatable: true}))
 }
 
 // RotateSigningKeys rotates the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
@@ -2697,44 +2642,6 @@ func (c *Client) GetReceiptPayload(ctx context.Context, webhookID string, receip
 	return content(c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-payload/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
-// ListReplays lists replays, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
-func (c *Client) ListReplays(ctx context.Context, webhookID string, params *ListReplaysParams) ([]Replay, error) {
-	return decode[[]Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()}))
-}
-
-// AllReplays lists replays, newest first, on all pages. It requests a page when the one before is used up.
-// The sequence ends after the first error.
-func (c *Client) AllReplays(ctx context.Context, webhookID string, params *ListReplaysParams) iter.Seq2[Replay, error] {
-	return pages[Replay](ctx, c, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()})
-}
-
-func (p *ListReplaysParams) query() query {
-	q := query{}
-	if p == nil {
-		return q
-	}
-	q.add("limit", p.Limit)
-	q.add("offset", p.Offset)
-	q.add("cursor", p.Cursor)
-	return q
-}
-
-// CreateReplay delivers receipts of a stretch of time again. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
-func (c *Client) CreateReplay(ctx context.Context, webhookID string, body ReplayNewReplay) (*Replay, error) {
-	return decode[*Replay](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, body: body}))
-}
-
-// CancelReplay cancels a replay. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
-func (c *Client) CancelReplay(ctx context.Context, webhookID string, replayID string) error {
-	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true})
-	return err
-}
-
-// GetReplay gets a replay. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
-func (c *Client) GetReplay(ctx context.Context, webhookID string, replayID string) (*Replay, error) {
-	return decode[*Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true}))
-}
-
 // RotateWebhookURL rotates the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) RotateWebhookURL(ctx context.Context, webhookID string) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/rotate-url/{webhookId}", webhookID), repeatable: true}))
@@ -2745,4 +2652,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 7dbc2b45dc909ac86a6ca09d1ff52aeee77b860b26a2430564c63cada603b69f
+// Sources: sha256 ae664cf442d3f392692e2cb985a45f880f26efc30d5a965e16b7723f42e566e5

@@ -61,6 +61,7 @@ var rights = map[string]right{
 	"GET /oidc/user/consent":                    {"account:read", everybody, true, true, nil, false},
 	"DELETE /oidc/user/consent/{client_id}":     {"account:write", everybody, true, true, nil, false},
 	"GET /oidc/scopes":                          {"oauth:read", everybody, false, false, nil, false},
+	"GET /oidc/keys":                            {"oauth:read", managers, false, false, nil, false},
 	"POST /oidc/keys/rotate":                    {"oauth:write", managers, false, false, nil, false},
 
 	"POST /cli/apikey":        {"apikey:write", writers, false, true, nothing, false},

@@ -214,6 +214,7 @@ var walk = []struct{ request, body, save string }{
 	{"DELETE /oidc/user/consent/$client", "", ""},
 	{"GET /oidc/scopes", "", ""},
 	{"POST /oidc/keys/rotate", "", ""},
+	{"GET /oidc/keys", "", ""},
 	{"DELETE /oidc/clients/$client", "", ""},
 	{"POST /cli/apikey", `{"name":"walk","projectId":"$project"}`, "$key id"},
 	{"POST /cli/apikey", `{"name":"expires","expiresAt":"2099-01-01T00:00:00Z"}`, ""},

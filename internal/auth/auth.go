@@ -107,6 +107,7 @@ var (
 	WriteClients = Permission{Name: "manage OAuth clients", Roles: managers, Scope: "oauth:write"}
 	ListMembers  = Permission{Name: "list members", Roles: managers, Scope: "oauth:read"}
 	WriteMembers = Permission{Name: "manage members", Roles: managers, Scope: "oauth:write"}
+	ReadSigning  = Permission{Name: "read signing keys", Roles: managers, Scope: "oauth:read"}
 	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write"}
 
 	ReadKeys  = Permission{Name: "read API keys", Roles: everybody, User: true, Scope: "apikey:read"}

@@ -185,6 +185,11 @@ func (h *Handler) Catalogue(context.Context, *struct{}) (Catalogue, error) {
 	return NewCatalogue(), nil
 }
 
+// SigningKeys serves GET /oidc/keys.
+func (h *Handler) SigningKeys(ctx context.Context, _ *struct{}) ([]keys.Info, error) {
+	return h.Keys.List(ctx)
+}
+
 // KeysRotated is the response to rotating the signing keys.
 type KeysRotated struct {
 	Rotated bool `json:"rotated" doc:"False if the next keys were published too recently; the active keys are new then"`

@@ -39,6 +39,7 @@ func (f *fixture) api() http.Handler {
 		web.On("GET /oidc/user/consent", auth.ReadConsents, 200, "", h.Own),
 		web.On("DELETE /oidc/user/consent/{client_id}", auth.WriteConsents, 200, "", h.RevokeOwn),
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "", h.Catalogue),
+		web.On("GET /oidc/keys", auth.ReadSigning, 200, "", h.SigningKeys),
 		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "", h.RotateKeys),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), f.caller))

@@ -53,6 +53,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /oidc/user/consent", auth.ReadConsents, 200, "List the consents of the current user", oauth.Own),
 		web.On("DELETE /oidc/user/consent/{client_id}", auth.WriteConsents, 200, "Revoke a consent of the current user", oauth.RevokeOwn),
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "Get the scope catalogue", oauth.Catalogue),
+		web.On("GET /oidc/keys", auth.ReadSigning, 200, "List the signing keys", oauth.SigningKeys),
 		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys),
 
 		// API keys

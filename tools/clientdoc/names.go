@@ -29,6 +29,7 @@ func goNames() map[string]string {
 		"EvalNewEval":             "NewEval",
 		"EvalStart":               "NewEvalRun",
 		"EvalSyncNew":             "EvalSyncEntry",
+		"KeysInfo":                "SigningKey",
 		"ObjectAnalytics":         "StorageAnalytics",
 		"ObjectBucketAnalytics":   "BucketAnalytics",
 		"ObjectBucketConfig":      "BucketConfig",
