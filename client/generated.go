@@ -2652,4 +2652,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 ae664cf442d3f392692e2cb985a45f880f26efc30d5a965e16b7723f42e566e5
+// Sources: sha256 f83db8a05d654e34c559c4ccf661e9beb9df8b7f50fe72602499a2a9b5c5aee2

@@ -138,7 +138,8 @@ func nameEnums(tree node) {
 		if !ok {
 			return
 		}
-		schemas[name] = node{"type": "string", "enum": enum}
+		// In one order: fields may have the same values in different ones.
+		schemas[name] = node{"type": "string", "enum": strings.Fields(values(enum))}
 		delete(n, "enum")
 		delete(n, "type")
 		n["allOf"] = []any{node{"$ref": schemaPrefix + name}}
