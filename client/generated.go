@@ -1760,6 +1760,9 @@ type ListThreadsParamsSort string
 
 // GetWebhookAnalyticsParams are the parameters of GetWebhookAnalytics. Those that have their zero value are not sent.
 type GetWebhookAnalyticsParams struct {
+	// Count only what happens to this webhook
+	WebhookID string
+
 	// Time or date, in UTC unless it has an offset. Default: 24 hours before the end
 	Start string
 
@@ -1770,6 +1773,9 @@ type GetWebhookAnalyticsParams struct {
 
 // GetWebhookTimeseriesParams are the parameters of GetWebhookTimeseries. Those that have their zero value are not sent.
 type GetWebhookTimeseriesParams struct {
+	// Count only what happens to this webhook
+	WebhookID string
+
 	// Time or date, in UTC unless it has an offset. Default: 24 hours before the end
 	Start string
 
@@ -2495,6 +2501,7 @@ func (p *GetWebhookAnalyticsParams) query() query {
 	if p == nil {
 		return q
 	}
+	q.add("webhookId", p.WebhookID)
 	q.add("start", p.Start)
 	q.add("end", p.End)
 	q.add("granularity", p.Granularity)
@@ -2511,6 +2518,7 @@ func (p *GetWebhookTimeseriesParams) query() query {
 	if p == nil {
 		return q
 	}
+	q.add("webhookId", p.WebhookID)
 	q.add("start", p.Start)
 	q.add("end", p.End)
 	q.add("granularity", p.Granularity)
@@ -2652,4 +2660,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 f83db8a05d654e34c559c4ccf661e9beb9df8b7f50fe72602499a2a9b5c5aee2
+// Sources: sha256 e7eaabc4febacc661ca35d839753b5e93c9cd1f353195d8c6e530310ca8028b7

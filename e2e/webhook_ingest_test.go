@@ -189,6 +189,12 @@ func TestWebhooksOnTheSDKFace(t *testing.T) {
 		if analytics.get("data.analytics.summary.total_received") != n {
 			t.Errorf("analytics: %s", analytics.body)
 		}
+		for webhookID, want := range map[string]float64{h.ID: n, "wh_unknown": 0} {
+			one := s.call("GET", "/webhook/analytics/org?webhookId="+webhookID, nil).want(200)
+			if one.get("summary.total_received") != want {
+				t.Errorf("analytics of %s: %s", webhookID, one.body)
+			}
+		}
 		series := s.call("GET", "/sdk/webhook/analytics/org/timeseries", nil).want(200)
 		if series.get("data.timeseries.series") == nil {
 			t.Errorf("timeseries: %s", series.body)

@@ -301,6 +301,7 @@ var walk = []struct{ request, body, save string }{
 	{"GET /webhook/tail/$other?follow=false", "", ""},
 	{"GET /webhook/analytics/org", "", ""},
 	{"GET /webhook/analytics/org/timeseries", "", ""},
+	{"GET /webhook/analytics/org/timeseries?webhookId=$other", "", ""},
 	{"DELETE /webhook/destination-delete/$other/$destination", "", ""},
 	{"DELETE /webhook/delete/$other", "", ""},
 	{"GET /audit", "", ""},

@@ -9,6 +9,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/stamp"
 	"steward/internal/webhook/eventlog"
+	"steward/internal/webhook/stats"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 )
 
 // Retention removes receipts and deliveries after their retention, and those of deleted webhooks.
-// Counters stay.
+// Counters stay; those of a webhook go with it.
 type Retention struct {
 	Store *Store
 	// Keep is the retention of webhooks that have none of their own.
@@ -151,6 +152,9 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 	if stamp.Of(r.Store.Now()).Sub(stamp.Time(w.n)) < tombstoneFor {
 		return nil
 	}
+	if all, err := r.removeCounts(ctx, w); err != nil || !all {
+		return err
+	}
 	return r.Store.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, table := range []string{"webhook_totals", "webhook_tombstones"} {
 			if _, err := tx.Exec(`DELETE FROM `+table+` WHERE org_id = $1 AND webhook_id = $2`, w.orgID, w.webhookID); err != nil {
@@ -178,6 +182,26 @@ func (r *Retention) removeReplays(ctx context.Context, w swept, condition string
 		}
 		return nil
 	})
+}
+
+// removeCounts deletes the counts of a deleted webhook in small transactions. It reports whether all
+// were deleted.
+func (r *Retention) removeCounts(ctx context.Context, w swept) (all bool, err error) {
+	for range sweepRounds {
+		var n int64
+		err := r.Store.DB.Write(ctx, func(tx *db.Tx) error {
+			n, err = stats.Remove(tx, w.orgID, w.webhookID, sweepRows)
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		if n < sweepRows {
+			return true, nil
+		}
+	}
+	r.more = true
+	return false, nil
 }
 
 // remove deletes rows in small transactions. It reads before it writes: where there is nothing to

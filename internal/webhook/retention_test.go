@@ -11,6 +11,7 @@ import (
 	"steward/internal/encode"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/period"
 	"steward/internal/webhook/stats"
 )
 
@@ -55,7 +56,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%d deliveries are left", n)
 		}
 		h.totalsHold("org_a")
-		sums, err := h.http.Analytics(as(alice), &struct{ stats.Query }{stats.Query{Granularity: "day", Start: "2026-11-01T00:00:00Z"}})
+		sums, err := h.http.Analytics(as(alice), &struct{ stats.Query }{stats.Query{Query: period.Query{Granularity: "day", Start: "2026-11-01T00:00:00Z"}}})
 		must(t, err)
 		if sums.Summary.Received != sweepRows+104 || sums.Summary.Delivered != 1 {
 			t.Errorf("counts did not stay: %+v", sums.Summary)
@@ -122,6 +123,7 @@ func TestCascade(t *testing.T) {
 		const byID, byKey = `webhook_id`, `'wh_' || substr(key, 1, 26)`
 		for table, hook := range map[string]string{
 			"destinations": byID, "receipts": byKey, "deliveries": byKey, "queue": byKey, "totals": byID, "tombstones": byID,
+			"counts_each": byID,
 		} {
 			var n int
 			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_`+table+` WHERE `+hook+` = $1`, w.ID).Scan(&n))
@@ -143,8 +145,8 @@ func TestAnalytics(t *testing.T) {
 		h.accept(w, alice, "a", "b")
 		h.clock.advance(90 * time.Minute)
 		h.accept(w, alice, "c")
-		ask := func(start, end string, g stats.Granularity) (stats.Timeseries, error) {
-			return h.http.Timeseries(as(alice), &struct{ stats.Query }{stats.Query{Start: start, End: end, Granularity: g}})
+		ask := func(start, end string, g period.Granularity) (stats.Timeseries, error) {
+			return h.http.Timeseries(as(alice), &struct{ stats.Query }{stats.Query{Query: period.Query{Start: start, End: end, Granularity: g}}})
 		}
 		s, err := ask("2026-11-15T08:00:00+00:00", "2026-11-15T10:30:00Z", "hour")
 		must(t, err)
@@ -171,7 +173,7 @@ func TestAnalytics(t *testing.T) {
 			text, err := encode.Value(nil, value)
 			must(t, err)
 			var named struct {
-				Analytics, Timeseries *struct{ Period *stats.Period }
+				Analytics, Timeseries *struct{ Period *period.Period }
 			}
 			must(t, json.Unmarshal(text, &named))
 			if v := cmp.Or(named.Analytics, named.Timeseries); v == nil || v.Period == nil {

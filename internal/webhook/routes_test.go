@@ -14,6 +14,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/period"
 	"steward/internal/webhook/stats"
 )
 
@@ -320,10 +321,13 @@ func TestIsolation(t *testing.T) {
 		mustBe(t, err, errs.NotFound)
 		_, err = h.store.Retry(ctx, "org_b", own.ID, deliveryID)
 		mustBe(t, err, errs.NotFound)
-		sums, err := h.http.Analytics(ctx, &struct{ stats.Query }{stats.Query{Granularity: "hour"}})
-		must(t, err)
-		if sums.Summary != (stats.Summary{}) {
-			t.Errorf("another organization's counts: %+v", sums)
+		for _, webhookID := range []string{"", w.ID} {
+			query := stats.Query{WebhookID: webhookID, Query: period.Query{Granularity: "hour"}}
+			sums, err := h.http.Analytics(ctx, &struct{ stats.Query }{query})
+			must(t, err)
+			if sums.Summary != (stats.Summary{}) {
+				t.Errorf("another organization's counts: %+v", sums)
+			}
 		}
 	})
 }

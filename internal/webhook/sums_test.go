@@ -29,8 +29,22 @@ func (h *fixture) sumsHold(orgID string) {
 			h.t.Fatalf("counters differ from rows: %v", diffs)
 		}
 	}
+	h.hookCountsHold(orgID)
 	h.totalsHold(orgID)
 	h.queueHolds(orgID)
+}
+
+// hookCountsHold compares the sums of the counts of webhooks with those of their organization.
+func (h *fixture) hookCountsHold(orgID string) {
+	h.t.Helper()
+	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT 'unit ' || CAST(unit AS TEXT) FROM (
+		SELECT unit, bucket, received AS a, delivered AS b, failed AS c FROM webhook_counts WHERE org_id = $1
+		UNION ALL SELECT unit, bucket, -received, -delivered, -failed FROM webhook_counts_each WHERE org_id = $1
+		) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0`, orgID)
+	must(h.t, err)
+	if len(diffs) > 0 {
+		h.t.Fatalf("counts of webhooks differ from those of the organization: %v", diffs)
+	}
 }
 
 // totalsHold compares the totals of webhooks with their rows.

@@ -20,10 +20,10 @@ type tally struct {
 	totals map[hookKey]total
 }
 
-// eventKey is a minute of an organization.
+// eventKey is a minute of a webhook.
 type eventKey struct {
-	orgID string
-	at    stamp.Time
+	hook hookKey
+	at   stamp.Time
 }
 
 // total is how many rows a webhook has.
@@ -33,9 +33,9 @@ func newTally() *tally {
 	return &tally{events: map[eventKey]stats.Count{}, totals: map[hookKey]total{}}
 }
 
-func (t *tally) event(orgID string, at stamp.Time, n stats.Count) {
+func (t *tally) event(orgID, webhookID string, at stamp.Time, n stats.Count) {
 	const minute = stamp.Time(time.Minute / time.Microsecond)
-	key := eventKey{orgID, at - at%minute}
+	key := eventKey{hookKey{orgID, webhookID}, at - at%minute}
 	sum := t.events[key]
 	sum.Received += n.Received
 	sum.Delivered += n.Delivered
@@ -54,7 +54,7 @@ func (t *tally) total(orgID, webhookID string, n total) {
 
 // received counts a receipt.
 func (t *tally) received(r *Receipt) {
-	t.event(r.orgID, r.Date, stats.Count{Received: 1})
+	t.event(r.orgID, r.WebhookID, r.Date, stats.Count{Received: 1})
 	t.total(r.orgID, r.WebhookID, total{receipts: 1})
 }
 
@@ -69,14 +69,14 @@ func (t *tally) ended(r Result) {
 	if r.status() == Failed {
 		n = stats.Count{Failed: 1}
 	}
-	t.event(r.Delivery.orgID, r.At, n)
+	t.event(r.Delivery.orgID, r.Delivery.WebhookID, r.At, n)
 	t.total(r.Delivery.orgID, r.Delivery.WebhookID, total{pending: -1})
 }
 
 // write adds the sums to the counters.
 func (t *tally) write(tx *db.Tx) error {
 	for key, n := range t.events {
-		if err := stats.Add(tx, key.orgID, key.at, n); err != nil {
+		if err := stats.Add(tx, key.hook.orgID, key.hook.webhookID, key.at, n); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,6 @@ func goNames() map[string]string {
 		"ResourceTable":           "Table",
 		"StatsAnalytics":          "WebhookAnalytics",
 		"StatsBucket":             "WebhookCounts",
-		"StatsPeriod":             "Period",
 		"StatsSummary":            "WebhookSummary",
 		"StatsTimeseries":         "WebhookTimeseries",
 		"ThreadCompletion":        "SessionCompletion",

@@ -1,10 +1,10 @@
 // Package stats counts what happens to webhooks: receipts, successful and failed deliveries of an
-// organization over time.
+// organization, and of each of its webhooks, over time.
 //
-// It owns the table webhook_counts. The transaction that writes a receipt or ends a delivery also
-// adds to the counts of its minute, hour and day (Counter). Reading (Store) sums them up over a
-// period, or returns them as a series of buckets. Counts are never removed, while retention removes
-// receipts and deliveries.
+// It owns the tables webhook_counts and webhook_counts_each. The transaction that writes a receipt or
+// ends a delivery also adds to the counts of its minute, hour and day (Add). Reading (Store) sums them
+// up over a period, or returns them as a series of buckets. Counts of an organization are never
+// removed, while retention removes receipts and deliveries; those of a webhook go with it (Remove).
 package stats
 
 import (
@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"steward/internal/encode"
+	"steward/internal/period"
 	"steward/internal/stamp"
 )
 
@@ -22,27 +23,10 @@ type Count struct {
 	Failed    int64 `json:"failed"`
 }
 
-// Granularity is the length of the buckets of a series.
-type Granularity string
-
-// The granularities.
-const (
-	Minute Granularity = "minute"
-	Hour   Granularity = "hour"
-	Day    Granularity = "day"
-)
-
-// Period is the time that was counted, from start to before end.
-type Period struct {
-	Start       stamp.Time  `json:"start" format:"date-time"`
-	End         stamp.Time  `json:"end" format:"date-time"`
-	Granularity Granularity `json:"granularity" enum:"minute,hour,day"`
-}
-
 // Analytics is the summary of a period.
 type Analytics struct {
-	Period  Period  `json:"period"`
-	Summary Summary `json:"summary"`
+	Period  period.Period `json:"period"`
+	Summary Summary       `json:"summary"`
 }
 
 // Summary has the totals of a period.
@@ -57,8 +41,8 @@ func (a Analytics) SDK() any { return map[string]any{"analytics": a} }
 
 // Timeseries has the counts of each bucket of a period, including those without events.
 type Timeseries struct {
-	Period Period   `json:"period"`
-	Series []Bucket `json:"series"`
+	Period period.Period `json:"period"`
+	Series []Bucket      `json:"series"`
 }
 
 // Bucket is one point of a series.

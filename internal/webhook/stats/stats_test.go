@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/period"
 	"steward/internal/stamp"
 )
 
@@ -21,7 +22,7 @@ func TestTimeseriesEncodesLikeJSON(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		series := Timeseries{
-			Period: Period{Start: stamp.Time(number.Draw(t, "start")), End: stamp.Time(number.Draw(t, "end")), Granularity: Hour},
+			Period: period.Period{Start: stamp.Time(number.Draw(t, "start")), End: stamp.Time(number.Draw(t, "end")), Granularity: period.Hour},
 			Series: rapid.SliceOf(bucket).Draw(t, "series"),
 		}
 		got, err := series.AppendJSON(nil)
@@ -39,10 +40,10 @@ func TestTimeseriesEncodesLikeJSON(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	period := Period{Start: 0, End: stamp.Time(3600 * 1_000_000), Granularity: Hour}
+	counted := period.Period{Start: 0, End: stamp.Time(3600 * 1_000_000), Granularity: period.Hour}
 	const periodText = `{"start":"1970-01-01T00:00:00.000Z","end":"1970-01-01T01:00:00.000Z","granularity":"hour"}`
-	sums := Analytics{period, Summary{1, 2, 3}}
-	series := Timeseries{period, []Bucket{{0, Count{1, 2, 3}}}}
+	sums := Analytics{counted, Summary{1, 2, 3}}
+	series := Timeseries{counted, []Bucket{{0, Count{1, 2, 3}}}}
 	const sumsText = `{"period":` + periodText + `,"summary":{"total_received":1,"total_delivered":2,"total_failed":3}}`
 	const seriesText = `{"period":` + periodText +
 		`,"series":[{"timestamp":"1970-01-01T00:00:00.000Z","received":1,"delivered":2,"failed":3}]}`

@@ -7,22 +7,40 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/period"
 	"steward/internal/stamp"
 )
 
-// counts are the events of an organization in each unit of time.
-var counts = db.NewCounters("webhook_counts",
-	[]string{"org_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
+// counts are the events of an organization in each unit of time, and hookCounts those of a webhook.
+var (
+	counts = db.NewCounters("webhook_counts",
+		[]string{"org_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
+	hookCounts = db.NewCounters("webhook_counts_each",
+		[]string{"org_id", "webhook_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
+)
 
-// Add counts events of an organization at a time, as part of a transaction.
-func Add(tx *db.Tx, orgID string, at stamp.Time, n Count) error {
-	for _, unit := range units {
-		key := []any{orgID, unit, bucketOf(at, unit)}
-		if err := counts.Add(tx, key, n.Received, n.Delivered, n.Failed); err != nil {
+// Add counts events of a webhook at a time, as part of a transaction.
+func Add(tx *db.Tx, orgID, webhookID string, at stamp.Time, n Count) error {
+	for _, unit := range period.Units() {
+		bucket := period.BucketOf(at, unit)
+		if err := counts.Add(tx, []any{orgID, unit, bucket}, n.Received, n.Delivered, n.Failed); err != nil {
 			return fmt.Errorf("count webhook events: %w", err)
+		}
+		if err := hookCounts.Add(tx, []any{orgID, webhookID, unit, bucket}, n.Received, n.Delivered, n.Failed); err != nil {
+			return fmt.Errorf("count events of a webhook: %w", err)
 		}
 	}
 	return nil
+}
+
+// Remove deletes up to limit counts of a deleted webhook and returns how many. The organization's stay.
+func Remove(tx *db.Tx, orgID, webhookID string, limit int) (int64, error) {
+	n, err := tx.Exec(`DELETE FROM webhook_counts_each WHERE org_id = $1 AND webhook_id = $2 AND (unit, bucket) IN
+		(SELECT unit, bucket FROM webhook_counts_each WHERE org_id = $1 AND webhook_id = $2 LIMIT $3)`, orgID, webhookID, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete webhook counts: %w", err)
+	}
+	return n, nil
 }
 
 // Store reads the counts.
@@ -31,37 +49,66 @@ type Store struct {
 	Now func() time.Time
 }
 
-// Analytics returns the totals of an organization, in whole minutes.
+// Query has the query parameters of the analytics routes.
+type Query struct {
+	WebhookID string `query:"webhookId" doc:"Count only what happens to this webhook"`
+	period.Query
+}
+
+// source is where the counts of an organization or a webhook are: a table, and the condition for its
+// rows, whose arguments are args.
+type source struct {
+	table, condition string
+	args             []any
+}
+
+// sourceOf returns the counts of a webhook, or of the organization if webhookID is empty. A webhook of
+// another organization has none.
+func sourceOf(orgID, webhookID string) source {
+	if webhookID == "" {
+		return source{"webhook_counts", "org_id = $1", []any{orgID}}
+	}
+	return source{"webhook_counts_each", "org_id = $1 AND webhook_id = $2", []any{orgID, webhookID}}
+}
+
+// rows returns a query for the counts of a range of buckets, whose arguments it appends to args.
+func (s source) rows(columns string, r period.Range, args []any) (text string, all []any) {
+	n := len(args)
+	text = fmt.Sprintf(`SELECT %s FROM %s WHERE %s AND unit = $%d AND bucket >= $%d AND bucket < $%d`,
+		columns, s.table, s.condition, n+1, n+2, n+3)
+	return text, append(args, r.Unit, r.From, r.To)
+}
+
+// Analytics returns the totals of an organization or a webhook, in whole minutes.
 func (s *Store) Analytics(ctx context.Context, orgID string, q Query) (Analytics, error) {
 	span, err := q.Span(s.Now())
 	if err != nil {
 		return Analytics{}, err
 	}
-	minutes := span.buckets(minute)
-	sum, err := s.sum(ctx, orgID, minutes)
-	return Analytics{Period: span.period(minutes), Summary: sum}, err
+	minutes := span.Minutes()
+	sum, err := s.sum(ctx, sourceOf(orgID, q.WebhookID), minutes)
+	return Analytics{Period: span.Period(minutes), Summary: sum}, err
 }
 
-// Timeseries returns the counts of an organization, in whole buckets.
+// Timeseries returns the counts of an organization or a webhook, in whole buckets.
 func (s *Store) Timeseries(ctx context.Context, orgID string, q Query) (Timeseries, error) {
 	span, err := q.Span(s.Now())
 	if err != nil {
 		return Timeseries{}, err
 	}
-	buckets := span.buckets(unitOf[q.Granularity])
-	series, err := s.series(ctx, orgID, buckets)
-	return Timeseries{Period: span.period(buckets), Series: series}, err
+	buckets := span.Buckets()
+	series, err := s.series(ctx, sourceOf(orgID, q.WebhookID), buckets)
+	return Timeseries{Period: span.Period(buckets), Series: series}, err
 }
 
 // sum returns the totals of the buckets of a range.
-func (s *Store) sum(ctx context.Context, orgID string, r bucketRange) (Summary, error) {
+func (s *Store) sum(ctx context.Context, from source, r period.Range) (Summary, error) {
 	var parts []string
-	args := []any{orgID}
-	for _, part := range r.split() {
-		n := len(args)
-		parts = append(parts, fmt.Sprintf(`SELECT received, delivered, failed FROM webhook_counts
-			WHERE org_id = $1 AND unit = $%d AND bucket >= $%d AND bucket < $%d`, n+1, n+2, n+3))
-		args = append(args, part.unit, part.from, part.to)
+	args := from.args
+	for _, part := range r.Split() {
+		var text string
+		text, args = from.rows(`received, delivered, failed`, part, args)
+		parts = append(parts, text)
 	}
 	text := `SELECT CAST(COALESCE(SUM(received), 0) AS BIGINT), CAST(COALESCE(SUM(delivered), 0) AS BIGINT),
 		CAST(COALESCE(SUM(failed), 0) AS BIGINT) FROM (` + strings.Join(parts, " UNION ALL ") + `) AS counted`
@@ -73,13 +120,13 @@ func (s *Store) sum(ctx context.Context, orgID string, r bucketRange) (Summary, 
 }
 
 // series returns the counts of the buckets of a range, including those without events.
-func (s *Store) series(ctx context.Context, orgID string, r bucketRange) ([]Bucket, error) {
-	series := make([]Bucket, r.to-r.from)
+func (s *Store) series(ctx context.Context, from source, r period.Range) ([]Bucket, error) {
+	series := make([]Bucket, r.Len())
 	for i := range series {
-		series[i].Timestamp = startOf(r.from+int64(i), r.unit)
+		series[i].Timestamp = r.Start(int64(i))
 	}
-	rows, err := s.DB.Read(ctx).Query(`SELECT bucket, received, delivered, failed FROM webhook_counts
-		WHERE org_id = $1 AND unit = $2 AND bucket >= $3 AND bucket < $4`, orgID, r.unit, r.from, r.to)
+	text, args := from.rows(`bucket, received, delivered, failed`, r, from.args)
+	rows, err := s.DB.Read(ctx).Query(text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook counts: %w", err)
 	}
@@ -90,7 +137,7 @@ func (s *Store) series(ctx context.Context, orgID string, r bucketRange) ([]Buck
 		if err := rows.Scan(&bucket, &n.Received, &n.Delivered, &n.Failed); err != nil {
 			return nil, fmt.Errorf("read webhook counts: %w", err)
 		}
-		series[bucket-r.from].Count = n
+		series[bucket-r.From].Count = n
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read webhook counts: %w", err)

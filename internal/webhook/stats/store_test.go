@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +14,11 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/period"
 	"steward/internal/stamp"
 )
+
+func now() time.Time { return time.Date(2026, 11, 15, 8, 30, 30, 0, time.UTC) }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -25,8 +29,9 @@ func must(t testing.TB, err error) {
 
 // event is something that was counted.
 type event struct {
-	at stamp.Time
-	n  Count
+	hook string
+	at   stamp.Time
+	n    Count
 }
 
 var errRolledBack = errors.New("rolled back")
@@ -37,15 +42,16 @@ func TestCountsMatchModel(t *testing.T) {
 	first := stamp.Of(now()).Add(-10 * 24 * time.Hour)
 	times := rapid.Custom(func(t *rapid.T) stamp.Time {
 		at := first.Add(time.Duration(rapid.Int64Range(0, int64(10*24*time.Hour)).Draw(t, "offset")))
-		unit := rapid.SampledFrom([]int64{0, minute, hour, day}).Draw(t, "boundary")
+		unit := rapid.SampledFrom(append(period.Units(), 0)).Draw(t, "boundary")
 		if unit != 0 {
-			at = startOf(bucketOf(at, unit), unit)
+			at = period.Range{Unit: unit}.Start(period.BucketOf(at, unit))
 		}
 		return at
 	})
 	few := rapid.Int64Range(0, 3)
+	hooks := rapid.SampledFrom([]string{"wh_a", "wh_b"})
 	events := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event {
-		return event{times.Draw(t, "at"), Count{few.Draw(t, "received"), few.Draw(t, "delivered"), few.Draw(t, "failed")}}
+		return event{hooks.Draw(t, "webhook"), times.Draw(t, "at"), Count{few.Draw(t, "received"), few.Draw(t, "delivered"), few.Draw(t, "failed")}}
 	}), 0, 12)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &Store{DB: d, Now: now}
@@ -63,13 +69,14 @@ func TestCountsMatchModel(t *testing.T) {
 				}
 			}
 			for range 4 {
-				g := rapid.SampledFrom([]Granularity{Minute, Hour, Day}).Draw(t, "granularity")
+				g := rapid.SampledFrom([]period.Granularity{period.Minute, period.Hour, period.Day}).Draw(t, "granularity")
 				start, end := times.Draw(t, "start"), times.Draw(t, "end")
-				if g == Minute {
+				if g == period.Minute {
 					end = min(end, start.Add(6*24*time.Hour))
 				}
 				if start < end {
-					q := Query{start.Std().Format(time.RFC3339Nano), end.Std().Format(time.RFC3339Nano), g}
+					q := Query{Query: period.Query{Start: start.Std().Format(time.RFC3339Nano), End: end.Std().Format(time.RFC3339Nano), Granularity: g}}
+					q.WebhookID = rapid.SampledFrom([]string{"", "wh_a", "wh_b", "wh_unknown"}).Draw(t, "asked")
 					compare(t.Context(), t, store, orgID, q, counted)
 				}
 			}
@@ -81,7 +88,7 @@ func TestCountsMatchModel(t *testing.T) {
 func writeEvents(ctx context.Context, t rapid.TB, d *db.DB, orgID string, events []event, failure error) {
 	err := d.Write(ctx, func(tx *db.Tx) error {
 		for _, e := range events {
-			if err := Add(tx, orgID, e.at, e.n); err != nil {
+			if err := Add(tx, orgID, e.hook, e.at, e.n); err != nil {
 				return err
 			}
 		}
@@ -94,6 +101,9 @@ func writeEvents(ctx context.Context, t rapid.TB, d *db.DB, orgID string, events
 
 // compare compares what the store returns for a query with what happened.
 func compare(ctx context.Context, t rapid.TB, store *Store, orgID string, q Query, events []event) {
+	if q.WebhookID != "" {
+		events = slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.hook != q.WebhookID })
+	}
 	sums, err := store.Analytics(ctx, orgID, q)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +124,9 @@ func compare(ctx context.Context, t rapid.TB, store *Store, orgID string, q Quer
 		t.Fatal(err)
 	}
 	var buckets []Bucket
-	length := time.Duration(unitOf[q.Granularity]) * time.Second
+	length := map[period.Granularity]time.Duration{
+		period.Minute: time.Minute, period.Hour: time.Hour, period.Day: 24 * time.Hour,
+	}[q.Granularity]
 	for at := series.Period.Start; at < series.Period.End; at = at.Add(length) {
 		buckets = append(buckets, Bucket{Timestamp: at})
 	}
@@ -139,7 +151,7 @@ func TestConcurrentWriters(t *testing.T) {
 			writing.Go(func() {
 				for range times {
 					err := d.Write(t.Context(), func(tx *db.Tx) error {
-						return Add(tx, "org_a", stamp.Of(now()), Count{Received: 1, Failed: 2})
+						return Add(tx, "org_a", "wh_a", stamp.Of(now()), Count{Received: 1, Failed: 2})
 					})
 					if err != nil {
 						t.Error(err)
@@ -149,8 +161,8 @@ func TestConcurrentWriters(t *testing.T) {
 		}
 		writing.Wait()
 		store := &Store{DB: d, Now: now}
-		for _, g := range []Granularity{Minute, Hour, Day} {
-			sums, err := store.Analytics(t.Context(), "org_a", Query{Granularity: g})
+		for _, g := range []period.Granularity{period.Minute, period.Hour, period.Day} {
+			sums, err := store.Analytics(t.Context(), "org_a", Query{Query: period.Query{Granularity: g}})
 			must(t, err)
 			if want := (Summary{Received: writers * times, Failed: 2 * writers * times}); sums.Summary != want {
 				t.Errorf("%s: %+v, want %+v", g, sums.Summary, want)
@@ -161,8 +173,33 @@ func TestConcurrentWriters(t *testing.T) {
 
 func TestCountsOfOtherOrganizationsAreNotIncluded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		writeEvents(t.Context(), t, d, "org_a", []event{{stamp.Of(now()), Count{1, 1, 1}}}, nil)
+		writeEvents(t.Context(), t, d, "org_a", []event{{"wh_a", stamp.Of(now()), Count{1, 1, 1}}}, nil)
 		store := &Store{DB: d, Now: now}
-		compare(t.Context(), t, store, "org_b", Query{Granularity: Hour}, nil)
+		for _, webhookID := range []string{"", "wh_a"} {
+			compare(t.Context(), t, store, "org_b", Query{webhookID, period.Query{Granularity: period.Hour}}, nil)
+		}
+	})
+}
+
+func TestRemoveDeletesTheCountsOfAWebhookAlone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		at := stamp.Of(now())
+		kept := []event{{"wh_b", at, Count{1, 2, 3}}}
+		gone := event{"wh_a", at, Count{1, 1, 1}}
+		writeEvents(t.Context(), t, d, "org_a", append(kept, gone), nil)
+		for _, want := range []int64{2, 1, 0} { // one for each unit
+			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+				n, err := Remove(tx, "org_a", "wh_a", 2)
+				if n != want {
+					t.Errorf("removed %d, want %d", n, want)
+				}
+				return err
+			}))
+		}
+		store := &Store{DB: d, Now: now}
+		hour := period.Query{Granularity: period.Hour}
+		compare(t.Context(), t, store, "org_a", Query{"wh_a", hour}, nil)
+		compare(t.Context(), t, store, "org_a", Query{"wh_b", hour}, kept)
+		compare(t.Context(), t, store, "org_a", Query{"", hour}, append(kept, gone))
 	})
 }

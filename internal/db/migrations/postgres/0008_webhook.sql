@@ -163,6 +163,18 @@ CREATE TABLE webhook_counts (
     PRIMARY KEY (org_id, unit, bucket)
 );
 
+-- webhook_counts_each counts the same for each webhook.
+CREATE TABLE webhook_counts_each (
+    org_id     TEXT   COLLATE "C" NOT NULL,
+    webhook_id TEXT   COLLATE "C" NOT NULL,
+    unit       BIGINT NOT NULL,
+    bucket     BIGINT NOT NULL,
+    received   BIGINT NOT NULL,
+    delivered  BIGINT NOT NULL,
+    failed     BIGINT NOT NULL,
+    PRIMARY KEY (org_id, webhook_id, unit, bucket)
+);
+
 -- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending.
 CREATE TABLE webhook_totals (
     org_id     TEXT   COLLATE "C" NOT NULL,

@@ -161,6 +161,18 @@ CREATE TABLE webhook_counts (
     PRIMARY KEY (org_id, unit, bucket)
 ) STRICT, WITHOUT ROWID;
 
+-- webhook_counts_each counts the same for each webhook.
+CREATE TABLE webhook_counts_each (
+    org_id     TEXT    NOT NULL,
+    webhook_id TEXT    NOT NULL,
+    unit       INTEGER NOT NULL,
+    bucket     INTEGER NOT NULL,
+    received   INTEGER NOT NULL,
+    delivered  INTEGER NOT NULL,
+    failed     INTEGER NOT NULL,
+    PRIMARY KEY (org_id, webhook_id, unit, bucket)
+) STRICT, WITHOUT ROWID;
+
 -- webhook_totals counts the rows that a webhook has now, and how many of its deliveries are pending.
 CREATE TABLE webhook_totals (
     org_id     TEXT    NOT NULL,

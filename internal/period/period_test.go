@@ -1,4 +1,4 @@
-package stats
+package period
 
 import (
 	"errors"
@@ -60,7 +60,7 @@ func TestPeriods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, series := s.period(s.buckets(minute)), s.period(s.buckets(unitOf[c.query.Granularity]))
+			sum, series := s.Period(s.Minutes()), s.Period(s.Buckets())
 			got := []period{{sum.Start.String(), sum.End.String()}, {series.Start.String(), series.End.String()}}
 			if diff := cmp.Diff([]period{c.sum, c.series}, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -109,17 +109,17 @@ func TestInvalidQueries(t *testing.T) {
 // TestSplitCoversEachBucketOnce also checks that few buckets are read.
 func TestSplitCoversEachBucketOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		unit := rapid.SampledFrom(units).Draw(t, "unit")
+		unit := rapid.SampledFrom(Units()).Draw(t, "unit")
 		from := rapid.Int64Range(0, 5000).Draw(t, "from")
 		to := from + rapid.Int64Range(1, maxBuckets).Draw(t, "buckets")
 		covered := map[int64]int{}
 		read := int64(0)
-		for _, r := range (bucketRange{unit, from, to}).split() {
-			n := r.unit / unit
-			for b := r.from * n; b < r.to*n; b++ {
+		for _, r := range (Range{unit, from, to}).Split() {
+			n := r.Unit / unit
+			for b := r.From * n; b < r.To*n; b++ {
 				covered[b]++
 			}
-			read += max(0, r.to-r.from)
+			read += max(0, r.To-r.From)
 		}
 		for b := from; b < to; b++ {
 			if covered[b] != 1 {

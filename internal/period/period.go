@@ -1,4 +1,6 @@
-package stats
+// Package period owns the periods of series: the query parameters that name one, the buckets of
+// minutes, hours and days that it is divided into, and how responses show it.
+package period
 
 import (
 	"time"
@@ -6,6 +8,23 @@ import (
 	"steward/internal/errs"
 	"steward/internal/stamp"
 )
+
+// Granularity is the length of the buckets of a series.
+type Granularity string
+
+// The granularities.
+const (
+	Minute Granularity = "minute"
+	Hour   Granularity = "hour"
+	Day    Granularity = "day"
+)
+
+// Period is the time that was counted, from start to before end.
+type Period struct {
+	Start       stamp.Time  `json:"start" format:"date-time"`
+	End         stamp.Time  `json:"end" format:"date-time"`
+	Granularity Granularity `json:"granularity" enum:"minute,hour,day"`
+}
 
 // maxBuckets is how many buckets a period may have.
 const maxBuckets = 10_000
@@ -17,18 +36,18 @@ const (
 	day    = 24 * hour
 )
 
-// units are the lengths that are counted, each a multiple of the one before.
-var units = []int64{minute, hour, day}
+// Units returns the lengths of buckets in seconds, each a multiple of the one before.
+func Units() []int64 { return []int64{minute, hour, day} }
 
 var unitOf = map[Granularity]int64{Minute: minute, Hour: hour, Day: day}
 
-// bucketOf returns the number of the bucket that contains a time.
-func bucketOf(at stamp.Time, unit int64) int64 { return int64(at) / (unit * 1_000_000) }
+// BucketOf returns the number of the bucket that contains a time.
+func BucketOf(at stamp.Time, unit int64) int64 { return int64(at) / (unit * 1_000_000) }
 
 // startOf returns the time at which a bucket begins.
 func startOf(bucket, unit int64) stamp.Time { return stamp.Time(bucket * unit * 1_000_000) }
 
-// Query has the query parameters of the analytics routes.
+// Query has the query parameters of the routes that count over a period.
 type Query struct {
 	Start       string      `query:"start" pattern:"^\\d{4}-\\d\\d-\\d\\d" patternDescription:"a time or a date" doc:"Time or date, in UTC unless it has an offset. Default: 24 hours before the end"`
 	End         string      `query:"end" pattern:"^\\d{4}-\\d\\d-\\d\\d" patternDescription:"a time or a date" doc:"Time or date, in UTC unless it has an offset. Default: now"`
@@ -61,7 +80,7 @@ func (q Query) Span(now time.Time) (Span, error) {
 	if s.start >= s.end || s.start < 0 {
 		return Span{}, errs.InvalidField("query.start", "expected a time before the end, after 1970")
 	}
-	if r := s.buckets(unit); r.to-r.from > maxBuckets {
+	if s.buckets(unit).Len() > maxBuckets {
 		return Span{}, errs.InvalidField("query.granularity", "expected a period of at most %d buckets", maxBuckets)
 	}
 	return s, nil
@@ -79,33 +98,45 @@ func parseTime(faults *errs.Faults, location, text string) stamp.Time {
 }
 
 // buckets returns the buckets of a unit that the span touches.
-func (s Span) buckets(unit int64) bucketRange {
-	return bucketRange{unit: unit, from: bucketOf(s.start, unit), to: bucketOf(s.end-1, unit) + 1}
+func (s Span) buckets(unit int64) Range {
+	return Range{Unit: unit, From: BucketOf(s.start, unit), To: BucketOf(s.end-1, unit) + 1}
 }
 
-// period returns the time of some buckets.
-func (s Span) period(r bucketRange) Period {
-	return Period{Start: startOf(r.from, r.unit), End: startOf(r.to, r.unit), Granularity: s.granularity}
+// Buckets returns the buckets of the span's granularity that it touches.
+func (s Span) Buckets() Range { return s.buckets(unitOf[s.granularity]) }
+
+// Minutes returns the minutes that the span touches.
+func (s Span) Minutes() Range { return s.buckets(minute) }
+
+// Period returns the time of some buckets.
+func (s Span) Period(r Range) Period {
+	return Period{Start: r.Start(0), End: r.Start(r.Len()), Granularity: s.granularity}
 }
 
-// bucketRange is a range of buckets of one unit, from one to before another.
-type bucketRange struct{ unit, from, to int64 }
+// Range is a range of buckets of one unit, from one to before another.
+type Range struct{ Unit, From, To int64 }
 
-// split covers a range with as few buckets as possible: whole days, whole hours before and after
-// them, then minutes. Since each event is counted in all units, the sum is the same.
-func (r bucketRange) split() []bucketRange {
-	var all []bucketRange
-	for _, longer := range units {
-		if longer <= r.unit {
+// Len returns the number of buckets.
+func (r Range) Len() int64 { return r.To - r.From }
+
+// Start returns the time at which the bucket with a number begins; the first one has number 0.
+func (r Range) Start(n int64) stamp.Time { return startOf(r.From+n, r.Unit) }
+
+// Split covers the range with as few buckets as possible: whole days, whole hours before and after
+// them, then minutes. If each event is counted in all units, the sum is the same.
+func (r Range) Split() []Range {
+	var all []Range
+	for _, longer := range Units() {
+		if longer <= r.Unit {
 			continue
 		}
-		n := longer / r.unit
-		first, last := (r.from+n-1)/n, r.to/n
+		n := longer / r.Unit
+		first, last := (r.From+n-1)/n, r.To/n
 		if first >= last {
 			break
 		}
-		all = append(all, bucketRange{r.unit, r.from, first * n}, bucketRange{r.unit, last * n, r.to})
-		r = bucketRange{longer, first, last}
+		all = append(all, Range{r.Unit, r.From, first * n}, Range{r.Unit, last * n, r.To})
+		r = Range{longer, first, last}
 	}
 	return append(all, r)
 }
