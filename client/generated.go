@@ -457,6 +457,21 @@ type DestinationPatch struct {
 	Config *DestinationConfig `json:"config,omitempty"`
 }
 
+// DestinationTest is a result of TestDestination.
+type DestinationTest struct {
+	DurationMs int64 `json:"duration_ms"`
+
+	// Why a delivery would fail; null if it would succeed
+	Error *string `json:"error"`
+
+	// The first 16 KiB
+	Body    *string           `json:"body,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+
+	// Status of the response; absent if there was none
+	Status *int64 `json:"status,omitempty"`
+}
+
 // Direction is one of the constants of this type.
 type Direction string
 
@@ -2584,6 +2599,11 @@ func (c *Client) ListDestinations(ctx context.Context, webhookID string) ([]Dest
 	return decode[[]Destination](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/destination-list/{webhookId}", webhookID), repeatable: true}))
 }
 
+// TestDestination sends a test event to a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) TestDestination(ctx context.Context, webhookID string, destinationID string) (*DestinationTest, error) {
+	return decode[*DestinationTest](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-test/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true}))
+}
+
 // UpdateDestination updates a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) UpdateDestination(ctx context.Context, webhookID string, destinationID string, body DestinationPatch) (*Destination, error) {
 	return decode[*Destination](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/destination-update/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true, body: body}))
@@ -2660,4 +2680,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 e7eaabc4febacc661ca35d839753b5e93c9cd1f353195d8c6e530310ca8028b7
+// Sources: sha256 757709d676bc9c9e4ffcb9fa2072796020dfff258cc49e0be2cb776b32ca99e1

@@ -285,6 +285,7 @@ var walk = []struct{ request, body, save string }{
 	{"POST /webhook/destination-create/$other", `{"type":"http","config":{"url":"http://127.0.0.1:9/","extra":[1],"headers":null}}`, "$destination id"},
 	{"GET /webhook/destination-list/$other", "", ""},
 	{"PUT /webhook/destination-update/$other/$destination", `{"config":{"url":"http://127.0.0.1:9/"}}`, ""},
+	{"POST /webhook/destination-test/$other/$destination", "", ""},
 	{"POST $url", `{"a":1}`, ""},
 	{"GET /webhook/receipt-list/$other", "", "$receipt 0.id"},
 	{"GET /webhook/receipt-get/$other/$receipt", "", ""},

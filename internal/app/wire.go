@@ -99,7 +99,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Resource:    &resource.Handler{Manager: manager, OrgName: accounts.OrgName},
 			Thread:      &thread.Handler{Store: threads, Runs: sessionRuns(evals)},
 			Socket:      &thread.Socket{Store: threads, Authenticate: callers.Identify},
-			Webhook:     &webhook.Handler{Store: hooks.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL},
+			Webhook:     hooks.handler(d, baseURL, now),
 			Ingest:      hooks.ingest,
 			Tail:        hooks.tail,
 			Replay:      &replay.Handler{Store: hooks.replays.Store},
@@ -174,6 +174,13 @@ func wireHooks(
 		scheduler: scheduler,
 		replays:   replay.NewWorker(replays, log, store.Owner),
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
+	}
+}
+
+// handler returns the handler of the routes, which sends tests with the client of deliveries.
+func (h hooks) handler(d *database, baseURL string, now func() time.Time) *webhook.Handler {
+	return &webhook.Handler{
+		Store: h.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL, Send: h.scheduler.Send,
 	}
 }
 

@@ -67,7 +67,8 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
 	h.ingest = NewIngest(h.store, 1<<20)
-	h.scheduler = newScheduler(h.store, send.New(send.Egress{Loopback: true}, h.clock.now).Send)
+	h.http.Send = send.New(send.Egress{Loopback: true}, h.clock.now).Send
+	h.scheduler = newScheduler(h.store, h.http.Send)
 	h.mux = http.NewServeMux()
 	h.mux.Handle("/in/{id}/{token}", h.ingest)
 	return h

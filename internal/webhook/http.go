@@ -8,6 +8,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
+	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
 )
 
@@ -17,6 +18,10 @@ type Handler struct {
 	Stats *stats.Store
 	// BaseURL is the beginning of ingest URLs.
 	BaseURL string
+	// Send makes one attempt to send a test, as the scheduler does for deliveries.
+	Send func(ctx context.Context, r send.Request) send.Result
+
+	tests running
 }
 
 func (h *Handler) url(webhookID, token string) string {

@@ -97,6 +97,7 @@ func goNames() map[string]string {
 		"WebhookNewWebhook":       "NewWebhook",
 		"WebhookReceipt":          "Receipt",
 		"WebhookResponse":         "DeliveryResponse",
+		"WebhookTestResponse":     "DestinationTest",
 	}
 }
 

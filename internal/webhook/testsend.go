@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+	"steward/internal/webhook/send"
+)
+
+const (
+	// maxTests is how many tests run at a time in this process, and maxOrgTests how many of them for one
+	// organization: a destination may take a minute to answer.
+	maxTests    = 16
+	maxOrgTests = 4
+)
+
+// TestResponse is how a test of a destination ended. What the destination answered is absent if it
+// did not answer.
+type TestResponse struct {
+	Status     int               `json:"status,omitempty" doc:"Status of the response; absent if there was none"`
+	Headers    map[string]string `json:"headers,omitempty"`
+	Body       string            `json:"body,omitempty" doc:"The first 16 KiB"`
+	DurationMS int64             `json:"duration_ms"`
+	Error      *string           `json:"error" doc:"Why a delivery would fail; null if it would succeed"`
+}
+
+// testEvent is the body of a test.
+type testEvent struct {
+	Type      string     `json:"type"`
+	Timestamp stamp.Time `json:"timestamp"`
+	Data      testData   `json:"data"`
+}
+
+type testData struct {
+	WebhookID     string `json:"webhook_id"`
+	DestinationID string `json:"destination_id"`
+}
+
+// testRequest returns a signed event for a destination. Its ids are those of no receipt and no delivery.
+func testRequest(d Destination, now time.Time) (send.Request, error) {
+	body, err := json.Marshal(testEvent{
+		Type: "webhook.test", Timestamp: stamp.Of(now), Data: testData{WebhookID: d.WebhookID, DestinationID: d.ID},
+	})
+	if err != nil {
+		return send.Request{}, fmt.Errorf("encode test event: %w", err)
+	}
+	return send.Request{
+		Method: http.MethodPost, URL: d.Config.URL, Headers: d.Config.Headers, Body: body,
+		Received:  send.FieldsOf(map[string]string{"content-type": "application/json"}),
+		ReceiptID: id.At(id.Receipt, now), DeliveryID: id.At(id.Delivery, now),
+		Signer: send.NewSigner(d.signingKey), Timeout: time.Duration(d.Config.TimeoutSeconds) * time.Second,
+	}, nil
+}
+
+// testResponse returns what is shown of a result. A test disables nothing.
+func testResponse(r send.Result, took time.Duration) TestResponse {
+	shown := TestResponse{DurationMS: took.Milliseconds()}
+	if r.Response != nil {
+		shown.Status = r.Response.Status
+		shown.Headers = r.Response.Headers
+		shown.Body = r.Response.Body
+		shown.DurationMS = r.Response.DurationMS
+	}
+	switch {
+	case r.Gone:
+		shown.Error = new("the destination answered 410, which disables it when a delivery gets it")
+	case r.Error != "":
+		shown.Error = new(send.CleanText(r.Error))
+	}
+	return shown
+}
+
+// TestDestination handles POST /webhook/destination-test/{webhookId}/{destinationId}. A disabled
+// destination can be tested, so that it can be enabled once it works.
+func (h *Handler) TestDestination(ctx context.Context, in *struct {
+	ID            string `path:"webhookId"`
+	DestinationID string `path:"destinationId"`
+},
+) (TestResponse, error) {
+	orgID := auth.From(ctx).OrgID
+	d, err := h.Store.destinationOf(ctx, orgID, in.ID, in.DestinationID)
+	if err != nil {
+		return TestResponse{}, err
+	}
+	request, err := testRequest(d, h.Store.Now())
+	if err != nil {
+		return TestResponse{}, err
+	}
+	if !h.tests.begin(orgID) {
+		return TestResponse{}, &errs.Error{
+			Kind: errs.RateLimited, Message: "too many tests of destinations are running; try again when one has ended", RetryAfter: time.Second,
+		}
+	}
+	defer h.tests.end(orgID)
+	began := time.Now()
+	result := h.Send(ctx, request)
+	return testResponse(result, time.Since(began)), nil
+}
+
+// destinationOf returns a destination of an organization's webhook, or NotFound.
+func (s *Store) destinationOf(ctx context.Context, orgID, webhookID, destinationID string) (Destination, error) {
+	q := s.DB.Read(ctx)
+	if _, err := get(q, orgID, webhookID); err != nil {
+		return Destination{}, err
+	}
+	d, err := s.scanDestination(q.Row(`SELECT `+destinationColumns+` FROM webhook_destinations
+		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, orgID, webhookID, destinationID))
+	if errors.Is(err, db.ErrNoRows) {
+		return Destination{}, errs.Missing("destination", destinationID)
+	}
+	if err != nil {
+		return Destination{}, fmt.Errorf("read destination: %w", err)
+	}
+	return d, nil
+}
+
+// running counts the tests that are running. The zero value is ready to use.
+type running struct {
+	mu    sync.Mutex
+	total int
+	byOrg map[string]int
+}
+
+// begin reports whether another test may run, and counts it.
+func (r *running) begin(orgID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.total >= maxTests || r.byOrg[orgID] >= maxOrgTests {
+		return false
+	}
+	if r.byOrg == nil {
+		r.byOrg = map[string]int{}
+	}
+	r.total++
+	r.byOrg[orgID]++
+	return true
+}
+
+func (r *running) end(orgID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total--
+	r.byOrg[orgID]--
+	if r.byOrg[orgID] == 0 {
+		delete(r.byOrg, orgID)
+	}
+}
