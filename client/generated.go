@@ -65,6 +65,12 @@ const (
 	SigningKeyStateRetiring SigningKeyState = "retiring"
 )
 
+// Values of StatusDatabaseEngine.
+const (
+	StatusDatabaseEnginePostgres StatusDatabaseEngine = "postgres"
+	StatusDatabaseEngineSqlite   StatusDatabaseEngine = "sqlite"
+)
+
 // Values of TableType.
 const (
 	TableTypeTable TableType = "table"
@@ -475,6 +481,18 @@ type DestinationTest struct {
 // Direction is one of the constants of this type.
 type Direction string
 
+// EngineState is part of StatusRegionEngines.
+type EngineState struct {
+	// What provides the resources, such as libsql, postgres or redis
+	Engine string `json:"engine"`
+
+	// Whether it can be used
+	Ok bool `json:"ok"`
+
+	// Why it cannot be used
+	Error *string `json:"error,omitempty"`
+}
+
 // Eval is a result of GetEval, ListEvals and PutEval.
 type Eval struct {
 	ID          string  `json:"id"`
@@ -575,6 +593,22 @@ type EvalSynced struct {
 
 	// Ids of the evaluations that were deleted
 	Deleted []string `json:"deleted"`
+}
+
+// FailingDestination is part of StatusWebhooks.
+type FailingDestination struct {
+	WebhookID     string `json:"webhook_id"`
+	DestinationID string `json:"destination_id"`
+
+	// Host of the destination's URL
+	Host string `json:"host"`
+
+	// When the first of these attempts failed
+	Since time.Time `json:"since"`
+
+	// Number of attempts that failed since the last success
+	Count     int64  `json:"count"`
+	LastError string `json:"last_error"`
 }
 
 // Folder is part of FolderListing.
@@ -1312,6 +1346,63 @@ type SigningKeyState string
 type SigningKeysRotated struct {
 	// False if the next keys were published too recently; the active keys are new then
 	Rotated bool `json:"rotated"`
+}
+
+// Status is a result of GetStatus.
+type Status struct {
+	Version string `json:"version"`
+
+	// When the process that answers was started
+	StartedAt time.Time `json:"started_at"`
+
+	// Number of processes that are alive; 0 while the database cannot be used
+	Replicas int64 `json:"replicas"`
+
+	Database StatusDatabase `json:"database"`
+
+	// Empty without the permission to read regions
+	Regions []StatusRegion `json:"regions"`
+
+	Webhooks *StatusWebhooks `json:"webhooks,omitempty"`
+}
+
+// StatusDatabase is part of Status.
+type StatusDatabase struct {
+	Engine StatusDatabaseEngine `json:"engine"`
+
+	// Whether it can be used
+	Ok bool `json:"ok"`
+}
+
+// StatusDatabaseEngine is a type of the API.
+type StatusDatabaseEngine string
+
+// StatusRegion is part of Status.
+type StatusRegion struct {
+	Region string `json:"region"`
+
+	Engines StatusRegionEngines `json:"engines"`
+}
+
+// StatusRegionEngines is part of StatusRegion.
+type StatusRegionEngines struct {
+	DB *EngineState `json:"db,omitempty"`
+
+	KV *EngineState `json:"kv,omitempty"`
+
+	S3 *EngineState `json:"s3,omitempty"`
+}
+
+// StatusWebhooks is part of Status.
+type StatusWebhooks struct {
+	// Deliveries that are waiting or being sent
+	Pending int64 `json:"pending"`
+
+	// Destinations whose last attempts failed, those that began last first; at most 20
+	Failing []FailingDestination `json:"failing"`
+
+	// When the first pending delivery is or was due; absent if none is pending
+	OldestDueAt *time.Time `json:"oldest_due_at,omitempty"`
 }
 
 // StorageAnalytics is a result of GetStorageAnalytics.
@@ -2380,6 +2471,11 @@ func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
 	return decode[*Session](c.send(ctx, request{method: http.MethodGet, path: path("/session/{id}", id), repeatable: true}))
 }
 
+// GetStatus gets the status of processes, engines and webhooks. Available to all roles; access tokens require the scope `account:read`; not available to keys of a project.
+func (c *Client) GetStatus(ctx context.Context) (*Status, error) {
+	return decode[*Status](c.send(ctx, request{method: http.MethodGet, path: path("/status"), repeatable: true}))
+}
+
 // GetStorageAnalytics gets usage and cost of all buckets over time. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) GetStorageAnalytics(ctx context.Context, params *GetStorageAnalyticsParams) (*StorageAnalytics, error) {
 	return decode[*StorageAnalytics](c.send(ctx, request{method: http.MethodGet, path: path("/storage/analytics"), repeatable: true, query: params.query()}))
@@ -2680,4 +2776,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 757709d676bc9c9e4ffcb9fa2072796020dfff258cc49e0be2cb776b32ca99e1
+// Sources: sha256 9ffd0fb744d162d02876741676838cca5cc207ef48528926e8108fb6db589c12

@@ -237,6 +237,16 @@ func TestServerThatIsDownConcernsItsResourcesOnly(t *testing.T) {
 		s.create("local", "db", "kv", "s3")
 		s.remove("local", "db", "kv", "s3").want(204)
 
+		waittest.True(t, "the status to tell which engine is down", func() bool {
+			for _, r := range s.status().Regions {
+				down := r.Region == "far"
+				if r.Engines["db"].OK == down || down != (r.Engines["db"].Error != "") || !r.Engines["kv"].OK {
+					return false
+				}
+			}
+			return true
+		})
+
 		s.redis.Stop()
 		s.call("GET", s.path("far")+"/the-kv/keys", nil).want(503)
 		s.stop()

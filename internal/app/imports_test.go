@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job"},
-	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook"},
+	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status"},
 	{"sdk"},
 	{"server"},
 	{"app"},

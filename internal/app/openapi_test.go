@@ -306,6 +306,7 @@ var walk = []struct{ request, body, save string }{
 	{"DELETE /webhook/destination-delete/$other/$destination", "", ""},
 	{"DELETE /webhook/delete/$other", "", ""},
 	{"GET /audit", "", ""},
+	{"GET /status", "", ""},
 	{"DELETE /oidc/org/members/$member", "", ""},
 	{"DELETE /cli/project/$project", "", ""},
 }

@@ -93,6 +93,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
 			Key:         &apikey.Handler{Store: keys},
 			Audit:       &audit.Handler{Store: lines},
+			Status:      wireStatus(cfg, d, engines, hooks.store, log, now),
 			Eval:        &eval.Handler{Store: evals},
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
 			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
@@ -196,6 +197,7 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 		g.Go(job.Every(log, name, pause, do))
 	}
 	g.Go(d.RunWatch)
+	g.Go(p.server.Status.Processes.Run)
 	every(time.Minute, "delete expired codes, sessions and device codes", one("provider", p.signIn.Purge))
 	every(time.Second, "record failed sign-ins", p.signIn.RecordFailures)
 	every(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)

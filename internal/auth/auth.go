@@ -129,6 +129,8 @@ var (
 	ReadWebhooks  = Permission{Name: "read webhooks", Roles: everybody, Scope: "webhook:read"}
 	WriteWebhooks = Permission{Name: "manage webhooks", Roles: writers, Scope: "webhook:write"}
 
+	ReadStatus = Permission{Name: "read the status", Roles: everybody, Scope: "account:read"}
+
 	ReadAudit = Permission{Name: "read the audit log", Roles: managers, Scope: "oauth:read"}
 )
 

@@ -16,6 +16,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/resource"
 	"steward/internal/sdk"
+	"steward/internal/status"
 	"steward/internal/thread"
 	"steward/internal/web"
 	"steward/internal/webhook"
@@ -28,6 +29,7 @@ type Server struct {
 	Account  *account.Handler
 	Key      *apikey.Handler
 	Audit    *audit.Handler
+	Status   *status.Handler
 	Eval     *eval.Handler
 	OIDC     *oidc.Handler
 	Object   *object.Handler

@@ -107,7 +107,7 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 		return errs.New(errs.Conflict, "the webhook has %d destinations, which is the maximum", n)
 	}
 	if _, err := tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
-		created_by, created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		created_by, created_at, updated_at, version, failing_count) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0)`,
 		d.orgID, d.WebhookID, d.ID, d.Type, d.Config.Disabled, s.Ring.Seal(configPurpose, d.Config.raw),
 		s.Ring.Seal(secretPurpose, []byte(d.Secret)), d.Internal, textOf(d.Metadata), d.CreatedBy, d.CreatedAt, d.UpdatedAt, d.version,
 	); err != nil {
@@ -174,6 +174,11 @@ func (s *Store) UpdateDestination(
 		d.Config = *c
 		if err := s.saveConfig(tx, &d); err != nil {
 			return err
+		}
+		if c.Disabled { // on purpose, so it does not count as failing
+			if err := clearHealth(tx, d.ID); err != nil {
+				return err
+			}
 		}
 		return s.Audit(tx, "webhook.destination-update", d.ID)
 	})

@@ -87,7 +87,7 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 }
 
 // follow writes what comes after ended deliveries: they leave the queue, destinations that are gone
-// are disabled, the next attempts are added, and all is counted.
+// are disabled, the next attempts are added, the health of destinations is noted, and all is counted.
 func (s *Store) follow(tx *db.Tx, results []Result) error {
 	done := db.NewBulk(db.Text)
 	log := eventLog{}
@@ -136,6 +136,9 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 		return err
 	}
 	if err := s.logEvents(tx, eventlog.Delivery, stamp.Of(s.Now()), log); err != nil {
+		return err
+	}
+	if err := writeHealth(tx, results); err != nil {
 		return err
 	}
 	return sums.write(tx)

@@ -82,6 +82,8 @@ func goNames() map[string]string {
 		"ResourceRows":            "QueryResult",
 		"ResourceS3Entry":         "Bucket",
 		"ResourceTable":           "Table",
+		"StatusEngineState":       "EngineState",
+		"StatusFailing":           "FailingDestination",
 		"StatsAnalytics":          "WebhookAnalytics",
 		"StatsBucket":             "WebhookCounts",
 		"StatsSummary":            "WebhookSummary",

@@ -24,23 +24,28 @@ CREATE UNIQUE INDEX webhooks_id ON webhooks (id);
 
 -- webhook_destinations holds where deliveries go. config and secret are sealed. disabled repeats the
 -- field of config, so that ingest does not open it. The scheduler finds a destination by its id alone.
+-- failing_since, failing_count and last_error tell of the attempts that failed since the last success.
 CREATE TABLE webhook_destinations (
-    org_id     TEXT    COLLATE "C" NOT NULL,
-    webhook_id TEXT    COLLATE "C" NOT NULL,
-    id         TEXT    COLLATE "C" NOT NULL,
-    type       TEXT    NOT NULL CHECK (type IN ('url', 'http', 'webhook')),
-    disabled   BOOLEAN NOT NULL,
-    config     BYTEA   NOT NULL,
-    secret     BYTEA   NOT NULL,
-    internal   BOOLEAN NOT NULL,
-    metadata   TEXT    NULL,
-    created_by TEXT    NOT NULL,
-    created_at BIGINT  NOT NULL,
-    updated_at BIGINT  NOT NULL,
-    version    BIGINT  NOT NULL,
+    org_id        TEXT    COLLATE "C" NOT NULL,
+    webhook_id    TEXT    COLLATE "C" NOT NULL,
+    id            TEXT    COLLATE "C" NOT NULL,
+    type          TEXT    NOT NULL CHECK (type IN ('url', 'http', 'webhook')),
+    disabled      BOOLEAN NOT NULL,
+    config        BYTEA   NOT NULL,
+    secret        BYTEA   NOT NULL,
+    internal      BOOLEAN NOT NULL,
+    metadata      TEXT    NULL,
+    created_by    TEXT    NOT NULL,
+    created_at    BIGINT  NOT NULL,
+    updated_at    BIGINT  NOT NULL,
+    version       BIGINT  NOT NULL,
+    failing_since BIGINT  NULL,
+    failing_count BIGINT  NOT NULL,
+    last_error    TEXT    NULL,
     PRIMARY KEY (org_id, webhook_id, id)
 );
 CREATE UNIQUE INDEX webhook_destinations_id ON webhook_destinations (id);
+CREATE INDEX webhook_destinations_failing ON webhook_destinations (org_id, failing_since) WHERE failing_since IS NOT NULL;
 
 -- webhook_receipts holds the accepted requests. key is the ULID of the webhook (26 characters) and
 -- the ULID of the receipt. body is the last column, so that reading the others does not touch it.

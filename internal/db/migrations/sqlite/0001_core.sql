@@ -1,7 +1,7 @@
 -- +goose Up
 
 -- Tables that belong to no slice: facts about the installation, cache invalidation, leases of
--- background jobs, and the stored responses of requests with an Idempotency-Key.
+-- background jobs, running processes, and the stored responses of requests with an Idempotency-Key.
 
 -- meta holds one row per fact about the installation, such as the check of the master key.
 CREATE TABLE meta (
@@ -30,6 +30,13 @@ CREATE TABLE leases (
     name  TEXT    NOT NULL PRIMARY KEY,
     owner TEXT    NOT NULL,
     until INTEGER NOT NULL
+) STRICT;
+
+-- processes holds the processes that serve this database, with the time of the last sign of life of
+-- each.
+CREATE TABLE processes (
+    id      TEXT    NOT NULL PRIMARY KEY,
+    seen_at INTEGER NOT NULL
 ) STRICT;
 
 -- idempotency holds responses to repeat. scope is the hash of caller, method, path and key; answer

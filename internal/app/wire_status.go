@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/stamp"
+	"steward/internal/status"
+	"steward/internal/webhook"
+)
+
+// wireStatus returns the handler of the status.
+func wireStatus(
+	cfg Config, d *database, e *engines, hooks *webhook.Store, log *slog.Logger, now func() time.Time,
+) *status.Handler {
+	return &status.Handler{
+		Version: Version(), StartedAt: stamp.Of(now()), Database: d.db.Dialect().String(), Ping: d.db.Ping,
+		Processes: &status.Processes{DB: d.db, Now: now, Log: log, ID: id.New("rep")},
+		Engines:   &status.Engines{All: engineChecks(cfg, d, e.regions), Log: log},
+		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
+			health, err := hooks.Health(ctx, orgID)
+			shown := status.Webhooks{
+				Pending: health.Pending, OldestDueAt: health.OldestDueAt, Failing: make([]status.Failing, len(health.Failing)),
+			}
+			for i, f := range health.Failing {
+				shown.Failing[i] = status.Failing(f)
+			}
+			return shown, err
+		},
+	}
+}
+
+// engineChecks returns the engines of all regions with their checks.
+func engineChecks(cfg Config, d *database, regions []resource.Region) []status.Engine {
+	var all []status.Engine
+	for _, r := range regions {
+		if r.S3 {
+			name, check := bucketCheck(cfg, d)
+			all = append(all, status.Engine{Region: r.Region, Type: string(resource.S3), Name: name, Check: check})
+		}
+		if r.DB != nil {
+			all = append(all, status.Engine{Region: r.Region, Type: string(resource.DB), Name: r.DB.Name(), Check: r.DB.Check})
+		}
+		if r.KV != nil {
+			all = append(all, status.Engine{Region: r.Region, Type: string(resource.KV), Name: r.KV.Name(), Check: r.KV.Check})
+		}
+	}
+	return all
+}
+
+// bucketCheck returns the name of what keeps the bytes of objects, and its check.
+func bucketCheck(cfg Config, d *database) (name string, check func(context.Context) error) {
+	if cfg.BlobURL == nil {
+		return "disk", func(context.Context) error {
+			if _, err := os.Stat(filepath.Join(cfg.Data, "blobs")); err != nil {
+				return errs.Unavailablef(err, "the directory of objects cannot be used")
+			}
+			return nil
+		}
+	}
+	return "s3", func(ctx context.Context) error {
+		if _, _, err := d.blobs.List(ctx, "", 1); err != nil {
+			return errs.Unavailablef(err, "the S3 server that keeps the objects cannot be used now")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,59 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/stamp"
+)
+
+// pingTimeout is how long the database may take to respond.
+const pingTimeout = time.Second
+
+// Handler serves the route of this package.
+type Handler struct {
+	Version   string
+	StartedAt stamp.Time
+	// Database is the name of the database's engine, and Ping returns an error if it cannot be used.
+	Database  string
+	Ping      func(ctx context.Context) error
+	Processes *Processes
+	Engines   *Engines
+	// Webhooks returns what the webhooks of an organization are waiting for.
+	Webhooks func(ctx context.Context, orgID string) (Webhooks, error)
+}
+
+// Status serves GET /status. It shows what the caller could read elsewhere, too.
+func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
+	caller := auth.From(ctx)
+	s := Status{
+		Version: h.Version, StartedAt: h.StartedAt, Regions: []Region{},
+		Database: Database{Engine: h.Database, OK: h.usable(ctx)},
+	}
+	if caller.May(auth.ReadRegions) {
+		s.Regions = h.Engines.Regions()
+	}
+	if !s.Database.OK {
+		return s, nil
+	}
+	var err error
+	if s.Replicas, err = h.Processes.Count(ctx); err != nil {
+		return Status{}, err
+	}
+	if caller.May(auth.ReadWebhooks) {
+		hooks, err := h.Webhooks(ctx, caller.OrgID)
+		if err != nil {
+			return Status{}, err
+		}
+		s.Webhooks = &hooks
+	}
+	return s, nil
+}
+
+// usable reports whether the database can be used.
+func (h *Handler) usable(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	return h.Ping(ctx) == nil
+}

@@ -1,0 +1,91 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+const (
+	// beatEvery is how often a process gives a sign of life, and aliveFor how long one counts.
+	beatEvery = 10 * time.Second
+	aliveFor  = 30 * time.Second
+	// forgetAfter is when the row of a process that died is deleted.
+	forgetAfter = time.Hour
+	// endTimeout bounds the last write of a process that stops.
+	endTimeout = 5 * time.Second
+)
+
+// Processes counts the processes that serve a database. SQLite has one, which needs no row.
+type Processes struct {
+	DB  *db.DB
+	Now func() time.Time
+	Log *slog.Logger
+	// ID names this process.
+	ID string
+}
+
+// Run gives signs of life until ctx ends, and then deletes the row of this process.
+func (p *Processes) Run(ctx context.Context) {
+	if p.DB.Dialect() == db.SQLite {
+		return
+	}
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		if err := p.beat(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Error("this process is not counted", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			p.end(ctx)
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// beat gives a sign of life, and deletes the rows of processes that died long ago.
+func (p *Processes) beat(ctx context.Context) error {
+	now := stamp.Of(p.Now())
+	return p.DB.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO processes (id, seen_at) VALUES ($1, $2)
+			ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, p.ID, now); err != nil {
+			return fmt.Errorf("note process: %w", err)
+		}
+		if _, err := tx.Exec(`DELETE FROM processes WHERE seen_at < $1`, now.Add(-forgetAfter)); err != nil {
+			return fmt.Errorf("forget processes: %w", err)
+		}
+		return nil
+	})
+}
+
+// end deletes the row of this process.
+func (p *Processes) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	err := p.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM processes WHERE id = $1`, p.ID)
+		return err
+	})
+	if err != nil {
+		p.Log.Warn("this process is counted for a moment longer", "error", err)
+	}
+}
+
+// Count returns how many processes are alive. The one that asks always is.
+func (p *Processes) Count(ctx context.Context) (int, error) {
+	if p.DB.Dialect() == db.SQLite {
+		return 1, nil
+	}
+	var others int
+	if err := p.DB.Read(ctx).Row(`SELECT count(*) FROM processes WHERE seen_at > $1 AND id <> $2`,
+		stamp.Of(p.Now()).Add(-aliveFor), p.ID).Scan(&others); err != nil {
+		return 0, fmt.Errorf("count processes: %w", err)
+	}
+	return 1 + others, nil
+}

@@ -1,0 +1,63 @@
+// Package status tells how an installation is doing: its version and processes, its database, the
+// engines of its regions, and what the webhooks of an organization are waiting for.
+//
+// It owns the table processes, in which each process gives a sign of life (Processes). Handler puts the
+// status together from functions that other packages provide; the engines are checked at the same
+// time, with a timeout, and not more often than once in checkEvery (Engines).
+package status
+
+import "steward/internal/stamp"
+
+// Status is how an installation is doing, as an organization sees it.
+type Status struct {
+	Version   string     `json:"version" example:"v1.2.3"`
+	StartedAt stamp.Time `json:"started_at" format:"date-time" doc:"When the process that answers was started"`
+	Replicas  int        `json:"replicas" doc:"Number of processes that are alive; 0 while the database cannot be used" example:"2"`
+	Database  Database   `json:"database"`
+	Regions   []Region   `json:"regions" doc:"Empty without the permission to read regions"`
+	Webhooks  *Webhooks  `json:"webhooks,omitempty" doc:"Absent without the permission to read webhooks, and while the database cannot be used"`
+}
+
+// Database is the database of the installation.
+type Database struct {
+	Engine string `json:"engine" enum:"sqlite,postgres"`
+	OK     bool   `json:"ok" doc:"Whether it can be used"`
+}
+
+// Region is a region with its engines.
+type Region struct {
+	Region  string        `json:"region" example:"local"`
+	Engines RegionEngines `json:"engines"`
+}
+
+// RegionEngines are the engines of a region, by the type of resource that they provide. Those that the
+// region does not have are absent.
+type RegionEngines struct {
+	S3 *EngineState `json:"s3,omitempty"`
+	DB *EngineState `json:"db,omitempty"`
+	KV *EngineState `json:"kv,omitempty"`
+}
+
+// EngineState is how an engine is doing.
+type EngineState struct {
+	Engine string `json:"engine" doc:"What provides the resources, such as libsql, postgres or redis" example:"libsql"`
+	OK     bool   `json:"ok" doc:"Whether it can be used"`
+	Error  string `json:"error,omitempty" doc:"Why it cannot be used"`
+}
+
+// Webhooks is what the webhooks of an organization are waiting for.
+type Webhooks struct {
+	Pending     int64       `json:"pending" doc:"Deliveries that are waiting or being sent" example:"3"`
+	OldestDueAt *stamp.Time `json:"oldest_due_at,omitempty" format:"date-time" doc:"When the first pending delivery is or was due; absent if none is pending"`
+	Failing     []Failing   `json:"failing" doc:"Destinations whose last attempts failed, those that began last first; at most 20"`
+}
+
+// Failing is a destination whose last attempts failed.
+type Failing struct {
+	WebhookID     string     `json:"webhook_id"`
+	DestinationID string     `json:"destination_id"`
+	Host          string     `json:"host" doc:"Host of the destination's URL" example:"hooks.example.com"`
+	Since         stamp.Time `json:"since" format:"date-time" doc:"When the first of these attempts failed"`
+	Count         int64      `json:"count" doc:"Number of attempts that failed since the last success" example:"7"`
+	LastError     string     `json:"last_error" example:"the destination answered 503"`
+}

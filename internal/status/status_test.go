@@ -1,0 +1,177 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProcessesAreCountedWhileTheyAreAlive(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var clock atomic.Int64
+		clock.Store(time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC).UnixMicro())
+		now := func() time.Time { return time.UnixMicro(clock.Load()) }
+		process := func(id string) *Processes { return &Processes{DB: d, Now: now, Log: silent, ID: id} }
+		first, second, third := process("rep_1"), process("rep_2"), process("rep_3")
+		count := func(want int) {
+			t.Helper()
+			if d.Dialect() == db.SQLite {
+				want = 1
+			}
+			if n, err := first.Count(t.Context()); err != nil || n != want {
+				t.Errorf("%d processes, %v, want %d", n, err, want)
+			}
+		}
+		count(1) // before its first sign of life
+		for _, p := range []*Processes{first, second, third} {
+			must(t, p.beat(t.Context()))
+		}
+		count(3)
+		third.end(t.Context())
+		count(2)
+		clock.Add((aliveFor + time.Second).Microseconds()) // the second one died
+		must(t, first.beat(t.Context()))
+		count(1)
+		clock.Add(forgetAfter.Microseconds())
+		must(t, first.beat(t.Context()))
+		var rows int
+		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM processes`).Scan(&rows))
+		if rows != 1 {
+			t.Errorf("%d rows are left", rows)
+		}
+	})
+}
+
+func TestProcessIsCountedFromStartToStop(t *testing.T) {
+	d := dbtest.Open(t, db.Postgres)
+	p := &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_1"}
+	other := &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_2"}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		p.Run(ctx)
+		close(ended)
+	}()
+	for n := 0; n != 2; {
+		var err error
+		n, err = other.Count(t.Context())
+		must(t, err)
+	}
+	stop()
+	<-ended
+	if n, err := other.Count(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d processes after the stop, %v", n, err)
+	}
+}
+
+// TestEnginesAreCheckedTogetherAndRarely has an engine that does not respond: it delays the others by
+// its timeout only, and is asked once for many requests.
+func TestEnginesAreCheckedTogetherAndRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var checks atomic.Int32
+		hang := func(ctx context.Context) error {
+			checks.Add(1)
+			<-ctx.Done()
+			return errs.Unavailablef(ctx.Err(), "hangs")
+		}
+		e := &Engines{Log: silent, All: []Engine{
+			{"near", "s3", "disk", func(context.Context) error { return nil }},
+			{"near", "db", "postgres", hang},
+			{"far", "kv", "redis", hang},
+		}}
+		began := time.Now()
+		regions := e.Regions()
+		if took := time.Since(began); took != checkTimeout {
+			t.Errorf("took %s", took)
+		}
+		if len(regions) != 2 || !regions[0].Engines.S3.OK || regions[0].Engines.DB.OK || regions[0].Engines.KV != nil ||
+			!strings.Contains(regions[1].Engines.KV.Error, "within 1s") {
+			t.Errorf("%+v", regions)
+		}
+		began = time.Now()
+		for range 100 {
+			e.Regions()
+		}
+		if time.Since(began) != 0 || checks.Load() != 2 {
+			t.Errorf("%d checks in %s", checks.Load(), time.Since(began))
+		}
+		time.Sleep(checkEvery + time.Second)
+		if e.Regions(); checks.Load() != 4 {
+			t.Errorf("%d checks after a pause", checks.Load())
+		}
+	})
+}
+
+// TestErrorsOfEnginesHaveNoCredentials shows the message of an error, and never its cause.
+func TestErrorsOfEnginesHaveNoCredentials(t *testing.T) {
+	secret := errors.New("dial postgres://admin:hunter2@10.0.0.7/db: refused")
+	failing := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	e := &Engines{Log: silent, All: []Engine{
+		{"r", "db", "postgres", failing(errs.Unavailablef(secret, "PostgreSQL cannot be used now"))},
+		{"r", "kv", "redis", failing(secret)},
+	}}
+	for _, state := range e.States() {
+		if state.OK || state.Error == "" || strings.Contains(state.Error, "hunter2") {
+			t.Errorf("%+v", state)
+		}
+	}
+	if got := e.States()[0].Error; got != "PostgreSQL cannot be used now" {
+		t.Error(got)
+	}
+}
+
+func TestStatusShowsWhatTheCallerMayRead(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		due := stamp.Of(time.Now())
+		h := &Handler{
+			Version: "v1", StartedAt: due, Database: d.Dialect().String(), Ping: d.Ping,
+			Processes: &Processes{DB: d, Now: time.Now, Log: silent, ID: "rep_1"},
+			Engines:   &Engines{Log: silent, All: []Engine{{"local", "s3", "disk", func(context.Context) error { return nil }}}},
+			Webhooks: func(_ context.Context, orgID string) (Webhooks, error) {
+				return Webhooks{Pending: int64(len(orgID)), OldestDueAt: &due, Failing: []Failing{}}, nil
+			},
+		}
+		get := func(scopes []string) Status {
+			t.Helper()
+			caller := &auth.Caller{OrgID: "org_a", Role: auth.Viewer, Scopes: scopes}
+			s, err := h.Status(auth.With(t.Context(), caller), nil)
+			must(t, err)
+			return s
+		}
+		all := get(nil)
+		if all.Replicas != 1 || !all.Database.OK || all.Database.Engine != d.Dialect().String() || len(all.Regions) != 1 ||
+			all.Webhooks == nil || all.Webhooks.Pending != 5 {
+			t.Errorf("%+v", all)
+		}
+		if s := get([]string{"account:read"}); s.Webhooks != nil || s.Regions == nil || len(s.Regions) != 0 {
+			t.Errorf("with account:read alone: %+v", s)
+		}
+		if s := get([]string{"account:read", "webhook:read"}); s.Webhooks == nil || len(s.Regions) != 0 {
+			t.Errorf("with webhook:read: %+v", s)
+		}
+		h.Ping = func(context.Context) error { return errors.New("down") }
+		if s := get(nil); s.Database.OK || s.Replicas != 0 || s.Webhooks != nil || len(s.Regions) != 1 {
+			t.Errorf("without a database: %+v", s)
+		}
+	})
+}
