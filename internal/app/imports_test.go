@@ -16,6 +16,7 @@ var layers = [][]string{
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status"},
 	{"sdk"},
 	{"server"},
+	{"cli"},
 	{"app"},
 }
 

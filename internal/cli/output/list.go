@@ -1,0 +1,121 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// maxBuffered is the number of rows after which a table fixes the widths of its columns and prints, so
+// that a long list needs little memory.
+const maxBuffered = 1000
+
+// List prints the items of a list one after the other.
+type List struct {
+	printer *Printer
+	columns []Column
+	rows    [][]string
+	widths  []int // nil until the first rows are printed
+	count   int
+}
+
+// List returns a list with these columns in table formats. Close must be called after the last item.
+func (p *Printer) List(columns []Column) *List {
+	var shown []Column
+	for _, c := range columns {
+		if !c.Wide || p.Format == Wide {
+			shown = append(shown, c)
+		}
+	}
+	return &List{printer: p, columns: shown}
+}
+
+// Count returns the number of items.
+func (l *List) Count() int { return l.count }
+
+// Add prints an item.
+func (l *List) Add(raw json.RawMessage) error {
+	l.count++
+	switch l.printer.Format {
+	case NDJSON:
+		return l.printer.writeLine(raw)
+	case YAML:
+		return l.printer.writeYAML(json.RawMessage(fmt.Appendf(nil, "[%s]", raw)))
+	case JSON:
+		return l.addJSON(raw)
+	}
+	return l.addRow(raw)
+}
+
+func (l *List) addJSON(raw json.RawMessage) error {
+	var b bytes.Buffer
+	b.WriteString(map[bool]string{true: "[\n  ", false: ",\n  "}[l.count == 1])
+	if err := json.Indent(&b, raw, "  ", "  "); err != nil {
+		return fmt.Errorf("the server's response is not JSON: %w", err)
+	}
+	_, err := l.printer.Out.Write(b.Bytes())
+	return err
+}
+
+func (l *List) addRow(raw json.RawMessage) error {
+	item, err := decode(raw)
+	if err != nil {
+		return err
+	}
+	cells := make([]string, len(l.columns))
+	for i, c := range l.columns {
+		cells[i] = c.text(item, l.printer.Now())
+	}
+	l.rows = append(l.rows, cells)
+	if len(l.rows) < maxBuffered {
+		return nil
+	}
+	return l.flush()
+}
+
+// Close prints what is left.
+func (l *List) Close() error {
+	switch {
+	case l.printer.Format == JSON && l.count == 0, l.printer.Format == YAML && l.count == 0:
+		_, err := io.WriteString(l.printer.Out, "[]\n")
+		return err
+	case l.printer.Format == JSON:
+		_, err := io.WriteString(l.printer.Out, "\n]\n")
+		return err
+	case l.printer.Tabular():
+		return l.flush()
+	}
+	return nil
+}
+
+// flush prints the buffered rows, after the header if they are the first.
+func (l *List) flush() error {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	if l.widths == nil {
+		l.widths = fit(l.columns, l.rows, l.limit())
+		titles := make([]string, len(l.columns))
+		for i, c := range l.columns {
+			titles[i] = c.Title
+		}
+		if err := l.writeRow(titles, bold); err != nil {
+			return err
+		}
+	}
+	for _, row := range l.rows {
+		if err := l.writeRow(row, ""); err != nil {
+			return err
+		}
+	}
+	l.rows = l.rows[:0]
+	return nil
+}
+
+func (l *List) limit() int {
+	if l.printer.Format == Wide {
+		return 0
+	}
+	return l.printer.Width
+}
