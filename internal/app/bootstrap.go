@@ -47,3 +47,13 @@ func bootstrap(
 	})
 	return created, err
 }
+
+// ensureCLI creates the built-in OAuth client of the command line in the first organization, if it is
+// missing or of an earlier version.
+func (p *parts) ensureCLI(ctx context.Context, baseURL string) error {
+	owner, err := p.accounts.FirstOwner(ctx)
+	if err != nil {
+		return err
+	}
+	return p.oauth.clients.EnsureCLI(ctx, owner.OrgID, baseURL)
+}

@@ -105,6 +105,9 @@ func (s *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.ensureCLI(ctx, s.addresses.BaseURL); err != nil {
+		return err
+	}
 	var loops job.Group
 	loops.Go(limitMemory)
 	p.start(&loops, s.db.db, s.log, time.Now)

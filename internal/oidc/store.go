@@ -146,7 +146,7 @@ func scanDetails(row db.Row) (ClientDetails, error) {
 // afterClients sorts after the id of every client.
 const afterClients = "oad"
 
-// List returns a page of the clients of an organization, newest first.
+// List returns a page of the clients of an organization, newest first, without built-in ones.
 func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[ClientDetails], error) {
 	q := s.DB.Read(ctx)
 	before := afterClients
@@ -157,11 +157,11 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 		p.Offset = 0
 	}
 	var total int64
-	if err := q.Row(`SELECT count(*) FROM oidc_clients WHERE org_id = $1`, orgID).Scan(&total); err != nil {
+	if err := q.Row(`SELECT count(*) FROM oidc_clients WHERE org_id = $1 AND NOT internal`, orgID).Scan(&total); err != nil {
 		return page.Page[ClientDetails]{}, fmt.Errorf("count clients: %w", err)
 	}
 	rows, err := db.Collect(q, scanDetails, selectDetails+`
-		WHERE c.org_id = $1 AND c.id < $2 ORDER BY c.id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
+		WHERE c.org_id = $1 AND c.id < $2 AND NOT c.internal ORDER BY c.id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
 	if err != nil {
 		return page.Page[ClientDetails]{}, err
 	}
@@ -207,6 +207,9 @@ func (s *Store) Update(
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		before, err := lock(tx, caller.OrgID, clientID)
 		if err != nil {
+			return err
+		}
+		if err := requireChangeable(before); err != nil {
 			return err
 		}
 		if err := match.Check(before); err != nil {
@@ -282,6 +285,9 @@ func (s *Store) Rotate(ctx context.Context, orgID, clientID string) (string, err
 		if err != nil {
 			return err
 		}
+		if err := requireChangeable(c); err != nil {
+			return err
+		}
 		if c.ClientType != Confidential {
 			return errs.New(errs.Invalid, "a public client has no secret; make it confidential first")
 		}
@@ -307,6 +313,9 @@ func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.I
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		c, err := lock(tx, orgID, clientID)
 		if err != nil {
+			return err
+		}
+		if err := requireChangeable(c); err != nil {
 			return err
 		}
 		if err := match.Check(c); err != nil {

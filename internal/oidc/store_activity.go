@@ -113,12 +113,12 @@ func (s *Store) AllActivity(
 		}
 		p.Offset = 0
 	}
-	// The join leaves out deleted clients whose activity has not been purged.
+	// The join leaves out deleted clients whose activity has not been purged, and built-in ones.
 	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (d ClientActivityDay, err error) {
 		err = row.Scan(&d.ClientID, &d.Date, &d.UniqueUsers)
 		return d, err
 	}, `SELECT d.client_id, d.day, d.users FROM oidc_client_days d
-		JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id
+		JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id AND NOT c.internal
 		WHERE d.org_id = $1 AND d.day >= $2 AND (d.day > $2 OR d.client_id > $3)
 		ORDER BY d.day, d.client_id LIMIT $4 OFFSET $5`, orgID, day, client, p.Limit+1, p.Offset)
 	if err != nil {

@@ -1,0 +1,74 @@
+package oidc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/stamp"
+)
+
+// CLIClientID is the id of the built-in client with which the command line signs users in. It belongs to
+// the first organization, lists leave it out, and nobody can change or delete it.
+const CLIClientID = "steward-cli"
+
+// cliClient returns the built-in client: it gets device codes and refresh tokens for all of the
+// management API, and never more than the role of its user allows.
+func cliClient(orgID, homepage string, now time.Time) Client {
+	scopes := []string{ScopeOpenID, ScopeOfflineAccess}
+	for _, s := range Scopes()[len(identityScopes):] {
+		scopes = append(scopes, s.Name)
+	}
+	return Client{
+		ID: CLIClientID, Name: "Steward command line", Description: "The steward command, on a machine that you use",
+		HomepageURL: homepage, ClientType: Public, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
+		GrantTypes: []string{DeviceCode, RefreshToken}, ResponseTypes: slices.Clone(responseTypes), Scopes: scopes,
+		OrgID: orgID, AllowedUserIDs: []string{}, Internal: true, CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now),
+		version: 1,
+	}
+}
+
+// EnsureCLI creates the built-in client of an organization, or brings it up to date with this version of
+// the program. If several replicas start at once, one of them does it.
+func (s *Store) EnsureCLI(ctx context.Context, orgID, homepage string) error {
+	want := cliClient(orgID, homepage, s.Now())
+	have, err := s.registered(ctx, CLIClientID)
+	switch {
+	case errs.KindOf(err) == errs.NotFound:
+		return s.insertCLI(ctx, want)
+	case err != nil:
+		return err
+	case slices.Equal(have.Scopes, want.Scopes) && have.HomepageURL == homepage:
+		return nil
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE oidc_clients SET scopes = $2, homepage_url = $3, updated_at = $4, version = version + 1
+			WHERE id = $1`, CLIClientID, encodeList(want.Scopes), homepage, s.now())
+		if err != nil {
+			return fmt.Errorf("update the built-in client: %w", err)
+		}
+		return tx.Invalidate(Cache)
+	})
+}
+
+func (s *Store) insertCLI(ctx context.Context, c Client) error {
+	err := s.DB.Write(ctx, func(tx *db.Tx) error { return insertClient(tx, c, nil) })
+	if err == nil {
+		return nil
+	}
+	if _, lookupErr := s.registered(ctx, CLIClientID); lookupErr == nil {
+		return nil // another replica was first
+	}
+	return fmt.Errorf("create the built-in client: %w", err)
+}
+
+// requireChangeable returns Forbidden for a built-in client.
+func requireChangeable(c Client) error {
+	if c.Internal {
+		return errs.New(errs.Forbidden, "OAuth client %s is built in and cannot be changed or deleted", c.ID)
+	}
+	return nil
+}
