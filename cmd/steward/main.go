@@ -13,5 +13,5 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(app.Main(ctx, os.Args, os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(app.Main(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"steward/internal/cli"
 	"steward/internal/errs"
 )
 
@@ -141,13 +142,14 @@ func (l *loader) checkVariables() {
 var kubernetes = regexp.MustCompile(
 	`^STEWARD_([^=]*_)?(SERVICE_HOST=|SERVICE_PORT(_[^=]*)?=|PORT_\d+_(TCP|UDP|SCTP)(_[^=]*)?=|PORT=(tcp|udp|sctp)://)`)
 
-// variables returns the environment variables that are meant as settings: not those of tests and
-// those of Kubernetes.
+// variables returns the environment variables that are meant as settings: not those of client commands,
+// of tests and of Kubernetes.
 func variables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, line := range environ {
 		name, text, _ := strings.Cut(line, "=")
-		ours := strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envPrefix+"TEST_")
+		ours := strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envPrefix+"TEST_") &&
+			name != cli.EnvURL && name != cli.EnvKey
 		if ours && !kubernetes.MatchString(line) {
 			env[name] = text
 		}

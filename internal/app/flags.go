@@ -67,7 +67,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usageError{err.Error()}
 	}
 	if unknown.GetSpecifiedShortnames() != "" {
-		return usageError{fmt.Sprintf("unknown flag -%s; flags begin with --", unknown.GetSpecifiedName())}
+		return usageError{fmt.Sprintf("unknown flag -%s; %s", unknown.GetSpecifiedName(), shortAdvice(cmd))}
 	}
 	name := unknown.GetSpecifiedName()
 	for _, s := range settings(&Config{}) {
@@ -79,6 +79,15 @@ func flagError(cmd *cobra.Command, err error) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 	return usageError{"unknown flag --" + name + suggestion("--"+name, known, cmd.CommandPath()+" --help")}
+}
+
+// shortAdvice returns what to do about an unknown flag with one letter. Only client commands have such
+// flags.
+func shortAdvice(cmd *cobra.Command) string {
+	if cmd.Flags().ShorthandLookup("o") != nil {
+		return "see `" + cmd.CommandPath() + " --help`"
+	}
+	return "flags begin with --"
 }
 
 // settingsHelp describes where settings come from, and lists those that are not flags; cobra lists

@@ -26,16 +26,16 @@ var restricted = map[string][]string{
 	"github.com/coder/websocket":          {"thread"},
 	"github.com/go-jose/go-jose":          {"oidc"},
 	"github.com/jackc/pgx":                {"db", "resource"},
-	"github.com/minio/minio-go":           {"blob"},
+	"github.com/minio/minio-go":           {"blob", "cli"},
 	"github.com/pressly/goose":            {"db"},
 	"github.com/prometheus/client_golang": {"app"},
-	"github.com/schollz/progressbar":      {"app"},
-	"github.com/spf13/cobra":              {"app"},
+	"github.com/schollz/progressbar":      {"app", "cli"},
+	"github.com/spf13/cobra":              {"app", "cli"},
 	"modernc.org/sqlite":                  {"db", "resource"},
 	"zombiezen.com/go/sqlite":             {"db", "resource"},
 	"github.com/nalgeon/redka":            {"resource"},
 	"github.com/tidwall/redcon":           {"resource"},
-	"github.com/redis/go-redis":           {"resource"},
+	"github.com/redis/go-redis":           {"cli", "resource"},
 }
 
 func TestImportsGoDown(t *testing.T) {
@@ -70,6 +70,9 @@ func checkRestricted(t *testing.T, from, to string) {
 }
 
 func checkLayer(t *testing.T, layer map[string]int, from, to string) {
+	if topLevel(from) == "cli" && strings.HasPrefix(to, internal) && topLevel(to) != "cli" {
+		t.Errorf("%s imports %s: the command line uses servers over package client only", from, to)
+	}
 	upper, lower := topLevel(from), topLevel(to)
 	if !strings.HasPrefix(to, internal) || upper == lower {
 		return

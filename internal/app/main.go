@@ -5,8 +5,9 @@
 // the data directory (datadir.go), opens the database (database.go), connects the slices (wire.go),
 // sets up an empty installation (bootstrap.go) and serves until its context ends. NewRootKey and
 // ResetPassword (operator.go) ask the server that runs on the data directory, over a socket
-// (control.go). CopyBlobs (blob_copy.go) reads the database beside it. This is the only package that
-// imports all slices: where one needs another, a func field of the one is set to a method of the other.
+// (control.go). CopyBlobs (blob_copy.go) reads the database beside it. The commands that use a server
+// over its API are those of package cli. This is the only package that imports all slices: where one
+// needs another, a func field of the one is set to a method of the other.
 package app
 
 import (
@@ -22,20 +23,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/cli"
 	"steward/internal/errs"
 )
 
-// Exit codes of the process.
-const (
-	exitFailed = 1
-	exitUsage  = 2
-)
-
-// Main runs the program with os.Args and os.Environ, and returns its exit code: 0, 1 if it failed,
-// 2 if the command line is wrong. When ctx ends, it shuts down and returns.
-func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+// Main runs the program with os.Args and os.Environ, and returns its exit code, one of cli.Codes. When
+// ctx ends, it shuts down and returns.
+func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := program{
-		environ: environ, stdout: stdout, stderr: stderr,
+		environ: environ, stdin: stdin, stdout: stdout, stderr: stderr,
 		serve: Serve, rootKey: NewRootKey, resetPassword: ResetPassword, copyBlobs: CopyBlobs,
 	}
 	return p.run(ctx, args)
@@ -45,6 +41,7 @@ func Main(ctx context.Context, args, environ []string, stdout, stderr io.Writer)
 // replace them.
 type program struct {
 	environ        []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	serve          func(ctx context.Context, cfg Config, stdout, stderr io.Writer) error
 	rootKey        func(ctx context.Context, cfg Config, stdout io.Writer) error
@@ -66,9 +63,9 @@ func (p program) run(ctx context.Context, args []string) int {
 	}
 	root.PrintErr(describe(err))
 	if errors.As(err, &usageError{}) {
-		return exitUsage
+		return cli.ExitUsage
 	}
-	return exitFailed
+	return cli.ExitCode(err)
 }
 
 // describe returns the text of an error for the terminal: one line, or a list if it has several
@@ -98,7 +95,12 @@ evaluations, object storage and webhooks.
 
 To start it with all data in ./steward-data:
 
-  steward serve`,
+  steward serve
+
+To use a server from here or from another machine:
+
+  steward login http://127.0.0.1:8080
+  steward webhook list`,
 		Version:               Version(),
 		Args:                  knownCommand,
 		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -110,9 +112,21 @@ To start it with all data in ./steward-data:
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(p.serveCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(), p.versionCommand())
+	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
+	root.AddGroup(cli.Groups()...)
+	for _, cmd := range []*cobra.Command{
+		p.serveCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(), p.versionCommand(),
+	} {
+		cmd.GroupID = groupServer
+		root.AddCommand(cmd)
+	}
+	client := cli.Program{Environ: p.environ, In: p.stdin, Out: p.stdout, Err: p.stderr, Version: Version()}
+	root.AddCommand(client.Commands()...)
 	return root
 }
+
+// groupServer is the group of the commands of the server in the help.
+const groupServer = "server"
 
 func (p program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{

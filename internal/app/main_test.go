@@ -82,7 +82,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 
 func TestWithoutArgumentsTheHelpIsPrinted(t *testing.T) {
 	var out bytes.Buffer
-	if code := Main(context.Background(), nil, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "steward serve") {
+	if code := Main(context.Background(), nil, nil, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "steward serve") {
 		t.Errorf("code %d, output %q", code, out.String())
 	}
 }

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// exactly requires arguments with these names. A name in brackets may be missing, one that ends with …
+// may be repeated.
+func exactly(names ...string) cobra.PositionalArgs {
+	least, most := 0, len(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			least++
+		}
+		if strings.HasSuffix(strings.TrimSuffix(name, "]"), "…") {
+			most = 1 << 20
+		}
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && len(args) <= most {
+			return nil
+		}
+		if cmd.HasSubCommands() {
+			return unknownCommand(cmd, args[0])
+		}
+		takes := "no arguments"
+		if len(names) > 0 {
+			takes = strings.Join(names, " ")
+		}
+		return usagef("%s takes %s; see `%[1]s --help`", cmd.CommandPath(), takes)
+	}
+}
+
+// unknownCommand returns the usage error for a subcommand that does not exist.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	advice := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
+	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+		advice = "did you mean " + similar[0] + "?"
+	}
+	return usagef("unknown command %q of %s; %s", name, cmd.CommandPath(), advice)
+}
