@@ -9,7 +9,7 @@ func projectFilter() field {
 func threadNoun() noun {
 	fields := []field{
 		{name: "project", path: "project_id", noun: "project", usage: "`project` of the thread"},
-		{name: "user-data", path: "user_data", usage: "`text` that is encrypted at rest"},
+		{name: "user-data", path: "user_data", usage: "`JSON` text that is encrypted at rest"},
 		{name: "metadata", path: "metadata", kind: object, usage: "`JSON` object by which threads can be found"},
 	}
 	return noun{

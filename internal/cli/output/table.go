@@ -33,7 +33,7 @@ func fit(columns []Column, rows [][]string, limit int) []int {
 	for limit > 0 && total > limit {
 		widest := -1
 		for i, c := range columns {
-			if !c.Keep && widths[i] > minColumn && (widest < 0 || widths[i] > widths[widest]) {
+			if !c.Keep && widths[i] > max(minColumn, text.StringWidth(c.Title)) && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}

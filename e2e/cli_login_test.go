@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/e2e/process"
+	"steward/internal/cli/contexts"
+	"steward/internal/waittest"
+)
+
+// cli is a user of the command line, with a configuration directory.
+type cli struct {
+	s      *steward
+	binary string
+	config string
+	env    []string
+}
+
+func (s *steward) cli() *cli {
+	binary, err := process.Build()
+	s.must(err)
+	return &cli{s: s, binary: binary, config: s.t.TempDir()}
+}
+
+// command returns a command of the user.
+func (c *cli) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.binary, args...)
+	cmd.Env = append([]string{"XDG_CONFIG_HOME=" + c.config, "HOME=" + c.config, "PATH=" + os.Getenv("PATH")}, c.env...)
+	return cmd
+}
+
+// run runs a command, which succeeds, and returns what it prints.
+func (c *cli) run(args ...string) string {
+	c.s.t.Helper()
+	out, err := c.command(args...).Output()
+	if err != nil {
+		stderr := ""
+		if exit, ok := err.(*exec.ExitError); ok {
+			stderr = string(exit.Stderr)
+		}
+		c.s.t.Fatalf("steward %s: %v: %s", strings.Join(args, " "), err, stderr)
+	}
+	return string(out)
+}
+
+// started is a command that runs, with the lines that it prints to one stream.
+type started struct {
+	cmd   *exec.Cmd
+	lines chan *string // closed at the end of the stream
+}
+
+// start starts a command and reads the lines of a stream that pipe returns.
+func (c *cli) start(pipe func(*exec.Cmd) (io.ReadCloser, error), args ...string) *started {
+	c.s.t.Helper()
+	p := &started{cmd: c.command(args...), lines: make(chan *string, 10_000)}
+	stream, err := pipe(p.cmd)
+	c.s.must(err)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.s.must(p.cmd.Start())
+	c.s.t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it may have ended
+	go func() {
+		defer close(p.lines)
+		for scanner := bufio.NewScanner(stream); scanner.Scan(); {
+			p.lines <- new(scanner.Text())
+		}
+	}()
+	return p
+}
+
+// match waits for a line that matches and returns its first group.
+func (p *started) match(t testing.TB, pattern string) string {
+	t.Helper()
+	expr := regexp.MustCompile(pattern)
+	for {
+		line := waittest.Receive(t, "a line that matches "+pattern, p.lines)
+		if line == nil {
+			t.Fatalf("the command has ended without a line that matches %s", pattern)
+		}
+		if m := expr.FindStringSubmatch(*line); m != nil {
+			return m[len(m)-1]
+		}
+	}
+}
+
+// interrupt ends the command as Ctrl-C does and returns its exit code.
+func (p *started) interrupt(t testing.TB) int {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan int, 1)
+	go func() {
+		for range p.lines { // until the stream ends
+		}
+		_ = p.cmd.Wait()
+		ended <- p.cmd.ProcessState.ExitCode()
+	}()
+	return waittest.Receive(t, "the command to end", ended)
+}
+
+// signIn signs in with the device flow.
+func (c *cli) signIn(b *browser) {
+	c.s.t.Helper()
+	p := c.start((*exec.Cmd).StderrPipe, "login", c.s.URL, "--name", "here")
+	b.visit(p.match(c.s.t, `^ +(http://\S+user_code=\S+)$`))
+	p.match(c.s.t, "^Signed in to .* as "+b.email)
+	c.s.must(p.cmd.Wait())
+}
+
+func (c *cli) contexts() contexts.File {
+	return contexts.File{Path: filepath.Join(c.config, "steward", "contexts.json")}
+}
+
+func TestCLISignsInWithABrowser(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		c := s.cli()
+		c.signIn(s.browser())
+		if got := c.run("whoami"); !strings.Contains(got, adminEmail+" (owner)") {
+			t.Errorf("whoami prints %q", got)
+		}
+		if got := c.run("context", "list"); !regexp.MustCompile(`here .* token`).MatchString(got) {
+			t.Errorf("context list prints %q", got)
+		}
+		c.run("webhook", "create", "made-with-a-token") // scopes of the management API
+		if got := c.run("consent", "list"); !strings.Contains(got, "Steward command line") {
+			t.Errorf("consent list prints %q", got)
+		}
+		all, err := c.contexts().Read()
+		s.must(err)
+		token := all.Contexts["here"].Token
+		c.run("logout")
+		if got := s.as(token.Access).call("GET", "/cli/auth/user", nil).status; got != 401 {
+			t.Errorf("after logout the token gets %d", got)
+		}
+	})
+}
+
+func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		c := s.cli()
+		c.signIn(s.browser())
+		s.call("DELETE", "/oidc/user/consent/steward-cli", nil).want(200)
+		c.expire()
+		out, err := c.command("whoami").CombinedOutput()
+		exit, ok := err.(*exec.ExitError)
+		if !ok || exit.ExitCode() != 4 || !strings.Contains(string(out), "steward login "+s.URL) {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// expire makes the access token appear to have expired.
+func (c *cli) expire() {
+	c.s.t.Helper()
+	c.s.must(c.contexts().Update(func(all *contexts.All) error {
+		here := all.Contexts["here"]
+		here.Token.Expiry = time.Now()
+		all.Contexts["here"] = here
+		return nil
+	}))
+}
+
+func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		c := s.cli()
+		c.signIn(s.browser())
+		for range 3 {
+			before, err := c.contexts().Read()
+			s.must(err)
+			c.expire()
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(func() { _ = c.run("whoami", "-o", "json") })
+			}
+			group.Wait()
+			after, err := c.contexts().Read()
+			s.must(err)
+			if before.Contexts["here"].Token.Refresh == after.Contexts["here"].Token.Refresh {
+				t.Error("the refresh token was not replaced")
+			}
+		}
+	})
+}
+
+func TestCLIWatchesAList(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		c := s.cli()
+		c.env = []string{"STEWARD_URL=" + s.URL, "STEWARD_KEY=" + s.key}
+		c.run("webhook", "create", "first")
+		p := c.start((*exec.Cmd).StdoutPipe, "webhook", "list", "--watch", "--interval", "100ms", "-o", "ndjson")
+		p.match(t, `"name":"first"`)
+		c.run("webhook", "create", "second")
+		line := p.match(t, `(.*)`)
+		var got struct{ Name string }
+		s.must(json.Unmarshal([]byte(line), &got))
+		if got.Name != "second" {
+			t.Errorf("after a change %q is printed", line)
+		}
+		if code := p.interrupt(t); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
