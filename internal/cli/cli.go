@@ -47,7 +47,7 @@ func Groups() []*cobra.Group {
 func (p Program) Commands() []*cobra.Command {
 	e := &env{Program: p}
 	commands := []*cobra.Command{
-		e.loginCommand(), e.logoutCommand(), e.whoamiCommand(), e.contextCommand(), e.apiCommand(),
+		e.loginCommand(), e.logoutCommand(), e.whoamiCommand(), e.contextCommand(), e.apiCommand(), e.objectCommand(),
 	}
 	commands = append(commands, e.nounCommands()...)
 	for _, c := range commands {

@@ -1,0 +1,208 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// Copier copies between the disk and buckets.
+type Copier struct {
+	// Client returns a client with the credentials of a bucket.
+	Client func(ctx context.Context, bucket string) (*minio.Client, error)
+}
+
+// Item is a file or an object. Its name is relative to the location that was listed, with slashes.
+type Item struct {
+	Name     string
+	Size     int64
+	Modified time.Time
+}
+
+// Copy is a file or an object to be copied.
+type Copy struct {
+	From, To Location // directories or prefixes, which Source and Target are in
+	Source   string
+	Target   string
+	Size     int64
+	Modified time.Time
+}
+
+// ErrNotFound says that the source does not exist.
+var ErrNotFound = errors.New("does not exist")
+
+// List returns what is in a directory or below a prefix. A prefix ends at a slash, as a directory does.
+func (c *Copier) List(ctx context.Context, l Location) ([]Item, error) {
+	if l.Remote() {
+		return c.listObjects(ctx, l)
+	}
+	return listFiles(ctx, l.Path)
+}
+
+func (c *Copier) listObjects(ctx context.Context, l Location) ([]Item, error) {
+	client, err := c.Client(ctx, l.Bucket)
+	if err != nil {
+		return nil, err
+	}
+	prefix := asPrefix(l.Path)
+	var items []Item
+	for o := range client.ListObjectsIter(ctx, l.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		if o.Err != nil {
+			return nil, fmt.Errorf("list %s: %w", l, o.Err)
+		}
+		name := strings.TrimPrefix(o.Key, prefix)
+		if name == "" || strings.HasSuffix(name, "/") { // a marker of an empty folder
+			continue
+		}
+		items = append(items, Item{Name: name, Size: o.Size, Modified: o.LastModified})
+	}
+	return items, nil
+}
+
+// asPrefix returns a path that ends with a slash, or "".
+func asPrefix(path string) string {
+	if path == "" || strings.HasSuffix(path, "/") {
+		return path
+	}
+	return path + "/"
+}
+
+// listFiles returns the regular files below a directory. It does not follow symbolic links to
+// directories.
+func listFiles(ctx context.Context, dir string) ([]Item, error) {
+	var items []Item
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if entry.IsDir() {
+			return nil
+		}
+		info, err := os.Stat(path) // of the target of a link
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		items = append(items, Item{Name: filepath.ToSlash(name), Size: info.Size(), Modified: info.ModTime()})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	return items, nil
+}
+
+// PlanOne returns the copy of one file or object. The target may be a directory or a prefix that ends
+// with a slash.
+func (c *Copier) PlanOne(ctx context.Context, from, to Location) (Copy, error) {
+	item, err := c.stat(ctx, from)
+	if err != nil {
+		return Copy{}, err
+	}
+	if !to.Remote() && !to.isDirectory() {
+		if info, err := os.Stat(to.Path); err == nil && info.IsDir() {
+			to.Path += "/"
+		}
+	}
+	one := Copy{Source: from.base(), Size: item.Size, Modified: item.Modified}
+	one.From = Location{Bucket: from.Bucket, Path: strings.TrimSuffix(from.Path, from.base())}
+	one.Target = to.base()
+	one.To = Location{Bucket: to.Bucket, Path: strings.TrimSuffix(to.Path, to.base())}
+	if to.isDirectory() {
+		one.Target = from.base()
+		one.To = to
+	}
+	return one, nil
+}
+
+func (c *Copier) stat(ctx context.Context, l Location) (Item, error) {
+	if !l.Remote() {
+		info, err := os.Stat(l.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return Item{}, fmt.Errorf("%s %w", l, ErrNotFound)
+		}
+		if err != nil {
+			return Item{}, err
+		}
+		if info.IsDir() {
+			return Item{}, fmt.Errorf("%s is a directory; add --recursive to copy it", l)
+		}
+		return Item{Size: info.Size(), Modified: info.ModTime()}, nil
+	}
+	client, err := c.Client(ctx, l.Bucket)
+	if err != nil {
+		return Item{}, err
+	}
+	o, err := client.StatObject(ctx, l.Bucket, l.Path, minio.StatObjectOptions{})
+	if minio.ToErrorResponse(err).StatusCode == 404 || l.Path == "" {
+		return Item{}, fmt.Errorf("%s %w", l, ErrNotFound)
+	}
+	if err != nil {
+		return Item{}, fmt.Errorf("look up %s: %w", l, err)
+	}
+	return Item{Size: o.Size, Modified: o.LastModified}, nil
+}
+
+// PlanAll returns the copies of all files below a directory or prefix.
+func (c *Copier) PlanAll(ctx context.Context, from, to Location) ([]Copy, error) {
+	items, err := c.List(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	copies := make([]Copy, len(items))
+	for i, item := range items {
+		copies[i] = newCopy(from, to, item)
+	}
+	return copies, nil
+}
+
+func newCopy(from, to Location, item Item) Copy {
+	return Copy{From: from, To: to, Source: item.Name, Target: item.Name, Size: item.Size, Modified: item.Modified}
+}
+
+// PlanSync returns the copies that make the target equal to the source, and the names of what only the
+// target has. A file is copied if the target has none, or one of another size, or an older one.
+func (c *Copier) PlanSync(ctx context.Context, from, to Location) (copies []Copy, extra []string, err error) {
+	sources, err := c.List(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	have := map[string]Item{}
+	targets, err := c.List(ctx, to)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	for _, item := range targets {
+		have[item.Name] = item
+	}
+	for _, item := range sources {
+		target, ok := have[item.Name]
+		delete(have, item.Name)
+		// The times of disks and buckets differ in their precision.
+		if !ok || target.Size != item.Size || target.Modified.Before(item.Modified.Truncate(time.Second)) {
+			copies = append(copies, newCopy(from, to, item))
+		}
+	}
+	for name := range have {
+		extra = append(extra, name)
+	}
+	slices.Sort(extra)
+	return copies, extra, nil
+}
