@@ -247,6 +247,19 @@ func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 	return nil
 }
 
+// DeleteRoots deletes the root keys of an organization, which are refused from then on, and returns their
+// ids.
+func (s *Store) DeleteRoots(tx *db.Tx, orgID string) ([]string, error) {
+	ids, err := db.Collect(tx, func(row db.Row) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `DELETE FROM api_keys WHERE org_id = $1 AND type = $2 RETURNING id`, orgID, Root)
+	if err != nil {
+		return nil, fmt.Errorf("delete root keys: %w", err)
+	}
+	return ids, tx.Invalidate(auth.Callers)
+}
+
 // DeleteOfUser deletes the keys of a user who leaves an organization.
 func (s *Store) DeleteOfUser(tx *db.Tx, orgID, userID string) error {
 	if _, err := tx.Exec(`DELETE FROM api_keys WHERE org_id = $1 AND user_id = $2`, orgID, userID); err != nil {

@@ -23,10 +23,15 @@ import (
 //
 // The error is an errs.Invalid with every fault. It names settings and never contains values.
 func Load(flags map[string]string, environ []string) (Config, error) {
+	c, l := load(flags, environ)
+	return c, l.err()
+}
+
+func load(flags map[string]string, environ []string) (Config, *loader) {
 	c := Config{Regions: []Region{newRegion("local", "This machine")}}
-	l := loader{
+	l := &loader{
 		settings: settings(&c), flags: flags, env: variables(environ),
-		file: map[string]input{}, sources: map[string]string{},
+		file: map[string]input{}, sources: map[string]string{}, texts: map[string]string{},
 	}
 	l.checkVariables()
 	l.readFile(&c)
@@ -36,7 +41,7 @@ func Load(flags map[string]string, environ []string) (Config, error) {
 	if source := l.sources["admin-password"]; source != "" && l.sources["admin-email"] == "" {
 		l.faults.Add(source, "requires STEWARD_ADMIN_EMAIL")
 	}
-	return c, l.err()
+	return c, l
 }
 
 type loader struct {
@@ -45,6 +50,8 @@ type loader struct {
 	env      map[string]string
 	file     map[string]input  // by key
 	sources  map[string]string // of the settings that were given, by name
+	texts    map[string]string // of the settings that were given, by name
+	regions  string            // source of the regions; "" if they were not given
 	faults   errs.Faults
 }
 
@@ -66,6 +73,7 @@ func (l *loader) apply(s setting) {
 	switch {
 	case ok:
 		l.sources[s.name] = in.source
+		l.texts[s.name] = in.text
 	case s.value == "":
 		return
 	default:
@@ -178,6 +186,7 @@ func (l *loader) readEntry(c *Config, file yamlFile, key string, value *yaml.Nod
 	if key == regionsKey {
 		if regions := file.regions(value); len(regions) > 0 {
 			c.Regions = regions
+			l.regions = file.source(key, value)
 		}
 		return
 	}

@@ -417,7 +417,7 @@ func TestFileMayHaveAliases(t *testing.T) {
 
 func TestOtherVariablesAreIgnored(t *testing.T) {
 	mustLoad(
-		t, nil, "STEWARDS=1", "steward_x=1", "STEWARD_TEST_POSTGRES=postgres://x", "STEWARD_SERVICE_HOST=10.0.0.1", "STEWARD_SERVICE_PORT=80",
+		t, nil, "STEWARDS=1", "steward_x=1", "STEWARD_TEST_POSTGRES=postgres://x", "STEWARD_URL=http://h", "STEWARD_KEY=sk_x", "STEWARD_SERVICE_HOST=10.0.0.1", "STEWARD_SERVICE_PORT=80",
 		"STEWARD_SERVICE_PORT_HTTP=80", "STEWARD_PORT=tcp://10.0.0.1:80", "STEWARD_PORT_80_TCP=tcp://10.0.0.1:80", "STEWARD_PORT_80_TCP_ADDR=10.0.0.1",
 		"STEWARD_PG_SERVICE_HOST=10.0.0.1", "STEWARD_PG_PORT=tcp://10.0.0.1:5432",
 	)

@@ -82,7 +82,7 @@ func TestTooLongSocketPathIsExplained(t *testing.T) {
 	if _, err := listenControl(dir); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("listen: %v", err)
 	}
-	err = NewRootKey(t.Context(), Config{Data: dir}, nil)
+	err = NewRootKey(t.Context(), Config{Data: dir}, false, nil, nil)
 	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("root-key: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		defer stop()
 		cfg := Config{Data: dir}
 
-		key, err := rootKeyOperation().run(t.Context(), cfg, struct{}{})
+		key, err := rootKeyOperation().run(t.Context(), cfg, rootKeyInput{})
 		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
 			t.Errorf("root key: %v, %v", key, err)
 		}
@@ -130,7 +130,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		}
 
 		stop()
-		if err := askServer(t.Context(), dir, rootKeyOperation().path, struct{}{}, &key); !errors.Is(err, errNoServer) {
+		if err := askServer(t.Context(), dir, rootKeyOperation().path, rootKeyInput{}, &key); !errors.Is(err, errNoServer) {
 			t.Errorf("after the stop: %v", err)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
@@ -142,7 +142,7 @@ func TestOperationsRunInTheServer(t *testing.T) {
 func TestCommandsCreateNoInstallation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "typo")
 	for name, command := range map[string]func(context.Context, Config) error{
-		"root-key":       func(ctx context.Context, cfg Config) error { return NewRootKey(ctx, cfg, nil) },
+		"root-key":       func(ctx context.Context, cfg Config) error { return NewRootKey(ctx, cfg, false, nil, nil) },
 		"reset-password": func(ctx context.Context, cfg Config) error { return ResetPassword(ctx, cfg, "a@b.example", nil) },
 	} {
 		err := command(t.Context(), Config{Data: dir})

@@ -79,14 +79,19 @@ func checkMasterKey(ctx context.Context, d *db.DB, ring *seal.Ring) error {
 		if err != nil {
 			return fmt.Errorf("read the check of the master key: %w", err)
 		}
-		sealed, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return fmt.Errorf("decode the check of the master key: %w", err)
-		}
-		plain, err := ring.Open(masterKeyCheck, sealed)
-		if err != nil || !bytes.Equal(plain, knownText) {
-			return errMasterKey
-		}
-		return nil
+		return verifyMasterKey(ring, text)
 	})
+}
+
+// verifyMasterKey checks that a ring opens what checkMasterKey has stored.
+func verifyMasterKey(ring *seal.Ring, text string) error {
+	sealed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return fmt.Errorf("decode the check of the master key: %w", err)
+	}
+	plain, err := ring.Open(masterKeyCheck, sealed)
+	if err != nil || !bytes.Equal(plain, knownText) {
+		return errMasterKey
+	}
+	return nil
 }

@@ -44,7 +44,7 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	serve          func(ctx context.Context, cfg Config, stdout, stderr io.Writer) error
-	rootKey        func(ctx context.Context, cfg Config, stdout io.Writer) error
+	rootKey        func(ctx context.Context, cfg Config, revokeOthers bool, stdout, stderr io.Writer) error
 	resetPassword  func(ctx context.Context, cfg Config, email string, stdout io.Writer) error
 	copyBlobs      func(ctx context.Context, cfg Config, toDisk bool, stdout, stderr io.Writer) error
 }
@@ -115,14 +115,19 @@ To use a server from here or from another machine:
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	root.AddGroup(cli.Groups()...)
 	for _, cmd := range []*cobra.Command{
-		p.serveCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(), p.versionCommand(),
+		p.serveCommand(), p.doctorCommand(), p.configCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(),
+		p.docsCommand(), p.versionCommand(),
 	} {
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
 	}
-	client := cli.Program{Environ: p.environ, In: p.stdin, Out: p.stdout, Err: p.stderr, Version: Version()}
-	root.AddCommand(client.Commands()...)
+	root.AddCommand(p.client().Commands()...)
 	return root
+}
+
+// client returns the commands that use a server.
+func (p program) client() cli.Program {
+	return cli.Program{Environ: p.environ, In: p.stdin, Out: p.stdout, Err: p.stderr, Version: Version()}
 }
 
 // groupServer is the group of the commands of the server in the help.
@@ -147,20 +152,23 @@ func (p program) serveCommand() *cobra.Command {
 }
 
 func (p program) rootKeyCommand() *cobra.Command {
+	var revokeOthers bool
 	cmd := &cobra.Command{
 		Use:   "root-key",
 		Short: "Create another root key, if the first one is lost",
 		Long: `Create another root key for the first owner and print it. The server may be running; the command must
-run as the same user of the machine. Existing keys stay valid.`,
+run as the same user of the machine. Existing keys stay valid, unless --revoke-others is given: then the
+other root keys of the organization are deleted, and refused at once.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := Load(setFlags(cmd), p.environ)
 			if err != nil {
 				return err
 			}
-			return p.rootKey(cmd.Context(), cfg, p.stdout)
+			return p.rootKey(cmd.Context(), cfg, revokeOthers, p.stdout, p.stderr)
 		},
 	}
+	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
 	addFlags(cmd, func(s setting) bool { return slices.Contains([]string{"config", "data", "database-url"}, s.name) })
 	return cmd
 }

@@ -22,8 +22,8 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 			_, err := fmt.Fprintf(stdout, "serve %s %s %t %v", cfg.Data, cfg.Listen, cfg.RequirePKCE, ctx.Err())
 			return errors.Join(err, fail)
 		},
-		rootKey: func(_ context.Context, cfg Config, stdout io.Writer) error {
-			_, err := fmt.Fprintf(stdout, "root-key %s %s", cfg.Data, string(cfg.DatabaseURL))
+		rootKey: func(_ context.Context, cfg Config, revokeOthers bool, stdout, _ io.Writer) error {
+			_, err := fmt.Fprintf(stdout, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
 			return errors.Join(err, fail)
 		},
 		resetPassword: func(_ context.Context, cfg Config, email string, stdout io.Writer) error {
@@ -49,7 +49,8 @@ func TestCommandsGetTheirConfiguration(t *testing.T) {
 		"flags":                  {[]string{"serve", "--data", "d", "--listen=:0", "--require-pkce"}, nil, "serve d :0 true <nil>"},
 		"flags over environment": {[]string{"serve", "--data", "d", "--require-pkce=false"}, []string{"STEWARD_DATA=e", "STEWARD_LISTEN=:1", "STEWARD_REQUIRE_PKCE=true"}, "serve d :1 false <nil>"},
 		"help turned off":        {[]string{"serve", "--help=false"}, nil, "serve ./steward-data 127.0.0.1:8080 false <nil>"},
-		"root key":               {[]string{"root-key", "--data", "d", "--database-url", "postgres://h/d"}, nil, "root-key d postgres://h/d"},
+		"root key":               {[]string{"root-key", "--data", "d", "--database-url", "postgres://h/d"}, nil, "root-key d postgres://h/d false"},
+		"revoking root key":      {[]string{"root-key", "--data", "d", "--revoke-others"}, nil, "root-key d  true"},
 		"blob copy":              {[]string{"blob", "copy", "--data=d", "--from=disk", "--to=s3://b/p?endpoint=https://h"}, []string{"STEWARD_BLOB_ACCESS_KEY=k"}, "blob copy d b k false"},
 		"blob copy back":         {[]string{"blob", "copy", "--from=s3://b/p?endpoint=https://h", "--to=disk"}, []string{"STEWARD_BLOB_URL=s3://other?endpoint=https://h"}, "blob copy ./steward-data b  true"},
 		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "reset-password a@b.example d https://s.example"},

@@ -46,9 +46,15 @@ type operation[In, Out any] struct {
 	do   func(o *operator, ctx context.Context, in In) (Out, error)
 }
 
+// rootKeyInput says what else is done with a new root key.
+type rootKeyInput struct {
+	RevokeOthers bool `json:"revoke_others"`
+}
+
 // newKey is the result of the operation rootKey.
 type newKey struct {
-	Value string `json:"value"`
+	Value   string `json:"value"`
+	Revoked int64  `json:"revoked"` // number of root keys that were deleted
 }
 
 // resetInput names the user whose password is reset.
@@ -56,28 +62,49 @@ type resetInput struct {
 	Email string `json:"email"`
 }
 
-func rootKeyOperation() operation[struct{}, newKey] {
-	return operation[struct{}, newKey]{"/root-key", (*operator).rootKey}
+func rootKeyOperation() operation[rootKeyInput, newKey] {
+	return operation[rootKeyInput, newKey]{"/root-key", (*operator).rootKey}
 }
 
 func resetOperation() operation[resetInput, account.Reset] {
 	return operation[resetInput, account.Reset]{"/reset-password", (*operator).resetPassword}
 }
 
-// rootKey creates another root key for the first owner.
-func (o *operator) rootKey(ctx context.Context, _ struct{}) (newKey, error) {
+// rootKey creates another root key for the first owner, and deletes the others if that is wanted.
+func (o *operator) rootKey(ctx context.Context, in rootKeyInput) (newKey, error) {
 	owner, err := o.accounts.FirstOwner(ctx)
 	if err != nil {
 		return newKey{}, err
 	}
-	k := newKey{apikey.NewValue()}
+	k := newKey{Value: apikey.NewValue()}
 	ctx = auth.With(ctx, &auth.Caller{OrgID: owner.OrgID}) // the operator, not the owner
-	return k, o.db.Write(ctx, func(tx *db.Tx) error {
+	err = o.db.Write(ctx, func(tx *db.Tx) error {
+		if in.RevokeOthers {
+			k.Revoked, err = o.revokeRootKeys(tx, owner.OrgID)
+			if err != nil {
+				return err
+			}
+		}
 		if err := o.keys.MakeRoot(tx, owner.OrgID, owner.UserID, k.Value); err != nil {
 			return err
 		}
 		return o.log.Record(tx, "apikey.root", owner.UserID)
 	})
+	return k, err
+}
+
+// revokeRootKeys deletes the root keys of an organization and returns how many there were.
+func (o *operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
+	ids, err := o.keys.DeleteRoots(tx, orgID)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if err := o.log.Record(tx, "apikey.delete", id); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(ids)), nil
 }
 
 // resetPassword returns a link with which a user can set a new password.
@@ -92,13 +119,21 @@ func (o *operator) resetPassword(ctx context.Context, in resetInput) (account.Re
 	return account.Reset{Link: account.ResetLink(o.baseURL, token), ExpiresAt: expires}, nil
 }
 
-// NewRootKey creates another root key for the first owner and prints it.
-func NewRootKey(ctx context.Context, cfg Config, stdout io.Writer) error {
-	k, err := rootKeyOperation().run(ctx, cfg, struct{}{})
+// NewRootKey creates another root key for the first owner and prints it. It deletes the other root keys
+// if that is wanted, and says how many there were on stderr.
+func NewRootKey(ctx context.Context, cfg Config, revokeOthers bool, stdout, stderr io.Writer) error {
+	k, err := rootKeyOperation().run(ctx, cfg, rootKeyInput{revokeOthers})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(stdout, k.Value)
+	if _, err := fmt.Fprintln(stdout, k.Value); err != nil {
+		return err
+	}
+	if !revokeOthers {
+		return nil
+	}
+	_, err = fmt.Fprintf(stderr, "%d other root keys were deleted. Keys that were created with them stay valid; "+
+		"see steward apikey list.\n", k.Revoked)
 	return err
 }
 

@@ -31,6 +31,11 @@ func complete(cmd *cobra.Command, flag string, values func() []string) {
 	}
 }
 
+// Printer returns a printer for a format, or a usage error. An empty format is a table.
+func (p Program) Printer(format string) (*output.Printer, error) {
+	return (&env{Program: p, format: format}).printer()
+}
+
 // printer returns a printer for the format that the user has chosen.
 func (e *env) printer() (*output.Printer, error) {
 	format := output.Table

@@ -79,8 +79,11 @@ func (e *env) objectList() *cobra.Command {
 
 func objectColumns() []output.Column {
 	return []output.Column{
-		{Title: "KEY", Path: "key", Keep: true}, {Title: "SIZE", Path: "size", Kind: output.Bytes}, timeColumn("MODIFIED", "last_modified"),
-		{Title: "TYPE", Path: "content_type", Wide: true}, {Title: "ETAG", Path: "etag", Wide: true},
+		{Title: "KEY", Path: "key", Keep: true},
+		{Title: "SIZE", Path: "size", Kind: output.Bytes},
+		timeColumn("MODIFIED", "last_modified"),
+		{Title: "TYPE", Path: "content_type", Wide: true},
+		{Title: "ETAG", Path: "etag", Wide: true},
 	}
 }
 

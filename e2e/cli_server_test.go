@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"steward/e2e/process"
+)
+
+// doctor runs `steward doctor` on the installation and returns what it prints and its exit code.
+func (s *steward) doctor(args ...string) (out string, code int) {
+	s.t.Helper()
+	cmd := s.Command(append([]string{"doctor"}, args...)...)
+	text, err := cmd.CombinedOutput()
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		s.t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// wantChecks checks the status and the detail of checks, such as "database ok .*schema".
+func wantChecks(t *testing.T, out string, checks ...string) {
+	t.Helper()
+	for _, check := range checks {
+		pattern := "(?m)^" + strings.ReplaceAll(check, "  ", " +")
+		if !regexp.MustCompile(pattern).MatchString(out) {
+			t.Errorf("no line matches %s in\n%s", pattern, out)
+		}
+	}
+}
+
+func TestDoctorInEveryState(t *testing.T) {
+	for _, name := range process.Databases {
+		t.Run(name, func(t *testing.T) {
+			s := prepare(t, name)
+			s.Dir = filepath.Join(s.Dir, "data")
+			free := []string{"--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--kv-listen", "127.0.0.1:0", "--metrics-listen", ""}
+			out, code := s.doctor(free...)
+			if code != 0 {
+				t.Errorf("before the first start: code %d: %s", code, out)
+			}
+			wantChecks(t, out, "data directory  warning  .*does not exist yet", "master key  ok  the first start creates", "metrics listener  ok  disabled")
+			if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
+				t.Errorf("the data directory was created: %v", err)
+			}
+			s.must(os.Mkdir(s.Dir, 0o700))
+			s.start()
+			out, code = s.doctor()
+			if code != 0 {
+				t.Errorf("while it runs: code %d: %s", code, out)
+			}
+			wantChecks(t, out, "version  ok  .*the server runs as process", "database  ok  "+name+" .*schema", "master key  ok  it is the one",
+				"API listener  ok  process .* listens on", "base URL  ok  http://.* is ready", "clock  ok", "fsync  ok|fsync  warning", "egress  ok")
+			s.stop()
+			out, code = s.doctor(free...)
+			if code != 0 {
+				t.Errorf("after the stop: code %d: %s", code, out)
+			}
+			wantChecks(t, out, "version  ok  .*no server is running", "API listener  ok  127.0.0.1:0 is free")
+		})
+	}
+}
+
+func TestDoctorFindsWhatIsWrong(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		s.stop()
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		s.must(err)
+		defer taken.Close()
+		s.must(os.Chmod(s.Dir, 0o755))
+		s.must(os.Remove(filepath.Join(s.Dir, "master.key")))
+		out, code := s.doctor("--listen", taken.Addr().String(), "--egress-allow", "0.0.0.0/0")
+		if code != 1 || !strings.Contains(out, "steward: ") {
+			t.Errorf("code %d", code)
+		}
+		wantChecks(t, out, "data directory  warning  other users .*; run chmod 700", "master key  failed  .*master.key is missing.*; set STEWARD_MASTER_KEY",
+			"API listener  failed  .*in use; stop the other program", "egress  warning  .*every private network")
+		if _, err := os.Stat(filepath.Join(s.Dir, "master.key")); !os.IsNotExist(err) {
+			t.Errorf("a master key was created: %v", err)
+		}
+		s.must(os.WriteFile(filepath.Join(s.Dir, "master.key"), []byte(strings.Repeat("A", 43)+"=\n"), 0o600))
+		out, _ = s.doctor()
+		wantChecks(t, out, "master key  failed  the master key is not the one")
+		if s.Database != "" {
+			out, code = s.doctor("--database-url", "postgres://nobody:secret@127.0.0.1:1/x")
+			wantChecks(t, out, "database  failed  .*; check --database-url")
+			if code != 1 || strings.Contains(out, "secret") {
+				t.Errorf("without a database server: code %d: %s", code, out)
+			}
+		}
+	})
+}
+
+func TestConfigSaysWhereSettingsComeFrom(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "steward.yaml")
+	secret := filepath.Join(dir, "root.key")
+	for name, text := range map[string]string{
+		file:   "log_level: debug\nregions:\n  - {region: north, description: North}\n",
+		secret: "a-root-key-of-some-length\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		cmd := exec.Command(binary, append([]string{"config", "--config", file, "--listen", ":1234"}, args...)...)
+		cmd.Env = []string{
+			"STEWARD_ROOT_KEY_FILE=" + secret, "STEWARD_DATABASE_URL=postgres://u:hunter2@h/d", "STEWARD_ADMIN_EMAIL=a@b.example",
+			"STEWARD_ADMIN_PASSWORD=correct horse", "STEWARD_URL=http://elsewhere", "STEWARD_KEY=sk_other",
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	out := run()
+	wantChecks(t, out, `listen  :1234  --listen$`, `data  ./steward-data  default$`, `log-level  debug  log_level \(steward.yaml, line 1\)$`,
+		`root-key  \(secret\)  STEWARD_ROOT_KEY_FILE$`, `database-url  postgres://u:xxxxx@h/d  STEWARD_DATABASE_URL$`,
+		`admin-email  a@b.example  STEWARD_ADMIN_EMAIL$`, `regions  north  regions \(steward.yaml, line \d\)$`, `base-url  not set$`)
+	out += run("-o", "json")
+	for _, hidden := range []string{"hunter2", "a-root-key", "correct horse", "sk_other"} {
+		if strings.Contains(out, hidden) {
+			t.Errorf("%s is shown", hidden)
+		}
+	}
+}
+
+func TestRootKeyRevokesTheOthers(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		made := s.keyOf("")
+		second := s.rootKey()
+		var out, errOut strings.Builder
+		cmd := s.Command("root-key", "--revoke-others")
+		cmd.Stdout, cmd.Stderr = &out, &errOut
+		s.must(cmd.Run())
+		third := s.as(strings.TrimSpace(out.String()))
+		if !strings.Contains(errOut.String(), "2 other root keys were deleted") {
+			t.Errorf("stderr: %s", errOut.String())
+		}
+		third.call("GET", "/cli/auth/user", nil).want(200)
+		made.call("GET", "/cli/auth/user", nil).want(200)
+		for name, old := range map[string]*steward{"first": s, "second": second} {
+			within(t, 0, "the "+name+" key to be refused", func() bool {
+				return old.call("GET", "/cli/auth/user", nil).status == 401
+			})
+		}
+		var lines []object
+		third.call("GET", "/audit", nil).want(200).decode(&lines)
+		if len(lines) < 3 || lines[0]["action"] != "apikey.root" || lines[1]["action"] != "apikey.delete" || lines[1]["user_id"] != nil {
+			t.Errorf("audit log: %v", lines)
+		}
+	})
+}

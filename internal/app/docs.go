@@ -1,0 +1,172 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"steward/internal/cli"
+)
+
+func (p program) docsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "docs",
+		Short: "Generate the documentation of the commands",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	man := &cobra.Command{
+		Use:   "man DIRECTORY",
+		Short: "Write a man page for each command into a directory",
+		Args:  oneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("create the directory: %w", err)
+			}
+			root := documented(cmd.Root())
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "STEWARD", Section: "1", Source: "Steward " + Version(), Manual: "Steward"}, args[0])
+		},
+	}
+	markdown := &cobra.Command{
+		Use:   "markdown",
+		Short: "Print the reference of all commands as Markdown",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := reference(cmd.Root())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(p.stdout, text)
+			return err
+		},
+	}
+	cmd.AddCommand(man, markdown)
+	return cmd
+}
+
+// oneDirectory requires one argument.
+func oneDirectory(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" {
+		return nil
+	}
+	return usageError{fmt.Sprintf("%s takes one directory; see `%[1]s --help`", cmd.CommandPath())}
+}
+
+// documented returns the commands without what differs from one day and one machine to another.
+func documented(root *cobra.Command) *cobra.Command {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	root.DisableAutoGenTag = true
+	return root
+}
+
+const referenceHead = `# Commands
+
+One binary is the server and its client. This page is generated from the commands themselves
+(` + "`make docs`" + `); ` + "`steward help COMMAND`" + ` prints the same, and ` + "`steward docs man DIRECTORY`" + ` writes man pages.
+
+## Servers and credentials
+
+` + "`steward login URL`" + ` signs in and stores the credentials as a *context*, in the file
+` + "`steward/contexts.json`" + ` of the user's configuration directory (` + "`$XDG_CONFIG_HOME`" + `), which only the user can
+read. A command uses the context of ` + "`--context`" + `, else ` + "`STEWARD_URL`" + ` and ` + "`STEWARD_KEY`" + ` of the environment, else the
+current context. The commands of the server ignore these two variables.
+
+## Output
+
+Tables are cut to the width of the terminal; ` + "`-o wide`" + ` shows all columns in full. ` + "`-o json`" + ` prints the body of
+the API, lists as arrays, ` + "`-o yaml`" + ` the same as YAML, and ` + "`-o ndjson`" + ` one line for each item. Times in tables are
+relative, elsewhere exact. Colours are used on a terminal only, and never if ` + "`NO_COLOR`" + ` is set. Results go to
+standard output; everything else goes to standard error.
+
+All client commands have these flags:
+
+` + "```" + `
+      --context context   use the server of this context
+  -o, --output format     output format: json, yaml, ndjson or wide (default: a table)
+  -v, --verbose           print each request to standard error
+  -y, --yes               do not ask before something is deleted
+` + "```" + `
+
+## Completion
+
+` + "`steward completion bash|zsh|fish`" + ` prints a script that completes commands, flags, and the names and ids of what the
+server has. For bash: ` + "`source <(steward completion bash)`" + ` (needs the package bash-completion).
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+`
+
+// reference returns the reference of all commands as Markdown.
+func reference(root *cobra.Command) (string, error) {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	for _, c := range cli.Codes() {
+		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, c.Meaning)
+	}
+	b.WriteString("\n")
+	err := writeReference(&b, documented(root))
+	return strings.TrimRight(b.String(), "\n") + "\n", err
+}
+
+// writeReference writes the section of a command and of those below it.
+func writeReference(b *strings.Builder, cmd *cobra.Command) error {
+	if !cmd.IsAvailableCommand() && cmd.HasParent() || cmd.Name() == "help" || cmd.Name() == "completion" {
+		return nil
+	}
+	if cmd.Runnable() && !cmd.HasSubCommands() {
+		if err := writeCommand(b, cmd); err != nil {
+			return err
+		}
+	}
+	for _, below := range cmd.Commands() {
+		if err := writeReference(b, below); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeCommand writes the section of one command.
+func writeCommand(b *strings.Builder, cmd *cobra.Command) error {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	fmt.Fprintf(b, "## %s\n\n%s\n\n", cmd.CommandPath(), fenced(sentence(text)))
+	var usage bytes.Buffer
+	fmt.Fprintf(&usage, "%s\n", cmd.UseLine())
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(&usage, "\nAliases: %s\n", strings.Join(cmd.Aliases, ", "))
+	}
+	if flags := cmd.LocalNonPersistentFlags().FlagUsages(); flags != "" {
+		fmt.Fprintf(&usage, "\n%s", flags)
+	}
+	_, err := fmt.Fprintf(b, "```\n%s```\n\n", usage.String())
+	return err
+}
+
+// fenced returns a text in which paragraphs of indented lines are blocks of code.
+func fenced(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if strings.HasPrefix(p, "  ") {
+			paragraphs[i] = "```\n" + strings.ReplaceAll(p[2:], "\n  ", "\n") + "\n```"
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// sentence returns a text that ends with a period.
+func sentence(text string) string {
+	if strings.ContainsAny(text[len(text)-1:], ".:`'") || strings.Contains(text, "\n  ") {
+		return text
+	}
+	return text + "."
+}

@@ -1,0 +1,84 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// State is what Inspect found.
+type State struct {
+	Dialect Dialect
+	Version string // of the engine
+	Schema  int64  // number of the last migration that was applied; 0 for an empty database
+	Newest  int64  // number of the last migration of this binary
+	// Skew is how far the clock of the database server is ahead of this one. It is 0 on SQLite.
+	Skew time.Duration
+	// Meta is the value that Tx.Once has stored under the key of the inspection, or "".
+	Meta string
+}
+
+// Inspect reads the state of a database and changes nothing: it does not migrate, and the SQLite file
+// must exist. The key is one of Tx.Once.
+func Inspect(ctx context.Context, o Options, key string) (State, error) {
+	pool, state, err := openInspection(o)
+	if err != nil {
+		return state, err
+	}
+	err = state.read(ctx, pool, key)
+	return state, errors.Join(explainPostgres(explainSQLite(err)), pool.Close())
+}
+
+func openInspection(o Options) (*sql.DB, State, error) {
+	if o.URL == "" {
+		dsn := url.URL{Scheme: "file", OmitHost: true, Path: o.Path, RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
+		pool, err := sql.Open("sqlite", dsn.String())
+		return pool, State{Dialect: SQLite}, err
+	}
+	cfg, err := pgx.ParseConfig(o.URL)
+	if err != nil {
+		return nil, State{}, errors.New("the database URL is not a valid postgres:// URL") // err may contain the password
+	}
+	return stdlib.OpenDB(*cfg), State{Dialect: Postgres}, nil
+}
+
+func (s *State) read(ctx context.Context, pool *sql.DB, key string) error {
+	pool.SetMaxOpenConns(1)
+	if err := s.readEngine(ctx, pool); err != nil {
+		return err
+	}
+	files, err := fs.Sub(migrations, "migrations/"+s.Dialect.String())
+	if err != nil {
+		return err
+	}
+	if s.Newest, err = newestMigration(files); err != nil {
+		return err
+	}
+	if s.Schema, err = schemaVersion(ctx, pool); err != nil || s.Schema == 0 {
+		return err
+	}
+	err = pool.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = $1`, key).Scan(&s.Meta)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *State) readEngine(ctx context.Context, pool *sql.DB) error {
+	if s.Dialect == SQLite {
+		return pool.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&s.Version)
+	}
+	var now time.Time
+	if err := pool.QueryRowContext(ctx, `SELECT current_setting('server_version'), clock_timestamp()`).Scan(&s.Version, &now); err != nil {
+		return err
+	}
+	s.Skew = time.Until(now)
+	return nil
+}
