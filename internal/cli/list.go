@@ -63,7 +63,7 @@ func (s *session) each(
 	ctx context.Context, v verb, in input, limit int, do func(json.RawMessage) error,
 ) (more bool, err error) {
 	query := v.query(in)
-	if v.pick == "" || v.pick == "objects" { // other lists come in one piece
+	if v.pick == "" || v.pick == "objects" || v.pick == "keys" { // other lists come in one piece
 		query.Set("limit", strconv.Itoa(pageSize))
 		if limit > 0 {
 			query.Set("limit", strconv.Itoa(min(limit+1, pageSize)))

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"steward/internal/cli/output"
 )
@@ -58,6 +60,22 @@ func resourceVerbs(kind, thing, placeholder string) []verb {
 			name: "env", short: "Print the environment variables with which programs use a " + thing,
 			route: "GET /resource/{" + placeholder + "}", run: printEnv(placeholder),
 		},
+		{
+			name: "rotate", short: "Replace the credentials of a " + thing + "; the old ones are refused at once",
+			route: "POST /resource/{org}/{region}/{" + placeholder + "}/rotate", run: rotate(kind, placeholder),
+		},
+	}
+}
+
+// rotate returns the run of a verb that replaces the credentials of a resource.
+func rotate(kind, placeholder string) func(ctx context.Context, s *session, in input) error {
+	return func(ctx context.Context, s *session, in input) error {
+		path := in.expand("/resource/{org}/{region}/{" + placeholder + "}/rotate")
+		res, err := s.api.send(ctx, request{method: "POST", path: path, query: url.Values{"type": {kind}}})
+		if err != nil {
+			return err
+		}
+		return s.out.Item(res.Body)
 	}
 }
 
@@ -135,14 +153,23 @@ func bucketNoun() noun {
 func databaseNoun() noun {
 	return noun{
 		name: "db", aliases: []string{"database"}, thing: "database", group: groupData, short: "Manage databases and query them",
-		columns: resourceColumns(), verbs: resourceVerbs("db", "database", "database"),
+		columns: resourceColumns(), more: (*env).databaseCommands,
+		verbs: append(resourceVerbs("db", "database", "database"), verb{
+			name: "tables", short: "List the tables and views of a database",
+			route: "GET /resource/{org}/{region}/{database}/tables", list: true, columns: tableColumns(),
+		}),
 	}
 }
 
 func storeNoun() noun {
 	return noun{
 		name: "kv", thing: "key-value store", group: groupData, short: "Manage key-value stores and use them",
-		columns: resourceColumns(), verbs: resourceVerbs("kv", "key-value store", "store"),
+		columns: resourceColumns(), more: (*env).storeCommands,
+		verbs: append(resourceVerbs("kv", "key-value store", "store"), verb{
+			name: "keys", short: "List the keys of a key-value store", route: "GET /resource/{org}/{region}/{store}/keys",
+			list: true, pick: "keys", columns: keyColumns(),
+			fields: []field{{name: "prefix", path: "prefix", usage: "only those that begin with this `text`"}},
+		}),
 	}
 }
 
@@ -237,4 +264,38 @@ func getResource(ctx context.Context, s *session, in input) error {
 		return err
 	}
 	return s.out.Item(raw)
+}
+
+func tableColumns() []output.Column {
+	return []output.Column{
+		output.ID("NAME", "name"), column("TYPE", "type"), {Title: "COLUMNS", Value: columnNames}, {Title: "SCHEMA", Path: "schema", Wide: true},
+	}
+}
+
+// columnNames returns the columns of a table, with their types.
+func columnNames(table map[string]any) any {
+	var names []any
+	columns, _ := table["columns"].([]any)
+	for _, c := range columns {
+		if c, ok := c.(map[string]any); ok {
+			names = append(names, strings.TrimSpace(fmt.Sprintf("%v %v", c["name"], c["type"])))
+		}
+	}
+	return names
+}
+
+func keyColumns() []output.Column {
+	return []output.Column{
+		output.ID("KEY", "key"), column("TYPE", "type"), {Title: "EXPIRES IN", Value: func(key map[string]any) any {
+			ms, ok := key["ttl_ms"].(json.Number)
+			if !ok {
+				return nil
+			}
+			left, err := time.ParseDuration(ms.String() + "ms")
+			if err != nil {
+				return ms
+			}
+			return left.Round(time.Second).String()
+		}},
+	}
 }
