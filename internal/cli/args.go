@@ -23,7 +23,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 		if len(args) >= least && len(args) <= most {
 			return nil
 		}
-		if cmd.HasSubCommands() {
+		if cmd.HasSubCommands() && len(names) == 0 {
 			return unknownCommand(cmd, args[0])
 		}
 		takes := "no arguments"

@@ -36,6 +36,7 @@ func lookups() map[string]lookup {
 		"webhook":     {thing: "webhook", path: "/webhook/list", prefix: "wh_", id: "id", label: "name"},
 		"destination": {thing: "destination", path: "/webhook/destination-list/{webhook}", prefix: "whds_", id: "id", label: "config.url"},
 		"receipt":     {thing: "receipt", path: "/webhook/receipt-list/{webhook}", id: "id"},
+		"replay":      {thing: "replay", path: "/webhook/replay/{webhook}", id: "id"},
 		"delivery":    {thing: "delivery", path: "/webhook/delivery-list/{webhook}", id: "id"},
 		"bucket":      {thing: "bucket", path: "/resource", query: map[string]string{"type": "s3"}, pick: "s3", id: "bucket_name"},
 		"database":    {thing: "database", path: "/resource", query: map[string]string{"type": "db"}, pick: "db", id: "name"},

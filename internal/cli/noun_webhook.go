@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"steward/internal/cli/output"
 )
 
@@ -39,6 +41,9 @@ func webhookNoun() noun {
 			},
 		},
 		nouns: []noun{destinationNoun(), receiptNoun(), deliveryNoun()},
+		more: func(e *env) []*cobra.Command {
+			return []*cobra.Command{e.tailCommand(), e.replayCommand(), e.recordCommand(), e.playCommand()}
+		},
 	}
 }
 

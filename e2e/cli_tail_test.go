@@ -1,0 +1,261 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/internal/waittest"
+)
+
+// signedInCLI returns a user of the command line with a context.
+func (s *steward) signedInCLI() *cli {
+	s.t.Helper()
+	c := s.cli()
+	cmd := c.command("login", s.URL, "--key", "-", "--name", "here")
+	cmd.Stdin = strings.NewReader(s.key)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	return c
+}
+
+// ingest sends a request to a webhook and returns the id of the receipt.
+func (c *cli) ingest(address, body string) string {
+	c.s.t.Helper()
+	res, err := http.Post(address, "application/json", strings.NewReader(body))
+	c.s.must(err)
+	r, err := read(c.s.t, res)
+	c.s.must(err)
+	return r.want(200).text("id")
+}
+
+// tailed starts a tail and returns it when it is connected.
+func (c *cli) tailed(args ...string) *started {
+	c.s.t.Helper()
+	// The note that it is connected goes to standard error, the events to standard output.
+	cmd := func(cmd *exec.Cmd) (io.ReadCloser, error) {
+		stream, err := cmd.StdoutPipe()
+		cmd.Stderr = cmd.Stdout
+		return stream, err
+	}
+	p := c.start(cmd, append([]string{"webhook", "tail"}, args...)...)
+	p.match(c.s.t, "^Following ")
+	return p
+}
+
+func TestCLITailShowsRequestsAndDeliveries(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		c := s.signedInCLI()
+		sink := newSink(t)
+		sink.status("/refused", 503)
+		made := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+		c.run("webhook", "destination", "create", "orders", sink.URL+"/ok")
+		c.run("webhook", "destination", "create", "orders", sink.URL+"/refused", "--retries", "0")
+
+		all := c.tailed("-v")
+		failed := c.tailed("orders", "--filter", "status=failed")
+		raw := c.tailed("orders", "-o", "ndjson", "--filter", "event=receipt")
+		id := c.ingest(made.text("url")+"?a=b", `{"order": 7}`)
+		all.match(t, `→ POST +orders\?a=b  12 B  application/json  `+id)
+		all.match(t, `^ +"order": 7`)
+		all.match(t, `← success  200  \d+ ms  orders  `+id+` to whds_`)
+		failed.match(t, `← failed  503  \d+ ms  orders  `+id)
+		line := raw.match(t, `^(\{"event":"receipt".*)$`)
+		var event struct{ Data struct{ ID string } }
+		s.must(json.Unmarshal([]byte(line), &event))
+		if event.Data.ID != id {
+			t.Errorf("the event is %s", line)
+		}
+		for _, p := range []*started{all, failed, raw} {
+			if code := p.interrupt(t); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		}
+	})
+}
+
+func TestCLITailMissesAndRepeatsNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		c := s.signedInCLI()
+		made := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+		var sent, shown []string
+		send := func(n int) {
+			for range n {
+				sent = append(sent, c.ingest(made.text("url"), "{}"))
+			}
+		}
+		receive := func(p *started, n int) {
+			t.Helper()
+			for range n {
+				shown = append(shown, p.match(t, `→ .*(whrc_\w+)`))
+			}
+		}
+		p := c.tailed("orders")
+		send(3)
+		receive(p, 3)
+		s.must(p.cmd.Process.Kill()) // as if the machine had lost its power
+		_ = p.cmd.Wait()
+		send(50) // while the tail is not there
+		p = c.tailed("orders")
+		if first := p.match(t, `→ .*(whrc_\w+)`); first == shown[len(shown)-1] {
+			receive(p, 50) // it was killed after it had shown an event and before it could note that
+		} else {
+			shown = append(shown, first)
+			receive(p, 49)
+		}
+		send(2)
+		receive(p, 2)
+
+		url, listen := made.text("url"), strings.TrimPrefix(s.URL, "http://")
+		s.stop()
+		s.Args = append(s.Args, "--listen", listen) // so that the tail finds it again
+		s.start()
+		if !strings.HasPrefix(url, s.URL) {
+			t.Fatalf("the server is at %s", s.URL)
+		}
+		send(3)
+		receive(p, 3)
+		p.interrupt(t)
+		send(1)
+		p = c.tailed("orders", "--now")
+		send(1)
+		shown = append(shown, sent[len(sent)-2]) // which --now skips
+		receive(p, 1)
+		p.interrupt(t)
+		p = c.tailed("orders", "--since", "1h")
+		var again []string
+		for range sent {
+			again = append(again, p.match(t, `→ .*(whrc_\w+)`))
+		}
+		p.interrupt(t)
+		if strings.Join(shown, " ") != strings.Join(sent, " ") || strings.Join(again, " ") != strings.Join(sent, " ") {
+			t.Errorf("sent %d, shown %d:\n%v\n%v", len(sent), len(shown), sent, shown)
+		}
+	})
+}
+
+func TestCLITailForwards(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		c := s.signedInCLI()
+		sink := newSink(t)
+		sink.status("/hook", 202)
+		made := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+		p := c.start(func(cmd *exec.Cmd) (io.ReadCloser, error) {
+			stream, err := cmd.StdoutPipe()
+			cmd.Stderr = cmd.Stdout
+			return stream, err
+		}, "webhook", "tail", "orders", "--forward", sink.URL+"/hook")
+		secret := p.match(t, `signed with (whsec_\S+)$`)
+		p.match(t, "^Following ")
+		id := c.ingest(made.text("url")+"?x=1", "{ \"spaces\":  1 }")
+		p.match(t, `⇒ success  202  \d+ms`)
+		got := sink.wait("/hook", 1)[0]
+		if got.body != "{ \"spaces\":  1 }" || got.header.Get("webhook-id") != id {
+			t.Errorf("got %q, %v", got.body, got.header)
+		}
+		checkSignature(t, got, secret)
+		p.interrupt(t)
+
+		// With a target that is not there, the tail goes on.
+		p = c.tailed("orders", "--forward", "http://127.0.0.1:1/hook", "--secret", secret)
+		c.ingest(made.text("url"), "1")
+		p.match(t, "⇒ failed .*refused")
+		c.ingest(made.text("url"), "2")
+		p.match(t, "⇒ failed .*refused")
+		p.interrupt(t)
+	})
+}
+
+func TestCLIRecordsAndPlays(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		c := s.signedInCLI()
+		sink := newSink(t)
+		made := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+		bodies := []string{"{ \"n\":1 }", "text", "\xff\x00binary", ""}
+		for _, body := range bodies {
+			c.ingest(made.text("url"), body)
+		}
+		recorded := c.run("webhook", "record", "orders", "--since", "1h")
+		if n := strings.Count(recorded, "\n"); n != len(bodies) {
+			t.Fatalf("%d lines: %s", n, recorded)
+		}
+		file := filepath.Join(t.TempDir(), "fixtures.ndjson")
+		s.must(os.WriteFile(file, []byte(recorded), 0o600))
+		player := s.cli() // who is not signed in
+		player.run("webhook", "play", file, sink.URL+"/play", "--rate", "1000")
+		for i, got := range sink.wait("/play", len(bodies)) {
+			if got.body != bodies[i] || got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("request %d: %q", i, got.body)
+			}
+		}
+		sink.status("/fails", 500)
+		cmd := player.command("webhook", "play", "-", sink.URL+"/fails")
+		cmd.Stdin = strings.NewReader(recorded)
+		out, err := cmd.CombinedOutput()
+		exit, ok := err.(*exec.ExitError)
+		if !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), "4 of 4 requests failed") {
+			t.Errorf("%v: %s", err, out)
+		}
+		cmd = player.command("webhook", "play", "-", sink.URL)
+		cmd.Stdin = strings.NewReader("{}")
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("a file of something else: %v", err)
+		}
+		if got := c.run("webhook", "record", "orders", "--since", "2h", "--until", "1h"); got != "" {
+			t.Errorf("of an earlier hour: %q", got)
+		}
+	})
+}
+
+func TestCLIReplays(t *testing.T) {
+	each(t, func(t *testing.T, s *steward) {
+		c := s.signedInCLI()
+		sink := newSink(t)
+		sink.status("/first", 503)
+		made := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+		first := s.call("POST", "/webhook/destination-create/"+made.text("id"),
+			object{"type": "url", "config": object{"url": sink.URL + "/first", "max_retries": 0}}).want(201).text("id")
+		var second string
+		for i := range 5 {
+			c.ingest(made.text("url"), fmt.Sprint(i))
+		}
+		waittest.True(t, "the deliveries to fail", func() bool {
+			return strings.Count(c.run("webhook", "delivery", "list", "orders", "--status", "failed"), "\n") == 6
+		})
+		second = s.call("POST", "/webhook/destination-create/"+made.text("id"),
+			object{"type": "url", "config": object{"url": sink.URL + "/second", "concurrency": 1}}).want(201).text("id")
+		if got := c.run("webhook", "replay", "orders", "--since", "1h", "--status", "failed", "--dry-run"); got != "5 deliveries would be made.\n" {
+			t.Errorf("dry run: %q", got)
+		}
+		out := c.run("webhook", "replay", "orders", "--since", "1h", "--destination", first, "--to", second, "--rate", "100")
+		if !strings.Contains(out, "is done: 5 deliveries, of which 0 failed.") {
+			t.Errorf("replay: %q", out)
+		}
+		for i, got := range sink.wait("/second", 5) {
+			if got.body != fmt.Sprint(i) {
+				t.Errorf("request %d: %q", i, got.body)
+			}
+		}
+		var started struct{ ID, State string }
+		s.must(json.Unmarshal([]byte(c.run("webhook", "replay", "orders", "--since", "1h", "--to", second, "--rate", "1", "--detach", "-o", "json")), &started))
+		c.run("webhook", "replay", "cancel", "orders", started.ID)
+		if got := c.run("webhook", "replay", "get", "orders", started.ID); !strings.Contains(got, "cancelled") {
+			t.Errorf("get: %q", got)
+		}
+		if got := c.run("webhook", "replay", "list", "orders"); strings.Count(got, "whrp_") != 2 {
+			t.Errorf("list: %q", got)
+		}
+		cmd := c.command("webhook", "replay", "orders")
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("without --since: %v", err)
+		}
+	})
+}
