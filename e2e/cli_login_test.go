@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -45,11 +46,9 @@ func (c *cli) run(args ...string) string {
 	c.s.t.Helper()
 	out, err := c.command(args...).Output()
 	if err != nil {
-		stderr := ""
-		if exit, ok := err.(*exec.ExitError); ok {
-			stderr = string(exit.Stderr)
-		}
-		c.s.t.Fatalf("steward %s: %v: %s", strings.Join(args, " "), err, stderr)
+		var exit *exec.ExitError
+		_ = errors.As(err, &exit)
+		c.s.t.Fatalf("steward %s: %v: %s", strings.Join(args, " "), err, exit.Stderr)
 	}
 	return string(out)
 }
@@ -86,6 +85,7 @@ func (p *started) match(t testing.TB, pattern string) string {
 		line := waittest.Receive(t, "a line that matches "+pattern, p.lines)
 		if line == nil {
 			t.Fatalf("the command has ended without a line that matches %s", pattern)
+			return ""
 		}
 		if m := expr.FindStringSubmatch(*line); m != nil {
 			return m[len(m)-1]
@@ -153,8 +153,7 @@ func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
 		s.call("DELETE", "/oidc/user/consent/steward-cli", nil).want(200)
 		c.expire()
 		out, err := c.command("whoami").CombinedOutput()
-		exit, ok := err.(*exec.ExitError)
-		if !ok || exit.ExitCode() != 4 || !strings.Contains(string(out), "steward login "+s.URL) {
+		if code, runErr := exitCode(err); runErr != nil || code != 4 || !strings.Contains(string(out), "steward login "+s.URL) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

@@ -17,10 +17,9 @@ func (s *steward) doctor(args ...string) (out string, code int) {
 	s.t.Helper()
 	cmd := s.Command(append([]string{"doctor"}, args...)...)
 	text, err := cmd.CombinedOutput()
-	if _, ok := err.(*exec.ExitError); err != nil && !ok {
-		s.t.Fatal(err)
-	}
-	return string(text), cmd.ProcessState.ExitCode()
+	code, err = exitCode(err)
+	s.must(err)
+	return string(text), code
 }
 
 // wantChecks checks the status and the detail of checks, such as "database ok .*schema".

@@ -200,8 +200,7 @@ func TestCLIRecordsAndPlays(t *testing.T) {
 		cmd := player.command("webhook", "play", "-", sink.URL+"/fails")
 		cmd.Stdin = strings.NewReader(recorded)
 		out, err := cmd.CombinedOutput()
-		exit, ok := err.(*exec.ExitError)
-		if !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), "4 of 4 requests failed") {
+		if code, runErr := exitCode(err); runErr != nil || code != 1 || !strings.Contains(string(out), "4 of 4 requests failed") {
 			t.Errorf("%v: %s", err, out)
 		}
 		cmd = player.command("webhook", "play", "-", sink.URL)

@@ -75,17 +75,21 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N COMMAND …")
 	}
-	code := 0
-	err := ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("%v", err)
-	}
+	code, err := exitCode(ts.Exec(args[1], args[2:]...))
+	ts.Check(err)
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
+}
+
+// exitCode returns the exit code of a command that was run with this result. It returns the error if the
+// command could not be run.
+func exitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
 }
 
 func capture(ts *testscript.TestScript, neg bool, args []string) {
@@ -117,7 +121,7 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: uint16(width)})
 	ts.Check(err)
-	defer terminal.Close()
+	defer func() { _ = terminal.Close() }()
 	_, err = io.WriteString(terminal, strings.ReplaceAll(args[1], `\n`, "\n"))
 	ts.Check(err)
 	var out bytes.Buffer

@@ -29,7 +29,7 @@ func runningServer(dir string) *Addresses {
 	if err != nil {
 		return nil
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 		return nil // released when the file is closed
 	}

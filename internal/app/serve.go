@@ -198,5 +198,6 @@ func banner(cfg Config, a Addresses, created *installation) string {
 	fmt.Fprintf(&b, "  Root key      %s\n", key)
 	fmt.Fprintf(&b, "\nStore the root key: it is not printed again. Try it:\n\n")
 	fmt.Fprintf(&b, "  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
+	fmt.Fprintf(&b, "  steward login %s --key -\n", a.BaseURL)
 	return b.String()
 }

@@ -133,7 +133,7 @@ func (s *session) readBody(name string) (json.RawMessage, error) {
 		if err != nil {
 			return nil, &failure{code: ExitUsage, message: fmt.Sprintf("--input: %v", err)}
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		in = file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxInput))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2"
+	"golang.org/x/term"
 
 	"steward/internal/cli/contexts"
 )
@@ -72,7 +73,7 @@ func (e *env) readKey(flag string) (string, error) {
 		return "", usagef("--key takes only -, because other users of the machine can read command lines: " +
 			"write the key to standard input, or set " + EnvKey)
 	}
-	text, err := io.ReadAll(io.LimitReader(e.In, 4096))
+	text, err := e.readSecret("API key: ")
 	if err != nil {
 		return "", fmt.Errorf("read the key: %w", err)
 	}
@@ -81,6 +82,20 @@ func (e *env) readKey(flag string) (string, error) {
 		return "", usagef("standard input has no API key")
 	}
 	return key, nil
+}
+
+// readSecret reads what is piped into the command, or a line that is typed and not shown.
+func (e *env) readSecret(prompt string) ([]byte, error) {
+	fd, ok := terminal(e.In)
+	if !ok {
+		return io.ReadAll(io.LimitReader(e.In, 4096))
+	}
+	if _, err := fmt.Fprint(e.Err, prompt); err != nil {
+		return nil, err
+	}
+	text, err := term.ReadPassword(fd)
+	e.note("")
+	return text, err
 }
 
 // saveLogin checks credentials and stores them.

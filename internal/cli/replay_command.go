@@ -278,7 +278,7 @@ func (s *session) play(ctx context.Context, name, target, secret string, rate fl
 		if err != nil {
 			return &failure{code: ExitNotFound, message: err.Error(), cause: err}
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		in = file
 	}
 	sent, failed, err := s.playAll(ctx, json.NewDecoder(in), sender, rate)

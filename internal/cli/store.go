@@ -30,7 +30,7 @@ together. quit leaves, as Ctrl-D does.
 			if err != nil {
 				return err
 			}
-			defer client.Close()
+			defer func() { _ = client.Close() }()
 			k := &storeShell{session: s, client: client}
 			if len(args) > 1 {
 				return k.run(ctx, args[1:])

@@ -110,7 +110,7 @@ func (one Copy) writeFile(from io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", dir, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	name := filepath.FromSlash(one.Target)
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fmt.Errorf("create the directory of %s: %w", name, err)
@@ -158,7 +158,7 @@ func (c *Copier) removeOne(ctx context.Context, l Location, name string) error {
 		if err != nil {
 			return err
 		}
-		defer root.Close()
+		defer func() { _ = root.Close() }()
 		return root.Remove(filepath.FromSlash(name))
 	}
 	client, err := c.Client(ctx, l.Bucket)
