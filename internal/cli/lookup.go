@@ -94,9 +94,20 @@ func (s *session) resolve(ctx context.Context, placeholder, arg string, in input
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &failure{code: ExitNotFound, message: fmt.Sprintf("there is no %s %q", l.thing, arg)}
+		return "", &failure{
+			code: ExitNotFound, message: fmt.Sprintf("there is no %s %q", l.thing, arg),
+			advice: "List what there is with `steward " + listCommand(placeholder) + "`.",
+		}
 	}
 	return "", usagef("%d %ss are named %q; use an id: %s", len(found), l.thing, arg, strings.Join(found, ", "))
+}
+
+// listCommand returns the command that lists what a placeholder with names can be.
+func listCommand(placeholder string) string {
+	if placeholder == "destination" {
+		return "webhook destination list WEBHOOK"
+	}
+	return placeholder + " list"
 }
 
 // onlyRegion returns the region of an installation that has one.

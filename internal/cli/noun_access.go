@@ -98,7 +98,7 @@ func projectNoun() noun {
 func clientFields() []field {
 	return []field{
 		{name: "description", path: "description", usage: "`text` for the consent page"},
-		{name: "homepage", path: "homepage_url", usage: "`URL` of the application"},
+		{name: "homepage", path: "homepage_url", usage: "`URL` of the application; a new client needs one"},
 		{name: "icon", path: "icon", usage: "`URL` of an icon"},
 		{name: "type", path: "client_type", values: []string{"confidential", "public"}, usage: "`type`: confidential or public"},
 		{name: "redirect-uri", path: "redirect_uris", kind: list, usage: "`URI` for authorization responses"},
@@ -128,7 +128,7 @@ func clientNoun() noun {
 			{
 				name: "create", short: "Create an OAuth client and print its secret", route: "POST /oidc/clients",
 				args: []field{{name: "NAME", path: "name"}}, fields: clientFields(), note: "Store the client_secret now: it is not shown again.",
-				fixed: map[string]any{"description": "", "homepage_url": "https://example.com"},
+				fixed: map[string]any{"description": ""},
 			},
 			{
 				name: "update", short: "Change an OAuth client", route: "PUT /oidc/clients/{client}",

@@ -260,6 +260,9 @@ func merge(body, members map[string]any) {
 
 // change runs a verb whose response is an item or nothing.
 func (s *session) change(ctx context.Context, v verb, in input) error {
+	if v.name == "update" && len(in.fields) == 0 {
+		return usagef("nothing to change; the flags say what, see --help")
+	}
 	req := request{method: v.method(), path: in.expand(v.pattern())}
 	if v.method() == http.MethodGet {
 		req.query = v.query(in)
