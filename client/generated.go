@@ -43,13 +43,6 @@ const (
 	GranularityMinute Granularity = "minute"
 )
 
-// Values of ReplayState.
-const (
-	ReplayStateCancelled ReplayState = "cancelled"
-	ReplayStateDone      ReplayState = "done"
-	ReplayStateRunning   ReplayState = "running"
-)
-
 // Values of ResourceType.
 const (
 	ResourceTypeDB ResourceType = "db"
@@ -401,9 +394,6 @@ type Delivery struct {
 
 	// When a pending attempt is due; absent once it has ended
 	DueAt *time.Time `json:"due_at,omitempty"`
-
-	// Id of the replay that it belongs to, if any
-	ReplayID *string `json:"replay_id,omitempty"`
 }
 
 // DeliveryResponse is part of Delivery.
@@ -565,6 +555,25 @@ type EvalRunCompletion struct {
 
 	// RFC 3339 time, or milliseconds since 1970. Defaults to the server's time. Timestamps more than 5 minutes in the future are replaced with the server's time.
 	Timestamp any `json:"timestamp,omitempty"`
+}
+
+// EvalRunCounts is part of EvalRunStats.
+type EvalRunCounts struct {
+	Timestamp time.Time `json:"timestamp"`
+
+	// Runs that were started
+	Runs   int64 `json:"runs"`
+	Passed int64 `json:"passed"`
+	Failed int64 `json:"failed"`
+
+	// Runs that have not ended
+	Pending int64 `json:"pending"`
+}
+
+// EvalRunStats is a result of GetEvalRunStats.
+type EvalRunStats struct {
+	Period Period          `json:"period"`
+	Series []EvalRunCounts `json:"series"`
 }
 
 // EvalSync is the body of SyncEvals.
@@ -1055,7 +1064,7 @@ type PasswordReset struct {
 	ExpiresAt string `json:"expires_at"`
 }
 
-// Period is part of WebhookAnalytics and WebhookTimeseries.
+// Period is part of EvalRunStats, WebhookAnalytics and WebhookTimeseries.
 type Period struct {
 	Start       time.Time   `json:"start"`
 	End         time.Time   `json:"end"`
@@ -1223,71 +1232,6 @@ type RegionResources struct {
 	KV []KeyValueStore `json:"kv"`
 
 	Redis *ResourceRedis `json:"redis,omitempty"`
-}
-
-// Replay is a result of CreateReplay, GetReplay and ListReplays.
-type Replay struct {
-	ID        string      `json:"id"`
-	WebhookID string      `json:"webhook_id"`
-	State     ReplayState `json:"state"`
-
-	// Number of deliveries; grows while a long replay is being counted
-	Total int64 `json:"total"`
-
-	// How many first attempts have ended
-	Done int64 `json:"done"`
-
-	// How many of them failed
-	Failed    int64     `json:"failed"`
-	Since     time.Time `json:"since"`
-	Until     time.Time `json:"until"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// Where it went, if that was asked for
-	DestinationID *string    `json:"destinationId,omitempty"`
-	FinishedAt    *time.Time `json:"finished_at,omitempty"`
-
-	// Deliveries per second, if that was asked for
-	Rate *int64 `json:"rate,omitempty"`
-
-	// Status of the last delivery of what is replayed, if it was asked for
-	Status *DeliveryStatus `json:"status,omitempty"`
-
-	// Where it is sent, if that was asked for
-	To *string `json:"to,omitempty"`
-}
-
-// ReplayState is a type of the API.
-type ReplayState string
-
-// ReplayCount is a result of CreateReplay.
-type ReplayCount struct {
-	// Number of deliveries that the replay would make
-	Total int64 `json:"total"`
-}
-
-// ReplayNewReplay is the body of CreateReplay.
-type ReplayNewReplay struct {
-	// Receipts from this time on
-	Since time.Time `json:"since"`
-
-	// Only what went to this destination
-	DestinationID *string `json:"destinationId,omitempty"`
-
-	// Only count the deliveries
-	DryRun *bool `json:"dry_run,omitempty"`
-
-	// Deliveries per second; by default, as fast as the destinations respond
-	Rate *int64 `json:"rate,omitempty"`
-
-	// Only if the last delivery has this status; one that failed and waits for its retry is pending
-	Status *DeliveryStatus `json:"status,omitempty"`
-
-	// Destination to send to; by default, where it went
-	To *string `json:"to,omitempty"`
-
-	// Receipts before this time; by default, until now
-	Until *time.Time `json:"until,omitempty"`
 }
 
 // ResourceDeletion is the body of DeleteResources.
@@ -1719,6 +1663,25 @@ type ListEvalRunsParams struct {
 	Cursor string
 }
 
+// GetEvalRunStatsParams are the parameters of GetEvalRunStats. Those that have their zero value are not sent.
+type GetEvalRunStatsParams struct {
+	// Count only those of this project
+	ProjectID string
+
+	// Count only those of this evaluation
+	EvalID string
+
+	// Count only those whose evaluation has this agentIdentifier
+	AgentID string
+
+	// Time or date, in UTC unless it has an offset. Default: 24 hours before the end
+	Start string
+
+	// Time or date, in UTC unless it has an offset. Default: now
+	End         string
+	Granularity Granularity
+}
+
 // ListProjectsParams are the parameters of ListProjects. Those that have their zero value are not sent.
 type ListProjectsParams struct {
 	// Maximum number of items
@@ -2022,18 +1985,6 @@ type ListReceiptsParams struct {
 	Until time.Time
 }
 
-// ListReplaysParams are the parameters of ListReplays. Those that have their zero value are not sent.
-type ListReplaysParams struct {
-	// Maximum number of items to return
-	Limit int64
-
-	// Number of items to skip
-	Offset int64
-
-	// Cursor from the next link; as fast for the last page as for the first
-	Cursor string
-}
-
 // MarshalJSON implements json.Marshaler.
 func (v DestinationConfig) MarshalJSON() ([]byte, error) {
 	type fields DestinationConfig
@@ -2183,6 +2134,25 @@ func (p *ListEvalRunsParams) query() query {
 	q.add("limit", p.Limit)
 	q.add("offset", p.Offset)
 	q.add("cursor", p.Cursor)
+	return q
+}
+
+// GetEvalRunStats gets the results of evaluation runs over time. Available to all roles; access tokens require the scope `eval:read`.
+func (c *Client) GetEvalRunStats(ctx context.Context, params *GetEvalRunStatsParams) (*EvalRunStats, error) {
+	return decode[*EvalRunStats](c.send(ctx, request{method: http.MethodGet, path: path("/cli/eval-run/stats"), repeatable: true, query: params.query()}))
+}
+
+func (p *GetEvalRunStatsParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("projectId", p.ProjectID)
+	q.add("evalId", p.EvalID)
+	q.add("agentId", p.AgentID)
+	q.add("start", p.Start)
+	q.add("end", p.End)
+	q.add("granularity", p.Granularity)
 	return q
 }
 
@@ -2853,44 +2823,6 @@ func (c *Client) GetReceiptPayload(ctx context.Context, webhookID string, receip
 	return content(c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-payload/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
-// ListReplays lists replays, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
-func (c *Client) ListReplays(ctx context.Context, webhookID string, params *ListReplaysParams) ([]Replay, error) {
-	return decode[[]Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()}))
-}
-
-// AllReplays lists replays, newest first, on all pages. It requests a page when the one before is used up.
-// The sequence ends after the first error.
-func (c *Client) AllReplays(ctx context.Context, webhookID string, params *ListReplaysParams) iter.Seq2[Replay, error] {
-	return pages[Replay](ctx, c, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()})
-}
-
-func (p *ListReplaysParams) query() query {
-	q := query{}
-	if p == nil {
-		return q
-	}
-	q.add("limit", p.Limit)
-	q.add("offset", p.Offset)
-	q.add("cursor", p.Cursor)
-	return q
-}
-
-// CreateReplay delivers receipts of a stretch of time again. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
-func (c *Client) CreateReplay(ctx context.Context, webhookID string, body ReplayNewReplay) (*Replay, error) {
-	return decode[*Replay](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, body: body}))
-}
-
-// CancelReplay cancels a replay. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
-func (c *Client) CancelReplay(ctx context.Context, webhookID string, replayID string) error {
-	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true})
-	return err
-}
-
-// GetReplay gets a replay. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
-func (c *Client) GetReplay(ctx context.Context, webhookID string, replayID string) (*Replay, error) {
-	return decode[*Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true}))
-}
-
 // RotateWebhookURL rotates the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) RotateWebhookURL(ctx context.Context, webhookID string) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/rotate-url/{webhookId}", webhookID), repeatable: true}))
@@ -2901,4 +2833,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 f4edad40fffff5ef755a09eafa86686f722bad26d54b0093050f82bf71f46486
+// Sources: sha256 95b0ad6e6e305a8102b03c9d176ddfd9c0173a5b6239292966ce21cfb78c4630

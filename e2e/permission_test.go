@@ -70,14 +70,15 @@ var rights = map[string]right{
 	"GET /cli/apikey/{id}":    {"apikey:read", everybody, false, true, nil, false},
 	"DELETE /cli/apikey/{id}": {"apikey:write", writers, false, true, nil, false},
 
-	"GET /cli/eval":          {"eval:read", everybody, true, false, nil, false},
-	"GET /cli/eval/{id}":     {"eval:read", everybody, true, false, nil, false},
-	"PUT /cli/eval/{id}":     {"eval:write", writers, true, false, nothing, true},
-	"POST /cli/devmode/eval": {"eval:write", writers, true, false, nothing, false},
-	"GET /cli/eval-run":      {"eval:read", everybody, true, false, nil, false},
-	"GET /cli/eval-run/{id}": {"eval:read", everybody, true, false, nil, false},
-	"POST /evalrun":          {"eval:write", writers, true, false, nothing, false},
-	"PUT /evalrun":           {"eval:write", writers, true, false, nothing, false},
+	"GET /cli/eval":           {"eval:read", everybody, true, false, nil, false},
+	"GET /cli/eval/{id}":      {"eval:read", everybody, true, false, nil, false},
+	"PUT /cli/eval/{id}":      {"eval:write", writers, true, false, nothing, true},
+	"POST /cli/devmode/eval":  {"eval:write", writers, true, false, nothing, false},
+	"GET /cli/eval-run":       {"eval:read", everybody, true, false, nil, false},
+	"GET /cli/eval-run/stats": {"eval:read", everybody, true, false, nil, false},
+	"GET /cli/eval-run/{id}":  {"eval:read", everybody, true, false, nil, false},
+	"POST /evalrun":           {"eval:write", writers, true, false, nothing, false},
+	"PUT /evalrun":            {"eval:write", writers, true, false, nothing, false},
 
 	"GET /cli/region": {"resource:read", everybody, true, false, nil, false},
 

@@ -246,6 +246,7 @@ var walk = []struct{ request, body, save string }{
 	{"PUT /evalrun", `{"id":"walk","result":{"success":false}}`, ""},
 	{"PUT /evalrun", `{"id":"nothing"}`, ""},
 	{"GET /cli/eval-run", "", ""},
+	{"GET /cli/eval-run/stats?evalId=walk&granularity=day", "", ""},
 	{"GET /cli/eval-run/walk", "", ""},
 	{"GET /cli/eval-run/open", "", ""},
 	{"GET /cli/region", "", ""},

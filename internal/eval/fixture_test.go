@@ -54,6 +54,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 		web.On("PUT /cli/eval/{id}", auth.WriteEvals, 200, "", e.Put),
 		web.On("POST /cli/devmode/eval", auth.WriteEvals, 200, "", e.Sync),
 		web.On("GET /cli/eval-run", auth.ReadEvals, 200, "", e.Runs),
+		web.On("GET /cli/eval-run/stats", auth.ReadEvals, 200, "", e.Stats),
 		web.On("GET /cli/eval-run/{id}", auth.ReadEvals, 200, "", e.Run),
 		web.On("POST /evalrun", auth.WriteEvals, 201, "", e.Start),
 		web.On("PUT /evalrun", auth.WriteEvals, 200, "", e.Complete).WithMaxBody(MaxBody),

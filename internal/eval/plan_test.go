@@ -126,13 +126,18 @@ func explain(t *testing.T, d *db.DB, text string, args []any) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// BenchmarkRuns measures a page of 100 with its total for each combination of filters.
-// STEWARD_BENCH_ROWS sets the number of runs.
-func BenchmarkRuns(b *testing.B) {
-	n := 200_000
+// benchRows returns the number of runs of a benchmark.
+func benchRows(n int) int {
 	if s := os.Getenv("STEWARD_BENCH_ROWS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
+	return n
+}
+
+// BenchmarkRuns measures a page of 100 with its total for each combination of filters.
+// STEWARD_BENCH_ROWS sets the number of runs.
+func BenchmarkRuns(b *testing.B) {
+	n := benchRows(200_000)
 	for _, dialect := range dbtest.Dialects {
 		b.Run(dialect.String(), func(b *testing.B) {
 			d := dbtest.Open(b, dialect)

@@ -69,6 +69,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("PUT /cli/eval/{id}", auth.WriteEvals, 200, "Create or replace an evaluation", s.Eval.Put),
 		web.On("POST /cli/devmode/eval", auth.WriteEvals, 200, "Synchronize the evaluations of a development server", s.Eval.Sync),
 		web.On("GET /cli/eval-run", auth.ReadEvals, 200, "List evaluation runs, newest first", s.Eval.Runs),
+		web.On("GET /cli/eval-run/stats", auth.ReadEvals, 200, "Get the results of evaluation runs over time", s.Eval.Stats),
 		web.On("GET /cli/eval-run/{id}", auth.ReadEvals, 200, "Get an evaluation run", s.Eval.Run),
 		web.On("POST /evalrun", auth.WriteEvals, 201, "Start an evaluation run", s.Eval.Start).WithErrors(409),
 		web.On("PUT /evalrun", auth.WriteEvals, 200, "Complete an evaluation run", s.Eval.Complete).WithMaxBody(eval.MaxBody).WithErrors(404, 409),

@@ -27,6 +27,8 @@ func goNames() map[string]string {
 		"ApikeyProject":           "APIKeyProject",
 		"EvalCompletion":          "EvalRunCompletion",
 		"EvalNewEval":             "NewEval",
+		"EvalStats":               "EvalRunStats",
+		"EvalStatsBucket":         "EvalRunCounts",
 		"EvalStart":               "NewEvalRun",
 		"EvalSyncNew":             "EvalSyncEntry",
 		"KeysInfo":                "SigningKey",

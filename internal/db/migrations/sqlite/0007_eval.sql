@@ -57,6 +57,10 @@ CREATE INDEX eval_runs_agent ON eval_runs (org_id, agent_identifier, created_at,
 CREATE INDEX eval_runs_eval ON eval_runs (org_id, eval_id, created_at, id);
 CREATE INDEX eval_runs_session ON eval_runs (org_id, session_id, created_at, id);
 CREATE INDEX eval_runs_project_agent ON eval_runs (org_id, project_id, agent_identifier, created_at, id);
+-- For the series: together with the indexes above it has all that is counted, and most runs are not in
+-- it once they have ended.
+CREATE INDEX eval_runs_unsuccessful ON eval_runs (org_id, pending, created_at, project_id, eval_id, agent_identifier)
+    WHERE NOT success;
 
 -- eval_counts counts the evals ('eval') and runs ('run') of a project, and its runs of an agent
 -- ('run by agent') or of an eval ('run by eval'), whose identifier is key. See db.Counters.

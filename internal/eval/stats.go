@@ -1,0 +1,122 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/period"
+	"steward/internal/stamp"
+)
+
+// Stats has the results of the runs that were started in each bucket of a period, including buckets
+// without runs.
+type Stats struct {
+	Period period.Period `json:"period"`
+	Series []StatsBucket `json:"series"`
+}
+
+// StatsBucket is one point of a series.
+type StatsBucket struct {
+	Timestamp stamp.Time `json:"timestamp" format:"date-time"`
+	Runs      int64      `json:"runs" doc:"Runs that were started" example:"120"`
+	Passed    int64      `json:"passed" example:"110"`
+	Failed    int64      `json:"failed" example:"8"`
+	Pending   int64      `json:"pending" doc:"Runs that have not ended" example:"2"`
+}
+
+// StatsInput is the query of the results over time.
+type StatsInput struct {
+	ProjectID string `query:"projectId" doc:"Count only those of this project"`
+	EvalID    string `query:"evalId" doc:"Count only those of this evaluation"`
+	AgentID   string `query:"agentId" doc:"Count only those whose evaluation has this agentIdentifier"`
+	period.Query
+}
+
+// Stats serves GET /cli/eval-run/stats.
+func (h *Handler) Stats(ctx context.Context, in *StatsInput) (Stats, error) {
+	caller := auth.From(ctx)
+	span, err := in.Span(h.Store.Now())
+	if err != nil {
+		return Stats{}, err
+	}
+	buckets := span.Buckets()
+	s := Stats{Period: span.Period(buckets), Series: emptySeries(buckets)}
+	f := Filter{ProjectID: in.ProjectID, EvalID: in.EvalID, AgentID: in.AgentID}
+	if !f.confine(caller, "") {
+		return s, nil
+	}
+	return s, h.Store.count(ctx, caller.OrgID, f, buckets, s.Series)
+}
+
+func emptySeries(r period.Range) []StatsBucket {
+	series := make([]StatsBucket, r.Len())
+	for i := range series {
+		series[i].Timestamp = r.Start(int64(i))
+	}
+	return series
+}
+
+// count adds the runs of a filter to the series of a range.
+func (s *Store) count(ctx context.Context, orgID string, f Filter, r period.Range, series []StatsBucket) error {
+	f, possible, err := s.resolveAgent(ctx, orgID, f)
+	if err != nil {
+		return fmt.Errorf("get agent of eval: %w", err)
+	}
+	if !possible {
+		return nil
+	}
+	text, args := statsQuery(s.DB.Dialect(), orgID, f, r)
+	rows, err := s.DB.Read(ctx).Query(text, args...)
+	if err != nil {
+		return fmt.Errorf("count runs: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int64
+		var b StatsBucket
+		if err := rows.Scan(&n, &b.Runs, &b.Failed, &b.Pending); err != nil {
+			return fmt.Errorf("count runs: %w", err)
+		}
+		b.Timestamp = series[n].Timestamp
+		b.Passed = b.Runs - b.Failed - b.Pending
+		series[n] = b
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("count runs: %w", err)
+	}
+	return nil
+}
+
+// statsQuery returns the statement that counts runs: all from the index of their filter, those that
+// failed and are pending from eval_runs_unsuccessful. Each bucket is a range of these, so that nothing
+// is sorted, and nothing is read but the indexes.
+func statsQuery(dialect db.Dialect, orgID string, f Filter, r period.Range) (text string, args []any) {
+	all := runConditions(dialect, orgID, f)
+	n := len(all.args)
+	args = append(slices.Clone(all.args), int64(r.Start(0)), r.Unit*1_000_000, r.Len())
+	within := fmt.Sprintf(` AND created_at >= $%d + b.n * $%d AND created_at < $%d + (b.n + 1) * $%d`, n+1, n+2, n+1, n+2)
+	count := func(conditions string) string {
+		return `(SELECT count(*) FROM eval_runs WHERE ` + conditions + within + `)`
+	}
+	unsuccessful := unsuccessfulConditions(dialect, orgID, f).text + ` AND NOT success`
+	return fmt.Sprintf(`WITH RECURSIVE b(n) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT n + 1 FROM b WHERE n + 1 < $%d)
+		SELECT b.n, %s, %s, %s FROM b`, n+3, count(all.text),
+		count(unsuccessful+` AND pending = false`), count(unsuccessful+` AND pending = true`)), args
+}
+
+// unsuccessfulConditions returns the conditions of runConditions. They hide the filter from SQLite,
+// which would prefer an index of which more columns match, and then read the rows.
+func unsuccessfulConditions(dialect db.Dialect, orgID string, f Filter) *conditions {
+	hide := ""
+	if dialect == db.SQLite {
+		hide = "+"
+	}
+	c := newConditions(orgID)
+	c.equal(hide+`eval_id`, f.EvalID)
+	c.equal(hide+`project_id`, f.ProjectID)
+	c.equal(hide+`agent_identifier`, f.AgentID)
+	return c
+}
