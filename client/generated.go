@@ -58,6 +58,20 @@ const (
 	RoleViewer Role = "viewer"
 )
 
+// Values of SearchResultType.
+const (
+	SearchResultTypeAPIKey      SearchResultType = "api_key"
+	SearchResultTypeBucket      SearchResultType = "bucket"
+	SearchResultTypeDatabase    SearchResultType = "database"
+	SearchResultTypeEval        SearchResultType = "eval"
+	SearchResultTypeMember      SearchResultType = "member"
+	SearchResultTypeOauthClient SearchResultType = "oauth_client"
+	SearchResultTypeProject     SearchResultType = "project"
+	SearchResultTypeStore       SearchResultType = "store"
+	SearchResultTypeThread      SearchResultType = "thread"
+	SearchResultTypeWebhook     SearchResultType = "webhook"
+)
+
 // Values of SigningKeyState.
 const (
 	SigningKeyStateActive   SigningKeyState = "active"
@@ -1286,6 +1300,18 @@ type ScopeCatalogue struct {
 	Permissions []PermissionSection `json:"permissions"`
 }
 
+// SearchResult is a result of Search.
+type SearchResult struct {
+	Type SearchResultType `json:"type"`
+
+	// Id of the thing; the name of a bucket
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// SearchResultType is a type of the API.
+type SearchResultType string
+
 // Session is a result of CompleteSession, GetSession, ListSessions and StartSession.
 type Session struct {
 	ID    string `json:"id"`
@@ -1794,6 +1820,12 @@ type ListStoreKeysParams struct {
 type RotateResourceParams struct {
 	// Type of the resource; required if there are several of this name
 	Type ResourceType
+}
+
+// SearchParams are the parameters of Search. Those that have their zero value are not sent.
+type SearchParams struct {
+	// An id, or the beginning of a name in any case. Nothing is found if it is empty
+	Q string
 }
 
 // ListSessionsParams are the parameters of ListSessions. Those that have their zero value are not sent.
@@ -2488,6 +2520,20 @@ func (c *Client) ListTables(ctx context.Context, orgID string, region string, na
 	return decode[[]Table](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/tables", orgID, region, name), repeatable: true}))
 }
 
+// Search finds things by id or the beginning of their name. Available to all roles; access tokens require the scope `account:read`.
+func (c *Client) Search(ctx context.Context, params *SearchParams) ([]SearchResult, error) {
+	return decode[[]SearchResult](c.send(ctx, request{method: http.MethodGet, path: path("/search"), repeatable: true, query: params.query()}))
+}
+
+func (p *SearchParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("q", p.Q)
+	return q
+}
+
 // ListSessions lists sessions, newest first. Available to all roles; access tokens require the scope `thread:read`.
 func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams) ([]Session, error) {
 	return decode[[]Session](c.send(ctx, request{method: http.MethodGet, path: path("/session"), repeatable: true, query: params.query()}))
@@ -2833,4 +2879,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 95b0ad6e6e305a8102b03c9d176ddfd9c0173a5b6239292966ce21cfb78c4630
+// Sources: sha256 8d2ad2118d858fcd54cffc34596437a9183fa51626227fa93a330772140effc9

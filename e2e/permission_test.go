@@ -39,6 +39,7 @@ var rights = map[string]right{
 	"POST /cli/project":        {"resource:write", writers, false, false, nothing, false},
 	"DELETE /cli/project/{id}": {"resource:write", writers, false, false, nil, false},
 	"GET /audit":               {"oauth:read", managers, false, false, nil, false},
+	"GET /search":              {"account:read", everybody, true, false, nil, false},
 	"GET /status":              {"account:read", everybody, false, false, nil, false},
 
 	"GET /oidc/org/members":                      {"oauth:read", managers, false, false, nil, false},

@@ -12,6 +12,7 @@
 package account
 
 import (
+	"cmp"
 	"net/mail"
 	"slices"
 	"strings"
@@ -79,6 +80,35 @@ type Member struct {
 
 // owns reports whether the member has the rights of an owner.
 func (m Member) owns() bool { return m.Role == auth.Owner && !m.Disabled }
+
+// label returns the name of the member, or the e-mail address if there is none.
+func (m Member) label() string {
+	name := strings.TrimSpace(text(m.FirstName) + " " + text(m.LastName))
+	return cmp.Or(name, text(m.Email))
+}
+
+// matches reports whether a text is the member's id, or the beginning of a name or of the e-mail
+// address, whatever its case.
+func (m Member) matches(wanted string) bool {
+	if m.ID == wanted {
+		return true
+	}
+	wanted = strings.ToLower(wanted)
+	for _, name := range []string{m.label(), text(m.LastName), text(m.Email)} {
+		if strings.HasPrefix(strings.ToLower(name), wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+// text returns an optional text, or "".
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
 
 // ETag returns the version of the membership.
 func (m Member) ETag() string { return page.ETag(m.version) }

@@ -199,3 +199,19 @@ func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	}
 	return nil
 }
+
+// SearchMembers returns members of an organization by id, or by the beginning of the e-mail address or
+// of a name. Members are few enough to be listed, so it looks at all of them.
+func (s *Store) SearchMembers(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
+	all, err := s.Members(ctx, caller.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	var found []db.Named
+	for _, m := range all {
+		if len(found) < limit && m.matches(text) {
+			found = append(found, db.Named{ID: m.ID, Name: m.label()})
+		}
+	}
+	return found, nil
+}

@@ -125,3 +125,14 @@ func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectI
 	}
 	return s.Audit(tx, "project.create", projectID)
 }
+
+// projectNames finds projects.
+var projectNames = db.NameIndex{Table: "projects", ID: "id", Index: "projects_name"}
+
+// SearchProjects returns projects that the caller sees by id or the beginning of the name.
+func (s *Store) SearchProjects(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
+	if caller.ProjectID != "" {
+		return projectNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "id", caller.ProjectID)
+	}
+	return projectNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
+}

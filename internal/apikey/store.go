@@ -316,3 +316,18 @@ func (s *Store) touch(ctx context.Context, uses []use) error {
 		return nil
 	})
 }
+
+// keyNames finds keys, and ownKeyNames those of one user.
+var (
+	keyNames    = db.NameIndex{Table: "api_keys", ID: "id", Index: "api_keys_name"}
+	ownKeyNames = db.NameIndex{Table: "api_keys", ID: "id", Index: "api_keys_user_name"}
+)
+
+// Search returns keys that the caller sees by id or the beginning of the name: its own, or those of the
+// organization if it manages that.
+func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
+	if caller.Manages() {
+		return keyNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
+	}
+	return ownKeyNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "user_id", caller.UserID)
+}

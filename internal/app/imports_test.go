@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job"},
-	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status"},
+	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
 	{"sdk"},
 	{"server"},
 	{"cli"},

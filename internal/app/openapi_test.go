@@ -308,6 +308,7 @@ var walk = []struct{ request, body, save string }{
 	{"DELETE /webhook/delete/$other", "", ""},
 	{"GET /audit", "", ""},
 	{"GET /status", "", ""},
+	{"GET /search?q=w", "", ""},
 	{"DELETE /oidc/org/members/$member", "", ""},
 	{"DELETE /cli/project/$project", "", ""},
 }

@@ -86,6 +86,11 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 		d.db.Watch(name, hooks.tail.Recheck)
 	}
 
+	things := searched{
+		accounts: accounts, keys: keys, clients: oauth.clients, hooks: hooks.store, objects: storage.store,
+		resources: engines.store, threads: threads, evals: evals,
+	}
+
 	return &parts{
 		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
 		hooks: hooks, storage: storage, engines: engines, manager: manager, oauth: oauth, signIn: signIn,
@@ -93,6 +98,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
 			Key:         &apikey.Handler{Store: keys},
 			Audit:       &audit.Handler{Store: lines},
+			Search:      things.handler(),
 			Status:      wireStatus(cfg, d, engines, hooks.store, log, now),
 			Eval:        &eval.Handler{Store: evals},
 			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},

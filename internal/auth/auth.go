@@ -129,6 +129,7 @@ var (
 	ReadWebhooks  = Permission{Name: "read webhooks", Roles: everybody, Scope: "webhook:read"}
 	WriteWebhooks = Permission{Name: "manage webhooks", Roles: writers, Scope: "webhook:write"}
 
+	Search     = Permission{Name: "search", Roles: everybody, Project: true, Scope: "account:read"}
 	ReadStatus = Permission{Name: "read the status", Roles: everybody, Scope: "account:read"}
 
 	ReadAudit = Permission{Name: "read the audit log", Roles: managers, Scope: "oauth:read"}

@@ -249,3 +249,17 @@ func (w *evalWriter) delete(evalID string) (bool, error) {
 	}
 	return true, addEvals(w.tx, w.caller.OrgID, projectID, -1)
 }
+
+// evalNames finds evals, and projectEvalNames those of one project.
+var (
+	evalNames        = db.NameIndex{Table: "evals", ID: "id", Index: "evals_name"}
+	projectEvalNames = db.NameIndex{Table: "evals", ID: "id", Index: "evals_project_name"}
+)
+
+// Search returns evals that the caller sees by id or the beginning of the name.
+func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
+	if caller.ProjectID != "" {
+		return projectEvalNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "project_id", caller.ProjectID)
+	}
+	return evalNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
+}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/resource"
 	"steward/internal/sdk"
+	"steward/internal/search"
 	"steward/internal/status"
 	"steward/internal/thread"
 	"steward/internal/web"
@@ -30,6 +31,7 @@ type Server struct {
 	Key      *apikey.Handler
 	Audit    *audit.Handler
 	Status   *status.Handler
+	Search   *search.Handler
 	Eval     *eval.Handler
 	OIDC     *oidc.Handler
 	Object   *object.Handler

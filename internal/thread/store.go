@@ -161,3 +161,17 @@ func nullBytes(b []byte) any {
 	}
 	return b
 }
+
+// Search returns the thread with an id if the caller sees it. Threads have no other name.
+func (s *Store) Search(ctx context.Context, caller *auth.Caller, threadID string, _ int) ([]db.Named, error) {
+	var projectID string
+	err := s.DB.Read(ctx).Row(`SELECT project_id FROM threads WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL`,
+		caller.OrgID, threadID).Scan(&projectID)
+	if errors.Is(err, db.ErrNoRows) || err == nil && !caller.Sees(projectID) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find thread: %w", err)
+	}
+	return []db.Named{{ID: threadID, Name: threadID}}, nil
+}

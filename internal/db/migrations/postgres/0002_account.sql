@@ -66,4 +66,5 @@ CREATE TABLE projects (
     version    BIGINT NOT NULL,
     PRIMARY KEY (org_id, id)
 );
+CREATE INDEX projects_name ON projects (org_id, lower(name) COLLATE "C");
 CREATE INDEX projects_age ON projects (org_id, created_at, id);

@@ -22,4 +22,6 @@ CREATE TABLE api_keys (
 CREATE UNIQUE INDEX api_keys_hash ON api_keys (hash);
 CREATE INDEX api_keys_newest ON api_keys (org_id, created_at, id);
 CREATE INDEX api_keys_user ON api_keys (org_id, user_id, created_at, id);
+CREATE INDEX api_keys_name ON api_keys (org_id, lower(name) COLLATE "C");
+CREATE INDEX api_keys_user_name ON api_keys (org_id, user_id, lower(name) COLLATE "C");
 CREATE INDEX api_keys_client ON api_keys (org_id, client_id, user_id) WHERE client_id IS NOT NULL;

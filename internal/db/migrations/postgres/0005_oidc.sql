@@ -36,6 +36,7 @@ CREATE TABLE oidc_clients (
 CREATE UNIQUE INDEX oidc_clients_id ON oidc_clients (id);
 -- A token request names an audience without its client.
 CREATE UNIQUE INDEX oidc_clients_audience ON oidc_clients (audience);
+CREATE INDEX oidc_clients_name ON oidc_clients (org_id, lower(name) COLLATE "C");
 CREATE INDEX oidc_clients_project ON oidc_clients (org_id, project_id);
 
 -- oidc_client_states holds the part of a client that changes without a change of the client itself,

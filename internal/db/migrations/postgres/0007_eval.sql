@@ -19,6 +19,8 @@ CREATE TABLE evals (
     version          BIGINT  NOT NULL,
     PRIMARY KEY (org_id, id)
 );
+CREATE INDEX evals_name ON evals (org_id, lower(name) COLLATE "C");
+CREATE INDEX evals_project_name ON evals (org_id, project_id, lower(name) COLLATE "C");
 CREATE INDEX evals_newest ON evals (org_id, created_at, id);
 CREATE INDEX evals_project ON evals (org_id, project_id, created_at, id);
 CREATE INDEX evals_agent ON evals (org_id, agent_identifier, created_at, id);

@@ -28,6 +28,7 @@ CREATE TABLE buckets (
 );
 CREATE UNIQUE INDEX buckets_id ON buckets (id);
 CREATE UNIQUE INDEX buckets_access_key ON buckets (access_key);
+CREATE INDEX buckets_name ON buckets (org_id, lower(name) COLLATE "C");
 CREATE INDEX buckets_org ON buckets (org_id, region, name);
 CREATE INDEX buckets_ttl ON buckets (id) WHERE ttl_seconds IS NOT NULL;
 

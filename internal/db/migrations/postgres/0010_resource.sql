@@ -27,5 +27,6 @@ CREATE TABLE resources (
 );
 CREATE UNIQUE INDEX resources_name ON resources (org_id, region, type, name);
 CREATE UNIQUE INDEX resources_password ON resources (password_hash);
+CREATE INDEX resources_lower_name ON resources (org_id, type, lower(name) COLLATE "C");
 CREATE INDEX resources_node ON resources (node, type);
 CREATE INDEX resources_until ON resources (until) WHERE state <> 'active';

@@ -66,4 +66,5 @@ CREATE TABLE projects (
     version    INTEGER NOT NULL,
     PRIMARY KEY (org_id, id)
 ) STRICT;
+CREATE INDEX projects_name ON projects (org_id, lower(name));
 CREATE INDEX projects_age ON projects (org_id, created_at, id);

@@ -19,6 +19,8 @@ CREATE TABLE evals (
     version          INTEGER NOT NULL,
     PRIMARY KEY (org_id, id)
 ) STRICT;
+CREATE INDEX evals_name ON evals (org_id, lower(name));
+CREATE INDEX evals_project_name ON evals (org_id, project_id, lower(name));
 CREATE INDEX evals_newest ON evals (org_id, created_at, id);
 CREATE INDEX evals_project ON evals (org_id, project_id, created_at, id);
 CREATE INDEX evals_agent ON evals (org_id, agent_identifier, created_at, id);

@@ -20,6 +20,7 @@ CREATE TABLE webhooks (
     version           INTEGER NOT NULL,
     PRIMARY KEY (org_id, id)
 ) STRICT;
+CREATE INDEX webhooks_name ON webhooks (org_id, lower(name));
 CREATE UNIQUE INDEX webhooks_id ON webhooks (id);
 
 -- webhook_destinations holds where deliveries go. config and secret are sealed. disabled repeats the
