@@ -43,6 +43,13 @@ const (
 	GranularityMinute Granularity = "minute"
 )
 
+// Values of ReplayState.
+const (
+	ReplayStateCancelled ReplayState = "cancelled"
+	ReplayStateDone      ReplayState = "done"
+	ReplayStateRunning   ReplayState = "running"
+)
+
 // Values of ResourceType.
 const (
 	ResourceTypeDB ResourceType = "db"
@@ -408,6 +415,9 @@ type Delivery struct {
 
 	// When a pending attempt is due; absent once it has ended
 	DueAt *time.Time `json:"due_at,omitempty"`
+
+	// Id of the replay that it belongs to, if any
+	ReplayID *string `json:"replay_id,omitempty"`
 }
 
 // DeliveryResponse is part of Delivery.
@@ -1248,6 +1258,71 @@ type RegionResources struct {
 	Redis *ResourceRedis `json:"redis,omitempty"`
 }
 
+// Replay is a result of CreateReplay, GetReplay and ListReplays.
+type Replay struct {
+	ID        string      `json:"id"`
+	WebhookID string      `json:"webhook_id"`
+	State     ReplayState `json:"state"`
+
+	// Number of deliveries; grows while a long replay is being counted
+	Total int64 `json:"total"`
+
+	// How many first attempts have ended
+	Done int64 `json:"done"`
+
+	// How many of them failed
+	Failed    int64     `json:"failed"`
+	Since     time.Time `json:"since"`
+	Until     time.Time `json:"until"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Where it went, if that was asked for
+	DestinationID *string    `json:"destinationId,omitempty"`
+	FinishedAt    *time.Time `json:"finished_at,omitempty"`
+
+	// Deliveries per second, if that was asked for
+	Rate *int64 `json:"rate,omitempty"`
+
+	// Status of the last delivery of what is replayed, if it was asked for
+	Status *DeliveryStatus `json:"status,omitempty"`
+
+	// Where it is sent, if that was asked for
+	To *string `json:"to,omitempty"`
+}
+
+// ReplayState is a type of the API.
+type ReplayState string
+
+// ReplayCount is a result of CreateReplay.
+type ReplayCount struct {
+	// Number of deliveries that the replay would make
+	Total int64 `json:"total"`
+}
+
+// ReplayNewReplay is the body of CreateReplay.
+type ReplayNewReplay struct {
+	// Receipts from this time on
+	Since time.Time `json:"since"`
+
+	// Only what went to this destination
+	DestinationID *string `json:"destinationId,omitempty"`
+
+	// Only count the deliveries
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Deliveries per second; by default, as fast as the destinations respond
+	Rate *int64 `json:"rate,omitempty"`
+
+	// Only if the last delivery has this status; one that failed and waits for its retry is pending
+	Status *DeliveryStatus `json:"status,omitempty"`
+
+	// Destination to send to; by default, where it went
+	To *string `json:"to,omitempty"`
+
+	// Receipts before this time; by default, until now
+	Until *time.Time `json:"until,omitempty"`
+}
+
 // ResourceDeletion is the body of DeleteResources.
 type ResourceDeletion struct {
 	Resources []NamedResource `json:"resources"`
@@ -2015,6 +2090,18 @@ type ListReceiptsParams struct {
 
 	// Only before this time
 	Until time.Time
+}
+
+// ListReplaysParams are the parameters of ListReplays. Those that have their zero value are not sent.
+type ListReplaysParams struct {
+	// Maximum number of items to return
+	Limit int64
+
+	// Number of items to skip
+	Offset int64
+
+	// Cursor from the next link; as fast for the last page as for the first
+	Cursor string
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -2869,6 +2956,44 @@ func (c *Client) GetReceiptPayload(ctx context.Context, webhookID string, receip
 	return content(c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-payload/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
+// ListReplays lists replays, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+func (c *Client) ListReplays(ctx context.Context, webhookID string, params *ListReplaysParams) ([]Replay, error) {
+	return decode[[]Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()}))
+}
+
+// AllReplays lists replays, newest first, on all pages. It requests a page when the one before is used up.
+// The sequence ends after the first error.
+func (c *Client) AllReplays(ctx context.Context, webhookID string, params *ListReplaysParams) iter.Seq2[Replay, error] {
+	return pages[Replay](ctx, c, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()})
+}
+
+func (p *ListReplaysParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("limit", p.Limit)
+	q.add("offset", p.Offset)
+	q.add("cursor", p.Cursor)
+	return q
+}
+
+// CreateReplay delivers receipts of a stretch of time again. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) CreateReplay(ctx context.Context, webhookID string, body ReplayNewReplay) (*Replay, error) {
+	return decode[*Replay](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, body: body}))
+}
+
+// CancelReplay cancels a replay. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) CancelReplay(ctx context.Context, webhookID string, replayID string) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true})
+	return err
+}
+
+// GetReplay gets a replay. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+func (c *Client) GetReplay(ctx context.Context, webhookID string, replayID string) (*Replay, error) {
+	return decode[*Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true}))
+}
+
 // RotateWebhookURL rotates the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) RotateWebhookURL(ctx context.Context, webhookID string) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/rotate-url/{webhookId}", webhookID), repeatable: true}))
@@ -2879,4 +3004,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 8d2ad2118d858fcd54cffc34596437a9183fa51626227fa93a330772140effc9
+// Sources: sha256 ad3c367c6f4962c076e7c44cd218f666e4a359bfe42ccd0d5744d98110cbccfd
