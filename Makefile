@@ -46,6 +46,10 @@ docs: ## generate docs/cli.md from the commands
 	$(GO) run ./cmd/steward docs markdown > docs/cli.md.tmp
 	mv docs/cli.md.tmp docs/cli.md
 
+.PHONY: console
+console: ## build the web console into internal/console/dist (needs Node.js)
+	./tools/console
+
 .PHONY: bench
 bench: deps ## run the benchmarks, or those that match ONLY=TestWebhookIngest/sqlite; results are in BENCHMARKS.md
 	STEWARD_TEST_FSYNC=1 $(GO) test -tags bench -count=1 -timeout 60m ./bench -v -run "$(or $(ONLY),.)" $(if $(ONLY),,-skip TestAB) | grep -v -E "^(=== |--- |PASS|ok )"

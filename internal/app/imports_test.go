@@ -14,7 +14,7 @@ var layers = [][]string{
 	{"db", "web"},
 	{"idempotency", "job"},
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
-	{"sdk"},
+	{"sdk", "console"},
 	{"server"},
 	{"cli"},
 	{"app"},

@@ -111,6 +111,7 @@ func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() ti
 			Tail:        hooks.tail,
 			Replay:      &replay.Handler{Store: hooks.replays.Store},
 			Protocol:    signIn.Mount,
+			Console:     wireConsole(d, at, signIn, accounts),
 			Auth:        callers,
 			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,

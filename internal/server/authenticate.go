@@ -37,23 +37,33 @@ type Authenticator struct {
 	limiters db.Cache[string, *rate.Limiter] // by caller
 }
 
-// Guard implements web.Guard.
+// identify returns the caller of a request, or Unauthorized. It may add to the headers of the response.
+type identify func(h http.Header, r *http.Request) (*auth.Caller, error)
+
+// Guard implements web.Guard for requests with an Authorization header.
 func (a *Authenticator) Guard(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
-	if err := a.authorize(route, w, r); err != nil {
-		web.Fail(w, r, err)
-		return nil
+	return a.guard(a.caller)(route, w, r)
+}
+
+// guard returns a web.Guard for requests whose caller who returns.
+func (a *Authenticator) guard(who identify) web.Guard {
+	return func(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
+		caller, err := who(w.Header(), r)
+		if err == nil {
+			err = a.authorize(route, w, r, caller)
+		}
+		if err != nil {
+			web.Fail(w, r, err)
+			return nil
+		}
+		return r
 	}
-	return r
 }
 
 // authorize puts the caller into the request's Meta and checks its rate limit and permission.
-func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *http.Request) error {
-	caller, err := a.caller(w.Header(), r)
-	if err != nil {
-		return err
-	}
+func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *http.Request, caller *auth.Caller) error {
 	meta := web.Request(r.Context())
-	meta.Who = cmp.Or(caller.KeyID, caller.ClientID)
+	meta.Who = cmp.Or(caller.KeyID, caller.ClientID, caller.UserID)
 	meta.Caller = caller
 	if err := a.limit(w.Header(), caller); err != nil {
 		return err

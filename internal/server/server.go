@@ -9,6 +9,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/audit"
+	"steward/internal/console"
 	"steward/internal/errs"
 	"steward/internal/eval"
 	"steward/internal/idempotency"
@@ -48,6 +49,8 @@ type Server struct {
 	// Protocol mounts the endpoints and pages of the OpenID Connect provider.
 	Protocol func(handle func(pattern string, h http.Handler))
 
+	Console *console.Console
+
 	Auth        *Authenticator
 	Idempotency *idempotency.Store
 	Proxies     web.Proxies
@@ -58,8 +61,8 @@ type Server struct {
 	Done func(web.Served)
 }
 
-// Handler returns the handler of all paths: the table at the root and under /sdk, protocols,
-// documentation and health checks.
+// Handler returns the handler of all paths: the table at the root, under /sdk and for the console,
+// protocols, documentation and health checks.
 func (s *Server) Handler() (http.Handler, error) {
 	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency.Serve)
 	if err := api.ServeDocs(); err != nil {
@@ -73,6 +76,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
+	s.Console.Mount(api.Handle, web.NewAPI(s.Routes(), s.Auth.guard(s.Console.Caller), s.Idempotency.Serve))
 	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
 }
 

@@ -72,6 +72,7 @@ type Provider struct {
 	Refused func(grantType, code string)
 
 	pages      *pages.Renderer
+	sessions   *session.Manager
 	auth       *clientauth.Authenticator
 	proofs     *dpop.Verifier
 	metadata   *metadata.Handler
@@ -97,6 +98,7 @@ func (p *Provider) Open(ctx context.Context) error {
 	p.connect(key)
 	p.DB.Watch(grant.Cache, p.token.Grants.Forget)
 	p.DB.Watch(auth.Callers, p.introspect.Forget)
+	p.DB.Watch(session.Cache, p.sessions.Forget)
 	return nil
 }
 
@@ -109,6 +111,7 @@ func (p *Provider) connect(key secret.Key) {
 		p.proofs.NonceKey = key
 	}
 	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
+	p.sessions = sessions
 	audiences := &audience.Resolver{Issuer: p.Issuer, Clients: p.Clients}
 	consents := &consent.Page{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
 	grants := &grant.Store{

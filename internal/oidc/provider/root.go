@@ -13,19 +13,20 @@ type links struct {
 	Service string `json:"service"`
 	OpenAPI string `json:"openapi"`
 	Docs    string `json:"docs"`
+	Console string `json:"console"`
 	Account string `json:"account"`
 }
 
-// root serves GET /. A browser is sent to the account page, which asks for a sign-in if there is none;
-// everybody else is told where the API is.
+// root serves GET /. A browser is sent to the console, which shows the way to the sign-in page; everybody
+// else is told where the API is.
 func (p *Provider) root(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+		http.Redirect(w, r, endpoint.Console, http.StatusSeeOther)
 		return
 	}
 	web.Write(w, r, http.StatusOK, links{
 		Service: "Steward", OpenAPI: p.Issuer + "/openapi.json", Docs: p.Issuer + "/docs",
-		Account: p.Issuer + endpoint.Account,
+		Console: p.Issuer + endpoint.Console, Account: p.Issuer + endpoint.Account,
 	})
 }

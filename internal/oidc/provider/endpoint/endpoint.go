@@ -33,4 +33,5 @@ const (
 	AccountApps        = Account + "/apps"
 	AccountKeys        = Account + "/keys"
 	AccountKeyDelete   = AccountKeys + "/delete"
+	Console            = "/console/"
 )

@@ -58,7 +58,12 @@ type Manager struct {
 	Cookies pages.Cookies
 	// User returns a user, or NotFound.
 	User func(ctx context.Context, userID string) (users.User, error)
+
+	cache db.Cache[string, *Session] // by id
 }
+
+// Forget empties the cache of sessions. It must be called when a session has ended.
+func (m *Manager) Forget() { m.cache.Forget() }
 
 // Current returns the session of the request's browser, or nil.
 func (m *Manager) Current(r *http.Request) (*Session, error) {
@@ -74,12 +79,40 @@ func (m *Manager) Current(r *http.Request) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := m.seen(r.Context(), s, now); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// seen notes that a session is used.
+func (m *Manager) seen(ctx context.Context, s *Session, now stamp.Time) error {
 	if now.Sub(s.LastSeenAt) < touchInterval {
-		return s, nil
+		return nil
 	}
 	s.touch(now)
-	if err := m.DB.Write(r.Context(), func(tx *db.Tx) error { return saveTouch(tx, s) }); err != nil {
+	return m.DB.Write(ctx, func(tx *db.Tx) error { return saveTouch(tx, s) })
+}
+
+// Use returns a session, from memory if it can, and notes that it is used. It returns nil if the session
+// has ended.
+func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
+	now := stamp.Of(m.Now())
+	s, err := m.cache.GetWithin(touchInterval, sessionID, func() (*Session, error) {
+		s, err := byID(m.DB.Read(ctx), sessionID, now)
+		if err != nil {
+			return nil, err
+		}
+		return s, m.seen(ctx, s, now)
+	})
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
+	}
+	if s.ExpiresAt <= now {
+		return nil, nil
 	}
 	return s, nil
 }

@@ -28,6 +28,9 @@ func insert(tx *db.Tx, s *Session, token string) error {
 	return nil
 }
 
+// Cache is the name of the cache of sessions. A transaction that ends or renews one invalidates it.
+const Cache = "oidc_sessions"
+
 // renew stores a new token and time of authentication. It returns false if the session has ended.
 func renew(tx *db.Tx, s *Session, token string) (bool, error) {
 	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = $2, auth_time = $3, user_agent = $4, remote_addr = $5,
@@ -36,13 +39,18 @@ func renew(tx *db.Tx, s *Session, token string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("renew session: %w", err)
 	}
-	return n == 1, nil
+	return n == 1, tx.Invalidate(Cache)
 }
 
 // byToken returns the session of a token, or db.ErrNoRows if it has ended.
 func byToken(q db.Querier, token string, now stamp.Time) (*Session, error) {
 	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE token_hash = $1 AND expires_at > $2`,
 		seal.Hash(token), now))
+}
+
+// byID returns a session, or db.ErrNoRows if it has ended.
+func byID(q db.Querier, sessionID string, now stamp.Time) (*Session, error) {
+	return scan(q.Row(`SELECT `+columns+` FROM oidc_sessions WHERE id = $1 AND expires_at > $2`, sessionID, now))
 }
 
 func live(q db.Querier, sessionID string, now stamp.Time) (bool, error) {
@@ -74,7 +82,7 @@ func remove(tx *db.Tx, userID, sessionID string) error {
 	if err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
-	return nil
+	return tx.Invalidate(Cache)
 }
 
 // RemoveOthers ends all sessions of a user except one, or all of them if keep is "".
@@ -83,7 +91,7 @@ func RemoveOthers(tx *db.Tx, userID, keep string) error {
 	if err != nil {
 		return fmt.Errorf("delete sessions: %w", err)
 	}
-	return nil
+	return tx.Invalidate(Cache)
 }
 
 // RemoveAll ends all sessions of a user.

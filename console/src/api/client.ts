@@ -1,0 +1,117 @@
+// The API as pages use it. Every function throws a Problem if the request fails.
+//
+//   const hook = await ok(api.GET('/webhook/get/{webhookId}', { params: { path: { webhookId } } }));
+//   const { items, total, next } = await list(api.GET('/webhook/list', { params: { query: { limit: 50 } } }));
+//   const status = await raw<Status>('GET', '/status'); // a route that is not in the document yet
+import createClient from 'openapi-fetch';
+import type { components, paths } from './schema';
+import { asProblem, problemOf } from './problem';
+import { session } from '../lib/session.svelte';
+
+export type Schemas = components['schemas'];
+export { Problem } from './problem';
+
+export const base = '/console/api';
+
+// headers returns the headers of every request.
+export function headers(more: Record<string, string> = {}): Record<string, string> {
+  const all: Record<string, string> = { 'X-Steward-Console': '1', ...more };
+  if (session.orgId) all['X-Steward-Organization'] = session.orgId;
+  return all;
+}
+
+// send is fetch with the headers of the console.
+export async function send(path: string, init: RequestInit & { headers?: Record<string, string> } = {}): Promise<Response> {
+  try {
+    return await fetch(base + path, { ...init, headers: headers(init.headers) });
+  } catch (thrown) {
+    if (thrown instanceof DOMException && thrown.name === 'AbortError') throw thrown;
+    throw asProblem(thrown);
+  }
+}
+
+// An answer with Content-Length: 0 is read as such by openapi-fetch; one without a body and without that
+// header is not, and it must not fail.
+export const api = createClient<paths>({
+  baseUrl: base,
+  fetch: async (request: Request) => {
+    for (const [name, value] of Object.entries(headers())) request.headers.set(name, value);
+    try {
+      return await fetch(request);
+    } catch (thrown) {
+      if (thrown instanceof DOMException && thrown.name === 'AbortError') throw thrown;
+      throw asProblem(thrown);
+    }
+  },
+});
+
+interface Answer<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+function check<T>(answer: Answer<T>): T {
+  if (answer.response.ok) return answer.data as T;
+  const problem = problemOf(answer.error, answer.response);
+  if (problem.status === 401) session.ended();
+  throw problem;
+}
+
+// ok returns the body of a response.
+export async function ok<T>(answer: Promise<Answer<T>>): Promise<T> {
+  return check(await answer);
+}
+
+export interface Page<T> {
+  items: T[];
+  // total is undefined if the server does not know it.
+  total?: number;
+  // next is the cursor of the next page.
+  next?: string;
+}
+
+// list returns a page of a list.
+export async function list<T>(answer: Promise<Answer<T[]>>): Promise<Page<T>> {
+  const got = await answer;
+  return pageOf(check(got), got.response);
+}
+
+function pageOf<T>(items: T[], response: Response): Page<T> {
+  const total = response.headers.get('X-Total-Count');
+  const next = /<([^>]+)>;\s*rel="?next"?/.exec(response.headers.get('Link') ?? '')?.[1];
+  const cursor = next ? new URL(next, location.origin).searchParams.get('cursor') : null;
+  return { items: items ?? [], total: total === null ? undefined : Number(total), next: cursor ?? undefined };
+}
+
+// raw sends a request with a JSON body and returns the JSON of the response.
+export async function raw<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const init: RequestInit & { headers: Record<string, string> } = { method, signal, headers: {} };
+  if (body !== undefined) {
+    init.headers['Content-Type'] = 'application/json';
+    init.body = JSON.stringify(body);
+  }
+  const response = await send(path, init);
+  const text = await response.text();
+  const parsed = parse(text);
+  return check<T>({ data: parsed as T, error: parsed, response });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+// optional returns undefined for a route that the server does not have.
+export async function optional<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (thrown) {
+    const p = asProblem(thrown);
+    if (p.status === 404 || p.status === 405) return undefined;
+    throw p;
+  }
+}

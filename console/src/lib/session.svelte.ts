@@ -1,0 +1,109 @@
+// Who is signed in, in which organization, and what they may do.
+import { headers, Problem, raw } from '../api/client';
+
+export type Role = 'owner' | 'admin' | 'member' | 'viewer';
+
+export interface Profile {
+  id: string;
+  email: string | null;
+  firstName?: string | null;
+  lastName?: string | null;
+  role: string;
+  organizations: { id: string; name: string }[];
+}
+
+const orgKey = 'steward.organization';
+
+function stored(key: string): string {
+  try {
+    return localStorage.getItem(key) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+export function store(key: string, value: string) {
+  try {
+    if (value) localStorage.setItem(key, value);
+    else localStorage.removeItem(key);
+  } catch {
+    // No storage: it lasts until the page is left.
+  }
+}
+
+class Session {
+  // state: loading until the first response, then in or out. over is a session that has ended while
+  // somebody was using the console.
+  state = $state<'loading' | 'in' | 'out' | 'over' | 'failed'>('loading');
+  user = $state.raw<Profile>();
+  failure = $state.raw<unknown>();
+  orgId = stored(orgKey);
+
+  get org() {
+    return this.user?.organizations.find((o) => o.id === this.orgId);
+  }
+  get role() {
+    return (this.user?.role ?? 'viewer') as Role;
+  }
+  // writes reports whether the user may change webhooks, objects, resources, threads and own API keys.
+  get writes() {
+    return this.role !== 'viewer';
+  }
+  // manages reports whether the user may manage members, OAuth apps and signing keys.
+  get manages() {
+    return this.role === 'owner' || this.role === 'admin';
+  }
+  get name() {
+    const full = [this.user?.firstName, this.user?.lastName].filter(Boolean).join(' ');
+    return full || this.user?.email || this.user?.id || '';
+  }
+
+  // start reads who is signed in.
+  async start(): Promise<void> {
+    try {
+      const [user, own] = await Promise.all([
+        raw<Profile>('GET', '/cli/auth/user'),
+        raw<{ id: string; name: string }[]>('GET', '/cli/organization'),
+      ]);
+      user.organizations = own;
+      this.user = user;
+      if (!own.some((o) => o.id === this.orgId)) this.orgId = own[0]?.id ?? '';
+      this.state = 'in';
+    } catch (thrown) {
+      if (thrown instanceof Problem && thrown.status === 403 && this.orgId) {
+        this.choose('', false);
+        return this.start();
+      }
+      if (thrown instanceof Problem && thrown.status === 401) this.state = 'out';
+      else {
+        this.failure = thrown;
+        this.state = 'failed';
+      }
+    }
+  }
+
+  // ended is called when a request says that nobody is signed in.
+  ended() {
+    this.state = this.state === 'in' || this.state === 'over' ? 'over' : 'out';
+  }
+
+  // choose changes the organization that all pages show.
+  choose(orgId: string, reload = true) {
+    this.orgId = orgId;
+    store(orgKey, orgId);
+    if (reload) location.assign('/console/');
+  }
+
+  async signOut() {
+    await fetch('/console/sign-out', { method: 'POST', headers: headers() });
+    store(orgKey, '');
+    location.assign('/console/');
+  }
+}
+
+export const session = new Session();
+
+// signInUrl returns where to sign in and come back to the page that is shown.
+export function signInUrl(): string {
+  return '/console/sign-in?return=' + encodeURIComponent(location.pathname + location.search);
+}

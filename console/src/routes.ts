@@ -1,0 +1,26 @@
+// The pages of the console. A page is loaded when it is opened first. Values of the pattern are in
+// router.params. Pages with nav are in the navigation, in this order.
+import type { Component } from 'svelte';
+import type { IconName } from './ui/Icon.svelte';
+
+export interface Route {
+  pattern: string;
+  load: () => Promise<{ default: Component }>;
+  nav?: { label: string; icon: IconName; group: Group };
+}
+
+export const groups = ['', 'Build', 'Access', 'Organization'] as const;
+export type Group = (typeof groups)[number];
+
+export const routes: Route[] = [
+  { pattern: '/', load: () => import('./pages/Overview.svelte'), nav: { label: 'Overview', icon: 'overview', group: '' } },
+
+  { pattern: '/webhooks', load: () => import('./pages/Webhooks.svelte'), nav: { label: 'Webhooks', icon: 'webhook', group: 'Build' } },
+
+  { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
+];
+
+// pages maps the types of GET /search to the page of a thing.
+export const pages: Record<string, (id: string) => string> = {
+  webhook: (id) => '/webhooks/' + encodeURIComponent(id),
+};

@@ -1,0 +1,137 @@
+package console
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"steward/internal/auth"
+	"steward/internal/errs"
+)
+
+const (
+	// cookieName is the name of the cookie that names the provider's session.
+	cookieName = "steward_console"
+	// cookieAge is as long as a session lasts at most, in seconds.
+	cookieAge = 30 * 24 * 60 * 60
+	// cookiePurpose binds sealed cookies to this package.
+	cookiePurpose = "console.session"
+
+	// consoleHeader is sent by the console with every request. A form of another site cannot send it, and a
+	// script of another site only if the browser has asked this server, which refuses.
+	consoleHeader = "X-Steward-Console"
+	// orgHeader names the organization that a page shows. Without it, it is the first one of the user.
+	orgHeader = "X-Steward-Organization"
+)
+
+// member is a user in an organization, or in the first one of the user if orgID is empty.
+type member struct{ orgID, userID string }
+
+// Caller returns the user who is signed in in the browser that sends a request, with the current role in the
+// organization of the page. It returns Forbidden if the request does not come from the console or names an
+// organization of others, and Unauthorized if nobody is signed in.
+func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
+	if err := c.checkSource(r); err != nil {
+		return nil, err
+	}
+	sessionID, ok := c.sessionID(r)
+	if !ok {
+		return nil, errSignIn
+	}
+	userID, err := c.SessionUser(r.Context(), sessionID)
+	if err != nil {
+		return nil, err
+	}
+	if userID == "" {
+		return nil, errSignIn
+	}
+	m := member{orgID: r.Header.Get(orgHeader), userID: userID}
+	return c.callers.Get(m, func() (*auth.Caller, error) { return c.load(r, m) })
+}
+
+// load reads the role of a member.
+func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
+	if m.orgID == "" {
+		orgs, err := c.Orgs(r.Context(), m.userID)
+		if err != nil {
+			return nil, err
+		}
+		if len(orgs) == 0 {
+			return nil, errSignIn
+		}
+		m.orgID = orgs[0]
+	}
+	role, err := c.Role(r.Context(), m.orgID, m.userID)
+	if errs.KindOf(err) == errs.NotFound {
+		return nil, errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &auth.Caller{UserID: m.userID, OrgID: m.orgID, Role: role}, nil
+}
+
+// checkSource returns Forbidden for a request that a page of the console has not sent, and Unauthorized for
+// one with a credential of another kind.
+func (c *Console) checkSource(r *http.Request) error {
+	switch {
+	case r.Header.Get("Authorization") != "":
+		return errs.New(errs.Unauthorized, "API keys and access tokens are not accepted here: leave out %s", apiPrefix)
+	case r.Header.Get(consoleHeader) != "1":
+		return errs.New(errs.Forbidden, "only the console may send this request: the header %s: 1 is missing", consoleHeader)
+	case !c.sameOrigin(r):
+		return errs.New(errs.Forbidden, "only the console may send this request: it comes from another site")
+	}
+	return nil
+}
+
+// sameOrigin reports whether nothing says that a request comes from another origin.
+func (c *Console) sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || origin == c.origin() {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && u.Host == r.Host
+}
+
+// origin returns the origin of the base URL.
+func (c *Console) origin() string {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// sessionID returns the session that the cookie of a request names.
+func (c *Console) sessionID(r *http.Request) (id string, ok bool) {
+	cookie, err := r.Cookie(cookieName)
+	if errors.Is(err, http.ErrNoCookie) {
+		return "", false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return "", false
+	}
+	plain, err := c.Ring.Open(cookiePurpose, sealed)
+	return string(plain), err == nil
+}
+
+// setCookie sets the cookie for a session, or deletes it if sessionID is empty.
+func (c *Console) setCookie(w http.ResponseWriter, sessionID string) {
+	cookie := &http.Cookie{
+		Name: cookieName, Path: Prefix, MaxAge: -1,
+		HttpOnly: true, Secure: strings.HasPrefix(c.BaseURL, "https://"), SameSite: http.SameSiteStrictMode,
+	}
+	if sessionID != "" {
+		cookie.Value = base64.RawURLEncoding.EncodeToString(c.Ring.Seal(cookiePurpose, []byte(sessionID)))
+		cookie.MaxAge = cookieAge
+	}
+	http.SetCookie(w, cookie)
+}

@@ -1,0 +1,137 @@
+// Package console serves the web console at /console/: its files, which are built from the directory
+// console of the repository and embedded here, and the route table of the API for its pages.
+//
+// The files need no sign-in. A page that finds nobody signed in leads to /console/sign-in, where the
+// OpenID Connect provider authenticates the user; the browser then has the cookie steward_console, which
+// names the provider's session and is worth nothing once that has ended. /console/api serves the route
+// table to requests with that cookie (caller.go), and nothing else: neither API keys nor protocols.
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/seal"
+	"steward/internal/web"
+)
+
+// The paths of the console. Everything else below Prefix is a page, which the script in the browser shows.
+const (
+	Prefix      = "/console/"
+	apiPrefix   = "/console/api"
+	assetPrefix = "/console/assets/"
+	signInPath  = "/console/sign-in"
+	signOutPath = "/console/sign-out"
+)
+
+// Console serves the console.
+type Console struct {
+	Ring *seal.Ring
+	// BaseURL and S3URL are where browsers reach the API and the object storage.
+	BaseURL, S3URL string
+
+	// RequireSignIn returns a handler that calls next with the id of the browser's session, after the user
+	// has signed in.
+	RequireSignIn func(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler
+	// SessionUser returns the user of a session, or "" if it has ended.
+	SessionUser func(ctx context.Context, sessionID string) (userID string, err error)
+	// SignOut ends a session.
+	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
+	// Orgs returns the organizations in which a user is an enabled member, and Role the user's role in one,
+	// or NotFound.
+	Orgs func(ctx context.Context, userID string) ([]string, error)
+	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
+
+	callers db.Cache[member, *auth.Caller]
+}
+
+// Forget empties the cache of callers. It must be called when a role or a membership has changed.
+func (c *Console) Forget() { c.callers.Forget() }
+
+// Mount passes every pattern of the console to handle. api serves the route table to the callers that
+// Caller returns.
+func (c *Console) Mount(handle func(pattern string, h http.Handler), api http.Handler) {
+	handle(apiPrefix+"/", c.api(api))
+	handle("GET "+signInPath, c.RequireSignIn(c.signedIn))
+	handle("POST "+signOutPath, http.HandlerFunc(c.signOut))
+	handle("GET /console", http.RedirectHandler(Prefix, http.StatusSeeOther))
+	handle(Prefix, newFiles(c.policy()))
+}
+
+// api returns the handler of /console/api. Browsers must not keep, frame or run what it responds with.
+func (c *Console) api(next http.Handler) http.Handler {
+	next = http.StripPrefix(apiPrefix, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// signedIn serves GET /console/sign-in for a user who is signed in: it sets the cookie and sends the
+// browser to the page that it came from.
+func (c *Console) signedIn(w http.ResponseWriter, r *http.Request, sessionID string) {
+	c.setCookie(w, sessionID)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	http.Redirect(w, r, returnPath(r.URL.Query().Get("return")), http.StatusSeeOther)
+}
+
+// signOut serves POST /console/sign-out: it ends the provider's session.
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	if err := c.endSession(w, r); err != nil {
+		web.Fail(w, r, err)
+		return
+	}
+	web.Write(w, r, http.StatusNoContent, web.None{})
+}
+
+func (c *Console) endSession(w http.ResponseWriter, r *http.Request) error {
+	if err := c.checkSource(r); err != nil {
+		return err
+	}
+	sessionID, ok := c.sessionID(r)
+	if !ok {
+		return errSignIn
+	}
+	c.setCookie(w, "")
+	return c.SignOut(w, r, sessionID)
+}
+
+// maxReturn bounds the address to which a sign-in returns.
+const maxReturn = 2048
+
+// returnPath returns where the browser goes after a sign-in: the page that it came from, or the first page
+// if that is not a page of the console.
+func returnPath(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || len(to) > maxReturn || !strings.HasPrefix(to, Prefix) || !isPage(u.Path) {
+		return Prefix
+	}
+	return u.String()
+}
+
+// isPage reports whether the script in the browser shows a path.
+func isPage(p string) bool {
+	if clean := path.Clean(p); p != clean && p != clean+"/" || strings.Contains(p, `\`) {
+		return false
+	}
+	for _, other := range []string{apiPrefix + "/", assetPrefix, signInPath, signOutPath} {
+		if strings.HasPrefix(p, other) {
+			return false
+		}
+	}
+	return strings.HasPrefix(p, Prefix)
+}
+
+// errSignIn is returned for a request without a session.
+var errSignIn = errs.New(errs.Unauthorized, "sign-in required: open "+signInPath)

@@ -1,0 +1,40 @@
+package provider
+
+import (
+	"context"
+	"net/http"
+)
+
+// RequireSignIn returns the handler of a page of the console that requires a signed-in user. It calls next
+// with the id of the browser's session. Others see the sign-in page, and continue with the same request.
+func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler {
+	return p.pages.Page(func(w http.ResponseWriter, r *http.Request) error {
+		s, _, err := p.sessions.SignedIn(r)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return p.signin.ShowSignIn(w, r, p.signin.Flows.ToPath(r.URL.RequestURI()), "")
+		}
+		next(w, r, s.ID)
+		return nil
+	})
+}
+
+// SessionUser returns the user of a session, or "" if the session has ended.
+func (p *Provider) SessionUser(ctx context.Context, sessionID string) (userID string, err error) {
+	s, err := p.sessions.Use(ctx, sessionID)
+	if err != nil || s == nil {
+		return "", err
+	}
+	return s.UserID, nil
+}
+
+// SignOut ends a session of a browser and deletes its cookie.
+func (p *Provider) SignOut(w http.ResponseWriter, r *http.Request, sessionID string) error {
+	s, err := p.sessions.Use(r.Context(), sessionID)
+	if err != nil {
+		return err
+	}
+	return p.sessions.End(r.Context(), w, s)
+}
