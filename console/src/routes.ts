@@ -16,6 +16,8 @@ export const routes: Route[] = [
   { pattern: '/', load: () => import('./pages/Overview.svelte'), nav: { label: 'Overview', icon: 'overview', group: '' } },
 
   { pattern: '/webhooks', load: () => import('./pages/Webhooks.svelte'), nav: { label: 'Webhooks', icon: 'webhook', group: 'Build' } },
+  { pattern: '/webhooks/:id', load: () => import('./pages/Webhook.svelte') },
+  { pattern: '/webhooks/:id/receipts/:receiptId', load: () => import('./pages/Receipt.svelte') },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];

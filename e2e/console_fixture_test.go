@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"steward/internal/waittest"
+)
+
+// console is Chromium at the console, used as people do: by labels and texts. Errors of scripts, violations
+// of the Content-Security-Policy and an executed alert fail the test.
+type console struct {
+	*chromium
+	s *steward
+}
+
+// watch collects what goes wrong in a page. A script that was smuggled in calls smuggled.
+const watch = `window.faults = [];
+addEventListener('error', e => faults.push('error: ' + e.message));
+addEventListener('unhandledrejection', e => faults.push('rejection: ' + e.reason));
+document.addEventListener('securitypolicyviolation', e => faults.push('policy: ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample));
+window.smuggled = () => faults.push('a stored text was executed');
+window.alert = window.smuggled;`
+
+func newConsole(t *testing.T, s *steward) *console {
+	c := &console{chromium: newChromium(t), s: s}
+	c.do(chromedp.Evaluate[chromedp.Void](`undefined`)) // starts the browser
+	_, err := chromedp.Call(c.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
+	s.must(err)
+	c.do(chromedp.EmulateViewport(1280, 900))
+	return c
+}
+
+// signedIn returns a console in which the first owner is signed in.
+func signedIn(t *testing.T, s *steward) *console {
+	t.Helper()
+	c := newConsole(t, s)
+	c.visit("/")
+	c.press("Sign in")
+	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
+	c.submitSignIn()
+	c.see("Overview")
+	return c
+}
+
+func (c *console) submitSignIn() {
+	c.t.Helper()
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), adminEmail))
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), adminPassword))
+	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.wait("the console", `location.pathname.startsWith('/console/') && document.querySelector('#app h1')`)
+}
+
+// visit opens a page of the console by its address.
+func (c *console) visit(path string) {
+	c.t.Helper()
+	c.do(chromedp.Navigate(c.s.URL + "/console" + path))
+	c.wait("a page", `document.querySelector('#app h1')`)
+}
+
+// wait waits until a JavaScript expression is true.
+func (c *console) wait(what, expression string) {
+	c.t.Helper()
+	shown := false
+	defer func() {
+		if !shown {
+			c.screenshot("console-stuck")
+			c.t.Logf("%s shows\n%s", evaluate[string](c.chromium, `location.href`), evaluate[string](c.chromium, `document.body.innerText`))
+			c.clean()
+		}
+	}()
+	waittest.True(c.t, what, func() bool {
+		shown = evaluate[bool](c.chromium, "!!("+expression+")")
+		return shown
+	})
+}
+
+// see waits until the page shows a text.
+func (c *console) see(text string) {
+	c.t.Helper()
+	c.wait(fmt.Sprintf("%q", text), `document.body.innerText.includes(`+quoted(text)+`)`)
+}
+
+// control is the expression of the visible button, link or summary with a text or label; the last one, which
+// is the one of an open dialog.
+func control(text string) string {
+	return `[...document.querySelectorAll('button, a, summary')].filter(e => e.checkVisibility() && !e.disabled &&
+		(e.innerText.trim() === ` + quoted(text) + ` || e.getAttribute('aria-label') === ` + quoted(text) + `)).at(-1)`
+}
+
+// press clicks a button or link.
+func (c *console) press(text string) {
+	c.t.Helper()
+	c.wait("the button "+text, control(text))
+	c.do(chromedp.Evaluate[chromedp.Void](control(text) + `.click(); undefined`))
+}
+
+// fill sets the field with a name in the open dialog or on the page.
+func (c *console) fill(name, value string) {
+	c.t.Helper()
+	field := `[...document.querySelectorAll('[name="` + name + `"]')].filter(e => e.checkVisibility()).at(-1)`
+	c.wait("the field "+name, field)
+	c.do(chromedp.Evaluate[chromedp.Void](`{ const e = ` + field + `; e.focus(); e.value = ` + quoted(value) +
+		`; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); } undefined`))
+}
+
+// text returns what the first element with a CSS selector shows.
+func (c *console) text(selector string) string {
+	c.t.Helper()
+	c.wait(selector, `document.querySelector(`+quoted(selector)+`)`)
+	return evaluate[string](c.chromium, `document.querySelector(`+quoted(selector)+`).innerText`)
+}
+
+// offline cuts the browser off from the network, or connects it again.
+func (c *console) offline(off bool) {
+	c.t.Helper()
+	_, err := chromedp.Call(c.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
+	})
+	c.s.must(err)
+}
+
+// clean fails the test if something went wrong on the page since it was opened.
+func (c *console) clean() {
+	c.t.Helper()
+	if faults := evaluate[[]string](c.chromium, `window.faults ?? []`); len(faults) > 0 {
+		c.t.Errorf("%s: %s", evaluate[string](c.chromium, `location.pathname`), strings.Join(faults, "\n"))
+	}
+}
+
+func quoted(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string can be encoded
+	}
+	return string(b)
+}
+
+// encoded returns a value as the body of a request.
+func encoded(value any) io.Reader {
+	b, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // the tests' values can be encoded
+	}
+	return bytes.NewReader(b)
+}

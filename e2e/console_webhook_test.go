@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestConsoleWebhooks does with a mouse what people do with webhooks: create one, add a destination, watch a
+// request arrive, look at it and at its deliveries, retry, replay and delete.
+func TestConsoleWebhooks(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	k := newSink(t)
+	k.handle("/hooks", func(w http.ResponseWriter, _ *http.Request, n int) {
+		if n == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+			io.WriteString(w, "not yet")
+		}
+	})
+	c := signedIn(t, s)
+	c.visit("/webhooks")
+	c.see("No webhooks yet")
+	c.press("New webhook")
+	c.fill("name", "orders")
+	c.fill("description", "From the shop")
+	c.press("Create")
+	c.see("The webhook was created")
+	url := strings.TrimSpace(c.text("dialog pre"))
+	if !strings.HasPrefix(url, s.URL+"/in/wh_") {
+		t.Fatalf("the dialog shows %q", url)
+	}
+	c.press("Add a destination")
+	c.see("No destinations yet")
+
+	c.press("Add destination")
+	c.fill("url", "ftp://example.com")
+	c.press("Add")
+	c.see("Something in the form is not right")
+	if kept := evaluate[string](c.chromium, `document.querySelector('dialog [name="url"]').value`); kept != "ftp://example.com" {
+		t.Errorf("the form has lost what was entered: %q", kept)
+	}
+	c.fill("url", k.URL+"/hooks")
+	c.fill("headers", "X-Shop: 7")
+	c.press("Add")
+	c.see("Signing secret")
+	if secret := c.text("dialog pre"); !strings.HasPrefix(secret, "whsec_") {
+		t.Errorf("the secret is %q", secret)
+	}
+	c.press("Done")
+
+	c.press("Receipts")
+	c.press("Live")
+	c.wait("the stream", `document.querySelector('.dot.live')`)
+	send(t, url, `{"order": 1042, "state": "paid", "lines": [1, 2, 3]}`)
+	c.see(`"order":1042`)
+	k.wait("/hooks", 1)
+	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').click(); undefined`))
+	c.see("POST request")
+	c.see("order")
+	c.see("answered 500")
+	c.see("attempt 2")
+	c.press("Raw")
+	c.see(`"lines": [1, 2, 3]`)
+	c.press("Hex")
+	c.see("7b 22 6f 72 64 65 72")
+	c.press("Retry now")
+	c.see("success")
+	if got := k.wait("/hooks", 2)[1]; got.header.Get("X-Shop") != "7" {
+		t.Errorf("the delivery has the headers %v", got.header)
+	}
+	c.press("orders")
+
+	c.press("Deliveries")
+	c.see("attempt")
+	c.press("Replay")
+	c.fill("status", "")
+	c.press("Count")
+	c.see("1 delivery would be made again.")
+	c.press("Deliver 1 again")
+	c.see("1 of 1")
+	k.wait("/hooks", 3)
+
+	c.press("Analytics")
+	c.wait("the plot", `document.querySelector('.plot canvas')`)
+	c.press("Settings")
+	c.press("Delete webhook")
+	c.see("This cannot be undone")
+	c.fill("confirm", "order")
+	if !evaluate[bool](c.chromium, `document.querySelector('dialog .btn.fill').disabled`) {
+		t.Error("the wrong name is enough to delete")
+	}
+	c.fill("confirm", "orders")
+	c.wait("the button", `!document.querySelector('dialog .btn.fill').disabled`)
+	c.press("Delete webhook")
+	c.see("No webhooks yet")
+	c.clean()
+}
+
+// send sends a request to a webhook.
+func send(t *testing.T, url, body string) {
+	t.Helper()
+	res, err := client.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Fatalf("the webhook responds with %s", res.Status)
+	}
+}
+
+// TestConsoleStreamsWhatArrives sends many requests while the page is open, and checks that all are shown, once
+// and in order, also those that come while the connection is broken.
+func TestConsoleStreamsWhatArrives(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	hook := s.call("POST", "/webhook/create", object{"name": "many"}).want(201)
+	c := signedIn(t, s)
+	c.visit("/webhooks/" + hook.text("id") + "?live=1")
+	c.wait("the stream", `document.querySelector('.dot.live')`)
+	for i := range 300 {
+		send(t, hook.text("url"), fmt.Sprintf(`{"n": %d}`, i))
+	}
+	c.wait("all of them", `document.querySelectorAll('.stream li').length === 300`)
+	c.offline(true)
+	c.see("Reconnecting")
+	for i := 300; i < 310; i++ {
+		send(t, hook.text("url"), fmt.Sprintf(`{"n": %d}`, i))
+	}
+	c.offline(false)
+	c.wait("those that came meanwhile", `document.querySelectorAll('.stream li').length === 310`)
+	first := evaluate[string](c.chromium, `[...document.querySelectorAll('.stream .mono')].map(e => e.textContent).join()`)
+	var want []string
+	for i := 309; i >= 0; i-- {
+		want = append(want, fmt.Sprintf(`{"n":%d}`, i))
+	}
+	if first != strings.Join(want, ",") {
+		t.Errorf("the rows are %s", first)
+	}
+	c.clean()
+}
