@@ -48,7 +48,7 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 		case "analytics":
 			c.wait("the plot", `document.querySelector('.plot canvas')`)
 		case "replay":
-			c.see("1 of")
+			c.see("12 of 12")
 		default:
 			c.see("elete")
 		}

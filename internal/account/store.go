@@ -102,8 +102,12 @@ func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, erro
 	return p, nil
 }
 
-// Orgs returns the organizations in which a caller can act: that of its key.
+// Orgs returns the organizations in which a caller can act: that of its key or token, or all of a user who is
+// signed in to the console.
 func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
+	if caller.KeyID == "" && caller.ClientID == "" {
+		return s.orgsOfUser(ctx, caller.UserID)
+	}
 	scan := func(row db.Row) (o Org, err error) {
 		err = row.Scan(&o.ID, &o.Name)
 		return o, err
@@ -111,6 +115,18 @@ func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	orgs, err := db.Collect(s.DB.Read(ctx), scan, `SELECT id, name FROM orgs WHERE id = $1`, caller.OrgID)
 	if err != nil {
 		return nil, fmt.Errorf("list organizations: %w", err)
+	}
+	return orgs, nil
+}
+
+func (s *Store) orgsOfUser(ctx context.Context, userID string) ([]Org, error) {
+	memberships, err := s.Memberships(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	orgs := make([]Org, len(memberships))
+	for i, m := range memberships {
+		orgs[i] = Org{ID: m.OrgID, Name: m.OrgName}
 	}
 	return orgs, nil
 }

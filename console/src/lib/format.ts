@@ -37,7 +37,8 @@ export function relative(time: string | number | Date, now = Date.now()): string
   if (Number.isNaN(ms)) return '';
   const ago = Math.abs(ms);
   if (ago < 5_000) return 'now';
-  return ms < 0 ? `${duration(ago - (ago % (ago < 60_000 ? 1000 : 1)))} ago` : `in ${duration(ago)}`;
+  const text = ago < 59_500 ? `${Math.round(ago / 1000)} s` : duration(ago);
+  return ms < 0 ? `${text} ago` : `in ${text}`;
 }
 
 const full = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
