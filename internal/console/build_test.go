@@ -1,0 +1,60 @@
+package console
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestBuildIsCurrent builds the console again and compares it with what is committed. The compressed files
+// depend on the version of zlib in Node.js, and are checked by what they contain (files_test.go).
+func TestBuildIsCurrent(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := t.TempDir()
+	cmd := exec.Command(filepath.Join(root, "tools/console"), built)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("tools/console: %v\n%s", err, out)
+	}
+	committed := plainFiles(t, dist, "dist")
+	current := plainFiles(t, os.DirFS(built), ".")
+	for name, body := range current {
+		if !bytes.Equal(body, committed[name]) {
+			t.Errorf("%s differs: run `make console` and commit internal/console/dist", name)
+		}
+	}
+	for name := range committed {
+		if current[name] == nil {
+			t.Errorf("%s is not built any more: run `make console` and commit internal/console/dist", name)
+		}
+	}
+	if len(current) < 5 {
+		t.Errorf("the build has %d files", len(current))
+	}
+}
+
+// plainFiles returns the files below a directory that are not compressed, by their paths there.
+func plainFiles(t *testing.T, files fs.FS, dir string) map[string][]byte {
+	sub, err := fs.Sub(files, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]byte{}
+	err = fs.WalkDir(sub, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || isCompressed(name) {
+			return err
+		}
+		found[name], err = fs.ReadFile(sub, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
