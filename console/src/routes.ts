@@ -19,10 +19,14 @@ export const routes: Route[] = [
   { pattern: '/webhooks/:id', load: () => import('./pages/Webhook.svelte') },
   { pattern: '/webhooks/:id/receipts/:receiptId', load: () => import('./pages/Receipt.svelte') },
 
+  { pattern: '/storage', load: () => import('./pages/Storage.svelte'), nav: { label: 'Storage', icon: 'folder', group: 'Build' } },
+  { pattern: '/storage/:bucket', load: () => import('./pages/Bucket.svelte') },
+
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
 
 // pages maps the types of GET /search to the page of a thing.
 export const pages: Record<string, (id: string) => string> = {
   webhook: (id) => '/webhooks/' + encodeURIComponent(id),
+  bucket: (id) => '/storage/' + encodeURIComponent(id),
 };
