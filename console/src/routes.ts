@@ -21,6 +21,10 @@ export const routes: Route[] = [
 
   { pattern: '/storage', load: () => import('./pages/Storage.svelte'), nav: { label: 'Storage', icon: 'folder', group: 'Build' } },
   { pattern: '/storage/:bucket', load: () => import('./pages/Bucket.svelte') },
+  { pattern: '/databases', load: () => import('./pages/Databases.svelte'), nav: { label: 'Databases', icon: 'database', group: 'Build' } },
+  { pattern: '/databases/:region/:name', load: () => import('./pages/Database.svelte') },
+  { pattern: '/key-value', load: () => import('./pages/Stores.svelte'), nav: { label: 'Key-value', icon: 'bolt', group: 'Build' } },
+  { pattern: '/key-value/:region/:name', load: () => import('./pages/Store.svelte') },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
