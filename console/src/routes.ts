@@ -25,6 +25,12 @@ export const routes: Route[] = [
   { pattern: '/databases/:region/:name', load: () => import('./pages/Database.svelte') },
   { pattern: '/key-value', load: () => import('./pages/Stores.svelte'), nav: { label: 'Key-value', icon: 'bolt', group: 'Build' } },
   { pattern: '/key-value/:region/:name', load: () => import('./pages/Store.svelte') },
+  { pattern: '/threads', load: () => import('./pages/Threads.svelte'), nav: { label: 'Threads', icon: 'thread', group: 'Build' } },
+  { pattern: '/threads/:id', load: () => import('./pages/Thread.svelte') },
+  { pattern: '/sessions', load: () => import('./pages/Sessions.svelte'), nav: { label: 'Sessions', icon: 'session', group: 'Build' } },
+  { pattern: '/sessions/:id', load: () => import('./pages/Session.svelte') },
+  { pattern: '/evaluations', load: () => import('./pages/Evaluations.svelte'), nav: { label: 'Evaluations', icon: 'check', group: 'Build' } },
+  { pattern: '/evaluations/runs/:id', load: () => import('./pages/EvalRun.svelte') },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
@@ -33,4 +39,8 @@ export const routes: Route[] = [
 export const pages: Record<string, (id: string) => string> = {
   webhook: (id) => '/webhooks/' + encodeURIComponent(id),
   bucket: (id) => '/storage/' + encodeURIComponent(id),
+  thread: (id) => '/threads/' + encodeURIComponent(id),
+  session: (id) => '/sessions/' + encodeURIComponent(id),
+  eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
+  eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
 };
