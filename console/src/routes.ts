@@ -32,6 +32,8 @@ export const routes: Route[] = [
   { pattern: '/evaluations', load: () => import('./pages/Evaluations.svelte'), nav: { label: 'Evaluations', icon: 'check', group: 'Build' } },
   { pattern: '/evaluations/runs/:id', load: () => import('./pages/EvalRun.svelte') },
 
+  { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
+
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
 
@@ -43,4 +45,5 @@ export const pages: Record<string, (id: string) => string> = {
   session: (id) => '/sessions/' + encodeURIComponent(id),
   eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
   eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
+  apikey: () => '/keys',
 };
