@@ -33,6 +33,7 @@ export const routes: Route[] = [
   { pattern: '/evaluations/runs/:id', load: () => import('./pages/EvalRun.svelte') },
 
   { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
+  { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' } },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
@@ -46,4 +47,5 @@ export const pages: Record<string, (id: string) => string> = {
   eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
   eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
   apikey: () => '/keys',
+  member: (id) => '/members?find=' + encodeURIComponent(id),
 };
