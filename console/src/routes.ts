@@ -34,6 +34,7 @@ export const routes: Route[] = [
 
   { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
   { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' } },
+  { pattern: '/projects', load: () => import('./pages/Projects.svelte'), nav: { label: 'Projects', icon: 'box', group: 'Organization' } },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
@@ -48,4 +49,5 @@ export const pages: Record<string, (id: string) => string> = {
   eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
   apikey: () => '/keys',
   member: (id) => '/members?find=' + encodeURIComponent(id),
+  project: () => '/projects',
 };
