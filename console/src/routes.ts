@@ -35,6 +35,7 @@ export const routes: Route[] = [
   { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
   { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' } },
   { pattern: '/projects', load: () => import('./pages/Projects.svelte'), nav: { label: 'Projects', icon: 'box', group: 'Organization' } },
+  { pattern: '/audit', load: () => import('./pages/Audit.svelte'), nav: { label: 'Audit log', icon: 'audit', group: 'Organization' } },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
