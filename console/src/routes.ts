@@ -32,6 +32,9 @@ export const routes: Route[] = [
   { pattern: '/evaluations', load: () => import('./pages/Evaluations.svelte'), nav: { label: 'Evaluations', icon: 'check', group: 'Build' } },
   { pattern: '/evaluations/runs/:id', load: () => import('./pages/EvalRun.svelte') },
 
+  { pattern: '/oauth/clients', load: () => import('./pages/OAuthApps.svelte'), nav: { label: 'OAuth apps', icon: 'app', group: 'Access' } },
+  { pattern: '/oauth/clients/new', load: () => import('./pages/OAuthNew.svelte') },
+  { pattern: '/oauth/clients/:id', load: () => import('./pages/OAuthApp.svelte') },
   { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
   { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' } },
   { pattern: '/projects', load: () => import('./pages/Projects.svelte'), nav: { label: 'Projects', icon: 'box', group: 'Organization' } },
@@ -48,6 +51,7 @@ export const pages: Record<string, (id: string) => string> = {
   session: (id) => '/sessions/' + encodeURIComponent(id),
   eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
   eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
+  client: (id) => '/oauth/clients/' + encodeURIComponent(id),
   apikey: () => '/keys',
   member: (id) => '/members?find=' + encodeURIComponent(id),
   project: () => '/projects',
