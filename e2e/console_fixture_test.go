@@ -78,7 +78,9 @@ func (c *console) wait(what, expression string) {
 		}
 	}()
 	waittest.True(c.t, what, func() bool {
-		shown = evaluate[bool](c.chromium, "!!("+expression+")")
+		c.watchdog.Reset(actionTimeout)
+		value, err := chromedp.Run(c.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		shown = err == nil && value // a page that is being left or opened cannot be asked
 		return shown
 	})
 }
@@ -86,7 +88,7 @@ func (c *console) wait(what, expression string) {
 // see waits until the page shows a text.
 func (c *console) see(text string) {
 	c.t.Helper()
-	c.wait(fmt.Sprintf("%q", text), `document.body.innerText.includes(`+quoted(text)+`)`)
+	c.wait(fmt.Sprintf("%q", text), `document.body?.innerText.includes(`+quoted(text)+`)`)
 }
 
 // control is the expression of the visible button, link or summary with a text or label; the last one, which

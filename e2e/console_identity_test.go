@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestConsoleKeys creates API keys, one of them with scopes, uses what is shown once, and deletes one.
+func TestConsoleKeys(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.visit("/keys")
+	c.press("New API key")
+	c.fill("name", "deploy")
+	c.choose(`input[name="limited"]`, 1)
+	c.choose(`[data-level="webhook.read"]`, 0)
+	c.fill("expires", "30")
+	c.press("Create")
+	c.see("The API key was created")
+	key := s.as(c.text(".secret pre"))
+	key.call("GET", "/webhook/list", nil).want(200)
+	key.call("GET", "/cli/project", nil).want(403)
+	c.press("I have stored it")
+	c.see("webhook:read")
+	c.see("in 30 days")
+	if shown := evaluate[string](c.chromium, `document.body.innerHTML`); strings.Contains(shown, key.key) {
+		t.Error("the value of the key is still on the page")
+	}
+	c.press("Delete deploy")
+	c.fill("confirm", "deploy")
+	c.press("Delete API key")
+	c.see("The API key was deleted.")
+	key.call("GET", "/webhook/list", nil).want(401)
+	c.clean()
+}
+
+// TestConsoleMembers invites a member, who accepts, changes the role, makes a reset link, and disables and
+// removes the member.
+func TestConsoleMembers(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.visit("/members")
+	c.press("Invite member")
+	c.fill("email", "grace@example.com")
+	c.fill("first_name", "Grace")
+	c.press("Invite")
+	c.see("The member was invited")
+	b := s.browser()
+	if p := b.submit(b.do("GET", c.text(".secret pre"), nil), map[string]string{"password": "a first password"}); p.location != "/account" {
+		t.Fatalf("the invitation leads to %q: %s", p.location, p.body)
+	}
+	c.press("Close")
+	c.do(chromedp.Evaluate[chromedp.Void](`{ const e = document.querySelector('[aria-label="Role of Grace"]'); e.value = "viewer"; e.dispatchEvent(new Event("change", {bubbles: true})); } undefined`))
+	c.see("Grace is viewer now.")
+	c.visit("/members?find=grace")
+	c.press("Reset link")
+	if link := c.text(".secret pre"); !strings.HasPrefix(link, s.URL+"/reset/") {
+		t.Errorf("the link is %q", link)
+	}
+	c.press("Close")
+	c.press("Disable")
+	c.press("Disable member")
+	c.see("disabled")
+	c.press("Enable")
+	c.see("can sign in again")
+	c.press("Remove Grace")
+	c.fill("confirm", "grace@example.com")
+	c.press("Remove member")
+	c.see("No member matches")
+	c.clean()
+}
+
+// TestConsoleProjectsAndAudit creates and deletes a project, and finds both in the audit log.
+func TestConsoleProjectsAndAudit(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.visit("/projects")
+	c.see("Default project")
+	c.press("New project")
+	c.fill("name", "support agent")
+	c.press("Create")
+	c.press("Delete support agent")
+	c.fill("confirm", "support agent")
+	c.press("Delete project")
+	c.wait("the project gone", `!document.querySelector('[aria-label="Delete support agent"]')`)
+	s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+
+	c.visit("/audit")
+	c.see("Webhook created")
+	c.fill("kind", "project")
+	c.see("Project deleted by " + adminEmail)
+	c.see("Project created")
+	if strings.Contains(c.text("#content"), "Webhook created") {
+		t.Error("the filter shows other things")
+	}
+	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('#content .list button').click(); undefined`))
+	c.see("project.delete")
+	c.see("127.0.0.1")
+	c.visit("/audit?to=2020-01-01")
+	c.see("Nothing matches")
+	c.clean()
+}
+
+// TestConsoleOAuthApp creates an app in steps, signs a user in with the secret that is shown, revokes the
+// user, replaces the secret, changes the settings, and deletes the app.
+func TestConsoleOAuthApp(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.visit("/oauth/clients")
+	c.press("New app")
+	c.fill("name", "Harbour")
+	c.fill("homepage", "https://harbour.example.com")
+	c.press("Continue")
+	c.fill("redirect", "http://harbour.example.com/callback")
+	c.see("Plain http is for localhost")
+	c.fill("redirect", redirectURI)
+	c.see("This address can be used.")
+	c.press("Continue")
+	c.choose(`[data-level="webhook.write"]`, 0)
+	c.see("Can delete webhooks")
+	c.press("Create app")
+	a := application{id: c.text(".facts code"), secret: c.text(".secret pre")}
+	c.press("Show how to connect it")
+	c.see(a.id)
+	c.press("Go")
+	c.see("oidc.NewProvider(ctx, " + quoted(s.URL) + ")")
+
+	link := s.call("GET", "/oidc/clients/"+a.id, nil).want(200).text("link")
+	c.do(chromedp.Navigate(link))
+	c.see("Harbour")
+	c.wait("the plot", `document.querySelector('.plot canvas')`)
+	p := s.relyingParty(a, "openid", "offline_access", "webhook:write")
+	token, _ := p.signIn(s.browser())
+	c.visit("/oauth/clients/" + a.id + "?tab=users")
+	c.see("webhook:write")
+	c.press("Revoke the access of " + adminEmail)
+	c.press("Revoke access")
+	c.see("Nobody has given consent yet")
+	s.as(token.AccessToken).call("GET", "/webhook/list", nil).want(401)
+
+	c.press("Replace secret")
+	c.wait("the question", `document.querySelector('dialog')`)
+	c.press("Replace secret")
+	if secret := c.text(".secret pre"); secret == a.secret || len(secret) != 43 {
+		t.Errorf("the new secret is %q", secret)
+	}
+	c.press("I have stored it")
+	c.visit("/oauth/clients/" + a.id + "?tab=settings")
+	c.fill("name", "Harbour two")
+	c.fill("access_token_lifetime_seconds", "59")
+	c.press("Save")
+	c.see("expected 60 to 86400 seconds")
+	c.fill("access_token_lifetime_seconds", "600")
+	c.press("Save")
+	c.see("The app was changed.")
+	s.call("PUT", "/oidc/clients/"+a.id, object{"description": "changed elsewhere"}).want(200)
+	c.press("Save")
+	c.see("Somebody else has changed this")
+	c.press("Delete")
+	c.fill("confirm", "Harbour two")
+	c.press("Delete OAuth app")
+	c.see("No OAuth apps yet")
+	s.call("GET", "/oidc/clients/"+a.id, nil).want(404)
+	c.clean()
+}
+
+// TestConsoleIdentityPages stores texts that would run as scripts and opens every page with them in both color
+// schemes, on a wide and on a narrow screen: nothing runs, axe-core finds nothing serious, and no page is wider
+// than the screen.
+func TestConsoleIdentityPages(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	const script = `<img src=x onerror=smuggled()><script>smuggled()</script>{{smuggled()}}`
+	project := s.call("POST", "/cli/project", object{"name": script}).want(201).text("id")
+	s.call("POST", "/cli/apikey", object{"name": script, "projectId": project, "scopes": []string{"thread:read"}}).want(201)
+	s.call("POST", "/cli/apikey", object{"name": "deploy"}).want(201)
+	s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer", "first_name": script, "last_name": `"><svg onload=smuggled()>`}).want(201)
+	s.call("POST", "/oidc/org/members", object{"email": "linus@example.com", "role": "admin", "first_name": "Linus"}).want(201)
+	a := s.application(object{"scopes": []string{"openid", "email", "offline_access", "webhook:read"}})
+	s.signIn(a)
+	s.call("PUT", "/oidc/clients/"+a.id, object{"name": script, "description": script, "homepage_url": "https://x.example/'onclick=smuggled()"}).want(200)
+	c := signedIn(t, s)
+	c.loadAxe()
+	for _, p := range []struct{ name, path, shows string }{
+		{"keys", "/keys", script},
+		{"key-new", "/keys?new=1", "Which program uses it"},
+		{"members", "/members", script},
+		{"member-new", "/members?new=1", "Steward sends no mail"},
+		{"projects", "/projects", script},
+		{"audit", "/audit", script},
+		{"apps", "/oauth/clients", script},
+		{"app-new", "/oauth/clients/new", "What is it?"},
+		{"app", "/oauth/clients/" + a.id, script},
+		{"app-users", "/oauth/clients/" + a.id + "?tab=users", "webhook:read"},
+		{"app-connect", "/oauth/clients/" + a.id + "?tab=connect", "openid-client"},
+		{"app-settings", "/oauth/clients/" + a.id + "?tab=settings", "Object storage"},
+	} {
+		c.visit(p.path)
+		c.see(p.shows)
+		if p.name == "key-new" {
+			c.choose(`input[name="limited"]`, 1)
+			c.choose(`[data-level="storage.write"]`, 0)
+		}
+		if p.name == "audit" {
+			c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('#content .list button').click(); undefined`))
+		}
+		c.check("console-" + p.name)
+		c.clean()
+	}
+}
+
+// TestConsoleIdentityForMembers opens the pages as a member, who may not manage: a refusal says why.
+func TestConsoleIdentityForMembers(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	a := s.application(object{})
+	b, _ := s.invite("grace@example.com", "member")
+	c := newConsole(t, s)
+	c.visit("/keys")
+	c.press("Sign in")
+	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), b.email), chromedp.SetValue(chromedp.CSS(`input[name="password"]`), b.password))
+	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.see("New API key")
+	for _, path := range []string{"/members", "/audit"} {
+		c.visit(path)
+		c.see("You may not do this")
+	}
+	c.visit("/oauth/clients/" + a.id)
+	c.see("Harbour Dashboard")
+	c.see("Redirect URIs")
+	if text := c.text("#content"); strings.Contains(text, "Replace secret") || strings.Contains(text, "Delete") {
+		t.Error("a member is offered what members may not do")
+	}
+	c.clean()
+}
+
+// choose clicks one of the elements with a selector.
+func (c *console) choose(selector string, n int) {
+	c.t.Helper()
+	element := fmt.Sprintf(`document.querySelectorAll(%s)[%d]`, quoted(selector), n)
+	c.wait(selector, element)
+	c.do(chromedp.Evaluate[chromedp.Void](element + `.click(); undefined`))
+}
