@@ -65,7 +65,7 @@ func TestStatsCountRunsByResult(t *testing.T) {
 			}
 		}
 		f.now = f.now.Add(time.Minute)
-		s, sum := f.stats("ada", url.Values{"start": {"2026-11-15T12:00:00Z"}, "end": {"2026-11-15T18:00:00Z"}, "granularity": {"hour"}})
+		s, _ := f.stats("ada", url.Values{"start": {"2026-11-15T12:00:00Z"}, "end": {"2026-11-15T18:00:00Z"}, "granularity": {"hour"}})
 		if len(s.Series) != 6 || s.Series[0].Passed != 1 || s.Series[1].Failed != 1 || s.Series[2].Runs != 0 || s.Series[3].Pending != 1 ||
 			s.Series[1].Timestamp.String() != "2026-11-15T13:00:00.000Z" || s.Period.Granularity != period.Hour ||
 			s.Period.End.String() != "2026-11-15T18:00:00.000Z" {
@@ -94,7 +94,7 @@ func TestStatsCountRunsByResult(t *testing.T) {
 			{"bob", url.Values{"evalId": {"e1"}}, StatsBucket{}},
 			{"ada", url.Values{"end": {"2026-11-15T13:00:00Z"}}, StatsBucket{Runs: 1, Passed: 1}},
 		} {
-			if _, sum = f.stats(c.who, c.query); sum != c.want {
+			if _, sum := f.stats(c.who, c.query); sum != c.want {
 				t.Errorf("%s %v: %+v, want %+v", c.who, c.query, sum, c.want)
 			}
 		}
