@@ -15,6 +15,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/stamp"
+	"steward/internal/waittest"
 )
 
 var silent = slog.New(slog.DiscardHandler)
@@ -72,11 +73,11 @@ func TestProcessIsCountedFromStartToStop(t *testing.T) {
 		p.Run(ctx)
 		close(ended)
 	}()
-	for n := 0; n != 2; {
-		var err error
-		n, err = other.Count(t.Context())
+	waittest.True(t, "the first sign of life", func() bool {
+		n, err := other.Count(t.Context())
 		must(t, err)
-	}
+		return n == 2
+	})
 	stop()
 	<-ended
 	if n, err := other.Count(t.Context()); err != nil || n != 1 {
