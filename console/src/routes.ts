@@ -51,8 +51,10 @@ export const pages: Record<string, (id: string) => string> = {
   session: (id) => '/sessions/' + encodeURIComponent(id),
   eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
   eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
-  client: (id) => '/oauth/clients/' + encodeURIComponent(id),
-  apikey: () => '/keys',
+  oauth_client: (id) => '/oauth/clients/' + encodeURIComponent(id),
+  api_key: () => '/keys',
+  database: () => '/databases',
+  store: () => '/key-value',
   member: (id) => '/members?find=' + encodeURIComponent(id),
   project: () => '/projects',
 };
