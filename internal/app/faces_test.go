@@ -141,13 +141,15 @@ var (
 	named = regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+|\b(bucket|db|kv)-[a-z0-9]{20}\b`)
 	word  = regexp.MustCompile(`[A-Za-z0-9_-]{20,}`)
 	clock = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z|\d{8}T\d{6}Z`)
+	took  = regexp.MustCompile(`"duration_ms":\d+`)
 	mixed = regexp.MustCompile(`\d|[a-z].*[A-Z]|[A-Z].*[a-z]`)
 )
 
-// fixed returns a body with all times replaced, and all long words of several kinds of characters,
+// fixed returns a body with all times and durations replaced, and all long words of several kinds of characters,
 // which are ids and secrets.
 func fixed(body string) string {
 	body = clock.ReplaceAllString(body, "TIME")
+	body = took.ReplaceAllString(body, `"duration_ms":0`)
 	body = named.ReplaceAllString(body, "WORD")
 	return word.ReplaceAllStringFunc(body, func(w string) string {
 		if mixed.MatchString(w) {
