@@ -15,8 +15,8 @@ func TestConsoleKeys(t *testing.T) {
 	c.visit("/keys")
 	c.press("New API key")
 	c.fill("name", "deploy")
-	c.choose(`input[name="limited"]`, 1)
-	c.choose(`[data-level="webhook.read"]`, 0)
+	c.clickNth(`input[name="limited"]`, 1)
+	c.clickNth(`[data-level="webhook.read"]`, 0)
 	c.fill("expires", "30")
 	c.press("Create")
 	c.see("The API key was created")
@@ -119,7 +119,7 @@ func TestConsoleOAuthApp(t *testing.T) {
 	c.fill("redirect", redirectURI)
 	c.see("This address can be used.")
 	c.press("Continue")
-	c.choose(`[data-level="webhook.write"]`, 0)
+	c.clickNth(`[data-level="webhook.write"]`, 0)
 	c.see("Can delete webhooks")
 	c.press("Create app")
 	a := application{id: c.text(".facts code"), secret: c.text(".secret pre")}
@@ -200,8 +200,8 @@ func TestConsoleIdentityPages(t *testing.T) {
 		c.visit(p.path)
 		c.see(p.shows)
 		if p.name == "key-new" {
-			c.choose(`input[name="limited"]`, 1)
-			c.choose(`[data-level="storage.write"]`, 0)
+			c.clickNth(`input[name="limited"]`, 1)
+			c.clickNth(`[data-level="storage.write"]`, 0)
 		}
 		if p.name == "audit" {
 			c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('#content .list button').click(); undefined`))
@@ -236,8 +236,8 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 	c.clean()
 }
 
-// choose clicks one of the elements with a selector.
-func (c *console) choose(selector string, n int) {
+// clickNth clicks one of the elements with a selector.
+func (c *console) clickNth(selector string, n int) {
 	c.t.Helper()
 	element := fmt.Sprintf(`document.querySelectorAll(%s)[%d]`, quoted(selector), n)
 	c.wait(selector, element)
