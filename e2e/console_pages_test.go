@@ -29,6 +29,7 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 	c.check("console-webhooks")
 	c.visit("/")
 	c.see("Latest changes")
+	c.see("the destination answered 503") // in the list of failing destinations
 	c.wait("the plot", `document.querySelector('.plot canvas')`)
 	c.check("console-overview")
 	c.visit("/webhooks?new=1")
@@ -55,7 +56,8 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 		c.check("console-webhook-" + tab)
 	}
 	c.visit("/settings")
-	c.see("local")
+	c.see("libsql")
+	c.see("active")
 	c.check("console-settings")
 	c.visit("/nowhere")
 	c.see("does not exist")

@@ -16,7 +16,7 @@ func TestConsoleWebhooks(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
 	k := newSink(t)
 	k.handle("/hooks", func(w http.ResponseWriter, _ *http.Request, n int) {
-		if n == 1 {
+		if n == 2 { // after the test event
 			w.WriteHeader(http.StatusInternalServerError)
 			io.WriteString(w, "not yet")
 		}
@@ -52,12 +52,19 @@ func TestConsoleWebhooks(t *testing.T) {
 	}
 	c.press("Done")
 
+	c.press("Send a test")
+	c.see("It answered 200")
+	c.press("Done")
+	if test := k.wait("/hooks", 1)[0]; test.header.Get("Webhook-Signature") == "" {
+		t.Errorf("the test event is not signed: %v", test.header)
+	}
+
 	c.press("Receipts")
 	c.press("Live")
 	c.wait("the stream", `document.querySelector('.dot.live')`)
 	send(t, url, `{"order": 1042, "state": "paid", "lines": [1, 2, 3]}`)
 	c.see(`"order":1042`)
-	k.wait("/hooks", 1)
+	k.wait("/hooks", 2)
 	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').click(); undefined`))
 	c.see("POST request")
 	c.see("order")
@@ -69,7 +76,7 @@ func TestConsoleWebhooks(t *testing.T) {
 	c.see("7b 22 6f 72 64 65 72")
 	c.press("Retry now")
 	c.see("success")
-	if got := k.wait("/hooks", 2)[1]; got.header.Get("X-Shop") != "7" {
+	if got := k.wait("/hooks", 3)[2]; got.header.Get("X-Shop") != "7" {
 		t.Errorf("the delivery has the headers %v", got.header)
 	}
 	c.press("orders")
@@ -82,7 +89,7 @@ func TestConsoleWebhooks(t *testing.T) {
 	c.see("1 delivery would be made again.")
 	c.press("Deliver 1 again")
 	c.see("1 of 1")
-	k.wait("/hooks", 3)
+	k.wait("/hooks", 4)
 
 	c.press("Analytics")
 	c.wait("the plot", `document.querySelector('.plot canvas')`)

@@ -13,7 +13,8 @@ export interface Status {
   replicas: number;
   database: { engine: string; ok: boolean };
   regions: { region: string; engines: Record<'s3' | 'db' | 'kv', EngineState | undefined> }[];
-  webhooks: {
+  // webhooks is left out for those who may not read them, and while the database cannot be used.
+  webhooks?: {
     pending: number;
     oldest_due_at?: string;
     failing: { webhook_id: string; destination_id: string; host: string; since: string; count: number; last_error: string }[];
