@@ -11,9 +11,20 @@ import (
 )
 
 // TestConsoleWebhooks does with a mouse what people do with webhooks: create one, add a destination, watch a
-// request arrive, look at it and at its deliveries, retry, replay and delete.
+// request arrive, look at it and at its deliveries, retry, replay and delete. On PostgreSQL the requests arrive
+// at another replica than that of the console.
 func TestConsoleWebhooks(t *testing.T) {
-	s := startWithOwner(t, "sqlite")
+	t.Run("sqlite", func(t *testing.T) {
+		s := startWithOwner(t, "sqlite")
+		useWebhooks(t, s, s)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		s := startWithOwner(t, "postgres")
+		useWebhooks(t, s, s.replica())
+	})
+}
+
+func useWebhooks(t *testing.T, s, ingest *steward) {
 	k := newSink(t)
 	k.handle("/hooks", func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n == 2 { // after the test event
@@ -33,6 +44,7 @@ func TestConsoleWebhooks(t *testing.T) {
 	if !strings.HasPrefix(url, s.URL+"/in/wh_") {
 		t.Fatalf("the dialog shows %q", url)
 	}
+	url = strings.Replace(url, s.URL, ingest.URL, 1)
 	c.press("Add a destination")
 	c.see("No destinations yet")
 
