@@ -21,7 +21,7 @@ type fixture struct {
 	roles map[string]auth.Role // by organization
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func (f *fixture) get(path string) *httptest.ResponseRecorder {
 }
 
 // request returns a request of the console with the cookie of the session.
-func (f *fixture) request(t *testing.T, method, path string) *http.Request {
+func (f *fixture) request(t testing.TB, method, path string) *http.Request {
 	cookies := f.get("/console/sign-in").Result().Cookies()
 	if len(cookies) != 1 {
 		t.Fatalf("got the cookies %v", cookies)

@@ -105,21 +105,16 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func TestRootLeadsBrowsersToTheAccountAndTellsOthersWhereTheAPIIs(t *testing.T) {
+func TestRootLeadsBrowsersToTheConsoleAndTellsOthersWhereTheAPIIs(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite))
 	b := f.browser()
 	page := b.do("GET", f.url+"/", nil, "Accept", "text/html,application/xhtml+xml,*/*;q=0.8").want(http.StatusSeeOther)
-	if !strings.Contains(b.follow(page).body, `action="/sign-in"`) {
-		t.Error("a browser is not led to the sign-in")
-	}
-	b.signIn(b.get(f.url + "/account"))
-	page = b.do("GET", f.url+"/", nil, "Accept", "text/html")
-	if !strings.Contains(b.follow(page).body, "Your account") {
-		t.Error("a browser with a session is not led to the account")
+	if to := page.header.Get("Location"); to != "/console/" {
+		t.Errorf("a browser is led to %q", to)
 	}
 	for _, accept := range []string{"", "*/*", "application/json"} {
 		told := b.do("GET", f.url+"/", nil, "Accept", accept).want(http.StatusOK)
-		if told.text("openapi") != f.url+"/openapi.json" || told.text("docs") != f.url+"/docs" {
+		if told.text("openapi") != f.url+"/openapi.json" || told.text("console") != f.url+"/console/" {
 			t.Errorf("got %s", told.body)
 		}
 	}

@@ -1,0 +1,30 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// BenchmarkCaller is what a request of the console costs before it is served: its cookie is opened, and session
+// and role are found in memory. Compare with BenchmarkShell and with GET /cli/region as a whole.
+func BenchmarkCaller(b *testing.B) {
+	f := newFixture(b)
+	r := f.request(b, "GET", "/console/api/cli/region")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	h := http.Header{}
+	for b.Loop() {
+		if _, err := f.Caller(h, r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkShell(b *testing.B) {
+	f := newFixture(b)
+	r := httptest.NewRequest("GET", "/console/webhooks", nil)
+	r.Header.Set("Accept-Encoding", "gzip, br")
+	for b.Loop() {
+		f.send(r)
+	}
+}
