@@ -1,1 +1,0 @@
-import{J as e,P as t,U as n,X as r,at as i,rt as a,vt as o}from"./index-BlmsTgRa.js";var s=r(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(r,c){var l=s(),u=i(l);n(u,()=>c.children),o(l),a(()=>t(l,`aria-label`,c.label)),e(r,l)}export{c as t};
