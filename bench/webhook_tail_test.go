@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -51,7 +52,7 @@ func countEvents(body io.Reader, shown *atomic.Int64) {
 	in := bufio.NewReaderSize(body, 16<<10)
 	for {
 		line, err := in.ReadSlice('\n')
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
 		}
 		if strings.HasPrefix(string(line[:min(6, len(line))]), "event:") {

@@ -14,7 +14,9 @@ import (
 func TestConsolePagesAreAccessible(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
 	k := newSink(t)
-	k.handle("/failing", func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "out of stock", 503) })
+	k.handle("/failing", func(w http.ResponseWriter, _ *http.Request, _ int) {
+		http.Error(w, "out of stock", http.StatusServiceUnavailable)
+	})
 	hook := s.fillWebhook(k)
 	c := newConsole(t, s)
 	c.loadAxe()

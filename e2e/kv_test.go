@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -146,7 +147,7 @@ func TestKVRefusedAtOnce(t *testing.T) {
 func wantRefused(t *testing.T, what string, c *redis.Client, password bool) {
 	t.Helper()
 	err := c.Get(t.Context(), "k").Err()
-	if err == nil || err == redis.Nil || password && !strings.Contains(err.Error(), "WRONGPASS") {
+	if err == nil || errors.Is(err, redis.Nil) || password && !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("%s: %v", what, err)
 	}
 }
@@ -171,7 +172,7 @@ func TestKVIsolation(t *testing.T) {
 		s.must(err)
 		options.Username = their.Username
 		crossed := redis.NewClient(options)
-		defer crossed.Close()
+		defer func() { _ = crossed.Close() }()
 		if err := crossed.Ping(ctx).Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 			t.Errorf("user of one store, password of another: %v", err)
 		}

@@ -97,7 +97,9 @@ func (s *steward) runScripts(t *testing.T, runtime string, b *browser, f sdkFixt
 			t.Errorf("the script prints %s", lines.Text())
 			continue
 		}
-		fmt.Fprintln(in, b.authorize(address).Get("code"))
+		if _, err := fmt.Fprintln(in, b.authorize(address).Get("code")); err != nil {
+			t.Error(err)
+		}
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, &log)

@@ -21,15 +21,15 @@ import (
 // maxRows is the number of rows that a query returns at most.
 const maxRows = 1000
 
-// ResourceInput names a resource. It is exported because huma ignores embedded structs that are not.
-type ResourceInput struct {
+// NameInput names a resource. It is exported because huma ignores embedded structs that are not.
+type NameInput struct {
 	RegionInput
 	Name string `path:"name" doc:"Name of the resource" example:"invoices"`
 }
 
 // open returns a resource that a request names, or NotFound, and Unavailable if its region does not
 // have its engine now.
-func (h *Handler) open(ctx context.Context, in ResourceInput, t Type) (*Region, *Provisioned, error) {
+func (h *Handler) open(ctx context.Context, in NameInput, t Type) (*Region, *Provisioned, error) {
 	caller := auth.From(ctx)
 	region, err := h.region(caller, in.RegionInput)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *Handler) open(ctx context.Context, in ResourceInput, t Type) (*Region, 
 type Tables []Table
 
 // Tables serves GET /resource/{orgId}/{region}/{name}/tables.
-func (h *Handler) Tables(ctx context.Context, in *ResourceInput) (Tables, error) {
+func (h *Handler) Tables(ctx context.Context, in *NameInput) (Tables, error) {
 	region, p, err := h.open(ctx, *in, DB)
 	if err != nil {
 		return nil, err
@@ -67,11 +67,11 @@ type NewQuery struct {
 
 // Query serves POST /resource/{orgId}/{region}/{name}/query.
 func (h *Handler) Query(ctx context.Context, in *struct {
-	ResourceInput
+	NameInput
 	Body NewQuery
 },
 ) (Rows, error) {
-	region, p, err := h.open(ctx, in.ResourceInput, DB)
+	region, p, err := h.open(ctx, in.NameInput, DB)
 	if err != nil {
 		return Rows{}, err
 	}
@@ -90,7 +90,7 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 
 // KeysInput selects keys of a store.
 type KeysInput struct {
-	ResourceInput
+	NameInput
 	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys"`
 	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of keys to return"`
@@ -98,7 +98,7 @@ type KeysInput struct {
 
 // Keys serves GET /resource/{orgId}/{region}/{name}/keys.
 func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
-	region, p, err := h.open(ctx, in.ResourceInput, KV)
+	region, p, err := h.open(ctx, in.NameInput, KV)
 	if err != nil {
 		return Keys{}, err
 	}
@@ -113,7 +113,7 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 
 // RotateInput names a resource whose credentials are replaced.
 type RotateInput struct {
-	ResourceInput
+	NameInput
 	Type string `query:"type" enum:"db,s3,kv" doc:"Type of the resource; required if there are several of this name"`
 }
 
@@ -147,7 +147,7 @@ func (h *Handler) find(ctx context.Context, caller *auth.Caller, in *RotateInput
 		if in.Type != "" && in.Type != string(t) {
 			continue
 		}
-		r, err := h.get(ctx, caller, in.ResourceInput, t)
+		r, err := h.get(ctx, caller, in.NameInput, t)
 		if err == nil {
 			found = append(found, r)
 		} else if errs.KindOf(err) != errs.NotFound {
@@ -166,7 +166,7 @@ func (h *Handler) find(ctx context.Context, caller *auth.Caller, in *RotateInput
 }
 
 // get returns a resource of a type by its name, or NotFound.
-func (h *Handler) get(ctx context.Context, caller *auth.Caller, in ResourceInput, t Type) (Resource, error) {
+func (h *Handler) get(ctx context.Context, caller *auth.Caller, in NameInput, t Type) (Resource, error) {
 	if t != S3 {
 		p, err := h.Manager.Store.Get(ctx, caller.OrgID, in.Region, t, in.Name)
 		return Resource{Provisioned: p}, err

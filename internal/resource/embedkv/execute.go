@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -162,7 +163,7 @@ func (s *store) pttl(out *reply, key string) {
 	defer s.stop()
 	k, err := s.red.Key().Get(key)
 	switch {
-	case err == redka.ErrNotFound:
+	case errors.Is(err, redka.ErrNotFound):
 		out.WriteInt(-2)
 	case err != nil:
 		out.WriteError(fmt.Sprint(err))
