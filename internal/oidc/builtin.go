@@ -54,15 +54,25 @@ func (s *Store) EnsureCLI(ctx context.Context, orgID, homepage string) error {
 	})
 }
 
+// insertCLI inserts the built-in client if it is not there. A conflict means that another replica has just
+// inserted it, so the second attempt finds it: the first one may not, since a row that conflicts need not
+// be visible yet.
 func (s *Store) insertCLI(ctx context.Context, c Client) error {
-	err := s.DB.Write(ctx, func(tx *db.Tx) error { return insertClient(tx, c, nil) })
-	if err == nil {
-		return nil
+	insert := func(tx *db.Tx) error {
+		var n int
+		if err := tx.Row(`SELECT count(*) FROM oidc_clients WHERE id = $1`, c.ID).Scan(&n); err != nil || n > 0 {
+			return err
+		}
+		return insertClient(tx, c, nil)
 	}
-	if _, lookupErr := s.registered(ctx, CLIClientID); lookupErr == nil {
-		return nil // another replica was first
+	err := s.DB.Write(ctx, insert)
+	if errs.KindOf(err) == errs.Conflict {
+		err = s.DB.Write(ctx, insert)
 	}
-	return fmt.Errorf("create the built-in client: %w", err)
+	if err != nil {
+		return fmt.Errorf("create the built-in client: %w", err)
+	}
+	return nil
 }
 
 // requireChangeable returns Forbidden for a built-in client.
