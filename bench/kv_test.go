@@ -101,7 +101,6 @@ func newStore(t *testing.T) kvServer {
 	engine := &embedkv.Engine{
 		Dir: t.TempDir(), Node: "local", Now: time.Now, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		ByID: func(context.Context, string) (*resource.Provisioned, error) { return p, nil },
-		IDs:  func(context.Context) (map[string]bool, error) { return map[string]bool{p.ID: true}, nil },
 	}
 	if err := engine.Open(); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,6 @@ func newLibSQL() http.Handler {
 	e := &libsql.Engine{
 		Dir: os.Getenv("BENCH_DIR"), Log: slog.New(slog.DiscardHandler),
 		Lookup: func(context.Context, string) (*resource.Provisioned, error) { return p, nil },
-		IDs:    func(context.Context) (map[string]bool, error) { return map[string]bool{libsqlID: true}, nil },
 	}
 	if err := e.Open(); err != nil {
 		panic(err)

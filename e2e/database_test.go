@@ -199,6 +199,27 @@ func (d *sqlDatabase) checkDeletion() {
 	}
 }
 
+// TestFilesOfUnknownDatabasesAreKept starts a data directory with an empty database of the server, as
+// after a mistake with backups, and then with the right one again.
+func TestFilesOfUnknownDatabasesAreKept(t *testing.T) {
+	t.Parallel()
+	s := start(t, "sqlite")
+	d := s.database("shop")
+	d.exec("CREATE TABLE items (v)")
+	s.stop()
+	own, aside := filepath.Join(s.Dir, "steward.db"), filepath.Join(t.TempDir(), "steward.db")
+	s.must(os.Rename(own, aside))
+	s.start()
+	if !strings.Contains(s.Log(), "that this database does not know") {
+		t.Errorf("the log says nothing: %s", s.Log())
+	}
+	s.stop()
+	s.must(os.Rename(aside, own))
+	s.start()
+	d.moved()
+	d.wantCount("items", "0")
+}
+
 // TestDatabasesAreIsolated uses databases of two organizations, which have the same name.
 func TestDatabasesAreIsolated(t *testing.T) {
 	t.Parallel()
@@ -211,9 +232,9 @@ func TestDatabasesAreIsolated(t *testing.T) {
 		mine.exec("CREATE TABLE items (v)")
 		theirs.exec("CREATE TABLE secrets (v)")
 
-		stranger := *theirs
-		stranger.token = mine.token
-		stranger.pipeline(nil, executeSQL("SELECT 1")).want(401)
+		confused := *theirs
+		confused.token = mine.token
+		confused.pipeline(nil, executeSQL("SELECT 1")).want(401)
 		s.call("GET", "/resource/"+other.orgID+"/local/shop/tables", nil).want(404)
 		s.call("POST", "/resource/"+other.orgID+"/local/shop/query", object{"query": "SELECT 1"}).want(404)
 		for _, sql := range []string{

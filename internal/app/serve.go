@@ -84,6 +84,9 @@ func (s *process) run(ctx context.Context) error {
 	if err := p.engines.open(ctx); err != nil {
 		return err
 	}
+	if err := p.engines.warnIfUnknown(ctx, s.db.node); err != nil {
+		return err
+	}
 	p.engines.warnIfLocal(s.db.db)
 	if err := p.manager.ReleaseOwn(ctx); err != nil {
 		return err

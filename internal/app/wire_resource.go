@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/id"
 	"steward/internal/job"
 	"steward/internal/resource"
 	"steward/internal/resource/embedkv"
@@ -41,11 +44,11 @@ func wireEngines(
 	e := &engines{store: &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}, log: log}
 	e.databases = &libsql.Engine{
 		Dir: filepath.Join(cfg.Data, "databases"), Node: d.node, BaseURL: at.BaseURL, Lookup: e.store.ByID,
-		IDs: e.ids(d.node, resource.DB), Log: log, Now: now,
+		Log: log, Now: now,
 	}
 	e.stores = &embedkv.Engine{
 		Dir: filepath.Join(cfg.Data, "stores"), Node: d.node, URL: at.KVURL, ByID: e.store.ByID, ByPassword: e.store.ByPassword,
-		IDs: e.ids(d.node, resource.KV), Log: log, Now: now,
+		Log: log, Now: now,
 	}
 	d.db.Watch(resource.Cache, e.databases.Forget)
 	d.db.Watch(resource.Cache, e.stores.Forget)
@@ -58,11 +61,6 @@ func wireEngines(
 		e.regions = append(e.regions, region)
 	}
 	return e, nil
-}
-
-// ids returns a function that returns the resources of a type that have files in this data directory.
-func (e *engines) ids(node string, t resource.Type) func(context.Context) (map[string]bool, error) {
-	return func(ctx context.Context) (map[string]bool, error) { return e.store.IDs(ctx, node, t) }
 }
 
 func (e *engines) region(r Region) (resource.Region, error) {
@@ -116,6 +114,30 @@ func (e *engines) open(ctx context.Context) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// warnIfUnknown logs that the data directory has files of databases or key-value stores without a row.
+// They are never removed: a row goes only after its files, so the database was replaced by another one
+// or by an old backup.
+func (e *engines) warnIfUnknown(ctx context.Context, node string) error {
+	for t, dir := range map[resource.Type]string{resource.DB: e.databases.Dir, resource.KV: e.stores.Dir} {
+		entries, err := os.ReadDir(dir) // before the rows: a row is there before its files
+		if err != nil {
+			return fmt.Errorf("read the directory of resources: %w", err)
+		}
+		known, err := e.store.IDs(ctx, node, t)
+		if err != nil {
+			return err
+		}
+		unknown := slices.DeleteFunc(entries, func(entry os.DirEntry) bool {
+			return known[entry.Name()] || !id.Is(string(t), entry.Name())
+		})
+		if len(unknown) > 0 {
+			e.log.Warn("files of resources that this database does not know; they are kept",
+				"directory", dir, "count", len(unknown), "first", unknown[0].Name())
 		}
 	}
 	return nil

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// beatEvery is how often a process gives a sign of life, and aliveFor how long one counts.
-	beatEvery = 10 * time.Second
-	aliveFor  = 30 * time.Second
+	// heartbeatEvery is how often a process writes a heartbeat, and aliveFor how long one counts.
+	heartbeatEvery = 10 * time.Second
+	aliveFor       = 30 * time.Second
 	// forgetAfter is when the row of a process that died is deleted.
 	forgetAfter = time.Hour
 	// endTimeout bounds the last write of a process that stops.
@@ -29,15 +29,15 @@ type Processes struct {
 	ID string
 }
 
-// Run gives signs of life until ctx ends, and then deletes the row of this process.
+// Run writes heartbeats until ctx ends, and then deletes the row of this process.
 func (p *Processes) Run(ctx context.Context) {
 	if p.DB.Dialect() == db.SQLite {
 		return
 	}
-	ticker := time.NewTicker(beatEvery)
+	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
 	for {
-		if err := p.beat(ctx); err != nil && ctx.Err() == nil {
+		if err := p.heartbeat(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Error("this process is not counted", "error", err)
 		}
 		select {
@@ -49,8 +49,8 @@ func (p *Processes) Run(ctx context.Context) {
 	}
 }
 
-// beat gives a sign of life, and deletes the rows of processes that died long ago.
-func (p *Processes) beat(ctx context.Context) error {
+// heartbeat writes the time, and deletes the rows of processes that died long ago.
+func (p *Processes) heartbeat(ctx context.Context) error {
 	now := stamp.Of(p.Now())
 	return p.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO processes (id, seen_at) VALUES ($1, $2)

@@ -1,7 +1,7 @@
 // Package status tells how an installation is doing: its version and processes, its database, the
 // engines of its regions, and what the webhooks of an organization are waiting for.
 //
-// It owns the table processes, in which each process gives a sign of life (Processes). Handler puts the
+// It owns the table processes, in which each process writes heartbeats (Processes). Handler puts the
 // status together from functions that other packages provide; the engines are checked at the same
 // time, with a timeout, and not more often than once in checkEvery (Engines).
 package status

@@ -43,18 +43,18 @@ func TestProcessesAreCountedWhileTheyAreAlive(t *testing.T) {
 				t.Errorf("%d processes, %v, want %d", n, err, want)
 			}
 		}
-		count(1) // before its first sign of life
+		count(1) // before its first heartbeat
 		for _, p := range []*Processes{first, second, third} {
-			must(t, p.beat(t.Context()))
+			must(t, p.heartbeat(t.Context()))
 		}
 		count(3)
 		third.end(t.Context())
 		count(2)
 		clock.Add((aliveFor + time.Second).Microseconds()) // the second one died
-		must(t, first.beat(t.Context()))
+		must(t, first.heartbeat(t.Context()))
 		count(1)
 		clock.Add(forgetAfter.Microseconds())
-		must(t, first.beat(t.Context()))
+		must(t, first.heartbeat(t.Context()))
 		var rows int
 		must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM processes`).Scan(&rows))
 		if rows != 1 {
@@ -73,7 +73,7 @@ func TestProcessIsCountedFromStartToStop(t *testing.T) {
 		p.Run(ctx)
 		close(ended)
 	}()
-	waittest.True(t, "the first sign of life", func() bool {
+	waittest.True(t, "the first heartbeat", func() bool {
 		n, err := other.Count(t.Context())
 		must(t, err)
 		return n == 2

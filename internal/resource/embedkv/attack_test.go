@@ -75,7 +75,7 @@ func TestNothingWithoutAuthentication(t *testing.T) {
 		equal(t, name, c.ask(name+" a b c\r\n"), "-NOAUTH Authentication required.")
 	}
 	for name, command := range connectionCommands {
-		if !command.stranger {
+		if !command.anyone {
 			equal(t, name, c.ask(name+" get a\r\n"), "-NOAUTH Authentication required.")
 		}
 	}
@@ -156,9 +156,9 @@ func TestGarbage(t *testing.T) {
 			c.closed(request)
 		}
 	}
-	stranger := f.dial()
-	equal(t, "large name", stranger.ask("*1\r\n$20000\r\n"), "-ERR Protocol error: invalid bulk length")
-	stranger.closed("large name")
+	client := f.dial()
+	equal(t, "large name", client.ask("*1\r\n$20000\r\n"), "-ERR Protocol error: invalid bulk length")
+	client.closed("large name")
 	c := f.login(p)
 	equal(t, "empty requests", c.ask("\r\n*0\r\n*-1\r\n  \r\nPING\r\n"), "+PONG")
 	equal(t, "error with newlines", c.ask("*1\r\n$6\r\na\r\n+OK\r\n"), "-ERR unknown command 'a  +OK', with args beginning with: ")
@@ -166,7 +166,7 @@ func TestGarbage(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	f := start(t, func(e *Engine) { e.Limits = Limits{Connections: 30, StoreConnections: 5, Strangers: 10} })
+	f := start(t, func(e *Engine) { e.Limits = Limits{Connections: 30, StoreConnections: 5, Unauthenticated: 10} })
 	p := f.create()
 	for range 5 {
 		f.login(p)

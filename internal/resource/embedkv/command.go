@@ -14,17 +14,17 @@ const redisVersion = "7.0.0"
 // connectionCommand is a command that a session answers itself.
 type connectionCommand struct {
 	run func(s *session, args [][]byte)
-	// stranger is whether clients that have not authenticated may use it, immediate whether it is not
+	// anyone is whether clients that have not authenticated may use it, immediate whether it is not
 	// queued between MULTI and EXEC.
-	stranger, immediate bool
+	anyone, immediate bool
 }
 
 // connectionCommands are the commands that a session answers itself.
 var connectionCommands = map[string]connectionCommand{
-	"auth":    {run: (*session).auth, stranger: true},
-	"hello":   {run: (*session).hello, stranger: true},
-	"quit":    {run: (*session).quitCommand, stranger: true, immediate: true},
-	"reset":   {run: (*session).reset, stranger: true, immediate: true},
+	"auth":    {run: (*session).auth, anyone: true},
+	"hello":   {run: (*session).hello, anyone: true},
+	"quit":    {run: (*session).quitCommand, anyone: true, immediate: true},
+	"reset":   {run: (*session).reset, anyone: true, immediate: true},
 	"client":  {run: (*session).client},
 	"command": {run: (*session).command},
 	"config":  {run: (*session).config},
@@ -134,8 +134,8 @@ func (s *session) reset([][]byte) {
 	s.queue = nil
 	s.releaseMemory()
 	s.engine.sessions.forget(s)
-	s.in.args = strangerArgs
-	s.in.bytes = strangerBytes
+	s.in.args = loginArgs
+	s.in.bytes = loginBytes
 	s.began = time.Now()
 	s.name = ""
 	s.out.WriteString("RESET")

@@ -35,8 +35,7 @@ func TestMain(m *testing.M) {
 func serveProcess(dir string) error {
 	p := &resource.Provisioned{ID: os.Getenv("EMBEDKV_ID"), Password: os.Getenv("EMBEDKV_PASSWORD"), Node: "local"}
 	find := func(context.Context, string) (*resource.Provisioned, error) { return p, nil }
-	ids := func(context.Context) (map[string]bool, error) { return map[string]bool{p.ID: true}, nil }
-	e := &Engine{Dir: dir, Node: "local", ByID: find, IDs: ids, Log: slog.Default(), Now: time.Now}
+	e := &Engine{Dir: dir, Node: "local", ByID: find, Log: slog.Default(), Now: time.Now}
 	if err := e.Open(); err != nil {
 		return err
 	}

@@ -37,17 +37,14 @@ type Engine struct {
 	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
 	// ByPassword returns the store whose password has a SHA-256, or NotFound.
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
-	// IDs returns the ids of all stores of this node, in all states.
-	IDs    func(ctx context.Context) (map[string]bool, error)
-	Limits Limits
-	Log    *slog.Logger
-	Now    func() time.Time
+	Limits     Limits
+	Log        *slog.Logger
+	Now        func() time.Time
 
 	// template is an empty store.
 	template []byte
 	// parse answers QUEUED, or what is wrong with a command.
 	parse    func(redcon.Conn, redcon.Command)
-	opened   time.Time
 	memory   budget
 	pool     *pool
 	sessions *sessions
@@ -62,9 +59,9 @@ type Engine struct {
 
 // Limits bound what clients may use. Zero values mean the defaults.
 type Limits struct {
-	// Connections, StoreConnections and Strangers are the maximum numbers of connections of all clients,
+	// Connections, StoreConnections and Unauthenticated are the maximum numbers of connections of all clients,
 	// of one store's clients, and of those that have not authenticated.
-	Connections, StoreConnections, Strangers int
+	Connections, StoreConnections, Unauthenticated int
 	// Stores is the maximum number of stores that are open at once.
 	Stores int
 	// Size is the maximum size of a store in bytes.
@@ -86,7 +83,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.Connections, 10_000)
 	setDefault(&l.StoreConnections, 1_000)
-	setDefault(&l.Strangers, 1_000)
+	setDefault(&l.Unauthenticated, 1_000)
 	setDefault(&l.Stores, 200)
 	setDefault(&l.Size, 1<<30)
 	setDefault(&l.Request, 16<<20)
@@ -110,7 +107,6 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 // Open prepares the engine. It must be called before all other methods.
 func (e *Engine) Open() error {
 	e.Limits = e.Limits.withDefaults()
-	e.opened = e.Now()
 	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
 		return fmt.Errorf("create directory of stores: %w", err)
 	}
@@ -202,14 +198,11 @@ func (e *Engine) Forget() {
 	}
 }
 
-// Run verifies connections after Forget, ends commands that take too long, closes stores that are not
-// used and removes files of stores that do not exist, until ctx ends.
+// Run verifies connections after Forget, ends commands that take too long, and closes stores that are not
+// used, until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
 	second := time.NewTicker(min(time.Second, e.Limits.Command/4))
 	defer second.Stop()
-	hour := time.NewTicker(time.Hour)
-	defer hour.Stop()
-	e.sweep(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -219,13 +212,15 @@ func (e *Engine) Run(ctx context.Context) {
 		case <-second.C:
 			e.pool.interruptLong(e.Limits.Command)
 			e.pool.closeUnused(e.Limits.Unused)
-		case <-hour.C:
-			e.sweep(ctx)
 		}
 	}
 }
 
-// verifySessions closes connections to stores that were deleted, and those made with an old password.
+// verifyAgain is when connections to stores that could not be looked up are verified again.
+const verifyAgain = time.Second
+
+// verifySessions closes connections to stores that were deleted, and those made with an old password. If a
+// store cannot be looked up, Run verifies again.
 func (e *Engine) verifySessions(ctx context.Context) {
 	for _, id := range e.sessions.stores() {
 		p, err := e.ByID(ctx, id)
@@ -234,20 +229,11 @@ func (e *Engine) verifySessions(ctx context.Context) {
 			e.sessions.cut(id, [sha256.Size]byte{})
 		case err != nil:
 			e.Log.Warn("verify connections to a key-value store", "id", id, "error", err)
-			e.verifyLater(ctx)
+			time.AfterFunc(verifyAgain, e.Forget)
 		default:
 			e.sessions.cut(id, passwordHash(p.Password))
 		}
 	}
-}
-
-// verifyLater has Run verify again, since a row could not be read.
-func (e *Engine) verifyLater(ctx context.Context) {
-	time.AfterFunc(time.Second, func() {
-		if ctx.Err() == nil {
-			e.Forget()
-		}
-	})
 }
 
 // Close stops serving, closes all connections and stores, and waits for commands in flight, at most

@@ -87,28 +87,6 @@ func TestRestartKeepsStores(t *testing.T) {
 	equal(t, "GET", again.client(p).Get(t.Context(), "k").Val(), "v")
 }
 
-func TestSweep(t *testing.T) {
-	f := start(t, nil)
-	kept, deleted := f.create(), f.create()
-	stranger := f.dir("backup")
-	must(t, os.Mkdir(stranger, 0o700))
-	f.drop(deleted)
-	f.sweep(t.Context()) // too young
-	for _, dir := range []string{f.dir(kept.ID), f.dir(deleted.ID), stranger} {
-		must(t, os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Hour)))
-	}
-	_, err := os.Stat(f.dir(deleted.ID))
-	must(t, err)
-	f.sweep(t.Context())
-	if _, err := os.Stat(f.dir(deleted.ID)); !os.IsNotExist(err) {
-		t.Errorf("a store without a row is kept: %v", err)
-	}
-	for _, dir := range []string{f.dir(kept.ID), stranger} {
-		_, err := os.Stat(dir)
-		must(t, err)
-	}
-}
-
 func TestUnusedStoresAreClosed(t *testing.T) {
 	f := start(t, func(e *Engine) { e.Limits = Limits{Unused: time.Millisecond} })
 	c := f.client(f.create())

@@ -16,15 +16,15 @@ import (
 	"github.com/tidwall/redcon"
 	_ "modernc.org/sqlite" // the driver with which redka creates its schema
 
-	"steward/internal/id"
+	"steward/internal/durable"
 )
 
 // fileName is the name of a store's file in its directory.
 const fileName = "store.db"
 
 // redkaOptions has redka set nothing: the connection is configured by connect. The timeout is what
-// redka gives to database/sql, whose goroutine would roll back behind the store's back; commands
-// are ended by interrupt instead.
+// redka gives to database/sql, whose goroutine would roll back transactions on its own; commands are
+// ended by interrupt instead.
 func redkaOptions() *redka.Options {
 	return &redka.Options{DriverName: "sqlite", Pragma: map[string]string{}, Timeout: 100 * 365 * 24 * time.Hour}
 }
@@ -86,41 +86,10 @@ func (e *Engine) createFile(id string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	if err := writeSynced(path+".new", e.template); err != nil {
+	if err := durable.WriteFile(path, e.template); err != nil {
 		return err
 	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	if err := syncDir(dir); err != nil {
-		return err
-	}
-	return syncDir(e.Dir)
-}
-
-func writeSynced(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(content); err != nil {
-		_ = f.Close()
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
+	return durable.SyncDir(e.Dir)
 }
 
 // remove closes a store and removes its directory.
@@ -131,39 +100,5 @@ func (e *Engine) remove(ctx context.Context, id string) error {
 	if err := os.RemoveAll(e.dir(id)); err != nil {
 		return err
 	}
-	return syncDir(e.Dir)
-}
-
-// sweepAge is the age from which a directory without a row is removed, if it was made after the start.
-const sweepAge = 10 * time.Minute
-
-// sweep removes the directories of stores that have no row. Rows are read after directories: a row is
-// there before its directory is made.
-func (e *Engine) sweep(ctx context.Context) {
-	entries, err := os.ReadDir(e.Dir)
-	if err != nil {
-		e.Log.Warn("list key-value stores", "error", err)
-		return
-	}
-	ids, err := e.IDs(ctx)
-	if err != nil {
-		e.Log.Warn("list key-value stores", "error", err)
-		return
-	}
-	for _, entry := range entries {
-		if id.Is(id.KVStore, entry.Name()) && !ids[entry.Name()] && e.isOld(entry) {
-			e.Log.Info("removing a key-value store that was deleted", "id", entry.Name())
-			if err := e.remove(ctx, entry.Name()); err != nil {
-				e.Log.Warn("remove key-value store", "id", entry.Name(), "error", err)
-			}
-		}
-	}
-}
-
-func (e *Engine) isOld(entry fs.DirEntry) bool {
-	info, err := entry.Info()
-	if err != nil {
-		return false
-	}
-	return info.ModTime().Before(e.opened) || info.ModTime().Before(e.Now().Add(-sweepAge))
+	return durable.SyncDir(e.Dir)
 }

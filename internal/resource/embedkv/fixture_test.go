@@ -34,7 +34,7 @@ func start(t testing.TB, change func(*Engine)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, rows: map[string]*resource.Provisioned{}}
 	f.Engine = &Engine{
-		Dir: t.TempDir(), Node: "local", ByID: f.byID, ByPassword: f.byPassword, IDs: f.ids,
+		Dir: t.TempDir(), Node: "local", ByID: f.byID, ByPassword: f.byPassword,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: time.Now,
 	}
 	if change != nil {
@@ -83,16 +83,6 @@ func (f *fixture) byPassword(_ context.Context, hash []byte) (*resource.Provisio
 		}
 	}
 	return nil, errs.Missing("key-value store", "")
-}
-
-func (f *fixture) ids(context.Context) (map[string]bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	ids := map[string]bool{}
-	for id := range f.rows {
-		ids[id] = true
-	}
-	return ids, nil
 }
 
 // put writes the row of a store.

@@ -60,20 +60,20 @@ type sessions struct {
 	mu     sync.Mutex
 	all    map[*session]bool
 	closed bool
-	// byStore has those that have authenticated; strangers is the number of the others.
-	byStore   map[string]map[*session]bool
-	strangers int
+	// byStore has those that have authenticated; unauthenticated is the number of the others.
+	byStore         map[string]map[*session]bool
+	unauthenticated int
 }
 
 // enter adds a session that has not authenticated.
 func (r *sessions) enter(s *session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.all) >= r.limits.Connections || r.strangers >= r.limits.Strangers {
+	if r.closed || len(r.all) >= r.limits.Connections || r.unauthenticated >= r.limits.Unauthenticated {
 		return errTooManyClients
 	}
 	r.all[s] = true
-	r.strangers++
+	r.unauthenticated++
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (r *sessions) join(s *session, store string, hash [sha256.Size]byte) error 
 		r.byStore[store] = map[*session]bool{}
 	}
 	r.byStore[store][s] = true
-	r.strangers--
+	r.unauthenticated--
 	s.store = store
 	s.hash = hash
 	return nil
@@ -105,7 +105,7 @@ func (r *sessions) part(s *session) {
 		delete(r.byStore, s.store)
 	}
 	s.store = ""
-	r.strangers++
+	r.unauthenticated++
 }
 
 // forget makes a session one that has not authenticated.
@@ -120,7 +120,7 @@ func (r *sessions) leave(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.part(s)
-	r.strangers--
+	r.unauthenticated--
 	delete(r.all, s)
 }
 

@@ -26,9 +26,9 @@ type requests struct {
 // Limits of clients that have not authenticated are those of Redis. That of other clients is what
 // SQLite accepts in a statement.
 const (
-	strangerArgs  = 10
-	strangerBytes = 16 << 10
-	maxArgs       = 32_000
+	loginArgs  = 10
+	loginBytes = 16 << 10
+	maxArgs    = 32_000
 )
 
 // argOverhead is about what an argument takes in memory beside its bytes.

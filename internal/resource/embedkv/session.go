@@ -62,7 +62,7 @@ func (e *Engine) newSession(c net.Conn) *session {
 	s := &session{engine: e, net: c, id: e.ids.Add(1), began: time.Now()}
 	s.in = requests{
 		in: bufio.NewReader(s), begun: s.beginRequest, grow: s.grow,
-		args: strangerArgs, bytes: strangerBytes,
+		args: loginArgs, bytes: loginBytes,
 	}
 	s.job = job{run: s.run, done: make(chan struct{}, 1)}
 	return s
@@ -145,7 +145,7 @@ func (s *session) handle(r request, size int) {
 		_ = s.runPending() // replies are in the order of requests; errors are replies too
 		s.out.name = r.name
 		s.out.args = r.cmd.Args
-		if s.store == "" && !connection.stranger {
+		if s.store == "" && !connection.anyone {
 			s.out.WriteError("NOAUTH Authentication required.")
 			return
 		}

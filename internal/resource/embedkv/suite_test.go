@@ -16,7 +16,6 @@ func TestEngine(t *testing.T) {
 		f := start(t, func(e *Engine) {
 			e.ByID = rows.ByID
 			e.ByPassword = rows.ByPassword
-			e.IDs = rows.IDs
 		})
 		rows.Changed = f.Forget
 		return enginetest.Fixture{Engine: f.Engine, Type: resource.KV, Node: f.Node, Connect: connectOnce}

@@ -42,17 +42,6 @@ func (r *Rows) ByPassword(_ context.Context, hash []byte) (*resource.Provisioned
 	return nil, errs.New(errs.NotFound, "resource not found")
 }
 
-// IDs returns the ids of all resources, whatever their state.
-func (r *Rows) IDs(context.Context) (map[string]bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ids := map[string]bool{}
-	for id := range r.byID {
-		ids[id] = true
-	}
-	return ids, nil
-}
-
 func usable(p *resource.Provisioned) bool {
 	return p != nil && (p.State == resource.Active || p.State == resource.Rotating)
 }

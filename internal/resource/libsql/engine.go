@@ -16,6 +16,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"steward/internal/db"
+	"steward/internal/durable"
 	"steward/internal/errs"
 	"steward/internal/resource"
 )
@@ -30,8 +31,6 @@ type Engine struct {
 	BaseURL string
 	// Lookup returns a database that can be used, or NotFound.
 	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
-	// IDs returns the databases of this node in all states.
-	IDs    func(ctx context.Context) (map[string]bool, error)
 	Limits Limits
 	Log    *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -43,7 +42,6 @@ type Engine struct {
 	streams     quota
 	connections quota
 	disk        disk
-	started     time.Time
 	stale       chan struct{} // asks Run to verify what is open
 
 	mu       sync.Mutex
@@ -65,7 +63,6 @@ func (e *Engine) Open() error {
 	e.streams.limit = int64(e.limits.TotalStreams)
 	e.connections.limit = int64(e.limits.TotalConnections)
 	e.disk = disk{dir: e.Dir, reserve: e.limits.Reserve}
-	e.started = e.now()
 	e.stale = make(chan struct{}, 1)
 	e.open = map[string]*database{}
 	e.deleting = map[string]int{}
@@ -73,8 +70,10 @@ func (e *Engine) Open() error {
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return fmt.Errorf("create directory of databases: %w", err)
 	}
-	if err := syncDirs(e.Dir, filepath.Dir(e.Dir)); err != nil {
-		return fmt.Errorf("sync directory of databases: %w", err)
+	for _, dir := range []string{e.Dir, filepath.Dir(e.Dir)} {
+		if err := durable.SyncDir(dir); err != nil {
+			return fmt.Errorf("sync directory of databases: %w", err)
+		}
 	}
 	return useTemporary(tmp)
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -20,7 +19,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/resource/libsql"
-	"steward/internal/waittest"
 )
 
 func (d *database) wantNoFiles() {
@@ -86,41 +84,6 @@ func TestDatabasesOfOtherNodesAreUnavailable(t *testing.T) {
 	s.must(s.Delete(t.Context(), &elsewhere))
 	if _, err := os.Stat(filepath.Join(s.Dir, d.p.ID, "data.db")); err != nil {
 		t.Errorf("deleting on another node removed the files: %v", err)
-	}
-}
-
-func TestSweepRemovesDirectoriesWithoutRows(t *testing.T) {
-	dir := t.TempDir()
-	first := startIn(t, dir, libsql.Limits{})
-	kept, gone := first.create(), first.create()
-	kept.exec("CREATE TABLE t (a)")
-	past := time.Now().Add(-time.Minute)
-	first.must(os.Chtimes(filepath.Join(dir, kept.p.ID), past, past))
-	first.must(os.Chtimes(filepath.Join(dir, gone.p.ID), past, past))
-	foreign := filepath.Join(dir, "notes")
-	first.must(os.Mkdir(foreign, 0o700))
-	first.must(first.Close(t.Context()))
-	fresh := startIn(t, dir, libsql.Limits{}, kept.p)
-	waittest.True(t, "the directory to be removed", func() bool {
-		_, err := os.Stat(filepath.Join(dir, gone.p.ID))
-		return os.IsNotExist(err)
-	})
-	if _, err := os.Stat(filepath.Join(dir, kept.p.ID)); err != nil {
-		t.Errorf("a directory with a row: %v", err)
-	}
-	if _, err := os.Stat(foreign); err != nil {
-		t.Errorf("a directory of somebody else: %v", err)
-	}
-	young := filepath.Join(dir, id.New(id.Database))
-	first.must(os.Mkdir(young, 0o700))
-	fresh.must(fresh.Sweep(t.Context()))
-	if _, err := os.Stat(young); err != nil {
-		t.Errorf("a directory that may be of a creation: %v", err)
-	}
-	first.must(os.Chtimes(young, time.Now(), time.Now().Add(-time.Hour)))
-	fresh.must(fresh.Sweep(t.Context()))
-	if _, err := os.Stat(young); !os.IsNotExist(err) {
-		t.Errorf("an old directory without a row: %v", err)
 	}
 }
 

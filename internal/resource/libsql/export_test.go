@@ -1,7 +1,5 @@
 package libsql
 
-import "context"
-
 // Sessions returns the number of requests that use a database.
 func (e *Engine) Sessions(id string) int {
 	d := e.opened(id)
@@ -18,6 +16,3 @@ func (e *Engine) Opened() int64 { return e.connections.used.Load() }
 
 // MemoryUsed returns the bytes that are charged for requests.
 func (e *Engine) MemoryUsed() int64 { return e.memory.used.Load() }
-
-// Sweep removes directories without rows.
-func (e *Engine) Sweep(ctx context.Context) error { return e.sweep(ctx) }

@@ -1,15 +1,14 @@
 package libsql
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
+	"steward/internal/durable"
 	"steward/internal/errs"
 	"steward/internal/id"
 )
@@ -39,7 +38,10 @@ func createFile(path string) error {
 	if err := initialize(path); err != nil {
 		return err
 	}
-	return syncDirs(dir, filepath.Dir(dir))
+	if err := durable.SyncDir(dir); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // initialize writes the header of a database. SQLite syncs the file when the last connection closes.
@@ -54,28 +56,7 @@ func initialize(path string) error {
 			return errors.Join(err, opened.Close())
 		}
 	}
-	if err := opened.Close(); err != nil {
-		return err
-	}
-	return syncFile(path)
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	return f.Sync()
-}
-
-func syncDirs(dirs ...string) error {
-	for _, dir := range dirs {
-		if err := syncFile(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return opened.Close()
 }
 
 // removeFiles removes a database. It returns nil if there is none.
@@ -84,45 +65,5 @@ func removeFiles(path string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	return syncDirs(filepath.Dir(dir))
-}
-
-// sweepAge is the age from which a directory without a row is removed. A younger one may belong to a
-// database that is being created.
-const sweepAge = 10 * time.Minute
-
-// sweep removes the directories of databases that have no row.
-func (e *Engine) sweep(ctx context.Context) error {
-	entries, err := os.ReadDir(e.Dir) // before the rows, so that a new database is not missed
-	if err != nil {
-		return err
-	}
-	ids, err := e.IDs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if ids[entry.Name()] || !id.Is(id.Database, entry.Name()) || !e.abandoned(entry) {
-			continue
-		}
-		path, err := e.path(entry.Name())
-		if err != nil {
-			return err
-		}
-		if err := removeFiles(path); err != nil {
-			return err
-		}
-		e.Log.Info("removed the files of a deleted database", "database", entry.Name())
-	}
-	return nil
-}
-
-// abandoned reports whether a directory is from before this start, or old. The times of files are less
-// exact than the clock.
-func (e *Engine) abandoned(entry fs.DirEntry) bool {
-	info, err := entry.Info()
-	if err != nil {
-		return false
-	}
-	return info.ModTime().Before(e.started.Add(-time.Second)) || e.now().Sub(info.ModTime()) > sweepAge
+	return durable.SyncDir(filepath.Dir(dir))
 }

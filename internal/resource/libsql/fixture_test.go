@@ -42,7 +42,7 @@ func startIn(t testing.TB, dir string, limits libsql.Limits, rows ...*resource.P
 	}
 	s.Engine = &libsql.Engine{
 		Dir: dir, Node: "local", Limits: limits, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Lookup: s.lookup, IDs: s.ids,
+		Lookup: s.lookup,
 	}
 	s.must(s.Open())
 	listener := httptest.NewServer(s.Engine)
@@ -74,16 +74,6 @@ func (s *server) lookup(_ context.Context, databaseID string) (*resource.Provisi
 		return p, nil
 	}
 	return nil, errs.Missing("database", databaseID)
-}
-
-func (s *server) ids(context.Context) (map[string]bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := map[string]bool{}
-	for databaseID := range s.rows {
-		ids[databaseID] = true
-	}
-	return ids, nil
 }
 
 func (s *server) set(p *resource.Provisioned) {

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	tick       = 50 * time.Millisecond
-	sweepEvery = time.Hour
+	tick = 50 * time.Millisecond
+	// verifyAgain is when databases that could not be looked up are verified again.
+	verifyAgain = time.Second
 )
 
 // Forget empties the cache of lookups and has Run close what may not be used any more. It is called
@@ -22,22 +23,17 @@ func (e *Engine) Forget() {
 	}
 }
 
-// Run verifies open databases after Forget, closes idle ones, interrupts statements that fill the disk,
-// and removes the files of deleted databases, until ctx ends.
+// Run verifies open databases after Forget, closes idle ones, and interrupts statements that fill the
+// disk, until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
-	e.trySweep(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.stale:
 			e.verify(ctx)
-		case <-sweep.C:
-			e.trySweep(ctx)
 		case <-ticker.C:
 			e.guardDisk()
 			e.closeIdle()
@@ -45,14 +41,8 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-func (e *Engine) trySweep(ctx context.Context) {
-	if err := e.sweep(ctx); err != nil && ctx.Err() == nil {
-		e.Log.Warn("removing the files of deleted databases failed", "error", err)
-	}
-}
-
 // verify closes open databases that cannot be used any more, and what was opened with old credentials.
-// A database that cannot be looked up stays as it is.
+// If one cannot be looked up, Run verifies again.
 func (e *Engine) verify(ctx context.Context) {
 	for _, d := range e.openDatabases() {
 		p, err := e.lookup(ctx, d.id)
@@ -60,7 +50,10 @@ func (e *Engine) verify(ctx context.Context) {
 		case errs.KindOf(err) == errs.NotFound:
 			d.close()
 			e.forgetClosed(d)
-		case err == nil:
+		case err != nil:
+			e.Log.Warn("verify the connections to a database", "database", d.id, "error", err)
+			time.AfterFunc(verifyAgain, e.Forget)
+		default:
 			d.closeOthers(tokenOf(p.Password))
 		}
 	}

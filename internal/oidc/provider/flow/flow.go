@@ -2,7 +2,7 @@
 // authorization request that waits for a sign-in or a consent, a logout request that waits for a
 // confirmation, or a page that requires a sign-in.
 //
-// A flow travels sealed in a form field or in the URL, so that the requests of strangers write nothing
+// A flow travels sealed in a form field or in the URL, so that unauthenticated requests write nothing
 // to the database.
 package flow
 

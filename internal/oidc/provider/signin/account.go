@@ -109,7 +109,7 @@ func browserName(userAgent string) string {
 // other sessions, and what applications and devices may do without one.
 func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 	network := throttle.Network(web.Request(v.Context()).RemoteAddr)
-	limits := deviceLimits(v.session.ID, network) // the session shows that this is no stranger
+	limits := deviceLimits(v.session.ID, network) // the session shows that this browser has signed in
 	if wait := h.limiter.Take(h.Now(), limits...); wait > 0 {
 		setRetryAfter(w, wait)
 		return h.showProblem(w, v, http.StatusTooManyRequests, tooManyAttempts)
