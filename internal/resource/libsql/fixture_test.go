@@ -28,6 +28,8 @@ type server struct {
 
 	mu   sync.Mutex
 	rows map[string]*resource.Provisioned
+	// failures is how many lookups fail from now on.
+	failures int
 }
 
 // start starts a server in a new directory.
@@ -70,6 +72,10 @@ func (s *server) must(err error) {
 func (s *server) lookup(_ context.Context, databaseID string) (*resource.Provisioned, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.failures > 0 {
+		s.failures--
+		return nil, errs.New(errs.Unavailable, "the rows cannot be read")
+	}
 	if p := s.rows[databaseID]; p != nil {
 		return p, nil
 	}
@@ -80,6 +86,13 @@ func (s *server) set(p *resource.Provisioned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows[p.ID] = p
+}
+
+// failLookups has the next lookups fail.
+func (s *server) failLookups(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures = n
 }
 
 func (s *server) remove(databaseID string) {

@@ -307,7 +307,7 @@ func TestRotationRefusesTheOldPasswordAtOnce(t *testing.T) {
 }
 
 // TestVerificationClosesWhatAnotherReplicaChanged checks Forget, which is called for changes of other
-// replicas.
+// replicas, while rows cannot be read at first.
 func TestVerificationClosesWhatAnotherReplicaChanged(t *testing.T) {
 	s := start(t, libsql.Limits{Statement: time.Hour})
 	deleted, rotated := s.create(), s.create()
@@ -325,6 +325,7 @@ func TestVerificationClosesWhatAnotherReplicaChanged(t *testing.T) {
 	p := *rotated.p
 	p.Password = id.Secret(43)
 	s.set(&p)
+	s.failLookups(3)
 	s.Forget()
 	group.Wait()
 	for _, d := range []*database{deleted, rotated} {
