@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"steward/e2e/process"
-	"steward/internal/app"
+	"steward/internal/app/datadir"
 )
 
 func TestFirstStartCreatesOrganizationAndRootKey(t *testing.T) {
@@ -40,7 +40,7 @@ func TestFirstStartCreatesOrganizationAndRootKey(t *testing.T) {
 }
 
 // addresses reads steward.json.
-func (s *steward) addresses() (a app.Addresses) {
+func (s *steward) addresses() (a datadir.Addresses) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.Dir, "steward.json"))
 	s.must(err)

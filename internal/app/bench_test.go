@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"steward/internal/app/config"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/web"
@@ -19,7 +20,7 @@ func (d discard) WriteHeader(int)             {}
 
 // BenchmarkRequest measures what a management request costs beyond net/http.
 func BenchmarkRequest(b *testing.B) {
-	log := newLog(Config{LogFormat: LogText}, io.Discard)
+	log := newLog(config.Config{LogFormat: config.LogText}, io.Discard)
 	for _, path := range []string{"/cli/region", "/cli/apikey/", "/cli/auth/user"} {
 		b.Run(path[1:], func(b *testing.B) {
 			f := newFixture(b, dbtest.Open(b, db.SQLite), func(s web.Served) { logRequest(log, s) })

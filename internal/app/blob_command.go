@@ -1,7 +1,7 @@
 package app
 
 import (
-	"slices"
+	"steward/internal/app/config"
 
 	"github.com/spf13/cobra"
 )
@@ -36,16 +36,16 @@ it ended. Nothing is deleted. The server may be running; what it stores meanwhil
 the command again after it was stopped. Then start it with the other --blob-url.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			flags := setFlags(cmd)
+			flags := config.Given(cmd)
 			switch {
 			case from == onDisk && to != onDisk && to != "":
 				flags["blob-url"] = to
 			case to == onDisk && from != onDisk && from != "":
 				flags["blob-url"] = from
 			default:
-				return usageError{"one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`"}
+				return config.UsageError{Message: "one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`"}
 			}
-			cfg, err := Load(flags, p.environ)
+			cfg, err := config.Load(flags, p.environ)
 			if err != nil {
 				return err
 			}
@@ -55,6 +55,6 @@ the command again after it was stopped. Then start it with the other --blob-url.
 	}
 	cmd.Flags().StringVar(&from, "from", "", "`store` to copy from: disk, or an s3:// URL")
 	cmd.Flags().StringVar(&to, "to", "", "`store` to copy to: disk, or an s3:// URL")
-	addFlags(cmd, func(s setting) bool { return slices.Contains([]string{"config", "data", "database-url"}, s.name) })
+	config.AddFlags(cmd, "config", "data", "database-url")
 	return cmd
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+	"steward/internal/app/operator"
 	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -25,7 +28,7 @@ const (
 
 // CopyBlobs copies the bytes of all objects from the files in the data directory to the configured S3
 // store, or back. It reports on stderr, and prints a summary.
-func CopyBlobs(ctx context.Context, cfg Config, toDisk bool, stdout, stderr io.Writer) error {
+func CopyBlobs(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error {
 	store, closeAll, err := openReferences(ctx, cfg)
 	if err != nil {
 		return err
@@ -62,10 +65,10 @@ func CopyBlobs(ctx context.Context, cfg Config, toDisk bool, stdout, stderr io.W
 
 // openReferences opens the database, of which nothing but the references to blobs is read. A server may
 // be using it. It returns NotFound if there is no installation.
-func openReferences(ctx context.Context, cfg Config) (store *object.Store, closeAll func(), err error) {
+func openReferences(ctx context.Context, cfg config.Config) (store *object.Store, closeAll func(), err error) {
 	release := func() {}
 	if cfg.DatabaseURL == "" {
-		release, err = lockInstallation(cfg.Data)
+		release, err = operator.LockInstallation(cfg.Data)
 		if errs.KindOf(err) == errs.Conflict {
 			release = func() {}
 			err = checkVersion(cfg.Data)
@@ -74,7 +77,7 @@ func openReferences(ctx context.Context, cfg Config) (store *object.Store, close
 			return nil, nil, err
 		}
 	}
-	d, err := db.Open(ctx, db.Options{Path: databaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
+	d, err := db.Open(ctx, db.Options{Path: datadir.DatabaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
 	if err != nil {
 		release()
 		return nil, nil, err
@@ -88,7 +91,7 @@ func openReferences(ctx context.Context, cfg Config) (store *object.Store, close
 // checkVersion returns an error unless the server that uses a data directory has the version of this
 // program: another one might change the tables of the running server.
 func checkVersion(dir string) error {
-	a, err := ReadAddresses(dir)
+	a, err := datadir.ReadAddresses(dir)
 	if err != nil {
 		return err
 	}

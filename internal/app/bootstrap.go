@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/apikey"
+	"steward/internal/app/config"
 	"steward/internal/db"
 )
 
@@ -20,7 +21,7 @@ type installation struct {
 // returns nil if the installation is not empty. If several replicas start at once, one of them does
 // it.
 func bootstrap(
-	ctx context.Context, d *db.DB, cfg Config, accounts *account.Store, keys *apikey.Store,
+	ctx context.Context, d *db.DB, cfg config.Config, accounts *account.Store, keys *apikey.Store,
 ) (*installation, error) {
 	var created *installation
 	err := d.Write(ctx, func(tx *db.Tx) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"steward/internal/app/config"
 	"steward/internal/cli"
 )
 
@@ -53,7 +54,7 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
 	}
-	return usageError{fmt.Sprintf("%s takes one directory; see `%[1]s --help`", cmd.CommandPath())}
+	return config.UsageError{Message: fmt.Sprintf("%s takes one directory; see `%[1]s --help`", cmd.CommandPath())}
 }
 
 // documented returns the commands without what differs from one day and one machine to another.

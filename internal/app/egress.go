@@ -3,30 +3,18 @@ package app
 import (
 	"iter"
 	"maps"
-	"net"
 	"net/netip"
-	"net/url"
 	"syscall"
 
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/webhook/send"
 )
 
 // egress returns where deliveries may go: never to Steward's own listeners, and to loopback only
-// while nobody else can reach the API, that is while it listens on loopback, its base URL is on
-// loopback, and no proxy is trusted.
-func egress(cfg Config, at Addresses) send.Egress {
-	base, err := url.Parse(at.BaseURL)
-	local := err == nil && isLoopback(base.Hostname()) && len(cfg.TrustedProxies) == 0
-	host, _, err := net.SplitHostPort(cfg.Listen)
-	return send.Egress{
-		Allow: cfg.EgressAllow, Loopback: local && err == nil && isLoopback(host), Own: addrPorts(maps.Values(at.Listen)),
-	}
-}
-
-// isLoopback reports whether a host can be reached from this machine only.
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+// while no other machine can reach the API.
+func egress(cfg config.Config, at datadir.Addresses) send.Egress {
+	return send.Egress{Allow: cfg.EgressAllow, Loopback: cfg.OnlyLocal(at.BaseURL), Own: addrPorts(maps.Values(at.Listen))}
 }
 
 // addrPorts parses the addresses of listeners.

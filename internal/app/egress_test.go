@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/web"
 )
 
@@ -29,16 +31,16 @@ func TestLoopbackIsAllowedForLocalInstallations(t *testing.T) {
 		"public base": {"127.0.0.1:1", "https://steward.example", nil, false},
 		"proxy":       {"127.0.0.1:1", "http://127.0.0.1:1", proxies, false},
 	} {
-		cfg := Config{Listen: test.listen, TrustedProxies: test.proxies}
-		if got := egress(cfg, Addresses{BaseURL: test.baseURL}).Loopback; got != test.want {
+		cfg := config.Config{Listen: test.listen, TrustedProxies: test.proxies}
+		if got := egress(cfg, datadir.Addresses{BaseURL: test.baseURL}).Loopback; got != test.want {
 			t.Errorf("%s: loopback allowed: %v", name, got)
 		}
 	}
 }
 
 func TestOwnListenersAreKnownToEgress(t *testing.T) {
-	at := Addresses{Listen: map[string]string{"api": "127.0.0.1:1"}}
-	if own := egress(Config{}, at).Own; len(own) != 1 || own[0] != netip.MustParseAddrPort("127.0.0.1:1") {
+	at := datadir.Addresses{Listen: map[string]string{"api": "127.0.0.1:1"}}
+	if own := egress(config.Config{}, at).Own; len(own) != 1 || own[0] != netip.MustParseAddrPort("127.0.0.1:1") {
 		t.Errorf("own listeners: %v", own)
 	}
 }

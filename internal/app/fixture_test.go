@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"steward/internal/apikey"
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -42,12 +44,12 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := Load(map[string]string{"data": t.TempDir()}, nil)
+	cfg, err := config.Load(map[string]string{"data": t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	at := Addresses{BaseURL: "http://steward.test", KVURL: "redis://steward.test:6380"}
+	at := datadir.Addresses{BaseURL: "http://steward.test", KVURL: "redis://steward.test:6380"}
 	p, err := wire(cfg, &database{db: d, ring: ring, blobs: blobs, node: "local"}, at, log, time.Now)
 	if err != nil {
 		t.Fatal(err)

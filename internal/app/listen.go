@@ -5,6 +5,9 @@ import (
 	"net"
 	"os"
 	"slices"
+
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 )
 
 // listeners are what clients connect to.
@@ -15,7 +18,7 @@ type listeners struct {
 }
 
 // listen opens the listeners.
-func listen(cfg Config) (*listeners, error) {
+func listen(cfg config.Config) (*listeners, error) {
 	l := &listeners{}
 	opened := []struct {
 		flag, address string
@@ -40,8 +43,8 @@ func listen(cfg Config) (*listeners, error) {
 	return l, nil
 }
 
-func hasEmbeddedKV(cfg Config) bool {
-	return slices.ContainsFunc(cfg.Regions, func(r Region) bool { return r.KV.Kind == Embedded })
+func hasEmbeddedKV(cfg config.Config) bool {
+	return slices.ContainsFunc(cfg.Regions, func(r config.Region) bool { return r.KV.Kind == config.Embedded })
 }
 
 func (l *listeners) close() {
@@ -53,8 +56,8 @@ func (l *listeners) close() {
 }
 
 // addressesOf returns where the listeners can be reached.
-func addressesOf(cfg Config, l *listeners) Addresses {
-	a := Addresses{
+func addressesOf(cfg config.Config, l *listeners) datadir.Addresses {
+	a := datadir.Addresses{
 		PID: os.Getpid(), Version: Version(), BaseURL: cfg.BaseURL, S3URL: cfg.S3URL,
 		Listen: map[string]string{"api": l.api.Addr().String(), "s3": l.s3.Addr().String()},
 	}

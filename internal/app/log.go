@@ -6,13 +6,14 @@ import (
 	"log/slog"
 	"time"
 
+	"steward/internal/app/config"
 	"steward/internal/web"
 )
 
 // newLog returns the log of the process. Its times are in UTC.
-func newLog(cfg Config, w io.Writer) *slog.Logger {
+func newLog(cfg config.Config, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: timeInUTC}
-	if cfg.LogFormat == LogJSON {
+	if cfg.LogFormat == config.LogJSON {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/app/config"
 	"steward/internal/web"
 )
 
@@ -18,7 +19,7 @@ var servedRequest = web.Served{
 
 func TestRequestsAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	logRequest(newLog(Config{LogFormat: LogText}, &out), servedRequest)
+	logRequest(newLog(config.Config{LogFormat: config.LogText}, &out), servedRequest)
 	_, line, _ := strings.Cut(out.String(), " ")
 	want := `level=INFO msg=request request_id=req_1 method=GET route="GET /cli/apikey/{id}" status=200 bytes=204 ` +
 		"duration_ms=1.5 caller=key_1 remote_addr=127.0.0.1\n"
@@ -29,7 +30,7 @@ func TestRequestsAreLogged(t *testing.T) {
 
 func TestLogTimesAreInUTC(t *testing.T) {
 	var out bytes.Buffer
-	newLog(Config{LogFormat: LogJSON}, &out).Info("x")
+	newLog(config.Config{LogFormat: config.LogJSON}, &out).Info("x")
 	var line struct{ Time string }
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil || !strings.HasSuffix(line.Time, "Z") {
 		t.Errorf("logged %s: %v", out.String(), err)
@@ -38,7 +39,7 @@ func TestLogTimesAreInUTC(t *testing.T) {
 
 func TestRequestsAreNotLoggedAboveInfo(t *testing.T) {
 	var out bytes.Buffer
-	logRequest(newLog(Config{LogLevel: slog.LevelWarn}, &out), servedRequest)
+	logRequest(newLog(config.Config{LogLevel: slog.LevelWarn}, &out), servedRequest)
 	if out.Len() > 0 {
 		t.Errorf("logged %s", out.String())
 	}

@@ -2,10 +2,9 @@
 // runs the result.
 //
 // Main parses the command line into a Config and passes it to the function of a command. Serve locks
-// the data directory (datadir.go), opens the database (database.go), connects the slices (wire.go),
-// sets up an empty installation (bootstrap.go) and serves until its context ends. NewRootKey and
-// ResetPassword (operator.go) ask the server that runs on the data directory, over a socket
-// (control.go). CopyBlobs (blob_copy.go) reads the database beside it. The commands that use a server
+// the data directory (datadir), opens the database (database.go), connects the slices (wire.go),
+// sets up an empty installation (bootstrap.go) and serves until its context ends. Package operator
+// has the commands that ask the server which runs on the data directory. CopyBlobs (blob_copy.go) reads the database beside it. The commands that use a server
 // over its API are those of package cli. This is the only package that imports all slices: where one
 // needs another, a func field of the one is set to a method of the other.
 package app
@@ -18,11 +17,12 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/app/config"
+	"steward/internal/app/operator"
 	"steward/internal/cli"
 	"steward/internal/errs"
 )
@@ -32,7 +32,7 @@ import (
 func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := program{
 		environ: environ, stdin: stdin, stdout: stdout, stderr: stderr,
-		serve: Serve, rootKey: NewRootKey, resetPassword: ResetPassword, copyBlobs: CopyBlobs,
+		serve: Serve, rootKey: operator.NewRootKey, resetPassword: operator.ResetPassword, copyBlobs: CopyBlobs,
 	}
 	return p.run(ctx, args)
 }
@@ -43,16 +43,11 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	serve          func(ctx context.Context, cfg Config, stdout, stderr io.Writer) error
-	rootKey        func(ctx context.Context, cfg Config, revokeOthers bool, stdout, stderr io.Writer) error
-	resetPassword  func(ctx context.Context, cfg Config, email string, stdout io.Writer) error
-	copyBlobs      func(ctx context.Context, cfg Config, toDisk bool, stdout, stderr io.Writer) error
+	serve          func(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error
+	rootKey        func(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error
+	resetPassword  func(ctx context.Context, cfg config.Config, email string, stdout io.Writer) error
+	copyBlobs      func(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error
 }
-
-// usageError is an error of the command line.
-type usageError struct{ message string }
-
-func (e usageError) Error() string { return e.message }
 
 func (p program) run(ctx context.Context, args []string) int {
 	root := p.rootCommand()
@@ -62,7 +57,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	root.PrintErr(describe(err))
-	if errors.As(err, &usageError{}) {
+	if errors.As(err, &config.UsageError{}) {
 		return cli.ExitUsage
 	}
 	return cli.ExitCode(err)
@@ -111,7 +106,7 @@ To use a server from here or from another machine:
 	root.SetVersionTemplate("steward {{.Version}}\n")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	root.AddGroup(cli.Groups()...)
 	for _, cmd := range []*cobra.Command{
@@ -137,17 +132,17 @@ func (p program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Start the server",
-		Long:  "Start the server. All it needs is a data directory, which the first start creates.\n\n" + settingsHelp(),
+		Long:  "Start the server. All it needs is a data directory, which the first start creates.\n\n" + config.Help(),
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := Load(setFlags(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
 				return err
 			}
 			return p.serve(cmd.Context(), cfg, p.stdout, p.stderr)
 		},
 	}
-	addFlags(cmd, func(setting) bool { return true })
+	config.AddFlags(cmd)
 	return cmd
 }
 
@@ -161,7 +156,7 @@ run as the same user of the machine. Existing keys stay valid, unless --revoke-o
 other root keys of the organization are deleted, and refused at once.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := Load(setFlags(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
 				return err
 			}
@@ -169,7 +164,7 @@ other root keys of the organization are deleted, and refused at once.`,
 		},
 	}
 	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
-	addFlags(cmd, func(s setting) bool { return slices.Contains([]string{"config", "data", "database-url"}, s.name) })
+	config.AddFlags(cmd, "config", "data", "database-url")
 	return cmd
 }
 
@@ -183,16 +178,14 @@ user of the machine. If no server is running, the link begins with --base-url, o
 the last start.`,
 		Args: oneAddress,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := Load(setFlags(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
 				return err
 			}
 			return p.resetPassword(cmd.Context(), cfg, args[0], p.stdout)
 		},
 	}
-	addFlags(cmd, func(s setting) bool {
-		return slices.Contains([]string{"config", "data", "database-url", "base-url"}, s.name)
-	})
+	config.AddFlags(cmd, "config", "data", "database-url", "base-url")
 	return cmd
 }
 
@@ -218,7 +211,7 @@ func knownCommand(root *cobra.Command, args []string) error {
 	for _, cmd := range root.Commands() {
 		known = append(known, cmd.Name())
 	}
-	return usageError{fmt.Sprintf("unknown command %q%s", args[0], suggestion(args[0], known, "steward --help"))}
+	return config.UsageError{Message: fmt.Sprintf("unknown command %q%s", args[0], config.Suggestion(args[0], known, "steward --help"))}
 }
 
 // noArguments refuses arguments without repeating them: one may be a secret whose flag is missing.
@@ -226,7 +219,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usageError{fmt.Sprintf("%s takes flags only; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+	return config.UsageError{Message: fmt.Sprintf("%s takes flags only; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
 }
 
 // oneAddress requires one argument.
@@ -234,7 +227,7 @@ func oneAddress(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
 	}
-	return usageError{fmt.Sprintf("%s takes one e-mail address; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+	return config.UsageError{Message: fmt.Sprintf("%s takes one e-mail address; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
 }
 
 // version is set with `go build -ldflags "-X steward/internal/app.version=v1.2.3"`.

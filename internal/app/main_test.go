@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/app/config"
 	"steward/internal/errs"
 )
 
@@ -18,19 +19,19 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 	var out, errOut bytes.Buffer
 	p := program{
 		environ: environ, stdout: &out, stderr: &errOut,
-		serve: func(ctx context.Context, cfg Config, stdout, _ io.Writer) error {
+		serve: func(ctx context.Context, cfg config.Config, stdout, _ io.Writer) error {
 			_, err := fmt.Fprintf(stdout, "serve %s %s %t %v", cfg.Data, cfg.Listen, cfg.RequirePKCE, ctx.Err())
 			return errors.Join(err, fail)
 		},
-		rootKey: func(_ context.Context, cfg Config, revokeOthers bool, stdout, _ io.Writer) error {
+		rootKey: func(_ context.Context, cfg config.Config, revokeOthers bool, stdout, _ io.Writer) error {
 			_, err := fmt.Fprintf(stdout, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
 			return errors.Join(err, fail)
 		},
-		resetPassword: func(_ context.Context, cfg Config, email string, stdout io.Writer) error {
+		resetPassword: func(_ context.Context, cfg config.Config, email string, stdout io.Writer) error {
 			_, err := fmt.Fprintf(stdout, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
 			return errors.Join(err, fail)
 		},
-		copyBlobs: func(_ context.Context, cfg Config, toDisk bool, stdout, _ io.Writer) error {
+		copyBlobs: func(_ context.Context, cfg config.Config, toDisk bool, stdout, _ io.Writer) error {
 			_, err := fmt.Fprintf(stdout, "blob copy %s %s %s %t", cfg.Data, cfg.BlobURL.Bucket, string(cfg.BlobAccessKey), toDisk)
 			return errors.Join(err, fail)
 		},
@@ -70,13 +71,14 @@ func TestHelpListsEverySetting(t *testing.T) {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	_, stdout, _ = runProgram(nil, nil, "serve", "--help")
-	for _, s := range settings(&Config{}) {
-		want := "      --" + s.name + " "
-		if s.kind == secret {
-			want = "  " + s.env() + " "
-		}
-		if !strings.Contains(stdout, want) {
-			t.Errorf("the help of serve does not list %s", s.name)
+	all, err := config.Explain(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		variable := "  STEWARD_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")) + " "
+		if s.Name != "regions" && !strings.Contains(stdout, "      --"+s.Name+" ") && !strings.Contains(stdout, variable) {
+			t.Errorf("the help of serve does not list %s", s.Name)
 		}
 	}
 }

@@ -11,6 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+	"steward/internal/app/metrics"
+	"steward/internal/app/operator"
 	"steward/internal/db"
 	"steward/internal/job"
 	"steward/internal/web"
@@ -22,15 +26,15 @@ const drainTimeout = 10 * time.Second
 
 // Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
 // could not start.
-func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
-	lock, err := LockDir(cfg.Data)
+func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error {
+	lock, err := datadir.Acquire(cfg.Data)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
 	log := newLog(cfg, stderr)
-	metrics := newMetrics()
-	d, err := openDatabase(ctx, cfg, db.Observer{Commit: metrics.commit, Invalidated: metrics.invalidated})
+	m := metrics.New(Version())
+	d, err := openDatabase(ctx, cfg, db.Observer{Commit: m.Commit, Invalidated: m.Invalidated})
 	if err != nil {
 		return err
 	}
@@ -44,29 +48,29 @@ func Serve(ctx context.Context, cfg Config, stdout, stderr io.Writer) error {
 	}
 	defer listeners.close()
 	s := &process{
-		cfg: cfg, db: d, log: log, stdout: stdout, metrics: metrics,
+		cfg: cfg, db: d, log: log, stdout: stdout, metrics: m,
 		listeners: listeners, addresses: addressesOf(cfg, listeners),
 	}
 	if cfg.MetricsListen != "" {
-		m, err := startMetricsServer(cfg.MetricsListen, s.metrics, log)
+		server, err := m.Serve(cfg.MetricsListen, log)
 		if err != nil {
 			return err
 		}
-		defer m.stop()
-		s.addresses.Listen["metrics"] = m.address
+		defer server.Stop()
+		s.addresses.Listen["metrics"] = server.Address
 	}
 	return s.run(ctx)
 }
 
 // process is a running program that has its lock, its database and its listeners.
 type process struct {
-	cfg       Config
+	cfg       config.Config
 	db        *database
 	log       *slog.Logger
 	stdout    io.Writer
-	metrics   *metrics
+	metrics   *metrics.Metrics
 	listeners *listeners
-	addresses Addresses
+	addresses datadir.Addresses
 	stopping  atomic.Bool
 }
 
@@ -96,7 +100,7 @@ func (s *process) run(ctx context.Context) error {
 	}
 	p.server.Ready = s.ready
 	p.server.Done = func(served web.Served) {
-		s.metrics.served(served)
+		s.metrics.Served(served)
 		logRequest(s.log, served)
 	}
 	handler, err := p.server.Handler()
@@ -115,7 +119,7 @@ func (s *process) run(ctx context.Context) error {
 	loops.Go(limitMemory)
 	p.start(&loops, s.db.db, s.log, time.Now)
 	defer loops.Stop()
-	defer serveControl(s.cfg.Data, newOperator(s.db.db, s.addresses.BaseURL), s.log)()
+	defer operator.New(s.db.db, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
 
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -127,7 +131,7 @@ func (s *process) run(ctx context.Context) error {
 	kvEnded := p.engines.serve(s.listeners.kv)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(s.listeners.api) }()
-	if err := WriteAddresses(s.cfg.Data, s.addresses); err != nil {
+	if err := datadir.WriteAddresses(s.cfg.Data, s.addresses); err != nil {
 		s.log.Warn("steward.json was not written", "error", err)
 	}
 	if _, err := io.WriteString(s.stdout, banner(s.cfg, s.addresses, created)); err != nil {
@@ -175,7 +179,7 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 }
 
 // banner returns what a start prints: where to go next, and the root key if it was generated now.
-func banner(cfg Config, a Addresses, created *installation) string {
+func banner(cfg config.Config, a datadir.Addresses, created *installation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
 	fmt.Fprintf(&b, "  API           %s\n", a.BaseURL)

@@ -8,6 +8,8 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/apikey"
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -47,7 +49,7 @@ type parts struct {
 	server   *server.Server
 }
 
-func wire(cfg Config, d *database, at Addresses, log *slog.Logger, now func() time.Time) (*parts, error) {
+func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger, now func() time.Time) (*parts, error) {
 	baseURL := at.BaseURL
 	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource}
 	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
@@ -161,7 +163,7 @@ type hooks struct {
 }
 
 func wireHooks(
-	cfg Config, d *database, at Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
+	cfg config.Config, d *database, at datadir.Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
 ) hooks {
 	store := &webhook.Store{
 		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"),

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -19,7 +21,7 @@ import (
 
 // openBlobs opens the store of objects' bytes: files in the data directory, or a place in a bucket of
 // another S3 server.
-func openBlobs(ctx context.Context, cfg Config) (blob.Store, error) {
+func openBlobs(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	if cfg.BlobURL == nil {
 		return blob.OpenDisk(filepath.Join(cfg.Data, "blobs"))
 	}
@@ -40,7 +42,7 @@ type storage struct {
 }
 
 func wireObjects(
-	cfg Config, d *database, at Addresses, record func(*db.Tx, string, string) error, hooks *webhook.Store,
+	cfg config.Config, d *database, at datadir.Addresses, record func(*db.Tx, string, string) error, hooks *webhook.Store,
 	log *slog.Logger, now func() time.Time,
 ) storage {
 	store := &object.Store{

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/apikey"
+	"steward/internal/app/config"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -40,7 +41,7 @@ func wireOAuth(
 
 // wireProvider returns the OpenID Connect provider. Its Open must be called before it serves.
 func wireProvider(
-	cfg Config, d *database, baseURL string, o oauth, accounts *account.Store, keys *apikey.Store, lines *audit.Store,
+	cfg config.Config, d *database, baseURL string, o oauth, accounts *account.Store, keys *apikey.Store, lines *audit.Store,
 	now func() time.Time,
 ) *provider.Provider {
 	return &provider.Provider{

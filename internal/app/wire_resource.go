@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -39,7 +41,7 @@ type engineServer struct {
 }
 
 func wireEngines(
-	cfg Config, d *database, at Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
+	cfg config.Config, d *database, at datadir.Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
 ) (*engines, error) {
 	e := &engines{store: &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}, log: log}
 	e.databases = &libsql.Engine{
@@ -63,12 +65,12 @@ func wireEngines(
 	return e, nil
 }
 
-func (e *engines) region(r Region) (resource.Region, error) {
-	region := resource.Region{Region: r.Region, Description: r.Description, S3: r.S3.Kind == Embedded}
+func (e *engines) region(r config.Region) (resource.Region, error) {
+	region := resource.Region{Region: r.Region, Description: r.Description, S3: r.S3.Kind == config.Embedded}
 	switch r.DB.Kind {
-	case Embedded:
+	case config.Embedded:
 		region.DB = e.databases
-	case PostgreSQL:
+	case config.PostgreSQL:
 		name := "db of region " + r.Region
 		engine, err := postgres.New(string(r.DB.URL), e.log)
 		if err != nil {
@@ -78,9 +80,9 @@ func (e *engines) region(r Region) (resource.Region, error) {
 		region.DB = engine
 	}
 	switch r.KV.Kind {
-	case Embedded:
+	case config.Embedded:
 		region.KV = e.stores
-	case Redis:
+	case config.Redis:
 		name := "kv of region " + r.Region
 		engine, err := rediskv.New(string(r.KV.URL), e.log)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"steward/internal/app/config"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/resource"
@@ -17,7 +18,7 @@ import (
 
 // wireStatus returns the handler of the status.
 func wireStatus(
-	cfg Config, d *database, e *engines, hooks *webhook.Store, log *slog.Logger, now func() time.Time,
+	cfg config.Config, d *database, e *engines, hooks *webhook.Store, log *slog.Logger, now func() time.Time,
 ) *status.Handler {
 	return &status.Handler{
 		Version: Version(), StartedAt: stamp.Of(now()), Database: d.db.Dialect().String(), Ping: d.db.Ping,
@@ -37,7 +38,7 @@ func wireStatus(
 }
 
 // engineChecks returns the engines of all regions with their checks.
-func engineChecks(cfg Config, d *database, regions []resource.Region) []status.Engine {
+func engineChecks(cfg config.Config, d *database, regions []resource.Region) []status.Engine {
 	var all []status.Engine
 	for _, r := range regions {
 		if r.S3 {
@@ -55,7 +56,7 @@ func engineChecks(cfg Config, d *database, regions []resource.Region) []status.E
 }
 
 // bucketCheck returns the name of what keeps the bytes of objects, and its check.
-func bucketCheck(cfg Config, d *database) (name string, check func(context.Context) error) {
+func bucketCheck(cfg config.Config, d *database) (name string, check func(context.Context) error) {
 	if cfg.BlobURL == nil {
 		return "disk", func(context.Context) error {
 			if _, err := os.Stat(filepath.Join(cfg.Data, "blobs")); err != nil {

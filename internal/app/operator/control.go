@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"bytes"
@@ -21,6 +21,8 @@ const (
 	maxControlBody = 64 << 10
 	// controlTimeout bounds how long a command waits for the server.
 	controlTimeout = time.Minute
+	// stopTimeout bounds how long Serve's stop waits for operations.
+	stopTimeout = 10 * time.Second
 	// maxSocketPath is the longest path of a Unix socket.
 	maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 )
@@ -28,9 +30,9 @@ const (
 // socketPath returns the path of the control socket in a data directory.
 func socketPath(dir string) string { return filepath.Join(dir, "steward.sock") }
 
-// serveControl serves the operations of an operator on the control socket until stop is called. The
+// Serve serves the operations on the control socket until stop is called. The
 // server runs without the socket as well, so an error is logged.
-func serveControl(dir string, o *operator, log *slog.Logger) (stop func()) {
+func (o *Operator) Serve(dir string, log *slog.Logger) (stop func()) {
 	listener, err := listenControl(dir)
 	if err != nil {
 		log.Warn("steward root-key and reset-password will not work while this process runs", "error", err)
@@ -50,7 +52,7 @@ func serveControl(dir string, o *operator, log *slog.Logger) (stop func()) {
 	}()
 	return func() {
 		_ = os.Remove(socketPath(dir)) // the next start replaces it
-		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
 		if err := srv.Shutdown(ctx); err != nil {
 			_ = srv.Close()
@@ -104,7 +106,7 @@ type controlFailure struct {
 
 // handler returns a handler that runs the operation and responds with its result or its error, which
 // may be shown in full: only the operator can connect.
-func (op operation[In, Out]) handler(o *operator) http.Handler {
+func (op operation[In, Out]) handler(o *Operator) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := op.serve(o, w, r)
 		if err != nil {
@@ -115,7 +117,7 @@ func (op operation[In, Out]) handler(o *operator) http.Handler {
 	})
 }
 
-func (op operation[In, Out]) serve(o *operator, w http.ResponseWriter, r *http.Request) (out Out, err error) {
+func (op operation[In, Out]) serve(o *Operator, w http.ResponseWriter, r *http.Request) (out Out, err error) {
 	var in In
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBody)).Decode(&in); err != nil {
 		return out, fmt.Errorf("decode the request: %w", err)

@@ -1,10 +1,7 @@
-package app
+package metrics_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,7 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"steward/internal/waittest"
+	"steward/internal/app/metrics"
 	"steward/internal/web"
 )
 
@@ -38,30 +35,31 @@ func get(t *testing.T, url string) string {
 
 // everyMetric returns a scrape of metrics that have all been used once.
 func everyMetric(t *testing.T) string {
-	m := newMetrics()
-	server, err := startMetricsServer("127.0.0.1:0", m, slog.New(slog.DiscardHandler))
+	m := metrics.New("v1")
+	server, err := m.Serve("127.0.0.1:0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.stop()
-	m.served(web.Served{Meta: &web.Meta{Route: "GET /cli/region"}, Status: 200, Took: time.Millisecond})
-	m.servedS3("PUT", 503, time.Second)
-	m.servedS3("BREW", 405, time.Second)
-	m.commit(3, time.Millisecond)
-	m.invalidated(time.Millisecond)
-	m.tokenIssued("urn:ietf:params:oauth:grant-type:device_code")
-	m.tokenRefused("made-up", "unsupported_grant_type")
-	m.ingestAccepted()
-	m.ingestRefused("too_large")
-	m.delivered("success", time.Second)
+	defer server.Stop()
+	m.Served(web.Served{Meta: &web.Meta{Route: "GET /cli/region"}, Status: 200, Took: time.Millisecond})
+	m.ServedS3("PUT", 503, time.Second)
+	m.ServedS3("BREW", 405, time.Second)
+	m.Commit(3, time.Millisecond)
+	m.Invalidated(time.Millisecond)
+	m.TokenIssued("urn:ietf:params:oauth:grant-type:device_code")
+	m.TokenRefused("made-up", "unsupported_grant_type")
+	m.IngestAccepted()
+	m.IngestRefused("too_large")
+	m.Delivered("success", time.Second)
 	seven := func() float64 { return 7 }
-	m.queueDepth(seven)
-	m.oldestDueAge(seven)
-	m.inFlightBytes(seven)
-	m.inFlightSockets(seven)
-	m.openSockets(seven)
-	m.stored(seven, seven)
-	return get(t, "http://"+server.address+"/metrics")
+	m.QueueDepth(seven)
+	m.OldestDueAge(seven)
+	m.InFlightBytes(seven)
+	m.InFlightSockets(seven)
+	m.OpenSockets(seven)
+	m.OpenTails(seven)
+	m.Stored(seven, seven)
+	return get(t, "http://"+server.Address+"/metrics")
 }
 
 func TestMetricsCountWhatIsReported(t *testing.T) {
@@ -88,7 +86,7 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_webhook_in_flight_bytes 7`,
 		`steward_webhook_in_flight_sockets 7`,
 		`steward_thread_open_sockets 7`,
-		`steward_build_info{version="` + Version() + `"} 1`,
+		`steward_build_info{version="v1"} 1`,
 	} {
 		if !strings.Contains(scrape, "\n"+line+"\n") {
 			t.Errorf("missing: %s", line)
@@ -112,7 +110,7 @@ func TestMetricNamesFollowConventions(t *testing.T) {
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {
-	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	docs, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +122,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 }
 
 func TestAlertsUseExistingMetrics(t *testing.T) {
-	alerts, err := os.ReadFile(filepath.Join("..", "..", "deploy", "alerts.yaml"))
+	alerts, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,37 +131,5 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 		if !strings.Contains(scrape, "\n# TYPE "+strings.TrimSuffix(name, "_bucket")+" ") {
 			t.Errorf("deploy/alerts.yaml uses %s, which does not exist", name)
 		}
-	}
-}
-
-func TestRunningServerServesMetrics(t *testing.T) {
-	dir := t.TempDir()
-	cfg := mustLoad(t, map[string]string{"data": dir, "listen": "127.0.0.1:0", "s3-listen": "127.0.0.1:0", "kv-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, cfg, io.Discard, io.Discard) }()
-	var a Addresses
-	waittest.True(t, "steward.json", func() bool {
-		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
-		return err == nil && json.Unmarshal(content, &a) == nil
-	})
-	get(t, a.BaseURL+"/healthz")
-	scrape := "http://" + a.Listen["metrics"] + "/metrics"
-	waittest.True(t, "the request to be counted", func() bool {
-		return strings.Contains(get(t, scrape), `steward_http_requests_total{route="GET /healthz",status="200"} 1`)
-	})
-	res, err := http.Get(a.S3URL + "/bucket/key") // refused, because it is not signed
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	counted := fmt.Sprintf("steward_s3_requests_total{method=\"GET\",status=\"%d\"} 1", res.StatusCode)
-	waittest.True(t, "the S3 request to be counted", func() bool { return strings.Contains(get(t, scrape), counted) })
-	if !strings.Contains(get(t, scrape), "\nsteward_storage_bytes 0\n") {
-		t.Error("the size of the objects is missing")
-	}
-	cancel()
-	if err := waittest.Receive(t, "the server to stop", ended); err != nil {
-		t.Fatal(err)
 	}
 }

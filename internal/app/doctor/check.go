@@ -1,6 +1,7 @@
-package app
+package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,40 +19,25 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"steward/internal/app/datadir"
+	"steward/internal/app/masterkey"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/seal"
 )
 
-// runningServer returns the addresses of the server that holds the lock of a data directory, or nil.
-func runningServer(dir string) *Addresses {
-	file, err := os.OpenFile(filepath.Join(dir, "steward.lock"), os.O_RDWR, 0)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = file.Close() }()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-		return nil // released when the file is closed
-	}
-	a, err := ReadAddresses(dir)
-	if err != nil {
-		return nil
-	}
-	return &a
-}
-
-func (d *doctor) version(context.Context) finding {
-	detail := fmt.Sprintf("steward %s, %s, %s/%s", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func (d *doctor) version(context.Context) Finding {
+	detail := fmt.Sprintf("steward %s, %s, %s/%s", d.program, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	switch {
 	case d.running == nil:
 		return fine("%s; no server is running on %s", detail, d.cfg.Data)
-	case d.running.Version != Version():
+	case d.running.Version != d.program:
 		return warn("restart it to run this version", "%s; the running server (process %d) is %s", detail, d.running.PID, d.running.Version)
 	}
 	return fine("%s; the server runs as process %d", detail, d.running.PID)
 }
 
-func (d *doctor) directory(context.Context) finding {
+func (d *doctor) directory(context.Context) Finding {
 	info, err := os.Stat(d.cfg.Data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,7 +77,7 @@ const (
 	memoryFS = 0x01021994
 )
 
-func (d *doctor) disk(context.Context) finding {
+func (d *doctor) disk(context.Context) Finding {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(d.place(), &stat); err != nil {
 		return fail("check the disk", "read the free space of %s: %v", d.place(), err)
@@ -113,7 +99,7 @@ func (d *doctor) disk(context.Context) finding {
 const slowSync = 50 * time.Millisecond
 
 // fsync writes and syncs a small file some times, as each commit does.
-func (d *doctor) fsync(ctx context.Context) finding {
+func (d *doctor) fsync(ctx context.Context) Finding {
 	file, err := os.CreateTemp(d.place(), ".steward-doctor-*")
 	if err != nil {
 		return fail("make the directory writable for the user of the server", "%v", err)
@@ -136,7 +122,7 @@ func (d *doctor) fsync(ctx context.Context) finding {
 	slices.Sort(times)
 	median := times[len(times)/2].Round(10 * time.Microsecond)
 	if median > slowSync {
-		return warn("each write waits for it; use a faster disk, or PostgreSQL with --database-url", "an fsync takes %v", median)
+		return warn("each write waits for it; use a faster disk, or config.PostgreSQL with --database-url", "an fsync takes %v", median)
 	}
 	return fine("an fsync takes %v", median)
 }
@@ -144,7 +130,7 @@ func (d *doctor) fsync(ctx context.Context) finding {
 // maxSkew is how far the clocks of the machines may differ before tokens and leases suffer.
 const maxSkew = 5 * time.Second
 
-func (d *doctor) clock(ctx context.Context) finding {
+func (d *doctor) clock(ctx context.Context) Finding {
 	now := time.Now()
 	for _, name := range []string{"steward.db", "steward.db-wal", "steward.json"} {
 		info, err := os.Stat(filepath.Join(d.cfg.Data, name))
@@ -167,16 +153,16 @@ func (d *doctor) clock(ctx context.Context) finding {
 }
 
 func (d *doctor) inspect(ctx context.Context) (db.State, error) {
-	return db.Inspect(ctx, db.Options{Path: databaseFile(d.cfg.Data), URL: string(d.cfg.DatabaseURL)}, masterKeyCheck)
+	return db.Inspect(ctx, db.Options{Path: datadir.DatabaseFile(d.cfg.Data), URL: string(d.cfg.DatabaseURL)}, masterkey.Setting)
 }
 
 // noDatabase reports whether there is no SQLite file yet.
 func (d *doctor) noDatabase() bool {
-	_, err := os.Stat(databaseFile(d.cfg.Data))
+	_, err := os.Stat(datadir.DatabaseFile(d.cfg.Data))
 	return d.cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist)
 }
 
-func (d *doctor) database(ctx context.Context) finding {
+func (d *doctor) database(ctx context.Context) Finding {
 	if d.noDatabase() {
 		return fine("SQLite; the first start creates it")
 	}
@@ -200,7 +186,7 @@ func (d *doctor) database(ctx context.Context) finding {
 	return fine("%s", detail)
 }
 
-func (d *doctor) masterKey(ctx context.Context) finding {
+func (d *doctor) masterKey(ctx context.Context) Finding {
 	_, err := os.Stat(filepath.Join(d.cfg.Data, "master.key"))
 	missing := d.cfg.MasterKey == "" && errors.Is(err, fs.ErrNotExist)
 	state := db.State{}
@@ -216,14 +202,14 @@ func (d *doctor) masterKey(ctx context.Context) finding {
 		return fail("set STEWARD_MASTER_KEY, or copy the right master.key into the data directory",
 			"%s is missing, and the database was written with it", filepath.Join(d.cfg.Data, "master.key"))
 	}
-	ring, err := masterKeyRing(d.cfg)
+	ring, err := masterkey.Ring(d.cfg)
 	if err != nil {
 		return fail("set STEWARD_MASTER_KEY, or restore master.key from a backup", "%v", err)
 	}
 	if state.Meta == "" {
 		return fine("%d bytes, not used yet", seal.KeySize)
 	}
-	if err := verifyMasterKey(ring, state.Meta); err != nil {
+	if err := masterkey.Verify(ring, state.Meta); err != nil {
 		return fail("without it, secrets in the database cannot be read", "%v", err)
 	}
 	return fine("it is the one that the database was written with")
@@ -231,8 +217,8 @@ func (d *doctor) masterKey(ctx context.Context) finding {
 
 // listener returns the check of a listener: whether the running server accepts connections, or whether
 // a server could listen.
-func (d *doctor) listener(name, address, flag string) func(context.Context) finding {
-	return func(ctx context.Context) finding {
+func (d *doctor) listener(name, address, flag string) func(context.Context) Finding {
+	return func(ctx context.Context) Finding {
 		if address == "" {
 			return fine("disabled")
 		}
@@ -248,7 +234,7 @@ func (d *doctor) listener(name, address, flag string) func(context.Context) find
 	}
 }
 
-func (d *doctor) dial(ctx context.Context, name string) finding {
+func (d *doctor) dial(ctx context.Context, name string) Finding {
 	address := d.running.Listen[name]
 	if address == "" {
 		return fine("the running server does not listen there")
@@ -267,7 +253,7 @@ func (d *doctor) dial(ctx context.Context, name string) finding {
 }
 
 // baseURL checks that the public URL leads to the running server.
-func (d *doctor) baseURL(ctx context.Context) finding {
+func (d *doctor) baseURL(ctx context.Context) Finding {
 	address := d.cfg.BaseURL
 	if address == "" && d.running != nil {
 		address = d.running.BaseURL
@@ -289,7 +275,7 @@ func (d *doctor) baseURL(ctx context.Context) finding {
 }
 
 // ready asks a server whether it can serve requests.
-func ready(ctx context.Context, address string) finding {
+func ready(ctx context.Context, address string) Finding {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
 	if err != nil {
 		return fail("correct --base-url", "%s is not a URL", address)
@@ -305,13 +291,10 @@ func ready(ctx context.Context, address string) finding {
 	return fine("%s is ready", address)
 }
 
-func (d *doctor) egress(context.Context) finding {
-	at := Addresses{BaseURL: d.cfg.BaseURL}
-	if at.BaseURL == "" {
-		at.BaseURL = "http://" + d.cfg.Listen
-	}
+func (d *doctor) egress(context.Context) Finding {
+	base := cmp.Or(d.cfg.BaseURL, "http://"+d.cfg.Listen)
 	allowed := []string{"the internet"}
-	if egress(d.cfg, at).Loopback {
+	if d.cfg.OnlyLocal(base) {
 		allowed = append(allowed, "this machine, because the API listens on loopback only")
 	}
 	for _, prefix := range d.cfg.EgressAllow {
@@ -327,7 +310,7 @@ func (d *doctor) egress(context.Context) finding {
 // fewFiles is the limit of open files below which load is refused early.
 const fewFiles = 4096
 
-func (d *doctor) openFiles(context.Context) finding {
+func (d *doctor) openFiles(context.Context) Finding {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return warn("check ulimit -n", "%v", errs.New(errs.Internal, "read the limit of open files: %v", err))

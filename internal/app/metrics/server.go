@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"errors"
@@ -12,15 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metricsServer serves metrics and pprof. It has a listener of its own, so that neither becomes
+// Server serves metrics and pprof. It has a listener of its own, so that neither becomes
 // public with the API.
-type metricsServer struct {
-	address string
+type Server struct {
+	Address string // that it listens on
 	server  *http.Server
 }
 
-// startMetricsServer listens on an address and serves until stop.
-func startMetricsServer(address string, m *metrics, log *slog.Logger) (*metricsServer, error) {
+// Serve listens on an address and serves until Stop.
+func (m *Metrics) Serve(address string, log *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
@@ -32,8 +32,8 @@ func startMetricsServer(address string, m *metrics, log *slog.Logger) (*metricsS
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	s := &metricsServer{
-		address: listener.Addr().String(),
+	s := &Server{
+		Address: listener.Addr().String(),
 		server:  &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog},
 	}
 	go func() {
@@ -44,7 +44,7 @@ func startMetricsServer(address string, m *metrics, log *slog.Logger) (*metricsS
 	return s, nil
 }
 
-// stop closes the listener and its connections; a running profile is cut off.
-func (s *metricsServer) stop() {
+// Stop closes the listener and its connections; a running profile is cut off.
+func (s *Server) Stop() {
 	_ = s.server.Close()
 }

@@ -1,4 +1,7 @@
-package app
+// Package operator does what the operator of a server may do without a key: create a root key, and make
+// a link to reset a password. The commands ask the server that runs on the data directory, over a socket
+// that only the user of the server can connect to, or do it themselves if none runs.
+package operator
 
 import (
 	"context"
@@ -7,20 +10,20 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"steward/internal/account"
 	"steward/internal/apikey"
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 )
 
-// operator does what the operator of the server may do without a key. Nobody is the caller of it in
-// the audit log.
-type operator struct {
+// Operator does the operations. Nobody is the caller of them in the audit log.
+type Operator struct {
 	db       *db.DB
 	accounts *account.Store
 	keys     *apikey.Store
@@ -28,9 +31,10 @@ type operator struct {
 	baseURL  string
 }
 
-func newOperator(d *db.DB, baseURL string) *operator {
+// New returns the operator of an installation whose links begin with baseURL.
+func New(d *db.DB, baseURL string) *Operator {
 	log := &audit.Store{DB: d, Now: time.Now}
-	return &operator{
+	return &Operator{
 		db:       d,
 		accounts: &account.Store{DB: d, Now: time.Now, Audit: log.Record},
 		keys:     &apikey.Store{DB: d, Now: time.Now},
@@ -43,7 +47,7 @@ func newOperator(d *db.DB, baseURL string) *operator {
 // its control socket, or else in this process.
 type operation[In, Out any] struct {
 	path string
-	do   func(o *operator, ctx context.Context, in In) (Out, error)
+	do   func(o *Operator, ctx context.Context, in In) (Out, error)
 }
 
 // rootKeyInput says what else is done with a new root key.
@@ -63,15 +67,15 @@ type resetInput struct {
 }
 
 func rootKeyOperation() operation[rootKeyInput, newKey] {
-	return operation[rootKeyInput, newKey]{"/root-key", (*operator).rootKey}
+	return operation[rootKeyInput, newKey]{"/root-key", (*Operator).rootKey}
 }
 
 func resetOperation() operation[resetInput, account.Reset] {
-	return operation[resetInput, account.Reset]{"/reset-password", (*operator).resetPassword}
+	return operation[resetInput, account.Reset]{"/reset-password", (*Operator).resetPassword}
 }
 
 // rootKey creates another root key for the first owner, and deletes the others if that is wanted.
-func (o *operator) rootKey(ctx context.Context, in rootKeyInput) (newKey, error) {
+func (o *Operator) rootKey(ctx context.Context, in rootKeyInput) (newKey, error) {
 	owner, err := o.accounts.FirstOwner(ctx)
 	if err != nil {
 		return newKey{}, err
@@ -94,7 +98,7 @@ func (o *operator) rootKey(ctx context.Context, in rootKeyInput) (newKey, error)
 }
 
 // revokeRootKeys deletes the root keys of an organization and returns how many there were.
-func (o *operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
+func (o *Operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 	ids, err := o.keys.DeleteRoots(tx, orgID)
 	if err != nil {
 		return 0, err
@@ -108,7 +112,7 @@ func (o *operator) revokeRootKeys(tx *db.Tx, orgID string) (int64, error) {
 }
 
 // resetPassword returns a link with which a user can set a new password.
-func (o *operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
+func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Reset, error) {
 	if o.baseURL == "" {
 		return account.Reset{}, errs.New(errs.Invalid, "set --base-url, with which the link begins")
 	}
@@ -121,7 +125,7 @@ func (o *operator) resetPassword(ctx context.Context, in resetInput) (account.Re
 
 // NewRootKey creates another root key for the first owner and prints it. It deletes the other root keys
 // if that is wanted, and says how many there were on stderr.
-func NewRootKey(ctx context.Context, cfg Config, revokeOthers bool, stdout, stderr io.Writer) error {
+func NewRootKey(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error {
 	k, err := rootKeyOperation().run(ctx, cfg, rootKeyInput{revokeOthers})
 	if err != nil {
 		return err
@@ -138,7 +142,7 @@ func NewRootKey(ctx context.Context, cfg Config, revokeOthers bool, stdout, stde
 }
 
 // ResetPassword prints a link with which a user can set a new password.
-func ResetPassword(ctx context.Context, cfg Config, email string, stdout io.Writer) error {
+func ResetPassword(ctx context.Context, cfg config.Config, email string, stdout io.Writer) error {
 	r, err := resetOperation().run(ctx, cfg, resetInput{email})
 	if err != nil {
 		return err
@@ -149,7 +153,7 @@ func ResetPassword(ctx context.Context, cfg Config, email string, stdout io.Writ
 
 // run runs the operation in the server that uses the data directory, or in this process if there is
 // none.
-func (op operation[In, Out]) run(ctx context.Context, cfg Config, in In) (out Out, err error) {
+func (op operation[In, Out]) run(ctx context.Context, cfg config.Config, in In) (out Out, err error) {
 	err = askServer(ctx, cfg.Data, op.path, in, &out)
 	if !errors.Is(err, errNoServer) {
 		return out, err
@@ -164,15 +168,15 @@ func (op operation[In, Out]) run(ctx context.Context, cfg Config, in In) (out Ou
 
 // openOperator opens the database for an operator. It returns NotFound if there is no installation,
 // and Conflict if another process uses the data directory of an SQLite database.
-func openOperator(ctx context.Context, cfg Config) (o *operator, closeAll func(), err error) {
+func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll func(), err error) {
 	release := func() {}
 	if cfg.DatabaseURL == "" {
-		if release, err = lockInstallation(cfg.Data); err != nil {
+		if release, err = LockInstallation(cfg.Data); err != nil {
 			return nil, nil, err
 		}
 	}
 	// Nothing here is sealed, so that no master key is needed.
-	d, err := db.Open(ctx, db.Options{Path: databaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
+	d, err := db.Open(ctx, db.Options{Path: datadir.DatabaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
 	if err != nil {
 		release()
 		return nil, nil, err
@@ -181,7 +185,7 @@ func openOperator(ctx context.Context, cfg Config) (o *operator, closeAll func()
 		_ = d.Close() // nothing is lost: what was written is committed
 		release()
 	}
-	o = newOperator(d, lastBaseURL(cfg))
+	o = New(d, lastBaseURL(cfg))
 	if _, err := o.accounts.FirstOwner(ctx); err != nil {
 		closeAll()
 		return nil, nil, err
@@ -189,13 +193,13 @@ func openOperator(ctx context.Context, cfg Config) (o *operator, closeAll func()
 	return o, closeAll, nil
 }
 
-// lockInstallation locks a data directory that has a database, and creates none.
-func lockInstallation(dir string) (release func(), err error) {
-	if _, err := os.Stat(databaseFile(dir)); errors.Is(err, fs.ErrNotExist) {
+// LockInstallation locks a data directory that has a database, and creates none.
+func LockInstallation(dir string) (release func(), err error) {
+	if _, err := os.Stat(datadir.DatabaseFile(dir)); errors.Is(err, fs.ErrNotExist) {
 		return nil, errs.New(errs.NotFound,
 			"there is no installation in %s; name its directory with --data, or start one with steward serve", dir)
 	}
-	lock, err := LockDir(dir)
+	lock, err := datadir.Acquire(dir)
 	if errs.KindOf(err) == errs.Conflict {
 		return nil, unreachable(dir, err)
 	}
@@ -215,15 +219,12 @@ func unreachable(dir string, err error) error {
 	return fmt.Errorf("%w, which does not listen on %s%s; stop it and try again", err, socketPath(dir), reason)
 }
 
-// databaseFile returns the path of the SQLite database.
-func databaseFile(dir string) string { return filepath.Join(dir, "steward.db") }
-
 // lastBaseURL returns the configured base URL, or that of the last start, or "".
-func lastBaseURL(cfg Config) string {
+func lastBaseURL(cfg config.Config) string {
 	if cfg.BaseURL != "" {
 		return cfg.BaseURL
 	}
-	a, err := ReadAddresses(cfg.Data)
+	a, err := datadir.ReadAddresses(cfg.Data)
 	if err != nil {
 		return "" // only the links need it
 	}

@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"steward/internal/account"
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
@@ -29,10 +31,13 @@ func shortDir(t *testing.T) string {
 }
 
 // bootstrapped returns an operator of an installation with an owner.
-func bootstrapped(t *testing.T, d *db.DB) *operator {
+func bootstrapped(t *testing.T, d *db.DB) *Operator {
 	t.Helper()
-	o := newOperator(d, "https://steward.example")
-	_, err := bootstrap(t.Context(), d, Config{AdminEmail: "ada@example.com"}, o.accounts, o.keys)
+	o := New(d, "https://steward.example")
+	err := d.Write(t.Context(), func(tx *db.Tx) error {
+		_, err := o.accounts.Bootstrap(tx, "ada@example.com", "")
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,18 +76,18 @@ func TestControlSocketIsPrivateAndReplacesAStaleOne(t *testing.T) {
 
 func TestTooLongSocketPathIsExplained(t *testing.T) {
 	dir := filepath.Join(shortDir(t), strings.Repeat("d", maxSocketPath))
-	lock, err := LockDir(dir)
+	lock, err := datadir.Acquire(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Release()
-	if err := os.WriteFile(databaseFile(dir), nil, 0o600); err != nil {
+	if err := os.WriteFile(datadir.DatabaseFile(dir), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := listenControl(dir); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("listen: %v", err)
 	}
-	err = NewRootKey(t.Context(), Config{Data: dir}, false, nil, nil)
+	err = NewRootKey(t.Context(), config.Config{Data: dir}, false, nil, nil)
 	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("root-key: %v", err)
 	}
@@ -92,9 +97,9 @@ func TestOperationsRunInTheServer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir := shortDir(t)
 		o := bootstrapped(t, d)
-		stop := serveControl(dir, o, slog.New(slog.DiscardHandler))
+		stop := o.Serve(dir, slog.New(slog.DiscardHandler))
 		defer stop()
-		cfg := Config{Data: dir}
+		cfg := config.Config{Data: dir}
 
 		key, err := rootKeyOperation().run(t.Context(), cfg, rootKeyInput{})
 		if err != nil || !strings.HasPrefix(key.Value, "sk_") {
@@ -141,11 +146,11 @@ func TestOperationsRunInTheServer(t *testing.T) {
 
 func TestCommandsCreateNoInstallation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "typo")
-	for name, command := range map[string]func(context.Context, Config) error{
-		"root-key":       func(ctx context.Context, cfg Config) error { return NewRootKey(ctx, cfg, false, nil, nil) },
-		"reset-password": func(ctx context.Context, cfg Config) error { return ResetPassword(ctx, cfg, "a@b.example", nil) },
+	for name, command := range map[string]func(context.Context, config.Config) error{
+		"root-key":       func(ctx context.Context, cfg config.Config) error { return NewRootKey(ctx, cfg, false, nil, nil) },
+		"reset-password": func(ctx context.Context, cfg config.Config) error { return ResetPassword(ctx, cfg, "a@b.example", nil) },
 	} {
-		err := command(t.Context(), Config{Data: dir})
+		err := command(t.Context(), config.Config{Data: dir})
 		if errs.KindOf(err) != errs.NotFound || !strings.Contains(err.Error(), "no installation in "+dir) {
 			t.Errorf("%s: %v", name, err)
 		}

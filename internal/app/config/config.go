@@ -1,10 +1,14 @@
-package app
+// Package config reads and checks the configuration of the program: flags, environment, YAML file and
+// defaults. One table of settings makes them all, with their help.
+package config
 
 import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -47,6 +51,23 @@ type Config struct {
 	AdminEmail            string
 	AdminPassword         Secret   // only with AdminEmail
 	Regions               []Region // never empty
+}
+
+// OnlyLocal reports whether no other machine can reach the API at a base URL: it listens on loopback, its
+// base URL is on loopback, and no proxy is trusted.
+func (c Config) OnlyLocal(baseURL string) bool {
+	base, err := url.Parse(baseURL)
+	if err != nil || !isLoopback(base.Hostname()) || len(c.TrustedProxies) > 0 {
+		return false
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && isLoopback(host)
+}
+
+// isLoopback reports whether a host can be reached from this machine only.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // LogFormat is the format of log lines.

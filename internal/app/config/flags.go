@@ -1,13 +1,19 @@
-package app
+package config
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// UsageError is an error of the command line.
+type UsageError struct{ Message string }
+
+func (e UsageError) Error() string { return e.Message }
 
 // flagValue keeps the text of a flag. Load parses it, so that all faults are reported together.
 type flagValue struct {
@@ -32,11 +38,11 @@ func (v *flagValue) Type() string {
 	return "string"
 }
 
-// addFlags adds a flag for each wanted setting that is not a secret.
-func addFlags(cmd *cobra.Command, wanted func(setting) bool) {
+// AddFlags adds a flag for each setting that is not a secret, or for those with the given names only.
+func AddFlags(cmd *cobra.Command, names ...string) {
 	cmd.Flags().SortFlags = false // the table begins with the important ones
 	for _, s := range settings(&Config{}) {
-		if s.kind == secret || !wanted(s) {
+		if s.kind == secret || len(names) > 0 && !slices.Contains(names, s.name) {
 			continue
 		}
 		f := cmd.Flags().VarPF(&flagValue{s.value, s.kind}, s.name, "", s.usage)
@@ -46,8 +52,8 @@ func addFlags(cmd *cobra.Command, wanted func(setting) bool) {
 	}
 }
 
-// setFlags returns the settings given on the command line.
-func setFlags(cmd *cobra.Command) map[string]string {
+// Given returns the settings given on the command line.
+func Given(cmd *cobra.Command) map[string]string {
 	flags := map[string]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if _, ok := f.Value.(*flagValue); ok { // not --help
@@ -57,28 +63,28 @@ func setFlags(cmd *cobra.Command) map[string]string {
 	return flags
 }
 
-// flagError turns an error of pflag into one that suggests a flag and shows no value.
-func flagError(cmd *cobra.Command, err error) error {
+// FlagError turns an error of pflag into a UsageError that suggests a flag and shows no value.
+func FlagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, new(*pflag.InvalidSyntaxError)) {
-		return usageError{"flags have the form --name=value"}
+		return UsageError{"flags have the form --name=value"}
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return usageError{err.Error()}
+		return UsageError{err.Error()}
 	}
 	if unknown.GetSpecifiedShortnames() != "" {
-		return usageError{fmt.Sprintf("unknown flag -%s; %s", unknown.GetSpecifiedName(), shortAdvice(cmd))}
+		return UsageError{fmt.Sprintf("unknown flag -%s; %s", unknown.GetSpecifiedName(), shortAdvice(cmd))}
 	}
 	name := unknown.GetSpecifiedName()
 	for _, s := range settings(&Config{}) {
 		if s.kind == secret && s.name == name {
-			return usageError{fmt.Sprintf("--%s is not a flag, because other users of the machine can read command lines: "+
+			return UsageError{fmt.Sprintf("--%s is not a flag, because other users of the machine can read command lines: "+
 				"set %s, or %s_FILE to the path of a file", name, s.env(), s.env())}
 		}
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-	return usageError{"unknown flag --" + name + suggestion("--"+name, known, cmd.CommandPath()+" --help")}
+	return UsageError{"unknown flag --" + name + Suggestion("--"+name, known, cmd.CommandPath()+" --help")}
 }
 
 // shortAdvice returns what to do about an unknown flag with one letter. Only client commands have such
@@ -90,9 +96,9 @@ func shortAdvice(cmd *cobra.Command) string {
 	return "flags begin with --"
 }
 
-// settingsHelp describes where settings come from, and lists those that are not flags; cobra lists
+// Help describes where settings come from, and lists those that are not flags; cobra lists
 // the flags.
-func settingsHelp() string {
+func Help() string {
 	var b strings.Builder
 	b.WriteString(`A setting is taken from its flag, else from the environment (--base-url: STEWARD_BASE_URL), else
 from the YAML file named by --config (base_url: …), else from its default. The file can also list the

@@ -1,8 +1,7 @@
-package app
+// Package metrics has the Prometheus metrics of the process, and serves them.
+package metrics
 
 import (
-	"context"
-	"math"
 	"strconv"
 	"time"
 
@@ -12,16 +11,13 @@ import (
 	"steward/internal/web"
 )
 
-// scrapeTimeout bounds what a scrape reads from the database.
-const scrapeTimeout = 2 * time.Second
-
-// metrics holds the instruments of the process. Other packages report through func fields that are
+// Metrics holds the instruments of the process. Other packages report through func fields that are
 // filled with its methods; what they can only be asked for, such as the depth of a queue, is a
 // gauge that is read at each scrape.
 //
 // Labels take few values: route patterns, statuses, and names that the code chooses, never what a
 // client sent.
-type metrics struct {
+type Metrics struct {
 	registry *prometheus.Registry
 
 	requests        *prometheus.CounterVec
@@ -39,8 +35,8 @@ type metrics struct {
 	tokensRefused   *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
-	m := &metrics{
+func New(version string) *Metrics {
+	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: counters("steward_http_requests_total",
 			"HTTP requests served, by route pattern and status.", "route", "status"),
@@ -82,7 +78,7 @@ func newMetrics() *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "steward_build_info", Help: "1, with the version as a label.",
-			ConstLabels: prometheus.Labels{"version": Version()},
+			ConstLabels: prometheus.Labels{"version": version},
 		}, func() float64 { return 1 }),
 	)
 	return m
@@ -96,14 +92,14 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 }
 
-// served counts an HTTP request.
-func (m *metrics) served(s web.Served) {
+// Served counts an HTTP request.
+func (m *Metrics) Served(s web.Served) {
 	m.requests.WithLabelValues(s.Route, strconv.Itoa(s.Status)).Inc()
 	m.requestDuration.WithLabelValues(s.Route).Observe(s.Took.Seconds())
 }
 
-// servedS3 counts an S3 request.
-func (m *metrics) servedS3(method string, status int, took time.Duration) {
+// ServedS3 counts an S3 request.
+func (m *Metrics) ServedS3(method string, status int, took time.Duration) {
 	method = methodLabel(method)
 	m.s3Requests.WithLabelValues(method, strconv.Itoa(status)).Inc()
 	m.s3Duration.WithLabelValues(method).Observe(took.Seconds())
@@ -118,21 +114,21 @@ func methodLabel(method string) string {
 	return "unknown"
 }
 
-// commit counts a committed transaction of one or more writes, the first of which waited for the
+// Commit counts a committed transaction of one or more writes, the first of which waited for the
 // given time.
-func (m *metrics) commit(writes int, wait time.Duration) {
+func (m *Metrics) Commit(writes int, wait time.Duration) {
 	m.commitWrites.Observe(float64(writes))
 	m.commitWait.Observe(wait.Seconds())
 }
 
-// invalidated counts caches invalidated because of another replica's change.
-func (m *metrics) invalidated(lag time.Duration) { m.invalidationLag.Observe(lag.Seconds()) }
+// Invalidated counts caches invalidated because of another replica's change.
+func (m *Metrics) Invalidated(lag time.Duration) { m.invalidationLag.Observe(lag.Seconds()) }
 
-// tokenIssued counts an access token.
-func (m *metrics) tokenIssued(grant string) { m.tokensIssued.WithLabelValues(grantLabel(grant)).Inc() }
+// TokenIssued counts an access token.
+func (m *Metrics) TokenIssued(grant string) { m.tokensIssued.WithLabelValues(grantLabel(grant)).Inc() }
 
-// tokenRefused counts a token request that failed with an OAuth error code.
-func (m *metrics) tokenRefused(grant, code string) {
+// TokenRefused counts a token request that failed with an OAuth error code.
+func (m *Metrics) TokenRefused(grant, code string) {
 	m.tokensRefused.WithLabelValues(grantLabel(grant), code).Inc()
 }
 
@@ -148,94 +144,56 @@ func grantLabel(grant string) string {
 	return "unknown"
 }
 
-// ingestAccepted counts a webhook request that was stored.
-func (m *metrics) ingestAccepted() { m.accepted.Inc() }
+// IngestAccepted counts a webhook request that was stored.
+func (m *Metrics) IngestAccepted() { m.accepted.Inc() }
 
-// ingestRefused counts a webhook request that was not stored.
-func (m *metrics) ingestRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
+// IngestRefused counts a webhook request that was not stored.
+func (m *Metrics) IngestRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
-// delivered counts a delivery attempt that ended.
-func (m *metrics) delivered(result string, took time.Duration) {
+// Delivered counts a delivery attempt that ended.
+func (m *Metrics) Delivered(result string, took time.Duration) {
 	m.deliveries.WithLabelValues(result).Inc()
 	m.attemptDuration.Observe(took.Seconds())
 }
 
-// queueDepth registers the number of deliveries that are waiting.
-func (m *metrics) queueDepth(read func() float64) {
+// QueueDepth registers the number of deliveries that are waiting.
+func (m *Metrics) QueueDepth(read func() float64) {
 	m.gauge("steward_webhook_queue_depth", "Deliveries in the queue, due or waiting for a retry.", read)
 }
 
-// oldestDueAge registers how long the oldest due delivery has been waiting, in seconds.
-func (m *metrics) oldestDueAge(read func() float64) {
+// OldestDueAge registers how long the oldest due delivery has been waiting, in seconds.
+func (m *Metrics) OldestDueAge(read func() float64) {
 	m.gauge("steward_webhook_oldest_due_age_seconds",
 		"Time since the oldest delivery in the queue became due; 0 if none is due.", read)
 }
 
-// inFlightBytes registers the bytes in memory that are being sent.
-func (m *metrics) inFlightBytes(read func() float64) {
+// InFlightBytes registers the bytes in memory that are being sent.
+func (m *Metrics) InFlightBytes(read func() float64) {
 	m.gauge("steward_webhook_in_flight_bytes", "Memory reserved for deliveries that are being sent.", read)
 }
 
-// inFlightSockets registers the connections in use for deliveries.
-func (m *metrics) inFlightSockets(read func() float64) {
+// InFlightSockets registers the connections in use for deliveries.
+func (m *Metrics) InFlightSockets(read func() float64) {
 	m.gauge("steward_webhook_in_flight_sockets", "Connections in use for deliveries.", read)
 }
 
-// openSockets registers the WebSockets that are open.
-func (m *metrics) openSockets(read func() float64) {
+// OpenSockets registers the WebSockets that are open.
+func (m *Metrics) OpenSockets(read func() float64) {
 	m.gauge("steward_thread_open_sockets", "WebSockets of runtimes that are open.", read)
 }
 
-// openTails registers the live tails that are open.
-func (m *metrics) openTails(read func() float64) {
+// OpenTails registers the live tails that are open.
+func (m *Metrics) OpenTails(read func() float64) {
 	m.gauge("steward_webhook_open_tails", "Live tails that are open.", read)
 }
 
-// stored registers the number and size of all objects.
-func (m *metrics) stored(objects, bytes func() float64) {
+// Stored registers the number and size of all objects.
+func (m *Metrics) Stored(objects, bytes func() float64) {
 	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)
 	m.gauge("steward_storage_bytes", "Size of the objects in all buckets.", bytes)
 }
 
 // gauge registers a value that is read at each scrape.
-func (m *metrics) gauge(name, help string, read func() float64) {
+func (m *Metrics) gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
-}
-
-// measure connects the slices with the metrics. It is called before anything is served.
-func (p *parts) measure(m *metrics) {
-	p.signIn.Issued = m.tokenIssued
-	p.signIn.Refused = m.tokenRefused
-	p.hooks.ingest.Accepted = m.ingestAccepted
-	p.hooks.ingest.Refused = m.ingestRefused
-	p.hooks.scheduler.Delivered = m.delivered
-	stats := p.hooks.scheduler.Stats
-	m.inFlightBytes(func() float64 { return float64(stats().Bytes) })
-	m.inFlightSockets(func() float64 { return float64(stats().Sockets) })
-	m.oldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
-	m.openSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
-	m.openTails(func() float64 { return float64(p.hooks.tail.Open()) })
-	m.queueDepth(fromDatabase(p.hooks.store.QueueDepth))
-	p.storage.server.Done = m.servedS3
-	held := p.storage.store.Held
-	m.stored(fromDatabase(func(ctx context.Context) (int64, error) {
-		u, err := held(ctx)
-		return u.Objects, err
-	}), fromDatabase(func(ctx context.Context) (int64, error) {
-		u, err := held(ctx)
-		return u.Bytes, err
-	}))
-}
-
-// fromDatabase returns the value of a gauge that is read from the database: NaN if that fails.
-func fromDatabase[N int | int64](read func(context.Context) (N, error)) func() float64 {
-	return func() float64 {
-		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-		defer cancel()
-		n, err := read(ctx)
-		if err != nil {
-			return math.NaN()
-		}
-		return float64(n)
-	}
 }

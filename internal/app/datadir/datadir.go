@@ -1,4 +1,6 @@
-package app
+// Package datadir owns the files of a data directory that belong to no slice: the lock, the addresses
+// of the running server, and the id of the directory.
+package datadir
 
 import (
 	"encoding/json"
@@ -17,14 +19,14 @@ import (
 	"steward/internal/id"
 )
 
-// DirLock is the lock on a data directory, which one process at a time holds.
-type DirLock struct{ file *os.File }
+// Lock is the lock on a data directory, which one process at a time holds.
+type Lock struct{ file *os.File }
 
-// LockDir creates the directory if it does not exist, and locks it. The kernel releases the lock
+// Acquire creates the directory if it does not exist, and locks it. The kernel releases the lock
 // when the process ends, so a lock file that is left behind locks nothing.
 //
-// It returns errs.Conflict if another process, or another DirLock of this one, holds the lock.
-func LockDir(dir string) (*DirLock, error) {
+// It returns errs.Conflict if another process, or another Lock of this one, holds the lock.
+func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
@@ -32,22 +34,22 @@ func LockDir(dir string) (*DirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
-	if err := lock(file, dir); err != nil {
+	if err := flock(file, dir); err != nil {
 		_ = file.Close()
 		return nil, err
 	}
-	return &DirLock{file}, nil
+	return &Lock{file}, nil
 }
 
 // Release releases the lock. The file stays: removing it could take it from a process that has just
 // opened it, and two processes would each hold a lock. Its content is for people, so errors are
 // ignored.
-func (l *DirLock) Release() {
+func (l *Lock) Release() {
 	_ = l.file.Truncate(0)
 	_ = l.file.Close()
 }
 
-func lock(file *os.File, dir string) error {
+func flock(file *os.File, dir string) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return errs.New(errs.Conflict, "data directory %s is in use by %s", dir, holder(file))
@@ -124,9 +126,9 @@ func replaceFile(name string, a Addresses) error {
 	return os.Rename(name+".tmp", name)
 }
 
-// nodeID returns the identifier of a data directory, and creates it at the first call. The rows of
+// NodeID returns the identifier of a data directory, and creates it at the first call. The rows of
 // resources with files in the directory have it, so that other replicas know that theirs has none.
-func nodeID(dir string) (string, error) {
+func NodeID(dir string) (string, error) {
 	name := filepath.Join(dir, "node")
 	content, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,4 +150,24 @@ func createNodeID(name string) (string, error) {
 		return "", fmt.Errorf("write the id of the data directory: %w", err)
 	}
 	return node, nil
+}
+
+// DatabaseFile returns the path of the SQLite database.
+func DatabaseFile(dir string) string { return filepath.Join(dir, "steward.db") }
+
+// Running returns the addresses of the server that holds the lock of a data directory, or nil.
+func Running(dir string) *Addresses {
+	file, err := os.OpenFile(filepath.Join(dir, "steward.lock"), os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return nil // released when the file is closed
+	}
+	a, err := ReadAddresses(dir)
+	if err != nil {
+		return nil
+	}
+	return &a
 }

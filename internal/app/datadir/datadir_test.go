@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ func TestLockHelper(t *testing.T) {
 	if dir == "" {
 		return // run as a test of its own
 	}
-	if _, err := LockDir(dir); err != nil {
+	if _, err := Acquire(dir); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -65,7 +65,7 @@ func lockInProcess(t *testing.T, dir string) (*exec.Cmd, string) {
 
 func TestLockExcludesOtherProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "data")
-	lock, err := LockDir(dir)
+	lock, err := Acquire(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(got)
 	}
 	want := fmt.Sprintf("data directory %s is in use by process %d", dir, cmd.Process.Pid)
-	_, err := LockDir(dir)
+	_, err := Acquire(dir)
 	if err == nil || err.Error() != want {
 		t.Fatalf("LockDir returned %v, want %q", err, want)
 	}
@@ -100,7 +100,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
-	lock, err := LockDir(dir)
+	lock, err := Acquire(dir)
 	if err != nil {
 		t.Fatalf("after kill -9: %v", err)
 	}
@@ -109,19 +109,19 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 
 func TestLockExcludesASecondLockOfTheProcess(t *testing.T) {
 	dir := t.TempDir()
-	lock, err := LockDir(dir)
+	lock, err := Acquire(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Release()
-	if _, err := LockDir(dir); errs.KindOf(err) != errs.Conflict {
+	if _, err := Acquire(dir); errs.KindOf(err) != errs.Conflict {
 		t.Errorf("the second LockDir returned %v", err)
 	}
 }
 
 func TestLockOfAFileFails(t *testing.T) {
 	file := writeFile(t, "file", "")
-	if _, err := LockDir(file); err == nil {
+	if _, err := Acquire(file); err == nil {
 		t.Error("a file was locked as a directory")
 	}
 }
@@ -166,17 +166,27 @@ func TestWriteAddresses(t *testing.T) {
 
 func TestNodeIDStays(t *testing.T) {
 	dir := t.TempDir()
-	first, err := nodeID(dir)
+	first, err := NodeID(dir)
 	if err != nil || !id.Is(id.Node, first) {
 		t.Fatalf("%q, %v", first, err)
 	}
-	if again, err := nodeID(dir); err != nil || again != first {
+	if again, err := NodeID(dir); err != nil || again != first {
 		t.Errorf("%q, %v, want %q", again, err, first)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "node"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if other, err := nodeID(dir); err == nil {
+	if other, err := NodeID(dir); err == nil {
 		t.Errorf("an empty file is the id %q", other)
 	}
+}
+
+// writeFile writes a file into a directory of the test and returns its path.
+func writeFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Effective is a setting as it is in force.
+type Effective struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`  // hidden if it is a secret
+	Source string `json:"source"` // where it came from
+}
+
+// Explain returns the settings in force. The error is that of Load.
+func Explain(flags map[string]string, environ []string) ([]Effective, error) {
+	c, l := load(flags, environ)
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	var all []Effective
+	for _, s := range l.settings {
+		all = append(all, l.effective(s))
+	}
+	names := make([]string, len(c.Regions))
+	for i, r := range c.Regions {
+		names[i] = r.Region
+	}
+	source := "default"
+	if l.regions != "" {
+		source = l.regions
+	}
+	return append(all, Effective{regionsKey, strings.Join(names, ","), source}), nil
+}
+
+func (l *loader) effective(s setting) Effective {
+	source, given := l.sources[s.name]
+	switch {
+	case !given && s.value == "":
+		return Effective{s.name, "", "not set"}
+	case !given:
+		return Effective{s.name, s.value, "default"}
+	case s.kind == secret && s.name != "admin-email":
+		return Effective{s.name, "(secret)", source}
+	}
+	return Effective{s.name, withoutPassword(l.texts[s.name]), source}
+}
+
+// withoutPassword returns a text, or a URL without the password in it.
+func withoutPassword(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(secret)"
+	}
+	if u.Query().Has("password") { // as PostgreSQL allows
+		return "(secret)"
+	}
+	return u.Redacted()
+}

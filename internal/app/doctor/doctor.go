@@ -1,0 +1,82 @@
+// Package doctor checks the machine, the configuration and the data of a server.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+)
+
+// The statuses of a check.
+const (
+	OK      = "ok"
+	Warning = "warning"
+	Failed  = "failed"
+)
+
+// Finding is the result of a check.
+type Finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+	Advice string `json:"advice,omitempty"` // what to do, unless it is ok
+}
+
+// fine, warn and fail return findings; the caller sets the name of the check.
+func fine(format string, args ...any) Finding {
+	return Finding{Status: OK, Detail: fmt.Sprintf(format, args...)}
+}
+
+func warn(advice, format string, args ...any) Finding {
+	return Finding{Status: Warning, Detail: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+func fail(advice, format string, args ...any) Finding {
+	return Finding{Status: Failed, Detail: fmt.Sprintf(format, args...), Advice: advice}
+}
+
+// checkTimeout bounds each check.
+const checkTimeout = 20 * time.Second
+
+// doctor checks an installation. It changes nothing but a file that it writes and removes.
+type doctor struct {
+	cfg     config.Config
+	program string // version of this program
+	// running has the addresses of the server that runs on the data directory, if there is one.
+	running *datadir.Addresses
+}
+
+// Examine runs all checks of an installation. The version is that of this program.
+func Examine(ctx context.Context, cfg config.Config, version string) []Finding {
+	d := &doctor{cfg: cfg, program: version, running: datadir.Running(cfg.Data)}
+	var all []Finding
+	for _, check := range []struct {
+		name string
+		run  func(context.Context) Finding
+	}{
+		{"version", d.version},
+		{"data directory", d.directory},
+		{"disk", d.disk},
+		{"fsync", d.fsync},
+		{"clock", d.clock},
+		{"database", d.database},
+		{"master key", d.masterKey},
+		{"API listener", d.listener("api", cfg.Listen, "--listen")},
+		{"S3 listener", d.listener("s3", cfg.S3Listen, "--s3-listen")},
+		{"KV listener", d.listener("kv", cfg.KVListen, "--kv-listen")},
+		{"metrics listener", d.listener("metrics", cfg.MetricsListen, "--metrics-listen")},
+		{"base URL", d.baseURL},
+		{"egress", d.egress},
+		{"open files", d.openFiles},
+	} {
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		f := check.run(ctx)
+		cancel()
+		f.Check = check.name
+		all = append(all, f)
+	}
+	return all
+}

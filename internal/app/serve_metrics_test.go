@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+	"steward/internal/waittest"
+)
+
+// get returns the body of a 200 response.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %d %s %v", url, res.StatusCode, body, err)
+	}
+	return string(body)
+}
+
+func TestRunningServerServesMetrics(t *testing.T) {
+	dir := t.TempDir()
+	cfg, err := config.Load(map[string]string{"data": dir, "listen": "127.0.0.1:0", "s3-listen": "127.0.0.1:0", "kv-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, cfg, io.Discard, io.Discard) }()
+	var a datadir.Addresses
+	waittest.True(t, "steward.json", func() bool {
+		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))
+		return err == nil && json.Unmarshal(content, &a) == nil
+	})
+	get(t, a.BaseURL+"/healthz")
+	scrape := "http://" + a.Listen["metrics"] + "/metrics"
+	waittest.True(t, "the request to be counted", func() bool {
+		return strings.Contains(get(t, scrape), `steward_http_requests_total{route="GET /healthz",status="200"} 1`)
+	})
+	res, err := http.Get(a.S3URL + "/bucket/key") // refused, because it is not signed
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	counted := fmt.Sprintf("steward_s3_requests_total{method=\"GET\",status=\"%d\"} 1", res.StatusCode)
+	waittest.True(t, "the S3 request to be counted", func() bool { return strings.Contains(get(t, scrape), counted) })
+	if !strings.Contains(get(t, scrape), "\nsteward_storage_bytes 0\n") {
+		t.Error("the size of the objects is missing")
+	}
+	cancel()
+	if err := waittest.Receive(t, "the server to stop", ended); err != nil {
+		t.Fatal(err)
+	}
+}
