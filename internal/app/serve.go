@@ -183,6 +183,7 @@ func banner(cfg config.Config, a datadir.Addresses, created *installation) strin
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward %s is ready.\n\n", a.Version)
 	fmt.Fprintf(&b, "  API           %s\n", a.BaseURL)
+	fmt.Fprintf(&b, "  Console       %s/console/\n", a.BaseURL)
 	fmt.Fprintf(&b, "  S3            %s\n", a.S3URL)
 	if a.KVURL != "" {
 		fmt.Fprintf(&b, "  Key-value     %s\n", a.KVURL)
@@ -205,6 +206,15 @@ func banner(cfg config.Config, a datadir.Addresses, created *installation) strin
 	fmt.Fprintf(&b, "  Root key      %s\n", key)
 	fmt.Fprintf(&b, "\nStore the root key: it is not printed again. Try it:\n\n")
 	fmt.Fprintf(&b, "  curl -H \"Authorization: Bearer %s\" %s/cli/auth/user\n", key, a.BaseURL)
-	fmt.Fprintf(&b, "  steward login %s --key -\n", a.BaseURL)
+	fmt.Fprintf(&b, "  steward login %s --key -    # paste the root key\n", a.BaseURL)
+	switch {
+	case cfg.AdminPassword != "":
+	case cfg.AdminEmail != "":
+		fmt.Fprintf(&b, "\nTo sign in to the console, set a password with the link of:\n\n")
+		fmt.Fprintf(&b, "  steward reset-password %s --data %s\n", cfg.AdminEmail, cfg.Data)
+	default:
+		fmt.Fprintf(&b, "\nTo sign in to the console, invite yourself and set a password with the link:\n\n")
+		fmt.Fprintf(&b, "  steward member create you@example.com --role owner\n")
+	}
 	return b.String()
 }
