@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
-	"steward/internal/cli"
 	"steward/internal/cli/output"
+	"steward/internal/cli/session"
 )
 
 func (p program) configCommand() *cobra.Command {
@@ -39,7 +39,7 @@ func addOutputFlag(cmd *cobra.Command, format *string) {
 }
 
 // printRows prints rows as a list.
-func printRows[T any](p cli.Program, format string, rows []T, columns []output.Column) error {
+func printRows[T any](p session.Program, format string, rows []T, columns []output.Column) error {
 	printer, err := p.Printer(format)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"steward/internal/app/config"
-	"steward/internal/cli"
+	"steward/internal/cli/exit"
 )
 
 func (p program) docsCommand() *cobra.Command {
@@ -108,7 +108,7 @@ server has. For bash: ` + "`source <(steward completion bash)`" + ` (needs the p
 func reference(root *cobra.Command) (string, error) {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	for _, c := range cli.Codes() {
+	for _, c := range exit.Codes() {
 		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, c.Meaning)
 	}
 	b.WriteString("\n")

@@ -25,10 +25,12 @@ import (
 	"steward/internal/app/config"
 	"steward/internal/app/operator"
 	"steward/internal/cli"
+	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
 	"steward/internal/errs"
 )
 
-// Main runs the program with os.Args and os.Environ, and returns its exit code, one of cli.Codes. When
+// Main runs the program with os.Args and os.Environ, and returns its exit code, one of exit.Codes. When
 // ctx ends, it shuts down and returns.
 func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := program{
@@ -59,9 +61,9 @@ func (p program) run(ctx context.Context, args []string) int {
 	}
 	root.PrintErr(describe(err))
 	if errors.As(err, &config.UsageError{}) {
-		return cli.ExitUsage
+		return exit.Usage
 	}
-	return cli.ExitCode(err)
+	return exit.Code(err)
 }
 
 // describe returns the text of an error for the terminal: one line, or a list if it has several
@@ -109,7 +111,6 @@ To use a server from here or from another machine:
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
-	root.AddGroup(cli.Groups()...)
 	for _, cmd := range []*cobra.Command{
 		p.serveCommand(), p.doctorCommand(), p.configCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(),
 		p.docsCommand(), p.versionCommand(),
@@ -117,13 +118,13 @@ To use a server from here or from another machine:
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(p.client().Commands()...)
+	cli.AddCommands(root, p.client())
 	return root
 }
 
-// client returns the commands that use a server.
-func (p program) client() cli.Program {
-	return cli.Program{Environ: p.environ, In: p.stdin, Out: p.stdout, Err: p.stderr, Version: Version()}
+// client returns what the commands that use a server get from the process.
+func (p program) client() session.Program {
+	return session.Program{Environ: p.environ, In: p.stdin, Out: p.stdout, Err: p.stderr, Version: Version()}
 }
 
 // groupServer is the group of the commands of the server in the help.

@@ -5,196 +5,145 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
-	"time"
 
-	"steward/client"
-	"steward/internal/cli/contexts"
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
+	"steward/internal/cli/session"
 )
 
-// api calls routes of the management API and returns their bodies as they are: what -o json prints is
-// what the server said.
-type api struct{ client *client.Client }
+func apiCommand(e *session.Env) *cobra.Command {
+	var fields []string
+	var input string
+	cmd := &cobra.Command{
+		Use:   "api METHOD PATH",
+		Short: "Call any route of the API",
+		Long: `Call any route of the API and print the body of its response. The routes are described at URL/docs.
 
-// maxRetries is how often a request is repeated: few times, because somebody waits for it.
-const maxRetries = 3
+  steward api GET /webhook/analytics/org
+  steward api GET /thread -f limit=5
+  steward api POST /cli/project -f name=demo
+  steward api PUT /cli/eval/e1 --input eval.json
 
-// newAPI returns the API of a context. The name is that under which its tokens are stored, or "".
-func (e *env) newAPI(file contexts.File, name string, c contexts.Context) *api {
-	var transport http.RoundTripper = http.DefaultTransport
-	if e.verbose {
-		transport = &requestLog{env: e, next: transport}
+A field is a parameter of the query for GET, HEAD and DELETE, else a member of the JSON body. There true,
+false, null, numbers, and values that begin with { or [ are JSON; anything else is text, also after :=
+as in name:=5. Dots make objects: config.url=https://example.com.`,
+		Args: session.Args("METHOD", "PATH"),
+		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+			return call(ctx, s, strings.ToUpper(args[0]), args[1], fields, input)
+		}),
 	}
-	calls := client.New(c.URL, "")
-	calls.HTTP.Transport = &credentials{file: file, name: name, context: c, next: transport}
-	calls.UserAgent = "steward-cli/" + e.Version
-	calls.MaxRetries = maxRetries
-	return &api{calls}
+	cmd.Flags().StringArrayVarP(&fields, "field", "f", nil, "`name=value`; can be repeated")
+	cmd.Flags().StringVar(&input, "input", "", "`file` with the body; - is standard input")
+	return cmd
 }
 
-// requestLog prints each request to standard error.
-type requestLog struct {
-	*env
-	next http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l *requestLog) RoundTrip(req *http.Request) (*http.Response, error) {
-	start := time.Now()
-	res, err := l.next.RoundTrip(req)
-	took := time.Since(start).Round(time.Millisecond)
+func call(ctx context.Context, s *session.Session, method, path string, fields []string, input string) error {
+	req, err := buildCall(s, method, path, fields, input)
 	if err != nil {
-		l.note("%s %s: %v (%v)", req.Method, req.URL.RequestURI(), err, took)
-		return nil, err
+		return err
 	}
-	l.note("%s %s: %s (%v, %s)", req.Method, req.URL.RequestURI(), res.Status, took, res.Header.Get("X-Request-Id"))
-	return res, nil
-}
-
-// request is a call of a route.
-type request struct {
-	method, path string
-	query        url.Values
-	body         any // encoded as JSON unless it is nil or json.RawMessage
-}
-
-// target returns the path with its query.
-func (r request) target() string {
-	if len(r.query) == 0 {
-		return r.path
-	}
-	return r.path + "?" + r.query.Encode()
-}
-
-// send sends a request and returns its response, or a failure.
-func (a *api) send(ctx context.Context, r request) (*client.Response, error) {
-	res, err := a.client.Do(ctx, r.method, r.target(), r.body)
+	res, err := s.API.Send(ctx, req)
 	if err != nil {
-		return nil, a.failed(err)
+		return err
 	}
-	return res, nil
+	if !json.Valid(res.Body) {
+		_, err := s.Out.Write(res.Body)
+		return err
+	}
+	if s.Printer.Tabular() {
+		s.Printer.Format = "json"
+	}
+	return s.Printer.Item(res.Body)
 }
 
-// get returns the body of a GET.
-func (a *api) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
-	res, err := a.send(ctx, request{method: http.MethodGet, path: path, query: query})
+func buildCall(s *session.Session, method, path string, fields []string, input string) (session.Request, error) {
+	if !strings.HasPrefix(path, "/") {
+		return session.Request{}, exit.Usagef("PATH must begin with /, such as /webhook/list")
+	}
+	address, err := url.Parse(path)
 	if err != nil {
-		return nil, err
+		return session.Request{}, exit.Usagef("PATH must be a path, such as /webhook/list")
 	}
-	return res.Body, nil
-}
-
-// failed returns the failure that an error of a request stands for.
-func (a *api) failed(err error) error {
-	var f *failure
-	if errors.As(err, &f) {
-		return f
-	}
-	var refused *client.Error
-	if !errors.As(err, &refused) {
-		return unreachable(err, a.client.BaseURL)
-	}
-	f = &failure{
-		code: codeOf(refused.Status), message: refused.Detail, requestID: refused.RequestID,
-		advice: advice(refused.Status, a.client.BaseURL), cause: err,
-	}
-	if refused.Code == "" {
-		f.message = fmt.Sprintf("%s responds with %d: %s", a.client.BaseURL, refused.Status, refused.Detail)
-		f.advice = "Check that the URL is that of a Steward server."
-	}
-	for _, fault := range refused.Fields {
-		f.details = append(f.details, strings.TrimPrefix(fault.Location, "body.")+" "+fault.Message)
-	}
-	if refused.FieldsOmitted > 0 {
-		f.details = append(f.details, fmt.Sprintf("and %d more", refused.FieldsOmitted))
-	}
-	return f
-}
-
-// advice returns what to do after a response with a status.
-func advice(status int, origin string) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "Sign in with `steward login " + origin + "`, or check " + EnvKey + "."
-	case http.StatusForbidden:
-		return "See who you are with `steward whoami`; an owner can change your role, and a key may be confined to a project or scopes."
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return "Try again in a moment."
-	case http.StatusInternalServerError:
-		return "The server's log has the reason under the request id."
-	}
-	return ""
-}
-
-// pages returns the items of a list on all its pages. pick is the member with the items if a page is an
-// object, which then has the cursor of the next page in the member next, or all items.
-func (a *api) pages(ctx context.Context, path string, query url.Values, pick string) iter.Seq2[json.RawMessage, error] {
-	r := request{method: http.MethodGet, path: path, query: query}
-	if pick == "" {
-		return a.checked(client.Items[json.RawMessage](ctx, a.client, r.target()))
-	}
-	return func(yield func(json.RawMessage, error) bool) {
-		for {
-			items, cursor, err := a.objectPage(ctx, r, pick)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, item := range items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if cursor == "" {
-				return
-			}
-			r.query = maps.Clone(r.query)
-			r.query.Set("cursor", cursor)
+	req := session.Request{Method: method, Path: address.EscapedPath(), Query: address.Query()}
+	inQuery := input != "" || method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
+	body := map[string]any{}
+	for _, f := range fields {
+		if err := addField(req.Query, body, f, inQuery); err != nil {
+			return session.Request{}, err
 		}
 	}
+	if len(body) > 0 {
+		req.Body = body
+	}
+	if input == "" {
+		return req, nil
+	}
+	req.Body, err = readBody(s, input)
+	return req, err
 }
 
-// checked returns items with failures as errors.
-func (a *api) checked(items iter.Seq2[json.RawMessage, error]) iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		for item, err := range items {
-			if err != nil {
-				err = a.failed(err)
-			}
-			if !yield(item, err) {
-				return
-			}
-		}
+// addField adds name=value to a query or a body.
+func addField(query url.Values, body map[string]any, text string, inQuery bool) error {
+	name, value, ok := strings.Cut(text, "=")
+	literal := strings.HasSuffix(name, ":")
+	name = strings.TrimSuffix(name, ":")
+	if !ok || name == "" {
+		return exit.Usagef("-f must be name=value")
 	}
-}
-
-// objectPage returns a page that is an object.
-func (a *api) objectPage(ctx context.Context, r request, pick string) (items []json.RawMessage, cursor string, err error) {
-	res, err := a.send(ctx, r)
-	if err != nil {
-		return nil, "", err
+	if inQuery {
+		query.Add(name, value)
+		return nil
 	}
-	var page map[string]json.RawMessage
-	if err := decodeInto(res.Body, &page); err != nil {
-		return nil, "", err
+	parsed := any(value)
+	if !literal {
+		parsed = guess(value)
 	}
-	if err := decodeInto(page[pick], &items); err != nil {
-		return nil, "", err
-	}
-	if next, ok := page["next"]; ok {
-		err = decodeInto(next, &cursor)
-	}
-	return items, cursor, err
-}
-
-// decodeInto decodes a response.
-func decodeInto(raw json.RawMessage, out any) error {
-	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("decode the server's response: %w", err)
-	}
+	noun.SetMember(body, name, parsed)
 	return nil
+}
+
+// guess returns the JSON value that a text stands for, or the text.
+func guess(text string) any {
+	if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
+		return json.Number(text)
+	}
+	switch {
+	case text == "true", text == "false", text == "null", strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err == nil {
+			return value
+		}
+	}
+	return text
+}
+
+// maxInput bounds the body that a user sends. The API accepts less.
+const maxInput = 64 << 20
+
+func readBody(s *session.Session, name string) (json.RawMessage, error) {
+	in := s.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, &exit.Error{Code: exit.Usage, Message: fmt.Sprintf("--input: %v", err)}
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxInput))
+	if err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	if !json.Valid(text) {
+		return nil, &exit.Error{Code: exit.Usage, Message: "the body is not JSON", Cause: errors.New("invalid JSON")}
+	}
+	return text, nil
 }

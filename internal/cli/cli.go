@@ -1,92 +1,47 @@
-// Package cli has the commands of steward that use a server: sign-in, a noun for each area of the API
-// with its verbs, transfers of objects, shells, and the tail and replay of webhooks.
+// Package cli has the commands of steward that use a server.
 //
-// Program builds the commands. A command opens a session: the server and credentials of --context,
-// else of the environment, else of the current context (session.go), over the public package client.
-// The nouns are tables (noun*.go) from which commands, flags, help and completion are made (verb*.go).
-// Results are printed by package output. What goes wrong becomes a message that says what to do next,
-// and an exit code (failure.go).
+// Commands puts them together: those of packages account, webhooks and storage, the nouns of the runtime
+// (runtime.go), and api for all the rest (api.go). A command opens a session.Session, calls routes and
+// prints their responses with package output; most of them are tables of nouns and verbs, from which
+// package noun makes the commands. What goes wrong is an exit.Error.
 package cli
 
 import (
-	"io"
-	"os"
-	"strings"
-
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"steward/internal/cli/account"
+	"steward/internal/cli/noun"
+	"steward/internal/cli/session"
+	"steward/internal/cli/storage"
+	"steward/internal/cli/webhooks"
 )
 
-// Program is what the commands get from the process.
-type Program struct {
-	Environ  []string // as os.Environ returns it
-	In       io.Reader
-	Out, Err io.Writer
-	Version  string
+// group is a group of commands in the help.
+type group struct {
+	cobra.Group
+	commands []*cobra.Command
 }
 
-// The groups of commands in the help.
-const (
-	groupAccount = "account"
-	groupData    = "data"
-	groupEvents  = "events"
-	groupAny     = "any"
-)
-
-// Groups returns the groups of the commands.
-func Groups() []*cobra.Group {
-	return []*cobra.Group{
-		{ID: groupAccount, Title: "Sign-in and access:"},
-		{ID: groupEvents, Title: "Webhooks:"},
-		{ID: groupData, Title: "Storage, data and evaluations:"},
-		{ID: groupAny, Title: "Everything else:"},
+// groups returns the commands in their groups.
+func groups(e *session.Env) []group {
+	data := append(storage.Commands(e), noun.Commands(e, threadNoun(), sessionNoun(), evalNoun(), runNoun(), regionNoun())...)
+	return []group{
+		{cobra.Group{ID: "account", Title: "Sign-in and access:"}, account.Commands(e)},
+		{cobra.Group{ID: "events", Title: "Webhooks:"}, webhooks.Commands(e)},
+		{cobra.Group{ID: "data", Title: "Storage, data and evaluations:"}, data},
+		{cobra.Group{ID: "any", Title: "Everything else:"}, []*cobra.Command{apiCommand(e)}},
 	}
 }
 
-// Commands returns the commands.
-func (p Program) Commands() []*cobra.Command {
-	e := &env{Program: p}
-	commands := []*cobra.Command{
-		e.loginCommand(), e.logoutCommand(), e.whoamiCommand(), e.contextCommand(), e.apiCommand(), e.objectCommand(),
-	}
-	commands = append(commands, e.nounCommands()...)
-	for _, c := range commands {
-		e.addGlobalFlags(c)
-	}
-	return commands
-}
-
-// env is what the commands share: the process, and the flags that all of them have.
-type env struct {
-	Program
-	format  string
-	context string
-	yes     bool
-	verbose bool
-}
-
-// getenv returns an environment variable, or "".
-func (e *env) getenv(name string) string {
-	for _, line := range e.Environ {
-		key, value, _ := strings.Cut(line, "=")
-		if key == name {
-			return value
+// AddCommands adds the commands to the root, in their groups.
+func AddCommands(root *cobra.Command, p session.Program) {
+	e := &session.Env{Program: p}
+	for _, g := range groups(e) {
+		root.AddGroup(&g.Group)
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.ID
+			e.AddGlobalFlags(cmd)
+			root.AddCommand(cmd)
 		}
 	}
-	return ""
-}
-
-// terminal returns the file descriptor of a stream and whether it is a terminal.
-func terminal(stream any) (fd int, ok bool) {
-	f, isFile := stream.(*os.File)
-	if !isFile {
-		return 0, false
-	}
-	return int(f.Fd()), term.IsTerminal(int(f.Fd()))
-}
-
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
-	_, ok := terminal(stream)
-	return ok
 }

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"steward/internal/cli"
+	"steward/internal/cli/session"
 	"steward/internal/errs"
 )
 
@@ -157,7 +157,7 @@ func variables(environ []string) map[string]string {
 	for _, line := range environ {
 		name, text, _ := strings.Cut(line, "=")
 		ours := strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envPrefix+"TEST_") &&
-			name != cli.EnvURL && name != cli.EnvKey
+			name != session.EnvURL && name != session.EnvKey
 		if ours && !kubernetes.MatchString(line) {
 			env[name] = text
 		}

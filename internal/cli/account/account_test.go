@@ -1,0 +1,15 @@
+package account
+
+import (
+	"testing"
+
+	"steward/internal/cli/noun"
+)
+
+func TestTablesAreComplete(t *testing.T) {
+	for _, n := range []noun.Noun{apikeyNoun(), memberNoun(), projectNoun(), clientNoun(), consentNoun(), auditNoun()} {
+		if err := n.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

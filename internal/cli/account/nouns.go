@@ -1,0 +1,196 @@
+package account
+
+import (
+	"steward/internal/cli/noun"
+	"steward/internal/cli/output"
+)
+
+// keepSecret is said after a secret was printed.
+const keepSecret = "Store it now: it is not shown again."
+
+func apikeyNoun() noun.Noun {
+	return noun.Noun{
+		Name: "apikey", Aliases: []string{"key"}, Thing: "API key", Short: "Manage API keys",
+		Columns: append([]output.Column{
+			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("TYPE", "type"), noun.Column("PROJECT", "project.name"),
+			noun.TimeColumn("LAST USED", "lastUsedAt"), noun.TimeColumn("EXPIRES", "expiresAt"),
+		}, noun.Wide(noun.Column("SCOPES", "scopes"), noun.TimeColumn("CREATED", "createdAt"))...),
+		Verbs: []noun.Verb{
+			{
+				Name: "list", Short: "List API keys", Route: "GET /cli/apikey", List: true,
+				Fields: []noun.Field{{Name: "project", Path: "projectId", Noun: "project", Usage: "only keys of this `project`"}},
+			},
+			{Name: "get", Short: "Show an API key, without its value", Route: "GET /cli/apikey/{apikey}"},
+			{
+				Name: "create", Short: "Create an API key and print its value", Route: "POST /cli/apikey", Note: keepSecret,
+				Args: []noun.Field{{Name: "NAME", Path: "name"}},
+				Fields: []noun.Field{
+					{Name: "project", Path: "projectId", Noun: "project", Usage: "confine the key to this `project`"},
+					{Name: "expires", Path: "expiresAt", Kind: noun.Future, Usage: "`time`, or duration from now such as 30d, when the key expires (default: never)"},
+					{Name: "scope", Path: "scopes", Kind: noun.List, Usage: "`scopes` of the key (default: all that your role allows)"},
+				},
+			},
+			{Name: "delete", Short: "Delete an API key", Route: "DELETE /cli/apikey/{apikey}", With: ", which programs may use,"},
+		},
+	}
+}
+
+func roles() []string { return []string{"owner", "admin", "member", "viewer"} }
+
+func memberNoun() noun.Noun {
+	names := []noun.Field{
+		{Name: "first-name", Path: "first_name", Usage: "first `name`"},
+		{Name: "last-name", Path: "last_name", Usage: "last `name`"},
+	}
+	return noun.Noun{
+		Name: "member", Thing: "member", Short: "Manage the members of the organization",
+		Columns: []output.Column{
+			output.ID("ID", "id"), noun.Column("EMAIL", "email"), noun.Column("ROLE", "role"), noun.Column("FIRST NAME", "first_name"),
+			noun.Column("LAST NAME", "last_name"), noun.Column("DISABLED", "disabled"),
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List members", Route: "GET /oidc/org/members", List: true},
+			{Name: "get", Short: "Show a member", Route: "GET /oidc/org/members/{member}", Run: noun.FromList("member")},
+			{
+				Name: "create", Aliases: []string{"invite"}, Short: "Invite a member and print the invitation link",
+				Route: "POST /oidc/org/members", Args: []noun.Field{{Name: "EMAIL", Path: "email"}},
+				Note: "Send the link to the member; it can be used once.",
+				Fields: append([]noun.Field{
+					{Name: "role", Path: "role", Values: roles(), Usage: "`role`: owner, admin, member or viewer"},
+				}, names...),
+			},
+			{
+				Name: "update", Short: "Change a member", Route: "PUT /oidc/org/members/{member}",
+				Fields: append([]noun.Field{
+					{Name: "role", Path: "role", Values: roles(), Usage: "`role`: owner, admin, member or viewer"},
+					{Name: "disabled", Path: "disabled", Kind: noun.Boolean, Usage: "whether the member has no access"},
+				}, names...),
+			},
+			{
+				Name: "reinvite", Short: "Print a new invitation link for a member without a password",
+				Route: "POST /oidc/org/members/{member}/invite", Note: "Send the link to the member; it can be used once.",
+			},
+			{
+				Name: "reset-password", Short: "Print a link with which a member sets a new password",
+				Route: "POST /oidc/org/members/{member}/reset-password", Note: "Send the link to the member; it can be used once.",
+			},
+			{
+				Name: "delete", Short: "Remove a member", Route: "DELETE /oidc/org/members/{member}",
+				With: " with the member's API keys, tokens and consents",
+			},
+		},
+	}
+}
+
+func projectNoun() noun.Noun {
+	return noun.Noun{
+		Name: "project", Thing: "project", Short: "Manage projects",
+		Columns: []output.Column{output.ID("ID", "id"), noun.Column("NAME", "name")},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List projects", Route: "GET /cli/project", List: true},
+			{Name: "get", Short: "Show a project", Route: "GET /cli/project/{project}", Run: noun.FromList("project")},
+			{Name: "create", Short: "Create a project", Route: "POST /cli/project", Args: []noun.Field{{Name: "NAME", Path: "name"}}},
+			{
+				Name: "delete", Short: "Delete a project and everything in it", Route: "DELETE /cli/project/{project}",
+				With: " with its API keys, threads, sessions and evaluations",
+			},
+		},
+	}
+}
+
+func clientFields() []noun.Field {
+	return []noun.Field{
+		{Name: "description", Path: "description", Usage: "`text` for the consent page"},
+		{Name: "homepage", Path: "homepage_url", Usage: "`URL` of the application; a new client needs one"},
+		{Name: "icon", Path: "icon", Usage: "`URL` of an icon"},
+		{Name: "type", Path: "client_type", Values: []string{"confidential", "public"}, Usage: "`type`: confidential or public"},
+		{Name: "redirect-uri", Path: "redirect_uris", Kind: noun.List, Usage: "`URI` for authorization responses"},
+		{Name: "logout-uri", Path: "post_logout_redirect_uris", Kind: noun.List, Usage: "`URI` after sign-out"},
+		{Name: "grant", Path: "grant_types", Kind: noun.List, Usage: "grant `types`"},
+		{Name: "scope", Path: "scopes", Kind: noun.List, Usage: "`scopes` that the client may request"},
+		{Name: "project", Path: "project_id", Noun: "project", Usage: "`project` of the client"},
+		{Name: "audience", Path: "audience", Usage: "`URI` of the API that the client serves"},
+		{Name: "allow-user", Path: "allowed_user_ids", Kind: noun.List, Usage: "`ids` of the users who may use the client (default: all)"},
+		{Name: "public", Path: "is_public", Kind: noun.Boolean, Usage: "whether users outside the organization may use it"},
+		{Name: "access-lifetime", Path: "access_token_lifetime_seconds", Kind: noun.Seconds, Usage: "`duration` of access tokens"},
+		{Name: "id-lifetime", Path: "id_token_lifetime_seconds", Kind: noun.Seconds, Usage: "`duration` of ID tokens"},
+		{Name: "refresh-lifetime", Path: "refresh_token_lifetime_seconds", Kind: noun.Seconds, Usage: "`duration` of refresh tokens"},
+	}
+}
+
+func clientNoun() noun.Noun {
+	return noun.Noun{
+		Name: "client", Thing: "OAuth client", Short: "Manage OAuth clients",
+		Columns: append([]output.Column{
+			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("TYPE", "client_type"), noun.Column("USERS", "user_count"),
+			noun.TimeColumn("LAST ACTIVITY", "last_activity"), noun.TimeColumn("CREATED", "created_at"),
+		}, noun.Wide(noun.Column("GRANTS", "grant_types"), noun.Column("SCOPES", "scopes"), noun.Column("REDIRECT URIS", "redirect_uris"))...),
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List OAuth clients, newest first", Route: "GET /oidc/clients", List: true},
+			{Name: "get", Short: "Show an OAuth client", Route: "GET /oidc/clients/{client}"},
+			{
+				Name: "create", Short: "Create an OAuth client and print its secret", Route: "POST /oidc/clients",
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: clientFields(), Note: "Store the client_secret now: it is not shown again.",
+				Fixed: map[string]any{"description": ""},
+			},
+			{
+				Name: "update", Short: "Change an OAuth client", Route: "PUT /oidc/clients/{client}",
+				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "new `name`"}}, clientFields()...),
+			},
+			{
+				Name: "delete", Short: "Delete an OAuth client", Route: "DELETE /oidc/clients/{client}",
+				With: " with its tokens and consents, which signs its users out,",
+			},
+			{
+				Name: "rotate-secret", Short: "Replace the secret of an OAuth client", Route: "POST /oidc/clients/{client}/rotate-secret",
+				Note: "The old secret is refused from now on. " + keepSecret,
+			},
+			{
+				Name: "users", Short: "List the users of an OAuth client", Route: "GET /oidc/clients/{client}/users", List: true,
+				Columns: []output.Column{
+					output.ID("USER", "user_id"), noun.Column("SCOPES", "scopes"), noun.TimeColumn("CREATED", "created_at"), noun.TimeColumn("UPDATED", "updated_at"),
+				},
+			},
+			{
+				Name: "revoke", Short: "Revoke the access of a user to an OAuth client",
+				Route: "DELETE /oidc/clients/{client}/users/{user}", With: "'s consent, which signs the user out there,",
+			},
+			{
+				Name: "activity", Short: "List the daily activity of an OAuth client", Route: "GET /oidc/clients/{client}/activity", List: true,
+				Fields: []noun.Field{{Name: "days", Path: "days", Kind: noun.Number, Usage: "`number` of days"}},
+				Columns: []output.Column{
+					noun.Column("DAY", "activity_date"), noun.Column("ACCESSES", "total_access"), noun.Column("USERS", "unique_users"),
+				},
+			},
+		},
+	}
+}
+
+func consentNoun() noun.Noun {
+	return noun.Noun{
+		Name: "consent", Thing: "consent to", Short: "Manage the applications that you have allowed to act for you",
+		Columns: []output.Column{
+			output.ID("CLIENT", "client_id"), noun.Column("NAME", "client_name"), noun.Column("SCOPES", "scopes"),
+			noun.TimeColumn("SINCE", "created_at"),
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List your consents", Route: "GET /oidc/user/consent", List: true},
+			{Name: "get", Short: "Show a consent", Route: "GET /oidc/user/consent/{consent}", Run: noun.FromList("consent")},
+			{
+				Name: "delete", Aliases: []string{"revoke"}, Short: "Revoke a consent", Route: "DELETE /oidc/user/consent/{consent}",
+				With: ", which signs you out there,",
+			},
+		},
+	}
+}
+
+func auditNoun() noun.Noun {
+	return noun.Noun{
+		Name: "audit", Thing: "audit log", Short: "Show who did what",
+		Columns: append([]output.Column{
+			noun.TimeColumn("WHEN", "at"), noun.Column("ACTION", "action"), noun.Column("TARGET", "target"), noun.Column("USER", "user_id"),
+			noun.Column("FROM", "remote_addr"),
+		}, noun.Wide(noun.Column("KEY", "key_id"), noun.Column("CLIENT", "client_id"), noun.Column("REQUEST", "request_id"))...),
+		Verbs: []noun.Verb{{Name: "list", Short: "List the audit log, newest first", Route: "GET /audit", List: true}},
+	}
+}

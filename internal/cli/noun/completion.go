@@ -1,0 +1,87 @@
+package noun
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+const (
+	// completionTimeout bounds how long a shell waits for the server.
+	completionTimeout = 5 * time.Second
+	// maxCandidates bounds how many names a shell is given.
+	maxCandidates = 500
+)
+
+// CompleteArgs returns the completion of a verb's arguments with ids and names from the server.
+func CompleteArgs(e *session.Env, v Verb) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		placeholders := v.placeholders()
+		if len(args) < len(placeholders) {
+			return candidatesAfter(e, placeholders, args), cobra.ShellCompDirectiveNoFileComp
+		}
+		if i := len(args) - len(placeholders); i < len(v.Args) {
+			return v.Args[i].Values, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// candidatesAfter returns what the next placeholder can name, after those that were given.
+func candidatesAfter(e *session.Env, placeholders, args []string) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+	defer cancel()
+	s, err := e.Open()
+	if err != nil {
+		return nil
+	}
+	in := Input{Path: map[string]string{}}
+	for i, arg := range args {
+		id, err := Resolve(ctx, s, placeholders[i], arg, in)
+		if err != nil {
+			return nil
+		}
+		in.Path[placeholders[i]] = id
+	}
+	return candidates(ctx, s, placeholders[len(args)], in)
+}
+
+// candidates returns what a placeholder can name: names, described by their ids, or ids.
+func candidates(ctx context.Context, s *session.Session, placeholder string, in Input) (out []string) {
+	l, known := lookups()[placeholder]
+	if !known {
+		return nil
+	}
+	for item, err := range items(ctx, s, l, in) {
+		if err != nil || len(out) >= maxCandidates {
+			return out
+		}
+		id, _ := output.Field(item, l.id).(string)
+		name, _ := output.Field(item, l.label).(string)
+		if name == "" || strings.ContainsAny(name, " \t\n'\"\\$`") { // would need quotes
+			out = append(out, id+"\t"+output.Clean(name))
+			continue
+		}
+		out = append(out, name+"\t"+id)
+	}
+	return out
+}
+
+// Candidates returns what a placeholder can name, for the completion of a shell.
+func Candidates(e *session.Env, placeholder string) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+	defer cancel()
+	s, err := e.Open()
+	if err != nil {
+		return nil
+	}
+	return candidates(ctx, s, placeholder, Input{})
+}
+
+// RegionNames returns the regions, for completion.
+func RegionNames(e *session.Env) []string { return Candidates(e, "region") }

@@ -1,0 +1,191 @@
+package noun
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
+)
+
+// Kind is the type of a field.
+type Kind int
+
+const (
+	Text    Kind = iota // an empty one is null in an update
+	Number              // an integer
+	Boolean             // true or false
+	List                // a flag that can be repeated, or values with commas
+	Pairs               // name=value, can be repeated; an object
+	Object              // JSON
+	Past                // a time, or a duration before now
+	Future              // a time, or a duration after now
+	Seconds             // a duration, as a number of seconds
+)
+
+// Field is a flag or an argument, and a member of the query or the body.
+type Field struct {
+	Name     string // of the flag
+	Path     string // of the member, with dots
+	Kind     Kind
+	Usage    string
+	Optional bool // of an argument
+	Values   []string
+	// Noun is what an argument may name, so that its values can be completed and resolved.
+	Noun string
+}
+
+// AddFields adds a flag for each field, and returns a function that sets the members of those that were
+// given.
+func AddFields(e *session.Env, cmd *cobra.Command, fields []Field) func(members map[string]any) error {
+	for _, f := range fields {
+		switch f.Kind {
+		case Boolean:
+			cmd.Flags().Bool(f.Name, false, f.Usage)
+		case List:
+			cmd.Flags().StringSlice(f.Name, nil, f.Usage+"; can be repeated")
+		case Pairs:
+			cmd.Flags().StringArray(f.Name, nil, f.Usage+"; can be repeated")
+		default:
+			cmd.Flags().Var(new(textFlag), f.Name, f.Usage)
+		}
+		if f.Values != nil {
+			session.Complete(cmd, f.Name, func() []string { return f.Values })
+		} else if f.Noun != "" {
+			session.Complete(cmd, f.Name, func() []string { return Candidates(e, f.Noun) })
+		}
+	}
+	return func(members map[string]any) error {
+		for _, f := range fields {
+			flag := cmd.Flags().Lookup(f.Name)
+			if !flag.Changed {
+				continue
+			}
+			if err := f.Set(members, flagTexts(flag)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// textFlag is the value of a flag as it was given. The help prints the word in backquotes for it.
+type textFlag string
+
+// Set implements pflag.Value.
+func (t *textFlag) Set(text string) error { *t = textFlag(text); return nil }
+
+// String implements pflag.Value.
+func (t *textFlag) String() string { return string(*t) }
+
+// Type implements pflag.Value.
+func (t *textFlag) Type() string { return "string" }
+
+func flagTexts(flag *pflag.Flag) []string {
+	if values, ok := flag.Value.(pflag.SliceValue); ok {
+		return values.GetSlice()
+	}
+	return []string{flag.Value.String()}
+}
+
+// Set parses the texts of a field and sets its member.
+func (f Field) Set(members map[string]any, texts []string) error {
+	value, err := f.parse(texts)
+	if err != nil {
+		return exit.Usagef("--%s %v", f.Name, err)
+	}
+	SetMember(members, f.Path, value)
+	return nil
+}
+
+// SetMember sets the member at a path with dots, and creates the objects that it is in.
+func SetMember(members map[string]any, path string, value any) {
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		below, ok := members[name].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			members[name] = below
+		}
+		members = below
+	}
+	members[names[len(names)-1]] = value
+}
+
+func (f Field) parse(texts []string) (any, error) {
+	switch f.Kind {
+	case List:
+		return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" }), nil
+	case Pairs:
+		return parsePairs(texts)
+	case Number:
+		return parseNumber(texts[0])
+	case Boolean:
+		return strconv.ParseBool(texts[0])
+	case Object:
+		return parseObject(texts[0])
+	case Past:
+		return moment(texts[0], -1)
+	case Future:
+		return nullable(texts[0], func(s string) (any, error) { return moment(s, 1) })
+	case Seconds:
+		return nullable(texts[0], parseSeconds)
+	}
+	if f.Values != nil && !slices.Contains(f.Values, texts[0]) {
+		return nil, fmt.Errorf("must be one of %s", strings.Join(f.Values, ", "))
+	}
+	return nullable(texts[0], func(s string) (any, error) { return s, nil })
+}
+
+// nullable maps the empty text to null, which clears a member.
+func nullable(text string, parse func(string) (any, error)) (any, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return parse(text)
+}
+
+func parseNumber(text string) (any, error) {
+	return nullable(text, func(s string) (any, error) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("must be a number")
+		}
+		return n, nil
+	})
+}
+
+func parsePairs(texts []string) (any, error) {
+	members := map[string]any{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("must be name=value")
+		}
+		members[name] = value
+	}
+	return members, nil
+}
+
+func parseObject(text string) (any, error) {
+	var value map[string]any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return nil, fmt.Errorf("must be a JSON object")
+	}
+	return value, nil
+}
+
+func parseSeconds(text string) (any, error) {
+	d, err := duration(text)
+	if err != nil || d < time.Second {
+		return nil, fmt.Errorf("must be a duration, such as 90s, 12h or 30d")
+	}
+	return int64(d / time.Second), nil
+}

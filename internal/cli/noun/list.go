@@ -1,0 +1,166 @@
+package noun
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+// ListFlags are the flags of lists.
+type ListFlags struct {
+	Limit    int
+	Watch    bool
+	Interval time.Duration
+}
+
+// PageSize is the most items that a page of the API has.
+const PageSize = 1000
+
+// Add adds the flags to a command.
+func (f *ListFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "print at most `n` items; 0 prints all")
+	cmd.Flags().BoolVarP(&f.Watch, "watch", "w", false, "print again when something changes, until Ctrl-C")
+	cmd.Flags().DurationVar(&f.Interval, "interval", 2*time.Second, "time between two requests of --watch")
+}
+
+// PrintList prints a list once, or again and again.
+func PrintList(ctx context.Context, s *session.Session, n Noun, v Verb, in Input, flags ListFlags) error {
+	if flags.Limit < 0 {
+		return exit.Usagef("--limit must be 0 or more")
+	}
+	columns := v.Columns
+	if columns == nil {
+		columns = n.Columns
+	}
+	if flags.Watch {
+		return watch(ctx, s, columns, v, in, flags)
+	}
+	list := s.Printer.List(columns)
+	more, err := each(ctx, s, v, in, flags.Limit, list.Add)
+	if err != nil {
+		return err
+	}
+	if err := list.Close(); err != nil {
+		return err
+	}
+	switch {
+	case list.Count() == 0 && s.Printer.Tabular():
+		s.Note("Nothing found.")
+	case more:
+		s.Note("Only the first %d are shown; --limit 0 shows all.", flags.Limit)
+	}
+	return nil
+}
+
+// each calls do for each item of a list, up to a limit, and reports whether there are more.
+func each(
+	ctx context.Context, s *session.Session, v Verb, in Input, limit int, do func(json.RawMessage) error,
+) (more bool, err error) {
+	query := v.query(in)
+	if v.Pick == "" || v.Pick == "objects" || v.Pick == "keys" { // other lists come in one piece
+		query.Set("limit", strconv.Itoa(PageSize))
+		if limit > 0 {
+			query.Set("limit", strconv.Itoa(min(limit+1, PageSize)))
+		}
+	}
+	count := 0
+	for item, err := range s.API.Pages(ctx, in.Expand(v.pattern()), query, v.Pick) {
+		if err != nil {
+			return false, err
+		}
+		if limit > 0 && count == limit {
+			return true, nil
+		}
+		count++
+		if err := do(item); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// watch prints a list again when it changes. On a terminal it replaces the table; elsewhere it prints
+// the items that are new or different.
+func watch(ctx context.Context, s *session.Session, columns []output.Column, v Verb, in Input, flags ListFlags) error {
+	ticker := time.NewTicker(max(flags.Interval, 100*time.Millisecond))
+	defer ticker.Stop()
+	var seen map[string]bool
+	for {
+		var items []json.RawMessage
+		_, err := each(ctx, s, v, in, flags.Limit, func(item json.RawMessage) error {
+			items = append(items, item)
+			return nil
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		seen, err = printChanges(s, columns, items, seen)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // Ctrl-C is how it ends
+		case <-ticker.C:
+		}
+	}
+}
+
+// printChanges prints the items of a list of which an earlier one has seen some.
+func printChanges(
+	s *session.Session, columns []output.Column, items []json.RawMessage, seen map[string]bool,
+) (now map[string]bool, err error) {
+	now = map[string]bool{}
+	var fresh []json.RawMessage
+	for _, item := range items {
+		now[string(item)] = true
+		if !seen[string(item)] {
+			fresh = append(fresh, item)
+		}
+	}
+	if seen != nil && len(fresh) == 0 && len(now) == len(seen) {
+		return now, nil
+	}
+	if !session.IsTerminal(s.Out) || !s.Printer.Tabular() {
+		return now, printItems(s.Printer, columns, fresh)
+	}
+	var page bytes.Buffer // written in one piece, so that it does not flicker
+	page.WriteString("\x1b[H\x1b[2J")
+	buffered := *s.Printer
+	buffered.Out = &page
+	if err := printItems(&buffered, columns, items); err != nil {
+		return now, err
+	}
+	_, err = io.Copy(s.Out, &page)
+	return now, err
+}
+
+// printItems prints items as a list, or one by one where a list would be a JSON array.
+func printItems(p *output.Printer, columns []output.Column, items []json.RawMessage) error {
+	printer := *p
+	if printer.Format == output.JSON {
+		printer.Format = output.NDJSON
+	}
+	list := printer.List(columns)
+	for _, item := range items {
+		if err := list.Add(item); err != nil {
+			return err
+		}
+	}
+	if list.Count() == 0 {
+		return nil
+	}
+	return list.Close()
+}

@@ -1,0 +1,126 @@
+package noun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+// lookup is how the items that a placeholder can name are found.
+type lookup struct {
+	thing  string
+	path   string // of the list; its placeholders come before this one
+	query  map[string]string
+	pick   string
+	prefix string // of ids; "" if they cannot be told from names
+	id     string // the field with the id
+	label  string // the field with the name by which users may refer to an item, or ""
+}
+
+// lookups returns the lookup of each placeholder.
+func lookups() map[string]lookup {
+	return map[string]lookup{
+		"apikey":      {thing: "API key", path: "/cli/apikey", prefix: "key_", id: "id", label: "name"},
+		"project":     {thing: "project", path: "/cli/project", prefix: "prj_", id: "id", label: "name"},
+		"member":      {thing: "member", path: "/oidc/org/members", prefix: "usr_", id: "id", label: "email"},
+		"client":      {thing: "OAuth client", path: "/oidc/clients", prefix: "oac_", id: "id", label: "name"},
+		"user":        {thing: "user", path: "/oidc/clients/{client}/users", prefix: "usr_", id: "user_id"},
+		"consent":     {thing: "consent", path: "/oidc/user/consent", prefix: "oac_", id: "client_id", label: "client_name"},
+		"webhook":     {thing: "webhook", path: "/webhook/list", prefix: "wh_", id: "id", label: "name"},
+		"destination": {thing: "destination", path: "/webhook/destination-list/{webhook}", prefix: "whds_", id: "id", label: "config.url"},
+		"receipt":     {thing: "receipt", path: "/webhook/receipt-list/{webhook}", id: "id"},
+		"replay":      {thing: "replay", path: "/webhook/replay/{webhook}", id: "id"},
+		"delivery":    {thing: "delivery", path: "/webhook/delivery-list/{webhook}", id: "id"},
+		"bucket":      {thing: "bucket", path: "/resource", query: map[string]string{"type": "s3"}, pick: "s3", id: "bucket_name"},
+		"database":    {thing: "database", path: "/resource", query: map[string]string{"type": "db"}, pick: "db", id: "name"},
+		"store":       {thing: "key-value store", path: "/resource", query: map[string]string{"type": "kv"}, pick: "kv", id: "name"},
+		"thread":      {thing: "thread", path: "/thread", id: "id"},
+		"session":     {thing: "session", path: "/session", id: "id"},
+		"eval":        {thing: "evaluation", path: "/cli/eval", id: "id"},
+		"run":         {thing: "evaluation run", path: "/cli/eval-run", id: "id"},
+		"region":      {thing: "region", path: "/cli/region", id: "region"},
+	}
+}
+
+// items returns the items that a placeholder can name.
+func items(ctx context.Context, s *session.Session, l lookup, in Input) iter.Seq2[map[string]any, error] {
+	query := map[string][]string{}
+	for name, value := range l.query {
+		query[name] = []string{value}
+	}
+	return func(yield func(map[string]any, error) bool) {
+		for raw, err := range s.API.Pages(ctx, in.Expand(l.path), query, l.pick) {
+			var item map[string]any
+			if err == nil {
+				err = json.Unmarshal(raw, &item)
+			}
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Resolve returns the id of what a user named by its id or its name.
+func Resolve(ctx context.Context, s *session.Session, placeholder, arg string, in Input) (string, error) {
+	l, known := lookups()[placeholder]
+	if arg == "" {
+		return "", exit.Usagef("%s must not be empty", strings.ToUpper(placeholder))
+	}
+	if !known || l.label == "" || l.prefix != "" && strings.HasPrefix(arg, l.prefix) {
+		return arg, nil
+	}
+	var found []string
+	for item, err := range items(ctx, s, l, in) {
+		if err != nil {
+			return "", err
+		}
+		id, _ := output.Field(item, l.id).(string)
+		if id == arg {
+			return id, nil
+		}
+		if name, _ := output.Field(item, l.label).(string); name == arg {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", &exit.Error{
+			Code: exit.NotFound, Message: fmt.Sprintf("there is no %s %q", l.thing, arg),
+			Advice: "List what there is with `steward " + listCommand(placeholder) + "`.",
+		}
+	}
+	return "", exit.Usagef("%d %ss are named %q; use an id: %s", len(found), l.thing, arg, strings.Join(found, ", "))
+}
+
+// listCommand returns the command that lists what a placeholder with names can be.
+func listCommand(placeholder string) string {
+	if placeholder == "destination" {
+		return "webhook destination list WEBHOOK"
+	}
+	return placeholder + " list"
+}
+
+// onlyRegion returns the region of an installation that has one.
+func onlyRegion(ctx context.Context, s *session.Session) (string, error) {
+	var names []string
+	for item, err := range items(ctx, s, lookups()["region"], Input{}) {
+		if err != nil {
+			return "", err
+		}
+		name, _ := item["region"].(string)
+		names = append(names, name)
+	}
+	if len(names) == 1 {
+		return names[0], nil
+	}
+	return "", exit.Usagef("choose a region with --region: %s", strings.Join(names, ", "))
+}

@@ -1,0 +1,176 @@
+// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that can be
+// done there: its route, arguments and flags. Arguments are ids, or names that are looked up on the server
+// (lookup.go), which also completes them in shells (completion.go). Lists are printed once, or again when
+// they change (list.go).
+package noun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+// Noun is an area of the API, with what can be done there.
+type Noun struct {
+	Name    string // on the command line
+	Aliases []string
+	Thing   string // in sentences
+	Short   string
+	Columns []output.Column
+	Verbs   []Verb
+	Nouns   []Noun // below it: webhook destination
+	// More are commands that are not in the table.
+	More []func(e *session.Env) *cobra.Command
+}
+
+// Verb is something that can be done. Its route decides how: GET of a list prints a table, GET of an
+// item its fields, DELETE asks first.
+type Verb struct {
+	Name    string
+	Aliases []string
+	Short   string
+	// Route is a method and a path. A placeholder such as {webhook} is an argument, in its order, and
+	// may be an id or a name (lookups); {org} and {region} are filled in.
+	Route string
+	// Args are further arguments, each of them a field of the body.
+	Args []Field
+	// Fields are flags: of the query for a GET, else of the body.
+	Fields []Field
+	List   bool // the response is a list
+	Pick   string
+	// Columns are those of this list, if they are not those of the noun.
+	Columns []output.Column
+	// With is what else is destroyed, for the question before a DELETE.
+	With string
+	// Note is printed after success.
+	Note string
+	// Fixed are members of the query or the body.
+	Fixed map[string]any
+	// Base returns the body that the fields change, if the route replaces it as a whole.
+	Base func(ctx context.Context, s *session.Session, in Input) (map[string]any, error)
+	// Wrap returns the body of the request from the fields.
+	Wrap func(body map[string]any) any
+	// Show returns what is printed of the response.
+	Show func(in Input, body json.RawMessage) (json.RawMessage, error)
+	// Run replaces all of the above.
+	Run func(ctx context.Context, s *session.Session, in Input) error
+}
+
+// Input is a parsed command line: the value of each placeholder, resolved to an id, the name under which
+// the user knows it, and the fields.
+type Input struct {
+	Path   map[string]string
+	Labels map[string]string
+	Fields map[string]any
+	last   string // the last placeholder
+}
+
+// Check returns an error if something is missing in the table of a noun.
+func (n Noun) Check() error {
+	for _, v := range n.Verbs {
+		if v.Short == "" || v.Route == "" || v.List && v.Columns == nil && n.Columns == nil {
+			return fmt.Errorf("%s %s is not complete", n.Name, v.Name)
+		}
+		for _, p := range v.placeholders() {
+			if _, ok := lookups()[p]; !ok {
+				return fmt.Errorf("%s %s has no lookup of %s", n.Name, v.Name, p)
+			}
+		}
+	}
+	for _, below := range n.Nouns {
+		if err := below.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Commands returns a command for each noun.
+func Commands(e *session.Env, nouns ...Noun) []*cobra.Command {
+	commands := make([]*cobra.Command, len(nouns))
+	for i, n := range nouns {
+		commands[i] = command(e, n)
+	}
+	return commands
+}
+
+// FromList returns the run of a verb `get` of an item that only the list has.
+func FromList(placeholder string) func(ctx context.Context, s *session.Session, in Input) error {
+	return func(ctx context.Context, s *session.Session, in Input) error {
+		raw, err := Find(ctx, s, placeholder, in)
+		if err != nil {
+			return err
+		}
+		return s.Printer.Item(raw)
+	}
+}
+
+// Find returns the item that a placeholder names, from its list.
+func Find(ctx context.Context, s *session.Session, placeholder string, in Input) (json.RawMessage, error) {
+	l := lookups()[placeholder]
+	query := map[string][]string{}
+	for name, value := range l.query {
+		query[name] = []string{value}
+	}
+	for raw, err := range s.API.Pages(ctx, in.Expand(l.path), query, l.pick) {
+		if err != nil {
+			return nil, err
+		}
+		var item map[string]any
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil, fmt.Errorf("the server's response is not a list of objects: %w", err)
+		}
+		if output.Field(item, l.id) == in.Path[placeholder] {
+			return raw, nil
+		}
+	}
+	return nil, &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("%s %s not found", l.thing, in.Path[placeholder])}
+}
+
+// Current returns a base that has some members of the item as it is.
+func Current(path string, members ...string) func(ctx context.Context, s *session.Session, in Input) (map[string]any, error) {
+	return func(ctx context.Context, s *session.Session, in Input) (map[string]any, error) {
+		raw, err := s.API.Get(ctx, in.Expand(path), nil)
+		if err != nil {
+			return nil, err
+		}
+		return Only(raw, members...)
+	}
+}
+
+// Only returns some members of an object.
+func Only(raw json.RawMessage, members ...string) (map[string]any, error) {
+	var item map[string]any
+	if err := json.Unmarshal(raw, &item); err != nil {
+		return nil, fmt.Errorf("the server's response is not a JSON object: %w", err)
+	}
+	body := map[string]any{}
+	for _, name := range members {
+		if value, ok := item[name]; ok {
+			body[name] = value
+		}
+	}
+	return body, nil
+}
+
+// Column returns a column of text.
+func Column(title, path string) output.Column { return output.Column{Title: title, Path: path} }
+
+// TimeColumn returns a column of times.
+func TimeColumn(title, path string) output.Column {
+	return output.Column{Title: title, Path: path, Kind: output.Time}
+}
+
+// Wide returns columns that only the format wide has.
+func Wide(columns ...output.Column) []output.Column {
+	for i := range columns {
+		columns[i].Wide = true
+	}
+	return columns
+}

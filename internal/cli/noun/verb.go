@@ -1,0 +1,273 @@
+package noun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
+)
+
+func command(e *session.Env, n Noun) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: n.Name, Aliases: n.Aliases, Short: n.Short, Args: session.Args(), RunE: session.ShowHelp,
+	}
+	for _, v := range n.Verbs {
+		cmd.AddCommand(VerbCommand(e, n, v))
+	}
+	for _, below := range n.Nouns {
+		cmd.AddCommand(command(e, below))
+	}
+	for _, more := range n.More {
+		cmd.AddCommand(more(e))
+	}
+	return cmd
+}
+
+// VerbCommand returns the command of a verb.
+func VerbCommand(e *session.Env, n Noun, v Verb) *cobra.Command {
+	names := v.argNames()
+	cmd := &cobra.Command{
+		Use:     strings.Join(append([]string{v.Name}, names...), " "),
+		Aliases: v.Aliases,
+		Short:   v.Short,
+		Args:    session.Args(names...),
+	}
+	cmd.ValidArgsFunction = CompleteArgs(e, v)
+	read := AddFields(e, cmd, v.Fields)
+	region := ""
+	if strings.Contains(v.Route, "{region}") {
+		cmd.Flags().StringVar(&region, "region", "", "`region` (default: the only one)")
+		session.Complete(cmd, "region", func() []string { return RegionNames(e) })
+	}
+	var page ListFlags
+	if v.List {
+		page.Add(cmd)
+	}
+	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+		in, err := NewInput(ctx, s, v, args, region)
+		if err != nil {
+			return err
+		}
+		if err := read(in.Fields); err != nil {
+			return err
+		}
+		switch {
+		case v.Run != nil:
+			return v.Run(ctx, s, in)
+		case v.List:
+			return PrintList(ctx, s, n, v, in, page)
+		case v.method() == http.MethodDelete:
+			return remove(ctx, s, n, v, in)
+		}
+		return change(ctx, s, v, in)
+	})
+	return cmd
+}
+
+func (v Verb) method() string { method, _, _ := strings.Cut(v.Route, " "); return method }
+
+func (v Verb) pattern() string { _, path, _ := strings.Cut(v.Route, " "); return path }
+
+// placeholders returns the names in braces of the route that users give.
+func (v Verb) placeholders() (names []string) {
+	for part := range strings.SplitSeq(v.pattern(), "/") {
+		name, isName := strings.CutPrefix(part, "{")
+		name = strings.TrimSuffix(name, "}")
+		if isName && name != "org" && name != "region" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// argNames returns the names of the arguments as the help shows them.
+func (v Verb) argNames() (names []string) {
+	for _, p := range v.placeholders() {
+		names = append(names, strings.ToUpper(strings.ReplaceAll(p, "-", "_")))
+	}
+	for _, a := range v.Args {
+		name := strings.ToUpper(a.Name)
+		if a.Optional {
+			name = "[" + name + "]"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// NewInput resolves the arguments of a verb.
+func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, region string) (Input, error) {
+	in := Input{Path: map[string]string{}, Labels: map[string]string{}, Fields: map[string]any{}}
+	if strings.Contains(v.Route, "{region}") {
+		if err := place(ctx, s, in, region); err != nil {
+			return in, err
+		}
+	}
+	for i, name := range v.placeholders() {
+		id, err := Resolve(ctx, s, name, args[i], in)
+		if err != nil {
+			return in, err
+		}
+		in.Path[name] = id
+		in.Labels[name] = args[i]
+		in.last = name
+	}
+	for i, text := range args[len(v.placeholders()):] {
+		if err := v.Args[i].Set(in.Fields, []string{text}); err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+// place fills in the organization and the region.
+func place(ctx context.Context, s *session.Session, in Input, region string) (err error) {
+	in.Path["org"], err = s.OrgID(ctx)
+	if err != nil {
+		return err
+	}
+	in.Path["region"] = region
+	if region == "" {
+		in.Path["region"], err = onlyRegion(ctx, s)
+	}
+	return err
+}
+
+// Expand returns a path with its placeholders filled in.
+func (in Input) Expand(pattern string) string {
+	parts := strings.Split(pattern, "/")
+	for i, part := range parts {
+		if name, isName := strings.CutPrefix(part, "{"); isName {
+			parts[i] = url.PathEscape(in.Path[strings.TrimSuffix(name, "}")])
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Query returns the fields as a query.
+func (in Input) Query() url.Values {
+	query := url.Values{}
+	for name, value := range in.Fields {
+		query.Set(name, fmt.Sprint(value))
+	}
+	return query
+}
+
+// query returns the fields and the fixed members as a query.
+func (v Verb) query(in Input) url.Values {
+	query := in.Query()
+	for name, value := range v.Fixed {
+		query.Set(name, fmt.Sprint(value))
+	}
+	return query
+}
+
+// body returns the body of the request.
+func (v Verb) body(ctx context.Context, s *session.Session, in Input) (any, error) {
+	body := map[string]any{}
+	if v.Base != nil {
+		var err error
+		body, err = v.Base(ctx, s, in)
+		if err != nil {
+			return nil, err
+		}
+	}
+	for name, value := range v.Fixed {
+		body[name] = value
+	}
+	merge(body, in.Fields)
+	if v.Wrap != nil {
+		return v.Wrap(body), nil
+	}
+	return body, nil
+}
+
+// merge copies members, and those of objects in them, into a body.
+func merge(body, members map[string]any) {
+	for name, value := range members {
+		below, isObject := value.(map[string]any)
+		into, exists := body[name].(map[string]any)
+		if isObject && exists {
+			merge(into, below)
+			continue
+		}
+		body[name] = value
+	}
+}
+
+// change runs a verb whose response is an item or nothing.
+func change(ctx context.Context, s *session.Session, v Verb, in Input) error {
+	if v.Name == "update" && len(in.Fields) == 0 {
+		return exit.Usagef("nothing to change; the flags say what, see --help")
+	}
+	req := session.Request{Method: v.method(), Path: in.Expand(v.pattern())}
+	if v.method() == http.MethodGet {
+		req.Query = v.query(in)
+	} else {
+		body, err := v.body(ctx, s, in)
+		if err != nil {
+			return err
+		}
+		req.Body = body
+	}
+	res, err := s.API.Send(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := print(s, v, in, res.Body); err != nil {
+		return err
+	}
+	if v.Note != "" && s.Printer.Tabular() {
+		s.Note("%s", v.Note)
+	}
+	return nil
+}
+
+// print prints the body of a response, unless it is empty.
+func print(s *session.Session, v Verb, in Input, body json.RawMessage) (err error) {
+	if len(body) == 0 {
+		return nil
+	}
+	if v.Show != nil {
+		body, err = v.Show(in, body)
+		if err != nil {
+			return err
+		}
+	}
+	return s.Printer.Item(body)
+}
+
+// remove runs a DELETE after the user has confirmed it.
+func remove(ctx context.Context, s *session.Session, n Noun, v Verb, in Input) error {
+	label, id := in.Labels[in.last], in.Path[in.last]
+	what := n.Thing + " " + label
+	if label != id {
+		what += " (" + id + ")"
+	}
+	if err := s.Confirm(ctx, "Deleting "+what+v.With); err != nil {
+		return err
+	}
+	req := session.Request{Method: http.MethodDelete, Path: in.Expand(v.pattern())}
+	if v.Wrap != nil {
+		body, err := v.body(ctx, s, in)
+		if err != nil {
+			return err
+		}
+		req.Body = body
+	}
+	res, err := s.API.Send(ctx, req)
+	if err != nil {
+		return err
+	}
+	if !s.Printer.Tabular() && len(res.Body) > 0 {
+		return s.Printer.Item(res.Body)
+	}
+	return s.Printer.Text("Deleted %s.", what)
+}

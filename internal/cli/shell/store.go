@@ -1,0 +1,235 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
+	"steward/internal/cli/session"
+)
+
+// Store returns the command that runs Redis commands on a key-value store.
+func Store(e *session.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cli STORE [COMMAND …]",
+		Short: "Run Redis commands on a key-value store",
+		Long: `Run Redis commands on a key-value store, over the Redis protocol with the credentials of the store: the
+command of the arguments, else those that are typed or piped into standard input. Quotes keep spaces
+together. quit leaves, as Ctrl-D does.
+
+  steward kv cli sessions
+  steward kv cli sessions SET greeting 'hello world'
+  echo 'GET greeting' | steward kv cli sessions`,
+		Args: session.Args("STORE", "[COMMAND …]"),
+		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+			client, err := openStore(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = client.Close() }()
+			k := &storeShell{s, client}
+			if len(args) > 1 {
+				return k.run(ctx, args[1:])
+			}
+			return k.loop(ctx, args[0])
+		}),
+		ValidArgsFunction: noun.CompleteArgs(e, noun.Verb{Route: "GET /{store}"}),
+	}
+	cmd.Flags().SetInterspersed(false) // flags of Redis commands are not ours
+	return cmd
+}
+
+// openStore connects to a store with its own credentials.
+func openStore(ctx context.Context, s *session.Session, name string) (*redis.Client, error) {
+	raw, err := noun.Find(ctx, s, "store", noun.Input{Path: map[string]string{"store": name}})
+	if err != nil {
+		return nil, err
+	}
+	var entry struct{ Env map[string]string }
+	if err := session.Decode(raw, &entry); err != nil {
+		return nil, err
+	}
+	address := entry.Env["REDIS_URL"]
+	if address == "" {
+		return nil, &exit.Error{
+			Code: exit.Denied, Message: "you may not see the credentials of key-value store " + name,
+			Advice: "The role member is required; see `steward whoami`.",
+		}
+	}
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, fmt.Errorf("the server names no Redis URL that can be used: %w", err)
+	}
+	options.DisableIdentity = true
+	return redis.NewClient(options), nil
+}
+
+// storeShell is a prompt for Redis commands.
+type storeShell struct {
+	*session.Session
+	client *redis.Client
+}
+
+func (k *storeShell) loop(ctx context.Context, name string) error {
+	p := newPrompt(k.Env)
+	line := func(string) bool { return true }
+	err := p.each(ctx, name, line, func(statement string) error {
+		words, err := splitWords(statement)
+		if err != nil {
+			return err
+		}
+		if len(words) == 1 && (strings.EqualFold(words[0], "quit") || strings.EqualFold(words[0], "exit")) {
+			return errQuit
+		}
+		return k.run(ctx, words)
+	})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// run runs a command and prints its reply.
+func (k *storeShell) run(ctx context.Context, words []string) error {
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = w
+	}
+	reply, err := k.client.Do(ctx, args...).Result()
+	var refused redis.Error
+	switch {
+	case errors.Is(err, redis.Nil):
+		reply = nil
+	case errors.As(err, &refused):
+		return &exit.Error{Code: exit.Failed, Message: "(error) " + refused.Error(), Cause: err}
+	case err != nil:
+		return session.Unreachable(err, "the key-value store")
+	}
+	if k.Printer.Tabular() {
+		_, err := fmt.Fprintln(k.Out, strings.Join(k.replyLines(reply), "\n"))
+		return err
+	}
+	raw, err := json.Marshal(encodable(reply))
+	if err != nil {
+		return fmt.Errorf("encode the reply: %w", err)
+	}
+	return k.Printer.Item(raw)
+}
+
+// replyLines returns a reply as people read it: texts are quoted on a terminal, so that no reply can
+// change it, and plain elsewhere.
+func (k *storeShell) replyLines(reply any) []string {
+	quote := session.IsTerminal(k.Out)
+	switch v := reply.(type) {
+	case nil:
+		return []string{"(nil)"}
+	case int64:
+		if quote {
+			return []string{"(integer) " + strconv.FormatInt(v, 10)}
+		}
+		return []string{strconv.FormatInt(v, 10)}
+	case string:
+		if quote && v != "OK" && v != "PONG" {
+			return []string{strconv.Quote(v)}
+		}
+		return []string{v}
+	case []any:
+		return k.arrayLines(v)
+	case map[any]any:
+		var flat []any
+		for key, value := range v {
+			flat = append(flat, key, value)
+		}
+		return k.arrayLines(flat)
+	case error:
+		return []string{"(error) " + v.Error()}
+	}
+	return []string{fmt.Sprint(reply)}
+}
+
+func (k *storeShell) arrayLines(values []any) (lines []string) {
+	if len(values) == 0 {
+		return []string{"(empty)"}
+	}
+	for i, value := range values {
+		number := fmt.Sprintf("%d) ", i+1)
+		for j, line := range k.replyLines(value) {
+			if j > 0 {
+				number = strings.Repeat(" ", len(number))
+			}
+			lines = append(lines, number+line)
+		}
+	}
+	return lines
+}
+
+// encodable returns a reply that can be encoded as JSON.
+func encodable(reply any) any {
+	switch v := reply.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = encodable(v[i])
+		}
+		return out
+	case map[any]any:
+		out := map[string]any{}
+		for key, value := range v {
+			out[fmt.Sprint(key)] = encodable(value)
+		}
+		return out
+	case error:
+		return map[string]string{"error": v.Error()}
+	}
+	return reply
+}
+
+// splitWords splits a line into words. Single quotes keep everything, double quotes understand the
+// escapes of Go, which include those of Redis.
+func splitWords(line string) ([]string, error) {
+	var words []string
+	for {
+		line = strings.TrimLeft(line, " \t\r\n")
+		if line == "" {
+			return words, nil
+		}
+		word, rest, err := nextWord(line)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+		line = rest
+	}
+}
+
+func nextWord(line string) (word, rest string, err error) {
+	switch line[0] {
+	case '\'':
+		word, rest, ok := strings.Cut(line[1:], "'")
+		if !ok {
+			return "", "", exit.Usagef("a quote is missing at the end")
+		}
+		return word, rest, nil
+	case '"':
+		quoted, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return "", "", exit.Usagef("a quote is missing at the end, or an escape is wrong")
+		}
+		word, err := strconv.Unquote(quoted)
+		return word, line[len(quoted):], err
+	}
+	end := strings.IndexAny(line, " \t\r\n")
+	if end < 0 {
+		end = len(line)
+	}
+	return line[:end], line[end:], nil
+}

@@ -1,0 +1,192 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
+	"steward/internal/cli/transfer"
+)
+
+func objectCopy(e *session.Env) *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{
+		Use:   "cp SOURCE TARGET",
+		Short: "Copy files to a bucket, objects to the disk, or objects between buckets",
+		Long: `Copy files to a bucket, objects to the disk, or objects between buckets. - is standard input or output.
+
+  steward object cp photo.jpg s3://photos/2026/
+  steward object cp s3://photos/2026/photo.jpg .
+  steward object cp -r ./site s3://site
+  pg_dump orders | steward object cp - s3://backups/orders.sql`,
+		Args:              session.Args("SOURCE", "TARGET"),
+		ValidArgsFunction: completeTransfer(e),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy a directory or everything below a prefix")
+	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to transfer.Location) error {
+		switch {
+		case from.Path == "-" && !from.Remote():
+			return upload(ctx, s, to)
+		case to.Path == "-" && !to.Remote():
+			return download(ctx, s, from)
+		}
+		return copyObjects(ctx, s, from, to, recursive)
+	})
+	return cmd
+}
+
+// transferRun returns the RunE of a command with a source and a target, of which one is in a bucket.
+func transferRun(
+	e *session.Env, run func(ctx context.Context, s *session.Session, from, to transfer.Location) error,
+) func(*cobra.Command, []string) error {
+	return e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+		from, err := transfer.Parse(args[0])
+		if err != nil {
+			return exit.Usagef("%v", err)
+		}
+		to, err := transfer.Parse(args[1])
+		if err != nil {
+			return exit.Usagef("%v", err)
+		}
+		if !from.Remote() && !to.Remote() {
+			return exit.Usagef("one of SOURCE and TARGET must be in a bucket: s3://bucket/key")
+		}
+		return transferFailure(run(ctx, s, from, to))
+	})
+}
+
+// completeTransfer returns the completion of files and buckets.
+func completeTransfer(e *session.Env) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names, _ := completeObject(e)(cmd, args, typed)
+		return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveDefault
+	}
+}
+
+// upload copies standard input to an object.
+func upload(ctx context.Context, s *session.Session, to transfer.Location) error {
+	if to.Path == "" {
+		return exit.Usagef("name the key of the object: s3://%s/key", to.Bucket)
+	}
+	return copier(s).Put(ctx, to, s.In, -1)
+}
+
+// download copies an object to standard output.
+func download(ctx context.Context, s *session.Session, from transfer.Location) error {
+	source, err := copier(s).Open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	_, err = io.Copy(s.Out, source)
+	return err
+}
+
+func copyObjects(ctx context.Context, s *session.Session, from, to transfer.Location, recursive bool) error {
+	c := copier(s)
+	if recursive {
+		copies, err := c.PlanAll(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		return runCopies(ctx, s, c, copies)
+	}
+	one, err := c.PlanOne(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	return runCopies(ctx, s, c, []transfer.Copy{one})
+}
+
+// runCopies makes copies and shows their progress.
+func runCopies(ctx context.Context, s *session.Session, c *transfer.Copier, copies []transfer.Copy) error {
+	var total int64
+	for _, one := range copies {
+		total += one.Size
+	}
+	p := newProgress(s.Env, "Copied", total)
+	if err := c.Run(ctx, copies, p.add); err != nil {
+		p.fail()
+		return err
+	}
+	p.finish(english.Plural(len(copies), "object", ""))
+	return nil
+}
+
+func objectSync(e *session.Env) *cobra.Command {
+	var remove, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "sync SOURCE TARGET",
+		Short: "Copy what is missing, of another size or older in the target",
+		Long: `Copy what is missing, of another size or older in the target, which is a directory or a prefix, as the
+source is. With --delete, what only the target has is deleted.
+
+  steward object sync ./site s3://site --delete
+  steward object sync s3://photos/2026 ./2026`,
+		Args:              session.Args("SOURCE", "TARGET"),
+		ValidArgsFunction: completeTransfer(e),
+	}
+	cmd.Flags().BoolVar(&remove, "delete", false, "delete what only the target has")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would be done")
+	cmd.RunE = transferRun(e, func(ctx context.Context, s *session.Session, from, to transfer.Location) error {
+		c := copier(s)
+		copies, extra, err := c.PlanSync(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		if !remove {
+			extra = nil
+		}
+		if dryRun {
+			return printSync(s, copies, extra, to)
+		}
+		return syncObjects(ctx, s, c, copies, extra, to)
+	})
+	return cmd
+}
+
+func printSync(s *session.Session, copies []transfer.Copy, extra []string, to transfer.Location) error {
+	for _, one := range copies {
+		if err := s.Printer.Text("copy %s", one.Source); err != nil {
+			return err
+		}
+	}
+	for _, name := range extra {
+		if err := s.Printer.Text("delete %s", name); err != nil {
+			return err
+		}
+	}
+	if len(copies)+len(extra) == 0 {
+		s.Note("%s is up to date.", to)
+	}
+	return nil
+}
+
+func syncObjects(ctx context.Context, s *session.Session, c *transfer.Copier, copies []transfer.Copy, extra []string, to transfer.Location) error {
+	if len(copies)+len(extra) == 0 {
+		s.Note("%s is up to date.", to)
+		return nil
+	}
+	if len(extra) > 0 {
+		what := fmt.Sprintf("Deleting %s of %s that the source does not have, such as %s,",
+			english.Plural(len(extra), "object", ""), to, extra[0])
+		if err := s.Confirm(ctx, what); err != nil {
+			return err
+		}
+	}
+	if len(copies) > 0 {
+		if err := runCopies(ctx, s, c, copies); err != nil {
+			return err
+		}
+	}
+	removed, err := c.Remove(ctx, to, extra)
+	if removed > 0 {
+		s.Note("Deleted %s.", english.Plural(removed, "object", ""))
+	}
+	return err
+}

@@ -1,0 +1,288 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/noun"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+	"steward/internal/cli/shell"
+)
+
+// resourceTypes are the types of resources with the placeholder of each.
+func resourceTypes() map[string]string {
+	return map[string]string{"s3": "bucket", "db": "database", "kv": "store"}
+}
+
+// resourceBody returns the wrap of a request about one resource.
+func resourceBody(kind string) func(map[string]any) any {
+	return func(body map[string]any) any {
+		if kind != "" {
+			body["type"] = kind
+		}
+		return map[string]any{"resources": []any{body}}
+	}
+}
+
+// created returns the entry of the resource that was created.
+func created(_ noun.Input, body json.RawMessage) (json.RawMessage, error) {
+	var res struct{ Created []json.RawMessage }
+	if err := json.Unmarshal(body, &res); err != nil || len(res.Created) != 1 {
+		return body, nil // printed as it is
+	}
+	return res.Created[0], nil
+}
+
+// resourceVerbs returns the verbs that buckets, databases and stores share.
+func resourceVerbs(kind, thing, placeholder string) []noun.Verb {
+	return []noun.Verb{
+		{
+			Name: "list", Short: "List " + thing + "s of all regions", Route: "GET /resource", List: true,
+			Pick: kind, Fixed: map[string]any{"type": kind},
+		},
+		{Name: "get", Short: "Show a " + thing + " with its credentials", Route: "GET /resource/{" + placeholder + "}", Run: noun.FromList(placeholder)},
+		{
+			Name: "create", Short: "Create a " + thing + " and print its credentials", Route: "POST /resource/{org}/{region}",
+			Args:   []noun.Field{{Name: "NAME", Path: "name", Optional: true}},
+			Fields: []noun.Field{{Name: "description", Path: "description", Usage: "`text`"}},
+			Wrap:   resourceBody(kind), Show: created,
+		},
+		{
+			Name: "delete", Short: "Delete a " + thing + " with all that it holds", Route: "DELETE /resource/{org}/{region}/{" + placeholder + "}",
+			With: " with all that it holds",
+			Run:  deleteResource(kind, thing, placeholder),
+		},
+		{
+			Name: "env", Short: "Print the environment variables with which programs use a " + thing,
+			Route: "GET /resource/{" + placeholder + "}", Run: printEnv(placeholder),
+		},
+		{
+			Name: "rotate", Short: "Replace the credentials of a " + thing + "; the old ones are refused at once",
+			Route: "POST /resource/{org}/{region}/{" + placeholder + "}/rotate", Run: rotate(kind, placeholder),
+		},
+	}
+}
+
+// rotate returns the run of a verb that replaces the credentials of a resource.
+func rotate(kind, placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
+	return func(ctx context.Context, s *session.Session, in noun.Input) error {
+		path := in.Expand("/resource/{org}/{region}/{" + placeholder + "}/rotate")
+		res, err := s.API.Send(ctx, session.Request{Method: "POST", Path: path, Query: url.Values{"type": {kind}}})
+		if err != nil {
+			return err
+		}
+		return s.Printer.Item(res.Body)
+	}
+}
+
+// deleteResource returns the run of a verb that deletes a resource.
+func deleteResource(kind, thing, placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
+	return func(ctx context.Context, s *session.Session, in noun.Input) error {
+		name := in.Path[placeholder]
+		what := fmt.Sprintf("%s %s in %s with all that it holds", thing, name, in.Path["region"])
+		if err := s.Confirm(ctx, "Deleting "+what); err != nil {
+			return err
+		}
+		body := resourceBody(kind)(map[string]any{"name": name})
+		if _, err := s.API.Send(ctx, session.Request{Method: "DELETE", Path: in.Expand("/resource/{org}/{region}"), Body: body}); err != nil {
+			return err
+		}
+		return s.Printer.Text("Deleted %s.", what)
+	}
+}
+
+// printEnv returns the run of a verb that prints the variables of a resource, quoted for a shell.
+func printEnv(placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
+	return func(ctx context.Context, s *session.Session, in noun.Input) error {
+		raw, err := noun.Find(ctx, s, placeholder, in)
+		if err != nil {
+			return err
+		}
+		var entry struct{ Env map[string]string }
+		if err := session.Decode(raw, &entry); err != nil {
+			return err
+		}
+		if !s.Printer.Tabular() {
+			text, err := json.Marshal(entry.Env)
+			if err != nil {
+				return err
+			}
+			return s.Printer.Item(text)
+		}
+		for _, name := range slices.Sorted(maps.Keys(entry.Env)) {
+			quoted := "'" + strings.ReplaceAll(entry.Env[name], "'", `'\''`) + "'"
+			if err := s.Printer.Text("export %s=%s", name, quoted); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func bucketNoun() noun.Noun {
+	return noun.Noun{
+		Name: "bucket", Thing: "bucket", Short: "Manage buckets and their configuration",
+		Columns: append([]output.Column{
+			output.ID("NAME", "bucket_name"), noun.Column("REGION", "cloud_region"), noun.Column("OBJECTS", "object_count"),
+			{Title: "SIZE", Path: "total_size", Kind: output.Bytes},
+			noun.TimeColumn("LAST EVENT", "last_event_at"), noun.Column("DESCRIPTION", "description"),
+		}, noun.Wide(noun.Column("ENDPOINT", "endpoint"), noun.Column("ACCESS KEY", "access_key"))...),
+		Verbs: append(resourceVerbs("s3", "bucket", "bucket"),
+			noun.Verb{Name: "config", Short: "Show the configuration of a bucket", Route: "GET /bucket/config/{bucket}"},
+			noun.Verb{
+				Name: "update", Short: "Change the configuration of a bucket; an empty value resets a setting",
+				Route: "PUT /bucket/config/{bucket}",
+				Fields: []noun.Field{
+					{Name: "public", Path: "public", Kind: noun.Boolean, Usage: "whether anybody can read objects"},
+					{Name: "ttl", Path: "ttl", Kind: noun.Seconds, Usage: "`duration` after which objects are deleted"},
+					{Name: "tier", Path: "storage_tier", Values: []string{"STANDARD", "INFREQUENT_ACCESS", "ARCHIVE", ""}, Usage: "storage `tier`: STANDARD, INFREQUENT_ACCESS or ARCHIVE"},
+					{Name: "cache-control", Path: "cache_control", Usage: "Cache-Control `header` of objects"},
+					{Name: "header", Path: "additional_headers", Kind: noun.Pairs, Usage: "`name=value` of a further header of objects"},
+					{Name: "cors", Path: "cors", Kind: noun.Object, Usage: "CORS rules as `JSON`, such as {\"allowed_origins\":[\"*\"]}"},
+				},
+			},
+			noun.Verb{Name: "reset", Short: "Reset the configuration of a bucket to its defaults", Route: "DELETE /bucket/config/{bucket}", With: "'s configuration"},
+			noun.Verb{Name: "stats", Short: "Show how much a bucket holds", Route: "GET /storage/stats/{bucket}"}),
+	}
+}
+
+func databaseNoun() noun.Noun {
+	return noun.Noun{
+		Name: "db", Aliases: []string{"database"}, Thing: "database", Short: "Manage databases and query them",
+		Columns: resourceColumns(), More: []func(*session.Env) *cobra.Command{shell.Database},
+		Verbs: append(resourceVerbs("db", "database", "database"), noun.Verb{
+			Name: "tables", Short: "List the tables and views of a database",
+			Route: "GET /resource/{org}/{region}/{database}/tables", List: true, Columns: shell.TableColumns(),
+		}),
+	}
+}
+
+func storeNoun() noun.Noun {
+	return noun.Noun{
+		Name: "kv", Thing: "key-value store", Short: "Manage key-value stores and use them",
+		Columns: resourceColumns(), More: []func(*session.Env) *cobra.Command{shell.Store},
+		Verbs: append(resourceVerbs("kv", "key-value store", "store"), noun.Verb{
+			Name: "keys", Short: "List the keys of a key-value store", Route: "GET /resource/{org}/{region}/{store}/keys",
+			List: true, Pick: "keys", Columns: keyColumns(),
+			Fields: []noun.Field{{Name: "prefix", Path: "prefix", Usage: "only those that begin with this `text`"}},
+		}),
+	}
+}
+
+func resourceColumns() []output.Column {
+	return append([]output.Column{
+		output.ID("NAME", "name"), noun.Column("REGION", "cloud_region"), noun.Column("ENGINE", "engine"), noun.Column("DESCRIPTION", "description"),
+	}, noun.Wide(noun.Column("URL", "url"), noun.Column("USERNAME", "username"))...)
+}
+
+// resourceNoun manages the resources of all types.
+func resourceNoun() noun.Noun {
+	typeField := noun.Field{Name: "TYPE", Path: "type", Values: []string{"s3", "db", "kv"}}
+	return noun.Noun{
+		Name: "resource", Thing: "resource", Short: "Manage buckets, databases and key-value stores together",
+		Columns: []output.Column{
+			noun.Column("TYPE", "type"),
+			{Title: "NAME", Keep: true, Value: resourceName},
+			noun.Column("REGION", "cloud_region"),
+			noun.Column("ENGINE", "engine"), noun.Column("DESCRIPTION", "description"),
+		},
+		Verbs: []noun.Verb{
+			{
+				Name: "list", Short: "List the resources of all regions", Route: "GET /resource",
+				Fields: []noun.Field{
+					{Name: "type", Path: "type", Values: typeField.Values, Usage: "only of this `type`: s3, db or kv"},
+					{Name: "name", Path: "name", Usage: "only with this `name`"},
+				},
+				Run: listResources,
+			},
+			{
+				Name: "get", Short: "Show a resource with its credentials", Route: "GET /resource",
+				Args: []noun.Field{typeField, {Name: "NAME", Path: "name"}}, Run: getResource,
+			},
+			{
+				Name: "create", Short: "Create a resource and print its credentials", Route: "POST /resource/{org}/{region}",
+				Args:   []noun.Field{typeField, {Name: "NAME", Path: "name", Optional: true}},
+				Fields: []noun.Field{{Name: "description", Path: "description", Usage: "`text`"}},
+				Wrap:   resourceBody(""), Show: created,
+			},
+			{
+				Name: "delete", Short: "Delete a resource with all that it holds", Route: "DELETE /resource/{org}/{region}",
+				Args: []noun.Field{typeField, {Name: "NAME", Path: "name"}},
+				Run: func(ctx context.Context, s *session.Session, in noun.Input) error {
+					kind, _ := in.Fields["type"].(string)
+					name, _ := in.Fields["name"].(string)
+					in.Path[resourceTypes()[kind]] = name
+					return deleteResource(kind, resourceTypes()[kind], resourceTypes()[kind])(ctx, s, in)
+				},
+			},
+		},
+	}
+}
+
+func resourceName(item map[string]any) any {
+	if name := item["bucket_name"]; name != nil {
+		return name
+	}
+	return item["name"]
+}
+
+// listResources prints the resources of all types as one list. Each has its type.
+func listResources(ctx context.Context, s *session.Session, in noun.Input) error {
+	raw, err := s.API.Get(ctx, "/resource", in.Query())
+	if err != nil {
+		return err
+	}
+	var res map[string][]json.RawMessage
+	if err := session.Decode(raw, &res); err != nil {
+		return err
+	}
+	list := s.Printer.List(resourceNoun().Columns)
+	for _, kind := range []string{"s3", "db", "kv"} {
+		for _, entry := range res[kind] {
+			typed := json.RawMessage(fmt.Sprintf(`{"type":%q,%s`, kind, strings.TrimPrefix(string(entry), "{")))
+			if err := list.Add(typed); err != nil {
+				return err
+			}
+		}
+	}
+	if list.Count() == 0 && s.Printer.Tabular() {
+		s.Note("Nothing found.")
+	}
+	return list.Close()
+}
+
+func getResource(ctx context.Context, s *session.Session, in noun.Input) error {
+	kind, _ := in.Fields["type"].(string)
+	name, _ := in.Fields["name"].(string)
+	placeholder := resourceTypes()[kind]
+	raw, err := noun.Find(ctx, s, placeholder, noun.Input{Path: map[string]string{placeholder: name}})
+	if err != nil {
+		return err
+	}
+	return s.Printer.Item(raw)
+}
+
+func keyColumns() []output.Column {
+	return []output.Column{
+		output.ID("KEY", "key"), noun.Column("TYPE", "type"), {Title: "EXPIRES IN", Value: func(key map[string]any) any {
+			ms, ok := key["ttl_ms"].(json.Number)
+			if !ok {
+				return nil
+			}
+			left, err := time.ParseDuration(ms.String() + "ms")
+			if err != nil {
+				return ms
+			}
+			return left.Round(time.Second).String()
+		}},
+	}
+}

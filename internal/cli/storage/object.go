@@ -1,0 +1,289 @@
+// Package storage has the commands of buckets, objects, databases and key-value stores.
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+	"steward/internal/cli/transfer"
+)
+
+// Commands returns the commands.
+func Commands(e *session.Env) []*cobra.Command {
+	nouns := noun.Commands(e, bucketNoun(), resourceNoun(), databaseNoun(), storeNoun())
+	return append([]*cobra.Command{objectCommand(e)}, nouns...)
+}
+
+func objectCommand(e *session.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "object",
+		Short: "List, copy and delete objects in buckets",
+		Long: `List, copy and delete objects in buckets. An object is named s3://bucket/key. What the API can do (ls, get,
+rm, presign) is done by the API; bytes go over the S3 listener, with the credentials of the bucket.`,
+		Args: session.Args(),
+		RunE: session.ShowHelp,
+	}
+	cmd.AddCommand(objectList(e), objectGet(e), objectCopy(e), objectSync(e), objectCat(e), objectRemove(e), objectPresign(e))
+	return cmd
+}
+
+// objectRun returns the RunE of a command whose first argument is an object or a prefix.
+func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session, l transfer.Location) error) func(*cobra.Command, []string) error {
+	return e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+		l, err := transfer.ParseObject(args[0])
+		if err != nil {
+			return exit.Usagef("%v", err)
+		}
+		return run(ctx, s, l)
+	})
+}
+
+// completeObject returns the completion of the bucket of an object.
+func completeObject(e *session.Env) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, line := range noun.Candidates(e, "bucket") {
+			name, _, _ := strings.Cut(line, "\t")
+			names = append(names, "s3://"+name+"/")
+		}
+		return names, cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+func objectPath(area string, l transfer.Location) string {
+	return "/storage/" + area + "/" + url.PathEscape(l.Bucket)
+}
+
+func objectList(e *session.Env) *cobra.Command {
+	var recursive bool
+	var flags noun.ListFlags
+	cmd := &cobra.Command{
+		Use: "ls s3://BUCKET[/PREFIX]", Aliases: []string{"list"}, Args: session.Args("s3://BUCKET[/PREFIX]"),
+		Short: "List what is directly below a prefix, or everything with --recursive", ValidArgsFunction: completeObject(e),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list all objects below the prefix")
+	flags.Add(cmd)
+	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+		if recursive {
+			v := noun.Verb{
+				Route: "GET " + objectPath("objects", l), List: true, Pick: "objects",
+				Fixed: map[string]any{"prefix": l.Path}, Columns: objectColumns(),
+			}
+			return noun.PrintList(ctx, s, noun.Noun{}, v, noun.Input{}, flags)
+		}
+		return printFolder(ctx, s, l, flags.Limit)
+	})
+	return cmd
+}
+
+func objectColumns() []output.Column {
+	return []output.Column{
+		{Title: "KEY", Path: "key", Keep: true},
+		{Title: "SIZE", Path: "size", Kind: output.Bytes},
+		noun.TimeColumn("MODIFIED", "last_modified"),
+		{Title: "TYPE", Path: "content_type", Wide: true},
+		{Title: "ETAG", Path: "etag", Wide: true},
+	}
+}
+
+// printFolder prints the folders and objects directly below a prefix.
+func printFolder(ctx context.Context, s *session.Session, l transfer.Location, limit int) error {
+	list := s.Printer.List([]output.Column{
+		{Title: "NAME", Keep: true, Value: func(item map[string]any) any {
+			if key := item["key"]; key != nil {
+				return key
+			}
+			return item["prefix"]
+		}},
+		{Title: "SIZE", Kind: output.Bytes, Value: func(item map[string]any) any {
+			if size := item["size"]; size != nil {
+				return size
+			}
+			return item["total_size"]
+		}},
+		noun.Column("OBJECTS", "object_count"), noun.TimeColumn("MODIFIED", "last_modified"),
+	})
+	query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
+	for {
+		page, err := folderPage(ctx, s, l, query)
+		if err != nil {
+			return err
+		}
+		for _, item := range append(page.Folders, page.Objects...) {
+			if limit > 0 && list.Count() == limit {
+				s.Note("Only the first %d are shown; --limit 0 shows all.", limit)
+				return list.Close()
+			}
+			if err := list.Add(item); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			break
+		}
+		query.Set("cursor", page.Next)
+	}
+	if list.Count() == 0 && s.Printer.Tabular() {
+		s.Note("Nothing found.")
+	}
+	return list.Close()
+}
+
+// folder is a page of what is directly below a prefix.
+type folder struct {
+	Folders, Objects []json.RawMessage
+	Next             string
+}
+
+func folderPage(ctx context.Context, s *session.Session, l transfer.Location, query url.Values) (page folder, err error) {
+	raw, err := s.API.Get(ctx, objectPath("folders", l), query)
+	if err != nil {
+		return page, err
+	}
+	return page, session.Decode(raw, &page)
+}
+
+func objectGet(e *session.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "get s3://BUCKET/KEY", Short: "Show size, type and time of an object", Args: session.Args("s3://BUCKET/KEY"),
+		ValidArgsFunction: completeObject(e),
+		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+			query := url.Values{"prefix": {l.Path}, "limit": {"1"}}
+			items, _, err := s.API.ObjectPage(ctx, session.Request{Method: "GET", Path: objectPath("objects", l), Query: query}, "objects")
+			if err != nil {
+				return err
+			}
+			var object struct{ Key string }
+			if len(items) == 1 {
+				if err := session.Decode(items[0], &object); err != nil {
+					return err
+				}
+			}
+			if object.Key != l.Path || l.Path == "" {
+				return &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("%s does not exist", l)}
+			}
+			return s.Printer.Item(items[0])
+		}),
+	}
+}
+
+func objectCat(e *session.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "cat s3://BUCKET/KEY", Short: "Write an object to standard output", Args: session.Args("s3://BUCKET/KEY"),
+		ValidArgsFunction: completeObject(e),
+		RunE: objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+			source, err := copier(s).Open(ctx, l)
+			if err != nil {
+				return transferFailure(err)
+			}
+			defer source.Close()
+			if _, err := io.Copy(s.Out, source); err != nil {
+				return transferFailure(err)
+			}
+			return nil
+		}),
+	}
+}
+
+func objectPresign(e *session.Env) *cobra.Command {
+	var upload bool
+	cmd := &cobra.Command{
+		Use: "presign s3://BUCKET/KEY", Short: "Print a URL with which anybody can download or upload an object for a while",
+		Args: session.Args("s3://BUCKET/KEY"), ValidArgsFunction: completeObject(e),
+	}
+	cmd.Flags().BoolVar(&upload, "upload", false, "make a URL for a PUT")
+	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+		query := url.Values{"key": {l.Path}, "operation": {"download"}}
+		if upload {
+			query.Set("operation", "upload")
+		}
+		raw, err := s.API.Get(ctx, objectPath("presign", l), query)
+		if err != nil {
+			return err
+		}
+		if !s.Printer.Tabular() {
+			return s.Printer.Item(raw)
+		}
+		var presigned struct {
+			URL string `json:"presigned_url"`
+		}
+		if err := session.Decode(raw, &presigned); err != nil {
+			return err
+		}
+		return s.Printer.Text("%s", presigned.URL)
+	})
+	return cmd
+}
+
+func objectRemove(e *session.Env) *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{
+		Use: "rm s3://BUCKET/KEY", Aliases: []string{"delete"}, Short: "Delete an object, or all below a prefix with --recursive",
+		Args: session.Args("s3://BUCKET/KEY"), ValidArgsFunction: completeObject(e),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete all objects that begin with the prefix")
+	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
+		return removeObjects(ctx, s, l, recursive)
+	})
+	return cmd
+}
+
+func removeObjects(ctx context.Context, s *session.Session, l transfer.Location, recursive bool) error {
+	if l.Path == "" {
+		return exit.Usagef("name a key or a prefix; to delete all of a bucket, delete the bucket with `steward bucket delete %s`", l.Bucket)
+	}
+	query := url.Values{"key": {l.Path}}
+	what := "object " + l.String()
+	if recursive {
+		query = url.Values{"prefix": {l.Path}}
+		total, err := countObjects(ctx, s, l)
+		if err != nil {
+			return err
+		}
+		what = fmt.Sprintf("%s %s that begin with %s", humanize.Comma(total), english.PluralWord(int(total), "object", ""), l)
+	}
+	if err := s.Confirm(ctx, "Deleting "+what); err != nil {
+		return err
+	}
+	res, err := s.API.Send(ctx, session.Request{Method: "DELETE", Path: objectPath("objects", l), Query: query})
+	if err != nil {
+		return err
+	}
+	var deleted struct {
+		Count int64 `json:"deleted_count"`
+	}
+	if err := session.Decode(res.Body, &deleted); err != nil {
+		return err
+	}
+	if deleted.Count == 0 {
+		return &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("%s does not exist", l)}
+	}
+	if !s.Printer.Tabular() {
+		return s.Printer.Item(res.Body)
+	}
+	return s.Printer.Text("Deleted %s %s.", humanize.Comma(deleted.Count), english.PluralWord(int(deleted.Count), "object", ""))
+}
+
+// countObjects returns how many objects begin with a prefix.
+func countObjects(ctx context.Context, s *session.Session, l transfer.Location) (int64, error) {
+	raw, err := s.API.Get(ctx, objectPath("objects", l), url.Values{"prefix": {l.Path}, "limit": {"0"}})
+	if err != nil {
+		return 0, err
+	}
+	var page struct{ Total int64 }
+	err = session.Decode(raw, &page)
+	return page.Total, err
+}

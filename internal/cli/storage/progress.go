@@ -1,0 +1,53 @@
+package storage
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+
+	"steward/internal/cli/session"
+)
+
+// progress shows how much of something is done: with a bar on a terminal, else with a line at the end.
+type progress struct {
+	env   *session.Env
+	bar   *progressbar.ProgressBar // nil without a terminal
+	verb  string
+	start time.Time
+	done  atomic.Int64
+}
+
+// newProgress returns the progress of something that has a total of bytes. The verb is in the past.
+func newProgress(e *session.Env, verb string, total int64) *progress {
+	bar := e.NewBar(total, progressbar.OptionShowBytes(true))
+	return &progress{env: e, bar: bar, verb: verb, start: time.Now()}
+}
+
+// add adds bytes that are done. What is shown is for people, so errors of it are ignored.
+func (p *progress) add(bytes int) {
+	p.done.Add(int64(bytes))
+	if p.bar != nil {
+		_ = p.bar.Add(bytes)
+	}
+}
+
+// finish ends the bar and prints what was done.
+func (p *progress) finish(what string) {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+		p.env.Note("")
+	}
+	bytes := uint64(p.done.Load())
+	took := time.Since(p.start)
+	rate := uint64(float64(bytes) / max(took.Seconds(), 0.001))
+	p.env.Note("%s %s, %s in %v (%s/s).", p.verb, what, humanize.IBytes(bytes), took.Round(10*time.Millisecond), humanize.IBytes(rate))
+}
+
+// fail ends the line of a bar that is not full.
+func (p *progress) fail() {
+	if p.bar != nil {
+		p.env.Note("")
+	}
+}

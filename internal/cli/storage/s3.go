@@ -1,0 +1,108 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	s3credentials "github.com/minio/minio-go/v7/pkg/credentials"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
+	"steward/internal/cli/transfer"
+)
+
+// bucketEntry has what S3 clients need of a bucket.
+type bucketEntry struct {
+	Name   string  `json:"bucket_name"`
+	Access *string `json:"access_key"`
+	Secret *string `json:"secret_key"`
+	Region string  `json:"region"`
+	Env    map[string]string
+}
+
+// copier returns a copier with the credentials of each bucket that it uses.
+func copier(s *session.Session) *transfer.Copier {
+	var mu sync.Mutex
+	clients := map[string]*minio.Client{}
+	return &transfer.Copier{Client: func(ctx context.Context, bucket string) (*minio.Client, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c := clients[bucket]; c != nil {
+			return c, nil
+		}
+		c, err := s3Client(ctx, s, bucket)
+		if err == nil {
+			clients[bucket] = c
+		}
+		return c, err
+	}}
+}
+
+func s3Client(ctx context.Context, s *session.Session, bucket string) (*minio.Client, error) {
+	entry, err := findBucket(ctx, s, bucket)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Access == nil || entry.Secret == nil {
+		return nil, &exit.Error{
+			Code: exit.Denied, Message: "you may not see the credentials of bucket " + bucket,
+			Advice: "The role member is required; see `steward whoami`.",
+		}
+	}
+	endpoint, err := url.Parse(entry.Env["S3_ENDPOINT"])
+	if err != nil || endpoint.Host == "" {
+		return nil, errors.New("the server names no S3 endpoint")
+	}
+	return minio.New(endpoint.Host, &minio.Options{
+		Creds: s3credentials.NewStaticV4(*entry.Access, *entry.Secret, ""), Secure: endpoint.Scheme == "https",
+		Region: entry.Region, BucketLookup: minio.BucketLookupPath,
+	})
+}
+
+func findBucket(ctx context.Context, s *session.Session, name string) (entry bucketEntry, err error) {
+	raw, err := s.API.Get(ctx, "/resource", url.Values{"type": {"s3"}, "name": {name}})
+	if err != nil {
+		return entry, err
+	}
+	var res struct{ S3 []json.RawMessage }
+	if err := session.Decode(raw, &res); err != nil {
+		return entry, err
+	}
+	for _, item := range res.S3 {
+		if err := session.Decode(item, &entry); err != nil {
+			return entry, err
+		}
+		if entry.Name == name {
+			return entry, nil
+		}
+	}
+	return entry, &exit.Error{
+		Code: exit.NotFound, Message: fmt.Sprintf("bucket %s does not exist", name),
+		Advice: "List the buckets with `steward bucket list`.",
+	}
+}
+
+// transferFailure returns the failure that an error of a transfer stands for.
+func transferFailure(err error) error {
+	var f *exit.Error
+	if err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, transfer.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return &exit.Error{Code: exit.NotFound, Message: err.Error(), Cause: err}
+	}
+	if res := minio.ToErrorResponse(err); res.StatusCode != 0 {
+		return &exit.Error{Code: exit.OfStatus(res.StatusCode), Message: err.Error(), RequestID: res.RequestID, Cause: err}
+	}
+	var address *url.Error
+	if errors.As(err, &address) {
+		return session.Unreachable(err, "the S3 listener at "+address.URL)
+	}
+	return err
+}

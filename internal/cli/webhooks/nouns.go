@@ -1,0 +1,160 @@
+// Package webhooks has the commands of webhooks: the nouns, the live tail, replays, and requests that are
+// recorded and played again.
+package webhooks
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/noun"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+// Commands returns the commands.
+func Commands(e *session.Env) []*cobra.Command { return noun.Commands(e, webhookNoun()) }
+
+func webhookNoun() noun.Noun {
+	fields := []noun.Field{
+		{Name: "description", Path: "description", Usage: "`text`; empty removes it"},
+		{Name: "retention", Path: "retention_seconds", Kind: noun.Seconds, Usage: "`duration` for which receipts and deliveries are kept (default: as the server is configured)"},
+	}
+	return noun.Noun{
+		Name: "webhook", Aliases: []string{"wh"}, Thing: "webhook",
+		Short: "Manage webhooks, and what they received and delivered",
+		Columns: append([]output.Column{
+			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("DESCRIPTION", "description"), noun.TimeColumn("CREATED", "created_at"),
+		}, noun.Wide(noun.Column("INTERNAL", "internal"), noun.Column("CREATED BY", "created_by"))...),
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List webhooks, newest first", Route: "GET /webhook/list", List: true},
+			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
+			{
+				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
+				Args: []noun.Field{{Name: "NAME", Path: "name"}}, Fields: fields,
+				Note: "Send requests to the url, and store it: it is not shown again.",
+			},
+			{
+				Name: "update", Short: "Change a webhook", Route: "PUT /webhook/update/{webhook}",
+				Fields: append([]noun.Field{{Name: "name", Path: "name", Usage: "new `name`"}}, fields...),
+			},
+			{
+				Name: "delete", Short: "Delete a webhook and everything in it", Route: "DELETE /webhook/delete/{webhook}",
+				With: " with its destinations, receipts and deliveries",
+			},
+			{
+				Name: "rotate-url", Short: "Replace the URL of a webhook", Route: "POST /webhook/rotate-url/{webhook}",
+				Note: "The old URL is refused from now on. Store it now: it is not shown again.",
+			},
+		},
+		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), deliveryNoun()},
+		More:  []func(*session.Env) *cobra.Command{tailCommand, replayCommand, recordCommand, playCommand},
+	}
+}
+
+func destinationNoun() noun.Noun {
+	fields := []noun.Field{
+		{Name: "header", Path: "config.headers", Kind: noun.Pairs, Usage: "`name=value` of a header to send"},
+		{Name: "timeout", Path: "config.timeout_seconds", Kind: noun.Seconds, Usage: "`duration` to wait for a response, up to 60s (default 15s)"},
+		{Name: "retries", Path: "config.max_retries", Kind: noun.Number, Usage: "`number` of retries, up to 20 (default 8)"},
+		{Name: "concurrency", Path: "config.concurrency", Kind: noun.Number, Usage: "`number` of deliveries at once, up to 100 (default 10); 1 keeps the order"},
+		{Name: "disabled", Path: "config.disabled", Kind: noun.Boolean, Usage: "whether nothing is sent"},
+	}
+	return noun.Noun{
+		Name: "destination", Aliases: []string{"dest"}, Thing: "destination", Short: "Manage where the requests of a webhook are delivered",
+		Columns: []output.Column{
+			output.ID("ID", "id"), noun.Column("URL", "config.url"), noun.Column("DISABLED", "config.disabled"), noun.TimeColumn("CREATED", "created_at"),
+			{Title: "RETRIES", Path: "config.max_retries", Wide: true},
+			{Title: "CONCURRENCY", Path: "config.concurrency", Wide: true},
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List the destinations of a webhook", Route: "GET /webhook/destination-list/{webhook}", List: true},
+			{
+				Name: "get", Short: "Show a destination", Route: "GET /webhook/destination-list/{webhook}/{destination}",
+				Run: noun.FromList("destination"),
+			},
+			{
+				Name: "create", Short: "Create a destination and print its signing secret", Route: "POST /webhook/destination-create/{webhook}",
+				Args: []noun.Field{{Name: "URL", Path: "config.url"}}, Fields: fields, Fixed: map[string]any{"type": "url"},
+				Note: "Verify requests with the secret, and store it: it is not shown again.",
+			},
+			{
+				Name: "update", Short: "Change a destination", Route: "PUT /webhook/destination-update/{webhook}/{destination}",
+				Fields: append([]noun.Field{{Name: "url", Path: "config.url", Usage: "new `URL`"}}, fields...),
+				Base: func(ctx context.Context, s *session.Session, in noun.Input) (map[string]any, error) {
+					raw, err := noun.Find(ctx, s, "destination", in)
+					if err != nil {
+						return nil, err
+					}
+					return noun.Only(raw, "config")
+				},
+			},
+			{
+				Name: "delete", Short: "Delete a destination", Route: "DELETE /webhook/destination-delete/{webhook}/{destination}",
+				With: " with its pending deliveries",
+			},
+		},
+	}
+}
+
+func rangeFields() []noun.Field {
+	return []noun.Field{
+		{Name: "since", Path: "since", Kind: noun.Past, Usage: "only from this `time`, or duration before now such as 1h, on"},
+		{Name: "until", Path: "until", Kind: noun.Past, Usage: "only before this `time`, or duration before now"},
+	}
+}
+
+func receiptNoun() noun.Noun {
+	return noun.Noun{
+		Name: "receipt", Thing: "receipt", Short: "Show the requests that a webhook received",
+		Columns: append([]output.Column{
+			output.ID("ID", "id"), noun.Column("METHOD", "method"), noun.Column("CONTENT TYPE", "content_type"),
+			{Title: "SIZE", Path: "size", Kind: output.Bytes},
+			noun.TimeColumn("RECEIVED", "date"),
+		}, noun.Wide(noun.Column("FROM", "remote_addr"), noun.Column("QUERY", "query"))...),
+		Verbs: []noun.Verb{
+			{
+				Name: "list", Short: "List receipts, newest first", Route: "GET /webhook/receipt-list/{webhook}", List: true,
+				Fields: rangeFields(),
+			},
+			{Name: "get", Short: "Show a receipt", Route: "GET /webhook/receipt-get/{webhook}/{receipt}"},
+			{
+				Name: "payload", Short: "Print the body of a receipt, byte by byte", Route: "GET /webhook/receipt-payload/{webhook}/{receipt}",
+				Run: func(ctx context.Context, s *session.Session, in noun.Input) error {
+					path := in.Expand("/webhook/receipt-payload/{webhook}/{receipt}")
+					body, err := s.API.Get(ctx, path, nil)
+					if err != nil {
+						return err
+					}
+					_, err = s.Out.Write(body)
+					return err
+				},
+			},
+		},
+	}
+}
+
+func deliveryNoun() noun.Noun {
+	return noun.Noun{
+		Name: "delivery", Thing: "delivery", Short: "Show and retry the deliveries of a webhook",
+		Columns: append([]output.Column{
+			output.ID("ID", "id"),
+			{Title: "STATUS", Path: "status", Kind: output.Status},
+			noun.Column("RETRY", "retries"),
+			noun.Column("RESPONSE", "response.status"), noun.Column("MS", "response.duration_ms"), noun.Column("ERROR", "error"), noun.TimeColumn("DATE", "date"),
+		}, noun.Wide(noun.Column("RECEIPT", "webhook_receipt_id"), noun.Column("DESTINATION", "webhook_destination_id"), noun.TimeColumn("DUE", "due_at"))...),
+		Verbs: []noun.Verb{
+			{
+				Name: "list", Short: "List deliveries, newest first", Route: "GET /webhook/delivery-list/{webhook}", List: true,
+				Fields: append([]noun.Field{
+					{Name: "status", Path: "status", Values: []string{"pending", "success", "failed"}, Usage: "only with this `status`: pending, success or failed"},
+					{Name: "destination", Path: "destinationId", Usage: "only to the destination with this `id`"},
+					{Name: "receipt", Path: "receiptId", Usage: "only of the receipt with this `id`"},
+				}, rangeFields()...),
+			},
+			{
+				Name: "retry", Short: "Retry a failed delivery now", Route: "POST /webhook/delivery-retry/{webhook}/{delivery}",
+			},
+		},
+	}
+}

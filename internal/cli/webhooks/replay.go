@@ -1,0 +1,162 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
+	"steward/internal/cli/output"
+	"steward/internal/cli/session"
+)
+
+// replayNoun has the verbs of replays that were started.
+func replayNoun() noun.Noun {
+	return noun.Noun{
+		Thing: "replay",
+		Columns: []output.Column{
+			output.ID("ID", "id"),
+			{Title: "STATE", Path: "state", Kind: output.Status},
+			noun.Column("TOTAL", "total"), noun.Column("DONE", "done"),
+			noun.Column("FAILED", "failed"), noun.TimeColumn("SINCE", "since"), noun.TimeColumn("CREATED", "created_at"),
+		},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List the replays of a webhook, newest first", Route: "GET /webhook/replay/{webhook}", List: true},
+			{Name: "get", Short: "Show a replay", Route: "GET /webhook/replay/{webhook}/{replay}"},
+			{Name: "cancel", Short: "Cancel a replay; what it has sent stays sent", Route: "DELETE /webhook/replay/{webhook}/{replay}", Run: cancelReplay},
+		},
+	}
+}
+
+func cancelReplay(ctx context.Context, s *session.Session, in noun.Input) error {
+	_, err := s.API.Send(ctx, session.Request{Method: http.MethodDelete, Path: in.Expand("/webhook/replay/{webhook}/{replay}")})
+	if err != nil {
+		return err
+	}
+	return s.Printer.Text("Cancelled replay %s.", in.Path["replay"])
+}
+
+func replayFields() []noun.Field {
+	return append(rangeFields(),
+		noun.Field{Name: "status", Path: "status", Values: []string{"pending", "success", "failed"}, Usage: "only if the last delivery has this `status`: pending, success or failed"},
+		noun.Field{Name: "destination", Path: "destinationId", Usage: "only what went to the destination with this `id`"},
+		noun.Field{Name: "to", Path: "to", Usage: "send to the destination with this `id` (default: where it went)"},
+		noun.Field{Name: "rate", Path: "rate", Kind: noun.Number, Usage: "`number` of deliveries per second (default: as fast as the destinations respond)"},
+		noun.Field{Name: "dry-run", Path: "dry_run", Kind: noun.Boolean, Usage: "only count the deliveries"})
+}
+
+func replayCommand(e *session.Env) *cobra.Command {
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "replay WEBHOOK",
+		Short: "Deliver again what a webhook received in a stretch of time",
+		Long: `Deliver again what a webhook received in a stretch of time, and show how far it is. Ctrl-C stops to show
+it; the replay itself goes on, until it is done or cancelled.
+
+  steward webhook replay orders --since 2h --status failed
+  steward webhook replay orders --since 2026-11-15T08:00:00Z --until 2026-11-15T09:00:00Z --to whds_… --rate 50
+  steward webhook replay cancel orders whrp_…`,
+		Args: session.Args("WEBHOOK"),
+	}
+	read := noun.AddFields(e, cmd, replayFields())
+	cmd.Flags().BoolVar(&detach, "detach", false, "print the replay and do not wait for it")
+	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+		v := noun.Verb{Route: "POST /webhook/replay/{webhook}"}
+		in, err := noun.NewInput(ctx, s, v, args, "")
+		if err != nil {
+			return err
+		}
+		if err := read(in.Fields); err != nil {
+			return err
+		}
+		return replay(ctx, s, in, detach)
+	})
+	cmd.ValidArgsFunction = noun.CompleteArgs(e, noun.Verb{Route: "GET /{webhook}"})
+	for _, v := range replayNoun().Verbs {
+		cmd.AddCommand(noun.VerbCommand(e, replayNoun(), v))
+	}
+	return cmd
+}
+
+// replayState is a replay, as far as its progress is shown.
+type replayState struct {
+	ID                  string
+	State               string
+	Total, Done, Failed int64
+}
+
+func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool) error {
+	if in.Fields["since"] == nil {
+		return exit.Usagef("--since is required, such as --since 1h")
+	}
+	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: in.Expand("/webhook/replay/{webhook}"), Body: in.Fields})
+	if err != nil {
+		return err
+	}
+	var state replayState
+	if err := session.Decode(res.Body, &state); err != nil {
+		return err
+	}
+	if state.ID == "" { // a dry run
+		if s.Printer.Tabular() {
+			return s.Printer.Text("%s would be made.", english.Plural(int(state.Total), "delivery", ""))
+		}
+		return s.Printer.Item(res.Body)
+	}
+	if detach {
+		return s.Printer.Item(res.Body)
+	}
+	return watchReplay(ctx, s, in, state)
+}
+
+// replayInterval is the time between two looks at a replay.
+const replayInterval = 500 * time.Millisecond
+
+// watchReplay shows the progress of a replay until it ends.
+func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state replayState) error {
+	bar := s.NewBar(state.Total, progressbar.OptionShowIts())
+	path := in.Expand("/webhook/replay/{webhook}") + "/" + url.PathEscape(state.ID)
+	for {
+		raw, err := s.API.Get(ctx, path, nil)
+		if errors.Is(err, context.Canceled) {
+			s.Note("\nThe replay goes on; `steward webhook replay cancel %s %s` cancels it.", in.Path["webhook"], state.ID)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if err := session.Decode(raw, &state); err != nil {
+			return err
+		}
+		if bar != nil {
+			bar.ChangeMax64(max(state.Total, 1))
+			_ = bar.Set64(state.Done)
+		}
+		if state.State != "running" {
+			if bar != nil {
+				s.Note("")
+			}
+			return endReplay(s, raw, state)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(replayInterval):
+		}
+	}
+}
+
+func endReplay(s *session.Session, raw json.RawMessage, state replayState) error {
+	if !s.Printer.Tabular() {
+		return s.Printer.Item(raw)
+	}
+	return s.Printer.Text("Replay %s is %s: %s, of which %d failed.", state.ID, s.Printer.Status(state.State),
+		english.Plural(int(state.Done), "delivery", ""), state.Failed)
+}
