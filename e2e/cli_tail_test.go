@@ -156,7 +156,7 @@ func TestCLITailForwards(t *testing.T) {
 		secret := p.match(t, `signed with (whsec_\S+)$`)
 		p.match(t, "^Following ")
 		id := c.ingest(made.text("url")+"?x=1", "{ \"spaces\":  1 }")
-		p.match(t, `⇒ success  202  \d+ms`)
+		p.match(t, `⇒ success  202  \d+ ms`)
 		got := sink.wait("/hook", 1)[0]
 		if got.body != "{ \"spaces\":  1 }" || got.header.Get("webhook-id") != id {
 			t.Errorf("got %q, %v", got.body, got.header)

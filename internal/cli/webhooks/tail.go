@@ -354,16 +354,16 @@ func showAnswer(s *session.Session, answer tail.Answer, err error) error {
 	if !s.Printer.Tabular() {
 		out = s.Err
 	}
-	took := answer.Took.Round(time.Millisecond)
+	took := answer.Took.Milliseconds()
 	if err != nil {
-		_, err := fmt.Fprintf(out, "              ⇒ %s  %s  %v\n", s.Printer.Status("failed"), output.Clean(err.Error()), took)
+		_, err := fmt.Fprintf(out, "              ⇒ %s  %s  %d ms\n", s.Printer.Status("failed"), output.Clean(err.Error()), took)
 		return err
 	}
 	status := "failed"
 	if answer.OK() {
 		status = "success"
 	}
-	_, err = fmt.Fprintf(out, "              ⇒ %s  %d  %v\n", s.Printer.Status(status), answer.Status, took)
+	_, err = fmt.Fprintf(out, "              ⇒ %s  %d  %d ms\n", s.Printer.Status(status), answer.Status, took)
 	if err != nil || !s.Verbose {
 		return err
 	}
