@@ -25,7 +25,8 @@ import (
 //
 //	code N COMMAND …           runs a command that ends with this exit code
 //	capture NAME REGEXP        sets a variable to the first group of a match in the last output
-//	tty WIDTH INPUT COMMAND …  runs a command on a terminal of this width, on which INPUT is typed
+//	tty WIDTH INPUT COMMAND …  runs a command on a terminal of this width, on which INPUT is typed; it may
+//	                           have \n and \t
 //	delivered WEBHOOK STATUS   waits for a delivery with this status
 //
 // Requests to $SINK are answered with 200, those to $SINK/refused with 503.
@@ -116,13 +117,13 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd := exec.Command(args[2], args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "STEWARD_URL", "STEWARD_KEY", "TERM", "NO_COLOR"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "STEWARD_URL", "STEWARD_KEY", "TERM", "NO_COLOR", "ZDOTDIR"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: uint16(width)})
 	ts.Check(err)
 	defer func() { _ = terminal.Close() }()
-	_, err = io.WriteString(terminal, strings.ReplaceAll(args[1], `\n`, "\n"))
+	_, err = io.WriteString(terminal, strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(args[1]))
 	ts.Check(err)
 	var out bytes.Buffer
 	if _, err := io.Copy(&out, terminal); err != nil && !errors.Is(err, syscall.EIO) { // Linux's end of a terminal

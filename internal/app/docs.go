@@ -96,7 +96,13 @@ All client commands have these flags:
 ## Completion
 
 ` + "`steward completion bash|zsh|fish`" + ` prints a script that completes commands, flags, and the names and ids of what the
-server has. For bash: ` + "`source <(steward completion bash)`" + ` (needs the package bash-completion).
+server has:
+
+| shell | line for its configuration | in |
+|---|---|---|
+| bash, with the package bash-completion | ` + "`source <(steward completion bash)`" + ` | ` + "`~/.bashrc`" + ` |
+| zsh | ` + "`autoload -U compinit && compinit && source <(steward completion zsh)`" + ` | ` + "`~/.zshrc`" + ` |
+| fish | ` + "`steward completion fish \\| source`" + ` | ` + "`~/.config/fish/config.fish`" + ` |
 
 ## Exit codes
 
