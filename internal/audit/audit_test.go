@@ -23,7 +23,7 @@ func newStore(d *db.DB) *audit.Store {
 // entries returns the log of the organization org_1.
 func entries(t *testing.T, s *audit.Store) []audit.Entry {
 	t.Helper()
-	result, err := s.List(t.Context(), "org_1", page.Paging{Limit: 10})
+	result, err := s.List(t.Context(), "org_1", audit.Filter{}, page.Paging{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

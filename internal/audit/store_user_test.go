@@ -3,6 +3,7 @@ package audit_test
 import (
 	"testing"
 
+	"steward/internal/audit"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
@@ -28,7 +29,7 @@ func TestEntryOfUserIsInTheLogOfEachOrganization(t *testing.T) {
 			t.Fatal(err)
 		}
 		for org, want := range map[string]int{"org_1": 2, "org_2": 2, "org_3": 0} {
-			result, err := s.List(t.Context(), org, page.Paging{Limit: 10})
+			result, err := s.List(t.Context(), org, audit.Filter{}, page.Paging{Limit: 10})
 			if err != nil || len(result.Items) != want {
 				t.Fatalf("%s has %+v, %v; want %d entries", org, result.Items, err, want)
 			}

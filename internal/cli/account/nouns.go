@@ -191,6 +191,15 @@ func auditNoun() noun.Noun {
 			noun.TimeColumn("WHEN", "at"), noun.Column("ACTION", "action"), noun.Column("TARGET", "target"), noun.Column("USER", "user_id"),
 			noun.Column("FROM", "remote_addr"),
 		}, noun.Wide(noun.Column("KEY", "key_id"), noun.Column("CLIENT", "client_id"), noun.Column("REQUEST", "request_id"))...),
-		Verbs: []noun.Verb{{Name: "list", Short: "List the audit log, newest first", Route: "GET /audit", List: true}},
+		Verbs: []noun.Verb{{
+			Name: "list", Short: "List the audit log, newest first", Route: "GET /audit", List: true,
+			Fields: []noun.Field{
+				{Name: "action", Path: "action", Usage: "only this `action`, such as apikey.create; apikey. for all on API keys"},
+				{Name: "actor", Path: "actor", Usage: "only by the user, API key or OAuth app with this `id`"},
+				{Name: "target", Path: "target", Usage: "only what was done to the thing with this `id`"},
+				{Name: "since", Path: "start", Kind: noun.Past, Usage: "only from this `time`, or duration before now such as 1h, on"},
+				{Name: "until", Path: "end", Kind: noun.Past, Usage: "only before this `time`, or duration before now"},
+			},
+		}},
 	}
 }

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/stamp"
+)
+
+// Filter selects entries of the log. Empty fields match all.
+type Filter struct {
+	// Action is an action, or with a dot at its end what the action was done to, such as `client.`.
+	Action string
+	// Actor is the id of a user, an API key or an OAuth client.
+	Actor  string
+	Target string
+	// Entries are from Start on and before End.
+	Start, End *stamp.Time
+}
+
+// actorColumns are the columns of the kinds of actors.
+var actorColumns = map[string]string{id.User: `user_id`, id.Key: `key_id`, id.Client: `client_id`}
+
+// check adds what is wrong with the filter to faults.
+func (f Filter) check(faults *errs.Faults) {
+	faults.Check(f.Actor == "" || f.actorColumn() != "", "query.actor", "expected the id of a user, an API key or an OAuth client")
+	faults.Check(f.Start == nil || f.End == nil || *f.Start < *f.End, "query.end", "expected a time after the start")
+}
+
+func (f Filter) actorColumn() string {
+	prefix, _, _ := strings.Cut(f.Actor, "_")
+	return actorColumns[prefix]
+}
+
+// thingOf returns what an action was done to.
+func thingOf(action string) string {
+	thing, _, _ := strings.Cut(action, ".")
+	return thing
+}
+
+// equality is the condition that a column has a value. Each has an index with the entries in the
+// order of the log.
+type equality struct{ column, value string }
+
+// table returns the table as a statement names it that reads the index of the column. SQLite knows
+// nothing about the number of entries and has to be told; PostgreSQL decides by its statistics.
+func (e equality) table(dialect db.Dialect) string {
+	if dialect == db.SQLite {
+		return `audit INDEXED BY audit_` + strings.TrimSuffix(e.column, "_id")
+	}
+	return `audit`
+}
+
+func (f Filter) equalities() []equality {
+	var all []equality
+	add := func(column, value string) {
+		if value != "" {
+			all = append(all, equality{column, value})
+		}
+	}
+	add(`target`, f.Target)
+	add(f.actorColumn(), f.Actor)
+	if strings.HasSuffix(f.Action, ".") {
+		add(`thing`, thingOf(f.Action))
+	} else {
+		add(`action`, f.Action)
+	}
+	return all
+}
+
+// conditions are a WHERE clause and its arguments, the first of which is the organization.
+type conditions struct {
+	text string
+	args []any
+}
+
+func (c *conditions) add(condition string, value any) {
+	c.args = append(c.args, value)
+	c.text += fmt.Sprintf(` AND %s $%d`, condition, len(c.args))
+}
+
+// between returns the conditions of an organization's entries before one and in the time of the
+// filter. An id has its time in milliseconds, so that the time is a range of each index.
+func (f Filter) between(orgID, before string) *conditions {
+	c := &conditions{text: `org_id = $1`, args: []any{orgID}}
+	if f.End != nil {
+		before = min(before, firstID(f.End.Std().Add(time.Millisecond)))
+		c.add(`at <`, *f.End)
+	}
+	c.add(`id <`, before)
+	if f.Start != nil {
+		c.add(`id >=`, firstID(f.Start.Std()))
+		c.add(`at >=`, *f.Start)
+	}
+	return c
+}
+
+// afterAll sorts after every id of the table.
+const afterAll = "aue"
+
+// firstID returns a text that sorts before the ids of a millisecond and after all earlier ones.
+func firstID(t time.Time) string {
+	const timeDigits = 10 // of a ULID
+	return id.At(id.Audit, t)[:len(id.Audit)+1+timeDigits]
+}
