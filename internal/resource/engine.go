@@ -81,8 +81,8 @@ type Databases interface {
 // Stores is an engine of key-value stores.
 type Stores interface {
 	Engine
-	// Keys returns a page of the keys with a prefix. An empty cursor is the beginning.
-	Keys(ctx context.Context, p *Provisioned, prefix, cursor string, limit int) (Keys, error)
+	// Keys returns a page of keys.
+	Keys(ctx context.Context, p *Provisioned, q KeyQuery) (Keys, error)
 }
 
 // Table is a table or view of a database.
@@ -107,18 +107,4 @@ type Rows struct {
 	Columns   []string `json:"columns"`
 	Rows      [][]any  `json:"rows"`
 	Truncated bool     `json:"truncated" doc:"Whether there were more rows than shown"`
-}
-
-// Key is a key of a store.
-type Key struct {
-	Key  string `json:"key" example:"session:1"`
-	Type string `json:"type" doc:"Type of the value as Redis names it" example:"string"`
-	// TTL is in milliseconds.
-	TTL *int64 `json:"ttl_ms,omitempty" doc:"Milliseconds until the key expires; absent if it does not"`
-}
-
-// Keys is a page of keys.
-type Keys struct {
-	Keys []Key  `json:"keys"`
-	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
 }

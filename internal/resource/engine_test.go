@@ -117,8 +117,8 @@ func (e *fileEngine) Query(_ context.Context, _ *Provisioned, query string, args
 }
 
 // Keys returns one key, which says what was asked for.
-func (e *fileEngine) Keys(_ context.Context, p *Provisioned, prefix, cursor string, limit int) (Keys, error) {
-	text, err := json.Marshal([]any{p.Name, prefix, cursor, limit})
+func (e *fileEngine) Keys(_ context.Context, p *Provisioned, q KeyQuery) (Keys, error) {
+	text, err := json.Marshal([]any{p.Name, q.Prefix, q.Cursor, q.Limit, q.Values})
 	return Keys{Keys: []Key{{Key: string(text), Type: "string"}}}, err
 }
 

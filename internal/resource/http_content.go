@@ -94,16 +94,22 @@ type KeysInput struct {
 	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys"`
 	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of keys to return"`
+	Values bool   `query:"values" doc:"Also return the beginnings of strings, and sizes; requires the permission to manage resources, as queries do"`
 }
 
 // Keys serves GET /resource/{orgId}/{region}/{name}/keys.
 func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
+	if in.Values {
+		if err := auth.From(ctx).Require(auth.WriteResources); err != nil {
+			return Keys{}, err
+		}
+	}
 	region, p, err := h.open(ctx, in.NameInput, KV)
 	if err != nil {
 		return Keys{}, err
 	}
 	keys, err := within(ctx, p, func(ctx context.Context) (Keys, error) {
-		return region.KV.Keys(ctx, p, in.Prefix, in.Cursor, in.Limit)
+		return region.KV.Keys(ctx, p, KeyQuery{Prefix: in.Prefix, Cursor: in.Cursor, Limit: in.Limit, Values: in.Values})
 	})
 	if keys.Keys == nil {
 		keys.Keys = []Key{}

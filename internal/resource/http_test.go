@@ -209,7 +209,10 @@ func TestContentsOfDatabasesAndStores(t *testing.T) {
 			f.send(422, "POST "+local+"/x/query", `{"query":"q","args":`+wrong+`}`)
 		}
 		f.send(422, "POST "+local+"/x/query", `{"query":""}`)
-		if got := f.send(200, "GET "+local+"/x/keys?prefix=p&cursor=c", ""); !strings.Contains(got, `[\"x\",\"p\",\"c\",100]`) {
+		if got := f.send(200, "GET "+local+"/x/keys?prefix=p&cursor=c", ""); !strings.Contains(got, `[\"x\",\"p\",\"c\",100,false]`) {
+			f.t.Error(got)
+		}
+		if got := f.send(200, "GET "+local+"/x/keys?values=true&limit=5", ""); !strings.Contains(got, `[\"x\",\"\",\"\",5,true]`) {
 			f.t.Error(got)
 		}
 		for _, limit := range []string{"0", "1001", "-1", "x"} {
@@ -218,6 +221,15 @@ func TestContentsOfDatabasesAndStores(t *testing.T) {
 		for _, path := range []string{"/none/tables", "/none/keys", "/xyz/keys", "/xyz/tables"} {
 			f.send(404, "GET "+local+path, "")
 		}
+	})
+}
+
+func TestViewersSeeKeysWithoutValues(t *testing.T) {
+	each(t, func(f *fixture) {
+		f.send(201, "POST "+local, `{"resources":[{"type":"kv","name":"x"}]}`)
+		f.caller.Role = auth.Viewer
+		f.send(200, "GET "+local+"/x/keys", "")
+		f.send(403, "GET "+local+"/x/keys?values=true", "")
 	})
 }
 

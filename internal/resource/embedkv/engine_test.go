@@ -70,7 +70,7 @@ func TestStoreOfAnotherNode(t *testing.T) {
 		t.Errorf("AUTH: %s", got)
 	}
 	equal(t, "Create", errs.KindOf(f.Create(t.Context(), p)), errs.Unavailable)
-	_, err := f.Keys(t.Context(), p, "", "", 10)
+	_, err := f.Keys(t.Context(), p, resource.KeyQuery{Limit: 10})
 	equal(t, "Keys", errs.KindOf(err), errs.Unavailable)
 	must(t, f.Delete(t.Context(), p))
 	must(t, f.Rotate(t.Context(), p))
@@ -122,13 +122,13 @@ func TestKeys(t *testing.T) {
 	equal(t, "number of all", len(keyNames(t, f, p, "", 7)), 28)
 	equal(t, "prefix is literal", len(keyNames(t, f, p, "a*:", 10)), 25)
 	equal(t, "last bytes", len(keyNames(t, f, p, "\xff", 10)), 1)
-	page, err := f.Keys(ctx, p, "ab", "", 10)
+	page, err := f.Keys(ctx, p, resource.KeyQuery{Prefix: "ab", Limit: 10})
 	must(t, err)
 	equal(t, "type", page.Keys[0].Type, "string")
 	if ttl := page.Keys[0].TTL; ttl == nil || *ttl <= 0 || *ttl > 3_600_000 {
 		t.Errorf("ttl: %v", ttl)
 	}
-	_, err = f.Keys(ctx, p, "", "%", 10)
+	_, err = f.Keys(ctx, p, resource.KeyQuery{Cursor: "%", Limit: 10})
 	equal(t, "cursor", errs.KindOf(err), errs.Invalid)
 }
 
@@ -137,7 +137,7 @@ func keyNames(t *testing.T, f *fixture, p *resource.Provisioned, prefix string, 
 	t.Helper()
 	var names []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := f.Keys(t.Context(), p, prefix, cursor, limit)
+		page, err := f.Keys(t.Context(), p, resource.KeyQuery{Prefix: prefix, Cursor: cursor, Limit: limit})
 		must(t, err)
 		for _, key := range page.Keys {
 			names = append(names, key.Key)

@@ -12,14 +12,17 @@ import (
 )
 
 func TestEngine(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, rows *enginetest.Rows) enginetest.Fixture {
-		f := start(t, func(e *Engine) {
-			e.ByID = rows.ByID
-			e.ByPassword = rows.ByPassword
-		})
-		rows.Changed = f.Forget
-		return enginetest.Fixture{Engine: f.Engine, Type: resource.KV, Node: f.Node, Connect: connectOnce}
+	enginetest.Run(t, suiteFixture)
+	enginetest.RunKeys(t, suiteFixture)
+}
+
+func suiteFixture(t *testing.T, rows *enginetest.Rows) enginetest.Fixture {
+	f := start(t, func(e *Engine) {
+		e.ByID = rows.ByID
+		e.ByPassword = rows.ByPassword
 	})
+	rows.Changed = f.Forget
+	return enginetest.Fixture{Engine: f.Engine, Type: resource.KV, Node: f.Node, Connect: connectOnce}
 }
 
 // onceClient is a client with one connection, which is not opened again when it was cut.

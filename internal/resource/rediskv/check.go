@@ -63,6 +63,8 @@ func (e *Engine) checkRights(ctx context.Context) error {
 		{"UNLINK", prefix(absent)},
 		{"TYPE", prefix(absent)},
 		{"PTTL", prefix(absent)},
+		{"GETRANGE", prefix(absent), "0", "0"},
+		{"STRLEN", prefix(absent)},
 	} {
 		err := e.admin.Do(ctx, command...).Err()
 		switch {

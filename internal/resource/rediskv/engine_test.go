@@ -24,9 +24,11 @@ import (
 
 func TestEngine(t *testing.T) {
 	server := redistest.Start(t)
-	enginetest.Run(t, func(t *testing.T, _ *enginetest.Rows) enginetest.Fixture {
+	fixture := func(t *testing.T, _ *enginetest.Rows) enginetest.Fixture {
 		return enginetest.Fixture{Engine: open(t, server.URL), Type: resource.KV, Connect: connect}
-	})
+	}
+	enginetest.Run(t, fixture)
+	enginetest.RunKeys(t, fixture)
 }
 
 // client is a connection that sets the store's own prefix, as clients must.
@@ -244,7 +246,7 @@ func TestServerThatIsDownIsUnavailable(t *testing.T) {
 		"rotate": func() error { return e.Rotate(t.Context(), p) },
 		"delete": func() error { return e.Delete(t.Context(), p) },
 		"ensure": func() error { return e.Ensure(t.Context(), nil) },
-		"keys":   func() error { _, err := e.Keys(t.Context(), p, "", "", 10); return err },
+		"keys":   func() error { _, err := e.Keys(t.Context(), p, resource.KeyQuery{Limit: 10}); return err },
 	} {
 		if err := do(); errs.KindOf(err) != errs.Unavailable {
 			t.Errorf("%s: %v", what, err)

@@ -19,15 +19,16 @@ const (
 	maxScans = 2000
 )
 
-// Keys returns a page of keys with a prefix, with or without the store's own. Keys are shown with
+// Keys returns a page of keys. Their prefix is with or without the store's own. Keys are shown with
 // that, since clients use it.
-func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, filter, cursor string, limit int) (resource.Keys, error) {
+func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.KeyQuery) (resource.Keys, error) {
 	own := prefix(p.ID)
+	filter := q.Prefix
 	if !strings.HasPrefix(filter, own) {
 		filter = own + filter
 	}
-	s := &scanner{admin: e.admin, match: literal(filter) + "*", limit: limit, seen: map[string]bool{}}
-	if err := s.parse(cursor); err != nil {
+	s := &scanner{admin: e.admin, match: literal(filter) + "*", limit: q.Limit, seen: map[string]bool{}}
+	if err := s.parse(q.Cursor); err != nil {
 		return resource.Keys{}, err
 	}
 	page := resource.Keys{Keys: []resource.Key{}}
@@ -37,6 +38,9 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, filter, curs
 		}
 		var err error
 		page.Keys, err = e.details(ctx, s.keys)
+		if err == nil && q.Values {
+			err = e.values(ctx, page.Keys)
+		}
 		return err
 	})
 	page.Next = s.next()
@@ -184,3 +188,48 @@ func (e *Engine) details(ctx context.Context, names []string) ([]resource.Key, e
 
 // gone is what PTTL returns for a key that does not exist.
 const gone = -2
+
+// sizeCommands return the number of elements of a value, by type.
+var sizeCommands = map[string]string{
+	"string": "STRLEN", "list": "LLEN", "set": "SCARD", "hash": "HLEN", "zset": "ZCARD", "stream": "XLEN",
+}
+
+// values sets the values and sizes of keys. A key whose type is not known, or has changed meanwhile, has
+// none.
+func (e *Engine) values(ctx context.Context, keys []resource.Key) error {
+	pipe := e.admin.Pipeline()
+	sizes := make([]*redis.Cmd, len(keys))
+	firsts := make([]*redis.StringCmd, len(keys))
+	for i, key := range keys {
+		if command := sizeCommands[key.Type]; command != "" {
+			sizes[i] = pipe.Do(ctx, command, key.Key)
+		}
+		if key.Type == "string" {
+			firsts[i] = pipe.GetRange(ctx, key.Key, 0, resource.MaxPreview-1)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return err
+	}
+	for i := range keys {
+		setValue(&keys[i], sizes[i], firsts[i])
+	}
+	return nil
+}
+
+// setValue sets value and size of a key from the answers to its commands, which are nil if there were none.
+func setValue(key *resource.Key, size *redis.Cmd, first *redis.StringCmd) {
+	if size == nil {
+		return
+	}
+	n, err := size.Int64()
+	switch {
+	case err != nil:
+	case first == nil:
+		key.Size = &n
+	default:
+		if text, err := first.Bytes(); err == nil {
+			key.SetString(text, max(n, int64(len(text))))
+		}
+	}
+}

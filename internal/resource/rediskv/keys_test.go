@@ -21,7 +21,7 @@ func list(t *testing.T, e *rediskv.Engine, p *resource.Provisioned, prefix strin
 	t.Helper()
 	seen := map[string]bool{}
 	for cursor := ""; ; {
-		page, err := e.Keys(t.Context(), p, prefix, cursor, limit)
+		page, err := e.Keys(t.Context(), p, resource.KeyQuery{Prefix: prefix, Cursor: cursor, Limit: limit})
 		must(t, err)
 		pages++
 		if len(page.Keys) > limit {
@@ -100,7 +100,7 @@ func TestKeysHaveTypeAndTTL(t *testing.T) {
 	must(t, c.Set(ctx, own+"text", "1", time.Hour).Err())
 	must(t, c.RPush(ctx, own+"list", "1").Err())
 	must(t, c.XAdd(ctx, &redis.XAddArgs{Stream: own + "stream", Values: []string{"a", "1"}}).Err())
-	page, err := e.Keys(ctx, p, "", "", 10)
+	page, err := e.Keys(ctx, p, resource.KeyQuery{Limit: 10})
 	must(t, err)
 	types := map[string]string{}
 	for _, key := range page.Keys {
@@ -119,7 +119,7 @@ func TestKeysHaveTypeAndTTL(t *testing.T) {
 
 func TestKeysOfAnEmptyStore(t *testing.T) {
 	e := open(t, redistest.Start(t).URL)
-	page, err := e.Keys(t.Context(), create(t, e), "", "", 10)
+	page, err := e.Keys(t.Context(), create(t, e), resource.KeyQuery{Limit: 10})
 	must(t, err)
 	if page.Keys == nil || len(page.Keys) != 0 || page.Next != "" {
 		t.Errorf("%+v", page)
@@ -130,7 +130,7 @@ func TestKeysRefusesOtherCursors(t *testing.T) {
 	e := open(t, redistest.Start(t).URL)
 	p := create(t, e)
 	for _, cursor := range []string{"x", "-1", "1-x", "1--1", "99999999999999999999999"} {
-		if _, err := e.Keys(t.Context(), p, "", cursor, 10); errs.KindOf(err) != errs.Invalid {
+		if _, err := e.Keys(t.Context(), p, resource.KeyQuery{Cursor: cursor, Limit: 10}); errs.KindOf(err) != errs.Invalid {
 			t.Errorf("%s: %v", cursor, err)
 		}
 	}

@@ -1,0 +1,127 @@
+package enginetest
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"steward/internal/resource"
+)
+
+// RunKeys runs the tests of what engines of key-value stores say about keys.
+func RunKeys(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
+	rows := &Rows{byID: map[string]*resource.Provisioned{}}
+	s := &suite{t: t, rows: rows, Fixture: start(t, rows)}
+	p := s.created()
+	s.fillStore(p)
+	for name, test := range map[string]func(s *suite, p *resource.Provisioned){
+		"ValuesAreShownOnRequest": valuesOnRequest,
+		"ValuesInPages":           valuesInPages,
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(&suite{t: t, rows: rows, Fixture: s.Fixture}, p)
+		})
+	}
+}
+
+// euros is a string of more than resource.MaxPreview bytes, of which the last character that begins
+// within them does not end there.
+var euros = strings.Repeat("€", resource.MaxPreview)
+
+// fillStore sets a key of each kind of value.
+func (s *suite) fillStore(p *resource.Provisioned) {
+	s.t.Helper()
+	connection := s.Engine.Connection(p)
+	o, err := redis.ParseURL(connection.Env["REDIS_URL"])
+	s.must(err)
+	c := redis.NewClient(o)
+	defer c.Close()
+	ctx := context.Background()
+	own := connection.Env["REDIS_KEY_PREFIX"]
+	for key, value := range map[string]string{
+		"text": "héllo\x00", "empty": "", "bytes": "\xff\xfe", "long": euros, "exact": strings.Repeat("x", resource.MaxPreview),
+		"long bytes": strings.Repeat("\xff", resource.MaxPreview+1),
+	} {
+		s.must(c.Set(ctx, own+key, value, time.Hour).Err())
+	}
+	s.must(c.HSet(ctx, own+"hash", "a", "1", "b", "2").Err())
+	s.must(c.RPush(ctx, own+"list", "a", "b", "a").Err())
+	s.must(c.SAdd(ctx, own+"set", "a").Err())
+	s.must(c.ZAdd(ctx, own+"zset", redis.Z{Member: "a"}, redis.Z{Member: "b"}).Err())
+}
+
+// shown is what a list says about the value of a key.
+type shown struct {
+	Type      string
+	Value     any
+	Size      int64
+	Truncated bool
+}
+
+func base64Of(text string) map[string]string { return map[string]string{"base64": text} }
+
+var shownValues = map[string]shown{
+	"text":       {"string", "héllo\x00", 7, false},
+	"empty":      {"string", "", 0, false},
+	"bytes":      {"string", base64Of("//4="), 2, false},
+	"long":       {"string", strings.Repeat("€", resource.MaxPreview/3), 3 * resource.MaxPreview, true},
+	"exact":      {"string", strings.Repeat("x", resource.MaxPreview), resource.MaxPreview, false},
+	"long bytes": {"string", base64Of(strings.Repeat("/", 1365) + "w=="), resource.MaxPreview + 1, true},
+	"hash":       {"hash", nil, 2, false},
+	"list":       {"list", nil, 3, false},
+	"set":        {"set", nil, 1, false},
+	"zset":       {"zset", nil, 2, false},
+}
+
+// keys returns what the pages of a query show, by key without the store's own prefix.
+func (s *suite) keys(p *resource.Provisioned, q resource.KeyQuery) map[string]shown {
+	s.t.Helper()
+	own := s.Engine.Connection(p).Env["REDIS_KEY_PREFIX"]
+	got := map[string]shown{}
+	for {
+		page, err := s.Engine.(resource.Stores).Keys(s.t.Context(), p, q)
+		s.must(err)
+		for _, k := range page.Keys {
+			if (k.Size != nil) != q.Values || (k.TTL != nil) != (k.Type == "string") {
+				s.t.Errorf("%s: size %v, ttl %v", k.Key, k.Size, k.TTL)
+			}
+			v := shown{Type: k.Type, Value: k.Value, Truncated: k.Truncated}
+			if k.Size != nil {
+				v.Size = *k.Size
+			}
+			got[strings.TrimPrefix(k.Key, own)] = v
+		}
+		if page.Next == "" {
+			return got
+		}
+		q.Cursor = page.Next
+	}
+}
+
+func valuesOnRequest(s *suite, p *resource.Provisioned) {
+	if diff := cmp.Diff(shownValues, s.keys(p, resource.KeyQuery{Limit: 100, Values: true})); diff != "" {
+		s.t.Error(diff)
+	}
+	without := maps.Clone(shownValues)
+	for key, v := range without {
+		without[key] = shown{Type: v.Type}
+	}
+	if diff := cmp.Diff(without, s.keys(p, resource.KeyQuery{Limit: 100})); diff != "" {
+		s.t.Error(diff)
+	}
+}
+
+func valuesInPages(s *suite, p *resource.Provisioned) {
+	if diff := cmp.Diff(shownValues, s.keys(p, resource.KeyQuery{Limit: 3, Values: true})); diff != "" {
+		s.t.Error(diff)
+	}
+	got := s.keys(p, resource.KeyQuery{Prefix: "long", Limit: 1, Values: true})
+	if len(got) != 2 || !got["long"].Truncated {
+		s.t.Errorf("by prefix: %v", got)
+	}
+}

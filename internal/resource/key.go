@@ -1,0 +1,65 @@
+package resource
+
+import (
+	"encoding/base64"
+	"unicode/utf8"
+)
+
+// KeyQuery selects a page of the keys of a store.
+type KeyQuery struct {
+	Prefix string
+	// Cursor is the Next of the page before; empty for the first page.
+	Cursor string
+	Limit  int
+	// Values requests the beginnings of values and their sizes.
+	Values bool
+}
+
+// Key is a key of a store.
+type Key struct {
+	Key  string `json:"key" example:"session:1"`
+	Type string `json:"type" doc:"Type of the value as Redis names it" example:"string"`
+	// TTL is in milliseconds.
+	TTL *int64 `json:"ttl_ms,omitempty" doc:"Milliseconds until the key expires; absent if it does not"`
+	// Value is a string, or a map with the bytes in base64.
+	Value     any    `json:"value,omitempty" doc:"With values=true, the first 1,024 bytes of a string: text, or {\"base64\": …} if it is not UTF-8"`
+	Truncated bool   `json:"truncated,omitempty" doc:"Whether the string is longer than shown"`
+	Size      *int64 `json:"size,omitempty" doc:"With values=true, the number of bytes of a string, or of elements of another type"`
+}
+
+// Keys is a page of keys.
+type Keys struct {
+	Keys []Key  `json:"keys"`
+	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
+}
+
+// MaxPreview is the number of bytes of a string that a list of keys shows at most.
+const MaxPreview = 1024
+
+// SetString sets the value of a string, given its first MaxPreview bytes and its size.
+func (k *Key) SetString(first []byte, size int64) {
+	k.Size = &size
+	k.Truncated = size > int64(len(first))
+	if k.Truncated {
+		first = first[:len(first)-partialRune(first)]
+	}
+	if utf8.Valid(first) {
+		k.Value = string(first)
+		return
+	}
+	k.Value = map[string]string{"base64": base64.StdEncoding.EncodeToString(first)}
+}
+
+// partialRune returns the number of bytes at the end of text that begin a rune and do not end it.
+func partialRune(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		end := text[len(text)-n:]
+		if utf8.RuneStart(end[0]) {
+			if utf8.FullRune(end) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
