@@ -1568,8 +1568,17 @@ type StoreKey struct {
 	// Type of the value as Redis names it
 	Type string `json:"type"`
 
+	// With values=true, the number of bytes of a string, or of elements of another type
+	Size *int64 `json:"size,omitempty"`
+
+	// Whether the string is longer than shown
+	Truncated bool `json:"truncated,omitempty"`
+
 	// Milliseconds until the key expires; absent if it does not
 	TTLMs *int64 `json:"ttl_ms,omitempty"`
+
+	// With values=true, the first 1,024 bytes of a string: text, or {"base64": …} if it is not UTF-8
+	Value json.RawMessage `json:"value,omitempty"`
 }
 
 // StoreKeys is a result of ListStoreKeys.
@@ -1696,6 +1705,21 @@ type ListAuditEntriesParams struct {
 
 	// Cursor from the next link; as fast for the last page as for the first
 	Cursor string
+
+	// Only this action, such as apikey.create; apikey. selects all actions on API keys
+	Action string
+
+	// Only what was done by the user, with the API key, or by the OAuth client with this id
+	Actor string
+
+	// Only what was done to the thing with this id
+	Target string
+
+	// Only from this time on
+	Start time.Time
+
+	// Only before this time
+	End time.Time
 }
 
 // ListAPIKeysParams are the parameters of ListAPIKeys. Those that have their zero value are not sent.
@@ -1889,6 +1913,9 @@ type ListStoreKeysParams struct {
 
 	// Maximum number of keys to return
 	Limit int64
+
+	// Also return the beginnings of strings, and sizes; requires the permission to manage resources, as queries do
+	Values bool
 }
 
 // RotateResourceParams are the parameters of RotateResource. Those that have their zero value are not sent.
@@ -2135,6 +2162,11 @@ func (p *ListAuditEntriesParams) query() query {
 	q.add("limit", p.Limit)
 	q.add("offset", p.Offset)
 	q.add("cursor", p.Cursor)
+	q.add("action", p.Action)
+	q.add("actor", p.Actor)
+	q.add("target", p.Target)
+	q.add("start", p.Start)
+	q.add("end", p.End)
 	return q
 }
 
@@ -2580,6 +2612,7 @@ func (p *ListStoreKeysParams) query() query {
 	q.add("prefix", p.Prefix)
 	q.add("cursor", p.Cursor)
 	q.add("limit", p.Limit)
+	q.add("values", p.Values)
 	return q
 }
 
@@ -3004,4 +3037,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 ad3c367c6f4962c076e7c44cd218f666e4a359bfe42ccd0d5744d98110cbccfd
+// Sources: sha256 47299768a3d9866e4245203a1ac62dfeee3e0ee61616c9d56bad111b38057c85
