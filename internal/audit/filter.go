@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/stamp"
@@ -42,36 +41,6 @@ func thingOf(action string) string {
 	return thing
 }
 
-// equality is the condition that a column has a value. Each has an index with the entries in the
-// order of the log.
-type equality struct{ column, value string }
-
-// table returns the table as a statement names it that reads the index of the column. SQLite knows
-// nothing about the number of entries and has to be told; PostgreSQL decides by its statistics.
-func (e equality) table(dialect db.Dialect) string {
-	if dialect == db.SQLite {
-		return `audit INDEXED BY audit_` + strings.TrimSuffix(e.column, "_id")
-	}
-	return `audit`
-}
-
-func (f Filter) equalities() []equality {
-	var all []equality
-	add := func(column, value string) {
-		if value != "" {
-			all = append(all, equality{column, value})
-		}
-	}
-	add(`target`, f.Target)
-	add(f.actorColumn(), f.Actor)
-	if strings.HasSuffix(f.Action, ".") {
-		add(`thing`, thingOf(f.Action))
-	} else {
-		add(`action`, f.Action)
-	}
-	return all
-}
-
 // conditions are a WHERE clause and its arguments, the first of which is the organization.
 type conditions struct {
 	text string
@@ -83,9 +52,16 @@ func (c *conditions) add(condition string, value any) {
 	c.text += fmt.Sprintf(` AND %s $%d`, condition, len(c.args))
 }
 
-// between returns the conditions of an organization's entries before one and in the time of the
-// filter. An id has its time in milliseconds, so that the time is a range of each index.
-func (f Filter) between(orgID, before string) *conditions {
+// addIf adds the condition that a column has a value, unless the value is empty.
+func (c *conditions) addIf(column, value string) {
+	if value != "" {
+		c.add(column+` =`, value)
+	}
+}
+
+// conditions returns the conditions of an organization's entries before one that the filter matches. An
+// id has its time in milliseconds, so that the time is a range of each index.
+func (f Filter) conditions(orgID, before string) *conditions {
 	c := &conditions{text: `org_id = $1`, args: []any{orgID}}
 	if f.End != nil {
 		before = min(before, firstID(f.End.Std().Add(time.Millisecond)))
@@ -95,6 +71,13 @@ func (f Filter) between(orgID, before string) *conditions {
 	if f.Start != nil {
 		c.add(`id >=`, firstID(f.Start.Std()))
 		c.add(`at >=`, *f.Start)
+	}
+	c.addIf(`target`, f.Target)
+	c.addIf(f.actorColumn(), f.Actor)
+	if strings.HasSuffix(f.Action, ".") {
+		c.addIf(`thing`, thingOf(f.Action))
+	} else {
+		c.addIf(`action`, f.Action)
 	}
 	return c
 }

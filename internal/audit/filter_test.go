@@ -177,22 +177,15 @@ func TestListsReadOneIndex(t *testing.T) {
 			{Filter{}, []string{"sqlite_autoindex_audit_1", "audit_pkey"}},
 			{Filter{Start: &at}, []string{"sqlite_autoindex_audit_1", "audit_pkey"}},
 			{Filter{Action: "webhook.update"}, []string{"audit_action"}},
-			{Filter{Action: "client.", Start: &at, End: &at}, []string{"audit_thing", "audit_pkey"}},
+			{Filter{Action: "client.", Start: &at, End: &at}, []string{"audit_thing", "audit_pkey", "sqlite_autoindex_audit_1"}},
 			{Filter{Actor: "usr_7"}, []string{"audit_user"}},
 			{Filter{Actor: "key_1"}, []string{"audit_key"}},
 			{Filter{Actor: "oac_1"}, []string{"audit_client"}},
 			{Filter{Target: "wh_7"}, []string{"audit_target"}},
-			{Filter{Actor: "usr_1", Action: "client.create", Target: "wh_7"}, []string{"audit_target"}},
-			{Filter{Actor: "key_1", Action: "webhook."}, []string{"audit_key"}},
-			{Filter{Actor: "usr_1", Action: "client.none"}, []string{"audit_action"}},
-			{Filter{Actor: "usr_7", Action: "client."}, []string{"audit_user"}},
+			{Filter{Actor: "usr_1", Action: "client.create", Target: "wh_7"}, []string{"audit_target", "audit_action", "audit_user"}},
+			{Filter{Actor: "key_1", Action: "webhook."}, []string{"audit_key", "audit_thing"}},
 		} {
-			q := d.Read(t.Context())
-			values, err := rarestFirst(q, c.f.between("org_1", afterAll), c.f.equalities())
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, args := listQuery(d.Dialect(), c.f.between("org_1", afterAll), values, page.Paging{Limit: 50})
+			text, args := listQuery("org_1", afterAll, c.f, page.Paging{Limit: 50})
 			plan := explain(t, d, text, args)
 			used := func(index string) bool { return slices.Contains(strings.Fields(plan), index) }
 			if !slices.ContainsFunc(c.indexes, used) || strings.Contains(plan, "TEMP B-TREE") || strings.Contains(plan, "Seq Scan") {

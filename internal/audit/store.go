@@ -1,10 +1,8 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"steward/internal/auth"
@@ -56,10 +54,9 @@ func nullable(s string) *string {
 // List returns a page of the entries of an organization's log that a filter matches, newest first. It
 // returns Invalid for a cursor of another list.
 //
-// It reads the index of one value of the filter, in the order of the log, from where the page begins.
-// Of several values it reads that with the fewest entries and skips those without the other values, so
-// that a page costs as much as it holds if one value decides, and at most one pass over the entries of
-// that value.
+// Each value of a filter has an index in the order of the log, so a page with one value costs as much as
+// it holds. Of several values, or a value and a span of time, the database chooses the index and skips the
+// entries that do not match.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Entry], error) {
 	before := afterAll
 	if p.Cursor != "" {
@@ -68,54 +65,20 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging)
 		}
 		p.Offset = 0
 	}
-	q := s.DB.Read(ctx)
-	values, err := rarestFirst(q, f.between(orgID, before), f.equalities())
-	if err != nil {
-		return page.Page[Entry]{}, fmt.Errorf("count audit entries: %w", err)
-	}
-	text, args := listQuery(q.Dialect(), f.between(orgID, before), values, p)
-	entries, err := db.Collect(q, scanEntry, text, args...)
+	text, args := listQuery(orgID, before, f, p)
+	entries, err := db.Collect(s.DB.Read(ctx), scanEntry, text, args...)
 	if err != nil {
 		return page.Page[Entry]{}, fmt.Errorf("list audit entries: %w", err)
 	}
 	return page.New(entries, page.Unknown, p, func(e Entry) page.Cursor { return page.NewCursor(e.ID) }), nil
 }
 
-// maxProbed is the number up to which entries are counted to find the value with the fewest.
-const maxProbed = 1000
-
-// rarestFirst sorts the values of a filter by the number of their entries.
-func rarestFirst(q db.Querier, within *conditions, values []equality) ([]equality, error) {
-	if len(values) < 2 {
-		return values, nil
-	}
-	sizes := map[equality]int{}
-	for _, v := range values {
-		c := conditions{text: within.text, args: slices.Clone(within.args)}
-		c.add(v.column+` =`, v.value)
-		text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s ORDER BY id DESC LIMIT %d) x`,
-			v.table(q.Dialect()), c.text, maxProbed)
-		var n int
-		if err := q.Row(text, c.args...).Scan(&n); err != nil {
-			return nil, err
-		}
-		sizes[v] = n
-	}
-	return slices.SortedStableFunc(slices.Values(values), func(a, b equality) int { return cmp.Compare(sizes[a], sizes[b]) }), nil
-}
-
-// listQuery returns the statement of a page, which reads the index of the first value.
-func listQuery(dialect db.Dialect, c *conditions, values []equality, p page.Paging) (text string, args []any) {
-	table := `audit`
-	if len(values) > 0 {
-		table = values[0].table(dialect)
-	}
-	for _, v := range values {
-		c.add(v.column+` =`, v.value)
-	}
+// listQuery returns the statement of a page.
+func listQuery(orgID, before string, f Filter, p page.Paging) (text string, args []any) {
+	c := f.conditions(orgID, before)
 	n := len(c.args)
-	text = fmt.Sprintf(`SELECT id, at, user_id, key_id, client_id, action, target, remote_addr, request_id FROM %s
-		WHERE %s ORDER BY id DESC LIMIT $%d OFFSET $%d`, table, c.text, n+1, n+2)
+	text = fmt.Sprintf(`SELECT id, at, user_id, key_id, client_id, action, target, remote_addr, request_id FROM audit
+		WHERE %s ORDER BY id DESC LIMIT $%d OFFSET $%d`, c.text, n+1, n+2)
 	return text, append(c.args, p.Limit+1, p.Offset)
 }
 

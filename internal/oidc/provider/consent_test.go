@@ -157,7 +157,7 @@ func TestConsentsAreAudited(t *testing.T) {
 		must(t, f.clients.Store.RevokeConsent(t.Context(), a.id, guest))
 		denied := b.get(a.authorizeURL()).want(http.StatusOK)
 		b.submit(denied, "action", "deny")
-		log, err := (&audit.Store{DB: f.db}).List(t.Context(), f.orgID, paging.Paging{Limit: 100})
+		log, err := (&audit.Store{DB: f.db}).List(t.Context(), f.orgID, audit.Filter{Action: "consent."}, paging.Paging{Limit: 100})
 		must(t, err)
 		var got []string
 		for _, e := range log.Items {

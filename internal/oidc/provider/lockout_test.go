@@ -153,7 +153,7 @@ func TestDeviceCookieIsSentToTheSignInOnly(t *testing.T) {
 func (f *fixture) entries() (list []audit.Entry) {
 	f.t.Helper()
 	must(f.t, f.provider.RecordFailures(f.t.Context()))
-	found, err := f.audit.List(f.t.Context(), f.orgID, page.Paging{Limit: 100})
+	found, err := f.audit.List(f.t.Context(), f.orgID, audit.Filter{}, page.Paging{Limit: 100})
 	must(f.t, err)
 	for _, e := range found.Items {
 		list = append([]audit.Entry{e}, list...)
