@@ -116,6 +116,14 @@ func replayDestinations(q db.Querier, r Replay) (map[string]bool, error) {
 	return enabled, nil
 }
 
+// lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
+// deliveries with each other: SQLite would go through all later ones of the destination.
+const lastDeliveriesText = `SELECT receipt_key, destination_id, status FROM (
+		SELECT v.column1 AS receipt_key, d.destination_id, d.status,
+			row_number() OVER (PARTITION BY v.column1, d.destination_id ORDER BY d.key DESC) AS place
+		FROM {v} JOIN webhook_deliveries d ON d.receipt_id = v.column2) AS ranked
+	WHERE place = 1 ORDER BY receipt_key, destination_id`
+
 // lastDeliveries returns the destinations of receipts, by key, whose last delivery matches a replay.
 func lastDeliveries(q db.Querier, r Replay, receipts []Redelivery) (map[string][]string, error) {
 	rows := db.NewBulk(db.Text, db.Text)
@@ -128,10 +136,7 @@ func lastDeliveries(q db.Querier, r Replay, receipts []Redelivery) (map[string][
 	}
 	found, err := db.CollectBulk(q, rows, func(row db.Row) (l last, err error) {
 		return l, row.Scan(&l.receiptKey, &l.destinationID, &l.status)
-	}, `SELECT v.column1, d.destination_id, d.status FROM {v} JOIN webhook_deliveries d ON d.receipt_id = v.column2
-		WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries l
-			WHERE l.receipt_id = d.receipt_id AND l.destination_id = d.destination_id AND l.key > d.key)
-		ORDER BY v.column1, d.destination_id`)
+	}, lastDeliveriesText)
 	if err != nil {
 		return nil, fmt.Errorf("read last deliveries: %w", err)
 	}
