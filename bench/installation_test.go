@@ -57,6 +57,23 @@ func (in *installation) start() {
 	in.server = server{address: strings.TrimPrefix(in.URL, "http://"), pid: in.Cmd.Process.Pid}
 }
 
+// replica starts a second process on the same PostgreSQL database.
+func (in *installation) replica() *installation {
+	in.t.Helper()
+	r := &installation{Steward: in.Replica(), t: in.t, orgID: in.orgID}
+	r.start()
+	return r
+}
+
+// replicas returns the processes that a test kills in turn: one on SQLite, two on PostgreSQL.
+func (in *installation) replicas() []*installation {
+	in.t.Helper()
+	if in.Database == "" {
+		return []*installation{in}
+	}
+	return []*installation{in, in.replica()}
+}
+
 // restart runs a function between a stop and a start, while no process uses the database.
 func (in *installation) restart(meanwhile func()) {
 	in.t.Helper()
@@ -107,11 +124,15 @@ func (in *installation) hook() hook {
 	return hook{made.ID, u.Path}
 }
 
-// destination creates a destination with the default settings and returns its id.
-func (in *installation) destination(h hook, address string) string {
+// destination creates a destination with the default settings, but for those that are given in pairs,
+// and returns its id.
+func (in *installation) destination(h hook, address string, settings ...any) string {
 	in.t.Helper()
 	var made struct{ ID string }
 	config := map[string]any{"url": "http://" + address}
+	for i := 0; i < len(settings); i += 2 {
+		config[settings[i].(string)] = settings[i+1]
+	}
 	in.call("POST", "/webhook/destination-create/"+h.id, map[string]any{"type": "url", "config": config}, &made)
 	return made.ID
 }

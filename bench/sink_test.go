@@ -22,6 +22,7 @@ import (
 type arrivals struct {
 	Count       int64
 	Repeated    int64
+	Late        int64 // of Count, those that a higher number has overtaken
 	First, Last time.Time
 	Times       []time.Duration // from sent to arrived, sorted
 }
@@ -33,6 +34,7 @@ type sinkHandler struct {
 	mu    sync.Mutex
 	since arrivals
 	seen  []uint64 // a bit for each number
+	last  int64    // the highest number
 	total int64    // events since the start
 	want  int64    // total at which ready is closed
 	ready chan struct{}
@@ -86,6 +88,10 @@ func (s *sinkHandler) note(number int64, now time.Time, took time.Duration) {
 		s.since.First = now
 	}
 	s.since.Count++
+	if number < s.last {
+		s.since.Late++
+	}
+	s.last = max(s.last, number)
 	s.since.Last = now
 	s.since.Times = append(s.since.Times, took)
 	s.total++

@@ -5,7 +5,6 @@ package bench
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -100,42 +99,5 @@ func TestTailIngest(t *testing.T) {
 				return r
 			})
 		report(database+": ingest with 100 tails", ratio, atLeast(0.8), "%.0f/s of %.0f/s, %d events were shown", got.rate, alone.rate, sent)
-	})
-}
-
-// TestReplayIsolation measures the deliveries of one destination while another one replays.
-func TestReplayIsolation(t *testing.T) {
-	const perSecond, conns, receipts = 100, 10, 100_000
-	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
-		in, to, f := install(t, database), startSink(t), &feed{}
-		h, other := in.hook(), in.hook()
-		in.destination(h, to.address)
-		load(t, in.server, clients, time.Hour, f.events(other.path, clients).first(receipts, clients))
-		p99 := func() float64 {
-			sent := load(t, in.server, conns, 5*time.Second, f.paced(h.path, conns, perSecond))
-			return millis(to.expect(len(sent.times)).quantile(0.99))
-		}
-		p99() // warms up
-		alone := p99()
-		second := startSink(t)
-		destinationID := in.destination(other, second.address)
-		var replay struct {
-			ID    string
-			State string
-			Done  int
-		}
-		began := time.Now()
-		in.call("POST", "/webhook/replay/"+other.id, map[string]any{"since": "2026-01-01T00:00:00Z", "to": destinationID}, &replay)
-		var beside []float64
-		for range 3 {
-			beside = append(beside, p99())
-		}
-		path := "/webhook/replay/" + other.id + "/" + replay.ID
-		waittest.Until(t, "the end of the replay", func() (int, bool) {
-			in.call("GET", path, nil, &replay)
-			return replay.Done, replay.State == "done"
-		})
-		report(fmt.Sprintf("%s: p99 ms beside a replay of %d", database, receipts), median(beside), atMost(round(alone+20)),
-			"alone %.1f, beside %.1f; replayed %.0f/s", alone, beside, receipts/time.Since(began).Seconds())
 	})
 }
