@@ -150,7 +150,7 @@ func (h *history) follow(t *testing.T, replicas []*db.DB) (seen []string) {
 		}
 		if len(events) < len(page.Events) && len(seen) > 0 {
 			if at, err = ParsePosition("", at.String()); err == nil {
-				at, err = Resume(d.Read(t.Context()), "org_a", at)
+				at, _, err = Resume(d.Read(t.Context()), "org_a", at)
 			}
 			if err != nil {
 				t.Error(err)

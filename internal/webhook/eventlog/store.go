@@ -74,23 +74,26 @@ func holding(q db.Querier, orgID string, p Position) (row, error) {
 
 // Resume returns where to go on after a position that a reader was given: there, at the oldest event
 // if that is later, or at the position's time if the log does not have its event, because the
-// database was restored from a backup.
-func Resume(q db.Querier, orgID string, p Position) (Position, error) {
+// database was restored from a backup. lost reports whether the event at the position was purged, and
+// others after it may have been too.
+func Resume(q db.Querier, orgID string, p Position) (from Position, lost bool, err error) {
 	if p.Key == "" {
-		return Seek(q, orgID, p.At)
+		from, err = Seek(q, orgID, p.At)
+		return from, false, err
 	}
 	r, err := holding(q, orgID, p)
 	if err != nil || r.has(p) {
-		return p, err
+		return p, false, err
 	}
 	oldest, found, err := firstFrom(q, orgID, 0)
 	if err != nil {
-		return p, err
+		return p, false, err
 	}
 	if !found || p.Number < oldest.Number {
-		return Position{}, nil
+		return Position{}, true, nil
 	}
-	return Seek(q, orgID, p.At)
+	from, err = Seek(q, orgID, p.At)
+	return from, false, err
 }
 
 // firstFrom returns the position of the first commit from a number on, without a key, and reports
@@ -145,6 +148,9 @@ type Page struct {
 	End Position
 	// More reports whether there may be more.
 	More bool
+	// Lost reports whether the event at the position was purged, and others after it may have been
+	// too.
+	Lost bool
 }
 
 // After returns the settled events after a position, in order. hook is the ULID of a webhook to leave
@@ -165,7 +171,7 @@ func After(q db.Querier, orgID, hook string, p Position) (Page, error) {
 		return Page{}, fmt.Errorf("read log: %w", err)
 	}
 	defer rows.Close()
-	page := Page{End: p}
+	page := Page{End: p, Lost: p.Key != "" && !first.has(p)}
 	scanned := 0
 	for ; len(page.Events) < pageEvents && rows.Next(); scanned++ {
 		r, err := scanRow(rows)

@@ -91,7 +91,7 @@ func TestLargeTransactionsAreReadInPages(t *testing.T) {
 				break
 			}
 			from = page.Events[0].Position
-			resumed, err := Resume(d.Read(t.Context()), "org_a", from)
+			resumed, _, err := Resume(d.Read(t.Context()), "org_a", from)
 			must(t, err)
 			left := want[slices.Index(want, from.Key)+1:]
 			if got := readAll(t, d, "org_a", "", resumed); !slices.Equal(got, left) {
@@ -162,25 +162,39 @@ func TestPositionsThatAreGone(t *testing.T) {
 		for name, test := range map[string]struct {
 			from Position
 			want []string
+			lost bool
 		}{
-			"purged":                    {purged, keys[4:]},
-			"kept":                      {kept, keys[7:]},
-			"of another history":        {Position{Number: kept.Number, Key: other, At: kept.At}, keys[6:]},
-			"ahead, of another history": {Position{Number: last.Number + 1000, Key: other, At: kept.At}, keys[6:]},
-			"ahead and later":           {Position{Number: last.Number + 1000, Key: other, At: last.At + 1}, nil},
+			"purged":                    {purged, keys[4:], true},
+			"kept":                      {kept, keys[7:], false},
+			"of another history":        {Position{Number: kept.Number, Key: other, At: kept.At}, keys[6:], false},
+			"ahead, of another history": {Position{Number: last.Number + 1000, Key: other, At: kept.At}, keys[6:], false},
+			"ahead and later":           {Position{Number: last.Number + 1000, Key: other, At: last.At + 1}, nil, false},
 		} {
-			p, err := Resume(q, "org_a", test.from)
+			p, lost, err := Resume(q, "org_a", test.from)
 			must(t, err)
+			if lost != test.lost {
+				t.Errorf("%s: lost is %v", name, lost)
+			}
 			if got := readAll(t, d, "org_a", "", p); !slices.Equal(got, test.want) {
 				t.Errorf("%s: %d events, want %d", name, len(got), len(test.want))
+			}
+		}
+		for at, lost := range map[Position]bool{purged: true, kept: false} { // of a reader that is overtaken
+			page, err := After(q, "org_a", "", at)
+			must(t, err)
+			if page.Lost != lost {
+				t.Errorf("after %d: lost is %v", at.Number, page.Lost)
 			}
 		}
 		all, err = Purge(t.Context(), d, "org_a", stamp.Of(start.Add(24*time.Hour)), 10)
 		if !all || err != nil {
 			t.Fatalf("purge: %v, %v", all, err)
 		}
-		p, err := Resume(q, "org_a", last)
+		p, lost, err := Resume(q, "org_a", last)
 		must(t, err)
+		if !lost {
+			t.Error("all were purged, and nothing is lost")
+		}
 		more := newKeys(hook, 1)
 		commit(t, d, "org_a", start, more) // a clock that went back
 		if got := readAll(t, d, "org_a", "", p); !slices.Equal(got, more) {

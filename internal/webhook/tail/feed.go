@@ -34,6 +34,8 @@ type feed struct {
 	orgID  string
 	stop   context.CancelFunc
 	wake   chan struct{}
+	// missing is what is to be told with the next frames. Only run uses it.
+	missing gaps
 
 	mu    sync.Mutex
 	hooks map[string]*hookFeed // by ULID; "" for all webhooks
@@ -56,7 +58,7 @@ type hookFeed struct {
 
 func newFeed(s *Server, orgID string, stop context.CancelFunc) *feed {
 	return &feed{
-		server: s, orgID: orgID, stop: stop, wake: make(chan struct{}, 1), hooks: map[string]*hookFeed{},
+		server: s, orgID: orgID, stop: stop, wake: make(chan struct{}, 1), missing: gaps{}, hooks: map[string]*hookFeed{},
 		changed: make(chan struct{}),
 	}
 }
@@ -123,13 +125,17 @@ func (f *feed) read(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if page.Lost {
+		f.missing.add("", from.At)
+	}
 	events := slices.DeleteFunc(page.Events, func(e eventlog.Event) bool { return !wanted[""] && !wanted[hookOf(e.Position)] })
-	for some := range slices.Chunk(events, loadRows) {
-		loaded, err := f.server.load(ctx, f.orgID, some)
+	for len(events) > 0 {
+		loaded, n, err := f.server.load(ctx, f.orgID, events[:min(loadRows, len(events))], f.missing, feedBytes)
 		if err != nil {
 			return false, err
 		}
-		f.add(loaded, some[len(some)-1].Position)
+		f.add(loaded, events[n-1].Position)
+		events = events[n:]
 	}
 	f.add(nil, page.End)
 	return page.More, nil

@@ -20,44 +20,52 @@ func (f frame) hook() string { return hookOf(f.at) }
 
 func hookOf(p eventlog.Position) string { return p.Key[:len(p.Key)/2] }
 
-// frames returns the frames of events of an organization. What is no longer kept has none.
-func frames(ctx context.Context, s *webhook.Store, orgID string, events []eventlog.Event) ([]frame, error) {
+// frames returns the frames of events of an organization, up to about limit bytes, and the number of
+// events that they are for. What is no longer kept has none: it is noted in missing.
+func frames(ctx context.Context, s *webhook.Store, orgID string, events []eventlog.Event, missing gaps, limit int) (all []frame, n int, err error) {
 	keys := map[eventlog.Kind][]string{}
 	for _, e := range events {
 		keys[e.Kind] = append(keys[e.Kind], e.Key)
 	}
 	receipts, err := s.ReceiptsByKey(ctx, orgID, keys[eventlog.Receipt])
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	deliveries, err := s.DeliveriesByKey(ctx, orgID, keys[eventlog.Delivery])
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []frame
-	for _, e := range events {
+	for bytes := 0; n < len(events) && bytes < limit; n++ {
+		e := events[n]
 		var value encode.Appender
 		if r, ok := receipts[e.Key]; ok && e.Kind == eventlog.Receipt {
 			value = r
 		} else if d, ok := deliveries[e.Key]; ok && e.Kind == eventlog.Delivery {
 			value = d
 		} else {
+			missing.add(hookOf(e.Position), e.At)
 			continue
 		}
-		text, err := encodeEvent(e, value)
+		text, err := encodeEvent(e, value, missing)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		all = append(all, frame{at: e.Position, text: text})
+		bytes += len(text)
 	}
-	return all, nil
+	return all, n, nil
 }
 
-// encodeEvent returns an event in the format of server-sent events. JSON has no line breaks.
-func encodeEvent(e eventlog.Event, value encode.Appender) ([]byte, error) {
-	text := append([]byte("id: "), e.Position.String()...)
+// encodeEvent returns an event in the format of server-sent events, after what is missing before it. JSON
+// has no line breaks.
+func encodeEvent(e eventlog.Event, value encode.Appender, missing gaps) ([]byte, error) {
+	text, err := missing.appendBefore(nil, hookOf(e.Position))
+	if err != nil {
+		return nil, err
+	}
+	text = append(append(text, "id: "...), e.Position.String()...)
 	text = append(append(text, "\nevent: "...), e.Kind...)
-	text, err := value.AppendJSON(append(text, "\ndata: "...))
+	text, err = value.AppendJSON(append(text, "\ndata: "...))
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
 	}

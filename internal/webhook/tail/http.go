@@ -22,7 +22,8 @@ const (
 	heartbeat = 15 * time.Second
 	// batchBytes is about how much is written at once.
 	batchBytes = 64 << 10
-	// ownRows is how many events a connection that is behind has in memory.
+	// ownRows is how many events a connection that is behind loads at once, at most. Those beyond
+	// batchBytes are not kept while they wait to be written, but loaded again.
 	ownRows = 16
 )
 
@@ -52,37 +53,42 @@ func (s *Server) One(ctx context.Context, in *struct {
 
 func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.Stream, error) {
 	_, hook, _ := strings.Cut(webhookID, "_")
-	c := &connection{server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID}
-	err := s.read(ctx, func(q db.Querier) (err error) {
-		c.at, err = from.position(q, c.orgID)
-		return err
-	})
-	if err != nil {
+	c := &connection{server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{}}
+	var err error
+	if c.feed, err = s.enter(c.orgID, hook, from.Follow); err != nil {
 		return web.Stream{}, err
 	}
-	if c.feed, err = s.enter(c.orgID, hook, from.Follow); err != nil {
+	if err := s.read(ctx, func(q db.Querier) error { return c.begin(q, from) }); err != nil {
+		s.leave(c.feed, c.orgID, hook)
 		return web.Stream{}, err
 	}
 	return web.Stream{ContentType: "text/event-stream", Serve: c.serve}, nil
 }
 
-// position returns where a tail begins, or Invalid.
-func (f From) position(q db.Querier, orgID string) (eventlog.Position, error) {
-	if f.LastEventID != "" {
-		p, err := eventlog.ParsePosition("header.Last-Event-ID", f.LastEventID)
+// begin sets the position of a connection. It returns Invalid if it is not one.
+func (c *connection) begin(q db.Querier, from From) (err error) {
+	switch {
+	case from.LastEventID != "":
+		last, err := eventlog.ParsePosition("header.Last-Event-ID", from.LastEventID)
 		if err != nil {
-			return p, err
+			return err
 		}
-		return eventlog.Resume(q, orgID, p)
-	}
-	if f.Since != "" {
+		var lost bool
+		c.at, lost, err = eventlog.Resume(q, c.orgID, last)
+		if lost {
+			c.missing.add("", last.At)
+		}
+		return err
+	case from.Since != "":
 		var since stamp.Time
-		if err := since.UnmarshalText([]byte(f.Since)); err != nil {
-			return eventlog.Position{}, errs.InvalidField("query.since", "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
+		if err := since.UnmarshalText([]byte(from.Since)); err != nil {
+			return errs.InvalidField("query.since", "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
 		}
-		return eventlog.Seek(q, orgID, since)
+		c.at, err = eventlog.Seek(q, c.orgID, since)
+		return err
 	}
-	return eventlog.Head(q, orgID)
+	c.at, err = eventlog.Head(q, c.orgID)
+	return err
 }
 
 // connection is a tail that is being served.
@@ -92,6 +98,8 @@ type connection struct {
 	orgID     string
 	hook      string // the ULID of its webhook, or "" for all
 	webhookID string
+	rows      int  // how many events it loads next
+	missing   gaps // what is to be told with the next events that it loads
 
 	at   eventlog.Position // what was sent
 	told eventlog.Position // the position that the client has
@@ -103,7 +111,7 @@ type connection struct {
 // serve sends events until the client goes away, may no longer read them, or takes nothing for 30 s,
 // which is the write timeout of package web.
 func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
-	defer c.server.leave(c.feed, c.hook)
+	defer c.server.leave(c.feed, c.orgID, c.hook)
 	c.w = w
 	c.r = r
 	c.out = http.NewResponseController(w)
@@ -198,32 +206,37 @@ func (c *connection) advance(ctx context.Context) (more bool, changed <-chan str
 		more, err = c.catchUp(ctx)
 		return more, next.changed, err
 	}
-	if err := c.send(ctx, next.frames, next.end); err != nil {
+	all, err := c.missing.before(next.frames)
+	if err != nil {
 		return false, nil, err
 	}
-	return len(next.frames) > 0, next.changed, nil
+	return len(all) > 0, next.changed, c.send(ctx, all, next.end)
 }
 
 // catchUp reads the log without the feed, and reports whether there is more.
 func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	var page eventlog.Page
-	err = c.server.read(ctx, func(q db.Querier) error {
-		page, err = eventlog.After(q, c.orgID, c.hook, c.at)
+	err = c.server.limited(ctx, func() error {
+		page, err = eventlog.After(c.server.Store.DB.Read(ctx), c.orgID, c.hook, c.at)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
+	if page.Lost {
+		c.missing.add("", c.at.At)
+	}
 	for events := page.Events; len(events) > 0; {
-		some := events[:min(ownRows, len(events))]
-		events = events[len(some):]
-		loaded, err := c.server.load(ctx, c.orgID, some)
+		some := events[:min(c.rows, len(events))]
+		loaded, n, err := c.server.load(ctx, c.orgID, some, c.missing, batchBytes)
 		if err != nil {
 			return false, err
 		}
-		if err := c.send(ctx, loaded, some[len(some)-1].Position); err != nil {
+		if err := c.send(ctx, loaded, some[n-1].Position); err != nil {
 			return false, err
 		}
+		events = events[n:]
+		c.rows = min(2*n, ownRows)
 	}
 	c.at = page.End
 	return page.More || len(page.Events) > 0, nil
@@ -242,6 +255,11 @@ func (c *connection) send(ctx context.Context, all []frame, end eventlog.Positio
 		}
 	}()
 	buf.Reset()
+	size := 0
+	for _, one := range all {
+		size += len(one.text)
+	}
+	buf.Grow(size)
 	for _, one := range all {
 		buf.Write(one.text)
 	}

@@ -27,14 +27,16 @@ import (
 )
 
 const (
-	// maxOpen bounds the connections of a process.
-	maxOpen = 2000
-	// maxReads is how many connections read the log by themselves at the same time.
+	// maxOpen bounds the connections of a process, and maxOrgOpen those of one organization.
+	maxOpen    = 2000
+	maxOrgOpen = 1000
+	// maxReads is how many connections look for their position in the log at the same time.
 	maxReads = 4
 	// Tails are for people and their tools, and must leave the machine to ingest: what falls behind
-	// catches up later. Loading events may take one part in loadShare of the time of a core, and
-	// bytesPerSecond is what all connections together may send.
+	// catches up later. Loading events may take one part in loadShare of the time of a core, with
+	// pauses of at most maxPause, and bytesPerSecond is what all connections together may send.
 	loadShare      = 5
+	maxPause       = time.Second
 	bytesPerSecond = 16 << 20
 	burstBytes     = 1 << 20
 )
@@ -54,6 +56,7 @@ type Server struct {
 	mu      sync.Mutex
 	feeds   map[string]*feed // by organization, while they have connections
 	open    int
+	orgOpen map[string]int // by organization
 	revoked chan struct{} // closed and replaced when rights may have been taken away
 	closed  chan struct{}
 }
@@ -63,7 +66,7 @@ func New(s *webhook.Store, log *slog.Logger) *Server {
 	t := &Server{
 		Store: s, Log: log, reads: make(chan struct{}, maxReads), loads: make(chan struct{}, 1),
 		output: rate.NewLimiter(bytesPerSecond, burstBytes),
-		feeds:  map[string]*feed{}, revoked: make(chan struct{}), closed: make(chan struct{}),
+		feeds:  map[string]*feed{}, orgOpen: map[string]int{}, revoked: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.DB.Watch(webhook.LogChanged, t.wakeAll)
 	return t
@@ -136,10 +139,11 @@ func (s *Server) enter(orgID, hook string, follow bool) (*feed, error) {
 	if s.isClosed() {
 		return nil, errs.Unavailablef(nil, "the server is stopping")
 	}
-	if s.open >= maxOpen {
+	if s.open >= maxOpen || s.orgOpen[orgID] >= maxOrgOpen {
 		return nil, errs.Unavailablef(nil, "too many tails are open")
 	}
 	s.open++
+	s.orgOpen[orgID]++
 	if !follow {
 		return nil, nil
 	}
@@ -155,10 +159,14 @@ func (s *Server) enter(orgID, hook string, follow bool) (*feed, error) {
 }
 
 // leave ends a connection, and with the last one the feed of its organization.
-func (s *Server) leave(f *feed, hook string) {
+func (s *Server) leave(f *feed, orgID, hook string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open--
+	s.orgOpen[orgID]--
+	if s.orgOpen[orgID] == 0 {
+		delete(s.orgOpen, orgID)
+	}
 	if f != nil && f.part(hook) {
 		f.stop()
 		delete(s.feeds, f.orgID)
@@ -175,21 +183,30 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// load returns the frames of events of an organization. It waits until the share of the time that
-// loading may take allows it.
-func (s *Server) load(ctx context.Context, orgID string, events []eventlog.Event) ([]frame, error) {
+// load returns frames of events of an organization, as package-level frames does, within the share of
+// the time that loading may take.
+func (s *Server) load(ctx context.Context, orgID string, events []eventlog.Event, missing gaps, limit int) (loaded []frame, n int, err error) {
+	err = s.limited(ctx, func() error {
+		loaded, n, err = frames(ctx, s.Store, orgID, events, missing, limit)
+		return err
+	})
+	return loaded, n, err
+}
+
+// limited runs a query when the share of the time that queries may take allows it.
+func (s *Server) limited(ctx context.Context, query func() error) error {
 	select {
 	case s.loads <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	began := time.Now()
-	loaded, err := frames(ctx, s.Store, orgID, events)
-	time.AfterFunc((loadShare-1)*time.Since(began), func() { <-s.loads })
-	return loaded, err
+	err := query()
+	time.AfterFunc(min((loadShare-1)*time.Since(began), maxPause), func() { <-s.loads })
+	return err
 }
 
-// read runs a query with one of the few places for connections that read by themselves.
+// read runs a query with one of the few places for connections that are being opened.
 func (s *Server) read(ctx context.Context, query func(q db.Querier) error) error {
 	select {
 	case s.reads <- struct{}{}:

@@ -18,6 +18,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/seal"
+	"steward/internal/stamp"
 	"steward/internal/waittest"
 	"steward/internal/web"
 	"steward/internal/webhook"
@@ -40,6 +41,7 @@ type fixture struct {
 	hooks *webhook.Handler
 	tails *Server
 	order []string // the ids of the receipts
+	gaps  []string // that tails were told of
 }
 
 func newFixture(t *testing.T, d *db.DB) *fixture {
@@ -116,6 +118,9 @@ func (f *fixture) open(path, position string) (next func() (receiptID, id string
 			if text, ok := strings.CutPrefix(line, "id: "); ok {
 				id = strings.TrimSpace(text)
 			}
+			if gap, ok := strings.CutPrefix(line, "data: {"); ok && strings.Contains(gap, `"since":`) && !strings.Contains(gap, `"id":`) {
+				f.gaps = append(f.gaps, strings.TrimSpace("{"+gap))
+			}
 			if rest, ok := strings.CutPrefix(line, `data: {"id":"`); ok {
 				receiptID, _, _ := strings.Cut(rest, `"`)
 				return receiptID, id
@@ -160,22 +165,99 @@ func TestSlowReadersMissNothing(t *testing.T) {
 	})
 }
 
-func TestTailsAreBounded(t *testing.T) {
-	f := newFixture(t, dbtest.Open(t, db.SQLite))
-	for range maxOpen {
-		if _, err := f.tails.enter("org_a", "", false); err != nil {
+// TestTailsTellOfWhatIsNoLongerKept resumes after an event that was purged, and passes over receipts
+// that are gone while their webhook is there.
+func TestTailsTellOfWhatIsNoLongerKept(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		one, path := f.hook()
+		_, otherPath := f.hook()
+		next, stop := f.open("/webhook/tail", "")
+		f.ingest(path, 20, 10)
+		f.ingest(otherPath, 1, 10)
+		f.ingest(path, 1, 10)
+		_, first := next()
+		stop()
+		waittest.True(t, "the end of the feed, which has all events", func() bool { return f.tails.Open() == 0 })
+		f.remove(f.order[5:20])
+		resumed, _ := f.open("/webhook/tail", first)
+		for _, want := range append(f.order[1:5:5], f.order[20:]...) {
+			if got, _ := resumed(); got != want {
+				t.Fatalf("%s, want %s", got, want)
+			}
+		}
+		if len(f.gaps) != 1 || !strings.Contains(f.gaps[0], `"webhook_id":"`+one+`"`) {
+			t.Fatalf("told of %v after receipts were removed", f.gaps)
+		}
+		if _, err := eventlog.Purge(t.Context(), d, alice.OrgID, stamp.Of(time.Now().Add(time.Hour)), 10); err != nil {
 			t.Fatal(err)
 		}
+		lost, _ := f.open("/webhook/tail", first)
+		f.ingest(otherPath, 2, 10)
+		for _, want := range f.order[len(f.order)-2:] {
+			if got, _ := lost(); got != want {
+				t.Fatalf("%s, want %s", got, want)
+			}
+		}
+		if len(f.gaps) != 2 || !strings.HasPrefix(f.gaps[1], `{"since":"`) {
+			t.Fatalf("told of %v after the log was purged", f.gaps)
+		}
+	})
+}
+
+// remove removes receipts as the retention does.
+func (f *fixture) remove(receiptIDs []string) {
+	f.t.Helper()
+	must(f.t, f.tails.Store.DB.Write(f.t.Context(), func(tx *db.Tx) error {
+		for _, receiptID := range receiptIDs {
+			_, row, _ := strings.Cut(receiptID, "_")
+			if n, err := tx.Exec(`DELETE FROM webhook_receipts WHERE substr(key, 27) = $1`, row); n != 1 || err != nil {
+				return fmt.Errorf("%d rows were deleted: %w", n, err)
+			}
+		}
+		return nil
+	}))
+}
+
+// TestLoadsAreCutToABatch checks that a connection that waits for its reader has few bytes in memory.
+func TestLoadsAreCutToABatch(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		_, path := f.hook()
+		f.ingest(path, 20, 50_000)
+		page, err := eventlog.After(d.Read(t.Context()), alice.OrgID, "", eventlog.Position{})
+		must(t, err)
+		loaded, n, err := f.tails.load(t.Context(), alice.OrgID, page.Events, gaps{}, batchBytes)
+		must(t, err)
+		if n != 2 || len(loaded) != 2 || loaded[1].at != page.Events[1].Position {
+			t.Errorf("%d frames of %d events", len(loaded), n)
+		}
+	})
+}
+
+func TestTailsAreBounded(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite))
+	enter := func(orgID string, n int) {
+		t.Helper()
+		for range n {
+			_, err := f.tails.enter(orgID, "", false)
+			must(t, err)
+		}
 	}
-	if _, err := f.tails.enter("org_b", "", true); errs.KindOf(err) != errs.Unavailable {
+	enter("org_a", maxOrgOpen)
+	if _, err := f.tails.enter("org_a", "", true); errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("one more of an organization: %v", err)
+	}
+	enter("org_b", maxOpen-maxOrgOpen)
+	if _, err := f.tails.enter("org_c", "", true); errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("one more: %v", err)
 	}
-	f.tails.leave(nil, "")
-	feed, err := f.tails.enter("org_b", "", true)
+	f.tails.leave(nil, "org_a", "")
+	feed, err := f.tails.enter("org_c", "", true)
 	must(t, err)
-	f.tails.leave(feed, "")
-	if len(f.tails.feeds) != 0 || f.tails.Open() != maxOpen-1 {
-		t.Errorf("%d feeds, %d tails", len(f.tails.feeds), f.tails.Open())
+	f.tails.leave(feed, "org_c", "")
+	if len(f.tails.feeds) != 0 || len(f.tails.orgOpen) != 2 || f.tails.Open() != maxOpen-1 {
+		t.Errorf("%d feeds, %d tails of %v", len(f.tails.feeds), f.tails.Open(), f.tails.orgOpen)
 	}
 }
 
