@@ -13,24 +13,35 @@ import (
 	"time"
 )
 
-// Event is an event of a tail: a receipt that was accepted, or a delivery that has ended.
+// Event is an event of a tail: a receipt that was accepted, a delivery that has ended, or a gap before
+// the next event.
 type Event struct {
 	// ID is the position after the event, for LastEventID.
 	ID string
-	// Type is receipt or delivery.
+	// Type is receipt, delivery or gap.
 	Type string
-	// Data is the receipt or delivery as the server sent it.
+	// Data is the receipt, delivery or gap as the server sent it.
 	Data json.RawMessage
 	// Receipt is set if the type is receipt.
 	Receipt *Receipt
 	// Delivery is set if the type is delivery.
 	Delivery *Delivery
+	// Gap is set if the type is gap.
+	Gap *Gap
+}
+
+// Gap says that events before the next one may be missing, because they are no longer kept.
+type Gap struct {
+	// WebhookID is the webhook whose events are missing, or empty if those of all may be.
+	WebhookID string    `json:"webhook_id"`
+	Since     time.Time `json:"since"`
 }
 
 // The types of events.
 const (
 	EventReceipt  = "receipt"
 	EventDelivery = "delivery"
+	EventGap      = "gap"
 )
 
 // TailParams says which events a tail has and where it begins. Without LastEventID and Since it
@@ -252,6 +263,9 @@ func newEvent(f *frame) (Event, error) {
 	case EventDelivery:
 		event.Delivery = &Delivery{}
 		target = event.Delivery
+	case EventGap:
+		event.Gap = &Gap{}
+		target = event.Gap
 	default:
 		return event, nil // of a newer server
 	}

@@ -29,6 +29,7 @@ func receipt(n int) string {
 func TestTailHasReceiptsAndDeliveries(t *testing.T) {
 	text := ": hello\nid: p0\n\n" + receipt(1) + ":\n\n" +
 		"id: p2\r\nevent: delivery\r\ndata: {\"id\":\"whdv_1\",\r\ndata:  \"status\":\"failed\"}\r\n\r\n" +
+		"event: gap\ndata: {\"since\":\"2026-11-15T08:30:00Z\"}\n\n" +
 		"id: p3\nevent: later\ndata: {}\n\nid: p4\n\nid: p5\nevent: receipt\ndata: {}\n" // the last is not complete
 	s, c := serve(t, stream(text))
 	var events []client.Event
@@ -43,8 +44,9 @@ func TestTailHasReceiptsAndDeliveries(t *testing.T) {
 		}
 		events = append(events, event)
 	}
-	if len(events) != 3 || events[0].Receipt.ID != "whrc_1" || string(events[0].Receipt.Payload) != `{"n":1}` ||
-		events[1].Delivery.Status != client.DeliveryStatusFailed || events[1].ID != "p2" || events[2].Type != "later" {
+	if len(events) != 4 || events[0].Receipt.ID != "whrc_1" || string(events[0].Receipt.Payload) != `{"n":1}` ||
+		events[1].Delivery.Status != client.DeliveryStatusFailed || events[1].ID != "p2" ||
+		!events[2].Gap.Since.Equal(params.Since) || events[3].Type != "later" {
 		t.Errorf("%+v", events)
 	}
 	if want := []string{"p0", "p1", "p2", "p3", "p4"}; !slices.Equal(positions, want) {

@@ -224,6 +224,8 @@ func (t *follow) handle(ctx context.Context, e client.Event) error {
 			return t.printEvent(e)
 		}
 		return t.showDelivery(ctx, e.Delivery)
+	case e.Gap != nil:
+		t.note("Events since %s may be missing: they are no longer kept.", e.Gap.Since.Local().Format(time.DateTime))
 	}
 	return nil
 }
