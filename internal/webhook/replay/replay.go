@@ -108,10 +108,12 @@ func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 	n.Status.Set(&r.Status)
 	n.DestinationID.Set(&r.DestinationID)
 	n.To.Set(&r.To)
-	n.Rate.Set(&r.Rate)
+	if rate := n.Rate.Ptr(); rate != nil {
+		r.Rate = *rate
+		faults.Check(*rate >= 1 && *rate <= maxRate, "body.rate", "expected 1 to %d", maxRate)
+	}
 	r.Until = min(r.Until, stamp.Of(now)) // what arrives later is delivered anyway
 	faults.Check(r.Since <= r.Until || n.Since == "", "body.since", "expected a time before until and not in the future")
-	faults.Check(r.Rate >= 0 && r.Rate <= maxRate, "body.rate", "expected 1 to %d", maxRate)
 	return r
 }
 

@@ -20,6 +20,8 @@ const (
 	maxRunning = 10
 	// pageReceipts is how many receipts are looked at with one statement.
 	pageReceipts = 500
+	// pageReplays is how many replays the worker has in memory.
+	pageReplays = 100
 	// countFor is how long a request counts; the worker counts the rest.
 	countFor = time.Second
 )
@@ -208,13 +210,15 @@ func (s *Store) Ended(tx *db.Tx, ended []webhook.ReplayResult) error {
 	return nil
 }
 
-// running returns the replays that are running, of all organizations.
-func (s *Store) running(ctx context.Context) ([]Replay, error) {
-	all, err := db.Collect(s.DB.Read(ctx), scanReplay, `SELECT `+columns+` FROM webhook_replays WHERE state = 'running' ORDER BY id`)
+// toWalk returns some replays, of all organizations, whose deliveries have not all been added, in the
+// order of their ids after one.
+func (s *Store) toWalk(ctx context.Context, after string) ([]Replay, error) {
+	some, err := db.Collect(s.DB.Read(ctx), scanReplay, `SELECT `+columns+` FROM webhook_replays
+		WHERE state = 'running' AND id > $1 AND NOT walked ORDER BY id LIMIT $2`, after, pageReplays)
 	if err != nil {
 		return nil, fmt.Errorf("list running replays: %w", err)
 	}
-	return all, nil
+	return some, nil
 }
 
 // saveCount stores how far a running replay is counted, unless another process has gone on with it.
@@ -238,7 +242,9 @@ var errTaken = errors.New("replay: it is not where it was")
 func (s *Store) add(ctx context.Context, r Replay, items []webhook.Redelivery, to string, walked bool) error {
 	now := stamp.Of(s.Now())
 	due := max(r.nextDue, now)
-	next := due.Add(time.Duration(len(items)) * r.pace())
+	// What is added next is due later, also by the clock of another replica: the order of the queue is
+	// that of due times.
+	next := due.Add(max(time.Duration(len(items))*r.pace(), time.Microsecond))
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		n, err := tx.Exec(`UPDATE webhook_replays SET added = added + $4, added_to = $5, next_due = $6, walked = $7,
 			total = CASE WHEN $7 THEN added + $4 ELSE total END,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/errs"
 	"steward/internal/job"
 	"steward/internal/stamp"
 	"steward/internal/webhook"
@@ -72,26 +73,30 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// step moves each running replay on by a little, if this process has the lease. It reports whether
+// step moves each running replay on by a little, while this process has the lease. It reports whether
 // there is more to do.
 func (w *Worker) step(ctx context.Context) (busy bool, err error) {
-	running, err := w.Store.running(ctx)
-	if err != nil || len(running) == 0 {
-		return false, err
-	}
-	if held, err := w.hold(ctx); !held || err != nil {
-		return false, err
-	}
-	for _, r := range running {
-		if r.walked {
-			continue
+	for after := ""; ; {
+		some, err := w.Store.toWalk(ctx, after)
+		if err != nil || len(some) == 0 {
+			return busy, err
 		}
-		if err := w.advance(ctx, r); err != nil && !errors.Is(err, errTaken) {
-			return false, err
+		for _, r := range some {
+			if held, err := w.hold(ctx); !held || err != nil {
+				return false, err
+			}
+			after = r.ID
+			err := w.advance(ctx, r)
+			switch {
+			case err == nil, errors.Is(err, errTaken):
+				busy = true
+			case ctx.Err() != nil, errs.KindOf(err) == errs.Unavailable:
+				return false, err
+			default: // it must not keep others back
+				w.Log.Error("a replay is delayed", "replay", r.ID, "error", err)
+			}
 		}
-		busy = true
 	}
-	return busy, nil
 }
 
 // hold takes or renews the lease, and reports whether it is held.

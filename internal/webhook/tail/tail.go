@@ -57,7 +57,7 @@ type Server struct {
 	feeds   map[string]*feed // by organization, while they have connections
 	open    int
 	orgOpen map[string]int // by organization
-	revoked chan struct{} // closed and replaced when rights may have been taken away
+	revoked chan struct{}  // closed and replaced when rights may have been taken away
 	closed  chan struct{}
 }
 
