@@ -225,7 +225,7 @@ func (t *follow) handle(ctx context.Context, e client.Event) error {
 		}
 		return t.showDelivery(ctx, e.Delivery)
 	case e.Gap != nil:
-		t.note("Events since %s may be missing: they are no longer kept.", e.Gap.Since.Local().Format(time.DateTime))
+		t.Note("Events since %s may be missing: they are no longer kept.", e.Gap.Since.Local().Format(time.DateTime))
 	}
 	return nil
 }
