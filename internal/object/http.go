@@ -18,7 +18,7 @@ type Handler struct {
 	// Presign returns a URL of the S3 listener that is valid for some time, for the method GET or
 	// PUT.
 	Presign func(b *Bucket, key, method string, expires time.Duration) (string, error)
-	// Expiry is how long presigned URLs are valid.
+	// Expiry is how long presigned URLs are valid for which a request does not say it.
 	Expiry time.Duration
 }
 
@@ -146,13 +146,24 @@ type Presigned struct {
 	Expiry int64  `json:"expiry_seconds" doc:"How long the URL is valid"`
 }
 
-// PresignURL handles GET /storage/presign/{bucket}.
-func (h *Handler) PresignURL(ctx context.Context, in *struct {
+// PresignInput says what a presigned URL is for.
+type PresignInput struct {
 	Bucket    string `path:"bucket"`
 	Key       string `query:"key" required:"true" doc:"Key of the object"`
 	Operation string `query:"operation" default:"download" enum:"download,upload"`
-},
-) (Presigned, error) {
+	Expiry    int64  `query:"expiry_seconds" minimum:"1" maximum:"604800" doc:"How long the URL is to be valid. Default: the server's presign-expiry" example:"3600"`
+}
+
+// expiry returns for how long the URL is valid.
+func (in *PresignInput) expiry(fallback time.Duration) time.Duration {
+	if in.Expiry == 0 {
+		return fallback
+	}
+	return time.Duration(in.Expiry) * time.Second
+}
+
+// PresignURL handles GET /storage/presign/{bucket}.
+func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, error) {
 	b, err := h.bucket(ctx, in.Bucket)
 	if err != nil {
 		return Presigned{}, err
@@ -167,8 +178,9 @@ func (h *Handler) PresignURL(ctx context.Context, in *struct {
 		}
 		method = "PUT"
 	}
-	url, err := h.Presign(b, in.Key, method, h.Expiry)
-	return Presigned{URL: url, Expiry: int64(h.Expiry / time.Second)}, err
+	expiry := in.expiry(h.Expiry)
+	url, err := h.Presign(b, in.Key, method, expiry)
+	return Presigned{URL: url, Expiry: int64(expiry / time.Second)}, err
 }
 
 // Stats is the response of GET /storage/stats/{bucket}.

@@ -26,11 +26,7 @@ type (
 		Key    string `query:"key" doc:"Key of one object"`
 		Prefix string `query:"prefix" doc:"All objects whose keys begin with it"`
 	}
-	presignIn = struct {
-		Bucket    string `path:"bucket"`
-		Key       string `query:"key" required:"true" doc:"Key of the object"`
-		Operation string `query:"operation" default:"download" enum:"download,upload"`
-	}
+	presignIn = PresignInput
 	foldersIn = struct {
 		Bucket string      `path:"bucket"`
 		Prefix string      `query:"prefix" doc:"What stands directly below it is returned"`
@@ -121,7 +117,12 @@ func TestPresignRoute(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	_, err := f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Operation: "download"})
+	got, err := f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Expiry: 900})
+	must(t, err)
+	if want := (Presigned{"https://s3/photos/k?GET&15m0s", 900}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	_, err = f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Operation: "download"})
 	must(t, err)
 	_, err = f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Operation: "upload"})
 	mustBe(t, err, errs.Forbidden)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -200,15 +201,20 @@ func objectCat(e *session.Env) *cobra.Command {
 
 func objectPresign(e *session.Env) *cobra.Command {
 	var upload bool
+	var expires time.Duration
 	cmd := &cobra.Command{
 		Use: "presign s3://BUCKET/KEY", Short: "Print a URL with which anybody can download or upload an object for a while",
 		Args: session.Args("s3://BUCKET/KEY"), ValidArgsFunction: completeObject(e),
 	}
 	cmd.Flags().BoolVar(&upload, "upload", false, "make a URL for a PUT")
+	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it is valid, up to 168h; 0 for as long as the server says")
 	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
 		query := url.Values{"key": {l.Path}, "operation": {"download"}}
 		if upload {
 			query.Set("operation", "upload")
+		}
+		if expires != 0 {
+			query.Set("expiry_seconds", strconv.FormatInt(int64(expires/time.Second), 10))
 		}
 		raw, err := s.API.Get(ctx, objectPath("presign", l), query)
 		if err != nil {
