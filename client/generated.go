@@ -1998,6 +1998,9 @@ type PresignObjectParams struct {
 	// Key of the object
 	Key       string
 	Operation PresignObjectParamsOperation
+
+	// How long the URL is to be valid. Default: the server's presign-expiry
+	ExpirySeconds int64
 }
 
 // PresignObjectParamsOperation is a value of PresignObjectParams.
@@ -2773,6 +2776,7 @@ func (p *PresignObjectParams) query() query {
 	}
 	q.add("key", p.Key)
 	q.add("operation", p.Operation)
+	q.add("expiry_seconds", p.ExpirySeconds)
 	return q
 }
 
@@ -3037,4 +3041,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 47299768a3d9866e4245203a1ac62dfeee3e0ee61616c9d56bad111b38057c85
+// Sources: sha256 cc01adf6157e732342d5e7b55f60ba172e7d7b932ae7a466abc833730f49539d
