@@ -1,47 +1,56 @@
 // Server-sent events read with fetch, since EventSource cannot send the header of the console.
 import { send } from '../api/client';
-import { problemOf } from '../api/problem';
+import { Problem, problemOf } from '../api/problem';
+import { session } from './session.svelte';
 
 export interface ServerEvent {
+  // id is the position of the stream after the event. An event without data has nothing else.
   id: string;
   event: string;
   data: string;
 }
 
-// follow reads events until signal is aborted, and reconnects after the last one that it has seen.
-// onState is called when the connection opens and when it breaks.
-export async function follow(
-  path: string,
-  signal: AbortSignal,
-  onEvent: (e: ServerEvent) => void,
-  onState: (state: 'open' | 'waiting') => void,
-): Promise<void> {
+export interface Follower {
+  event: (e: ServerEvent) => void;
+  // state is called when the connection opens and when it breaks. clock is how far the clock of the server
+  // is ahead of this one, in milliseconds.
+  state: (state: 'open' | 'waiting', clock: number) => void;
+}
+
+const [firstPause, longestPause] = [500, 15_000];
+
+// follow reads events until signal is aborted, and reconnects after the last one that it has seen. It throws
+// a Problem when the server refuses the stream, as it does after the session has ended.
+export async function follow(path: string, signal: AbortSignal, to: Follower): Promise<void> {
   let last = '';
-  let pause = 500;
+  let pause = firstPause;
   while (!signal.aborted) {
     try {
-      const response = await send(path, {
-        signal,
-        headers: { Accept: 'text/event-stream', ...(last ? { 'Last-Event-ID': last } : {}) },
-      });
-      if (!response.ok || !response.body) {
-        if (response.status < 500 && response.status !== 429) throw problemOf(await response.json().catch(() => null), response);
-      } else {
-        onState('open');
-        pause = 500;
+      const headers = { Accept: 'text/event-stream', ...(last ? { 'Last-Event-ID': last } : {}) };
+      const response = await send(path, { signal, headers });
+      if (response.ok && response.body) {
+        to.state('open', Date.parse(response.headers.get('Date') ?? '') - Date.now() || 0);
+        pause = firstPause;
         for await (const e of parse(response.body)) {
           if (e.id) last = e.id;
-          onEvent(e);
+          if (e.data) to.event(e);
         }
-      }
+      } else await refused(response);
     } catch (thrown) {
+      if (thrown instanceof Problem && thrown.status >= 400) throw thrown;
       if (signal.aborted) return;
-      if (thrown instanceof Error && 'status' in thrown && (thrown.status as number) >= 400) throw thrown;
     }
-    onState('waiting');
+    to.state('waiting', 0);
     await new Promise((resolve) => setTimeout(resolve, pause));
-    pause = Math.min(pause * 2, 15_000);
+    pause = Math.min(pause * 2, longestPause);
   }
+}
+
+// refused throws the problem of a response, unless the server may accept the same request later.
+async function refused(response: Response): Promise<void> {
+  if (response.status >= 500 || response.status === 429) return;
+  if (response.status === 401) session.ended();
+  throw problemOf(await response.json().catch(() => null), response);
 }
 
 async function* parse(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -54,26 +63,20 @@ async function* parse(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEv
       buffer += value;
       const blocks = buffer.split(/\r?\n\r?\n/);
       buffer = blocks.pop() ?? '';
-      for (const block of blocks) {
-        const e = event(block);
-        if (e) yield e;
-      }
+      for (const block of blocks) yield event(block);
     }
   } finally {
     reader.cancel().catch(() => undefined);
   }
 }
 
-function event(block: string): ServerEvent | undefined {
+function event(block: string): ServerEvent {
   const e: ServerEvent = { id: '', event: 'message', data: '' };
-  let seen = false;
   for (const line of block.split(/\r?\n/)) {
-    const [, name, value] = /^([^:]+):? ?(.*)$/.exec(line) ?? [];
-    if (name === 'data') {
-      e.data += (seen ? '\n' : '') + value;
-      seen = true;
-    } else if (name === 'id') e.id = value ?? '';
-    else if (name === 'event') e.event = value ?? '';
+    const [, name, value = ''] = /^([^:]+):? ?(.*)$/.exec(line) ?? [];
+    if (name === 'data') e.data += (e.data ? '\n' : '') + value;
+    else if (name === 'id') e.id = value;
+    else if (name === 'event') e.event = value;
   }
-  return seen ? e : undefined;
+  return e;
 }

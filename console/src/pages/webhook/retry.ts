@@ -1,8 +1,11 @@
+// Deliveries: attempting one again, and how they are written.
 import { api, ok, type Schemas } from '../../api/client';
 import { done, failed } from '../../lib/notice.svelte';
 
+type Delivery = Schemas['WebhookDelivery'];
+
 // retry has a failed delivery attempted again.
-export async function retry(d: Schemas['WebhookDelivery'], then: () => unknown) {
+export async function retry(d: Delivery, then: () => unknown) {
   try {
     const path = { webhookId: d.webhook_id, deliveryId: d.id };
     await ok(api.POST('/webhook/delivery-retry/{webhookId}/{deliveryId}', { params: { path }, body: {} }));
@@ -13,7 +16,8 @@ export async function retry(d: Schemas['WebhookDelivery'], then: () => unknown) 
   }
 }
 
-export const tones = { pending: 'warn', success: 'good', failed: 'bad' } as const;
-
 export const targetOf = (destinations: Schemas['WebhookDestination'][], id: string) =>
   destinations.find((d) => d.id === id)?.config.url ?? id;
+
+// errorOf returns what went wrong, unless the status of the answer says it.
+export const errorOf = (d: Delivery) => (d.error && d.error !== `the destination answered ${d.response?.status}` ? d.error : '');

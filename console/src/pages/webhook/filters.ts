@@ -1,0 +1,14 @@
+// The filters of receipts and deliveries, which are in the address.
+import type { Status } from './rows';
+
+export const statuses = ['pending', 'success', 'failed'] as const satisfies Status[];
+
+export function filtersOf(query: URLSearchParams) {
+  const status = statuses.find((s) => s === query.get('status'));
+  const destinationId = query.get('destination') || undefined;
+  const since = query.get('since') || undefined;
+  const until = query.get('until') || undefined;
+  // A receipt has no status of its own and goes to all destinations: those filters are about its deliveries.
+  const byDelivery = status !== undefined || destinationId !== undefined;
+  return { status, destinationId, since, until, byDelivery, any: byDelivery || since !== undefined || until !== undefined };
+}

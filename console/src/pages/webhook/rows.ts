@@ -1,0 +1,58 @@
+// What the lists of receipts show of a receipt, and how its deliveries stand.
+import type { Schemas } from '../../api/client';
+
+type Receipt = Schemas['WebhookReceipt'];
+type Delivery = Schemas['WebhookDelivery'];
+export type Status = Delivery['status'];
+
+// Row is what a list shows of a receipt. The payload is not kept: those of a thousand may be 64 MB.
+export interface Row {
+  id: string;
+  date: string;
+  method: string;
+  preview: string;
+  from: string;
+  size: number;
+}
+
+const previewLength = 160;
+
+export const rowOf = (r: Receipt): Row => ({
+  id: r.id,
+  date: r.date,
+  method: r.method,
+  preview: preview(r),
+  from: r.remote_addr,
+  size: r.size,
+});
+
+function preview(r: Receipt): string {
+  if (r.size === 0) return 'no body';
+  if (r.payload_omitted) return 'large body';
+  if (r.payload_encoding) return 'binary body';
+  const text = typeof r.payload === 'string' ? r.payload : JSON.stringify(r.payload);
+  // Joined from parts, since a part of a text would keep the whole of it in memory.
+  return Array.from((text ?? '').slice(0, previewLength)).join('');
+}
+
+// States is how the deliveries of a receipt stand, by destination: the last attempt that has ended, or that
+// none has.
+export type States = Record<string, Status>;
+
+// statesOf returns the states for the deliveries of a receipt, newest first.
+export function statesOf(deliveries: Delivery[]): States {
+  const states: States = {};
+  for (const { webhook_destination_id: to, status } of deliveries) {
+    if (states[to] === undefined || states[to] === 'pending') states[to] = status;
+  }
+  return states;
+}
+
+// worst returns the state that a row shows: failed, else pending, else success.
+export function worst(states: States | undefined): Status | undefined {
+  const all = new Set(Object.values(states ?? {}));
+  return (['failed', 'pending', 'success'] as const).find((s) => all.has(s));
+}
+
+export const tones = { pending: 'warn', success: 'good', failed: 'bad' } as const;
+export const words = { pending: 'not delivered yet', success: 'delivered', failed: 'the last attempt failed' } as const;

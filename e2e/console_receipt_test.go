@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestConsoleFindsReceipts searches by status, destination and time. The filters are in the address, and go on
+// to a replay, which is counted, slowed down, watched and cancelled.
+func TestConsoleFindsReceipts(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	k := newSink(t)
+	k.handle("/failing", func(w http.ResponseWriter, r *http.Request, _ int) {
+		if r.ContentLength == int64(len(`"refused 1"`)) { // the others are longer
+			http.Error(w, "no", http.StatusUnprocessableEntity)
+		}
+	})
+	hook := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+	destinations := map[string]string{}
+	for _, path := range []string{"/healthy", "/failing"} {
+		config := object{"url": k.URL + path, "max_retries": 0}
+		destinations[path] = s.call("POST", "/webhook/destination-create/"+hook.text("id"), object{"type": "url", "config": config}).want(201).text("id")
+	}
+	for _, body := range []string{`"accepted 1"`, `"refused 1"`, `"accepted 2"`, `"refused 2"`, `"refused 3"`} {
+		send(t, hook.text("url"), body)
+	}
+	k.wait("/healthy", 5)
+	k.wait("/failing", 5)
+
+	c := signedIn(t, s)
+	c.visit("/webhooks/" + hook.text("id"))
+	c.wants(5, "")
+	c.wait("their states", `document.querySelectorAll('.stream .dot.good').length === 2 && document.querySelectorAll('.stream .dot.bad').length === 3`)
+	c.fill("status", "failed")
+	c.wants(3, "status=failed")
+	c.see("the destination answered 422")
+	c.see("refused 1")
+	if strings.Contains(c.text(".stream"), "accepted") {
+		t.Error("receipts without a failed delivery are shown")
+	}
+	c.fill("destination", destinations["/healthy"])
+	c.see("Nothing matches")
+	c.fill("status", "success")
+	c.wants(5, "status=success", "destination="+destinations["/healthy"])
+	c.fill("destination", destinations["/failing"])
+	c.wants(2, "destination="+destinations["/failing"])
+	c.see("accepted 2")
+	c.fill("status", "failed")
+	c.wants(3, "status=failed")
+	c.do(chromedp.Evaluate[chromedp.Void](`location.reload(); undefined`))
+	c.wants(3, "status=failed", "destination="+destinations["/failing"])
+	c.fill("until", "2020-01-01T00:00")
+	c.see("Nothing matches")
+	c.press("Clear the filters")
+	c.wants(5, "")
+	c.fill("since", "2020-01-01T00:00")
+	c.fill("status", "failed")
+	c.wants(3, "since=2020-01-01T")
+
+	c.press("Replay…")
+	c.see("Deliver again")
+	for name, want := range map[string]string{"since": "2020-01-01T00:00", "status": "failed"} {
+		if got := evaluate[string](c.chromium, `document.querySelector('[name="`+name+`"]').value`); got != want {
+			t.Errorf("the replay begins with %s %q", name, got)
+		}
+	}
+	c.fill("rate", "1")
+	c.press("Count")
+	c.see("3 deliveries would be made again.")
+	if n := k.count("/failing"); n != 5 {
+		t.Errorf("counting has delivered %d", n-5)
+	}
+	c.press("Deliver 3 again")
+	c.see("of 3")
+	c.press("Cancel")
+	c.press("Cancel the replay")
+	c.see("cancelled")
+	c.clean()
+}
+
+// wants waits until the list has a number of rows, and the address has filters.
+func (c *console) wants(rows int, filters ...string) {
+	c.t.Helper()
+	c.wait("the rows", rowCount+` === `+strconv.Itoa(rows))
+	for _, filter := range filters {
+		if address := evaluate[string](c.chromium, `location.search`); !strings.Contains(address, filter) {
+			c.t.Errorf("the address has %q, want %q", address, filter)
+		}
+	}
+}
+
+// TestConsoleCopiesReceiptsAsCurl runs the command of each receipt in a shell, with the real curl, and compares
+// what arrives with the request.
+func TestConsoleCopiesReceiptsAsCurl(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	hook := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	c := signedIn(t, s)
+	for name, r := range map[string]struct {
+		method, query string
+		header        http.Header
+		body          string
+	}{
+		"quotes":     {"POST", "", http.Header{"Content-Type": {"application/json"}, "X-Note": {`it's "quoted" $HOME \n`}}, "{\"text\": \"it's `a` $(test) \\\\ !\",\n\n\t\"n\": 1}\n"},
+		"non-ASCII":  {"PUT", "q=%C3%BC&name=it's", http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "Zürich, 東京, 🎉\n"},
+		"a file":     {"POST", "", http.Header{"Content-Type": {"text/plain"}}, "@/etc/hostname"},
+		"binary":     {"POST", "", http.Header{"Content-Type": {"application/octet-stream"}}, string(every)},
+		"line ends":  {"PATCH", "", http.Header{"Content-Type": {"text/csv"}}, "\ufeffa,b\r\n1,2\r\n"},
+		"no type":    {"POST", "", http.Header{"X-Empty": {""}}, "a=1&b=2"},
+		"long text":  {"POST", "", http.Header{"Content-Type": {"text/plain"}}, strings.Repeat("it's long ", 40_000)},
+		"brackets":   {"GET", "a[]=1&b={2,3}&c=$x", http.Header{"Authorization": {"Bearer x"}}, ""},
+		"no body":    {"HEAD", "", http.Header{"X-One": {"1"}}, ""},
+		"delete":     {"DELETE", "", http.Header{}, `{"id": 7}`},
+		"two values": {"POST", "", http.Header{"X-Many": {"1", "2"}, "Content-Type": {"text/plain"}}, "-d @x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, err := http.NewRequest(r.method, hook.text("url"), strings.NewReader(r.body))
+			s.must(err)
+			req.URL.RawQuery = r.query
+			req.Header = r.header
+			res, err := client.Do(req)
+			s.must(err)
+			s.must(res.Body.Close())
+			sent := s.newestReceipt(hook.text("id"))
+
+			c.visit("/webhooks/" + hook.text("id") + "/receipts/" + sent.id)
+			c.see("Copy as curl")
+			c.do(chromedp.Evaluate[chromedp.Void](`navigator.clipboard.writeText = async text => { window.copied = text }; undefined`))
+			c.press("Copy as curl")
+			c.wait("the command", `window.copied`)
+			script := filepath.Join(t.TempDir(), "command.sh")
+			s.must(os.WriteFile(script, []byte(evaluate[string](c.chromium, `window.copied`)), 0o600))
+			command := exec.Command("sh", script)
+			command.Env = append(os.Environ(), "WEBHOOK_URL="+hook.text("url"))
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			got := s.newestReceipt(hook.text("id"))
+			if got.id == sent.id {
+				t.Fatal("the command has sent nothing")
+			}
+			if got.method != sent.method || got.query != sent.query {
+				t.Errorf("sent %s ?%s, want %s ?%s", got.method, got.query, sent.method, sent.query)
+			}
+			if !bytes.Equal(got.body, []byte(r.body)) {
+				t.Errorf("sent %d bytes %.200q, want %d bytes %.200q", len(got.body), got.body, len(r.body), r.body)
+			}
+			for _, own := range []string{"accept", "accept-encoding", "content-length", "transfer-encoding"} { // those of each client
+				delete(got.headers, own)
+				delete(sent.headers, own)
+			}
+			if !maps.Equal(got.headers, sent.headers) {
+				t.Errorf("sent the headers %v, want %v", got.headers, sent.headers)
+			}
+		})
+	}
+	c.clean()
+}
+
+// storedRequest is a receipt with its body.
+type storedRequest struct {
+	id, method, query string
+	headers           map[string]string
+	body              []byte
+}
+
+func (s *steward) newestReceipt(webhookID string) storedRequest {
+	s.t.Helper()
+	var all []struct {
+		ID, Method, Query string
+		Headers           map[string]string
+	}
+	s.call("GET", "/webhook/receipt-list/"+webhookID+"?limit=1", nil).want(200).decode(&all)
+	body := s.call("GET", "/webhook/receipt-payload/"+webhookID+"/"+all[0].ID, nil).want(200).body
+	return storedRequest{all[0].ID, all[0].Method, all[0].Query, all[0].Headers, body}
+}

@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// streaming opens the live stream of a new webhook.
+func streaming(t *testing.T, s *steward) (c *console, url string) {
+	t.Helper()
+	hook := s.call("POST", "/webhook/create", object{"name": "many"}).want(201)
+	c = signedIn(t, s)
+	c.visit("/webhooks/" + hook.text("id") + "?live=1")
+	c.wait("the stream", `document.querySelector('.dot.live')`)
+	return c, hook.text("url")
+}
+
+// sendNumbers sends requests with the numbers from one up to another.
+func sendNumbers(t *testing.T, url string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		send(t, url, fmt.Sprintf(`{"n": %d}`, i))
+	}
+}
+
+// rowCount is the expression of how many rows the list has. Those near the screen are in the document.
+const rowCount = `Number(document.querySelector('.stream li')?.getAttribute('aria-setsize'))`
+
+// checkRows scrolls through the list and fails the test unless its rows are the numbers from one down to 0.
+func (c *console) checkRows(newest int) {
+	c.t.Helper()
+	texts := evaluate[[]string](c.chromium, `(async () => {
+		const found = new Map();
+		for (let y = 0; ; y += 400) {
+			scrollTo(0, y);
+			await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))));
+			for (const li of document.querySelectorAll('.stream li')) found.set(Number(li.ariaPosInSet), li.querySelector('.mono').textContent);
+			if (y > document.body.scrollHeight) break;
+		}
+		scrollTo(0, 0);
+		return [...found].sort((a, b) => a[0] - b[0]).map(([, text]) => text);
+	})()`)
+	var want []string
+	for i := newest; i >= 0; i-- {
+		want = append(want, fmt.Sprintf(`{"n":%d}`, i))
+	}
+	if got := strings.Join(texts, ","); got != strings.Join(want, ",") {
+		c.t.Errorf("the rows are %s", got)
+	}
+}
+
+// TestConsoleStreamsWhatArrives sends many requests while the page is open, and checks that all are shown, once
+// and in order, also those that come while the connection is broken.
+func TestConsoleStreamsWhatArrives(t *testing.T) {
+	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	sendNumbers(t, url, 0, 300)
+	c.wait("all of them", rowCount+` === 300`)
+	if rows := evaluate[int](c.chromium, `document.querySelectorAll('.stream li').length`); rows > 100 {
+		t.Errorf("%d rows are in the document, of which the screen shows 20", rows)
+	}
+	c.offline(true)
+	c.see("Reconnecting")
+	sendNumbers(t, url, 300, 310)
+	c.offline(false)
+	c.wait("those that came meanwhile", rowCount+` === 310`)
+	c.checkRows(309)
+	c.clean()
+}
+
+// TestConsoleStreamPauses checks that rows stay where they are while the user has paused the stream, scrolls, or is at
+// one with the keyboard, and that what came meanwhile is shown then.
+func TestConsoleStreamPauses(t *testing.T) {
+	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	sendNumbers(t, url, 0, 100)
+	c.wait("all of them", rowCount+` === 100`)
+
+	c.press("Pause")
+	c.see("Paused")
+	sendNumbers(t, url, 100, 105)
+	c.see("5 new requests")
+	c.wait("the rows", rowCount+` === 100`)
+	c.press("Resume")
+	c.wait("those that came meanwhile", rowCount+` === 105`)
+
+	c.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 1000); undefined`))
+	c.see("Paused")
+	sendNumbers(t, url, 105, 106)
+	c.see("1 new request")
+	c.press("1 new request")
+	c.wait("it, at the top", rowCount+` === 106 && scrollY === 0`)
+
+	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').focus(); undefined`))
+	c.see("Paused")
+	sendNumbers(t, url, 106, 107)
+	c.see("1 new request")
+	c.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(); undefined`))
+	c.wait("the row", rowCount+` === 107`)
+	c.checkRows(106)
+	c.clean()
+}
+
+// TestConsoleStreamKeepsTheNewest sends more than a page keeps.
+func TestConsoleStreamKeepsTheNewest(t *testing.T) {
+	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	sendNumbers(t, url, 0, 1100)
+	c.wait("the last one", `document.querySelector('.stream .mono')?.textContent === '{"n":1099}'`)
+	c.see("1,000 shown: the newest")
+	if rows := evaluate[int](c.chromium, rowCount); rows != 1000 {
+		t.Errorf("the list has %d rows", rows)
+	}
+	c.clean()
+}
+
+// TestConsoleStreamEndsWithTheSession signs out in another tab. The page says that the stream has stopped,
+// shows nothing that comes later, and goes on when the user has signed in again.
+func TestConsoleStreamEndsWithTheSession(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c, url := streaming(t, s)
+	sendNumbers(t, url, 0, 1)
+	c.see(`{"n":0}`)
+
+	other := c.tab()
+	other.visit("/")
+	other.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.who').click(); undefined`))
+	other.press("Sign out")
+	other.see("Sign in to the console")
+	c.see("The live stream has stopped, because your session has ended.")
+	c.see("Stopped")
+	sendNumbers(t, url, 1, 2)
+
+	other.press("Sign in")
+	other.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
+	other.submitSignIn()
+	if text := evaluate[string](c.chromium, `document.body.innerText`); strings.Contains(text, `{"n":1}`) {
+		t.Error("the page shows what came after its session ended")
+	}
+	c.press("I am signed in")
+	c.wait("the stream", `document.querySelector('.dot.live')`)
+	sendNumbers(t, url, 2, 3)
+	c.wait("all of them", rowCount+` === 3`)
+	c.checkRows(2)
+	c.clean()
+}
+
+// tab opens another tab of the browser.
+func (c *console) tab() *console {
+	c.t.Helper()
+	ctx, cancel := chromedp.NewContext(c.ctx)
+	c.t.Cleanup(cancel)
+	other := &console{chromium: &chromium{t: c.t, ctx: ctx, watchdog: c.watchdog}, s: c.s}
+	other.do(chromedp.EmulateViewport(1280, 900))
+	return other
+}
