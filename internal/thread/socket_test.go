@@ -149,19 +149,18 @@ func TestSocketClosesForBrokenFrames(t *testing.T) {
 	c.ok("save", object{"thread_id": "t"})
 }
 
-func TestConcurrentMerges(t *testing.T) { mergeConcurrently(t, "", 10) }
+func TestConcurrentMerges(t *testing.T) { mergeConcurrently(t, "", 32, 10) }
 
 // TestConcurrentLargeMerges has a state that is merged without a lock.
 func TestConcurrentLargeMerges(t *testing.T) {
-	mergeConcurrently(t, strings.Repeat("x", 2*maxLockedMerge), 3)
+	mergeConcurrently(t, strings.Repeat("x", 2*maxLockedMerge), 8, 4)
 }
 
-// mergeConcurrently has 32 sockets push to one thread. Every push is there once, and those of a
+// mergeConcurrently has sockets push to one thread. Every push is there once, and those of a
 // socket are in order.
-func mergeConcurrently(t *testing.T, pad string, pushes int) {
+func mergeConcurrently(t *testing.T, pad string, sockets, pushes int) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newSocketFixture(t, d)
-		const sockets = 32
 		if pad != "" { // otherwise the sockets race to create it
 			s.login("p1").ok("save", object{"thread_id": "t", "user_data": `{"state":{"pad":"` + pad + `"}}`})
 		}
@@ -183,7 +182,7 @@ func mergeConcurrently(t *testing.T, pad string, pushes int) {
 		if len(got.State.L) != sockets*pushes {
 			t.Fatalf("%d of %d pushes are there", len(got.State.L), sockets*pushes)
 		}
-		next := [sockets]int{}
+		next := make([]int, sockets)
 		for _, p := range got.State.L {
 			if next[p[0]] != p[1] {
 				t.Fatalf("socket %d: got push %d, want %d", p[0], p[1], next[p[0]])

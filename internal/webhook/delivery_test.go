@@ -63,7 +63,11 @@ func TestAnswers(t *testing.T) {
 		for name, test := range tests {
 			s := newSink(t, test.answer)
 			w, _ := h.webhook(alice)
-			to := h.destination(alice, w.ID, `{"url": "`+s.URL+`", "timeout_seconds": 1}`)
+			timeout := 30
+			if name == "hang" {
+				timeout = 1
+			}
+			to := h.destination(alice, w.ID, fmt.Sprintf(`{"url": %q, "timeout_seconds": %d}`, s.URL, timeout))
 			h.accept(w, alice, "x")
 			done := func() []Delivery {
 				other := func(d Delivery) bool { return d.Retries > 0 || d.Status == Pending }
