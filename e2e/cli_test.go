@@ -31,30 +31,39 @@ import (
 //
 // Requests to $SINK are answered with 200, those to $SINK/refused with 503.
 func TestCLI(t *testing.T) {
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		binary, err := process.Build()
-		s.must(err)
-		sink := newSink(t)
-		sink.status("/refused", 503)
-		testscript.Run(t, testscript.Params{
-			Dir: "testdata/cli",
-			Setup: func(env *testscript.Env) error {
-				env.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-				env.Setenv("HOME", env.Getenv("WORK"))
-				env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.Getenv("WORK"), ".config"))
-				env.Setenv("STEWARD_URL", s.URL)
-				env.Setenv("STEWARD_KEY", s.key)
-				env.Setenv("KEY", s.key)
-				env.Setenv("SERVER", s.URL)
-				env.Setenv("ORG", s.orgID)
-				env.Setenv("SINK", sink.URL)
-				env.Setenv("TERM", "xterm")
-				return nil
-			},
-			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-				"code": exitsWith, "capture": capture, "tty": onTerminal, "delivered": delivered(t),
-			},
-		})
+	eachWithOwner(t, func(t *testing.T, s *steward) { s.runTestscripts(t, "testdata/cli") })
+}
+
+// TestCLIRegions runs the scripts of testdata/cli_regions, where another region has its databases on a
+// PostgreSQL server and its stores on a Redis server.
+func TestCLIRegions(t *testing.T) {
+	eachExternal(t, func(t *testing.T, s *external) { s.runTestscripts(t, "testdata/cli_regions") })
+}
+
+// runTestscripts runs the scripts of a directory.
+func (s *steward) runTestscripts(t *testing.T, dir string) {
+	binary, err := process.Build()
+	s.must(err)
+	sink := newSink(t)
+	sink.status("/refused", 503)
+	testscript.Run(t, testscript.Params{
+		Dir: dir,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			env.Setenv("HOME", env.Getenv("WORK"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.Getenv("WORK"), ".config"))
+			env.Setenv("STEWARD_URL", s.URL)
+			env.Setenv("STEWARD_KEY", s.key)
+			env.Setenv("KEY", s.key)
+			env.Setenv("SERVER", s.URL)
+			env.Setenv("ORG", s.orgID)
+			env.Setenv("SINK", sink.URL)
+			env.Setenv("TERM", "xterm")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code": exitsWith, "capture": capture, "tty": onTerminal, "delivered": delivered(t),
+		},
 	})
 }
 

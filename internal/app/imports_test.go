@@ -25,7 +25,7 @@ var restricted = map[string][]string{
 	"code.dny.dev/ssrf":                   {"webhook"},
 	"github.com/coder/websocket":          {"thread"},
 	"github.com/go-jose/go-jose":          {"oidc"},
-	"github.com/jackc/pgx":                {"db", "resource"},
+	"github.com/jackc/pgx":                {"cli", "db", "resource"},
 	"github.com/minio/minio-go":           {"blob", "cli"},
 	"github.com/pressly/goose":            {"db"},
 	"github.com/prometheus/client_golang": {"app"},

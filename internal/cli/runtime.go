@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
+
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
+	"steward/internal/cli/session"
 )
 
 func projectFilter() noun.Field {
@@ -32,7 +35,7 @@ func threadNoun() noun.Noun {
 				},
 			},
 			{Name: "get", Short: "Show a thread", Route: "GET /thread/{thread}"},
-			{Name: "create", Short: "Create a thread, or replace it", Route: "PUT /thread/{thread}", Fields: fields},
+			{Name: "create", Short: "Create a thread", Route: "PUT /thread/{thread}", Fields: fields, New: true},
 			{
 				Name: "update", Short: "Change a thread; what is not given stays", Route: "PUT /thread/{thread}", Fields: fields,
 				Base: noun.Current("/thread/{thread}", "project_id", "user_data", "metadata"),
@@ -81,7 +84,7 @@ func evalNoun() noun.Noun {
 				Fields: []noun.Field{projectFilter(), {Name: "agent", Path: "agentId", Usage: "only of the agent with this `identifier`"}},
 			},
 			{Name: "get", Short: "Show an evaluation", Route: "GET /cli/eval/{eval}"},
-			{Name: "create", Short: "Create an evaluation, or replace it", Route: "PUT /cli/eval/{eval}", Fields: fields},
+			{Name: "create", Short: "Create an evaluation", Route: "PUT /cli/eval/{eval}", Fields: fields, New: true},
 			{
 				Name: "update", Short: "Change an evaluation; what is not given stays", Route: "PUT /cli/eval/{eval}", Fields: fields,
 				Base: noun.Current("/cli/eval/{eval}", "name", "projectId", "agentIdentifier", "identifier", "description", "version",
@@ -127,6 +130,16 @@ func regionNoun() noun.Noun {
 	return noun.Noun{
 		Name: "region", Thing: "region", Short: "Show regions",
 		Columns: []output.Column{output.ID("REGION", "region"), noun.Column("DESCRIPTION", "description")},
-		Verbs:   []noun.Verb{{Name: "list", Short: "List regions", Route: "GET /cli/region", List: true}},
+		Verbs: []noun.Verb{
+			{Name: "list", Short: "List regions", Route: "GET /cli/region", List: true},
+			{
+				Name: "get", Short: "Show a region", Route: "GET /cli/region", Args: []noun.Field{{Name: "REGION", Path: "region", Noun: "region"}},
+				Run: func(ctx context.Context, s *session.Session, in noun.Input) error {
+					name, _ := in.Fields["region"].(string)
+					in.Path["region"] = name
+					return noun.FromList("region")(ctx, s, in)
+				},
+			},
+		},
 	}
 }

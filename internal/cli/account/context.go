@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 	"steward/internal/cli/contexts"
 	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
 )
@@ -40,10 +42,12 @@ func contextCommand(e *session.Env) *cobra.Command {
 		Args:  session.Args(),
 		RunE:  session.ShowHelp,
 	}
+	var flags noun.ListFlags
 	list := &cobra.Command{
 		Use: "list", Short: "List contexts; the current one is marked", Args: session.Args(), Aliases: []string{"ls"},
-		RunE: func(*cobra.Command, []string) error { return listContexts(e) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return listContexts(cmd.Context(), e, flags) },
 	}
+	flags.Add(list)
 	use := &cobra.Command{
 		Use: "use NAME", Short: "Make a context the current one", Args: session.Args("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error { return useContext(e, args[0]) },
@@ -68,7 +72,7 @@ type contextLine struct {
 	Current bool   `json:"current"`
 }
 
-func listContexts(e *session.Env) error {
+func listContexts(ctx context.Context, e *session.Env, flags noun.ListFlags) error {
 	out, err := e.NewPrinter()
 	if err != nil {
 		return err
@@ -77,11 +81,7 @@ func listContexts(e *session.Env) error {
 	if err != nil {
 		return err
 	}
-	all, err := file.Read()
-	if err != nil {
-		return err
-	}
-	list := out.List([]output.Column{
+	columns := []output.Column{
 		{Title: "CURRENT", Value: func(item map[string]any) any {
 			return map[bool]string{true: "*"}[item["current"] == true]
 		}},
@@ -90,25 +90,33 @@ func listContexts(e *session.Env) error {
 		{Title: "USER", Path: "user"},
 		{Title: "SIGNED IN WITH", Path: "sign_in"},
 		{Title: "ORGANIZATION", Path: "org_id", Wide: true},
-	})
-	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
-		c := all.Contexts[name]
-		line := contextLine{name, c.URL, c.User, c.OrgID, "key", name == all.Current}
-		if c.Token != nil {
-			line.Signin = "token"
-		}
-		raw, err := json.Marshal(line)
-		if err != nil {
-			return err
-		}
-		if err := list.Add(raw); err != nil {
-			return err
-		}
 	}
-	if list.Count() == 0 && out.Tabular() {
+	if !flags.Watch && len(e.ContextNames()) == 0 && out.Tabular() {
 		e.Note("There are no contexts; sign in with `steward login URL`.")
+		return nil
 	}
-	return list.Close()
+	return noun.PrintList(ctx, &session.Session{Env: e, Printer: out}, columns, contextLines(file), flags)
+}
+
+// contextLines returns the contexts of a file.
+func contextLines(file contexts.File) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		all, err := file.Read()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+			c := all.Contexts[name]
+			line := contextLine{name, c.URL, c.User, c.OrgID, "key", name == all.Current}
+			if c.Token != nil {
+				line.Signin = "token"
+			}
+			if !yield(json.Marshal(line)) {
+				return
+			}
+		}
+	}
 }
 
 func useContext(e *session.Env, name string) error {

@@ -110,7 +110,7 @@ func clientFields() []noun.Field {
 		{Name: "scope", Path: "scopes", Kind: noun.List, Usage: "`scopes` that the client may request"},
 		{Name: "project", Path: "project_id", Noun: "project", Usage: "`project` of the client"},
 		{Name: "audience", Path: "audience", Usage: "`URI` of the API that the client serves"},
-		{Name: "allow-user", Path: "allowed_user_ids", Kind: noun.List, Usage: "`ids` of the users who may use the client (default: all)"},
+		{Name: "allow-user", Path: "allowed_user_ids", Kind: noun.List, Noun: "member", Usage: "`ids` or e-mail addresses of the users who may use the client (default: all)"},
 		{Name: "public", Path: "is_public", Kind: noun.Boolean, Usage: "whether users outside the organization may use it"},
 		{Name: "access-lifetime", Path: "access_token_lifetime_seconds", Kind: noun.Seconds, Usage: "`duration` of access tokens"},
 		{Name: "id-lifetime", Path: "id_token_lifetime_seconds", Kind: noun.Seconds, Usage: "`duration` of ID tokens"},
@@ -143,6 +143,7 @@ func clientNoun() noun.Noun {
 			},
 			{
 				Name: "rotate-secret", Short: "Replace the secret of an OAuth client", Route: "POST /oidc/clients/{client}/rotate-secret",
+				Ask: "Replacing the secret of", With: ", with which it signs users in,",
 				Note: "The old secret is refused from now on. " + keepSecret,
 			},
 			{

@@ -23,17 +23,20 @@ func CompleteArgs(e *session.Env, v Verb) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		placeholders := v.placeholders()
 		if len(args) < len(placeholders) {
-			return candidatesAfter(e, placeholders, args), cobra.ShellCompDirectiveNoFileComp
+			return v.candidates(e, placeholders[len(args)], args), cobra.ShellCompDirectiveNoFileComp
 		}
 		if i := len(args) - len(placeholders); i < len(v.Args) {
+			if v.Args[i].Noun != "" {
+				return v.candidates(e, v.Args[i].Noun, args), cobra.ShellCompDirectiveNoFileComp
+			}
 			return v.Args[i].Values, cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// candidatesAfter returns what the next placeholder can name, after those that were given.
-func candidatesAfter(e *session.Env, placeholders, args []string) []string {
+// candidates returns what a placeholder can name, after the arguments that were given.
+func (v Verb) candidates(e *session.Env, placeholder string, args []string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
 	s, err := e.Open()
@@ -41,14 +44,17 @@ func candidatesAfter(e *session.Env, placeholders, args []string) []string {
 		return nil
 	}
 	in := Input{Path: map[string]string{}}
-	for i, arg := range args {
-		id, err := Resolve(ctx, s, placeholders[i], arg, in)
+	for i, name := range v.placeholders() {
+		if i == len(args) {
+			break
+		}
+		id, err := Resolve(ctx, s, name, args[i], in)
 		if err != nil {
 			return nil
 		}
-		in.Path[placeholders[i]] = id
+		in.Path[name] = id
 	}
-	return candidates(ctx, s, placeholders[len(args)], in)
+	return candidates(ctx, s, placeholder, in)
 }
 
 // candidates returns what a placeholder can name: names, described by their ids, or ids.
@@ -57,7 +63,7 @@ func candidates(ctx context.Context, s *session.Session, placeholder string, in 
 	if !known {
 		return nil
 	}
-	for item, err := range items(ctx, s, l, in) {
+	for item, err := range l.objects(ctx, s, in) {
 		if err != nil || len(out) >= maxCandidates {
 			return out
 		}
@@ -74,14 +80,5 @@ func candidates(ctx context.Context, s *session.Session, placeholder string, in 
 
 // Candidates returns what a placeholder can name, for the completion of a shell.
 func Candidates(e *session.Env, placeholder string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
-	defer cancel()
-	s, err := e.Open()
-	if err != nil {
-		return nil
-	}
-	return candidates(ctx, s, placeholder, Input{})
+	return Verb{}.candidates(e, placeholder, nil)
 }
-
-// RegionNames returns the regions, for completion.
-func RegionNames(e *session.Env) []string { return Candidates(e, "region") }

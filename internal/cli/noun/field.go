@@ -1,6 +1,7 @@
 package noun
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -38,42 +39,71 @@ type Field struct {
 	Usage    string
 	Optional bool // of an argument
 	Values   []string
-	// Noun is what an argument may name, so that its values can be completed and resolved.
+	// Noun is what a flag names, by its id or name, so that it is completed and resolved.
 	Noun string
 }
 
-// AddFields adds a flag for each field, and returns a function that sets the members of those that were
-// given.
-func AddFields(e *session.Env, cmd *cobra.Command, fields []Field) func(members map[string]any) error {
-	for _, f := range fields {
-		switch f.Kind {
-		case Boolean:
-			cmd.Flags().Bool(f.Name, false, f.Usage)
-		case List:
-			cmd.Flags().StringSlice(f.Name, nil, f.Usage+"; can be repeated")
-		case Pairs:
-			cmd.Flags().StringArray(f.Name, nil, f.Usage+"; can be repeated")
-		default:
-			cmd.Flags().Var(new(textFlag), f.Name, f.Usage)
-		}
+// AddFields adds the flags of a verb. It returns a function that sets the fields of those that were given,
+// with names of things resolved to ids.
+func AddFields(
+	e *session.Env, cmd *cobra.Command, v Verb,
+) func(ctx context.Context, s *session.Session, in Input) error {
+	for _, f := range v.Fields {
+		f.addFlag(cmd)
 		if f.Values != nil {
-			session.Complete(cmd, f.Name, func() []string { return f.Values })
+			session.Complete(cmd, f.Name, func([]string) []string { return f.Values })
 		} else if f.Noun != "" {
-			session.Complete(cmd, f.Name, func() []string { return Candidates(e, f.Noun) })
+			session.Complete(cmd, f.Name, func(args []string) []string { return v.candidates(e, f.Noun, args) })
 		}
 	}
-	return func(members map[string]any) error {
-		for _, f := range fields {
+	return func(ctx context.Context, s *session.Session, in Input) error {
+		for _, f := range v.Fields {
 			flag := cmd.Flags().Lookup(f.Name)
 			if !flag.Changed {
 				continue
 			}
-			if err := f.Set(members, flagTexts(flag)); err != nil {
+			texts, err := f.resolve(ctx, s, flagTexts(flag), in)
+			if err != nil {
+				return err
+			}
+			if err := f.Set(in.Fields, texts); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
+}
+
+func (f Field) addFlag(cmd *cobra.Command) {
+	switch f.Kind {
+	case Boolean:
+		cmd.Flags().Bool(f.Name, false, f.Usage)
+	case List:
+		cmd.Flags().StringSlice(f.Name, nil, f.Usage+"; can be repeated")
+	case Pairs:
+		cmd.Flags().StringArray(f.Name, nil, f.Usage+"; can be repeated")
+	default:
+		cmd.Flags().Var(new(textFlag), f.Name, f.Usage)
+	}
+}
+
+// resolve returns the ids of what the texts of a field name. An empty text, which clears a member, stays.
+func (f Field) resolve(ctx context.Context, s *session.Session, texts []string, in Input) ([]string, error) {
+	if f.Noun == "" {
+		return texts, nil
+	}
+	ids := make([]string, len(texts))
+	for i, text := range texts {
+		if text == "" {
+			continue
+		}
+		id, err := Resolve(ctx, s, f.Noun, text, in)
+		if err != nil {
+			return nil, err
+		}
+		ids[i] = id
+	}
+	return ids, nil
 }
 
 // textFlag is the value of a flag as it was given. The help prints the word in backquotes for it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"strconv"
 	"time"
 
@@ -32,20 +33,18 @@ func (f *ListFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.Interval, "interval", 2*time.Second, "time between two requests of --watch")
 }
 
-// PrintList prints a list once, or again and again.
-func PrintList(ctx context.Context, s *session.Session, n Noun, v Verb, in Input, flags ListFlags) error {
+// PrintList prints a list once, or again and again. The items are read anew with each range over them.
+func PrintList(
+	ctx context.Context, s *session.Session, columns []output.Column, items iter.Seq2[json.RawMessage, error], flags ListFlags,
+) error {
 	if flags.Limit < 0 {
 		return exit.Usagef("--limit must be 0 or more")
 	}
-	columns := v.Columns
-	if columns == nil {
-		columns = n.Columns
-	}
 	if flags.Watch {
-		return watch(ctx, s, columns, v, in, flags)
+		return watch(ctx, s, columns, items, flags)
 	}
 	list := s.Printer.List(columns)
-	more, err := each(ctx, s, v, in, flags.Limit, list.Add)
+	more, err := each(items, flags.Limit, list.Add)
 	if err != nil {
 		return err
 	}
@@ -62,18 +61,9 @@ func PrintList(ctx context.Context, s *session.Session, n Noun, v Verb, in Input
 }
 
 // each calls do for each item of a list, up to a limit, and reports whether there are more.
-func each(
-	ctx context.Context, s *session.Session, v Verb, in Input, limit int, do func(json.RawMessage) error,
-) (more bool, err error) {
-	query := v.query(in)
-	if v.Pick == "" || v.Pick == "objects" || v.Pick == "keys" { // other lists come in one piece
-		query.Set("limit", strconv.Itoa(PageSize))
-		if limit > 0 {
-			query.Set("limit", strconv.Itoa(min(limit+1, PageSize)))
-		}
-	}
+func each(items iter.Seq2[json.RawMessage, error], limit int, do func(json.RawMessage) error) (more bool, err error) {
 	count := 0
-	for item, err := range s.API.Pages(ctx, in.Expand(v.pattern()), query, v.Pick) {
+	for item, err := range items {
 		if err != nil {
 			return false, err
 		}
@@ -88,16 +78,33 @@ func each(
 	return false, nil
 }
 
+// items returns the items of a list, of which at most one more than the limit is read.
+func (v Verb) items(ctx context.Context, s *session.Session, in Input, limit int) iter.Seq2[json.RawMessage, error] {
+	if v.Items != nil {
+		return v.Items(ctx, s, in)
+	}
+	query := v.query(in)
+	if v.Pick == "" || v.Pick == "objects" || v.Pick == "keys" { // other lists come in one piece
+		query.Set("limit", strconv.Itoa(PageSize))
+		if limit > 0 {
+			query.Set("limit", strconv.Itoa(min(limit+1, PageSize)))
+		}
+	}
+	return s.API.Pages(ctx, in.Expand(v.pattern()), query, v.Pick)
+}
+
 // watch prints a list again when it changes. On a terminal it replaces the table; elsewhere it prints
 // the items that are new or different.
-func watch(ctx context.Context, s *session.Session, columns []output.Column, v Verb, in Input, flags ListFlags) error {
+func watch(
+	ctx context.Context, s *session.Session, columns []output.Column, items iter.Seq2[json.RawMessage, error], flags ListFlags,
+) error {
 	ticker := time.NewTicker(max(flags.Interval, 100*time.Millisecond))
 	defer ticker.Stop()
 	var seen map[string]bool
 	for {
-		var items []json.RawMessage
-		_, err := each(ctx, s, v, in, flags.Limit, func(item json.RawMessage) error {
-			items = append(items, item)
+		var now []json.RawMessage
+		_, err := each(items, flags.Limit, func(item json.RawMessage) error {
+			now = append(now, item)
 			return nil
 		})
 		if ctx.Err() != nil {
@@ -106,7 +113,7 @@ func watch(ctx context.Context, s *session.Session, columns []output.Column, v V
 		if err != nil {
 			return err
 		}
-		seen, err = printChanges(s, columns, items, seen)
+		seen, err = printChanges(s, columns, now, seen)
 		if err != nil {
 			return err
 		}
@@ -133,13 +140,16 @@ func printChanges(
 	if seen != nil && len(fresh) == 0 && len(now) == len(seen) {
 		return now, nil
 	}
-	if !session.IsTerminal(s.Out) || !s.Printer.Tabular() {
+	if !s.CanRedraw() || !s.Printer.Tabular() {
 		return now, printItems(s.Printer, columns, fresh)
 	}
 	var page bytes.Buffer // written in one piece, so that it does not flicker
 	page.WriteString("\x1b[H\x1b[2J")
 	buffered := *s.Printer
 	buffered.Out = &page
+	if len(items) == 0 {
+		page.WriteString("Nothing found.\n")
+	}
 	if err := printItems(&buffered, columns, items); err != nil {
 		return now, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/url"
 	"strings"
 
 	"steward/internal/cli/exit"
@@ -48,17 +49,22 @@ func lookups() map[string]lookup {
 	}
 }
 
-// items returns the items that a placeholder can name.
-func items(ctx context.Context, s *session.Session, l lookup, in Input) iter.Seq2[map[string]any, error] {
-	query := map[string][]string{}
+// items returns the list of what a placeholder can name.
+func (l lookup) items(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error] {
+	query := url.Values{}
 	for name, value := range l.query {
-		query[name] = []string{value}
+		query.Set(name, value)
 	}
+	return s.API.Pages(ctx, in.Expand(l.path), query, l.pick)
+}
+
+// objects returns the items, decoded.
+func (l lookup) objects(ctx context.Context, s *session.Session, in Input) iter.Seq2[map[string]any, error] {
 	return func(yield func(map[string]any, error) bool) {
-		for raw, err := range s.API.Pages(ctx, in.Expand(l.path), query, l.pick) {
+		for raw, err := range l.items(ctx, s, in) {
 			var item map[string]any
 			if err == nil {
-				err = json.Unmarshal(raw, &item)
+				err = session.Decode(raw, &item)
 			}
 			if !yield(item, err) || err != nil {
 				return
@@ -77,7 +83,7 @@ func Resolve(ctx context.Context, s *session.Session, placeholder, arg string, i
 		return arg, nil
 	}
 	var found []string
-	for item, err := range items(ctx, s, l, in) {
+	for item, err := range l.objects(ctx, s, in) {
 		if err != nil {
 			return "", err
 		}
@@ -109,10 +115,31 @@ func listCommand(placeholder string) string {
 	return placeholder + " list"
 }
 
+// Locate returns the region of the resource that a placeholder names.
+func Locate(ctx context.Context, s *session.Session, placeholder, name string) (string, error) {
+	l := lookups()[placeholder]
+	var regions []string
+	for item, err := range l.objects(ctx, s, Input{}) {
+		if err != nil {
+			return "", err
+		}
+		if region, _ := item["cloud_region"].(string); item[l.id] == name {
+			regions = append(regions, region)
+		}
+	}
+	switch len(regions) {
+	case 0:
+		return "", &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("there is no %s %q", l.thing, name)}
+	case 1:
+		return regions[0], nil
+	}
+	return "", exit.Usagef("%d regions have a %s %q; choose one with --region: %s", len(regions), l.thing, name, strings.Join(regions, ", "))
+}
+
 // onlyRegion returns the region of an installation that has one.
 func onlyRegion(ctx context.Context, s *session.Session) (string, error) {
 	var names []string
-	for item, err := range items(ctx, s, lookups()["region"], Input{}) {
+	for item, err := range lookups()["region"].objects(ctx, s, Input{}) {
 		if err != nil {
 			return "", err
 		}

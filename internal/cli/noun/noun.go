@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -44,10 +45,16 @@ type Verb struct {
 	Fields []Field
 	List   bool // the response is a list
 	Pick   string
+	// Items reads a list that is not the response of a route.
+	Items func(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error]
 	// Columns are those of this list, if they are not those of the noun.
 	Columns []output.Column
-	// With is what else is destroyed, for the question before a DELETE.
+	// Ask begins the question before something is destroyed, such as "Replacing the secret of". A DELETE asks
+	// "Deleting" without it. With is what else goes.
+	Ask  string
 	With string
+	// New refuses to replace a thing that exists, where the route would.
+	New bool
 	// Note is printed after success.
 	Note string
 	// Fixed are members of the query or the body.
@@ -114,11 +121,8 @@ func FromList(placeholder string) func(ctx context.Context, s *session.Session, 
 // Find returns the item that a placeholder names, from its list.
 func Find(ctx context.Context, s *session.Session, placeholder string, in Input) (json.RawMessage, error) {
 	l := lookups()[placeholder]
-	query := map[string][]string{}
-	for name, value := range l.query {
-		query[name] = []string{value}
-	}
-	for raw, err := range s.API.Pages(ctx, in.Expand(l.path), query, l.pick) {
+	region := in.Path["region"]
+	for raw, err := range l.items(ctx, s, in) {
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +130,8 @@ func Find(ctx context.Context, s *session.Session, placeholder string, in Input)
 		if err := json.Unmarshal(raw, &item); err != nil {
 			return nil, fmt.Errorf("the server's response is not a list of objects: %w", err)
 		}
-		if output.Field(item, l.id) == in.Path[placeholder] {
+		elsewhere := region != "" && item["cloud_region"] != nil && item["cloud_region"] != region
+		if item[l.id] == in.Path[placeholder] && !elsewhere {
 			return raw, nil
 		}
 	}

@@ -1,8 +1,10 @@
 package noun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -40,11 +42,10 @@ func VerbCommand(e *session.Env, n Noun, v Verb) *cobra.Command {
 		Args:    session.Args(names...),
 	}
 	cmd.ValidArgsFunction = CompleteArgs(e, v)
-	read := AddFields(e, cmd, v.Fields)
+	read := AddFields(e, cmd, v)
 	region := ""
 	if strings.Contains(v.Route, "{region}") {
-		cmd.Flags().StringVar(&region, "region", "", "`region` (default: the only one)")
-		session.Complete(cmd, "region", func() []string { return RegionNames(e) })
+		AddRegion(e, cmd, &region, v)
 	}
 	var page ListFlags
 	if v.List {
@@ -52,23 +53,63 @@ func VerbCommand(e *session.Env, n Noun, v Verb) *cobra.Command {
 	}
 	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
 		in, err := NewInput(ctx, s, v, args, region)
-		if err != nil {
-			return err
+		if err == nil {
+			err = read(ctx, s, in)
 		}
-		if err := read(in.Fields); err != nil {
-			return err
+		if err == nil {
+			err = v.run(ctx, s, n, in, page)
 		}
-		switch {
-		case v.Run != nil:
-			return v.Run(ctx, s, in)
-		case v.List:
-			return PrintList(ctx, s, n, v, in, page)
-		case v.method() == http.MethodDelete:
-			return remove(ctx, s, n, v, in)
-		}
-		return change(ctx, s, v, in)
+		return advise(err, cmd)
 	})
 	return cmd
+}
+
+// AddRegion adds the flag --region.
+func AddRegion(e *session.Env, cmd *cobra.Command, region *string, v Verb) {
+	usage := "`region` (default: the only one)"
+	if len(v.placeholders()) > 0 {
+		usage = "`region` (default: the only one that has it)"
+	}
+	cmd.Flags().StringVar(region, "region", "", usage)
+	session.Complete(cmd, "region", func([]string) []string { return Candidates(e, "region") })
+}
+
+// run runs a verb.
+func (v Verb) run(ctx context.Context, s *session.Session, n Noun, in Input, flags ListFlags) error {
+	switch {
+	case v.Run != nil:
+		return v.Run(ctx, s, in)
+	case v.List:
+		columns := v.Columns
+		if columns == nil {
+			columns = n.Columns
+		}
+		return PrintList(ctx, s, columns, v.items(ctx, s, in, flags.Limit), flags)
+	case v.method() == http.MethodDelete:
+		return remove(ctx, s, n, v, in)
+	}
+	return change(ctx, s, n, v, in)
+}
+
+// advise adds the command that lists things to an error about one that does not exist.
+func advise(err error, cmd *cobra.Command) error {
+	var e *exit.Error
+	if !errors.As(err, &e) || e.Code != exit.NotFound || e.Advice != "" {
+		return err
+	}
+	var commands []string
+	for parent := cmd.Parent(); parent != nil; parent = parent.Parent() {
+		for _, sibling := range parent.Commands() {
+			if sibling.Name() == "list" {
+				path := strings.TrimSuffix(sibling.UseLine(), " [flags]")
+				commands = append([]string{"`" + path + "`"}, commands...)
+			}
+		}
+	}
+	if len(commands) > 0 {
+		e.Advice = "List what there is with " + strings.Join(commands, " and ") + "."
+	}
+	return err
 }
 
 func (v Verb) method() string { method, _, _ := strings.Cut(v.Route, " "); return method }
@@ -106,7 +147,7 @@ func (v Verb) argNames() (names []string) {
 func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, region string) (Input, error) {
 	in := Input{Path: map[string]string{}, Labels: map[string]string{}, Fields: map[string]any{}}
 	if strings.Contains(v.Route, "{region}") {
-		if err := place(ctx, s, in, region); err != nil {
+		if err := place(ctx, s, v, in, args, region); err != nil {
 			return in, err
 		}
 	}
@@ -127,16 +168,21 @@ func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, re
 	return in, nil
 }
 
-// place fills in the organization and the region.
-func place(ctx context.Context, s *session.Session, in Input, region string) (err error) {
+// place fills in the organization and the region: the given one, else that of the resource which the first
+// argument names, else the only one.
+func place(ctx context.Context, s *session.Session, v Verb, in Input, args []string, region string) (err error) {
 	in.Path["org"], err = s.OrgID(ctx)
 	if err != nil {
 		return err
 	}
-	in.Path["region"] = region
-	if region == "" {
-		in.Path["region"], err = onlyRegion(ctx, s)
+	switch placeholders := v.placeholders(); {
+	case region != "":
+	case len(placeholders) > 0:
+		region, err = Locate(ctx, s, placeholders[0], args[0])
+	default:
+		region, err = onlyRegion(ctx, s)
 	}
+	in.Path["region"] = region
 	return err
 }
 
@@ -203,9 +249,19 @@ func merge(body, members map[string]any) {
 }
 
 // change runs a verb whose response is an item or nothing.
-func change(ctx context.Context, s *session.Session, v Verb, in Input) error {
+func change(ctx context.Context, s *session.Session, n Noun, v Verb, in Input) error {
 	if v.Name == "update" && len(in.Fields) == 0 {
 		return exit.Usagef("nothing to change; the flags say what, see --help")
+	}
+	if v.Ask != "" {
+		if err := s.Confirm(ctx, v.Ask+" "+n.describe(in)+v.With); err != nil {
+			return err
+		}
+	}
+	if v.New {
+		if err := refuseExisting(ctx, s, n, v, in); err != nil {
+			return err
+		}
 	}
 	req := session.Request{Method: v.method(), Path: in.Expand(v.pattern())}
 	if v.method() == http.MethodGet {
@@ -230,6 +286,31 @@ func change(ctx context.Context, s *session.Session, v Verb, in Input) error {
 	return nil
 }
 
+// refuseExisting returns a conflict if the thing that a verb would create exists.
+func refuseExisting(ctx context.Context, s *session.Session, n Noun, v Verb, in Input) error {
+	_, err := s.API.Get(ctx, in.Expand(v.pattern()), nil)
+	switch {
+	case exit.Code(err) == exit.NotFound:
+		return nil
+	case err != nil:
+		return err
+	}
+	return &exit.Error{
+		Code: exit.Conflict, Message: n.describe(in) + " exists already",
+		Advice: fmt.Sprintf("Change it with `steward %s update %s`.", n.Name, in.Path[in.last]),
+	}
+}
+
+// describe returns the name of a thing, with its id if the user named it otherwise.
+func (n Noun) describe(in Input) string {
+	label, id := in.Labels[in.last], in.Path[in.last]
+	what := n.Thing + " " + label
+	if label != id {
+		what += " (" + id + ")"
+	}
+	return what
+}
+
 // print prints the body of a response, unless it is empty.
 func print(s *session.Session, v Verb, in Input, body json.RawMessage) (err error) {
 	if len(body) == 0 {
@@ -246,12 +327,8 @@ func print(s *session.Session, v Verb, in Input, body json.RawMessage) (err erro
 
 // remove runs a DELETE after the user has confirmed it.
 func remove(ctx context.Context, s *session.Session, n Noun, v Verb, in Input) error {
-	label, id := in.Labels[in.last], in.Path[in.last]
-	what := n.Thing + " " + label
-	if label != id {
-		what += " (" + id + ")"
-	}
-	if err := s.Confirm(ctx, "Deleting "+what+v.With); err != nil {
+	what := n.describe(in)
+	if err := s.Confirm(ctx, cmp.Or(v.Ask, "Deleting")+" "+what+v.With); err != nil {
 		return err
 	}
 	req := session.Request{Method: http.MethodDelete, Path: in.Expand(v.pattern())}

@@ -18,14 +18,15 @@ func (e *Env) AddGlobalFlags(cmd *cobra.Command) {
 	flags.StringVar(&e.context, "context", "", "use the server of this `context`")
 	flags.BoolVarP(&e.yes, "yes", "y", false, "do not ask before something is deleted")
 	flags.BoolVarP(&e.Verbose, "verbose", "v", false, "print each request to standard error")
-	Complete(cmd, "output", func() []string { return output.Formats })
-	Complete(cmd, "context", e.ContextNames)
+	Complete(cmd, "output", func([]string) []string { return output.Formats })
+	Complete(cmd, "context", func([]string) []string { return e.ContextNames() })
 }
 
-// Complete registers the values of a flag for the completion of shells.
-func Complete(cmd *cobra.Command, flag string, values func() []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return values(), cobra.ShellCompDirectiveNoFileComp
+// Complete registers the values of a flag for the completion of shells. They may depend on the arguments
+// that were given.
+func Complete(cmd *cobra.Command, flag string, values func(args []string) []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return values(args), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
 		panic(err) // the flag was just added

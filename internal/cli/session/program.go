@@ -81,6 +81,9 @@ func (e *Env) width() int {
 // Note prints a line to standard error. What is said there is for people, so errors are ignored.
 func (e *Env) Note(format string, args ...any) { _, _ = fmt.Fprintf(e.Err, format+"\n", args...) }
 
+// CanRedraw reports whether what was printed on the output can be replaced.
+func (e *Env) CanRedraw() bool { return IsTerminal(e.Out) && e.Getenv("TERM") != "dumb" }
+
 // color reports whether escape sequences may be written to a stream.
 func (e *Env) color(stream any) bool {
 	return IsTerminal(stream) && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"

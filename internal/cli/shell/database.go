@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
@@ -23,10 +24,18 @@ import (
 // databaseShell is a prompt for statements on a database.
 type databaseShell struct {
 	*session.Session
-	path string // of the database in the API
+	database database
+	path     string // of the database in the API
 }
 
-const shellHelp = `Statements end with ; and run one by one, each in a transaction of its own.
+// database is a connection to a database, with its own credentials.
+type database interface {
+	// query runs a statement. A transaction that it begins goes on until another statement ends it.
+	query(ctx context.Context, statement string) (result, error)
+	close()
+}
+
+const shellHelp = `Statements end with ; and run one by one. BEGIN begins a transaction.
 
   .tables   list tables and views
   .help     show this help
@@ -35,33 +44,73 @@ const shellHelp = `Statements end with ; and run one by one, each in a transacti
 // Database returns the command that runs statements on a database.
 func Database(e *session.Env) *cobra.Command {
 	var region, statement string
+	v := noun.Verb{Route: "GET /resource/{org}/{region}/{database}"}
 	shell := &cobra.Command{
 		Use:   "shell DATABASE",
 		Short: "Run SQL statements on a database",
-		Long: `Run SQL statements on a database: those of --command, else those that are typed or piped into standard
-input. ` + shellHelp + `
+		Long: `Run SQL statements on a database, with its own credentials and protocol (libSQL or PostgreSQL): those of
+--command, else those that are typed or piped into standard input. ` + shellHelp + `
 
   steward db shell orders
   steward db shell orders -c 'SELECT count(*) FROM invoices'
   steward db shell orders < schema.sql`,
 		Args: session.Args("DATABASE"),
 		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-			in, err := noun.NewInput(ctx, s, noun.Verb{Route: "GET /resource/{org}/{region}/{database}"}, args, region)
+			in, err := noun.NewInput(ctx, s, v, args, region)
 			if err != nil {
 				return err
 			}
-			d := &databaseShell{s, in.Expand("/resource/{org}/{region}/{database}")}
+			database, err := openDatabase(ctx, s, in)
+			if err != nil {
+				return err
+			}
+			defer database.close()
+			d := &databaseShell{s, database, in.Expand("/resource/{org}/{region}/{database}")}
 			if statement != "" {
-				return d.run(ctx, statement)
+				return d.runAll(ctx, statement)
 			}
 			return d.loop(ctx, args[0])
 		}),
-		ValidArgsFunction: noun.CompleteArgs(e, noun.Verb{Route: "GET /{database}"}),
+		ValidArgsFunction: noun.CompleteArgs(e, v),
 	}
 	shell.Flags().StringVarP(&statement, "command", "c", "", "run this `statement` and leave")
-	shell.Flags().StringVar(&region, "region", "", "`region` (default: the only one)")
-	session.Complete(shell, "region", func() []string { return noun.RegionNames(e) })
+	noun.AddRegion(e, shell, &region, v)
 	return shell
+}
+
+// entry is what a client needs of a database or a key-value store.
+type entry struct {
+	Engine string
+	Env    map[string]string
+}
+
+// findEntry returns the entry of the resource that a placeholder names.
+func findEntry(ctx context.Context, s *session.Session, placeholder, variable string, in noun.Input) (e entry, err error) {
+	raw, err := noun.Find(ctx, s, placeholder, in)
+	if err != nil {
+		return e, err
+	}
+	if err := session.Decode(raw, &e); err != nil {
+		return e, err
+	}
+	if e.Env[variable] == "" {
+		return e, &exit.Error{
+			Code: exit.Denied, Message: "you may not see the credentials of " + in.Path[placeholder],
+			Advice: "The role member is required; see `steward whoami`.",
+		}
+	}
+	return e, nil
+}
+
+func openDatabase(ctx context.Context, s *session.Session, in noun.Input) (database, error) {
+	e, err := findEntry(ctx, s, "database", "DATABASE_URL", in)
+	if err != nil {
+		return nil, err
+	}
+	if e.Engine == "postgres" {
+		return openPostgres(ctx, e.Env["DATABASE_URL"])
+	}
+	return &libsql{url: e.Env["DATABASE_URL"], token: e.Env["DATABASE_AUTH_TOKEN"]}, nil
 }
 
 func (d *databaseShell) loop(ctx context.Context, name string) error {
@@ -69,22 +118,25 @@ func (d *databaseShell) loop(ctx context.Context, name string) error {
 	if p.interactive() {
 		d.Note("%s\n", shellHelp)
 	}
-	err := p.each(ctx, name, completeStatement, func(statement string) error { return d.run(ctx, statement) })
+	err := p.each(ctx, name, splitSQL, func(statement string) error { return d.run(ctx, statement) })
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
 }
 
-// completeStatement reports whether a statement ends here.
-func completeStatement(statement string) bool {
-	trimmed := strings.TrimSpace(statement)
-	return strings.HasPrefix(trimmed, ".") || strings.HasSuffix(trimmed, ";") && !insideQuotes(trimmed)
-}
-
-// insideQuotes reports whether a statement ends within a text or a quoted name.
-func insideQuotes(statement string) bool {
-	return strings.Count(statement, "'")%2 == 1 || strings.Count(statement, `"`)%2 == 1
+// runAll runs the statements of a text.
+func (d *databaseShell) runAll(ctx context.Context, text string) error {
+	statements, rest := splitSQL(text)
+	for _, statement := range append(statements, rest) {
+		if strings.TrimSpace(statement) == "" {
+			continue
+		}
+		if err := d.run(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run runs a statement or a command of the shell.
@@ -100,37 +152,33 @@ func (d *databaseShell) run(ctx context.Context, statement string) error {
 	if strings.HasPrefix(strings.TrimSpace(statement), ".") {
 		return exit.Usagef("unknown command %s; see .help", strings.Fields(statement)[0])
 	}
-	res, err := d.API.Send(ctx, session.Request{Method: "POST", Path: d.path + "/query", Body: map[string]any{"query": statement}})
+	r, err := d.database.query(ctx, statement)
 	if err != nil {
 		return err
 	}
-	return d.printResult(res.Body)
+	return d.printResult(r)
 }
 
-// result is the response to a statement.
+// result is what a statement returns: columns and rows of JSON values, or how many rows it changed.
 type result struct {
-	Columns   []string
-	Rows      [][]json.RawMessage
-	Truncated bool
+	columns []string
+	rows    [][]json.RawMessage
+	changed int64
 }
 
-func (d *databaseShell) printResult(body json.RawMessage) error {
-	var r result
-	if err := session.Decode(body, &r); err != nil {
-		return err
-	}
-	if len(r.Columns) == 0 {
+func (d *databaseShell) printResult(r result) error {
+	if len(r.columns) == 0 {
 		if d.Printer.Tabular() {
-			d.Note("OK")
+			d.Note("OK, %s changed", english.Plural(int(r.changed), "row", ""))
 		}
 		return nil
 	}
-	columns := make([]output.Column, len(r.Columns))
-	for i, name := range r.Columns {
+	columns := make([]output.Column, len(r.columns))
+	for i, name := range r.columns {
 		columns[i] = output.Column{Title: output.Clean(name), Path: strconv.Itoa(i)}
 	}
 	list := d.Printer.List(columns)
-	for _, row := range r.Rows {
+	for _, row := range r.rows {
 		if err := list.Add(r.object(row, d.Printer.Tabular())); err != nil {
 			return err
 		}
@@ -140,9 +188,6 @@ func (d *databaseShell) printResult(body json.RawMessage) error {
 	}
 	if list.Count() == 0 && d.Printer.Tabular() {
 		d.Note("No rows.")
-	}
-	if r.Truncated {
-		d.Note("There are more rows; only the first %d are shown.", len(r.Rows))
 	}
 	return nil
 }
@@ -154,7 +199,7 @@ func (r result) object(row []json.RawMessage, numbered bool) json.RawMessage {
 	for i, value := range row {
 		name := strconv.Itoa(i)
 		if !numbered {
-			name = r.Columns[i]
+			name = r.columns[i]
 		}
 		key, err := json.Marshal(name)
 		if err != nil {

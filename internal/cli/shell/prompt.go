@@ -65,16 +65,16 @@ func (p *prompt) read(text string) (string, error) {
 	return p.terminal.ReadLine()
 }
 
-// each calls run for each statement: a line, or lines up to one that complete accepts. What run prints
-// goes out before the next prompt. On a terminal an error is printed and the next statement is read;
-// otherwise it ends the loop.
+// each calls run for each statement that split returns; what it leaves is the beginning of the next one.
+// What run prints goes out before the next prompt. On a terminal an error is printed and the next line is
+// read; otherwise it ends the loop.
 func (p *prompt) each(
-	ctx context.Context, name string, complete func(statement string) bool, run func(statement string) error,
+	ctx context.Context, name string, split func(text string) (statements []string, rest string), run func(statement string) error,
 ) error {
-	statement := ""
+	pending := ""
 	for ctx.Err() == nil {
 		text := name + "> "
-		if statement != "" {
+		if pending != "" {
 			text = strings.Repeat(" ", max(0, len(name)-2)) + "..> "
 		}
 		line, err := p.read(text)
@@ -82,18 +82,28 @@ func (p *prompt) each(
 		if err != nil && !end {
 			return err
 		}
-		statement = strings.TrimLeft(statement+"\n"+line, "\n")
-		if end || complete(statement) {
-			if err := p.runOne(statement, run); err != nil { // io.EOF if the user quits
-				return err
-			}
-			statement = ""
+		statements, rest := split(pending + line)
+		if end {
+			statements = append(statements, rest)
+		}
+		if err := p.runAll(statements, run); err != nil { // io.EOF if the user quits
+			return err
 		}
 		if end {
 			return nil
 		}
+		pending = strings.TrimLeft(rest+"\n", " \t\r\n")
 	}
 	return ctx.Err()
+}
+
+func (p *prompt) runAll(statements []string, run func(string) error) error {
+	for _, statement := range statements {
+		if err := p.runOne(statement, run); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errQuit ends a shell.

@@ -21,12 +21,29 @@ func TestWordsOfACommand(t *testing.T) {
 	}
 }
 
-func TestStatementsEndWithASemicolon(t *testing.T) {
-	for statement, want := range map[string]bool{
-		"SELECT 1;": true, "SELECT 1": false, "SELECT 'a;": false, "SELECT 'a;';": true, ".tables": true, "INSERT\n": false, `SELECT "x;`: false,
+func TestTextsAreSplitIntoStatements(t *testing.T) {
+	for text, want := range map[string]string{
+		"SELECT 1;":                "SELECT 1;|",
+		"SELECT 1":                 "|SELECT 1",
+		"SELECT 1; SELECT 2; x":    "SELECT 1;| SELECT 2;| x",
+		"SELECT 'a;":               "|SELECT 'a;",
+		"SELECT 'it''s;', \"x;\";": "SELECT 'it''s;', \"x;\";|",
+		"-- don't; do\nSELECT 1;":  "-- don't; do\nSELECT 1;|",
+		"/* ; ' */ SELECT 1;":      "/* ; ' */ SELECT 1;|",
+		".tables":                  ".tables|",
+		".tables\nSELECT 1;":       ".tables|SELECT 1;|",
+		"DO $$ BEGIN; END $$;":     "DO $$ BEGIN; END $$;|",
+		"SELECT $a$;$$;$a$;":       "SELECT $a$;$$;$a$;|",
+		"SELECT $1;":               "SELECT $1;|",
+		"CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; END;":               "CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; END;|",
+		"CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b;":                    "|CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b;",
+		"CREATE TRIGGER t AFTER INSERT ON a EXECUTE FUNCTION f(); SELECT 1;":         "CREATE TRIGGER t AFTER INSERT ON a EXECUTE FUNCTION f();| SELECT 1;|",
+		"-- a\n/* b */ CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b;": "|-- a\n/* b */ CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b;",
+		"": "|",
 	} {
-		if got := completeStatement(statement); got != want {
-			t.Errorf("%q: %t", statement, got)
+		statements, rest := splitSQL(text)
+		if got := strings.Join(append(statements, rest), "|"); got != want && "|"+got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

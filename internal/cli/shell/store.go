@@ -19,70 +19,80 @@ import (
 
 // Store returns the command that runs Redis commands on a key-value store.
 func Store(e *session.Env) *cobra.Command {
+	var region string
+	v := noun.Verb{Route: "GET /resource/{org}/{region}/{store}"}
 	cmd := &cobra.Command{
 		Use:   "cli STORE [COMMAND …]",
 		Short: "Run Redis commands on a key-value store",
 		Long: `Run Redis commands on a key-value store, over the Redis protocol with the credentials of the store: the
 command of the arguments, else those that are typed or piped into standard input. Quotes keep spaces
-together. quit leaves, as Ctrl-D does.
+together. quit leaves, as Ctrl-D does. If the store is on a Redis server with others, the prefix of its keys
+is added to keys and channels; patterns and the keys in scripts are sent as they are.
 
   steward kv cli sessions
   steward kv cli sessions SET greeting 'hello world'
   echo 'GET greeting' | steward kv cli sessions`,
 		Args: session.Args("STORE", "[COMMAND …]"),
 		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-			client, err := openStore(ctx, s, args[0])
+			in, err := noun.NewInput(ctx, s, v, args[:1], region)
 			if err != nil {
 				return err
 			}
-			defer func() { _ = client.Close() }()
-			k := &storeShell{s, client}
+			k, err := openStore(ctx, s, in)
+			if err != nil {
+				return err
+			}
+			defer k.close()
 			if len(args) > 1 {
 				return k.run(ctx, args[1:])
 			}
 			return k.loop(ctx, args[0])
 		}),
-		ValidArgsFunction: noun.CompleteArgs(e, noun.Verb{Route: "GET /{store}"}),
+		ValidArgsFunction: noun.CompleteArgs(e, v),
 	}
 	cmd.Flags().SetInterspersed(false) // flags of Redis commands are not ours
+	noun.AddRegion(e, cmd, &region, v)
 	return cmd
-}
-
-// openStore connects to a store with its own credentials.
-func openStore(ctx context.Context, s *session.Session, name string) (*redis.Client, error) {
-	raw, err := noun.Find(ctx, s, "store", noun.Input{Path: map[string]string{"store": name}})
-	if err != nil {
-		return nil, err
-	}
-	var entry struct{ Env map[string]string }
-	if err := session.Decode(raw, &entry); err != nil {
-		return nil, err
-	}
-	address := entry.Env["REDIS_URL"]
-	if address == "" {
-		return nil, &exit.Error{
-			Code: exit.Denied, Message: "you may not see the credentials of key-value store " + name,
-			Advice: "The role member is required; see `steward whoami`.",
-		}
-	}
-	options, err := redis.ParseURL(address)
-	if err != nil {
-		return nil, fmt.Errorf("the server names no Redis URL that can be used: %w", err)
-	}
-	options.DisableIdentity = true
-	return redis.NewClient(options), nil
 }
 
 // storeShell is a prompt for Redis commands.
 type storeShell struct {
 	*session.Session
 	client *redis.Client
+	prefix *keyPrefix // nil if the keys have none
+}
+
+// openStore connects to a store with its own credentials.
+func openStore(ctx context.Context, s *session.Session, in noun.Input) (*storeShell, error) {
+	e, err := findEntry(ctx, s, "store", "REDIS_URL", in)
+	if err != nil {
+		return nil, err
+	}
+	options, err := redis.ParseURL(e.Env["REDIS_URL"])
+	if err != nil {
+		return nil, fmt.Errorf("the server names no Redis URL that can be used: %w", err)
+	}
+	options.DisableIdentity = true
+	options.PoolSize = 1 // so that MULTI, SELECT and the like hold for what follows
+	options.MaxRetries = -1
+	k := &storeShell{Session: s, client: redis.NewClient(options)}
+	if prefix := e.Env["REDIS_KEY_PREFIX"]; prefix != "" {
+		k.prefix = &keyPrefix{prefix, redis.NewClient(options)}
+	}
+	return k, nil
+}
+
+// close closes the connections. Nothing is lost if that fails.
+func (k *storeShell) close() {
+	_ = k.client.Close()
+	if k.prefix != nil {
+		_ = k.prefix.client.Close()
+	}
 }
 
 func (k *storeShell) loop(ctx context.Context, name string) error {
 	p := newPrompt(k.Env)
-	line := func(string) bool { return true }
-	err := p.each(ctx, name, line, func(statement string) error {
+	err := p.each(ctx, name, splitLines, func(statement string) error {
 		words, err := splitWords(statement)
 		if err != nil {
 			return err
@@ -100,11 +110,7 @@ func (k *storeShell) loop(ctx context.Context, name string) error {
 
 // run runs a command and prints its reply.
 func (k *storeShell) run(ctx context.Context, words []string) error {
-	args := make([]any, len(words))
-	for i, w := range words {
-		args[i] = w
-	}
-	reply, err := k.client.Do(ctx, args...).Result()
+	reply, err := k.send(ctx, words)
 	var refused redis.Error
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -123,6 +129,27 @@ func (k *storeShell) run(ctx context.Context, words []string) error {
 		return fmt.Errorf("encode the reply: %w", err)
 	}
 	return k.Printer.Item(raw)
+}
+
+// send runs a command and returns its reply.
+func (k *storeShell) send(ctx context.Context, words []string) (any, error) {
+	if k.prefix == nil {
+		return k.do(ctx, words)
+	}
+	sent, err := k.prefix.add(ctx, words)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := k.do(ctx, sent)
+	return k.prefix.strip(reply, sent), err
+}
+
+func (k *storeShell) do(ctx context.Context, words []string) (any, error) {
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = w
+	}
+	return k.client.Do(ctx, args...).Result()
 }
 
 // replyLines returns a reply as people read it: texts are quoted on a terminal, so that no reply can

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"slices"
@@ -18,9 +19,14 @@ import (
 	"steward/internal/cli/shell"
 )
 
-// resourceTypes are the types of resources with the placeholder of each.
-func resourceTypes() map[string]string {
-	return map[string]string{"s3": "bucket", "db": "database", "kv": "store"}
+// resourceType is a type of resources.
+type resourceType struct{ thing, placeholder string }
+
+// resourceTypes returns the types of resources by their names in the API.
+func resourceTypes() map[string]resourceType {
+	return map[string]resourceType{
+		"s3": {"bucket", "bucket"}, "db": {"database", "database"}, "kv": {"key-value store", "store"},
+	}
 }
 
 // resourceBody returns the wrap of a request about one resource.
@@ -49,7 +55,7 @@ func resourceVerbs(kind, thing, placeholder string) []noun.Verb {
 			Name: "list", Short: "List " + thing + "s of all regions", Route: "GET /resource", List: true,
 			Pick: kind, Fixed: map[string]any{"type": kind},
 		},
-		{Name: "get", Short: "Show a " + thing + " with its credentials", Route: "GET /resource/{" + placeholder + "}", Run: noun.FromList(placeholder)},
+		{Name: "get", Short: "Show a " + thing + " with its credentials", Route: "GET /resource/{org}/{region}/{" + placeholder + "}", Run: noun.FromList(placeholder)},
 		{
 			Name: "create", Short: "Create a " + thing + " and print its credentials", Route: "POST /resource/{org}/{region}",
 			Args:   []noun.Field{{Name: "NAME", Path: "name", Optional: true}},
@@ -63,18 +69,22 @@ func resourceVerbs(kind, thing, placeholder string) []noun.Verb {
 		},
 		{
 			Name: "env", Short: "Print the environment variables with which programs use a " + thing,
-			Route: "GET /resource/{" + placeholder + "}", Run: printEnv(placeholder),
+			Route: "GET /resource/{org}/{region}/{" + placeholder + "}", Run: printEnv(placeholder),
 		},
 		{
 			Name: "rotate", Short: "Replace the credentials of a " + thing + "; the old ones are refused at once",
-			Route: "POST /resource/{org}/{region}/{" + placeholder + "}/rotate", Run: rotate(kind, placeholder),
+			Route: "POST /resource/{org}/{region}/{" + placeholder + "}/rotate", Run: rotate(kind, thing, placeholder),
 		},
 	}
 }
 
 // rotate returns the run of a verb that replaces the credentials of a resource.
-func rotate(kind, placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
+func rotate(kind, thing, placeholder string) func(ctx context.Context, s *session.Session, in noun.Input) error {
 	return func(ctx context.Context, s *session.Session, in noun.Input) error {
+		what := fmt.Sprintf("the credentials of %s %s in %s, which programs may use,", thing, in.Path[placeholder], in.Path["region"])
+		if err := s.Confirm(ctx, "Replacing "+what); err != nil {
+			return err
+		}
 		path := in.Expand("/resource/{org}/{region}/{" + placeholder + "}/rotate")
 		res, err := s.API.Send(ctx, session.Request{Method: "POST", Path: path, Query: url.Values{"type": {kind}}})
 		if err != nil {
@@ -197,16 +207,18 @@ func resourceNoun() noun.Noun {
 		},
 		Verbs: []noun.Verb{
 			{
-				Name: "list", Short: "List the resources of all regions", Route: "GET /resource",
+				Name: "list", Short: "List the resources of all regions", Route: "GET /resource", List: true, Items: allResources,
 				Fields: []noun.Field{
 					{Name: "type", Path: "type", Values: typeField.Values, Usage: "only of this `type`: s3, db or kv"},
 					{Name: "name", Path: "name", Usage: "only with this `name`"},
 				},
-				Run: listResources,
 			},
 			{
 				Name: "get", Short: "Show a resource with its credentials", Route: "GET /resource",
-				Args: []noun.Field{typeField, {Name: "NAME", Path: "name"}}, Run: getResource,
+				Args: []noun.Field{typeField, {Name: "NAME", Path: "name"}}, Fields: []noun.Field{regionField()},
+				Run: oneResource(func(_, _, placeholder string) func(context.Context, *session.Session, noun.Input) error {
+					return noun.FromList(placeholder)
+				}),
 			},
 			{
 				Name: "create", Short: "Create a resource and print its credentials", Route: "POST /resource/{org}/{region}",
@@ -215,16 +227,39 @@ func resourceNoun() noun.Noun {
 				Wrap:   resourceBody(""), Show: created,
 			},
 			{
-				Name: "delete", Short: "Delete a resource with all that it holds", Route: "DELETE /resource/{org}/{region}",
-				Args: []noun.Field{typeField, {Name: "NAME", Path: "name"}},
-				Run: func(ctx context.Context, s *session.Session, in noun.Input) error {
-					kind, _ := in.Fields["type"].(string)
-					name, _ := in.Fields["name"].(string)
-					in.Path[resourceTypes()[kind]] = name
-					return deleteResource(kind, resourceTypes()[kind], resourceTypes()[kind])(ctx, s, in)
-				},
+				Name: "delete", Short: "Delete a resource with all that it holds", Route: "DELETE /resource",
+				Args: []noun.Field{typeField, {Name: "NAME", Path: "name"}}, Fields: []noun.Field{regionField()},
+				Run: oneResource(deleteResource),
 			},
 		},
+	}
+}
+
+func regionField() noun.Field {
+	return noun.Field{Name: "region", Path: "region", Noun: "region", Usage: "`region` (default: the only one that has it)"}
+}
+
+// oneResource returns the run of a verb that does something with the resource of a type and a name.
+func oneResource(
+	do func(kind, thing, placeholder string) func(context.Context, *session.Session, noun.Input) error,
+) func(context.Context, *session.Session, noun.Input) error {
+	return func(ctx context.Context, s *session.Session, in noun.Input) (err error) {
+		kind, _ := in.Fields["type"].(string)
+		name, _ := in.Fields["name"].(string)
+		region, _ := in.Fields["region"].(string)
+		t := resourceTypes()[kind]
+		if region == "" {
+			region, err = noun.Locate(ctx, s, t.placeholder, name)
+			if err != nil {
+				return err
+			}
+		}
+		org, err := s.OrgID(ctx)
+		if err != nil {
+			return err
+		}
+		in.Path = map[string]string{"org": org, "region": region, t.placeholder: name}
+		return do(kind, t.thing, t.placeholder)(ctx, s, in)
 	}
 }
 
@@ -235,40 +270,27 @@ func resourceName(item map[string]any) any {
 	return item["name"]
 }
 
-// listResources prints the resources of all types as one list. Each has its type.
-func listResources(ctx context.Context, s *session.Session, in noun.Input) error {
-	raw, err := s.API.Get(ctx, "/resource", in.Query())
-	if err != nil {
-		return err
-	}
-	var res map[string][]json.RawMessage
-	if err := session.Decode(raw, &res); err != nil {
-		return err
-	}
-	list := s.Printer.List(resourceNoun().Columns)
-	for _, kind := range []string{"s3", "db", "kv"} {
-		for _, entry := range res[kind] {
-			typed := json.RawMessage(fmt.Sprintf(`{"type":%q,%s`, kind, strings.TrimPrefix(string(entry), "{")))
-			if err := list.Add(typed); err != nil {
-				return err
+// allResources returns the resources of all types as one list. Each has its type.
+func allResources(ctx context.Context, s *session.Session, in noun.Input) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		var all map[string][]json.RawMessage
+		raw, err := s.API.Get(ctx, "/resource", in.Query())
+		if err == nil {
+			err = session.Decode(raw, &all)
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, kind := range []string{"s3", "db", "kv"} {
+			for _, entry := range all[kind] {
+				typed := fmt.Appendf(nil, `{"type":%q,%s`, kind, strings.TrimPrefix(string(entry), "{"))
+				if !yield(typed, nil) {
+					return
+				}
 			}
 		}
 	}
-	if list.Count() == 0 && s.Printer.Tabular() {
-		s.Note("Nothing found.")
-	}
-	return list.Close()
-}
-
-func getResource(ctx context.Context, s *session.Session, in noun.Input) error {
-	kind, _ := in.Fields["type"].(string)
-	name, _ := in.Fields["name"].(string)
-	placeholder := resourceTypes()[kind]
-	raw, err := noun.Find(ctx, s, placeholder, noun.Input{Path: map[string]string{placeholder: name}})
-	if err != nil {
-		return err
-	}
-	return s.Printer.Item(raw)
 }
 
 func keyColumns() []output.Column {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/url"
 	"strconv"
 	"strings"
@@ -52,9 +53,13 @@ func objectRun(e *session.Env, run func(ctx context.Context, s *session.Session,
 	})
 }
 
-// completeObject returns the completion of the bucket of an object.
+// completeObject returns the completion of a bucket, and of folders and keys in it.
 func completeObject(e *session.Env) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		l, err := transfer.ParseObject(typed)
+		if err == nil && strings.Count(typed, "/") > 2 {
+			return completeKey(cmd.Context(), e, l), cobra.ShellCompDirectiveNoSpace
+		}
 		var names []string
 		for _, line := range noun.Candidates(e, "bucket") {
 			name, _, _ := strings.Cut(line, "\t")
@@ -62,6 +67,29 @@ func completeObject(e *session.Env) cobra.CompletionFunc {
 		}
 		return names, cobra.ShellCompDirectiveNoSpace
 	}
+}
+
+// maxKeys bounds how many keys a shell is given.
+const maxKeys = 500
+
+// completeKey returns the folders and keys that begin with what was typed.
+func completeKey(ctx context.Context, e *session.Env, typed transfer.Location) (names []string) {
+	s, err := e.Open()
+	if err != nil {
+		return nil
+	}
+	below := typed
+	below.Path = typed.Path[:strings.LastIndex(typed.Path, "/")+1]
+	for raw, err := range folder(ctx, s, below) {
+		var item struct{ Key, Prefix string }
+		if err != nil || json.Unmarshal(raw, &item) != nil || len(names) == maxKeys {
+			return names
+		}
+		if key := item.Key + item.Prefix; strings.HasPrefix(key, typed.Path) {
+			names = append(names, transfer.Location{Bucket: typed.Bucket, Path: key}.String())
+		}
+	}
+	return names
 }
 
 func objectPath(area string, l transfer.Location) string {
@@ -79,13 +107,11 @@ func objectList(e *session.Env) *cobra.Command {
 	flags.Add(cmd)
 	cmd.RunE = objectRun(e, func(ctx context.Context, s *session.Session, l transfer.Location) error {
 		if recursive {
-			v := noun.Verb{
-				Route: "GET " + objectPath("objects", l), List: true, Pick: "objects",
-				Fixed: map[string]any{"prefix": l.Path}, Columns: objectColumns(),
-			}
-			return noun.PrintList(ctx, s, noun.Noun{}, v, noun.Input{}, flags)
+			query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
+			items := s.API.Pages(ctx, objectPath("objects", l), query, "objects")
+			return noun.PrintList(ctx, s, objectColumns(), items, flags)
 		}
-		return printFolder(ctx, s, l, flags.Limit)
+		return noun.PrintList(ctx, s, folderColumns(), folder(ctx, s, l), flags)
 	})
 	return cmd
 }
@@ -100,9 +126,8 @@ func objectColumns() []output.Column {
 	}
 }
 
-// printFolder prints the folders and objects directly below a prefix.
-func printFolder(ctx context.Context, s *session.Session, l transfer.Location, limit int) error {
-	list := s.Printer.List([]output.Column{
+func folderColumns() []output.Column {
+	return []output.Column{
 		{Title: "NAME", Keep: true, Value: func(item map[string]any) any {
 			if key := item["key"]; key != nil {
 				return key
@@ -116,45 +141,40 @@ func printFolder(ctx context.Context, s *session.Session, l transfer.Location, l
 			return item["total_size"]
 		}},
 		noun.Column("OBJECTS", "object_count"), noun.TimeColumn("MODIFIED", "last_modified"),
-	})
-	query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
-	for {
-		page, err := folderPage(ctx, s, l, query)
-		if err != nil {
-			return err
-		}
-		for _, item := range append(page.Folders, page.Objects...) {
-			if limit > 0 && list.Count() == limit {
-				s.Note("Only the first %d are shown; --limit 0 shows all.", limit)
-				return list.Close()
-			}
-			if err := list.Add(item); err != nil {
-				return err
-			}
-		}
-		if page.Next == "" {
-			break
-		}
-		query.Set("cursor", page.Next)
 	}
-	if list.Count() == 0 && s.Printer.Tabular() {
-		s.Note("Nothing found.")
-	}
-	return list.Close()
 }
 
-// folder is a page of what is directly below a prefix.
-type folder struct {
+// folderPage is a page of what is directly below a prefix.
+type folderPage struct {
 	Folders, Objects []json.RawMessage
 	Next             string
 }
 
-func folderPage(ctx context.Context, s *session.Session, l transfer.Location, query url.Values) (page folder, err error) {
-	raw, err := s.API.Get(ctx, objectPath("folders", l), query)
-	if err != nil {
-		return page, err
+// folder returns the folders and objects directly below a prefix.
+func folder(ctx context.Context, s *session.Session, l transfer.Location) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		query := url.Values{"prefix": {l.Path}, "limit": {strconv.Itoa(noun.PageSize)}}
+		for {
+			var page folderPage
+			raw, err := s.API.Get(ctx, objectPath("folders", l), query)
+			if err == nil {
+				err = session.Decode(raw, &page)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, item := range append(page.Folders, page.Objects...) {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			query.Set("cursor", page.Next)
+		}
 	}
-	return page, session.Decode(raw, &page)
 }
 
 func objectGet(e *session.Env) *cobra.Command {

@@ -4,9 +4,15 @@ package webhooks
 
 import (
 	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"steward/internal/cli/exit"
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
@@ -44,6 +50,7 @@ func webhookNoun() noun.Noun {
 			},
 			{
 				Name: "rotate-url", Short: "Replace the URL of a webhook", Route: "POST /webhook/rotate-url/{webhook}",
+				Ask: "Replacing the URL of", With: ", to which others may send requests,",
 				Note: "The old URL is refused from now on. Store it now: it is not shown again.",
 			},
 		},
@@ -88,6 +95,10 @@ func destinationNoun() noun.Noun {
 					}
 					return noun.Only(raw, "config")
 				},
+			},
+			{
+				Name: "test", Short: "Send a signed test event to a destination now, and show the response",
+				Route: "POST /webhook/destination-test/{webhook}/{destination}", Run: testDestination,
 			},
 			{
 				Name: "delete", Short: "Delete a destination", Route: "DELETE /webhook/destination-delete/{webhook}/{destination}",
@@ -148,13 +159,68 @@ func deliveryNoun() noun.Noun {
 				Name: "list", Short: "List deliveries, newest first", Route: "GET /webhook/delivery-list/{webhook}", List: true,
 				Fields: append([]noun.Field{
 					{Name: "status", Path: "status", Values: []string{"pending", "success", "failed"}, Usage: "only with this `status`: pending, success or failed"},
-					{Name: "destination", Path: "destinationId", Usage: "only to the destination with this `id`"},
-					{Name: "receipt", Path: "receiptId", Usage: "only of the receipt with this `id`"},
+					{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only to the destination with this `id` or URL"},
+					{Name: "receipt", Path: "receiptId", Noun: "receipt", Usage: "only of the receipt with this `id`"},
 				}, rangeFields()...),
+			},
+			{
+				Name: "get", Short: "Show a delivery", Route: "GET /webhook/delivery-list/{webhook}/{delivery}", Run: getDelivery,
 			},
 			{
 				Name: "retry", Short: "Retry a failed delivery now", Route: "POST /webhook/delivery-retry/{webhook}/{delivery}",
 			},
 		},
 	}
+}
+
+// getDelivery prints a delivery, which it finds in the list of those that were made in the same
+// millisecond: their ids have the time.
+func getDelivery(ctx context.Context, s *session.Session, in noun.Input) error {
+	wanted := in.Path["delivery"]
+	missing := &exit.Error{Code: exit.NotFound, Message: "delivery " + wanted + " not found"}
+	_, text, _ := strings.Cut(wanted, "_")
+	id, err := ulid.ParseStrict(text)
+	if err != nil {
+		return missing
+	}
+	at := id.Timestamp().UTC()
+	query := url.Values{
+		"since": {at.Format(noun.TimeFormat)}, "until": {at.Add(time.Millisecond).Format(noun.TimeFormat)},
+	}
+	for raw, err := range s.API.Pages(ctx, in.Expand("/webhook/delivery-list/{webhook}"), query, "") {
+		var delivery struct{ ID string }
+		if err == nil {
+			err = session.Decode(raw, &delivery)
+		}
+		if err != nil {
+			return err
+		}
+		if delivery.ID == wanted {
+			return s.Printer.Item(raw)
+		}
+	}
+	return missing
+}
+
+// testDestination sends a test event and prints the response. It fails if the destination does.
+func testDestination(ctx context.Context, s *session.Session, in noun.Input) error {
+	path := in.Expand("/webhook/destination-test/{webhook}/{destination}")
+	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: path})
+	if err != nil {
+		return err
+	}
+	var response struct {
+		Status int
+		Error  *string
+	}
+	if err := session.Decode(res.Body, &response); err != nil {
+		return err
+	}
+	if err := s.Printer.Item(res.Body); err != nil {
+		return err
+	}
+	if response.Error != nil || response.Status/100 != 2 {
+		return &exit.Error{Code: exit.Failed, Message: "the destination did not accept the test event"}
+	}
+	return nil
 }

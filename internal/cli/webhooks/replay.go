@@ -47,8 +47,8 @@ func cancelReplay(ctx context.Context, s *session.Session, in noun.Input) error 
 func replayFields() []noun.Field {
 	return append(rangeFields(),
 		noun.Field{Name: "status", Path: "status", Values: []string{"pending", "success", "failed"}, Usage: "only if the last delivery has this `status`: pending, success or failed"},
-		noun.Field{Name: "destination", Path: "destinationId", Usage: "only what went to the destination with this `id`"},
-		noun.Field{Name: "to", Path: "to", Usage: "send to the destination with this `id` (default: where it went)"},
+		noun.Field{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only what went to the destination with this `id` or URL"},
+		noun.Field{Name: "to", Path: "to", Noun: "destination", Usage: "send to the destination with this `id` or URL (default: where it went)"},
 		noun.Field{Name: "rate", Path: "rate", Kind: noun.Number, Usage: "`number` of deliveries per second (default: as fast as the destinations respond)"},
 		noun.Field{Name: "dry-run", Path: "dry_run", Kind: noun.Boolean, Usage: "only count the deliveries"})
 }
@@ -66,20 +66,20 @@ it; the replay itself goes on, until it is done or cancelled.
   steward webhook replay cancel orders whrp_…`,
 		Args: session.Args("WEBHOOK"),
 	}
-	read := noun.AddFields(e, cmd, replayFields())
+	v := noun.Verb{Route: "POST /webhook/replay/{webhook}", Fields: replayFields()}
+	read := noun.AddFields(e, cmd, v)
 	cmd.Flags().BoolVar(&detach, "detach", false, "print the replay and do not wait for it")
 	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-		v := noun.Verb{Route: "POST /webhook/replay/{webhook}"}
 		in, err := noun.NewInput(ctx, s, v, args, "")
 		if err != nil {
 			return err
 		}
-		if err := read(in.Fields); err != nil {
+		if err := read(ctx, s, in); err != nil {
 			return err
 		}
 		return replay(ctx, s, in, detach)
 	})
-	cmd.ValidArgsFunction = noun.CompleteArgs(e, noun.Verb{Route: "GET /{webhook}"})
+	cmd.ValidArgsFunction = noun.CompleteArgs(e, v)
 	for _, v := range replayNoun().Verbs {
 		cmd.AddCommand(noun.VerbCommand(e, replayNoun(), v))
 	}
