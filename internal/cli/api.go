@@ -3,52 +3,75 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
 	"steward/internal/cli/noun"
+	"steward/internal/cli/output"
 	"steward/internal/cli/session"
 )
 
+// apiFlags are the flags of api.
+type apiFlags struct {
+	fields, raw []string
+	input       string
+	paginate    bool
+}
+
 func apiCommand(e *session.Env) *cobra.Command {
-	var fields []string
-	var input string
+	var flags apiFlags
 	cmd := &cobra.Command{
 		Use:   "api METHOD PATH",
 		Short: "Call any route of the API",
 		Long: `Call any route of the API and print the body of its response. The routes are described at URL/docs.
 
   steward api GET /webhook/analytics/org
-  steward api GET /thread -f limit=5
+  steward api GET /thread --paginate -f projectId=prj_1
   steward api POST /cli/project -f name=demo
+  steward api POST /webhook/destination-create/wh_1 -f type=url -f config.url=https://example.com -f config.max_retries=3
+  steward api POST /cli/apikey -f name=ci -f scopes[]=thread:read -f scopes[]=eval:read
+  steward api PUT /thread/t1 -f project_id=prj_1 -f user_data=@notes.txt
   steward api PUT /cli/eval/e1 --input eval.json
 
 A field is a parameter of the query for GET, HEAD and DELETE, else a member of the JSON body. There true,
-false, null, numbers, and values that begin with { or [ are JSON; anything else is text, also after :=
-as in name:=5. Dots make objects: config.url=https://example.com.`,
+false, null, numbers, and values that begin with { or [ are JSON, @file is the text of a file, @- that of
+standard input, and anything else is text. With --raw-field every value is text as it is. Dots and brackets
+make objects and arrays: config.url=… or config[url]=…, scopes[]=….`,
 		Args: session.Args("METHOD", "PATH"),
 		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-			return call(ctx, s, strings.ToUpper(args[0]), args[1], fields, input)
+			return call(ctx, s, strings.ToUpper(args[0]), args[1], flags)
 		}),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return []string{"GET", "POST", "PUT", "DELETE"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
-	cmd.Flags().StringArrayVarP(&fields, "field", "f", nil, "`name=value`; can be repeated")
-	cmd.Flags().StringVar(&input, "input", "", "`file` with the body; - is standard input")
+	cmd.Flags().StringArrayVarP(&flags.fields, "field", "f", nil, "`name=value`; can be repeated")
+	cmd.Flags().StringArrayVar(&flags.raw, "raw-field", nil, "`name=value` of a text; can be repeated")
+	cmd.Flags().StringVar(&flags.input, "input", "", "`file` with the body; - is standard input")
+	cmd.Flags().BoolVar(&flags.paginate, "paginate", false, "print the items of all pages of a list")
 	return cmd
 }
 
-func call(ctx context.Context, s *session.Session, method, path string, fields []string, input string) error {
-	req, err := buildCall(s, method, path, fields, input)
+func call(ctx context.Context, s *session.Session, method, path string, flags apiFlags) error {
+	req, err := buildCall(s, method, path, flags)
 	if err != nil {
 		return err
+	}
+	if s.Printer.Tabular() {
+		s.Printer.Format = output.JSON
+	}
+	if flags.paginate {
+		if method != http.MethodGet {
+			return exit.Usagef("--paginate needs GET")
+		}
+		return noun.PrintList(ctx, s, nil, s.API.Pages(ctx, req.Path, req.Query, ""), noun.ListFlags{})
 	}
 	res, err := s.API.Send(ctx, req)
 	if err != nil {
@@ -58,92 +81,40 @@ func call(ctx context.Context, s *session.Session, method, path string, fields [
 		_, err := s.Out.Write(res.Body)
 		return err
 	}
-	if s.Printer.Tabular() {
-		s.Printer.Format = "json"
-	}
 	return s.Printer.Item(res.Body)
 }
 
-func buildCall(s *session.Session, method, path string, fields []string, input string) (session.Request, error) {
-	if !strings.HasPrefix(path, "/") {
-		return session.Request{}, exit.Usagef("PATH must begin with /, such as /webhook/list")
-	}
+func buildCall(s *session.Session, method, path string, flags apiFlags) (session.Request, error) {
 	address, err := url.Parse(path)
-	if err != nil {
-		return session.Request{}, exit.Usagef("PATH must be a path, such as /webhook/list")
+	if err != nil || !strings.HasPrefix(path, "/") {
+		return session.Request{}, exit.Usagef("PATH must be a path that begins with /, such as /webhook/list")
 	}
 	req := session.Request{Method: method, Path: address.EscapedPath(), Query: address.Query()}
-	inQuery := input != "" || method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
-	body := map[string]any{}
-	for _, f := range fields {
-		if err := addField(req.Query, body, f, inQuery); err != nil {
-			return session.Request{}, err
+	fields, err := parseFields(flags, s.In)
+	if err != nil {
+		return req, err
+	}
+	if flags.input != "" || method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete {
+		for _, f := range fields {
+			req.Query.Add(f.name, f.text)
 		}
+	} else if len(fields) > 0 {
+		req.Body, err = body(fields)
 	}
-	if len(body) > 0 {
-		req.Body = body
+	if err != nil || flags.input == "" {
+		return req, err
 	}
-	if input == "" {
-		return req, nil
-	}
-	req.Body, err = readBody(s, input)
+	req.Body, err = readBody(s, flags.input)
 	return req, err
 }
 
-// addField adds name=value to a query or a body.
-func addField(query url.Values, body map[string]any, text string, inQuery bool) error {
-	name, value, ok := strings.Cut(text, "=")
-	literal := strings.HasSuffix(name, ":")
-	name = strings.TrimSuffix(name, ":")
-	if !ok || name == "" {
-		return exit.Usagef("-f must be name=value")
-	}
-	if inQuery {
-		query.Add(name, value)
-		return nil
-	}
-	parsed := any(value)
-	if !literal {
-		parsed = guess(value)
-	}
-	noun.SetMember(body, name, parsed)
-	return nil
-}
-
-// guess returns the JSON value that a text stands for, or the text.
-func guess(text string) any {
-	if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
-		return json.Number(text)
-	}
-	switch {
-	case text == "true", text == "false", text == "null", strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
-		var value any
-		if err := json.Unmarshal([]byte(text), &value); err == nil {
-			return value
-		}
-	}
-	return text
-}
-
-// maxInput bounds the body that a user sends. The API accepts less.
-const maxInput = 64 << 20
-
 func readBody(s *session.Session, name string) (json.RawMessage, error) {
-	in := s.In
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, &exit.Error{Code: exit.Usage, Message: fmt.Sprintf("--input: %v", err)}
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxInput))
+	text, err := readText(name, s.In)
 	if err != nil {
-		return nil, fmt.Errorf("read the body: %w", err)
+		return nil, err
 	}
-	if !json.Valid(text) {
-		return nil, &exit.Error{Code: exit.Usage, Message: "the body is not JSON", Cause: errors.New("invalid JSON")}
+	if !json.Valid([]byte(text)) {
+		return nil, exit.Usagef("the body in %s is not JSON", name)
 	}
-	return text, nil
+	return json.RawMessage(text), nil
 }

@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 			}
 			list, err := h.store.Destinations(as(alice), "org_a", w.ID)
 			must(t, err)
-			if c := list[0].Config; c.Disabled != (name == "410") || c.URL != s.URL || c.TimeoutSeconds != 1 || list[0].ID != to.ID {
+			if c := list[0].Config; c.Disabled != (name == "410") || c.URL != s.URL || c.TimeoutSeconds != timeout || list[0].ID != to.ID {
 				t.Errorf("%s: destination %+v", name, list[0])
 			}
 		}

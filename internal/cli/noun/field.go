@@ -131,12 +131,12 @@ func (f Field) Set(members map[string]any, texts []string) error {
 	if err != nil {
 		return exit.Usagef("--%s %v", f.Name, err)
 	}
-	SetMember(members, f.Path, value)
+	setMember(members, f.Path, value)
 	return nil
 }
 
-// SetMember sets the member at a path with dots, and creates the objects that it is in.
-func SetMember(members map[string]any, path string, value any) {
+// setMember sets the member at a path with dots, and creates the objects that it is in.
+func setMember(members map[string]any, path string, value any) {
 	names := strings.Split(path, ".")
 	for _, name := range names[:len(names)-1] {
 		below, ok := members[name].(map[string]any)
