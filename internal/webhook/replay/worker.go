@@ -137,11 +137,14 @@ func (w *Worker) add(ctx context.Context, r Replay) error {
 		return nil
 	}
 	page := webhook.ReplayPage{End: r.addedTo, More: true}
+	// Most receipts have at least one delivery; where few have, more are looked at.
+	limit := min(room, pageReceipts)
 	for began := time.Now(); len(page.Items) == 0 && page.More && time.Since(began) < stepFor; {
-		next, err := w.Store.Hooks.ReplayPage(ctx, r.selection(), page.End, pageReceipts)
+		next, err := w.Store.Hooks.ReplayPage(ctx, r.selection(), page.End, limit)
 		if err != nil {
 			return err
 		}
+		limit = min(2*limit, pageReceipts)
 		page = upTo(next, r)
 		if !r.counted && page.End == r.countedTo {
 			break
