@@ -70,14 +70,6 @@ func (r Replay) Alternative() (status int, value any, ok bool) {
 	return http.StatusOK, Count{Total: r.Total}, r.dryRun
 }
 
-// selection returns what the replay selects.
-func (r Replay) selection() webhook.Replay {
-	return webhook.Replay{
-		ID: r.ID, OrgID: r.orgID, WebhookID: r.WebhookID, Since: r.Since, Until: r.Until,
-		Status: r.Status, DestinationID: r.DestinationID, To: r.To,
-	}
-}
-
 // maxRate is the highest rate that can be asked for.
 const maxRate = 10_000
 

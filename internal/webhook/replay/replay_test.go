@@ -417,7 +417,7 @@ func TestReplayStates(t *testing.T) {
 				err = f.replays.Store.Cancel(ctx, "org_a", f.webhookID, made.ID)
 			case "end the last":
 				err = d.Write(ctx, func(tx *db.Tx) error {
-					one := webhook.ReplayResult{OrgID: "org_a", WebhookID: f.webhookID, ReplayID: made.ID, Done: 1, Failed: 1}
+					one := webhook.ReplayResult{Replay: webhook.Replay{OrgID: "org_a", WebhookID: f.webhookID, ID: made.ID}, Done: 1, Failed: 1}
 					return f.replays.Store.Ended(tx, []webhook.ReplayResult{one})
 				})
 			case "step":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"steward/internal/auth"
@@ -35,6 +36,9 @@ type Store struct {
 	Hooks *webhook.Store
 	// Wake is called after a replay was created; nil for none.
 	Wake func()
+
+	// counting is held while a page is counted: dry runs of long times take turns, and one core.
+	counting sync.Mutex
 }
 
 // changed is the name under which replicas notify each other of new replays.
@@ -56,10 +60,10 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, webhookID strin
 	r.orgID = caller.OrgID
 	r.createdBy = caller.Actor()
 	r.WebhookID = webhookID
-	if err := s.Hooks.CheckReplay(s.DB.Read(ctx), r.selection()); err != nil {
+	if err := s.check(ctx, r); err != nil {
 		return r, err
 	}
-	r.addedTo = r.selection().FirstKey()
+	r.addedTo = r.firstKey()
 	r.countedTo = r.addedTo
 	for began := time.Now(); !r.counted && (r.dryRun || time.Since(began) < countFor); {
 		if err := s.count(ctx, &r); err != nil {
@@ -80,13 +84,15 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, webhookID strin
 
 // count counts the next part of what a replay delivers.
 func (s *Store) count(ctx context.Context, r *Replay) error {
-	p, err := s.Hooks.ReplayPage(ctx, r.selection(), r.countedTo, pageReceipts)
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	p, err := s.part(ctx, *r, r.countedTo, pageReceipts)
 	if err != nil {
 		return err
 	}
-	r.Total += int64(len(p.Items))
-	r.countedTo = p.End
-	r.counted = !p.More
+	r.Total += int64(len(p.items))
+	r.countedTo = p.end
+	r.counted = !p.more
 	return nil
 }
 
@@ -199,7 +205,7 @@ func (s *Store) Ended(tx *db.Tx, ended []webhook.ReplayResult) error {
 	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Int)
 	now := int64(stamp.Of(s.Now()))
 	for _, e := range ended {
-		rows.Add(e.OrgID, e.WebhookID, e.ReplayID, e.Done, e.Failed, now)
+		rows.Add(e.OrgID, e.WebhookID, e.ID, e.Done, e.Failed, now)
 	}
 	const over = `CASE WHEN state = 'running' AND walked AND done + v.column4 >= added THEN `
 	if err := rows.Send(tx, `UPDATE webhook_replays SET done = done + v.column4, failed = failed + v.column5,
@@ -258,6 +264,6 @@ func (s *Store) add(ctx context.Context, r Replay, items []webhook.Redelivery, t
 		if n == 0 {
 			return errTaken
 		}
-		return s.Hooks.Redeliver(tx, r.selection(), items, due, r.pace())
+		return s.Hooks.Redeliver(tx, webhook.Replay{OrgID: r.orgID, WebhookID: r.WebhookID, ID: r.ID}, items, due, r.pace())
 	})
 }

@@ -136,53 +136,53 @@ func (w *Worker) add(ctx context.Context, r Replay) error {
 	if room == 0 {
 		return nil
 	}
-	page := webhook.ReplayPage{End: r.addedTo, More: true}
+	p := part{end: r.addedTo, more: true}
 	// Most receipts have at least one delivery; where few have, more are looked at.
 	limit := min(room, pageReceipts)
-	for began := time.Now(); len(page.Items) == 0 && page.More && time.Since(began) < stepFor; {
-		next, err := w.Store.Hooks.ReplayPage(ctx, r.selection(), page.End, limit)
+	for began := time.Now(); len(p.items) == 0 && p.more && time.Since(began) < stepFor; {
+		next, err := w.Store.part(ctx, r, p.end, limit)
 		if err != nil {
 			return err
 		}
 		limit = min(2*limit, pageReceipts)
-		page = upTo(next, r)
-		if !r.counted && page.End == r.countedTo {
+		p = upTo(next, r)
+		if !r.counted && p.end == r.countedTo {
 			break
 		}
 	}
-	items, end, more := cutTo(page, room)
+	items, end, more := cutTo(p, room)
 	if more && end == r.addedTo {
 		return nil // nothing more is counted yet
 	}
 	return w.Store.add(ctx, r, items, end, !more)
 }
 
-// upTo returns a page without what is not counted yet: deliveries of the replay must not be counted.
-func upTo(p webhook.ReplayPage, r Replay) webhook.ReplayPage {
-	if r.counted || p.End <= r.countedTo {
-		p.More = p.More || !r.counted
+// upTo returns a part without what is not counted yet: deliveries of the replay must not be counted.
+func upTo(p part, r Replay) part {
+	if r.counted || p.end <= r.countedTo {
+		p.more = p.more || !r.counted
 		return p
 	}
-	p.Items = slices.DeleteFunc(p.Items, func(d webhook.Redelivery) bool { return d.ReceiptKey > r.countedTo })
-	p.End = r.countedTo
-	p.More = true
+	p.items = slices.DeleteFunc(p.items, func(d webhook.Redelivery) bool { return d.ReceiptKey > r.countedTo })
+	p.end = r.countedTo
+	p.more = true
 	return p
 }
 
-// cutTo returns the items of a page up to a number, or those of its first receipt that has some, and
+// cutTo returns the items of a part up to a number, or those of its first receipt that has some, and
 // the key of the last receipt that they include.
-func cutTo(p webhook.ReplayPage, room int) (items []webhook.Redelivery, end string, more bool) {
-	if len(p.Items) <= room {
-		return p.Items, p.End, p.More
+func cutTo(p part, room int) (items []webhook.Redelivery, end string, more bool) {
+	if len(p.items) <= room {
+		return p.items, p.end, p.more
 	}
 	n := room
-	for n > 0 && p.Items[n-1].ReceiptKey == p.Items[n].ReceiptKey {
+	for n > 0 && p.items[n-1].ReceiptKey == p.items[n].ReceiptKey {
 		n--
 	}
 	if n == 0 {
-		for n < len(p.Items) && p.Items[n].ReceiptKey == p.Items[0].ReceiptKey {
+		for n < len(p.items) && p.items[n].ReceiptKey == p.items[0].ReceiptKey {
 			n++
 		}
 	}
-	return p.Items[:n], p.Items[n-1].ReceiptKey, true
+	return p.items[:n], p.items[n-1].ReceiptKey, true
 }

@@ -1,0 +1,162 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/webhook"
+)
+
+// part is a part of what a replay delivers.
+type part struct {
+	items []webhook.Redelivery // in the order of their receipts
+	end   string               // key of the last receipt that was looked at
+	more  bool
+}
+
+// part looks at the receipts of a replay after a key, at most limit. Destinations that are gone or
+// disabled get nothing.
+func (s *Store) part(ctx context.Context, r Replay, after string, limit int) (part, error) {
+	q := s.DB.Read(ctx)
+	enabled, err := enabledDestinations(q, r)
+	if err != nil {
+		return part{}, err
+	}
+	p := part{end: after}
+	if len(enabled) == 0 {
+		return p, nil
+	}
+	_, before := webhook.ReceiptKeys(r.WebhookID, r.Since, r.Until)
+	receipts, err := db.Collect(q, func(row db.Row) (d webhook.Redelivery, err error) {
+		return d, row.Scan(&d.ReceiptKey, &d.Size)
+	}, `SELECT key, size + length(headers) FROM webhook_receipts WHERE key > $1 AND key < $2 ORDER BY key LIMIT $3`,
+		after, before, limit)
+	if err != nil {
+		return p, fmt.Errorf("read receipts: %w", err)
+	}
+	went, err := lastDeliveries(q, r, receipts)
+	if err != nil {
+		return p, err
+	}
+	for _, receipt := range receipts {
+		p.end = receipt.ReceiptKey
+		p.items = append(p.items, r.redeliveries(receipt, went[receipt.ReceiptKey], enabled)...)
+	}
+	p.more = len(receipts) == limit
+	return p, nil
+}
+
+// firstKey sorts before the keys of all receipts of a replay, and after those that are older.
+func (r Replay) firstKey() string {
+	first, _ := webhook.ReceiptKeys(r.WebhookID, r.Since, r.Until)
+	return first[:len(first)-1]
+}
+
+// redeliveries returns where a receipt is sent again. went are the destinations that it was sent to,
+// as far as the replay is about them.
+func (r Replay) redeliveries(receipt webhook.Redelivery, went []string, enabled map[string]bool) (items []webhook.Redelivery) {
+	to := went
+	switch {
+	case r.To == "":
+	case len(went) > 0 || r.Status == "" && r.DestinationID == "":
+		to = []string{r.To} // also what went nowhere
+	default:
+		to = nil
+	}
+	for _, destinationID := range to {
+		if enabled[destinationID] {
+			receipt.DestinationID = destinationID
+			items = append(items, receipt)
+		}
+	}
+	return items
+}
+
+// enabledDestinations returns the destinations that a replay may send to.
+func enabledDestinations(q db.Querier, r Replay) (map[string]bool, error) {
+	ids, err := db.Collect(q, scanID, `SELECT id FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND NOT disabled`,
+		r.orgID, r.WebhookID)
+	if err != nil {
+		return nil, fmt.Errorf("read destinations: %w", err)
+	}
+	only := r.target()
+	enabled := map[string]bool{}
+	for _, destinationID := range ids {
+		if only == "" || only == destinationID {
+			enabled[destinationID] = true
+		}
+	}
+	return enabled, nil
+}
+
+// lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
+// deliveries with each other: SQLite would go through all later ones of the destination.
+const lastDeliveriesText = `SELECT receipt_key, destination_id, status FROM (
+		SELECT v.column1 AS receipt_key, d.destination_id, d.status,
+			row_number() OVER (PARTITION BY v.column1, d.destination_id ORDER BY d.key DESC) AS place
+		FROM {v} JOIN webhook_deliveries d ON d.receipt_id = v.column2) AS ranked
+	WHERE place = 1 ORDER BY receipt_key, destination_id`
+
+// lastDeliveries returns the destinations of receipts, by key, whose last delivery matches a replay.
+func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[string][]string, error) {
+	if r.To != "" && r.Status == "" && r.DestinationID == "" {
+		return nil, nil // all are sent, wherever they went
+	}
+	rows := db.NewBulk(db.Text, db.Text)
+	for _, receipt := range receipts {
+		rows.Add(receipt.ReceiptKey, id.Receipt+"_"+receipt.ReceiptKey[len(receipt.ReceiptKey)/2:])
+	}
+	type last struct {
+		receiptKey, destinationID string
+		status                    webhook.Status
+	}
+	found, err := db.CollectBulk(q, rows, func(row db.Row) (l last, err error) {
+		return l, row.Scan(&l.receiptKey, &l.destinationID, &l.status)
+	}, lastDeliveriesText)
+	if err != nil {
+		return nil, fmt.Errorf("read last deliveries: %w", err)
+	}
+	went := map[string][]string{}
+	for _, l := range found {
+		if (r.Status == "" || r.Status == l.status) && (r.DestinationID == "" || r.DestinationID == l.destinationID) {
+			went[l.receiptKey] = append(went[l.receiptKey], l.destinationID)
+		}
+	}
+	return went, nil
+}
+
+// check returns NotFound if the webhook or a destination that a replay names does not exist, and
+// Conflict if that is disabled.
+func (s *Store) check(ctx context.Context, r Replay) error {
+	if _, err := s.Hooks.Get(ctx, r.orgID, r.WebhookID); err != nil {
+		return err
+	}
+	target := r.target()
+	if target == "" {
+		return nil
+	}
+	found, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (disabled bool, err error) { return disabled, row.Scan(&disabled) },
+		`SELECT disabled FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, r.orgID, r.WebhookID, target)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read destination: %w", err)
+	case len(found) == 0:
+		return errs.Missing("destination", target)
+	case found[0]:
+		return errs.New(errs.Conflict, "destination %s is disabled", target)
+	}
+	return nil
+}
+
+// target returns the only destination that a replay may send to, or "".
+func (r Replay) target() string {
+	if r.To != "" {
+		return r.To
+	}
+	return r.DestinationID
+}
+
+func scanID(row db.Row) (text string, err error) { return text, row.Scan(&text) }
