@@ -114,13 +114,25 @@ func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleStreamEndsWithTheSession signs out in another tab. The page says that the stream has stopped,
-// shows nothing that comes later, and goes on when the user has signed in again.
+// TestConsoleStreamEndsWithTheSession checks that the stream goes on when somebody else loses a right, and ends when
+// the user signs out in another tab: the page says that it has stopped, shows nothing that comes later, and goes on when
+// the user has signed in again.
 func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
 	c, url := streaming(t, s)
 	sendNumbers(t, url, 0, 1)
 	c.see(`{"n":0}`)
+
+	const ended = `performance.getEntriesByType('resource').filter(r => r.name.includes('/webhook/tail/')).length`
+	for range 3 {
+		key := s.call("POST", "/cli/apikey", object{"name": "other"}).want(201)
+		s.call("DELETE", "/cli/apikey/"+key.text("id"), nil).want(204)
+	}
+	sendNumbers(t, url, 1, 2)
+	c.see(`{"n":1}`)
+	if n := evaluate[int](c.chromium, ended); n > 0 {
+		t.Errorf("%d streams have ended because a key of somebody else was deleted", n)
+	}
 
 	other := c.tab()
 	other.visit("/")
@@ -129,19 +141,19 @@ func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	other.see("Sign in to the console")
 	c.see("The live stream has stopped, because your session has ended.")
 	c.see("Stopped")
-	sendNumbers(t, url, 1, 2)
+	sendNumbers(t, url, 2, 3)
 
 	other.press("Sign in")
 	other.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
 	other.submitSignIn()
-	if text := evaluate[string](c.chromium, `document.body.innerText`); strings.Contains(text, `{"n":1}`) {
+	if text := evaluate[string](c.chromium, `document.body.innerText`); strings.Contains(text, `{"n":2}`) {
 		t.Error("the page shows what came after its session ended")
 	}
 	c.press("I am signed in")
 	c.wait("the stream", `document.querySelector('.dot.live')`)
-	sendNumbers(t, url, 2, 3)
-	c.wait("all of them", rowCount+` === 3`)
-	c.checkRows(2)
+	sendNumbers(t, url, 3, 4)
+	c.wait("all of them", rowCount+` === 4`)
+	c.checkRows(3)
 	c.clean()
 }
 

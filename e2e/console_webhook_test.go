@@ -176,4 +176,3 @@ func send(t *testing.T, url, body string) {
 		t.Fatalf("the webhook responds with %s", res.Status)
 	}
 }
-

@@ -80,11 +80,12 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	}
 	manager := engines.manager(d, storage)
 	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, keys, lines, now)
+	site := wireConsole(d, at, signIn, accounts)
 	callers := &server.Authenticator{
-		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, PerSecond: cfg.RateLimit,
+		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, Session: site.Caller, PerSecond: cfg.RateLimit,
 	}
 	hooks.tail.Authorize = func(r *http.Request) error { return callers.Reauthorize(r, auth.ReadWebhooks) }
-	for _, name := range []string{auth.Callers, oidc.Cache} { // after their caches were emptied
+	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} { // after their caches were emptied
 		d.db.Watch(name, hooks.tail.Recheck)
 	}
 
@@ -113,7 +114,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 			Tail:        hooks.tail,
 			Replay:      &replay.Handler{Store: hooks.replays.Store},
 			Protocol:    signIn.Mount,
-			Console:     wireConsole(d, at, signIn, accounts),
+			Console:     site,
 			Auth:        callers,
 			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,

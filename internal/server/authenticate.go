@@ -31,6 +31,8 @@ type Authenticator struct {
 	// Bound returns the caller of an access token that is bound to a key, of which the request has a
 	// DPoP proof, or Unauthorized. It may add to the headers of the response.
 	Bound func(h http.Header, r *http.Request, token string) (*auth.Caller, error)
+	// Session returns the caller of a request of the console, or Unauthorized.
+	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
 	// PerSecond limits the requests of each caller; 0 means no limit.
 	PerSecond float64
 
@@ -78,14 +80,9 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 }
 
 // Reauthorize returns an error if the sender of a request that is being served for long has no longer
-// a permission: the key was deleted, the token has expired, the role was changed. A DPoP proof can be
-// used only once, so that its sender has to send a new request.
+// a permission: the key was deleted, the token has expired, the session has ended, the role was changed.
 func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) error {
-	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return errs.New(errs.Unauthorized, "a new proof is required")
-	}
-	caller, err := a.Identify(r.Context(), value)
+	caller, err := a.again(r)
 	if err != nil {
 		return err
 	}
@@ -93,6 +90,20 @@ func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) error {
 		return errs.New(errs.Forbidden, "the organization has changed")
 	}
 	return caller.Require(p)
+}
+
+// again returns the caller of a request that was accepted before. A DPoP proof can be used only once,
+// so that its sender has to send a new request. A request without the
+// header is one of the console.
+func (a *Authenticator) again(r *http.Request) (*auth.Caller, error) {
+	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	switch {
+	case scheme == "":
+		return a.Session(http.Header{}, r)
+	case strings.EqualFold(scheme, "Bearer"):
+		return a.Identify(r.Context(), value)
+	}
+	return nil, errs.New(errs.Unauthorized, "a new proof is required")
 }
 
 func (a *Authenticator) caller(h http.Header, r *http.Request) (*auth.Caller, error) {
