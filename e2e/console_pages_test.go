@@ -18,6 +18,7 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 		http.Error(w, "out of stock", http.StatusServiceUnavailable)
 	})
 	hook := s.fillWebhook(k)
+	s.fillOverview()
 	c := newConsole(t, s)
 	c.loadAxe()
 
@@ -31,6 +32,8 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 	c.check("console-webhooks")
 	c.visit("/")
 	c.see("Latest changes")
+	c.see("Harbour Dashboard")
+	c.wait("the pass rate", figure("Passed, 30 days")+`.includes("75%")`)
 	c.see("the destination answered 503") // in the list of failing destinations
 	c.wait("the plot", `document.querySelector('.plot canvas')`)
 	c.check("console-overview")
@@ -59,7 +62,7 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 	}
 	c.visit("/settings")
 	c.see("libsql")
-	c.see("active")
+	c.wait("the signing keys", `[...document.querySelectorAll('.tag.good')].some((t) => t.innerText === "active")`)
 	c.check("console-settings")
 	c.visit("/nowhere")
 	c.see("does not exist")
