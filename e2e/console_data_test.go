@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"context"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,128 +41,6 @@ func (c *console) inert(where string) {
 
 // hostile is a text that runs as a script where it becomes HTML.
 const hostile = `"><img src=x onerror="smuggled()"><script>smuggled()</script>`
-
-// hostileKey is a key of an object like that, which is not a folder.
-const hostileKey = `<img src=x onerror="smuggled()">.txt`
-
-// TestConsoleStorage creates a bucket, uploads files, previews, shares and deletes them, configures the
-// bucket and deletes it.
-func TestConsoleStorage(t *testing.T) {
-	for _, database := range []string{"sqlite", "postgres"} {
-		t.Run(database, func(t *testing.T) { testConsoleStorage(t, database) })
-	}
-}
-
-func testConsoleStorage(t *testing.T, database string) {
-	s := startWithOwner(t, database)
-	c := signedIn(t, s)
-	c.loadAxe()
-	c.visit("/storage")
-	c.see("No buckets yet")
-	c.check("console-storage-empty")
-	c.press("New bucket")
-	c.fill("name", "Bad Name")
-	c.press("Create")
-	c.see("Something in the form is not right")
-	c.fill("name", "photos")
-	c.press("Create")
-	c.see("S3_SECRET_ACCESS_KEY=")
-	c.press("Open photos")
-	c.see("The bucket is empty")
-
-	c.upload(map[string]string{"hello.json": `{"greeting": "hello", "list": [1, 2, 3]}`, hostileKey: hostile})
-	c.see("stored")
-	c.wait("two uploads", `document.querySelectorAll(".tag.good").length === 2`)
-	c.press("hello.json")
-	c.wait("the JSON as a tree", `[...document.querySelectorAll("dialog .tree .key")].some((k) => k.innerText === "greeting")`)
-	c.check("console-storage-preview")
-	c.press("Share")
-	c.see("without signing in, for 1 h")
-	link := evaluate[string](c.chromium, `document.querySelector("dialog .code pre").innerText`)
-	if status, body := fetchText(t, link); status != 200 || !strings.Contains(body, "greeting") {
-		t.Errorf("the shared link: %d %s", status, body)
-	}
-	c.press("Close")
-	c.press(hostileKey)
-	c.see(hostile)
-	c.inert("the preview of an object")
-	c.press("Close")
-	c.inert("the list of objects")
-
-	b := s.existing("photos")
-	b.put("2026/a/1.txt", "one")
-	b.put("2026/a/2.txt", "two")
-	b.put("2026/b.bin", "\xff\xfe\x00")
-	c.at("/storage/photos", "2026/")
-	c.check("console-storage")
-	c.press("2026/")
-	c.see("b.bin")
-	c.upload(map[string]string{"inside.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="80" height="80"><circle cx="40" cy="40" r="30"/></svg>`})
-	c.wait("the upload", `document.querySelector(".tag.good")`)
-	c.at("/storage/photos?prefix=2026/&key=2026/inside.svg", "image/svg+xml")
-	c.wait("the picture", `document.querySelector("dialog img")?.naturalWidth > 0`)
-	c.at("/storage/photos?prefix=2026/&key=2026/b.bin", "neither text nor an image")
-	c.at("/storage/photos?prefix=2026/", "inside.svg")
-	c.press("Delete 2026/b.bin")
-	c.press("Delete object")
-	c.misses("b.bin")
-	c.press("Delete the folder 2026/a/")
-	c.see("2 objects have keys that begin with “2026/a/”")
-	c.fill("confirm", "2026/a/")
-	c.screenshot("console-storage-delete-" + database)
-	c.press("Delete 2 objects")
-	c.see("2 objects were deleted.")
-	c.misses("a/")
-	s.call("GET", "/storage/objects/photos?prefix=2026/a/", nil).want(200)
-	if total := s.call("GET", "/storage/objects/photos?prefix=2026/", nil).want(200).get("total"); total != 1.0 {
-		t.Errorf("%v objects are left, want inside.svg", total)
-	}
-
-	c.at("/storage/photos?tab=config", "Storage tier")
-	c.check("console-storage-config")
-	c.fill("ttl", "86400")
-	c.fill("origins", "https://app.example.com")
-	c.fill("extra", "X-Robots-Tag: noindex")
-	c.press("Save")
-	c.see("The configuration was saved")
-	config := s.call("GET", "/bucket/config/photos", nil).want(200)
-	if config.get("ttl") != 86400.0 || config.text("additional_headers.X-Robots-Tag") != "noindex" ||
-		!strings.Contains(string(config.body), "https://app.example.com") {
-		t.Errorf("the configuration is %s", config.body)
-	}
-	c.at("/storage/photos?tab=connection", "S3_ENDPOINT")
-	c.check("console-storage-connection")
-	c.at("/storage", "photos")
-	c.check("console-storage-buckets")
-	c.press("Delete the bucket photos")
-	c.fill("confirm", "photos")
-	c.press("Delete bucket")
-	c.see("No buckets yet")
-}
-
-// upload chooses files with the button of the page.
-func (c *console) upload(files map[string]string) {
-	c.t.Helper()
-	dir := c.t.TempDir()
-	var paths []string
-	for name, content := range files {
-		path := filepath.Join(dir, name)
-		c.s.must(os.WriteFile(path, []byte(content), 0o644))
-		paths = append(paths, path)
-	}
-	c.do(chromedp.SetUploadFiles(chromedp.CSS(`input[name="files"]`), paths, chromedp.NodeReady))
-}
-
-// existing returns a bucket with its credentials.
-func (s *steward) existing(name string) bucket {
-	s.t.Helper()
-	var all struct {
-		S3 []struct{ Env map[string]string }
-	}
-	s.call("GET", "/resource?type=s3&name="+name, nil).want(200).decode(&all)
-	env := all.S3[0].Env
-	return bucket{s, name, env["S3_ACCESS_KEY_ID"], env["S3_SECRET_ACCESS_KEY"]}
-}
 
 // TestConsoleDatabases creates a database, runs SQL in the editor and looks at the table.
 func TestConsoleDatabases(t *testing.T) {
@@ -255,14 +130,29 @@ func TestConsoleKeyValue(t *testing.T) {
 	c.see("No keys yet")
 	ctx := context.Background()
 	client := kvStore{steward: s, name: "cache"}.again().client()
-	s.must(client.Set(ctx, "user:1", "ada", time.Hour).Err())
-	s.must(client.HSet(ctx, "user:2", "name", "grace").Err())
+	s.must(client.Set(ctx, "user:1", "ada lovelace", time.Hour).Err())
+	s.must(client.HSet(ctx, "user:2", "name", "grace", "born", "1906").Err())
+	s.must(client.Set(ctx, "cart:7", `{"lines": [{"sku": "x1", "note": "<b>two</b>"}]}`, 0).Err())
+	s.must(client.Set(ctx, "photo", "\x89PNG\xff", 0).Err())
+	s.must(client.Set(ctx, "long", strings.Repeat("0123456789", 200), 0).Err())
 	s.must(client.Set(ctx, hostile, "x", 0).Err())
 	c.press("Refresh")
 	c.see("user:1")
 	c.see("hash")
 	c.see("in 60 min")
+	c.see("ada lovelace")
+	c.see("2 fields")
+	c.see("5 B that are not text")
 	c.see(hostile)
+	c.press("Details of cart:7")
+	c.wait("the JSON as a tree", `[...document.querySelectorAll(".tree .key")].some((k) => k.innerText === "lines")`)
+	c.press("Details of long")
+	c.see("the first of 2.0 kB")
+	c.press("Details of photo")
+	c.see("iVBOR/8=") // in base64
+	c.press("Details of user:2")
+	c.see("HGETALL user:2")
+	c.press("Details of cart:7")
 	c.inert("the keys of a store")
 	c.check("console-kv-keys")
 	c.fill("prefix", "user:2")
@@ -342,15 +232,28 @@ func TestConsoleEvaluations(t *testing.T) {
 	for _, e := range []string{"polite", "right"} {
 		s.call("PUT", "/cli/eval/"+e, object{"name": "Is " + e, "projectId": "p1", "agentIdentifier": "support", "description": hostile}).want(200)
 	}
-	for i, r := range []evalRun{{ID: "r1", SessionID: "s1", EvalID: "polite", ProjectID: "p1"}, {ID: "r2", SessionID: "s1", EvalID: "right", ProjectID: "p1"}} {
-		s.call("POST", "/evalrun", r.body(s.orgID, i)).want(201)
+	for _, r := range []evalRun{
+		{ID: "r1", SessionID: "s1", EvalID: "polite", ProjectID: "p1"},
+		{ID: "r2", SessionID: "s1", EvalID: "right", ProjectID: "p1"},
+		{ID: "r3", SessionID: "s1", EvalID: "polite", ProjectID: "p1"},
+	} {
+		body := r.body(s.orgID, 0)
+		delete(body, "timestamp") // now
+		s.call("POST", "/evalrun", body).want(201)
 	}
 	s.call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": true, "score": 0.9, "reason": hostile}}).want(200)
+	s.call("PUT", "/evalrun", object{"id": "r3", "result": object{"success": true, "score": 0.7}}).want(200)
 	s.call("PUT", "/evalrun", object{"id": "r2", "error": "judge failed " + hostile}).want(200)
 	c.at("/evaluations", "passed")
 	c.see("judge failed")
+	c.see("66.7%")
 	c.inert("the runs of evaluations")
+	c.press("By evaluation")
+	c.wait("a line for each evaluation", `[...document.querySelectorAll(".legend span")].map((l) => l.innerText.replace(/\s+/g, " ")).sort().join() === "Is polite 100%,Is right 0%"`)
+	c.wait("the plot", `document.querySelector(".plot canvas")`)
 	c.check("console-evaluations")
+	c.press("By agent")
+	c.wait("a line for the agent", `document.querySelector(".legend").innerText.replace(/\s+/g, " ").includes("support 66.7%")`)
 	c.choose("Evaluation", "right")
 	c.wait("one run", `document.querySelectorAll("table tbody tr").length === 1`)
 	c.at("/evaluations?tab=evals", "Is polite")
@@ -360,20 +263,8 @@ func TestConsoleEvaluations(t *testing.T) {
 	c.see("State of the session")
 	c.see("answer")
 	c.inert("the result of a run")
+	c.fill("with", "r3")
+	c.see("Result of r3, passed")
+	c.see("0.7")
 	c.check("console-evaluation-run")
-}
-
-// fetchText returns what a URL answers without credentials.
-func fetchText(t *testing.T, address string) (status int, body string) {
-	t.Helper()
-	got, err := client.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(got.Body, 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got.StatusCode, string(text)
 }

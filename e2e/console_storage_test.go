@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+// hostileKey is a key of an object like that, which is not a folder.
+const hostileKey = `<img src=x onerror="smuggled()">.txt`
+
+// TestConsoleStorage creates a bucket, uploads files, previews, shares and deletes them, configures the
+// bucket and deletes it.
+func TestConsoleStorage(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.loadAxe()
+	c.visit("/storage")
+	c.see("No buckets yet")
+	c.check("console-storage-empty")
+	c.press("New bucket")
+	c.fill("name", "Bad Name")
+	c.press("Create")
+	c.see("Something in the form is not right")
+	c.fill("name", "photos")
+	c.press("Create")
+	c.see("S3_SECRET_ACCESS_KEY=")
+	c.press("Open photos")
+	c.see("The bucket is empty")
+
+	c.upload(map[string]string{"hello.json": `{"greeting": "hello", "list": [1, 2, 3]}`, hostileKey: hostile})
+	c.see("stored")
+	c.wait("two uploads", `document.querySelectorAll(".tag.good").length === 2`)
+	c.press("hello.json")
+	c.wait("the JSON as a tree", `[...document.querySelectorAll("dialog .tree .key")].some((k) => k.innerText === "greeting")`)
+	c.check("console-storage-preview")
+	c.press("Share")
+	for _, expiry := range []struct{ label, seconds string }{{"1 hour", "3600"}, {"15 minutes", "900"}, {"1 day", "86400"}, {"7 days", "604800"}} {
+		c.press(expiry.label)
+		c.see("without signing in, for " + expiry.label)
+		link := evaluate[string](c.chromium, `document.querySelector("dialog .code pre").innerText`)
+		if !strings.Contains(link, "X-Amz-Expires="+expiry.seconds+"&") {
+			t.Errorf("%s: the link is %s", expiry.label, link)
+		}
+		if status, body := fetchText(t, link); status != 200 || !strings.Contains(body, "greeting") {
+			t.Errorf("the shared link: %d %s", status, body)
+		}
+	}
+	c.check("console-storage-share")
+	c.press("Close")
+	c.press(hostileKey)
+	c.see(hostile)
+	c.inert("the preview of an object")
+	c.press("Close")
+	c.inert("the list of objects")
+	c.drops()
+
+	b := s.existing("photos")
+	b.put("2026/a/1.txt", "one")
+	b.put("2026/a/2.txt", "two")
+	b.put("2026/b.bin", "\xff\xfe\x00")
+	c.at("/storage/photos", "2026/")
+	c.check("console-storage")
+	c.press("2026/")
+	c.see("b.bin")
+	c.upload(map[string]string{"inside.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="80" height="80"><circle cx="40" cy="40" r="30"/></svg>`})
+	c.wait("the upload", `document.querySelector(".tag.good")`)
+	c.at("/storage/photos?prefix=2026/&key=2026/inside.svg", "image/svg+xml")
+	c.wait("the picture", `document.querySelector("dialog img")?.naturalWidth > 0`)
+	c.at("/storage/photos?prefix=2026/&key=2026/b.bin", "neither text nor an image")
+	c.at("/storage/photos?prefix=2026/", "inside.svg")
+	c.press("Delete 2026/b.bin")
+	c.press("Delete object")
+	c.misses("b.bin")
+	c.press("Delete the folder 2026/a/")
+	c.see("2 objects have keys that begin with “2026/a/”")
+	c.fill("confirm", "2026/a/")
+	c.screenshot("console-storage-delete")
+	c.press("Delete 2 objects")
+	c.see("2 objects were deleted.")
+	c.misses("a/")
+	s.call("GET", "/storage/objects/photos?prefix=2026/a/", nil).want(200)
+	if total := s.call("GET", "/storage/objects/photos?prefix=2026/", nil).want(200).get("total"); total != 1.0 {
+		t.Errorf("%v objects are left, want inside.svg", total)
+	}
+
+	c.at("/storage/photos?tab=config", "Storage tier")
+	c.check("console-storage-config")
+	c.fill("ttl", "86400")
+	c.fill("origins", "https://app.example.com")
+	c.fill("extra", "X-Robots-Tag: noindex")
+	c.press("Save")
+	c.see("The configuration was saved")
+	config := s.call("GET", "/bucket/config/photos", nil).want(200)
+	if config.get("ttl") != 86400.0 || config.text("additional_headers.X-Robots-Tag") != "noindex" ||
+		!strings.Contains(string(config.body), "https://app.example.com") {
+		t.Errorf("the configuration is %s", config.body)
+	}
+	c.at("/storage/photos?tab=connection", "S3_ENDPOINT")
+	c.check("console-storage-connection")
+	c.at("/storage", "photos")
+	c.check("console-storage-buckets")
+	c.press("Delete the bucket photos")
+	c.fill("confirm", "photos")
+	c.press("Delete bucket")
+	c.see("No buckets yet")
+}
+
+// upload chooses files with the button of the page.
+func (c *console) upload(files map[string]string) {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	var paths []string
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		c.s.must(os.WriteFile(path, []byte(content), 0o644))
+		paths = append(paths, path)
+	}
+	c.do(chromedp.SetUploadFiles(chromedp.CSS(`input[name="files"]`), paths, chromedp.NodeReady))
+}
+
+// existing returns a bucket with its credentials.
+func (s *steward) existing(name string) bucket {
+	s.t.Helper()
+	var all struct {
+		S3 []struct{ Env map[string]string }
+	}
+	s.call("GET", "/resource?type=s3&name="+name, nil).want(200).decode(&all)
+	env := all.S3[0].Env
+	return bucket{s, name, env["S3_ACCESS_KEY_ID"], env["S3_SECRET_ACCESS_KEY"]}
+}
+
+// drops drops a folder with many files and a large one on the list. While the storage cannot be reached, the
+// uploads are tried again, and fail only then.
+func (c *console) drops() {
+	c.t.Helper()
+	dir := filepath.Join(c.t.TempDir(), "dropped")
+	c.s.must(os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
+	for i := range 119 {
+		c.s.must(os.WriteFile(filepath.Join(dir, "sub", fmt.Sprintf("%03d.txt", i)), []byte("x"), 0o644))
+	}
+	const large = 40 << 20
+	c.s.must(os.WriteFile(filepath.Join(dir, "large.bin"), make([]byte, large), 0o644))
+	c.press("Hide") // earlier uploads
+	c.drop(dir)
+	c.see("of 120 files stored")
+	c.screenshot("console-storage-uploads")
+	c.see("120 of 120 files stored")
+	c.press("Hide")
+	c.see("dropped/")
+	var listed struct {
+		Total   int
+		Objects []struct {
+			Key  string
+			Size int
+		}
+	}
+	c.s.call("GET", "/storage/objects/photos?prefix=dropped/&limit=1", nil).want(200).decode(&listed)
+	if listed.Total != 120 || listed.Objects[0].Key != "dropped/large.bin" || listed.Objects[0].Size != large {
+		c.t.Errorf("the drop has stored %+v", listed)
+	}
+	c.press("Delete the folder dropped/")
+	c.see("120 objects have keys that begin with “dropped/”")
+	c.fill("confirm", "dropped/")
+	c.press("Delete 120 objects")
+	c.see("120 objects were deleted.")
+	c.misses("dropped/")
+
+	c.blocked("*://*:*/photos/*")
+	c.upload(map[string]string{"again.txt": "stored in the end"})
+	c.see("try 2")
+	c.blocked("")
+	c.see("1 of 1 file stored")
+	c.press("again.txt")
+	c.see("stored in the end")
+	c.press("Close")
+}
+
+// drop drops a file or folder of this machine on the list of objects.
+func (c *console) drop(path string) {
+	c.t.Helper()
+	c.wait("the list", `document.querySelector('section[aria-label="Objects"]')`)
+	at := evaluate[[]float64](c.chromium, `(() => { const r = document.querySelector('section[aria-label="Objects"]').getBoundingClientRect(); return [r.x + 30, r.y + 10]; })()`)
+	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+		_, err := chromedp.Call(c.ctx, input.DispatchDragEvent, input.DispatchDragEventParams{
+			Type: kind, X: at[0], Y: at[1], Data: &input.DragData{Items: []*input.DragDataItem{}, Files: []string{path}, DragOperationsMask: 1},
+		})
+		c.s.must(err)
+	}
+}
+
+// TestConsoleStorageOnReplicas uploads with the console of one replica, on PostgreSQL and a shared blob store,
+// and sees and downloads that with the console of another. What the other one deletes is gone at the first.
+func TestConsoleStorageOnReplicas(t *testing.T) {
+	s, _ := startOnCluster(t, "postgres")
+	other := s.replica()
+	s.bucket("photos")
+	b, _ := s.invite("grace@example.com", "member")
+	here, there := newConsole(t, s), newConsole(t, other)
+	here.signInAs(b)
+	there.signInAs(b)
+	here.at("/storage/photos", "The bucket is empty")
+	here.upload(map[string]string{"hello.json": `{"greeting": "from the first replica"}`, "second.txt": "two"})
+	here.see("2 of 2 files stored")
+
+	there.at("/storage/photos", "hello.json")
+	there.press("hello.json")
+	there.see("from the first replica")
+	link := evaluate[string](there.chromium, `document.querySelector("dialog a[download]").href`)
+	if !strings.HasPrefix(link, other.addresses().S3URL) {
+		t.Errorf("the download is from %s", link)
+	}
+	if status, body := fetchText(t, link); status != http.StatusOK || body != `{"greeting": "from the first replica"}` {
+		t.Errorf("the download: %d %s", status, body)
+	}
+	there.press("Close")
+	there.press("Delete second.txt")
+	there.press("Delete object")
+	there.misses("second.txt")
+	here.at("/storage/photos", "hello.json")
+	here.misses("second.txt")
+	here.clean()
+	there.clean()
+}
+
+// signInAs signs a user in.
+func (c *console) signInAs(b *browser) {
+	c.t.Helper()
+	c.visit("/")
+	c.press("Sign in")
+	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), b.email), chromedp.SetValue(chromedp.CSS(`input[name="password"]`), b.password))
+	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.wait("the console", `location.pathname.startsWith('/console/') && document.querySelector('#app h1')`)
+	c.see("Overview")
+}
+
+// fetchText returns what a URL answers without credentials.
+func fetchText(t *testing.T, address string) (status int, body string) {
+	t.Helper()
+	got, err := client.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(got.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.StatusCode, string(text)
+}
