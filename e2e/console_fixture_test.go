@@ -44,17 +44,20 @@ func signedIn(t *testing.T, s *steward) *console {
 	t.Helper()
 	c := newConsole(t, s)
 	c.visit("/")
-	c.press("Sign in")
-	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	c.submitSignIn()
+	c.signIn()
 	c.see("Overview")
 	return c
 }
 
-func (c *console) submitSignIn() {
+// signIn signs the first owner in, from the page that says that nobody is.
+func (c *console) signIn() { c.t.Helper(); c.signInAs(adminEmail, adminPassword) }
+
+func (c *console) signInAs(email, password string) {
 	c.t.Helper()
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), adminEmail))
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), adminPassword))
+	c.press("Sign in")
+	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), email))
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), password))
 	c.do(chromedp.Click(chromedp.CSS(`form button`)))
 	c.wait("the console", `location.pathname.startsWith('/console/') && document.querySelector('#app h1')`)
 }

@@ -218,10 +218,7 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 	b, _ := s.invite("grace@example.com", "member")
 	c := newConsole(t, s)
 	c.visit("/keys")
-	c.press("Sign in")
-	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), b.email), chromedp.SetValue(chromedp.CSS(`input[name="password"]`), b.password))
-	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.signInAs(b.email, b.password)
 	c.see("New API key")
 	for _, path := range []string{"/members", "/audit"} {
 		c.visit(path)

@@ -1,6 +1,7 @@
 // The pages of the console. A page is loaded when it is opened first. Values of the pattern are in
 // router.params. Pages with nav are in the navigation, in this order.
 import type { Component } from 'svelte';
+import { readOne, words } from './api/resources';
 import type { IconName } from './ui/Icon.svelte';
 
 export interface Route {
@@ -48,9 +49,7 @@ export const pages: Record<string, (id: string) => string> = {
   webhook: (id) => '/webhooks/' + encodeURIComponent(id),
   bucket: (id) => '/storage/' + encodeURIComponent(id),
   thread: (id) => '/threads/' + encodeURIComponent(id),
-  session: (id) => '/sessions/' + encodeURIComponent(id),
   eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
-  eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
   oauth_client: (id) => '/oauth/clients/' + encodeURIComponent(id),
   api_key: () => '/keys',
   database: () => '/databases',
@@ -58,3 +57,11 @@ export const pages: Record<string, (id: string) => string> = {
   member: (id) => '/members?find=' + encodeURIComponent(id),
   project: () => '/projects',
 };
+
+// find returns the page of a thing that GET /search has found. Databases and stores have their region in the address.
+export async function find(thing: { type: string; id: string; name: string }): Promise<string> {
+  const kind = { database: 'db', store: 'kv' }[thing.type] as 'db' | 'kv' | undefined;
+  const placed = kind && (await readOne(kind, '', thing.name));
+  if (!placed) return pages[thing.type]?.(thing.id) ?? '/';
+  return `${words[kind].path}/${encodeURIComponent(placed.cloud_region)}/${encodeURIComponent(thing.name)}`;
+}

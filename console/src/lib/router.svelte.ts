@@ -5,6 +5,8 @@
 //
 // Links are ordinary <a href={href('/webhooks')}>.
 
+import { tick } from 'svelte';
+
 const prefix = '/console';
 
 class Router {
@@ -25,7 +27,7 @@ class Router {
   private click(e: MouseEvent) {
     if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
     const a = (e.target as Element).closest?.('a');
-    if (!a || a.target || a.hasAttribute('download') || a.origin !== location.origin) return;
+    if (!a || a.target || a.hash || a.hasAttribute('download') || a.origin !== location.origin) return;
     if (!a.pathname.startsWith(prefix + '/') || /^\/console\/(api|sign-in|assets)/.test(a.pathname)) return;
     e.preventDefault();
     go(a.pathname.slice(prefix.length) + a.search);
@@ -46,7 +48,8 @@ export function go(path: string, keep: 'push' | 'replace' = 'push') {
   router.read();
   if (location.pathname !== before) {
     scrollTo(0, 0);
-    document.getElementById('content')?.focus({ preventScroll: true });
+    // What covers the page, such as a dialog, must be gone before the page can have the focus.
+    tick().then(() => document.getElementById('content')?.focus({ preventScroll: true }));
   }
 }
 
