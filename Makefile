@@ -50,6 +50,10 @@ docs: ## generate docs/cli.md from the commands
 console: ## build the web console into internal/console/dist (needs Node.js)
 	./tools/console
 
+.PHONY: screenshots
+screenshots: deps ## take the pictures in docs/images/console again
+	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e -run TestConsolePictures
+
 .PHONY: bench
 bench: SHELL = bash
 bench: .SHELLFLAGS = -o pipefail -c

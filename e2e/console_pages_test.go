@@ -1,114 +1,217 @@
 package e2e
 
 import (
-	"fmt"
-	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
-// TestConsolePagesAreAccessible opens every page in Chromium, light and dark, on a wide and on a narrow screen.
-// axe-core must find nothing serious, and no page may be wider than the screen. Screenshots are written to
-// e2e/artifacts.
-func TestConsolePagesAreAccessible(t *testing.T) {
-	s := startWithOwner(t, "sqlite")
-	k := newSink(t)
-	k.handle("/failing", func(w http.ResponseWriter, _ *http.Request, _ int) {
-		http.Error(w, "out of stock", http.StatusServiceUnavailable)
-	})
-	hook := s.fillWebhook(k)
-	s.fillOverview()
-	c := newConsole(t, s)
-	c.loadAxe()
+// place is something that the console shows: the page of a route, one of its tabs, or a dialog.
+type place struct {
+	route, path string
+	// shows is a text of the installation, which is there when the page is complete.
+	shows string
+	// then is done on the page: buttons that are pressed.
+	then []string
+	// picture is the name of its picture in the documentation; it is also taken in dark if dark is set.
+	picture string
+	dark    bool
+}
 
+// places returns what the console shows of the installation: every route, and every tab that is a page of its own.
+func (d *demo) places() []place {
+	hook, app := "/webhooks/"+d.orders, "/oauth/clients/"+d.dashboard.id
+	return []place{
+		{route: "/", path: "/", shows: "127.0.0.1", picture: "overview", dark: true},
+		{route: "/webhooks", path: "/webhooks", shows: "repository", picture: "webhooks"},
+		{route: "/webhooks", path: "/webhooks?new=1", shows: "repository"},
+		{route: "/webhooks/:id", path: hook, shows: `"order"`, picture: "receipts"},
+		{route: "/webhooks/:id", path: hook + "?tab=deliveries", shows: "503"},
+		{route: "/webhooks/:id", path: hook + "?tab=destinations", shows: "/newsletter", picture: "destinations"},
+		{route: "/webhooks/:id", path: hook + "?tab=analytics&span=30d", shows: "orders", picture: "analytics"},
+		{route: "/webhooks/:id", path: hook + "?tab=replay", shows: "of 72"},
+		{route: "/webhooks/:id", path: hook + "?tab=settings", shows: "orders"},
+		{route: "/webhooks/:id/receipts/:receiptId", path: hook + "/receipts/" + d.receiptID, shows: "503", picture: "receipt", dark: true},
+		{route: "/storage", path: "/storage", shows: "product-photos", picture: "storage"},
+		{route: "/storage/:bucket", path: "/storage/product-photos", shows: "lamp-front.png", picture: "bucket"},
+		{route: "/storage/:bucket", path: "/storage/product-photos?key=lamp-front.png", shows: "image/png", picture: "preview"},
+		{route: "/storage/:bucket", path: "/storage/product-photos?tab=config", shows: "product-photos"},
+		{route: "/storage/:bucket", path: "/storage/product-photos?tab=connection", shows: "S3_ENDPOINT"},
+		{route: "/databases", path: "/databases", shows: "analytics"},
+		{route: "/databases/:region/:name", path: "/databases/local/shop?table=customers", shows: "Wien"},
+		{route: "/databases/:region/:name", path: "/databases/local/shop?table=orders", shows: "paid_at", then: []string{"Query", "Run"}, picture: "sql"},
+		{route: "/databases/:region/:name", path: "/databases/local/shop?tab=connection", shows: "DATABASE_URL"},
+		{route: "/key-value", path: "/key-value", shows: "carts"},
+		{route: "/key-value/:region/:name", path: "/key-value/local/carts", shows: "cart:2210", picture: "keys"},
+		{route: "/key-value/:region/:name", path: "/key-value/local/carts?tab=connection", shows: "REDIS_URL"},
+		{route: "/threads", path: "/threads", shows: "conversation-493", picture: "threads"},
+		{route: "/threads/:id", path: "/threads/conversation-489", shows: "/support/message", picture: "thread"},
+		{route: "/sessions", path: "/sessions", shows: "/support/message"},
+		{route: "/sessions/:id", path: "/sessions/session-7208", shows: "did not answer"},
+		{route: "/evaluations", path: "/evaluations", shows: "Is polite", picture: "evaluations"},
+		{route: "/evaluations", path: "/evaluations?tab=evals", shows: "Names the right order"},
+		{route: "/evaluations/runs/:id", path: "/evaluations/runs/run-380", shows: "friendly"},
+		{route: "/oauth/clients", path: "/oauth/clients", shows: "Warehouse scanner", picture: "apps"},
+		{route: "/oauth/clients/new", path: "/oauth/clients/new", shows: "What is it?"},
+		{route: "/oauth/clients/:id", path: app, shows: d.dashboard.id, picture: "app"},
+		{route: "/oauth/clients/:id", path: app + "?tab=users", shows: "Grace"},
+		{route: "/oauth/clients/:id", path: app + "?tab=connect", shows: "openid-client", picture: "connect"},
+		{route: "/oauth/clients/:id", path: app + "?tab=settings", shows: "Object storage"},
+		{route: "/keys", path: "/keys", shows: "backup of the shop", picture: "api-keys"},
+		{route: "/keys", path: "/keys?new=1", shows: "Support agent"},
+		{route: "/members", path: "/members", shows: "Grace Okafor", picture: "members"},
+		{route: "/members", path: "/members?new=1", shows: "Steward sends no mail"},
+		{route: "/projects", path: "/projects", shows: "Support agent"},
+		{route: "/audit", path: "/audit", shows: "Shop dashboard", picture: "audit"},
+		{route: "/settings", path: "/settings", shows: "libsql", picture: "settings"},
+	}
+}
+
+// show opens a place and waits until nothing on it is being loaded.
+func (c *console) show(p place) {
+	c.t.Helper()
+	c.at(p.path, p.shows)
+	for _, text := range p.then {
+		c.press(text)
+	}
+	c.settle()
+}
+
+// settle waits until nothing on the page is being loaded or drawn.
+func (c *console) settle() {
+	c.t.Helper()
+	c.wait("what is loaded", `![...document.querySelectorAll('.loading, [aria-busy=true]')].some(e => e.checkVisibility() && /^$|Loading|Searching/.test(e.innerText))
+		&& [...document.querySelectorAll('.plot')].every(e => e.querySelector('canvas'))
+		&& [...document.querySelectorAll('img')].every(e => e.complete)`)
+	evaluate[bool](c.chromium, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+}
+
+// patterns matches the routes in console/src/routes.ts.
+var patterns = regexp.MustCompile(`pattern: '([^']+)'`)
+
+// TestConsolePagesAreAccessible opens every route of the console, light and dark, on a wide and on a narrow
+// screen. axe-core must find nothing serious, and no page may be wider than the screen. Screenshots are written
+// to e2e/artifacts.
+func TestConsolePagesAreAccessible(t *testing.T) {
+	d := startDemo(t)
+	places := d.places()
+	source, err := os.ReadFile("../console/src/routes.ts")
+	d.must(err)
+	routes := patterns.FindAllStringSubmatch(string(source), -1)
+	if len(routes) < 20 {
+		t.Fatalf("routes.ts has %d routes", len(routes))
+	}
+	for _, route := range routes {
+		if !slices.ContainsFunc(places, func(p place) bool { return p.route == route[1] }) {
+			t.Errorf("the route %s is not checked", route[1])
+		}
+	}
+	c := newConsole(t, d.steward)
+	c.loadAxe()
 	c.visit("/webhooks")
 	c.check("console-signed-out")
-	c.press("Sign in")
-	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	c.submitSignIn()
-	c.see("orders")
-	c.wait("the sparklines", `document.querySelectorAll('.spark').length === 3`)
-	c.check("console-webhooks")
-	c.visit("/")
-	c.see("Latest changes")
-	c.see("Harbour Dashboard")
-	c.wait("the pass rate", figure("Passed, 30 days")+`.includes("75%")`)
-	c.see("the destination answered 503") // in the list of failing destinations
-	c.wait("the plot", `document.querySelector('.plot canvas')`)
-	c.check("console-overview")
-	c.visit("/webhooks?new=1")
-	c.see("Optional")
-	c.check("console-webhook-new")
-	c.visit("/webhooks/" + hook)
-	c.see(`"order"`)
-	c.check("console-receipts")
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').click(); undefined`))
-	c.see("answered 503")
-	c.check("console-receipt")
-	for _, tab := range []string{"deliveries", "destinations", "analytics", "replay", "settings"} {
-		c.visit("/webhooks/" + hook + "?tab=" + tab)
-		switch tab {
-		case "deliveries":
-			c.see("answered")
-		case "analytics":
-			c.wait("the plot", `document.querySelector('.plot canvas')`)
-		case "replay":
-			c.see(" of 24")
-		default:
-			c.see("elete")
-		}
-		c.check("console-webhook-" + tab)
+	c.signIn()
+	for _, p := range places {
+		c.show(p)
+		c.check("console" + artifact.ReplaceAllString(p.path, "-"))
+		c.clean()
 	}
-	c.visit("/settings")
-	c.see("libsql")
-	c.wait("the signing keys", `[...document.querySelectorAll('.tag.good')].some((t) => t.innerText === "active")`)
-	c.check("console-settings")
-	c.visit("/nowhere")
-	c.see("does not exist")
+	c.at("/nowhere", "does not exist")
 	c.check("console-nowhere")
-	c.visit("/webhooks/wh_unknown")
-	c.see("not found")
+	c.at("/webhooks/wh_unknown", "not found")
 	c.check("console-not-found")
-	c.do(chromedp.EmulateViewport(1280, 844))
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.search').click(); undefined`))
+	c.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	c.see("Page")
 	c.check("console-palette")
 	c.clean()
 }
 
-// fillWebhook creates webhooks with traffic, of which one has a healthy and a failing destination and a replay.
-func (s *steward) fillWebhook(k *sink) (id string) {
-	s.t.Helper()
-	s.call("POST", "/webhook/create", object{"name": "payments", "description": "From the bank"}).want(201)
-	s.call("POST", "/webhook/create", object{"name": "a-name-that-is-so-long-that-no-screen-of-a-phone-has-room-for-it-in-one-line"}).want(201)
-	hook := s.call("POST", "/webhook/create", object{"name": "orders", "description": "From the shop"}).want(201)
-	id = hook.text("id")
-	for _, path := range []string{"/healthy", "/failing"} {
-		config := object{"url": k.URL + path, "headers": object{"X-Shop": "7"}}
-		s.call("POST", "/webhook/destination-create/"+id, object{"type": "url", "config": config}).want(201)
+// artifact matches what a file of a screenshot is not named with.
+var artifact = regexp.MustCompile(`[^a-z0-9]+`)
+
+// pictures is where the pictures of the documentation are.
+const pictures = "../docs/images/console"
+
+// TestConsolePictures opens the pages of which docs/console.md has pictures. `make screenshots` takes them.
+func TestConsolePictures(t *testing.T) {
+	d := startDemo(t)
+	c := signedIn(t, d.steward)
+	taken := map[string]bool{}
+	for _, p := range d.places() {
+		if p.picture == "" {
+			continue
+		}
+		c.colorScheme("light")
+		c.show(p)
+		c.picture(p.picture)
+		taken[p.picture] = true
+		if p.dark {
+			c.colorScheme("dark")
+			c.settle()
+			c.picture(p.picture + "-dark")
+			taken[p.picture+"-dark"] = true
+		}
+		c.clean()
 	}
-	for i := range 12 {
-		body := object{"order": 1000 + i, "state": "paid", "customer": object{"name": "Ada", "city": "Zürich"}, "lines": []int{1, 2, 3}}
-		s.sendJSON(hook.text("url"), body)
-	}
-	k.wait("/healthy", 12)
-	k.wait("/failing", 12)
-	s.call("POST", "/webhook/replay/"+id, object{"since": "2020-01-01T00:00:00Z"}).want(201)
-	return id
+	checkPictures(t, taken)
 }
 
-// sendJSON sends a JSON body to a webhook.
-func (s *steward) sendJSON(url string, body object) {
-	s.t.Helper()
-	req, err := http.NewRequest("POST", url+"?source=shop", encoded(body))
-	s.must(err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Signature", fmt.Sprintf("sha256=%064x", 7))
-	res, err := client.Do(req)
-	s.must(err)
-	s.must(res.Body.Close())
-	if res.StatusCode != 200 {
-		s.t.Fatalf("the webhook responds with %s", res.Status)
+// picture takes a picture of what a screen shows, if that is asked for.
+func (c *console) picture(name string) {
+	c.t.Helper()
+	if os.Getenv("STEWARD_TEST_SCREENSHOTS") == "" {
+		return
+	}
+	quality := int64(80)
+	c.do(chromedp.EmulateViewport(1280, 832))
+	shot, err := chromedp.Call(c.ctx, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{
+		Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality,
+	})
+	c.s.must(err)
+	c.s.must(os.MkdirAll(pictures, 0o755))
+	c.s.must(os.WriteFile(filepath.Join(pictures, name+".webp"), shot.Data, 0o644))
+}
+
+// named matches the pictures that a document shows.
+var named = regexp.MustCompile(`images/console/([a-z-]+)\.webp`)
+
+// checkPictures fails the test unless the documents show pictures that the test takes, and those are there, all
+// of them, and not larger than they need to be.
+func checkPictures(t *testing.T, taken map[string]bool) {
+	t.Helper()
+	shown := map[string]bool{}
+	for _, document := range []string{"../docs/console.md", "../README.md"} {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			shown[m[1]] = true
+		}
+	}
+	total := int64(0)
+	for name := range taken {
+		file, err := os.Stat(filepath.Join(pictures, name+".webp"))
+		if err != nil {
+			t.Errorf("run `make screenshots`: %v", err)
+			continue
+		}
+		total += file.Size()
+		if !shown[name] {
+			t.Errorf("no document shows the picture %s", name)
+		}
+	}
+	for name := range shown {
+		if !taken[name] {
+			t.Errorf("the picture %s is of no page", name)
+		}
+	}
+	if total > 1_500_000 {
+		t.Errorf("the pictures have %d bytes", total)
 	}
 }

@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// focused is the expression of how the element with the focus is called: its label, its text, or its name.
+const focused = `(e => e.getAttribute('aria-label') || e.innerText?.trim() || e.name || e.id || e.tagName)(document.activeElement)`
+
+// keys presses keys, with Ctrl if the text begins with "ctrl+".
+func (c *console) keys(text string) {
+	c.t.Helper()
+	if key, ok := strings.CutPrefix(text, "ctrl+"); ok {
+		c.do(chromedp.KeyEvent(key, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+		return
+	}
+	c.do(chromedp.KeyEvent(text))
+}
+
+// tab moves the focus to the next element, which must show that it has it.
+func (c *console) tab() string {
+	c.t.Helper()
+	c.keys(kb.Tab)
+	name := evaluate[string](c.chromium, focused)
+	if !evaluate[bool](c.chromium, `(e => e === document.body || e.matches('.editor') || getComputedStyle(e).outlineStyle !== 'none' && parseFloat(getComputedStyle(e).outlineWidth) >= 2)(document.activeElement)`) {
+		c.t.Errorf("%s: nothing shows that %q has the focus", evaluate[string](c.chromium, `location.pathname`), name)
+	}
+	return name
+}
+
+// tabTo moves the focus to the element whose name begins with a text.
+func (c *console) tabTo(text string) {
+	c.t.Helper()
+	var passed []string
+	for range 150 {
+		name := c.tab()
+		if strings.HasPrefix(name, text) {
+			return
+		}
+		passed = append(passed, name)
+	}
+	c.t.Fatalf("%q cannot be reached with Tab, which goes to %q", text, passed)
+}
+
+// wantFocus waits until an element has the focus.
+func (c *console) wantFocus(name string) {
+	c.t.Helper()
+	c.wait("the focus on "+name, focused+`.startsWith(`+quoted(name)+`)`)
+}
+
+// find goes to a page or thing with the search.
+func (c *console) find(text, path string) {
+	c.t.Helper()
+	c.keys("ctrl+k")
+	c.wantFocus("Search")
+	c.keys(text)
+	c.wait("a result", `[...document.querySelectorAll('[role=option]')].some(e => e.getAttribute('aria-selected') === 'true' && e.innerText.length)`)
+	c.wait("the page "+path, `!document.querySelector('.palette .none')`)
+	c.wait("results for "+text, `document.querySelector('[role=option]').innerText.toLowerCase().includes(`+quoted(strings.ToLower(text))+`) || document.querySelectorAll('[role=option]').length === 1`)
+	c.keys(kb.Enter)
+	c.wait("the address "+path, `location.pathname === `+quoted("/console"+path))
+	c.wait("the focus on the page", `document.activeElement.id === 'content'`)
+}
+
+// TestConsoleByKeyboard creates something on every page where that can be done, with the keyboard alone. A dialog
+// keeps the focus and gives it back, and Escape closes it.
+func TestConsoleByKeyboard(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	for _, job := range []struct{ page, path, button, field, value, shows string }{
+		{"Webhooks", "/webhooks", "New webhook", "name", "orders", "The webhook was created"},
+		{"Storage", "/storage", "New bucket", "name", "photos", "S3_SECRET_ACCESS_KEY="},
+		{"Databases", "/databases", "New database", "name", "shop", "DATABASE_URL="},
+		{"Key-value", "/key-value", "New store", "name", "carts", "REDIS_URL="},
+		{"API keys", "/keys", "New API key", "name", "deploy", "The API key was created"},
+		{"Members", "/members", "Invite member", "email", "grace@example.com", "The member was invited"},
+		{"Projects", "/projects", "New project", "name", "support", "The project was created."},
+	} {
+		c.find(job.page, job.path)
+		c.tabTo(job.button)
+		c.keys(kb.Enter)
+		c.wait("the field "+job.field, `document.activeElement.name === `+quoted(job.field))
+		c.keys(job.value)
+		for range 30 {
+			c.tab()
+			if !evaluate[bool](c.chromium, `document.activeElement === document.body || !!document.activeElement.closest('dialog')`) {
+				t.Fatalf("%s: the focus has left the dialog: %s", job.page, evaluate[string](c.chromium, focused))
+			}
+		}
+		c.keys(kb.Escape)
+		c.wait("no dialog", `!document.querySelector('dialog')`)
+		c.wantFocus(job.button)
+		c.keys(kb.Enter)
+		c.wait("the field again", `document.activeElement.name === `+quoted(job.field))
+		c.keys("ctrl+a")
+		c.keys(job.value)
+		c.keys(kb.Enter)
+		c.see(job.shows)
+		c.keys(kb.Escape)
+		c.wait("no dialog", `!document.querySelector('dialog')`)
+		c.wantFocus(job.button)
+		c.clean()
+	}
+	c.find("API keys", "/keys")
+	c.tabTo("Delete deploy")
+	c.keys(kb.Enter)
+	c.wait("the question", `document.activeElement.name === 'confirm'`)
+	c.keys("deploy")
+	c.keys(kb.Enter)
+	c.see("The API key was deleted.")
+	if list := string(s.call("GET", "/cli/apikey", nil).want(200).body); strings.Contains(list, `"deploy"`) {
+		t.Errorf("the API keys are %s", list)
+	}
+}
+
+// TestConsoleOpensThingsByKeyboard goes to things by name and id, and opens rows of lists.
+func TestConsoleOpensThingsByKeyboard(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	h := s.hook("orders")
+	receipt := s.ingest(h, `{"order": 1042}`)
+	s.database("shop")
+	s.kvStore("carts")
+	s.bucket("photos").put("lamp.txt", "a lamp")
+	a := s.application(object{})
+	s.call("PUT", "/thread/conversation-1", object{"project_id": "support"}).want(200)
+	s.startSessions("conversation-1", "s1", "s2")
+	s.call("POST", "/evalrun", evalRun{ID: "run-1", SessionID: "s1", EvalID: "polite", ProjectID: "p1"}.body(s.orgID, 0)).want(201)
+	c := signedIn(t, s)
+	c.find("shop", "/databases/local/shop")
+	c.find("carts", "/key-value/local/carts")
+	c.find(a.id, "/oauth/clients/"+a.id)
+	c.find("conversation-1", "/threads/conversation-1")
+	c.find("photos", "/storage/photos")
+	c.tabTo("lamp.txt")
+	c.keys(kb.Enter)
+	c.see("a lamp")
+	c.keys(kb.Escape)
+	c.find(h.ID, "/webhooks/"+h.ID)
+	c.tabTo("POST")
+	c.keys(kb.Enter)
+	c.wait("the receipt", `location.pathname.endsWith(`+quoted("/receipts/"+receipt)+`)`)
+	for _, row := range []struct{ page, path, row, opens string }{
+		{"Webhooks", "/webhooks", "orders", "/webhooks/" + h.ID},
+		{"Storage", "/storage", "photos", "/storage/photos"},
+		{"Databases", "/databases", "shop", "/databases/local/shop"},
+		{"Key-value", "/key-value", "carts", "/key-value/local/carts"},
+		{"Threads", "/threads", "conversation-1", "/threads/conversation-1"},
+		{"Sessions", "/sessions", "POST", "/sessions/s"},
+		{"Evaluations", "/evaluations", "stable", "/evaluations/runs/run-1"},
+		{"OAuth apps", "/oauth/clients", "Harbour Dashboard", "/oauth/clients/" + a.id},
+		{"Projects", "/projects", "support", "/threads"},
+	} {
+		c.find(row.page, row.path)
+		c.settle()
+		c.tabTo(row.row)
+		c.keys(kb.Enter)
+		c.wait("the page of "+row.row, `location.pathname.startsWith(`+quoted("/console"+row.opens)+`)`)
+	}
+	c.clean()
+}
+
+// TestConsoleShellByKeyboard uses what is around the pages: the link to the content, the menu of the user, and the
+// navigation on a narrow screen.
+func TestConsoleShellByKeyboard(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.visit("/projects")
+	if first := c.tab(); first != "Skip to the content" {
+		t.Errorf("the first element is %q", first)
+	}
+	if !evaluate[bool](c.chromium, `document.activeElement.getBoundingClientRect().height > 20`) {
+		t.Error("the link to the content is not to be seen")
+	}
+	c.keys(kb.Enter)
+	c.wantFocus("Projects")
+	if next := c.tab(); next != "New project" {
+		t.Errorf("after the link to the content comes %q", next)
+	}
+
+	c.visit("/projects")
+	c.tabTo("A\n")
+	c.keys(kb.Enter)
+	c.see("Sign out")
+	if next := c.tab(); next != "System" {
+		t.Errorf("the menu begins with %q", next)
+	}
+	c.keys(kb.Escape)
+	c.wait("no menu", `!document.querySelector('.sheet')`)
+	c.wantFocus("A\n")
+
+	c.do(chromedp.EmulateViewport(390, 844))
+	c.visit("/projects")
+	c.tabTo("Navigation")
+	c.keys(kb.Enter)
+	c.wantFocus("Overview")
+	c.keys(kb.Escape)
+	c.wantFocus("Navigation")
+	c.keys(kb.Enter)
+	c.wantFocus("Overview")
+	c.tabTo("Members")
+	c.keys(kb.Enter)
+	c.see("Invite member")
+	c.wait("the focus on the page", `document.activeElement.id === 'content'`)
+	c.clean()
+}
