@@ -1,12 +1,23 @@
 package e2e
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/minio/minio-go/v7"
+
+	"steward/internal/db"
 )
 
 // markup is what an attacker stores to have it executed in the console of others.
@@ -69,37 +80,199 @@ func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 	}
 }
 
-// TestConsoleCannotBeFramedAndItsCookieIsNotForScripts looks at the console from another site and from a script.
-func TestConsoleCannotBeFramedAndItsCookieIsNotForScripts(t *testing.T) {
+// TestConsoleShowsMarkupOfResourcesAsText stores markup where the names of resources and what they hold are shown.
+// Where the API refuses it, an earlier version may have taken it: it is written into the database.
+func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
-	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		w.Write([]byte(`<h1>evil</h1><iframe src="` + s.URL + `/console/"></iframe>
-			<form method="post" action="` + s.URL + `/console/api/webhook/create"><button>Win a prize</button></form>
-			<script>fetch("` + s.URL + `/console/api/webhook/create", {method: "POST", credentials: "include",
-				headers: {"X-Steward-Console": "1", "Content-Type": "application/json"}, body: '{"name":"csrf"}'})
-				.catch(e => e).then(r => window.result = String(r));</script>`))
-	}))
-	defer evil.Close()
-	address := strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)
+	a := s.application(object{})
+	s.call("PUT", "/oidc/clients/"+a.id, object{"homepage_url": "javascript:smuggled()"}).want(422)
+	s.call("POST", "/oidc/org/members", object{"email": `"<img src=x onerror=smuggled()>"@example.com`, "role": "viewer"}).want(422)
+	_, member := s.invite("grace@example.com", "viewer")
+	s.offline(func(ctx context.Context, d *db.DB) {
+		s.must(d.Write(ctx, func(tx *db.Tx) error {
+			if _, err := tx.Exec(`UPDATE oidc_clients SET homepage_url = $1, icon = $1, description = $2`, "javascript:smuggled()", markup); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`UPDATE users SET email = $1 WHERE id = $2`, markup, member); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`UPDATE orgs SET name = $1`, markup); err != nil {
+				return err
+			}
+			_, err := tx.Exec(`UPDATE audit SET target = $1, remote_addr = $1, request_id = $1`, markup)
+			return err
+		}))
+	})
+	resources := []object{{"type": "s3", "name": "files"}, {"type": "db", "name": "shop", "description": markup}, {"type": "kv", "name": "carts", "description": markup}}
+	s.call("POST", "/resource/"+s.orgID+"/local", object{"resources": resources}).want(201)
+	b := s.existing("files")
+	s.must(b.tryPut("page.html", markup, minio.PutObjectOptions{ContentType: "text/html"}))
+	s.must(b.tryPut("drawing.svg", `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="smuggled()"><script>smuggled()</script></svg>`, minio.PutObjectOptions{ContentType: "image/svg+xml"}))
+	s.must(b.tryPut("odd", "x", minio.PutObjectOptions{ContentType: markup}))
+	query := "/resource/" + s.orgID + "/local/shop/query"
+	s.call("POST", query, object{"query": `CREATE TABLE "` + strings.ReplaceAll(markup, `"`, `""`) + `" ("` + strings.ReplaceAll(markup, `"`, `""`) + `" TEXT)`}).want(200)
+	s.must(kvStore{steward: s, name: "carts"}.again().client().Set(t.Context(), "key", markup, 0).Err())
+	session := newSession(s, "s1", "t1", "p1")
+	session["url"] = "/x?q=" + markup
+	session["metadata"] = object{markup: markup}
+	s.call("POST", "/session", session).want(201)
+	s.call("PUT", "/cli/eval/e1", object{"name": markup, "projectId": "p1", "agentIdentifier": markup, "description": markup}).want(200)
+	s.call("POST", "/evalrun", evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.body(s.orgID, 0)).want(201)
+	s.call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": false, markup: markup}}).want(200)
+
 	c := signedIn(t, s)
-	if cookie := evaluate[string](c.chromium, `document.cookie`); strings.Contains(cookie, "steward") {
-		t.Errorf("a script reads %q", cookie)
+	for _, page := range []string{
+		"/", "/settings", "/audit", "/members", "/oauth/clients", "/oauth/clients/" + a.id, "/oauth/clients/" + a.id + "?tab=connect", "/oauth/clients/" + a.id + "?tab=settings",
+		"/storage", "/storage/files", "/storage/files?key=page.html", "/storage/files?key=drawing.svg", "/storage/files?key=odd", "/storage/files?prefix=%3Cimg%20src=x%20onerror=smuggled()%3E",
+		"/databases", "/databases/local/shop", "/key-value", "/key-value/local/carts",
+		"/sessions", "/sessions/s1", "/evaluations", "/evaluations?tab=evals", "/evaluations/runs/r1",
+	} {
+		c.visit(page)
+		c.settle()
+		if made := evaluate[int](c.chromium, `document.querySelectorAll('#app img:not([src^="http"]), #app script, #app [onerror], #app [onload], #app iframe, #app object, #app a[href^="javascript:"]').length`); made != 0 {
+			t.Errorf("%s: %d elements were made of stored markup", page, made)
+		}
+		c.clean()
 	}
-	c.clean()
-	c.do(chromedp.Navigate(address))
-	c.wait("the request of the other site", `window.result`)
-	if got := evaluate[string](c.chromium, `window.result`); !strings.Contains(got, "TypeError") {
-		t.Errorf("a script of another site gets %s", got)
+}
+
+// TestConsoleCannotBeFramed opens a page that frames the console. It is on another port of the same host, since the
+// frames of another site belong to another process of the browser.
+func TestConsoleCannotBeFramed(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	for address, want := range map[string]bool{
+		"/console/": false, "/console/webhooks": false, "/console/api/cli/region": false, "/console/sign-in": false, "/console/icon.svg": false,
+		s.site("<h1>open</h1>"): true, // which shows that the test could fail
+	} {
+		if strings.HasPrefix(address, "/") {
+			address = s.URL + address
+		}
+		c.do(chromedp.Navigate(s.site(`<h1>evil</h1><iframe src="` + address + `"></iframe>`)))
+		tree, err := chromedp.Call(c.ctx, cdppage.GetFrameTree, cdp.Empty{})
+		s.must(err)
+		if len(tree.FrameTree.ChildFrames) != 1 {
+			t.Fatalf("%s: the page has %d frames", address, len(tree.FrameTree.ChildFrames))
+		}
+		if framed := tree.FrameTree.ChildFrames[0].Frame.UnreachableURL == ""; framed != want {
+			t.Errorf("%s is framed: %v, want %v", address, framed, want)
+		}
 	}
-	framed := evaluate[string](c.chromium, `try { document.querySelector('iframe').contentDocument?.body.innerText ?? 'refused' } catch { 'refused' }`)
-	if strings.Contains(framed, "Steward") {
-		t.Errorf("the frame shows %q", framed)
+}
+
+// site starts another server with one page, and returns its address.
+func (s *steward) site(html string) string {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Write([]byte(html))
+	}))
+	s.t.Cleanup(other.Close)
+	return other.URL
+}
+
+// otherSite opens a page of another site.
+func (c *console) otherSite(html string) {
+	c.t.Helper()
+	c.do(chromedp.Navigate(strings.Replace(c.s.site(html), "127.0.0.1", "localhost", 1)))
+}
+
+// forgery is a script that tries to create a webhook with the user's session, and to read what the browser keeps.
+func (s *steward) forgery() string {
+	return `<h1>evil</h1><form method="post" action="` + s.URL + `/console/api/webhook/create" enctype="text/plain"><input name='{"name":"csrf","x":"' value='"}'><button>Win a prize</button></form>
+		<script>
+		const send = (method, headers, mode) => fetch("` + s.URL + `/console/api/webhook/create", {method, mode, credentials: "include", headers, body: '{"name":"csrf"}'}).then(r => r.type + r.status, e => String(e));
+		Promise.all([
+			send("POST", {"X-Steward-Console": "1", "Content-Type": "application/json"}, "cors"),
+			send("POST", {"Content-Type": "text/plain"}, "no-cors"),
+			send("POST", {"Content-Type": "text/plain"}, "cors"),
+		]).then(all => window.result = all.join(" ") + " " + document.cookie);
+		</script>`
+}
+
+// TestConsoleIgnoresForgedRequests sends requests from another site, and from an object of the storage, which is
+// on the same host and so of the same site for cookies.
+func TestConsoleIgnoresForgedRequests(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	b := s.bucket("files")
+	s.must(b.tryPut("evil.html", s.forgery(), minio.PutObjectOptions{ContentType: "text/html"}))
+	c := signedIn(t, s)
+	for name, open := range map[string]func(){
+		"another site": func() { c.otherSite(s.forgery()) },
+		"an object":    func() { c.do(chromedp.Navigate(b.presigned("GET", "evil.html", time.Now(), "600"))) },
+	} {
+		open()
+		c.wait("the requests", `window.result`)
+		got := evaluate[string](c.chromium, `window.result`)
+		if !strings.HasPrefix(got, "TypeError: Failed to fetch TypeError: Failed to fetch TypeError: Failed to fetch") || strings.Contains(got, "steward") {
+			t.Errorf("%s: a script gets %s", name, got)
+		}
+		c.do(chromedp.Click(chromedp.CSS(`button`)))
+		c.wait("the answer to the form", `document.body.innerText.includes('forbidden')`)
 	}
-	c.do(chromedp.Click(chromedp.CSS(`button`)))
-	c.wait("the answer to the form", `document.body.innerText.includes('forbidden')`)
-	if list := s.call("GET", "/webhook/list", nil).want(200).body; strings.TrimSpace(string(list)) != "[]" {
-		t.Errorf("another site has created %s", list)
+	if list := s.call("GET", "/webhook/list", nil).want(200).body; strings.Contains(string(list), "csrf") {
+		t.Errorf("somebody else has created %s", list)
+	}
+}
+
+// TestConsoleKeepsItsCookieFromScripts looks for the cookie of the console where scripts can read.
+func TestConsoleKeepsItsCookieFromScripts(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	stored, err := chromedp.Call(c.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{s.URL + "/console/api/"}})
+	s.must(err)
+	value := ""
+	for _, cookie := range stored.Cookies {
+		if cookie.Name != "steward_console" {
+			continue
+		}
+		value = cookie.Value
+		if !cookie.HTTPOnly || cookie.SameSite != network.CookieSameSiteStrict || cookie.Path != "/console/" {
+			t.Errorf("the cookie is %+v", cookie)
+		}
+	}
+	if len(value) < 40 {
+		t.Fatalf("the cookie has the value %q", value)
+	}
+	for _, page := range []string{"/", "/settings", "/keys"} {
+		c.visit(page)
+		c.settle()
+		readable := evaluate[string](c.chromium, `[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.documentElement.outerHTML, name, location.href].join('\n')`)
+		for what, secret := range map[string]string{"cookie": value, "token": "eyJ", "name of the cookie": "steward_console", "session": "ses_"} {
+			if strings.Contains(readable, secret) {
+				t.Errorf("%s: a script can read the %s", page, what)
+			}
+		}
+	}
+}
+
+// TestConsoleCopiesCommandsThatRunNothingElse copies a request as a command and gives that to a shell.
+func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	h := s.hook("orders")
+	dir := t.TempDir()
+	s.must(os.WriteFile(filepath.Join(dir, "curl"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n"), 0o755))
+	c := signedIn(t, s)
+	for _, body := range []string{"'; touch ran; '", "$(touch ran)`touch ran`", "\x1b[201~\ntouch ran\n", "@/etc/passwd", "\"; touch ran; \"\\"} {
+		r, err := s.send("POST", h.path+"?q=$(touch%20ran)`touch${IFS}ran`\"", strings.NewReader(body), "Content-Type", "text/plain", "X-Evil", "'$(touch ran)`touch ran`")
+		s.must(err)
+		c.at("/webhooks/"+h.ID+"/receipts/"+r.want(200).text("id"), "POST")
+		evaluate[bool](c.chromium, `(navigator.clipboard.writeText = async (text) => { window.copied = text; }, true)`)
+		c.press("Copy as curl")
+		c.wait("the command", `window.copied`)
+		command := evaluate[string](c.chromium, `window.copied`)
+		run := exec.Command("bash", "-c", command)
+		run.Dir = dir
+		run.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "WEBHOOK_URL=http://h"}
+		out, err := run.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), body) {
+			t.Errorf("%q: %v: %s", command, err, out)
+		}
+		if strings.ContainsAny(command, "\x1b\x07\x08") || strings.Contains(command, "--data-binary '@") || strings.Contains(command, "--data-binary @/") {
+			t.Errorf("the command is %q", command)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+		t.Error("a command was run")
 	}
 }
 
@@ -107,13 +280,8 @@ func TestConsoleCannotBeFramedAndItsCookieIsNotForScripts(t *testing.T) {
 // cookie of the console, and expects to be signed in there.
 func TestConsoleLinksFromOtherSitesWork(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		w.Write([]byte(`<a href="` + s.URL + `/console/webhooks">webhooks</a>`))
-	}))
-	defer other.Close()
 	c := signedIn(t, s)
-	c.do(chromedp.Navigate(strings.Replace(other.URL, "127.0.0.1", "localhost", 1)))
+	c.otherSite(`<a href="` + s.URL + `/console/webhooks">webhooks</a>`)
 	c.do(chromedp.Click(chromedp.CSS(`a`)))
 	c.see("No webhooks yet")
 	c.clean()

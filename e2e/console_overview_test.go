@@ -68,6 +68,27 @@ func TestConsoleOverview(t *testing.T) {
 	c.clean()
 }
 
+// fillWebhook creates webhooks with traffic, of which one has a healthy and a failing destination and a replay.
+func (s *steward) fillWebhook(k *sink) (id string) {
+	s.t.Helper()
+	s.call("POST", "/webhook/create", object{"name": "payments", "description": "From the bank"}).want(201)
+	s.call("POST", "/webhook/create", object{"name": "a-name-that-is-so-long-that-no-screen-of-a-phone-has-room-for-it-in-one-line"}).want(201)
+	hook := s.call("POST", "/webhook/create", object{"name": "orders", "description": "From the shop"}).want(201)
+	id = hook.text("id")
+	for _, path := range []string{"/healthy", "/failing"} {
+		config := object{"url": k.URL + path, "headers": object{"X-Shop": "7"}}
+		s.call("POST", "/webhook/destination-create/"+id, object{"type": "url", "config": config}).want(201)
+	}
+	for i := range 12 {
+		body := object{"order": 1000 + i, "state": "paid", "customer": object{"name": "Ada", "city": "Zürich"}, "lines": []int{1, 2, 3}}
+		s.sendJSON(hook.text("url"), body)
+	}
+	k.wait("/healthy", 12)
+	k.wait("/failing", 12)
+	s.call("POST", "/webhook/replay/"+id, object{"since": "2020-01-01T00:00:00Z"}).want(201)
+	return id
+}
+
 // fillOverview stores an object, lets a user sign in to an app, and runs evaluations, of which three in four pass.
 func (s *steward) fillOverview() {
 	s.t.Helper()

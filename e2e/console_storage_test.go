@@ -204,8 +204,11 @@ func TestConsoleStorageOnReplicas(t *testing.T) {
 	s.bucket("photos")
 	b, _ := s.invite("grace@example.com", "member")
 	here, there := newConsole(t, s), newConsole(t, other)
-	here.signInAs(b)
-	there.signInAs(b)
+	for _, c := range []*console{here, there} {
+		c.visit("/")
+		c.signInAs(b.email, b.password)
+		c.see("Overview")
+	}
 	here.at("/storage/photos", "The bucket is empty")
 	here.upload(map[string]string{"hello.json": `{"greeting": "from the first replica"}`, "second.txt": "two"})
 	here.see("2 of 2 files stored")
@@ -228,18 +231,6 @@ func TestConsoleStorageOnReplicas(t *testing.T) {
 	here.misses("second.txt")
 	here.clean()
 	there.clean()
-}
-
-// signInAs signs a user in.
-func (c *console) signInAs(b *browser) {
-	c.t.Helper()
-	c.visit("/")
-	c.press("Sign in")
-	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), b.email), chromedp.SetValue(chromedp.CSS(`input[name="password"]`), b.password))
-	c.do(chromedp.Click(chromedp.CSS(`form button`)))
-	c.wait("the console", `location.pathname.startsWith('/console/') && document.querySelector('#app h1')`)
-	c.see("Overview")
 }
 
 // fetchText returns what a URL answers without credentials.

@@ -134,7 +134,7 @@ func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 		t.Errorf("%d streams have ended because a key of somebody else was deleted", n)
 	}
 
-	other := c.tab()
+	other := c.newTab()
 	other.visit("/")
 	other.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.who').click(); undefined`))
 	other.press("Sign out")
@@ -143,9 +143,7 @@ func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	c.see("Stopped")
 	sendNumbers(t, url, 2, 3)
 
-	other.press("Sign in")
-	other.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	other.submitSignIn()
+	other.signIn()
 	if text := evaluate[string](c.chromium, `document.body.innerText`); strings.Contains(text, `{"n":2}`) {
 		t.Error("the page shows what came after its session ended")
 	}
@@ -157,8 +155,8 @@ func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	c.clean()
 }
 
-// tab opens another tab of the browser.
-func (c *console) tab() *console {
+// newTab opens another tab of the browser.
+func (c *console) newTab() *console {
 	c.t.Helper()
 	ctx, cancel := chromedp.NewContext(c.ctx)
 	c.t.Cleanup(cancel)

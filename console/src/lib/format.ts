@@ -52,7 +52,11 @@ export const clock = (t: string | number | Date) => clocks.format(new Date(t));
 // plural returns "1 receipt", "2 receipts".
 export const plural = (n: number, one: string, many = one + 's') => `${number(n)} ${n === 1 ? one : many}`;
 
-// shellQuote returns text as one word of a POSIX shell.
+// shellQuote returns text as one word of a shell. Control characters are written as escapes, since a terminal
+// could take them for the end of what is pasted.
 export function shellQuote(text: string): string {
-  return /^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  if (/^[\w./:=@%+,-]+$/.test(text)) return text;
+  if (!/[\0-\x08\x0b-\x1f\x7f-\x9f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  const escape = (c: string) => (c === "'" || c === '\\' ? '\\' + c : [...new TextEncoder().encode(c)].map((b) => '\\x' + b.toString(16).padStart(2, '0')).join(''));
+  return `$'${text.replace(/['\\\0-\x08\x0b-\x1f\x7f-\x9f]/g, escape)}'`;
 }
