@@ -89,6 +89,21 @@ func (s *steward) fillWebhook(k *sink) (id string) {
 	return id
 }
 
+// sendJSON sends a JSON body to a webhook.
+func (s *steward) sendJSON(url string, body object) {
+	s.t.Helper()
+	req, err := http.NewRequest("POST", url+"?source=shop", encoded(body))
+	s.must(err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Signature", fmt.Sprintf("sha256=%064x", 7))
+	res, err := client.Do(req)
+	s.must(err)
+	s.must(res.Body.Close())
+	if res.StatusCode != 200 {
+		s.t.Fatalf("the webhook responds with %s", res.Status)
+	}
+}
+
 // fillOverview stores an object, lets a user sign in to an app, and runs evaluations, of which three in four pass.
 func (s *steward) fillOverview() {
 	s.t.Helper()
