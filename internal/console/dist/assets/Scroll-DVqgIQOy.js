@@ -1,1 +1,0 @@
-import{J as e,R as t,Tt as n,et as r,ft as i,nt as a,ut as o}from"./index-D-aXt911.js";var s=a(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(a,c){var l=s(),u=i(l);e(u,()=>c.children),n(l),o(()=>t(l,`aria-label`,c.label)),r(a,l)}export{c as t};

@@ -1,1 +1,0 @@
-import{d as e,f as t,m as n}from"./index-D-aXt911.js";function r(e){return[e.first_name,e.last_name].filter(Boolean).join(` `)||e.email||e.id}async function i(r){return e.manages?new Map((await n(t.GET(`/oidc/org/members`,{signal:r}))).map(e=>[e.id,e])):new Map}export{i as n,r as t};

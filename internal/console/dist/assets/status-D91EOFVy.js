@@ -1,1 +1,0 @@
-import{g as e,h as t}from"./index-D-aXt911.js";var n=n=>t(e(`GET`,`/status`,void 0,n)),r={s3:`Object storage`,db:`Databases`,kv:`Key-value stores`};export{n,r as t};
