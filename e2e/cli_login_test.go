@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -188,26 +187,6 @@ func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 			if before.Contexts["here"].Token.Refresh == after.Contexts["here"].Token.Refresh {
 				t.Error("the refresh token was not replaced")
 			}
-		}
-	})
-}
-
-func TestCLIWatchesAList(t *testing.T) {
-	each(t, func(t *testing.T, s *steward) {
-		c := s.cli()
-		c.env = []string{"STEWARD_URL=" + s.URL, "STEWARD_KEY=" + s.key}
-		c.run("webhook", "create", "first")
-		p := c.start((*exec.Cmd).StdoutPipe, "webhook", "list", "--watch", "--interval", "100ms", "-o", "ndjson")
-		p.match(t, `"name":"first"`)
-		c.run("webhook", "create", "second")
-		line := p.match(t, `(.*)`)
-		var got struct{ Name string }
-		s.must(json.Unmarshal([]byte(line), &got))
-		if got.Name != "second" {
-			t.Errorf("after a change %q is printed", line)
-		}
-		if code := p.interrupt(t); code != 0 {
-			t.Errorf("exit code %d", code)
 		}
 	})
 }

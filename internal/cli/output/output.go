@@ -64,7 +64,7 @@ func (p *Printer) Text(format string, args ...any) error {
 
 func (p *Printer) writeIndented(raw json.RawMessage) error {
 	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
+	if err := json.Indent(&b, bytes.TrimSpace(raw), "", "  "); err != nil {
 		return fmt.Errorf("the server's response is not JSON: %w", err)
 	}
 	b.WriteByte('\n')

@@ -131,3 +131,11 @@ func TestItemShowsAllFieldsInTheirOrder(t *testing.T) {
 		t.Errorf("%v: %s", err, cmp.Diff(want, out.String()))
 	}
 }
+
+func TestJSONEndsWithOneLineBreak(t *testing.T) {
+	var out bytes.Buffer
+	p := &output.Printer{Out: &out, Format: output.JSON}
+	if err := p.Item(json.RawMessage("{\"a\":1}\n")); err != nil || out.String() != "{\n  \"a\": 1\n}\n" {
+		t.Errorf("%v: %q", err, out.String())
+	}
+}

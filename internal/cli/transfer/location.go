@@ -36,7 +36,7 @@ func Parse(text string) (Location, error) {
 func ParseObject(text string) (Location, error) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(text, scheme), "/")
 	if bucket == "" {
-		return Location{}, errors.New("an object is named s3://bucket/key")
+		return Location{}, errors.New("an object is named s3://bucket/key; `steward bucket list` lists the buckets")
 	}
 	return Location{Bucket: bucket, Path: key}, nil
 }
