@@ -135,6 +135,9 @@ func TestCLISignsInWithABrowser(t *testing.T) {
 		if got := c.run("consent", "list"); !strings.Contains(got, "Steward command line") {
 			t.Errorf("consent list prints %q", got)
 		}
+		if got := c.run("consent", "get", "Steward command line", "-o", "ndjson"); !strings.Contains(got, `"client_id":"steward-cli"`) {
+			t.Errorf("consent get prints %q", got)
+		}
 		all, err := c.contexts().Read()
 		s.must(err)
 		token := all.Contexts["here"].Token
@@ -149,7 +152,7 @@ func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		c := s.cli()
 		c.signIn(s.browser())
-		s.call("DELETE", "/oidc/user/consent/steward-cli", nil).want(200)
+		c.run("consent", "delete", "steward-cli", "--yes")
 		c.expire()
 		out, err := c.command("whoami").CombinedOutput()
 		if code, runErr := exitCode(err); runErr != nil || code != 4 || !strings.Contains(string(out), "steward login "+s.URL) {
@@ -187,6 +190,29 @@ func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 			if before.Contexts["here"].Token.Refresh == after.Contexts["here"].Token.Refresh {
 				t.Error("the refresh token was not replaced")
 			}
+		}
+	})
+}
+
+func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		c := s.signedInCLI()
+		a := s.application(object{"scopes": []string{"openid"}})
+		token, claims := s.relyingParty(a, "openid").signIn(s.browser())
+		if got := c.run("client", "users", a.id); !strings.Contains(got, claims.Subject) || !strings.Contains(got, "openid") {
+			t.Errorf("users prints %q", got)
+		}
+		waittest.True(t, "the day of the activity", func() bool {
+			return strings.Contains(c.run("client", "activity", a.id), time.Now().UTC().Format("2006-"))
+		})
+		out, err := c.command("client", "revoke", a.id, claims.Subject).CombinedOutput()
+		asked := "'s consent, which signs the user out there, cannot be undone"
+		if code, runErr := exitCode(err); runErr != nil || code != 2 || !strings.Contains(string(out), claims.Subject+asked) {
+			t.Errorf("%v: %s", err, out)
+		}
+		c.run("client", "revoke", a.id, claims.Subject, "--yes")
+		if got := s.userinfoStatus(token.AccessToken); got != 401 {
+			t.Errorf("the token of a user who was revoked gets %d", got)
 		}
 	})
 }

@@ -60,8 +60,21 @@ func (p program) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	root.PrintErr(describe(err))
+	return exitCode(err)
+}
+
+// exitCode returns the exit code for an error of any command.
+func exitCode(err error) int {
 	if errors.As(err, &config.UsageError{}) {
 		return exit.Usage
+	}
+	switch errs.KindOf(err) {
+	case errs.Invalid: // a setting
+		return exit.Usage
+	case errs.NotFound:
+		return exit.NotFound
+	case errs.Conflict:
+		return exit.Conflict
 	}
 	return exit.Code(err)
 }

@@ -99,9 +99,10 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		want string
 	}{
 		"failure":            {[]string{"serve"}, errors.New("the disk is full"), 1, "steward: the disk is full\n"},
-		"refusal":            {[]string{"root-key"}, errs.New(errs.Conflict, "in use"), 1, "steward: in use\n"},
-		"several faults":     {[]string{"serve"}, several, 1, "steward: the request has invalid values:\n  --a must be b\n  --c must be d\n"},
-		"bad value":          {[]string{"serve", "--log-level=QQQ"}, nil, 1, "steward: --log-level must be debug, info, warn or error\n"},
+		"refusal":            {[]string{"root-key"}, errs.New(errs.Conflict, "in use"), 5, "steward: in use\n"},
+		"no installation":    {[]string{"root-key"}, errs.New(errs.NotFound, "no installation"), 3, "steward: no installation\n"},
+		"several faults":     {[]string{"serve"}, several, 2, "steward: the request has invalid values:\n  --a must be b\n  --c must be d\n"},
+		"bad value":          {[]string{"serve", "--log-level=QQQ"}, nil, 2, "steward: --log-level must be debug, info, warn or error\n"},
 		"unknown flag":       {[]string{"serve", "--lisen", "QQQ"}, nil, 2, "steward: unknown flag --lisen; did you mean --listen?\n"},
 		"not of root-key":    {[]string{"root-key", "--listen=QQQ"}, nil, 2, "steward: unknown flag --listen; see `steward root-key --help`\n"},
 		"secret as flag":     {[]string{"serve", "--admin-password=QQQ"}, nil, 2, "steward: --admin-password is not a flag, because other users of the machine can read command lines: set STEWARD_ADMIN_PASSWORD, or STEWARD_ADMIN_PASSWORD_FILE to the path of a file\n"},
@@ -113,7 +114,7 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		"two addresses":      {[]string{"reset-password", "QQQ", "QQQ"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
 		"copy to itself":     {[]string{"blob", "copy", "--from=disk", "--to=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
 		"copy to nowhere":    {[]string{"blob", "copy", "--from=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
-		"copy to no URL":     {[]string{"blob", "copy", "--from=disk", "--to=QQQ"}, nil, 1, "steward: --blob-url must be a URL such as s3://bucket/prefix?endpoint=https://host\n"},
+		"copy to no URL":     {[]string{"blob", "copy", "--from=disk", "--to=QQQ"}, nil, 2, "steward: --blob-url must be a URL such as s3://bucket/prefix?endpoint=https://host\n"},
 		"no such command":    {[]string{"QQQ"}, nil, 2, "steward: unknown command \"QQQ\"; see `steward --help`\n"},
 		"unknown command":    {[]string{"srve"}, nil, 2, "steward: unknown command \"srve\"; did you mean serve?\n"},
 		"version with more":  {[]string{"version", "QQQ"}, nil, 2, "steward: steward version takes flags only; see `steward version --help`\n"},

@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"steward/internal/app/datadir"
 	"steward/internal/app/masterkey"
@@ -294,9 +294,6 @@ func ready(ctx context.Context, address string) Finding {
 func (d *doctor) egress(context.Context) Finding {
 	base := cmp.Or(d.cfg.BaseURL, "http://"+d.cfg.Listen)
 	allowed := []string{"the internet"}
-	if d.cfg.OnlyLocal(base) {
-		allowed = append(allowed, "this machine, because the API listens on loopback only")
-	}
 	for _, prefix := range d.cfg.EgressAllow {
 		allowed = append(allowed, prefix.String())
 		if prefix.Bits() == 0 {
@@ -304,7 +301,10 @@ func (d *doctor) egress(context.Context) Finding {
 				"webhooks may be sent to every private network (%s)", prefix)
 		}
 	}
-	return fine("webhooks may be sent to %s", strings.Join(allowed, ", "))
+	if d.cfg.OnlyLocal(base) {
+		allowed = append(allowed, "this machine (because the API listens on loopback only)")
+	}
+	return fine("webhooks may be sent to %s", english.WordSeries(allowed, "and"))
 }
 
 // fewFiles is the limit of open files below which load is refused early.

@@ -33,7 +33,7 @@ func Codes() []Entry {
 	return []Entry{
 		{0, "success"},
 		{Failed, "the command failed for a reason that no other code stands for"},
-		{Usage, "the command line is wrong, or a confirmation is needed and there is no terminal to ask on (see `--yes`)"},
+		{Usage, "the command line or a setting is wrong, or a confirmation is needed and there is no terminal to ask on (see `--yes`)"},
 		{NotFound, "something that the command names does not exist"},
 		{Denied, "not signed in, or the credentials do not allow it"},
 		{Conflict, "it conflicts with what is there: a name that is taken, or something that was changed in the meantime"},
