@@ -161,6 +161,9 @@ func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, re
 		in.last = name
 	}
 	for i, text := range args[len(v.placeholders()):] {
+		if text == "" {
+			return in, exit.Usagef("%s must not be empty", v.Args[i].Name)
+		}
 		if err := v.Args[i].Set(in.Fields, []string{text}); err != nil {
 			return in, err
 		}

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,15 +32,27 @@ func newPrompt(e *session.Env) *prompt {
 	fd, ok := session.Terminal(e.In)
 	if ok && session.IsTerminal(e.Out) {
 		p.fd = fd
-		p.terminal = term.NewTerminal(struct {
-			io.Reader
-			io.Writer
-		}{e.In, e.Out}, "")
+		p.terminal = newTerminal(e)
 		return p
 	}
 	p.lines = bufio.NewScanner(e.In)
 	p.lines.Buffer(nil, maxLine)
 	return p
+}
+
+func newTerminal(e *session.Env) *term.Terminal {
+	return term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{e.In, e.Out}, "")
+}
+
+// discard forgets the line that was being typed.
+func (p *prompt) discard() {
+	fresh := newTerminal(p.env)
+	fresh.History = p.terminal.History
+	p.terminal = fresh
+	p.env.Note("")
 }
 
 // interactive reports whether somebody types.
@@ -49,7 +62,7 @@ func (p *prompt) interactive() bool { return p.terminal != nil }
 func (p *prompt) read(text string) (string, error) {
 	if p.terminal == nil {
 		if !p.lines.Scan() {
-			return "", errors.Join(p.lines.Err(), io.EOF)
+			return "", cmp.Or(p.lines.Err(), io.EOF)
 		}
 		return p.lines.Text(), nil
 	}
@@ -58,7 +71,7 @@ func (p *prompt) read(text string) (string, error) {
 		return "", fmt.Errorf("prepare the terminal: %w", err)
 	}
 	defer func() { _ = term.Restore(p.fd, state) }()
-	if width, height, err := term.GetSize(p.fd); err == nil {
+	if width, height, err := term.GetSize(p.fd); err == nil && width > 0 {
 		_ = p.terminal.SetSize(width, height)
 	}
 	p.terminal.SetPrompt(text)
@@ -67,7 +80,8 @@ func (p *prompt) read(text string) (string, error) {
 
 // each calls run for each statement that split returns; what it leaves is the beginning of the next one.
 // What run prints goes out before the next prompt. On a terminal an error is printed and the next line is
-// read; otherwise it ends the loop.
+// read, and Ctrl-C or Ctrl-D discards a statement that has begun, else leaves. In a script an error ends the
+// loop, and the last statement needs no end.
 func (p *prompt) each(
 	ctx context.Context, name string, split func(text string) (statements []string, rest string), run func(statement string) error,
 ) error {
@@ -78,19 +92,21 @@ func (p *prompt) each(
 			text = strings.Repeat(" ", max(0, len(name)-2)) + "..> "
 		}
 		line, err := p.read(text)
-		end := errors.Is(err, io.EOF)
-		if err != nil && !end {
+		switch {
+		case errors.Is(err, io.EOF) && !p.interactive():
+			return p.runOne(pending, run)
+		case errors.Is(err, io.EOF) && pending == "":
+			return nil
+		case errors.Is(err, io.EOF):
+			p.discard()
+			pending = ""
+			continue
+		case err != nil:
 			return err
 		}
 		statements, rest := split(pending + line)
-		if end {
-			statements = append(statements, rest)
-		}
 		if err := p.runAll(statements, run); err != nil { // io.EOF if the user quits
 			return err
-		}
-		if end {
-			return nil
 		}
 		pending = strings.TrimLeft(rest+"\n", " \t\r\n")
 	}

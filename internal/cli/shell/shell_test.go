@@ -1,8 +1,15 @@
 package shell
 
 import (
+	"bufio"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/cli/session"
+	"steward/internal/waittest"
 )
 
 func TestWordsOfACommand(t *testing.T) {
@@ -45,5 +52,52 @@ func TestTextsAreSplitIntoStatements(t *testing.T) {
 		if got := strings.Join(append(statements, rest), "|"); got != want && "|"+got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestInterruptDiscardsAStatement types a statement without its end, Ctrl-C, another statement and Ctrl-D.
+func TestInterruptDiscardsAStatement(t *testing.T) {
+	terminal, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	defer tty.Close()
+	p := newPrompt(&session.Env{Program: session.Program{In: tty, Out: tty, Err: tty}})
+	var ran []string
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.each(t.Context(), "orders", splitSQL, func(statement string) error {
+			ran = append(ran, statement)
+			return nil
+		})
+	}()
+	screen := bufio.NewReader(terminal)
+	for _, step := range []struct{ prompt, typed string }{
+		{"orders> ", "DELETE FROM invoices\r"}, {"..> ", "\x03"}, {"orders> ", "SELECT 1;\r"}, {"orders> ", "\x04"},
+	} {
+		waitFor(t, screen, step.prompt)
+		if _, err := terminal.WriteString(step.typed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := waittest.Receive(t, "the prompt to end", ended); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"SELECT 1;"}, ran); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// waitFor reads a screen until it shows a text.
+func waitFor(t *testing.T, screen *bufio.Reader, text string) {
+	t.Helper()
+	shown := ""
+	for !strings.HasSuffix(shown, text) {
+		b, err := screen.ReadByte()
+		if err != nil {
+			t.Fatalf("%v after %q", err, shown)
+		}
+		shown += string(b)
 	}
 }
