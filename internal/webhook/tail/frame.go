@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"steward/internal/encode"
+	"steward/internal/errs"
+	"steward/internal/id"
 	"steward/internal/webhook"
 	"steward/internal/webhook/eventlog"
 )
@@ -21,39 +23,70 @@ func (f frame) hook() string { return hookOf(f.at) }
 func hookOf(p eventlog.Position) string { return p.Key[:len(p.Key)/2] }
 
 // frames returns the frames of events of an organization, up to about limit bytes, and the number of
-// events that they are for. What is no longer kept has none: it is noted in missing.
+// events that they are for. What is no longer kept has none: it is noted in missing, unless its webhook
+// was deleted.
 func frames(ctx context.Context, s *webhook.Store, orgID string, events []eventlog.Event, missing gaps, limit int) (all []frame, n int, err error) {
+	values, err := load(ctx, s, orgID, events)
+	if err != nil {
+		return nil, 0, err
+	}
+	deleted := map[string]bool{} // by the ULID of a webhook, of those that were asked for
+	for bytes := 0; n < len(events) && bytes < limit; n++ {
+		e := events[n]
+		if value, found := values[e]; found {
+			text, err := encodeEvent(e, value, missing)
+			if err != nil {
+				return nil, 0, err
+			}
+			all = append(all, frame{at: e.Position, text: text})
+			bytes += len(text)
+			continue
+		}
+		hook := hookOf(e.Position)
+		if _, known := deleted[hook]; !known {
+			if deleted[hook], err = isDeleted(ctx, s, orgID, hook); err != nil {
+				return nil, 0, err
+			}
+		}
+		if !deleted[hook] {
+			missing.add(hook, e.At)
+		}
+	}
+	return all, n, nil
+}
+
+// load returns the receipts and deliveries of events that are kept.
+func load(ctx context.Context, s *webhook.Store, orgID string, events []eventlog.Event) (map[eventlog.Event]encode.Appender, error) {
 	keys := map[eventlog.Kind][]string{}
 	for _, e := range events {
 		keys[e.Kind] = append(keys[e.Kind], e.Key)
 	}
 	receipts, err := s.ReceiptsByKey(ctx, orgID, keys[eventlog.Receipt])
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	deliveries, err := s.DeliveriesByKey(ctx, orgID, keys[eventlog.Delivery])
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	for bytes := 0; n < len(events) && bytes < limit; n++ {
-		e := events[n]
-		var value encode.Appender
-		if r, ok := receipts[e.Key]; ok && e.Kind == eventlog.Receipt {
-			value = r
-		} else if d, ok := deliveries[e.Key]; ok && e.Kind == eventlog.Delivery {
-			value = d
-		} else {
-			missing.add(hookOf(e.Position), e.At)
-			continue
+	values := make(map[eventlog.Event]encode.Appender, len(events))
+	for _, e := range events {
+		if r, found := receipts[e.Key]; found && e.Kind == eventlog.Receipt {
+			values[e] = r
 		}
-		text, err := encodeEvent(e, value, missing)
-		if err != nil {
-			return nil, 0, err
+		if d, found := deliveries[e.Key]; found && e.Kind == eventlog.Delivery {
+			values[e] = d
 		}
-		all = append(all, frame{at: e.Position, text: text})
-		bytes += len(text)
 	}
-	return all, n, nil
+	return values, nil
+}
+
+func isDeleted(ctx context.Context, s *webhook.Store, orgID, hook string) (bool, error) {
+	_, err := s.Get(ctx, orgID, id.Webhook+"_"+hook)
+	if errs.KindOf(err) == errs.NotFound {
+		return true, nil
+	}
+	return false, err
 }
 
 // encodeEvent returns an event in the format of server-sent events, after what is missing before it. JSON

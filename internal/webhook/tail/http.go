@@ -184,10 +184,11 @@ func (c *connection) check(ctx context.Context) error {
 }
 
 // tell sends a comment, with the position of the connection if the client does not have it: an event
-// without data, which clients note but do not show.
+// without data, which clients note but do not show. While there is a gap to be told the client keeps the
+// position before it, so that it is told after a reconnect too.
 func (c *connection) tell(position bool) error {
 	text := ":\n\n"
-	if position {
+	if position && len(c.missing) == 0 {
 		text = ":\nid: " + c.at.String() + "\n\n"
 		c.told = c.at
 	}

@@ -183,8 +183,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// load returns frames of events of an organization, as package-level frames does, within the share of
-// the time that loading may take.
+// load calls frames within the share of the time that loading may take.
 func (s *Server) load(ctx context.Context, orgID string, events []eventlog.Event, missing gaps, limit int) (loaded []frame, n int, err error) {
 	err = s.limited(ctx, func() error {
 		loaded, n, err = frames(ctx, s.Store, orgID, events, missing, limit)

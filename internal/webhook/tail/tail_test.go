@@ -17,6 +17,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
@@ -192,6 +193,8 @@ func TestTailsTellOfWhatIsNoLongerKept(t *testing.T) {
 		if _, err := eventlog.Purge(t.Context(), d, alice.OrgID, stamp.Of(time.Now().Add(time.Hour)), 10); err != nil {
 			t.Fatal(err)
 		}
+		_, stop = f.open("/webhook/tail", first) // it ends before the next event
+		stop()
 		lost, _ := f.open("/webhook/tail", first)
 		f.ingest(otherPath, 2, 10)
 		for _, want := range f.order[len(f.order)-2:] {
@@ -203,6 +206,39 @@ func TestTailsTellOfWhatIsNoLongerKept(t *testing.T) {
 			t.Fatalf("told of %v after the log was purged", f.gaps)
 		}
 	})
+}
+
+// TestDeletedWebhooksAreNoGaps passes over events of a webhook that was deleted.
+func TestDeletedWebhooksAreNoGaps(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		one, path := f.hook()
+		_, otherPath := f.hook()
+		f.ingest(path, 3, 10)
+		f.ingest(otherPath, 1, 10)
+		must(t, f.hooks.Store.Delete(t.Context(), alice.OrgID, one, page.IfMatch{}))
+		next, _ := f.open("/webhook/tail?since=2026-01-01T00:00:00Z", "")
+		if got, _ := next(); got != f.order[3] || len(f.gaps) != 0 {
+			t.Errorf("%s after gaps %v, want %s", got, f.gaps, f.order[3])
+		}
+	})
+}
+
+// TestClientsKeepTheirPositionBeforeAGap checks what a client is told that resumes after an event that was
+// purged, before there is another one.
+func TestClientsKeepTheirPositionBeforeAGap(t *testing.T) {
+	rec := httptest.NewRecorder()
+	c := &connection{missing: gaps{}, w: rec, out: http.NewResponseController(rec)}
+	c.missing.add("", 1)
+	must(t, c.tell(true))
+	if got := rec.Body.String(); got != ":\n\n" {
+		t.Errorf("told %q", got)
+	}
+	delete(c.missing, "")
+	must(t, c.tell(true))
+	if got := rec.Body.String(); !strings.Contains(got, "id: ") {
+		t.Errorf("told %q", got)
+	}
 }
 
 // remove removes receipts as the retention does.
@@ -225,11 +261,11 @@ func TestLoadsAreCutToABatch(t *testing.T) {
 		f := newFixture(t, d)
 		_, path := f.hook()
 		f.ingest(path, 20, 50_000)
-		page, err := eventlog.After(d.Read(t.Context()), alice.OrgID, "", eventlog.Position{})
+		log, err := eventlog.After(d.Read(t.Context()), alice.OrgID, "", eventlog.Position{})
 		must(t, err)
-		loaded, n, err := f.tails.load(t.Context(), alice.OrgID, page.Events, gaps{}, batchBytes)
+		loaded, n, err := f.tails.load(t.Context(), alice.OrgID, log.Events, gaps{}, batchBytes)
 		must(t, err)
-		if n != 2 || len(loaded) != 2 || loaded[1].at != page.Events[1].Position {
+		if n != 2 || len(loaded) != 2 || loaded[1].at != log.Events[1].Position {
 			t.Errorf("%d frames of %d events", len(loaded), n)
 		}
 	})
