@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -62,12 +63,23 @@ func TestConsoleStreamsWhatArrives(t *testing.T) {
 		t.Errorf("%d rows are in the document, of which the screen shows 20", rows)
 	}
 	c.offline(true)
+	c.unplug(true)
 	c.see("Reconnecting")
 	sendNumbers(t, url, 300, 310)
+	c.unplug(false)
 	c.offline(false)
 	c.wait("those that came meanwhile", rowCount+` === 310`)
 	c.checkRows(309)
 	c.clean()
+}
+
+// unplug tells the page that the device is offline, or online again. offline alone leaves open connections.
+func (c *console) unplug(off bool) {
+	c.t.Helper()
+	_, err := chromedp.Call(c.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
+		Offline: off, DownloadThroughput: -1, UploadThroughput: -1,
+	})
+	c.s.must(err)
 }
 
 // TestConsoleStreamPauses checks that rows stay where they are while the user has paused the stream, scrolls, or is at

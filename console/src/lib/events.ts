@@ -18,6 +18,8 @@ export interface Follower {
 }
 
 const [firstPause, longestPause] = [500, 15_000];
+// A connection that is silent for so long is broken: the server sends a comment every 15 s.
+const longestSilence = 40_000;
 
 // follow reads events until signal is aborted, and reconnects after the last one that it has seen. It throws
 // a Problem when the server refuses the stream, as it does after the session has ended.
@@ -25,25 +27,53 @@ export async function follow(path: string, signal: AbortSignal, to: Follower): P
   let last = '';
   let pause = firstPause;
   while (!signal.aborted) {
+    const connection = new Connection(signal);
     try {
       const headers = { Accept: 'text/event-stream', ...(last ? { 'Last-Event-ID': last } : {}) };
-      const response = await send(path, { signal, headers });
+      const response = await send(path, { signal: connection.signal, headers });
       if (response.ok && response.body) {
         to.state('open', Date.parse(response.headers.get('Date') ?? '') - Date.now() || 0);
         pause = firstPause;
         for await (const e of parse(response.body)) {
+          connection.used();
           if (e.id) last = e.id;
           if (e.data) to.event(e);
         }
       } else await refused(response);
     } catch (thrown) {
       if (thrown instanceof Problem && thrown.status >= 400) throw thrown;
-      if (signal.aborted) return;
+    } finally {
+      connection.close();
     }
+    if (signal.aborted) return;
     to.state('waiting', 0);
     await new Promise((resolve) => setTimeout(resolve, pause));
     pause = Math.min(pause * 2, longestPause);
   }
+}
+
+// Connection is a request that is aborted when it is silent for too long, or the device goes offline: neither
+// ends it by itself.
+class Connection {
+  signal: AbortSignal;
+  private abort = new AbortController();
+  private last = Date.now();
+  private timer = setInterval(() => Date.now() - this.last > longestSilence && this.close(), 5_000);
+
+  constructor(outer: AbortSignal) {
+    this.signal = AbortSignal.any([outer, this.abort.signal]);
+    addEventListener('offline', this.close);
+  }
+
+  used() {
+    this.last = Date.now();
+  }
+
+  close = () => {
+    this.abort.abort();
+    clearInterval(this.timer);
+    removeEventListener('offline', this.close);
+  };
 }
 
 // refused throws the problem of a response, unless the server may accept the same request later.
