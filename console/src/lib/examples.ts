@@ -5,7 +5,7 @@ import { session } from './session.svelte';
 // json writes a body in one line if it is short.
 function json(body: object): string {
   const line = JSON.stringify(body, null, 1).replace(/\n */g, ' ');
-  return line.length <= 72 ? line : JSON.stringify(body, null, 2);
+  return line.length <= 84 ? line : JSON.stringify(body, null, 2).replaceAll('\n', '\n  ');
 }
 
 // curl returns the line that sends a request with a JSON body.

@@ -10,6 +10,8 @@ export const number = (n: number) => numbers.format(n);
 export const compact = (n: number) => compactNumbers.format(n);
 export const percent = (share: number) => percents.format(share);
 export const usd = (n: number) => (n > 0 && n < 0.01 ? smallMoney.format(n) : money.format(n));
+// cost is a price that is not shown as nothing if it is little.
+export const cost = (n: number) => (n > 0 && n < 0.01 ? '< $0.01' : money.format(n));
 
 // bytes writes a size in decimal units, as the cost of storage is counted.
 export function bytes(n: number): string {
