@@ -216,3 +216,30 @@ func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
 		}
 	})
 }
+
+func TestCLITellsAViewerWhatIsMissing(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		owner := s.signedInCLI()
+		owner.run("db", "create", "orders")
+		owner.run("kv", "create", "sessions")
+		b, _ := s.invite("viewer@example.com", "viewer")
+		viewer := s.cli()
+		viewer.signIn(b)
+		for command, want := range map[string]string{
+			"webhook create orders":                "an owner can change your role",
+			"db shell orders -c SELECT":            "The role member is required",
+			"kv cli sessions PING":                 "The role member is required",
+			"member create x@example.com":          "Request id: req_",
+			"project create p --context elsewhere": "steward context list",
+		} {
+			out, err := viewer.command(strings.Fields(command)...).CombinedOutput()
+			wantCode := 4
+			if strings.Contains(command, "elsewhere") {
+				wantCode = 2
+			}
+			if code, runErr := exitCode(err); runErr != nil || code != wantCode || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v: %s", command, err, out)
+			}
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/cli/session"
 )
 
+// command returns the command of a noun.
 func command(e *session.Env, n Noun) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: n.Name, Aliases: n.Aliases, Short: n.Short, Args: session.Args(), RunE: session.ShowHelp,
@@ -51,15 +52,18 @@ func VerbCommand(e *session.Env, n Noun, v Verb) *cobra.Command {
 	if v.List {
 		page.Add(cmd)
 	}
-	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+	run := func(ctx context.Context, s *session.Session, args []string) error {
 		in, err := NewInput(ctx, s, v, args, region)
-		if err == nil {
-			err = read(ctx, s, in)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = v.run(ctx, s, n, in, page)
+		if err := read(ctx, s, in); err != nil {
+			return err
 		}
-		return advise(err, cmd)
+		return v.run(ctx, s, n, in, page)
+	}
+	cmd.RunE = e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+		return advise(run(ctx, s, args), cmd)
 	})
 	return cmd
 }
