@@ -194,7 +194,7 @@ func objectGet(e *session.Env) *cobra.Command {
 				}
 			}
 			if object.Key != l.Path || l.Path == "" {
-				return &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("%s does not exist", l)}
+				return missing(fmt.Sprintf("%s does not exist", l))
 			}
 			return s.Printer.Item(items[0])
 		}),
@@ -295,7 +295,7 @@ func removeObjects(ctx context.Context, s *session.Session, l transfer.Location,
 		return err
 	}
 	if deleted.Count == 0 {
-		return &exit.Error{Code: exit.NotFound, Message: fmt.Sprintf("%s does not exist", l)}
+		return missing(fmt.Sprintf("%s does not exist", l))
 	}
 	if !s.Printer.Tabular() {
 		return s.Printer.Item(res.Body)

@@ -88,13 +88,21 @@ func findBucket(ctx context.Context, s *session.Session, name string) (entry buc
 	}
 }
 
+// missing returns the failure of a command about an object that does not exist.
+func missing(message string) error {
+	return &exit.Error{Code: exit.NotFound, Message: message, Advice: "List what there is with `steward object ls s3://BUCKET`."}
+}
+
 // transferFailure returns the failure that an error of a transfer stands for.
 func transferFailure(err error) error {
 	var f *exit.Error
 	if err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if errors.Is(err, transfer.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, transfer.ErrNotFound) {
+		return missing(err.Error())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return &exit.Error{Code: exit.NotFound, Message: err.Error(), Cause: err}
 	}
 	if res := minio.ToErrorResponse(err); res.StatusCode != 0 {
