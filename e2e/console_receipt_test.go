@@ -37,6 +37,7 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	k.wait("/failing", 5)
 
 	c := signedIn(t, s)
+	c.loadAxe()
 	c.visit("/webhooks/" + hook.text("id"))
 	c.wants(5, "")
 	c.wait("their states", `document.querySelectorAll('.stream .dot.good').length === 2 && document.querySelectorAll('.stream .dot.bad').length === 3`)
@@ -44,11 +45,13 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	c.wants(3, "status=failed")
 	c.see("the destination answered 422")
 	c.see("refused 1")
+	c.check("console-receipts-found")
 	if strings.Contains(c.text(".stream"), "accepted") {
 		t.Error("receipts without a failed delivery are shown")
 	}
 	c.fill("destination", destinations["/healthy"])
 	c.see("Nothing matches")
+	c.check("console-receipts-none")
 	c.fill("status", "success")
 	c.wants(5, "status=success", "destination="+destinations["/healthy"])
 	c.fill("destination", destinations["/failing"])
@@ -66,14 +69,14 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	c.fill("status", "failed")
 	c.wants(3, "since=2020-01-01T")
 
-	c.press("Replay…")
-	c.see("Deliver again")
+	c.press("Deliver again…")
+	c.see("Count first")
 	for name, want := range map[string]string{"since": "2020-01-01T00:00", "status": "failed"} {
 		if got := evaluate[string](c.chromium, `document.querySelector('[name="`+name+`"]').value`); got != want {
 			t.Errorf("the replay begins with %s %q", name, got)
 		}
 	}
-	c.fill("rate", "1")
+	c.fill("rate", "1") // a second for each
 	c.press("Count")
 	c.see("3 deliveries would be made again.")
 	if n := k.count("/failing"); n != 5 {
@@ -84,6 +87,7 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	c.press("Cancel")
 	c.press("Cancel the replay")
 	c.see("cancelled")
+	c.check("console-webhook-replays")
 	c.clean()
 }
 
