@@ -215,3 +215,15 @@ func checkPictures(t *testing.T, taken map[string]bool) {
 		t.Errorf("the pictures have %d bytes", total)
 	}
 }
+
+func TestConsoleRotatesSigningKeys(t *testing.T) {
+	c := signedIn(t, startWithOwner(t, "sqlite"))
+	c.at("/settings", "libsql")
+	c.wait("the signing keys", `[...document.querySelectorAll('.tag.good')].some((t) => t.innerText === "active")`)
+	c.press("Rotate")
+	c.see("Tokens that were signed before stay valid")
+	c.press("Rotate")
+	c.see("were rotated")
+	c.misses("Tokens that were signed before stay valid")
+	c.clean()
+}
