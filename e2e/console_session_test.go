@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"steward/e2e/process"
 	"steward/internal/db"
+	"steward/internal/waittest"
 )
 
 // enter signs a browser in to the console.
@@ -124,6 +126,14 @@ func TestConsoleRefusesOtherSites(t *testing.T) {
 	b.wants(403, "POST", create, `{"name":"csrf"}`, "Sec-Fetch-Site", "", "Origin", "null")
 	b.wants(403, "POST", "/console/sign-out", "", "Sec-Fetch-Site", "same-site")
 	b.wants(401, "GET", regions, "", "Authorization", "Bearer "+s.key)
+	s.browser().wants(401, "GET", regions, "", "Authorization", "Bearer "+s.key)
+	hook := s.hook("kept").ID
+	for _, header := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
+		b.wants(405, "GET", "/console/api/webhook/delete/"+hook+"?_method=DELETE", "", header, "DELETE")
+		b.wants(405, "POST", "/console/api/webhook/delete/"+hook+"?_method=DELETE", "", header, "DELETE")
+	}
+	s.call("GET", "/webhook/get/"+hook, nil).want(200)
+	s.call("DELETE", "/webhook/delete/"+hook, nil).want(204)
 	b.wants(200, "GET", regions, "")
 	if text := b.wants(200, "GET", "/console/api/webhook/list", ""); strings.TrimSpace(text) != "[]" {
 		t.Errorf("another site has created %s", text)
@@ -150,7 +160,7 @@ func TestConsoleServesTheRouteTableOnly(t *testing.T) {
 
 func TestConsoleReturnsToItsOwnPagesOnly(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
-	for _, to := range []string{"https://evil.example/console/", "//evil.example/console/", `/\evil.example`, "/console/../account", "javascript:alert(1)"} {
+	for _, to := range []string{"https://evil.example/console/", "//evil.example/console/", `/\evil.example`, "/console/../account", "javascript:alert(1)", "/%2fevil.example", "/console/%5c%5cevil.example", "data:text/html,x"} {
 		b := s.browser()
 		p := b.do("GET", s.URL+"/console/sign-in?return="+url.QueryEscape(to), nil)
 		p = b.submit(p, map[string]string{"email": b.email, "password": b.password})
@@ -210,15 +220,88 @@ func TestConsoleSessionEndsOnEveryReplica(t *testing.T) {
 	})
 }
 
-func TestRootLeadsToTheConsole(t *testing.T) {
+// TestRootLeadsBrowsersToTheConsole opens the base URL as Chromium and as curl do. The shell of the console needs
+// no session.
+func TestRootLeadsBrowsersToTheConsole(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
-	req, err := http.NewRequest("GET", s.URL+"/", nil)
-	s.must(err)
-	req.Header.Set("Accept", "text/html")
-	res, err := s.browser().http.Do(req)
-	s.must(err)
-	defer res.Body.Close()
-	if res.StatusCode != 303 || res.Header.Get("Location") != "/console/" {
-		t.Errorf("got %d %s", res.StatusCode, res.Header.Get("Location"))
+	for accept, want := range map[string]string{
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "/console/", "*/*": "", "": "", "application/json": "",
+	} {
+		req, err := http.NewRequest("GET", s.URL+"/", nil)
+		s.must(err)
+		req.Header.Set("Accept", accept)
+		res, err := s.browser().http.Do(req)
+		s.must(err)
+		s.must(res.Body.Close())
+		if res.Header.Get("Location") != want || want != "" && res.StatusCode != 303 {
+			t.Errorf("Accept: %s: %d %s", accept, res.StatusCode, res.Header.Get("Location"))
+		}
 	}
+	if p := s.browser().do("GET", s.URL+"/console/webhooks", nil); p.status != 200 || !strings.Contains(p.body, `id="app"`) {
+		t.Errorf("the shell without a session: %d %s", p.status, p.body)
+	}
+	s.browser().wants(401, "GET", regions, "")
+}
+
+// TestConsoleTailLastsAsLongAsTheSession follows a webhook as the page does. A role that changes does not end the
+// stream of others; the end of the session does, also on another replica.
+func TestConsoleTailLastsAsLongAsTheSession(t *testing.T) {
+	eachWithOwner(t, func(t *testing.T, s *steward) {
+		at := s
+		if s.Database != "" {
+			at = s.replica()
+		}
+		h := s.hook("orders")
+		_, member := s.invite("grace@example.com", "member")
+		b := s.browser().enter()
+		lines, ended := b.tail(at, h.ID)
+		s.call("PUT", "/oidc/org/members/"+member, object{"role": "viewer"}).want(200)
+		receipt := s.ingest(h, `{"order": 1042}`)
+		found := false
+		for line := range lines {
+			if found = strings.Contains(line, receipt); found {
+				break
+			}
+		}
+		if !found {
+			t.Fatal("the stream has ended before the receipt")
+		}
+		b.wants(204, "POST", "/console/sign-out", "")
+		for range lines { // until it is closed
+			continue
+		}
+		waittest.Receive(t, "the end of the stream", ended)
+	})
+}
+
+// tail follows a webhook at a replica as a page of the console does, and sends the lines of the stream.
+func (b *browser) tail(at *steward, webhookID string) (lines chan string, ended chan error) {
+	b.s.t.Helper()
+	u, err := url.Parse(b.s.URL + "/console/api/")
+	b.s.must(err)
+	req, err := http.NewRequest("GET", at.URL+"/console/api/webhook/tail/"+webhookID, nil)
+	b.s.must(err)
+	req.Header.Set("X-Steward-Console", "1")
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	for _, cookie := range b.http.Jar.Cookies(u) {
+		if cookie.Name == "steward_console" {
+			req.AddCookie(cookie)
+		}
+	}
+	res, err := client.Do(req)
+	b.s.must(err)
+	if res.StatusCode != 200 {
+		b.s.t.Fatalf("the tail responds with %s", res.Status)
+	}
+	b.s.t.Cleanup(func() { _ = res.Body.Close() })
+	lines, ended = make(chan string), make(chan error, 1)
+	go func() {
+		scanner := bufio.NewScanner(res.Body)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+		close(lines)
+		ended <- scanner.Err()
+	}()
+	return lines, ended
 }

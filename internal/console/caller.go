@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -109,18 +108,26 @@ func (c *Console) origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// sessionID returns the session that the cookie of a request names.
+// sessionID returns the session that the cookie of a request names. Of several cookies, all but one were set by
+// others: by a page on another port of this host, which shares its cookies. Then none of them counts.
 func (c *Console) sessionID(r *http.Request) (id string, ok bool) {
-	cookie, err := r.Cookie(cookieName)
-	if errors.Is(err, http.ErrNoCookie) {
+	cookies := r.CookiesNamed(cookieName)
+	if len(cookies) != 1 {
 		return "", false
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	value := cookies[0].Value
+	id, err := c.opened.Get(value, func() (string, error) { return c.open(value) })
+	return id, err == nil
+}
+
+// open returns the session that the value of a cookie names.
+func (c *Console) open(value string) (id string, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil {
-		return "", false
+		return "", err
 	}
 	plain, err := c.Ring.Open(cookiePurpose, sealed)
-	return string(plain), err == nil
+	return string(plain), err
 }
 
 // setCookie sets the cookie for a session, or deletes it if sessionID is empty.

@@ -9,6 +9,7 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -49,6 +50,8 @@ type Console struct {
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 
 	callers db.Cache[member, *auth.Caller]
+	// opened has the sessions that cookies name, which never changes. Whether one has ended is another question.
+	opened db.Cache[string, string]
 }
 
 // Forget empties the cache of callers. It must be called when a role or a membership has changed.
@@ -67,12 +70,14 @@ func (c *Console) Mount(handle func(pattern string, h http.Handler), api http.Ha
 // api returns the handler of /console/api. Browsers must not keep, frame or run what it responds with.
 func (c *Console) api(next http.Handler) http.Handler {
 	next = http.StripPrefix(apiPrefix, next)
+	header := http.Header{
+		"Cache-Control":                {"no-store"},
+		"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'; sandbox"},
+		"Cross-Origin-Resource-Policy": {"same-origin"},
+		"X-Content-Type-Options":       {"nosniff"},
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("X-Content-Type-Options", "nosniff")
+		maps.Copy(w.Header(), header)
 		next.ServeHTTP(w, r)
 	})
 }
