@@ -250,7 +250,7 @@ func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
 	s := startWithOwner(t, "sqlite")
 	h := s.hook("orders")
 	dir := t.TempDir()
-	s.must(os.WriteFile(filepath.Join(dir, "curl"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n"), 0o755))
+	s.must(os.WriteFile(filepath.Join(dir, "curl"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\nfor arg; do [ \"$arg\" = @- ] && cat; done\ntrue\n"), 0o755))
 	c := signedIn(t, s)
 	for _, body := range []string{"'; touch ran; '", "$(touch ran)`touch ran`", "\x1b[201~\ntouch ran\n", "@/etc/passwd", "\"; touch ran; \"\\"} {
 		r, err := s.send("POST", h.path+"?q=$(touch%20ran)`touch${IFS}ran`\"", strings.NewReader(body), "Content-Type", "text/plain", "X-Evil", "'$(touch ran)`touch ran`")
