@@ -35,6 +35,7 @@ type Metrics struct {
 	tokensRefused   *prometheus.CounterVec
 }
 
+// New returns the metrics of a process with a version of the program.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),

@@ -19,6 +19,7 @@ import (
 // Kind is the type of a field.
 type Kind int
 
+// The kinds of fields.
 const (
 	Text    Kind = iota // an empty one is null in an update
 	Number              // an integer

@@ -61,8 +61,7 @@ func TestInterruptDiscardsAStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer terminal.Close()
-	defer tty.Close()
+	defer func() { _, _ = terminal.Close(), tty.Close() }()
 	p := newPrompt(&session.Env{Program: session.Program{In: tty, Out: tty, Err: tty}})
 	var ran []string
 	ended := make(chan error, 1)

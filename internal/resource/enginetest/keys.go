@@ -40,7 +40,7 @@ func (s *suite) fillStore(p *resource.Provisioned) {
 	o, err := redis.ParseURL(connection.Env["REDIS_URL"])
 	s.must(err)
 	c := redis.NewClient(o)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	ctx := context.Background()
 	own := connection.Env["REDIS_KEY_PREFIX"]
 	for key, value := range map[string]string{
