@@ -270,7 +270,7 @@ func TestConsoleTailLastsAsLongAsTheSession(t *testing.T) {
 		for range lines { // until it is closed
 			continue
 		}
-		<-ended // the error is that of a stream which was cut
+		_ = waittest.Receive(t, "the end of the stream", ended) // an error if it was cut
 	})
 }
 
