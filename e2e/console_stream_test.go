@@ -7,6 +7,8 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"steward/internal/waittest"
 )
 
 // streaming opens the live stream of a new webhook.
@@ -125,6 +127,26 @@ func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 	if rows := evaluate[int](c.chromium, rowCount); rows != 1000 {
 		t.Errorf("the list has %d rows", rows)
 	}
+	c.clean()
+}
+
+// TestConsoleStreamSaysThatItIsBehind lets the page's clock go ahead, so that what arrives is 30 s old, and
+// then back.
+func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
+	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	sent := 0
+	says := func(text string) func() bool {
+		return func() bool {
+			sendNumbers(t, url, sent, sent+1)
+			sent++
+			return strings.Contains(c.text(`[role="status"]`), text)
+		}
+	}
+	waittest.True(t, "that it is live", says("Live · "))
+	c.do(chromedp.Evaluate[chromedp.Void](`window.now = Date.now; Date.now = () => now() + 30_000; undefined`))
+	waittest.True(t, "that it is behind", says("Behind by 3"))
+	c.do(chromedp.Evaluate[chromedp.Void](`Date.now = now; undefined`))
+	waittest.True(t, "that it is live", says("Live · "))
 	c.clean()
 }
 
