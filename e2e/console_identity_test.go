@@ -62,6 +62,7 @@ func TestConsoleMembers(t *testing.T) {
 	}
 	c.press("Close")
 	c.press("Disable")
+	c.fill("confirm", "grace@example.com")
 	c.press("Disable member")
 	c.see("disabled")
 	c.press("Enable")
@@ -142,7 +143,7 @@ func TestConsoleOAuthApp(t *testing.T) {
 	s.as(token.AccessToken).call("GET", "/webhook/list", nil).want(401)
 
 	c.press("Replace secret")
-	c.wait("the question", `document.querySelector('dialog')`)
+	c.fill("confirm", "Harbour")
 	c.press("Replace secret")
 	if secret := c.text(".secret pre"); secret == a.secret || len(secret) != 43 {
 		t.Errorf("the new secret is %q", secret)
@@ -231,6 +232,44 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 		t.Error("a member is offered what members may not do")
 	}
 	c.clean()
+}
+
+// TestConsoleFormsKeepTheirContent submits forms while the server cannot be reached, and again when it can, without
+// typing anything again. What the server refuses is shown with the id of the request and what to do.
+func TestConsoleFormsKeepTheirContent(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	for _, form := range []struct{ path, button, field, value, submit, shows string }{
+		{"/keys", "New API key", "name", "deploy", "Create", "The API key was created"},
+		{"/members", "Invite member", "email", "grace@example.com", "Invite", "The member was invited"},
+		{"/projects", "New project", "name", "support", "Create", "The project was created."},
+		{"/webhooks", "New webhook", "name", "orders", "Create", "The webhook was created"},
+		{"/storage", "New bucket", "name", "photos", "Create", "S3_SECRET_ACCESS_KEY="},
+		{"/databases", "New database", "name", "shop", "Create", "DATABASE_URL="},
+		{"/key-value", "New store", "name", "carts", "Create", "REDIS_URL="},
+	} {
+		c.visit(form.path)
+		c.press(form.button)
+		c.fill(form.field, form.value)
+		c.offline(true)
+		c.press(form.submit)
+		c.see("The server cannot be reached")
+		c.see("Then try again.")
+		kept := evaluate[string](c.chromium, `document.querySelector('dialog [name="`+form.field+`"]').value`)
+		c.offline(false)
+		if kept != form.value {
+			t.Errorf("%s: the form has %q, want %q", form.path, kept, form.value)
+		}
+		c.press(form.submit)
+		c.see(form.shows)
+	}
+	c.visit("/members?new=1")
+	c.fill("email", "grace@example.com")
+	c.press("Invite")
+	c.wait("the refusal with the id of the request", `/^req_|^[0-9a-zA-Z_-]{10,}$/.test(document.querySelector('dialog .failure .mono')?.innerText) && document.querySelector('dialog .failure .soft')?.innerText.length > 10`)
+	if kept := evaluate[string](c.chromium, `document.querySelector('dialog [name="email"]').value`); kept != "grace@example.com" {
+		t.Errorf("the form has %q", kept)
+	}
 }
 
 // clickNth clicks one of the elements with a selector.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
@@ -226,4 +227,26 @@ func TestConsoleRotatesSigningKeys(t *testing.T) {
 	c.see("were rotated")
 	c.misses("Tokens that were signed before stay valid")
 	c.clean()
+}
+
+// TestConsoleFirstLoadIsSmall opens the first page with an empty cache and adds up what Chromium loads for it from
+// the server, as it is sent, without what the API responds with.
+func TestConsoleFirstLoadIsSmall(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	h := s.hook("orders")
+	s.ingest(h, `{"order": 1042}`)
+	c := signedIn(t, s)
+	_, err := chromedp.Call(c.ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
+	s.must(err)
+	c.at("/", "Latest changes")
+	c.settle()
+	loaded := evaluate[[]int](c.chromium, `[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].filter(e => !e.name.includes('/api/')).map(e => e.encodedBodySize)`)
+	sum := 0
+	for _, size := range loaded {
+		sum += size
+	}
+	t.Logf("%d files with %d bytes", len(loaded), sum)
+	if len(loaded) < 5 || sum < 20_000 || sum > 200_000 {
+		t.Errorf("the first page loads %d files with %d bytes, want at most 200 kB", len(loaded), sum)
+	}
 }
