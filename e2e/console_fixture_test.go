@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -147,13 +145,4 @@ func quoted(text string) string {
 		panic(err) // a string can be encoded
 	}
 	return string(b)
-}
-
-// encoded returns a value as the body of a request.
-func encoded(value any) io.Reader {
-	b, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // the tests' values can be encoded
-	}
-	return bytes.NewReader(b)
 }

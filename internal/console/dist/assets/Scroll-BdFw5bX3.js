@@ -1,1 +1,0 @@
-import{B as e,Et as t,Y as n,at as r,ct as i,k as a,q as o}from"./load.svelte-DE0M2SxC.js";var s=n(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(n,c){var l=s(),u=i(l);e(u,()=>c.children),t(l),r(()=>a(l,`aria-label`,c.label)),o(n,l)}export{c as t};
