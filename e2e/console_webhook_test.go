@@ -165,7 +165,7 @@ func TestConsoleReadsTrafficOfVisibleWebhooks(t *testing.T) {
 }
 
 // send sends a request to a webhook.
-func send(t *testing.T, url, body string) {
+func send(t testing.TB, url, body string) {
 	t.Helper()
 	res, err := client.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
