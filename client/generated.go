@@ -71,9 +71,11 @@ const (
 	SearchResultTypeBucket      SearchResultType = "bucket"
 	SearchResultTypeDatabase    SearchResultType = "database"
 	SearchResultTypeEval        SearchResultType = "eval"
+	SearchResultTypeEvalRun     SearchResultType = "eval_run"
 	SearchResultTypeMember      SearchResultType = "member"
 	SearchResultTypeOauthClient SearchResultType = "oauth_client"
 	SearchResultTypeProject     SearchResultType = "project"
+	SearchResultTypeSession     SearchResultType = "session"
 	SearchResultTypeStore       SearchResultType = "store"
 	SearchResultTypeThread      SearchResultType = "thread"
 	SearchResultTypeWebhook     SearchResultType = "webhook"
@@ -3041,4 +3043,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 cc01adf6157e732342d5e7b55f60ba172e7d7b932ae7a466abc833730f49539d
+// Sources: sha256 b701b69aff67391c7e00dc5a83d487a44d0d5a811ea69c39c78207658db3c506

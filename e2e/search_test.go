@@ -53,6 +53,13 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		check(s, "")
 		check(s.keyOf("atlas-project"), "atlas", "thread atlas", "eval Atlas quality", "project atlas-project")
 		check(s.keyOf("other"), "atlas-2", "thread atlas-2")
+		session := object{"id": "ses-atlas", "orgId": s.orgID, "projectId": "other", "routeId": "r", "environment": "production", "devmode": false, "url": "/", "method": "POST", "trigger": "api"}
+		s.call("POST", "/session", session).want(201)
+		s.call("POST", "/evalrun", object{"id": "run-atlas", "sessionId": "ses-atlas", "evalId": "e1", "orgId": s.orgID, "projectId": "other"}).want(201)
+		check(s, "ses-atlas", "session ses-atlas")
+		check(s, "run-atlas", "eval_run run-atlas")
+		check(s.keyOf("atlas-project"), "ses-atlas")
+		check(s.keyOf("atlas-project"), "run-atlas")
 		check(s.keyOf("other"), "atlas")
 		webhooks := s.call("POST", "/cli/apikey", object{"name": "scoped", "scopes": []string{"account:read", "webhook:read"}}).want(201)
 		check(s.as(webhooks.text("value")), "atlas", "webhook Atlas events", "project atlas-project")

@@ -7,6 +7,7 @@ import (
 	"steward/internal/apikey"
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/eval"
 	"steward/internal/object"
 	"steward/internal/oidc"
@@ -38,10 +39,25 @@ func (s searched) handler() *search.Handler {
 		{Type: "database", Permission: auth.ReadResources, Find: s.provisioned(resource.DB)},
 		{Type: "store", Permission: auth.ReadResources, Find: s.provisioned(resource.KV)},
 		{Type: "thread", Permission: auth.ReadThreads, Find: s.threads.Search},
+		{Type: "session", Permission: auth.ReadThreads, Find: byID(s.threads.Session)},
 		{Type: "eval", Permission: auth.ReadEvals, Find: s.evals.Search},
+		{Type: "eval_run", Permission: auth.ReadEvals, Find: byID(s.evals.Run)},
 		{Type: "project", Permission: auth.ReadProjects, Find: s.accounts.SearchProjects},
 		{Type: "member", Permission: auth.ListMembers, Find: s.accounts.SearchMembers},
 	}}
+}
+
+// byID returns the search for things that have no name.
+func byID[T any](
+	get func(ctx context.Context, caller *auth.Caller, id string) (T, error),
+) func(context.Context, *auth.Caller, string, int) ([]db.Named, error) {
+	return func(ctx context.Context, caller *auth.Caller, id string, _ int) ([]db.Named, error) {
+		_, err := get(ctx, caller, id)
+		if errs.KindOf(err) == errs.NotFound {
+			return nil, nil
+		}
+		return []db.Named{{ID: id, Name: id}}, err
+	}
 }
 
 // provisioned returns the search for resources of a type.

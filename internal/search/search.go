@@ -16,7 +16,7 @@ const maxResults = 20
 
 // Result is a thing that was found.
 type Result struct {
-	Type string `json:"type" enum:"webhook,oauth_client,api_key,bucket,database,store,thread,eval,project,member"`
+	Type string `json:"type" enum:"webhook,oauth_client,api_key,bucket,database,store,thread,session,eval,eval_run,project,member"`
 	ID   string `json:"id" doc:"Id of the thing; the name of a bucket" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	Name string `json:"name" example:"Orders"`
 }
