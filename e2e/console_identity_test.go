@@ -138,6 +138,7 @@ func TestConsoleOAuthApp(t *testing.T) {
 	c.visit("/oauth/clients/" + a.id + "?tab=users")
 	c.see("webhook:write")
 	c.press("Revoke the access of " + adminEmail)
+	c.fill("confirm", adminEmail)
 	c.press("Revoke access")
 	c.see("Nobody has given consent yet")
 	s.as(token.AccessToken).call("GET", "/webhook/list", nil).want(401)

@@ -77,6 +77,7 @@ func TestConsoleStorage(t *testing.T) {
 	c.at("/storage/photos?prefix=2026/&key=2026/b.bin", "neither text nor an image")
 	c.at("/storage/photos?prefix=2026/", "inside.svg")
 	c.press("Delete 2026/b.bin")
+	c.fill("confirm", "b.bin")
 	c.press("Delete object")
 	c.misses("b.bin")
 	c.press("Delete the folder 2026/a/")
@@ -225,6 +226,7 @@ func TestConsoleStorageOnReplicas(t *testing.T) {
 	}
 	there.press("Close")
 	there.press("Delete second.txt")
+	there.fill("confirm", "second.txt")
 	there.press("Delete object")
 	there.misses("second.txt")
 	here.at("/storage/photos", "hello.json")
