@@ -92,9 +92,9 @@ func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) error {
 	return caller.Require(p)
 }
 
-// again returns the caller of a request that was accepted before. A DPoP proof can be used only once,
-// so that its sender has to send a new request. A request without the
-// header is one of the console.
+// again returns the caller of a request that was accepted before. A DPoP proof can be used only once, so
+// that its sender has to send a new request. A request without credentials in its header is one of the
+// console.
 func (a *Authenticator) again(r *http.Request) (*auth.Caller, error) {
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {

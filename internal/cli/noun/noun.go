@@ -44,7 +44,8 @@ type Verb struct {
 	// Fields are flags: of the query for a GET, else of the body.
 	Fields []Field
 	List   bool // the response is a list
-	Pick   string
+	// Pick is the member of the response that has the list, or "" if the response is the list.
+	Pick string
 	// Items reads a list that is not the response of a route.
 	Items func(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error]
 	// Columns are those of this list, if they are not those of the noun.

@@ -208,7 +208,7 @@ func (f *feed) add(loaded []frame, end eventlog.Position) {
 	f.changed = make(chan struct{})
 }
 
-// part of a feed for a connection.
+// ready is what a feed has for a connection.
 type ready struct {
 	// frames may be sent; then the connection is at end.
 	frames []frame

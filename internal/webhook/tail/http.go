@@ -131,8 +131,8 @@ func (c *connection) run(ctx context.Context) error {
 	if err := c.tell(true); err != nil { // the client has a position before the first event
 		return err
 	}
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
 	revoked := c.server.rechecked()
 	for {
 		more, changed, err := c.advance(ctx)
@@ -154,7 +154,7 @@ func (c *connection) run(ctx context.Context) error {
 			if err := c.check(ctx); err != nil {
 				return err
 			}
-		case <-beat.C:
+		case <-ticker.C:
 			if err := c.check(ctx); err != nil {
 				return err
 			}
