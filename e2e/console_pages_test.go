@@ -217,6 +217,17 @@ func checkPictures(t *testing.T, taken map[string]bool) {
 	}
 }
 
+// TestConsoleUnknownTabIsTheFirst opens an address with a tab that does not exist.
+func TestConsoleUnknownTabIsTheFirst(t *testing.T) {
+	s := startWithOwner(t, "sqlite")
+	h := s.hook("orders")
+	s.ingest(h, `{"order": 1042}`)
+	c := signedIn(t, s)
+	c.at("/webhooks/"+h.ID+"?tab=nowhere", "1042")
+	c.wait("the address of the first tab", `location.search === ''`)
+	c.clean()
+}
+
 func TestConsoleRotatesSigningKeys(t *testing.T) {
 	c := signedIn(t, startWithOwner(t, "sqlite"))
 	c.at("/settings", "libsql")

@@ -161,7 +161,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"presign-expiry", "1h", plain, into(&c.PresignExpiry, presignExpiry),
-			"`duration` for which presigned URLs are valid, up to 7d",
+			"`duration` for which presigned URLs are valid unless the request sets one, up to 7d",
 		},
 		{
 			"storage-prices", "", list, into(&c.StoragePrices, optional(storagePrices)),
