@@ -124,8 +124,10 @@ func (b *chromium) check(name string) {
 
 func (b *chromium) violations() []violation {
 	b.t.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](b.axe + "; undefined"))
-	text := evaluate[string](b, `axe.run().then(r => JSON.stringify({violations: r.violations, passed: r.passes.length}))`)
+	if evaluate[bool](b, `!window.axe`) {
+		b.do(chromedp.Evaluate[chromedp.Void](b.axe + "; undefined"))
+	}
+	text := evaluate[string](b, `axe.run({resultTypes: ['violations'], selectors: false}).then(r => JSON.stringify({violations: r.violations, passed: r.passes.length}))`)
 	var found struct {
 		Violations []violation
 		Passed     int
