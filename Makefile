@@ -22,7 +22,7 @@ build: ## build bin/steward
 .PHONY: test
 test: deps ## install what the tests need and run them all
 	$(GO) vet ./...
-	$(GO) test -count=1 -timeout 60m ./... # e2e runs a binary, of which the test cache knows nothing
+	$(GO) test -count=1 -timeout 85m ./... # e2e runs a binary, of which the test cache knows nothing
 
 .PHONY: deps
 deps: ## install what the tests need (Debian packages, as root)

@@ -88,6 +88,7 @@ func (b *browser) signIn() bool {
 }
 
 func TestDisabledOrRemovedMemberLosesAllAccess(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		for _, how := range []struct {
 			name string
@@ -122,6 +123,7 @@ func TestDisabledOrRemovedMemberLosesAllAccess(t *testing.T) {
 }
 
 func TestEnabledMemberStartsAnew(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		m := s.memberTokens("grace@example.com")
 		s.call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": true}).want(200)
@@ -142,6 +144,7 @@ func TestEnabledMemberStartsAnew(t *testing.T) {
 }
 
 func TestMemberDisabledOnOneReplicaIsRefusedByTheOther(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := s.balancedReplica()
 	m := s.memberTokens("grace@example.com")
@@ -169,6 +172,7 @@ func TestMemberDisabledOnOneReplicaIsRefusedByTheOther(t *testing.T) {
 }
 
 func TestUserOfAnotherOrganizationStaysSignedIn(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		other := s.secondOrganization()
 		b, userID := s.invite("grace@example.com", "member")
@@ -187,6 +191,7 @@ func TestUserOfAnotherOrganizationStaysSignedIn(t *testing.T) {
 }
 
 func TestLastEnabledOwnerCannotBeDisabled(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		me := s.call("GET", "/cli/auth/user", nil).text("id")
 		s.call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).want(409)
@@ -211,6 +216,7 @@ func (s *steward) asMember(b *browser) *steward {
 }
 
 func TestPasswordIsReset(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		me := s.call("GET", "/cli/auth/user", nil).text("id")
 		b, userID := s.invite("grace@example.com", "member")
@@ -270,6 +276,7 @@ func (s *steward) usesReset(b *browser, link string) {
 }
 
 func TestInvitationLinkIsReplaced(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		var first, second member
 		s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer"}).want(201).decode(&first)
@@ -290,6 +297,7 @@ func TestInvitationLinkIsReplaced(t *testing.T) {
 }
 
 func TestNamesWithHiddenCharactersAreRefused(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		me := s.call("GET", "/cli/auth/user", nil).text("id")
 		const hidden = "Ada\u202eecalevoL"
@@ -303,6 +311,7 @@ func TestNamesWithHiddenCharactersAreRefused(t *testing.T) {
 }
 
 func TestWhoAmIHasNoNullForSDKs(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		root := s.call("GET", "/cli/auth/user", nil).want(200)
 		sdk := s.call("GET", "/sdk/cli/auth/user", nil).want(200)

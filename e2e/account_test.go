@@ -14,6 +14,7 @@ type member struct {
 }
 
 func TestMembersAreInvitedChangedAndRemoved(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		var m member
 		invitation := object{"email": "Ada@Example.com", "first_name": "Ada", "role": "admin"}
@@ -34,6 +35,7 @@ func TestMembersAreInvitedChangedAndRemoved(t *testing.T) {
 }
 
 func TestLastOwnerCannotBeDemotedOrRemoved(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		me := s.call("GET", "/cli/auth/user", nil).text("id")
 		s.call("PUT", "/oidc/org/members/"+me, object{"role": "admin"}).want(409)
@@ -42,6 +44,7 @@ func TestLastOwnerCannotBeDemotedOrRemoved(t *testing.T) {
 }
 
 func TestDeletedProjectEndsItsKeys(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		project := s.call("POST", "/cli/project", object{"name": "short"}).want(201).text("id")
 		key := s.call("POST", "/cli/apikey", object{"name": "k", "projectId": project}).want(201).text("value")
@@ -53,6 +56,7 @@ func TestDeletedProjectEndsItsKeys(t *testing.T) {
 }
 
 func TestEachChangeIsAudited(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		id := s.call("POST", "/cli/apikey", object{"name": "k"}, "X-Request-Id", "my-request-1").want(201).text("id")
 		s.call("DELETE", "/cli/apikey/"+id, nil).want(204)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestDeletedKeyIsRefused(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		made := s.call("POST", "/cli/apikey", object{"name": "ci", "expiresAt": nil, "projectId": "prj_new"}).want(201)
 		id := made.text("id")
@@ -28,6 +29,7 @@ func TestDeletedKeyIsRefused(t *testing.T) {
 
 // TestDeletedKeyIsRefusedByOtherReplica deletes a key that the other replica has in its cache.
 func TestDeletedKeyIsRefusedByOtherReplica(t *testing.T) {
+	t.Parallel()
 	one := start(t, "postgres")
 	two := one.replica()
 	made := one.call("POST", "/cli/apikey", object{"name": "short-lived"}).want(201)

@@ -189,6 +189,7 @@ func newGate(t *testing.T, origin string, limit int64) *gate {
 // continued, while the server is running and again after it was stopped. It serves from there, and
 // moves back.
 func TestBlobCopyMovesAnInstallation(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		b := s.copyBucket()
 		content, uploadID := b.fill(t)
@@ -251,6 +252,7 @@ func (s *steward) completeUpload(b copyBucket, uploadID string) {
 
 // TestBlobCopyFailsVisibly has a file that is missing, and a cluster that cannot be reached.
 func TestBlobCopyFailsVisibly(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		b := s.copyBucket()
 		b.put(t, "lost", []byte("lost"))
@@ -277,6 +279,7 @@ func TestBlobCopyFailsVisibly(t *testing.T) {
 }
 
 func TestBlobCopyShowsABarOnATerminal(t *testing.T) {
+	t.Parallel()
 	s := start(t, "sqlite")
 	b := s.copyBucket()
 	b.put(t, "large", make([]byte, 5<<20))

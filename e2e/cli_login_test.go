@@ -122,6 +122,7 @@ func (c *cli) contexts() contexts.File {
 }
 
 func TestCLISignsInWithABrowser(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		c := s.cli()
 		c.signIn(s.browser())
@@ -149,6 +150,7 @@ func TestCLISignsInWithABrowser(t *testing.T) {
 }
 
 func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		c := s.cli()
 		c.signIn(s.browser())
@@ -173,6 +175,7 @@ func (c *cli) expire() {
 }
 
 func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		c := s.cli()
 		c.signIn(s.browser())
@@ -195,6 +198,7 @@ func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 }
 
 func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		a := s.application(object{"scopes": []string{"openid"}})
@@ -218,6 +222,7 @@ func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
 }
 
 func TestCLITellsAViewerWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		owner := s.signedInCLI()
 		owner.run("db", "create", "orders")

@@ -34,6 +34,7 @@ func wantChecks(t *testing.T, out string, checks ...string) {
 }
 
 func TestDoctorInEveryState(t *testing.T) {
+	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
 			s := prepare(t, name)
@@ -66,6 +67,7 @@ func TestDoctorInEveryState(t *testing.T) {
 }
 
 func TestDoctorFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		s.stop()
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,6 +98,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestConfigSaysWhereSettingsComeFrom(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "steward.yaml")
 	secret := filepath.Join(dir, "root.key")
@@ -136,6 +139,7 @@ func TestConfigSaysWhereSettingsComeFrom(t *testing.T) {
 }
 
 func TestRootKeyRevokesTheOthers(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		made := s.keyOf("")
 		second := s.rootKey()

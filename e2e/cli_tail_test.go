@@ -52,6 +52,7 @@ func (c *cli) tailed(args ...string) *started {
 }
 
 func TestCLITailShowsRequestsAndDeliveries(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		sink := newSink(t)
@@ -83,6 +84,7 @@ func TestCLITailShowsRequestsAndDeliveries(t *testing.T) {
 }
 
 func TestCLITailMissesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		made := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
@@ -143,6 +145,7 @@ func TestCLITailMissesAndRepeatsNothing(t *testing.T) {
 }
 
 func TestCLITailForwards(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		sink := newSink(t)
@@ -175,6 +178,7 @@ func TestCLITailForwards(t *testing.T) {
 }
 
 func TestCLIRecordsAndPlays(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		sink := newSink(t)
@@ -215,6 +219,7 @@ func TestCLIRecordsAndPlays(t *testing.T) {
 }
 
 func TestCLIReplays(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		sink := newSink(t)

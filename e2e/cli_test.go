@@ -31,12 +31,14 @@ import (
 //
 // Requests to $SINK are answered with 200, those to $SINK/refused with 503.
 func TestCLI(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) { s.runTestscripts(t, "testdata/cli") })
 }
 
 // TestCLIRegions runs the scripts of testdata/cli_regions, where another region has its databases on a
 // PostgreSQL server and its stores on a Redis server.
 func TestCLIRegions(t *testing.T) {
+	t.Parallel()
 	eachExternal(t, func(t *testing.T, s *external) { s.runTestscripts(t, "testdata/cli_regions") })
 }
 

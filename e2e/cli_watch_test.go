@@ -13,6 +13,7 @@ import (
 )
 
 func TestCLIWatchesLists(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		url := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201).text("url")
@@ -76,6 +77,7 @@ func (s *screen) pages() []string {
 }
 
 func TestCLIWatchReplacesTheTableOnATerminal(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c := s.signedInCLI()
 		cmd := c.command("webhook", "list", "--watch", "--interval", "100ms")

@@ -32,6 +32,7 @@ func (s *steward) proxied(disturb func(w http.ResponseWriter, n int32, pass func
 }
 
 func TestClientRepeatsWhenTheServerIsUnavailable(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		for _, status := range []int{429, 503} {
 			c, requests := s.proxied(func(w http.ResponseWriter, n int32, _ func()) bool {
@@ -54,6 +55,7 @@ func TestClientRepeatsWhenTheServerIsUnavailable(t *testing.T) {
 
 // TestClientPostsOnceOverLostConnections loses the responses of requests that were processed.
 func TestClientPostsOnceOverLostConnections(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		c, requests := s.proxied(func(_ http.ResponseWriter, n int32, pass func()) bool {
 			if n <= 2 {
@@ -75,6 +77,7 @@ func TestClientPostsOnceOverLostConnections(t *testing.T) {
 }
 
 func TestClientDoSendsWhatItIsGiven(t *testing.T) {
+	t.Parallel()
 	s := start(t, "sqlite")
 	c := s.api()
 	res := ok(c.Do(t.Context(), "POST", "/webhook/create", []byte(`{"name":"raw"}`)))(t)

@@ -52,6 +52,7 @@ func (s *steward) cutting(bytes int64) *api.Client {
 
 // TestClientTailMissesNothing tails over connections that are cut in the middle of events.
 func TestClientTailMissesNothing(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -42,6 +42,7 @@ func everything[T any](t testing.TB, all iter.Seq2[T, error]) (items []T) {
 
 // TestClient uses package client over all areas of the API.
 func TestClient(t *testing.T) {
+	t.Parallel()
 	areas := map[string]func(t *testing.T, s *steward, c *api.Client){
 		"account": clientAccount, "API keys": clientKeys, "members": clientMembers, "OAuth clients": clientOAuth,
 		"webhooks": clientWebhooks, "deliveries": clientDeliveries, "storage": clientStorage, "threads": clientThreads,
@@ -380,6 +381,7 @@ func clientEvals(t *testing.T, s *steward, c *api.Client) {
 }
 
 func TestClientEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	s := start(t, "sqlite")
 	c := s.api()
 	ok(c.CreateProject(t.Context(), api.NewProject{Name: "second"}))(t)

@@ -26,6 +26,7 @@ const markup = `<img src=x onerror=smuggled()><script>smuggled()</script>"'></te
 // TestConsoleShowsStoredMarkupAsText stores markup in every text that the pages show, opens all of them, and
 // checks that nothing was executed and that no element was made of it.
 func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	k := newSink(t)
 	k.handle("/x", func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -83,6 +84,7 @@ func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 // TestConsoleShowsMarkupOfResourcesAsText stores markup where the names of resources and what they hold are shown.
 // Where the API refuses it, an earlier version may have taken it: it is written into the database.
 func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	a := s.application(object{})
 	s.call("PUT", "/oidc/clients/"+a.id, object{"homepage_url": "javascript:smuggled()"}).want(422)
@@ -139,6 +141,7 @@ func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 // TestConsoleCannotBeFramed opens a page that frames the console. It is on another port of the same host, since the
 // frames of another site belong to another process of the browser.
 func TestConsoleCannotBeFramed(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	for address, want := range map[string]bool{
@@ -192,6 +195,7 @@ func (s *steward) forgery() string {
 // TestConsoleIgnoresForgedRequests sends requests from another site, and from an object of the storage, which is
 // on the same host and so of the same site for cookies.
 func TestConsoleIgnoresForgedRequests(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	b := s.bucket("files")
 	s.must(b.tryPut("evil.html", s.forgery(), minio.PutObjectOptions{ContentType: "text/html"}))
@@ -216,6 +220,7 @@ func TestConsoleIgnoresForgedRequests(t *testing.T) {
 
 // TestConsoleKeepsItsCookieFromScripts looks for the cookie of the console where scripts can read.
 func TestConsoleKeepsItsCookieFromScripts(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	stored, err := chromedp.Call(c.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{s.URL + "/console/api/"}})
@@ -247,6 +252,7 @@ func TestConsoleKeepsItsCookieFromScripts(t *testing.T) {
 
 // TestConsoleCopiesCommandsThatRunNothingElse copies a request as a command and gives that to a shell.
 func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	h := s.hook("orders")
 	dir := t.TempDir()
@@ -279,6 +285,7 @@ func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
 // TestConsoleLinksFromOtherSitesWork opens a page by a link of another site, with which the browser sends no
 // cookie of the console, and expects to be signed in there.
 func TestConsoleLinksFromOtherSitesWork(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.otherSite(`<a href="` + s.URL + `/console/webhooks">webhooks</a>`)

@@ -44,6 +44,7 @@ const hostile = `"><img src=x onerror="smuggled()"><script>smuggled()</script>`
 
 // TestConsoleDatabases creates a database, runs SQL in the editor and looks at the table.
 func TestConsoleDatabases(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.loadAxe()
@@ -117,6 +118,7 @@ func (c *console) sql(statement string) {
 
 // TestConsoleKeyValue creates a store and looks at keys that a client sets.
 func TestConsoleKeyValue(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.loadAxe()
@@ -169,6 +171,7 @@ func TestConsoleKeyValue(t *testing.T) {
 
 // TestConsoleThreads filters threads by metadata, and looks at the state of one and at its sessions.
 func TestConsoleThreads(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.loadAxe()
@@ -223,6 +226,7 @@ func (s *steward) startSessions(thread, first, second string) {
 
 // TestConsoleEvaluations filters runs of evaluations and looks at the result of one.
 func TestConsoleEvaluations(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.loadAxe()

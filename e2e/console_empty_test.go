@@ -32,6 +32,7 @@ var emptyPages = []struct {
 // TestConsoleEmptyPagesShowLinesThatWork runs the lines that empty pages show. Afterwards, the pages are not
 // empty.
 func TestConsoleEmptyPagesShowLinesThatWork(t *testing.T) {
+	t.Parallel()
 	t.Run("curl", func(t *testing.T) { runEmptyPages(t, "curl", "With curl") })
 	t.Run("cli", func(t *testing.T) { runEmptyPages(t, "cli", "With the command line") })
 }

@@ -10,6 +10,7 @@ import (
 
 // TestConsoleKeys creates API keys, one of them with scopes, uses what is shown once, and deletes one.
 func TestConsoleKeys(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/keys")
@@ -40,6 +41,7 @@ func TestConsoleKeys(t *testing.T) {
 // TestConsoleMembers invites a member, who accepts, changes the role, makes a reset link, and disables and
 // removes the member.
 func TestConsoleMembers(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/members")
@@ -76,6 +78,7 @@ func TestConsoleMembers(t *testing.T) {
 
 // TestConsoleProjectsAndAudit creates and deletes a project, and finds both in the audit log.
 func TestConsoleProjectsAndAudit(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/projects")
@@ -108,6 +111,7 @@ func TestConsoleProjectsAndAudit(t *testing.T) {
 // TestConsoleOAuthApp creates an app in steps, signs a user in with the secret that is shown, revokes the
 // user, replaces the secret, changes the settings, and deletes the app.
 func TestConsoleOAuthApp(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/oauth/clients")
@@ -173,6 +177,7 @@ func TestConsoleOAuthApp(t *testing.T) {
 // schemes, on a wide and on a narrow screen: nothing runs, axe-core finds nothing serious, and no page is wider
 // than the screen.
 func TestConsoleIdentityPages(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	const script = `<img src=x onerror=smuggled()><script>smuggled()</script>{{smuggled()}}`
 	project := s.call("POST", "/cli/project", object{"name": script}).want(201).text("id")
@@ -215,6 +220,7 @@ func TestConsoleIdentityPages(t *testing.T) {
 
 // TestConsoleIdentityForMembers opens the pages as a member, who may not manage: a refusal says why.
 func TestConsoleIdentityForMembers(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	a := s.application(object{})
 	b, _ := s.invite("grace@example.com", "member")
@@ -238,6 +244,7 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 // TestConsoleFormsKeepTheirContent submits forms while the server cannot be reached, and again when it can, without
 // typing anything again. What the server refuses is shown with the id of the request and what to do.
 func TestConsoleFormsKeepTheirContent(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	for _, form := range []struct{ path, button, field, value, submit, shows string }{

@@ -9,6 +9,7 @@ import (
 // TestConsoleRefusesIdsOfOtherOrganizations opens the page of everything that another organization has, by its
 // address: nothing of it is shown.
 func TestConsoleRefusesIdsOfOtherOrganizations(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	other := s.secondOrganization()
 	var orgs []struct{ ID string }

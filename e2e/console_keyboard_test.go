@@ -69,6 +69,7 @@ func (c *console) find(text, path string) {
 // TestConsoleByKeyboard creates something on every page where that can be done, with the keyboard alone. A dialog
 // keeps the focus and gives it back, and Escape closes it.
 func TestConsoleByKeyboard(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	for _, job := range []struct{ page, path, button, field, value, shows string }{
@@ -119,6 +120,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 
 // TestConsoleOpensThingsByKeyboard goes to things by name and id, and opens rows of lists.
 func TestConsoleOpensThingsByKeyboard(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	h := s.hook("orders")
 	receipt := s.ingest(h, `{"order": 1042}`)
@@ -166,6 +168,7 @@ func TestConsoleOpensThingsByKeyboard(t *testing.T) {
 // TestConsoleShellByKeyboard uses what is around the pages: the link to the content, the menu of the user, and the
 // navigation on a narrow screen.
 func TestConsoleShellByKeyboard(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/projects")

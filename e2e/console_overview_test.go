@@ -33,6 +33,7 @@ func figure(label string) string {
 // TestConsoleOverview looks at what the page says about webhooks, storage, apps and evaluations. A block that
 // cannot be read says so; the others are shown.
 func TestConsoleOverview(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.see("Receive your first webhook")
@@ -112,6 +113,7 @@ func (s *steward) fillOverview() {
 // TestConsoleAuditFilters finds entries by what was changed, what was done, who did it with which key, and when.
 // The filters are in the address.
 func TestConsoleAuditFilters(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	made := s.call("POST", "/cli/apikey", object{"name": "deploy"}).want(201)
 	byKey := s.as(made.text("value"))

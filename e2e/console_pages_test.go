@@ -99,6 +99,7 @@ var patterns = regexp.MustCompile(`pattern: '([^']+)'`)
 // screen. axe-core must find nothing serious, and no page may be wider than the screen. Screenshots are written
 // to e2e/artifacts.
 func TestConsolePagesAreAccessible(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	places := d.places()
 	source, err := os.ReadFile("../console/src/routes.ts")
@@ -140,6 +141,7 @@ const pictures = "../docs/images/console"
 
 // TestConsolePictures opens the pages of which docs/console.md has pictures. `make screenshots` takes them.
 func TestConsolePictures(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	c := signedIn(t, d.steward)
 	taken := map[string]bool{}
@@ -219,6 +221,7 @@ func checkPictures(t *testing.T, taken map[string]bool) {
 
 // TestConsoleUnknownTabIsTheFirst opens an address with a tab that does not exist.
 func TestConsoleUnknownTabIsTheFirst(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	h := s.hook("orders")
 	s.ingest(h, `{"order": 1042}`)
@@ -229,6 +232,7 @@ func TestConsoleUnknownTabIsTheFirst(t *testing.T) {
 }
 
 func TestConsoleRotatesSigningKeys(t *testing.T) {
+	t.Parallel()
 	c := signedIn(t, startWithOwner(t, "sqlite"))
 	c.at("/settings", "libsql")
 	c.wait("the signing keys", `[...document.querySelectorAll('.tag.good')].some((t) => t.innerText === "active")`)
@@ -243,6 +247,7 @@ func TestConsoleRotatesSigningKeys(t *testing.T) {
 // TestConsoleFirstLoadIsSmall opens the first page with an empty cache and adds up what Chromium loads for it from
 // the server, as it is sent, without what the API responds with.
 func TestConsoleFirstLoadIsSmall(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	h := s.hook("orders")
 	s.ingest(h, `{"order": 1042}`)

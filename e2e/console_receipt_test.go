@@ -17,6 +17,7 @@ import (
 // TestConsoleFindsReceipts searches by status, destination and time. The filters are in the address, and go on
 // to a replay, which is counted, slowed down, watched and cancelled.
 func TestConsoleFindsReceipts(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	k := newSink(t)
 	k.handle("/failing", func(w http.ResponseWriter, r *http.Request, _ int) {
@@ -105,6 +106,7 @@ func (c *console) wants(rows int, filters ...string) {
 // TestConsoleCopiesReceiptsAsCurl runs the command of each receipt in a shell, with the real curl, and compares
 // what arrives with the request.
 func TestConsoleCopiesReceiptsAsCurl(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	hook := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
 	every := make([]byte, 256)

@@ -67,6 +67,7 @@ func (b *browser) wants(status int, method, path, body string, headers ...string
 const regions = "/console/api/cli/region"
 
 func TestConsoleSessionEndsWithTheProvidersSession(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		b := s.browser().enter()
 		b.wants(200, "GET", regions, "")
@@ -102,6 +103,7 @@ func firstFormTo(t *testing.T, body, action string) url.Values {
 }
 
 func TestConsoleFollowsRoleAndMembership(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		b, userID := s.invite("grace@example.com", "member")
 		b.enter()
@@ -117,6 +119,7 @@ func TestConsoleFollowsRoleAndMembership(t *testing.T) {
 }
 
 func TestConsoleRefusesOtherSites(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	b := s.browser().enter()
 	const create = "/console/api/webhook/create"
@@ -148,6 +151,7 @@ func TestConsoleRefusesOtherSites(t *testing.T) {
 }
 
 func TestConsoleServesTheRouteTableOnly(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	b := s.browser().enter()
 	for _, path := range []string{"/thread/ws", "/sdk/cli/region", "/account", "/authorize", "/jwks", "/console/", "/healthz", "/in/wh_1/x", "/db/x/"} {
@@ -159,6 +163,7 @@ func TestConsoleServesTheRouteTableOnly(t *testing.T) {
 }
 
 func TestConsoleReturnsToItsOwnPagesOnly(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	for _, to := range []string{"https://evil.example/console/", "//evil.example/console/", `/\evil.example`, "/console/../account", "javascript:alert(1)", "/%2fevil.example", "/console/%5c%5cevil.example", "data:text/html,x"} {
 		b := s.browser()
@@ -172,6 +177,7 @@ func TestConsoleReturnsToItsOwnPagesOnly(t *testing.T) {
 }
 
 func TestConsoleWithSeveralOrganizations(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		other := s.secondOrganization()
 		var profile struct{ Organizations []struct{ ID string } }
@@ -205,6 +211,7 @@ func TestConsoleWithSeveralOrganizations(t *testing.T) {
 
 // TestConsoleSessionEndsOnEveryReplica ends a session on one replica and uses it on the other.
 func TestConsoleSessionEndsOnEveryReplica(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, process.Databases[1])
 	r := s.replica()
 	b := s.browser().enter()
@@ -223,6 +230,7 @@ func TestConsoleSessionEndsOnEveryReplica(t *testing.T) {
 // TestRootLeadsBrowsersToTheConsole opens the base URL as Chromium and as curl do. The shell of the console needs
 // no session.
 func TestRootLeadsBrowsersToTheConsole(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	for accept, want := range map[string]string{
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "/console/", "*/*": "", "": "", "application/json": "",
@@ -246,6 +254,7 @@ func TestRootLeadsBrowsersToTheConsole(t *testing.T) {
 // TestConsoleTailLastsAsLongAsTheSession follows a webhook as the page does. A role that changes does not end the
 // stream of others; the end of the session does, also on another replica.
 func TestConsoleTailLastsAsLongAsTheSession(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		at := s
 		if s.Database != "" {

@@ -19,6 +19,7 @@ const hostileKey = `<img src=x onerror="smuggled()">.txt`
 // TestConsoleStorage creates a bucket, uploads files, previews, shares and deletes them, configures the
 // bucket and deletes it.
 func TestConsoleStorage(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.loadAxe()
@@ -200,6 +201,7 @@ func (c *console) drop(path string) {
 // TestConsoleStorageOnReplicas uploads with the console of one replica, on PostgreSQL and a shared blob store,
 // and sees and downloads that with the console of another. What the other one deletes is gone at the first.
 func TestConsoleStorageOnReplicas(t *testing.T) {
+	t.Parallel()
 	s, _ := startOnCluster(t, "postgres")
 	other := s.replica()
 	s.bucket("photos")

@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
 
 	"steward/internal/waittest"
 )
@@ -59,6 +61,7 @@ func (c *console) checkRows(newest int) {
 // TestConsoleStreamsWhatArrives sends many requests while the page is open, and checks that all are shown, once
 // and in order, also those that come while the connection is broken.
 func TestConsoleStreamsWhatArrives(t *testing.T) {
+	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
 	sendNumbers(t, url, 0, 300)
 	c.wait("all of them", rowCount+` === 300`)
@@ -88,6 +91,7 @@ func (c *console) unplug(off bool) {
 // TestConsoleStreamPauses checks that rows stay where they are while the user has paused the stream, scrolls, or is at
 // one with the keyboard, and that what came meanwhile is shown then.
 func TestConsoleStreamPauses(t *testing.T) {
+	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
 	sendNumbers(t, url, 0, 100)
 	c.wait("all of them", rowCount+` === 100`)
@@ -120,6 +124,7 @@ func TestConsoleStreamPauses(t *testing.T) {
 
 // TestConsoleStreamKeepsTheNewest sends more than a page keeps.
 func TestConsoleStreamKeepsTheNewest(t *testing.T) {
+	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
 	sendNumbers(t, url, 0, 1100)
 	c.wait("the last one", `document.querySelector('.stream .mono')?.textContent === '{"n":1099}'`)
@@ -133,6 +138,7 @@ func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 // TestConsoleStreamSaysThatItIsBehind lets the page's clock go ahead, so that what arrives is 35 s old, and
 // then back. The page knows the server's clock from a response's Date, which has whole seconds.
 func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
+	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
 	sent := 0
 	says := func(text string) func() bool {
@@ -150,10 +156,36 @@ func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
 	c.clean()
 }
 
+// TestConsoleStreamSaysWhatIsMissing removes requests that came while the connection was broken.
+func TestConsoleStreamSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "postgres")
+	c, url := streaming(t, s)
+	sendNumbers(t, url, 0, 1)
+	c.see(`{"n":0}`)
+	c.offline(true)
+	c.unplug(true)
+	c.see("Reconnecting")
+	sendNumbers(t, url, 1, 21)
+	conn, err := pgx.Connect(t.Context(), s.Database)
+	s.must(err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(t.Context(), `DELETE FROM webhook_receipts WHERE key IN (SELECT key FROM webhook_receipts ORDER BY key OFFSET 1 LIMIT 19)`)
+	s.must(err)
+	c.unplug(false)
+	c.offline(false)
+	c.see("they were removed while this page was not connected")
+	c.see(`{"n":20}`)
+	c.wait("the others", rowCount+` === 2`)
+	c.check("console-stream-missing")
+	c.clean()
+}
+
 // TestConsoleStreamEndsWithTheSession checks that the stream goes on when somebody else loses a right, and ends when
 // the user signs out in another tab: the page says that it has stopped, shows nothing that comes later, and goes on when
 // the user has signed in again.
 func TestConsoleStreamEndsWithTheSession(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	c, url := streaming(t, s)
 	sendNumbers(t, url, 0, 1)

@@ -14,6 +14,7 @@ import (
 // request arrive, look at it and at its deliveries, retry, replay and delete. On PostgreSQL the requests arrive
 // at another replica than that of the console.
 func TestConsoleWebhooks(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		s := startWithOwner(t, "sqlite")
 		useWebhooks(t, s, s)
@@ -135,6 +136,7 @@ func requested(text string) string {
 // TestConsoleReadsTrafficOfVisibleWebhooks opens a list of 500 webhooks: the traffic is read of those on the
 // screen, at most four at a time, and of others when they are scrolled to.
 func TestConsoleReadsTrafficOfVisibleWebhooks(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	for i := range 500 {
 		s.call("POST", "/webhook/create", object{"name": fmt.Sprintf("hook %d", i)}).want(201)

@@ -65,6 +65,7 @@ func (s *steward) with(token, proof, method, path string) *response {
 }
 
 func TestProofIsUsedOnceOverAllReplicas(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := s.balancedReplica()
 	p := newProver(s)
@@ -79,6 +80,7 @@ func TestProofIsUsedOnceOverAllReplicas(t *testing.T) {
 }
 
 func TestNonceOfTheServerIsDemanded(t *testing.T) {
+	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, name, "--dpop-nonce")

@@ -25,6 +25,7 @@ func (r *response) faults() string {
 }
 
 func TestBodiesAreReadExactlyAndFaultsComeTogether(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		if got := s.call("POST", "/webhook/create", `{"NAME":"x","description":1,"retention_seconds":5}`).want(422).faults(); got !=
 			"body.description body.name body.retention_seconds" {
@@ -55,6 +56,7 @@ func TestBodiesAreReadExactlyAndFaultsComeTogether(t *testing.T) {
 }
 
 func TestMisspeltParametersAndUncleanPaths(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		for path, want := range map[string]struct {
 			status int
@@ -83,6 +85,7 @@ func longID() string { return strings.Repeat("x", 4000) }
 
 // TestDocumentedSocketProtocol plays the dialogue in the documentation.
 func TestDocumentedSocketProtocol(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		page := html.UnescapeString(string(s.call("GET", "/docs", nil).want(200).body))
 		_, dialogue, _ := strings.Cut(page, "→ ")

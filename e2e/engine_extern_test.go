@@ -136,10 +136,12 @@ func (s *external) dialRedis(address string) *redis.Client {
 }
 
 func TestClientsOfStoresOnRedis(t *testing.T) {
+	t.Parallel()
 	eachExternal(t, func(_ *testing.T, s *external) { s.runRedisClients(s.create("far", "kv")["kv"]) })
 }
 
 func TestResourcesOnOtherServersWorkAtOnce(t *testing.T) {
+	t.Parallel()
 	eachExternal(t, func(t *testing.T, s *external) {
 		ctx := t.Context()
 		made := s.create("far", "db", "s3", "kv")
@@ -203,6 +205,7 @@ func (s *external) refused(db, kv createdResource) {
 }
 
 func TestRotationOnOtherServers(t *testing.T) {
+	t.Parallel()
 	eachExternal(t, func(t *testing.T, s *external) {
 		made := s.create("far", "db", "kv")
 		conn := s.dialPostgres(made["db"].URL)
@@ -223,6 +226,7 @@ func TestRotationOnOtherServers(t *testing.T) {
 }
 
 func TestServerThatIsDownConcernsItsResourcesOnly(t *testing.T) {
+	t.Parallel()
 	eachExternal(t, func(t *testing.T, s *external) {
 		s.create("far", "db", "kv")
 		s.postgres.Stop()
@@ -262,6 +266,7 @@ func TestServerThatIsDownConcernsItsResourcesOnly(t *testing.T) {
 
 // TestForgottenUsersComeBack restarts a Redis without an ACL file, which forgets its users.
 func TestForgottenUsersComeBack(t *testing.T) {
+	t.Parallel()
 	eachExternal(t, func(t *testing.T, s *external) {
 		kv := s.create("far", "kv")["kv"]
 		s.redis.Restart()
@@ -271,6 +276,7 @@ func TestForgottenUsersComeBack(t *testing.T) {
 }
 
 func TestRefusingServerStopsTheStart(t *testing.T) {
+	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
 			pg := dbtest.NewServer(t).URL
@@ -280,7 +286,7 @@ func TestRefusingServerStopsTheStart(t *testing.T) {
 				"kv": regionsFile(t, pg, withPassword(t, kv, "wrong-secret")),
 			} {
 				s := prepare(t, database)
-				cmd := s.Command("serve", "--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--metrics-listen", "", "--config", config)
+				cmd := s.Serve("--config", config)
 				out, err := cmd.CombinedOutput()
 				if err == nil || !strings.Contains(string(out), "far") || !strings.Contains(string(out), name) || strings.Contains(string(out), "wrong-secret") {
 					t.Errorf("%s: %v: %s", name, err, out)

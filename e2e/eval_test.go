@@ -35,6 +35,7 @@ func (r evalRun) has(filter, value string) bool {
 // TestEvalRunFilters lists random runs by every filter, and by every pair and triple of filters, page
 // by page, while newer runs are added.
 func TestEvalRunFilters(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		random := rand.New(rand.NewPCG(1, 2))
 		pick := func(prefix string, n int) string { return fmt.Sprintf("%s%d", prefix, random.IntN(n)) }
@@ -128,6 +129,7 @@ func checkRunPages(s *steward, runs []evalRun, q url.Values, meanwhile func()) {
 // TestEvalRunStartsAndCompletes uses both faces of the API, and keys of the run's project and of
 // another one.
 func TestEvalRunStartsAndCompletes(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		red, green := s.keyOf("red"), s.keyOf("green")
 		r := evalRun{ID: "r1", SessionID: "later", EvalID: "e1", ProjectID: "red"}
@@ -172,6 +174,7 @@ func TestEvalRunStartsAndCompletes(t *testing.T) {
 
 // TestAcknowledgedEvalRunsSurviveKill kills the process while runs are started and completed.
 func TestAcknowledgedEvalRunsSurviveKill(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		acked := map[string]string{} // "started" or "completed", by run
 		for round := range 3 {

@@ -9,6 +9,7 @@ import (
 
 // TestIdempotencyKeyHoldsOverRestartAndReplicas repeats a request whose response has a secret.
 func TestIdempotencyKeyHoldsOverRestartAndReplicas(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		body := object{"name": "once"}
 		first := s.call("POST", "/cli/apikey", body, "Idempotency-Key", "a-1").want(201)
@@ -36,6 +37,7 @@ func TestIdempotencyKeyHoldsOverRestartAndReplicas(t *testing.T) {
 }
 
 func TestConcurrentRepeatsTakeEffectOnce(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		responses := make([]string, 16)
 		var clients sync.WaitGroup

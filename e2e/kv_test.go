@@ -81,6 +81,7 @@ func (k kvStore) wantValue(key, want string) {
 }
 
 func TestKVClients(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		k := s.kvStore("cache")
 		if got := k.cli("set", "greeting", "hello"); got != "OK" {
@@ -96,6 +97,7 @@ func TestKVClients(t *testing.T) {
 }
 
 func TestKVSurvives(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		k := s.kvStore("cache")
 		s.must(k.client().Set(t.Context(), "a", "restart", 0).Err())
@@ -117,6 +119,7 @@ func TestKVSurvives(t *testing.T) {
 }
 
 func TestKVRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		ctx := t.Context()
 		path := "/resource/" + s.orgID + "/local"
@@ -153,6 +156,7 @@ func wantRefused(t *testing.T, what string, c *redis.Client, password bool) {
 }
 
 func TestKVIsolation(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		ctx := t.Context()
 		mine, theirs := s.kvStore("mine"), s.kvStore("theirs")
@@ -180,6 +184,7 @@ func TestKVIsolation(t *testing.T) {
 }
 
 func TestKVKeys(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		k := s.kvStore("cache")
 		c := k.client()

@@ -16,6 +16,7 @@ import (
 // TestPasswordOfTheFirstOwnerMustNotBeCommon checks that a start with such a password fails, says why, and
 // creates nothing.
 func TestPasswordOfTheFirstOwnerMustNotBeCommon(t *testing.T) {
+	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
 			s := prepare(t, database)
@@ -24,7 +25,7 @@ func TestPasswordOfTheFirstOwnerMustNotBeCommon(t *testing.T) {
 				"Password123!": "the password of the first owner is refused: This password is easy to guess.",
 				adminEmail:     "the password of the first owner is refused: The password must not be your email address.",
 			} {
-				cmd := s.Command("serve", "--listen", "127.0.0.1:0", "--metrics-listen", "")
+				cmd := s.Serve()
 				cmd.Env = append(cmd.Env, "STEWARD_ADMIN_EMAIL="+adminEmail, "STEWARD_ADMIN_PASSWORD="+password)
 				out, err := cmd.CombinedOutput()
 				if err == nil || !strings.Contains(string(out), want) {
@@ -67,6 +68,7 @@ func (b *browser) post(path string, fields map[string]string) page {
 
 // TestInvitedMemberManagesAPIKeysOnTheAccountPage uses the key that the page shows.
 func TestInvitedMemberManagesAPIKeysOnTheAccountPage(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		b, userID := s.invite("member@example.com", "member")
 		made := b.post("/account/keys", map[string]string{"org": s.orgID, "name": "laptop", "lifetime": "90d"})
@@ -89,6 +91,7 @@ func TestInvitedMemberManagesAPIKeysOnTheAccountPage(t *testing.T) {
 
 // TestPasswordChangeReachesTheOtherReplica also covers the sign-out everywhere.
 func TestPasswordChangeReachesTheOtherReplica(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := s.balancedReplica()
 	a := s.application(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
@@ -131,6 +134,7 @@ func (a *addresses) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestKnownBrowserIsNotLockedOutOnAnyReplica guesses at a replica at which the user has never been.
 func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := &steward{Steward: s.Replica(), t: t, key: s.key}
 	other.Args = []string{"--trusted-proxies=127.0.0.0/8"}
@@ -160,6 +164,7 @@ func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
 
 // TestBurstOfSignInsIsRefusedClearly sends more passwords than can be checked in two seconds.
 func TestBurstOfSignInsIsRefusedClearly(t *testing.T) {
+	t.Parallel()
 	s := prepare(t, "sqlite", "--trusted-proxies=127.0.0.0/8")
 	s.Env = []string{"GOMAXPROCS=1"}
 	s.start()

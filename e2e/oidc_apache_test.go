@@ -215,6 +215,7 @@ func (b *browser) travel(address string) page {
 // TestApacheSignsInAndOut uses Debian's mod_auth_openidc: a protected page has the user sign in here and
 // shows who that is; its logout ends the session here too and returns to the page after logout.
 func TestApacheSignsInAndOut(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		a, b := s.apache(), s.browser()
 		b.http.Transport = pageRequests{}

@@ -20,6 +20,7 @@ import (
 // TestSignInWithChromium signs in by keyboard, gives consent, and is redirected to the application, with
 // the Content-Security-Policy of the pages in effect. Screenshots are written to e2e/artifacts.
 func TestSignInWithChromium(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	codes := make(chan string, 1)
 	rp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,6 +19,7 @@ import (
 // a POST. The application is another site than Steward, so the browser sends no cookie of the session with
 // that POST. After the sign-in it redirects to one more host, which form-action must allow.
 func TestFormPostAndLogoutFromAnotherSiteWithChromium(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `<title>home</title>`)

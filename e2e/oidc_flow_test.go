@@ -85,6 +85,7 @@ func (s *steward) userinfoStatus(token string) int {
 // TestSignInIsCountedAndRevoked signs a user in at a relying party. The management API lists the
 // consent, counts the activity, and revokes both user and client.
 func TestSignInIsCountedAndRevoked(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		a := s.application(object{
 			"grant_types": everyGrant, "scopes": []string{"openid", "profile", "email", "offline_access", "account:read", "webhook:read"},
@@ -172,6 +173,7 @@ func (p *relyingParty) refresh(token *oauth2.Token) *oauth2.Token {
 // TestSignInRefreshAndLogout uses the provider as golang.org/x/oauth2 and coreos/go-oidc do: discovery,
 // code with PKCE and nonce, userinfo, refresh with a new ID token, and logout with that ID token.
 func TestSignInRefreshAndLogout(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		const bye = "https://harbour.example.com/bye"
 		a := s.application(object{"post_logout_redirect_uris": []string{bye}})
@@ -208,6 +210,7 @@ func TestSignInRefreshAndLogout(t *testing.T) {
 }
 
 func TestSignInSurvivesKill(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		a := s.application(object{})
 		b, p := s.browser(), s.relyingParty(a, "openid", "offline_access")

@@ -53,6 +53,7 @@ func (p *nodeRelyingParty) next() (printed object) {
 // requests, DPoP, device flow, client_credentials, userinfo, refresh, introspection, revocation,
 // logout.
 func TestOpenIDClientUsesTheProvider(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		scopes := []string{"openid", "email", "offline_access", "webhook:read"}
 		confidential := s.application(object{"grant_types": everyGrant, "scopes": scopes})

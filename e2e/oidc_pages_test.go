@@ -13,6 +13,7 @@ import (
 // narrow screen. axe-core must find nothing serious, and no page may be wider than the screen.
 // Screenshots are written to e2e/artifacts.
 func TestPagesAreAccessible(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	reset := s.newReset()
 	invited := s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "member"}).want(201)

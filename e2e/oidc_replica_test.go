@@ -60,6 +60,7 @@ func (p *relyingParty) redeemAt(other *steward, a application) object {
 // sign only with keys that were published before the rotation, so that relying parties may cache the
 // key set.
 func TestKeyRotationOnOneReplicaReachesTheOther(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := s.balancedReplica()
 	a := s.application(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
@@ -108,6 +109,7 @@ func TestKeyRotationOnOneReplicaReachesTheOther(t *testing.T) {
 // TestRevocationOnOneReplicaReachesTheOther checks userinfo, introspection, refresh and the management
 // API.
 func TestRevocationOnOneReplicaReachesTheOther(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := s.balancedReplica()
 	me := s.call("GET", "/cli/auth/user", nil).want(200).text("id")

@@ -12,6 +12,7 @@ import (
 // TestResourceServer gets tokens for an API with a relying party, and introspects them as that API. Steward
 // refuses them. The audit log has the consents.
 func TestResourceServer(t *testing.T) {
+	t.Parallel()
 	const api = "https://api.harbour.example.com"
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		server := s.application(object{"audience": api})

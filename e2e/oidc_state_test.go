@@ -63,6 +63,7 @@ var stateScopes = object{"scopes": []string{"openid", "offline_access", "webhook
 
 // TestStatesOfClientsSecretsConsentsAndKeys tests the rows of the specification's table of states.
 func TestStatesOfClientsSecretsConsentsAndKeys(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		for _, row := range []struct {
 			name string
@@ -226,6 +227,7 @@ func testKeysRotated(t *testing.T, s *steward) {
 }
 
 func TestAccessTokenIsLimitedByCurrentRole(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		a := s.application(object{
 			"scopes": []string{"openid", "oauth:read", "webhook:read", "webhook:write"}, "grant_types": everyGrant,
@@ -256,6 +258,7 @@ func TestAccessTokenIsLimitedByCurrentRole(t *testing.T) {
 // TestRolesOfClientRoutes checks which role may use which route. A caller without the role is refused
 // before anything is looked up.
 func TestRolesOfClientRoutes(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		id := s.application(object{}).id
 		scopes := []string{"openid", "account:read", "account:write", "oauth:read", "oauth:write"}

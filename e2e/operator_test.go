@@ -78,6 +78,7 @@ func (s *steward) inShortDirectory() {
 }
 
 func TestOperatorCommandsWorkInEveryState(t *testing.T) {
+	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
 			s := prepare(t, name)
@@ -126,6 +127,7 @@ func TestOperatorCommandsWorkInEveryState(t *testing.T) {
 }
 
 func TestOperatorIsNobodyInTheAuditLog(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		s.stop()
 		s.resetPassword(adminEmail)
@@ -139,6 +141,7 @@ func TestOperatorIsNobodyInTheAuditLog(t *testing.T) {
 }
 
 func TestOperatorCommandsExplainTheirErrors(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		_, userID := s.invite("grace@example.com", "member")
 		s.call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).want(200)
@@ -165,6 +168,7 @@ func TestOperatorCommandsExplainTheirErrors(t *testing.T) {
 }
 
 func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {
+	t.Parallel()
 	s := prepare(t, "sqlite")
 	s.Dir = filepath.Join(s.Dir, strings.Repeat("d", 120))
 	s.must(os.Mkdir(s.Dir, 0o700))

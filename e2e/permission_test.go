@@ -154,6 +154,7 @@ type presenter struct {
 
 // TestEveryRouteChecksEveryCaller uses every operation of the API in all ways.
 func TestEveryRouteChecksEveryCaller(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		m := newMatrix(s)
 		var doc struct{ Paths map[string]map[string]any }

@@ -11,6 +11,7 @@ import (
 )
 
 func TestKeysAreRestrictedToScopes(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		create := func(as *steward, scopes any) *response {
 			return as.call("POST", "/cli/apikey", object{"name": "k", "scopes": scopes})
@@ -53,6 +54,7 @@ var keyScopes = []string{"openid", "offline_access", "account:read", "apikey:wri
 // TestKeyOfATokenDiesWithItsConsent creates a key with an access token and another with that key, and
 // revokes the consent in all ways.
 func TestKeyOfATokenDiesWithItsConsent(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		me := s.call("GET", "/cli/auth/user", nil).text("id")
 		revoke := func(path string) func(application, *browser) {
@@ -104,6 +106,7 @@ func (s *steward) decline(a application, b *browser) {
 }
 
 func TestKeyOfATokenDiesOnTheOtherReplica(t *testing.T) {
+	t.Parallel()
 	s := startWithOwner(t, "postgres")
 	other := s.balancedReplica()
 	a := s.application(object{"scopes": keyScopes})
@@ -127,6 +130,7 @@ func (s *steward) machine(settings object) (application, *steward) {
 }
 
 func TestClientActsAsItself(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		scopes := []string{"account:read", "account:write", "apikey:read", "apikey:write", "webhook:write", "thread:read", "thread:write"}
 		a, machine := s.machine(object{"scopes": scopes})
@@ -170,6 +174,7 @@ func TestClientActsAsItself(t *testing.T) {
 }
 
 func TestClientIsConfinedToItsProject(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		scopes := []string{"thread:read", "thread:write", "webhook:read", "resource:read"}
 		a, machine := s.machine(object{"scopes": scopes, "project_id": "red"})

@@ -97,6 +97,7 @@ func (c *platformCLI) wantError(code int, want string, args ...string) {
 
 // TestPlatformCLIManagesAPIKeys also covers regions and the current user.
 func TestPlatformCLIManagesAPIKeys(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		made := c.cloud("apikey", "create", "--name", "laptop", "--expires-at", "30d", "--confirm")
@@ -131,6 +132,7 @@ func TestPlatformCLIManagesAPIKeys(t *testing.T) {
 
 // TestPlatformCLIShowsUserAndRegions covers `auth` and `cloud region`.
 func TestPlatformCLIShowsUserAndRegions(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		var user struct{ Organizations []struct{ ID string } }
@@ -156,6 +158,7 @@ func TestPlatformCLIShowsUserAndRegions(t *testing.T) {
 
 // TestPlatformCLIManagesOAuthClients covers `cloud oidc`, which needs the organization.
 func TestPlatformCLIManagesOAuthClients(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		oidc := func(args ...string) *response {
@@ -204,6 +207,7 @@ func TestPlatformCLIManagesOAuthClients(t *testing.T) {
 
 // TestPlatformCLIManagesWebhooks covers `cloud webhook` with destinations, receipts and deliveries.
 func TestPlatformCLIManagesWebhooks(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c, k := s.platformCLI(), newSink(t)
 		k.status("/failing", 500)
@@ -250,6 +254,7 @@ func TestPlatformCLIManagesWebhooks(t *testing.T) {
 // TestPlatformCLIShowsThreadsSessionsAndEvaluations covers `cloud thread`, `session`, `eval` and
 // `eval-run`.
 func TestPlatformCLIShowsThreadsSessionsAndEvaluations(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		for _, id := range []string{"t1", "t2"} {

@@ -7,6 +7,7 @@ import (
 
 // TestPlatformCLIManagesDatabases covers `cloud db` and `cloud redis`.
 func TestPlatformCLIManagesDatabases(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		db := func(args ...string) *response { return c.cloud(append([]string{"db"}, args...)...) }

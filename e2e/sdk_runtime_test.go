@@ -11,6 +11,7 @@ import (
 // TestRuntimeKeepsItsStateHere runs an application with the platform's runtime, which stores its
 // threads over the socket, and reports its sessions and runs of evaluations.
 func TestRuntimeKeepsItsStateHere(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		script, err := filepath.Abs("sdk/runtime.mjs")
 		s.must(err)

@@ -12,6 +12,7 @@ import (
 
 // TestBunUsesABucketByItsEnvironment uses a bucket with Bun's S3 client, configured by `env`.
 func TestBunUsesABucketByItsEnvironment(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		var made struct {
 			Created []struct {
@@ -61,6 +62,7 @@ func (c *platformCLI) files(args ...string) string {
 
 // TestPlatformCLITransfersObjects uploads, lists, downloads and deletes with the CLI.
 func TestPlatformCLITransfersObjects(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		if got := c.storage("create", "--name", "photos", "--description", "Holidays"); got.text("name") != "photos" {
@@ -114,6 +116,7 @@ func TestPlatformCLITransfersObjects(t *testing.T) {
 
 // TestPlatformCLIManagesBuckets creates, shows, configures and lists buckets with the CLI.
 func TestPlatformCLIManagesBuckets(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		c.storage("create", "--name", "zebra", "--description", "Stripes")
@@ -148,6 +151,7 @@ func TestPlatformCLIManagesBuckets(t *testing.T) {
 // TestPlatformCLIReportsErrors checks the exit codes, which the CLI derives from statuses and empty
 // lists, and what users read.
 func TestPlatformCLIReportsErrors(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		c := s.platformCLI()
 		c.storage("create", "--name", "zebra")
@@ -176,6 +180,7 @@ func TestPlatformCLIReportsErrors(t *testing.T) {
 
 // TestPlatformCLIFindsABucketAmongMany: the CLI looks for a bucket in a list without a limit.
 func TestPlatformCLIFindsABucketAmongMany(t *testing.T) {
+	t.Parallel()
 	eachAtOnce(t, func(t *testing.T, s *steward) {
 		var resources []object
 		for range 100 {

@@ -109,6 +109,7 @@ func (s *steward) runScripts(t *testing.T, runtime string, b *browser, f sdkFixt
 // TestSDKs uses every function for the routes of the specification with the public SDKs of the
 // platform, on both runtimes.
 func TestSDKs(t *testing.T) {
+	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
@@ -140,6 +141,7 @@ var notServed = []string{
 // TestEveryFunctionOfTheSDKsIsUsed checks that each function of the services that Steward serves is used
 // in a script, and named in the documentation.
 func TestEveryFunctionOfTheSDKsIsUsed(t *testing.T) {
+	t.Parallel()
 	read := func(pattern string) (all string) {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {

@@ -19,6 +19,7 @@ import (
 )
 
 func TestShutdownFinishesRunningRequests(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		address := strings.TrimPrefix(s.URL, "http://")
 		conn, err := net.Dial("tcp", address)
@@ -61,6 +62,7 @@ func TestShutdownFinishesRunningRequests(t *testing.T) {
 }
 
 func TestOversizeBodiesAreRefused(t *testing.T) {
+	t.Parallel()
 	s := start(t, "sqlite")
 	body := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
 	for _, prefix := range []string{"", "/sdk"} {
@@ -81,6 +83,7 @@ func TestOversizeBodiesAreRefused(t *testing.T) {
 }
 
 func TestMetricsHaveTheirOwnListener(t *testing.T) {
+	t.Parallel()
 	s := start(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
 	anonymous := s.as("")
 	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs"} {
@@ -106,6 +109,7 @@ func TestMetricsHaveTheirOwnListener(t *testing.T) {
 // TestLogHasRequestsWithoutSecrets checks both formats of the log: one line for each request, with
 // its id and route.
 func TestLogHasRequestsWithoutSecrets(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			s := start(t, "sqlite", "--log-format", format)
@@ -138,6 +142,7 @@ func TestLogHasRequestsWithoutSecrets(t *testing.T) {
 }
 
 func TestForwardedAddressIsUsedBehindTrustedProxyOnly(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{"": "127.0.0.1", "--trusted-proxies=127.0.0.0/8": "192.0.2.7"} {
 		s := start(t, "sqlite", strings.Fields(args)...)
 		s.call("POST", "/cli/project", object{"name": "p"}, "X-Forwarded-For", "203.0.113.9, 192.0.2.7").want(201)
@@ -153,6 +158,7 @@ func TestForwardedAddressIsUsedBehindTrustedProxyOnly(t *testing.T) {
 
 // TestAcknowledgedWritesSurviveKill kills the process in the middle of a load of writes, three times.
 func TestAcknowledgedWritesSurviveKill(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		acked := map[string]string{}
 		for round := range 3 {

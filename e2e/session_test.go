@@ -16,6 +16,7 @@ func newSession(s *steward, id, thread, project string) object {
 }
 
 func TestSessionStartsAndCompletes(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		made := s.call("POST", "/session", newSession(s, "s1", "t1", "p1")).want(201)
 		if made.text("startedAt") != "2026-01-02T02:04:05.000Z" || made.get("pending") != true || made.get("statusCode") != nil {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestFirstStartCreatesOrganizationAndRootKey(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		var keys []struct{ Type, OrgID, Name string }
 		s.call("GET", "/cli/apikey", nil).want(200).decode(&keys)
@@ -49,6 +50,7 @@ func (s *steward) addresses() (a datadir.Addresses) {
 }
 
 func TestRootKeyIsPrintedOnce(t *testing.T) {
+	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
 			s := prepare(t, name)
@@ -77,7 +79,7 @@ func TestRootKeyIsPrintedOnce(t *testing.T) {
 // it is ready, and a function that stops it.
 func (s *steward) startOutput() (output string, stop func()) {
 	s.t.Helper()
-	cmd := s.Command("serve", "--listen", "127.0.0.1:0", "--metrics-listen", "")
+	cmd := s.Serve()
 	stdout, err := cmd.StdoutPipe()
 	s.must(err)
 	s.must(cmd.Start())
@@ -98,6 +100,7 @@ func (s *steward) startOutput() (output string, stop func()) {
 // TestPortInUseNamesTheFlag also checks that the failed start does not use up the one time that the
 // root key is printed.
 func TestPortInUseNamesTheFlag(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +108,7 @@ func TestPortInUseNamesTheFlag(t *testing.T) {
 	defer listener.Close()
 	for _, flag := range []string{"--listen", "--metrics-listen"} {
 		s := prepare(t, "sqlite")
-		cmd := s.Command("serve", "--listen", "127.0.0.1:0", "--metrics-listen", "", flag, listener.Addr().String())
+		cmd := s.Serve(flag, listener.Addr().String())
 		out, err := cmd.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), flag+": ") || !strings.Contains(string(out), "in use") {
 			t.Errorf("%s: %v: %s", flag, err, out)
@@ -119,8 +122,9 @@ func TestPortInUseNamesTheFlag(t *testing.T) {
 }
 
 func TestSecondProcessOnOneDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	s := start(t, "sqlite")
-	out, err := s.Command("serve", "--listen", "127.0.0.1:0").CombinedOutput()
+	out, err := s.Serve().CombinedOutput()
 	want := fmt.Sprintf("in use by process %d", s.Cmd.Process.Pid)
 	if err == nil || !strings.Contains(string(out), want) {
 		t.Fatalf("got %v: %s", err, out)
@@ -130,6 +134,7 @@ func TestSecondProcessOnOneDirectoryIsRefused(t *testing.T) {
 var otherMasterKey = "STEWARD_MASTER_KEY=" + strings.Repeat("ab", 32)
 
 func TestWrongMasterKeyIsRefused(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		s.stop()
 		s.checkMasterKeyRefused(otherMasterKey)
@@ -138,7 +143,7 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 
 func (s *steward) checkMasterKeyRefused(env string) {
 	s.t.Helper()
-	cmd := s.Command("serve", "--listen", "127.0.0.1:0")
+	cmd := s.Serve()
 	cmd.Env = append(cmd.Env, env)
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "master key") {
@@ -147,6 +152,7 @@ func (s *steward) checkMasterKeyRefused(env string) {
 }
 
 func TestMasterKeyIsRotated(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		body := object{"name": "sealed"}
 		first := s.call("POST", "/cli/apikey", body, "Idempotency-Key", "k").want(201) // stored sealed
@@ -166,6 +172,7 @@ func TestMasterKeyIsRotated(t *testing.T) {
 }
 
 func TestRootKeyCommandMakesAKey(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		s.stop()
 		out, err := s.Command("root-key").Output()

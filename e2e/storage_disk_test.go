@@ -17,6 +17,7 @@ import (
 // acknowledged is there with its bytes, everything else gets SlowDown and leaves nothing, and writes
 // succeed when there is space again.
 func TestFullDiskRefusesObjectsAndLosesNone(t *testing.T) {
+	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
 			s := prepare(t, database)

@@ -22,6 +22,7 @@ type modelThread struct {
 // every order, page by page, while newer threads are added. Each of the older ones must be listed
 // once, in order.
 func TestThreadFilters(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		random := rand.New(rand.NewPCG(3, 4))
 		all := randomThreads(s, random)

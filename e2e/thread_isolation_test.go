@@ -12,6 +12,7 @@ import (
 // TestRuntimeRecordsAreIsolated checks that threads, sessions, evals and runs of an organization or a
 // project do not exist for keys of another, on any route, on both faces and over the socket.
 func TestRuntimeRecordsAreIsolated(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		stranger := s.secondOrganization()
 		owner := s.keyOf("p1")
@@ -40,6 +41,7 @@ func TestRuntimeRecordsAreIsolated(t *testing.T) {
 }
 
 func TestDeletedThreadIsRemovedAfterRetention(t *testing.T) {
+	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, name, "--thread-retention", "1s")

@@ -101,6 +101,7 @@ func (a *socket) do(action string, data object) *string {
 }
 
 func TestSocketSavesAndRestores(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		a := s.socket()
 		a.do("save", object{"thread_id": "t", "user_data": `{"a":1}`, "metadata": object{"k": "v"}})
@@ -145,6 +146,7 @@ func TestSocketSavesAndRestores(t *testing.T) {
 // TestConcurrentMergesAreAllKept pushes to one thread over 32 sockets at once, on PostgreSQL to two
 // replicas.
 func TestConcurrentMergesAreAllKept(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		replicas := []*steward{s}
 		if s.Database != "" {
@@ -182,6 +184,7 @@ func checkPushes(t *testing.T, replicas []*steward) {
 
 // TestIdleSocketsTakeLittleMemory opens 5,000 sockets.
 func TestIdleSocketsTakeLittleMemory(t *testing.T) {
+	t.Parallel()
 	const sockets, limit = 5000, 40 << 10
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -224,6 +227,7 @@ func checkSocketMemory(t *testing.T, s *steward, n, limit int) {
 // TestInvalidFrames checks that what is not JSON closes its socket, that an invalid request gets an
 // error, and that other sockets are not affected.
 func TestInvalidFrames(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		other := s.socket()
 		for text, want := range map[string]websocket.StatusCode{
@@ -260,6 +264,7 @@ func TestInvalidFrames(t *testing.T) {
 
 // TestSocketThatDoesNotReadBlocksOnlyItself requests large replies and reads none of them.
 func TestSocketThatDoesNotReadBlocksOnlyItself(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		quick, slow := s.socket(), s.socket()
 		quick.do("save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", 1<<20-2) + `"`})

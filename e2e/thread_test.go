@@ -12,6 +12,7 @@ import (
 )
 
 func TestThreadIsCreatedReplacedAndDeleted(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		s.call("PUT", "/thread/t1", object{"user_data": "{}"}).want(422)
 		first := object{"project_id": "prj_new", "user_data": `{"a":1}`, "metadata": object{"n": 1, "who": "ada"}}
@@ -64,6 +65,7 @@ func TestThreadIsCreatedReplacedAndDeleted(t *testing.T) {
 }
 
 func TestThreadListsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		for i := range 25 {
 			body := object{"project_id": fmt.Sprintf("p%d", i%2), "metadata": object{"third": i % 3, "all": "x"}}
@@ -119,6 +121,7 @@ func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 }
 
 func TestThreadsOfProjectsAreIsolated(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		one, two := s.keyOf("p1"), s.keyOf("p2")
 		one.call("PUT", "/thread/t", object{"metadata": object{"k": "v"}}).want(200)
@@ -163,6 +166,7 @@ func checkThreadSizes(t *testing.T, s *steward) {
 
 // TestAcknowledgedSavesSurviveKill kills the process while sockets save threads.
 func TestAcknowledgedSavesSurviveKill(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		acked := map[string]string{}
 		for round := range 3 {

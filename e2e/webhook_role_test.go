@@ -9,6 +9,7 @@ import (
 // TestWebhookRoles: only owners and admins create internal webhooks, and viewers do not see the values
 // of a destination's headers, whether they use an access token or a key that they made as a member.
 func TestWebhookRoles(t *testing.T) {
+	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		scopes := []string{"openid", "apikey:write", "webhook:read", "webhook:write"}
 		tool := s.relyingParty(s.application(object{"scopes": scopes}), scopes...)
@@ -64,6 +65,7 @@ func (s *steward) headerOf(h hook) string {
 // TestRetryChecksItsBodyAndTellsTheTime: the body is an object or nothing. The answer has due_at, as
 // lists have it for pending deliveries.
 func TestRetryChecksItsBodyAndTellsTheTime(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		k, h := newSink(t), s.hook("orders")
 		k.status("/broken", 500, "Retry-After", "3600")
@@ -107,6 +109,7 @@ func TestRetryChecksItsBodyAndTellsTheTime(t *testing.T) {
 
 // TestReceiptsAndRunsHaveETags: with If-None-Match nothing is sent that the client has already.
 func TestReceiptsAndRunsHaveETags(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		h := s.hook("orders")
 		receipt := "/webhook/receipt-get/" + h.ID + "/" + s.ingest(h, `{"n": 1}`)

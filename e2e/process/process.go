@@ -100,12 +100,18 @@ func (s *Steward) Command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// Serve returns a command that serves the installation on free ports.
+func (s *Steward) Serve(args ...string) *exec.Cmd {
+	s.T.Helper()
+	free := []string{"serve", "--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--kv-listen", "127.0.0.1:0", "--metrics-listen", ""}
+	return s.Command(append(free, args...)...)
+}
+
 // Start runs the process and waits until it is ready. The process ends with the test, or with the
 // test's own process.
 func (s *Steward) Start() {
 	s.T.Helper()
-	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--kv-listen", "127.0.0.1:0", "--metrics-listen", ""}, s.Args...)
-	s.Cmd = s.limitFiles(s.Command(args...))
+	s.Cmd = s.limitFiles(s.Serve(s.Args...))
 	s.Cmd.Env = append(s.Cmd.Env, "STEWARD_ROOT_KEY="+s.Key)
 	s.Cmd.Env = append(s.Cmd.Env, s.Env...)
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

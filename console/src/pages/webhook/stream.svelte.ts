@@ -21,6 +21,8 @@ export class Stream {
   behind = $state(0);
   // held is how many receipts have come while the stream is paused.
   held = $state(0);
+  // missing is the time since when requests are no longer kept that have not been shown, if there are any.
+  missing = $state('');
 
   private paused = false;
   private waiting: Row[] = []; // received but not shown, oldest first
@@ -63,6 +65,7 @@ export class Stream {
   private take(e: ServerEvent) {
     if (e.event === 'receipt') this.receive(rowOf(JSON.parse(e.data)));
     else if (e.event === 'delivery') this.finish(JSON.parse(e.data));
+    else if (e.event === 'gap') this.missing ||= JSON.parse(e.data).since;
     // Events are shown once for each frame. A page in the background has no frames.
     if (this.waiting.length + this.ended.size >= most) this.show();
     else this.frame ||= requestAnimationFrame(() => this.show());
