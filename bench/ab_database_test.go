@@ -32,8 +32,8 @@ func (c *contender) query(f func(d *sql.DB)) {
 	c.Must(d.Close())
 }
 
-// insertCounts inserts the hours of a year into webhook_counts. Then it restarts the process until that does not change the table any more: the base packs
-// past days when it stops.
+// insertCounts inserts the hours of a year into webhook_counts. Then it restarts the process until
+// that does not change the table any more: the base packs past days when it stops.
 func (c *contender) insertCounts() {
 	c.t.Helper()
 	c.restart(func() { c.query(c.insertYear) })

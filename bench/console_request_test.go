@@ -12,8 +12,9 @@ import (
 	"steward/internal/db"
 )
 
-// TestConsoleRequest compares a request of the console, with its cookie, to the same request with an API key at the
-// root: the session may cost a tenth. The shell of the pages is compared with the reference handler.
+// TestConsoleRequest compares a request of the console, with its cookie, to the same request with
+// an API key at the root: the session may cost a tenth. The shell of the pages is compared with the
+// reference handler.
 func TestConsoleRequest(t *testing.T) {
 	ref := startReference(t)
 	onEach(t, func(t *testing.T, database string, _ db.Dialect) {
@@ -34,8 +35,8 @@ func TestConsoleRequest(t *testing.T) {
 	})
 }
 
-// leastCPU measures two loads in turn, and returns the least CPU time of a response of each, in milliseconds: what
-// else the machine does only adds to it.
+// leastCPU measures two loads in turn, and returns the least CPU time of a response of each, in
+// milliseconds: what else the machine does only adds to it.
 func leastCPU(rounds int, first, second func() result) (a, b float64) {
 	a, b = math.Inf(1), math.Inf(1)
 	for range rounds {
@@ -45,7 +46,8 @@ func leastCPU(rounds int, first, second func() result) (a, b float64) {
 	return a, b
 }
 
-// consoleHeader signs the user in to the console and returns the header of a request as its pages send it.
+// consoleHeader signs the user in to the console and returns the header of a request as its pages
+// send it.
 func (r *relyingParty) consoleHeader() string {
 	r.t.Helper()
 	page, err := r.do("GET", r.URL+"/console/sign-in", nil, false)

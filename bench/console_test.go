@@ -42,8 +42,8 @@ type tab struct {
 	ctx context.Context
 }
 
-// openConsole starts an installation on SQLite with a webhook of a thousand receipts and counts of 10,000 days,
-// and a browser in which its owner is signed in.
+// openConsole starts an installation on SQLite with a webhook of a thousand receipts and counts of
+// 10,000 days, and a browser in which its owner is signed in.
 func openConsole(t *testing.T) (*tab, hook) {
 	t.Helper()
 	s := process.New(t, "sqlite")
@@ -123,8 +123,8 @@ func evaluate[T any](b *tab, expression string) T {
 	return value
 }
 
-// countFrames returns the expression that runs a step before each frame, for a time, and resolves to the times of
-// the frames in milliseconds.
+// countFrames returns the expression that runs a step before each frame, for a time, and resolves
+// to the times of the frames in milliseconds.
 func countFrames(step string) string {
 	return fmt.Sprintf(`new Promise(done => {
 		const times = [];
@@ -273,8 +273,9 @@ func (f frames) report(what string, g goal) {
 	report("  CPU of the main thread for a frame, ms", f.cpu, goal{}, "scripts %.1f ms; %d tasks over 50 ms, longest %.0f ms", f.script, f.long, f.longest)
 }
 
-// TestConsoleFrames scrolls through a page of 1,000 receipts, and watches the live stream while 200 requests a
-// second arrive and are delivered, which is 400 events. The reference is an empty page of the same browser.
+// TestConsoleFrames scrolls through a page of 1,000 receipts, and watches the live stream while 200
+// requests a second arrive and are delivered, which is 400 events. The reference is an empty page
+// of the same browser.
 func TestConsoleFrames(t *testing.T) {
 	b, h := openConsole(t)
 	b.do(chromedp.Navigate("about:blank"))
@@ -294,8 +295,8 @@ func TestConsoleFrames(t *testing.T) {
 	fmt.Printf("%-58s sent %.0f/s; the page says %q\n", "", sent, shown)
 }
 
-// send sends requests to a webhook at a rate, over a few connections, until the returned function is called, which returns
-// the rate that was reached.
+// send sends requests to a webhook at a rate, over a few connections, until the returned function
+// is called, which returns the rate that was reached.
 func (b *tab) send(h hook, perSecond int) (stop func() float64) {
 	const senders = 8
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -327,8 +328,9 @@ func (b *tab) send(h hook, perSecond int) (stop func() float64) {
 	}
 }
 
-// TestConsolePlot measures how long a plot of 10,000 buckets takes from the last byte of the response to the end of the
-// frame that shows it: when the page is opened, and when it shows another time.
+// TestConsolePlot measures how long a plot of 10,000 buckets takes from the last byte of the
+// response to the end of the frame that shows it: when the page is opened, and when it shows
+// another time.
 func TestConsolePlot(t *testing.T) {
 	b, _ := openConsole(t)
 	to := time.Now().UTC().Truncate(24 * time.Hour)
@@ -350,8 +352,8 @@ func TestConsolePlot(t *testing.T) {
 	report("plot of 10,000 buckets, page open, ms", median(later), atMost(100), "of %.0f", later)
 }
 
-// drawnAfter resolves to the milliseconds from the response with the counts of days to the end of the first frame in which
-// the plot has them. The legend has their sum.
+// drawnAfter resolves to the milliseconds from the response with the counts of days to the end of
+// the first frame in which the plot has them. The legend has their sum.
 const drawnAfter = `(async () => {
 	const painted = () => new Promise(done => requestAnimationFrame(() => {
 		const after = new MessageChannel();

@@ -23,8 +23,9 @@ import (
 	"steward/internal/waittest"
 )
 
-// TestKV compares SET and GET of an embedded store with redis-server, by redis-benchmark with 50 clients and
-// 100,000 keys. The engine runs in this process: the rest of Steward has no part in its requests.
+// TestKV compares SET and GET of an embedded store with redis-server, by redis-benchmark with 50
+// clients and 100,000 keys. The engine runs in this process: the rest of Steward has no part in its
+// requests.
 func TestKV(t *testing.T) {
 	store := newStore(t)
 	always := startRedis(t, "always")

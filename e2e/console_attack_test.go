@@ -23,8 +23,8 @@ import (
 // markup is what an attacker stores to have it executed in the console of others.
 const markup = `<img src=x onerror=smuggled()><script>smuggled()</script>"'></textarea></pre><svg onload=smuggled()>{@html smuggled()}`
 
-// TestConsoleShowsStoredMarkupAsText stores markup in every text that the pages show, opens all of them, and
-// checks that nothing was executed and that no element was made of it.
+// TestConsoleShowsStoredMarkupAsText stores markup in every text that the pages show, opens all of
+// them, and checks that nothing was executed and that no element was made of it.
 func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -81,8 +81,9 @@ func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsMarkupOfResourcesAsText stores markup where the names of resources and what they hold are shown.
-// Where the API refuses it, an earlier version may have taken it: it is written into the database.
+// TestConsoleShowsMarkupOfResourcesAsText stores markup where the names of resources and what they
+// hold are shown. Where the API refuses it, an earlier version may have taken it: it is written
+// into the database.
 func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -138,8 +139,8 @@ func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 	}
 }
 
-// TestConsoleCannotBeFramed opens a page that frames the console. It is on another port of the same host, since the
-// frames of another site belong to another process of the browser.
+// TestConsoleCannotBeFramed opens a page that frames the console. It is on another port of the same
+// host, since the frames of another site belong to another process of the browser.
 func TestConsoleCannotBeFramed(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -179,7 +180,8 @@ func (c *console) otherSite(html string) {
 	c.do(chromedp.Navigate(strings.Replace(c.s.site(html), "127.0.0.1", "localhost", 1)))
 }
 
-// forgery is a script that tries to create a webhook with the user's session, and to read what the browser keeps.
+// forgery is a script that tries to create a webhook with the user's session, and to read what the
+// browser keeps.
 func (s *steward) forgery() string {
 	return `<h1>evil</h1><form method="post" action="` + s.URL + `/console/api/webhook/create" enctype="text/plain"><input name='{"name":"csrf","x":"' value='"}'><button>Win a prize</button></form>
 		<script>
@@ -192,8 +194,8 @@ func (s *steward) forgery() string {
 		</script>`
 }
 
-// TestConsoleIgnoresForgedRequests sends requests from another site, and from an object of the storage, which is
-// on the same host and so of the same site for cookies.
+// TestConsoleIgnoresForgedRequests sends requests from another site, and from an object of the
+// storage, which is on the same host and so of the same site for cookies.
 func TestConsoleIgnoresForgedRequests(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -282,8 +284,8 @@ func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
 	}
 }
 
-// TestConsoleLinksFromOtherSitesWork opens a page by a link of another site, with which the browser sends no
-// cookie of the console, and expects to be signed in there.
+// TestConsoleLinksFromOtherSitesWork opens a page by a link of another site, with which the browser
+// sends no cookie of the console, and expects to be signed in there.
 func TestConsoleLinksFromOtherSitesWork(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

@@ -18,8 +18,8 @@ import (
 	"steward/internal/db"
 )
 
-// demo is an installation with what a small company would have in it, for the pictures of the documentation
-// and for tests of whole pages.
+// demo is an installation with what a small company would have in it, for the pictures of the
+// documentation and for tests of whole pages.
 type demo struct {
 	*steward
 	orders, receiptID string // a webhook, and one of its receipts

@@ -29,8 +29,8 @@ var emptyPages = []struct {
 	{"/evaluations", "curl cli"},
 }
 
-// TestConsoleEmptyPagesShowLinesThatWork runs the lines that empty pages show. Afterwards, the pages are not
-// empty.
+// TestConsoleEmptyPagesShowLinesThatWork runs the lines that empty pages show. Afterwards, the
+// pages are not empty.
 func TestConsoleEmptyPagesShowLinesThatWork(t *testing.T) {
 	t.Parallel()
 	t.Run("curl", func(t *testing.T) { runEmptyPages(t, "curl", "With curl") })

@@ -13,8 +13,8 @@ import (
 	"steward/internal/waittest"
 )
 
-// console is Chromium at the console, used as people do: by labels and texts. Errors of scripts, violations
-// of the Content-Security-Policy and an executed alert fail the test.
+// console is Chromium at the console, used as people do: by labels and texts. Errors of scripts,
+// violations of the Content-Security-Policy and an executed alert fail the test.
 type console struct {
 	*chromium
 	s *steward
@@ -92,8 +92,8 @@ func (c *console) see(text string) {
 	c.wait(fmt.Sprintf("%q", text), `document.body?.innerText.includes(`+quoted(text)+`)`)
 }
 
-// control is the expression of the visible button, link or summary with a text or label; the last one, which
-// is the one of an open dialog.
+// control is the expression of the visible button, link or summary with a text or label; the last
+// one, which is the one of an open dialog.
 func control(text string) string {
 	return `[...document.querySelectorAll('button, a, summary')].filter(e => e.checkVisibility() && !e.disabled &&
 		(e.innerText.trim() === ` + quoted(text) + ` || e.getAttribute('aria-label') === ` + quoted(text) + `)).at(-1)`

@@ -38,8 +38,8 @@ func TestConsoleKeys(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleMembers invites a member, who accepts, changes the role, makes a reset link, and disables and
-// removes the member.
+// TestConsoleMembers invites a member, who accepts, changes the role, makes a reset link, and
+// disables and removes the member.
 func TestConsoleMembers(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -173,9 +173,9 @@ func TestConsoleOAuthApp(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleIdentityPages stores texts that would run as scripts and opens every page with them in both color
-// schemes, on a wide and on a narrow screen: nothing runs, axe-core finds nothing serious, and no page is wider
-// than the screen.
+// TestConsoleIdentityPages stores texts that would run as scripts and opens every page with them in
+// both color schemes, on a wide and on a narrow screen: nothing runs, axe-core finds nothing
+// serious, and no page is wider than the screen.
 func TestConsoleIdentityPages(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -241,8 +241,9 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleFormsKeepTheirContent submits forms while the server cannot be reached, and again when it can, without
-// typing anything again. What the server refuses is shown with the id of the request and what to do.
+// TestConsoleFormsKeepTheirContent submits forms while the server cannot be reached, and again when
+// it can, without typing anything again. What the server refuses is shown with the id of the
+// request and what to do.
 func TestConsoleFormsKeepTheirContent(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestConsoleRefusesIdsOfOtherOrganizations opens the page of everything that another organization has, by its
-// address: nothing of it is shown.
+// TestConsoleRefusesIdsOfOtherOrganizations opens the page of everything that another organization
+// has, by its address: nothing of it is shown.
 func TestConsoleRefusesIdsOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

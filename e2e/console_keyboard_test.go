@@ -8,7 +8,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// focused is the expression of how the element with the focus is called: its label, its text, or its name.
+// focused is the expression of how the element with the focus is called: its label, its text, or
+// its name.
 const focused = `(e => e.getAttribute('aria-label') || e.innerText?.trim() || e.name || e.id || e.tagName)(document.activeElement)`
 
 // keys presses keys, with Ctrl if the text begins with "ctrl+".
@@ -66,8 +67,8 @@ func (c *console) find(text, path string) {
 	c.wait("the focus on the page", `document.activeElement.id === 'content'`)
 }
 
-// TestConsoleByKeyboard creates something on every page where that can be done, with the keyboard alone. A dialog
-// keeps the focus and gives it back, and Escape closes it.
+// TestConsoleByKeyboard creates something on every page where that can be done, with the keyboard
+// alone. A dialog keeps the focus and gives it back, and Escape closes it.
 func TestConsoleByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -165,8 +166,8 @@ func TestConsoleOpensThingsByKeyboard(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleShellByKeyboard uses what is around the pages: the link to the content, the menu of the user, and the
-// navigation on a narrow screen.
+// TestConsoleShellByKeyboard uses what is around the pages: the link to the content, the menu of
+// the user, and the navigation on a narrow screen.
 func TestConsoleShellByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

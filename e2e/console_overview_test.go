@@ -30,8 +30,8 @@ func figure(label string) string {
 	return `[...document.querySelectorAll('.figure')].find((f) => f.querySelector('dt').innerText === ` + quoted(label) + `)?.innerText ?? ''`
 }
 
-// TestConsoleOverview looks at what the page says about webhooks, storage, apps and evaluations. A block that
-// cannot be read says so; the others are shown.
+// TestConsoleOverview looks at what the page says about webhooks, storage, apps and evaluations. A
+// block that cannot be read says so; the others are shown.
 func TestConsoleOverview(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -70,7 +70,8 @@ func TestConsoleOverview(t *testing.T) {
 	c.clean()
 }
 
-// fillWebhook creates webhooks with traffic, of which one has a healthy and a failing destination and a replay.
+// fillWebhook creates webhooks with traffic, of which one has a healthy and a failing destination
+// and a replay.
 func (s *steward) fillWebhook(k *sink) (id string) {
 	s.t.Helper()
 	s.call("POST", "/webhook/create", object{"name": "payments", "description": "From the bank"}).want(201)
@@ -93,7 +94,8 @@ func (s *steward) fillWebhook(k *sink) (id string) {
 	return id
 }
 
-// fillOverview stores an object, lets a user sign in to an app, and runs evaluations, of which three in four pass.
+// fillOverview stores an object, lets a user sign in to an app, and runs evaluations, of which
+// three in four pass.
 func (s *steward) fillOverview() {
 	s.t.Helper()
 	s.bucket("photos").put("a", strings.Repeat("x", 2500))
@@ -110,8 +112,8 @@ func (s *steward) fillOverview() {
 	}
 }
 
-// TestConsoleAuditFilters finds entries by what was changed, what was done, who did it with which key, and when.
-// The filters are in the address.
+// TestConsoleAuditFilters finds entries by what was changed, what was done, who did it with which
+// key, and when. The filters are in the address.
 func TestConsoleAuditFilters(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

@@ -24,7 +24,8 @@ type place struct {
 	dark    bool
 }
 
-// places returns what the console shows of the installation: every route, and every tab that is a page of its own.
+// places returns what the console shows of the installation: every route, and every tab that is a
+// page of its own.
 func (d *demo) places() []place {
 	hook, app := "/webhooks/"+d.orders, "/oauth/clients/"+d.dashboard.id
 	return []place{
@@ -95,9 +96,9 @@ func (c *console) settle() {
 // patterns matches the routes in console/src/routes.ts.
 var patterns = regexp.MustCompile(`pattern: '([^']+)'`)
 
-// TestConsolePagesAreAccessible opens every route of the console, light and dark, on a wide and on a narrow
-// screen. axe-core must find nothing serious, and no page may be wider than the screen. Screenshots are written
-// to e2e/artifacts.
+// TestConsolePagesAreAccessible opens every route of the console, light and dark, on a wide and on
+// a narrow screen. axe-core must find nothing serious, and no page may be wider than the screen.
+// Screenshots are written to e2e/artifacts.
 func TestConsolePagesAreAccessible(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
@@ -139,7 +140,8 @@ var artifact = regexp.MustCompile(`[^a-z0-9]+`)
 // pictures is where the pictures of the documentation are.
 const pictures = "../docs/images/console"
 
-// TestConsolePictures opens the pages of which docs/console.md has pictures. `make screenshots` takes them.
+// TestConsolePictures opens the pages of which docs/console.md has pictures. `make screenshots`
+// takes them.
 func TestConsolePictures(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
@@ -183,8 +185,8 @@ func (c *console) picture(name string) {
 // named matches the pictures that a document shows.
 var named = regexp.MustCompile(`images/console/([a-z-]+)\.webp`)
 
-// checkPictures fails the test unless the documents show pictures that the test takes, and those are there, all
-// of them, and not larger than they need to be.
+// checkPictures fails the test unless the documents show pictures that the test takes, and those
+// are there, all of them, and not larger than they need to be.
 func checkPictures(t *testing.T, taken map[string]bool) {
 	t.Helper()
 	shown := map[string]bool{}
@@ -244,8 +246,8 @@ func TestConsoleRotatesSigningKeys(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleFirstLoadIsSmall opens the first page with an empty cache and adds up what Chromium loads for it from
-// the server, as it is sent, without what the API responds with.
+// TestConsoleFirstLoadIsSmall opens the first page with an empty cache and adds up what Chromium
+// loads for it from the server, as it is sent, without what the API responds with.
 func TestConsoleFirstLoadIsSmall(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestConsoleFindsReceipts searches by status, destination and time. The filters are in the address, and go on
-// to a replay, which is counted, slowed down, watched and cancelled.
+// TestConsoleFindsReceipts searches by status, destination and time. The filters are in the
+// address, and go on to a replay, which is counted, slowed down, watched and cancelled.
 func TestConsoleFindsReceipts(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -103,8 +103,8 @@ func (c *console) wants(rows int, filters ...string) {
 	}
 }
 
-// TestConsoleCopiesReceiptsAsCurl runs the command of each receipt in a shell, with the real curl, and compares
-// what arrives with the request.
+// TestConsoleCopiesReceiptsAsCurl runs the command of each receipt in a shell, with the real curl,
+// and compares what arrives with the request.
 func TestConsoleCopiesReceiptsAsCurl(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

@@ -29,8 +29,8 @@ func (b *browser) enter() *browser {
 	return b
 }
 
-// api sends a request as a page of the console does. Headers are pairs of name and value, which replace those
-// of the page; an empty value removes one.
+// api sends a request as a page of the console does. Headers are pairs of name and value, which
+// replace those of the page; an empty value removes one.
 func (b *browser) api(method, path, body string, headers ...string) (status int, text string) {
 	b.s.t.Helper()
 	req, err := http.NewRequest(method, b.s.URL+path, strings.NewReader(body))
@@ -227,8 +227,8 @@ func TestConsoleSessionEndsOnEveryReplica(t *testing.T) {
 	})
 }
 
-// TestRootLeadsBrowsersToTheConsole opens the base URL as Chromium and as curl do. The shell of the console needs
-// no session.
+// TestRootLeadsBrowsersToTheConsole opens the base URL as Chromium and as curl do. The shell of the
+// console needs no session.
 func TestRootLeadsBrowsersToTheConsole(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -251,8 +251,8 @@ func TestRootLeadsBrowsersToTheConsole(t *testing.T) {
 	s.browser().wants(401, "GET", regions, "")
 }
 
-// TestConsoleTailLastsAsLongAsTheSession follows a webhook as the page does. A role that changes does not end the
-// stream of others; the end of the session does, also on another replica.
+// TestConsoleTailLastsAsLongAsTheSession follows a webhook as the page does. A role that changes
+// does not end the stream of others; the end of the session does, also on another replica.
 func TestConsoleTailLastsAsLongAsTheSession(t *testing.T) {
 	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {

@@ -139,8 +139,8 @@ func (s *steward) existing(name string) bucket {
 	return bucket{s, name, env["S3_ACCESS_KEY_ID"], env["S3_SECRET_ACCESS_KEY"]}
 }
 
-// drops drops a folder with many files and a large one on the list. While the storage cannot be reached, the
-// uploads are tried again, and fail only then.
+// drops drops a folder with many files and a large one on the list. While the storage cannot be
+// reached, the uploads are tried again, and fail only then.
 func (c *console) drops() {
 	c.t.Helper()
 	dir := filepath.Join(c.t.TempDir(), "dropped")
@@ -198,8 +198,9 @@ func (c *console) drop(path string) {
 	}
 }
 
-// TestConsoleStorageOnReplicas uploads with the console of one replica, on PostgreSQL and a shared blob store,
-// and sees and downloads that with the console of another. What the other one deletes is gone at the first.
+// TestConsoleStorageOnReplicas uploads with the console of one replica, on PostgreSQL and a shared
+// blob store, and sees and downloads that with the console of another. What the other one deletes
+// is gone at the first.
 func TestConsoleStorageOnReplicas(t *testing.T) {
 	t.Parallel()
 	s, _ := startOnCluster(t, "postgres")

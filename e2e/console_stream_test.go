@@ -35,7 +35,8 @@ func sendNumbers(t *testing.T, url string, from, to int) {
 // rowCount is the expression of how many rows the list has. Those near the screen are in the document.
 const rowCount = `Number(document.querySelector('.stream li')?.getAttribute('aria-setsize'))`
 
-// checkRows scrolls through the list and fails the test unless its rows are the numbers from one down to 0.
+// checkRows scrolls through the list and fails the test unless its rows are the numbers from one
+// down to 0.
 func (c *console) checkRows(newest int) {
 	c.t.Helper()
 	texts := evaluate[[]string](c.chromium, `(async () => {
@@ -58,8 +59,8 @@ func (c *console) checkRows(newest int) {
 	}
 }
 
-// TestConsoleStreamsWhatArrives sends many requests while the page is open, and checks that all are shown, once
-// and in order, also those that come while the connection is broken.
+// TestConsoleStreamsWhatArrives sends many requests while the page is open, and checks that all are
+// shown, once and in order, also those that come while the connection is broken.
 func TestConsoleStreamsWhatArrives(t *testing.T) {
 	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
@@ -79,7 +80,8 @@ func TestConsoleStreamsWhatArrives(t *testing.T) {
 	c.clean()
 }
 
-// unplug tells the page that the device is offline, or online again. offline alone leaves open connections.
+// unplug tells the page that the device is offline, or online again. offline alone leaves open
+// connections.
 func (c *console) unplug(off bool) {
 	c.t.Helper()
 	_, err := chromedp.Call(c.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
@@ -88,8 +90,8 @@ func (c *console) unplug(off bool) {
 	c.s.must(err)
 }
 
-// TestConsoleStreamPauses checks that rows stay where they are while the user has paused the stream, scrolls, or is at
-// one with the keyboard, and that what came meanwhile is shown then.
+// TestConsoleStreamPauses checks that rows stay where they are while the user has paused the
+// stream, scrolls, or is at one with the keyboard, and that what came meanwhile is shown then.
 func TestConsoleStreamPauses(t *testing.T) {
 	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
@@ -135,8 +137,9 @@ func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleStreamSaysThatItIsBehind lets the page's clock go ahead, so that what arrives is 35 s old, and
-// then back. The page knows the server's clock from a response's Date, which has whole seconds.
+// TestConsoleStreamSaysThatItIsBehind lets the page's clock go ahead, so that what arrives is 35 s
+// old, and then back. The page knows the server's clock from a response's Date, which has whole
+// seconds.
 func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
 	t.Parallel()
 	c, url := streaming(t, startWithOwner(t, "sqlite"))
@@ -181,9 +184,9 @@ func TestConsoleStreamSaysWhatIsMissing(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleStreamEndsWithTheSession checks that the stream goes on when somebody else loses a right, and ends when
-// the user signs out in another tab: the page says that it has stopped, shows nothing that comes later, and goes on when
-// the user has signed in again.
+// TestConsoleStreamEndsWithTheSession checks that the stream goes on when somebody else loses a
+// right, and ends when the user signs out in another tab: the page says that it has stopped, shows
+// nothing that comes later, and goes on when the user has signed in again.
 func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

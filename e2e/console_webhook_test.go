@@ -10,9 +10,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestConsoleWebhooks does with a mouse what people do with webhooks: create one, add a destination, watch a
-// request arrive, look at it and at its deliveries, retry, replay and delete. On PostgreSQL the requests arrive
-// at another replica than that of the console.
+// TestConsoleWebhooks does with a mouse what people do with webhooks: create one, add a
+// destination, watch a request arrive, look at it and at its deliveries, retry, replay and delete.
+// On PostgreSQL the requests arrive at another replica than that of the console.
 func TestConsoleWebhooks(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -128,13 +128,14 @@ func useWebhooks(t *testing.T, s, ingest *steward) {
 	c.clean()
 }
 
-// requested is the expression that tells whether the page has sent a request whose address contains a text.
+// requested is the expression that tells whether the page has sent a request whose address contains
+// a text.
 func requested(text string) string {
 	return `performance.getEntriesByType('resource').some(r => r.name.includes(` + quoted(text) + `))`
 }
 
-// TestConsoleReadsTrafficOfVisibleWebhooks opens a list of 500 webhooks: the traffic is read of those on the
-// screen, at most four at a time, and of others when they are scrolled to.
+// TestConsoleReadsTrafficOfVisibleWebhooks opens a list of 500 webhooks: the traffic is read of
+// those on the screen, at most four at a time, and of others when they are scrolled to.
 func TestConsoleReadsTrafficOfVisibleWebhooks(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

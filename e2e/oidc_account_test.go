@@ -13,8 +13,8 @@ import (
 	"steward/e2e/process"
 )
 
-// TestPasswordOfTheFirstOwnerMustNotBeCommon checks that a start with such a password fails, says why, and
-// creates nothing.
+// TestPasswordOfTheFirstOwnerMustNotBeCommon checks that a start with such a password fails, says
+// why, and creates nothing.
 func TestPasswordOfTheFirstOwnerMustNotBeCommon(t *testing.T) {
 	t.Parallel()
 	for _, database := range process.Databases {

@@ -15,9 +15,10 @@ import (
 	"steward/internal/waittest"
 )
 
-// TestFormPostAndLogoutFromAnotherSiteWithChromium signs in with response_mode=form_post and signs out with
-// a POST. The application is another site than Steward, so the browser sends no cookie of the session with
-// that POST. After the sign-in it redirects to one more host, which form-action must allow.
+// TestFormPostAndLogoutFromAnotherSiteWithChromium signs in with response_mode=form_post and signs
+// out with a POST. The application is another site than Steward, so the browser sends no cookie of
+// the session with that POST. After the sign-in it redirects to one more host, which form-action
+// must allow.
 func TestFormPostAndLogoutFromAnotherSiteWithChromium(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// TestResourceServer gets tokens for an API with a relying party, and introspects them as that API. Steward
-// refuses them. The audit log has the consents.
+// TestResourceServer gets tokens for an API with a relying party, and introspects them as that API.
+// Steward refuses them. The audit log has the consents.
 func TestResourceServer(t *testing.T) {
 	t.Parallel()
 	const api = "https://api.harbour.example.com"

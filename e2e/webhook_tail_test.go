@@ -271,7 +271,8 @@ func TestStalledTailIsClosed(t *testing.T) {
 }
 
 // TestTailMissesNothing sends 20,000 events while processes are killed and tails reconnect, on
-// PostgreSQL to another of two replicas each time. Every tail must show each receipt once, in the same order.
+// PostgreSQL to another of two replicas each time. Every tail must show each receipt once, in the
+// same order.
 func TestTailMissesNothing(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {

@@ -72,8 +72,8 @@ func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 	return f, nil
 }
 
-// FirstOwner returns the longest-standing enabled owner of the oldest organization. It returns NotFound if
-// there is none.
+// FirstOwner returns the longest-standing enabled owner of the oldest organization. It returns
+// NotFound if there is none.
 func (s *Store) FirstOwner(ctx context.Context) (First, error) {
 	var f First
 	err := s.DB.Read(ctx).Row(`SELECT m.org_id, m.user_id FROM members m JOIN orgs o ON o.id = m.org_id
@@ -102,8 +102,8 @@ func (s *Store) Profile(ctx context.Context, caller *auth.Caller) (Profile, erro
 	return p, nil
 }
 
-// Orgs returns the organizations in which a caller can act: that of its key or token, or all of a user who is
-// signed in to the console.
+// Orgs returns the organizations in which a caller can act: that of its key or token, or all of a
+// user who is signed in to the console.
 func (s *Store) Orgs(ctx context.Context, caller *auth.Caller) ([]Org, error) {
 	if caller.KeyID == "" && caller.ClientID == "" {
 		return s.orgsOfUser(ctx, caller.UserID)

@@ -145,8 +145,8 @@ var (
 	mixed = regexp.MustCompile(`\d|[a-z].*[A-Z]|[A-Z].*[a-z]`)
 )
 
-// fixed returns a body with all times and durations replaced, and all long words of several kinds of characters,
-// which are ids and secrets.
+// fixed returns a body with all times and durations replaced, and all long words of several kinds
+// of characters, which are ids and secrets.
 func fixed(body string) string {
 	body = clock.ReplaceAllString(body, "TIME")
 	body = took.ReplaceAllString(body, `"duration_ms":0`)

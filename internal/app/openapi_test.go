@@ -186,9 +186,9 @@ func (d *document) allowsNull(schema any) bool {
 
 func (d *document) isNull(schema any) bool { return d.at(schema, "type") == "null" }
 
-// walk is a request to each route, in an order in which each has something to show. Words that begin
-// with $ are replaced by what an earlier request saved: `save` names the variable and the path of its value
-// in the response.
+// walk is a request to each route, in an order in which each has something to show. Words that
+// begin with $ are replaced by what an earlier request saved: `save` names the variable and the
+// path of its value in the response.
 var walk = []struct{ request, body, save string }{
 	{"GET /cli/auth/user", "", "$user id"},
 	{"GET /cli/organization", "", ""},

@@ -19,7 +19,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// begin is the time of the first entry. It is within a millisecond, so that a filter must be finer than ids.
+// begin is the time of the first entry. It is within a millisecond, so that a filter must be finer
+// than ids.
 var begin = time.Date(2026, 11, 15, 8, 30, 0, 400_000, time.UTC)
 
 var (

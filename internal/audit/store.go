@@ -22,8 +22,8 @@ type Store struct {
 }
 
 // Record writes an entry about what the transaction's caller does. A caller with neither user nor
-// client is Steward itself. Without a caller, as at the first start, Record writes nothing: the entry would
-// belong to no organization.
+// client is Steward itself. Without a caller, as at the first start, Record writes nothing: the
+// entry would belong to no organization.
 func (s *Store) Record(tx *db.Tx, action, target string) error {
 	caller := auth.Lookup(tx.Context())
 	if caller == nil {
@@ -54,9 +54,9 @@ func nullable(s string) *string {
 // List returns a page of the entries of an organization's log that a filter matches, newest first. It
 // returns Invalid for a cursor of another list.
 //
-// Each value of a filter has an index in the order of the log, so a page with one value costs as much as
-// it holds. Of several values, or a value and a span of time, the database chooses the index and skips the
-// entries that do not match.
+// Each value of a filter has an index in the order of the log, so a page with one value costs as
+// much as it holds. Of several values, or a value and a span of time, the database chooses the
+// index and skips the entries that do not match.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Entry], error) {
 	before := afterAll
 	if p.Cursor != "" {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// BenchmarkCaller is what a request of the console costs before it is served: its cookie is opened, and session
-// and role are found in memory. Compare with BenchmarkShell and with GET /cli/region as a whole.
+// BenchmarkCaller is what a request of the console costs before it is served: its cookie is opened,
+// and session and role are found in memory. Compare with BenchmarkShell and with GET /cli/region as
+// a whole.
 func BenchmarkCaller(b *testing.B) {
 	f := newFixture(b)
 	r := f.request(b, "GET", "/console/api/cli/region")

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestBuildIsCurrent builds the console again and compares it with what is committed. The compressed files
-// depend on the version of zlib in Node.js, and are checked by what they contain (files_test.go).
+// TestBuildIsCurrent builds the console again and compares it with what is committed. The
+// compressed files depend on the version of zlib in Node.js, and are checked by what they contain
+// (files_test.go).
 func TestBuildIsCurrent(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	// cookiePurpose binds sealed cookies to this package.
 	cookiePurpose = "console.session"
 
-	// consoleHeader is sent by the console with every request. A form of another site cannot send it, and a
-	// script of another site only if the browser has asked this server, which refuses.
+	// consoleHeader is sent by the console with every request. A form of another site cannot send
+	// it, and a script of another site only if the browser has asked this server, which refuses.
 	consoleHeader = "X-Steward-Console"
 	// orgHeader names the organization that a page shows. Without it, it is the first one of the user.
 	orgHeader = "X-Steward-Organization"
@@ -28,9 +28,9 @@ const (
 // member is a user in an organization, or in the first one of the user if orgID is empty.
 type member struct{ orgID, userID string }
 
-// Caller returns the user who is signed in in the browser that sends a request, with the current role in the
-// organization of the page. It returns Forbidden if the request does not come from the console or names an
-// organization of others, and Unauthorized if nobody is signed in.
+// Caller returns the user who is signed in in the browser that sends a request, with the current
+// role in the organization of the page. It returns Forbidden if the request does not come from the
+// console or names an organization of others, and Unauthorized if nobody is signed in.
 func (c *Console) Caller(_ http.Header, r *http.Request) (*auth.Caller, error) {
 	if err := c.checkSource(r); err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func (c *Console) load(r *http.Request, m member) (*auth.Caller, error) {
 	return &auth.Caller{UserID: m.userID, OrgID: m.orgID, Role: role}, nil
 }
 
-// checkSource returns Forbidden for a request that a page of the console has not sent, and Unauthorized for
-// one with a credential of another kind.
+// checkSource returns Forbidden for a request that a page of the console has not sent, and
+// Unauthorized for one with a credential of another kind.
 func (c *Console) checkSource(r *http.Request) error {
 	switch {
 	case r.Header.Get("Authorization") != "":
@@ -108,8 +108,9 @@ func (c *Console) origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// sessionID returns the session that the cookie of a request names. Of several cookies, all but one were set by
-// others: by a page on another port of this host, which shares its cookies. Then none of them counts.
+// sessionID returns the session that the cookie of a request names. Of several cookies, all but one
+// were set by others: by a page on another port of this host, which shares its cookies. Then none
+// of them counts.
 func (c *Console) sessionID(r *http.Request) (id string, ok bool) {
 	cookies := r.CookiesNamed(cookieName)
 	if len(cookies) != 1 {

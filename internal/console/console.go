@@ -22,7 +22,8 @@ import (
 	"steward/internal/web"
 )
 
-// The paths of the console. Everything else below Prefix is a page, which the script in the browser shows.
+// The paths of the console. Everything else below Prefix is a page, which the script in the browser
+// shows.
 const (
 	Prefix      = "/console/"
 	apiPrefix   = "/console/api"
@@ -37,20 +38,21 @@ type Console struct {
 	// BaseURL and S3URL are where browsers reach the API and the object storage.
 	BaseURL, S3URL string
 
-	// RequireSignIn returns a handler that calls next with the id of the browser's session, after the user
-	// has signed in.
+	// RequireSignIn returns a handler that calls next with the id of the browser's session, after
+	// the user has signed in.
 	RequireSignIn func(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler
 	// SessionUser returns the user of a session, or "" if it has ended.
 	SessionUser func(ctx context.Context, sessionID string) (userID string, err error)
 	// SignOut ends a session.
 	SignOut func(w http.ResponseWriter, r *http.Request, sessionID string) error
-	// Orgs returns the organizations in which a user is an enabled member, and Role the user's role in one,
-	// or NotFound.
+	// Orgs returns the organizations in which a user is an enabled member, and Role the user's role
+	// in one, or NotFound.
 	Orgs func(ctx context.Context, userID string) ([]string, error)
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 
 	callers db.Cache[member, *auth.Caller]
-	// opened has the sessions that cookies name, which never changes. Whether one has ended is another question.
+	// opened has the sessions that cookies name, which never changes. Whether one has ended is
+	// another question.
 	opened db.Cache[string, string]
 }
 
@@ -115,8 +117,8 @@ func (c *Console) endSession(w http.ResponseWriter, r *http.Request) error {
 // maxReturn bounds the address to which a sign-in returns.
 const maxReturn = 2048
 
-// returnPath returns where the browser goes after a sign-in: the page that it came from, or the first page
-// if that is not a page of the console.
+// returnPath returns where the browser goes after a sign-in: the page that it came from, or the
+// first page if that is not a page of the console.
 func returnPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || len(to) > maxReturn || !strings.HasPrefix(to, Prefix) || !isPage(u.Path) {

@@ -172,9 +172,9 @@ func (f *file) encoding(accept string) string {
 	return ""
 }
 
-// policy returns the Content-Security-Policy of the pages: scripts and styles of this server alone, requests
-// to it and to the object storage, for uploads and previews. Text becomes HTML only where Svelte makes
-// elements of its templates, which is what its policy of trusted types is for.
+// policy returns the Content-Security-Policy of the pages: scripts and styles of this server alone,
+// requests to it and to the object storage, for uploads and previews. Text becomes HTML only where
+// Svelte makes elements of its templates, which is what its policy of trusted types is for.
 func (c *Console) policy() string {
 	storage := ""
 	if u, err := url.Parse(c.S3URL); err == nil && u.Host != "" {

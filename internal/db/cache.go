@@ -32,8 +32,8 @@ func (c *Cache[K, V]) Get(key K, load func() (V, error)) (V, error) {
 	return c.GetWithin(1<<63-1, key, load)
 }
 
-// GetWithin is Get for values of which a part may change without an invalidation: a value that was loaded longer
-// ago than age is loaded again.
+// GetWithin is Get for values of which a part may change without an invalidation: a value that was
+// loaded longer ago than age is loaded again.
 func (c *Cache[K, V]) GetWithin(age time.Duration, key K, load func() (V, error)) (V, error) {
 	c.mu.RLock()
 	cached, ok := c.entries[key]

@@ -141,9 +141,9 @@ func (s *Store) createWebhook(tx *db.Tx, b *Bucket) (err error) {
 	return nil
 }
 
-// DeleteBucket deletes a bucket of an organization in a region with all that it holds. Its totals are subtracted
-// at once; Purge removes the rows. It returns NotFound, and Conflict if the bucket must be empty and
-// is not.
+// DeleteBucket deletes a bucket of an organization in a region with all that it holds. Its totals
+// are subtracted at once; Purge removes the rows. It returns NotFound, and Conflict if the bucket
+// must be empty and is not.
 func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool) error {
 	b, err := s.ownBucket(tx, orgID, name)
 	if err != nil {

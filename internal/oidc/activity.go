@@ -54,8 +54,8 @@ type Activity struct {
 
 	mu      sync.Mutex
 	pending map[clientDay]*tally
-	// counted holds the users who were written for a day, so that a user who calls all day is written once.
-	// It only saves work: the rows decide.
+	// counted holds the users who were written for a day, so that a user who calls all day is
+	// written once. It only saves work: the rows decide.
 	counted     map[clientDay]map[string]bool
 	countedSize int
 

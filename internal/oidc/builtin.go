@@ -54,9 +54,9 @@ func (s *Store) EnsureCLI(ctx context.Context, orgID, homepage string) error {
 	})
 }
 
-// insertCLI inserts the built-in client if it is not there. A conflict means that another replica has just
-// inserted it, so the second attempt finds it: the first one may not, since a row that conflicts need not
-// be visible yet.
+// insertCLI inserts the built-in client if it is not there. A conflict means that another replica
+// has just inserted it, so the second attempt finds it: the first one may not, since a row that
+// conflicts need not be visible yet.
 func (s *Store) insertCLI(ctx context.Context, c Client) error {
 	insert := func(tx *db.Tx) error {
 		var n int

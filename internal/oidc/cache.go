@@ -15,9 +15,9 @@ type userState struct {
 	member  bool
 }
 
-// cache holds what was allowed when it was read. A positive answer is used, since every transaction that
-// takes a right away empties the cache. A negative one is read again, so that a right which was just given
-// on another replica is not refused here.
+// cache holds what was allowed when it was read. A positive answer is used, since every transaction
+// that takes a right away empties the cache. A negative one is read again, so that a right which
+// was just given on another replica is not refused here.
 type cache struct {
 	mu      sync.RWMutex
 	clients map[string]*Registered

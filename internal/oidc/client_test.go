@@ -148,8 +148,8 @@ func TestNullInPatchClearsOptionalFieldsOnly(t *testing.T) {
 	}
 }
 
-// TestPatchOverwritesTheSentFields compares random updates with a model, which overwrites the fields in the JSON of
-// the client.
+// TestPatchOverwritesTheSentFields compares random updates with a model, which overwrites the
+// fields in the JSON of the client.
 func TestPatchOverwritesTheSentFields(t *testing.T) {
 	fields := map[string]*rapid.Generator[any]{
 		"name": words(), "description": words(), "homepage_url": choice[any]("https://a.example", "http://f.example/x"),

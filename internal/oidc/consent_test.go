@@ -235,8 +235,8 @@ func TestDeletedClientLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestRevokeAllLeavesConsentsToPurge checks that the work of a revocation does not depend on the number of consents,
-// which Purge deletes later in batches.
+// TestRevokeAllLeavesConsentsToPurge checks that the work of a revocation does not depend on the
+// number of consents, which Purge deletes later in batches.
 func TestRevokeAllLeavesConsentsToPurge(t *testing.T) {
 	const many = 3000
 	each(t, func(t *testing.T, f *fixture) {
@@ -410,8 +410,8 @@ func TestUsersArePaged(t *testing.T) {
 	})
 }
 
-// TestReplicasFollowRevocations checks that another replica refuses what was revoked as soon as it learns of it, and
-// accepts what was granted at once.
+// TestReplicasFollowRevocations checks that another replica refuses what was revoked as soon as it
+// learns of it, and accepts what was granted at once.
 func TestReplicasFollowRevocations(t *testing.T) {
 	o := dbtest.Options(t, db.Postgres)
 	open := func() *db.DB {

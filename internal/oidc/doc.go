@@ -13,5 +13,6 @@
 // deletes the rows that are left behind, in batches.
 package oidc
 
-// Cache names the cache of clients and consents. A transaction that takes a right away must invalidate it.
+// Cache names the cache of clients and consents. A transaction that takes a right away must
+// invalidate it.
 const Cache = "oidc"

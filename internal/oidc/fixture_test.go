@@ -19,7 +19,8 @@ import (
 	"steward/internal/stamp"
 )
 
-// fixture is a store on a real database with an organization and its owner, and a clock that tests advance.
+// fixture is a store on a real database with an organization and its owner, and a clock that tests
+// advance.
 type fixture struct {
 	*Store
 	t      testing.TB

@@ -158,8 +158,8 @@ func TestRoutes(t *testing.T) {
 	})
 }
 
-// TestAudience also checks that an audience belongs to one client of the whole installation, and that this API is
-// not one that a client can register.
+// TestAudience also checks that an audience belongs to one client of the whole installation, and
+// that this API is not one that a client can register.
 func TestAudience(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		api := f.api()
@@ -312,8 +312,8 @@ func TestUpdateAndDeleteHonourIfMatch(t *testing.T) {
 	f.ok(api, "DELETE"+path, "", "If-Match", h.Get("ETag"))
 }
 
-// TestRepeatedRequestsWithAnIdempotencyKey checks that a repeated request creates one client and returns its secret
-// again.
+// TestRepeatedRequestsWithAnIdempotencyKey checks that a repeated request creates one client and
+// returns its secret again.
 func TestRepeatedRequestsWithAnIdempotencyKey(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		api := f.api()

@@ -21,7 +21,8 @@ type Registered struct {
 // HasSecret reports whether a presented secret is that of the client, in constant time.
 func (r *Registered) HasSecret(presented string) bool { return sameSecret(r.SecretHash, presented) }
 
-// Allows reports whether allowed_user_ids has the user or is empty. Store.Admits checks is_public as well.
+// Allows reports whether allowed_user_ids has the user or is empty. Store.Admits checks is_public
+// as well.
 func (r *Registered) Allows(userID string) bool {
 	if len(r.AllowedUserIDs) == 0 {
 		return true
@@ -121,9 +122,9 @@ func (s *Store) Admits(ctx context.Context, r *Registered, userID string) (bool,
 	return state.member, err
 }
 
-// Live reports whether a token with these epochs is valid: its client exists, neither its user nor all
-// users were revoked since, and the client still admits the user. The user and the consent epoch are empty
-// for a token without a user.
+// Live reports whether a token with these epochs is valid: its client exists, neither its user nor
+// all users were revoked since, and the client still admits the user. The user and the consent
+// epoch are empty for a token without a user.
 func (s *Store) Live(ctx context.Context, clientID, userID string, clientEpoch, consentEpoch int64) (bool, error) {
 	r := s.cache.client(clientID)
 	if r == nil || r.Epoch != clientEpoch || userID != "" && !r.Allows(userID) {

@@ -307,8 +307,8 @@ func (s *Store) Rotate(ctx context.Context, orgID, clientID string) (string, err
 	return secret, nil
 }
 
-// Delete deletes a client, which invalidates its consents and tokens. Purge deletes the rows that are left
-// of it.
+// Delete deletes a client, which invalidates its consents and tokens. Purge deletes the rows that
+// are left of it.
 func (s *Store) Delete(ctx context.Context, orgID, clientID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		c, err := lock(tx, orgID, clientID)

@@ -101,8 +101,8 @@ func (s *Store) ClientActivity(ctx context.Context, orgID, clientID string, days
 // lastDayBefore returns the last day before a period of days that includes today.
 func (s *Store) lastDayBefore(days int) Day { return dayOf(s.now()) - Day(days) }
 
-// AllActivity returns a page of the activity of all clients of an organization in the last days, including
-// today, oldest first.
+// AllActivity returns a page of the activity of all clients of an organization in the last days,
+// including today, oldest first.
 func (s *Store) AllActivity(
 	ctx context.Context, orgID string, days int, p page.Paging,
 ) (page.Page[ClientActivityDay], error) {

@@ -14,8 +14,9 @@ import (
 	"steward/internal/page"
 )
 
-// lockState locks the state of a client and returns its epoch, or NotFound. Every transaction that adds or
-// deletes consents locks it first, so that none is added to an epoch that has ended and the count is right.
+// lockState locks the state of a client and returns its epoch, or NotFound. Every transaction that
+// adds or deletes consents locks it first, so that none is added to an epoch that has ended and the
+// count is right.
 func lockState(tx *db.Tx, orgID, clientID string) (epoch int64, err error) {
 	err = tx.Row(`UPDATE oidc_client_states SET user_count = user_count WHERE org_id = $1 AND client_id = $2
 		RETURNING epoch`, orgID, clientID).Scan(&epoch)
@@ -50,9 +51,9 @@ func asUser(ctx context.Context, orgID, userID string) context.Context {
 	return auth.With(ctx, &actor)
 }
 
-// SaveConsent adds the granted scopes to the consent of a user, removes the declined ones, and remembers
-// which those are. If that removes a scope, the consent gets a new epoch, which revokes the tokens that may
-// have it. It returns NotFound if the client does not exist.
+// SaveConsent adds the granted scopes to the consent of a user, removes the declined ones, and
+// remembers which those are. If that removes a scope, the consent gets a new epoch, which revokes
+// the tokens that may have it. It returns NotFound if the client does not exist.
 func (s *Store) SaveConsent(
 	ctx context.Context, clientID, userID string, granted, declined []string,
 ) (Consent, error) {

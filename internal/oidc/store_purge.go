@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// keepDayUsers is the number of days for which the users of a day are kept. No batch is written later.
+	// keepDayUsers is the number of days for which the users of a day are kept. No batch is written
+	// later.
 	keepDayUsers = 7
 	// keepBatches is how long the ids of batches are kept. None is retried later.
 	keepBatches = 48 * time.Hour
@@ -108,7 +109,8 @@ func purgeNext(tx *db.Tx, limit int) (found bool, err error) {
 }
 
 func (p purge) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
-	// The outer condition repeats the epoch, because a user may consent again between search and deletion.
+	// The outer condition repeats the epoch, because a user may consent again between search and
+	// deletion.
 	deleted, err = tx.Exec(`DELETE FROM oidc_consents WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3
 		AND user_id IN (SELECT user_id FROM oidc_consents
 		WHERE org_id = $1 AND client_id = $2 AND client_epoch <= $3 LIMIT $4)`, p.orgID, p.clientID, p.epoch, limit)
@@ -118,7 +120,8 @@ func (p purge) deleteConsents(tx *db.Tx, limit int) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// deleteActivity deletes the users of days, and when none is left the days. It returns the number of users.
+// deleteActivity deletes the users of days, and when none is left the days. It returns the number
+// of users.
 func (p purge) deleteActivity(tx *db.Tx, limit int) (deleted int64, err error) {
 	deleted, err = tx.Exec(`DELETE FROM oidc_client_day_users WHERE org_id = $1 AND client_id = $2
 		AND (day, user_id) IN (SELECT day, user_id FROM oidc_client_day_users

@@ -140,8 +140,8 @@ func (c *Client) validateURIs(faults *errs.Faults, location string, uris []strin
 }
 
 // uriProblem returns what is wrong with a redirect URI, or "". Codes are sent to it, so it refuses
-// whatever two parsers could read differently: user names, backslashes, blanks, and hosts that are neither
-// plain names nor addresses.
+// whatever two parsers could read differently: user names, backslashes, blanks, and hosts that are
+// neither plain names nor addresses.
 func (c *Client) uriProblem(uri string) string {
 	u, err := url.Parse(uri)
 	switch {

@@ -31,8 +31,8 @@ type Provisioned struct {
 // State is the state of a database or key-value store. docs/states.md says who changes it.
 type State string
 
-// The states. Creating and Deleting ones are not shown. Every state but Active has a deadline, after which any
-// replica continues: what is Creating or Deleting is deleted, Rotating is finished.
+// The states. Creating and Deleting ones are not shown. Every state but Active has a deadline,
+// after which any replica continues: what is Creating or Deleting is deleted, Rotating is finished.
 const (
 	Creating State = "creating"
 	Active   State = "active"

@@ -32,8 +32,8 @@ type area struct {
 	prefixes          []string
 }
 
-// areas lists the areas in the order of the document, which is that of the work. A path belongs to the first area with a
-// prefix of it.
+// areas lists the areas in the order of the document, which is that of the work. A path belongs to
+// the first area with a prefix of it.
 var areas = []area{
 	{"Account", "The current user, organizations and projects.", []string{"/cli/auth", "/cli/organization", "/cli/project"}},
 	{"Members", "Members of the organization and their roles.", []string{"/oidc/org"}},

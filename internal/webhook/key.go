@@ -66,7 +66,8 @@ func firstULID(at stamp.Time) string {
 	return strings.ToLower(u.String())
 }
 
-// ReceiptKeys returns the range of keys of a webhook's receipts in a time: first is inclusive, end is not.
+// ReceiptKeys returns the range of keys of a webhook's receipts in a time: first is inclusive, end
+// is not.
 func ReceiptKeys(webhookID string, since, until stamp.Time) (first, end string) {
 	keys := keysOf(webhookID, &since, &until)
 	return keys.from, keys.to

@@ -211,8 +211,8 @@ func (l *lanes) choose(n *lane, rows []dueRow) (chosen []*task, left bool) {
 	return chosen, false
 }
 
-// endRead adds the tasks that could be loaded to a lane, and returns what can be sent now. more reports whether
-// there may be other due rows, and left whether the budget had no room for some.
+// endRead adds the tasks that could be loaded to a lane, and returns what can be sent now. more
+// reports whether there may be other due rows, and left whether the budget had no room for some.
 func (l *lanes) endRead(n *lane, chosen []*task, slots int, more, left bool) (start []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"steward/internal/stamp"
 )
 
-// Retry returns the waiting attempt of a failed delivery's chain, which becomes due now, or a new one. It returns NotFound, or Conflict if the delivery is not failed, its
-// destination is gone or disabled, or its receipt is no longer kept.
+// Retry returns the waiting attempt of a failed delivery's chain, which becomes due now, or a new
+// one. It returns NotFound, or Conflict if the delivery is not failed, its destination is gone or
+// disabled, or its receipt is no longer kept.
 func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) (next Delivery, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := get(tx, orgID, webhookID); err != nil {

@@ -2,9 +2,9 @@
 //
 // It takes the document of the route table, without a running server, and has huma convert it to
 // OpenAPI 3.0, which generators read. What the generated code does not depend on is left out:
-// errors, which package client decodes itself, headers that it sends itself, streams, and examples. Schemas
-// get the names that their Go types have (names.go), and fields the Go types that distinguish null,
-// absent and empty where that matters (types.go).
+// errors, which package client decodes itself, headers that it sends itself, streams, and examples.
+// Schemas get the names that their Go types have (names.go), and fields the Go types that
+// distinguish null, absent and empty where that matters (types.go).
 package main
 
 import (

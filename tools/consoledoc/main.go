@@ -1,5 +1,5 @@
-// Command consoledoc writes the OpenAPI document of the route table, without a running server. The types of
-// the console are generated from it.
+// Command consoledoc writes the OpenAPI document of the route table, without a running server. The
+// types of the console are generated from it.
 package main
 
 import (

@@ -44,8 +44,8 @@ type Field struct {
 	Noun string
 }
 
-// AddFields adds the flags of a verb. It returns a function that sets the fields of those that were given,
-// with names of things resolved to ids.
+// AddFields adds the flags of a verb. It returns a function that sets the fields of those that were
+// given, with names of things resolved to ids.
 func AddFields(
 	e *session.Env, cmd *cobra.Command, v Verb,
 ) func(ctx context.Context, s *session.Session, in Input) error {

@@ -1,7 +1,7 @@
-// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that can be
-// done there: its route, arguments and flags. Arguments are ids, or names that are looked up on the server
-// (lookup.go), which also completes them in shells (completion.go). Lists are printed once, or again when
-// they change (list.go).
+// Package noun makes commands from tables. A Noun is an area of the API, and a Verb something that
+// can be done there: its route, arguments and flags. Arguments are ids, or names that are looked up
+// on the server (lookup.go), which also completes them in shells (completion.go). Lists are printed
+// once, or again when they change (list.go).
 package noun
 
 import (
@@ -50,8 +50,8 @@ type Verb struct {
 	Items func(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error]
 	// Columns are those of this list, if they are not those of the noun.
 	Columns []output.Column
-	// Ask begins the question before something is destroyed, such as "Replacing the secret of". A DELETE asks
-	// "Deleting" without it. With is what else goes.
+	// Ask begins the question before something is destroyed, such as "Replacing the secret of". A
+	// DELETE asks "Deleting" without it. With is what else goes.
 	Ask  string
 	With string
 	// New refuses to replace a thing that exists, where the route would.

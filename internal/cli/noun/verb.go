@@ -175,8 +175,8 @@ func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, re
 	return in, nil
 }
 
-// place fills in the organization and the region: the given one, else that of the resource which the first
-// argument names, else the only one.
+// place fills in the organization and the region: the given one, else that of the resource which
+// the first argument names, else the only one.
 func place(ctx context.Context, s *session.Session, v Verb, in Input, args []string, region string) (err error) {
 	in.Path["org"], err = s.OrgID(ctx)
 	if err != nil {

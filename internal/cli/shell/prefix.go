@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keyPrefix adds the prefix that the keys of a store have on a Redis server which it shares with others, so
-// that users type keys as they are on a server of their own.
+// keyPrefix adds the prefix that the keys of a store have on a Redis server which it shares with
+// others, so that users type keys as they are on a server of their own.
 type keyPrefix struct {
 	prefix string
-	// client is asked which arguments are keys. It has a connection of its own, because in a transaction the
-	// question would be a command of it.
+	// client is asked which arguments are keys. It has a connection of its own, because in a
+	// transaction the question would be a command of it.
 	client *redis.Client
 }
 

@@ -78,10 +78,10 @@ func (p *prompt) read(text string) (string, error) {
 	return p.terminal.ReadLine()
 }
 
-// each calls run for each statement that split returns; what it leaves is the beginning of the next one.
-// What run prints goes out before the next prompt. On a terminal an error is printed and the next line is
-// read, and Ctrl-C or Ctrl-D discards a statement that has begun, else leaves. In a script an error ends the
-// loop, and the last statement needs no end.
+// each calls run for each statement that split returns; what it leaves is the beginning of the next
+// one. What run prints goes out before the next prompt. On a terminal an error is printed and the
+// next line is read, and Ctrl-C or Ctrl-D discards a statement that has begun, else leaves. In a
+// script an error ends the loop, and the last statement needs no end.
 func (p *prompt) each(
 	ctx context.Context, name string, split func(text string) (statements []string, rest string), run func(statement string) error,
 ) error {

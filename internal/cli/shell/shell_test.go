@@ -55,7 +55,8 @@ func TestTextsAreSplitIntoStatements(t *testing.T) {
 	}
 }
 
-// TestInterruptDiscardsAStatement types a statement without its end, Ctrl-C, another statement and Ctrl-D.
+// TestInterruptDiscardsAStatement types a statement without its end, Ctrl-C, another statement and
+// Ctrl-D.
 func TestInterruptDiscardsAStatement(t *testing.T) {
 	terminal, tty, err := pty.Open()
 	if err != nil {

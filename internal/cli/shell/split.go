@@ -31,8 +31,8 @@ func splitSQL(text string) (statements []string, rest string) {
 // dollarQuote matches the beginning of a text of PostgreSQL such as $$…$$ or $body$…$body$.
 var dollarQuote = regexp.MustCompile(`^\$([A-Za-z_]\w*)?\$`)
 
-// tokenSize returns the size of the quoted text or comment that a text begins with, or 1. Of one that does
-// not end, everything is part.
+// tokenSize returns the size of the quoted text or comment that a text begins with, or 1. Of one
+// that does not end, everything is part.
 func tokenSize(text string) int {
 	switch {
 	case text[0] == '\'', text[0] == '"', text[0] == '`':

@@ -6,11 +6,11 @@
 // The private key of a retiring key is deleted in the same transaction. Its public key stays in the set
 // until the last token that it signed has expired (RetainTime); then its row is deleted.
 //
-// Relying parties know every key that signs: a key signs only after it has been published for PublishTime,
-// and the set may be cached for less than that (CacheTime). The first keys of an installation may sign at
-// once, since no set was ever published without them. There are two next keys, so that an operator can
-// rotate twice in a row; after that Rotate does nothing until the new ones have been published for long
-// enough.
+// Relying parties know every key that signs: a key signs only after it has been published for
+// PublishTime, and the set may be cached for less than that (CacheTime). The first keys of an
+// installation may sign at once, since no set was ever published without them. There are two next
+// keys, so that an operator can rotate twice in a row; after that Rotate does nothing until the new
+// ones have been published for long enough.
 //
 // Replicas learn of a rotation through the cache (Cache). One that has not yet signs with the old key for
 // half a second at most; such tokens verify, because RetainTime allows for it.
@@ -55,14 +55,14 @@ var algorithms = []jose.SignatureAlgorithm{ForIDTokens, ForAccessTokens}
 const (
 	// PublishTime is how long a key is published before it signs.
 	PublishTime = time.Minute
-	// CacheTime is how long relying parties may cache the set. It is shorter than PublishTime by more than
-	// the time in which a replica learns of a new key and the difference of clocks: a set that lacks the
-	// key has expired everywhere when the key starts to sign.
+	// CacheTime is how long relying parties may cache the set. It is shorter than PublishTime by
+	// more than the time in which a replica learns of a new key and the difference of clocks: a set
+	// that lacks the key has expired everywhere when the key starts to sign.
 	CacheTime = PublishTime - 15*time.Second
 	// MaxAge is how long a key signs before Maintain rotates it.
 	MaxAge = 90 * 24 * time.Hour
-	// RetainTime is how long the public key of a retiring key is kept: the longest lifetime of a token, and
-	// 10 minutes for clocks that differ.
+	// RetainTime is how long the public key of a retiring key is kept: the longest lifetime of a
+	// token, and 10 minutes for clocks that differ.
 	RetainTime = 24*time.Hour + 10*time.Minute
 	// nextKeys is the number of next keys of an algorithm.
 	nextKeys = 2

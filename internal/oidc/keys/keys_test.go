@@ -211,8 +211,8 @@ func TestRetiringKeyIsKeptUntilItsTokensHaveExpired(t *testing.T) {
 	})
 }
 
-// TestRepeatedRotationsWaitForPublication rotates more often than there are next keys. A key must not sign before
-// relying parties can know it.
+// TestRepeatedRotationsWaitForPublication rotates more often than there are next keys. A key must
+// not sign before relying parties can know it.
 func TestRepeatedRotationsWaitForPublication(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
@@ -254,8 +254,8 @@ func TestTendRotatesAfterMaxAge(t *testing.T) {
 	})
 }
 
-// TestTendGeneratesMissingKeys deletes the next keys, as if a process had died between a rotation and the generation
-// of new keys.
+// TestTendGeneratesMissingKeys deletes the next keys, as if a process had died between a rotation
+// and the generation of new keys.
 func TestTendGeneratesMissingKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
@@ -304,8 +304,8 @@ func TestConcurrentFirstUseAndRotation(t *testing.T) {
 	})
 }
 
-// TestRotateInsideATransaction rotates as a request with an Idempotency-Key does. New keys are generated after the
-// outer commit, and a rollback leaves no trace.
+// TestRotateInsideATransaction rotates as a request with an Idempotency-Key does. New keys are
+// generated after the outer commit, and a rollback leaves no trace.
 func TestRotateInsideATransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
@@ -352,7 +352,8 @@ func TestPrivateKeysAreSealed(t *testing.T) {
 	}
 }
 
-// TestReplicasFollowARotation checks that the tokens of a replica verify before and after it learns of a rotation.
+// TestReplicasFollowARotation checks that the tokens of a replica verify before and after it learns
+// of a rotation.
 func TestReplicasFollowARotation(t *testing.T) {
 	o := dbtest.Options(t, db.Postgres)
 	open := func() *db.DB {

@@ -22,9 +22,9 @@ func (s *Store) Rotate(ctx context.Context) (rotated bool, err error) {
 	return s.rotate(ctx, func([]key, stamp.Time) bool { return true })
 }
 
-// Maintain rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys that no
-// valid token needs. One replica at a time must call it regularly. It does not generate the first keys,
-// which is left to their first use.
+// Maintain rotates keys that have signed for MaxAge, generates missing next keys, and deletes keys
+// that no valid token needs. One replica at a time must call it regularly. It does not generate the
+// first keys, which is left to their first use.
 func (s *Store) Maintain(ctx context.Context) error {
 	if _, err := s.rotate(ctx, expired); err != nil {
 		return err
@@ -104,8 +104,8 @@ func nextKey(keys []key, alg jose.SignatureAlgorithm) (key, bool) {
 	return key{}, false
 }
 
-// replenishAfterCommit replaces the next keys that a rotation has used. It has a context of its own, since
-// that of the transaction has ended. If it fails, Maintain does its work.
+// replenishAfterCommit replaces the next keys that a rotation has used. It has a context of its
+// own, since that of the transaction has ended. If it fails, Maintain does its work.
 func (s *Store) replenishAfterCommit() {
 	ctx, cancel := context.WithTimeout(context.Background(), replenishTimeout)
 	defer cancel()

@@ -30,8 +30,8 @@ type Store struct {
 	loading sync.Mutex
 	mu      sync.RWMutex
 	set     *Set
-	// generation counts how often the cache was emptied. What was read in an earlier generation must not be
-	// stored.
+	// generation counts how often the cache was emptied. What was read in an earlier generation
+	// must not be stored.
 	generation uint64
 }
 
@@ -160,8 +160,8 @@ func lock(tx *db.Tx) error {
 	return nil
 }
 
-// ensureFirst generates the first keys if there are none. Unlike Set it leaves the cache alone, because it
-// may run inside a transaction that is rolled back.
+// ensureFirst generates the first keys if there are none. Unlike Set it leaves the cache alone,
+// because it may run inside a transaction that is rolled back.
 func (s *Store) ensureFirst(ctx context.Context) error {
 	if set, _ := s.cached(); set != nil {
 		return nil

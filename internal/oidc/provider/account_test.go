@@ -70,9 +70,9 @@ func TestUsersSeeAndEndTheirOwnSessionsOnly(t *testing.T) {
 	})
 }
 
-// TestRefusalsTakeTheSameTime checks that a refusal costs the same whether an email address is known and whether its
-// user has a password, so that its duration reveals neither. It measures CPU time, which does not depend on the load
-// of the machine.
+// TestRefusalsTakeTheSameTime checks that a refusal costs the same whether an email address is
+// known and whether its user has a password, so that its duration reveals neither. It measures CPU
+// time, which does not depend on the load of the machine.
 func TestRefusalsTakeTheSameTime(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		_, _, err := f.accounts.Invite(f.ctx, f.orgID, f.userID, member("invited@example.com"))

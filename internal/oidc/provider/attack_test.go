@@ -58,8 +58,8 @@ func TestPKCEIsRequired(t *testing.T) {
 	})
 }
 
-// TestUnregisteredRedirectURIIsNotRedirected expects an error page for every redirect URI that is not exactly a
-// registered one.
+// TestUnregisteredRedirectURIIsNotRedirected expects an error page for every redirect URI that is
+// not exactly a registered one.
 func TestUnregisteredRedirectURIIsNotRedirected(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(`{"redirect_uris": ["https://rp.example.com/callback", "http://127.0.0.1/cb", "http://localhost/cb"]}`)
@@ -93,8 +93,8 @@ func TestUnregisteredRedirectURIIsNotRedirected(t *testing.T) {
 	})
 }
 
-// TestForgedAlgorithmsAreRefused presents tokens with `none`, with the algorithm of another key, with a public
-// key as an HMAC secret, and with another type.
+// TestForgedAlgorithmsAreRefused presents tokens with `none`, with the algorithm of another key,
+// with a public key as an HMAC secret, and with another type.
 func TestForgedAlgorithmsAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)
@@ -170,8 +170,9 @@ func TestRevokingAUserRevokesTheirTokensOnly(t *testing.T) {
 	})
 }
 
-// TestTokensOfRotatedKeys checks that a token is valid until it expires although its key was rotated, and that a
-// removed key verifies nothing, not even a new token of somebody who has kept the private key.
+// TestTokensOfRotatedKeys checks that a token is valid until it expires although its key was
+// rotated, and that a removed key verifies nothing, not even a new token of somebody who has kept
+// the private key.
 func TestTokensOfRotatedKeys(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(strings.Replace(confidential, "{", `{"access_token_lifetime_seconds": 86400,`, 1))
@@ -218,8 +219,8 @@ func header(t *testing.T, token string) (out map[string]any) {
 	return out
 }
 
-// TestConsentIsProtectedAgainstCSRF sends the consent form without a token, with that of another browser, and from
-// another site.
+// TestConsentIsProtectedAgainstCSRF sends the consent form without a token, with that of another
+// browser, and from another site.
 func TestConsentIsProtectedAgainstCSRF(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)
@@ -291,7 +292,8 @@ func TestPagesCannotBeFramedOrCached(t *testing.T) {
 	})
 }
 
-// TestWrongPasswordsAreThrottled also checks that known and unknown email addresses get the same responses.
+// TestWrongPasswordsAreThrottled also checks that known and unknown email addresses get the same
+// responses.
 func TestWrongPasswordsAreThrottled(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)
@@ -331,8 +333,8 @@ func problem(r *response) string {
 	return text
 }
 
-// TestClientAuthentication checks both methods, that unknown clients and wrong secrets get the same response, and
-// that credentials are form-decoded.
+// TestClientAuthentication checks both methods, that unknown clients and wrong secrets get the same
+// response, and that credentials are form-decoded.
 func TestClientAuthentication(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)

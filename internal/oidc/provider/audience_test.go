@@ -52,7 +52,8 @@ func audienceOf(t *testing.T, token string) []string {
 	return all
 }
 
-// wantFor requires that an access token is for api: its server can introspect it, and this server refuses it.
+// wantFor requires that an access token is for api: its server can introspect it, and this server
+// refuses it.
 func (a *app) wantFor(server *app, token string) {
 	t := a.f.t
 	t.Helper()

@@ -255,8 +255,8 @@ func TestBasicPlan(t *testing.T) {
 	})
 }
 
-// TestConfigPlan has the module of oidcc-config-certification-test-plan. That endpoints use HTTPS depends on
-// the base URL.
+// TestConfigPlan has the module of oidcc-config-certification-test-plan. That endpoints use HTTPS
+// depends on the base URL.
 func TestConfigPlan(t *testing.T) {
 	runModules(t, []module{{"oidcc-discovery-endpoint-verification", func(f *fixture, _ *app, b *browser) {
 		r := b.get(f.url + "/.well-known/openid-configuration").want(http.StatusOK)

@@ -74,7 +74,8 @@ func TestDeclinedScopesAreNotAskedAgain(t *testing.T) {
 	})
 }
 
-// TestNativeClientsAskEachTime also checks that a confidential client with the same redirect URIs does not.
+// TestNativeClientsAskEachTime also checks that a confidential client with the same redirect URIs
+// does not.
 func TestNativeClientsAskEachTime(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		for _, c := range []struct{ registered, requested string }{
@@ -146,8 +147,8 @@ func TestConsentPageShowsOwnerAndDestination(t *testing.T) {
 	})
 }
 
-// TestConsentsAreAudited looks at the log of the organization that owns the client. The user belongs to no
-// organization.
+// TestConsentsAreAudited looks at the log of the organization that owns the client. The user
+// belongs to no organization.
 func TestConsentsAreAudited(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a, b := f.newApp(confidential), f.browser()
@@ -174,7 +175,8 @@ func TestConsentsAreAudited(t *testing.T) {
 	})
 }
 
-// TestDeviceWithoutOfflineAccessGetsNoRefreshToken declines "stay connected", now and for the next device.
+// TestDeviceWithoutOfflineAccessGetsNoRefreshToken declines "stay connected", now and for the next
+// device.
 func TestDeviceWithoutOfflineAccessGetsNoRefreshToken(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a, b := f.newApp(public), f.browser()

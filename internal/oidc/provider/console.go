@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// RequireSignIn returns the handler of a page of the console that requires a signed-in user. It calls next
-// with the id of the browser's session. Others see the sign-in page, and continue with the same request.
+// RequireSignIn returns the handler of a page of the console that requires a signed-in user. It
+// calls next with the id of the browser's session. Others see the sign-in page, and continue with
+// the same request.
 func (p *Provider) RequireSignIn(next func(w http.ResponseWriter, r *http.Request, sessionID string)) http.Handler {
 	return p.pages.Page(func(w http.ResponseWriter, r *http.Request) error {
 		s, _, err := p.sessions.SignedIn(r)

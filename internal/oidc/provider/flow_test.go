@@ -15,8 +15,8 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
-// TestRelyingPartySignsIn signs in, reads the ID token and userinfo, and refreshes with the libraries of a
-// real relying party.
+// TestRelyingPartySignsIn signs in, reads the ID token and userinfo, and refreshes with the
+// libraries of a real relying party.
 func TestRelyingPartySignsIn(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)
@@ -168,8 +168,8 @@ func TestClientCredentialsTokenHasNoUserAndStoresNothing(t *testing.T) {
 	})
 }
 
-// TestAccessTokenCallsManagementAPI checks the caller of the management API: the user of the token with the
-// current role, and the scopes of the token.
+// TestAccessTokenCallsManagementAPI checks the caller of the management API: the user of the token
+// with the current role, and the scopes of the token.
 func TestAccessTokenCallsManagementAPI(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)

@@ -58,7 +58,8 @@ func TestPushedRequestIsUsedOnceByItsClient(t *testing.T) {
 	})
 }
 
-// TestDeviceFlow covers pending, approved, denied and expired device codes, polling too often, and guessing.
+// TestDeviceFlow covers pending, approved, denied and expired device codes, polling too often, and
+// guessing.
 func TestDeviceFlow(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(public)
@@ -134,7 +135,8 @@ func (m *proofMaker) proof(jti, method, uri, token string, at time.Time) string 
 	return text
 }
 
-// TestBoundTokensNeedAProofOfTheirKey covers the token endpoint, userinfo, the management API and refresh tokens.
+// TestBoundTokensNeedAProofOfTheirKey covers the token endpoint, userinfo, the management API and
+// refresh tokens.
 func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(public)
@@ -192,7 +194,8 @@ func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 	})
 }
 
-// TestRevocation checks that revoking an access token revokes that one, and revoking a refresh token the grant.
+// TestRevocation checks that revoking an access token revokes that one, and revoking a refresh
+// token the grant.
 func TestRevocation(t *testing.T) {
 	each(t, func(_ *testing.T, f *fixture) {
 		a := f.newApp(confidential)

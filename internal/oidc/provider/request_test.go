@@ -18,7 +18,8 @@ func (r *response) location() url.Values {
 	return u.Query()
 }
 
-// TestUnknownParametersAreIgnored includes repeated ones, and names that this server uses in its own forms.
+// TestUnknownParametersAreIgnored includes repeated ones, and names that this server uses in its
+// own forms.
 func TestUnknownParametersAreIgnored(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)

@@ -37,7 +37,8 @@ func (a *app) device(b *browser) map[string]any {
 		"device_code", started.text("device_code")).want(http.StatusOK).json()
 }
 
-// issued holds what a user has in four places: a session, and tokens of a session, offline and of a device.
+// issued holds what a user has in four places: a session, and tokens of a session, offline and of a
+// device.
 type issued struct {
 	web, public              *app
 	here, there              *browser

@@ -31,8 +31,8 @@ func claims(t *testing.T, token any) (out map[string]any) {
 	return out
 }
 
-// TestTokenFormat checks access tokens against RFC 9068 and ID tokens against OpenID Connect Core. Both must
-// name a published key.
+// TestTokenFormat checks access tokens against RFC 9068 and ID tokens against OpenID Connect Core.
+// Both must name a published key.
 func TestTokenFormat(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)
@@ -137,8 +137,9 @@ func TestAccessesAreNoted(t *testing.T) {
 	})
 }
 
-// TestKeysArePublishedBeforeTheySign rotates keys while a relying party caches the key set for as long as it
-// may. A token must name a key of the cached set, even if a replica served it that learned of the new key late.
+// TestKeysArePublishedBeforeTheySign rotates keys while a relying party caches the key set for as
+// long as it may. A token must name a key of the cached set, even if a replica served it that
+// learned of the new key late.
 func TestKeysArePublishedBeforeTheySign(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		cached := f.browser().get(f.url + "/jwks").want(http.StatusOK)
@@ -168,8 +169,8 @@ func TestKeysArePublishedBeforeTheySign(t *testing.T) {
 	})
 }
 
-// TestConsentPageShowsTheRequestedScopes also checks that a required scope cannot be declined and that no scope
-// can be added.
+// TestConsentPageShowsTheRequestedScopes also checks that a required scope cannot be declined and
+// that no scope can be added.
 func TestConsentPageShowsTheRequestedScopes(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a, b := f.newApp(confidential), f.browser()
@@ -316,8 +317,8 @@ func TestCredentialsAreStoredAsHashes(t *testing.T) {
 	})
 }
 
-// TestSignInReplacesTheCookie checks that a cookie which somebody has planted or copied before a sign-in is
-// useless after it.
+// TestSignInReplacesTheCookie checks that a cookie which somebody has planted or copied before a
+// sign-in is useless after it.
 func TestSignInReplacesTheCookie(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a, b := f.newApp(confidential), f.browser()
@@ -352,8 +353,8 @@ func TestSignInReplacesTheCookie(t *testing.T) {
 	})
 }
 
-// TestTokenResponsesAreCounted checks the hooks for metrics. A grant type that the endpoint does not know has a fixed
-// label, so that clients cannot make up new ones.
+// TestTokenResponsesAreCounted checks the hooks for metrics. A grant type that the endpoint does
+// not know has a fixed label, so that clients cannot make up new ones.
 func TestTokenResponsesAreCounted(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a := f.newApp(confidential)

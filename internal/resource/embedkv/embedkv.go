@@ -59,8 +59,8 @@ type Engine struct {
 
 // Limits bound what clients may use. Zero values mean the defaults.
 type Limits struct {
-	// Connections, StoreConnections and Unauthenticated are the maximum numbers of connections of all clients,
-	// of one store's clients, and of those that have not authenticated.
+	// Connections, StoreConnections and Unauthenticated are the maximum numbers of connections of
+	// all clients, of one store's clients, and of those that have not authenticated.
 	Connections, StoreConnections, Unauthenticated int
 	// Stores is the maximum number of stores that are open at once.
 	Stores int
@@ -219,8 +219,8 @@ func (e *Engine) Run(ctx context.Context) {
 // verifyAgain is when connections to stores that could not be looked up are verified again.
 const verifyAgain = time.Second
 
-// verifySessions closes connections to stores that were deleted, and those made with an old password. If a
-// store cannot be looked up, Run verifies again.
+// verifySessions closes connections to stores that were deleted, and those made with an old
+// password. If a store cannot be looked up, Run verifies again.
 func (e *Engine) verifySessions(ctx context.Context) {
 	for _, id := range e.sessions.stores() {
 		p, err := e.ByID(ctx, id)

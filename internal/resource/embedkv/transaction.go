@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// multi begins a transaction. Its commands are kept here and not by redka, which has no limit to them, and
-// whose reply is cut off when one of them fails.
+// multi begins a transaction. Its commands are kept here and not by redka, which has no limit to
+// them, and whose reply is cut off when one of them fails.
 func (s *session) multi(args [][]byte) {
 	switch {
 	case len(args) != 0:

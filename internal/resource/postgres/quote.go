@@ -27,8 +27,8 @@ const (
 	scramSaltSize   = 16
 )
 
-// newVerifier returns what a server stores of a password for SCRAM-SHA-256 (RFC 5803). It is sent instead of
-// the password, so that statement logs do not contain that.
+// newVerifier returns what a server stores of a password for SCRAM-SHA-256 (RFC 5803). It is sent
+// instead of the password, so that statement logs do not contain that.
 func newVerifier(password string) (string, error) {
 	salt := make([]byte, scramSaltSize)
 	rand.Read(salt) // never fails

@@ -17,9 +17,10 @@ import (
 // is refused: what sees or changes other keys, users, connections, scripts or the server. A command
 // of a later version is refused until it is listed; those that a server does not have are skipped.
 //
-// Left out on purpose, although they are in no dangerous category: SCAN, RANDOMKEY and DBSIZE, which
-// see all keys; COPY, MOVE and SWAPDB, which reach other databases; CLIENT TRACKING, whose broadcasts name
-// the keys of others; CLIENT UNBLOCK; PUBSUB; FUNCTION and FCALL, whose libraries are shared; WAIT.
+// Left out on purpose, although they are in no dangerous category: SCAN, RANDOMKEY and DBSIZE,
+// which see all keys; COPY, MOVE and SWAPDB, which reach other databases; CLIENT TRACKING, whose
+// broadcasts name the keys of others; CLIENT UNBLOCK; PUBSUB; FUNCTION and FCALL, whose libraries
+// are shared; WAIT.
 const permitted = `
 append bitcount bitfield bitfield_ro bitop bitpos decr decrby get getbit getdel getex getrange getset
 incr incrby incrbyfloat lcs mget mset msetnx psetex set setbit setex setnx setrange strlen substr

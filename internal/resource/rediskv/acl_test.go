@@ -131,7 +131,8 @@ func newAttack(t *testing.T) *attack {
 	return a
 }
 
-// run runs a command line, in which own: and victim: stand for the prefixes and {victim} for the victim's user.
+// run runs a command line, in which own: and victim: stand for the prefixes and {victim} for the
+// victim's user.
 func (a *attack) run(words ...string) (any, error) {
 	args := make([]any, len(words))
 	for i, word := range words {

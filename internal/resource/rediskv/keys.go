@@ -217,7 +217,8 @@ func (e *Engine) values(ctx context.Context, keys []resource.Key) error {
 	return nil
 }
 
-// setValue sets value and size of a key from the answers to its commands, which are nil if there were none.
+// setValue sets value and size of a key from the answers to its commands, which are nil if there
+// were none.
 func setValue(key *resource.Key, size *redis.Cmd, first *redis.StringCmd) {
 	if size == nil {
 		return

@@ -224,8 +224,8 @@ func TestDeletedWebhooksAreNoGaps(t *testing.T) {
 	})
 }
 
-// TestClientsKeepTheirPositionBeforeAGap checks what a client is told that resumes after an event that was
-// purged, before there is another one.
+// TestClientsKeepTheirPositionBeforeAGap checks what a client is told that resumes after an event
+// that was purged, before there is another one.
 func TestClientsKeepTheirPositionBeforeAGap(t *testing.T) {
 	rec := httptest.NewRecorder()
 	c := &connection{missing: gaps{}, w: rec, out: http.NewResponseController(rec)}

@@ -55,8 +55,8 @@ func (h *Handler) Get(w http.ResponseWriter, r *http.Request) error {
 	return h.start(w, r, r.URL.Query())
 }
 
-// Continue serves GET /authorize/continue: a flow that returns from the sign-in page. It has a path of its
-// own, so that no parameter of a client can be taken for a flow.
+// Continue serves GET /authorize/continue: a flow that returns from the sign-in page. It has a path
+// of its own, so that no parameter of a client can be taken for a flow.
 func (h *Handler) Continue(w http.ResponseWriter, r *http.Request) error {
 	f, err := h.Flows.OpenRequest(r.URL.Query().Get("flow"))
 	if err != nil {

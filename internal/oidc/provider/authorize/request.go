@@ -76,8 +76,8 @@ func (h *Handler) parse(
 	return req, nil
 }
 
-// knownParams are the parameters that change the meaning of a request, and of which each may be there once.
-// The others are ignored (RFC 6749 section 3.1), except resource.
+// knownParams are the parameters that change the meaning of a request, and of which each may be
+// there once. The others are ignored (RFC 6749 section 3.1), except resource.
 var knownParams = []string{
 	"client_id", "response_type", "redirect_uri", "scope", "state", "response_mode", "nonce", "prompt", "max_age",
 	"id_token_hint", "login_hint", "code_challenge", "code_challenge_method", "dpop_jkt", "request", "request_uri",

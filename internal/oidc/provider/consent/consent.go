@@ -34,8 +34,8 @@ const (
 	AskAll
 )
 
-// Asked returns the requested scopes that the user must be asked for. The consent is nil if there is none.
-// If the user has declined all of them, there is nothing to grant, so all are asked for.
+// Asked returns the requested scopes that the user must be asked for. The consent is nil if there
+// is none. If the user has declined all of them, there is nothing to grant, so all are asked for.
 func Asked(requested []string, given *oidc.Consent, ask Ask) []string {
 	if given == nil || ask == AskAll {
 		return requested

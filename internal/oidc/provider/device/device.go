@@ -139,7 +139,8 @@ func newUserCode() string {
 	for len(code) < userCodeSize {
 		rand.Read(random) // never fails
 		for _, b := range random {
-			// 240 is the largest multiple of 20 in a byte. Larger values would make some letters more likely.
+			// 240 is the largest multiple of 20 in a byte. Larger values would make some letters
+			// more likely.
 			if b < 240 && len(code) < userCodeSize {
 				code = append(code, alphabet[int(b)%len(alphabet)])
 			}

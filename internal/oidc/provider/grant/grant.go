@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// CodeLifetime is how long an authorization code can be redeemed. RFC 9700 recommends a minute at most.
+	// CodeLifetime is how long an authorization code can be redeemed. RFC 9700 recommends a minute
+	// at most.
 	CodeLifetime = time.Minute
 	// maxAccessLifetime is the longest lifetime of an access token, so the longest that a revocation must
 	// be remembered.

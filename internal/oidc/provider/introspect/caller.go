@@ -16,9 +16,10 @@ import (
 // errRefused is the same whatever is wrong with a token.
 var errRefused = errs.New(errs.Unauthorized, "the access token is invalid, expired or revoked")
 
-// Caller returns the caller of the management API who presents an access token as Bearer: its user, with
-// the current role in the organization of the client and the scopes of the token, or a client that acts as
-// itself. It returns Unauthorized if the token is invalid, is for another audience, or is bound to a key.
+// Caller returns the caller of the management API who presents an access token as Bearer: its user,
+// with the current role in the organization of the client and the scopes of the token, or a client
+// that acts as itself. It returns Unauthorized if the token is invalid, is for another audience, or
+// is bound to a key.
 func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error) {
 	a, err := h.liveHere(ctx, token)
 	if err != nil {
@@ -30,9 +31,10 @@ func (h *Handler) Caller(ctx context.Context, token string) (*auth.Caller, error
 	return h.caller(ctx, a)
 }
 
-// BoundCaller returns the caller who presents an access token as DPoP, with a proof of the key that it is
-// bound to. It adds the nonce for the next proof to the headers of the response, if nonces are demanded. It
-// returns Unauthorized as Caller does, and if the token is not bound or the proof is not valid.
+// BoundCaller returns the caller who presents an access token as DPoP, with a proof of the key that
+// it is bound to. It adds the nonce for the next proof to the headers of the response, if nonces
+// are demanded. It returns Unauthorized as Caller does, and if the token is not bound or the proof
+// is not valid.
 func (h *Handler) BoundCaller(header http.Header, r *http.Request, token string) (*auth.Caller, error) {
 	h.Proofs.SetNonce(header)
 	a, err := h.liveHere(r.Context(), token)
@@ -59,8 +61,8 @@ func unauthorized(scheme string, e *oauth.Error) *errs.Error {
 	return &errs.Error{Kind: errs.Unauthorized, Message: e.Description, Challenge: challenge(scheme, e)}
 }
 
-// liveHere returns the claims of an access token whose audience is this server. It returns Unauthorized if
-// the token is invalid, has expired, was revoked, or is for another audience.
+// liveHere returns the claims of an access token whose audience is this server. It returns
+// Unauthorized if the token is invalid, has expired, was revoked, or is for another audience.
 func (h *Handler) liveHere(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.liveAccess(ctx, token)
 	if errors.Is(err, jwt.ErrInvalid) || err == nil && !slices.Contains(a.Audience, h.Issuer) {
@@ -87,9 +89,9 @@ func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller
 	return &auth.Caller{UserID: a.Subject, OrgID: a.OrgID, Role: role, ClientID: a.ClientID, Scopes: a.Scopes()}, nil
 }
 
-// clientCaller returns a client that acts as itself: with the scopes of its token as a member of its
-// organization, confined to its project if it has one. It returns Unauthorized if the client may not act as
-// itself any more.
+// clientCaller returns a client that acts as itself: with the scopes of its token as a member of
+// its organization, confined to its project if it has one. It returns Unauthorized if the client
+// may not act as itself any more.
 func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
 	c, err := h.Clients.Lookup(ctx, a.ClientID)
 	if errs.KindOf(err) == errs.NotFound || err == nil && !slices.Contains(c.GrantTypes, oidc.ClientCredentials) {
@@ -108,7 +110,8 @@ func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.
 // member is a user in an organization.
 type member struct{ orgID, userID string }
 
-// role returns a role from the cache. It returns NotFound, which is not cached, for a user who is no member.
+// role returns a role from the cache. It returns NotFound, which is not cached, for a user who is
+// no member.
 func (h *Handler) role(ctx context.Context, orgID, userID string) (auth.Role, error) {
 	return h.roles.Get(member{orgID, userID}, func() (auth.Role, error) { return h.Role(ctx, orgID, userID) })
 }

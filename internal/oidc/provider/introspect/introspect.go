@@ -51,8 +51,8 @@ func (h *Handler) Forget() {
 	h.profiles.Forget()
 }
 
-// liveAccess returns the claims of an access token for this server. It returns jwt.ErrInvalid if the token
-// is invalid, is for another audience, has expired or was revoked.
+// liveAccess returns the claims of an access token for this server. It returns jwt.ErrInvalid if
+// the token is invalid, is for another audience, has expired or was revoked.
 func (h *Handler) liveAccess(ctx context.Context, token string) (*jwt.AccessClaims, error) {
 	a, err := h.Tokens.VerifyAccess(ctx, token)
 	if err != nil {

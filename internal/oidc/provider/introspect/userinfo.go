@@ -103,8 +103,8 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (scheme, token strin
 	return oauth.Bearer, r.PostForm.Get("access_token"), nil
 }
 
-// checkBinding checks that a token which is bound to a key is presented as DPoP, with a proof of that key,
-// and any other token as Bearer.
+// checkBinding checks that a token which is bound to a key is presented as DPoP, with a proof of
+// that key, and any other token as Bearer.
 func (h *Handler) checkBinding(r *http.Request, scheme string, a *jwt.AccessClaims, token string) error {
 	if a.Confirm == nil {
 		if scheme == oauth.DPoP {

@@ -39,8 +39,8 @@ type Issuer struct {
 	Keys *keys.Store
 }
 
-// NewAccess returns the claims of a new access token of client c for this server. The token is bound to the key with
-// thumbprint jkt, if that is not empty.
+// NewAccess returns the claims of a new access token of client c for this server. The token is
+// bound to the key with thumbprint jkt, if that is not empty.
 func (i *Issuer) NewAccess(c *oidc.Registered, subject string, scopes []string, jkt string) *AccessClaims {
 	now := i.Now()
 	a := &AccessClaims{
@@ -94,8 +94,8 @@ func (i *Issuer) sign(ctx context.Context, alg jose.SignatureAlgorithm, typ stri
 	return token, nil
 }
 
-// VerifyAccess returns the claims of an access token for this server. It returns ErrInvalid if the token is
-// not one of this issuer, is for another audience, or has expired.
+// VerifyAccess returns the claims of an access token for this server. It returns ErrInvalid if the
+// token is not one of this issuer, is for another audience, or has expired.
 func (i *Issuer) VerifyAccess(ctx context.Context, token string) (*AccessClaims, error) {
 	a, err := i.VerifyAnyAccess(ctx, token)
 	if err != nil {

@@ -52,7 +52,8 @@ func (p *Renderer) checkForm(r *http.Request) error {
 
 // Cookies sets the cookies of the provider.
 type Cookies struct {
-	// Secure binds the cookies to this host and to HTTPS. It is false on plain HTTP, which is for loopback.
+	// Secure binds the cookies to this host and to HTTPS. It is false on plain HTTP, which is for
+	// loopback.
 	Secure bool
 }
 

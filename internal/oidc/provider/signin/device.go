@@ -14,10 +14,11 @@ import (
 	"steward/internal/oidc/provider/users"
 )
 
-// A browser in which a user has signed in keeps a cookie for that user,
-// `<seconds since 1970>.<random id>.<MAC>`. It gives no access. It shows that the user has signed in with
-// this browser, so that guesses made with other browsers do not keep it from signing in. Nothing of it
-// is stored, so that it is valid on all replicas. The MAC covers the hash of the password: a new password voids the cookies.
+// A browser in which a user has signed in keeps a cookie for that user, `<seconds since
+// 1970>.<random id>.<MAC>`. It gives no access. It shows that the user has signed in with this
+// browser, so that guesses made with other browsers do not keep it from signing in. Nothing of it
+// is stored, so that it is valid on all replicas. The MAC covers the hash of the password: a new
+// password voids the cookies.
 const (
 	deviceLifetime = 365 * 24 * time.Hour
 	deviceIDSize   = 22

@@ -54,8 +54,8 @@ func knownAddressLimits(email, network string) []throttle.Limit {
 	}
 }
 
-// passwordLimits returns the limits for guessing a password from anywhere: in addition, one for the account
-// from all addresses together.
+// passwordLimits returns the limits for guessing a password from anywhere: in addition, one for the
+// account from all addresses together.
 func passwordLimits(email, network string) []throttle.Limit {
 	account := throttle.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
 	return append(knownAddressLimits(email, network), account)

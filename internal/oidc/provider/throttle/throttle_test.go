@@ -15,8 +15,8 @@ func limits(account, address string) []Limit {
 	}
 }
 
-// TestLimiterCannotBeFlooded checks that an exhausted limit survives many other tries, whether they are refused
-// or come from many addresses.
+// TestLimiterCannotBeFlooded checks that an exhausted limit survives many other tries, whether they
+// are refused or come from many addresses.
 func TestLimiterCannotBeFlooded(t *testing.T) {
 	now := time.Now()
 	var l Limiter

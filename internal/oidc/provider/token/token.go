@@ -35,8 +35,8 @@ type Endpoint struct {
 	User func(ctx context.Context, userID string) (users.User, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
-	// Issued and Refused are called for each response, if they are set. The grant type is "unknown" unless
-	// it is a supported one.
+	// Issued and Refused are called for each response, if they are set. The grant type is "unknown"
+	// unless it is a supported one.
 	Issued  func(grantType string)
 	Refused func(grantType, code string)
 }

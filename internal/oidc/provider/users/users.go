@@ -27,7 +27,8 @@ type Invitation struct {
 	UserID  string
 	Email   string
 	OrgName string
-	// HasPassword reports whether the user can sign in already. An invitation does not replace a password.
+	// HasPassword reports whether the user can sign in already. An invitation does not replace a
+	// password.
 	HasPassword bool
 }
 

@@ -91,7 +91,8 @@ func (s *Server) ready(log io.Reader) {
 	s.t.Fatalf("redis-server did not start:\n%s", output.String())
 }
 
-// Stop stops the server with SIGTERM, which cuts all connections. It does nothing if the server is stopped.
+// Stop stops the server with SIGTERM, which cuts all connections. It does nothing if the server is
+// stopped.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.cmd == nil {
