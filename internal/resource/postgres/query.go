@@ -58,9 +58,20 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	}
 	r := &reader{limit: limit, rows: resource.Rows{Columns: []string{}, Rows: [][]any{}}}
 	if err := r.read(ctx, conn.PgConn()); err != nil {
+		if !errors.As(err, new(*pgconn.PgError)) {
+			cancelStatement(conn.PgConn()) // the server has not said that it has ended
+		}
 		return resource.Rows{}, e.explainQuery(err)
 	}
 	return r.rows, nil
+}
+
+// cancelStatement asks the server to end the statement of a connection. A server that does not get
+// the request ends it after statementTimeout.
+func cancelStatement(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.CancelRequest(ctx)
 }
 
 // connectAs connects as a database's own role. The parameters replace what the role has set for its

@@ -11,6 +11,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/resource"
+	"steward/internal/waittest"
 )
 
 func queryReturnsTypedValues(t *testing.T, server *dbtest.Server) {
@@ -164,25 +165,28 @@ func queryHasATimeout(t *testing.T, server *dbtest.Server) {
 	}
 }
 
+// cancelledQueryEndsOnTheServer cancels a statement that would insert a row at its end.
 func cancelledQueryEndsOnTheServer(t *testing.T, server *dbtest.Server) {
 	e := open(t, server.URL)
 	p := create(t, e)
 	super := dial(t, server.URL)
+	own := dial(t, e.Connection(p).URL)
+	exec1(t, own, "CREATE TABLE ended (a int)")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := e.Query(ctx, p, "SELECT pg_sleep(20)", nil, 1)
+		_, err := e.Query(ctx, p, "INSERT INTO ended SELECT 1 FROM pg_sleep(20)", nil, 1)
 		ended <- err
 	}()
-	const running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(20)%' AND state = 'active' AND pid <> pg_backend_pid()"
-	for ask[int](t, super, running) == 0 {
-	}
+	const running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO ended%' AND state = 'active' AND datname = $1"
+	waittest.True(t, "the statement to run", func() bool { return ask[int](t, super, running, p.ID) == 1 })
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("the query succeeded")
 	}
-	if n := ask[int](t, super, running); n != 0 {
-		t.Error("the statement still runs")
+	waittest.True(t, "the statement to end", func() bool { return ask[int](t, super, running, p.ID) == 0 })
+	if ask[int](t, own, "SELECT count(*) FROM ended") != 0 {
+		t.Error("the statement was completed")
 	}
 }
 
