@@ -69,15 +69,21 @@ func TestConsoleStreamsWhatArrives(t *testing.T) {
 	if rows := evaluate[int](c.chromium, `document.querySelectorAll('.stream li').length`); rows > 100 {
 		t.Errorf("%d rows are in the document, of which the screen shows 20", rows)
 	}
-	c.offline(true)
-	c.unplug(true)
-	c.see("Reconnecting")
-	sendNumbers(t, url, 300, 310)
-	c.unplug(false)
-	c.offline(false)
+	c.disconnected(func() { sendNumbers(t, url, 300, 310) })
 	c.wait("those that came meanwhile", rowCount+` === 310`)
 	c.checkRows(309)
 	c.clean()
+}
+
+// disconnected calls a function while the stream is not connected.
+func (c *console) disconnected(do func()) {
+	c.t.Helper()
+	c.offline(true)
+	c.unplug(true)
+	c.see("Reconnecting")
+	do()
+	c.unplug(false)
+	c.offline(false)
 }
 
 // unplug tells the page that the device is offline, or online again. offline alone leaves open
@@ -166,17 +172,15 @@ func TestConsoleStreamSaysWhatIsMissing(t *testing.T) {
 	c, url := streaming(t, s)
 	sendNumbers(t, url, 0, 1)
 	c.see(`{"n":0}`)
-	c.offline(true)
-	c.unplug(true)
-	c.see("Reconnecting")
-	sendNumbers(t, url, 1, 21)
 	conn, err := pgx.Connect(t.Context(), s.Database)
 	s.must(err)
 	defer conn.Close(context.Background())
-	_, err = conn.Exec(t.Context(), `DELETE FROM webhook_receipts WHERE key IN (SELECT key FROM webhook_receipts ORDER BY key OFFSET 1 LIMIT 19)`)
-	s.must(err)
-	c.unplug(false)
-	c.offline(false)
+	c.disconnected(func() {
+		sendNumbers(t, url, 1, 21)
+		_, err := conn.Exec(t.Context(), `DELETE FROM webhook_receipts WHERE key IN (
+			SELECT key FROM webhook_receipts ORDER BY key OFFSET 1 LIMIT 19)`)
+		s.must(err)
+	})
 	c.see("they were removed while this page was not connected")
 	c.see(`{"n":20}`)
 	c.wait("the others", rowCount+` === 2`)
