@@ -53,7 +53,7 @@ type TailParams struct {
 	LastEventID string
 	// Since is the time to begin with.
 	Since time.Time
-	// NoFollow ends the tail with the last event that there is.
+	// NoFollow ends the tail with the last event that was there before the request.
 	NoFollow bool
 
 	// IdleTimeout is how long the connection may be silent before it is given up. The server sends

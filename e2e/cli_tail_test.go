@@ -127,6 +127,7 @@ func TestCLITailMissesAndRepeatsNothing(t *testing.T) {
 		receive(p, 3)
 		p.interrupt(t)
 		send(1)
+		c.run("webhook", "record", "orders") // which waits until no running transaction may come before it
 		p = c.tailed("orders", "--now")
 		send(1)
 		shown = append(shown, sent[len(sent)-2]) // which --now skips

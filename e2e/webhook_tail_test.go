@@ -175,6 +175,9 @@ func TestTailShowsReceiptsAndDeliveriesAsListsDo(t *testing.T) {
 		k, h, other := newSink(t), s.hook("orders"), s.hook("other")
 		s.destination(h, k.URL+"/hook")
 		before := s.ingest(other, "before")
+		if shown := s.caughtUp("/webhook/tail?follow=false&since=2026-01-01T00:00:00Z"); len(shown) != 1 {
+			t.Errorf("%d events, want the one that was acknowledged", len(shown))
+		}
 		one := follow(t, "/webhook/tail/"+h.ID, "", 0, func() *steward { return s })
 		all := follow(t, "/webhook/tail", "", 0, func() *steward { return s })
 		receipts := []string{s.ingest(h, `{"n": 1}`), s.ingest(other, "text"), s.ingest(h, strings.Repeat("x", 70_000))}

@@ -62,6 +62,23 @@ func Head(q db.Querier, orgID string) (Position, error) {
 	return events[len(events)-1].Position, nil
 }
 
+// Newest returns the highest number in the log of an organization, which may not be settled yet.
+func Newest(q db.Querier, orgID string) (number int64, err error) {
+	err = q.Row(`SELECT number FROM webhook_log WHERE org_id = $1 ORDER BY number DESC, key DESC LIMIT 1`, orgID).Scan(&number)
+	if err != nil && !errors.Is(err, db.ErrNoRows) {
+		return 0, fmt.Errorf("read end of log: %w", err)
+	}
+	return number, nil
+}
+
+// IsSettled reports whether all events up to a number are settled.
+func IsSettled(q db.Querier, number int64) (settled bool, err error) {
+	if err := q.Row(`SELECT CAST($1 AS BIGINT) < `+db.Settled(q.Dialect()), number).Scan(&settled); err != nil {
+		return false, fmt.Errorf("read settled number: %w", err)
+	}
+	return settled, nil
+}
+
 // holding returns the row that has the event at a position, or would have it.
 func holding(q db.Querier, orgID string, p Position) (row, error) {
 	r, err := scanRow(q.Row(`SELECT `+columns+` FROM webhook_log WHERE org_id = $1 AND number = $2 AND key <= $3

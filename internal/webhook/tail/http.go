@@ -31,7 +31,7 @@ const (
 type From struct {
 	Since       string `query:"since" format:"date-time" doc:"Begin with the events of this time; without it and Last-Event-ID, with those that are to come"`
 	LastEventID string `header:"Last-Event-ID" doc:"Begin after the event with this id; takes precedence over since" example:"AAAAAAAAAAoABkQ2bTPgAAGTK8-MMFf4uZK-sQZVtPoBkyvPjDBX-LmSvrEGVbT6"`
-	Follow      bool   `query:"follow" default:"true" doc:"Go on with events that are to come; if false, the response ends with the last event that there is"`
+	Follow      bool   `query:"follow" default:"true" doc:"Go on with events that are to come; if false, the response ends with the last event that was there before the request"`
 }
 
 // All handles GET /webhook/tail.
@@ -67,6 +67,9 @@ func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.S
 
 // begin sets the position of a connection. It returns Invalid if it is not one.
 func (c *connection) begin(q db.Querier, from From) (err error) {
+	if c.newest, err = eventlog.Newest(q, c.orgID); err != nil {
+		return err
+	}
 	switch {
 	case from.LastEventID != "":
 		last, err := eventlog.ParsePosition("header.Last-Event-ID", from.LastEventID)
@@ -95,6 +98,7 @@ func (c *connection) begin(q db.Querier, from From) (err error) {
 type connection struct {
 	server    *Server
 	feed      *feed // nil if it does not follow
+	newest    int64 // the number of the last commit before it was opened; without a feed it ends there
 	orgID     string
 	hook      string // the ULID of its webhook, or "" for all
 	webhookID string
@@ -124,6 +128,9 @@ func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := c.run(r.Context()); err != nil && r.Context().Err() == nil {
 		web.Log(r.Context()).Debug("tail ended", "error", err)
+		if c.feed == nil {
+			panic(http.ErrAbortHandler) // the client must not take it for the last event
+		}
 	}
 }
 
@@ -141,7 +148,7 @@ func (c *connection) run(ctx context.Context) error {
 		}
 		if more {
 			changed = always
-		} else if c.feed == nil {
+		} else if changed == nil {
 			return c.tell(c.at != c.told)
 		}
 		select {
@@ -196,11 +203,10 @@ func (c *connection) tell(position bool) error {
 }
 
 // advance sends the next events. It reports whether there are more, and otherwise returns a channel
-// that is closed when there may be.
+// that is closed when there may be, or nil at the end of a tail that does not follow.
 func (c *connection) advance(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
 	if c.feed == nil {
-		more, err = c.catchUp(ctx)
-		return more, nil, err
+		return c.advanceAlone(ctx)
 	}
 	next := c.feed.after(c.hook, c.at, batchBytes)
 	if next.behind {
@@ -212,6 +218,22 @@ func (c *connection) advance(ctx context.Context) (more bool, changed <-chan str
 		return false, nil, err
 	}
 	return len(all) > 0, next.changed, c.send(ctx, all, next.end)
+}
+
+// advanceAlone is advance without a feed. What was committed before the tail was opened may wait for a
+// transaction that is still running to be settled.
+func (c *connection) advanceAlone(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
+	settled, err := eventlog.IsSettled(c.server.Store.DB.Read(ctx), c.newest)
+	if err != nil {
+		return false, nil, err
+	}
+	more, err = c.catchUp(ctx)
+	if more || settled || err != nil {
+		return more, nil, err
+	}
+	wait := make(chan struct{})
+	time.AfterFunc(pace, func() { close(wait) })
+	return false, wait, nil
 }
 
 // catchUp reads the log without the feed, and reports whether there is more.

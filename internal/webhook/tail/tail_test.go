@@ -3,12 +3,15 @@ package tail
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -238,6 +241,62 @@ func TestClientsKeepTheirPositionBeforeAGap(t *testing.T) {
 	must(t, c.tell(true))
 	if got := rec.Body.String(); !strings.Contains(got, "id: ") {
 		t.Errorf("told %q", got)
+	}
+}
+
+// running has a transaction run until stop is called.
+func (f *fixture) running() (stop func()) {
+	f.t.Helper()
+	began, end := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		err := f.tails.Store.DB.Write(context.WithoutCancel(f.t.Context()), func(tx *db.Tx) error {
+			_, err := tx.Exec(`CREATE TABLE other (id TEXT)`) // which takes a transaction id
+			close(began)
+			<-end
+			return err
+		})
+		if err != nil {
+			f.t.Error(err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		close(end)
+		group.Wait()
+	})
+	f.t.Cleanup(stop)
+	<-began
+	return stop
+}
+
+// TestTailsThatEndShowAllThatWasCommitted reads the log while a transaction that began before the last
+// commit is still running.
+func TestTailsThatEndShowAllThatWasCommitted(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.Postgres))
+	_, path := f.hook()
+	stop := f.running()
+	f.ingest(path, 2, 10)
+	next, _ := f.open("/webhook/tail?follow=false&since=2026-01-01T00:00:00Z", "")
+	time.AfterFunc(5*pace, stop)
+	for _, want := range f.order {
+		if got, _ := next(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestTailsThatFailDoNotEnd checks that a response that should have had more is cut off.
+func TestTailsThatFailDoNotEnd(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.Postgres))
+	_, path := f.hook()
+	f.running()
+	f.ingest(path, 1, 10)
+	res, err := http.Get(f.URL + "/webhook/tail?follow=false&since=2026-01-01T00:00:00Z")
+	must(t, err)
+	defer res.Body.Close()
+	f.tails.Close()
+	if text, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
