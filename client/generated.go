@@ -70,11 +70,13 @@ const (
 	SearchResultTypeAPIKey      SearchResultType = "api_key"
 	SearchResultTypeBucket      SearchResultType = "bucket"
 	SearchResultTypeDatabase    SearchResultType = "database"
+	SearchResultTypeDestination SearchResultType = "destination"
 	SearchResultTypeEval        SearchResultType = "eval"
 	SearchResultTypeEvalRun     SearchResultType = "eval_run"
 	SearchResultTypeMember      SearchResultType = "member"
 	SearchResultTypeOauthClient SearchResultType = "oauth_client"
 	SearchResultTypeProject     SearchResultType = "project"
+	SearchResultTypeReceipt     SearchResultType = "receipt"
 	SearchResultTypeSession     SearchResultType = "session"
 	SearchResultTypeStore       SearchResultType = "store"
 	SearchResultTypeThread      SearchResultType = "thread"
@@ -1382,8 +1384,13 @@ type SearchResult struct {
 	Type SearchResultType `json:"type"`
 
 	// Id of the thing; the name of a bucket
-	ID   string `json:"id"`
+	ID string `json:"id"`
+
+	// Its name; that of the webhook for a destination or receipt
 	Name string `json:"name"`
+
+	// Id of the webhook of a destination or receipt
+	Parent *string `json:"parent,omitempty"`
 }
 
 // SearchResultType is a type of the API.
@@ -1928,7 +1935,7 @@ type RotateResourceParams struct {
 
 // SearchParams are the parameters of Search. Those that have their zero value are not sent.
 type SearchParams struct {
-	// An id, or the beginning of a name in any case. Nothing is found if it is empty
+	// An id, or the beginning of a name in any case. The id of a delivery finds its receipt. Nothing is found if it is empty
 	Q string
 }
 
@@ -3043,4 +3050,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 b701b69aff67391c7e00dc5a83d487a44d0d5a811ea69c39c78207658db3c506
+// Sources: sha256 0e103475f849e1fbbdf0477a9ac5c29bd41e82a779e11968d3bec4452e55bde1

@@ -146,6 +146,8 @@ func TestConsoleOpensThingsByKeyboard(t *testing.T) {
 	c.tabTo("POST")
 	c.keys(kb.Enter)
 	c.wait("the receipt", `location.pathname.endsWith(`+quoted("/receipts/"+receipt)+`)`)
+	c.find("Overview", "/")
+	c.find(receipt, "/webhooks/"+h.ID+"/receipts/"+receipt)
 	for _, row := range []struct{ page, path, row, opens string }{
 		{"Webhooks", "/webhooks", "orders", "/webhooks/" + h.ID},
 		{"Storage", "/storage", "photos", "/storage/photos"},

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -66,6 +67,23 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		other := s.secondOrganization()
 		check(other, "atlas")
 		check(other, h.ID)
+		sink := newSink(t)
+		destination, _ := s.destination(h, sink.URL+"/hook")
+		receipt := s.ingest(h, "{}")
+		delivery := s.deliveries(h, "")[0].ID
+		check(s, destination, "destination Atlas events")
+		check(s, receipt, "receipt Atlas events")
+		check(s, delivery, "receipt Atlas events")
+		for _, part := range []string{destination, receipt, delivery} {
+			var found []struct{ ID, Parent string }
+			s.call("GET", "/search?q="+part, nil).want(200).decode(&found)
+			if len(found) != 1 || found[0].Parent != h.ID || part != delivery && found[0].ID != part || part == delivery && found[0].ID != receipt {
+				t.Errorf("%s: %+v", part, found)
+			}
+			check(other, part)
+			check(s.keyOf("other"), part)
+		}
+		check(s, "whrc_"+strings.Repeat("0", 26))
 		for i := range 30 {
 			s.call("POST", "/webhook/create", object{"name": "atlas " + strconv.Itoa(i)}).want(201)
 		}

@@ -1,6 +1,7 @@
 // The pages of the console. A page is loaded when it is opened first. Values of the pattern are in
 // router.params. Pages with nav are in the navigation, in this order.
 import type { Component } from 'svelte';
+import type { Schemas } from './api/client';
 import { readOne, words } from './api/resources';
 import type { IconName } from './ui/Icon.svelte';
 
@@ -45,8 +46,10 @@ export const routes: Route[] = [
 ];
 
 // pages maps the types of GET /search to the page of a thing.
-export const pages: Record<string, (id: string) => string> = {
+export const pages: Record<string, (id: string, parent?: string) => string> = {
   webhook: (id) => '/webhooks/' + encodeURIComponent(id),
+  destination: (_, webhook = '') => `/webhooks/${encodeURIComponent(webhook)}?tab=destinations`,
+  receipt: (id, webhook = '') => `/webhooks/${encodeURIComponent(webhook)}/receipts/${encodeURIComponent(id)}`,
   bucket: (id) => '/storage/' + encodeURIComponent(id),
   thread: (id) => '/threads/' + encodeURIComponent(id),
   session: (id) => '/sessions/' + encodeURIComponent(id),
@@ -61,9 +64,10 @@ export const pages: Record<string, (id: string) => string> = {
 };
 
 // find returns the page of a thing that GET /search has found. Databases and stores have their region in the address.
-export async function find(thing: { type: string; id: string; name: string }): Promise<string> {
-  const kind = { database: 'db', store: 'kv' }[thing.type] as 'db' | 'kv' | undefined;
+export async function find(thing: Schemas['SearchResult']): Promise<string> {
+  const kinds: Record<string, 'db' | 'kv'> = { database: 'db', store: 'kv' };
+  const kind = kinds[thing.type];
   const placed = kind && (await readOne(kind, '', thing.name));
-  if (!placed) return pages[thing.type]?.(thing.id) ?? '/';
+  if (!placed) return pages[thing.type]?.(thing.id, thing.parent) ?? '/';
   return `${words[kind].path}/${encodeURIComponent(placed.cloud_region)}/${encodeURIComponent(thing.name)}`;
 }

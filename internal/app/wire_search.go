@@ -33,6 +33,8 @@ type searched struct {
 func (s searched) handler() *search.Handler {
 	return &search.Handler{Sources: []search.Source{
 		{Type: "webhook", Permission: auth.ReadWebhooks, Find: s.hooks.Search},
+		{Type: "destination", Permission: auth.ReadWebhooks, Find: s.hooks.SearchDestinations},
+		{Type: "receipt", Permission: auth.ReadWebhooks, Find: s.hooks.SearchReceipts},
 		{Type: "oauth_client", Permission: auth.ReadClients, Find: s.clients.Search},
 		{Type: "api_key", Permission: auth.ReadKeys, Find: s.keys.Search},
 		{Type: "bucket", Permission: auth.ReadResources, Find: s.objects.Search},

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Named is a row that people find by its name.
-type Named struct{ ID, Name string }
+// Named is a row that people find by its name or id. Parent is the id of what it is part of, if it is
+// found there only.
+type Named struct{ ID, Name, Parent string }
 
 // NameIndex finds rows of an organization by their id, or by the beginning of their name whatever its
 // case, in a table with an index on org_id, the columns of conditions, and lower(name). On SQLite only

@@ -16,9 +16,11 @@ const maxResults = 20
 
 // Result is a thing that was found.
 type Result struct {
-	Type string `json:"type" enum:"webhook,oauth_client,api_key,bucket,database,store,thread,session,eval,eval_run,project,member"`
+	Type string `json:"type" enum:"webhook,destination,receipt,oauth_client,api_key,bucket,database,store,thread,session,eval,eval_run,project,member"`
 	ID   string `json:"id" doc:"Id of the thing; the name of a bucket" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
-	Name string `json:"name" example:"Orders"`
+	Name string `json:"name" doc:"Its name; that of the webhook for a destination or receipt" example:"Orders"`
+	// Parent is empty for all but parts of webhooks.
+	Parent string `json:"parent,omitempty" doc:"Id of the webhook of a destination or receipt" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 }
 
 // Source finds things of one type.
@@ -35,7 +37,7 @@ type Handler struct{ Sources []Source }
 
 // Input is the query of a search.
 type Input struct {
-	Text string `query:"q" maxLength:"256" doc:"An id, or the beginning of a name in any case. Nothing is found if it is empty" example:"orders"`
+	Text string `query:"q" maxLength:"256" doc:"An id, or the beginning of a name in any case. The id of a delivery finds its receipt. Nothing is found if it is empty" example:"orders"`
 }
 
 // Search serves GET /search.
@@ -55,7 +57,7 @@ func (h *Handler) Search(ctx context.Context, in *Input) ([]Result, error) {
 		}
 		results := make([]Result, len(things))
 		for i, t := range things {
-			results[i] = Result{Type: s.Type, ID: t.ID, Name: t.Name}
+			results[i] = Result{Type: s.Type, ID: t.ID, Name: t.Name, Parent: t.Parent}
 		}
 		found = append(found, results)
 	}

@@ -9,9 +9,9 @@ import (
 func TestMergeTakesEachTypeInTurn(t *testing.T) {
 	var many []Result
 	for i := range maxResults {
-		many = append(many, Result{"webhook", strconv.Itoa(i), "a"})
+		many = append(many, Result{Type: "webhook", ID: strconv.Itoa(i)})
 	}
-	got := merge([][]Result{many, {{"eval", "e", "a"}}, nil, {{"thread", "wanted", "wanted"}}}, "wanted")
+	got := merge([][]Result{many, {{Type: "eval", ID: "e"}}, nil, {{Type: "thread", ID: "wanted"}}}, "wanted")
 	if len(got) != maxResults || got[0].Type != "thread" || got[1].Type != "webhook" || got[2].Type != "eval" || got[3].Type != "webhook" {
 		t.Errorf("%d: %v", len(got), got)
 	}

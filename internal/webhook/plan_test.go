@@ -53,6 +53,12 @@ func TestPlans(t *testing.T) {
 	if !strings.Contains(got, "webhook_queue_due (destination_id>?)") {
 		t.Errorf("destinations with rows: %s", got)
 	}
+	for table, receiptID := range map[string]string{receiptTable: receiptIDColumn, deliveryTable: "receipt_id"} {
+		got := plan(receiptOf(table, receiptID), "org_a", "x")
+		if !strings.Contains(got, "SEARCH webhooks USING") || !strings.Contains(got, "SEARCH "+table+" USING") || !strings.Contains(got, "(key=?)") {
+			t.Errorf("search in %s: %s", table, got)
+		}
+	}
 }
 
 // TestBatchesReadFewRows shows that PostgreSQL finds the rows of a batch by their keys, also with

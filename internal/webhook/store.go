@@ -250,11 +250,3 @@ func (s *Store) token(ctx context.Context, webhookID string) (orgID string, hash
 	err = s.DB.Read(ctx).Row(`SELECT org_id, token_hash FROM webhooks WHERE id = $1`, webhookID).Scan(&orgID, &hash)
 	return orgID, hash, err
 }
-
-// webhookNames finds webhooks.
-var webhookNames = db.NameIndex{Table: "webhooks", ID: "id", Index: "webhooks_name"}
-
-// Search returns webhooks of an organization by id or the beginning of the name.
-func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
-	return webhookNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
-}
