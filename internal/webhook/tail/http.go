@@ -67,8 +67,10 @@ func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.S
 
 // begin sets the position of a connection. It returns Invalid if it is not one.
 func (c *connection) begin(q db.Querier, from From) (err error) {
-	if c.newest, err = eventlog.Newest(q, c.orgID); err != nil {
-		return err
+	if !from.Follow {
+		if c.newest, err = eventlog.Newest(q, c.orgID); err != nil {
+			return err
+		}
 	}
 	switch {
 	case from.LastEventID != "":
@@ -223,7 +225,11 @@ func (c *connection) advance(ctx context.Context) (more bool, changed <-chan str
 // advanceAlone is advance without a feed. What was committed before the tail was opened may wait for a
 // transaction that is still running to be settled.
 func (c *connection) advanceAlone(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
-	settled, err := eventlog.IsSettled(c.server.Store.DB.Read(ctx), c.newest)
+	var settled bool
+	err = c.server.limited(ctx, func() error {
+		settled, err = eventlog.IsSettled(c.server.Store.DB.Read(ctx), c.newest)
+		return err
+	})
 	if err != nil {
 		return false, nil, err
 	}
