@@ -137,12 +137,15 @@ func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *connection) run(ctx context.Context) error {
+	revoked := c.server.rechecked()
+	if err := c.check(ctx); err != nil { // what was revoked since the request came would not be noticed
+		return err
+	}
 	if err := c.tell(true); err != nil { // the client has a position before the first event
 		return err
 	}
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
-	revoked := c.server.rechecked()
 	for {
 		more, changed, err := c.advance(ctx)
 		if err != nil {
