@@ -122,14 +122,14 @@ func (s *Scheduler) waitForSending(limit time.Duration) bool {
 
 // discoverLoop searches the queue for due rows, when another replica tells of some and at every poll.
 func (s *Scheduler) discoverLoop(ctx context.Context) {
-	pause := time.Duration(0)
+	earliest := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(pause, pollEvery)):
+		case <-time.After(max(time.Until(earliest), pollEvery)):
 		case <-s.poll:
-			if !sleep(ctx, pause) {
+			if !sleep(ctx, time.Until(earliest)) {
 				return
 			}
 		}
@@ -137,7 +137,7 @@ func (s *Scheduler) discoverLoop(ctx context.Context) {
 		// tenth of the time.
 		began := time.Now()
 		s.discover(ctx)
-		pause = min(9*time.Since(began), maxPollPause)
+		earliest = time.Now().Add(min(9*time.Since(began), maxPollPause))
 	}
 }
 
