@@ -60,6 +60,7 @@ func New(adminURL string, log *slog.Logger) (*Engine, error) {
 	config.MaxConnIdleTime = time.Minute
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.ConnConfig.BuildContextWatcherHandler = cancelOnServer
+	config.AfterRelease = isReusable
 	if !u.Query().Has("connect_timeout") {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
@@ -79,8 +80,25 @@ func setDefault(params map[string]string, name, value string) {
 
 // cancelOnServer makes the server end a statement whose context is cancelled.
 func cancelOnServer(c *pgconn.PgConn) ctxwatch.Handler {
-	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
+	return cancelHandler{&pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}}
 }
+
+// cancelHandler marks a connection that was cancelled: the server may act on that only when the next
+// statement is running, which must be none of somebody else.
+type cancelHandler struct {
+	*pgconn.CancelRequestContextWatcherHandler
+}
+
+const cancelled = "cancelled"
+
+// HandleCancel is called when the context of a statement ends.
+func (h cancelHandler) HandleCancel(ctx context.Context) {
+	h.Conn.CustomData()[cancelled] = true
+	h.CancelRequestContextWatcherHandler.HandleCancel(ctx)
+}
+
+// isReusable reports whether a connection may be returned to the pool.
+func isReusable(c *pgx.Conn) bool { return c.PgConn().CustomData()[cancelled] == nil }
 
 // Close closes the connections of the admin.
 func (e *Engine) Close() error {
