@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"steward/internal/durable"
 	"steward/internal/errs"
@@ -25,7 +26,8 @@ type Lock struct{ file *os.File }
 // Acquire creates the directory if it does not exist, and locks it. The kernel releases the lock
 // when the process ends, so a lock file that is left behind locks nothing.
 //
-// It returns errs.Conflict if another process, or another Lock of this one, holds the lock.
+// It returns errs.Conflict if another process, or another Lock of this one, holds the lock for longer than
+// Running does.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -34,7 +36,12 @@ func Acquire(dir string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
-	if err := flock(file, dir); err != nil {
+	err = flock(file, dir)
+	for i := 0; i < 10 && errs.KindOf(err) == errs.Conflict; i++ {
+		time.Sleep(50 * time.Millisecond)
+		err = flock(file, dir)
+	}
+	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
@@ -67,7 +74,7 @@ func flock(file *os.File, dir string) error {
 // holder describes the process that holds the lock. The file is empty for a moment after it was
 // locked.
 func holder(file *os.File) string {
-	content, err := io.ReadAll(io.LimitReader(file, 32))
+	content, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
 	if err != nil {
 		return "another process"
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -91,7 +92,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	want := fmt.Sprintf("data directory %s is in use by process %d", dir, cmd.Process.Pid)
 	_, err := Acquire(dir)
 	if err == nil || err.Error() != want {
-		t.Fatalf("LockDir returned %v, want %q", err, want)
+		t.Fatalf("Acquire returned %v, want %q", err, want)
 	}
 	if errs.KindOf(err) != errs.Conflict {
 		t.Errorf("kind is %s", errs.KindOf(err))
@@ -115,7 +116,7 @@ func TestLockExcludesASecondLockOfTheProcess(t *testing.T) {
 	}
 	defer lock.Release()
 	if _, err := Acquire(dir); errs.KindOf(err) != errs.Conflict {
-		t.Errorf("the second LockDir returned %v", err)
+		t.Errorf("the second Acquire returned %v", err)
 	}
 }
 
@@ -189,4 +190,19 @@ func writeFile(t *testing.T, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestLockWaitsForAMoment acquires a lock that steward doctor holds while it looks for a server.
+func TestLockWaitsForAMoment(t *testing.T) {
+	dir := t.TempDir()
+	held, err := Acquire(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Millisecond, held.Release)
+	lock, err := Acquire(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Release()
 }

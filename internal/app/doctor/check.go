@@ -119,10 +119,13 @@ func (d *doctor) fsync(ctx context.Context) Finding {
 		}
 		times = append(times, time.Since(start))
 	}
+	if len(times) == 0 {
+		return fail("check the disk", "no file could be written in time")
+	}
 	slices.Sort(times)
 	median := times[len(times)/2].Round(10 * time.Microsecond)
 	if median > slowSync {
-		return warn("each write waits for it; use a faster disk, or config.PostgreSQL with --database-url", "an fsync takes %v", median)
+		return warn("each write waits for it; use a faster disk, or PostgreSQL with --database-url", "an fsync takes %v", median)
 	}
 	return fine("an fsync takes %v", median)
 }
