@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -179,13 +180,18 @@ func TestRetriesAreBounded(t *testing.T) {
 	}
 }
 
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 func TestCancelEndsTheWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		status(503, "", "Retry-After", "1000")(w, r)
-		time.AfterFunc(50*time.Millisecond, cancel)
-	})
+	_, c := serve(t, status(503, "", "Retry-After", "1000"))
 	c.MaxWait = time.Hour
+	c.Log = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) { // told of a retry before it waits
+		cancel()
+		return len(p), nil
+	}), nil))
 	_, err := c.ListProjects(ctx, nil)
 	if !errors.Is(err, context.Canceled) || !client.IsUnavailable(err) {
 		t.Error(err) // and not after an hour

@@ -112,7 +112,7 @@ func TestTailGivesUpSilentConnections(t *testing.T) {
 	var reasons []string
 	var got []string
 	params := client.TailParams{
-		IdleTimeout:  200 * time.Millisecond,
+		IdleTimeout:  2 * time.Second,
 		Reconnecting: func(err error, _ time.Duration) { reasons = append(reasons, err.Error()) },
 	}
 	for event, err := range c.Tail(t.Context(), params) {

@@ -216,7 +216,7 @@ func clientDeliveries(t *testing.T, s *steward, c *api.Client) {
 	k.status("/", 500)
 	webhook := ok(c.CreateWebhook(ctx, api.NewWebhook{Name: "orders"}))(t)
 	destination := ok(c.CreateDestination(ctx, webhook.ID, api.NewDestination{
-		Type: "url", Config: api.DestinationConfig{URL: k.URL, AdditionalProperties: map[string]any{"team": "shop"}},
+		Type: "url", Config: api.DestinationConfig{URL: k.URL, MaxRetries: new(0), AdditionalProperties: map[string]any{"team": "shop"}},
 	}))(t)
 	if destination.Secret == nil || destination.Config.AdditionalProperties["team"] != "shop" {
 		t.Errorf("%+v", destination)

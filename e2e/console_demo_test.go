@@ -189,7 +189,7 @@ func (d *demo) addKeys() {
 	ctx := context.Background()
 	c := d.kvStore("carts").client()
 	for i := range 30 {
-		d.must(c.Set(ctx, fmt.Sprintf("cart:%d", 2210+i), fmt.Sprintf(`{"items": %d, "total": %d}`, 1+i%5, 20+i*3), time.Duration(10+i*7)*time.Minute).Err())
+		d.must(c.Set(ctx, fmt.Sprintf("cart:%d", 2210+i), fmt.Sprintf(`{"items": %d, "total": %d}`, 1+i%5, 20+i*3), time.Duration(60+i*7)*time.Minute).Err())
 	}
 	d.must(c.HSet(ctx, "stock:lamp", "zürich", 14, "wien", 3).Err())
 	d.must(c.LPush(ctx, "recent", "lamp", "vase", "desk").Err())

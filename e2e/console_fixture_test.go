@@ -22,6 +22,7 @@ type console struct {
 
 // watch collects what goes wrong in a page. A script that was smuggled in calls smuggled.
 const watch = `window.faults = [];
+performance.setResourceTimingBufferSize(10000);
 addEventListener('error', e => faults.push('error: ' + e.message));
 addEventListener('unhandledrejection', e => faults.push('rejection: ' + e.reason));
 document.addEventListener('securitypolicyviolation', e => faults.push('policy: ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample));
@@ -110,7 +111,7 @@ func (c *console) press(text string) {
 func (c *console) fill(name, value string) {
 	c.t.Helper()
 	field := `[...document.querySelectorAll('[name="` + name + `"]')].filter(e => e.checkVisibility()).at(-1)`
-	c.wait("the field "+name, field)
+	c.wait("the field "+name, `(e => e && (e.tagName !== 'SELECT' || [...e.options].some(o => o.value === `+quoted(value)+`)))(`+field+`)`)
 	c.do(chromedp.Evaluate[chromedp.Void](`{ const e = ` + field + `; e.focus(); e.value = ` + quoted(value) +
 		`; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); } undefined`))
 }

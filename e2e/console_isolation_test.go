@@ -67,5 +67,6 @@ func TestConsoleRefusesIdsOfOtherOrganizations(t *testing.T) {
 	c.wait("the refusal of a receipt of others", `document.querySelector('.failure')`)
 	c.keys("ctrl+k")
 	c.keys(secret)
+	c.wait("the search", requested("/search?q="+secret))
 	c.see("Nothing has this name or id.")
 }

@@ -65,6 +65,7 @@ func (c *console) find(text, path string) {
 	c.keys(kb.Enter)
 	c.wait("the address "+path, `location.pathname === `+quoted("/console"+path))
 	c.wait("the focus on the page", `document.activeElement.id === 'content'`)
+	c.settle()
 }
 
 // TestConsoleByKeyboard creates something on every page where that can be done, with the keyboard

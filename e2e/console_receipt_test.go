@@ -60,7 +60,7 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	c.see("accepted 2")
 	c.fill("status", "failed")
 	c.wants(3, "status=failed")
-	c.do(chromedp.Evaluate[chromedp.Void](`location.reload(); undefined`))
+	c.do(chromedp.Reload())
 	c.wants(3, "status=failed", "destination="+destinations["/failing"])
 	c.fill("until", "2020-01-01T00:00")
 	c.see("Nothing matches")
@@ -83,6 +83,7 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	if n := k.count("/failing"); n != 5 {
 		t.Errorf("counting has delivered %d", n-5)
 	}
+	k.hang("/failing") // so that it is not done before it is cancelled
 	c.press("Deliver 3 again")
 	c.see("of 3")
 	c.press("Cancel")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/waittest"
+
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 )
@@ -154,7 +156,10 @@ func (c *console) drops() {
 	c.drop(dir)
 	c.see("of 120 files stored")
 	c.screenshot("console-storage-uploads")
-	c.see("120 of 120 files stored")
+	waittest.Until(c.t, "all uploads", func() (string, bool) {
+		shown := c.text(`section[aria-label="Uploads"] h2`)
+		return shown, shown == "120 of 120 files stored"
+	})
 	c.press("Hide")
 	c.see("dropped/")
 	var listed struct {
@@ -177,7 +182,7 @@ func (c *console) drops() {
 
 	c.blocked("*://*:*/photos/*")
 	c.upload(map[string]string{"again.txt": "stored in the end"})
-	c.see("try 2")
+	c.wait("another try", `/try [2-4]/.test(document.body.innerText)`)
 	c.blocked("")
 	c.see("1 of 1 file stored")
 	c.press("again.txt")

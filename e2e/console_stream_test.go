@@ -143,7 +143,7 @@ func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleStreamSaysThatItIsBehind lets the page's clock go ahead, so that what arrives is 35 s
+// TestConsoleStreamSaysThatItIsBehind lets the page's clock go ahead, so that what arrives is 20 s
 // old, and then back. The page knows the server's clock from a response's Date, which has whole
 // seconds.
 func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
@@ -158,8 +158,8 @@ func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
 		}
 	}
 	waittest.True(t, "that it is live", says("Live · "))
-	c.do(chromedp.Evaluate[chromedp.Void](`window.now = Date.now; Date.now = () => now() + 35_000; undefined`))
-	waittest.True(t, "that it is behind", says("Behind by 3"))
+	c.do(chromedp.Evaluate[chromedp.Void](`window.now = Date.now; Date.now = () => now() + 20_000; undefined`))
+	waittest.True(t, "that it is behind", says("Behind by "))
 	c.do(chromedp.Evaluate[chromedp.Void](`Date.now = now; undefined`))
 	waittest.True(t, "that it is live", says("Live · "))
 	c.clean()

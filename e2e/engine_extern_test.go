@@ -130,6 +130,9 @@ func (s *external) dialRedis(address string) *redis.Client {
 	o, err := redis.ParseURL(address)
 	s.must(err)
 	o.MaxRetries = -1
+	o.DialTimeout = requestTimeout
+	o.ReadTimeout = requestTimeout
+	o.WriteTimeout = requestTimeout
 	c := redis.NewClient(o)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -57,6 +57,9 @@ func (k kvStore) client() *redis.Client {
 	options, err := redis.ParseURL(k.url)
 	k.must(err)
 	options.MaxRetries = -1
+	options.DialTimeout = requestTimeout
+	options.ReadTimeout = requestTimeout
+	options.WriteTimeout = requestTimeout
 	c := redis.NewClient(options)
 	k.t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -144,25 +144,36 @@ func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
 	known.post("/account/sign-out", nil) // the address of a session would be known as well
 	known.s = other
 
-	guesser := other.browser()
-	from := &addresses{}
-	guesser.http.Transport = from
-	page := guesser.do("GET", other.URL+"/account", nil)
-	for i := range 250 { // more than the limit, which grows while they are sent
-		from.address = fmt.Sprintf("192.0.2.%d", i)
-		guess := guesser.submit(page, map[string]string{"email": adminEmail, "password": "wrong password"})
-		if guess.status == http.StatusTooManyRequests {
-			break
-		}
+	locked := false
+	for i := 0; i < 5 && !locked; i++ { // one more guess is allowed every five seconds, which may be now
+		locked = other.isLockedOut(fmt.Sprintf("192.0.%d", i))
 	}
-	from.address = "198.51.100.1"
-	refused := guesser.submit(page, map[string]string{"email": adminEmail, "password": adminPassword})
-	if refused.status != http.StatusTooManyRequests {
-		t.Fatalf("the account is not locked: %d", refused.status)
+	if !locked {
+		t.Fatal("the account is not locked")
 	}
 	if p := known.visitAccount(); !strings.Contains(p.body, "Your account") {
 		t.Errorf("the known browser is locked out: %s", p.body)
 	}
+}
+
+// isLockedOut guesses the password of the owner, from the addresses of a network, until no more guesses are
+// allowed, and reports whether the right one is then refused.
+func (s *steward) isLockedOut(network string) bool {
+	s.t.Helper()
+	b := s.browser()
+	from := &addresses{}
+	b.http.Transport = from
+	page := b.do("GET", s.URL+"/account", nil)
+	for i := range 250 { // more than the limit, which grows while they are sent
+		from.address = fmt.Sprintf("%s.%d", network, i)
+		guess := b.submit(page, map[string]string{"email": adminEmail, "password": "wrong password"})
+		if guess.status == http.StatusTooManyRequests {
+			break
+		}
+	}
+	from.address = network + ".254"
+	p := b.submit(page, map[string]string{"email": adminEmail, "password": adminPassword})
+	return p.status == http.StatusTooManyRequests
 }
 
 // TestBurstOfSignInsIsRefusedClearly sends more passwords than can be checked in two seconds.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
 
@@ -85,7 +86,7 @@ func (s *steward) tryApache() *apache {
 	dir, err := os.MkdirTemp("", "steward-apache-") // the directory of the test is for its user only
 	s.must(err)
 	s.t.Cleanup(func() { s.must(os.RemoveAll(dir)) })
-	address := freeAddress(s)
+	address := porttest.Address(porttest.Free(s.t))
 	a := &apache{url: "http://" + address, dir: dir}
 	a.app = s.application(object{
 		"redirect_uris":             []string{a.url + "/protected/callback"},
@@ -161,15 +162,6 @@ func apacheBinary(s *steward) string {
 		}
 	}
 	return binary
-}
-
-// freeAddress returns a loopback address with a port that is free at this moment.
-func freeAddress(s *steward) string {
-	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	s.must(err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // unprivileged gives a directory to the user that root runs Apache as. It returns nil for other users

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/porttest"
+
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 )
@@ -212,12 +214,13 @@ func TestSignInRefreshAndLogout(t *testing.T) {
 func TestSignInSurvivesKill(t *testing.T) {
 	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
+		s.stop()
+		s.Args = append(s.Args, "--listen", porttest.Address(porttest.Free(t)))
+		s.start()
 		a := s.application(object{})
 		b, p := s.browser(), s.relyingParty(a, "openid", "offline_access")
 		token, _ := p.signIn(b)
-		address := strings.TrimPrefix(s.URL, "http://")
 		s.kill()
-		s.Args = append(s.Args, "--listen", address)
 		s.start()
 		if got := s.userinfoStatus(token.AccessToken); got != http.StatusOK {
 			t.Errorf("userinfo: %d", got)

@@ -46,7 +46,11 @@ func TestStatusShowsEnginesAndFailingDestinations(t *testing.T) {
 	each(t, func(t *testing.T, s *steward) {
 		h := s.hook("orders")
 		id, _ := s.destination(h, "http://127.0.0.1:1/secret", "max_retries", 1)
-		got := s.status()
+		var got status
+		waittest.True(t, "a database that answers within a second", func() bool {
+			got = s.status()
+			return got.Database.OK
+		})
 		if got.Version == "" || got.Replicas != 1 || !got.Database.OK || len(got.Regions) != 1 || got.Webhooks.Pending != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -56,8 +60,10 @@ func TestStatusShowsEnginesAndFailingDestinations(t *testing.T) {
 			}
 		}
 		s.ingest(h, "x")
-		waittest.True(t, "the destination to fail", func() bool { return len(s.status().Webhooks.Failing) == 1 })
-		got = s.status()
+		waittest.True(t, "the destination to fail", func() bool {
+			got = s.status()
+			return got.Database.OK && len(got.Webhooks.Failing) == 1
+		})
 		f := got.Webhooks.Failing[0]
 		if f.WebhookID != h.ID || f.DestinationID != id || f.Host != "127.0.0.1:1" || f.Count < 1 ||
 			!strings.Contains(f.LastError, "could not be reached") {

@@ -159,7 +159,7 @@ func TestParseS3URL(t *testing.T) {
 }
 
 // brokenServer answers every request for an object as it is told. stop is closed when the test ends.
-func brokenServer(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, stop <-chan struct{})) *blob.S3 {
+func brokenServer(t *testing.T, timeout time.Duration, answer func(w http.ResponseWriter, r *http.Request, stop <-chan struct{})) *blob.S3 {
 	t.Helper()
 	stop := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func brokenServer(t *testing.T, answer func(w http.ResponseWriter, r *http.Reque
 		server.Close()
 	})
 	o := options(server.URL, "blobs")
-	o.Timeout = 500 * time.Millisecond
+	o.Timeout = timeout
 	s, err := blob.OpenS3(t.Context(), o)
 	must(t, err)
 	return s
@@ -181,7 +181,7 @@ func brokenServer(t *testing.T, answer func(w http.ResponseWriter, r *http.Reque
 
 func TestS3ThatIsBusyOrFull(t *testing.T) {
 	for status, want := range map[int]error{503: blob.ErrUnavailable, 500: blob.ErrUnavailable, 403: blob.ErrUnavailable, 507: blob.ErrFull} {
-		s := brokenServer(t, func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) { w.WriteHeader(status) })
+		s := brokenServer(t, time.Minute, func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) { w.WriteHeader(status) })
 		blobID := id.Blob(time.Now())
 		if err := s.Put(t.Context(), blobID, bytes.NewReader([]byte("x")), 1); !errors.Is(err, want) {
 			t.Errorf("put, status %d: %v, want %v", status, err, want)
@@ -195,11 +195,11 @@ func TestS3ThatIsBusyOrFull(t *testing.T) {
 // TestS3ThatStalls has a server that takes a request and never answers, and one that stops in the
 // middle of an answer.
 func TestS3ThatStalls(t *testing.T) {
-	silent := brokenServer(t, func(_ http.ResponseWriter, _ *http.Request, stop <-chan struct{}) { <-stop })
+	silent := brokenServer(t, 500*time.Millisecond, func(_ http.ResponseWriter, _ *http.Request, stop <-chan struct{}) { <-stop })
 	if err := silent.Put(t.Context(), id.Blob(time.Now()), bytes.NewReader([]byte("x")), 1); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("put: %v", err)
 	}
-	half := brokenServer(t, func(w http.ResponseWriter, _ *http.Request, stop <-chan struct{}) {
+	half := brokenServer(t, 500*time.Millisecond, func(w http.ResponseWriter, _ *http.Request, stop <-chan struct{}) {
 		w.Header().Set("Content-Length", "1000")
 		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
 		_, _ = w.Write(make([]byte, 500))

@@ -136,7 +136,7 @@ type epoch struct {
 // poll reads the epochs once and calls the watchers of those that changed.
 func (l *listener) poll(ctx context.Context) {
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, defaultPoll)
+	limited, cancel := context.WithTimeout(ctx, l.db.poll)
 	defer cancel()
 	epochs, err := l.read(limited)
 	switch {
@@ -144,7 +144,7 @@ func (l *listener) poll(ctx context.Context) {
 	case err == nil:
 		l.apply(epochs)
 		l.confirmed = began
-	case time.Since(l.confirmed) > 2*defaultPoll:
+	case time.Since(l.confirmed) > 2*l.db.poll:
 		l.db.log.Warn("cannot read the epochs: all caches are treated as stale", "error", err)
 		l.db.watchers.call(l.db.watchers.names()...)
 	}

@@ -153,8 +153,10 @@ func TestNotificationsAreCoalesced(t *testing.T) {
 	}
 	d.Notify("end")
 	heard := 0
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for name := ""; name != "end"; heard++ {
-		n, err := conn.WaitForNotification(t.Context())
+		n, err := conn.WaitForNotification(ctx)
 		must(t, err)
 		_, name, _ = strings.Cut(n.Payload, " ")
 	}

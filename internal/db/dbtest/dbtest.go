@@ -9,6 +9,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/db"
 )
@@ -94,7 +96,16 @@ func command(t testing.TB, server, sql string) {
 		t.Fatalf("PostgreSQL for tests: %v", err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, sql); err != nil {
+	_, err = conn.Exec(ctx, sql)
+	for isInUse(err) { // the server waits for connections to end, but only for five seconds
+		_, err = conn.Exec(ctx, sql)
+	}
+	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
+}
+
+func isInUse(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == "55006"
 }

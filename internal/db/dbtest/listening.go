@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
 
@@ -72,7 +73,7 @@ func NewServer(t testing.TB, set ...string) *Server {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
 	s.LogFile = filepath.Join(t.TempDir(), "log")
-	port := freePort(t)
+	port := porttest.Free(t)
 	s.args = settings(s.dir)
 	for _, setting := range append(set, "listen_addresses=127.0.0.1", "port="+strconv.Itoa(port)) {
 		s.args = append(s.args, "-c", setting)
@@ -135,14 +136,4 @@ func (s *Server) must(err error) {
 	if err != nil {
 		s.t.Fatalf("PostgreSQL for tests: %v", err)
 	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -45,7 +45,7 @@ func TestFullOrMissingBlobStore(t *testing.T) {
 func TestStalledUploadIsCutOff(t *testing.T) {
 	const sent = 100_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := start(t, d, s3.Server{Limits: s3.Limits{Stall: 50 * time.Millisecond}})
+		f := start(t, d, s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
 		b := f.newBucket("docs")
 		r := f.request(call{method: "PUT", path: "/docs/a", by: b, payload: "UNSIGNED-PAYLOAD"})
 		conn, err := net.Dial("tcp", f.address)
@@ -134,7 +134,7 @@ func TestObjectsAreStreamed(t *testing.T) {
 }
 
 func TestConnectionWithoutRequestIsClosed(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: 50 * time.Millisecond}})
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
 	for what, sent := range map[string]string{
 		"nothing": "", "half of the headers": "GET / HTTP/1.1\r\nHost: x\r\n",
 		"half of a small body": "PUT /docs/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",

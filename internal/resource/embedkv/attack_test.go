@@ -195,7 +195,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestSlowClientsAreClosed(t *testing.T) {
 	f := start(t, func(e *Engine) {
-		e.Limits = Limits{Login: 50 * time.Millisecond, Stall: 50 * time.Millisecond, Idle: 100 * time.Millisecond}
+		e.Limits = Limits{Login: time.Second, Stall: time.Second, Idle: 2 * time.Second}
 	})
 	p := f.create()
 	f.dial().closed("no authentication")
@@ -303,7 +303,7 @@ func endless() *job {
 }
 
 func TestLongCommandsAreEnded(t *testing.T) {
-	f := start(t, func(e *Engine) { e.Limits = Limits{Command: 100 * time.Millisecond} })
+	f := start(t, func(e *Engine) { e.Limits = Limits{Command: 500 * time.Millisecond} })
 	p := f.create()
 	ctx := t.Context()
 	c := f.client(p)

@@ -75,7 +75,7 @@ func TestIdleStreamsExpireAndRollBack(t *testing.T) {
 }
 
 func TestTransactionsEndAfterTheirTime(t *testing.T) {
-	d := start(t, libsql.Limits{Transaction: 200 * time.Millisecond}).create()
+	d := start(t, libsql.Limits{Transaction: time.Second}).create()
 	d.exec("CREATE TABLE t (a)")
 	r := d.pipeline(nil, execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
 	waittest.True(t, "the end of the transaction", func() bool { // continuing it does not prolong it
@@ -129,7 +129,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 
 // TestManyStatementsAtOnceSucceed sends 1,000 statements at the same time to 8 connections.
 func TestManyStatementsAtOnceSucceed(t *testing.T) {
-	d := newDatabase(t)
+	d := start(t, libsql.Limits{Wait: time.Hour}).create()
 	d.exec("CREATE TABLE t (a INTEGER PRIMARY KEY)")
 	var group sync.WaitGroup
 	for range 1000 {

@@ -82,6 +82,7 @@ func (f *fixture) receive(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	f.got[r.URL.Path] = append(f.got[r.URL.Path], r.Header.Get("Webhook-Id"))
 	if status := f.status[r.URL.Path]; status != 0 {
+		w.Header().Set("Retry-After", "3600") // no retry comes due while a test runs
 		w.WriteHeader(status)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"steward/internal/porttest"
 )
 
 // Password is that of the servers' default user, who may do everything.
@@ -38,7 +40,7 @@ func Start(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatal("no redis-server in PATH: install the Debian package redis-server")
 	}
-	port := freePort(t)
+	port := porttest.Free(t)
 	s := &Server{t: t, Dir: t.TempDir(), Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	u := url.URL{Scheme: "redis", User: url.UserPassword("default", Password), Host: s.Addr, Path: "/0"}
 	s.URL = u.String()
@@ -105,14 +107,4 @@ func (s *Server) Stop() {
 		s.t.Errorf("stop redis-server: %v", err)
 	}
 	s.cmd = nil
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
