@@ -16,7 +16,7 @@ class Notices {
   add(kind: Toast['kind'], text: string, problem?: Problem) {
     const id = ++this.last;
     this.toasts = [...this.toasts.slice(-3), { id, kind, text, problem }];
-    setTimeout(() => this.remove(id), kind === 'bad' ? 12_000 : 4_000);
+    setTimeout(() => this.remove(id), kind === 'bad' ? 12_000 : 6_000);
   }
 
   remove(id: number) {
