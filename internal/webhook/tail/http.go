@@ -53,7 +53,7 @@ func (s *Server) One(ctx context.Context, in *struct {
 
 func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.Stream, error) {
 	_, hook, _ := strings.Cut(webhookID, "_")
-	c := &connection{server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{}}
+	c := &connection{server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{}, revoked: s.rechecked()}
 	var err error
 	if c.feed, err = s.enter(c.orgID, hook, from.Follow); err != nil {
 		return web.Stream{}, err
@@ -104,8 +104,9 @@ type connection struct {
 	orgID     string
 	hook      string // the ULID of its webhook, or "" for all
 	webhookID string
-	rows      int  // how many events it loads next
-	missing   gaps // what is to be told with the next events that it loads
+	rows      int             // how many events it loads next
+	missing   gaps            // what is to be told with the next events that it loads
+	revoked   <-chan struct{} // closed when the caller may have lost the right
 
 	at   eventlog.Position // what was sent
 	told eventlog.Position // the position that the client has
@@ -137,10 +138,6 @@ func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *connection) run(ctx context.Context) error {
-	revoked := c.server.rechecked()
-	if err := c.check(ctx); err != nil { // what was revoked since the request came would not be noticed
-		return err
-	}
 	if err := c.tell(true); err != nil { // the client has a position before the first event
 		return err
 	}
@@ -161,8 +158,8 @@ func (c *connection) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-c.server.closed:
 			return errClosed
-		case <-revoked:
-			revoked = c.server.rechecked()
+		case <-c.revoked:
+			c.revoked = c.server.rechecked()
 			if err := c.check(ctx); err != nil {
 				return err
 			}
