@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/waittest"
-
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+
+	"steward/internal/waittest"
 )
 
 // hostileKey is a key of an object like that, which is not a folder.

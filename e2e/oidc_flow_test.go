@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/porttest"
-
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"steward/internal/porttest"
 )
 
 // relyingParty is a relying party with golang.org/x/oauth2 and coreos/go-oidc.

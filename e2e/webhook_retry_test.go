@@ -74,7 +74,7 @@ func TestDeliveryIsRetriedByPolicyAndRetryAfter(t *testing.T) {
 		for _, retry := range []struct {
 			path     string
 			min, max time.Duration
-		}{{"/busy", time.Second, 8 * time.Second}, {"/flaky", 4 * time.Second, 12 * time.Second}} {
+		}{{"/busy", time.Second, 3 * time.Second}, {"/flaky", 4 * time.Second, 7 * time.Second}} {
 			path := retry.path
 			within(t, retry.max, "the second attempt at "+path, func() bool {
 				s.call("GET", "/healthz", nil).want(200)

@@ -40,7 +40,7 @@ func (s *Store) SearchReceipts(ctx context.Context, caller *auth.Caller, text st
 }
 
 // receiptOf returns the query for the receipt of a row, by the organization and the ULID of the row. Keys
-// begin with the webhook, so each webhook of the organization is asked for.
+// begin with the webhook, so there is one lookup for each webhook of the organization.
 func receiptOf(table, receiptID string) string {
 	return `SELECT receipt_id, name, id FROM (
 			SELECT id, name, (SELECT ` + receiptID + ` FROM ` + table + ` WHERE key = substr(webhooks.id, 4) || $2) AS receipt_id

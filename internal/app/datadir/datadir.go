@@ -27,7 +27,7 @@ type Lock struct{ file *os.File }
 // when the process ends, so a lock file that is left behind locks nothing.
 //
 // It returns errs.Conflict if another process, or another Lock of this one, holds the lock for longer than
-// Running does.
+// Running needs it.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)

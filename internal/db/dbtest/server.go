@@ -101,7 +101,6 @@ func ready(log io.Reader) error {
 func settings(dir string) []string {
 	set := []string{
 		"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300", "shared_buffers=64MB", "jit=off",
-		"autovacuum=off", // its transactions hold back what is settled
 	}
 	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
 		set = append(set, "fsync=off", "full_page_writes=off")

@@ -232,7 +232,7 @@ func TestFullDiskIsLeftInTime(t *testing.T) {
 		"SELECT * FROM (" + endlessRows + ") ORDER BY b",
 		"CREATE TEMP TABLE x AS " + endlessRows,
 	} {
-		d.one(sequence(sql)).fails(t, sql, "SQLITE_FULL", "full")
+		d.one(sequence(sql)).fails(t, sql, "SQLITE_FULL", "disk is almost full")
 		waittest.True(t, "the space to be free", func() bool { return d.one(execute("INSERT INTO t VALUES (1)")).Type == "ok" })
 	}
 	ballast := filepath.Join(dir, "ballast")

@@ -83,8 +83,8 @@ func cancelOnServer(c *pgconn.PgConn) ctxwatch.Handler {
 	return cancelHandler{&pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}}
 }
 
-// cancelHandler marks a connection that was cancelled: the server may act on that only when the next
-// statement is running, which must be none of somebody else.
+// cancelHandler marks a connection whose statement was cancelled. The server may act on that late, and
+// would end the next statement of the connection, which may be of another caller.
 type cancelHandler struct {
 	*pgconn.CancelRequestContextWatcherHandler
 }

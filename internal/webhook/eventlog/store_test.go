@@ -12,6 +12,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/waittest"
 )
 
 var start = time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
@@ -37,9 +38,16 @@ func commit(t testing.TB, d *db.DB, orgID string, at time.Time, keys []string) {
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return Append(tx, orgID, Receipt, stamp.Of(at), keys) }))
 }
 
-// readAll reads the log from a position to its end.
+// readAll reads the log from a position to its end, once all that was committed is settled.
 func readAll(t testing.TB, d *db.DB, orgID, hook string, from Position) (keys []string) {
 	t.Helper()
+	newest, err := Newest(d.Read(t.Context()), orgID)
+	must(t, err)
+	waittest.True(t, "the events to be settled", func() bool {
+		settled, err := IsSettled(d.Read(t.Context()), newest)
+		must(t, err)
+		return settled
+	})
 	for {
 		page, err := After(d.Read(t.Context()), orgID, hook, from)
 		must(t, err)

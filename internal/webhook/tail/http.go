@@ -53,7 +53,10 @@ func (s *Server) One(ctx context.Context, in *struct {
 
 func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.Stream, error) {
 	_, hook, _ := strings.Cut(webhookID, "_")
-	c := &connection{server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{}, revoked: s.rechecked()}
+	c := &connection{
+		server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{},
+		revoked: s.rechecked(),
+	}
 	var err error
 	if c.feed, err = s.enter(c.orgID, hook, from.Follow); err != nil {
 		return web.Stream{}, err
