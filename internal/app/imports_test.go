@@ -10,7 +10,7 @@ import (
 // layers lists the packages below internal from the bottom to the top. A package imports only
 // packages of lower layers; those of the lowest layer may import each other.
 var layers = [][]string{
-	{"durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "porttest", "blob"},
+	{"budget", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "porttest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job"},
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},

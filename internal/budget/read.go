@@ -1,0 +1,105 @@
+package budget
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// ErrFull is returned by ReadAll if the pool has no room.
+var ErrFull = errors.New("budget: the pool has no room for more")
+
+// firstRead is the size of the first buffer of ReadAll.
+const firstRead = 4 << 10
+
+// ReadAll reads r to its end and charges c for the memory as the bytes arrive, so that a client that
+// announces much and sends little takes little. announced is the expected number of bytes, -1 if it is
+// not known. It returns ErrFull if the pool has no room, or the error of r; then nothing stays charged.
+func ReadAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
+	before := c.Used()
+	body, err := readAll(c, r, announced)
+	if err != nil {
+		c.Return(c.Used() - before)
+		return nil, err
+	}
+	return body, nil
+}
+
+func readAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			larger := nextSize(cap(body), announced)
+			if !c.Take(int64(larger - cap(body))) {
+				return nil, ErrFull
+			}
+			grown := make([]byte, len(body), larger)
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err == io.EOF {
+			return body, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// nextSize returns the size of the next buffer: twice that of the last one, but no more than what is
+// announced and a byte to find the end with.
+func nextSize(size int, announced int64) int {
+	next := max(firstRead, 2*size)
+	if rest := int(announced) + 1; announced >= 0 && size < rest {
+		return min(next, rest)
+	}
+	return next
+}
+
+// Pace is the least speed at which a client has to send.
+type Pace struct {
+	// Grace is the time in which nothing has to arrive.
+	Grace time.Duration
+	// Rate is how many bytes per second have to arrive after that, on average.
+	Rate int64
+	// Limit is the time in which all has to arrive; 0 for none.
+	Limit time.Duration
+}
+
+// Body is the pace of requests that are read into memory.
+var Body = Pace{Grace: 10 * time.Second, Rate: 1 << 10, Limit: time.Minute}
+
+// Reader returns a reader of r that sets a read deadline before each read, and none after the end of
+// r. A client that falls behind gets the error of the deadline, os.ErrDeadlineExceeded.
+func (p Pace) Reader(r io.Reader, setDeadline func(time.Time) error) io.Reader {
+	return &pacedReader{pace: p, r: r, setDeadline: setDeadline, start: time.Now()}
+}
+
+type pacedReader struct {
+	pace        Pace
+	r           io.Reader
+	setDeadline func(time.Time) error
+	start       time.Time
+	read        int64
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	_ = p.setDeadline(p.start.Add(p.pace.allowed(p.read))) // a connection without deadlines has none
+	n, err := p.r.Read(b)
+	p.read += int64(n)
+	if err == io.EOF {
+		_ = p.setDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// allowed returns the time in which more than n bytes have to arrive.
+func (p Pace) allowed(n int64) time.Duration {
+	d := p.Grace + time.Duration(n)*time.Second/time.Duration(p.Rate)
+	if p.Limit > 0 {
+		d = min(d, p.Limit)
+	}
+	return d
+}
