@@ -6,18 +6,21 @@ import (
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
 	"time"
+
+	"steward/internal/budget"
 )
 
 const (
 	// gcPercent lets the heap grow between two collections: the live heap is usually a few megabytes,
 	// and with Go's default the collector would run dozens of times a second under load.
 	gcPercent = 400
-	// memoryLimit is the soft limit above which the collector runs more often instead.
-	memoryLimit = 240 << 20
+	// softLimit is the memory above which the collector runs more often instead.
+	softLimit = 240 << 20
 )
 
-// limitMemory has the garbage collector keep the process near memoryLimit, or a quarter above the live
-// heap if that is more, so that it does not run all the time. GOGC and GOMEMLIMIT override it.
+// limitMemory has the garbage collector keep the process near softLimit, or a quarter above the live
+// heap if that is more, so that it does not run all the time, but within nine tenths of what the
+// process may use. GOGC and GOMEMLIMIT override it.
 func limitMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -25,7 +28,8 @@ func limitMemory(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetMemoryLimit(memoryLimit)
+	most := budget.MemoryLimit() / 10 * 9
+	debug.SetMemoryLimit(min(softLimit, most))
 	live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -35,7 +39,7 @@ func limitMemory(ctx context.Context) {
 			return
 		case <-tick.C:
 			runtimemetrics.Read(live)
-			debug.SetMemoryLimit(max(memoryLimit, int64(live[0].Value.Uint64())*5/4))
+			debug.SetMemoryLimit(min(max(softLimit, int64(live[0].Value.Uint64())*5/4), most))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/app/datadir"
 	"steward/internal/audit"
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/eval"
 	"steward/internal/id"
@@ -72,7 +73,8 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	d.db.Watch(auth.Callers, checker.Forget)
 	d.db.Watch(auth.Callers, keys.Forget)
 
-	hooks := wireHooks(cfg, d, at, lines.Record, log, now)
+	sizes := memoryOf(budget.MemoryLimit())
+	hooks := wireHooks(cfg, d, at, sizes, lines.Record, log, now)
 	storage := wireObjects(cfg, d, at, lines.Record, hooks.store, log, now)
 	engines, err := wireEngines(cfg, d, at, lines.Record, log, now)
 	if err != nil {
@@ -119,6 +121,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
 			Proxies:     cfg.TrustedProxies,
 			Log:         log,
+			Memory:      budget.NewPool(sizes.api, web.MaxBody),
 			Databases:   engines.databases,
 			Ready:       d.db.Ping,
 		},
@@ -164,7 +167,8 @@ type hooks struct {
 }
 
 func wireHooks(
-	cfg config.Config, d *database, at datadir.Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
+	cfg config.Config, d *database, at datadir.Addresses, sizes memory, record func(*db.Tx, string, string) error,
+	log *slog.Logger, now func() time.Time,
 ) hooks {
 	store := &webhook.Store{
 		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"),
@@ -180,7 +184,7 @@ func wireHooks(
 	store.Replayed = replays.Ended
 	return hooks{
 		store:     store,
-		ingest:    webhook.NewIngest(store, cfg.IngestLimit),
+		ingest:    webhook.NewIngest(store, cfg.IngestLimit, sizes.ingest),
 		tail:      tails,
 		scheduler: scheduler,
 		replays:   replay.NewWorker(replays, log, store.Owner),

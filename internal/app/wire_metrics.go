@@ -25,6 +25,9 @@ func (p *parts) measure(m *metrics.Metrics) {
 	m.OpenSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
 	m.OpenTails(func() float64 { return float64(p.hooks.tail.Open()) })
 	m.QueueDepth(fromDatabase(p.hooks.store.QueueDepth))
+	for name, pool := range p.pools() {
+		m.Pool(name, pool.Usage)
+	}
 	p.storage.server.Done = m.ServedS3
 	held := p.storage.store.Held
 	m.Stored(fromDatabase(func(ctx context.Context) (int64, error) {

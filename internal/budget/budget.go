@@ -77,7 +77,8 @@ type Charge struct {
 	common, reserve int64
 }
 
-// Charge returns an empty charge of an organization's part. Release has to be called when it ends.
+// Charge returns an empty charge of an organization's part, or of the organization itself if part is
+// empty. Release has to be called when it ends.
 func (p *Pool) Charge(org, part string) *Charge {
 	return &Charge{pool: p, owner: owner{org, part}}
 }
@@ -92,7 +93,7 @@ func (c *Charge) Take(n int64) bool {
 	defer p.mu.Unlock()
 	org, part := p.accounts(c.owner)
 	switch {
-	case part.used+n <= p.partShare && org.used+n <= p.orgShare && p.used.Common+n <= p.common:
+	case part.used+n <= p.share(c.owner) && org.used+n <= p.orgShare && p.used.Common+n <= p.common:
 		p.used.Common += n
 		c.common += n
 	case p.reserveFor(org, part, n):
@@ -106,6 +107,14 @@ func (c *Charge) Take(n int64) bool {
 	org.used += n
 	part.used += n
 	return true
+}
+
+// share returns how much a part may have.
+func (p *Pool) share(o owner) int64 {
+	if o.part == "" {
+		return p.orgShare
+	}
+	return p.partShare
 }
 
 // reserveFor reports whether n may come from the reserve.

@@ -9,6 +9,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/audit"
+	"steward/internal/budget"
 	"steward/internal/console"
 	"steward/internal/errs"
 	"steward/internal/eval"
@@ -53,8 +54,10 @@ type Server struct {
 
 	Auth        *Authenticator
 	Idempotency *idempotency.Store
-	Proxies     web.Proxies
-	Log         *slog.Logger
+	// Memory is for the bodies of requests and for large responses.
+	Memory  *budget.Pool
+	Proxies web.Proxies
+	Log     *slog.Logger
 	// Ready returns an error if requests cannot be served.
 	Ready func(context.Context) error
 	// Done is called after each request, for log and metrics.
@@ -65,6 +68,7 @@ type Server struct {
 // protocols, documentation and health checks.
 func (s *Server) Handler() (http.Handler, error) {
 	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency.Serve)
+	api.Memory = s.Memory
 	if err := api.ServeDocs(); err != nil {
 		return nil, err
 	}
@@ -76,7 +80,9 @@ func (s *Server) Handler() (http.Handler, error) {
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
-	s.Console.Mount(api.Handle, web.NewAPI(s.Routes(), s.Auth.guard(s.Console.Caller), s.Idempotency.Serve))
+	console := web.NewAPI(s.Routes(), s.Auth.guard(s.Console.Caller), s.Idempotency.Serve)
+	console.Memory = s.Memory
+	s.Console.Mount(api.Handle, console)
 	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
 }
 

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"unicode/utf8"
 
+	"steward/internal/budget"
 	"steward/internal/errs"
 )
 
@@ -18,23 +19,41 @@ import (
 const MaxBody = 1 << 20
 
 // readBody reads the whole body of a request. It returns TooLarge, UnsupportedMediaType or
-// Malformed if the body is too large, not JSON by its Content-Type, or incomplete.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// Malformed if the body is too large, not JSON by its Content-Type, or incomplete, and Unavailable if
+// there is no memory for it.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budget.Charge) ([]byte, error) {
 	if r.Body == http.NoBody {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, errs.New(errs.TooLarge, "the body exceeds %d bytes", limit)
-	}
+	deadline := http.NewResponseController(w).SetReadDeadline
+	limited := http.MaxBytesReader(w, r.Body, limit)
+	body, err := budget.ReadAll(memory, budget.Body.Reader(limited, deadline), min(r.ContentLength, limit))
 	if err != nil {
-		return nil, errs.New(errs.Malformed, "the body is incomplete or could not be read")
+		return nil, explainBody(w, err, limit)
 	}
 	if len(body) > 0 && !isJSON(r.Header.Get("Content-Type")) {
 		return nil, errs.New(errs.UnsupportedMediaType, "the Content-Type must be application/json")
 	}
 	return body, nil
+}
+
+// explainBody returns the error for a body that could not be read.
+func explainBody(w http.ResponseWriter, err error, limit int64) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return errs.New(errs.TooLarge, "the body exceeds %d bytes", limit)
+	case errors.Is(err, budget.ErrFull):
+		w.Header().Set("Connection", "close") // the rest is not read
+		return errNoMemory()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errs.New(errs.Malformed, "the body was not sent in time")
+	}
+	return errs.New(errs.Malformed, "the body is incomplete or could not be read")
+}
+
+func errNoMemory() error {
+	return errs.Unavailablef(nil, "too many large requests of this organization are being served")
 }
 
 // isJSON reports whether a Content-Type is JSON, which is also assumed if there is none.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/errs"
 	"steward/internal/web/pipetest"
 )
@@ -34,14 +35,20 @@ func TestContainsNUL(t *testing.T) {
 // TestConnectionWithIncompleteBodyIsClosed checks that a client cannot hold a connection by
 // announcing a body that it does not send, whether it is authorized or not.
 func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) {
-	for name, status := range map[string]int{"authorized": 400, "unauthorized": 401} {
+	for name, test := range map[string]struct {
+		status int
+		after  time.Duration
+	}{
+		"authorized":   {400, budget.Body.Grace},
+		"unauthorized": {401, budget.Body.Limit},
+	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { sendIncompleteBody(t, status) })
+			synctest.Test(t, func(t *testing.T) { sendIncompleteBody(t, test.status, test.after) })
 		})
 	}
 }
 
-func sendIncompleteBody(t *testing.T, status int) {
+func sendIncompleteBody(t *testing.T, status int, after time.Duration) {
 	put := func(context.Context, *struct{ Body owner }) (None, error) { return None{}, nil }
 	guard := func(_ Route, w http.ResponseWriter, r *http.Request) *http.Request {
 		if status == 401 {
@@ -69,7 +76,7 @@ func sendIncompleteBody(t *testing.T, status int) {
 	if _, err := in.ReadByte(); err == nil {
 		t.Error("more bytes follow the response")
 	}
-	if took := time.Since(start); took < bodyTimeout || took > 2*bodyTimeout {
+	if took := time.Since(start); took < after || took > 2*after {
 		t.Errorf("the connection was closed after %s", took)
 	}
 	close(listener)

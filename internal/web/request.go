@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 )
 
 // Meta is the metadata of a request.
@@ -19,6 +20,14 @@ type Meta struct {
 	Caller *auth.Caller
 
 	log *slog.Logger
+	// memory is what the request takes of API.Memory; nil outside of the route table.
+	memory *budget.Charge
+}
+
+// takeMemory takes n bytes for a request and reports whether there was room for them.
+func takeMemory(ctx context.Context, n int) bool {
+	memory := Request(ctx).memory
+	return memory == nil || memory.Take(int64(n))
 }
 
 // scope is the context of a request. It carries Meta and caller in one allocation.

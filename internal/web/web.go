@@ -26,6 +26,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/errs"
 )
 
@@ -141,9 +142,16 @@ type Guard func(route Route, w http.ResponseWriter, r *http.Request) *http.Reque
 
 // API serves a route table.
 type API struct {
+	// Memory is for the bodies of requests and for large responses that are being read. Requests that
+	// find no room are refused with 503.
+	Memory *budget.Pool
+
 	mux  *http.ServeMux
 	huma huma.API
 }
+
+// defaultMemory is the size of API.Memory if it is not set.
+const defaultMemory = 64 << 20
 
 // configureHuma sets huma's global settings, which are the same for every API.
 var configureHuma = sync.OnceFunc(func() {
@@ -162,8 +170,8 @@ type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []
 // in the form of the request's face. If idempotent is nil, Idempotency-Key is ignored.
 func NewAPI(table []Route, guard Guard, idempotent Idempotent) *API {
 	configureHuma()
-	a := &API{mux: http.NewServeMux()}
-	served := &routeMux{mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]*servedRoute{}}
+	a := &API{mux: http.NewServeMux(), Memory: budget.NewPool(defaultMemory, MaxBody)}
+	served := &routeMux{api: a, mux: a.mux, guard: guard, idempotent: idempotent, routes: map[string]*servedRoute{}}
 	a.huma = humago.New(served, document())
 	for i, r := range table {
 		op := operation(r)
@@ -196,8 +204,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, err)
 		return
 	}
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // httptest has no deadlines
+	if r.ContentLength != 0 { // also for a request that is refused without reading its body
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(budget.Body.Limit)) // httptest has no deadlines
 	}
 	a.mux.ServeHTTP(w, r)
 }
@@ -216,10 +224,6 @@ func checkURL(u *url.URL) error {
 }
 
 func errNoPath() error { return errs.New(errs.NotFound, "no such path; see GET /openapi.json") }
-
-// bodyTimeout is how long a client may take to send the body of a request, even if the request is
-// refused without reading it.
-const bodyTimeout = time.Minute
 
 // notFound serves what no other pattern matches; the errors of ServeMux are plain text.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
@@ -249,6 +253,7 @@ type servedRoute struct {
 // routeMux is the mux that huma registers its handlers on. It calls each after the guard of its
 // route and the checks of query and body.
 type routeMux struct {
+	api        *API
 	mux        *http.ServeMux
 	guard      Guard
 	idempotent Idempotent
@@ -259,11 +264,14 @@ type routeMux struct {
 func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *http.Request)) {
 	route := m.routes[pattern]
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		Request(r.Context()).Route = pattern
+		meta := Request(r.Context())
+		meta.Route = pattern
 		if r = m.guard(route.Route, w, r); r == nil {
 			return
 		}
-		body, err := readBody(w, r, route.maxBody)
+		meta.memory = m.api.Memory.Charge(orgOf(r.Context()), "")
+		defer meta.memory.Release()
+		body, err := readBody(w, r, route.maxBody, meta.memory)
 		if err != nil {
 			Fail(w, r, err)
 			return
@@ -283,6 +291,14 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 		}
 		serve(w, r)
 	})
+}
+
+// orgOf returns the organization of a request's caller, "" if there is none.
+func orgOf(ctx context.Context) string {
+	if caller := auth.Lookup(ctx); caller != nil {
+		return caller.OrgID
+	}
+	return ""
 }
 
 // ServeHTTP implements humago.Mux.

@@ -102,6 +102,10 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 		v.SetHeaders(h, FaceOf(r.Context()).Prefix+r.URL.EscapedPath(), r.URL.Query())
 	}
 	if raw, ok := value.(Raw); ok {
+		if len(raw.Bytes) > smallResponse && !takeMemory(r.Context(), len(raw.Bytes)) {
+			Fail(w, r, errNoMemory())
+			return
+		}
 		h.Set("Content-Type", raw.ContentType)
 		h.Set("Content-Length", strconv.Itoa(len(raw.Bytes)))
 		w.WriteHeader(status)
@@ -132,6 +136,10 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooled is the size of the largest buffer that is reused.
 const maxPooled = 1 << 20
 
+// smallResponse is the size of the largest response that is not charged to API.Memory: the kernel
+// takes it even if the client does not read.
+const smallResponse = 64 << 10
+
 // writeJSON encodes the whole body before it writes, so that a value that cannot be encoded becomes
 // a 500 and not half a response. While a client reads, the encoded body is all that is kept of the
 // response.
@@ -144,6 +152,10 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	}
 	out = append(out, '\n')
 	*buf = out
+	if len(out) > smallResponse && !takeMemory(r.Context(), cap(out)) {
+		Fail(w, r, errNoMemory())
+		return
+	}
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
 	w.WriteHeader(status)
 	w.Write(out)

@@ -12,10 +12,10 @@ const (
 	taskBytes = 1 << 10
 )
 
-// budget bounds what deliveries take of the process: bytes in memory, and sockets. Each destination
+// sendBudget bounds what deliveries take of the process: bytes in memory, and sockets. Each destination
 // may have a share of both. One that has nothing being sent may always start one delivery, if need
 // be from the reserve. Its methods are called with lanes.mu held.
-type budget struct {
+type sendBudget struct {
 	bytes, reserved            int64 // in use
 	sockets, reservedSockets   int
 	maxBytes, reserveBytes     int64
@@ -30,20 +30,20 @@ type charge struct {
 }
 
 // newBudget returns a budget with so many sockets, a third of them in reserve.
-func newBudget(sockets int) budget {
+func newBudget(sockets int) sendBudget {
 	reserve := max(1, sockets/3)
-	return budget{
+	return sendBudget{
 		maxBytes: maxBytes, reserveBytes: reserveBytes, maxSockets: max(1, sockets-reserve), reserveSockets: reserve,
 		shares: shares,
 	}
 }
 
 // share is how many bytes one destination may hold.
-func (b *budget) share() int64 { return b.maxBytes / int64(b.shares) }
+func (b *sendBudget) share() int64 { return b.maxBytes / int64(b.shares) }
 
 // take charges a lane for bytes, and reports whether there was room. first says that the lane has
 // nothing else to send.
-func (b *budget) take(n *lane, bytes int64, first bool) (charge, bool) {
+func (b *sendBudget) take(n *lane, bytes int64, first bool) (charge, bool) {
 	switch {
 	case n.bytes+bytes <= b.share() && b.bytes+bytes <= b.maxBytes:
 		return b.force(n, bytes), true
@@ -55,14 +55,14 @@ func (b *budget) take(n *lane, bytes int64, first bool) (charge, bool) {
 }
 
 // force charges a lane for bytes that it holds already.
-func (b *budget) force(n *lane, bytes int64) charge {
+func (b *sendBudget) force(n *lane, bytes int64) charge {
 	n.bytes += bytes
 	b.bytes += bytes
 	return charge{bytes: bytes}
 }
 
 // release gives back what was charged.
-func (b *budget) release(n *lane, c charge) {
+func (b *sendBudget) release(n *lane, c charge) {
 	if c.reserved {
 		b.reserved -= c.bytes
 		return
@@ -72,7 +72,7 @@ func (b *budget) release(n *lane, c charge) {
 }
 
 // takeSocket counts one more socket of a lane, and reports whether there was one.
-func (b *budget) takeSocket(n *lane) bool {
+func (b *sendBudget) takeSocket(n *lane) bool {
 	switch {
 	case n.sockets < max(1, b.maxSockets/b.shares) && b.sockets < b.maxSockets:
 		n.sockets++
@@ -87,7 +87,7 @@ func (b *budget) takeSocket(n *lane) bool {
 }
 
 // releaseSocket gives back a socket of a lane.
-func (b *budget) releaseSocket(n *lane) {
+func (b *sendBudget) releaseSocket(n *lane) {
 	if n.reservedSocket {
 		n.reservedSocket = false
 		b.reservedSockets--

@@ -66,7 +66,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 		Audit: func(_ *db.Tx, action, _ string) error { h.audit = append(h.audit, action); return nil },
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
-	h.ingest = NewIngest(h.store, 1<<20)
+	h.ingest = NewIngest(h.store, 1<<20, 64<<20)
 	h.http.Send = send.New(send.Egress{Loopback: true}, h.clock.now).Send
 	h.scheduler = newScheduler(h.store, h.http.Send)
 	h.mux = http.NewServeMux()

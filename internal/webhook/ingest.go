@@ -1,26 +1,26 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"os"
 
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
 )
 
-// maxWaiting bounds the bodies that wait to be written; beyond it requests are refused with 503.
-const maxWaiting = 256 << 20
-
 // maxFields bounds the header fields of a request.
 const maxFields = 200
+
+// requestBytes is about what a request takes in memory besides its headers and its body.
+const requestBytes = 8 << 10
 
 // Ingest accepts requests at /in/{id}/{token}. It is not in the route table: its callers are not
 // callers of the API.
@@ -28,12 +28,13 @@ type Ingest struct {
 	Store *Store
 	// Limit is the largest body, in bytes.
 	Limit int64
+	// Memory is for the requests that are being received or wait to be stored. Those that find no room
+	// are refused with 503.
+	Memory *budget.Pool
 
 	// Accepted and Refused receive the outcome of each request; nil for none.
 	Accepted func()
 	Refused  func(reason string)
-
-	waiting atomic.Int64 // bytes
 
 	tokens db.Cache[string, token]
 }
@@ -44,9 +45,10 @@ type token struct {
 	hash  [sha256.Size]byte
 }
 
-// NewIngest returns an Ingest whose cache is invalidated by changes on any replica.
-func NewIngest(s *Store, limit int64) *Ingest {
-	in := &Ingest{Store: s, Limit: limit}
+// NewIngest returns an Ingest with so many bytes of memory for requests, or eight times the largest
+// one if that is more. Its cache is invalidated by changes on any replica.
+func NewIngest(s *Store, limit, memory int64) *Ingest {
+	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*requestBytes)}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	return in
 }
@@ -83,13 +85,11 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 	if err != nil {
 		return "", err
 	}
-	body, err := in.body(w, r)
+	memory := in.Memory.Charge(orgID, webhookID)
+	defer memory.Release()
+	body, err := in.body(w, r, memory)
 	if err != nil {
 		return "", err
-	}
-	defer in.waiting.Add(-int64(len(body)))
-	if in.waiting.Add(int64(len(body))) > maxWaiting {
-		return "", errs.Unavailablef(nil, "too many requests are waiting to be stored")
 	}
 	a := newArrival(r, orgID, webhookID, body)
 	err = in.Store.Accept(ctx, a)
@@ -113,30 +113,51 @@ func countFields(h http.Header) (n int) {
 	return n
 }
 
-// body reads the whole body. It returns TooLarge, also for a chunked one, and Malformed if it ends
-// early.
-func (in *Ingest) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return []byte{}, nil
-	}
+// body reads the whole body. It returns TooLarge, also for a chunked one, Malformed if it ends early
+// or is not sent in time, and Unavailable if there is no memory for it.
+func (in *Ingest) body(w http.ResponseWriter, r *http.Request, memory *budget.Charge) ([]byte, error) {
 	if r.ContentLength > in.Limit {
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, in.tooLarge()
 	}
-	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	if !memory.Take(requestBytes + headerBytes(r)) {
+		w.Header().Set("Connection", "close")
+		return nil, errBusy()
 	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, in.Limit))
+	if r.ContentLength == 0 {
+		return []byte{}, nil
+	}
+	deadline := http.NewResponseController(w).SetReadDeadline
+	limited := http.MaxBytesReader(w, r.Body, in.Limit)
+	body, err := budget.ReadAll(memory, budget.Body.Reader(limited, deadline), r.ContentLength)
+	if err == nil {
+		return body, nil
+	}
 	var over *http.MaxBytesError
-	if errors.As(err, &over) {
+	switch {
+	case errors.As(err, &over):
 		return nil, in.tooLarge()
+	case errors.Is(err, budget.ErrFull):
+		w.Header().Set("Connection", "close")
+		return nil, errBusy()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errs.New(errs.Malformed, "the body was not sent in time")
 	}
-	if err != nil {
-		return nil, errs.New(errs.Malformed, "the body could not be read to its end")
-	}
-	return buf.Bytes(), nil
+	return nil, errs.New(errs.Malformed, "the body could not be read to its end")
 }
+
+// headerBytes returns about what the query and header of a request take in memory.
+func headerBytes(r *http.Request) int64 {
+	n := len(r.URL.RawQuery)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value)
+		}
+	}
+	return int64(n)
+}
+
+func errBusy() error { return errs.Unavailablef(nil, "too many requests are waiting to be stored") }
 
 func (in *Ingest) tooLarge() error {
 	return errs.New(errs.TooLarge, "the body is larger than %d bytes", in.Limit)

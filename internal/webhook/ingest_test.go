@@ -3,7 +3,10 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -15,6 +18,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/waittest"
 )
 
 func (h *fixture) receipts(w Webhook) []Receipt {
@@ -187,19 +191,75 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-func TestOverload(t *testing.T) {
+// TestStalledSendersTakeTheirShareOnly has clients of one organization send all but the last byte of
+// large bodies, more than there is memory for.
+func TestStalledSendersTakeTheirShareOnly(t *testing.T) {
+	h := newFixture(t, dbtest.Open(t, db.SQLite))
+	h.ingest = NewIngest(h.store, 1<<20, 16<<20)
+	h.mux = http.NewServeMux()
+	h.mux.Handle("/in/{id}/{token}", h.ingest)
+	server := httptest.NewServer(h.mux)
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	_, hostile := h.webhook(alice)
+	_, other := h.webhook(alice)
+	_, victim := h.webhook(bob)
+	for n := int64(1); h.ingest.Memory.Usage().Refused == 0; n++ {
+		h.stall(server, hostile, 1<<20)
+		waittest.True(t, "a request to be read or refused", func() bool {
+			u := h.ingest.Memory.Usage()
+			return u.Refused > 0 || u.Common+u.Reserve > n<<20
+		})
+	}
+	refused := h.post(hostile, strings.Repeat("x", 1<<20))
+	if refused.Code != 503 || refused.Header().Get("Retry-After") == "" {
+		t.Errorf("the organization that has used up its share: status %d, headers %v", refused.Code, refused.Header())
+	}
+	large := strings.Repeat("x", 1<<20)
+	for name, path := range map[string]string{"another organization": victim, "another webhook": other} {
+		if rec := h.post(path, large); rec.Code != 200 {
+			t.Errorf("%s: status %d: %s", name, rec.Code, rec.Body)
+		}
+	}
+	server.CloseClientConnections()
+	waittest.True(t, "the memory to be released", func() bool { return h.ingest.Memory.Usage().Owners == 0 })
+}
+
+// TestSendersAreChargedForWhatArrived has clients announce large bodies and send one byte.
+func TestSendersAreChargedForWhatArrived(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
 	_, path := h.webhook(alice)
-	h.ingest.waiting.Store(maxWaiting)
-	rec := h.post(path, "x")
-	if rec.Code != 503 || rec.Header().Get("Retry-After") == "" {
-		t.Errorf("status %d, headers %v", rec.Code, rec.Header())
+	server := httptest.NewServer(h.mux)
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	for range 100 {
+		h.stall(server, path, 2)
 	}
-	h.ingest.waiting.Store(0)
-	for _, body := range []string{"stored", strings.Repeat("x", 1<<20+1)} {
+	const each = requestBytes + 5<<10
+	waittest.True(t, "the requests to arrive", func() bool { return h.ingest.Memory.Usage().Common >= 100*requestBytes })
+	if u := h.ingest.Memory.Usage(); u.Common > 100*each || u.Refused > 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// stall begins a request with a body of 1 MiB and leaves out what follows its first bytes.
+func (h *fixture) stall(server *httptest.Server, path string, size int) {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	must(h.t, err)
+	h.t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, 1<<20)
+	must(h.t, err)
+	_, _ = io.WriteString(conn, strings.Repeat("x", size-1)) // fails if the request is refused
+}
+
+func TestMemoryOfRequestsIsReleased(t *testing.T) {
+	h := newFixture(t, dbtest.Open(t, db.SQLite))
+	_, path := h.webhook(alice)
+	for _, body := range []string{"", "stored", strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20+1)} {
 		h.post(path, body)
-		if n := h.ingest.waiting.Load(); n != 0 {
-			t.Errorf("%d bytes wait for ever", n)
+		if u := h.ingest.Memory.Usage(); u.Common+u.Reserve != 0 {
+			t.Errorf("after %d bytes: %+v", len(body), u)
 		}
 	}
 }

@@ -85,7 +85,7 @@ type lanes struct {
 	byID    map[string]*lane
 	queue   []*lane // laneQueued, first in first out
 	blocked []*lane // have nothing being sent, and wait for the budget
-	budget  budget
+	budget  sendBudget
 	closed  bool
 
 	// attempts counts the tasks that were returned to be sent, until their attempt has ended. None is

@@ -155,7 +155,7 @@ func TestExpiredLeaseSendsNothing(t *testing.T) {
 // take turns with what is in reserve.
 func TestHangingDestinationsLeaveRoomForOthers(t *testing.T) {
 	f := newLaneFixture(t)
-	f.budget = budget{maxBytes: 1 << 30, reserveBytes: 1 << 30, maxSockets: 4, reserveSockets: 1, shares: 2}
+	f.budget = sendBudget{maxBytes: 1 << 30, reserveBytes: 1 << 30, maxSockets: 4, reserveSockets: 1, shares: 2}
 	f.hold("a", "b", "c", "d")
 	for _, id := range []string{"a", "b", "c", "d"} {
 		f.wake([]string{id})
@@ -178,7 +178,7 @@ func TestHangingDestinationsLeaveRoomForOthers(t *testing.T) {
 // TestMemoryLeavesRoomForOthers does the same for bytes: what does not fit stays in the queue.
 func TestMemoryLeavesRoomForOthers(t *testing.T) {
 	f := newLaneFixture(t)
-	f.budget = budget{maxBytes: 40_000, reserveBytes: 10_000, maxSockets: 100, reserveSockets: 100, shares: 2}
+	f.budget = sendBudget{maxBytes: 40_000, reserveBytes: 10_000, maxSockets: 100, reserveSockets: 100, shares: 2}
 	f.hold("a", "b", "c", "d")
 	const size = 9_000 - taskBytes
 	for _, id := range []string{"a", "b", "c", "d"} {

@@ -62,7 +62,7 @@ func (s *simulation) newReplica() *replica {
 	r.cut = s.fixture.t.Context()
 	r.results = &resultQueue{queue: make(chan ended, 100)}
 	r.lanes.readAhead = 4
-	r.lanes.budget = budget{
+	r.lanes.budget = sendBudget{
 		maxBytes: 8 * (taskBytes + 64), reserveBytes: 3 * taskBytes, maxSockets: 4, reserveSockets: 1, shares: 2,
 	}
 	r.spawn = func(t *task) {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"steward/internal/budget"
 	"steward/internal/web"
 )
 
@@ -192,6 +193,25 @@ func (m *Metrics) OpenTails(read func() float64) {
 func (m *Metrics) Stored(objects, bytes func() float64) {
 	m.gauge("steward_storage_objects", "Objects in all buckets.", objects)
 	m.gauge("steward_storage_bytes", "Size of the objects in all buckets.", bytes)
+}
+
+// Pool registers what is in use of a pool of memory or slots.
+func (m *Metrics) Pool(name string, usage func() budget.Usage) {
+	labels := prometheus.Labels{"pool": name}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "steward_budget_size", Help: "Size of a pool of memory (bytes) or slots.", ConstLabels: labels,
+		}, func() float64 { return float64(usage().Total) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "steward_budget_used", Help: "What is in use of a pool.", ConstLabels: labels,
+		}, func() float64 { return float64(usage().Common + usage().Reserve) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "steward_budget_organizations", Help: "Organizations that use a pool.", ConstLabels: labels,
+		}, func() float64 { return float64(usage().Owners) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "steward_budget_refused_total", Help: "How often a pool had no room for a request.", ConstLabels: labels,
+		}, func() float64 { return float64(usage().Refused) }),
+	)
 }
 
 // gauge registers a value that is read at each scrape.

@@ -68,7 +68,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	f.sink = httptest.NewServer(http.HandlerFunc(f.receive))
 	t.Cleanup(f.sink.Close)
 	mux := http.NewServeMux()
-	mux.Handle("/in/{id}/{token}", webhook.NewIngest(hooks, 1<<20))
+	mux.Handle("/in/{id}/{token}", webhook.NewIngest(hooks, 1<<20, 64<<20))
 	f.ingest = mux
 	w, err := f.hooks.Create(ctx, &struct{ Body webhook.NewWebhook }{webhook.NewWebhook{Name: "orders"}})
 	must(t, err)

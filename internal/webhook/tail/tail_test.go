@@ -66,7 +66,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		web.On("GET /webhook/tail", auth.ReadWebhooks, 200, "all", f.tails.All),
 		web.On("GET /webhook/tail/{webhookId}", auth.ReadWebhooks, 200, "one", f.tails.One),
 	}, guard, nil)
-	api.Handle("/in/{id}/{token}", webhook.NewIngest(store, 1<<20))
+	api.Handle("/in/{id}/{token}", webhook.NewIngest(store, 1<<20, 64<<20))
 	f.Server = httptest.NewServer(api)
 	t.Cleanup(func() {
 		f.tails.Close()
