@@ -180,9 +180,7 @@ func TestConsoleWithSeveralOrganizations(t *testing.T) {
 	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		other := s.secondOrganization()
-		var profile struct{ Organizations []struct{ ID string } }
-		other.call("GET", "/cli/auth/user", nil).want(200).decode(&profile)
-		otherID := profile.Organizations[0].ID
+		otherID := other.orgID
 		hook := other.call("POST", "/webhook/create", object{"name": "theirs"}).want(201).text("id")
 		b := s.browser().enter()
 		const header = "X-Steward-Organization"

@@ -225,9 +225,6 @@ func TestDatabasesAreIsolated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		other := s.secondOrganization()
-		var profile struct{ Organizations []struct{ ID string } }
-		other.call("GET", "/cli/auth/user", nil).want(200).decode(&profile)
-		other.orgID = profile.Organizations[0].ID
 		mine, theirs := s.database("shop"), other.database("shop")
 		mine.exec("CREATE TABLE items (v)")
 		theirs.exec("CREATE TABLE secrets (v)")

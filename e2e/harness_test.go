@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"steward/e2e/process"
-	"steward/internal/account"
-	"steward/internal/apikey"
 	"steward/internal/db"
 	"steward/internal/waittest"
 )
@@ -70,6 +68,12 @@ func (s *steward) replica() *steward {
 func (s *steward) start() {
 	s.t.Helper()
 	s.Start()
+	s.readOrganization()
+}
+
+// readOrganization reads the id of the organization that the key belongs to.
+func (s *steward) readOrganization() {
+	s.t.Helper()
 	var profile struct{ Organizations []struct{ ID string } }
 	s.call("GET", "/cli/auth/user", nil).want(200).decode(&profile)
 	s.orgID = profile.Organizations[0].ID
@@ -109,23 +113,19 @@ func (s *steward) offline(do func(ctx context.Context, d *db.DB)) {
 	s.start()
 }
 
-// secondOrganization creates another organization, for which the API has no route, and returns the
-// installation with its root key.
+// secondOrganization creates another organization, and returns the installation with its id and its
+// root key.
 func (s *steward) secondOrganization() *steward {
 	s.t.Helper()
-	value := apikey.NewValue()
-	s.offline(func(ctx context.Context, d *db.DB) {
-		accounts := &account.Store{DB: d, Now: time.Now}
-		keys := &apikey.Store{DB: d, Now: time.Now}
-		s.must(d.Write(ctx, func(tx *db.Tx) error {
-			first, err := accounts.Bootstrap(tx, "", "")
-			if err != nil {
-				return err
-			}
-			return keys.MakeRoot(tx, first.OrgID, first.UserID, value)
-		}))
-	})
-	return s.as(value)
+	return s.organization("Second organization")
+}
+
+// organization creates another organization of this name while the process runs.
+func (s *steward) organization(name string) *steward {
+	s.t.Helper()
+	other := s.as(s.Organization(name))
+	other.readOrganization()
+	return other
 }
 
 // within waits for something that is promised within a time. It does not mistake a slow machine for

@@ -173,7 +173,7 @@ func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {
 	s.Dir = filepath.Join(s.Dir, strings.Repeat("d", 120))
 	s.must(os.Mkdir(s.Dir, 0o700))
 	s.start()
-	if !strings.Contains(s.Log(), "steward root-key and reset-password will not work") {
+	if !strings.Contains(s.Log(), "steward root-key, reset-password and organization will not work") {
 		t.Errorf("log: %s", s.Log())
 	}
 	out, err := s.Command("root-key").CombinedOutput()
@@ -184,4 +184,54 @@ func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {
 	key := s.rootKey().key
 	s.start()
 	s.as(key).call("GET", "/oidc/org/members", nil).want(200)
+}
+
+// TestOrganizationsAreCreatedAndSeparate creates organizations while the process runs and while it is
+// stopped. Each has its owner, its project and its audit log, and sees nothing of another.
+func TestOrganizationsAreCreatedAndSeparate(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		acme := s.organization("Acme Ltd")
+		s.stop()
+		offline := s.as(s.Organization("Büro 2"))
+		s.start()
+		all := map[string]*steward{"Default organization": s, "Acme Ltd": acme, "Büro 2": offline}
+		for name, one := range all {
+			one.readOrganization()
+			one.call("POST", "/webhook/create", object{"name": "hook of " + name}).want(201)
+			project := one.call("GET", "/cli/project", nil).ids()
+			one.call("PUT", "/thread/t", object{"project_id": project, "metadata": object{"of": name}}).want(200)
+		}
+		for name, one := range all {
+			for path, want := range map[string]string{
+				"/cli/organization": name, "/oidc/org/members": `"owner"`, "/cli/project": "Default project",
+				"/webhook/list": "hook of " + name, "/thread": `"` + name + `"`,
+			} {
+				var rows []object
+				got := one.call("GET", path, nil).want(200).decode(&rows)
+				if len(rows) != 1 || !strings.Contains(string(got.body), want) {
+					t.Errorf("%s of %s: %s", path, name, got.body)
+				}
+			}
+			var lines []object
+			one.call("GET", "/audit?action=organization.create", nil).want(200).decode(&lines)
+			switch {
+			case one == s && len(lines) == 0: // the log of a first organization begins after it
+			case one != s && len(lines) == 1 && lines[0]["target"] == one.orgID && lines[0]["user_id"] == nil:
+			default:
+				t.Errorf("the audit log of %s: %v", name, lines)
+			}
+		}
+	})
+}
+
+func TestOrganizationNeedsAName(t *testing.T) {
+	t.Parallel()
+	s := start(t, "sqlite")
+	for _, name := range []string{"", " ", strings.Repeat("n", 257)} {
+		out, err := s.Command("organization", "create", name).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "name") || strings.Contains(string(out), "sk_") {
+			t.Errorf("%q: %v: %s", name, err, out)
+		}
+	}
 }

@@ -18,7 +18,7 @@ func newMatrix(s *steward) *matrix {
 	s.t.Helper()
 	m := &matrix{s: s, ids: map[string]string{}}
 	keys := m.memberKeys()
-	other := s.secondOrganization() // restarts the process: base URL and issuer are final from here on
+	other := s.secondOrganization()
 	m.create()
 	with, without := scopeLists()
 

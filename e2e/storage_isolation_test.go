@@ -18,9 +18,6 @@ func TestCredentialsOpenOneBucketOnly(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
 		foreign := s.secondOrganization()
-		var me struct{ Organizations []struct{ ID string } }
-		foreign.call("GET", "/cli/auth/user", nil).want(200).decode(&me)
-		foreign.orgID = me.Organizations[0].ID
 		theirs := s.bucket("theirs")
 		theirs.put("secret", "top secret")
 		upload, err := theirs.core().NewMultipartUpload(t.Context(), "theirs", "secret", minio.PutObjectOptions{})

@@ -177,6 +177,15 @@ func (s *Steward) Stop() {
 	s.Must(waittest.Receive(s.T, "the process to stop", ended))
 }
 
+// Organization runs `steward organization create`, whether the process runs or not, and returns the
+// root key of the new organization.
+func (s *Steward) Organization(name string) (key string) {
+	s.T.Helper()
+	out, err := s.Command("organization", "create", name).Output()
+	s.Must(err)
+	return strings.TrimSpace(string(out))
+}
+
 // Must fails the test on an error.
 func (s *Steward) Must(err error) {
 	s.T.Helper()

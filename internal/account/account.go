@@ -24,6 +24,9 @@ import (
 	"steward/internal/stamp"
 )
 
+// maxOrgName is the number of characters that the name of an organization may have.
+const maxOrgName = 256
+
 // Org is an organization.
 type Org struct {
 	ID   string `json:"id"`

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/name"
 	"steward/internal/stamp"
 )
 
@@ -33,16 +35,19 @@ type Store struct {
 
 func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 
-// First holds the ids of the first organization, its owner and its project.
+// First holds the ids of an organization, its first owner and its first project.
 type First struct {
 	OrgID, UserID, ProjectID string
+}
+
+// NewFirst returns ids for an organization that is to be created.
+func NewFirst() First {
+	return First{OrgID: id.New(id.Org), UserID: id.New(id.User), ProjectID: id.New(id.Project)}
 }
 
 // Bootstrap creates the first organization with its owner and a default project. E-mail address and
 // password of the owner may be empty. It returns Invalid if the password is too easy to guess.
 func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
-	now := s.now()
-	f := First{OrgID: id.New(id.Org), UserID: id.New(id.User), ProjectID: id.New(id.Project)}
 	var address, hash *string
 	if email != "" {
 		address = new(strings.ToLower(email))
@@ -53,23 +58,42 @@ func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 		}
 		hash = new(HashPassword(password))
 	}
-	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`,
-		f.OrgID, "Default organization", now); err != nil {
-		return First{}, fmt.Errorf("insert organization: %w", err)
+	f := NewFirst()
+	return f, s.insertOrg(tx, f, "Default organization", address, hash)
+}
+
+// CreateOrg creates another organization with an owner, who has neither e-mail address nor password,
+// and a default project. It returns Invalid if the name is.
+func (s *Store) CreateOrg(tx *db.Tx, f First, orgName string) error {
+	if !name.Valid(orgName) || utf8.RuneCountInString(orgName) > maxOrgName {
+		return errs.New(errs.Invalid, "the name of an organization must be %s, and at most %d characters long",
+			name.Expected, maxOrgName)
+	}
+	if err := s.insertOrg(tx, f, orgName, nil, nil); err != nil {
+		return err
+	}
+	return s.Audit(tx, "organization.create", f.OrgID)
+}
+
+// insertOrg inserts an organization, its owner and its project.
+func (s *Store) insertOrg(tx *db.Tx, f First, orgName string, email, passwordHash *string) error {
+	now := s.now()
+	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, orgName, now); err != nil {
+		return fmt.Errorf("insert organization: %w", err)
 	}
 	if _, err := tx.Exec(`INSERT INTO users (id, email, password_hash, version, created_at, updated_at)
-		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, address, hash, now); err != nil {
-		return First{}, fmt.Errorf("insert user: %w", err)
+		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, email, passwordHash, now); err != nil {
+		return fmt.Errorf("insert user: %w", err)
 	}
 	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
 		VALUES ($1, $2, $3, 1, $4, $4)`, f.OrgID, f.UserID, auth.Owner, now); err != nil {
-		return First{}, fmt.Errorf("insert member: %w", err)
+		return fmt.Errorf("insert member: %w", err)
 	}
 	if _, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, $2, $3, $4, 1)`,
 		f.OrgID, f.ProjectID, "Default project", now); err != nil {
-		return First{}, fmt.Errorf("insert project: %w", err)
+		return fmt.Errorf("insert project: %w", err)
 	}
-	return f, nil
+	return nil
 }
 
 // FirstOwner returns the longest-standing enabled owner of the oldest organization. It returns

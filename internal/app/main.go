@@ -35,7 +35,8 @@ import (
 func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := program{
 		environ: environ, stdin: stdin, stdout: stdout, stderr: stderr,
-		serve: Serve, rootKey: operator.NewRootKey, resetPassword: operator.ResetPassword, copyBlobs: CopyBlobs,
+		serve: Serve, rootKey: operator.NewRootKey, resetPassword: operator.ResetPassword,
+		createOrganization: operator.CreateOrganization, copyBlobs: CopyBlobs,
 	}
 	return p.run(ctx, args)
 }
@@ -46,10 +47,12 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	serve          func(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error
-	rootKey        func(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error
-	resetPassword  func(ctx context.Context, cfg config.Config, email string, stdout io.Writer) error
-	copyBlobs      func(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error
+
+	serve              func(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error
+	rootKey            func(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error
+	resetPassword      func(ctx context.Context, cfg config.Config, email string, stdout io.Writer) error
+	createOrganization func(ctx context.Context, cfg config.Config, name string, stdout, stderr io.Writer) error
+	copyBlobs          func(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error
 }
 
 func (p program) run(ctx context.Context, args []string) int {
@@ -125,8 +128,8 @@ To use a server from here or from another machine:
 	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	for _, cmd := range []*cobra.Command{
-		p.serveCommand(), p.doctorCommand(), p.configCommand(), p.rootKeyCommand(), p.resetPasswordCommand(), p.blobCommand(),
-		p.docsCommand(), p.versionCommand(),
+		p.serveCommand(), p.doctorCommand(), p.configCommand(), p.rootKeyCommand(), p.resetPasswordCommand(),
+		p.organizationCommand(), p.blobCommand(), p.docsCommand(), p.versionCommand(),
 	} {
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
@@ -204,6 +207,39 @@ the last start.`,
 	return cmd
 }
 
+// organizationCommand is the parent of the commands about organizations.
+func (p program) organizationCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   "organization",
+		Short:                 "Create another organization on this server",
+		Args:                  knownCommand,
+		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		DisableFlagsInUseLine: true,
+	}
+	cmd.AddCommand(p.organizationCreateCommand())
+	return cmd
+}
+
+func (p program) organizationCreateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create another organization and print its root key",
+		Long: `Create another organization with an owner and a project, and print the root key of the owner, which is
+shown only now. Organizations do not see each other. With the key, members are invited who sign in with an
+e-mail address. The server may be running; the command must run as the same user of the machine.`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := config.Load(config.Given(cmd), p.environ)
+			if err != nil {
+				return err
+			}
+			return p.createOrganization(cmd.Context(), cfg, args[0], p.stdout, p.stderr)
+		},
+	}
+	config.AddFlags(cmd, "config", "data", "database-url")
+	return cmd
+}
+
 func (p program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -243,6 +279,14 @@ func oneAddress(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return config.UsageError{Message: fmt.Sprintf("%s takes one e-mail address; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+}
+
+// oneName requires one argument.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" {
+		return nil
+	}
+	return config.UsageError{Message: fmt.Sprintf("%s takes one name; see `%[1]s --help`", cmd.CommandPath())}
 }
 
 // version is set with `go build -ldflags "-X steward/internal/app.version=v1.2.3"`.

@@ -31,6 +31,10 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 			_, err := fmt.Fprintf(stdout, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
 			return errors.Join(err, fail)
 		},
+		createOrganization: func(_ context.Context, cfg config.Config, name string, stdout, _ io.Writer) error {
+			_, err := fmt.Fprintf(stdout, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
+			return errors.Join(err, fail)
+		},
 		copyBlobs: func(_ context.Context, cfg config.Config, toDisk bool, stdout, _ io.Writer) error {
 			_, err := fmt.Fprintf(stdout, "blob copy %s %s %s %t", cfg.Data, cfg.BlobURL.Bucket, string(cfg.BlobAccessKey), toDisk)
 			return errors.Join(err, fail)
@@ -55,6 +59,7 @@ func TestCommandsGetTheirConfiguration(t *testing.T) {
 		"blob copy":              {[]string{"blob", "copy", "--data=d", "--from=disk", "--to=s3://b/p?endpoint=https://h"}, []string{"STEWARD_BLOB_ACCESS_KEY=k"}, "blob copy d b k false"},
 		"blob copy back":         {[]string{"blob", "copy", "--from=s3://b/p?endpoint=https://h", "--to=disk"}, []string{"STEWARD_BLOB_URL=s3://other?endpoint=https://h"}, "blob copy ./steward-data b  true"},
 		"reset password":         {[]string{"reset-password", "--data", "d", "a@b.example", "--base-url=https://s.example"}, nil, "reset-password a@b.example d https://s.example"},
+		"organization":           {[]string{"organization", "create", "--data", "d", "Acme Ltd"}, []string{"STEWARD_DATABASE_URL=postgres://h/d"}, "organization create Acme Ltd d postgres://h/d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runProgram(nil, test.environ, test.args...)
@@ -112,6 +117,7 @@ func TestErrorsArePrintedWithTheirExitCode(t *testing.T) {
 		"argument":           {[]string{"serve", "QQQ"}, nil, 2, "steward: steward serve takes flags only; see `steward serve --help`\n"},
 		"no address":         {[]string{"reset-password"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
 		"two addresses":      {[]string{"reset-password", "QQQ", "QQQ"}, nil, 2, "steward: steward reset-password takes one e-mail address; see `steward reset-password --help`\n"},
+		"no name":            {[]string{"organization", "create"}, nil, 2, "steward: steward organization create takes one name; see `steward organization create --help`\n"},
 		"copy to itself":     {[]string{"blob", "copy", "--from=disk", "--to=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
 		"copy to nowhere":    {[]string{"blob", "copy", "--from=disk"}, nil, 2, "steward: one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`\n"},
 		"copy to no URL":     {[]string{"blob", "copy", "--from=disk", "--to=QQQ"}, nil, 2, "steward: --blob-url must be a URL such as s3://bucket/prefix?endpoint=https://host\n"},

@@ -118,6 +118,16 @@ func TestOperationsRunInTheServer(t *testing.T) {
 		if err == nil || err.Error() != "no user has the e-mail address bob@example.com" {
 			t.Errorf("unknown address: %v", err)
 		}
+		org, err := organizationOperation().run(t.Context(), cfg, organizationInput{"Acme"})
+		if err != nil || !strings.HasPrefix(org.ID, "org_") || !strings.HasPrefix(org.RootKey, "sk_") {
+			t.Errorf("organization: %v, %v", org, err)
+		}
+		for _, name := range []string{" ", "a\x00b", strings.Repeat("é", 257)} {
+			_, err := organizationOperation().run(t.Context(), cfg, organizationInput{name})
+			if err == nil || !strings.Contains(err.Error(), "the name of an organization must be") {
+				t.Errorf("organization %q: %v", name, err)
+			}
+		}
 		var out account.Reset
 		for name, ask := range map[string]struct {
 			path string
@@ -148,6 +158,7 @@ func TestCommandsCreateNoInstallation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "typo")
 	for name, command := range map[string]func(context.Context, config.Config) error{
 		"root-key":       func(ctx context.Context, cfg config.Config) error { return NewRootKey(ctx, cfg, false, nil, nil) },
+		"organization":   func(ctx context.Context, cfg config.Config) error { return CreateOrganization(ctx, cfg, "a", nil, nil) },
 		"reset-password": func(ctx context.Context, cfg config.Config) error { return ResetPassword(ctx, cfg, "a@b.example", nil) },
 	} {
 		err := command(t.Context(), config.Config{Data: dir})

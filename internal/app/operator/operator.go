@@ -1,5 +1,5 @@
-// Package operator does what the operator of a server may do without a key: create a root key, and make
-// a link to reset a password. The commands ask the server that runs on the data directory, over a socket
+// Package operator does what the operator of a server may do without a key: create a root key, make a
+// link to reset a password, and create an organization. The commands ask the server that runs on the data directory, over a socket
 // that only the user of the server can connect to, or do it themselves if none runs.
 package operator
 
@@ -66,12 +66,27 @@ type resetInput struct {
 	Email string `json:"email"`
 }
 
+// organizationInput names a new organization.
+type organizationInput struct {
+	Name string `json:"name"`
+}
+
+// newOrganization is the result of the operation createOrganization.
+type newOrganization struct {
+	ID      string `json:"id"`
+	RootKey string `json:"root_key"`
+}
+
 func rootKeyOperation() operation[rootKeyInput, newKey] {
 	return operation[rootKeyInput, newKey]{"/root-key", (*Operator).rootKey}
 }
 
 func resetOperation() operation[resetInput, account.Reset] {
 	return operation[resetInput, account.Reset]{"/reset-password", (*Operator).resetPassword}
+}
+
+func organizationOperation() operation[organizationInput, newOrganization] {
+	return operation[organizationInput, newOrganization]{"/organization", (*Operator).createOrganization}
 }
 
 // rootKey creates another root key for the first owner, and deletes the others if that is wanted.
@@ -123,6 +138,20 @@ func (o *Operator) resetPassword(ctx context.Context, in resetInput) (account.Re
 	return account.Reset{Link: account.ResetLink(o.baseURL, token), ExpiresAt: expires}, nil
 }
 
+// createOrganization creates an organization with an owner and a root key.
+func (o *Operator) createOrganization(ctx context.Context, in organizationInput) (newOrganization, error) {
+	first := account.NewFirst()
+	created := newOrganization{ID: first.OrgID, RootKey: apikey.NewValue()}
+	ctx = auth.With(ctx, &auth.Caller{OrgID: first.OrgID}) // the operator, not the owner
+	err := o.db.Write(ctx, func(tx *db.Tx) error {
+		if err := o.accounts.CreateOrg(tx, first, in.Name); err != nil {
+			return err
+		}
+		return o.keys.MakeRoot(tx, first.OrgID, first.UserID, created.RootKey)
+	})
+	return created, err
+}
+
 // NewRootKey creates another root key for the first owner and prints it. It deletes the other root keys
 // if that is wanted, and says how many there were on stderr.
 func NewRootKey(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error {
@@ -148,6 +177,20 @@ func ResetPassword(ctx context.Context, cfg config.Config, email string, stdout 
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s\nThe link can be used once, until %v.\n", r.Link, r.ExpiresAt)
+	return err
+}
+
+// CreateOrganization creates an organization with an owner, and prints the owner's root key. It says on
+// stderr which id the organization has.
+func CreateOrganization(ctx context.Context, cfg config.Config, name string, stdout, stderr io.Writer) error {
+	created, err := organizationOperation().run(ctx, cfg, organizationInput{name})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(stdout, created.RootKey); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stderr, "The organization %s was created. The root key of its owner is shown only now.\n", created.ID)
 	return err
 }
 
