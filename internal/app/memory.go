@@ -19,7 +19,7 @@ const (
 )
 
 // limitMemory has the garbage collector keep the process near softLimit, or a quarter above the live
-// heap if that is more, so that it does not run all the time, but within nine tenths of what the
+// heap if that is more, so that it does not run all the time, but within six tenths of what the
 // process may use. GOGC and GOMEMLIMIT override it.
 func limitMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
@@ -28,7 +28,7 @@ func limitMemory(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	most := budget.MemoryLimit() / 10 * 9
+	most := budget.MemoryLimit() / 10 * 6 // SQLite and the kernel need the rest
 	debug.SetMemoryLimit(min(softLimit, most))
 	live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(time.Second)

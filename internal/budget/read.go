@@ -12,6 +12,9 @@ var ErrFull = errors.New("budget: the pool has no room for more")
 // firstRead is the size of the first buffer of ReadAll.
 const firstRead = 4 << 10
 
+// RequestBytes is about what an HTTP request takes in memory besides its header and its body.
+const RequestBytes = 8 << 10
+
 // ReadAll reads r to its end and charges c for the memory as the bytes arrive, so that a client that
 // announces much and sends little takes little. announced is the expected number of bytes, -1 if it is
 // not known. It returns ErrFull if the pool has no room, or the error of r; then nothing stays charged.

@@ -25,6 +25,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budge
 	if r.Body == http.NoBody {
 		return nil, nil
 	}
+	if !memory.Take(budget.RequestBytes) {
+		return nil, explainBody(w, budget.ErrFull, limit)
+	}
 	deadline := http.NewResponseController(w).SetReadDeadline
 	limited := http.MaxBytesReader(w, r.Body, limit)
 	body, err := budget.ReadAll(memory, budget.Body.Reader(limited, deadline), min(r.ContentLength, limit))

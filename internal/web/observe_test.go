@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/encode"
 	"steward/internal/page"
 	"steward/internal/waittest"
@@ -46,9 +47,11 @@ func serveTexts(t *testing.T, timeout writeTimeout) (address string, served <-ch
 	t.Helper()
 	guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request { return r }
 	done := make(chan Served, 1)
+	api := NewAPI([]Route{On("GET /texts", auth.Self, 200, "List texts", textPage)}, guard, nil)
+	api.Memory = budget.NewPool(8*bodySize, MaxBody)
 	srv := httptest.NewServer(&observer{
 		log:     slog.New(slog.DiscardHandler),
-		next:    NewAPI([]Route{On("GET /texts", auth.Self, 200, "List texts", textPage)}, guard, nil),
+		next:    api,
 		done:    func(s Served) { done <- s },
 		timeout: timeout,
 	})
@@ -129,6 +132,34 @@ func TestStalledReaderHoldsOneCopyOfTheBody(t *testing.T) {
 	})
 	if held < bodySize/2 {
 		t.Errorf("%d MiB are held: the reader has not stalled", held>>20)
+	}
+}
+
+// TestStalledReadersTakeTheirShareOnly has clients request responses and not read them, until one is
+// refused. Another organization is served.
+func TestStalledReadersTakeTheirShareOnly(t *testing.T) {
+	guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request {
+		return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: r.URL.Query().Get("org")}))
+	}
+	api := NewAPI([]Route{On("GET /texts", auth.Self, 200, "List texts", textPage)}, guard, nil)
+	api.Memory = budget.NewPool(8*bodySize, 2*bodySize) // the grant is a response with the slack of its buffer
+	srv := httptest.NewServer(Observe(slog.New(slog.DiscardHandler), nil, api))
+	t.Cleanup(srv.Close)
+	t.Cleanup(srv.CloseClientConnections)
+	status := func(org string) int {
+		res, err := http.Get(srv.URL + "/texts?org=" + org)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		return res.StatusCode
+	}
+	served := 0
+	for status("hostile") == http.StatusOK {
+		served++
+	}
+	if got := status("victim"); got != http.StatusOK || served == 0 || served > 8 {
+		t.Errorf("%d of the hostile organization, then the victim got %d", served, got)
 	}
 }
 

@@ -19,9 +19,6 @@ import (
 // maxFields bounds the header fields of a request.
 const maxFields = 200
 
-// requestBytes is about what a request takes in memory besides its headers and its body.
-const requestBytes = 8 << 10
-
 // Ingest accepts requests at /in/{id}/{token}. It is not in the route table: its callers are not
 // callers of the API.
 type Ingest struct {
@@ -48,7 +45,7 @@ type token struct {
 // NewIngest returns an Ingest with so many bytes of memory for requests, or eight times the largest
 // one if that is more. Its cache is invalidated by changes on any replica.
 func NewIngest(s *Store, limit, memory int64) *Ingest {
-	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*requestBytes)}
+	in := &Ingest{Store: s, Limit: limit, Memory: budget.NewPool(memory, limit+2*budget.RequestBytes)}
 	s.DB.Watch(tokensChanged, in.tokens.Forget)
 	return in
 }
@@ -120,7 +117,7 @@ func (in *Ingest) body(w http.ResponseWriter, r *http.Request, memory *budget.Ch
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, in.tooLarge()
 	}
-	if !memory.Take(requestBytes + headerBytes(r)) {
+	if !memory.Take(budget.RequestBytes + headerBytes(r)) {
 		w.Header().Set("Connection", "close")
 		return nil, errBusy()
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
@@ -235,8 +236,8 @@ func TestSendersAreChargedForWhatArrived(t *testing.T) {
 	for range 100 {
 		h.stall(server, path, 2)
 	}
-	const each = requestBytes + 5<<10
-	waittest.True(t, "the requests to arrive", func() bool { return h.ingest.Memory.Usage().Common >= 100*requestBytes })
+	const each = budget.RequestBytes + 5<<10
+	waittest.True(t, "the requests to arrive", func() bool { return h.ingest.Memory.Usage().Common >= 100*budget.RequestBytes })
 	if u := h.ingest.Memory.Usage(); u.Common > 100*each || u.Refused > 0 {
 		t.Errorf("%+v", u)
 	}
