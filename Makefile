@@ -54,6 +54,12 @@ console: ## build the web console into internal/console/dist (needs Node.js)
 screenshots: deps ## take the pictures in docs/images/console again
 	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e -run TestConsolePictures
 
+.PHONY: faults
+faults: SHELL = bash
+faults: .SHELLFLAGS = -o pipefail -c
+faults: deps ## break installations under load, and compare what is stored with what was acknowledged
+	STEWARD_FAULTS=15s $(GO) test -count=1 -timeout 60m ./e2e/faults -v -run "$(or $(ONLY),.)" | grep -v -E "^ *(=== |PASS|ok )"
+
 .PHONY: bench
 bench: SHELL = bash
 bench: .SHELLFLAGS = -o pipefail -c

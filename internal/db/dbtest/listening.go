@@ -104,7 +104,7 @@ func (s *Server) Start() {
 		written, err := os.ReadFile(s.LogFile)
 		s.must(err)
 		last := string(written[len(before):])
-		return last, strings.Contains(last, "ready to accept connections")
+		return last, strings.Contains(last, "ready to accept") // a standby accepts read-only ones
 	})
 }
 
