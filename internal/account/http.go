@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/idempotency"
 	"steward/internal/page"
 	"steward/internal/web"
 )
@@ -30,11 +31,10 @@ func (h *Handler) Invite(ctx context.Context, in *struct{ Body NewMember }) (Inv
 	if in.Body.Role == auth.Owner && caller.Role != auth.Owner {
 		return Invited{}, errs.New(errs.Forbidden, "only an owner can add owners")
 	}
-	m, token, err := h.Store.Invite(ctx, caller.OrgID, caller.Actor(), in.Body)
-	if err != nil {
-		return Invited{}, err
-	}
-	return h.invited(m, token), nil
+	return idempotency.Once(ctx, func(ctx context.Context) (Invited, error) {
+		m, token, err := h.Store.Invite(ctx, caller.OrgID, caller.Actor(), in.Body)
+		return h.invited(m, token), err
+	})
 }
 
 func (h *Handler) invited(m Member, token string) Invited {
@@ -43,20 +43,18 @@ func (h *Handler) invited(m Member, token string) Invited {
 
 // Reinvite serves POST /oidc/org/members/{id}/invite.
 func (h *Handler) Reinvite(ctx context.Context, in *UserInput) (Invited, error) {
-	m, token, err := h.Store.Reinvite(ctx, auth.From(ctx), in.ID)
-	if err != nil {
-		return Invited{}, err
-	}
-	return h.invited(m, token), nil
+	return idempotency.Once(ctx, func(ctx context.Context) (Invited, error) {
+		m, token, err := h.Store.Reinvite(ctx, auth.From(ctx), in.ID)
+		return h.invited(m, token), err
+	})
 }
 
 // ResetPassword serves POST /oidc/org/members/{id}/reset-password.
 func (h *Handler) ResetPassword(ctx context.Context, in *UserInput) (Reset, error) {
-	token, expires, err := h.Store.ResetPassword(ctx, auth.From(ctx), in.ID)
-	if err != nil {
-		return Reset{}, err
-	}
-	return Reset{Link: ResetLink(h.BaseURL, token), ExpiresAt: expires}, nil
+	return idempotency.Once(ctx, func(ctx context.Context) (Reset, error) {
+		token, expires, err := h.Store.ResetPassword(ctx, auth.From(ctx), in.ID)
+		return Reset{Link: ResetLink(h.BaseURL, token), ExpiresAt: expires}, err
+	})
 }
 
 // UserInput names a user. It is exported because huma ignores embedded structs that are not.
@@ -115,7 +113,9 @@ func (h *Handler) CreateProject(ctx context.Context, in *struct{ Body NewProject
 	if err := in.Body.check(); err != nil {
 		return Project{}, err
 	}
-	return h.Store.CreateProject(ctx, auth.From(ctx).OrgID, in.Body)
+	return idempotency.Once(ctx, func(ctx context.Context) (Project, error) {
+		return h.Store.CreateProject(ctx, auth.From(ctx).OrgID, in.Body)
+	})
 }
 
 // DeleteProject serves DELETE /cli/project/{id}.

@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/idempotency"
 	"steward/internal/page"
 )
 
@@ -21,11 +22,10 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Create
 	if org := in.Body.OrgID; org != nil && *org != caller.OrgID {
 		return Created{}, errs.New(errs.Forbidden, "orgId is not the organization of the caller")
 	}
-	value, err := h.Store.Create(ctx, caller, k)
-	if err != nil {
-		return Created{}, err
-	}
-	return Created{ID: k.ID, Value: value}, nil
+	return idempotency.Once(ctx, func(ctx context.Context) (Created, error) {
+		value, err := h.Store.Create(ctx, caller, k)
+		return Created{ID: k.ID, Value: value}, err
+	})
 }
 
 // List serves GET /cli/apikey.

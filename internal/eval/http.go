@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/idempotency"
 	"steward/internal/page"
 )
 
@@ -101,7 +102,9 @@ func (h *Handler) Sync(ctx context.Context, in *struct{ Body Sync }) (Synced, er
 	if d := nonEmpty(in.Body.DeploymentID); d != nil {
 		target = *d
 	}
-	return h.Store.Sync(ctx, caller, target, evals, in.Body.Delete)
+	return idempotency.Once(ctx, func(ctx context.Context) (Synced, error) {
+		return h.Store.Sync(ctx, caller, target, evals, in.Body.Delete)
+	})
 }
 
 // RunsInput is the query of the list of runs.
@@ -142,7 +145,7 @@ func (h *Handler) Start(ctx context.Context, in *struct{ Body Start }) (Run, err
 	if r.OrgID != caller.OrgID {
 		return Run{}, errForeignOrg()
 	}
-	return h.Store.Start(ctx, caller, r)
+	return idempotency.Once(ctx, func(ctx context.Context) (Run, error) { return h.Store.Start(ctx, caller, r) })
 }
 
 // Complete serves PUT /evalrun.

@@ -1,72 +1,106 @@
 // Package idempotency replays the stored response of a POST that is repeated with the same
 // Idempotency-Key.
 //
-// The whole request runs in one transaction that the handler's own writes join: first the row that
-// claims the key, then the handler, then the response, stored in that row. The response is
-// therefore stored if and only if its effects are, and a concurrent repeat waits for the first
-// request: on SQLite for the writer, on PostgreSQL for the row. A request that fails is rolled back
-// and leaves no row, so it can be repeated with the same key.
+// Serve reads what is stored for the key, and calls the handler if that is nothing. The handler runs
+// outside of any transaction, and says where its effects begin:
 //
-// A route that does work outside of the database cannot run in a transaction: it would hold it for as
-// long as that takes (detached.go).
+//   - Once, if they are in the database: one transaction claims the key, makes the effects, and stores
+//     the response. So the response is stored if and only if its effects are. A concurrent repeat waits
+//     for that transaction: on SQLite for the writer, on PostgreSQL for the row.
+//   - Claim, if they are elsewhere, such as in an engine (claim.go): the claim is committed before they
+//     begin. Keep stores the response in the transaction that makes them visible, if there is one.
+//   - Neither, if it has none, such as a dry run.
+//
+// What was not stored by then is stored by Serve after the handler. A request that fails leaves nothing,
+// so it can be repeated with the same key.
 package idempotency
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/id"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
 
-// TTL is how long a response is stored.
-const TTL = 24 * time.Hour
+const (
+	// TTL is how long a response is stored.
+	TTL = 24 * time.Hour
+	// maxWait is how long a repeat waits for the first request, and a request for the database.
+	maxWait = 10 * time.Second
+)
 
-// sealPurpose binds sealed responses to this package.
-const sealPurpose = "idempotency.response"
-
-// errRollback rolls back the transaction of a request that failed.
-var errRollback = errors.New("request failed")
+var (
+	// errStored is returned to a handler whose request was executed by another one in the meantime; Serve
+	// replaces it by the response of that.
+	errStored    = errs.New(errs.Conflict, "another request with this Idempotency-Key was executed in the meantime")
+	errBusy      = errs.New(errs.Unavailable, "a request with this Idempotency-Key is still being processed")
+	errOtherBody = errs.InvalidField("header.Idempotency-Key", "this key was already used with a different body")
+)
 
 // Store keeps responses, sealed since they may contain secrets.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
 	Now  func() time.Time
+
+	// wait and renew replace maxWait and renewEvery in tests.
+	wait  time.Duration
+	renew time.Duration
+}
+
+// pending is a request whose response is not stored yet. Its handler has it in the context.
+type pending struct {
+	store  *Store
+	claim  claim
+	r      *http.Request
+	status int // of a successful response on the root face
+	// claimed is true if the claim was committed without a response, and renewed until end is called.
+	claimed bool
+	end     func()
+	// kept is the response that was stored in a transaction of the handler.
+	kept *response
+}
+
+type pendingKey struct{}
+
+// of returns the request that ctx belongs to, or nil if that has no Idempotency-Key.
+func of(ctx context.Context) *pending {
+	p, _ := ctx.Value(pendingKey{}).(*pending)
+	return p
 }
 
 // Serve writes the stored response for key, or the response of next, which it stores. It implements
 // web.Idempotent.
-func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body []byte, detached bool, next http.Handler) {
-	if err := checkKey(key); err != nil {
-		web.Fail(w, r, err)
-		return
-	}
-	if detached {
-		s.serveDetached(w, r, newClaim(r, key, body, stamp.Of(s.Now())), next)
-		return
-	}
-	var res *response
-	err := s.DB.Write(r.Context(), func(tx *db.Tx) error {
-		var err error
-		res, err = s.run(tx, r, key, body, next)
-		return err
-	})
-	if err != nil && !errors.Is(err, errRollback) {
+func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body []byte, status int, next http.Handler) {
+	res, err := s.serve(r, key, body, status, next)
+	if err != nil {
 		web.Fail(w, r, err)
 		return
 	}
 	res.writeTo(w)
+}
+
+func (s *Store) serve(r *http.Request, key string, body []byte, status int, next http.Handler) (*response, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	p := &pending{store: s, claim: newClaim(r, key, body, stamp.Of(s.Now())), r: r, status: status, end: func() {}}
+	earlier, err := s.replay(r.Context(), p.claim)
+	if err != nil || earlier != nil {
+		return earlier, err
+	}
+	return p.run(next)
 }
 
 func checkKey(key string) error {
@@ -80,44 +114,6 @@ func checkKey(key string) error {
 	return nil
 }
 
-// run returns the stored response, or claims the key and executes the request. DB.Write may call it
-// more than once.
-func (s *Store) run(tx *db.Tx, r *http.Request, key string, body []byte, next http.Handler) (*response, error) {
-	c := newClaim(r, key, body, stamp.Of(s.Now()))
-	claimed, err := c.insert(tx)
-	if err != nil {
-		return nil, err
-	}
-	if !claimed {
-		return s.replay(tx, c)
-	}
-	r = r.WithContext(tx.Context())
-	if len(body) > 0 {
-		r.Body = io.NopCloser(bytes.NewReader(body)) // anew for each call
-	}
-	return s.execute(tx, c, r, next)
-}
-
-// execute runs the handler and stores its response. It returns errRollback along with the response
-// of a request that failed.
-func (s *Store) execute(tx *db.Tx, c claim, r *http.Request, next http.Handler) (*response, error) {
-	res := &response{header: http.Header{}, status: http.StatusOK}
-	next.ServeHTTP(res, r)
-	if res.status >= 300 {
-		return res, errRollback
-	}
-	return res, s.store(tx, c, res)
-}
-
-// store stores the response of a claim.
-func (s *Store) store(tx *db.Tx, c claim, res *response) error {
-	plain, err := json.Marshal(content{Header: res.header, Body: res.body.Bytes()})
-	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
-	}
-	return c.update(tx, res.status, s.Ring.Seal(sealPurpose, plain))
-}
-
 // newClaim scopes a key to its caller, method and path. The path includes the prefix of the face,
 // since the response depends on it.
 func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
@@ -126,35 +122,161 @@ func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
 	path := web.FaceOf(r.Context()).Prefix + r.URL.RequestURI()
 	hash := sha256.Sum256(body)
 	return claim{
-		orgID:     caller.OrgID,
-		scope:     seal.Hash(fmt.Sprintf("%s\n%s\n%s\n%s", who, r.Method, path, key)),
-		bodyHash:  hash[:],
-		createdAt: now,
+		orgID:    caller.OrgID,
+		scope:    seal.Hash(fmt.Sprintf("%s\n%s\n%s\n%s", who, r.Method, path, key)),
+		bodyHash: hash[:],
+		owner:    []byte(id.Secret(22)),
+		now:      now,
 	}
 }
 
-// replay returns the stored response, or nil if a detached request has not stored it yet. It returns
-// Invalid if the first request had another body.
-func (s *Store) replay(tx *db.Tx, c claim) (*response, error) {
-	bodyHash, status, sealed, err := c.get(tx)
+// replay returns the stored response, or nil if there is none. It returns Invalid if the first request
+// had another body.
+func (s *Store) replay(ctx context.Context, c claim) (*response, error) {
+	found, err := c.get(s.DB.Read(ctx))
+	if err != nil || found == nil || found.createdAt < c.now.Add(-TTL) {
+		return nil, err
+	}
+	if !bytes.Equal(found.bodyHash, c.bodyHash) {
+		return nil, errOtherBody
+	}
+	if found.status == 0 {
+		return nil, nil // the handler waits, where its effects begin
+	}
+	return openResponse(s.Ring, found.status, found.answer)
+}
+
+// run calls the handler, and returns its response once that is stored.
+func (p *pending) run(next http.Handler) (*response, error) {
+	res := &response{header: http.Header{}, status: http.StatusInternalServerError}
+	defer func() {
+		p.end()
+		if p.claimed && res.status >= 300 { // also if next panics
+			p.forget()
+		}
+	}()
+	ctx := context.WithValue(p.r.Context(), pendingKey{}, p)
+	next.ServeHTTP(res, p.r.WithContext(ctx))
+	switch {
+	case p.kept != nil:
+		return p.kept, nil
+	case res.status < 300:
+		return p.keepAlone(res)
+	case res.status < 500: // perhaps because another request has had the effects of this one
+		return p.earlierOr(res), nil
+	}
+	return res, nil
+}
+
+// earlierOr returns the stored response of another request, or res if there is none.
+func (p *pending) earlierOr(res *response) *response {
+	earlier, err := p.store.replay(context.WithoutCancel(p.r.Context()), p.claim)
+	if err != nil || earlier == nil {
+		return res
+	}
+	return earlier
+}
+
+// keepAlone stores the response of a request that had no effects in the database. If that fails after
+// effects elsewhere, it returns the response nevertheless: a client would repeat the request.
+func (p *pending) keepAlone(res *response) (*response, error) {
+	ctx := context.WithoutCancel(p.r.Context())
+	sealed, err := res.seal(p.store.Ring)
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(bodyHash, c.bodyHash) {
-		return nil, errs.InvalidField("header.Idempotency-Key", "this key was already used with a different body")
+	err = p.write(ctx, 0, func(tx *db.Tx) error { return p.claim.store(tx, res.status, sealed) })
+	switch {
+	case err == nil:
+		return res, nil
+	case errors.Is(err, errStored):
+		return p.earlierOr(res), nil
+	case p.claimed:
+		web.Log(ctx).Error("the response for an Idempotency-Key was not stored", "error", err)
+		return res, nil
 	}
-	if status == 0 {
-		return nil, nil
+	return nil, err
+}
+
+// Once calls fn, which has all effects of a request. If the request has an Idempotency-Key, fn runs in
+// a transaction that it joins by its context, and in which its value is stored as the response. So fn
+// must be quick, must not do work outside of the database, and may be called more than once.
+func Once[T any](ctx context.Context, fn func(context.Context) (T, error)) (value T, err error) {
+	p := of(ctx)
+	if p == nil {
+		return fn(ctx)
 	}
-	plain, err := s.Ring.Open(sealPurpose, sealed)
+	err = p.write(ctx, 0, func(tx *db.Tx) error {
+		if value, err = fn(tx.Context()); err != nil {
+			return err
+		}
+		return Keep(tx, value)
+	})
+	return value, err
+}
+
+// Keep stores the value of a handler as the response, in the transaction that has its effects. It does
+// nothing for a request without an Idempotency-Key.
+func Keep(tx *db.Tx, value any) error {
+	p := of(tx.Context())
+	if p == nil {
+		return nil
+	}
+	res := &response{header: http.Header{}}
+	web.Write(res, p.r, p.status, value)
+	if res.status >= 300 {
+		return errors.New("the response cannot be encoded")
+	}
+	sealed, err := res.seal(p.store.Ring)
 	if err != nil {
-		return nil, fmt.Errorf("open stored response: %w", err)
+		return err
 	}
-	var stored content
-	if err := json.Unmarshal(plain, &stored); err != nil {
-		return nil, fmt.Errorf("decode stored response: %w", err)
+	if err := p.claim.store(tx, res.status, sealed); err != nil {
+		return err
 	}
-	res := &response{header: stored.Header, status: status}
-	res.body.Write(stored.Body)
-	return res, nil
+	tx.OnCommit(func() { p.kept = res })
+	return nil
+}
+
+// write runs fn in a transaction that claims the key, unless the claim was committed before. It also
+// claims it in place of a claim that was last renewed at dead. It returns errStored, errBusy or
+// errOtherBody if another request has the key, and Unavailable if it has to wait for too long.
+func (p *pending) write(ctx context.Context, dead stamp.Time, fn func(*db.Tx) error) error {
+	limited, cancel := context.WithTimeout(ctx, p.store.maxWait())
+	defer cancel()
+	claimed := p.claimed
+	err := p.store.DB.Write(limited, func(tx *db.Tx) (err error) {
+		if !p.claimed {
+			claimed, err = p.claim.insert(tx, dead)
+		}
+		if err != nil || !claimed {
+			return err // if nil, Write returns when the row in the way is committed
+		}
+		return fn(tx)
+	})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return errs.Unavailablef(err, "the database is busy, or a request with this Idempotency-Key is still being processed")
+	case err != nil:
+		return err
+	case !claimed:
+		return p.refusal(ctx)
+	}
+	return nil
+}
+
+// refusal returns the error for a key that another request has.
+func (p *pending) refusal(ctx context.Context) error {
+	found, err := p.claim.get(p.store.DB.Read(ctx))
+	switch {
+	case err != nil:
+		return err
+	case found == nil: // it has failed in the meantime
+		return errBusy
+	case !bytes.Equal(found.bodyHash, p.claim.bodyHash):
+		return errOtherBody
+	case found.status == 0:
+		return errBusy
+	}
+	return errStored
 }

@@ -2,13 +2,22 @@ package idempotency
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/http"
+
+	"steward/internal/seal"
 )
 
-// content is what is sealed of a response.
-type content struct {
+// sealPurpose binds sealed responses to this package.
+const sealPurpose = "idempotency.response"
+
+// head is the beginning of what is sealed of a response, as JSON. The body follows as it is: it may be
+// large, and is sealed while the transaction waits.
+type head struct {
 	Header http.Header
-	Body   []byte
+	// Body is the body of a response that an earlier version has stored.
+	Body []byte `json:",omitempty"`
 }
 
 // response buffers a response until its transaction is committed. It implements
@@ -29,4 +38,30 @@ func (r *response) writeTo(w http.ResponseWriter) {
 	}
 	w.WriteHeader(r.status)
 	w.Write(r.body.Bytes())
+}
+
+// seal returns header and body as they are stored.
+func (r *response) seal(ring *seal.Ring) ([]byte, error) {
+	plain, err := json.Marshal(head{Header: r.header})
+	if err != nil {
+		return nil, fmt.Errorf("encode response: %w", err)
+	}
+	return ring.Seal(sealPurpose, append(plain, r.body.Bytes()...)), nil
+}
+
+// openResponse returns a response that was stored.
+func openResponse(ring *seal.Ring, status int, sealed []byte) (*response, error) {
+	plain, err := ring.Open(sealPurpose, sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open stored response: %w", err)
+	}
+	var h head
+	dec := json.NewDecoder(bytes.NewReader(plain))
+	if err := dec.Decode(&h); err != nil {
+		return nil, fmt.Errorf("decode stored response: %w", err)
+	}
+	res := &response{header: h.Header, status: status}
+	res.body.Write(h.Body)
+	res.body.Write(plain[dec.InputOffset():])
+	return res, nil
 }

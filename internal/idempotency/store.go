@@ -2,67 +2,92 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/stamp"
 )
 
 // claim is the row of a request that takes effect once.
 type claim struct {
-	orgID     string
-	scope     []byte
+	orgID    string
+	scope    []byte
+	bodyHash []byte
+	// owner distinguishes this request from others with the same scope. It is stored in the place of the
+	// response until there is one.
+	owner []byte
+	// now is when the request began.
+	now stamp.Time
+}
+
+// stored is a row. Its status is 0 while there is no response; then createdAt is when the claim was
+// renewed.
+type stored struct {
 	bodyHash  []byte
+	status    int
+	answer    []byte
 	createdAt stamp.Time
 }
 
-// insert reports whether the claim is new. A row older than TTL is replaced.
-func (c claim) insert(tx *db.Tx) (claimed bool, err error) {
-	if _, err := tx.Exec(`DELETE FROM idempotency WHERE org_id = $1 AND scope = $2 AND created_at < $3`,
-		c.orgID, c.scope, c.createdAt.Add(-TTL)); err != nil {
-		return false, fmt.Errorf("delete expired response: %w", err)
-	}
+// insert inserts the claim, unless another request has the key, and reports whether it did. It replaces
+// a row older than TTL, and a claim without a response that was last renewed at dead.
+func (c claim) insert(tx *db.Tx, dead stamp.Time) (inserted bool, err error) {
 	n, err := tx.Exec(`INSERT INTO idempotency (org_id, scope, body_hash, status, answer, created_at)
-		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO NOTHING`,
-		c.orgID, c.scope, c.bodyHash, []byte{}, c.createdAt)
+		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO UPDATE
+		SET body_hash = excluded.body_hash, status = 0, answer = excluded.answer, created_at = excluded.created_at
+		WHERE idempotency.created_at < $6 OR idempotency.status = 0 AND idempotency.created_at = $7`,
+		c.orgID, c.scope, c.bodyHash, c.owner, max(c.now, dead+1), c.now.Add(-TTL), dead)
 	if err != nil {
 		return false, fmt.Errorf("claim idempotency key: %w", err)
 	}
 	return n == 1, nil
 }
 
-// update stores the sealed response of the claim. It returns Conflict if another request has taken it
-// over.
-func (c claim) update(tx *db.Tx, status int, sealed []byte) error {
-	n, err := tx.Exec(`UPDATE idempotency SET status = $4, answer = $5 WHERE org_id = $1 AND scope = $2 AND created_at = $3`,
-		c.orgID, c.scope, c.createdAt, status, sealed)
-	if err != nil {
-		return fmt.Errorf("store response: %w", err)
-	}
-	if n == 0 {
-		return errs.New(errs.Conflict, "the Idempotency-Key was used by another request in the meantime")
+// renew shows that the request is alive. The time of the row moves even if the clock does not.
+func (c claim) renew(tx *db.Tx, now stamp.Time) error {
+	if _, err := tx.Exec(`UPDATE idempotency SET created_at = CASE WHEN created_at < $4 THEN $4 ELSE created_at + 1 END
+		WHERE org_id = $1 AND scope = $2 AND status = 0 AND answer = $3`, c.orgID, c.scope, c.owner, now); err != nil {
+		return fmt.Errorf("renew claim of idempotency key: %w", err)
 	}
 	return nil
 }
 
-// abandon deletes the claims of a scope that have no response and are at least as old as a time.
-func (c claim) abandon(tx *db.Tx, before stamp.Time) error {
-	if _, err := tx.Exec(`DELETE FROM idempotency WHERE org_id = $1 AND scope = $2 AND status = 0 AND created_at <= $3`,
-		c.orgID, c.scope, before); err != nil {
+// store stores the sealed response of the claim. It returns Conflict if another request has taken it
+// over.
+func (c claim) store(tx *db.Tx, status int, sealed []byte) error {
+	n, err := tx.Exec(`UPDATE idempotency SET status = $4, answer = $5
+		WHERE org_id = $1 AND scope = $2 AND status = 0 AND answer = $3`, c.orgID, c.scope, c.owner, status, sealed)
+	if err != nil {
+		return fmt.Errorf("store response: %w", err)
+	}
+	if n == 0 {
+		return errStored
+	}
+	return nil
+}
+
+// delete deletes the claim, if it has no response.
+func (c claim) delete(tx *db.Tx) error {
+	if _, err := tx.Exec(`DELETE FROM idempotency WHERE org_id = $1 AND scope = $2 AND status = 0 AND answer = $3`,
+		c.orgID, c.scope, c.owner); err != nil {
 		return fmt.Errorf("delete claim of idempotency key: %w", err)
 	}
 	return nil
 }
 
-// get returns what an earlier request with the same scope stored.
-func (c claim) get(tx *db.Tx) (bodyHash []byte, status int, sealed []byte, err error) {
-	err = tx.Row(`SELECT body_hash, status, answer FROM idempotency WHERE org_id = $1 AND scope = $2`, c.orgID, c.scope).
-		Scan(&bodyHash, &status, &sealed)
-	if err != nil {
-		return nil, 0, nil, fmt.Errorf("read stored response: %w", err)
+// get returns the row of the scope, whichever request has inserted it, or nil.
+func (c claim) get(q db.Querier) (*stored, error) {
+	var s stored
+	err := q.Row(`SELECT body_hash, status, answer, created_at FROM idempotency WHERE org_id = $1 AND scope = $2`, c.orgID, c.scope).
+		Scan(&s.bodyHash, &s.status, &s.answer, &s.createdAt)
+	if errors.Is(err, db.ErrNoRows) {
+		return nil, nil
 	}
-	return bodyHash, status, sealed, nil
+	if err != nil {
+		return nil, fmt.Errorf("read stored response: %w", err)
+	}
+	return &s, nil
 }
 
 // Purge deletes the responses older than TTL, at most batch of them in each transaction, and

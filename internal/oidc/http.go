@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/auth"
+	"steward/internal/idempotency"
 	"steward/internal/oidc/keys"
 	"steward/internal/page"
 	"steward/internal/seal"
@@ -62,11 +63,10 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewClient }) (Cre
 	if secret != "" {
 		hash = seal.Hash(secret)
 	}
-	c, err = h.Store.Create(ctx, auth.From(ctx), c, hash)
-	if err != nil {
-		return Created{}, err
-	}
-	return Created{Client: c, ClientSecret: secret}, nil
+	return idempotency.Once(ctx, func(ctx context.Context) (Created, error) {
+		created, err := h.Store.Create(ctx, auth.From(ctx), c, hash)
+		return Created{Client: created, ClientSecret: secret}, err
+	})
 }
 
 // Get serves GET /oidc/clients/{id}.
@@ -111,11 +111,10 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 
 // RotateSecret serves POST /oidc/clients/{id}/rotate-secret.
 func (h *Handler) RotateSecret(ctx context.Context, in *ClientPath) (Rotated, error) {
-	secret, err := h.Store.Rotate(ctx, auth.From(ctx).OrgID, in.ID)
-	if err != nil {
-		return Rotated{}, err
-	}
-	return Rotated{ClientID: in.ID, ClientSecret: secret}, nil
+	return idempotency.Once(ctx, func(ctx context.Context) (Rotated, error) {
+		secret, err := h.Store.Rotate(ctx, auth.From(ctx).OrgID, in.ID)
+		return Rotated{ClientID: in.ID, ClientSecret: secret}, err
+	})
 }
 
 // Users serves GET /oidc/clients/{id}/users.
@@ -197,6 +196,11 @@ type KeysRotated struct {
 
 // RotateKeys serves POST /oidc/keys/rotate.
 func (h *Handler) RotateKeys(ctx context.Context, _ *struct{}) (KeysRotated, error) {
-	rotated, err := h.Keys.Rotate(ctx)
-	return KeysRotated{rotated}, err
+	if err := h.Keys.EnsureFirst(ctx); err != nil {
+		return KeysRotated{}, err
+	}
+	return idempotency.Once(ctx, func(ctx context.Context) (KeysRotated, error) {
+		rotated, err := h.Keys.Rotate(ctx)
+		return KeysRotated{rotated}, err
+	})
 }

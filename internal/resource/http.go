@@ -130,13 +130,16 @@ func (h *Handler) Create(ctx context.Context, in *struct {
 	if err := in.Body.check(region, &h.Manager.Buckets); err != nil {
 		return Created{}, err
 	}
+	if err := idempotency.Claim(ctx); err != nil {
+		return Created{}, err
+	}
 	response := Created{}
 	_, err = h.Manager.Create(ctx, caller, region, in.Body.Resources, func(tx *db.Tx, created []Resource) error {
 		response.Created = make([]Entry, len(created))
 		for i, r := range created {
 			response.Created[i] = h.entry(caller, r)
 		}
-		return idempotency.Keep(tx, 201, response)
+		return idempotency.Keep(tx, response)
 	})
 	return response, err
 }

@@ -79,6 +79,9 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 	if err != nil {
 		return Rows{}, err
 	}
+	if err := idempotency.Claim(ctx); err != nil {
+		return Rows{}, err
+	}
 	rows, err := within(ctx, p, func(ctx context.Context) (Rows, error) {
 		return region.DB.Query(ctx, p, in.Body.Query, args, maxRows)
 	})
@@ -134,15 +137,19 @@ func (h *Handler) Rotate(ctx context.Context, in *RotateInput) (entry Entry, err
 	if err != nil {
 		return Entry{}, err
 	}
-	keep := func(tx *db.Tx, r Resource) error {
-		entry = h.entry(caller, r)
-		return idempotency.Keep(tx, 200, entry)
-	}
 	if found.Bucket != nil {
-		_, err = h.Manager.RotateBucket(ctx, caller, region, in.Name, keep)
-	} else {
-		_, err = h.Manager.Rotate(ctx, found.Provisioned, keep)
+		return idempotency.Once(ctx, func(ctx context.Context) (Entry, error) {
+			b, err := h.Manager.RotateBucket(ctx, caller, region, in.Name)
+			return h.entry(caller, Resource{Bucket: &b}), err
+		})
 	}
+	if err := idempotency.Claim(ctx); err != nil {
+		return Entry{}, err
+	}
+	_, err = h.Manager.Rotate(ctx, found.Provisioned, func(tx *db.Tx, r Resource) error {
+		entry = h.entry(caller, r)
+		return idempotency.Keep(tx, entry)
+	})
 	return entry, err
 }
 

@@ -66,13 +66,10 @@ func (m *Manager) applyRotation(ctx context.Context, rotating *Provisioned, keep
 }
 
 // RotateBucket gives a bucket new credentials and returns it with them. It returns NotFound.
-func (m *Manager) RotateBucket(ctx context.Context, caller *auth.Caller, region *Region, name string, keep func(*db.Tx, Resource) error,
-) (b Bucket, err error) {
+func (m *Manager) RotateBucket(ctx context.Context, caller *auth.Caller, region *Region, name string) (b Bucket, err error) {
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		if b, err = m.Buckets.Rotate(tx, caller.OrgID, region.Region, name); err != nil || keep == nil {
-			return err
-		}
-		return keep(tx, Resource{Bucket: &b})
+		b, err = m.Buckets.Rotate(tx, caller.OrgID, region.Region, name)
+		return err
 	})
 	return b, err
 }

@@ -6,6 +6,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/idempotency"
 	"steward/internal/page"
 	"steward/internal/web"
 )
@@ -108,7 +109,7 @@ func (h *Handler) Start(ctx context.Context, in *struct{ Body Start }) (Session,
 	if in.Body.OrgID != caller.OrgID {
 		return Session{}, errs.New(errs.Forbidden, "orgId is not an organization of yours")
 	}
-	return h.Store.Start(ctx, caller, in.Body)
+	return idempotency.Once(ctx, func(ctx context.Context) (Session, error) { return h.Store.Start(ctx, caller, in.Body) })
 }
 
 // Complete serves PUT /session.

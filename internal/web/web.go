@@ -41,12 +41,11 @@ type Route struct {
 	// ID is the id of the operation in the OpenAPI document. If empty, it is made of method and path.
 	ID string
 
-	errors   []int     // further statuses of its errors
-	other    *response // of an alternative value
-	detached bool
-	body     reflect.Type // nil if the route takes none
-	maxBody  int64
-	mount    func(api huma.API, op huma.Operation)
+	errors  []int        // further statuses of its errors
+	other   *response    // of an alternative value
+	body    reflect.Type // nil if the route takes none
+	maxBody int64
+	mount   func(api huma.API, op huma.Operation)
 }
 
 // Pattern returns the route's pattern for a ServeMux.
@@ -62,13 +61,6 @@ func (r Route) WithMaxBody(n int64) Route {
 // and parameters, for the OpenAPI document.
 func (r Route) WithErrors(statuses ...int) Route {
 	r.errors = statuses
-	return r
-}
-
-// Detached returns the route as one whose handler does work outside of the database, and must not run
-// in the transaction of an Idempotency-Key.
-func (r Route) Detached() Route {
-	r.detached = true
 	return r
 }
 
@@ -162,9 +154,9 @@ var configureHuma = sync.OnceFunc(func() {
 })
 
 // Idempotent serves a POST that carries an Idempotency-Key: it writes the response that is stored
-// for the key, or calls next and stores its response. body is the whole body of the request. If
-// detached is true, next is not called in a transaction.
-type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []byte, detached bool, next http.Handler)
+// for the key, or calls next, outside of any transaction, and stores its response. body is the whole
+// body of the request, and status the Status of its route.
+type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []byte, status int, next http.Handler)
 
 // NewAPI returns an API that serves the routes of a table. Other paths and methods get 404 or 405
 // in the form of the request's face. If idempotent is nil, Idempotency-Key is ignored.
@@ -286,7 +278,7 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 		}
 		keys := r.Header["Idempotency-Key"]
 		if len(keys) > 0 && route.Method == http.MethodPost && m.idempotent != nil {
-			m.idempotent(w, r, keys[0], body, route.detached, http.HandlerFunc(serve))
+			m.idempotent(w, r, keys[0], body, route.Status, http.HandlerFunc(serve))
 			return
 		}
 		serve(w, r)

@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/idempotency"
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/web"
@@ -38,11 +39,14 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (We
 	if err != nil {
 		return Webhook{}, err
 	}
-	token, err := h.Store.Create(ctx, caller, w)
-	w.CreatedBy = caller.Actor()
-	w.URL = h.url(w.ID, token)
-	w.Metadata = rawOf(nil)
-	return w, err
+	return idempotency.Once(ctx, func(ctx context.Context) (Webhook, error) {
+		token, err := h.Store.Create(ctx, caller, w)
+		created := w
+		created.CreatedBy = caller.Actor()
+		created.URL = h.url(w.ID, token)
+		created.Metadata = rawOf(nil)
+		return created, err
+	})
 }
 
 // Get handles GET /webhook/get/{webhookId}.
@@ -74,9 +78,11 @@ func (h *Handler) Rotate(ctx context.Context, in *struct {
 	page.IfMatch
 },
 ) (Webhook, error) {
-	w, token, err := h.Store.Rotate(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
-	w.URL = h.url(in.ID, token)
-	return w, err
+	return idempotency.Once(ctx, func(ctx context.Context) (Webhook, error) {
+		w, token, err := h.Store.Rotate(ctx, auth.From(ctx).OrgID, in.ID, in.IfMatch)
+		w.URL = h.url(in.ID, token)
+		return w, err
+	})
 }
 
 // Delete handles DELETE /webhook/delete/{webhookId}.
@@ -99,7 +105,9 @@ func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 		return Destination{}, err
 	}
 	d.Metadata = rawOf(nil)
-	return h.Store.CreateDestination(ctx, auth.From(ctx), in.ID, d)
+	return idempotency.Once(ctx, func(ctx context.Context) (Destination, error) {
+		return h.Store.CreateDestination(ctx, auth.From(ctx), in.ID, d)
+	})
 }
 
 // Destinations handles GET /webhook/destination-list/{webhookId}. Viewers do not see the values of
@@ -224,7 +232,9 @@ func (h *Handler) Retry(ctx context.Context, in *struct {
 	Body       *RetryRequest
 },
 ) (Delivery, error) {
-	return h.Store.Retry(ctx, auth.From(ctx).OrgID, in.ID, in.DeliveryID)
+	return idempotency.Once(ctx, func(ctx context.Context) (Delivery, error) {
+		return h.Store.Retry(ctx, auth.From(ctx).OrgID, in.ID, in.DeliveryID)
+	})
 }
 
 // Analytics handles GET /webhook/analytics/org.

@@ -13,6 +13,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/idempotency"
 	"steward/internal/stamp"
 	"steward/internal/webhook/send"
 )
@@ -94,6 +95,9 @@ func (h *Handler) TestDestination(ctx context.Context, in *struct {
 	}
 	request, err := testRequest(d, h.Store.Now())
 	if err != nil {
+		return TestResponse{}, err
+	}
+	if err := idempotency.Claim(ctx); err != nil {
 		return TestResponse{}, err
 	}
 	if !h.tests.begin(orgID) {

@@ -19,7 +19,7 @@ type Info struct {
 
 // List returns all keys: for each algorithm the active key, the next ones, then the retiring ones.
 func (s *Store) List(ctx context.Context) ([]Info, error) {
-	if err := s.ensureFirst(ctx); err != nil {
+	if err := s.EnsureFirst(ctx); err != nil {
 		return nil, err
 	}
 	stored, err := readPublic(s.DB.Read(ctx))

@@ -16,7 +16,7 @@ const replenishTimeout = time.Minute
 // Rotate makes the next key of each algorithm sign. It returns false if a next key was published too
 // recently for relying parties to know it; the active key is new as well then.
 func (s *Store) Rotate(ctx context.Context) (rotated bool, err error) {
-	if err := s.ensureFirst(ctx); err != nil {
+	if err := s.EnsureFirst(ctx); err != nil {
 		return false, err
 	}
 	return s.rotate(ctx, func([]key, stamp.Time) bool { return true })

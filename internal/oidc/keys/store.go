@@ -160,9 +160,9 @@ func lock(tx *db.Tx) error {
 	return nil
 }
 
-// ensureFirst generates the first keys if there are none. Unlike Set it leaves the cache alone,
-// because it may run inside a transaction that is rolled back.
-func (s *Store) ensureFirst(ctx context.Context) error {
+// EnsureFirst generates the first keys if there are none, which takes long. Unlike Set it leaves the
+// cache alone, because it may run inside a transaction that is rolled back.
+func (s *Store) EnsureFirst(ctx context.Context) error {
 	if set, _ := s.cached(); set != nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
+	"steward/internal/idempotency"
 	"steward/internal/page"
 	"steward/internal/web"
 )
@@ -23,7 +24,11 @@ func (h *Handler) Create(ctx context.Context, in *struct {
 	if err := faults.Err(); err != nil {
 		return Replay{}, err
 	}
-	return h.Store.Create(ctx, auth.From(ctx), in.ID, r)
+	r, err := h.Store.Plan(ctx, auth.From(ctx), in.ID, r)
+	if err != nil || r.dryRun {
+		return r, err
+	}
+	return idempotency.Once(ctx, func(ctx context.Context) (Replay, error) { return r, h.Store.Create(ctx, r) })
 }
 
 // List handles GET /webhook/replay/{webhookId}.

@@ -25,6 +25,8 @@ const (
 	pageReplays = 100
 	// countFor is how long a request counts; the worker counts the rest.
 	countFor = time.Second
+	// dryRunFor is how long a dry run counts.
+	dryRunFor = 30 * time.Second
 )
 
 // Store has the SQL of this package.
@@ -54,9 +56,9 @@ func scanReplay(row db.Row) (r Replay, err error) {
 	return r, err
 }
 
-// Create stores a replay of the caller, or only counts if it is a dry run. It returns NotFound, or
-// Conflict if a destination is disabled or too many replays of the webhook are running.
-func (s *Store) Create(ctx context.Context, caller *auth.Caller, webhookID string, r Replay) (Replay, error) {
+// Plan returns a replay of the caller with a count of its deliveries. It returns NotFound, Conflict if a
+// destination is disabled, and Invalid if a dry run cannot count them all in time.
+func (s *Store) Plan(ctx context.Context, caller *auth.Caller, webhookID string, r Replay) (Replay, error) {
 	r.orgID = caller.OrgID
 	r.createdBy = caller.Actor()
 	r.WebhookID = webhookID
@@ -65,21 +67,29 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, webhookID strin
 	}
 	r.addedTo = r.firstKey()
 	r.countedTo = r.addedTo
-	for began := time.Now(); !r.counted && (r.dryRun || time.Since(began) < countFor); {
+	limit := countFor
+	if r.dryRun {
+		limit = dryRunFor
+	}
+	for began := time.Now(); !r.counted && time.Since(began) < limit; {
 		if err := s.count(ctx, &r); err != nil {
 			return r, err
 		}
 	}
-	if r.dryRun {
-		return r, nil
+	if r.dryRun && !r.counted {
+		return r, errs.InvalidField("body.since", "expected a shorter time: its deliveries could not be counted within %s", dryRunFor)
 	}
-	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+	return r, nil
+}
+
+// Create stores a replay. It returns Conflict if too many replays of the webhook are running.
+func (s *Store) Create(ctx context.Context, r Replay) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := s.insert(tx, r); err != nil {
 			return err
 		}
 		return s.Audit(tx, "webhook.replay", r.ID)
 	})
-	return r, err
 }
 
 // count counts the next part of what a replay delivers.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,15 +19,17 @@ import (
 	"steward/internal/web"
 )
 
-// shop is an API with one detached route, POST /order, whose handler commits a transaction of its own.
+// shop is an API with one route, POST /order, whose handler claims the key, works, and commits a
+// transaction in which it stores its response if keep is true.
 type shop struct {
 	db     *db.DB
+	store  *idempotency.Store
 	api    *web.API
 	now    time.Time
 	orders int
 	keep   bool
-	before func() error // called at the beginning of the handler
-	after  func()       // called after its commit
+	work   func() error // called after the claim
+	after  func()       // called after the commit
 }
 
 func newShop(t *testing.T, d *db.DB) *shop {
@@ -34,12 +37,12 @@ func newShop(t *testing.T, d *db.DB) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{db: d, now: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC), before: func() error { return nil }, after: func() {}}
-	store := &idempotency.Store{DB: d, Ring: ring, Now: func() time.Time { return s.now }}
+	s := &shop{db: d, now: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC), work: func() error { return nil }, after: func() {}}
+	s.store = &idempotency.Store{DB: d, Ring: ring, Now: func() time.Time { return s.now }}
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: "org_1", KeyID: "ann"}))
 	}
-	s.api = web.NewAPI([]web.Route{web.On("POST /order", auth.Self, 201, "Create an order", s.create).Detached()}, guard, store.Serve)
+	s.api = web.NewAPI([]web.Route{web.On("POST /order", auth.Self, 201, "Create an order", s.create)}, guard, s.store.Serve)
 	return s
 }
 
@@ -47,7 +50,10 @@ func (s *shop) create(ctx context.Context, in *struct {
 	Body struct{ Item string }
 },
 ) (order, error) {
-	if err := s.before(); err != nil {
+	if err := idempotency.Claim(ctx); err != nil {
+		return order{}, err
+	}
+	if err := s.work(); err != nil {
 		return order{}, err
 	}
 	made := order{Token: "secret-" + id.Secret(10)}
@@ -58,7 +64,7 @@ func (s *shop) create(ctx context.Context, in *struct {
 		if !s.keep {
 			return nil
 		}
-		return idempotency.Keep(tx, 201, made)
+		return idempotency.Keep(tx, made)
 	})
 	s.orders++
 	s.after()
@@ -91,7 +97,7 @@ func eachShop(t *testing.T, test func(t *testing.T, s *shop)) {
 	})
 }
 
-func TestDetachedRepeatGetsTheFirstResponse(t *testing.T) {
+func TestRepeatOfAClaimGetsTheFirstResponse(t *testing.T) {
 	eachShop(t, func(t *testing.T, s *shop) {
 		first := s.post("tea")
 		again := s.post("tea")
@@ -107,10 +113,10 @@ func TestDetachedRepeatGetsTheFirstResponse(t *testing.T) {
 	})
 }
 
-func TestDetachedRepeatWaitsForTheFirst(t *testing.T) {
+func TestRepeatWaitsForAClaim(t *testing.T) {
 	eachShop(t, func(t *testing.T, s *shop) {
 		repeated := make(chan *httptest.ResponseRecorder, 1)
-		s.before = func() error {
+		s.work = func() error {
 			go func() { repeated <- s.post("tea") }()
 			return nil
 		}
@@ -121,15 +127,15 @@ func TestDetachedRepeatWaitsForTheFirst(t *testing.T) {
 	})
 }
 
-func TestDetachedRequestThatFailsCanBeRepeated(t *testing.T) {
+func TestClaimedRequestThatFailsCanBeRepeated(t *testing.T) {
 	eachShop(t, func(t *testing.T, s *shop) {
-		s.before = func() error { return errs.New(errs.Conflict, "sold out") }
+		s.work = func() error { return errs.New(errs.Conflict, "sold out") }
 		if got := s.post("tea"); got.Code != 409 {
 			t.Fatalf("%d %s", got.Code, got.Body)
 		}
-		s.before = func() error { panic("before the write") }
+		s.work = func() error { panic("before the write") }
 		s.post("tea")
-		s.before = func() error { return nil }
+		s.work = func() error { return nil }
 		if got := s.post("tea"); got.Code != 201 || s.orders != 1 {
 			t.Fatalf("%d %s; %d orders", got.Code, got.Body, s.orders)
 		}
@@ -149,27 +155,54 @@ func TestKeptResponseSurvivesTheProcess(t *testing.T) {
 	})
 }
 
-// TestClaimOfADeadProcessIsTakenOver also has a process that is not dead but slow lose its effects.
+// TestClaimOfADeadProcessIsTakenOver also has a process that is not dead but was stopped lose its
+// effects. The clocks of the two differ.
 func TestClaimOfADeadProcessIsTakenOver(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := newShop(t, d)
-		s.keep = true
-		var other *httptest.ResponseRecorder
-		s.before = func() error { // a process that is stopped for longer than any request takes
-			s.before = func() error { return nil }
-			s.now = s.now.Add(time.Hour)
-			other = s.post("tea")
+	for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
+		dbtest.Each(t, func(t *testing.T, d *db.DB) {
+			s := newShop(t, d)
+			s.store.SetTimes(200*time.Millisecond, time.Hour) // it renews nothing
+			s.keep = true
+			var other *httptest.ResponseRecorder
+			s.work = func() error {
+				s.work = func() error { return nil }
+				s.now = s.now.Add(skew)
+				other = s.post("tea")
+				return nil
+			}
+			first := s.post("tea")
+			again := s.post("tea")
+			if first.Code != 201 || other.Code != 201 || first.Body.String() != other.Body.String() || again.Body.String() != other.Body.String() {
+				t.Fatalf("%s; taken over %s; repeated %s", first.Body, other.Body, again.Body)
+			}
+			var n int
+			row := d.Read(t.Context()).Row(`SELECT count(*) FROM meta WHERE key >= 'order/' AND key < 'order0'`)
+			if err := row.Scan(&n); err != nil || n != 1 {
+				t.Fatalf("%d orders, %v; want 1", n, err)
+			}
+		})
+	}
+}
+
+// TestClaimOfALivingProcessStays has repeats wait for less long than the first request takes.
+func TestClaimOfALivingProcessStays(t *testing.T) {
+	eachShop(t, func(t *testing.T, s *shop) {
+		s.store.SetTimes(500*time.Millisecond, 20*time.Millisecond)
+		s.work = func() error {
+			var repeats sync.WaitGroup
+			for range 3 {
+				repeats.Go(func() {
+					got := s.post("tea")
+					if got.Code != 503 || got.Header().Get("Retry-After") == "" {
+						t.Errorf("the repeat got %d %v %s", got.Code, got.Header(), got.Body)
+					}
+				})
+			}
+			repeats.Wait()
 			return nil
 		}
-		first := s.post("tea")
-		again := s.post("tea")
-		if first.Code != 409 || other.Code != 201 || again.Body.String() != other.Body.String() {
-			t.Fatalf("%s; taken over %s; repeated %s", first.Body, other.Body, again.Body)
-		}
-		var n int
-		row := d.Read(t.Context()).Row(`SELECT count(*) FROM meta WHERE key >= 'order/' AND key < 'order0'`)
-		if err := row.Scan(&n); err != nil || n != 1 {
-			t.Fatalf("%d orders, %v; want 1", n, err)
+		if got := s.post("tea"); got.Code != 201 || s.orders != 1 {
+			t.Fatalf("%d %s; %d orders", got.Code, got.Body, s.orders)
 		}
 	})
 }

@@ -1,0 +1,108 @@
+package idempotency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// A claim that is committed before the effects of its request has no response for as long as these
+// take. Until then its request renews it. A repeat that has waited for maxWait, and has not seen the
+// claim being renewed, takes it over: the process has died, or was stopped for as long. No clock of
+// another process is involved. A request that has lost its claim cannot store a response, and so its
+// transaction fails.
+
+const (
+	renewEvery = 2 * time.Second
+	pollEvery  = 100 * time.Millisecond
+)
+
+func (s *Store) maxWait() time.Duration { return cmp.Or(s.wait, maxWait) }
+
+// Claim claims the key of a request before effects outside of the database begin. If another request
+// has it, Claim waits for that. It returns Conflict if that was successful, and Unavailable if it takes
+// too long. It does nothing for a request without an Idempotency-Key.
+func Claim(ctx context.Context) error {
+	p := of(ctx)
+	if p == nil {
+		return nil
+	}
+	if err := p.await(ctx); err != nil {
+		return err
+	}
+	p.claimed = true
+	p.startRenewing(ctx)
+	return nil
+}
+
+// await commits the claim as soon as no other request has the key.
+func (p *pending) await(ctx context.Context) error {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	timeout := time.NewTimer(p.store.maxWait())
+	defer timeout.Stop()
+	var first *stored // the claim of another request, as it was at first
+	for {
+		found, err := p.claim.get(p.store.DB.Read(ctx))
+		if err != nil {
+			return err
+		}
+		if found == nil || found.status != 0 {
+			if err := p.commit(ctx, 0); !errors.Is(err, errBusy) {
+				return err
+			}
+		} else if first == nil {
+			first = found
+		}
+		select {
+		case <-poll.C:
+		case <-timeout.C:
+			if first == nil {
+				return errBusy
+			}
+			return p.commit(ctx, first.createdAt)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// commit commits the claim. Errors are those of write.
+func (p *pending) commit(ctx context.Context, dead stamp.Time) error {
+	return p.write(ctx, dead, func(*db.Tx) error { return nil })
+}
+
+// startRenewing renews the claim until end is called.
+func (p *pending) startRenewing(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(cmp.Or(p.store.renew, renewEvery))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				// After an error the next renewal may be in time. If not, the claim is lost.
+				_ = p.store.DB.Write(ctx, func(tx *db.Tx) error { return p.claim.renew(tx, stamp.Of(p.store.Now())) })
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	p.end = func() {
+		cancel()
+		<-done
+	}
+}
+
+// forget deletes the claim of a request that failed. If that fails, a repeat takes it over.
+func (p *pending) forget() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), p.store.maxWait())
+	defer cancel()
+	_ = p.store.DB.Write(ctx, func(tx *db.Tx) error { return p.claim.delete(tx) })
+}
