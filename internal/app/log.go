@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -24,6 +25,20 @@ func timeInUTC(groups []string, a slog.Attr) slog.Attr {
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	}
 	return a
+}
+
+// slowWrites returns a function that counts a write that held the database for long, and logs it.
+func slowWrites(log *slog.Logger, count func(route string)) func(context.Context, time.Duration) {
+	return func(ctx context.Context, held time.Duration) {
+		meta := web.Request(ctx)
+		route := cmp.Or(meta.Route, "other")
+		count(route)
+		log.LogAttrs(context.Background(), slog.LevelWarn, "a write held the database, and others waited for it",
+			slog.String("request_id", meta.ID),
+			slog.String("route", route),
+			slog.Float64("duration_ms", float64(held)/float64(time.Millisecond)),
+		)
+	}
 }
 
 // logRequest logs a request. It has the pattern of the route and not the path, because the path of

@@ -2,13 +2,19 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"steward/internal/app/config"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
 	"steward/internal/web"
 )
 
@@ -25,6 +31,43 @@ func TestRequestsAreLogged(t *testing.T) {
 		"duration_ms=1.5 caller=key_1 remote_addr=127.0.0.1\n"
 	if line != want {
 		t.Errorf("logged %s, want %s", line, want)
+	}
+}
+
+// TestSlowWritesAreLoggedAndCounted holds the writer by a request, and by something else.
+func TestSlowWritesAreLoggedAndCounted(t *testing.T) {
+	var out bytes.Buffer
+	counted := map[string]int{}
+	log := newLog(config.Config{LogFormat: config.LogText}, &out)
+	o := dbtest.Options(t, db.SQLite)
+	o.Observer.SlowWrite = slowWrites(log, func(route string) { counted[route]++ })
+	synctest.Test(t, func(t *testing.T) {
+		d, err := db.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := func(ctx context.Context) {
+			err := d.Write(ctx, func(*db.Tx) error {
+				time.Sleep(150 * time.Millisecond)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		served := web.Named("POST /slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { slow(r.Context()) }))
+		r := httptest.NewRequest("POST", "/slow", nil)
+		r.Header.Set("X-Request-Id", "req_1")
+		web.Observe(log, nil, served).ServeHTTP(httptest.NewRecorder(), r)
+		slow(t.Context())
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, line, _ := strings.Cut(out.String(), " ")
+	want := `level=WARN msg="a write held the database, and others waited for it" request_id=req_1 route="POST /slow" duration_ms=150` + "\n"
+	if !strings.HasPrefix(line, want) || counted["POST /slow"] != 1 || counted["other"] != 1 {
+		t.Errorf("counted %v, logged %s, want %s", counted, line, want)
 	}
 }
 

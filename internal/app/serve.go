@@ -34,7 +34,9 @@ func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) err
 	defer lock.Release()
 	log := newLog(cfg, stderr)
 	m := metrics.New(Version())
-	d, err := openDatabase(ctx, cfg, db.Observer{Commit: m.Commit, Invalidated: m.Invalidated})
+	d, err := openDatabase(ctx, cfg, db.Observer{
+		Commit: m.Commit, SlowWrite: slowWrites(log, m.SlowWrite), Invalidated: m.Invalidated,
+	})
 	if err != nil {
 		return err
 	}

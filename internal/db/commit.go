@@ -88,8 +88,12 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 		return nil, ctx.Err()
 	}
 	t := newTx(ctx, w.db, w, nil)
+	began := time.Now()
 	r.run(t, fn)
-	return t, <-r.done
+	held := time.Since(began)
+	err := <-r.done
+	w.db.observer.held(ctx, held)
+	return t, err
 }
 
 // run runs fn and reports its result to the writer, also if fn panics.

@@ -78,6 +78,9 @@ type Observer struct {
 	// Commit is called after a commit, with the number of writes in the transaction, which is 1 on
 	// PostgreSQL, and the time from the call of Write to the commit for the oldest of them.
 	Commit func(writes int, wait time.Duration)
+	// SlowWrite is called on SQLite after a write whose function held the only writer for longer than
+	// SlowWrite, with the context of its Write. For a batch of Gather that is the context of its leader.
+	SlowWrite func(ctx context.Context, held time.Duration)
 	// Invalidated is called when changes of other replicas were applied to the caches of this one, with
 	// the time since the oldest of them was made.
 	Invalidated func(lag time.Duration)
@@ -86,6 +89,15 @@ type Observer struct {
 func (o Observer) commit(writes int, wait time.Duration) {
 	if o.Commit != nil {
 		o.Commit(writes, wait)
+	}
+}
+
+// SlowWrite is how long a write may hold the only writer of SQLite without being reported.
+const SlowWrite = 100 * time.Millisecond
+
+func (o Observer) held(ctx context.Context, took time.Duration) {
+	if o.SlowWrite != nil && took > SlowWrite {
+		o.SlowWrite(origin(ctx), took)
 	}
 }
 

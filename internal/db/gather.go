@@ -43,6 +43,18 @@ type gathered[T any] struct {
 
 var errBatchPanicked = errors.New("db: the batch of this write ended in a panic")
 
+// originKey is the key of the context of a batch's leader in that of the batch, which has nothing else
+// of it: the batch belongs to many callers.
+type originKey struct{}
+
+// origin returns the context of the caller that a Write is for.
+func origin(ctx context.Context) context.Context {
+	if leader, ok := ctx.Value(originKey{}).(context.Context); ok {
+		return leader
+	}
+	return ctx
+}
+
 // Do has work write an item, together with those of other callers. If it returns nil, the item is
 // durable. An error that concerns one item alone is kept in the item by work. If work returns an error,
 // the items are written again one by one, so that a bad one fails alone. work may run more than once
@@ -71,7 +83,7 @@ func (g *Gather[T]) Do(ctx context.Context, d *DB, item T, work func(tx *Tx, bat
 		}
 	}
 	if lead {
-		g.write(d, w, work)
+		g.write(context.WithValue(context.Background(), originKey{}, ctx), d, w, work)
 	}
 	return w.err
 }
@@ -106,7 +118,7 @@ func (g *Gather[T]) leave(w *gathered[T]) bool {
 
 // write writes the batch of a leader and wakes its callers, also after a panic, which continues in the
 // leader.
-func (g *Gather[T]) write(d *DB, leader *gathered[T], work func(tx *Tx, batch []T) error) {
+func (g *Gather[T]) write(ctx context.Context, d *DB, leader *gathered[T], work func(tx *Tx, batch []T) error) {
 	g.yield()
 	batch := g.take(leader)
 	defer func() {
@@ -118,7 +130,7 @@ func (g *Gather[T]) write(d *DB, leader *gathered[T], work func(tx *Tx, batch []
 	for _, w := range batch {
 		w.err = errBatchPanicked
 	}
-	writeBatch(d, batch, work)
+	writeBatch(ctx, d, batch, work)
 }
 
 // yield lets other goroutines run for as long as that adds callers and the batch is not full. It takes
@@ -164,8 +176,8 @@ func (g *Gather[T]) next() {
 	first.lead <- true
 }
 
-func writeBatch[T any](d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), gatherTimeout)
+func writeBatch[T any](ctx context.Context, d *DB, batch []*gathered[T], work func(tx *Tx, batch []T) error) {
+	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
 	defer cancel()
 	items := make([]T, len(batch))
 	for i, w := range batch {

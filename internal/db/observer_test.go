@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,42 @@ func TestObserverSeesBatches(t *testing.T) {
 		group.Wait()
 		must(t, d.Close())
 		if diff := cmp.Diff([]commit{{4, time.Second}}, seen); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// item is written by a Gather.
+type item struct{}
+
+func (item) Bytes() int { return 1 }
+
+// TestObserverSeesSlowWrites has writes hold the writer for longer and for less long than is reported.
+func TestObserverSeesSlowWrites(t *testing.T) {
+	o := dbtest.Options(t, db.SQLite)
+	synctest.Test(t, func(t *testing.T) {
+		type name struct{}
+		seen := map[any]time.Duration{}
+		o.Observer.SlowWrite = func(ctx context.Context, held time.Duration) { seen[ctx.Value(name{})] = held }
+		d, err := db.Open(t.Context(), o)
+		must(t, err)
+		hold := func(took time.Duration, err error) func(*db.Tx) error {
+			return func(*db.Tx) error {
+				time.Sleep(took)
+				return err
+			}
+		}
+		named := func(text string) context.Context { return context.WithValue(t.Context(), name{}, text) }
+		must(t, d.Write(named("quick"), hold(db.SlowWrite, nil)))
+		must(t, d.Write(named("slow"), hold(time.Second, nil)))
+		if err := d.Write(named("failed"), hold(2*time.Second, errPlanned)); err == nil {
+			t.Error("no error")
+		}
+		var g db.Gather[item]
+		must(t, g.Do(named("gathered"), d, item{}, func(tx *db.Tx, _ []item) error { return hold(3*time.Second, nil)(tx) }))
+		must(t, d.Close())
+		want := map[any]time.Duration{"slow": time.Second, "failed": 2 * time.Second, "gathered": 3 * time.Second}
+		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})

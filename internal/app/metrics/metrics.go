@@ -31,6 +31,7 @@ type Metrics struct {
 	attemptDuration prometheus.Histogram
 	commitWrites    prometheus.Histogram
 	commitWait      prometheus.Histogram
+	slowWrites      *prometheus.CounterVec
 	invalidationLag prometheus.Histogram
 	tokensIssued    *prometheus.CounterVec
 	tokensRefused   *prometheus.CounterVec
@@ -66,6 +67,8 @@ func New(version string) *Metrics {
 			"Writes committed in one transaction.", prometheus.ExponentialBuckets(1, 2, 11)),
 		commitWait: histogram("steward_db_commit_wait_seconds",
 			"Time that a write waited for its commit, fsync included.", prometheus.ExponentialBuckets(0.0005, 4, 8)),
+		slowWrites: counters("steward_db_slow_writes_total",
+			"Writes that held the only writer of SQLite for more than 100 ms, by route pattern.", "route"),
 		invalidationLag: histogram("steward_cache_invalidation_lag_seconds",
 			"Age of a change by another replica when the caches here were invalidated.",
 			prometheus.ExponentialBuckets(0.01, 2, 9)),
@@ -76,7 +79,7 @@ func New(version string) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.requests, m.requestDuration, m.s3Requests, m.s3Duration, m.accepted, m.refused, m.deliveries, m.attemptDuration,
-		m.commitWrites, m.commitWait, m.invalidationLag, m.tokensIssued, m.tokensRefused,
+		m.commitWrites, m.commitWait, m.slowWrites, m.invalidationLag, m.tokensIssued, m.tokensRefused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "steward_build_info", Help: "1, with the version as a label.",
@@ -122,6 +125,9 @@ func (m *Metrics) Commit(writes int, wait time.Duration) {
 	m.commitWrites.Observe(float64(writes))
 	m.commitWait.Observe(wait.Seconds())
 }
+
+// SlowWrite counts a write that others had to wait for.
+func (m *Metrics) SlowWrite(route string) { m.slowWrites.WithLabelValues(route).Inc() }
 
 // Invalidated counts caches invalidated because of another replica's change.
 func (m *Metrics) Invalidated(lag time.Duration) { m.invalidationLag.Observe(lag.Seconds()) }

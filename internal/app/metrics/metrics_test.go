@@ -45,6 +45,7 @@ func everyMetric(t *testing.T) string {
 	m.ServedS3("PUT", 503, time.Second)
 	m.ServedS3("BREW", 405, time.Second)
 	m.Commit(3, time.Millisecond)
+	m.SlowWrite("POST /session")
 	m.Invalidated(time.Millisecond)
 	m.TokenIssued("urn:ietf:params:oauth:grant-type:device_code")
 	m.TokenRefused("made-up", "unsupported_grant_type")
@@ -74,6 +75,7 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_storage_bytes 7`,
 		`steward_db_commit_writes_sum 3`,
 		`steward_db_commit_wait_seconds_count 1`,
+		`steward_db_slow_writes_total{route="POST /session"} 1`,
 		`steward_cache_invalidation_lag_seconds_count 1`,
 		`steward_oauth_tokens_issued_total{grant="device_code"} 1`,
 		`steward_oauth_tokens_refused_total{code="unsupported_grant_type",grant="unknown"} 1`,
