@@ -27,6 +27,8 @@ import (
 // confined to a project.
 type fixture struct {
 	t       testing.TB
+	server  *server.Server
+	orgID   string
 	handler http.Handler
 	routes  []web.Route
 	keys    map[string]string // by role, or projectKey
@@ -69,8 +71,8 @@ func newFixture(t testing.TB, d *db.DB, done func(web.Served)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, handler: handler, routes: s.Routes(), keys: map[string]string{}}
 	orgID := id.New(id.Org)
+	f := &fixture{t: t, server: s, orgID: orgID, handler: handler, routes: s.Routes(), keys: map[string]string{}}
 	err = d.Write(context.Background(), func(tx *db.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, 'test', 0)`, orgID); err != nil {
 			return err
@@ -108,15 +110,23 @@ func addMember(tx *db.Tx, s *server.Server, orgID string, role auth.Role) (strin
 
 // send sends a request with the key of a role, or with a key as given; "" sends none.
 func (f *fixture) send(who, method, path, body string) *httptest.ResponseRecorder {
+	return f.sendOnce(f.handler, who, method, path, body, "")
+}
+
+// sendOnce sends a request to a handler, with an Idempotency-Key unless that is "".
+func (f *fixture) sendOnce(handler http.Handler, who, method, path, body, once string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
+	if once != "" {
+		req.Header.Set("Idempotency-Key", once)
+	}
 	if key, ok := f.keys[who]; ok {
 		req.Header.Set("Authorization", "Bearer "+key)
 	} else if who != "" {
 		req.Header.Set("Authorization", "Bearer "+who)
 	}
 	rec := httptest.NewRecorder()
-	f.handler.ServeHTTP(rec, req)
+	handler.ServeHTTP(rec, req)
 	return rec
 }
 
