@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
+
+	"steward/internal/waittest"
 )
 
 // TestIdempotencyKeyHoldsOverRestartAndReplicas repeats a request whose response has a secret.
@@ -36,24 +39,70 @@ func TestIdempotencyKeyHoldsOverRestartAndReplicas(t *testing.T) {
 	})
 }
 
+// TestConcurrentRepeatsTakeEffectOnce repeats requests with effects in the database and elsewhere, on
+// PostgreSQL over two replicas.
 func TestConcurrentRepeatsTakeEffectOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *steward) {
-		responses := make([]string, 16)
-		var clients sync.WaitGroup
-		for i := range responses {
-			clients.Go(func() {
-				r, err := s.try("POST", "/cli/project", object{"name": "one"}, "Idempotency-Key", "k")
-				if err == nil {
-					responses[i] = fmt.Sprint(r.status, string(r.body))
+		replicas := []*steward{s, s}
+		if s.Database != "" {
+			replicas[1] = s.replica()
+		}
+		region := "/resource/" + s.orgID + "/local"
+		repeatAtOnce(t, replicas, "/cli/project", object{"name": "one"})
+		repeatAtOnce(t, replicas, region, object{"resources": []object{{"type": "db", "name": "shop"}, {"type": "s3"}}})
+		repeatAtOnce(t, replicas[:1], region+"/shop/query", object{"query": "CREATE TABLE once (a)"})
+		repeatAtOnce(t, replicas[:1], region+"/shop/rotate?type=db", nil)
+	})
+}
+
+// repeatAtOnce sends a request 16 times at once, with the same key, and checks that all get the same.
+func repeatAtOnce(t *testing.T, replicas []*steward, path string, body any) {
+	t.Helper()
+	responses := make([]string, 16)
+	var clients sync.WaitGroup
+	for i := range responses {
+		clients.Go(func() {
+			for responses[i] == "" || strings.HasPrefix(responses[i], "503") { // a slow machine makes it wait for too long
+				r, err := replicas[i%len(replicas)].try("POST", path, body, "Idempotency-Key", "k")
+				if err != nil {
+					t.Error(err)
+					return
 				}
-			})
-		}
-		clients.Wait()
-		for _, got := range responses {
-			if got != responses[0] || !strings.HasPrefix(got, "201") {
-				t.Fatalf("different responses: %s and %s", responses[0], got)
+				responses[i] = fmt.Sprint(r.status, string(r.body))
 			}
+		})
+	}
+	clients.Wait()
+	for _, got := range responses {
+		if got != responses[0] || !strings.HasPrefix(got, "20") {
+			t.Fatalf("%s: different responses: %s and %s", path, responses[0], got)
 		}
+	}
+}
+
+// TestKeyOfAKilledProcessIsFree kills a process while a request works outside of the database. A repeat
+// waits until it is clear that the first one is gone, which must not take minutes.
+func TestKeyOfAKilledProcessIsFree(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		k := newSink(t)
+		arrived := make(chan bool, 10)
+		k.handle("/slow", func(_ http.ResponseWriter, r *http.Request, n int) {
+			arrived <- true
+			if n == 1 {
+				<-r.Context().Done()
+			}
+		})
+		hook := s.call("POST", "/webhook/create", object{"name": "a"}).want(201).text("id")
+		destination := s.call("POST", "/webhook/destination-create/"+hook,
+			object{"type": "url", "config": object{"url": k.URL + "/slow", "timeout_seconds": 60}}).want(201).text("id")
+		test := "/webhook/destination-test/" + hook + "/" + destination
+		go func() { _, _ = s.try("POST", test, nil, "Idempotency-Key", "k") }()
+		waittest.Receive(t, "the test to arrive", arrived)
+		s.kill()
+		s.start()
+		s.call("POST", test, nil, "Idempotency-Key", "k").want(200)
+		waittest.Receive(t, "the test to arrive again", arrived)
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 const (
 	renewEvery = 2 * time.Second
-	pollEvery  = 100 * time.Millisecond
+	pollEvery  = 250 * time.Millisecond
 )
 
 func (s *Store) maxWait() time.Duration { return cmp.Or(s.wait, maxWait) }
