@@ -66,6 +66,9 @@ type Options struct {
 	Log *slog.Logger
 	// Queue is how many writes may wait on SQLite before others are refused; 0 means 4096.
 	Queue int
+	// Pooler is how a pooler such as PgBouncer between this process and PostgreSQL works: SessionPooler
+	// or TransactionPooler. Open returns an error if there is one and Pooler is empty.
+	Pooler string
 	// MaxConns bounds the PostgreSQL pool; 0 means 32.
 	MaxConns int
 	// Observer is called for what metrics are made of.
@@ -177,9 +180,11 @@ func (d *DB) Read(ctx context.Context) Querier {
 // returns nil.
 //
 // An error of fn rolls back the transaction and is returned unchanged. Write returns errs.Unavailable
-// if the queue is full, if the disk or the connection fails (the message says so if the outcome is not
-// known), or if retries did not help. It returns the error of ctx if ctx ends before fn begins on
-// SQLite, or before the commit on PostgreSQL. A panic of fn rolls back and continues in the caller.
+// if the queue is full, if the disk or the connection fails, if a statement takes too long (see Long), or
+// if retries did not help; nothing was committed then. If the connection is lost during the commit,
+// IsOutcomeUnknown reports true for the error. Write returns the error of ctx if ctx ends before fn
+// begins on SQLite, or before the commit on PostgreSQL. A panic of fn rolls back and continues in the
+// caller.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	if outer := d.joined(ctx); outer != nil {
 		return outer.join(ctx, fn)

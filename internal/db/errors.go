@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -90,6 +91,10 @@ func explainPostgres(err error) error {
 			return errBadText(err)
 		case isDown(pg.Code):
 			return errs.Unavailablef(err, "the database cannot be used at the moment")
+		case pg.Code == "57014", pg.Code == "25P03": // of statement_timeout, of idle_in_transaction_session_timeout
+			return errs.Unavailablef(err, "the database took too long")
+		case pg.Code == "55P03":
+			return errs.Unavailablef(err, "the rows are locked by another request")
 		}
 		return err
 	}
@@ -113,6 +118,19 @@ func isLost(err error) bool {
 	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
 }
+
+var errOutcomeUnknown = errors.New("the outcome of the commit is unknown")
+
+// outcomeUnknown returns the error of a commit that may or may not have succeeded. It hides its cause
+// from errors.Is: a timeout, for example, would look like an error after which nothing was written.
+func outcomeUnknown(cause error) error {
+	e := errs.New(errs.Internal, "the connection to the database was lost during the commit: it is not known whether the change was kept")
+	e.Cause = fmt.Errorf("%w: %v", errOutcomeUnknown, cause)
+	return e
+}
+
+// IsOutcomeUnknown reports whether err is that of a Write that may have been committed.
+func IsOutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 
 // mustRetry reports whether the server asks to run the transaction again: a serialization failure, also
 // CockroachDB's, or a deadlock.

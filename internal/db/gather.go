@@ -184,7 +184,7 @@ func writeBatch[T any](ctx context.Context, d *DB, batch []*gathered[T], work fu
 		items[i] = w.item
 	}
 	err := d.Write(ctx, func(tx *Tx) error { return work(tx, items) })
-	alone := err != nil && len(batch) > 1 && errs.KindOf(err) != errs.Unavailable
+	alone := err != nil && len(batch) > 1 && errs.KindOf(err) != errs.Unavailable && !IsOutcomeUnknown(err)
 	for i, w := range batch {
 		w.err = err
 		if alone {

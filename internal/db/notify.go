@@ -72,8 +72,11 @@ func (e *postgresEngine) sendNotifications(ctx context.Context) {
 }
 
 // notify sends one notification for each name, outside of any transaction that writes: NOTIFY
-// serializes commits.
+// serializes commits. Behind a pooler of transactions it sends none: the other replicas poll.
 func (e *postgresEngine) notify(ctx context.Context, names []string) {
+	if e.pooler == TransactionPooler {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	payloads := make([]string, len(names))
@@ -91,7 +94,7 @@ func (e *postgresEngine) notify(ctx context.Context, names []string) {
 func (l *listener) listen(ctx context.Context, until time.Time) {
 	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for l.conn != nil && !l.conn.IsClosed() {
+	for l.conn != nil && !l.conn.IsClosed() && !l.pollOnly {
 		n, err := l.conn.WaitForNotification(limited)
 		if err != nil {
 			break

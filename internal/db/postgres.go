@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,39 +17,34 @@ import (
 )
 
 const (
-	defaultMaxConns = 32
-	maxTries        = 10
-	// endTimeout bounds COMMIT and ROLLBACK. They do not end with the caller's context, which would leave
-	// their outcome unknown.
-	endTimeout = 30 * time.Second
+	maxTries = 10
+	// pingTimeout bounds the check of a connection that was idle. It is short, so that there is time to
+	// try others.
+	pingTimeout   = 2 * time.Second
+	defaultReplan = 10 * time.Second
 )
 
 // postgresEngine is the engine for PostgreSQL: a pool of connections.
 type postgresEngine struct {
 	db     *DB
 	pool   *pgxpool.Pool
+	pooler string
+	// replan is how long a connection uses the plans of its statements.
+	replan time.Duration
 	closed atomic.Bool
 }
 
 func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	d.dialect = Postgres
-	cfg, err := pgxpool.ParseConfig(o.URL)
+	cfg, err := poolConfig(o)
 	if err != nil {
-		return errors.New("the database URL is not a valid postgres:// URL") // err may contain the password
+		return err
 	}
-	cfg.MaxConns = defaultMaxConns
-	if o.MaxConns > 0 {
-		cfg.MaxConns = int32(o.MaxConns)
-	}
-	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
-		cfg.ConnConfig.RuntimeParams["application_name"] = "steward"
-	}
-	cfg.AfterConnect = preferIndexes
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return explainPostgres(err)
 	}
-	e := &postgresEngine{db: d, pool: pool}
+	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: defaultReplan}
 	if err := e.prepare(ctx); err != nil {
 		pool.Close()
 		return err
@@ -57,31 +53,92 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	return nil
 }
 
-// preferIndexes has the planner use an index wherever there is one. By default it scans small tables,
-// and keeps these plans while they grow: of 2,000 receipts that were forwarded in batches of 50, each
-// was read 23 times, and once with this setting (TestBatchesReadFewRows).
-func preferIndexes(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "SET enable_seqscan = off")
-	return err
-}
-
+// prepare checks the server and migrates the schema.
 func (e *postgresEngine) prepare(ctx context.Context) error {
-	if err := e.ping(ctx); err != nil {
+	if err := e.check(ctx); err != nil {
 		return err
 	}
-	var mode string
-	// Compatible servers may not have the setting.
-	if err := e.pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
-		return errors.New("the server has synchronous_commit=off: commits would not be durable")
-	}
-	migrator := stdlib.OpenDBFromPool(e.pool)
+	migrator := stdlib.OpenDB(*migrationConfig(e.pool.Config().ConnConfig, e.pooler))
 	if err := e.db.migrate(ctx, migrator); err != nil {
 		return errors.Join(err, migrator.Close())
 	}
 	return migrator.Close()
 }
 
-func (e *postgresEngine) ping(ctx context.Context) error { return e.explain(e.pool.Ping(ctx)) }
+func (e *postgresEngine) check(ctx context.Context) error {
+	conn, err := e.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	if e.pooler == "" {
+		if err := checkPooler(ctx, conn.Conn()); err != nil {
+			return explainPostgres(explainLimit(ctx, err))
+		}
+	}
+	var mode string
+	// Compatible servers may not have the setting.
+	if err := conn.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {
+		return errors.New("the server has synchronous_commit=off: commits would not be durable")
+	}
+	return nil
+}
+
+// acquire returns a connection of the pool.
+func (e *postgresEngine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return nil, e.explain(explainLimit(ctx, err))
+	}
+	return conn, nil
+}
+
+// prelude returns statements that are sent before the first one of a transaction, or of a read outside
+// of one: they set parameters that differ from those of the connection, and now and then they have
+// its statements planned again. The server keeps a plan until autovacuum analyzes the tables, which may
+// take minutes, and one that was made when a table was empty scans all of it.
+func (e *postgresEngine) prelude(ctx context.Context, conn *pgx.Conn) []statement {
+	l := limitsOf(ctx)
+	if e.pooler == TransactionPooler { // plans are not kept
+		return []statement{{sql: setLocal(transactionSettings(l))}}
+	}
+	var all []statement
+	if l != shortLimits {
+		all = append(all, statement{sql: setLocal(limitSettings(l))})
+	}
+	if e.plansAreOld(conn) {
+		all = append(all, statement{sql: "DISCARD PLANS"})
+	}
+	return all
+}
+
+const plannedKey = "planned"
+
+// plansAreOld reports whether the statements of a connection have to be planned again.
+func (e *postgresEngine) plansAreOld(conn *pgx.Conn) bool {
+	data := conn.PgConn().CustomData()
+	planned, known := data[plannedKey].(time.Time)
+	if known && time.Since(planned) < e.replan {
+		return false
+	}
+	data[plannedKey] = time.Now()
+	return known
+}
+
+func (e *postgresEngine) ping(ctx context.Context) error {
+	conn, err := e.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	return e.explain(explainLimit(ctx, conn.Ping(ctx)))
+}
 
 // explain is explainPostgres for errors of the pool, which after close has one of its own.
 func (e *postgresEngine) explain(err error) error {
@@ -97,27 +154,66 @@ func (e *postgresEngine) close() error {
 	return nil
 }
 
+// query runs a statement outside of a transaction. With a prelude, both are one transaction, since they
+// are sent together.
 func (e *postgresEngine) query(ctx context.Context, sql string, args []any) (Rows, error) {
-	rows, err := e.pool.Query(ctx, sql, args...)
+	conn, err := e.acquire(ctx)
 	if err != nil {
-		return nil, e.explain(err)
+		return nil, err
 	}
-	return &postgresRows{Rows: rows}, nil
+	s := &postgresSession{conn: conn.Conn(), prelude: e.prelude(ctx, conn.Conn())}
+	rows, err := s.query(ctx, sql, args)
+	if err != nil {
+		conn.Release()
+		return nil, err
+	}
+	rows.(*postgresRows).release = conn.Release
+	return rows, nil
 }
 
-// postgresRows are rows with the errors of this package. Closing them also closes the batch that they
-// came in, if any.
+// postgresRows are rows with the errors of this package. When they end, so do the batch that they came
+// in and what bounds their time, and a connection that was acquired for them returns to the pool.
 type postgresRows struct {
 	pgx.Rows
-	batch pgx.BatchResults
+	ctx     context.Context
+	cancel  context.CancelFunc
+	batch   pgx.BatchResults
+	release func()
+	err     error
+	closed  bool
 }
 
-func (r *postgresRows) Err() error { return explainPostgres(r.Rows.Err()) }
+func (r *postgresRows) Next() bool {
+	if r.closed {
+		return false
+	}
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *postgresRows) Err() error {
+	if r.closed {
+		return r.err
+	}
+	return explainPostgres(explainLimit(r.ctx, r.Rows.Err()))
+}
 
 func (r *postgresRows) Close() {
+	if r.closed {
+		return
+	}
 	r.Rows.Close()
 	if r.batch != nil {
 		_ = r.batch.Close() // repeats the error of the rows
+	}
+	r.err = r.Err()
+	r.closed = true
+	r.cancel()
+	if r.release != nil {
+		r.release()
 	}
 }
 
@@ -164,32 +260,41 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
-	conn, err := e.pool.Acquire(ctx)
+	conn, err := e.acquire(ctx)
 	if err != nil {
-		return nil, e.explain(err)
+		return nil, err
 	}
 	defer conn.Release()
-	s := &postgresSession{conn: conn.Conn(), begin: "BEGIN"}
+	s := e.session(ctx, conn, "BEGIN")
 	defer s.rollback()
 	t := newTx(ctx, e.db, s, nil)
 	if err := t.run(fn); err != nil {
 		return t, err
 	}
 	err = s.commit()
-	if errs.KindOf(err) == errs.Unavailable {
+	if IsOutcomeUnknown(err) {
 		e.db.notifyWatchers(t.invalidated...) // it may have committed
 	}
 	return t, err
 }
 
-// postgresSession is a transaction on a connection of the pool.
+// session returns a transaction that has yet to begin.
+func (e *postgresEngine) session(ctx context.Context, conn *pgxpool.Conn, begin string) *postgresSession {
+	prelude := append([]statement{{sql: begin}}, e.prelude(ctx, conn.Conn())...)
+	return &postgresSession{conn: conn.Conn(), prelude: prelude, end: limitsOf(ctx).respond}
+}
+
+// postgresSession is a transaction on a connection of the pool, or a single statement.
 type postgresSession struct {
 	conn *pgx.Conn
-	// begin begins the transaction. It is sent with the first statement.
-	begin string
+	// prelude are the statements that begin the transaction. They are sent with the first statement.
+	prelude []statement
 	// pending are statements of Send. They are sent with the next statement or with COMMIT, without a
 	// round trip of their own.
 	pending []statement
+	// end bounds COMMIT and ROLLBACK. They do not end with the caller's context, which would leave their
+	// outcome unknown.
+	end time.Duration
 }
 
 type statement struct {
@@ -205,44 +310,72 @@ func (s *postgresSession) send(_ context.Context, sql string, args []any) error 
 }
 
 func (s *postgresSession) exec(ctx context.Context, sql string, args []any) (int64, error) {
-	if s.begun() && len(s.pending) == 0 {
-		tag, err := s.conn.Exec(ctx, sql, args...)
-		return tag.RowsAffected(), explainPostgres(err)
-	}
-	tag, err := s.execBatch(ctx, sql, args)
-	return tag.RowsAffected(), explainPostgres(err)
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	tag, err := s.run(ctx, sql, args)
+	return tag.RowsAffected(), explainPostgres(explainLimit(ctx, err))
 }
 
-func (s *postgresSession) query(ctx context.Context, sql string, args []any) (Rows, error) {
-	if s.begun() && len(s.pending) == 0 {
-		rows, err := s.conn.Query(ctx, sql, args...)
-		if err != nil {
-			return nil, explainPostgres(err)
-		}
-		return &postgresRows{Rows: rows}, nil
+// run runs a statement, with those that have to be sent before it.
+func (s *postgresSession) run(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
+	if s.alone() {
+		return s.conn.Exec(ctx, sql, args...)
 	}
 	results, err := s.batch(ctx, sql, args)
 	if err != nil {
-		return nil, explainPostgres(err)
+		return pgconn.CommandTag{}, err
+	}
+	tag, err := results.Exec()
+	if err != nil {
+		_ = results.Close() // repeats err
+		return tag, err
+	}
+	return tag, results.Close()
+}
+
+// alone reports whether there is nothing to send before the next statement.
+func (s *postgresSession) alone() bool {
+	return len(s.pending) == 0 && len(s.prelude) == 0
+}
+
+func (s *postgresSession) query(ctx context.Context, sql string, args []any) (Rows, error) {
+	ctx, cancel := limited(ctx)
+	rows, err := s.rows(ctx, sql, args)
+	if err != nil {
+		err = explainPostgres(explainLimit(ctx, err))
+		cancel()
+		return nil, err
+	}
+	rows.ctx = ctx
+	rows.cancel = cancel
+	return rows, nil
+}
+
+func (s *postgresSession) rows(ctx context.Context, sql string, args []any) (*postgresRows, error) {
+	if s.alone() {
+		rows, err := s.conn.Query(ctx, sql, args...)
+		return &postgresRows{Rows: rows}, err
+	}
+	results, err := s.batch(ctx, sql, args)
+	if err != nil {
+		return nil, err
 	}
 	rows, err := results.Query()
 	if err != nil {
 		_ = results.Close() // repeats err
-		return nil, explainPostgres(err)
+		return nil, err
 	}
 	return &postgresRows{Rows: rows, batch: results}, nil
 }
 
-// batch begins the transaction if there is none yet, and sends the pending statements and sql, all in
-// one round trip. The next result to read is that of sql.
+// batch sends the prelude, the pending statements and sql, all in one round trip. The next result to
+// read is that of sql.
 func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	b := pgx.Batch{}
-	if !s.begun() {
-		b.Queue(s.begin)
+	for _, before := range slices.Concat(s.prelude, s.pending) {
+		b.Queue(before.sql, before.args...)
 	}
-	for _, p := range s.pending {
-		b.Queue(p.sql, p.args...)
-	}
+	s.prelude = nil
 	s.pending = nil
 	before := b.Len()
 	b.Queue(sql, args...)
@@ -256,36 +389,29 @@ func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pg
 	return results, nil
 }
 
-func (s *postgresSession) execBatch(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
-	results, err := s.batch(ctx, sql, args)
-	if err != nil {
-		return pgconn.CommandTag{}, err
-	}
-	tag, err := results.Exec()
-	if err != nil {
-		_ = results.Close() // repeats err
-		return tag, err
-	}
-	return tag, results.Close()
-}
-
 // commit commits the transaction. If the connection is lost here, the outcome is unknown and the error
 // says so.
 func (s *postgresSession) commit() error {
 	if !s.begun() && len(s.pending) == 0 {
 		return nil // there was no statement
 	}
-	tag, err := s.end("COMMIT")
-	if err == nil {
-		if tag.String() == "ROLLBACK" {
-			return errors.New("db: the server rolled back the transaction")
+	takeWarning(s.conn)
+	tag, err := s.finish("COMMIT")
+	if err != nil {
+		if s.notCommitted(err) {
+			return explainPostgres(err)
 		}
-		return nil
+		return outcomeUnknown(err)
 	}
-	if s.notCommitted(err) {
-		return explainPostgres(err)
+	if tag.String() == "ROLLBACK" {
+		return errors.New("db: the server rolled back the transaction")
 	}
-	return errs.Unavailablef(err, "the connection was lost during the commit: it is not known whether the change was kept")
+	// The server warns if it has committed, but stopped to wait for its standbys: after a failover the
+	// change may be gone.
+	if warning := takeWarning(s.conn); warning != "" {
+		return outcomeUnknown(errors.New(warning))
+	}
+	return nil
 }
 
 // notCommitted reports whether an error of COMMIT means that nothing was committed.
@@ -294,7 +420,7 @@ func (s *postgresSession) notCommitted(err error) bool {
 	if errors.As(err, &pg) {
 		return pg.Code != "40003" && !isDown(pg.Code) // 40003 is statement_completion_unknown
 	}
-	return !s.conn.IsClosed()
+	return !s.conn.IsClosed() || pgconn.SafeToRetry(err)
 }
 
 // rollback rolls back the transaction if it is still open. The pool discards a connection on which that
@@ -304,17 +430,14 @@ func (s *postgresSession) rollback() {
 	if s.conn.IsClosed() || !s.begun() {
 		return
 	}
-	_, _ = s.end("ROLLBACK")
+	_, _ = s.finish("ROLLBACK")
 }
 
-// end runs COMMIT or ROLLBACK. It bounds the time by a deadline of the socket: for a context with a
+// finish runs COMMIT or ROLLBACK. It bounds the time by a deadline of the socket: for a context with a
 // deadline pgx would start a goroutine.
-func (s *postgresSession) end(sql string) (pgconn.CommandTag, error) {
+func (s *postgresSession) finish(sql string) (pgconn.CommandTag, error) {
 	socket := s.conn.PgConn().Conn()
-	_ = socket.SetDeadline(time.Now().Add(endTimeout))
+	_ = socket.SetDeadline(time.Now().Add(s.end))
 	defer func() { _ = socket.SetDeadline(time.Time{}) }()
-	if len(s.pending) > 0 {
-		return s.execBatch(context.Background(), sql, nil)
-	}
-	return s.conn.Exec(context.Background(), sql)
+	return s.run(context.Background(), sql, nil)
 }

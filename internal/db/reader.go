@@ -31,18 +31,18 @@ func newReaders(path string) (*readers, error) {
 }
 
 // query returns rows that return their connection to the pool when they end. They are interrupted when
-// ctx ends.
+// ctx or their time ends.
 func (p *readers) query(ctx context.Context, text string, args []any) (Rows, error) {
+	ctx, cancel := limited(ctx)
 	conn, err := p.take(ctx)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	rows, err := conn.query(text, args, func(err error) error {
 		p.put(conn)
-		if sqliteCode(err) == sqlite.ResultInterrupt {
-			return ctx.Err()
-		}
-		return explainSQLite(err)
+		defer cancel()
+		return explainRead(ctx, err)
 	})
 	if err != nil {
 		return nil, err
@@ -50,6 +50,15 @@ func (p *readers) query(ctx context.Context, text string, args []any) (Rows, err
 	return rows, nil
 }
 
+// explainRead returns the error of a connection that was taken with ctx.
+func explainRead(ctx context.Context, err error) error {
+	if sqliteCode(err) == sqlite.ResultInterrupt {
+		return explainLimit(ctx, ctx.Err())
+	}
+	return explainSQLite(err)
+}
+
+// take returns a connection whose statements are interrupted when ctx, one of limited, ends.
 func (p *readers) take(ctx context.Context) (*connection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -59,7 +68,7 @@ func (p *readers) take(ctx context.Context) (*connection, error) {
 		conn.SetInterrupt(ctx.Done())
 		return conn, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, explainLimit(ctx, ctx.Err())
 	case <-p.closed:
 		return nil, errClosed
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"zombiezen.com/go/sqlite"
 )
 
 // Snapshot calls fn with a Querier whose statements all see the same committed state, for answers
@@ -21,6 +19,8 @@ func (d *DB) Snapshot(ctx context.Context, fn func(q Querier) error) error {
 }
 
 func (e *sqliteEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) error) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	conn, err := e.readers.take(ctx)
 	if err != nil {
 		return err
@@ -43,35 +43,28 @@ type readSession struct{ conn *connection }
 var errReadOnly = errors.New("db: a snapshot cannot be written")
 
 func (s readSession) exec(ctx context.Context, text string, args []any) (int64, error) {
-	return 0, s.explain(ctx, s.conn.exec(text, args))
+	return 0, explainRead(ctx, s.conn.exec(text, args))
 }
 
 func (s readSession) send(context.Context, string, []any) error { return errReadOnly }
 
 func (s readSession) query(ctx context.Context, text string, args []any) (Rows, error) {
-	rows, err := s.conn.query(text, args, func(err error) error { return s.explain(ctx, err) })
+	rows, err := s.conn.query(text, args, func(err error) error { return explainRead(ctx, err) })
 	if err != nil {
 		return nil, err
 	}
 	return rows, nil
 }
 
-func (s readSession) explain(ctx context.Context, err error) error {
-	if sqliteCode(err) == sqlite.ResultInterrupt {
-		return ctx.Err()
-	}
-	return explainSQLite(err)
-}
-
 // snapshot runs fn in a transaction that is rolled back. Its beginning is sent with the first
 // statement.
 func (e *postgresEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) error) error {
-	conn, err := e.pool.Acquire(ctx)
+	conn, err := e.acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("begin snapshot: %w", e.explain(err))
+		return fmt.Errorf("begin snapshot: %w", err)
 	}
 	defer conn.Release()
-	s := &postgresSession{conn: conn.Conn(), begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+	s := e.session(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	defer s.rollback()
 	return newTx(ctx, d, s, nil).run(func(tx *Tx) error { return fn(tx) })
 }

@@ -15,7 +15,8 @@ import (
 var ErrNoRows = sql.ErrNoRows
 
 // Querier reads. It is bound to the context that it was made with. It returns errs.Invalid for text
-// with a NUL or that is not UTF-8, and errs.Unavailable if the connection is lost.
+// with a NUL or that is not UTF-8, and errs.Unavailable if the connection is lost or a statement takes
+// longer than its limit (see Long).
 type Querier interface {
 	// Dialect returns the engine, for the few statements that have a text for each.
 	Dialect() Dialect

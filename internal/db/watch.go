@@ -106,7 +106,8 @@ func (d *DB) RunWatch(ctx context.Context) {
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	sender.Go(func() { e.sendNotifications(ctx) })
-	l := listener{db: d, config: e.pool.Config().ConnConfig, confirmed: time.Now()}
+	l := listener{db: d, config: listenConfig(e.pool.Config().ConnConfig, e.pooler), confirmed: time.Now()}
+	l.pollOnly = e.pooler == TransactionPooler
 	defer l.close()
 	for ctx.Err() == nil {
 		next := time.Now().Add(d.poll)
@@ -120,8 +121,10 @@ func (d *DB) RunWatch(ctx context.Context) {
 type listener struct {
 	db     *DB
 	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil before the first connection
-	epochs map[string]epoch
+	// pollOnly is whether notifications cannot be received, since the connection of the server changes.
+	pollOnly bool
+	conn     *pgx.Conn // nil before the first connection
+	epochs   map[string]epoch
 	// confirmed is when the last successful reading of the epochs began.
 	confirmed time.Time
 }
@@ -205,6 +208,9 @@ func (l *listener) connect(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	l.conn = conn
+	if l.pollOnly {
+		return nil
+	}
 	if _, err := conn.Exec(ctx, "LISTEN "+notifyChannel); err != nil {
 		l.db.log.Warn("cannot listen for notifications: changes of other replicas are polled", "error", err)
 	}

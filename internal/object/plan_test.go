@@ -17,18 +17,19 @@ func TestPlans(t *testing.T) {
 		f := newFixture(t, d, Limits{})
 		b := f.bucket(alice, "photos")
 		seed(t, f, b, 20_000)
+		const from, to = "k/00005", "k/00006" // one in twenty; PostgreSQL scans the table to read all of it
 		for name, test := range map[string]struct {
 			text             string
 			args             []any
 			sqlite, postgres string
 		}{
 			"get":     {getText, []any{b.ID, "k"}, "PRIMARY KEY (bucket_id=? AND key=?)", "objects_pkey"},
-			"list":    {listText, []any{b.ID, "k", "l", 100, 0}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
-			"count":   {countRowsText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"list":    {listText, []any{b.ID, from, to, 100, 0}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"count":   {countRowsText, []any{b.ID, from, to}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
 			"expired": {expiredText, []any{b.ID, 5, 100}, "INDEX objects_modified (bucket_id=? AND modified_at<?)", "objects_modified"},
 			"garbage": {garbageText, []any{5, 100}, "INDEX blobs_garbage (garbage_at>? AND garbage_at<?)", "blobs_garbage"},
-			"edges":   {blocksWithinText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
-			"sum":     {sumBlocksText, []any{b.ID, "k", "l"}, "PRIMARY KEY (bucket_id=? AND first_key>? AND first_key<?)", "object_blocks_pkey"},
+			"edges":   {blocksWithinText, []any{b.ID, from, to}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
+			"sum":     {sumBlocksText, []any{b.ID, from, to}, "PRIMARY KEY (bucket_id=? AND first_key>? AND first_key<?)", "object_blocks_pkey"},
 			"blobs":   {objectReferencesText, []any{b.ID, "k", 100}, "PRIMARY KEY ((bucket_id,key)>(?,?))", "objects_pkey"},
 			"offset":  {blockAtText, []any{b.ID, "k", 100}, "PRIMARY KEY (bucket_id=? AND first_key>?)", "object_blocks_pkey"},
 		} {
@@ -52,7 +53,7 @@ func TestPlans(t *testing.T) {
 // seed inserts objects with their blocks, as many puts would have.
 func seed(t testing.TB, f *fixture, b *Bucket, n int) {
 	t.Helper()
-	const perBlock = 1000
+	const perBlock = 10 // small ones, since PostgreSQL scans a table of one page
 	must(t, f.db.Write(f.context(), func(tx *db.Tx) error {
 		objects := db.NewBulk(db.Text, db.Text, db.Int)
 		blobs := db.NewBulk(db.Text, db.Int)

@@ -98,10 +98,10 @@ func ready(log io.Reader) error {
 	return fmt.Errorf("the private server did not start:\n%s", output.String())
 }
 
+// settings are the arguments of a server. Planner, JIT and memory are at PostgreSQL's defaults, so that
+// tests and benchmarks run on what people have.
 func settings(dir string) []string {
-	set := []string{
-		"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300", "shared_buffers=64MB", "jit=off",
-	}
+	set := []string{"listen_addresses=", "unix_socket_directories=" + dir, "max_connections=300"}
 	if os.Getenv("STEWARD_TEST_FSYNC") == "" {
 		set = append(set, "fsync=off", "full_page_writes=off")
 	}

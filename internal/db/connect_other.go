@@ -1,0 +1,8 @@
+//go:build !linux
+
+package db
+
+import "syscall"
+
+// setUserTimeout does nothing: only Linux has the option. Keepalive is there.
+func setUserTimeout(string, string, syscall.RawConn) error { return nil }
