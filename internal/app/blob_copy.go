@@ -29,6 +29,7 @@ const (
 // CopyBlobs copies the bytes of all objects from the files in the data directory to the configured S3
 // store, or back. It reports on stderr, and prints a summary.
 func CopyBlobs(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error {
+	ctx = db.Long(ctx)
 	store, closeAll, err := openReferences(ctx, cfg)
 	if err != nil {
 		return err

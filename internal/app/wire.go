@@ -205,7 +205,7 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	// one limits work to the replica that holds the lease of that name.
 	one := func(lease string, do func(context.Context) error) func(context.Context) error {
 		l := &job.Lease{DB: d, Now: now, Name: lease, Owner: owner, TTL: 5 * time.Minute}
-		return l.Exclusive(do)
+		return l.Exclusive(func(ctx context.Context) error { return do(db.Long(ctx)) })
 	}
 	every := func(pause time.Duration, name string, do func(context.Context) error) {
 		g.Go(job.Every(log, name, pause, do))

@@ -359,7 +359,10 @@ func (s *Scheduler) logError(what string, err error) {
 	s.Log.Error("deliveries are delayed", "step", what, "error", err)
 }
 
-func isUnavailable(err error) bool { return errs.KindOf(err) == errs.Unavailable }
+// isUnavailable reports whether to try again what has no effect the second time.
+func isUnavailable(err error) bool {
+	return errs.KindOf(err) == errs.Unavailable || db.IsOutcomeUnknown(err)
+}
 
 // Stats are figures for an operator.
 type Stats struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/job"
 	"steward/internal/stamp"
@@ -86,11 +87,11 @@ func (w *Worker) step(ctx context.Context) (busy bool, err error) {
 				return false, err
 			}
 			after = r.ID
-			err := w.advance(ctx, r)
+			err := w.advance(db.Long(ctx), r)
 			switch {
 			case err == nil, errors.Is(err, errTaken):
 				busy = true
-			case ctx.Err() != nil, errs.KindOf(err) == errs.Unavailable:
+			case ctx.Err() != nil, errs.KindOf(err) == errs.Unavailable, db.IsOutcomeUnknown(err):
 				return false, err
 			default: // it must not keep others back
 				w.Log.Error("a replay is delayed", "replay", r.ID, "error", err)
