@@ -55,6 +55,6 @@ the command again after it was stopped. Then start it with the other --blob-url.
 	}
 	cmd.Flags().StringVar(&from, "from", "", "`store` to copy from: disk, or an s3:// URL")
 	cmd.Flags().StringVar(&to, "to", "", "`store` to copy to: disk, or an s3:// URL")
-	config.AddFlags(cmd, "config", "data", "database-url")
+	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler")
 	return cmd
 }

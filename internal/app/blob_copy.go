@@ -78,7 +78,7 @@ func openReferences(ctx context.Context, cfg config.Config) (store *object.Store
 			return nil, nil, err
 		}
 	}
-	d, err := db.Open(ctx, db.Options{Path: datadir.DatabaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
+	d, err := db.Open(ctx, cfg.Database())
 	if err != nil {
 		release()
 		return nil, nil, err

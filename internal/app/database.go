@@ -27,9 +27,9 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 	if err != nil {
 		return nil, err
 	}
-	d, err := db.Open(ctx, db.Options{
-		Path: datadir.DatabaseFile(cfg.Data), URL: string(cfg.DatabaseURL), Observer: observer,
-	})
+	options := cfg.Database()
+	options.Observer = observer
+	d, err := db.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ other root keys of the organization are deleted, and refused at once.`,
 		},
 	}
 	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
-	config.AddFlags(cmd, "config", "data", "database-url")
+	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler")
 	return cmd
 }
 
@@ -203,7 +203,7 @@ the last start.`,
 			return p.resetPassword(cmd.Context(), cfg, args[0], p.stdout)
 		},
 	}
-	config.AddFlags(cmd, "config", "data", "database-url", "base-url")
+	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
 	return cmd
 }
 

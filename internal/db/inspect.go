@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -42,11 +41,11 @@ func openInspection(o Options) (*sql.DB, State, error) {
 		pool, err := sql.Open("sqlite", dsn.String())
 		return pool, State{Dialect: SQLite}, err
 	}
-	cfg, err := pgx.ParseConfig(o.URL)
+	cfg, err := poolConfig(o)
 	if err != nil {
-		return nil, State{}, errors.New("the database URL is not a valid postgres:// URL") // err may contain the password
+		return nil, State{}, err
 	}
-	return stdlib.OpenDB(*cfg), State{Dialect: Postgres}, nil
+	return stdlib.OpenDB(*cfg.ConnConfig), State{Dialect: Postgres}, nil
 }
 
 func (s *State) read(ctx context.Context, pool *sql.DB, key string) error {

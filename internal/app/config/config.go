@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/app/datadir"
 	"steward/internal/blob"
+	"steward/internal/db"
 	"steward/internal/object"
 )
 
@@ -30,6 +32,7 @@ type Config struct {
 	BaseURL, S3URL, KVURL string
 	S3Domain              string // "": path-style only
 	DatabaseURL           Secret // "": SQLite in Data
+	DatabasePooler        string // "": none
 	LogFormat             LogFormat
 	LogLevel              slog.Level
 	RateLimit             float64 // requests per second and key; 0: no limit
@@ -51,6 +54,11 @@ type Config struct {
 	AdminEmail            string
 	AdminPassword         Secret   // only with AdminEmail
 	Regions               []Region // never empty
+}
+
+// Database returns the options of the database.
+func (c Config) Database() db.Options {
+	return db.Options{Path: datadir.DatabaseFile(c.Data), URL: string(c.DatabaseURL), Pooler: c.DatabasePooler}
 }
 
 // OnlyLocal reports whether no other machine can reach the API at a base URL: it listens on loopback, its
@@ -154,6 +162,10 @@ func settings(c *Config) []setting {
 		{
 			"database-url", "", plain, into(&c.DatabaseURL, optional(databaseURL)),
 			"PostgreSQL `URL` (default: SQLite in the data directory)",
+		},
+		{
+			"database-pooler", "", plain, into(&c.DatabasePooler, optional(pooler)),
+			"pool `mode` of a pooler such as PgBouncer that the database URL leads to: transaction or session",
 		},
 		{
 			"blob-url", "", plain, into(&c.BlobURL, optional(blobURL)),

@@ -138,6 +138,7 @@ var samples = map[string][3]string{
 	"presign-expiry":    {"1s", "2h", "7d"},
 	"storage-prices":    {"STANDARD=1", "ARCHIVE=0", "INFREQUENT_ACCESS=0.5"},
 	"database-url":      {"postgres://a", "postgresql://b", "postgres:///c?host=/tmp"},
+	"database-pooler":   {"transaction", "session", "transaction"},
 	"log-format":        {"json", "text", "json"}, // only two exist: neighbours differ
 	"log-level":         {"debug", "warn", "error"},
 	"rate-limit":        {"1", "2", "3"},
@@ -258,6 +259,7 @@ var invalid = map[string][]string{
 	"blob-access-key":   {"QQQ QQQ"},
 	"blob-secret-key":   {"QQQ QQQ"},
 	"database-url":      {"QQQ", "mysql://u:QQQ@h/d", "postgres:QQQ", "postgres://u:QQQ@h:x/d", "host=QQQ"},
+	"database-pooler":   {"QQQ", "statement", "Transaction"},
 	"log-format":        {"", "QQQ", "JSON"},
 	"log-level":         {"", "QQQ", "warning"},
 	"rate-limit":        {"", "QQQ", "-1", "NaN", "Inf", "1e999"},

@@ -20,6 +20,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/blob"
+	"steward/internal/db"
 	"steward/internal/object"
 	"steward/internal/object/s3"
 )
@@ -115,6 +116,13 @@ func databaseURL(v string) (Secret, error) {
 		return "", mustBe("postgres://user:password@host:port/database")
 	}
 	return Secret(v), nil
+}
+
+func pooler(v string) (string, error) {
+	if v == db.TransactionPooler || v == db.SessionPooler {
+		return v, nil
+	}
+	return "", mustBe("transaction or session")
 }
 
 func logFormat(v string) (LogFormat, error) {

@@ -156,7 +156,7 @@ func (d *doctor) clock(ctx context.Context) Finding {
 }
 
 func (d *doctor) inspect(ctx context.Context) (db.State, error) {
-	return db.Inspect(ctx, db.Options{Path: datadir.DatabaseFile(d.cfg.Data), URL: string(d.cfg.DatabaseURL)}, masterkey.Setting)
+	return db.Inspect(ctx, d.cfg.Database(), masterkey.Setting)
 }
 
 // noDatabase reports whether there is no SQLite file yet.

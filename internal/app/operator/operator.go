@@ -219,7 +219,7 @@ func openOperator(ctx context.Context, cfg config.Config) (o *Operator, closeAll
 		}
 	}
 	// Nothing here is sealed, so that no master key is needed.
-	d, err := db.Open(ctx, db.Options{Path: datadir.DatabaseFile(cfg.Data), URL: string(cfg.DatabaseURL)})
+	d, err := db.Open(ctx, cfg.Database())
 	if err != nil {
 		release()
 		return nil, nil, err

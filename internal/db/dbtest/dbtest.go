@@ -3,6 +3,7 @@
 //
 // The server is started when a test first needs it, once per test process, and ends with that process,
 // however that ends (server.go). STEWARD_TEST_POSTGRES names a server to use instead.
+// STEWARD_TEST_POOLER=transaction has tests reach it through PgBouncer with that pool mode.
 // STEWARD_TEST_FSYNC=1 makes the private one durable, and as slow as a real one, for benchmarks. No test
 // is skipped if there is no server: it fails and says what to install.
 package dbtest
@@ -57,11 +58,18 @@ func Options(t testing.TB, dialect db.Dialect) db.Options {
 	o := db.Options{Log: slog.New(slog.DiscardHandler)}
 	if dialect == db.Postgres {
 		o.URL = Postgres(t)
+		if mode := os.Getenv(poolerVariable); mode != "" {
+			o.URL = PgBouncer(t, o.URL, mode)
+			o.Pooler = mode
+		}
 	} else {
 		o.Path = filepath.Join(t.TempDir(), "steward.db")
 	}
 	return o
 }
+
+// poolerVariable is the environment variable with the pool mode of PgBouncer.
+const poolerVariable = "STEWARD_TEST_POOLER"
 
 var databases atomic.Int64
 
