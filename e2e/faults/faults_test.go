@@ -55,9 +55,9 @@ func TestPostgresFrozen(t *testing.T) {
 	c := newCluster(t, server.URL, 1)
 	w := c.work()
 	time.Sleep(length(t))
-	server.Freeze()
+	thaw := server.Freeze()
 	time.Sleep(length(t) + 12*time.Second)
-	server.Thaw()
+	thaw()
 	time.Sleep(length(t))
 	w.finish("PostgreSQL frozen for " + (length(t) + 12*time.Second).String())
 }

@@ -1,7 +1,6 @@
 package dbtest
 
 import (
-	"bytes"
 	"net"
 	"net/url"
 	"os"
@@ -18,69 +17,14 @@ import (
 // Kill ends all processes of the server at once, as a power failure does. Start starts it again.
 func (s *Server) Kill() {
 	s.t.Helper()
-	pids := s.signal(syscall.SIGKILL)
+	pids := s.processes()
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
 	s.Stop()
 	for _, pid := range pids {
 		waittest.True(s.t, "PostgreSQL to end", func() bool { return syscall.Kill(pid, 0) != nil })
 	}
-}
-
-// Freeze stops all processes of the server until Thaw: its sockets stay open, and nothing is read from
-// them.
-func (s *Server) Freeze() {
-	s.t.Helper()
-	s.signal(syscall.SIGSTOP)
-}
-
-// Thaw continues a server that was frozen.
-func (s *Server) Thaw() {
-	s.t.Helper()
-	s.signal(syscall.SIGCONT)
-}
-
-// signal sends a signal to the first process of the server, which starts the others, and then to
-// those. It returns their ids.
-func (s *Server) signal(sig syscall.Signal) []int {
-	s.t.Helper()
-	file, err := os.ReadFile(filepath.Join(s.dir, "data", "postmaster.pid"))
-	s.must(err)
-	first, _, _ := strings.Cut(string(file), "\n")
-	pid, err := strconv.Atoi(first)
-	s.must(err)
-	if sig == syscall.SIGSTOP {
-		s.must(syscall.Kill(pid, sig)) // it starts no others from now on
-	}
-	pids := append([]int{pid}, children(s.t, pid)...)
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, sig) // it may have ended
-	}
-	return pids
-}
-
-// children returns the processes that a process has started.
-func children(t testing.TB, parent int) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		// The command is in parentheses and may contain any character; the state and the parent follow.
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pids = append(pids, pid)
-	}
-	return pids
 }
 
 // copyServer copies a running server to a directory, from where it follows that as a standby.
