@@ -302,8 +302,14 @@ func (w *writer) exec(_ context.Context, text string, args []any) (int64, error)
 	return int64(w.conn.Changes()), nil
 }
 
-func (w *writer) send(ctx context.Context, text string, args []any) error {
-	_, err := w.exec(ctx, text, args)
+func (w *writer) send(ctx context.Context, r *result, text string, args []any) error {
+	if r != nil && r.row != nil {
+		return w.collect(ctx, r, text, args)
+	}
+	n, err := w.exec(ctx, text, args)
+	if r != nil {
+		*r.count = n
+	}
 	return err
 }
 

@@ -275,6 +275,9 @@ func (e *postgresEngine) attempt(ctx context.Context, fn func(*Tx) error) (*Tx, 
 	if IsOutcomeUnknown(err) {
 		e.db.notifyWatchers(t.invalidated...) // it may have committed
 	}
+	if err == nil {
+		err = s.scanned
+	}
 	return t, err
 }
 
@@ -292,6 +295,8 @@ type postgresSession struct {
 	// pending are statements of Send. They are sent with the next statement or with COMMIT, without a
 	// round trip of their own.
 	pending []statement
+	// scanned is the error of the first row of a pending statement that could not be read.
+	scanned error
 	// end bounds COMMIT and ROLLBACK. They do not end with the caller's context, which would leave their
 	// outcome unknown.
 	end time.Duration
@@ -300,12 +305,13 @@ type postgresSession struct {
 type statement struct {
 	sql  string
 	args []any
+	into *result // nil if the result is not needed
 }
 
 func (s *postgresSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
 
-func (s *postgresSession) send(_ context.Context, sql string, args []any) error {
-	s.pending = append(s.pending, statement{sql, args})
+func (s *postgresSession) send(_ context.Context, r *result, sql string, args []any) error {
+	s.pending = append(s.pending, statement{sql, args, r})
 	return nil
 }
 
@@ -372,16 +378,16 @@ func (s *postgresSession) rows(ctx context.Context, sql string, args []any) (*po
 // read is that of sql.
 func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	b := pgx.Batch{}
-	for _, before := range slices.Concat(s.prelude, s.pending) {
-		b.Queue(before.sql, before.args...)
+	before := slices.Concat(s.prelude, s.pending)
+	for _, p := range before {
+		b.Queue(p.sql, p.args...)
 	}
 	s.prelude = nil
 	s.pending = nil
-	before := b.Len()
 	b.Queue(sql, args...)
 	results := s.conn.SendBatch(ctx, &b)
-	for range before {
-		if _, err := results.Exec(); err != nil {
+	for _, p := range before {
+		if err := s.read(p, results); err != nil {
 			_ = results.Close() // repeats err
 			return nil, err
 		}

@@ -46,7 +46,7 @@ func (s readSession) exec(ctx context.Context, text string, args []any) (int64, 
 	return 0, explainRead(ctx, s.conn.exec(text, args))
 }
 
-func (s readSession) send(context.Context, string, []any) error { return errReadOnly }
+func (s readSession) send(context.Context, *result, string, []any) error { return errReadOnly }
 
 func (s readSession) query(ctx context.Context, text string, args []any) (Rows, error) {
 	rows, err := s.conn.query(text, args, func(err error) error { return explainRead(ctx, err) })

@@ -67,8 +67,8 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
-	// send runs a statement, at once or together with a later one.
-	send(ctx context.Context, sql string, args []any) error
+	// send runs a statement, at once or together with a later one. r is nil if its result is not needed.
+	send(ctx context.Context, r *result, sql string, args []any) error
 }
 
 // Tx is a transaction, or a savepoint within one. It is used by one goroutine at a time, and not after
@@ -140,10 +140,7 @@ func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
 // together with the next statement or with the commit, so that a Write that only sends takes one round
 // trip. Its error is returned by Send, by a later statement, or by Write.
 func (t *Tx) Send(sql string, args ...any) error {
-	if err := t.ready(args); err != nil {
-		return err
-	}
-	return t.check(t.s.send(t.ctx, sql, args))
+	return t.sendFor(nil, sql, args)
 }
 
 // Query runs a statement as described by Querier.

@@ -1,0 +1,115 @@
+package db
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Statements that take a lease or claim a row must not leave it locked when their process stops
+// running in the middle: with Exec and SendCount nothing is locked before COMMIT has been sent too,
+// and with SkipLocked a row that somebody else has locked nevertheless is not waited for.
+
+// SkipLocked returns the clause that ends a SELECT of rows to be changed: rows that another
+// transaction has locked are left out, and the others are locked. SQLite has one writer, so there are
+// no such rows.
+func SkipLocked(d Dialect) string {
+	if d == Postgres {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
+// Exec runs one statement in a transaction of its own and returns the number of affected rows. On
+// PostgreSQL it takes one round trip: COMMIT is sent with the statement. Errors are those of Write.
+func (d *DB) Exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
+	err = d.Write(ctx, func(tx *Tx) error { return tx.SendCount(&affected, sql, args...) })
+	return affected, err
+}
+
+// SendCount runs a statement as Send does. The number of affected rows is valid when Write has
+// returned nil.
+func (t *Tx) SendCount(affected *int64, sql string, args ...any) error {
+	*affected = 0
+	return t.sendFor(&result{count: affected}, sql, args)
+}
+
+// SendCollect runs a statement with RETURNING as Tx.Send does, and reads its rows with scan. They are
+// valid when Write has returned nil.
+func SendCollect[T any](tx *Tx, all *[]T, scan func(Row) (T, error), sql string, args ...any) error {
+	*all = nil
+	return tx.sendFor(resultInto(all, scan), sql, args)
+}
+
+// SendCollectBulk is SendCollect with a statement over the rows of a Bulk.
+func SendCollectBulk[T any](tx *Tx, b *Bulk, all *[]T, scan func(Row) (T, error), text string) error {
+	*all = nil
+	into := resultInto(all, scan)
+	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.sendFor(into, text, args) })
+}
+
+func resultInto[T any](all *[]T, scan func(Row) (T, error)) *result {
+	return &result{row: func(row Row) error {
+		one, err := scan(row)
+		*all = append(*all, one)
+		return err
+	}}
+}
+
+// result is where the result of a sent statement goes: the number of affected rows, or each row.
+type result struct {
+	count *int64
+	row   func(Row) error
+}
+
+func (t *Tx) sendFor(r *result, sql string, args []any) error {
+	if err := t.ready(args); err != nil {
+		return err
+	}
+	return t.check(t.s.send(t.ctx, r, sql, args))
+}
+
+// collect reads rows to their end. It goes on after an error of scan, which it returns: COMMIT may
+// have been sent already, so that is a mistake in the program and must not hide the outcome.
+func (r *result) collect(rows Rows) (scanned, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		if err := r.row(rows); err != nil && scanned == nil {
+			scanned = err
+		}
+	}
+	return scanned, rows.Err()
+}
+
+// collect runs a statement and reads its rows.
+func (w *writer) collect(ctx context.Context, r *result, sql string, args []any) error {
+	rows, err := w.query(ctx, sql, args)
+	if err != nil {
+		return err
+	}
+	scanned, err := r.collect(rows)
+	if err != nil {
+		return err
+	}
+	return scanned
+}
+
+// read reads the result of a statement that was sent in a batch.
+func (s *postgresSession) read(p statement, results pgx.BatchResults) error {
+	if p.into == nil || p.into.row == nil {
+		tag, err := results.Exec()
+		if p.into != nil {
+			*p.into.count = tag.RowsAffected()
+		}
+		return err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	scanned, err := p.into.collect(&postgresRows{Rows: rows})
+	if s.scanned == nil {
+		s.scanned = scanned
+	}
+	return err
+}
