@@ -147,7 +147,7 @@ func TestChainEndsWithItsDestination(t *testing.T) {
 			h.accept(w, alice, "x")
 			tasks, _ := h.store.claim(t, to.ID, 1)
 			must(t, end(w, to))
-			counted, err := h.store.Finish(t.Context(), []Result{{Delivery: tasks[0], Error: "no", MaxRetries: 3}})
+			counted, _, err := h.store.Finish(t.Context(), []Result{{Delivery: tasks[0], Error: "no", MaxRetries: 3}})
 			if must(t, err); len(counted) != 1 {
 				t.Errorf("%s: %d results counted", name, len(counted))
 			}
@@ -220,7 +220,7 @@ func TestRetriesAreDueInTime(t *testing.T) {
 		for to, pause := range map[string]time.Duration{soon.ID: 10 * time.Second, late.ID: time.Minute} {
 			taken, _ := h.store.claim(t, to, 1)
 			r := Result{Delivery: taken[0], At: taken[0].Date, Error: "x", RetryAfter: pause, MaxRetries: 1}
-			_, err := h.store.Finish(t.Context(), []Result{r})
+			_, _, err := h.store.Finish(t.Context(), []Result{r})
 			must(t, err)
 		}
 		for _, step := range []struct {
@@ -279,7 +279,7 @@ func TestFilters(t *testing.T) {
 		two := h.accept(w, alice, "two")[0]
 		taken, _ := h.store.claim(t, a.ID, 10)
 		good, bad := Result{Delivery: taken[0], At: mid}, Result{Delivery: taken[1], At: mid, Error: "x"}
-		_, err := h.store.Finish(t.Context(), []Result{good, bad})
+		_, _, err := h.store.Finish(t.Context(), []Result{good, bad})
 		must(t, err)
 		for name, test := range map[string]struct {
 			f    Filter

@@ -46,7 +46,7 @@ func TestPendingDeliveriesHaveDueAt(t *testing.T) {
 		check(Filter{}, map[string]stamp.Time{first[0].ID: accepted})
 		check(Filter{Status: Pending}, map[string]stamp.Time{first[0].ID: accepted})
 
-		_, err := h.store.Finish(t.Context(), []Result{{
+		_, _, err := h.store.Finish(t.Context(), []Result{{
 			Delivery: first[0], At: accepted, Error: "x", MaxRetries: 3, RetryAfter: time.Hour,
 		}})
 		must(t, err)

@@ -69,9 +69,11 @@ func streaks(results []Result) map[string]streak {
 }
 
 // writeHealth notes for destinations how their last attempts ended. Only that of a destination that
-// fails, or has failed until now, is written.
+// fails, or has failed until now, is written. A destination that another transaction has locked is
+// left out: its next attempts are noted.
 func writeHealth(tx *db.Tx, results []Result) error {
 	all := streaks(results)
+	skip := db.SkipLocked(tx.Dialect())
 	recovered := db.NewBulk(db.Text)
 	failed := db.NewBulk(db.Text, db.Int, db.Int, db.Text)
 	for _, destinationID := range slices.Sorted(maps.Keys(all)) {
@@ -84,11 +86,12 @@ func writeHealth(tx *db.Tx, results []Result) error {
 		}
 	}
 	if err := recovered.Send(tx, `UPDATE webhook_destinations SET failing_since = NULL, failing_count = 0, last_error = NULL
-		WHERE failing_since IS NOT NULL AND id {IN v}`); err != nil {
+		WHERE id IN (SELECT id FROM webhook_destinations WHERE failing_since IS NOT NULL AND id {IN v}`+skip+`)`); err != nil {
 		return fmt.Errorf("note recovered destinations: %w", err)
 	}
 	if err := failed.Send(tx, `UPDATE webhook_destinations SET failing_since = COALESCE(failing_since, v.column2),
-		failing_count = failing_count + v.column3, last_error = v.column4 {FROM v} WHERE id = v.column1`); err != nil {
+		failing_count = failing_count + v.column3, last_error = v.column4 {FROM v}
+		WHERE id = v.column1 AND id IN (SELECT d.id FROM webhook_destinations d WHERE d.id = v.column1`+skip+`)`); err != nil {
 		return fmt.Errorf("note failing destinations: %w", err)
 	}
 	return nil

@@ -398,17 +398,19 @@ func (l *lanes) leasesToTake() (destinationIDs []string) {
 }
 
 // leased notes which of the leases that were asked for are held now. Another process has the
-// others, and sends their rows.
+// others, and sends their rows, or their renewal failed since somebody has locked their rows: they are
+// held until they expire.
 func (l *lanes) leased(asked, held []string, until stamp.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := stamp.Of(l.now())
 	isHeld := make(map[string]bool, len(held))
 	for _, destinationID := range held {
 		isHeld[destinationID] = true
 	}
 	for _, destinationID := range asked {
 		n := l.byID[destinationID]
-		if n == nil {
+		if n == nil || !isHeld[destinationID] && n.lease > now {
 			continue
 		}
 		if !isHeld[destinationID] {

@@ -75,7 +75,7 @@ func TestBatchesReadFewRows(t *testing.T) {
 		for _, d := range rows {
 			results = append(results, Result{Delivery: d, At: stamp.Of(h.clock.now())})
 		}
-		counted, err := h.store.Finish(t.Context(), results)
+		counted, _, err := h.store.Finish(t.Context(), results)
 		must(t, err)
 		return len(counted)
 	}

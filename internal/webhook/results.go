@@ -94,13 +94,14 @@ func (q *resultQueue) close() {
 // once more by whoever comes next.
 func (s *Scheduler) finish(batch []ended) {
 	for {
-		err := s.write(batch)
+		locked, err := s.write(batch)
 		if err == nil {
+			batch = s.putBack(batch, locked)
 			break
 		}
 		s.logError("write results of deliveries", err)
 		if !isUnavailable(err) {
-			s.finishEach(batch)
+			batch = s.finishEach(batch)
 			break
 		}
 		if deadline := s.giveUp.Load(); deadline != 0 && time.Now().UnixNano() > deadline {
@@ -115,26 +116,49 @@ func (s *Scheduler) finish(batch []ended) {
 	s.start(s.lanes.written(tasks))
 }
 
-func (s *Scheduler) write(batch []ended) error {
+// putBack has results written later whose deliveries are locked, and returns the others.
+func (s *Scheduler) putBack(batch []ended, locked []Result) (others []ended) {
+	isLocked := map[string]bool{}
+	for _, r := range locked {
+		isLocked[r.Delivery.key] = true
+	}
+	for _, e := range batch {
+		if !isLocked[e.task.key] {
+			others = append(others, e)
+			continue
+		}
+		time.AfterFunc(pollEvery, func() {
+			if !s.results.put(e) {
+				s.lanes.untried(e.task)
+			}
+		})
+	}
+	return others
+}
+
+func (s *Scheduler) write(batch []ended) (locked []Result, err error) {
 	results := make([]Result, len(batch))
 	for i, e := range batch {
 		results[i] = e.result
 	}
-	_, err := s.Store.Finish(context.Background(), results)
-	return err
+	_, locked, err = s.Store.Finish(context.Background(), results)
+	return locked, err
 }
 
 // finishEach writes the results of a batch that failed as a whole one by one, so that a bad one
-// fails alone. What cannot be stored is the response, so the delivery ends without it.
-func (s *Scheduler) finishEach(batch []ended) {
+// fails alone. What cannot be stored is the response, so the delivery ends without it. It returns the
+// results without those that are written later.
+func (s *Scheduler) finishEach(batch []ended) (others []ended) {
 	for _, e := range batch {
-		err := s.write([]ended{e})
-		if err == nil {
-			continue
+		locked, err := s.write([]ended{e})
+		if err != nil {
+			e.result.Response = ""
+			var again error
+			if locked, again = s.write([]ended{e}); again != nil {
+				s.Log.Error("write result of a delivery", "delivery", e.task.ID, "error", errors.Join(err, again))
+			}
 		}
-		e.result.Response = ""
-		if again := s.write([]ended{e}); again != nil {
-			s.Log.Error("write result of a delivery", "delivery", e.task.ID, "error", errors.Join(err, again))
-		}
+		others = append(others, s.putBack([]ended{e}, locked)...)
 	}
+	return others
 }

@@ -33,7 +33,7 @@ func TestRetention(t *testing.T) {
 		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		h.accept(w, alice, "done", "pending")
 		taken, _ := h.store.claim(t, to.ID, 1)
-		_, err = h.store.Finish(t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date}})
+		_, _, err = h.store.Finish(t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date}})
 		must(t, err)
 		h.sumsHold("org_a")
 		h.clock.advance(2 * time.Hour)
@@ -42,9 +42,12 @@ func TestRetention(t *testing.T) {
 		if a, b := len(h.receipts(w)), len(h.receipts(short)); a != sweepRows+103 || b != 0 {
 			t.Errorf("after 2 h: %d and %d receipts", a, b)
 		}
+		_, err = d.Exec(t.Context(), `INSERT INTO webhook_leases (destination_id, owner, expires_at) VALUES ('of no destination', '', 0)`)
+		must(t, err)
+		must(t, h.store.purgeLeases(t.Context()))
 		var leases int
-		if must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_leases`).Scan(&leases)); leases != 0 {
-			t.Error("a lease that expired long ago is kept")
+		if must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_leases`).Scan(&leases)); leases != 1 {
+			t.Errorf("%d leases are kept, want that of the destination", leases)
 		}
 		h.clock.advance(47 * time.Hour)
 		must(t, r.Run(t.Context()))

@@ -19,7 +19,7 @@ func (h *fixture) failed() (w Webhook, to Destination, d Delivery) {
 	to = h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 	h.accept(w, alice, "x")
 	taken, _ := h.store.claim(h.t, to.ID, 1)
-	_, err := h.store.Finish(h.t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date, Error: "x", Final: true}})
+	_, _, err := h.store.Finish(h.t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date, Error: "x", Final: true}})
 	must(h.t, err)
 	return w, to, taken[0]
 }

@@ -52,6 +52,7 @@ type Scheduler struct {
 	targets  db.Cache[string, target]
 	results  *resultQueue
 	poll     chan struct{}
+	noLease  chan []string   // destinations without a row in webhook_leases
 	cut      context.Context // ends attempts when the grace period is over
 	lastLog  atomic.Int64
 	giveUp   atomic.Int64 // when results that cannot be written are given up; 0 while the process runs
@@ -60,7 +61,7 @@ type Scheduler struct {
 
 // NewScheduler returns a scheduler that uses up to so many sockets at a time.
 func NewScheduler(s *Store, sockets int) *Scheduler {
-	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets), poll: make(chan struct{}, 1)}
+	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets), poll: make(chan struct{}, 1), noLease: make(chan []string, 1)}
 	c.spawn = func(t *task) { go c.deliver(t) }
 	c.results = newResultQueue(c.finish)
 	s.DB.Watch(destinationsChanged, c.targets.Forget)
@@ -86,6 +87,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.discoverLoop(ctx) })
 	loops.Go(func() { s.leaseLoop(ctx) })
+	loops.Go(func() { s.addLoop(ctx) })
 	for range readers {
 		loops.Go(func() { s.readLoop(ctx) })
 	}
@@ -160,6 +162,7 @@ func (s *Scheduler) discover(ctx context.Context) {
 	}
 	var oldest stamp.Time
 	own := heads[:0]
+	var missing []string
 	for _, h := range heads {
 		if oldest == 0 || h.due < oldest {
 			oldest = h.due
@@ -167,9 +170,39 @@ func (s *Scheduler) discover(ctx context.Context) {
 		if !h.leased {
 			own = append(own, h)
 		}
+		if h.noLease {
+			missing = append(missing, h.destinationID)
+		}
 	}
 	s.oldestAt.Store(int64(oldest))
+	s.addLeases(missing)
 	s.start(s.lanes.discovered(own))
+}
+
+// addLeases has rows of leases added, unless that is being done.
+func (s *Scheduler) addLeases(destinationIDs []string) {
+	if len(destinationIDs) == 0 {
+		return
+	}
+	select {
+	case s.noLease <- destinationIDs:
+	default:
+	}
+}
+
+// addLoop adds rows of leases. It is apart from leaseLoop, since an INSERT waits for another one of the
+// same row that is not committed.
+func (s *Scheduler) addLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case missing := <-s.noLease:
+			if err := s.Store.addLeases(ctx, missing); err != nil {
+				s.logError("add leases", err)
+			}
+		}
+	}
 }
 
 // leaseLoop takes leases that are wanted, and renews those that are in use.

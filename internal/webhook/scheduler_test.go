@@ -186,7 +186,7 @@ func TestLeaseKeepsOthersAway(t *testing.T) {
 		if !held || len(taken) != 5 {
 			t.Errorf("claimed %d", len(taken))
 		}
-		late, err := dead.Finish(t.Context(), []Result{{Delivery: lost[0], At: lost[0].Date}})
+		late, _, err := dead.Finish(t.Context(), []Result{{Delivery: lost[0], At: lost[0].Date}})
 		must(t, err)
 		if len(late) != 0 {
 			t.Error("a process without the lease finished a delivery")

@@ -13,9 +13,10 @@ import (
 )
 
 // Finish writes how attempts ended, in one transaction: success, or failed and the next attempt,
-// and the counters. It leaves out results of destinations whose lease this process has lost, and of
-// deliveries that have ended already, and returns the others.
-func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result, err error) {
+// and the counters. It returns those results, and those of deliveries that another transaction has
+// locked, for which it does not wait. It leaves out results of destinations whose lease this process has
+// lost, and of deliveries that have ended already.
+func (s *Store) Finish(ctx context.Context, results []Result) (counted, locked []Result, err error) {
 	// Sorted, since rows with neighbouring keys share pages. A delivery whose lease was lost and
 	// taken again may end twice here.
 	results = slices.Clone(results)
@@ -27,15 +28,58 @@ func (s *Store) Finish(ctx context.Context, results []Result) (counted []Result,
 			return err
 		}
 		counted = slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !held[r.Delivery.DestinationID] })
+		if counted, locked, err = withoutLocked(tx, counted); err != nil {
+			return err
+		}
 		if counted, err = endDeliveries(tx, counted); err != nil {
 			return err
 		}
 		return s.follow(tx, counted)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("finish deliveries: %w", err)
+		return nil, nil, fmt.Errorf("finish deliveries: %w", err)
 	}
-	return counted, nil
+	return counted, locked, nil
+}
+
+// withoutLocked locks the deliveries of results that are pending. It separates them from those that
+// another transaction has locked, such as that of a replica which is frozen, and leaves out the others.
+func withoutLocked(tx *db.Tx, results []Result) (free, locked []Result, err error) {
+	if tx.Dialect() == db.SQLite { // has one writer
+		return results, nil, nil
+	}
+	const pending = `SELECT d.key FROM webhook_deliveries d JOIN webhook_queue q ON q.key = d.key
+		WHERE d.key {IN v} AND d.status = 'pending'`
+	free, rest, err := split(tx, results, pending+db.SkipLocked(tx.Dialect()))
+	if err != nil || len(rest) == 0 {
+		return free, nil, err
+	}
+	locked, _, err = split(tx, rest, pending)
+	return free, locked, err
+}
+
+// split separates results by whether a statement returns the keys of their deliveries.
+func split(tx *db.Tx, results []Result, text string) (found, others []Result, err error) {
+	keys := db.NewBulk(db.Text)
+	for _, r := range results {
+		keys.Add(r.Delivery.key)
+	}
+	rows, err := db.CollectBulk(tx, keys, scanText, text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock deliveries: %w", err)
+	}
+	isFound := make(map[string]bool, len(rows))
+	for _, key := range rows {
+		isFound[key] = true
+	}
+	for _, r := range results {
+		if isFound[r.Delivery.key] {
+			found = append(found, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return found, others, nil
 }
 
 // leasesOf returns the destinations of results that are leased to this process.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,8 +13,13 @@ import (
 
 var leaseMicros = strconv.FormatInt(leaseFor.Microseconds(), 10)
 
+// A destination has a row in webhook_leases from its creation on, so that taking a lease is an UPDATE
+// that leaves out rows which somebody else has locked: an INSERT would wait for them. Nobody holds the
+// lease of a row without an owner.
+
 // Lease takes or renews the leases of destinations for this process. It returns when they expire,
-// and which of them it holds: those that nobody else held, or whose lease had expired.
+// and which of them it holds: those that nobody else held, or whose lease had expired, and whose row
+// is not locked.
 func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp.Time, held []string, err error) {
 	until = stamp.Of(s.Now()).Add(leaseFor)
 	wanted := db.NewBulk(db.Text, db.Text, db.Int)
@@ -23,12 +27,12 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 		wanted.Add(destinationID, s.Owner, int64(until))
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		held, err = db.CollectBulk(tx, wanted, scanText, `INSERT INTO webhook_leases (destination_id, owner, expires_at)
-			SELECT v.column1, v.column2, v.column3 FROM {v} WHERE true ON CONFLICT (destination_id) DO UPDATE
-			SET owner = excluded.owner, expires_at = excluded.expires_at
-			WHERE webhook_leases.owner = excluded.owner OR webhook_leases.expires_at <= excluded.expires_at - `+leaseMicros+`
-			RETURNING destination_id`)
-		return err
+		return db.SendCollectBulk(tx, wanted, &held, scanText, `WITH free AS (
+				SELECT l.destination_id AS id, v.column2 AS taker, v.column3 AS until
+				FROM {v} JOIN webhook_leases l ON l.destination_id = v.column1
+				WHERE l.owner = v.column2 OR l.expires_at <= v.column3 - `+leaseMicros+db.SkipLocked(tx.Dialect())+`)
+			UPDATE webhook_leases SET owner = free.taker, expires_at = free.until FROM free
+			WHERE destination_id = free.id RETURNING destination_id`)
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("take leases: %w", err)
@@ -36,37 +40,61 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 	return until, held, nil
 }
 
+// addLeases adds the rows of destinations that have none.
+func (s *Store) addLeases(ctx context.Context, destinationIDs []string) error {
+	missing := db.NewBulk(db.Text)
+	for _, destinationID := range destinationIDs {
+		missing.Add(destinationID)
+	}
+	return s.DB.Write(ctx, func(tx *db.Tx) error { return sendLeases(tx, missing) })
+}
+
+// sendLeases adds rows of leases that nobody holds.
+func sendLeases(tx *db.Tx, destinationIDs *db.Bulk) error {
+	if err := destinationIDs.Send(tx, `INSERT INTO webhook_leases (destination_id, owner, expires_at)
+		SELECT v.column1, '', 0 FROM {v} WHERE true ON CONFLICT (destination_id) DO NOTHING`); err != nil {
+		return fmt.Errorf("add leases: %w", err)
+	}
+	return nil
+}
+
 // ReleaseLeases gives up all leases of this process, so that others need not wait until they expire.
 func (s *Store) ReleaseLeases(ctx context.Context) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`DELETE FROM webhook_leases WHERE owner = $1`, s.Owner)
-		return err
-	})
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE destination_id IN (
+		SELECT destination_id FROM webhook_leases WHERE owner = $1`+db.SkipLocked(s.DB.Dialect())+`)`, s.Owner); err != nil {
+		return fmt.Errorf("release leases: %w", err)
+	}
+	return nil
 }
 
-// DropLeases removes all leases. No other process may use the database.
+// DropLeases ends all leases. No other process may use the database.
 func (s *Store) DropLeases(ctx context.Context) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`DELETE FROM webhook_leases`)
-		return err
-	})
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE owner <> ''`); err != nil {
+		return fmt.Errorf("drop leases: %w", err)
+	}
+	return nil
 }
 
-// purgeLeases removes leases that expired long ago.
+// unusedLeases are those of deleted destinations that have nothing in the queue any more.
+const unusedLeases = `SELECT l.destination_id FROM webhook_leases l WHERE l.expires_at < $1
+	AND NOT EXISTS (SELECT 1 FROM webhook_destinations d WHERE d.id = l.destination_id)
+	AND NOT EXISTS (SELECT 1 FROM webhook_queue q WHERE q.destination_id = l.destination_id)`
+
+// purgeLeases removes the leases of deleted destinations that expired long ago.
 func (s *Store) purgeLeases(ctx context.Context) error {
 	before := stamp.Of(s.Now()).Add(-time.Hour)
-	var one int
-	err := s.DB.Read(ctx).Row(`SELECT 1 FROM webhook_leases WHERE expires_at < $1 LIMIT 1`, before).Scan(&one)
-	if errors.Is(err, db.ErrNoRows) {
+	found, err := db.Collect(s.DB.Read(ctx), scanText, unusedLeases+` LIMIT 1`, before)
+	if err != nil {
+		return fmt.Errorf("find unused leases: %w", err)
+	}
+	if len(found) == 0 {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("find expired leases: %w", err)
+	if _, err := s.DB.Exec(ctx, `DELETE FROM webhook_leases WHERE destination_id IN (`+unusedLeases+
+		db.SkipLocked(s.DB.Dialect())+`)`, before); err != nil {
+		return fmt.Errorf("delete unused leases: %w", err)
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`DELETE FROM webhook_leases WHERE expires_at < $1`, before)
-		return err
-	})
+	return nil
 }
 
 // head is the first due row of a destination's queue.
@@ -75,6 +103,7 @@ type head struct {
 	key           string
 	due           stamp.Time
 	leased        bool // by another process
+	noLease       bool // it has no row in webhook_leases, which an older version has removed
 }
 
 // Heads returns the first row of the queue of each destination, if it is due. It jumps from one
@@ -82,16 +111,16 @@ type head struct {
 // the number of rows.
 func (s *Store) Heads(ctx context.Context) ([]head, error) {
 	heads, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (h head, err error) {
-		return h, row.Scan(&h.destinationID, &h.key, &h.due, &h.leased)
+		return h, row.Scan(&h.destinationID, &h.key, &h.due, &h.leased, &h.noLease)
 	}, `WITH RECURSIVE heads(key) AS (
 			SELECT (SELECT key FROM webhook_queue ORDER BY destination_id, due_at, key LIMIT 1)
 			UNION ALL
 			SELECT (SELECT n.key FROM webhook_queue n WHERE n.destination_id > q.destination_id
 				ORDER BY n.destination_id, n.due_at, n.key LIMIT 1)
 			FROM heads JOIN webhook_queue q ON q.key = heads.key)
-		SELECT q.destination_id, q.key, q.due_at, EXISTS (SELECT 1 FROM webhook_leases l
-			WHERE l.destination_id = q.destination_id AND l.owner <> $1 AND l.expires_at > $2)
-		FROM heads JOIN webhook_queue q ON q.key = heads.key WHERE q.due_at <= $2`, s.Owner, stamp.Of(s.Now()))
+		SELECT q.destination_id, q.key, q.due_at, COALESCE(l.owner <> $1 AND l.expires_at > $2, false), l.owner IS NULL
+		FROM heads JOIN webhook_queue q ON q.key = heads.key
+		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $2`, s.Owner, stamp.Of(s.Now()))
 	if err != nil {
 		return nil, fmt.Errorf("find due deliveries: %w", err)
 	}
