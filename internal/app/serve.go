@@ -117,9 +117,10 @@ func (s *process) run(ctx context.Context) error {
 	if err := p.ensureCLI(ctx, s.addresses.BaseURL); err != nil {
 		return err
 	}
-	var loops job.Group
-	loops.Go(limitMemory)
-	p.start(&loops, s.db.db, s.log, time.Now)
+	var watch, loops job.Group
+	watch.Go(limitMemory)
+	p.start(&watch, &loops, s.db.db, s.log, time.Now)
+	defer watch.Stop()
 	defer loops.Stop()
 	defer operator.New(s.db.db, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
 

@@ -199,39 +199,49 @@ func (h hooks) handler(d *database, baseURL string, now func() time.Time) *webho
 	}
 }
 
-// start starts the background loops. They stop in reverse order.
-func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.Time) {
+// leaseFor is how long a job of a process that died is not done by another one.
+const leaseFor = 30 * time.Second
+
+// start starts the background loops, which stop all at once. Those of watch must be stopped after the
+// others.
+func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func() time.Time) {
 	owner := id.New("rep")
-	// one limits work to the replica that holds the lease of that name.
-	one := func(lease string, do func(context.Context) error) func(context.Context) error {
-		l := &job.Lease{DB: d, Now: now, Name: lease, Owner: owner, TTL: 5 * time.Minute}
-		return l.Exclusive(func(ctx context.Context) error { return do(db.Long(ctx)) })
+	// one does work on one replica at a time, once in an interval. It may take long.
+	one := func(interval time.Duration, title, lease string, do func(context.Context) error) {
+		l := job.Lease{DB: d, Now: now, Name: lease, Owner: owner, TTL: leaseFor}
+		long := func(ctx context.Context) error { return do(db.Long(ctx)) }
+		g.Go((&job.Job{Lease: l, Log: log, Title: title, Interval: interval, Do: long}).Run)
 	}
-	every := func(pause time.Duration, name string, do func(context.Context) error) {
-		g.Go(job.Every(log, name, pause, do))
+	// flush writes what this process has in memory.
+	flush := func(interval time.Duration, title string, do func(context.Context) error) {
+		g.Go(job.Flush(log, title, interval, do))
 	}
-	g.Go(d.RunWatch)
-	g.Go(p.server.Status.Processes.Run)
-	every(time.Minute, "delete expired codes, sessions and device codes", one("provider", p.signIn.Purge))
-	every(time.Second, "record failed sign-ins", p.signIn.RecordFailures)
-	every(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)
+	every := func(interval time.Duration, title string, do func(context.Context) error) {
+		g.Go(job.Every(log, title, interval, do))
+	}
+	watch.Go(d.RunWatch)
+	watch.Go(p.server.Status.Processes.Run)
+	flush(time.Second, "record failed sign-ins", p.signIn.RecordFailures)
+	flush(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)
+	flush(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
 	every(5*time.Second, "update runs of evaluations that were registered late", p.evals.Sweep)
-	every(time.Minute, "delete old idempotency keys", one("idempotency", func(ctx context.Context) error {
+	one(time.Minute, "delete expired codes, sessions and device codes", "provider", p.signIn.Purge)
+	one(time.Minute, "delete old idempotency keys", "idempotency", func(ctx context.Context) error {
 		_, err := p.server.Idempotency.Purge(ctx, 1000)
 		return err
-	}))
-	every(time.Minute, "delete old receipts and deliveries", one("webhooks", p.hooks.retention.Run))
-	every(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
-	every(time.Minute, "rotate signing keys", one("signing keys", p.oauth.signing.Maintain))
-	every(time.Minute, "delete data of deleted OAuth clients", one("oauth clients", func(ctx context.Context) error {
+	})
+	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.hooks.retention.Run)
+	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signing.Maintain)
+	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
-	}))
+	})
 	objects := p.storage.store
-	every(time.Minute, "delete expired objects", one("object expiry", objects.Expire))
-	every(time.Minute, "delete what deleted buckets held", one("object purge", objects.Purge))
-	every(time.Minute, "delete the bytes of deleted objects", one("object garbage", objects.CollectGarbage))
-	every(time.Hour, "abort old uploads", one("object uploads", objects.AbortStaleUploads))
-	every(6*time.Hour, "delete bytes without an object", one("object sweep", objects.Sweep))
+	one(time.Minute, "delete expired objects", "object expiry", objects.Expire)
+	one(time.Minute, "delete what deleted buckets held", "object purge", objects.Purge)
+	one(time.Minute, "delete the bytes of deleted objects", "object garbage", objects.CollectGarbage)
+	one(time.Hour, "abort old uploads", "object uploads", objects.AbortStaleUploads)
+	one(6*time.Hour, "delete bytes without an object", "object sweep", objects.Sweep)
+	one(time.Minute, "delete old threads", "threads", p.threads.Purge)
 	p.engines.start(g)
 	g.Go(func(ctx context.Context) { // at once, not only after the first interval
 		if err := p.manager.Recover(ctx); err != nil {
@@ -241,5 +251,4 @@ func (p *parts) start(g *job.Group, d *db.DB, log *slog.Logger, now func() time.
 	every(resource.RecoverEvery, "complete changes of resources", p.manager.Recover)
 	g.Go(p.hooks.scheduler.Run)
 	g.Go(p.hooks.replays.Run)
-	every(time.Minute, "delete old threads", one("threads", p.threads.Purge))
 }

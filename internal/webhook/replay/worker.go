@@ -55,8 +55,12 @@ func (w *Worker) signal() {
 	}
 }
 
-// Run works until ctx ends.
+// releaseTimeout bounds how long a worker that stops waits for the database.
+const releaseTimeout = 5 * time.Second
+
+// Run works until ctx ends, and then releases its lease.
 func (w *Worker) Run(ctx context.Context) {
+	defer w.release(ctx)
 	for ctx.Err() == nil {
 		busy, err := w.step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -71,6 +75,18 @@ func (w *Worker) Run(ctx context.Context) {
 		case <-w.wake:
 		case <-time.After(pause):
 		}
+	}
+}
+
+// release lets another replica go on at once.
+func (w *Worker) release(ctx context.Context) {
+	if w.renewed.IsZero() {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := w.lease.Release(bounded); err != nil {
+		w.Log.Warn("replays wait until a lease has expired", "error", err)
 	}
 }
 

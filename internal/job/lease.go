@@ -1,0 +1,145 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// Lease is held by at most one process at a time. It expires TTL after its holder last renewed it.
+type Lease struct {
+	DB    *db.DB
+	Now   func() time.Time
+	Name  string
+	Owner string
+	TTL   time.Duration
+}
+
+// Acquire acquires or renews the lease and reports whether the owner holds it. It does not wait: a
+// lease whose row another transaction has locked is not acquired now.
+func (l *Lease) Acquire(ctx context.Context) (held bool, err error) {
+	return l.acquire(ctx, stamp.Time(math.MaxInt64))
+}
+
+// acquire is Acquire for a job that is due if it last ran at a time or before.
+func (l *Lease) acquire(ctx context.Context, due stamp.Time) (held bool, err error) {
+	now := stamp.Of(l.Now())
+	until := now.Add(l.TTL)
+	var taken, added int64
+	err = l.DB.Write(ctx, func(tx *db.Tx) error {
+		if err := tx.SendCount(&taken, `UPDATE leases SET owner = $2, until = $3 WHERE name IN (SELECT name FROM leases
+			WHERE name = $1 AND (until < $4 OR owner = $2) AND ran_at <= $5`+db.SkipLocked(tx.Dialect())+`)`,
+			l.Name, l.Owner, until, now, due); err != nil {
+			return err
+		}
+		return tx.SendCount(&added, `INSERT INTO leases (name, owner, until) SELECT $1, $2, $3
+			WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = $1) ON CONFLICT (name) DO NOTHING`, l.Name, l.Owner, until)
+	})
+	if err != nil {
+		return false, fmt.Errorf("acquire lease %s: %w", l.Name, err)
+	}
+	return taken+added > 0, nil
+}
+
+// Release ends the lease if the owner holds it, so that others need not wait until it expires.
+func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, 0) }
+
+// release is Release for a job that has run at a time, or not if that is 0.
+func (l *Lease) release(ctx context.Context, ran stamp.Time) error {
+	if _, err := l.DB.Exec(ctx, `UPDATE leases SET owner = '', until = 0, ran_at = CASE WHEN ran_at < $3 THEN $3 ELSE ran_at END
+		WHERE name IN (SELECT name FROM leases WHERE name = $1 AND owner = $2`+db.SkipLocked(l.DB.Dialect())+`)`,
+		l.Name, l.Owner, ran); err != nil {
+		return fmt.Errorf("release lease %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+const (
+	// firstCheck is when a job is looked at after the start of a process, and checkEvery how often
+	// later.
+	firstCheck = 5 * time.Second
+	checkEvery = time.Minute
+)
+
+// Job is work that is done once in an interval, by one replica at a time. When it was last done is
+// stored with its lease, so that the interval holds over replicas and restarts. The lease is held
+// while the job runs: it is renewed meanwhile, and released at the end and when the process stops. It
+// may be short.
+type Job struct {
+	Lease
+	Log      *slog.Logger
+	Title    string // for the log
+	Interval time.Duration
+	// Do does the work. It must return soon after its context ends, which it also does when the lease
+	// is lost.
+	Do func(context.Context) error
+}
+
+// Run runs the job whenever it is due, until ctx ends.
+func (j *Job) Run(ctx context.Context) {
+	for pause := min(j.Interval, firstCheck); ; pause = min(j.Interval, checkEvery) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+			call(ctx, j.Log, j.Title, j.runIfDue)
+		}
+	}
+}
+
+// runIfDue does the work if it is due, and nobody else does it.
+func (j *Job) runIfDue(ctx context.Context) error {
+	began := stamp.Of(j.Now())
+	// Checks are an interval apart, more or less.
+	held, err := j.acquire(ctx, began.Add(-j.Interval*9/10))
+	if err != nil || !held {
+		return err
+	}
+	err = j.work(ctx)
+	if ctx.Err() != nil {
+		began = 0 // it was interrupted
+	}
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
+	defer cancel()
+	if failed := j.release(final, began); failed != nil && err == nil {
+		err = failed
+	}
+	return err
+}
+
+// work does the work and renews the lease meanwhile. It ends the work if that fails until the lease
+// has expired.
+func (j *Job) work(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		j.renew(ctx)
+		cancel()
+	})
+	defer renewing.Wait()
+	defer cancel()
+	return j.Do(ctx)
+}
+
+// renew renews the lease until ctx ends, or the lease has expired.
+func (j *Job) renew(ctx context.Context) {
+	ticker := time.NewTicker(j.TTL / 3)
+	defer ticker.Stop()
+	for renewed := time.Now(); time.Since(renewed) < j.TTL; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		began := time.Now()
+		if held, err := j.Acquire(ctx); held && err == nil {
+			renewed = began
+		}
+	}
+}
