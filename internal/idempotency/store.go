@@ -103,12 +103,9 @@ func (s *Store) Purge(ctx context.Context, batch int) (deleted int64, err error)
 }
 
 func (s *Store) purge(ctx context.Context, batch int) (deleted int64, err error) {
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		var err error
-		deleted, err = tx.Exec(`DELETE FROM idempotency WHERE (org_id, scope) IN
-			(SELECT org_id, scope FROM idempotency WHERE created_at < $1 LIMIT $2)`, stamp.Of(s.Now()).Add(-TTL), batch)
-		return err
-	})
+	deleted, err = s.DB.Exec(ctx, `DELETE FROM idempotency WHERE (org_id, scope) IN
+		(SELECT org_id, scope FROM idempotency WHERE created_at < $1 LIMIT $2`+db.SkipLocked(s.DB.Dialect())+`)`,
+		stamp.Of(s.Now()).Add(-TTL), batch)
 	if err != nil {
 		return 0, fmt.Errorf("purge stored responses: %w", err)
 	}

@@ -55,13 +55,14 @@ func (s *Store) Purge(ctx context.Context, limit int) error {
 func (s *Store) purge(ctx context.Context, limit int) (more bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		now := s.now()
+		skip := db.SkipLocked(tx.Dialect())
 		batches, err := tx.Exec(`DELETE FROM oidc_flushes WHERE id IN
-			(SELECT id FROM oidc_flushes WHERE at < $1 LIMIT $2)`, now.Add(-keepBatches), limit)
+			(SELECT id FROM oidc_flushes WHERE at < $1 LIMIT $2`+skip+`)`, now.Add(-keepBatches), limit)
 		if err != nil {
 			return fmt.Errorf("purge activity batches: %w", err)
 		}
 		users, err := tx.Exec(`DELETE FROM oidc_client_day_users WHERE (org_id, client_id, day, user_id) IN
-			(SELECT org_id, client_id, day, user_id FROM oidc_client_day_users WHERE day < $1 LIMIT $2)`,
+			(SELECT org_id, client_id, day, user_id FROM oidc_client_day_users WHERE day < $1 LIMIT $2`+skip+`)`,
 			dayOf(now)-keepDayUsers, limit)
 		if err != nil {
 			return fmt.Errorf("purge users of days: %w", err)

@@ -115,7 +115,7 @@ func (m *Manager) check(ctx context.Context, all []*Provisioned) error {
 // retry has the recovery continue soon with a resource whose engine failed.
 func (m *Manager) retry(ctx context.Context, p *Provisioned, cause error) {
 	m.Log.Warn("a change of a resource is not complete yet", "resource", p.ID, "state", p.State, "error", cause)
-	if err := m.Store.postpone(ctx, p, m.Store.now().Add(retryAfter)); err != nil {
+	if err := m.Store.postpone(ctx, p, m.Store.now().Add(retryAfter)); err != nil && !errors.Is(err, errLost) {
 		m.Log.Warn("cannot postpone the recovery of a resource", "resource", p.ID, "error", err)
 	}
 }

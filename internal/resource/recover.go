@@ -36,12 +36,18 @@ func (m *Manager) Recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		lost := 0 // are being changed, perhaps by a process that does not go on
 		for _, p := range due {
-			if err := m.recover(ctx, p, down); err != nil {
+			err := m.recover(ctx, p, down)
+			if errors.Is(err, errLost) {
+				lost++
+				continue
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if len(due) < recoverBatch {
+		if len(due) < recoverBatch || lost == len(due) {
 			m.ensure(ctx, now)
 			return nil
 		}
@@ -49,7 +55,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 }
 
 // recover completes the change of one resource, unless its engine has been found to be down. It
-// returns errors of the database only.
+// returns errors of the database only, and errLost if another replica changes the resource.
 func (m *Manager) recover(ctx context.Context, p *Provisioned, down map[Engine]error) error {
 	e, err := m.engineOf(p)
 	if err == nil {
@@ -59,9 +65,6 @@ func (m *Manager) recover(ctx context.Context, p *Provisioned, down map[Engine]e
 		return m.Store.postpone(ctx, p, m.Store.now().Add(retryAfter))
 	}
 	claimed, err := m.takeOver(ctx, p)
-	if errors.Is(err, errLost) {
-		return nil // by another replica
-	}
 	if err != nil {
 		return err
 	}

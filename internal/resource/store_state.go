@@ -16,6 +16,12 @@ import (
 // two that change it at the same time one fails, and who has lost a resource to the recovery of
 // another replica notices.
 
+// current is the condition for the version $2 of the resource $1. A row that another transaction has
+// locked is being changed, and is not waited for.
+func current(tx *db.Tx) string {
+	return ` WHERE id IN (SELECT id FROM resources WHERE id = $1 AND version = $2` + db.SkipLocked(tx.Dialect()) + `)`
+}
+
 // errLost is returned for a resource that was changed in the meantime.
 var errLost = errs.New(errs.Conflict, "a resource of the request is being changed by another request; try again")
 
@@ -61,15 +67,15 @@ func (s *Store) taken(tx *db.Tx, p *Provisioned) error {
 // move changes the state of p and returns the result. It returns errLost if p is not the current
 // version.
 func (s *Store) move(tx *db.Tx, p *Provisioned, to State, c claim) (*Provisioned, error) {
-	moved, err := s.scan(tx.Row(`UPDATE resources SET state = $3, worker = $4, until = $5, updated_at = $6, version = version + 1
-		WHERE id = $1 AND version = $2 RETURNING `+columns, p.ID, p.version, to, c.worker, c.until, s.now()))
+	moved, err := s.scan(tx.Row(`UPDATE resources SET state = $3, worker = $4, until = $5, updated_at = $6, version = version + 1`+
+		current(tx)+` RETURNING `+columns, p.ID, p.version, to, c.worker, c.until, s.now()))
 	return s.changed(tx, moved, err)
 }
 
 // activate ends the creation or rotation of p. It returns errLost if p is not the current version.
 func (s *Store) activate(tx *db.Tx, p *Provisioned) (*Provisioned, error) {
 	active, err := s.scan(tx.Row(`UPDATE resources SET state = 'active', worker = NULL, until = NULL, updated_at = $3,
-		version = version + 1 WHERE id = $1 AND version = $2 RETURNING `+columns, p.ID, p.version, s.now()))
+		version = version + 1`+current(tx)+` RETURNING `+columns, p.ID, p.version, s.now()))
 	return s.changed(tx, active, err)
 }
 
@@ -77,7 +83,7 @@ func (s *Store) activate(tx *db.Tx, p *Provisioned) (*Provisioned, error) {
 func (s *Store) rotate(tx *db.Tx, p *Provisioned, c claim) (*Provisioned, error) {
 	password := newPassword()
 	rotating, err := s.scan(tx.Row(`UPDATE resources SET state = 'rotating', worker = $3, until = $4, updated_at = $5,
-		password = $6, password_hash = $7, version = version + 1 WHERE id = $1 AND version = $2 RETURNING `+columns,
+		password = $6, password_hash = $7, version = version + 1`+current(tx)+` RETURNING `+columns,
 		p.ID, p.version, c.worker, c.until, s.now(), s.Ring.Seal(passwordPurpose, []byte(password)), seal.Hash(password)))
 	return s.changed(tx, rotating, err)
 }
@@ -93,25 +99,32 @@ func (s *Store) changed(tx *db.Tx, p *Provisioned, err error) (*Provisioned, err
 	return p, tx.Invalidate(Cache)
 }
 
-// postpone has the recovery continue with p at a time, unless p was changed in the meantime.
+// postpone has the recovery continue with p at a time, unless p was changed in the meantime. It returns
+// errLost if p is being changed.
 func (s *Store) postpone(ctx context.Context, p *Provisioned, until stamp.Time) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := tx.Exec(`UPDATE resources SET until = $3 WHERE id = $1 AND version = $2 AND state <> 'active'`,
-			p.ID, p.version, until); err != nil {
-			return fmt.Errorf("postpone resource: %w", err)
-		}
-		return nil
+	var n int64
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		return tx.SendCount(&n, `UPDATE resources SET until = $3`+current(tx)+` AND state <> 'active'`, p.ID, p.version, until)
 	})
+	if err != nil {
+		return fmt.Errorf("postpone resource: %w", err)
+	}
+	if n == 0 {
+		return errLost
+	}
+	return nil
 }
 
-// remove removes the rows of resources whose engines have deleted them.
+// remove removes the rows of resources whose engines have deleted them. The recovery removes those that
+// another transaction has locked.
 func (s *Store) remove(ctx context.Context, deleted []*Provisioned) error {
 	if len(deleted) == 0 {
 		return nil
 	}
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, p := range deleted {
-			if _, err := tx.Exec(`DELETE FROM resources WHERE id = $1 AND state = 'deleting'`, p.ID); err != nil {
+			if err := tx.Send(`DELETE FROM resources WHERE id IN (SELECT id FROM resources WHERE id = $1 AND state = 'deleting'`+
+				db.SkipLocked(tx.Dialect())+`)`, p.ID); err != nil {
 				return fmt.Errorf("delete resource: %w", err)
 			}
 		}
@@ -126,14 +139,11 @@ func (s *Store) due(ctx context.Context, now stamp.Time, limit int) ([]*Provisio
 
 // expire has the recovery continue at once with what a worker was changing.
 func (s *Store) expire(ctx context.Context, worker string) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		now := s.now()
-		if _, err := tx.Exec(`UPDATE resources SET until = $2 WHERE worker = $1 AND state <> 'active' AND until > $2`,
-			worker, now); err != nil {
-			return fmt.Errorf("expire changes of resources: %w", err)
-		}
-		return nil
-	})
+	if _, err := s.DB.Exec(ctx, `UPDATE resources SET until = $2 WHERE id IN (SELECT id FROM resources
+		WHERE worker = $1 AND state <> 'active' AND until > $2`+db.SkipLocked(s.DB.Dialect())+`)`, worker, s.now()); err != nil {
+		return fmt.Errorf("expire changes of resources: %w", err)
+	}
+	return nil
 }
 
 // newPassword returns a password that nobody has: it identifies a key-value store.

@@ -49,15 +49,16 @@ func (p *Processes) Run(ctx context.Context) {
 	}
 }
 
-// heartbeat writes the time, and deletes the rows of processes that died long ago.
+// heartbeat writes the time, and deletes the rows of processes that died long ago, in one round trip.
 func (p *Processes) heartbeat(ctx context.Context) error {
 	now := stamp.Of(p.Now())
 	return p.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO processes (id, seen_at) VALUES ($1, $2)
+		if err := tx.Send(`INSERT INTO processes (id, seen_at) VALUES ($1, $2)
 			ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, p.ID, now); err != nil {
 			return fmt.Errorf("note process: %w", err)
 		}
-		if _, err := tx.Exec(`DELETE FROM processes WHERE seen_at < $1`, now.Add(-forgetAfter)); err != nil {
+		if err := tx.Send(`DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE seen_at < $1`+
+			db.SkipLocked(tx.Dialect())+`)`, now.Add(-forgetAfter)); err != nil {
 			return fmt.Errorf("forget processes: %w", err)
 		}
 		return nil
@@ -68,11 +69,7 @@ func (p *Processes) heartbeat(ctx context.Context) error {
 func (p *Processes) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	err := p.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`DELETE FROM processes WHERE id = $1`, p.ID)
-		return err
-	})
-	if err != nil {
+	if _, err := p.DB.Exec(ctx, `DELETE FROM processes WHERE id = $1`, p.ID); err != nil {
 		p.Log.Warn("this process is counted for a moment longer", "error", err)
 	}
 }

@@ -53,7 +53,7 @@ func scanIndexed(row db.Row) (t indexedThread, err error) {
 
 func purgeExpired(tx *db.Tx, before stamp.Time) (int, error) {
 	threads, err := db.Collect(tx, scanIndexed, `SELECT `+indexedColumns+` FROM threads t WHERE t.deleted_at < $1
-		ORDER BY t.deleted_at LIMIT $2`, before, purgeBatch)
+		ORDER BY t.deleted_at LIMIT $2`+db.SkipLocked(tx.Dialect()), before, purgeBatch)
 	if err != nil {
 		return 0, err
 	}

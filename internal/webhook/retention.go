@@ -205,10 +205,11 @@ func (r *Retention) removeCounts(ctx context.Context, w swept) (all bool, err er
 }
 
 // remove deletes rows in small transactions. It reads before it writes: where there is nothing to
-// delete there is no transaction, and rows that must stay are passed over once. It reports whether
-// all were deleted.
+// delete there is no transaction, and rows that must stay are passed over once. Rows that another
+// transaction has locked are left to the next run. It reports whether all were deleted.
 func (r *Retention) remove(ctx context.Context, w swept, table, condition string, keys keyRange) (all bool, err error) {
 	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
+	skip := db.SkipLocked(r.Store.DB.Dialect())
 	for range sweepRounds {
 		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, some, keys.from, keys.to, 1)
 		if err != nil {
@@ -218,12 +219,12 @@ func (r *Retention) remove(ctx context.Context, w swept, table, condition string
 			return true, nil
 		}
 		keys.from = first[0]
-		n, err := r.removeBatch(ctx, w, table, `DELETE FROM `+table+` WHERE key IN (`+some+`)`+condition, keys)
+		n, err := r.removeBatch(ctx, w, table, `DELETE FROM `+table+` WHERE key IN (`+some+skip+`)`+condition, keys)
 		if err != nil {
 			return false, err
 		}
-		if n < sweepRows {
-			return true, nil
+		if n == 0 {
+			return false, nil
 		}
 	}
 	r.more = true

@@ -26,13 +26,10 @@ func (p *Provider) Purge(ctx context.Context) error {
 	now := stamp.Of(p.Now())
 	for _, e := range expiring {
 		statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE %[2]s IN
-			(SELECT %[2]s FROM %[1]s WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, e.table, e.key)
+			(SELECT %[2]s FROM %[1]s WHERE expires_at < $1 ORDER BY expires_at LIMIT $2%[3]s)`, e.table, e.key, db.SkipLocked(p.DB.Dialect()))
 		for n := int64(purgeBatch); n == purgeBatch; {
-			err := p.DB.Write(ctx, func(tx *db.Tx) (err error) {
-				n, err = tx.Exec(statement, now, purgeBatch)
-				return err
-			})
-			if err != nil {
+			var err error
+			if n, err = p.DB.Exec(ctx, statement, now, purgeBatch); err != nil {
 				return fmt.Errorf("purge %s: %w", e.table, err)
 			}
 		}

@@ -258,12 +258,9 @@ func Purge(ctx context.Context, d *db.DB, orgID string, before stamp.Time, round
 		if !found || oldest.At >= before {
 			return true, nil
 		}
-		err = d.Write(ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec(`DELETE FROM webhook_log WHERE org_id = $1 AND at < $2 AND number <= (SELECT MAX(number) FROM
-				(SELECT number FROM webhook_log WHERE org_id = $1 ORDER BY number, key LIMIT $3) AS oldest)`, orgID, before, purgeRows)
-			return err
-		})
-		if err != nil {
+		if _, err := d.Exec(ctx, `DELETE FROM webhook_log WHERE org_id = $1 AND at < $2 AND number <= (SELECT MAX(number) FROM
+			(SELECT number FROM webhook_log WHERE org_id = $1 ORDER BY number, key LIMIT $3) AS oldest)`,
+			orgID, before, purgeRows); err != nil {
 			return false, fmt.Errorf("purge log: %w", err)
 		}
 	}

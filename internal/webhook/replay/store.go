@@ -239,15 +239,12 @@ func (s *Store) toWalk(ctx context.Context, after string) ([]Replay, error) {
 
 // saveCount stores how far a running replay is counted, unless another process has gone on with it.
 func (s *Store) saveCount(ctx context.Context, before, after Replay) error {
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE webhook_replays SET total = $4, counted = $5, counted_to = $6
-			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND counted_to = $7 AND NOT walked AND state = 'running'`,
-			before.orgID, before.WebhookID, before.ID, after.Total, after.counted, after.countedTo, before.countedTo)
-		if err != nil {
-			return fmt.Errorf("store count of replay: %w", err)
-		}
-		return nil
-	})
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_replays SET total = $4, counted = $5, counted_to = $6
+		WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND counted_to = $7 AND NOT walked AND state = 'running'`,
+		before.orgID, before.WebhookID, before.ID, after.Total, after.counted, after.countedTo, before.countedTo); err != nil {
+		return fmt.Errorf("store count of replay: %w", err)
+	}
+	return nil
 }
 
 // errTaken means that another process has gone on with a replay, or that it was cancelled.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	"steward/internal/db"
 	"steward/internal/stamp"
 )
 
@@ -17,12 +16,8 @@ func (v *Verifier) Use(ctx context.Context, p Proof) error {
 	}
 	sum := sha256.Sum256([]byte(p.JKT + "\x00" + p.jti))
 	expires := stamp.Of(v.Now()).Add(2 * lifetime)
-	var inserted int64
-	err := v.DB.Write(ctx, func(tx *db.Tx) (err error) {
-		inserted, err = tx.Exec(`INSERT INTO oidc_proofs (proof_hash, expires_at) VALUES ($1, $2)
-			ON CONFLICT (proof_hash) DO NOTHING`, sum[:], expires)
-		return err
-	})
+	inserted, err := v.DB.Exec(ctx, `INSERT INTO oidc_proofs (proof_hash, expires_at) VALUES ($1, $2)
+		ON CONFLICT (proof_hash) DO NOTHING`, sum[:], expires)
 	if err != nil {
 		return fmt.Errorf("store DPoP proof: %w", err)
 	}
