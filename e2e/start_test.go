@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"steward/e2e/process"
@@ -92,7 +91,7 @@ func (s *steward) startOutput() (output string, stop func()) {
 		}
 	}
 	return b.String(), func() {
-		s.must(cmd.Process.Signal(syscall.SIGTERM))
+		s.must(cmd.Process.Signal(os.Interrupt))
 		s.must(cmd.Wait())
 	}
 }

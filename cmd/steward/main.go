@@ -11,7 +11,12 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, stop := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		stop(app.Signal{Signal: <-signals})
+		signal.Stop(signals) // unless the server waits for it, a second one ends the process at once
+	}()
 	os.Exit(app.Main(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -168,10 +168,17 @@ func (s *Steward) Kill() {
 	}
 }
 
-// Stop ends the process with SIGTERM, and fails unless it exits with status 0.
+// Stop ends the process with SIGINT, which skips the drain delay, and fails unless it exits with status
+// 0.
 func (s *Steward) Stop() {
 	s.T.Helper()
-	s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
+	s.Must(s.Cmd.Process.Signal(os.Interrupt))
+	s.Wait()
+}
+
+// Wait waits for the process to end, and fails unless it exits with status 0.
+func (s *Steward) Wait() {
+	s.T.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Cmd.Wait() }()
 	s.Must(waittest.Receive(s.T, "the process to stop", ended))

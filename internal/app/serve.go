@@ -21,9 +21,6 @@ import (
 	"steward/internal/webhook/eventlog"
 )
 
-// drainTimeout is how long running requests may take to finish when the process stops.
-const drainTimeout = 10 * time.Second
-
 // Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
 // could not start.
 func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error {
@@ -125,7 +122,7 @@ func (s *process) run(ctx context.Context) error {
 	defer operator.New(s.db.db, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
 
 	srv := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: s.leaving(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if err := p.storage.server.Start(s.listeners.s3); err != nil {
@@ -150,7 +147,9 @@ func (s *process) run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)
+	p.storage.server.Leave()
 	s.log.Info("stopping")
+	s.drainDelay(ctx)
 	return s.drain(ctx, p, srv)
 }
 
@@ -160,25 +159,6 @@ func (s *process) ready(ctx context.Context) error {
 		return errors.New("the process is stopping")
 	}
 	return s.db.db.Ping(ctx)
-}
-
-// drain waits for running requests and WebSockets to finish, and then closes what is left.
-func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if err := p.server.Socket.Close(ctx); err != nil { // Shutdown does not know hijacked connections
-		s.log.Warn("WebSockets were closed before they finished", "error", err)
-	}
-	p.server.Tail.Close()
-	if err := p.storage.server.Shutdown(ctx); err != nil {
-		s.log.Warn("S3 requests were closed before they finished", "error", err)
-	}
-	defer p.engines.close(ctx)
-	if err := srv.Shutdown(ctx); err != nil {
-		s.log.Warn("requests were closed before they finished", "error", err)
-		return srv.Close()
-	}
-	return nil
 }
 
 // banner returns what a start prints: where to go next, and the root key if it was generated now.

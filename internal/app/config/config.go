@@ -39,6 +39,7 @@ type Config struct {
 	IngestLimit           int64   // bytes
 	WebhookRetention      time.Duration
 	ThreadRetention       time.Duration
+	DrainDelay            time.Duration // may be 0
 	EgressAllow           []netip.Prefix
 	TrustedProxies        []netip.Prefix
 	RequirePKCE           bool
@@ -202,6 +203,10 @@ func settings(c *Config) []setting {
 		{
 			"thread-retention", "30d", plain, into(&c.ThreadRetention, duration),
 			"`duration` for which deleted threads are kept",
+		},
+		{
+			"drain-delay", "3s", plain, into(&c.DrainDelay, drainDelay),
+			"`duration` for which a process that gets SIGTERM goes on serving while /readyz is 503",
 		},
 		{
 			"egress-allow", "", list, into(&c.EgressAllow, optional(prefixes)),

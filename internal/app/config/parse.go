@@ -193,6 +193,17 @@ func duration(v string) (time.Duration, error) {
 	return total, nil
 }
 
+// maxDrainDelay is the maximum of --drain-delay.
+const maxDrainDelay = 5 * time.Minute
+
+func drainDelay(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 || d > maxDrainDelay {
+		return 0, mustBe("a duration from 0 to 5m, such as 3s")
+	}
+	return d, nil
+}
+
 // prefixes refuses 10.1.2.3/8, which is more than its author meant, and IPv4 addresses in IPv6
 // form, which match nothing.
 func prefixes(v string) ([]netip.Prefix, error) {

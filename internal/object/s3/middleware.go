@@ -41,6 +41,9 @@ func (s *Server) around(ctx fiber.Ctx) error {
 	}
 	s.addHeaders(ctx)
 	s.discardBody(ctx)
+	if s.leaving.Load() {
+		ctx.Response().Header.SetConnectionClose()
+	}
 	if ctx.Request().Header.ContentLength() == chunked {
 		// What is left of the body would be taken for the next request.
 		ctx.Response().Header.SetConnectionClose()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
@@ -38,9 +39,10 @@ type Server struct {
 	// Done is called after each request. It may be nil.
 	Done func(method string, status int, took time.Duration)
 
-	app   *fiber.App
-	ended chan error
-	stop  context.CancelFunc
+	app     *fiber.App
+	ended   chan error
+	stop    context.CancelFunc
+	leaving atomic.Bool
 }
 
 // Limits bound what clients may use at once. Zero values mean the defaults.
@@ -145,6 +147,9 @@ func (s *Server) newAPI(base context.Context) (*s3api.S3ApiServer, error) {
 // Ended returns a channel that receives when the server has ended: nil after Shutdown, otherwise
 // the reason.
 func (s *Server) Ended() <-chan error { return s.ended }
+
+// Leave has clients connect anew for their next request, as the server stops soon.
+func (s *Server) Leave() { s.leaving.Store(true) }
 
 // Shutdown closes the listener and waits for requests in flight, at most until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// drainTimeout is how long running requests may take to finish when the process stops.
+const drainTimeout = 10 * time.Second
+
+// Signal is why the context of Main ended.
+type Signal struct{ os.Signal }
+
+func (s Signal) Error() string { return fmt.Sprintf("received the signal %s", s.Signal) }
+
+// drainDelay goes on serving for a while, though the process is not ready any more: balancers notice
+// that only with their next check, and send requests until then. SIGINT and a second signal skip it.
+func (s *process) drainDelay(ctx context.Context) {
+	var received Signal
+	if !errors.As(context.Cause(ctx), &received) || received.Signal != syscall.SIGTERM {
+		return
+	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+	select {
+	case <-again:
+	case <-time.After(s.cfg.DrainDelay):
+	}
+}
+
+// leaving is the handler of a process that may stop: then it has clients connect anew for their next
+// request, so that none is sent on a connection that is being closed.
+func (s *process) leaving(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// drain closes the listeners, waits for running requests and WebSockets to finish, and then closes what
+// is left.
+func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	p.server.Tail.Close()
+	var others sync.WaitGroup
+	others.Go(func() { // Shutdown does not know hijacked connections
+		if err := p.server.Socket.Close(ctx); err != nil {
+			s.log.Warn("WebSockets were closed before they finished", "error", err)
+		}
+	})
+	others.Go(func() {
+		if err := p.storage.server.Shutdown(ctx); err != nil {
+			s.log.Warn("S3 requests were closed before they finished", "error", err)
+		}
+	})
+	err := srv.Shutdown(ctx)
+	if err != nil {
+		s.log.Warn("requests were closed before they finished", "error", err)
+		err = srv.Close()
+	}
+	others.Wait()
+	p.engines.close(ctx)
+	return err
+}
