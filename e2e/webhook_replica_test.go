@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -105,4 +106,38 @@ func TestDeliveriesOfReplicasAreInOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the order is %v", bodies)
 	}
+}
+
+// TestFrozenReplicaDelaysNoOther freezes one of two replicas in the middle of a load. The other one
+// goes on with its own destinations, and takes over those of the frozen one when their leases expire.
+func TestFrozenReplicaDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	r := loadReplicas(t, nil)
+	s := r.two.Cmd.Process
+	r.one.must(s.Signal(syscall.SIGSTOP))
+	frozen := time.Now()
+	h := r.one.hook("later")
+	r.one.destination(h, r.k.URL+"/later")
+	for i := range 20 {
+		r.one.ingest(h, fmt.Sprint(i))
+		r.k.wait("/later", i+1)
+	}
+	t.Logf("a new destination got 20 deliveries within %v", time.Since(frozen).Round(time.Millisecond))
+	close(r.stop)
+	for i := 0; i < len(r.clients); i += 2 { // the clients of the frozen one wait for it
+		r.clients[i].Wait()
+	}
+	r.one.waitArrived(r.k, r.hooks, r.acked)
+	t.Logf("the other replica had sent all %v after the freeze", r.k.latest(r.hooks).Sub(frozen).Round(time.Millisecond))
+	r.one.must(s.Signal(syscall.SIGCONT))
+	for _, c := range r.clients {
+		c.Wait()
+	}
+	r.one.waitArrived(r.k, r.hooks, r.acked)
+	for path, h := range r.hooks {
+		r.one.checkReceipts(h, r.k, path, r.acked)
+	}
+	r.hooks["/later"] = h
+	r.one.waitEnded(r.hooks)
+	r.one.checkCounts(r.hooks)
 }
