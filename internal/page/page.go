@@ -33,6 +33,13 @@ type Paging struct {
 	Cursor Cursor `query:"cursor" doc:"Cursor from the next link; as fast for the last page as for the first"`
 }
 
+// MaxSkipped is the greatest offset up to which the rows before a page are read.
+const MaxSkipped = 10_000
+
+// IsDeep reports whether so many rows are before a page that its store skips them in an index and
+// reads on after the last of them, as after a cursor.
+func (p Paging) IsDeep() bool { return p.Offset > MaxSkipped }
+
 // Cursor is a position in a list: the sort values of the last row before it. It is opaque to
 // clients and checked when it is sent back.
 type Cursor string

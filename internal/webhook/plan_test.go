@@ -6,11 +6,12 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
-	"steward/internal/id"
-	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
 )
+
+// destinationRange is what SQLite says of the range of a destination's keys.
+const destinationRange = "((destination_id,key)>(?,?) AND (destination_id,key)<(?,?))"
 
 // TestPlans shows that SQLite answers filtered lists, retention and retry from the index that is
 // meant for each.
@@ -26,26 +27,40 @@ func TestPlans(t *testing.T) {
 	}
 	at := stamp.Of(newClock())
 	for name, test := range map[string]struct {
+		table string
 		f     Filter
 		index string
 	}{
-		"all":         {Filter{}, "PRIMARY KEY (key>? AND key<?)"},
-		"time":        {Filter{Since: &at}, "PRIMARY KEY (key>? AND key<?)"},
-		"success":     {Filter{Status: Success}, "PRIMARY KEY"},
-		"failed":      {Filter{Status: Failed}, "webhook_deliveries_failed (key>? AND key<?)"},
-		"failed then": {Filter{Status: Failed, Since: &at}, "webhook_deliveries_failed (key>? AND key<?)"},
-		"destination": {Filter{DestinationID: "x"}, "webhook_deliveries_destination (destination_id=? AND key>? AND key<?)"},
-		"receipt":     {Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (receipt_id=?"},
+		"receipts":             {receiptTable, Filter{}, "sqlite_autoindex_webhook_receipts_1 (key>? AND key<?)"},
+		"all":                  {deliveryTable, Filter{}, "PRIMARY KEY (key>? AND key<?)"},
+		"time":                 {deliveryTable, Filter{Since: &at}, "PRIMARY KEY (key>? AND key<?)"},
+		"success":              {deliveryTable, Filter{Status: Success}, "PRIMARY KEY (key>? AND key<?)"},
+		"failed":               {deliveryTable, Filter{Status: Failed}, "webhook_deliveries_failed (key>? AND key<?)"},
+		"failed then":          {deliveryTable, Filter{Status: Failed, Since: &at}, "webhook_deliveries_failed (key>? AND key<?)"},
+		"destination":          {deliveryTable, Filter{DestinationID: "x"}, "webhook_deliveries_destination " + destinationRange},
+		"destination, success": {deliveryTable, Filter{DestinationID: "x", Status: Success}, "webhook_deliveries_destination " + destinationRange},
+		"destination, failed":  {deliveryTable, Filter{DestinationID: "x", Status: Failed}, "webhook_deliveries_failed_of " + destinationRange},
+		"receipt":              {deliveryTable, Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (receipt_id=?"},
+		"all of a receipt":     {deliveryTable, Filter{ReceiptID: "x", Status: Failed, DestinationID: "x", Until: &at}, "webhook_deliveries_receipt (receipt_id=?"},
+		"pending":              {queueTable, Filter{Status: Pending}, "PRIMARY KEY (key>? AND key<?)"},
+		"destination, pending": {queueTable, Filter{Status: Pending, DestinationID: "x"}, "PRIMARY KEY (key>? AND key<?)"},
 	} {
-		l := list{table: deliveryTable, orgID: "org_a", webhookID: "wh_w", filter: test.f}
-		text, args, err := l.page(deliveryColumns, &page.Paging{Limit: 10}, id.Delivery)
-		must(t, err)
-		got := plan(text, args...)
-		if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
-			t.Errorf("%s: %s", name, got)
+		l := list{table: test.table, orgID: "org_a", webhookID: "wh_w", filter: test.f}
+		for _, columns := range []string{"date", "key"} {
+			st := l.rows(columns, keysOf("wh_w", test.f.Since, test.f.Until))
+			got := plan(st.text.String()+" LIMIT 1 OFFSET 9", st.args...)
+			if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
+				t.Errorf("%s: %s", name, got)
+			}
 		}
 	}
-	got := plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+unusedOnly+` ORDER BY key`, "a", "b")
+	l := list{table: queueTable, orgID: "org_a", webhookID: "wh_w", filter: Filter{Status: Pending, DestinationID: "x"}, isShort: true}
+	st := l.rows("date", keysOf("wh_w", nil, nil))
+	got := plan(st.text.String(), st.args...)
+	if !strings.Contains(got, "webhook_queue_due (destination_id=?)") {
+		t.Errorf("few pending deliveries of a destination: %s", got)
+	}
+	got = plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+unusedOnly+` ORDER BY key`, "a", "b")
 	if !strings.Contains(got, "webhook_deliveries_receipt (receipt_id=?") {
 		t.Errorf("retention: %s", got)
 	}

@@ -136,8 +136,20 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 	if err := q.Row(`SELECT count(*) FROM webhooks WHERE org_id = $1`, orgID).Scan(&total); err != nil {
 		return page.Page[Webhook]{}, fmt.Errorf("count webhooks: %w", err)
 	}
+	offset := p.Offset
+	if p.IsDeep() {
+		err := q.Row(`SELECT id FROM webhooks WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3`,
+			orgID, before, offset-1).Scan(&before)
+		if errors.Is(err, db.ErrNoRows) {
+			return page.Page[Webhook]{Total: total, Paging: p}, nil
+		}
+		if err != nil {
+			return page.Page[Webhook]{}, fmt.Errorf("find page of webhooks: %w", err)
+		}
+		offset = 0
+	}
 	rows, err := db.Collect(q, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id < $2
-		ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
+		ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, offset)
 	if err != nil {
 		return page.Page[Webhook]{}, fmt.Errorf("list webhooks: %w", err)
 	}

@@ -30,9 +30,12 @@ func (f Filter) isQueued() bool { return f.Status == Pending && f.ReceiptID == "
 // list is the receipts or the deliveries of a webhook, as a filter narrows them.
 type list struct {
 	table     string
+	kind      string // of the ids
 	orgID     string
 	webhookID string
 	filter    Filter
+	// isShort reports whether the queue has at most page.MaxCounted rows of the filter's destination.
+	isShort bool
 }
 
 const (
@@ -41,51 +44,137 @@ const (
 	queueTable    = "webhook_queue"
 )
 
-// conditions builds the WHERE of a statement. Each filter has its own text, and so its own plan.
-type conditions struct {
+// statement is the text of a SELECT and its arguments. Each filter has its own text, and so its own
+// plan.
+type statement struct {
 	text strings.Builder
 	args []any
 }
 
-// add adds a condition up to its argument.
-func (c *conditions) add(text string, arg any) {
-	c.args = append(c.args, arg)
-	c.text.WriteString(text + "$" + strconv.Itoa(len(c.args)))
+// add adds text that ends with an argument.
+func (s *statement) add(text string, arg any) {
+	s.args = append(s.args, arg)
+	s.text.WriteString(text + "$" + strconv.Itoa(len(s.args)))
 }
 
-// where adds the conditions for the rows of a list within a range of keys.
-func (c *conditions) where(l list, keys keyRange) {
-	c.add("key >= ", keys.from)
-	c.add(" AND key < ", keys.to)
+// rows returns the statement for the rows of a list within a range of keys, newest first. It has no
+// limit yet.
+//
+// The conditions and the order leave one index to choose, whatever the database expects of the values:
+// that of the destination, of failed deliveries or of both; else the primary key, or the index of the
+// receipt, which has few deliveries.
+func (l list) rows(columns string, keys keyRange) *statement {
+	s := &statement{}
+	s.text.WriteString(`SELECT ` + columns + ` FROM `)
+	l.from(s)
+	if l.isByDestination() {
+		s.add(` WHERE (destination_id, key) >= (`, l.filter.DestinationID)
+		s.add(`, `, keys.from)
+		s.add(`) AND (destination_id, key) < (`, l.filter.DestinationID)
+		s.add(`, `, keys.to)
+		s.text.WriteString(`)`)
+	} else {
+		s.add(` WHERE key >= `, keys.from)
+		s.add(` AND key < `, keys.to)
+	}
+	l.narrow(s)
+	if l.isByDestination() {
+		s.text.WriteString(` ORDER BY destination_id DESC, key DESC`)
+	} else {
+		s.text.WriteString(` ORDER BY key DESC`)
+	}
+	return s
+}
+
+// isByDestination reports whether the rows are read from an index of the destination and the key.
+func (l list) isByDestination() bool {
+	return l.table == deliveryTable && l.filter.DestinationID != "" && l.filter.ReceiptID == ""
+}
+
+// from adds the table. Of the queue, the rows of a destination are in the order in which they are due:
+// if they are few, they are read before any other condition is met, and sorted.
+func (l list) from(s *statement) {
+	if !l.isShort {
+		s.text.WriteString(l.table)
+		return
+	}
+	s.add(`(SELECT * FROM webhook_queue WHERE destination_id = `, l.filter.DestinationID)
+	s.text.WriteString(` ORDER BY destination_id, due_at, key LIMIT ` + strconv.Itoa(page.MaxCounted) + `) due`)
+}
+
+// narrow adds the conditions of the filter that the range of an index does not meet.
+func (l list) narrow(s *statement) {
 	f := l.filter
 	switch {
 	case l.table == queueTable, f.Status == "":
 	case f.Status == Failed && f.ReceiptID == "":
-		c.text.WriteString(" AND failed") // the condition of a partial index
+		s.text.WriteString(" AND failed") // the condition of partial indexes
 	default:
-		c.add(" AND status = ", string(f.Status))
+		s.add(" AND status = ", string(f.Status))
 	}
-	if f.DestinationID != "" {
-		c.add(" AND destination_id = ", f.DestinationID)
+	if f.DestinationID != "" && !l.isByDestination() {
+		s.add(" AND destination_id || '' = ", f.DestinationID) // not a condition for an index
 	}
 	if f.ReceiptID != "" {
-		c.add(" AND receipt_id = ", f.ReceiptID)
+		s.add(" AND receipt_id = ", f.ReceiptID)
 	}
 }
 
-// page returns the text and arguments of the statement for a page, newest first.
-func (l list) page(columns string, p *page.Paging, kind string) (string, []any, error) {
-	keys := keysOf(l.webhookID, l.filter.Since, l.filter.Until)
-	before := afterAll
-	if err := resume(p, kind, &before); err != nil {
-		return "", nil, err
+// prepare sets how the rows of a list are read.
+func (l *list) prepare(q db.Querier) error {
+	if l.table != queueTable || l.filter.DestinationID == "" {
+		return nil
 	}
+	var n int
+	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM webhook_queue WHERE destination_id = $1
+		ORDER BY destination_id, due_at, key LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) due`, l.filter.DestinationID).Scan(&n); err != nil {
+		return fmt.Errorf("count queue of destination: %w", err)
+	}
+	l.isShort = n <= page.MaxCounted
+	return nil
+}
+
+// readPage returns the rows of a page and one more, newest first, and how many the list has. It returns
+// NotFound if the webhook is missing, and Invalid for a cursor of another list.
+func readPage[T any](ctx context.Context, s *Store, l list, columns string, p *page.Paging, scan func(db.Row) (T, error)) (rows []T, total int64, err error) {
+	before := afterAll
+	if err := resume(p, l.kind, &before); err != nil {
+		return nil, 0, err
+	}
+	q := s.DB.Read(ctx)
+	if err := l.prepare(q); err != nil {
+		return nil, 0, err
+	}
+	if total, err = s.count(q, l); err != nil {
+		return nil, 0, err
+	}
+	keys := keysOf(l.webhookID, l.filter.Since, l.filter.Until)
 	keys.to = min(keys.to, rowKey(l.webhookID, before))
-	var c conditions
-	c.where(l, keys)
-	c.add(" ORDER BY key DESC LIMIT ", p.Limit+1)
-	c.add(" OFFSET ", p.Offset)
-	return `SELECT ` + columns + ` FROM ` + l.table + ` WHERE ` + c.text.String(), c.args, nil
+	offset := p.Offset
+	if p.IsDeep() {
+		keys.to, err = l.keyAt(q, keys, offset-1)
+		if errors.Is(err, db.ErrNoRows) {
+			return nil, total, nil
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("find page of %s: %w", l.table, err)
+		}
+		offset = 0
+	}
+	st := l.rows(columns, keys)
+	st.add(" LIMIT ", p.Limit+1)
+	st.add(" OFFSET ", offset)
+	if rows, err = db.Collect(q, scan, st.text.String(), st.args...); err != nil {
+		return nil, 0, fmt.Errorf("list %s: %w", l.table, err)
+	}
+	return rows, total, nil
+}
+
+// keyAt returns the key of the nth row of a list, or db.ErrNoRows. It reads keys only.
+func (l list) keyAt(q db.Querier, keys keyRange, n int) (key string, err error) {
+	st := l.rows("key", keys)
+	st.add(" LIMIT 1 OFFSET ", n)
+	return key, q.Row(st.text.String(), st.args...).Scan(&key)
 }
 
 // count returns how many rows a list has, or NotFound if its webhook is missing. A whole list has a
@@ -102,11 +191,10 @@ func (s *Store) count(q db.Querier, l list) (int64, error) {
 	if s.large.IsLarge(key, s.Now()) {
 		return page.Unknown, nil
 	}
-	var c conditions
-	c.where(l, keysOf(l.webhookID, l.filter.Since, l.filter.Until))
+	st := l.rows("key", keysOf(l.webhookID, l.filter.Since, l.filter.Until))
 	var n int64
-	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM `+l.table+` WHERE `+c.text.String()+
-		` LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) matches`, c.args...).Scan(&n); err != nil {
+	if err := q.Row(`SELECT count(*) FROM (`+st.text.String()+` LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) matches`,
+		st.args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count %s: %w", l.table, err)
 	}
 	if n > page.MaxCounted {
@@ -166,18 +254,9 @@ func (r *Receipt) columns() []any {
 // Receipts returns a page of a webhook's receipts, newest first, or NotFound. Their Headers are not
 // decoded.
 func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (page.Page[Receipt], error) {
-	q := s.DB.Read(ctx)
-	l := list{table: receiptTable, orgID: orgID, webhookID: webhookID, filter: f}
-	text, args, err := l.page(receiptColumns+listedBody, &p, id.Receipt)
-	if err != nil {
-		return page.Page[Receipt]{}, err
-	}
-	total, err := s.count(q, l)
-	if err != nil {
-		return page.Page[Receipt]{}, err
-	}
+	l := list{table: receiptTable, kind: id.Receipt, orgID: orgID, webhookID: webhookID, filter: f}
 	var budget page.Budget
-	rows, err := db.Collect(q, func(row db.Row) (Receipt, error) {
+	scan := func(row db.Row) (Receipt, error) {
 		r := Receipt{WebhookID: webhookID}
 		if err := row.Scan(r.columns()...); err != nil {
 			return r, err
@@ -186,9 +265,10 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 			return r.withoutPayload(), nil
 		}
 		return r.withPayload(), nil
-	}, text, args...)
+	}
+	rows, total, err := readPage(ctx, s, l, receiptColumns+listedBody, &p, scan)
 	if err != nil {
-		return page.Page[Receipt]{}, fmt.Errorf("list receipts: %w", err)
+		return page.Page[Receipt]{}, err
 	}
 	return page.New(rows, total, p, func(r Receipt) page.Cursor { return page.NewCursor(r.ID) }), nil
 }
@@ -217,6 +297,9 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response, replay_id,
 	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END`
 
+// queueColumns are the same of a row of the queue.
+const queueColumns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, replay_id, due_at`
+
 func (d *Delivery) columns() []any {
 	return []any{&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.ReplayID, &d.DueAt}
 }
@@ -230,32 +313,24 @@ func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {
 
 // Deliveries returns a page of a webhook's deliveries, newest first, or NotFound.
 func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (page.Page[Delivery], error) {
-	q := s.DB.Read(ctx)
-	l := list{table: deliveryTable, orgID: orgID, webhookID: webhookID, filter: f}
+	l := list{table: deliveryTable, kind: id.Delivery, orgID: orgID, webhookID: webhookID, filter: f}
 	columns := deliveryColumns
 	if f.isQueued() {
 		l.table = queueTable
-		columns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, replay_id, due_at`
-	}
-	text, args, err := l.page(columns, &p, id.Delivery)
-	if err != nil {
-		return page.Page[Delivery]{}, err
-	}
-	total, err := s.count(q, l)
-	if err != nil {
-		return page.Page[Delivery]{}, err
+		columns = queueColumns
 	}
 	var budget page.Budget
-	rows, err := db.Collect(q, func(row db.Row) (Delivery, error) {
+	scan := func(row db.Row) (Delivery, error) {
 		d, err := scanDelivery(row, orgID, webhookID)
 		if err != nil || d.Response == nil || budget.Take(len(*d.Response)) {
 			return d, err
 		}
 		*d.Response, err = d.Response.withoutBody()
 		return d, err
-	}, text, args...)
+	}
+	rows, total, err := readPage(ctx, s, l, columns, &p, scan)
 	if err != nil {
-		return page.Page[Delivery]{}, fmt.Errorf("list deliveries: %w", err)
+		return page.Page[Delivery]{}, err
 	}
 	return page.New(rows, total, p, func(d Delivery) page.Cursor { return page.NewCursor(d.ID) }), nil
 }

@@ -1,0 +1,150 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/page"
+	"steward/internal/stamp"
+)
+
+// TestListsReadFewRows shows for every combination of filters that PostgreSQL reads what is listed and
+// counted, and not all that a webhook has.
+func TestListsReadFewRows(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	h := newFixture(t, d)
+	w, _ := h.webhook(alice)
+	f := listFixture{fixture: h, url: o.URL, hook: w.ID}
+	f.fill(20_000)
+	// One transaction has one connection, and so one cache of plans.
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		f.tx = tx
+		f.readAll()
+		return nil
+	}))
+}
+
+type listFixture struct {
+	*fixture
+	url  string
+	tx   *db.Tx
+	hook string
+}
+
+// fill inserts n receipts and 2n deliveries: those of whds_a have all failed but ten, those of whds_b
+// have all succeeded but ten, and the oldest forty are of whds_c; n more are pending, ten of them to
+// whds_b. The organization has another webhook with as many.
+func (f listFixture) fill(n int) {
+	f.t.Helper()
+	other, _ := f.webhook(alice)
+	conn, err := pgx.Connect(f.t.Context(), f.url)
+	must(f.t, err)
+	defer func() { must(f.t, conn.Close(f.t.Context())) }()
+	for _, hook := range []string{f.hook, other.ID} {
+		key := `'` + bare(hook) + `' || lpad(i::text, 26, '0')`
+		for _, text := range []string{
+			`INSERT INTO webhook_receipts (key, date, method, query, remote_addr, content_type, size, headers, body)
+				SELECT %[2]s, i, 'POST', '', '', '', 0, '{}', '' FROM generate_series(1, %[1]d) i`,
+			`INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, status, failed, retries)
+				SELECT %[2]s, 'whds_' || CASE WHEN i <= 40 THEN 'c' WHEN i %% 2 = 0 THEN 'a' ELSE 'b' END, 'whrc_' || lpad((i / 3)::text, 26, '0'),
+					i, CASE WHEN failed THEN 'failed' ELSE 'success' END, failed, 0
+				FROM (SELECT i, (i %% 2 = 0) <> (i %% (%[1]d / 5) IN (52, 53)) AS failed FROM generate_series(1, 2 * %[1]d) i) x`,
+			`INSERT INTO webhook_queue (key, org_id, destination_id, receipt_key, date, retries, due_at, size)
+				SELECT %[2]s, 'org_a', 'whds_' || CASE WHEN i %% (%[1]d / 10) = 0 THEN 'b' ELSE 'a' END, %[2]s, i, 0, i, 0
+				FROM generate_series(2 * %[1]d + 1, 3 * %[1]d) i`,
+			`INSERT INTO webhook_totals (org_id, webhook_id, receipts, deliveries, pending)
+				VALUES ('` + alice.OrgID + `', '` + hook + `', %[1]d, 2 * %[1]d, %[1]d)`,
+		} {
+			_, err := conn.Exec(f.t.Context(), fmt.Sprintf(text, n, key))
+			must(f.t, err)
+		}
+	}
+	_, err = conn.Exec(f.t.Context(), `VACUUM ANALYZE webhook_receipts, webhook_deliveries, webhook_queue`)
+	must(f.t, err)
+}
+
+// readAll reads each list.
+func (f listFixture) readAll() {
+	f.t.Helper()
+	since, until := stamp.Time(0), stamp.Of(f.clock.now())
+	for _, span := range []Filter{{}, {Since: &since, Until: &until}} {
+		f.read("receipts", span, func(ctx context.Context, p page.Paging) (int, int64, error) {
+			got, err := f.store.Receipts(ctx, alice.OrgID, f.hook, span, p)
+			return len(got.Items), got.Total, err
+		})
+		for _, receiptID := range []string{"", fmt.Sprintf("whrc_%026d", 700)} {
+			for _, destinationID := range []string{"", "whds_a", "whds_b", "whds_c"} {
+				for _, status := range []Status{"", Pending, Success, Failed} {
+					if status == Success && receiptID == "" {
+						continue // no index has successes only, so what precedes them is read
+					}
+					filter := Filter{Status: status, DestinationID: destinationID, ReceiptID: receiptID, Since: span.Since, Until: span.Until}
+					f.readDeliveries(filter)
+				}
+			}
+		}
+	}
+}
+
+func (f listFixture) readDeliveries(filter Filter) {
+	f.t.Helper()
+	f.read("deliveries", filter, func(ctx context.Context, p page.Paging) (int, int64, error) {
+		got, err := f.store.Deliveries(ctx, alice.OrgID, f.hook, filter, p)
+		return len(got.Items), got.Total, err
+	})
+}
+
+// read reads the first page of a list and one that begins deep in it, six times each: the sixth plan is
+// made without the values of the arguments.
+func (f listFixture) read(name string, filter Filter, list func(context.Context, page.Paging) (int, int64, error)) {
+	f.t.Helper()
+	for _, p := range []page.Paging{{Limit: 10}, {Limit: 10, Offset: 15_000}} {
+		for range 6 {
+			f.store.large = page.CountCache[countKey]{}
+			readBefore, fetchedBefore := f.rowsRead()
+			n, total, err := list(f.tx.Context(), p)
+			must(f.t, err)
+			read, fetched := f.rowsRead()
+			read -= readBefore
+			fetched -= fetchedBefore
+			// The queue has no index of destinations in the order of the list.
+			isWalk := filter.Status == Pending && filter.DestinationID != ""
+			if most := mostRows(p, total); read > most || fetched > 100 && !isWalk {
+				f.t.Errorf("%s with receipt %q, destination %q, status %q, since %v, offset %d: %d rows were read, want at most %d, "+
+					"and %d fetched, for %d of %d", name, filter.ReceiptID, filter.DestinationID, filter.Status, filter.Since,
+					p.Offset, read, most, fetched, n, total)
+			}
+		}
+	}
+}
+
+// mostRows returns how many rows may be read for a page of ten: those of the page, twice as many as are
+// counted, and the keys that are skipped.
+func mostRows(p page.Paging, total int64) int64 {
+	const few = 100
+	if total == page.Unknown {
+		return few + 2*(page.MaxCounted+1) + int64(p.Offset)
+	}
+	if total <= few {
+		return 2 * few
+	}
+	return few + int64(p.Offset)
+}
+
+// rowsRead returns how many rows of tables without an index and entries of indexes the transaction has
+// read, and how many rows it has fetched for entries of indexes.
+func (f listFixture) rowsRead() (read, fetched int64) {
+	f.t.Helper()
+	must(f.t, f.tx.Row(`SELECT SUM(pg_stat_get_xact_tuples_returned(oid))::bigint,
+		SUM(CASE relkind WHEN 'r' THEN pg_stat_get_xact_tuples_fetched(oid) ELSE 0 END)::bigint
+		FROM pg_class WHERE relname LIKE 'webhook%'`).Scan(&read, &fetched))
+	return read, fetched
+}
