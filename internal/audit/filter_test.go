@@ -186,11 +186,70 @@ func TestListsReadOneIndex(t *testing.T) {
 			{Filter{Actor: "usr_1", Action: "client.create", Target: "wh_7"}, []string{"audit_target", "audit_action", "audit_user"}},
 			{Filter{Actor: "key_1", Action: "webhook."}, []string{"audit_key", "audit_thing"}},
 		} {
-			text, args := listQuery("org_1", afterAll, c.f, page.Paging{Limit: 50})
+			text, args := listQuery(entryColumns, "org_1", afterAll, c.f, 50, 0)
 			plan := explain(t, d, text, args)
 			used := func(index string) bool { return slices.Contains(strings.Fields(plan), index) }
 			if !slices.ContainsFunc(c.indexes, used) || strings.Contains(plan, "TEMP B-TREE") || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("%+v is not served by %s:\n%s", c.f, c.indexes, plan)
+			}
+		}
+	})
+}
+
+// TestListsReadFewRows shows for each filter by one value that PostgreSQL reads what is listed, also deep
+// in the log and with a plan that was made without the values: the sixth.
+func TestListsReadFewRows(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	fill(t, d, 30_000)
+	dbtest.Vacuum(t, o.URL)
+	s := &Store{DB: d, Now: time.Now}
+	err = d.Write(t.Context(), func(tx *db.Tx) error { // one transaction has one connection, and so one cache of plans
+		for _, f := range []Filter{
+			{}, {Action: "webhook.update"}, {Action: "client."}, {Actor: "usr_1"}, {Actor: "usr_7"}, {Actor: "key_1"}, {Actor: "oac_1"},
+			{Target: "oac_1"}, {Target: "wh_7"}, {Target: "none"},
+		} {
+			for _, offset := range []int{0, page.MaxSkipped + 1000} {
+				for range 6 {
+					before, fetchedBefore := dbtest.RowsRead(t, tx, "audit")
+					got, err := s.List(tx.Context(), "org_1", f, page.Paging{Limit: 10, Offset: offset})
+					if err != nil {
+						return err
+					}
+					read, fetched := dbtest.RowsRead(t, tx, "audit")
+					if read-before > int64(offset)+100 || fetched-fetchedBefore > 100 {
+						t.Errorf("%+v, offset %d: %d rows were read and %d fetched for %d", f, offset, read-before, fetched-fetchedBefore, len(got.Items))
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOffsetsDeepInTheLog compares pages by offset with the log as cursors show it.
+func TestOffsetsDeepInTheLog(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const size = page.MaxSkipped + 200
+		fill(t, d, size)
+		s := &Store{DB: d, Now: time.Now}
+		all := listAll(t, s, Filter{}, page.MaxLimit)
+		for _, offset := range []int{page.MaxSkipped, page.MaxSkipped + 1, size - 1, size, 5 * size} {
+			got, err := s.List(t.Context(), "org_1", Filter{}, page.Paging{Limit: 7, Offset: offset})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := all[min(offset, size):min(offset+7, size)]
+			sameID := func(a, b Entry) bool { return a.ID == b.ID }
+			if !slices.EqualFunc(got.Items, want, sameID) || (got.Next != "") != (offset+7 < size) {
+				t.Errorf("offset %d: %d entries, next %q", offset, len(got.Items), got.Next)
 			}
 		}
 	})

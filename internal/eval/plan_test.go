@@ -86,7 +86,7 @@ func TestListsReadOneIndex(t *testing.T) {
 		fill(t, d, 20_000)
 		for _, c := range combinations {
 			l := list[Run]{table: `eval_runs`, columns: listedRunColumns, conditions: runConditions(d.Dialect(), "org_a", c.f)}
-			plan := explain(t, d, l.query(), append(l.conditions.args, int64(math.MaxInt64), "~", 101, 0))
+			plan := explain(t, d, l.query(l.columns), l.args(math.MaxInt64, "~", 101, 0))
 			used := func(index string) bool { return slices.Contains(strings.Fields(plan), index) }
 			if !slices.ContainsFunc(strings.Split(c.index, " or "), used) || strings.Contains(plan, "TEMP B-TREE") ||
 				strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") {
@@ -159,4 +159,75 @@ func BenchmarkRuns(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestListsReadFewRows shows for every combination of filters that PostgreSQL reads what is listed and
+// counted, also deep in the list and with a plan that was made without the values: the sixth.
+func TestListsReadFewRows(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	fill(t, d, 30_000)
+	dbtest.Vacuum(t, o.URL)
+	s := &Store{DB: d, Now: time.Now}
+	err = d.Write(t.Context(), func(tx *db.Tx) error { // one transaction has one connection, and so one cache of plans
+		for _, c := range combinations {
+			for _, offset := range []int{0, page.MaxSkipped + 1000} {
+				for range 6 {
+					before, fetchedBefore := dbtest.RowsRead(t, tx, "eval")
+					got, err := s.Runs(tx.Context(), "org_a", c.f, page.Paging{Limit: 10, Offset: offset})
+					if err != nil {
+						return err
+					}
+					read, fetched := dbtest.RowsRead(t, tx, "eval")
+					most, mostFetched := int64(offset)+1200, int64(1200)
+					if c.f.EvalID != "" && c.f.ProjectID != "" { // the index of an eval does not have the project
+						most += 2 * int64(offset)
+						mostFetched += int64(offset)
+					}
+					if read-before > most || fetched-fetchedBefore > mostFetched {
+						t.Errorf("%s, offset %d: %d rows were read and %d fetched for %d of %d",
+							c.name, offset, read-before, fetched-fetchedBefore, len(got.Items), got.Total)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOffsetsDeepInAList compares pages by offset with the list as cursors show it.
+func TestOffsetsDeepInAList(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const size = page.MaxSkipped + 200
+		fill(t, d, size)
+		s := &Store{DB: d, Now: time.Now}
+		read := func(p page.Paging) page.Page[Run] {
+			got, err := s.Runs(t.Context(), "org_a", Filter{}, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		var all []Run
+		for p, more := (page.Paging{Limit: page.MaxLimit}), true; more; more = p.Cursor != "" {
+			got := read(p)
+			all = append(all, got.Items...)
+			p.Cursor = got.Next
+		}
+		for _, offset := range []int{page.MaxSkipped, page.MaxSkipped + 1, size - 1, size, 5 * size} {
+			got := read(page.Paging{Limit: 7, Offset: offset})
+			want := all[min(offset, size):min(offset+7, size)]
+			sameID := func(a, b Run) bool { return a.ID == b.ID }
+			if !slices.EqualFunc(got.Items, want, sameID) || got.Total != size || got.Paging.Offset != offset || (got.Next != "") != (offset+7 < size) {
+				t.Errorf("offset %d: %d runs of %d, next %q", offset, len(got.Items), got.Total, got.Next)
+			}
+		}
+	})
 }

@@ -139,8 +139,7 @@ func (l list[T]) page(ctx context.Context, p page.Paging) (page.Page[T], error) 
 	if counted && total == 0 {
 		return page.Page[T]{Paging: p}, nil
 	}
-	args := append(slices.Clone(l.conditions.args), before, beforeID, p.Limit+1, p.Offset)
-	rows, err := db.Collect(l.store.DB.Read(ctx), l.scan, l.query(), args...)
+	rows, err := l.rows(ctx, before, beforeID, p)
 	if err != nil {
 		return page.Page[T]{}, fmt.Errorf("list %s: %w", l.table, err)
 	}
@@ -152,12 +151,35 @@ func (l list[T]) page(ctx context.Context, p page.Paging) (page.Page[T], error) 
 	return page.New(rows, total, p, l.cursorAt), nil
 }
 
-// query returns the statement of a page. Its last four arguments are the position before it, limit
-// and offset.
-func (l list[T]) query() string {
+// rows returns the rows of a page and one more, after a position. The rows before a page deep in the
+// list are skipped in the index.
+func (l list[T]) rows(ctx context.Context, before int64, beforeID string, p page.Paging) ([]T, error) {
+	q := l.store.DB.Read(ctx)
+	offset := p.Offset
+	if p.IsDeep() {
+		err := q.Row(l.query(`created_at, id`), l.args(before, beforeID, 1, offset-1)...).Scan(&before, &beforeID)
+		if errors.Is(err, db.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		offset = 0
+	}
+	return db.Collect(q, l.scan, l.query(l.columns), l.args(before, beforeID, p.Limit+1, offset)...)
+}
+
+// query returns the statement of a page.
+func (l list[T]) query(columns string) string {
 	n := len(l.conditions.args)
 	return fmt.Sprintf(`SELECT %s FROM %s WHERE %s AND (created_at, id) < ($%d, $%d)
-		ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`, l.columns, l.table, l.conditions.text, n+1, n+2, n+3, n+4)
+		ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`, columns, l.table, l.conditions.text, n+1, n+2, n+3, n+4)
+}
+
+// args returns the arguments of a page: those of the conditions, the position before it, limit and
+// offset.
+func (l list[T]) args(before int64, beforeID string, limit, offset int) []any {
+	return append(slices.Clone(l.conditions.args), before, beforeID, limit, offset)
 }
 
 // storedTotal returns the size of a list that has a stored count, and whether it has one.
@@ -187,7 +209,8 @@ func (l list[T]) total(ctx context.Context, p page.Paging, rows int) (int64, err
 		return page.Unknown, nil
 	}
 	var n int64
-	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) x`,
+	// In the order of the list, the first of a million rows are counted as fast as those of a few.
+	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s ORDER BY created_at DESC, id DESC LIMIT %d) x`,
 		l.table, l.conditions.text, page.MaxCounted+1)
 	if err := l.store.DB.Read(ctx).Row(text, l.conditions.args...).Scan(&n); err != nil {
 		return 0, err

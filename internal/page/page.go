@@ -38,7 +38,7 @@ const MaxSkipped = 10_000
 
 // IsDeep reports whether so many rows are before a page that its store skips them in an index and
 // reads on after the last of them, as after a cursor.
-func (p Paging) IsDeep() bool { return p.Offset > MaxSkipped }
+func (p Paging) IsDeep() bool { return p.Cursor == "" && p.Offset > MaxSkipped }
 
 // Cursor is a position in a list: the sort values of the last row before it. It is opaque to
 // clients and checked when it is sent back.

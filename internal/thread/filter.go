@@ -45,6 +45,9 @@ func (f Filter) term(key term.Term) term.Term {
 	return key.InProject(f.ProjectID)
 }
 
+// isWhole reports whether the filter selects all threads of an organization, or all deleted ones.
+func (f Filter) isWhole() bool { return f.ProjectID == "" && len(f.Keys) == 0 }
+
 // column returns the column by which the list is ordered.
 func (f Filter) column() string {
 	if f.Updated {

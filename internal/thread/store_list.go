@@ -3,12 +3,14 @@ package thread
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/page"
+	"steward/internal/stamp"
 	"steward/internal/thread/term"
 )
 
@@ -26,7 +28,17 @@ func (s *Store) List(ctx context.Context, caller *auth.Caller, f Filter, p page.
 		return page.Page[Thread]{}, fmt.Errorf("count threads: %w", err)
 	}
 	f.Keys = keys
-	text, args, err := f.query(s.DB.Dialect(), caller.OrgID, p)
+	from := p
+	if p.IsDeep() && f.isWhole() {
+		from.Cursor, err = f.cursorBefore(q, caller.OrgID, p.Offset)
+		if errors.Is(err, db.ErrNoRows) {
+			return page.Page[Thread]{Total: total, Paging: p}, nil
+		}
+		if err != nil {
+			return page.Page[Thread]{}, fmt.Errorf("find page of threads: %w", err)
+		}
+	}
+	text, args, err := f.query(s.DB.Dialect(), caller.OrgID, from)
 	if err != nil {
 		return page.Page[Thread]{}, err
 	}
@@ -151,12 +163,23 @@ func (f Filter) query(dialect db.Dialect, orgID string, p page.Paging) (string, 
 	}
 	args := arguments{orgID, p.Limit + 1, p.Offset}
 	var text string
-	if f.ProjectID == "" && len(f.Keys) == 0 {
+	if f.isWhole() {
 		text = f.queryAll(after, &args)
 	} else {
 		text = f.queryIndex(dialect, after, &args)
 	}
 	return text, args, nil
+}
+
+// cursorBefore returns the cursor at which the page with an offset begins, or db.ErrNoRows. It reads
+// the index only. Where a list is one of index entries, its page does so itself.
+func (f Filter) cursorBefore(q db.Querier, orgID string, offset int) (page.Cursor, error) {
+	var at stamp.Time
+	var threadID string
+	err := q.Row(fmt.Sprintf(`SELECT %[1]s, id FROM threads WHERE org_id = $1 AND deleted = $2
+		ORDER BY %[1]s %[2]s, id %[2]s LIMIT 1 OFFSET $3`, f.column(), f.direction()),
+		orgID, f.Deleted, offset-1).Scan(&at, &threadID)
+	return f.cursorAt(Thread{ID: threadID, CreatedAt: at, UpdatedAt: at}), err
 }
 
 // queryAll reads the threads of the organization in the order of the list.

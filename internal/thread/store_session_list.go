@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"steward/internal/db"
@@ -19,7 +20,17 @@ func (s *Store) Sessions(ctx context.Context, orgID string, f SessionFilter, p p
 	if err != nil {
 		return page.Page[Session]{}, fmt.Errorf("count sessions: %w", err)
 	}
-	text, args, err := f.query(orgID, p)
+	from := p
+	if p.IsDeep() {
+		from.Cursor, err = f.cursorBefore(q, orgID, p.Offset)
+		if errors.Is(err, db.ErrNoRows) {
+			return page.Page[Session]{Total: total, Paging: p}, nil
+		}
+		if err != nil {
+			return page.Page[Session]{}, fmt.Errorf("find page of sessions: %w", err)
+		}
+	}
+	text, args, err := f.query(orgID, from)
 	if err != nil {
 		return page.Page[Session]{}, err
 	}
@@ -38,7 +49,8 @@ func (f SessionFilter) count(q db.Querier, orgID string) (int64, error) {
 		return sessions, err
 	}
 	args := arguments{orgID}
-	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s WHERE %s LIMIT %d) x`,
+	text := fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM sessions s WHERE %s
+		ORDER BY s.started_at DESC, s.id DESC LIMIT %d) x`,
 		f.where(&args), page.MaxCounted+1)
 	var n int64
 	if err := q.Row(text, args...).Scan(&n); err != nil {
@@ -59,6 +71,17 @@ func (f SessionFilter) where(args *arguments) string {
 		where += ` AND s.thread_id = ` + args.add(f.ThreadID)
 	}
 	return where
+}
+
+// cursorBefore returns the cursor at which the page with an offset begins, or db.ErrNoRows. It reads
+// the index only.
+func (f SessionFilter) cursorBefore(q db.Querier, orgID string, offset int) (page.Cursor, error) {
+	args := arguments{orgID}
+	text := fmt.Sprintf(`SELECT s.started_at, s.id FROM sessions s WHERE %s
+		ORDER BY s.started_at DESC, s.id DESC LIMIT 1 OFFSET %s`, f.where(&args), args.add(offset-1))
+	var last Session
+	err := q.Row(text, args...).Scan(&last.StartedAt, &last.ID)
+	return last.cursor(), err
 }
 
 // query returns the statement of a page. A user_data over MaxListed stays in the database.

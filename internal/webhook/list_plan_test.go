@@ -67,8 +67,7 @@ func (f listFixture) fill(n int) {
 			must(f.t, err)
 		}
 	}
-	_, err = conn.Exec(f.t.Context(), `VACUUM ANALYZE webhook_receipts, webhook_deliveries, webhook_queue`)
-	must(f.t, err)
+	dbtest.Vacuum(f.t, f.url)
 }
 
 // readAll reads each list.
@@ -109,10 +108,10 @@ func (f listFixture) read(name string, filter Filter, list func(context.Context,
 	for _, p := range []page.Paging{{Limit: 10}, {Limit: 10, Offset: 15_000}} {
 		for range 6 {
 			f.store.large = page.CountCache[countKey]{}
-			readBefore, fetchedBefore := f.rowsRead()
+			readBefore, fetchedBefore := dbtest.RowsRead(f.t, f.tx, "webhook")
 			n, total, err := list(f.tx.Context(), p)
 			must(f.t, err)
-			read, fetched := f.rowsRead()
+			read, fetched := dbtest.RowsRead(f.t, f.tx, "webhook")
 			read -= readBefore
 			fetched -= fetchedBefore
 			// The queue has no index of destinations in the order of the list.
@@ -137,14 +136,4 @@ func mostRows(p page.Paging, total int64) int64 {
 		return 2 * few
 	}
 	return few + int64(p.Offset)
-}
-
-// rowsRead returns how many rows of tables without an index and entries of indexes the transaction has
-// read, and how many rows it has fetched for entries of indexes.
-func (f listFixture) rowsRead() (read, fetched int64) {
-	f.t.Helper()
-	must(f.t, f.tx.Row(`SELECT SUM(pg_stat_get_xact_tuples_returned(oid))::bigint,
-		SUM(CASE relkind WHEN 'r' THEN pg_stat_get_xact_tuples_fetched(oid) ELSE 0 END)::bigint
-		FROM pg_class WHERE relname LIKE 'webhook%'`).Scan(&read, &fetched))
-	return read, fetched
 }

@@ -1,0 +1,25 @@
+package dbtest
+
+import (
+	"testing"
+
+	"steward/internal/db"
+)
+
+// Vacuum runs VACUUM ANALYZE on a PostgreSQL database, as autovacuum does in time: the planner knows
+// how large tables are, and rows need not be fetched to know that they are visible.
+func Vacuum(t testing.TB, url string) {
+	t.Helper()
+	command(t, url, "VACUUM ANALYZE")
+}
+
+// RowsRead returns how many rows and index entries a transaction on PostgreSQL has read so far, and how
+// many rows it has fetched for index entries. It counts tables whose names begin with a prefix.
+func RowsRead(t testing.TB, tx *db.Tx, prefix string) (read, fetched int64) {
+	t.Helper()
+	if err := tx.Row(`SELECT SUM(pg_stat_get_xact_tuples_returned(oid))::bigint, SUM(pg_stat_get_xact_tuples_fetched(oid))::bigint
+		FROM pg_class WHERE relname LIKE $1 || '%'`, prefix).Scan(&read, &fetched); err != nil {
+		t.Fatalf("statistics of the transaction: %v", err)
+	}
+	return read, fetched
+}
