@@ -30,7 +30,22 @@ func TestWebhookLists(t *testing.T) {
 			report(fmt.Sprintf("%s: %s, p99 ms", database, route.name), millis(got.quantile(0.99)), atMost(route.goal),
 				"p50 %s, %.0f/s, CPU %.2f ms (empty: p99 %s)", ms(got.quantile(0.5)), got.rate, got.cpu, ms(empty.quantile(0.99)))
 		}
+		s.depth(database, "receipt-list")
+		s.depth(database, "delivery-list")
 	})
+}
+
+// depth measures by how much a page at nine tenths of a list, by offset, is slower than the first one.
+func (s *fixture) depth(database, list string) {
+	offset := s.rows / 10 * 9
+	at := func(offset int) result {
+		path := fmt.Sprintf("/webhook/%s/%s?offset=%d", list, s.hook.id, offset)
+		return load(s.in.t, s.in.server, pageConns, time.Second, always(request("GET", path, s.in.Key, nil)))
+	}
+	first, deep := at(0), at(offset)
+	report(fmt.Sprintf("%s: %s, offset %d to 0, ratio", database, list, offset),
+		float64(deep.quantile(0.5))/float64(first.quantile(0.5)), goal{},
+		"p50 %s and %s, CPU %.1f ms and %.2f ms", ms(deep.quantile(0.5)), ms(first.quantile(0.5)), deep.cpu, first.cpu)
 }
 
 // route is a request with its goal in milliseconds. {receipt} in its path stands for one receipt after
@@ -65,6 +80,8 @@ func (s *fixture) fixed() []route {
 		{"deliveries of a receipt", at("delivery-list", "?receiptId={receipt}"), 5},
 		{"deliveries to a destination", at("delivery-list", "?destinationId="+s.destinationID), 5},
 		{"failed deliveries", at("delivery-list", "?status=failed"), 5},
+		{"failed deliveries to a destination", at("delivery-list", "?status=failed&destinationId="+s.destinationID), 5},
+		{"pending deliveries to a destination", at("delivery-list", "?status=pending&destinationId="+s.destinationID), 5},
 		{"receipts of the last hour", at("receipt-list", "?"+lastHour), 5},
 		{"receipts of the last hour, changing since", at("receipt-list", "?since={moment}"), 5},
 		{"deliveries of the last hour", at("delivery-list", "?"+lastHour), 5},
