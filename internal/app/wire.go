@@ -240,6 +240,7 @@ func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func(
 	one(time.Minute, "delete what deleted buckets held", "object purge", objects.Purge)
 	one(time.Minute, "delete the bytes of deleted objects", "object garbage", objects.CollectGarbage)
 	one(time.Hour, "abort old uploads", "object uploads", objects.AbortStaleUploads)
+	one(time.Hour, "delete answers to completed uploads", "object completions", objects.DeleteCompletions)
 	one(6*time.Hour, "delete bytes without an object", "object sweep", objects.Sweep)
 	one(time.Minute, "delete old threads", "threads", p.threads.Purge)
 	p.engines.start(g)

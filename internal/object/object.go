@@ -61,7 +61,7 @@ type Attributes struct {
 	ContentLanguage    string            `json:"content_language,omitempty"`
 	Expires            string            `json:"expires,omitempty"`
 	Metadata           map[string]string `json:"metadata,omitempty"` // the x-amz-meta- headers
-	Tags               map[string]string `json:"tags,omitempty"`
+	Tags               Tags              `json:"tags,omitempty"`
 	Checksum           *Checksum         `json:"checksum,omitempty"`
 	// PartChecksums are the values of the parts' checksums, if they have any.
 	PartChecksums []string `json:"part_checksums,omitempty"`
@@ -72,6 +72,20 @@ type Checksum struct {
 	Algorithm string `json:"algorithm"`
 	Value     string `json:"value,omitempty"` // in base64
 	Type      string `json:"type,omitempty"`  // FULL_OBJECT or COMPOSITE
+}
+
+// kind returns what lists show of a checksum: its algorithm and type, or "" if there is none.
+func (c *Checksum) kind() string {
+	if c == nil {
+		return ""
+	}
+	return strings.TrimSpace(c.Algorithm + " " + c.Type)
+}
+
+// checksumOf returns the checksum of a kind, without its value.
+func checksumOf(kind string) *Checksum {
+	algorithm, typ, _ := strings.Cut(kind, " ")
+	return &Checksum{Algorithm: algorithm, Type: typ}
 }
 
 // Conditions are those of a write, as in the headers of S3: ETags with or without quotes, or `*`.

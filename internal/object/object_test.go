@@ -33,7 +33,7 @@ func TestObjectLife(t *testing.T) {
 		b := f.bucket(alice, "photos")
 		attributes := Attributes{
 			CacheControl: "no-store", ContentDisposition: "inline", ContentEncoding: "br", ContentLanguage: "de", Expires: "never",
-			Metadata: map[string]string{"a": "ä"}, Tags: map[string]string{"t": "1"},
+			Metadata: map[string]string{"a": "ä"}, Tags: Tags{{"t", "1"}},
 		}
 		sum := &Checksum{Algorithm: "CRC32", Value: "NSRBwg==", Type: "FULL_OBJECT"}
 		o, err := f.store.Put(t.Context(), b, PutRequest{
@@ -56,9 +56,9 @@ func TestObjectLife(t *testing.T) {
 		if f.read(b, "k") != "abc" {
 			t.Error("other bytes")
 		}
-		tagged, err := f.store.SetTags(t.Context(), b, "k", map[string]string{"t": "2"}, Origin{})
+		tagged, err := f.store.SetTags(t.Context(), b, "k", Tags{{"t", "2"}}, Origin{})
 		must(t, err)
-		if tagged.Attributes.Tags["t"] != "2" || tagged.ModifiedAt != o.ModifiedAt || tagged.Attributes.Metadata["a"] != "ä" {
+		if tagged.Attributes.Tags[0] != (Tag{"t", "2"}) || tagged.ModifiedAt != o.ModifiedAt || tagged.Attributes.Metadata["a"] != "ä" {
 			t.Errorf("tagged %+v", tagged)
 		}
 		deleted, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k", "missing", "k"}})

@@ -118,7 +118,7 @@ func (s *simulation) compareAnalytics(orgID string) {
 func (s *simulation) cleanUp() {
 	s.clock.advance(8 * 24 * time.Hour)
 	for _, do := range []func(context.Context) error{
-		s.store.Purge, s.store.AbortStaleUploads, s.store.Sweep,
+		s.store.Purge, s.store.AbortStaleUploads, s.store.DeleteCompletions, s.store.Sweep,
 	} {
 		must(s.t, do(s.context()))
 	}
@@ -129,7 +129,7 @@ func (s *simulation) cleanUp() {
 	left := map[string]bool{}
 	s.set(left, `SELECT bucket_id FROM objects WHERE bucket_id NOT IN (SELECT id FROM buckets)
 		UNION SELECT bucket_id FROM object_blocks WHERE bucket_id NOT IN (SELECT id FROM buckets)
-		UNION SELECT bucket_id FROM bucket_purges UNION SELECT bucket_id FROM object_uploads
+		UNION SELECT bucket_id FROM bucket_purges UNION SELECT bucket_id FROM object_uploads UNION SELECT bucket_id FROM object_completions
 		UNION SELECT id FROM blobs WHERE garbage_at IS NOT NULL`)
 	if len(left) > 0 {
 		s.t.Fatalf("left: %v", left)

@@ -346,7 +346,7 @@ func (s *simulation) tag() {
 	}
 	key := rapid.SampledFrom(slices.Sorted(maps.Keys(b.objects))).Draw(s.t, "tagged")
 	s.try(crashes, func() error {
-		_, err := s.store.SetTags(s.context(), b.Bucket, key, map[string]string{"a": "b"}, Origin{})
+		_, err := s.store.SetTags(s.context(), b.Bucket, key, Tags{{"a", "b"}}, Origin{})
 		return err
 	})
 }

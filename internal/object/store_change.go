@@ -196,13 +196,14 @@ func (b *batch) refer(o *Object, referred bool) {
 	}
 }
 
-const upsertObjects = `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, content_type, attributes, blobs)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v} WHERE true
+const upsertObjects = `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, content_type, attributes, blobs, checksum)
+	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM {v} WHERE true
 	ON CONFLICT (bucket_id, key) DO UPDATE SET size = excluded.size, modified_at = excluded.modified_at, tier = excluded.tier,
-	etag = excluded.etag, content_type = excluded.content_type, attributes = excluded.attributes, blobs = excluded.blobs`
+	etag = excluded.etag, content_type = excluded.content_type, attributes = excluded.attributes, blobs = excluded.blobs,
+	checksum = excluded.checksum`
 
 func (b *batch) writeObjects() error {
-	written := db.NewBulk(db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Text, db.Text, db.Text)
+	written := db.NewBulk(db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text)
 	deleted := db.NewBulk(db.Text, db.Text)
 	for at, r := range b.rows {
 		switch {
@@ -233,7 +234,8 @@ func addObject(to *db.Bulk, o *Object) error {
 	if err != nil {
 		return fmt.Errorf("encode blobs: %w", err)
 	}
-	to.Add(o.BucketID, o.Key, o.Size, int64(o.ModifiedAt), string(o.Tier), o.ETag, nullable(o.ContentType), string(attributes), string(blobs))
+	to.Add(o.BucketID, o.Key, o.Size, int64(o.ModifiedAt), string(o.Tier), o.ETag, nullable(o.ContentType), string(attributes), string(blobs),
+		nullable(o.Attributes.Checksum.kind()))
 	return nil
 }
 

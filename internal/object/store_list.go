@@ -9,13 +9,17 @@ import (
 	"steward/internal/errs"
 )
 
-const listColumns = `key, size, modified_at, tier, etag, content_type`
+const listColumns = `key, size, modified_at, tier, etag, content_type, checksum`
 
+// scanListed scans an object of a list. Of its attributes it has the kind of checksum only.
 func scanListed(r db.Row) (o Object, err error) {
-	var contentType *string
-	err = r.Scan(&o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &contentType)
+	var contentType, checksum *string
+	err = r.Scan(&o.Key, &o.Size, &o.ModifiedAt, &o.Tier, &o.ETag, &contentType, &checksum)
 	if contentType != nil {
 		o.ContentType = *contentType
+	}
+	if checksum != nil {
+		o.Attributes.Checksum = checksumOf(*checksum)
 	}
 	return o, err
 }

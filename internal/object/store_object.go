@@ -71,8 +71,9 @@ func checkPut(p PutRequest) error {
 	faults.Check(p.Tier == "" || slices.Contains(tiers, p.Tier), "tier", "expected STANDARD, INFREQUENT_ACCESS or ARCHIVE")
 	a := p.Attributes
 	texts := []string{p.ContentType, a.CacheControl, a.ContentDisposition, a.ContentEncoding, a.ContentLanguage, a.Expires}
-	for _, values := range []map[string]string{a.Metadata, a.Tags} {
-		texts = slices.AppendSeq(slices.AppendSeq(texts, maps.Keys(values)), maps.Values(values))
+	texts = slices.AppendSeq(slices.AppendSeq(texts, maps.Keys(a.Metadata)), maps.Values(a.Metadata))
+	for _, tag := range a.Tags {
+		texts = append(texts, tag.Key, tag.Value)
 	}
 	bytes := 0
 	for _, text := range texts {
@@ -334,7 +335,7 @@ func (s *Store) copyOntoItself(ctx context.Context, src Object, b *Bucket, p Put
 }
 
 // SetTags replaces the tags of an object; nil removes them. It returns NotFound and Invalid.
-func (s *Store) SetTags(ctx context.Context, b *Bucket, key string, tags map[string]string, o Origin) (Object, error) {
+func (s *Store) SetTags(ctx context.Context, b *Bucket, key string, tags Tags, o Origin) (Object, error) {
 	if err := checkPut(PutRequest{Key: key, Attributes: Attributes{Tags: tags}}); err != nil {
 		return Object{}, err
 	}

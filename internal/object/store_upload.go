@@ -222,11 +222,16 @@ func (s *Store) Uploads(ctx context.Context, b *Bucket, prefix, afterKey, afterI
 }
 
 // CompleteUpload makes an object of the parts that are named, in the order of their numbers, and
-// removes the upload with its other parts. Errors are ErrNoUpload, ErrInvalidPart, ErrPartOrder,
+// removes the upload with its other parts. A repeated request within a day has the key, the ETag and
+// the checksum of the first one, whatever has become of the object. Errors are ErrNoUpload, ErrInvalidPart, ErrPartOrder,
 // ErrPartTooSmall, PreconditionFailed, and those of c.Checksum.
 func (s *Store) CompleteUpload(ctx context.Context, b *Bucket, c CompleteRequest) (o Object, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		u, err := lockUpload(tx, b, c.Key, c.UploadID)
+		if errors.Is(err, ErrNoUpload) {
+			o, err = s.completed(tx, b, c)
+			return err
+		}
 		if err != nil {
 			return err
 		}
@@ -265,7 +270,46 @@ func (s *Store) replaceUpload(tx *db.Tx, b *Bucket, c CompleteRequest, o Object)
 	if err := used.Send(tx, `DELETE FROM object_parts AS p {USING v} WHERE p.upload_id = v.column1 AND p.number = v.column2`); err != nil {
 		return fmt.Errorf("delete parts: %w", err)
 	}
+	if err := s.insertCompletion(tx, b, c, o); err != nil {
+		return err
+	}
 	return s.removeUpload(tx, c.UploadID)
+}
+
+// completed returns what an upload was completed with, or ErrNoUpload.
+func (s *Store) completed(q db.Querier, b *Bucket, c CompleteRequest) (Object, error) {
+	if !isText(c.Key) || !isText(c.UploadID) {
+		return Object{}, ErrNoUpload
+	}
+	o := Object{BucketID: b.ID, Key: c.Key}
+	var checksum *string
+	err := q.Row(`SELECT etag, checksum FROM object_completions WHERE upload_id = $1 AND bucket_id = $2 AND key = $3 AND completed_at > $4`,
+		c.UploadID, b.ID, c.Key, stamp.Of(s.Now()).Add(-completionPeriod)).Scan(&o.ETag, &checksum)
+	if errors.Is(err, db.ErrNoRows) {
+		return Object{}, ErrNoUpload
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("read completion: %w", err)
+	}
+	if o.ETag != c.etag() {
+		return Object{}, ErrNoUpload // another request
+	}
+	if err := fromJSON(checksum, &o.Attributes.Checksum); err != nil {
+		return Object{}, err
+	}
+	return o, nil
+}
+
+func (s *Store) insertCompletion(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) error {
+	checksum, err := toJSON(o.Attributes.Checksum, o.Attributes.Checksum == nil)
+	if err != nil {
+		return err
+	}
+	if err := tx.Send(`INSERT INTO object_completions (upload_id, bucket_id, key, etag, checksum, completed_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`, c.UploadID, b.ID, c.Key, o.ETag, checksum, o.ModifiedAt); err != nil {
+		return fmt.Errorf("insert completion: %w", err)
+	}
+	return nil
 }
 
 // removeUpload removes an upload and its parts, whose blobs become garbage.

@@ -3,9 +3,9 @@ package object
 import (
 	"crypto/md5"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"steward/internal/errs"
 	"steward/internal/stamp"
@@ -16,6 +16,9 @@ const (
 	MaxParts    = 10_000
 	MinPartSize = 5 << 20
 )
+
+// completionPeriod is how long the request that completed an upload can be repeated.
+const completionPeriod = 24 * time.Hour
 
 // Errors of multipart uploads. Package s3 compares them with errors.Is.
 var (
@@ -98,16 +101,10 @@ func (c CompleteRequest) assemble(u Upload, stored []Part, minPart int64) (Objec
 	if err != nil {
 		return o, err
 	}
-	hash := md5.New()
 	for i, p := range parts {
 		if p.Size < minPart && i < len(parts)-1 {
 			return o, ErrPartTooSmall
 		}
-		sum, err := hex.DecodeString(p.ETag)
-		if err != nil {
-			return o, fmt.Errorf("decode ETag of part: %w", err)
-		}
-		hash.Write(sum)
 		o.Size += p.Size
 		o.blobs = append(o.blobs, blobRef{p.blob, p.Size})
 		if p.Checksum != nil {
@@ -117,11 +114,24 @@ func (c CompleteRequest) assemble(u Upload, stored []Part, minPart int64) (Objec
 	if c.Size >= 0 && c.Size != o.Size {
 		return o, errs.InvalidField("size", "the parts together have another size")
 	}
-	o.ETag = hex.EncodeToString(hash.Sum(nil)) + "-" + strconv.Itoa(len(parts))
+	o.ETag = c.etag()
 	if c.Checksum != nil {
 		o.Attributes.Checksum, err = c.Checksum(u, parts)
 	}
 	return o, err
+}
+
+// etag returns the ETag of the object: that of the MD5s of the parts, which are their ETags.
+func (c CompleteRequest) etag() string {
+	hash := md5.New()
+	for _, p := range c.Parts {
+		sum, err := hex.DecodeString(strings.Trim(p.ETag, `"`))
+		if err != nil {
+			return "" // of no part
+		}
+		hash.Write(sum)
+	}
+	return hex.EncodeToString(hash.Sum(nil)) + "-" + strconv.Itoa(len(c.Parts))
 }
 
 // choose returns the stored parts that the request names.

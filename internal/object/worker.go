@@ -188,6 +188,27 @@ func (s *Store) AbortStaleUploads(ctx context.Context) error {
 	return s.removeUploads(ctx, `created_at < $1 ORDER BY created_at`, before)
 }
 
+// DeleteCompletions deletes the answers to uploads that were completed more than a day ago.
+func (s *Store) DeleteCompletions(ctx context.Context) error {
+	before := stamp.Of(s.Now()).Add(-completionPeriod)
+	for batch := int64(s.limits().Batch); ; {
+		var n int64
+		err := s.DB.Write(ctx, func(tx *db.Tx) (err error) {
+			n, err = tx.Exec(deleteCompletionsText, before, batch)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("delete completions: %w", err)
+		}
+		if n < batch {
+			return nil
+		}
+	}
+}
+
+const deleteCompletionsText = `DELETE FROM object_completions WHERE upload_id IN
+	(SELECT upload_id FROM object_completions WHERE completed_at <= $1 ORDER BY completed_at LIMIT $2)`
+
 // removeUploads removes the uploads that meet a condition.
 func (s *Store) removeUploads(ctx context.Context, condition string, arg any) error {
 	for {

@@ -53,6 +53,21 @@ func (s sums) expected() *object.Checksum {
 	return nil
 }
 
+// expected returns the checksum that a client has sent, or nil. In a presigned URL it can be in the
+// query, which the protocol does not hand over.
+func (r *request) expected(s sums) *object.Checksum {
+	if c := s.expected(); c != nil {
+		return c
+	}
+	for name, value := range r.http.QueryArgs().All() {
+		rest, ok := strings.CutPrefix(strings.ToLower(string(name)), "x-amz-checksum-")
+		if a := types.ChecksumAlgorithm(strings.ToUpper(rest)); ok && slices.Contains(algorithms, a) {
+			return &object.Checksum{Algorithm: string(a), Value: string(value)}
+		}
+	}
+	return nil
+}
+
 // value returns the value that a client has sent, or "".
 func (s sums) value() string {
 	if c := s.expected(); c != nil {

@@ -77,11 +77,15 @@ func copyRequest(r *request, in s3response.CopyObjectInput, src object.Object) (
 	own := s3response.PutObjectInput{
 		Key: in.Key, ContentType: in.ContentType, CacheControl: in.CacheControl, ContentDisposition: in.ContentDisposition,
 		ContentEncoding: in.ContentEncoding, ContentLanguage: in.ContentLanguage, Expires: in.Expires, Metadata: in.Metadata,
-		WebsiteRedirectLocation: in.WebsiteRedirectLocation, Tagging: in.Tagging,
-		ObjectLockMode: in.ObjectLockMode, ObjectLockLegalHoldStatus: in.ObjectLockLegalHoldStatus,
+		Tagging: in.Tagging,
 	}
 	put, err := putRequest(r, own)
 	if err != nil {
+		return put, err
+	}
+	header := &r.http.Request.Header // the protocol does not hand over the conditions of the copy
+	ifMatch, ifNoneMatch := string(header.Peek("If-Match")), string(header.Peek("If-None-Match"))
+	if put.Conditions, err = writeConditions(&ifMatch, &ifNoneMatch); err != nil {
 		return put, err
 	}
 	if src.Size > maxObject {

@@ -88,11 +88,21 @@ func errRequestTimeout() s3err.S3Error {
 	}
 }
 
-func invalidArgument(message string) error {
+// errSignatureV2 is the answer to a signature that is not of version 4. Some clients make those of
+// version 2 unless they are told otherwise.
+func errSignatureV2() s3err.S3Error {
+	return s3err.APIError{
+		Code: "InvalidRequest", HTTPStatusCode: http.StatusBadRequest,
+		Description: "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256: " +
+			"set the signature version of your client to s3v4.",
+	}
+}
+
+func invalidArgument(message string) s3err.S3Error {
 	return s3err.APIError{Code: "InvalidArgument", Description: message, HTTPStatusCode: http.StatusBadRequest}
 }
 
-func notImplemented(what string) error {
+func notImplemented(what string) s3err.S3Error {
 	return s3err.APIError{
 		Code: "NotImplemented", HTTPStatusCode: http.StatusNotImplemented,
 		Description: what + " is not implemented by this server.",

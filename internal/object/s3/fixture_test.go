@@ -54,9 +54,21 @@ func start(t *testing.T, d *db.DB, template s3.Server) *fixture {
 	t.Helper()
 	disk, err := blob.OpenDisk(t.TempDir())
 	check(t, err)
+	return serve(t, d, &faultyBlobs{Store: disk}, template)
+}
+
+// replica starts another server on the same database and blobs.
+func (f *fixture) replica() *fixture {
+	f.Helper()
+	return serve(f.T, f.db, f.blobs, s3.Server{Domain: f.server.Domain})
+}
+
+// serve starts a server on a database and blobs.
+func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, template s3.Server) *fixture {
+	t.Helper()
 	ring, err := seal.NewRing(bytes.Repeat([]byte{1}, seal.KeySize))
 	check(t, err)
-	f := &fixture{T: t, db: d, blobs: &faultyBlobs{Store: disk}, server: &template, now: time.Now}
+	f := &fixture{T: t, db: d, blobs: blobs, server: &template, now: time.Now}
 	f.store = &object.Store{
 		DB: d, Blobs: f.blobs, Ring: ring, Now: func() time.Time { return f.now() }, Log: slog.New(slog.DiscardHandler),
 		Audit: func(*db.Tx, string, string) error { return nil },
@@ -90,7 +102,8 @@ func check(t testing.TB, err error) {
 type faultyBlobs struct {
 	blob.Store
 
-	err error // of Put, after half of the bytes
+	err    error           // of Put, after half of the bytes
+	closed chan<- struct{} // receives when a blob that was opened is closed; may be nil
 }
 
 func (f *faultyBlobs) Put(ctx context.Context, id string, r io.Reader, size int64) error {

@@ -3,9 +3,6 @@ package s3
 import (
 	"crypto/hmac"
 	"errors"
-	"io"
-	"math"
-	"mime"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
@@ -17,12 +14,8 @@ import (
 	"github.com/versity/versitygw/s3err"
 )
 
-const (
-	// maxFields is the maximum size of the fields of a form before its file.
-	maxFields = 64 << 10
-	// maxPolicyAge is how long a signature of a form is valid, if its policy is.
-	maxPolicyAge = 7 * 24 * time.Hour
-)
+// maxPolicyAge is how long a signature of a form is valid, if its policy is.
+const maxPolicyAge = 7 * 24 * time.Hour
 
 // forms stores the files of HTML forms. It stands before the protocol's own route, which reads the
 // fields of a form into memory, of whatever size, before it knows who sends it.
@@ -56,63 +49,43 @@ func (f *forms) handler() fiber.Handler {
 }
 
 // authorize reads the fields of a form and verifies the signature of its policy. The policy itself
-// is checked afterwards, with the bucket and the fields.
+// is checked afterwards, with the bucket and the fields; the size of the file as it is read.
 func (f *forms) authorize(ctx fiber.Ctx) error {
-	form, err := f.parse(ctx)
+	form, err := parseForm(ctx)
 	if err != nil {
 		return err
 	}
-	switch key := form.Fields["key"]; {
+	switch key := form.fields["key"]; {
 	case key == "":
 		return s3err.PostAuth.MissingField("key")
 	case !utils.IsObjectNameValid(key):
 		return s3err.GetAPIError(s3err.ErrBadRequest)
 	}
-	account, err := f.verify(form.Fields)
+	account, err := f.verify(form.fields)
 	if err != nil {
 		return err
+	}
+	if err := checkFields(form.fields); err != nil {
+		return err
+	}
+	file := &formFile{
+		r: form.file, size: sizeRangeOf(form.fields["policy"]),
+		storageClass: form.fields["x-amz-storage-class"], tagging: form.fields["tagging"],
 	}
 	utils.ContextKeyAccount.Set(ctx, account)
 	utils.ContextKeyIsRoot.Set(ctx, false)
 	utils.ContextKeyAuthenticated.Set(ctx, true)
 	utils.ContextKeyObjectPostResult.Set(ctx, middlewares.PostObjectResult{
-		Fields: form.Fields, FileRdr: form.FileRdr, ContentLength: form.ContentLength,
+		Fields: form.fields, FileRdr: file, ContentLength: file.size.min, // which the policy allows
 	})
 	return nil
 }
 
-// parse reads a form up to its file.
-func (f *forms) parse(ctx fiber.Ctx) (*utils.MpParseResult, error) {
-	length := int64(ctx.Request().Header.ContentLength())
-	_, params, err := mime.ParseMediaType(ctx.Get(fiber.HeaderContentType))
-	if err != nil || length < 0 {
-		return nil, s3err.GetAPIError(s3err.ErrMalformedPOSTRequest)
-	}
-	stream := ctx.Request().BodyStream()
-	if stream == nil {
-		return nil, s3err.GetAPIError(s3err.ErrMalformedPOSTRequest) // an empty body
-	}
-	head := &io.LimitedReader{R: stream, N: maxFields}
-	parser, err := utils.NewMultipartParser(head, params["boundary"], length)
-	if err != nil {
-		return nil, s3err.GetAPIError(s3err.ErrMalformedPOSTRequest)
-	}
-	form, err := parser.Parse()
-	var known s3err.S3Error
-	switch {
-	case err != nil && head.N <= 0:
-		return nil, s3err.GetMaxMessageLengthExceeded(maxFields)
-	case errors.As(err, &known):
-		return nil, known
-	case err != nil:
-		return nil, s3err.GetAPIError(s3err.ErrMalformedPOSTRequest)
-	}
-	head.N = math.MaxInt64 // the file is streamed
-	return form, nil
-}
-
 // verify returns the account that has signed the policy of a form.
 func (f *forms) verify(fields map[string]string) (auth.Account, error) {
+	if fields["awsaccesskeyid"] != "" {
+		return auth.Account{}, errSignatureV2()
+	}
 	for _, name := range []string{"policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"} {
 		if fields[name] == "" {
 			return auth.Account{}, s3err.GetAPIError(s3err.ErrAccessDenied) // nobody writes without a signature

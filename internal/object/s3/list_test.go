@@ -2,7 +2,9 @@ package s3_test
 
 import (
 	"encoding/base64"
+	"encoding/xml"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +135,42 @@ func TestListOfLongKeysIsCutIntoPages(t *testing.T) {
 		}
 		if got := f.listV2(b, "", "", 1000); !slices.Equal(got, want) {
 			t.Errorf("%d keys, want %d", len(got), len(want))
+		}
+	})
+}
+
+// TestListsHaveKindsOfChecksums compares what lists say of checksums with what the objects have.
+func TestListsHaveKindsOfChecksums(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		f.do(call{method: "PUT", path: "/docs/none", by: b, body: "x"}).want(t, "put", 200, "")
+		for _, c := range []minio.ChecksumType{minio.ChecksumSHA256, minio.ChecksumCRC64NVME} {
+			_, err := f.client(b).PutObject(t.Context(), b.Name, c.String(), strings.NewReader("x"), 1, minio.PutObjectOptions{Checksum: c})
+			check(t, err)
+		}
+		id, parts := f.upload(b, "parts", minio.PutObjectOptions{UserMetadata: map[string]string{"X-Amz-Checksum-Algorithm": "CRC32C"}}, []byte("x"))
+		listed := f.do(call{method: "GET", path: "/docs/parts?uploadId=" + id, by: b}).body + f.do(call{method: "GET", path: "/docs?uploads=", by: b}).body
+		const kind = "<ChecksumAlgorithm>CRC32C</ChecksumAlgorithm><ChecksumType>COMPOSITE</ChecksumType>"
+		if strings.Count(listed, kind) != 2 {
+			t.Errorf("parts and uploads: %s", listed)
+		}
+		_, err := f.core(b).CompleteMultipartUpload(t.Context(), b.Name, "parts", id, parts, minio.PutObjectOptions{})
+		check(t, err)
+		for _, path := range []string{"/docs", "/docs?list-type=2"} {
+			var list struct {
+				Contents []struct{ Key, ChecksumAlgorithm, ChecksumType string }
+			}
+			check(t, xml.Unmarshal([]byte(f.do(call{method: "GET", path: path, by: b}).body), &list))
+			got := map[string]string{}
+			for _, o := range list.Contents {
+				got[o.Key] = o.ChecksumAlgorithm + " " + o.ChecksumType
+			}
+			want := map[string]string{
+				"none": " ", "SHA256": "SHA256 FULL_OBJECT", "CRC64NVME": "CRC64NVME FULL_OBJECT", "parts": "CRC32C COMPOSITE",
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", path, got, want)
+			}
 		}
 	})
 }

@@ -39,6 +39,9 @@ func (s *Server) around(ctx fiber.Ctx) error {
 	} else if err := s.next(ctx); err != nil {
 		return err
 	}
+	if err := sendTags(ctx); err != nil {
+		return err
+	}
 	s.addHeaders(ctx)
 	s.discardBody(ctx)
 	if s.leaving.Load() {
@@ -96,15 +99,22 @@ func (s *Server) check(ctx fiber.Ctx) s3err.S3Error {
 	if _, err := url.PathUnescape(string(ctx.Request().URI().PathOriginal())); err != nil {
 		return s3err.GetAPIError(s3err.ErrInvalidURI)
 	}
-	return s.checkBody(ctx)
+	if isSignedV2(ctx) {
+		return errSignatureV2()
+	}
+	o := s.operationOf(ctx)
+	if err := o.check(ctx); err != nil {
+		return err
+	}
+	return s.checkBody(ctx, o)
 }
 
 // checkBody returns an error if the body of a request is too large to be read into memory, and is
 // not an object, which is streamed.
-func (s *Server) checkBody(ctx fiber.Ctx) s3err.S3Error {
+func (s *Server) checkBody(ctx fiber.Ctx, o operation) s3err.S3Error {
 	length := int64(ctx.Request().Header.ContentLength())
 	switch {
-	case s.isObject(ctx):
+	case o.stream:
 		return nil
 	case length == chunked:
 		return s3err.GetAPIError(s3err.ErrMissingContentLength)
@@ -118,19 +128,9 @@ func (s *Server) checkBody(ctx fiber.Ctx) s3err.S3Error {
 	return nil
 }
 
-// isObject reports whether the body of a request is an object or a part.
-func (s *Server) isObject(ctx fiber.Ctx) bool {
-	if ctx.Method() != http.MethodPut || ctx.Get("X-Amz-Copy-Source") != "" || !hasKey(ctx, s.Domain) {
-		return false
-	}
-	for name := range ctx.Request().URI().QueryArgs().All() {
-		switch n := strings.ToLower(string(name)); {
-		case n == "partnumber", n == "uploadid", n == "x-id", strings.HasPrefix(n, "x-amz-"):
-		default:
-			return false
-		}
-	}
-	return true
+// isSignedV2 reports whether a request has a signature of version 2.
+func isSignedV2(ctx fiber.Ctx) bool {
+	return strings.HasPrefix(ctx.Get(fiber.HeaderAuthorization), "AWS ") || ctx.Request().URI().QueryArgs().Has("AWSAccessKeyId")
 }
 
 // hasKey reports whether the path of a request names an object. The bucket is in the path, or in the

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"crypto/md5"
 	"encoding/hex"
+	"encoding/xml"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +116,8 @@ func TestRanges(t *testing.T) {
 func TestConditionsOfReads(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		b := f.newBucket("docs")
+		maxAge := "max-age=60"
+		f.configure(b, object.Patch{CacheControl: page.Some(maxAge)})
 		etag := `"` + f.put(b, "a", "x").ETag + `"`
 		stat, err := f.client(b).StatObject(t.Context(), b.Name, "a", minio.StatObjectOptions{})
 		check(t, err)
@@ -135,6 +140,10 @@ func TestConditionsOfReads(t *testing.T) {
 				got := f.do(call{method: method, path: "/docs/a", by: b, header: map[string]string{test.header: test.value}})
 				if got.status != test.want {
 					t.Errorf("%s %s: %s: got %d, want %d", method, test.header, test.value, got.status, test.want)
+				}
+				h := got.header
+				if test.want == 304 && (h.Get("ETag") != etag || h.Get("Last-Modified") != modified || h.Get("Cache-Control") != maxAge) {
+					t.Errorf("%s %s: got %v", method, test.header, h)
 				}
 			}
 		}
@@ -279,6 +288,39 @@ func TestTags(t *testing.T) {
 			t.Errorf("tags = %v, want none", got.ToMap())
 		}
 		wantCode(t, "tags of nothing", c.PutObjectTagging(t.Context(), b.Name, "none", set, minio.PutObjectTaggingOptions{}), "NoSuchKey")
+	})
+}
+
+// TestTagsKeepTheirOrder stores tags in each of the ways, in an order that is not that of their keys.
+func TestTagsKeepTheirOrder(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		keys := strings.Split("zulu alpha m k-9 b:c ä 1 Z", " ")
+		header := make([]string, len(keys))
+		document := "<Tagging><TagSet>"
+		for i, key := range keys {
+			header[i] = url.QueryEscape(key) + "=" + strconv.Itoa(i)
+			document += fmt.Sprintf("<Tag><Key>%s</Key><Value>%d</Value></Tag>", key, i)
+		}
+		document += "</TagSet></Tagging>"
+		tagging := map[string]string{"X-Amz-Tagging": strings.Join(header, "&")}
+		f.do(call{method: "PUT", path: "/docs/put", by: b, header: tagging, body: "x"}).want(t, "put", 200, "")
+		f.put(b, "tagged", "x")
+		f.do(call{method: "PUT", path: "/docs/tagged?tagging=", by: b, body: document}).want(t, "tag", 200, "")
+		f.do(call{method: "PUT", path: "/docs/copied", by: b, header: map[string]string{"X-Amz-Copy-Source": "/docs/tagged"}}).want(t, "copy", 200, "")
+		for _, key := range f.keys(b) {
+			got := f.do(call{method: "GET", path: "/docs/" + key + "?tagging=", by: b})
+			var tags struct {
+				TagSet struct{ Tag []struct{ Key, Value string } }
+			}
+			check(t, xml.Unmarshal([]byte(got.body), &tags))
+			got.want(t, key, 200, "")
+			for i, tag := range tags.TagSet.Tag {
+				if len(tags.TagSet.Tag) != len(keys) || tag.Key != keys[i] || tag.Value != strconv.Itoa(i) {
+					t.Fatalf("%s: tags = %v", key, tags)
+				}
+			}
+		}
 	})
 }
 

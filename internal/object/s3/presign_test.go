@@ -2,22 +2,18 @@ package s3_test
 
 import (
 	"bufio"
-	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net"
 	"net/http"
+	"net/url"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
@@ -109,99 +105,6 @@ func TestPresignedURLsOfAClient(t *testing.T) {
 	})
 }
 
-// post sends a form with a file as its last field.
-func (f *fixture) post(url string, fields map[string]string, content string) response {
-	f.Helper()
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	for name, value := range fields {
-		check(f, form.WriteField(name, value))
-	}
-	file, err := form.CreateFormFile("file", filepath.Base("page.html"))
-	check(f, err)
-	_, err = io.WriteString(file, content)
-	check(f, err)
-	check(f, form.Close())
-	r, err := http.NewRequestWithContext(f.Context(), http.MethodPost, url, &body)
-	check(f, err)
-	r.Header.Set("Content-Type", form.FormDataContentType())
-	resp, err := http.DefaultClient.Do(r)
-	check(f, err)
-	defer resp.Body.Close()
-	return response{resp.StatusCode, resp.Header, readAll(f, resp.Body)}
-}
-
-// policy returns the URL and fields of a form for keys with the prefix up/.
-func (f *fixture) policy(b *object.Bucket, maximum int64) (string, map[string]string) {
-	f.Helper()
-	p := minio.NewPostPolicy()
-	check(f, p.SetBucket(b.Name))
-	check(f, p.SetKeyStartsWith("up/"))
-	check(f, p.SetExpires(time.Now().Add(time.Hour)))
-	check(f, p.SetContentLengthRange(1, maximum))
-	check(f, p.SetContentType("text/html"))
-	check(f, p.SetUserMetadata("color", "red"))
-	url, fields, err := f.client(b).PresignedPostPolicy(f.Context(), p)
-	check(f, err)
-	fields["key"] = "up/ü page"
-	return url.String(), fields
-}
-
-func TestForm(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		url, fields := f.policy(b, 1<<20)
-		got := f.post(url, fields, "<html>")
-		if got.status != 204 {
-			t.Fatalf("got %d %s", got.status, got.body)
-		}
-		stat, err := f.client(b).StatObject(t.Context(), b.Name, "up/ü page", minio.StatObjectOptions{})
-		check(t, err)
-		if stat.ContentType != "text/html" || stat.UserMetadata["Color"] != "red" || f.get(b, "up/ü page") != "<html>" {
-			t.Errorf("object = %+v", stat)
-		}
-		large := strings.Repeat("x", 300_000)
-		f.post(url, fields, large).want(t, "larger than the fields may be", 204, "")
-		if f.get(b, "up/ü page") != large {
-			t.Error("the content differs")
-		}
-	})
-}
-
-func TestRefusedForms(t *testing.T) {
-	each(t, func(t *testing.T, f *fixture) {
-		b := f.newBucket("docs")
-		other := f.newBucket("other")
-		for what, test := range map[string]struct {
-			change func(fields map[string]string)
-			status int
-		}{
-			"another key":         {func(m map[string]string) { m["key"] = "elsewhere" }, 403},
-			"no key":              {func(m map[string]string) { delete(m, "key") }, 400},
-			"key above":           {func(m map[string]string) { m["key"] = "up/../../x" }, 400},
-			"another type":        {func(m map[string]string) { m["Content-Type"] = "text/evil" }, 403},
-			"wrong signature":     {func(m map[string]string) { m["x-amz-signature"] = strings.Repeat("0", 64) }, 403},
-			"no signature":        {func(m map[string]string) { delete(m, "x-amz-signature") }, 403},
-			"nothing":             {func(m map[string]string) { clear(m); m["key"] = "up/x" }, 403},
-			"huge field":          {func(m map[string]string) { m["x-amz-meta-color"] = strings.Repeat("x", 1<<20) }, 400},
-			"header in a header":  {func(m map[string]string) { m["x-amz-meta-color"] = "red\r\nSet-Cookie: a=b" }, 403},
-			"line in disposition": {func(m map[string]string) { m["content-disposition"] = "x\r\nSet-Cookie: a=b" }, 403},
-		} {
-			url, fields := f.policy(b, 1<<20)
-			test.change(fields)
-			if got := f.post(url, fields, "x"); got.status != test.status {
-				t.Errorf("%s: got %d %s, want %d", what, got.status, got.body, test.status)
-			}
-		}
-		url, fields := f.policy(b, 100_000)
-		f.post(url, fields, strings.Repeat("x", 100_001)).want(t, "too large", 400, "EntityTooLarge")
-		f.post(strings.Replace(url, "/docs/", "/other/", 1), fields, "x").want(t, "another bucket", 403, "AccessDenied")
-		if keys := append(f.keys(b), f.keys(other)...); len(keys) != 0 {
-			t.Errorf("keys = %q", keys)
-		}
-	})
-}
-
 // TestUnreadBodyIsNoRequest sends requests whose bodies are not read, among them one that is a request
 // itself, and expects an answer to each request and to nothing else.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
@@ -232,40 +135,39 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 	}
 }
 
-func TestFormsAreStreamed(t *testing.T) {
+// TestSignatureV2 shows that clients that sign in the old way are told what to set.
+func TestSignatureV2(t *testing.T) {
 	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
 	b := f.newBucket("docs")
-	const size = 64 << 20
-	url, fields := f.policy(b, size)
-	var around bytes.Buffer
-	form := multipart.NewWriter(&around)
-	for name, value := range fields {
-		check(t, form.WriteField(name, value))
-	}
-	_, err := form.CreateFormFile("file", "big")
+	old, err := minio.New(f.address, &minio.Options{Creds: credentials.NewStaticV2(b.AccessKey, b.SecretKey, ""), Region: s3.DefaultRegion})
 	check(t, err)
-	head := around.String()
-	around.Reset()
-	check(t, form.Close())
-	runtime.GC()
-	var before, peak atomic.Uint64
-	measure(&before)
-	file := &watchedReader{left: size, hash: sha256.New(), peak: &peak}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader(head), file, strings.NewReader(around.String())))
-	check(t, err)
-	r.Header.Set("Content-Type", form.FormDataContentType())
-	r.ContentLength = int64(len(head)) + size + int64(around.Len())
-	resp, err := http.DefaultClient.Do(r)
-	check(t, err)
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		t.Fatalf("got %s: %s", resp.Status, readAll(t, resp.Body))
+	_, err = old.PutObject(t.Context(), b.Name, "a", strings.NewReader("x"), 1, minio.PutObjectOptions{})
+	if err == nil || !strings.Contains(err.Error(), "s3v4") {
+		t.Errorf("a header: %v", err)
 	}
-	if used := int64(peak.Load()) - int64(before.Load()); used > 24<<20 {
-		t.Errorf("%d MiB of memory for %d MiB", used>>20, size>>20)
+	signed, err := old.PresignedGetObject(t.Context(), b.Name, "a", time.Hour, nil)
+	check(t, err)
+	p := minio.NewPostPolicy()
+	check(t, p.SetBucket(b.Name))
+	check(t, p.SetKey("a"))
+	check(t, p.SetExpires(time.Now().Add(time.Hour)))
+	form, fields, err := old.PresignedPostPolicy(t.Context(), p)
+	check(t, err)
+	for what, got := range map[string]response{"a presigned URL": f.open("GET", signed.String(), ""), "a form": f.post(form.String(), fields, "x")} {
+		got.want(t, what, 400, "InvalidRequest")
+		if !strings.Contains(got.body, "s3v4") {
+			t.Errorf("%s: %s", what, got.body)
+		}
 	}
-	sum := sha256.Sum256(f.read(b, fields["key"], minio.GetObjectOptions{}))
-	if !bytes.Equal(sum[:], file.hash.Sum(nil)) {
-		t.Error("the content differs")
+}
+
+// TestChecksumInPresignedURL shows that a checksum in the query is compared.
+func TestChecksumInPresignedURL(t *testing.T) {
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	b := f.newBucket("docs")
+	for value, status := range map[string]int{"y1VLBg==": 400, "jNwWgw==": 200} { // of other bytes, and of x
+		signed, err := f.client(b).PresignHeader(t.Context(), "PUT", b.Name, "a", time.Hour, url.Values{"x-amz-checksum-crc32": {value}}, nil)
+		check(t, err)
+		f.open("PUT", signed.String(), "x").want(t, value, status, "")
 	}
 }

@@ -132,6 +132,7 @@ func (g *gateway) head(ctx context.Context, in *awss3.HeadObjectInput) (head, er
 	r.http.SetUserValue(servedBucket, r.bucket)
 	c := conditions{in.IfMatch, in.IfNoneMatch, in.IfModifiedSince, in.IfUnmodifiedSince}
 	if err := c.check(o); err != nil {
+		setValidators(r, o)
 		return head{}, err
 	}
 	s, err := spanOf(o, in.Range, in.PartNumber)
@@ -149,6 +150,20 @@ func (g *gateway) head(ctx context.Context, in *awss3.HeadObjectInput) (head, er
 		out.ChecksumType = types.ChecksumType(sum.Type)
 	}
 	return head{r, o, s, out}, nil
+}
+
+// setValidators sets what a cache needs of a response that has no object, which the protocol leaves
+// out.
+func setValidators(r *request, o object.Object) {
+	header := &r.http.Response.Header
+	header.Set("ETag", *quoted(o.ETag))
+	header.Set("Last-Modified", o.ModifiedAt.Std().Format(http.TimeFormat))
+	if c := cacheControl(r.bucket, o); c != nil {
+		header.Set("Cache-Control", *c)
+	}
+	if e := o.Attributes.Expires; e != "" {
+		header.Set("Expires", e)
+	}
 }
 
 func headOutput(b *object.Bucket, o object.Object, s span) *awss3.HeadObjectOutput {

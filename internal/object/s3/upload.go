@@ -24,8 +24,7 @@ func (g *gateway) CreateMultipartUpload(ctx context.Context, in s3response.Creat
 	put, err := putRequest(r, s3response.PutObjectInput{
 		Key: in.Key, ContentType: in.ContentType, CacheControl: in.CacheControl, ContentDisposition: in.ContentDisposition,
 		ContentEncoding: in.ContentEncoding, ContentLanguage: in.ContentLanguage, Expires: in.Expires, Metadata: in.Metadata,
-		WebsiteRedirectLocation: in.WebsiteRedirectLocation, Tagging: in.Tagging,
-		ObjectLockMode: in.ObjectLockMode, ObjectLockLegalHoldStatus: in.ObjectLockLegalHoldStatus,
+		Tagging: in.Tagging,
 	})
 	if err != nil {
 		return s3response.InitiateMultipartUploadResult{}, err
@@ -79,7 +78,7 @@ func (g *gateway) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*a
 	}
 	body := &uploadReader{r: in.Body, conn: r.conn, stall: g.limits.Stall}
 	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
-	sum, err := newChecksummer(body, partAlgorithm(u, in.ChecksumAlgorithm), sent.expected())
+	sum, err := newChecksummer(body, partAlgorithm(u, in.ChecksumAlgorithm), r.expected(sent))
 	if err != nil {
 		return nil, err
 	}
@@ -161,11 +160,11 @@ func (g *gateway) copyPart(r *request, u object.Upload, part object.PartRequest,
 // CompleteMultipartUpload makes an object of the parts of an upload.
 func (g *gateway) CompleteMultipartUpload(ctx context.Context, in *awss3.CompleteMultipartUploadInput) (s3response.CompleteMultipartUploadResult, string, error) {
 	var out s3response.CompleteMultipartUploadResult
-	r, u, err := g.upload(ctx, in.Bucket, in.Key, in.UploadId)
+	r, err := g.begin(ctx, toWrite, in.Bucket)
 	if err != nil {
 		return out, "", err
 	}
-	complete, err := completeRequest(r, u, in)
+	complete, err := completeRequest(r, in)
 	if err != nil {
 		return out, "", err
 	}
@@ -191,15 +190,16 @@ func (g *gateway) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 	return out, "", nil
 }
 
-func completeRequest(r *request, u object.Upload, in *awss3.CompleteMultipartUploadInput) (object.CompleteRequest, error) {
+func completeRequest(r *request, in *awss3.CompleteMultipartUploadInput) (object.CompleteRequest, error) {
+	key, err := keyOf(in.Key)
+	if err != nil {
+		return object.CompleteRequest{}, err
+	}
 	conditions, err := writeConditions(in.IfMatch, in.IfNoneMatch)
 	if err != nil {
 		return object.CompleteRequest{}, err
 	}
-	if c := u.Attributes.Checksum; in.ChecksumType != "" && (c == nil || c.Type != string(in.ChecksumType)) {
-		return object.CompleteRequest{}, s3err.GetChecksumTypeMismatchOnMpErr(in.ChecksumType)
-	}
-	complete := object.CompleteRequest{Key: u.Key, UploadID: u.ID, Conditions: conditions, Size: -1, Origin: r.Origin}
+	complete := object.CompleteRequest{Key: key, UploadID: text(in.UploadId), Conditions: conditions, Size: -1, Origin: r.Origin}
 	if in.MpuObjectSize != nil {
 		complete.Size = *in.MpuObjectSize
 	}
@@ -217,7 +217,11 @@ func completeRequest(r *request, u object.Upload, in *awss3.CompleteMultipartUpl
 	}
 	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
 	expected := sent.expected()
+	wanted := types.ChecksumType(strings.Clone(string(in.ChecksumType)))
 	complete.Checksum = func(u object.Upload, parts []object.Part) (*object.Checksum, error) {
+		if c := u.Attributes.Checksum; wanted != "" && (c == nil || c.Type != string(wanted)) {
+			return nil, s3err.GetChecksumTypeMismatchOnMpErr(wanted)
+		}
 		return combined(u, parts, expected)
 	}
 	return complete, nil

@@ -2,13 +2,16 @@ package s3_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
 
 	"steward/internal/object"
 )
@@ -97,7 +100,76 @@ func TestMultipartUploadStepByStep(t *testing.T) {
 		if got := f.get(b, "a"); got != string(first)+"end" {
 			t.Errorf("content has %d bytes", len(got))
 		}
-		wantCode(t, "second completion", complete(parts...), "NoSuchUpload")
+		wantCode(t, "completion with other parts", complete(parts[0]), "NoSuchUpload")
+	})
+}
+
+// TestCompletionCanBeRepeated repeats the request that completed an upload: on another replica, after
+// the object was replaced and deleted, and until a day has passed.
+func TestCompletionCanBeRepeated(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		path := func(id string) string { return "/docs/a?uploadId=" + id }
+		for _, checksum := range []map[string]string{
+			nil, {"X-Amz-Checksum-Algorithm": "CRC32C"}, {"X-Amz-Checksum-Algorithm": "CRC32", "X-Amz-Checksum-Type": "FULL_OBJECT"},
+		} {
+			id, parts := f.upload(b, "a", minio.PutObjectOptions{UserMetadata: checksum}, []byte("content"))
+			body := fmt.Sprintf("<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>%s</ETag></Part></CompleteMultipartUpload>", parts[0].ETag)
+			complete := call{method: "POST", path: path(id), by: b, body: body, header: map[string]string{"If-None-Match": "*"}}
+			first := f.do(complete)
+			first.want(t, "first", 200, "")
+			if got := strings.Contains(first.body, "<ChecksumType>"); got != (checksum != nil) {
+				t.Errorf("the first answer has a checksum: %v", got)
+			}
+			for what, change := range map[string]func(){
+				"at once":  func() {},
+				"replaced": func() { f.put(b, "a", "other") },
+				"deleted": func() {
+					check(t, f.client(b).RemoveObject(t.Context(), b.Name, "a", minio.RemoveObjectOptions{}))
+				},
+			} {
+				change()
+				if again := f.do(complete); again.status != 200 || again.body != first.body {
+					t.Errorf("%s: got %d %s, want %s", what, again.status, again.body, first.body)
+				}
+			}
+			replica := f.replica()
+			if again := replica.do(complete); again.body != strings.ReplaceAll(first.body, f.address, replica.address) {
+				t.Errorf("another replica: got %d %s, want %s", again.status, again.body, first.body)
+			}
+			check(t, f.client(b).RemoveObject(t.Context(), b.Name, "a", minio.RemoveObjectOptions{}))
+			f.do(call{method: "POST", path: path(id), by: b, body: strings.Replace(body, parts[0].ETag, strings.Repeat("0", 32), 1)}).
+				want(t, "another part", 404, "NoSuchUpload")
+			f.do(call{method: "POST", path: strings.Replace(path(id), "/a", "/b", 1), by: b, body: body}).want(t, "another key", 404, "NoSuchUpload")
+			if keys := f.keys(b); len(keys) != 0 {
+				t.Errorf("keys = %q", keys)
+			}
+			f.now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+			f.do(complete).want(t, "after a day", 404, "NoSuchUpload")
+			f.now = time.Now
+		}
+	})
+}
+
+func TestConcurrentCompletionsHaveOneAnswer(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		b := f.newBucket("docs")
+		id, parts := f.upload(b, "a", minio.PutObjectOptions{}, []byte("content"))
+		body := fmt.Sprintf("<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>%s</ETag></Part></CompleteMultipartUpload>", parts[0].ETag)
+		answers := make([]response, 8)
+		var group errgroup.Group
+		for i := range answers {
+			group.Go(func() error {
+				answers[i] = f.do(call{method: "POST", path: "/docs/a?uploadId=" + id, by: b, body: body})
+				return nil
+			})
+		}
+		check(t, group.Wait())
+		for _, a := range answers {
+			if a.status != 200 || a.body != answers[0].body {
+				t.Errorf("got %d %s, want %s", a.status, a.body, answers[0].body)
+			}
+		}
 	})
 }
 

@@ -9,8 +9,6 @@ import (
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/versity/versitygw/backend"
-	"github.com/versity/versitygw/s3api/utils"
 	"github.com/versity/versitygw/s3err"
 	"github.com/versity/versitygw/s3response"
 
@@ -28,14 +26,18 @@ func (g *gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 		return s3response.PutObjectOutput{}, err
 	}
 	size := int64(-1)
-	if _, isForm := in.Body.(utils.MpFileReader); isForm {
-		put.Event = object.EventPost // the size in the input is an estimate
+	if file, isForm := in.Body.(*formFile); isForm {
+		put.Event = object.EventPost // the size in the input is not that of the file
+		put.Attributes.Tags = inOrder(mapOf(put.Attributes.Tags), keysOf([]byte(file.tagging)))
+		if put.Tier, err = tierOf(file.storageClass); err != nil {
+			return s3response.PutObjectOutput{}, err
+		}
 	} else if size, err = sizeOf(in.ContentLength); err != nil {
 		return s3response.PutObjectOutput{}, err
 	}
 	body := &uploadReader{r: in.Body, conn: r.conn, stall: g.limits.Stall}
 	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
-	sum, err := newChecksummer(body, in.ChecksumAlgorithm, sent.expected())
+	sum, err := newChecksummer(body, in.ChecksumAlgorithm, r.expected(sent))
 	if err != nil {
 		return s3response.PutObjectOutput{}, err
 	}
@@ -88,12 +90,6 @@ func putRequest(r *request, in s3response.PutObjectInput) (object.PutRequest, er
 	if err != nil {
 		return object.PutRequest{}, err
 	}
-	if text(in.WebsiteRedirectLocation) != "" {
-		return object.PutRequest{}, notImplemented("x-amz-website-redirect-location")
-	}
-	if in.ObjectLockMode != "" || in.ObjectLockLegalHoldStatus != "" {
-		return object.PutRequest{}, s3err.GetAPIError(s3err.ErrMissingObjectLockConfigurationNoSpaces)
-	}
 	conditions, err := writeConditions(in.IfMatch, in.IfNoneMatch)
 	if err != nil {
 		return object.PutRequest{}, err
@@ -104,7 +100,7 @@ func putRequest(r *request, in s3response.PutObjectInput) (object.PutRequest, er
 	if err != nil {
 		return object.PutRequest{}, err
 	}
-	attributes.Tags, err = backend.ParseObjectTags(text(in.Tagging))
+	attributes.Tags, err = parseTags(text(in.Tagging))
 	if err != nil {
 		return object.PutRequest{}, err
 	}
@@ -218,9 +214,6 @@ func (g *gateway) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput)
 	if err := checkVersion(in.VersionId); err != nil {
 		return nil, err
 	}
-	if in.IfMatchLastModifiedTime != nil || in.IfMatchSize != nil {
-		return nil, notImplemented("x-amz-if-match-size or x-amz-if-match-last-modified-time")
-	}
 	limited, cancel := g.limited(r)
 	defer cancel()
 	d := object.DeleteRequest{Keys: []string{key}, IfMatch: text(in.IfMatch), Origin: r.Origin}
@@ -271,34 +264,4 @@ func deleteKey(o types.ObjectIdentifier) (string, error) {
 		return "", notImplemented("A condition for each object")
 	}
 	return keyOf(o.Key)
-}
-
-// GetObjectTagging returns the tags of an object.
-func (g *gateway) GetObjectTagging(ctx context.Context, bucket, key, version string) (map[string]string, error) {
-	_, o, err := g.get(ctx, toWrite, &bucket, &key, &version)
-	return o.Attributes.Tags, err
-}
-
-// PutObjectTagging replaces the tags of an object.
-func (g *gateway) PutObjectTagging(ctx context.Context, bucket, key, version string, tags map[string]string) error {
-	r, err := g.begin(ctx, toWrite, &bucket)
-	if err != nil {
-		return err
-	}
-	name, err := keyOf(&key)
-	if err != nil {
-		return err
-	}
-	if err := checkVersion(&version); err != nil {
-		return err
-	}
-	limited, cancel := g.limited(r)
-	defer cancel()
-	_, err = g.store.SetTags(limited, r.bucket, name, tags, r.Origin)
-	return g.apiError("set tags", err, s3err.ErrNoSuchKey)
-}
-
-// DeleteObjectTagging removes the tags of an object.
-func (g *gateway) DeleteObjectTagging(ctx context.Context, bucket, key, version string) error {
-	return g.PutObjectTagging(ctx, bucket, key, version, nil)
 }
