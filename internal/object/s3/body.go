@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"time"
@@ -13,21 +12,17 @@ import (
 	"github.com/versity/versitygw/s3err"
 )
 
-// uploadReader reads the body of a request. A client that stops sending is cut off, and every error
-// is an S3 error: that of a signature or checksum, or IncompleteBody.
+// uploadReader reads the body of a request. Every error is an S3 error: that of a signature or
+// checksum, RequestTimeout if the connection has cut off the client, or IncompleteBody.
 type uploadReader struct {
 	r     io.Reader
-	conn  net.Conn
-	stall time.Duration
+	conn  *conn
 	ended bool // whether r has returned io.EOF
 }
 
 func (u *uploadReader) Read(p []byte) (int, error) {
 	if u.ended {
 		return 0, io.EOF
-	}
-	if err := u.conn.SetReadDeadline(time.Now().Add(u.stall)); err != nil {
-		return 0, s3err.GetAPIError(s3err.ErrIncompleteBody)
 	}
 	n, err := u.r.Read(p)
 	u.ended = errors.Is(err, io.EOF)
@@ -69,7 +64,7 @@ const (
 )
 
 func (u *uploadReader) drain() {
-	u.stall = min(u.stall, time.Second)
+	u.conn.receive(min(u.conn.limits.Stall, time.Second))
 	until := time.Now().Add(drainTime)
 	for left := int64(drainBytes); left > 0 && time.Now().Before(until); {
 		n, err := io.CopyN(io.Discard, u, 1<<20)
@@ -78,20 +73,6 @@ func (u *uploadReader) drain() {
 		}
 		left -= n
 	}
-}
-
-// downloadReader is the body of a response. A client that stops receiving is cut off.
-type downloadReader struct {
-	io.ReadCloser
-	conn  net.Conn
-	stall time.Duration
-}
-
-func (d *downloadReader) Read(p []byte) (int, error) {
-	if err := d.conn.SetWriteDeadline(time.Now().Add(d.stall)); err != nil {
-		return 0, err
-	}
-	return d.ReadCloser.Read(p)
 }
 
 // signedTrailer is the value of X-Amz-Content-Sha256 of a body in signed chunks with a trailer.

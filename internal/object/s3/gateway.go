@@ -3,7 +3,6 @@ package s3
 import (
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"unicode/utf8"
 
@@ -38,7 +37,7 @@ type request struct {
 	context.Context
 
 	bucket *object.Bucket
-	conn   net.Conn
+	conn   *conn
 	http   *fasthttp.RequestCtx
 	object.Origin
 }
@@ -58,6 +57,10 @@ func (g *gateway) begin(ctx context.Context, need right, name *string) (*request
 	if !ok {
 		return nil, s3err.GetAPIError(s3err.ErrInternalError)
 	}
+	conn, ok := http.Conn().(*conn)
+	if !ok {
+		return nil, s3err.GetAPIError(s3err.ErrInternalError)
+	}
 	b, err := g.bucket(text(name))
 	if err != nil {
 		return nil, err
@@ -68,7 +71,7 @@ func (g *gateway) begin(ctx context.Context, need right, name *string) (*request
 	}
 	id, _ := ctx.Value("request-id").(string)
 	return &request{
-		Context: g.base, bucket: b, conn: http.Conn(), http: http,
+		Context: g.base, bucket: b, conn: conn, http: http,
 		Origin: object.Origin{RequestID: strings.Clone(id), Address: http.RemoteIP().String()},
 	}, nil
 }

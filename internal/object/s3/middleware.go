@@ -34,6 +34,9 @@ const formUpload = "steward-form"
 // around handles each request before and after the protocol does.
 func (s *Server) around(ctx fiber.Ctx) error {
 	started := time.Now()
+	if c, ok := ctx.RequestCtx().Conn().(*conn); ok {
+		c.receive(s.Limits.Stall)
+	}
 	if err := s.check(ctx); err != nil {
 		sendError(ctx, err)
 	} else if err := s.next(ctx); err != nil {
@@ -65,7 +68,11 @@ func (s *Server) discardBody(ctx fiber.Ctx) {
 	if stream == nil || ctx.Request().Header.ContentLength() == chunked {
 		return
 	}
-	body := &uploadReader{r: stream, conn: ctx.RequestCtx().Conn(), stall: s.Limits.Stall}
+	c, ok := ctx.RequestCtx().Conn().(*conn)
+	if !ok {
+		return
+	}
+	body := &uploadReader{r: stream, conn: c}
 	body.drain()
 	if !body.ended {
 		ctx.Response().Header.SetConnectionClose()

@@ -217,7 +217,7 @@ func (g *gateway) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 	out := h.out
 	return &awss3.GetObjectOutput{
 		AcceptRanges:       out.AcceptRanges,
-		Body:               &downloadReader{ReadCloser: body, conn: h.conn, stall: g.limits.Stall},
+		Body:               body,
 		CacheControl:       out.CacheControl,
 		ChecksumCRC32:      out.ChecksumCRC32,
 		ChecksumCRC32C:     out.ChecksumCRC32C,

@@ -49,9 +49,11 @@ type Server struct {
 type Limits struct {
 	// Connections and Requests are the maximum numbers of both. Beyond them, clients get SlowDown.
 	Connections, Requests int
-	// Stall is how long a client may neither send nor receive anything of an object, and how long
-	// it may take to send headers and a body that is not an object.
+	// Stall is how long a client may neither send nor receive anything, and how long it may take to
+	// send headers.
 	Stall time.Duration
+	// Rate is how many bytes of a body a client must send in a second, on an average over Stall.
+	Rate int64
 	// Idle is how long a connection is kept between two requests.
 	Idle time.Duration
 	// Operation is how long a request that carries no object may take.
@@ -62,12 +64,13 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Connections, 10_000)
 	setDefault(&l.Requests, 2_000)
 	setDefault(&l.Stall, time.Minute)
+	setDefault(&l.Rate, 1<<10)
 	setDefault(&l.Idle, 2*time.Minute)
 	setDefault(&l.Operation, 30*time.Second)
 	return l
 }
 
-func setDefault[T int | time.Duration](value *T, to T) {
+func setDefault[T int | int64 | time.Duration](value *T, to T) {
 	if *value == 0 {
 		*value = to
 	}
@@ -92,7 +95,9 @@ func (s *Server) Start(listener net.Listener) error {
 	s.app = app
 	s.stop = stop
 	s.ended = make(chan error, 1)
-	go func() { s.ended <- app.Listener(listener, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	go func() {
+		s.ended <- app.Listener(&connListener{listener, s.Limits}, fiber.ListenConfig{DisableStartupMessage: true})
+	}()
 	return nil
 }
 
@@ -101,7 +106,6 @@ func (s *Server) Start(listener net.Listener) error {
 func (s *Server) configure(server *fasthttp.Server) {
 	server.Name = "Steward"
 	server.ReadTimeout = s.Limits.Stall
-	server.WriteTimeout = s.Limits.Stall
 	server.IdleTimeout = s.Limits.Idle
 	server.DisablePreParseMultipartForm = true
 	server.ErrorHandler = sendUnreadable

@@ -76,7 +76,7 @@ func (g *gateway) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	body := &uploadReader{r: in.Body, conn: r.conn, stall: g.limits.Stall}
+	body := &uploadReader{r: in.Body, conn: r.conn}
 	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
 	sum, err := newChecksummer(body, partAlgorithm(u, in.ChecksumAlgorithm), r.expected(sent))
 	if err != nil {

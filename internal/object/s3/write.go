@@ -35,7 +35,7 @@ func (g *gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 	} else if size, err = sizeOf(in.ContentLength); err != nil {
 		return s3response.PutObjectOutput{}, err
 	}
-	body := &uploadReader{r: in.Body, conn: r.conn, stall: g.limits.Stall}
+	body := &uploadReader{r: in.Body, conn: r.conn}
 	sent := sums{in.ChecksumCRC32, in.ChecksumCRC32C, in.ChecksumCRC64NVME, in.ChecksumSHA1, in.ChecksumSHA256}
 	sum, err := newChecksummer(body, in.ChecksumAlgorithm, r.expected(sent))
 	if err != nil {

@@ -1,0 +1,28 @@
+package s3
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// unacknowledged returns how many bytes of what was written to a connection the client has not yet
+// acknowledged, or 0 if that is not known.
+func unacknowledged(c net.Conn) (bytes int) {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return 0
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	if err := raw.Control(func(fd uintptr) { bytes, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); err != nil {
+		return 0
+	}
+	if err != nil {
+		return 0
+	}
+	return bytes
+}

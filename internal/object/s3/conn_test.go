@@ -1,0 +1,176 @@
+package s3_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/md5"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/object"
+	"steward/internal/object/s3"
+	"steward/internal/waittest"
+)
+
+// closingReader tells when it is closed.
+type closingReader struct {
+	io.ReadCloser
+	closed chan<- struct{}
+}
+
+func (r closingReader) Close() error {
+	r.closed <- struct{}{}
+	return r.ReadCloser.Close()
+}
+
+func (f *faultyBlobs) Open(ctx context.Context, id string, offset, length int64) (io.ReadCloser, error) {
+	r, err := f.Store.Open(ctx, id, offset, length)
+	if err != nil || f.closed == nil {
+		return r, err
+	}
+	return closingReader{r, f.closed}, nil
+}
+
+// dial sends the head of a request. Its body is sent and its answer is read by the test.
+func (f *fixture) dial(r *http.Request) *net.TCPConn {
+	f.Helper()
+	head, err := httputil.DumpRequestOut(r, false)
+	check(f, err)
+	c, err := net.Dial("tcp", f.address)
+	check(f, err)
+	conn, ok := c.(*net.TCPConn)
+	if !ok {
+		f.Fatalf("a connection of type %T", c)
+	}
+	f.Cleanup(func() { _ = conn.Close() })
+	check(f, conn.SetReadBuffer(64<<10))
+	_, err = conn.Write(head)
+	check(f, err)
+	return conn
+}
+
+// slowly calls a function many times in a second, for a time.
+func slowly(long time.Duration, do func()) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(long); time.Now().Before(end); <-tick.C {
+		do()
+	}
+}
+
+func (f *fixture) putLarge(b *object.Bucket, size int) {
+	f.Helper()
+	f.put(b, "large", strings.Repeat("0123456789abcdef", size/16))
+}
+
+// TestSteadyReaderIsNotCutOff reads so slowly that the server's socket accepts nothing for longer than
+// a stall.
+func TestSteadyReaderIsNotCutOff(t *testing.T) {
+	const size = 16 << 20
+	const stall = 2 * time.Second
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: stall}})
+	b := f.newBucket("docs")
+	f.putLarge(b, size)
+	conn := f.dial(f.request(call{method: "GET", path: "/docs/large", by: b}))
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 16<<10), nil)
+	check(t, err)
+	defer resp.Body.Close()
+	read := int64(0)
+	slowly(4*stall, func() {
+		n, err := io.CopyN(io.Discard, resp.Body, 12<<10)
+		check(t, err)
+		read += n
+	})
+	rest, err := io.Copy(io.Discard, resp.Body)
+	if err != nil || read+rest != size {
+		t.Errorf("%d bytes slowly, then %d: %v", read, rest, err)
+	}
+}
+
+func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
+	const size = 64 << 20
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
+	b := f.newBucket("docs")
+	f.putLarge(b, size)
+	closed := make(chan struct{}, 1)
+	f.blobs.closed = closed
+	conn := f.dial(f.request(call{method: "GET", path: "/docs/large", by: b}))
+	waittest.Receive(t, "the end of the response", closed)
+	if n, _ := io.Copy(io.Discard, conn); n >= size {
+		t.Errorf("%d bytes came", n)
+	}
+}
+
+// TestSteadySenderIsNotCutOff sends bodies for longer than a stall.
+func TestSteadySenderIsNotCutOff(t *testing.T) {
+	const stall = 2 * time.Second
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: stall}})
+	b := f.newBucket("docs")
+	f.put(b, "b", "x")
+	deletion := "<Delete><Object><Key>b</Key></Object>" + strings.Repeat(" ", 100_000) + "</Delete>"
+	sum := md5.Sum([]byte(deletion))
+	for what, test := range map[string]struct {
+		call
+		status int
+	}{
+		"an object": {call{method: "PUT", path: "/docs/a", body: strings.Repeat("x", 100_000)}, 200},
+		"a message": {call{method: "POST", path: "/docs?delete=", body: deletion, header: map[string]string{"Content-Md5": base64Of(sum[:])}}, 200},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			test.by = b
+			conn := f.dial(f.request(test.call))
+			body := strings.NewReader(test.body)
+			piece := int64(len(test.body) / 60)
+			slowly(2*stall, func() { _, _ = io.CopyN(conn, body, piece) })
+			_, err := io.Copy(conn, body)
+			check(t, err)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			check(t, err)
+			defer resp.Body.Close()
+			if resp.StatusCode != test.status {
+				t.Errorf("got %s %s", resp.Status, readAll(t, resp.Body))
+			}
+		})
+	}
+}
+
+// TestSenderBelowTheMinimumRateIsCutOff sends a byte now and then.
+func TestSenderBelowTheMinimumRateIsCutOff(t *testing.T) {
+	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: time.Second}})
+	b := f.newBucket("docs")
+	r := f.request(call{method: "PUT", path: "/docs/a", by: b, payload: "UNSIGNED-PAYLOAD"})
+	r.Body = io.NopCloser(strings.NewReader(""))
+	r.ContentLength = 1 << 20
+	conn := f.dial(r)
+	_, err := io.WriteString(conn, strings.Repeat("x", 100_000))
+	check(t, err)
+	answered := make(chan *http.Response, 1)
+	go func() {
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		answered <- resp
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case resp := <-answered:
+			if resp == nil || resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("got %+v", resp)
+			}
+			return
+		case <-tick.C:
+			_, _ = conn.Write([]byte("x"))
+		}
+	}
+}
