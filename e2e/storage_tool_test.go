@@ -196,6 +196,35 @@ func TestAwscli(t *testing.T) {
 	c.wantSlice(part, large, 10, 10)
 }
 
+// TestReadmePresigns runs what the README says about presigned URLs.
+func TestReadmePresigns(t *testing.T) {
+	t.Parallel()
+	c := start(t, "sqlite").bucket("invoices").tools()
+	c.must(os.WriteFile(filepath.Join(c.home, "hello.txt"), []byte("hello"), 0o600))
+	c.aws("s3", "cp", "--only-show-errors", "hello.txt", "s3://invoices/2026/hello.txt")
+	c.run("/usr/bin/aws", "configure", "set", "default.s3.signature_version", "s3v4")
+	readme, err := os.ReadFile("../README.md")
+	c.must(err)
+	_, script, _ := strings.Cut(string(readme), "```python\n")
+	script, _, ok := strings.Cut(script, "```\n")
+	if !ok {
+		t.Fatal("the README has no Python")
+	}
+	script = strings.ReplaceAll(script, "http://127.0.0.1:9000", c.addresses().S3URL)
+	for what, address := range map[string]string{
+		"boto3":   c.run("/usr/bin/python3", "-c", script),
+		"aws-cli": c.aws("s3", "presign", "s3://invoices/2026/hello.txt"),
+	} {
+		if got := c.run("curl", "-sSf", strings.TrimSpace(address)); got != "hello" {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	unsigned := strings.ReplaceAll(script, "s3v4", "s3")
+	if got := c.run("curl", "-sS", strings.TrimSpace(c.run("/usr/bin/python3", "-c", unsigned))); !strings.Contains(got, "s3v4") {
+		t.Errorf("a signature of version 2: %s", got)
+	}
+}
+
 // wantSlice fails unless a file is a part of another one.
 func (c tools) wantSlice(part, whole string, offset, length int64) {
 	c.t.Helper()
