@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +203,70 @@ func TestCopyPart(t *testing.T) {
 		must(t, err)
 		if got := f.read(b, "k"); got != "234589" {
 			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestCompletionsAreDeletedAfterADay completes more uploads than one batch has.
+func TestCompletionsAreDeletedAfterADay(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, Limits{Batch: 2})
+		b := f.bucket(alice, "photos")
+		left := func() (n int) {
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM object_completions`).Scan(&n))
+			return n
+		}
+		for range 5 {
+			f.multipart(b, "k", "x")
+		}
+		f.clock.advance(23 * time.Hour)
+		f.multipart(b, "k", "x")
+		must(t, f.store.DeleteCompletions(t.Context()))
+		if n := left(); n != 6 {
+			t.Errorf("%d after 23 hours", n)
+		}
+		f.clock.advance(time.Hour)
+		must(t, f.store.DeleteCompletions(t.Context()))
+		if n := left(); n != 1 {
+			t.Errorf("%d after a day", n)
+		}
+	})
+}
+
+// TestMigrationFindsChecksums runs the statement that fills the kinds of checksums of older objects.
+func TestMigrationFindsChecksums(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, Limits{})
+		b := f.bucket(alice, "photos")
+		want := map[string]string{"none": "", "full": "CRC32 FULL_OBJECT", "parts": "SHA256 COMPOSITE", "untyped": "SHA1"}
+		for key, kind := range want {
+			p := PutRequest{Key: key, Attributes: Attributes{Tags: Tags{{"checksum", "{}"}}}}
+			if kind != "" {
+				p.Checksum = func() (*Checksum, error) {
+					c := checksumOf(kind)
+					c.Value = "AAAA"
+					return c, nil
+				}
+			}
+			_, err := f.store.Put(t.Context(), b, p, strings.NewReader("x"), 1)
+			must(t, err)
+		}
+		migration, err := os.ReadFile("../db/migrations/" + d.Dialect().String() + "/0016_object_completion.sql")
+		must(t, err)
+		_, update, _ := strings.Cut(string(migration), "UPDATE objects")
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec(`UPDATE objects SET checksum = NULL`); err != nil {
+				return err
+			}
+			_, err := tx.Exec("UPDATE objects" + strings.TrimRight(update, ";\n"))
+			return err
+		}))
+		page, err := f.store.List(t.Context(), b, ListRequest{Limit: 10})
+		must(t, err)
+		for _, o := range page.Objects {
+			if got := o.Attributes.Checksum.kind(); got != want[o.Key] {
+				t.Errorf("%s: %q, want %q", o.Key, got, want[o.Key])
+			}
 		}
 	})
 }
