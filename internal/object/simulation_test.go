@@ -474,7 +474,7 @@ func (s *simulation) concurrently() {
 // work runs the workers.
 func (s *simulation) work() {
 	for _, do := range []func(*Store, context.Context) error{
-		(*Store).Purge, (*Store).AbortStaleUploads, (*Store).CollectGarbage, (*Store).Sweep,
+		(*Store).Purge, (*Store).AbortStaleUploads, (*Store).DeleteCompletions, (*Store).CollectGarbage, (*Store).Sweep,
 	} {
 		s.until(workCrash, func() error { return do(s.store, s.context()) })
 	}

@@ -18,7 +18,7 @@ const (
 	objectLevel
 )
 
-// operation is one that this server carries out. All names are as S3 writes them; one that ends with
+// operation is a request of S3. All names are as S3 writes them; one that ends with
 // a hyphen stands for all names that begin with it.
 type operation struct {
 	method string
@@ -31,6 +31,8 @@ type operation struct {
 	query, headers []string
 	// stream is whether the body is an object or a part, which is not read into memory.
 	stream bool
+	// refused is whether the protocol itself refuses the operation, after it has authorized the caller.
+	refused bool
 }
 
 // The headers of operations that store an object, and of those that copy one.
@@ -42,10 +44,31 @@ var (
 	}
 )
 
-// operations are all operations. Those of GET and HEAD may have any other query names and headers,
-// which are ignored, as S3 does. A write with one that is not listed is refused: it would be
-// answered as if it had been carried out.
-var operations = []operation{
+// operations are the operations that are carried out, and those that the protocol refuses. GET and
+// HEAD may have any other query names and headers, which are ignored, as S3 does. A write with one
+// that is not listed is refused: it would be answered as if it had been carried out.
+var operations = slices.Concat(carriedOut,
+	refused(http.MethodGet, bucketLevel, "accelerate", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle",
+		"logging", "metrics", "notification", "publicAccessBlock", "replication", "requestPayment", "versions", "website"),
+	refused(http.MethodPut, bucketLevel, "accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory",
+		"lifecycle", "logging", "metrics", "notification", "object-lock", "ownershipControls", "policy", "publicAccessBlock",
+		"replication", "requestPayment", "tagging", "versioning", "website"),
+	refused(http.MethodDelete, bucketLevel, "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle",
+		"metrics", "ownershipControls", "policy", "publicAccessBlock", "replication", "tagging", "website"),
+	refused(http.MethodGet, objectLevel, "acl", "legal-hold", "retention"),
+	refused(http.MethodPut, objectLevel, "acl", "legal-hold", "retention"),
+	refused(http.MethodPost, objectLevel, "restore"),
+)
+
+func refused(method string, l level, subs ...string) (list []operation) {
+	for _, sub := range subs {
+		list = append(list, operation{method: method, level: l, sub: sub, refused: true})
+	}
+	return list
+}
+
+// carriedOut are the operations that are carried out.
+var carriedOut = []operation{
 	{method: http.MethodGet, level: bucketLevel}, // ListObjects and ListObjectsV2
 	{method: http.MethodGet, level: bucketLevel, sub: "acl"},
 	{method: http.MethodGet, level: bucketLevel, sub: "cors"},
@@ -147,7 +170,7 @@ func (s *Server) levelOf(ctx fiber.Ctx) level {
 
 // check returns an error if a request asks for more than the operation carries out.
 func (o operation) check(ctx fiber.Ctx) s3err.S3Error {
-	if o.level == serviceLevel {
+	if o.level == serviceLevel || o.refused {
 		return nil
 	}
 	for name, value := range ctx.Request().URI().QueryArgs().All() {

@@ -115,16 +115,26 @@ func TestWhatIsNotCarriedOutIsRefused(t *testing.T) {
 		b, upload := f.unchangeable()
 		for _, sub := range []string{
 			"renameObject", "encryption", "restore", "torrent", "annotation", "legal-hold", "retention", "acl", "attributes", "select",
-			"versions", "append", "Tagging", "uploadid", "x-amz-meta-color", "x-amz-tagging", "X-Amz-Server-Side-Encryption",
+			"versions", "append", "Tagging", "policy", "cors", "lifecycle", "versioning", "object-lock", "website", "metrics", "uploadid", "x-amz-meta-color", "x-amz-tagging", "X-Amz-Server-Side-Encryption",
 		} {
 			for _, c := range writes("/docs/a", upload) {
-				if sub == "acl" && strings.HasSuffix(c.path, "acl=") {
-					continue
-				}
 				c.by = b
 				f.checkRefused(t, c.with(sub, "", ""))
 			}
 		}
+		for _, method := range []string{"PUT", "DELETE"} {
+			for _, sub := range []string{"accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle",
+				"logging", "metrics", "notification", "object-lock", "ownershipControls", "policy", "publicAccessBlock", "replication",
+				"requestPayment", "tagging", "versioning", "website"} {
+				f.checkRefused(t, call{method: method, path: "/docs?" + sub + "=", by: b, body: "{}"})
+			}
+		}
+		f.checkRefused(t, call{method: "PUT", path: "/docs?acl=", by: b, header: map[string]string{"X-Amz-Acl": "private"}})
+		f.checkRefused(t, call{method: "PUT", path: "/docs/a?acl=", by: b, header: map[string]string{"X-Amz-Acl": "public-read"}})
+		f.checkRefused(t, call{method: "PUT", path: "/docs?versioning=", by: b, body: "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"})
+		f.checkRefused(t, call{method: "PUT", path: "/docs/a?retention=", by: b, body: "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2050-01-01T00:00:00Z</RetainUntilDate></Retention>"})
+		f.checkRefused(t, call{method: "PUT", path: "/docs/a?legal-hold=", by: b, body: "<LegalHold><Status>ON</Status></LegalHold>"})
+		f.checkRefused(t, call{method: "POST", path: "/docs/a?restore=", by: b, body: "<RestoreRequest><Days>1</Days></RestoreRequest>"})
 		for name, value := range map[string]string{
 			"X-Amz-Server-Side-Encryption":                                "AES256",
 			"x-amz-server-side-encryption":                                "aws:kms",
