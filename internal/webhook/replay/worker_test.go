@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,26 @@ func TestManyReplaysAdvance(t *testing.T) {
 		must(t, err)
 		if left := f.toWalk(); !busy || left != 0 {
 			t.Errorf("%d replays are left after a step", left)
+		}
+	})
+}
+
+// TestStoppedWorkerReleasesItsLease: another replica need not wait until the lease expires.
+func TestStoppedWorkerReleasesItsLease(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		_, err := f.create("")
+		must(t, err)
+		running, stop := context.WithCancel(ctx)
+		var worker sync.WaitGroup
+		worker.Go(func() { f.worker.Run(running) })
+		waittest.True(t, "the replay", func() bool { return f.toWalk() == 0 })
+		stop()
+		worker.Wait()
+		var owner string
+		must(t, d.Read(ctx).Row(`SELECT owner FROM leases WHERE name = 'webhook replays'`).Scan(&owner))
+		if owner != "" {
+			t.Errorf("%s has the lease", owner)
 		}
 	})
 }
