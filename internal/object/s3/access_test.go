@@ -332,7 +332,7 @@ func TestPathsCannotLeaveABucket(t *testing.T) {
 }
 
 func TestMessagesAreLimited(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	for _, line := range []string{
 		"POST /docs?delete=", "PUT /docs/a?tagging=", "PUT /docs", "POST /docs/a?uploadId=x",
 		"POST /docs?delete= HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x", "POST /docs/a HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x",

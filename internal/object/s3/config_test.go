@@ -145,7 +145,7 @@ func TestConsoleIsAlwaysAllowed(t *testing.T) {
 func TestVirtualHostedStyle(t *testing.T) {
 	const domain = "s3.example.com"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := start(t, d, s3.Server{Domain: domain})
+		f := start(t, d, &s3.Server{Domain: domain})
 		for _, name := range []string{"docs", "a.b.c", "s3.example.com", "www.example.org"} {
 			b := f.newBucket(name)
 			c, err := minio.New(domain, &minio.Options{

@@ -75,7 +75,7 @@ func (f *fixture) putLarge(b *object.Bucket, size int) {
 func TestSteadyReaderIsNotCutOff(t *testing.T) {
 	const size = 16 << 20
 	const stall = 2 * time.Second
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: stall}})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{Limits: s3.Limits{Stall: stall}})
 	b := f.newBucket("docs")
 	f.putLarge(b, size)
 	conn := f.dial(f.request(call{method: "GET", path: "/docs/large", by: b}))
@@ -96,7 +96,7 @@ func TestSteadyReaderIsNotCutOff(t *testing.T) {
 
 func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
 	const size = 64 << 20
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
 	b := f.newBucket("docs")
 	f.putLarge(b, size)
 	closed := make(chan struct{}, 1)
@@ -111,7 +111,7 @@ func TestReaderThatTakesNothingIsCutOff(t *testing.T) {
 // TestSteadySenderIsNotCutOff sends bodies for longer than a stall.
 func TestSteadySenderIsNotCutOff(t *testing.T) {
 	const stall = 2 * time.Second
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: stall}})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{Limits: s3.Limits{Stall: stall}})
 	b := f.newBucket("docs")
 	f.put(b, "b", "x")
 	deletion := "<Delete><Object><Key>b</Key></Object>" + strings.Repeat(" ", 100_000) + "</Delete>"
@@ -144,7 +144,7 @@ func TestSteadySenderIsNotCutOff(t *testing.T) {
 
 // TestSenderBelowTheMinimumRateIsCutOff sends a byte now and then.
 func TestSenderBelowTheMinimumRateIsCutOff(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: time.Second}})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{Limits: s3.Limits{Stall: time.Second}})
 	b := f.newBucket("docs")
 	r := f.request(call{method: "PUT", path: "/docs/a", by: b, payload: "UNSIGNED-PAYLOAD"})
 	r.Body = io.NopCloser(strings.NewReader(""))

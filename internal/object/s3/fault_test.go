@@ -45,7 +45,7 @@ func TestFullOrMissingBlobStore(t *testing.T) {
 func TestStalledUploadIsCutOff(t *testing.T) {
 	const sent = 100_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := start(t, d, s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
+		f := start(t, d, &s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
 		b := f.newBucket("docs")
 		r := f.request(call{method: "PUT", path: "/docs/a", by: b, payload: "UNSIGNED-PAYLOAD"})
 		conn, err := net.Dial("tcp", f.address)
@@ -100,7 +100,7 @@ func measure(peak *atomic.Uint64) {
 }
 
 func TestObjectsAreStreamed(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	const size = 256 << 20
 	runtime.GC()
@@ -134,7 +134,7 @@ func TestObjectsAreStreamed(t *testing.T) {
 }
 
 func TestConnectionWithoutRequestIsClosed(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{Limits: s3.Limits{Stall: 500 * time.Millisecond}})
 	for what, sent := range map[string]string{
 		"nothing": "", "half of the headers": "GET / HTTP/1.1\r\nHost: x\r\n",
 		"half of a small body": "PUT /docs/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
@@ -153,7 +153,7 @@ func TestConnectionWithoutRequestIsClosed(t *testing.T) {
 
 // TestBodyIsNeverTakenForARequest sends bodies that are not read, with a request in them.
 func TestBodyIsNeverTakenForARequest(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 	for what, sent := range map[string]string{
 		"chunked":         "PUT /docs/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" + hidden,

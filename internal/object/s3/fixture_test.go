@@ -46,29 +46,29 @@ type fixture struct {
 
 // each runs a test with a server on each database.
 func each(t *testing.T, test func(t *testing.T, f *fixture)) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, start(t, d, s3.Server{})) })
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, start(t, d, &s3.Server{})) })
 }
 
-// start starts a server with the settings of a template.
-func start(t *testing.T, d *db.DB, template s3.Server) *fixture {
+// start starts a server with these settings.
+func start(t *testing.T, d *db.DB, server *s3.Server) *fixture {
 	t.Helper()
 	disk, err := blob.OpenDisk(t.TempDir())
 	check(t, err)
-	return serve(t, d, &faultyBlobs{Store: disk}, template)
+	return serve(t, d, &faultyBlobs{Store: disk}, server)
 }
 
 // replica starts another server on the same database and blobs.
 func (f *fixture) replica() *fixture {
 	f.Helper()
-	return serve(f.T, f.db, f.blobs, s3.Server{Domain: f.server.Domain})
+	return serve(f.T, f.db, f.blobs, &s3.Server{Domain: f.server.Domain})
 }
 
 // serve starts a server on a database and blobs.
-func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, template s3.Server) *fixture {
+func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, server *s3.Server) *fixture {
 	t.Helper()
 	ring, err := seal.NewRing(bytes.Repeat([]byte{1}, seal.KeySize))
 	check(t, err)
-	f := &fixture{T: t, db: d, blobs: blobs, server: &template, now: time.Now}
+	f := &fixture{T: t, db: d, blobs: blobs, server: server, now: time.Now}
 	f.store = &object.Store{
 		DB: d, Blobs: f.blobs, Ring: ring, Now: func() time.Time { return f.now() }, Log: slog.New(slog.DiscardHandler),
 		Audit: func(*db.Tx, string, string) error { return nil },

@@ -204,7 +204,7 @@ func (f *fixture) signForm(b *object.Bucket, fields map[string]string) {
 
 // TestFieldsThatAreNotCarriedOutAreRefused sends fields that a policy allows and this server does not.
 func TestFieldsThatAreNotCarriedOutAreRefused(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	post := func(name, value string) response {
 		fields := map[string]string{"key": "a", "bucket": b.Name, name: value}
@@ -230,7 +230,7 @@ func TestFieldsThatAreNotCarriedOutAreRefused(t *testing.T) {
 }
 
 func TestFormsAreStreamed(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	const size = 64 << 20
 	url, fields := f.policy(b, size)

@@ -92,7 +92,7 @@ func (f *fixture) unchangeable() (b *object.Bucket, upload string) {
 }
 
 func TestUnknownNamesAreRefused(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b, upload := f.unchangeable()
 	calls := writes("/docs/a", upload)
 	rapid.Check(t, func(r *rapid.T) {
@@ -169,7 +169,7 @@ func TestWhatIsNotCarriedOutIsRefused(t *testing.T) {
 
 // TestReadsIgnoreUnknownNames shows that GET and HEAD refuse sub-resources only.
 func TestReadsIgnoreUnknownNames(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b, _ := f.unchangeable()
 	for _, method := range []string{"GET", "HEAD"} {
 		for _, sub := range []string{"torrent", "legal-hold", "retention", "acl", "annotation", "restore", "renameObject", "select", "encryption"} {
@@ -186,7 +186,7 @@ func TestReadsIgnoreUnknownNames(t *testing.T) {
 
 // TestKnownNamesAreAccepted sends what clients of S3 add to requests of all kinds.
 func TestKnownNamesAreAccepted(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	headers := map[string]string{
 		"X-Amz-User-Agent": "aws-sdk-js/3", "X-Amz-Expected-Bucket-Owner": b.AccessKey, "X-Amz-Request-Payer": "requester",
@@ -202,7 +202,7 @@ func TestKnownNamesAreAccepted(t *testing.T) {
 }
 
 func TestCopyConditions(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	f.put(b, "a", "source")
 	f.put(b, "b", "target")

@@ -108,7 +108,7 @@ func TestPresignedURLsOfAClient(t *testing.T) {
 // TestUnreadBodyIsNoRequest sends requests whose bodies are not read, among them one that is a request
 // itself, and expects an answer to each request and to nothing else.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	f.newBucket("docs")
 	conn, err := net.Dial("tcp", f.address)
 	check(t, err)
@@ -137,7 +137,7 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 
 // TestSignatureV2 shows that clients that sign in the old way are told what to set.
 func TestSignatureV2(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	old, err := minio.New(f.address, &minio.Options{Creds: credentials.NewStaticV2(b.AccessKey, b.SecretKey, ""), Region: s3.DefaultRegion})
 	check(t, err)
@@ -163,7 +163,7 @@ func TestSignatureV2(t *testing.T) {
 
 // TestChecksumInPresignedURL shows that a checksum in the query is compared.
 func TestChecksumInPresignedURL(t *testing.T) {
-	f := start(t, dbtest.Open(t, db.SQLite), s3.Server{})
+	f := start(t, dbtest.Open(t, db.SQLite), &s3.Server{})
 	b := f.newBucket("docs")
 	for value, status := range map[string]int{"y1VLBg==": 400, "jNwWgw==": 200} { // of other bytes, and of x
 		signed, err := f.client(b).PresignHeader(t.Context(), "PUT", b.Name, "a", time.Hour, url.Values{"x-amz-checksum-crc32": {value}}, nil)
