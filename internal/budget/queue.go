@@ -62,6 +62,13 @@ func (q *Queue) Leave(org string) {
 	q.serve()
 }
 
+// Running returns how many have a slot.
+func (q *Queue) Running() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.running
+}
+
 // Waiting returns how many wait for a slot.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()

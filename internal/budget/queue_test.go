@@ -65,6 +65,9 @@ func TestQueueKeepsASlotForOthers(t *testing.T) {
 		if running.Load() != 2 {
 			t.Errorf("%d of 3 slots", running.Load())
 		}
+		if q.Running() != 2 {
+			t.Errorf("%d have slots", q.Running())
+		}
 		if q.Contended("greedy") != true {
 			t.Error("nobody seems to wait")
 		}
