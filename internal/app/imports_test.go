@@ -31,6 +31,7 @@ var restricted = map[string][]string{
 	"github.com/prometheus/client_golang": {"app"},
 	"github.com/schollz/progressbar":      {"app", "cli"},
 	"github.com/spf13/cobra":              {"app", "cli"},
+	"modernc.org/libc":                    {"resource"},
 	"modernc.org/sqlite":                  {"db", "resource"},
 	"zombiezen.com/go/sqlite":             {"db", "resource"},
 	"github.com/nalgeon/redka":            {"resource"},

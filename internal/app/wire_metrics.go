@@ -29,6 +29,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 		m.Pool(name, pool.Usage)
 	}
 	p.storage.server.Done = m.ServedS3
+	m.Databases(p.engines.databases.Usage)
 	held := p.storage.store.Held
 	m.Stored(fromDatabase(func(ctx context.Context) (int64, error) {
 		u, err := held(ctx)

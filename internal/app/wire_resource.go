@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
@@ -46,7 +47,7 @@ func wireEngines(
 	e := &engines{store: &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}, log: log}
 	e.databases = &libsql.Engine{
 		Dir: filepath.Join(cfg.Data, "databases"), Node: d.node, BaseURL: at.BaseURL, Lookup: e.store.ByID,
-		Log: log, Now: now,
+		Memory: databaseMemory(), Log: log, Now: now,
 	}
 	e.stores = &embedkv.Engine{
 		Dir: filepath.Join(cfg.Data, "stores"), Node: d.node, URL: at.KVURL, ByID: e.store.ByID, ByPassword: e.store.ByPassword,
@@ -63,6 +64,19 @@ func wireEngines(
 		e.regions = append(e.regions, region)
 	}
 	return e, nil
+}
+
+// The memory for requests to embedded databases is an eighth of what the process may use, within these.
+const (
+	minDatabaseMemory = 16 << 20
+	maxDatabaseMemory = 128 << 20
+)
+
+// databaseMemory returns the memory for requests to embedded databases. A database always gets an
+// eighth of it.
+func databaseMemory() *budget.Pool {
+	size := max(minDatabaseMemory, min(budget.MemoryLimit()/8, maxDatabaseMemory))
+	return budget.NewPool(size, size/8)
 }
 
 func (e *engines) region(r config.Region) (resource.Region, error) {

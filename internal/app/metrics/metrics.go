@@ -17,7 +17,7 @@ import (
 // gauge that is read at each scrape.
 //
 // Labels take few values: route patterns, statuses, and names that the code chooses, never what a
-// client sent.
+// client sent. Databases are labelled with their ids; their counters go when they are deleted.
 type Metrics struct {
 	registry *prometheus.Registry
 

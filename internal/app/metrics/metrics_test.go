@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"steward/internal/app/metrics"
+	"steward/internal/resource/libsql"
 	"steward/internal/web"
 )
 
@@ -60,6 +61,9 @@ func everyMetric(t *testing.T) string {
 	m.OpenSockets(seven)
 	m.OpenTails(seven)
 	m.Stored(seven, seven)
+	m.Databases(func() []libsql.Use {
+		return []libsql.Use{{Org: "org_1", Database: "db_1", Statements: 3, In: 4, Out: 5, Time: 6 * time.Second}}
+	})
 	return get(t, "http://"+server.Address+"/metrics")
 }
 
@@ -73,6 +77,10 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_s3_request_duration_seconds_count{method="PUT"} 1`,
 		`steward_storage_objects 7`,
 		`steward_storage_bytes 7`,
+		`steward_database_statements_total{org="org_1",resource="db_1"} 3`,
+		`steward_database_bytes_total{direction="in",org="org_1",resource="db_1"} 4`,
+		`steward_database_bytes_total{direction="out",org="org_1",resource="db_1"} 5`,
+		`steward_database_statement_seconds_total{org="org_1",resource="db_1"} 6`,
 		`steward_db_commit_writes_sum 3`,
 		`steward_db_commit_wait_seconds_count 1`,
 		`steward_db_slow_writes_total{route="POST /session"} 1`,

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"steward/internal/budget"
 )
 
 const (
@@ -28,9 +30,10 @@ type conn struct {
 	types map[string]map[string]string
 	// generation is that of the schema for which statements and types were read.
 	generation uint64
-	// guard is a statement that touches no table and is active while another one runs: SQLite forgets an
-	// interruption that comes before the first active statement starts.
-	guard *sqlite.Stmt
+	// turn has a slot in the queue of statements while one runs.
+	turn turn
+	// slot is the connection's place among those in use, or among those that are kept.
+	slot *budget.Charge
 
 	reading bool      // the transaction is read-only
 	locked  bool      // holds the write lock of the database
@@ -45,7 +48,7 @@ func connect(db *database) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	c := &conn{Conn: opened, db: db}
+	c := &conn{Conn: opened, db: db, turn: turn{queue: db.engine.queue, org: db.org, part: db.id}}
 	c.forget()
 	if err := c.prepareForClients(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), c.close())
@@ -56,9 +59,12 @@ func connect(db *database) (*conn, error) {
 // prepareForClients sets everything that protects the file, the process and its other files. SQLite
 // loads no extensions unless it is told to.
 func (c *conn) prepareForClients() error {
+	if err := c.turn.install(c.Conn); err != nil {
+		return err
+	}
 	for _, text := range []string{
 		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA trusted_schema = OFF",
-		"PRAGMA temp_store = FILE", "PRAGMA cache_size = -2048", "PRAGMA journal_size_limit = 16777216", "PRAGMA cell_size_check = ON",
+		"PRAGMA temp_store = FILE", "PRAGMA cache_size = -512", "PRAGMA journal_size_limit = 16777216", "PRAGMA cell_size_check = ON",
 		fmt.Sprintf("PRAGMA max_page_count = %d", c.db.engine.limits.FileSize/pageSize),
 		fmt.Sprintf("PRAGMA temp.max_page_count = %d", c.db.engine.limits.FileSize/pageSize),
 	} {
@@ -70,11 +76,6 @@ func (c *conn) prepareForClients() error {
 	if err := c.SetDefensive(true); err != nil {
 		return err
 	}
-	guard, _, err := c.PrepareTransient("VALUES (1), (2)")
-	if err != nil {
-		return err
-	}
-	c.guard = guard
 	return c.SetAuthorizer(&c.auth)
 }
 
@@ -109,6 +110,8 @@ func (c *conn) exec(text string) error {
 func (c *conn) truncateLog() error {
 	ctx, cancel := context.WithTimeout(context.Background(), tick)
 	defer cancel()
+	c.turn.ctx = ctx
+	defer c.turn.end()
 	c.SetInterrupt(ctx.Done())
 	defer c.SetInterrupt(nil)
 	c.auth.own = true
@@ -128,9 +131,7 @@ func (c *conn) forget() {
 func (c *conn) close() error {
 	c.rollback()
 	c.forget()
-	if c.guard != nil {
-		_ = c.guard.Finalize()
-	}
+	defer c.turn.uninstall()
 	return c.Close()
 }
 

@@ -34,10 +34,14 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 					rows.Truncated = true
 					return nil
 				}
+				n := rowSize(stmt, columns)
+				if !s.memory.Take(n) {
+					return errOutOfMemory
+				}
+				size += n
 				row := make([]any, columns)
 				for i := range row {
 					row[i] = consoleValue(stmt, i)
-					size += int64(stmt.ColumnLen(i))
 				}
 				rows.Rows = append(rows.Rows, row)
 				return nil
@@ -47,20 +51,32 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	return rows, err
 }
 
+// rowSize returns about how many bytes a row takes.
+func rowSize(stmt *sqlite.Stmt, columns int) int64 {
+	size := valueSize * columns
+	for i := range columns {
+		size += stmt.ColumnLen(i)
+	}
+	return int64(size)
+}
+
 // console runs a statement with positional arguments.
 func (s *stream) console(ctx context.Context, sql string, values []value, to sink) error {
-	arguments := func(stmt *sqlite.Stmt) ([]value, error) {
+	bind := func(stmt *sqlite.Stmt) error {
 		if n := stmt.BindParamCount(); n != len(values) {
-			return nil, failf("ARGS_INVALID", "%d arguments for %d parameters", len(values), n)
+			return failf("ARGS_INVALID", "%d arguments for %d parameters", len(values), n)
 		}
-		return values, nil
+		for i, v := range values {
+			v.bind(stmt, i+1)
+		}
+		return nil
 	}
-	_, err := s.queryWith(ctx, &sql, nil, arguments, to)
+	_, err := s.queryWith(ctx, &stmt{SQL: &sql}, bind, to)
 	return err
 }
 
 // inSession runs a function with a stream that is closed afterwards. A failure of a statement is
-// returned as Invalid.
+// returned as Invalid, and what is charged while the function runs is released.
 func (e *Engine) inSession(ctx context.Context, p *resource.Provisioned, run func(context.Context, *stream) error) error {
 	if err := e.onThisNode(p); err != nil {
 		return err
@@ -75,13 +91,17 @@ func (e *Engine) inSession(ctx context.Context, p *resource.Provisioned, run fun
 		return asUnavailable(err)
 	}
 	defer done("")
-	var f *failure
-	if err := run(ctx, s); errors.As(err, &f) {
-		return errs.New(errs.Invalid, "%s", f.Message)
-	} else if err != nil {
-		return errs.New(errs.Invalid, "%s", explain(ctx, err).Message)
+	s.memory = e.memory.Charge(p.OrgID, p.ID)
+	defer s.memory.Release()
+	err = run(ctx, s)
+	if err == nil {
+		return nil
 	}
-	return nil
+	f := explain(ctx, err)
+	if f == errOutOfMemory {
+		return asUnavailable(f)
+	}
+	return errs.New(errs.Invalid, "%s", f.Message)
 }
 
 func asUnavailable(err error) error {

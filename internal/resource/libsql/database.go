@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -12,7 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/budget"
 	"steward/internal/id"
+	"steward/internal/resource"
 )
 
 // token is the hash of a password.
@@ -26,8 +29,10 @@ func (t token) equal(other token) bool { return subtle.ConstantTimeCompare(t[:],
 // is idle, deleted, or the engine closes.
 type database struct {
 	engine *Engine
+	org    string
 	id     string
 	path   string
+	use    *use
 	// schema counts the changes of the schema.
 	schema atomic.Uint64
 	// writer has an element while a connection has the write lock, slots one for each connection of a
@@ -54,9 +59,9 @@ type session struct {
 	cancel context.CancelCauseFunc
 }
 
-func newDatabase(e *Engine, id, path string) *database {
+func newDatabase(e *Engine, p *resource.Provisioned, path string) *database {
 	return &database{
-		engine: e, id: id, path: path, used: e.now(),
+		engine: e, org: p.OrgID, id: p.ID, path: path, use: e.usage.of(p.OrgID, p.ID), used: e.now(),
 		writer: make(chan struct{}, 1), slots: make(chan struct{}, e.limits.Connections),
 		streams: map[string]*stream{}, sessions: map[*session]bool{},
 	}
@@ -76,10 +81,14 @@ func (d *database) begin(ctx context.Context, t token) (context.Context, *sessio
 	return ctx, s, true
 }
 
+// end ends the session. It may be called more than once.
 func (s *session) end() {
 	s.cancel(nil)
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
+	if !s.db.sessions[s] {
+		return
+	}
 	delete(s.db.sessions, s)
 	s.db.used = s.db.engine.now()
 	s.db.active.Done()
@@ -89,11 +98,15 @@ func (s *session) end() {
 func (d *database) borrow(ctx context.Context) (*conn, error) {
 	timeout := time.NewTimer(d.engine.limits.Wait)
 	defer timeout.Stop()
+	busy := failf("BUSY", "all connections of the database are in use").withStatus(http.StatusServiceUnavailable)
 	select {
 	case d.slots <- struct{}{}:
 	case <-timeout.C:
-		return nil, failf("BUSY", "all connections of the database are in use").withStatus(http.StatusServiceUnavailable)
+		return nil, busy
 	case <-ctx.Done():
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			return nil, busy
+		}
 		return nil, errClosed.withStatus(http.StatusServiceUnavailable)
 	}
 	c, err := d.connection()
@@ -111,22 +124,41 @@ func (d *database) giveBack(c *conn) {
 
 // connection returns an idle connection or opens one.
 func (d *database) connection() (*conn, error) {
+	slot := d.engine.connections.Charge(d.org, d.id)
+	if !slot.Take(1) {
+		return nil, failf("SERVER_BUSY", "the server has too many open connections").withStatus(http.StatusServiceUnavailable)
+	}
+	c := d.takeIdle()
+	if c == nil {
+		var err error
+		if c, err = d.connect(); err != nil {
+			slot.Release()
+			return nil, err
+		}
+	}
+	c.slot = slot
+	return c, nil
+}
+
+// takeIdle returns a connection that is kept, or nil.
+func (d *database) takeIdle() *conn {
 	d.mu.Lock()
-	if n := len(d.idle); n > 0 {
-		c := d.idle[n-1]
-		d.idle = d.idle[:n-1]
-		d.mu.Unlock()
-		return c, nil
+	defer d.mu.Unlock()
+	n := len(d.idle)
+	if n == 0 {
+		return nil
 	}
-	d.mu.Unlock()
-	if err := d.engine.admitConnection(); err != nil {
-		return nil, err
-	}
+	c := d.idle[n-1]
+	d.idle = d.idle[:n-1]
+	c.slot.Release()
+	return c
+}
+
+func (d *database) connect() (*conn, error) {
 	c, err := connect(d)
 	if err == nil {
 		return c, nil
 	}
-	d.engine.connections.release(1)
 	if _, missing := os.Stat(d.path); missing != nil {
 		return nil, failf("UNAVAILABLE", "the file of the database is missing").withStatus(http.StatusServiceUnavailable)
 	}
@@ -136,39 +168,49 @@ func (d *database) connection() (*conn, error) {
 // release ends what a client did with a connection, and keeps it for the next one if it can be shared.
 func (d *database) release(c *conn) {
 	c.rollback()
-	d.mu.Lock()
-	if !c.private && !d.closed && len(d.idle) < d.engine.limits.Connections {
-		d.idle = append(d.idle, c)
-		d.mu.Unlock()
-		return
+	c.slot.Release()
+	if !d.keep(c) {
+		d.discard(c)
 	}
-	d.mu.Unlock()
-	d.discard(c)
+}
+
+// keep keeps a connection for later. It reports whether there was room for it.
+func (d *database) keep(c *conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.private || d.closed || len(d.idle) >= d.engine.limits.Connections {
+		return false
+	}
+	c.slot = d.engine.kept.Charge(d.org, d.id)
+	if !c.slot.Take(1) {
+		return false
+	}
+	d.idle = append(d.idle, c)
+	return true
 }
 
 func (d *database) discard(c *conn) {
 	if err := c.close(); err != nil {
 		d.engine.Log.Warn("closing a database connection failed", "database", d.id, "error", err)
 	}
-	d.engine.connections.release(1)
+	c.slot.Release()
 }
 
 // openStream opens a busy stream.
 func (d *database) openStream(t token) (*stream, error) {
-	tooMany := failf("STREAM_LIMIT", "too many open streams: close transactions that are not needed any more")
-	if !d.engine.streams.take(1) {
-		return nil, tooMany.withStatus(http.StatusServiceUnavailable)
-	}
-	if !d.countStream() {
-		d.engine.streams.release(1)
-		return nil, tooMany.withStatus(http.StatusServiceUnavailable)
+	place := d.engine.streams.Charge(d.org, d.id)
+	if !place.Take(1) || !d.countStream() {
+		place.Release()
+		return nil, failf("STREAM_LIMIT", "too many open streams: close transactions that are not needed any more").
+			withStatus(http.StatusServiceUnavailable)
 	}
 	c, err := d.connection()
 	if err != nil {
-		d.streamGone()
+		d.streamGone(place)
 		return nil, err
 	}
 	s := newStream(c, t)
+	s.place = place
 	s.busy <- struct{}{}
 	return s, nil
 }
@@ -184,8 +226,8 @@ func (d *database) countStream() bool {
 	return true
 }
 
-func (d *database) streamGone() {
-	d.engine.streams.release(1)
+func (d *database) streamGone(place *budget.Charge) {
+	place.Release()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open--
@@ -279,8 +321,9 @@ func (d *database) end(s *stream, baton string) {
 	d.mu.Lock()
 	delete(d.streams, baton)
 	d.mu.Unlock()
+	s.texts.Release()
 	d.release(s.conn)
-	d.streamGone()
+	d.streamGone(s.place)
 	<-s.busy
 }
 

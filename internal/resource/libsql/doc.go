@@ -10,7 +10,11 @@
 //	Engine      files, lookups, streams and connections of all databases; implements resource.Databases
 //	database    an open file: its pool, its streams, the lock that its writers take in turn
 //	conn        a connection with its prepared statements, limits, deadline and authorizer
+//	turn        its place in the queue of statements
 //	stream      a conn that executes Hrana requests
+//
+// Memory, streams and connections are budget.Pools, statements go through a budget.Queue: owners are
+// organizations, and below them databases.
 //
 // The authorizer refuses everything that reaches outside of the file, or changes how it is written.
 package libsql

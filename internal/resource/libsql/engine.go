@@ -15,6 +15,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/durable"
 	"steward/internal/errs"
@@ -32,17 +33,23 @@ type Engine struct {
 	// Lookup returns a database that can be used, or NotFound.
 	Lookup func(ctx context.Context, id string) (*resource.Provisioned, error)
 	Limits Limits
+	// Memory is charged for the bodies and responses of requests; nil means a pool of 128 MiB.
+	Memory *budget.Pool
 	Log    *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 
+	shared      sync.Once // share was called
 	limits      Limits
 	lookups     db.Cache[string, *resource.Provisioned]
-	memory      quota
-	streams     quota
-	connections quota
+	memory      *budget.Pool
+	streams     *budget.Pool
+	connections *budget.Pool // in use
+	kept        *budget.Pool // connections that nobody uses
+	queue       *budget.Queue
 	disk        disk
 	stale       chan struct{} // asks Run to verify what is open
+	usage       usage
 
 	mu       sync.Mutex
 	closed   bool
@@ -58,10 +65,7 @@ const temporary = "tmp"
 
 // Open creates the directory and makes the engine ready.
 func (e *Engine) Open() error {
-	e.limits = e.Limits.withDefaults()
-	e.memory.limit = e.limits.Memory
-	e.streams.limit = int64(e.limits.TotalStreams)
-	e.connections.limit = int64(e.limits.TotalConnections)
+	e.shared.Do(e.share)
 	e.disk = disk{dir: e.Dir, reserve: e.limits.Reserve}
 	e.stale = make(chan struct{}, 1)
 	e.open = map[string]*database{}
@@ -76,6 +80,36 @@ func (e *Engine) Open() error {
 		}
 	}
 	return useTemporary(tmp)
+}
+
+// The size of the pool of memory if there is none, and the part of it that a request can have.
+const (
+	defaultMemory = 128 << 20
+	largest       = 16
+)
+
+// share makes the pools that databases share.
+func (e *Engine) share() {
+	e.limits = e.Limits.withDefaults()
+	e.memory = e.Memory
+	if e.memory == nil {
+		e.memory = budget.NewPool(defaultMemory, defaultMemory/8)
+	}
+	most := e.memory.Usage().Total / largest
+	e.limits.Body = min(e.limits.Body, most)
+	e.limits.Response = min(e.limits.Response, most)
+	e.streams = budget.NewPool(int64(e.limits.TotalStreams), 1)
+	e.connections = budget.NewPool(int64(e.limits.TotalConnections), int64(e.limits.Connections))
+	e.kept = budget.NewPool(int64(e.limits.IdleConnections), 1)
+	e.queue = budget.NewQueue(e.limits.Running)
+}
+
+// Pools returns what databases share, by name, for metrics. It may be called before Open.
+func (e *Engine) Pools() map[string]*budget.Pool {
+	e.shared.Do(e.share)
+	return map[string]*budget.Pool{
+		"database_memory": e.memory, "database_streams": e.streams, "database_connections": e.connections,
+	}
 }
 
 // useTemporary has SQLite create temporary files in a directory. The setting is one of the process;
@@ -163,6 +197,7 @@ func (e *Engine) Delete(_ context.Context, p *resource.Provisioned) error {
 	if err := removeFiles(path); err != nil {
 		return fmt.Errorf("delete database: %w", err)
 	}
+	e.usage.forget(p.ID)
 	return nil
 }
 
@@ -200,7 +235,7 @@ func (e *Engine) begin(ctx context.Context, p *resource.Provisioned) (context.Co
 		return ctx, nil, err
 	}
 	for {
-		d := e.database(p.ID, path)
+		d := e.database(p, path)
 		if d == nil {
 			return ctx, nil, errClosed.withStatus(http.StatusServiceUnavailable)
 		}
@@ -212,16 +247,16 @@ func (e *Engine) begin(ctx context.Context, p *resource.Provisioned) (context.Co
 }
 
 // database returns an open database, or nil if it is being deleted.
-func (e *Engine) database(id, path string) *database {
+func (e *Engine) database(p *resource.Provisioned, path string) *database {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || e.deleting[id] > 0 {
+	if e.closed || e.deleting[p.ID] > 0 {
 		return nil
 	}
-	d := e.open[id]
+	d := e.open[p.ID]
 	if d == nil {
-		d = newDatabase(e, id, path)
-		e.open[id] = d
+		d = newDatabase(e, p, path)
+		e.open[p.ID] = d
 	}
 	return d
 }
@@ -245,20 +280,6 @@ func (e *Engine) openDatabases() []*database {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Collect(maps.Values(e.open))
-}
-
-// admitConnection counts a new connection. If there are too many, it closes those that nobody uses.
-func (e *Engine) admitConnection() error {
-	if e.connections.take(1) {
-		return nil
-	}
-	for _, d := range e.openDatabases() {
-		d.closeConnections()
-	}
-	if e.connections.take(1) {
-		return nil
-	}
-	return failf("SERVER_BUSY", "the server has too many open connections").withStatus(http.StatusServiceUnavailable)
 }
 
 // Close ends all sessions and closes all files.

@@ -1,5 +1,7 @@
 package libsql
 
+import "steward/internal/budget"
+
 // Sessions returns the number of requests that use a database.
 func (e *Engine) Sessions(id string) int {
 	d := e.opened(id)
@@ -12,7 +14,15 @@ func (e *Engine) Sessions(id string) int {
 }
 
 // Opened returns the number of open connections.
-func (e *Engine) Opened() int64 { return e.connections.used.Load() }
+func (e *Engine) Opened() int64 { return inUse(e.connections) + inUse(e.kept) }
 
 // MemoryUsed returns the bytes that are charged for requests.
-func (e *Engine) MemoryUsed() int64 { return e.memory.used.Load() }
+func (e *Engine) MemoryUsed() int64 { return inUse(e.memory) }
+
+// Waiting returns the number of statements that wait for their turn.
+func (e *Engine) Waiting() int { return e.queue.Waiting() }
+
+func inUse(p *budget.Pool) int64 {
+	u := p.Usage()
+	return u.Common + u.Reserve
+}

@@ -56,6 +56,9 @@ func explain(ctx context.Context, err error) *failure {
 		if errors.As(context.Cause(ctx), &known) {
 			return known
 		}
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			return errStatementTime // the caller's limit
+		}
 		return failf("SQLITE_INTERRUPT", "the client has gone")
 	}
 	if offset, ok := sqlite.ErrorOffset(err); ok {

@@ -37,14 +37,20 @@ func start(t testing.TB, limits libsql.Limits) *server { return startIn(t, t.Tem
 
 // startIn starts a server in a directory, with rows for the databases that it has.
 func startIn(t testing.TB, dir string, limits libsql.Limits, rows ...*resource.Provisioned) *server {
+	return startEngine(t, &libsql.Engine{Dir: dir, Limits: limits}, rows...)
+}
+
+// startEngine starts a server with an engine, with rows for the databases that it has.
+func startEngine(t testing.TB, e *libsql.Engine, rows ...*resource.Provisioned) *server {
 	t.Helper()
-	s := &server{t: t, rows: map[string]*resource.Provisioned{}}
+	s := &server{Engine: e, t: t, rows: map[string]*resource.Provisioned{}}
 	for _, p := range rows {
 		s.set(p)
 	}
-	s.Engine = &libsql.Engine{
-		Dir: dir, Node: "local", Limits: limits, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Lookup: s.lookup,
+	e.Node = "local"
+	e.Lookup = s.lookup
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
 	}
 	s.must(s.Open())
 	listener := httptest.NewServer(s.Engine)
@@ -112,7 +118,15 @@ type database struct {
 // create creates a database.
 func (s *server) create() *database {
 	s.t.Helper()
-	p := &resource.Provisioned{ID: id.New(id.Database), Type: resource.DB, Node: "local", State: resource.Active, Password: id.Secret(43)}
+	return s.createOf("org")
+}
+
+// createOf creates a database of an organization.
+func (s *server) createOf(org string) *database {
+	s.t.Helper()
+	p := &resource.Provisioned{
+		ID: id.New(id.Database), Type: resource.DB, OrgID: org, Node: "local", State: resource.Active, Password: id.Secret(43),
+	}
 	s.must(s.Create(s.t.Context(), p))
 	s.set(p)
 	return &database{server: s, t: s.t, p: p, token: p.Password}

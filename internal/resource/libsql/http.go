@@ -1,20 +1,15 @@
 package libsql
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
-	"zombiezen.com/go/sqlite"
-
-	"steward/internal/encode"
+	"steward/internal/budget"
 	"steward/internal/errs"
 	"steward/internal/resource"
 )
@@ -22,7 +17,7 @@ import (
 // ServeHTTP serves /db/{id}/….
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	databaseID, endpoint, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/db/"), "/")
-	var serve func(http.ResponseWriter, *http.Request, *session) error
+	var serve func(context.Context, *call) error
 	switch endpoint {
 	case "v2", "v3": // asked without credentials
 		serveVersion(w, r)
@@ -56,10 +51,17 @@ func serveVersion(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "Hrana over HTTP\n")
 }
 
-// serveStream authenticates a request and serves it in a session.
-func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID string,
-	serve func(http.ResponseWriter, *http.Request, *session) error,
-) error {
+// call is a request of a client while it is served.
+type call struct {
+	w    http.ResponseWriter
+	body []byte
+	// memory is charged for the body and what is decoded of it.
+	memory *budget.Charge
+	of     *session
+}
+
+// serveStream authenticates a request, reads it and serves it in a session.
+func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID string, serve func(context.Context, *call) error) error {
 	p, err := e.authenticate(r, databaseID)
 	if err != nil {
 		return err
@@ -67,12 +69,22 @@ func (e *Engine) serveStream(w http.ResponseWriter, r *http.Request, databaseID 
 	if err := e.onThisNode(p); err != nil {
 		return err
 	}
+	c := &call{w: w, memory: e.memory.Charge(p.OrgID, p.ID)}
+	defer c.memory.Release()
+	if c.body, err = e.read(w, r, c.memory); err != nil {
+		return err
+	}
+	if p, err = e.authenticate(r, databaseID); err != nil { // its password may be another one by now
+		return err
+	}
 	ctx, s, err := e.begin(r.Context(), p)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	return serve(w, r.WithContext(ctx), s)
+	s.db.use.in.Add(int64(len(c.body)))
+	c.of = s
+	return serve(ctx, c)
 }
 
 // authenticate returns the database whose password the request has. Its error does not tell whether
@@ -100,81 +112,93 @@ func (e *Engine) lookup(ctx context.Context, databaseID string) (*resource.Provi
 	return e.lookups.Get(databaseID, func() (*resource.Provisioned, error) { return e.Lookup(ctx, databaseID) })
 }
 
-// decodeCost is how many times its size a body can take while it is decoded.
-const decodeCost = 8
-
-// decode reads the body of a request into a value. release must be called when it is not used any more.
-func (e *Engine) decode(w http.ResponseWriter, r *http.Request, to any) (release func(), err error) {
-	size := r.ContentLength
-	if size < 0 || size > e.limits.Body {
-		size = e.limits.Body
-	}
-	if !e.memory.take(size * decodeCost) {
-		return nil, errOutOfMemory.withStatus(http.StatusServiceUnavailable)
-	}
-	release = func() { e.memory.release(size * decodeCost) }
-	// A client that sends slowly must not keep the memory. Without the deadline the server notices later
-	// that the client has gone; after an error it stays, so that the rest is not waited for.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(e.limits.Wait)) // httptest's recorder has no deadlines
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.limits.Body))
-	if err == nil {
-		_ = control.SetReadDeadline(time.Time{})
-		err = json.Unmarshal(body, to)
-	}
-	if err == nil {
-		return release, nil
-	}
-	release()
+// read reads the body of a request. A client that sends slowly is cut.
+func (e *Engine) read(w http.ResponseWriter, r *http.Request, memory *budget.Charge) ([]byte, error) {
+	// After an error the deadline stays, so that the rest of the body is not waited for.
+	paced := e.limits.Pace.Reader(http.MaxBytesReader(w, r.Body, e.limits.Body), http.NewResponseController(w).SetReadDeadline)
+	body, err := budget.ReadAll(memory, paced, r.ContentLength)
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.Is(err, budget.ErrFull):
+		return nil, errOutOfMemory.withStatus(http.StatusServiceUnavailable)
+	case errors.As(err, &tooLarge):
 		return nil, failf("REQUEST_TOO_LARGE", "the request is larger than %d bytes", e.limits.Body).withStatus(http.StatusRequestEntityTooLarge)
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, failf("REQUEST_TIMEOUT", "the request was not sent in time").withStatus(http.StatusRequestTimeout)
 	}
-	return nil, failf("HRANA_PROTO_ERROR", "expected a body as Hrana specifies it").withStatus(http.StatusBadRequest)
+	return nil, errProtocol
 }
 
-// servePipeline serves v2/pipeline and v3/pipeline.
-func (e *Engine) servePipeline(w http.ResponseWriter, r *http.Request, of *session) error {
+// errProtocol is returned for a body that is not as expected, or that ended early.
+var errProtocol = failf("HRANA_PROTO_ERROR", "expected a body as Hrana specifies it").withStatus(http.StatusBadRequest)
+
+// servePipeline serves v2/pipeline and v3/pipeline. The session ends before the response is written, so
+// that nobody waits for a client that does not read it.
+func (e *Engine) servePipeline(ctx context.Context, c *call) error {
 	var p pipeline
-	release, err := e.decode(w, r, &p)
+	if err := json.Unmarshal(c.body, &p); err != nil {
+		return errProtocol
+	}
+	out := &response{limit: e.limits.Response, memory: e.memory.Charge(c.of.db.org, c.of.db.id)}
+	defer out.memory.Release()
+	if err := c.execute(ctx, &p, out); err != nil {
+		return err
+	}
+	c.body = nil
+	c.memory.Release()
+	c.of.end()
+	c.of.db.use.out.Add(int64(len(out.body)))
+	c.w.Header().Set("Content-Type", "application/json")
+	_, _ = c.w.Write(out.body) // fails if the client has gone
+	return nil
+}
+
+// execute executes the requests of a pipeline.
+func (c *call) execute(ctx context.Context, p *pipeline, out *response) (err error) {
+	s, done, err := c.stream(ctx, p.Baton, p.closes())
 	if err != nil {
 		return err
 	}
-	defer release()
-	s, done, err := of.stream(r.Context(), p.Baton, p.closes())
-	if err != nil {
-		return err
-	}
-	out := &response{limit: e.limits.Response, memory: &e.memory}
-	defer out.release()
+	first := true
 	out.raw(`{"results":[`)
-	for i, text := range p.Requests {
-		if i > 0 {
+	for text := range p.Requests.all {
+		if !first {
 			out.raw(",")
 		}
-		s.execute(r.Context(), text, out)
+		first = false
+		s.execute(ctx, text, out)
+		if err = out.settle(); err != nil {
+			err = errOutOfMemory.withStatus(http.StatusServiceUnavailable)
+			break
+		}
 	}
-	s.closed = s.closed || r.Context().Err() != nil
-	baton := of.db.announce(s)
+	s.closed = s.closed || ctx.Err() != nil || err != nil
+	baton := s.db.announce(s)
 	done(baton)
 	out.raw(`],"baton":`)
 	out.text(optional(baton))
 	out.raw(`,"base_url":null}`)
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(out.body) // fails if the client has gone
-	return nil
+	return err
 }
 
-// stream returns the stream for a request, and what to do with it afterwards, when it has its next
-// baton or "".
-func (s *session) stream(ctx context.Context, baton *string, closes bool) (*stream, func(baton string), error) {
+// stream returns the stream for the requests of a call, and what to do with it afterwards, when it has
+// its next baton or "".
+func (c *call) stream(ctx context.Context, baton *word, closes bool) (*stream, func(baton string), error) {
+	s, done, err := c.of.stream(ctx, baton, closes)
+	if err == nil {
+		s.memory = c.memory
+	}
+	return s, done, err
+}
+
+// stream returns a stream, and what to do with it afterwards.
+func (s *session) stream(ctx context.Context, baton *word, closes bool) (*stream, func(baton string), error) {
 	d := s.db
 	switch {
 	case baton != nil:
-		st, err := d.take(ctx, *baton, s.token)
+		st, err := d.take(ctx, string(*baton), s.token)
 		return st, func(next string) { d.put(st, next) }, err
 	case !closes:
 		st, err := d.openStream(s.token)
@@ -186,98 +210,10 @@ func (s *session) stream(ctx context.Context, baton *string, closes bool) (*stre
 	}
 	st := newStream(c, s.token)
 	st.pooled = true
-	return st, func(string) { d.giveBack(c) }, nil
-}
-
-// serveCursor serves v3/cursor: a batch whose rows are sent while they are read.
-func (e *Engine) serveCursor(w http.ResponseWriter, r *http.Request, of *session) error {
-	var body struct {
-		Baton *string `json:"baton"`
-		Batch batch   `json:"batch"`
-	}
-	release, err := e.decode(w, r, &body)
-	if err != nil {
-		return err
-	}
-	defer release()
-	s, done, err := of.stream(r.Context(), body.Baton, false)
-	if err != nil {
-		return err
-	}
-	baton := of.db.announce(s)
-	defer func() { done(baton) }()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	c := &cursor{stream: s, out: bufio.NewWriterSize(w, charge)}
-	line := append(encode.Optional([]byte(`{"baton":`), optional(baton)), `,"base_url":null}`...)
-	if err := c.write(line); err != nil {
-		return nil // the client has gone
-	}
-	if err := c.run(r.Context(), body.Batch); err == nil {
-		err = c.out.Flush()
-		s.closed = s.closed || err != nil
-	}
-	s.closed = s.closed || r.Context().Err() != nil
-	return nil
-}
-
-// cursor writes the entries of a batch as lines.
-type cursor struct {
-	*stream
-	out  *bufio.Writer
-	line []byte
-}
-
-// write writes a line.
-func (c *cursor) write(line []byte) error {
-	c.line = line[:0]
-	_, err := c.out.Write(append(line, '\n'))
-	return err
-}
-
-// run runs the steps of a batch.
-func (c *cursor) run(ctx context.Context, b batch) error {
-	var outcomes []outcome
-	for i, text := range b.Steps {
-		became, err := c.step(text, outcomes, func(in *stmt) error { return c.runStep(ctx, i, in) })
-		if err != nil && became == skipped {
-			return c.write(append(explain(ctx, err).append([]byte(`{"type":"error","error":`)), '}'))
-		}
-		if err != nil {
-			if err := c.stepError(i, explain(ctx, err)); err != nil {
-				return err
-			}
-		}
-		outcomes = append(outcomes, became)
-	}
-	return nil
-}
-
-// runStep writes the entries of a step.
-func (c *cursor) runStep(ctx context.Context, i int, in *stmt) error {
-	did, err := c.query(ctx, in, sink{
-		columns: func(columns []column) error { return c.stepBegin(i, columns) },
-		row: func(stmt *sqlite.Stmt, columns int) error {
-			line := appendRow(append(c.line, `{"type":"row","row":`...), stmt, columns)
-			return c.write(append(line, '}'))
-		},
-	})
-	if err != nil {
-		return err
-	}
-	line := appendCounts(append(c.line, `{"type":"step_end",`...), c.conn, did)
-	return c.write(append(line, '}'))
-}
-
-func (c *cursor) stepBegin(i int, columns []column) error {
-	line := strconv.AppendInt(append(c.line, `{"type":"step_begin","step":`...), int64(i), 10)
-	line = appendColumns(append(line, `,"cols":`...), columns)
-	return c.write(append(line, '}'))
-}
-
-func (c *cursor) stepError(i int, f *failure) error {
-	line := strconv.AppendInt(append(c.line, `{"type":"step_error","step":`...), int64(i), 10)
-	line = f.append(append(line, `,"error":`...))
-	return c.write(append(line, '}'))
+	return st, func(string) {
+		st.texts.Release()
+		d.giveBack(c)
+	}, nil
 }
 
 // writeError writes the response of a request that failed as a whole.

@@ -1,9 +1,12 @@
 package libsql
 
 import (
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"steward/internal/budget"
 )
 
 // Limits bound what clients can use. A zero field has its default.
@@ -12,9 +15,13 @@ type Limits struct {
 	Streams      int
 	TotalStreams int
 	// Connections is the number of connections of a database for requests that close their stream;
-	// more of them wait. TotalConnections is the number of all connections, those of streams included.
+	// more of them wait. TotalConnections is the number of all connections in use, those of streams
+	// included, IdleConnections that of those that are kept open for later.
 	Connections      int
 	TotalConnections int
+	IdleConnections  int
+	// Running is the number of statements that run at a time. Others wait for their turn.
+	Running int
 	// Wait is how long a request waits for a connection, or a statement for another writer.
 	Wait time.Duration
 	// StreamIdle is the time after which a stream without a request is closed.
@@ -24,12 +31,14 @@ type Limits struct {
 	// Statement is the time that a statement may take, Transaction that of a transaction.
 	Statement   time.Duration
 	Transaction time.Duration
-	// Body is the number of bytes of a request, Response that of a pipeline's response. Cursors are not
-	// limited, since they are not kept in memory.
+	// Heavy is the time of a database's statements in a minute that is logged.
+	Heavy time.Duration
+	// Body is the number of bytes of a request, Response that of the rows of a pipeline's response, or of
+	// one row of a cursor. Neither is more than a sixteenth of the memory for all requests.
 	Body     int64
 	Response int64
-	// Memory is the number of bytes that the bodies and responses of all requests take at a time.
-	Memory int64
+	// Pace is how fast a request has to be sent.
+	Pace budget.Pace
 	// FileSize is the size of a database in bytes.
 	FileSize int64
 	// Value is the number of bytes of a value or row, SQL that of a statement's text.
@@ -44,10 +53,10 @@ type Limits struct {
 }
 
 var defaults = Limits{
-	Streams: 32, TotalStreams: 256, Connections: 8, TotalConnections: 512,
+	Streams: 32, TotalStreams: 256, Connections: 8, TotalConnections: 384, IdleConnections: 128,
 	Wait: 30 * time.Second, StreamIdle: 10 * time.Second, FileIdle: time.Minute,
-	Statement: 30 * time.Second, Transaction: time.Minute,
-	Body: 16 << 20, Response: 16 << 20, Memory: 1 << 30, FileSize: 10 << 30,
+	Statement: 30 * time.Second, Transaction: time.Minute, Heavy: 6 * time.Second,
+	Body: 8_000_000, Response: 8_000_000, Pace: budget.Body, FileSize: 10 << 30,
 	Value: 4 << 20, SQL: 1 << 20, Columns: 256, Depth: 500, Reserve: 256 << 20,
 }
 
@@ -57,14 +66,17 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.TotalStreams, defaults.TotalStreams)
 	orDefault(&l.Connections, defaults.Connections)
 	orDefault(&l.TotalConnections, defaults.TotalConnections)
+	orDefault(&l.IdleConnections, defaults.IdleConnections)
+	orDefault(&l.Running, max(2, runtime.GOMAXPROCS(0)))
 	orDefault(&l.Wait, defaults.Wait)
 	orDefault(&l.StreamIdle, defaults.StreamIdle)
 	orDefault(&l.FileIdle, defaults.FileIdle)
 	orDefault(&l.Statement, defaults.Statement)
 	orDefault(&l.Transaction, defaults.Transaction)
+	orDefault(&l.Heavy, defaults.Heavy)
 	orDefault(&l.Body, defaults.Body)
 	orDefault(&l.Response, defaults.Response)
-	orDefault(&l.Memory, defaults.Memory)
+	orDefault(&l.Pace, defaults.Pace)
 	orDefault(&l.FileSize, defaults.FileSize)
 	orDefault(&l.Value, defaults.Value)
 	orDefault(&l.SQL, defaults.SQL)
@@ -80,23 +92,6 @@ func orDefault[T comparable](field *T, value T) {
 		*field = value
 	}
 }
-
-// quota counts what is used of a limit.
-type quota struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// take reports whether n more are within the limit, and counts them if so.
-func (q *quota) take(n int64) bool {
-	if q.used.Add(n) <= q.limit {
-		return true
-	}
-	q.used.Add(-n)
-	return false
-}
-
-func (q *quota) release(n int64) { q.used.Add(-n) }
 
 // disk knows whether the file system of a directory is almost full.
 type disk struct {

@@ -2,6 +2,8 @@ package libsql_test
 
 import (
 	"bufio"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/budget"
 	"steward/internal/resource/libsql"
 	"steward/internal/waittest"
 )
@@ -174,7 +177,7 @@ func TestRequestsAreLimited(t *testing.T) {
 }
 
 func TestSlowRequestsAreCut(t *testing.T) {
-	s := start(t, libsql.Limits{Wait: 100 * time.Millisecond})
+	s := start(t, libsql.Limits{Pace: budget.Pace{Grace: 100 * time.Millisecond, Rate: 1 << 20}})
 	d := s.create()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
 	s.must(err)
@@ -190,15 +193,41 @@ func TestSlowRequestsAreCut(t *testing.T) {
 	}
 }
 
+// TestMemoryOfRequestsIsLimited has requests whose responses are many times as large as they are.
 func TestMemoryOfRequestsIsLimited(t *testing.T) {
-	s := start(t, libsql.Limits{Memory: 1 << 20})
+	s := startEngine(t, &libsql.Engine{Dir: t.TempDir(), Memory: budget.NewPool(8<<20, 1<<20)})
 	d := s.create()
-	if got := d.pipeline(nil, execute("SELECT ?", text(strings.Repeat("x", 200_000)))); got.status != http.StatusServiceUnavailable || got.Code != "SERVER_BUSY" {
-		t.Errorf("status %d: %.200s", got.status, got.raw)
+	many := json.RawMessage("[" + strings.Repeat("{},", 100_000) + "{}]")
+	got, err := d.send(t.Context(), "v3/pipeline", object{"requests": many})
+	s.must(err)
+	if got.status != http.StatusServiceUnavailable || got.Code != "SERVER_BUSY" {
+		t.Errorf("a pipeline: status %d: %.200s", got.status, got.raw)
 	}
-	d.fails("WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 100000) SELECT n FROM c", "SERVER_BUSY", "")
+	d.one(object{"type": "batch", "batch": object{"steps": many}}).fails(t, "a batch", "SERVER_BUSY", "")
+	if got := d.pipeline(nil, execute("SELECT ?", text(strings.Repeat("x", 1<<20)))); got.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a request of more than a sixteenth: status %d: %.200s", got.status, got.raw)
+	}
+	d.fails("WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 100000) SELECT n FROM c", "RESPONSE_TOO_LARGE", "")
 	d.exec("SELECT 1")
 	waittest.True(t, "all memory to be released", func() bool { return s.MemoryUsed() == 0 })
+}
+
+// TestLargestValuesFit stores and reads a value of the largest size, as text that has to be escaped and
+// as a blob.
+func TestLargestValuesFit(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (a)")
+	const size = 4<<20 - 100
+	for _, v := range []object{
+		text(strings.Repeat("\"", size/2)),
+		{"type": "blob", "base64": base64.RawStdEncoding.EncodeToString(make([]byte, size))},
+	} {
+		d.exec("INSERT INTO t VALUES (?)", v)
+		if got := d.exec("DELETE FROM t RETURNING a").Rows[0][0]; got["value"] != v["value"] || got["base64"] != v["base64"] {
+			t.Errorf("a value of type %s has changed", v["type"])
+		}
+	}
+	waittest.True(t, "all memory to be released", func() bool { return d.MemoryUsed() == 0 })
 }
 
 func TestStoredTextsAreLimited(t *testing.T) {

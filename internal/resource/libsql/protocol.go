@@ -1,89 +1,162 @@
 package libsql
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 
 	"zombiezen.com/go/sqlite"
 )
 
-// pipeline is the body of a request to v2/pipeline or v3/pipeline. Its requests are decoded one after
-// the other, so that a body of many small ones does not take many times its size.
+// raw is a part of a request's body that is decoded later. It is not copied: encoding/json passes parts
+// of what it decodes, and the body is not changed.
+type raw []byte
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *raw) UnmarshalJSON(text []byte) error {
+	*r = text
+	return nil
+}
+
+// list is an array in a request. Its elements are decoded one after the other, so that many small ones
+// do not take many times their size.
+type list []byte
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *list) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	if text[0] != '[' {
+		return errors.New("expected an array")
+	}
+	*l = text
+	return nil
+}
+
+// all yields the elements. They are valid, since the whole body is.
+func (l list) all(yield func(element []byte) bool) {
+	depth := 0
+	quoted := false
+	start := 1
+	for i := 1; i < len(l); i++ {
+		switch c := l[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			}
+			quoted = c != '"'
+		case c == '"':
+			quoted = true
+		case c == '[' || c == '{':
+			depth++
+		case depth == 0 && (c == ',' || c == ']'):
+			element := bytes.TrimSpace(l[start:i])
+			if len(element) == 0 || !yield(element) {
+				return
+			}
+			start = i + 1
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+}
+
+// word is a short text, such as the type of a request.
+type word string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *word) UnmarshalJSON(text []byte) error {
+	if len(text) > 100 {
+		return errors.New("expected a shorter text")
+	}
+	return json.Unmarshal(text, (*string)(w))
+}
+
+// pipeline is the body of a request to v2/pipeline or v3/pipeline.
 type pipeline struct {
-	Baton    *string           `json:"baton"`
-	Requests []json.RawMessage `json:"requests"`
+	Baton    *word `json:"baton"`
+	Requests list  `json:"requests"`
 }
 
 // closes reports whether the last request closes the stream, so that none has to be kept.
 func (p *pipeline) closes() bool {
-	if len(p.Requests) == 0 {
-		return false
+	var last []byte
+	for text := range p.Requests.all {
+		last = text
 	}
-	var last struct {
-		Type string `json:"type"`
-	}
-	_ = json.Unmarshal(p.Requests[len(p.Requests)-1], &last) // fails again when it is executed
-	return last.Type == "close"
+	var r request
+	return last != nil && json.Unmarshal(last, &r) == nil && r.Type == "close"
 }
 
-// request is a request on a stream.
+// request is a request on a stream. What it has depends on its type.
 type request struct {
-	Type  string  `json:"type"`
-	Stmt  stmt    `json:"stmt"`
-	Batch batch   `json:"batch"`
-	SQL   *string `json:"sql"`
-	SQLID *int32  `json:"sql_id"`
+	Type  word `json:"type"`
+	Stmt  raw  `json:"stmt"`
+	Batch raw  `json:"batch"`
 }
 
-// stmt is a statement with its arguments.
+// stmt is a statement with its arguments, or another request that has SQL.
 type stmt struct {
-	SQL       *string    `json:"sql"`
-	SQLID     *int32     `json:"sql_id"`
-	Args      []argument `json:"args"`
-	NamedArgs []struct {
-		Name  string   `json:"name"`
-		Value argument `json:"value"`
-	} `json:"named_args"`
-	WantRows *bool `json:"want_rows"`
+	SQL       *string `json:"sql"`
+	SQLID     *int32  `json:"sql_id"`
+	Args      list    `json:"args"`
+	NamedArgs list    `json:"named_args"`
+	WantRows  *bool   `json:"want_rows"`
 }
 
 func (s *stmt) wantRows() bool { return s.WantRows == nil || *s.WantRows }
 
-// arguments returns the values of a statement's parameters. A named argument without a prefix fits any
-// prefix, and takes precedence over a positional one.
-func (s *stmt) arguments(to *sqlite.Stmt) ([]value, error) {
-	count := to.BindParamCount()
-	if len(s.Args) > count {
-		return nil, failf("ARGS_INVALID", "%d arguments for %d parameters", len(s.Args), count)
+// bind binds the arguments to the parameters of a prepared statement. A named argument without a prefix
+// fits any prefix, and takes precedence over a positional one.
+func (s *stmt) bind(to *sqlite.Stmt) error {
+	given := make([]bool, to.BindParamCount())
+	n := 0
+	for text := range s.Args.all {
+		n++
+		if n > len(given) {
+			return failf("ARGS_INVALID", "more arguments than the %d parameters", len(given))
+		}
+		var arg argument
+		if err := json.Unmarshal(text, &arg); err != nil {
+			return invalidJSON(err)
+		}
+		if err := arg.bind(to, n); err != nil {
+			return err
+		}
+		given[n-1] = true
 	}
-	values := make([]value, count)
-	given := make([]bool, count)
-	for i, arg := range s.Args {
-		v, err := arg.value()
-		if err != nil {
-			return nil, err
-		}
-		values[i] = v
-		given[i] = true
-	}
-	byName := parameters(to, len(s.NamedArgs) > 0)
-	for _, arg := range s.NamedArgs {
-		i, ok := byName[arg.Name]
-		if !ok {
-			return nil, failf("ARGS_INVALID", "the statement has no parameter %.100s", arg.Name)
-		}
-		v, err := arg.Value.value()
-		if err != nil {
-			return nil, err
-		}
-		values[i] = v
-		given[i] = true
+	if err := s.bindNamed(to, given); err != nil {
+		return err
 	}
 	for i, ok := range given {
 		if !ok {
-			return nil, failf("ARGS_INVALID", "no argument for parameter %d %.100s", i+1, to.BindParamName(i+1))
+			return failf("ARGS_INVALID", "no argument for parameter %d %.100s", i+1, to.BindParamName(i+1))
 		}
 	}
-	return values, nil
+	return nil
+}
+
+func (s *stmt) bindNamed(to *sqlite.Stmt, given []bool) error {
+	byName := parameters(to, len(s.NamedArgs) > 0)
+	for text := range s.NamedArgs.all {
+		var arg struct {
+			Name  string   `json:"name"`
+			Value argument `json:"value"`
+		}
+		if err := json.Unmarshal(text, &arg); err != nil {
+			return invalidJSON(err)
+		}
+		i, ok := byName[arg.Name]
+		if !ok {
+			return failf("ARGS_INVALID", "the statement has no parameter %.100s", arg.Name)
+		}
+		if err := arg.Value.bind(to, i+1); err != nil {
+			return err
+		}
+		given[i] = true
+	}
+	return nil
 }
 
 // parameters returns the indices of parameters, from 0, by their names with and without prefix.
@@ -104,13 +177,31 @@ func parameters(of *sqlite.Stmt, needed bool) map[string]int {
 
 // batch is a list of statements, each with a condition.
 type batch struct {
-	Steps []json.RawMessage `json:"steps"`
+	Steps list `json:"steps"`
 }
 
 // step is a statement of a batch. It runs if its condition is nil or true.
 type step struct {
-	Condition *condition `json:"condition"`
-	Stmt      stmt       `json:"stmt"`
+	Condition raw `json:"condition"`
+	Stmt      raw `json:"stmt"`
+}
+
+// maxCondition is the number of bytes of a condition.
+const maxCondition = 64 << 10
+
+// runs reports whether the condition of a step is absent or true.
+func (s *step) runs(before []outcome, autocommit bool) (bool, error) {
+	if s.Condition == nil || string(s.Condition) == "null" {
+		return true, nil
+	}
+	if len(s.Condition) > maxCondition {
+		return false, failf("BATCH_COND_INVALID", "a condition is longer than %d bytes", maxCondition)
+	}
+	var c condition
+	if err := json.Unmarshal(s.Condition, &c); err != nil {
+		return false, invalidJSON(err)
+	}
+	return c.holds(before, autocommit)
 }
 
 // condition decides whether a step runs.
@@ -122,7 +213,7 @@ type condition struct {
 }
 
 // outcome is what became of a step.
-type outcome int
+type outcome uint8
 
 const (
 	skipped outcome = iota

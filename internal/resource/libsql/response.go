@@ -5,27 +5,58 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"steward/internal/budget"
 	"steward/internal/encode"
 )
 
-// response is the body of a pipeline's response while it is made.
+// response is the body of a pipeline's response, or the buffer of a cursor, while it is made. Its memory
+// is charged: rows before they are appended, the little around them afterwards.
 type response struct {
-	body  []byte
-	limit int64
-	// memory is charged for the body in steps.
-	memory  *quota
-	charged int64
+	body   []byte
+	limit  int64 // of rows
+	memory *budget.Charge
 }
 
-// charge is the number of bytes by which a response grows its share of the memory.
-const charge = 64 << 10
-
 func (r *response) mark() int                { return len(r.body) }
-func (r *response) reset(mark int)           { r.body = r.body[:mark] }
 func (r *response) raw(text string)          { r.body = append(r.body, text...) }
 func (r *response) text(text *string)        { r.body = encode.Optional(r.body, text) }
 func (r *response) columns(columns []column) { r.body = appendColumns(r.body, columns) }
-func (r *response) release()                 { r.memory.release(r.charged) }
+
+// reset removes what follows a mark, up to which all was charged.
+func (r *response) reset(mark int) {
+	r.body = r.body[:mark]
+	if charged := r.memory.Used(); int64(cap(r.body)) > charged {
+		r.body = append(make([]byte, 0, max(charged, int64(mark))), r.body...)
+	}
+}
+
+// settle charges the memory that the body takes. It returns an error if there is none left.
+func (r *response) settle() error {
+	if more := int64(cap(r.body)) - r.memory.Used(); more > 0 && !r.memory.Take(more) {
+		return errOutOfMemory
+	}
+	return nil
+}
+
+// reserve makes room for n more bytes.
+func (r *response) reserve(n int) error {
+	size := int64(len(r.body) + n)
+	if size > r.limit {
+		return failf("RESPONSE_TOO_LARGE", "the response is larger than %d bytes: read fewer rows at a time", r.limit)
+	}
+	if size <= int64(cap(r.body)) {
+		return nil
+	}
+	if err := r.settle(); err != nil {
+		return err
+	}
+	size = max(size, min(2*size, r.limit))
+	if !r.memory.Take(size - r.memory.Used()) {
+		return errOutOfMemory
+	}
+	r.body = append(make([]byte, 0, size), r.body...)
+	return nil
+}
 
 // fail appends a failure, or null.
 func (r *response) fail(f *failure) {
@@ -36,25 +67,31 @@ func (r *response) fail(f *failure) {
 	r.body = f.append(r.body)
 }
 
-// row appends a row. It returns an error if the response has become too large.
+// row appends the current row as an array. It returns an error if the response becomes too large.
 func (r *response) row(stmt *sqlite.Stmt, columns int) error {
-	r.body = appendRow(r.body, stmt, columns)
-	size := int64(len(r.body))
-	if size > r.limit {
-		return failf("RESPONSE_TOO_LARGE", "the response is larger than %d bytes: read fewer rows at a time", r.limit)
-	}
-	for size > r.charged {
-		if !r.memory.take(charge) {
-			return errOutOfMemory
+	r.raw("[")
+	for i := range columns {
+		if i > 0 {
+			r.raw(",")
 		}
-		r.charged += charge
+		if err := r.reserve(valueSize + stmt.ColumnLen(i)); err != nil {
+			return err
+		}
+		r.body = appendColumn(r.body, stmt, i)
 	}
-	return nil
+	r.raw("]")
+	if err := r.reserve(0); err != nil {
+		return err
+	}
+	return r.settle()
 }
 
+// valueSize is about what a value takes in a response, beside its text or bytes.
+const valueSize = 40
+
 // object appends an object with a type and, unless its name is "", another field.
-func (r *response) object(kind, field string, appendValue func() error) error {
-	r.raw(`{"type":"` + kind + `"`)
+func (r *response) object(kind word, field string, appendValue func() error) error {
+	r.raw(`{"type":"` + string(kind) + `"`)
 	if field != "" {
 		r.raw(`,"` + field + `":`)
 		if err := appendValue(); err != nil {

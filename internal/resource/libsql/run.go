@@ -23,8 +23,8 @@ func (e *Engine) Forget() {
 	}
 }
 
-// Run verifies open databases after Forget, closes idle ones, and interrupts statements that fill the
-// disk, until ctx ends.
+// Run verifies open databases after Forget, closes idle ones, interrupts statements that fill the disk
+// and logs heavy use, until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -37,6 +37,7 @@ func (e *Engine) Run(ctx context.Context) {
 		case <-ticker.C:
 			e.guardDisk()
 			e.closeIdle()
+			e.reportHeavy()
 		}
 	}
 }
@@ -50,6 +51,7 @@ func (e *Engine) verify(ctx context.Context) {
 		case errs.KindOf(err) == errs.NotFound:
 			d.close()
 			e.forgetClosed(d)
+			e.usage.forget(d.id)
 		case err != nil:
 			e.Log.Warn("verify the connections to a database", "database", d.id, "error", err)
 			time.AfterFunc(verifyAgain, e.Forget)

@@ -33,7 +33,7 @@ type sink struct {
 
 // prepare prepares the first statement of a text and returns what follows it. It returns nil if there
 // is none.
-func (c *conn) prepare(sql string) (*statement, string, error) {
+func (c *conn) prepare(ctx context.Context, sql string) (*statement, string, error) {
 	sql = skipSpace(sql)
 	if sql == "" {
 		return nil, "", nil
@@ -48,20 +48,34 @@ func (c *conn) prepare(sql string) (*statement, string, error) {
 	if st := c.statements[sql]; st != nil {
 		return st, "", nil
 	}
-	c.auth.access = access{}
-	c.auth.denied = ""
-	stmt, trailing, err := c.PrepareTransient(sql)
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	st, rest, err := c.compile(ctx, sql)
 	if err != nil {
-		return nil, "", c.explainDenied(err)
+		return nil, "", explain(ctx, c.explainDenied(err))
 	}
-	st := &statement{Stmt: stmt, access: c.auth.access, verb: verbOf(sql)}
-	st.access.writes = st.access.writes || st.verb == beginVerb || st.verb == vacuumVerb
-	st.columns = c.columns(stmt, sql[:len(sql)-trailing])
-	rest := skipSpace(sql[len(sql)-trailing:])
 	if rest == "" {
 		c.keep(sql, st)
 	}
 	return st, rest, nil
+}
+
+// compile has SQLite compile the first statement of a text.
+func (c *conn) compile(ctx context.Context, sql string) (*statement, string, error) {
+	defer func() { c.db.use.time.Add(int64(c.turn.end())) }()
+	if err := c.turn.begin(ctx); err != nil {
+		return nil, "", err
+	}
+	c.auth.access = access{}
+	c.auth.denied = ""
+	stmt, trailing, err := c.PrepareTransient(sql)
+	if err != nil {
+		return nil, "", err
+	}
+	st := &statement{Stmt: stmt, access: c.auth.access, verb: verbOf(sql)}
+	st.access.writes = st.access.writes || st.verb == beginVerb || st.verb == vacuumVerb
+	st.columns = c.columns(stmt, sql[:len(sql)-trailing])
+	return st, skipSpace(sql[len(sql)-trailing:]), nil
 }
 
 // explainDenied says what the authorizer refused.
@@ -107,9 +121,9 @@ func (c *conn) done(st *statement) {
 	_ = st.ClearBindings()
 }
 
-// run runs a statement to its end. It waits for other writers if the statement writes, and rolls the
+// run runs a statement with its arguments to its end. It waits for other writers if the statement writes, and rolls the
 // transaction back if the statement has to be interrupted. Its errors are failures.
-func (c *conn) run(ctx context.Context, st *statement, args []value, to sink) error {
+func (c *conn) run(ctx context.Context, st *statement, to sink) error {
 	if err := c.admit(ctx, st); err != nil {
 		c.done(st)
 		return explain(ctx, err)
@@ -119,9 +133,9 @@ func (c *conn) run(ctx context.Context, st *statement, args []value, to sink) er
 	defer cancel()
 	c.changed = c.changed || st.access.schema
 	c.private = c.private || st.access.private
-	step := func() error { return c.stepThrough(ctx, st, args, to) }
+	step := func() error { return c.stepThrough(ctx, st, to) }
 	if returning := st.access.changes && len(st.columns) > 0 && st.verb == otherVerb; returning {
-		step = func() error { return c.atomically(func() error { return c.stepThrough(ctx, st, args, to) }) }
+		step = func() error { return c.atomically(func() error { return c.stepThrough(ctx, st, to) }) }
 	}
 	err := step()
 	if err == nil {
@@ -165,20 +179,14 @@ func (c *conn) atomically(step func() error) error {
 	return c.exec("RELEASE steward_returning")
 }
 
-// stepThrough binds a statement and steps through its rows until the context ends.
-func (c *conn) stepThrough(ctx context.Context, st *statement, args []value, to sink) error {
+// stepThrough steps through the rows of a statement until the context ends.
+func (c *conn) stepThrough(ctx context.Context, st *statement, to sink) error {
 	defer c.done(st)
-	for i, v := range args {
-		v.bind(st.Stmt, i+1)
-	}
-	if st.verb == vacuumVerb { // it must be the only active statement
-		c.auth.vacuum = true
-		defer func() { c.auth.vacuum = false }()
-	} else {
-		if _, err := c.guard.Step(); err != nil {
-			return err
-		}
-		defer func() { _ = c.guard.Reset() }()
+	c.auth.vacuum = st.verb == vacuumVerb
+	defer func() { c.auth.vacuum = false }()
+	defer func() { c.db.use.statement(c.turn.end()) }()
+	if err := c.turn.begin(ctx); err != nil {
+		return err
 	}
 	c.SetInterrupt(ctx.Done())
 	defer c.SetInterrupt(nil)

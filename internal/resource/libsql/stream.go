@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"zombiezen.com/go/sqlite"
+
+	"steward/internal/budget"
 )
 
 // stream executes Hrana requests on a connection.
@@ -17,9 +19,12 @@ import (
 type stream struct {
 	*conn
 	token token
-	// texts are those of store_sql, stored their length.
-	texts  map[int32]string
-	stored int
+	// place is that of a stream that clients continue.
+	place *budget.Charge
+	// texts are those of store_sql.
+	texts texts
+	// memory is charged for what is decoded of the current request.
+	memory *budget.Charge
 	closed bool
 	// pooled is whether its connection is of the pool, so that it ends with its request.
 	pooled bool
@@ -29,15 +34,15 @@ type stream struct {
 	stop func() bool
 }
 
-// textOverhead is what a stored text counts beside its length, so that empty ones are limited too.
-const textOverhead = 100
-
 func newStream(c *conn, t token) *stream {
-	return &stream{conn: c, token: t, busy: make(chan struct{}, 1)}
+	return &stream{
+		conn: c, token: t, busy: make(chan struct{}, 1),
+		texts: texts{limit: c.db.engine.limits.SQL, Charge: c.db.engine.memory.Charge(c.db.org, c.db.id)},
+	}
 }
 
 // execute executes a request of a pipeline and appends its result to out.
-func (s *stream) execute(ctx context.Context, text json.RawMessage, out *response) {
+func (s *stream) execute(ctx context.Context, text []byte, out *response) {
 	mark := out.mark()
 	out.raw(`{"type":"ok","response":`)
 	if err := s.respond(ctx, text, out); err != nil {
@@ -48,7 +53,7 @@ func (s *stream) execute(ctx context.Context, text json.RawMessage, out *respons
 	out.raw(`}`)
 }
 
-func (s *stream) respond(ctx context.Context, text json.RawMessage, out *response) error {
+func (s *stream) respond(ctx context.Context, text []byte, out *response) error {
 	var r request
 	if err := json.Unmarshal(text, &r); err != nil {
 		return invalidJSON(err)
@@ -57,33 +62,60 @@ func (s *stream) respond(ctx context.Context, text json.RawMessage, out *respons
 		return failf("STREAM_CLOSED", "the stream is closed")
 	}
 	switch r.Type {
-	case "execute":
-		return out.object(r.Type, "result", func() error { return s.result(ctx, &r.Stmt, out) })
 	case "batch":
 		return out.object(r.Type, "result", func() error { return s.batch(ctx, r.Batch, out) })
+	case "execute":
+		text = r.Stmt
+	}
+	in, free, err := s.decode(text)
+	if err != nil {
+		return err
+	}
+	defer free()
+	switch r.Type {
+	case "execute":
+		return out.object(r.Type, "result", func() error { return s.result(ctx, in, out) })
 	case "describe":
-		return out.object(r.Type, "result", func() error { return s.describe(r, out) })
+		return out.object(r.Type, "result", func() error { return s.describe(ctx, in, out) })
 	case "get_autocommit":
 		return out.object(r.Type, "is_autocommit", func() error {
 			out.raw(strconv.FormatBool(s.AutocommitEnabled()))
 			return nil
 		})
 	}
-	if err := s.act(ctx, r); err != nil {
+	if err := s.act(ctx, r.Type, in); err != nil {
 		return err
 	}
 	return out.object(r.Type, "", nil)
 }
 
+// decodeCost is how many times its size a statement takes: its text or arguments as they are decoded,
+// and SQLite's copy of them.
+const decodeCost = 2
+
+// decode decodes a statement of a request and charges for it. free has to be called when it has run.
+func (s *stream) decode(text []byte) (in *stmt, free func(), err error) {
+	cost := decodeCost * int64(len(text))
+	if !s.memory.Take(cost) {
+		return nil, nil, errOutOfMemory
+	}
+	in = &stmt{}
+	if err := json.Unmarshal(text, in); err != nil {
+		s.memory.Return(cost)
+		return nil, nil, invalidJSON(err)
+	}
+	return in, func() { s.memory.Return(cost) }, nil
+}
+
 // act executes a request whose response has no fields.
-func (s *stream) act(ctx context.Context, r request) error {
-	switch r.Type {
+func (s *stream) act(ctx context.Context, kind word, in *stmt) error {
+	switch kind {
 	case "sequence":
-		return s.sequence(ctx, r)
+		return s.sequence(ctx, in)
 	case "store_sql":
-		return s.storeSQL(r)
+		return s.texts.store(in)
 	case "close_sql":
-		return s.closeSQL(r)
+		return s.texts.remove(in)
 	case "close":
 		s.closed = true
 		s.rollback()
@@ -92,57 +124,13 @@ func (s *stream) act(ctx context.Context, r request) error {
 	return failf("HRANA_PROTO_ERROR", "unknown type of request")
 }
 
-// text returns the SQL text of a request: its own, or one that is stored.
-func (s *stream) text(sql *string, id *int32) (string, error) {
-	switch {
-	case (sql == nil) == (id == nil):
-		return "", failf("HRANA_PROTO_ERROR", "expected either sql or sql_id")
-	case sql != nil:
-		return *sql, nil
-	}
-	text, ok := s.texts[*id]
-	if !ok {
-		return "", failf("SQL_NOT_FOUND", "no SQL text is stored with id %d", *id)
-	}
-	return text, nil
-}
-
-func (s *stream) storeSQL(r request) error {
-	if r.SQL == nil || r.SQLID == nil {
-		return failf("HRANA_PROTO_ERROR", "expected sql and sql_id")
-	}
-	if _, taken := s.texts[*r.SQLID]; taken {
-		return failf("SQL_ID_IN_USE", "an SQL text is stored with id %d already", *r.SQLID)
-	}
-	if s.stored+len(*r.SQL)+textOverhead > s.db.engine.limits.SQL {
-		return failf("SQL_STORE_FULL", "the stored SQL texts are longer than %d bytes", s.db.engine.limits.SQL)
-	}
-	if s.texts == nil {
-		s.texts = map[int32]string{}
-	}
-	s.texts[*r.SQLID] = *r.SQL
-	s.stored += len(*r.SQL) + textOverhead
-	return nil
-}
-
-func (s *stream) closeSQL(r request) error {
-	if r.SQLID == nil {
-		return failf("HRANA_PROTO_ERROR", "expected sql_id")
-	}
-	if text, ok := s.texts[*r.SQLID]; ok {
-		s.stored -= len(text) + textOverhead
-		delete(s.texts, *r.SQLID)
-	}
-	return nil
-}
-
 // prepareOne prepares a text of one statement.
-func (s *stream) prepareOne(sql *string, id *int32) (*statement, error) {
-	text, err := s.text(sql, id)
+func (s *stream) prepareOne(ctx context.Context, in *stmt) (*statement, error) {
+	text, err := s.texts.of(in)
 	if err != nil {
 		return nil, err
 	}
-	st, rest, err := s.prepare(text)
+	st, rest, err := s.prepare(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -161,21 +149,20 @@ func (s *stream) query(ctx context.Context, in *stmt, to sink) (access, error) {
 	if !in.wantRows() {
 		to.row = func(*sqlite.Stmt, int) error { return nil }
 	}
-	return s.queryWith(ctx, in.SQL, in.SQLID, in.arguments, to)
+	return s.queryWith(ctx, in, in.bind, to)
 }
 
-// queryWith is query with a function that returns the arguments of the prepared statement.
-func (s *stream) queryWith(ctx context.Context, sql *string, id *int32, arguments func(*sqlite.Stmt) ([]value, error), to sink) (access, error) {
-	st, err := s.prepareOne(sql, id)
+// queryWith is query with a function that binds the arguments of the prepared statement.
+func (s *stream) queryWith(ctx context.Context, in *stmt, bind func(*sqlite.Stmt) error, to sink) (access, error) {
+	st, err := s.prepareOne(ctx, in)
 	if err != nil {
 		return access{}, err
 	}
-	args, err := arguments(st.Stmt)
-	if err != nil {
+	if err := bind(st.Stmt); err != nil {
 		s.done(st)
 		return access{}, err
 	}
-	return st.access, s.run(ctx, st, args, to)
+	return st.access, s.run(ctx, st, to)
 }
 
 // result runs a statement and appends its StmtResult.
@@ -206,13 +193,19 @@ func (s *stream) result(ctx context.Context, in *stmt, out *response) error {
 }
 
 // batch runs the steps of a batch and appends its BatchResult.
-func (s *stream) batch(ctx context.Context, b batch, out *response) error {
-	outcomes := make([]outcome, 0, len(b.Steps))
-	failures := make([]*failure, len(b.Steps))
+func (s *stream) batch(ctx context.Context, text []byte, out *response) error {
+	var b batch
+	if err := json.Unmarshal(text, &b); err != nil {
+		return invalidJSON(err)
+	}
+	var outcomes []outcome
+	failures := &response{memory: s.db.engine.memory.Charge(s.db.org, s.db.id)}
+	defer failures.memory.Release()
 	out.raw(`{"step_results":[`)
-	for i, text := range b.Steps {
-		if i > 0 {
+	for text := range b.Steps.all {
+		if len(outcomes) > 0 {
 			out.raw(",")
+			failures.raw(",")
 		}
 		mark := out.mark()
 		became, err := s.step(text, outcomes, func(in *stmt) error { return s.result(ctx, in, out) })
@@ -223,44 +216,49 @@ func (s *stream) batch(ctx context.Context, b batch, out *response) error {
 		if err != nil && became == skipped {
 			return err
 		}
-		if err != nil {
-			failures[i] = explain(ctx, err)
-		}
+		failures.fail(failureOf(ctx, err))
 		outcomes = append(outcomes, became)
+		if err := errors.Join(out.settle(), failures.settle()); err != nil {
+			return err
+		}
 	}
 	out.raw(`],"step_errors":[`)
-	for i, f := range failures {
-		if i > 0 {
-			out.raw(",")
-		}
-		out.fail(f)
-	}
+	out.body = append(out.body, failures.body...)
 	out.raw(`]}`)
-	return nil
+	return out.settle()
+}
+
+func failureOf(ctx context.Context, err error) *failure {
+	if err == nil {
+		return nil
+	}
+	return explain(ctx, err)
 }
 
 // step runs a step of a batch if its condition holds. If it returns skipped and an error, the batch is
 // invalid.
-func (s *stream) step(text json.RawMessage, before []outcome, run func(*stmt) error) (outcome, error) {
+func (s *stream) step(text []byte, before []outcome, run func(*stmt) error) (outcome, error) {
 	var next step
 	if err := json.Unmarshal(text, &next); err != nil {
 		return skipped, invalidJSON(err)
 	}
-	if next.Condition != nil {
-		holds, err := next.Condition.holds(before, s.AutocommitEnabled())
-		if err != nil || !holds {
-			return skipped, err
-		}
+	if runs, err := next.runs(before, s.AutocommitEnabled()); err != nil || !runs {
+		return skipped, err
 	}
-	if err := run(&next.Stmt); err != nil {
+	in, free, err := s.decode(next.Stmt)
+	if err != nil {
+		return failed, err
+	}
+	defer free()
+	if err := run(in); err != nil {
 		return failed, err
 	}
 	return succeeded, nil
 }
 
 // sequence runs all statements of a text up to the first that fails.
-func (s *stream) sequence(ctx context.Context, r request) error {
-	rest, err := s.text(r.SQL, r.SQLID)
+func (s *stream) sequence(ctx context.Context, in *stmt) error {
+	rest, err := s.texts.of(in)
 	if err != nil {
 		return err
 	}
@@ -270,20 +268,19 @@ func (s *stream) sequence(ctx context.Context, r request) error {
 	}
 	for {
 		var st *statement
-		st, rest, err = s.prepare(rest)
+		st, rest, err = s.prepare(ctx, rest)
 		if err != nil || st == nil {
 			return err
 		}
-		args := make([]value, st.BindParamCount())
-		if err := s.run(ctx, st, args, ignore); err != nil {
+		if err := s.run(ctx, st, ignore); err != nil { // parameters are NULL
 			return err
 		}
 	}
 }
 
 // describe appends the DescribeResult of a statement.
-func (s *stream) describe(r request, out *response) error {
-	st, err := s.prepareOne(r.SQL, r.SQLID)
+func (s *stream) describe(ctx context.Context, in *stmt, out *response) error {
+	st, err := s.prepareOne(ctx, in)
 	if err != nil {
 		return err
 	}

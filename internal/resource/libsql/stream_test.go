@@ -94,37 +94,34 @@ func TestTransactionsEndAfterTheirTime(t *testing.T) {
 }
 
 func TestStreamsAreLimited(t *testing.T) {
-	s := start(t, libsql.Limits{Streams: 3, TotalStreams: 5})
-	a, b := s.create(), s.create()
+	s := start(t, libsql.Limits{Streams: 3})
+	d := s.create()
 	var batons []*string
 	for range 3 {
-		batons = append(batons, a.pipeline(nil, execute("SELECT 1")).Baton)
+		batons = append(batons, d.pipeline(nil, execute("SELECT 1")).Baton)
 	}
-	if got := a.pipeline(nil, execute("SELECT 1")); got.status != http.StatusServiceUnavailable || got.Code != "STREAM_LIMIT" {
+	if got := d.pipeline(nil, execute("SELECT 1")); got.status != http.StatusServiceUnavailable || got.Code != "STREAM_LIMIT" {
 		t.Errorf("a fourth stream: %d %s", got.status, got.raw)
 	}
-	b.pipeline(nil, execute("SELECT 1"))
-	b.pipeline(nil, execute("SELECT 1"))
-	if got := b.pipeline(nil, execute("SELECT 1")); got.Code != "STREAM_LIMIT" {
-		t.Errorf("a sixth stream of the process: %s", got.raw)
-	}
-	a.exec("SELECT 1") // needs no stream
-	a.pipeline(batons[0], object{"type": "close"})
-	if got := b.pipeline(nil, execute("SELECT 1")); got.Baton == nil {
+	d.exec("SELECT 1") // needs no stream
+	d.pipeline(batons[0], object{"type": "close"})
+	if got := d.pipeline(nil, execute("SELECT 1")); got.Baton == nil {
 		t.Errorf("after a stream was closed: %s", got.raw)
 	}
 }
 
+// TestConnectionsAreLimited: a database has a quarter of the connections, and one that has none gets one.
 func TestConnectionsAreLimited(t *testing.T) {
-	s := start(t, libsql.Limits{TotalConnections: 3, Streams: 10})
+	s := start(t, libsql.Limits{Connections: 1, TotalConnections: 32})
 	a, b := s.create(), s.create()
-	a.exec("SELECT 1") // leaves an idle connection, which is closed when it is needed
-	for range 3 {
-		b.pipeline(nil, execute("SELECT 1"))
+	var got *response
+	for range 7 {
+		got = a.pipeline(nil, execute("SELECT 1"))
 	}
-	if got := a.pipeline(nil, execute("SELECT 1"), object{"type": "close"}); got.status != http.StatusServiceUnavailable || got.Code != "SERVER_BUSY" {
-		t.Errorf("a fourth connection: %d %s", got.status, got.raw)
+	if got.status != http.StatusServiceUnavailable || got.Code != "SERVER_BUSY" {
+		t.Errorf("a seventh connection: %d %s", got.status, got.raw)
 	}
+	b.exec("SELECT 1")
 }
 
 // TestManyStatementsAtOnceSucceed sends 1,000 statements at the same time to 8 connections.

@@ -17,14 +17,25 @@ type value struct {
 	kind    sqlite.ColumnType // TypeNull if zero
 	integer int64
 	float   float64
-	text    string // also the bytes of a blob
+	text    string
+	blob    []byte
 }
 
-// argument is a value in a request. It is decoded with the request, and parsed when it is bound.
+// argument is a value in a request, which is parsed when it is bound.
 type argument struct {
-	Type   string          `json:"type"`
-	Value  json.RawMessage `json:"value"`
-	Base64 string          `json:"base64"`
+	Type   word `json:"type"`
+	Value  raw  `json:"value"`
+	Base64 raw  `json:"base64"`
+}
+
+// bind parses an argument and binds it to a parameter.
+func (a argument) bind(to *sqlite.Stmt, param int) error {
+	v, err := a.value()
+	if err != nil {
+		return err
+	}
+	v.bind(to, param)
+	return nil
 }
 
 // value parses an argument.
@@ -43,9 +54,7 @@ func (a argument) value() (v value, err error) {
 		err = json.Unmarshal(a.Value, &v.text)
 	case "blob":
 		v.kind = sqlite.TypeBlob
-		var blob []byte
-		blob, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(a.Base64, "="))
-		v.text = string(blob)
+		v.blob, err = parseBlob(a.Base64)
 	default:
 		return v, failf("ARGS_INVALID", "expected a value of type null, integer, float, text or blob")
 	}
@@ -53,6 +62,18 @@ func (a argument) value() (v value, err error) {
 		return v, failf("ARGS_INVALID", "expected a value of type %s", a.Type)
 	}
 	return v, nil
+}
+
+// parseBlob parses bytes in base64, with or without padding.
+func parseBlob(text raw) ([]byte, error) {
+	if len(text) == 0 { // the field is absent
+		return nil, nil
+	}
+	var encoded string
+	if err := json.Unmarshal(text, &encoded); err != nil {
+		return nil, err
+	}
+	return base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
 }
 
 // parseFloat parses a number. One that is too large is infinite.
@@ -74,7 +95,7 @@ func (v value) bind(stmt *sqlite.Stmt, param int) {
 	case sqlite.TypeText:
 		stmt.BindText(param, v.text)
 	case sqlite.TypeBlob:
-		stmt.BindBytes(param, []byte(v.text))
+		stmt.BindBytes(param, v.blob)
 	default:
 		stmt.BindNull(param)
 	}
@@ -112,18 +133,6 @@ func appendFloat(to []byte, f float64) []byte {
 		return append(to, "1e999"...)
 	}
 	return strconv.AppendFloat(to, f, 'g', -1, 64)
-}
-
-// appendRow appends the current row as an array.
-func appendRow(to []byte, stmt *sqlite.Stmt, columns int) []byte {
-	to = append(to, '[')
-	for i := range columns {
-		if i > 0 {
-			to = append(to, ',')
-		}
-		to = appendColumn(to, stmt, i)
-	}
-	return append(to, ']')
 }
 
 // appendColumns appends the columns of a result as an array.
