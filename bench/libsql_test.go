@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 	libsqlClients = 16
 	libsqlRows    = 100_000
 	libsqlID      = "db_01k9zzzzzzzzzzzzzzzzzzzzzz"
+	attackerID    = "db_01k9zzzzzzzzzzzzzzzzzzzzzy" // of another organization
 	libsqlToken   = "token"
 
 	createItems = `CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT NOT NULL, price REAL);
@@ -34,18 +36,23 @@ const (
 	insertItem = "INSERT INTO items (name, price) VALUES (?, 1.5)"
 )
 
-// newLibSQL returns an engine with one database.
+// newLibSQL returns an engine with a database of each of two organizations.
 func newLibSQL() http.Handler {
-	p := &resource.Provisioned{ID: libsqlID, Password: libsqlToken}
+	rows := map[string]*resource.Provisioned{
+		libsqlID:   {ID: libsqlID, OrgID: "victim", Password: libsqlToken},
+		attackerID: {ID: attackerID, OrgID: "attacker", Password: libsqlToken},
+	}
 	e := &libsql.Engine{
 		Dir: os.Getenv("BENCH_DIR"), Log: slog.New(slog.DiscardHandler),
-		Lookup: func(context.Context, string) (*resource.Provisioned, error) { return p, nil },
+		Lookup: func(_ context.Context, id string) (*resource.Provisioned, error) { return rows[id], nil },
 	}
 	if err := e.Open(); err != nil {
 		panic(err)
 	}
-	if err := e.Create(context.Background(), p); err != nil {
-		panic(err)
+	for _, p := range rows {
+		if err := e.Create(context.Background(), p); err != nil {
+			panic(err)
+		}
 	}
 	go e.Run(context.Background())
 	return e
@@ -63,16 +70,72 @@ func TestLibSQL(t *testing.T) {
 		{"point reads", readItem, func(n int) any { return int64(n*7919%libsqlRows + 1) }},
 		{"inserts of one row", insertItem, func(n int) any { return fmt.Sprintf("item %d", n) }},
 	} {
-		next := func(conn, i int) []byte {
-			body := pipelineBody(map[string]any{"type": "execute", "stmt": map[string]any{"sql": c.sql, "args": []any{hranaValue(c.argument(i*libsqlClients + conn))}}})
-			return request("POST", "/db/"+libsqlID+"/v2/pipeline", libsqlToken, body)
-		}
+		next := func(conn, i int) []byte { return statement(c.sql, c.argument(i*libsqlClients+conn)) }
 		ratio, ref, got := compare(3,
 			func() result { return in.load(t, c.sql, c.argument) },
 			func() result { return load(t, s, libsqlClients, span, next) })
 		report(fmt.Sprintf("libSQL: %s, %d clients", c.what, libsqlClients), ratio, atLeast(0.3),
 			"%.0f/s of %.0f/s in process, CPU %.3f ms", got.rate, ref.rate, got.cpu)
 	}
+}
+
+// attackers is the number of statements without end that an organization runs.
+const attackers = 8
+
+// TestLibSQLUnderAttack compares the point reads of an organization while another one runs statements
+// without end with those on a quiet server.
+func TestLibSQLUnderAttack(t *testing.T) {
+	s := startRole(t, "libsql", "BENCH_DIR="+t.TempDir())
+	sendPipeline(t, s, map[string]any{"type": "sequence", "sql": createItems})
+	read := func() result {
+		return load(t, s, 4, span, func(conn, i int) []byte { return statement(readItem, int64((i*4+conn)*7919%libsqlRows+1)) })
+	}
+	var ratios []float64
+	var quiet, attacked result
+	for range 3 {
+		quiet = read()
+		end := attack(t, s)
+		attacked = read()
+		end()
+		ratios = append(ratios, float64(attacked.quantile(0.99))/float64(quiet.quantile(0.99)))
+	}
+	report(fmt.Sprintf("libSQL: p99 of point reads while another runs %d SELECTs", attackers), median(ratios), atMost(3),
+		"%s of %s, p50 %s of %s", ms(attacked.quantile(0.99)), ms(quiet.quantile(0.99)), ms(attacked.quantile(0.5)), ms(quiet.quantile(0.5)))
+}
+
+// attack runs statements without end until the function that it returns is called.
+func attack(t *testing.T, s server) (end func()) {
+	t.Helper()
+	const endless = "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+	body := pipelineBody(map[string]any{"type": "execute", "stmt": map[string]any{"sql": endless}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for range attackers {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				r, err := http.NewRequestWithContext(ctx, "POST", "http://"+s.address+"/db/"+attackerID+"/v2/pipeline", bytes.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header.Set("Authorization", "Bearer "+libsqlToken)
+				if res, err := client.Do(r); err == nil { // fails when the attack ends
+					_ = res.Body.Close()
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// statement returns the bytes of a request with a statement that has one argument.
+func statement(sql string, argument any) []byte {
+	return request("POST", "/db/"+libsqlID+"/v2/pipeline", libsqlToken, pipelineBody(map[string]any{
+		"type": "execute", "stmt": map[string]any{"sql": sql, "args": []any{hranaValue(argument)}},
+	}))
 }
 
 func pipelineBody(r map[string]any) []byte {
