@@ -53,9 +53,9 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 
 // rowSize returns about how many bytes a row takes.
 func rowSize(stmt *sqlite.Stmt, columns int) int64 {
-	size := valueSize * columns
+	size := 0
 	for i := range columns {
-		size += stmt.ColumnLen(i)
+		size += columnSize(stmt, i)
 	}
 	return int64(size)
 }

@@ -70,6 +70,10 @@ func (w *word) UnmarshalJSON(text []byte) error {
 	if len(text) > 100 {
 		return errors.New("expected a shorter text")
 	}
+	if plain := text[0] == '"' && bytes.IndexByte(text, '\\') < 0; plain {
+		*w = word(text[1 : len(text)-1])
+		return nil
+	}
 	return json.Unmarshal(text, (*string)(w))
 }
 

@@ -74,7 +74,7 @@ func (r *response) row(stmt *sqlite.Stmt, columns int) error {
 		if i > 0 {
 			r.raw(",")
 		}
-		if err := r.reserve(valueSize + stmt.ColumnLen(i)); err != nil {
+		if err := r.reserve(columnSize(stmt, i)); err != nil {
 			return err
 		}
 		r.body = appendColumn(r.body, stmt, i)
@@ -88,6 +88,15 @@ func (r *response) row(stmt *sqlite.Stmt, columns int) error {
 
 // valueSize is about what a value takes in a response, beside its text or bytes.
 const valueSize = 40
+
+// columnSize returns about how many bytes the value of a column takes.
+func columnSize(stmt *sqlite.Stmt, i int) int {
+	switch stmt.ColumnType(i) {
+	case sqlite.TypeText, sqlite.TypeBlob:
+		return valueSize + stmt.ColumnLen(i)
+	}
+	return valueSize
+}
 
 // object appends an object with a type and, unless its name is "", another field.
 func (r *response) object(kind word, field string, appendValue func() error) error {

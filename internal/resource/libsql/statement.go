@@ -75,6 +75,11 @@ func (c *conn) compile(ctx context.Context, sql string) (*statement, string, err
 	st := &statement{Stmt: stmt, access: c.auth.access, verb: verbOf(sql)}
 	st.access.writes = st.access.writes || st.verb == beginVerb || st.verb == vacuumVerb
 	st.columns = c.columns(stmt, sql[:len(sql)-trailing])
+	if ctx.Err() != nil { // the columns may be incomplete
+		st.finalize()
+		c.forget()
+		return nil, "", sqlite.ResultInterrupt.ToError()
+	}
 	return st, skipSpace(sql[len(sql)-trailing:]), nil
 }
 

@@ -64,6 +64,15 @@ func (s *stream) respond(ctx context.Context, text []byte, out *response) error 
 	switch r.Type {
 	case "batch":
 		return out.object(r.Type, "result", func() error { return s.batch(ctx, r.Batch, out) })
+	case "get_autocommit":
+		return out.object(r.Type, "is_autocommit", func() error {
+			out.raw(strconv.FormatBool(s.AutocommitEnabled()))
+			return nil
+		})
+	case "close":
+		s.closed = true
+		s.rollback()
+		return out.object(r.Type, "", nil)
 	case "execute":
 		text = r.Stmt
 	}
@@ -77,11 +86,6 @@ func (s *stream) respond(ctx context.Context, text []byte, out *response) error 
 		return out.object(r.Type, "result", func() error { return s.result(ctx, in, out) })
 	case "describe":
 		return out.object(r.Type, "result", func() error { return s.describe(ctx, in, out) })
-	case "get_autocommit":
-		return out.object(r.Type, "is_autocommit", func() error {
-			out.raw(strconv.FormatBool(s.AutocommitEnabled()))
-			return nil
-		})
 	}
 	if err := s.act(ctx, r.Type, in); err != nil {
 		return err
@@ -107,7 +111,7 @@ func (s *stream) decode(text []byte) (in *stmt, free func(), err error) {
 	return in, func() { s.memory.Return(cost) }, nil
 }
 
-// act executes a request whose response has no fields.
+// act executes a request that has SQL and whose response has no fields.
 func (s *stream) act(ctx context.Context, kind word, in *stmt) error {
 	switch kind {
 	case "sequence":
@@ -116,10 +120,6 @@ func (s *stream) act(ctx context.Context, kind word, in *stmt) error {
 		return s.texts.store(in)
 	case "close_sql":
 		return s.texts.remove(in)
-	case "close":
-		s.closed = true
-		s.rollback()
-		return nil
 	}
 	return failf("HRANA_PROTO_ERROR", "unknown type of request")
 }
