@@ -6,12 +6,18 @@
 // take more than its share, and one that has little in use is served from a reserve, so that no tenant
 // can keep another from its turn.
 //
-// A Pool refuses what does not fit; a Queue has owners wait for slots and serves them in turn. A Pace
-// ends connections whose client sends too slowly. MemoryLimit is what the sizes of pools are derived
-// from.
+// A Pool refuses what does not fit, or has it wait (Wait). A Queue has owners wait for slots and serves
+// them in turn, and a Rate for what there is per second, such as bytes. A Pace ends connections whose
+// client sends too slowly. MemoryLimit is what the sizes of pools are derived from.
 package budget
 
-import "sync"
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
 
 // Pool is a number of bytes or slots that owners share. It is safe for concurrent use.
 //
@@ -27,6 +33,15 @@ type Pool struct {
 	used  Usage
 	orgs  map[string]*account
 	parts map[owner]*account
+	// waiting are those in Wait, by organization, in the order of their turns.
+	waiting map[string][]*waiter
+}
+
+// waiter waits for room for n. ready is closed when it has it.
+type waiter struct {
+	charge *Charge
+	n      int64
+	ready  chan struct{}
 }
 
 // Usage is what is in use of a Pool.
@@ -57,6 +72,7 @@ func NewPool(total, grant int64) *Pool {
 	return &Pool{
 		common: common, reserve: reserve, orgShare: common / 2, partShare: common / 4, grant: grant,
 		used: Usage{Total: total}, orgs: map[string]*account{}, parts: map[owner]*account{},
+		waiting: map[string][]*waiter{},
 	}
 }
 
@@ -91,6 +107,16 @@ func (c *Charge) Take(n int64) bool {
 	p := c.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	taken := c.take(n)
+	if !taken {
+		p.used.Refused++
+	}
+	return taken
+}
+
+// take takes n if there is room for it. The caller holds the lock of the pool.
+func (c *Charge) take(n int64) bool {
+	p := c.pool
 	org, part := p.accounts(c.owner)
 	switch {
 	case part.used+n <= p.share(c.owner) && org.used+n <= p.orgShare && p.used.Common+n <= p.common:
@@ -100,13 +126,80 @@ func (c *Charge) Take(n int64) bool {
 		p.used.Reserve += n
 		c.reserve += n
 	default:
-		p.used.Refused++
 		p.forget(c.owner, org, part)
 		return false
 	}
 	org.used += n
 	part.used += n
 	return true
+}
+
+// Wait takes n from the pool as soon as there is room for it. Those of an organization that wait get it
+// in the order in which they came, but charges that already have something before others, so that what
+// was begun can end. It returns the error of ctx if that ends before.
+func (c *Charge) Wait(ctx context.Context, n int64) error {
+	w := c.enqueue(n)
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	p := c.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.waiting[c.owner.org], w)
+	if i < 0 {
+		return nil // it got it at the same time
+	}
+	p.dequeue(c.owner.org, i)
+	p.used.Refused++
+	p.serve() // who stood behind it may want less
+	return ctx.Err()
+}
+
+// enqueue takes n and returns nil, or returns a waiter if there is no room.
+func (c *Charge) enqueue(n int64) *waiter {
+	p := c.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	queue := p.waiting[c.owner.org]
+	if (len(queue) == 0 || c.Used() > 0) && c.take(n) {
+		return nil
+	}
+	w := &waiter{charge: c, n: n, ready: make(chan struct{})}
+	at := len(queue)
+	if c.Used() > 0 {
+		at = slices.IndexFunc(queue, func(other *waiter) bool { return other.charge.Used() == 0 })
+	}
+	if at < 0 {
+		at = len(queue)
+	}
+	p.waiting[c.owner.org] = slices.Insert(queue, at, w)
+	return w
+}
+
+// serve gives those that wait what there is room for.
+func (p *Pool) serve() {
+	for org, queue := range p.waiting {
+		for len(queue) > 0 && queue[0].charge.take(queue[0].n) {
+			close(queue[0].ready)
+			queue = p.dequeue(org, 0)
+		}
+	}
+}
+
+// dequeue removes a waiter, and returns those that are left.
+func (p *Pool) dequeue(org string, i int) []*waiter {
+	queue := slices.Delete(p.waiting[org], i, i+1)
+	if len(queue) == 0 {
+		delete(p.waiting, org)
+		return nil
+	}
+	p.waiting[org] = queue
+	return queue
 }
 
 // share returns how much a part may have.
@@ -142,6 +235,7 @@ func (c *Charge) Return(n int64) {
 	org.used -= n
 	part.used -= n
 	p.forget(c.owner, org, part)
+	p.serve()
 }
 
 // Release returns all that was taken. It may be called more than once.
@@ -170,4 +264,22 @@ func (p *Pool) forget(o owner, org, part *account) {
 	if org.used == 0 {
 		delete(p.orgs, o.org)
 	}
+}
+
+// Address returns the owner of connections from a remote address, before it is known whose they are:
+// the IPv4 address, or the /64 network of an IPv6 address, of which a host has them all.
+func Address(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	addr = addr.Unmap().WithZone("")
+	if network, err := addr.Prefix(64); err == nil && addr.Is6() {
+		return network.String()
+	}
+	return addr.String()
 }

@@ -1,12 +1,13 @@
 package budget
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
 )
 
-// ErrFull is returned by ReadAll if the pool has no room.
+// ErrFull is returned by ReadAll and ReadWhenRoom if the pool has no room.
 var ErrFull = errors.New("budget: the pool has no room for more")
 
 // firstRead is the size of the first buffer of ReadAll.
@@ -19,8 +20,22 @@ const RequestBytes = 8 << 10
 // announces much and sends little takes little. announced is the expected number of bytes, -1 if it is
 // not known. It returns ErrFull if the pool has no room, or the error of r; then nothing stays charged.
 func ReadAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
+	return readAll(c, r, announced, c.Take)
+}
+
+// ReadWhenRoom is ReadAll for a client that can be kept waiting: each time that the pool has no room, it
+// waits for it, and returns ErrFull after the given time only.
+func ReadWhenRoom(c *Charge, r io.Reader, announced int64, wait time.Duration) ([]byte, error) {
+	return readAll(c, r, announced, func(n int64) bool {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		return c.Wait(ctx, n) == nil
+	})
+}
+
+func readAll(c *Charge, r io.Reader, announced int64, take func(n int64) bool) ([]byte, error) {
 	before := c.Used()
-	body, err := readAll(c, r, announced)
+	body, err := readTaking(r, announced, take)
 	if err != nil {
 		c.Return(c.Used() - before)
 		return nil, err
@@ -28,12 +43,13 @@ func ReadAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
 	return body, nil
 }
 
-func readAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
+// readTaking reads r to its end, and calls take before it allocates memory.
+func readTaking(r io.Reader, announced int64, take func(n int64) bool) ([]byte, error) {
 	var body []byte
 	for {
 		if len(body) == cap(body) {
 			larger := nextSize(cap(body), announced)
-			if !c.Take(int64(larger - cap(body))) {
+			if !take(int64(larger - cap(body))) {
 				return nil, ErrFull
 			}
 			grown := make([]byte, len(body), larger)
@@ -61,7 +77,7 @@ func nextSize(size int, announced int64) int {
 	return next
 }
 
-// Pace is the least speed at which a client has to send.
+// Pace is the least speed at which a client has to send. Time in which nothing is read does not count.
 type Pace struct {
 	// Grace is the time in which nothing has to arrive.
 	Grace time.Duration
@@ -77,21 +93,23 @@ var Body = Pace{Grace: 10 * time.Second, Rate: 1 << 10, Limit: time.Minute}
 // Reader returns a reader of r that sets a read deadline before each read, and none after the end of
 // r. A client that falls behind gets the error of the deadline, os.ErrDeadlineExceeded.
 func (p Pace) Reader(r io.Reader, setDeadline func(time.Time) error) io.Reader {
-	return &pacedReader{pace: p, r: r, setDeadline: setDeadline, start: time.Now()}
+	return &pacedReader{pace: p, r: r, setDeadline: setDeadline}
 }
 
 type pacedReader struct {
 	pace        Pace
 	r           io.Reader
 	setDeadline func(time.Time) error
-	start       time.Time
 	read        int64
+	took        time.Duration
 }
 
 func (p *pacedReader) Read(b []byte) (int, error) {
-	_ = p.setDeadline(p.start.Add(p.pace.allowed(p.read))) // a connection without deadlines has none
+	start := time.Now()
+	_ = p.setDeadline(start.Add(p.pace.allowed(p.read) - p.took)) // a connection without deadlines has none
 	n, err := p.r.Read(b)
 	p.read += int64(n)
+	p.took += time.Since(start)
 	if err == io.EOF {
 		_ = p.setDeadline(time.Time{})
 	}
