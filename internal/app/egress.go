@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
-	"syscall"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
@@ -31,10 +30,4 @@ func addrPorts(addresses iter.Seq[string]) []netip.AddrPort {
 // deliverySockets returns how many sockets deliveries may use at a time: three eighths of the file
 // descriptors of the process. Idle connections of package send may use another eighth; the other
 // half is for incoming connections and files.
-func deliverySockets() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 256
-	}
-	return int(min(limit.Cur, 1<<20) * 3 / 8)
-}
+func deliverySockets() int { return int(descriptors() * 3 / 8) }

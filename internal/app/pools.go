@@ -1,19 +1,24 @@
 package app
 
-import "steward/internal/budget"
+import (
+	"syscall"
+
+	"steward/internal/budget"
+)
 
 // memory has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
 type memory struct {
-	ingest, api int64
+	ingest, api, threads int64
 }
 
 // memoryOf returns the sizes for a limit in bytes.
 func memoryOf(limit int64) memory {
 	limit = max(limit, 128<<20)
 	return memory{
-		ingest: min(limit/8, 128<<20),
-		api:    min(limit/8, 128<<20),
+		ingest:  min(limit/8, 128<<20),
+		api:     min(limit/8, 128<<20),
+		threads: min(limit/16, 64<<20),
 	}
 }
 
@@ -22,5 +27,23 @@ func (p *parts) pools() map[string]*budget.Pool {
 	return map[string]*budget.Pool{
 		"ingest": p.hooks.ingest.Memory,
 		"api":    p.server.Memory,
+
+		"thread_sockets":         p.server.Socket.Open,
+		"thread_sockets_unknown": p.server.Socket.Unauthenticated,
+		"thread_frames":          p.server.Socket.Frames,
+		"thread_responses":       p.server.Socket.Responses,
 	}
+}
+
+// slots returns how many connections of a kind may be open: an eighth of the file descriptors of the
+// process, at most the given number.
+func slots(most int64) int64 { return min(descriptors()/8, most) }
+
+// descriptors returns how many files and sockets the process may have open.
+func descriptors() int64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024
+	}
+	return int64(min(limit.Cur, 1<<20))
 }

@@ -142,6 +142,11 @@ func (c *Charge) Wait(ctx context.Context, n int64) error {
 	if w == nil {
 		return nil
 	}
+	return c.await(ctx, w)
+}
+
+// await waits until a waiter has what it wants. If ctx ends before, it gets nothing.
+func (c *Charge) await(ctx context.Context, w *waiter) error {
 	select {
 	case <-w.ready:
 		return nil

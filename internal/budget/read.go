@@ -27,9 +27,13 @@ func ReadAll(c *Charge, r io.Reader, announced int64) ([]byte, error) {
 // waits for it, and returns ErrFull after the given time only.
 func ReadWhenRoom(c *Charge, r io.Reader, announced int64, wait time.Duration) ([]byte, error) {
 	return readAll(c, r, announced, func(n int64) bool {
+		w := c.enqueue(n)
+		if w == nil {
+			return true
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		return c.Wait(ctx, n) == nil
+		return c.await(ctx, w) == nil
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/decode"
 	"steward/internal/errs"
 	"steward/internal/page"
@@ -53,6 +54,9 @@ type action struct {
 	frame
 	// wrongForm is true if the frame is JSON of another form.
 	wrongForm bool
+	// charge is the memory of the frame, of which it held as much when it was read.
+	charge *budget.Charge
+	held   int64
 	// previous is closed when the preceding action on the same thread and socket is answered; it is
 	// nil if there is none. done is closed when this action is.
 	previous chan struct{}

@@ -2,49 +2,60 @@ package thread
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"steward/internal/budget"
 	"steward/internal/encode"
 )
 
 // conn is one open socket.
 type conn struct {
 	ws *websocket.Conn
+	// net is the connection below ws.
+	net net.Conn
 	// ctx has the values of the request that opened the socket. It is never cancelled.
 	ctx context.Context
 	key string
+	// slot is charged to the address until the key is known, and then to the organization. id is the
+	// socket as an owner of memory.
+	slot      *budget.Charge
+	orgID, id string
 
 	// restoring is held while a restore loads and sends its response, so that a peer that reads
 	// slowly has one large response in memory and not one for each action.
 	restoring sync.Mutex
 
 	mu       sync.Mutex
-	changed  sync.Cond                // inFlight or closing has changed
+	changed  sync.Cond                // inFlight, held or closing has changed
 	inFlight int                      // actions without a sent response
+	held     int64                    // memory of their frames
 	last     map[string]chan struct{} // done of the last action in flight, by thread
 	closing  websocket.StatusCode     // how to close the socket when nothing is in flight; 0 if it stays open
 	ping     *time.Timer
 }
 
-func newConn(ctx context.Context, ws *websocket.Conn) *conn {
-	c := &conn{ctx: ctx, ws: ws, last: map[string]chan struct{}{}}
+func newConn(ctx context.Context, ws *websocket.Conn, below net.Conn, slot *budget.Charge) *conn {
+	c := &conn{ctx: ctx, ws: ws, net: below, slot: slot, last: map[string]chan struct{}{}}
 	c.changed.L = &c.mu
 	return c
 }
 
-// waitForSlot waits until fewer than maxInFlight actions are in flight. It returns false if the
-// socket is closing.
+// waitForSlot waits until another action may be in flight. It returns false if the socket is closing.
 func (c *conn) waitForSlot() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.inFlight == maxInFlight && c.closing == 0 {
+	for c.full() && c.closing == 0 {
 		c.changed.Wait()
 	}
 	return c.closing == 0
 }
+
+// full reports whether no other action may be in flight. The caller holds mu.
+func (c *conn) full() bool { return c.inFlight == maxInFlight || c.held >= maxHeld }
 
 // begin puts an action in flight, behind those on the same thread. It returns false if the socket
 // is closing.
@@ -55,6 +66,8 @@ func (c *conn) begin(a *action) bool {
 		return false
 	}
 	c.inFlight++
+	a.held = a.charge.Used()
+	c.held += a.held
 	a.previous = c.last[a.Data.ThreadID]
 	c.last[a.Data.ThreadID] = a.done
 	return true
@@ -68,6 +81,7 @@ func (c *conn) end(a *action) {
 	}
 	close(a.done)
 	c.inFlight--
+	c.held -= a.held
 	c.changed.Broadcast()
 	idle, status := c.inFlight == 0, c.closing
 	c.mu.Unlock()
@@ -114,9 +128,11 @@ func (c *conn) drain() {
 	}
 }
 
-// close sends a close frame with the reason and waits for that of the peer.
+// close sends a close frame with the reason and waits for that of the peer, which may stall inside a
+// frame.
 func (c *conn) close(status websocket.StatusCode) {
-	_ = c.ws.Close(status, closeReasons[status]) // the connection is closed in any case
+	_ = c.net.SetReadDeadline(time.Now().Add(closeTimeout)) // it may be closed already
+	_ = c.ws.Close(status, closeReasons[status])            // the connection is closed in any case
 }
 
 var closeReasons = map[websocket.StatusCode]string{
@@ -124,6 +140,8 @@ var closeReasons = map[websocket.StatusCode]string{
 	websocket.StatusUnsupportedData:         "expected text messages",
 	websocket.StatusInvalidFramePayloadData: "expected JSON objects",
 	websocket.StatusPolicyViolation:         "the API key is not valid",
+	websocket.StatusMessageTooBig:           "callers that may not write threads send less than 64 KiB",
+	websocket.StatusTryAgainLater:           "too much is going on, try again later",
 }
 
 func (c *conn) startPings() {
@@ -153,10 +171,9 @@ func (c *conn) sendPing() {
 	c.ping.Reset(pingInterval)
 }
 
-// reads reports whether the socket is being read, which it is not while maxInFlight actions are in
-// flight.
+// reads reports whether the socket is being read, which it is not while enough is in flight.
 func (c *conn) reads() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.inFlight < maxInFlight
+	return !c.full()
 }

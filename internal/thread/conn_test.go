@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -96,35 +95,6 @@ func TestSocketIsNotReadWhileTooManyActionsAreInFlight(t *testing.T) {
 	}
 	if got = slices.DeleteFunc(got, func(id string) bool { return id == "late" }); !slices.Equal(got, want) {
 		t.Errorf("the actions on one thread are answered in the order %v", got)
-	}
-}
-
-func TestSocketLimitsLargeFramesOfTheProcess(t *testing.T) {
-	s := newSocketFixture(t, dbtest.Open(t, db.SQLite))
-	c, other := s.login("whole"), s.login("whole")
-	for range maxLarge {
-		s.socket.large <- struct{}{}
-	}
-	c.start("1", "save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", smallFrame) + `"`})
-	for range 50 {
-		if other.ok("restore", object{"thread_id": "t"}) != nil {
-			t.Fatal("the large frame did not wait for the semaphore")
-		}
-	}
-	<-s.socket.large
-	c.responses(1)
-	if other.ok("restore", object{"thread_id": "t"}) == nil {
-		t.Error("nothing was saved")
-	}
-	waittest.Until(t, "the large frame to be released", func() (int, bool) {
-		held := len(s.socket.large)
-		return held, held == maxLarge-1
-	})
-	for range maxLarge - 1 {
-		<-s.socket.large
-	}
-	if len(s.socket.large) != 0 {
-		t.Errorf("the semaphore is still held %d times", len(s.socket.large))
 	}
 }
 

@@ -129,7 +129,7 @@ func newSocketFixture(t *testing.T, d *db.DB) *socketFixture {
 		"whole": whole, "other": other, "viewer": &viewer, "p1": confined("p1"), "p2": confined("p2"),
 	}}
 	s := newStore(t, d)
-	socket := &Socket{Store: s, Authenticate: keys.authenticate}
+	socket := NewSocket(s, keys.authenticate, 1000, 64<<20)
 	srv := httptest.NewServer(socket)
 	t.Cleanup(func() {
 		srv.Close()

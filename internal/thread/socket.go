@@ -1,17 +1,21 @@
 package thread
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
-	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/decode"
 	"steward/internal/errs"
 	"steward/internal/web"
@@ -22,22 +26,25 @@ const (
 	maxFirstFrame = 4 << 10
 	// maxFrame is the largest frame after that: user_data and metadata, escaped.
 	maxFrame = 4 << 20
-	// smallFrame is what every action may hold in memory. At most maxLarge actions of the process
-	// may hold more.
+	// frameRoom is the memory for it, and for what shows that it is larger.
+	frameRoom = maxFrame + 2
+	// smallFrame is the size from which frames are read only of callers that may write threads.
 	smallFrame = 64 << 10
-	maxLarge   = 32
-	// maxInFlight is how many actions of one socket run at once.
+	// maxInFlight is how many actions of one socket run at once, unless their frames have maxHeld bytes
+	// or more.
 	maxInFlight = 16
+	maxHeld     = 1 << 20
 
 	firstFrameTimeout = 10 * time.Second // to send the key
-	frameTimeout      = 30 * time.Second // from the first byte of a frame to its last
+	roomTimeout       = 10 * time.Second // to wait for memory
 	actionTimeout     = 30 * time.Second // to run an action
 	writeTimeout      = 30 * time.Second // to send a response
+	closeTimeout      = 5 * time.Second  // to answer the end of the socket
 	pingInterval      = 30 * time.Second
 	pongTimeout       = 45 * time.Second // more than actionTimeout: pongs are not read while maxInFlight actions run
 )
 
-// Socket serves GET /thread/ws, by which runtimes store threads.
+// Socket serves GET /thread/ws, by which runtimes store threads. It must be made by NewSocket.
 //
 // A socket has one goroutine that reads it, and one for each action, so that the actions of a
 // socket share transactions as those of different sockets do. Actions on the same thread run in the
@@ -46,16 +53,36 @@ const (
 // is slowed down by TCP. The key is authenticated for each action, so that a socket does not
 // outlive it. Close ends all sockets: idle ones at once, the others after the responses that they
 // still owe.
+//
+// Sockets, and the memory of what they receive and send, are charged to their organizations. Where
+// there is no room, a socket waits, and is closed with status 1013 if that takes too long.
 type Socket struct {
 	Store *Store
 	// Authenticate returns the caller of a key, or Unauthorized.
 	Authenticate func(ctx context.Context, key string) (*auth.Caller, error)
+	// Open has a slot for each socket, and Unauthenticated one for each that has not sent its key,
+	// whose owner is the address.
+	Open, Unauthenticated *budget.Pool
+	// Frames is the memory of actions in flight, Responses that of restored threads.
+	Frames, Responses *budget.Pool
 
+	ids     atomic.Int64
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	large   chan struct{} // a semaphore for large frames
 	closing bool
 	running sync.WaitGroup
+}
+
+// NewSocket returns a Socket for a number of open sockets, which share bytes of memory. There is always
+// memory for eight large frames and responses.
+func NewSocket(s *Store, authenticate func(context.Context, string) (*auth.Caller, error), sockets, memory int64) *Socket {
+	return &Socket{
+		Store: s, Authenticate: authenticate, conns: map[*conn]struct{}{},
+		Open:            budget.NewPool(sockets, 4),
+		Unauthenticated: budget.NewPool(sockets/8, 4),
+		Frames:          budget.NewPool(memory/2, frameRoom),
+		Responses:       budget.NewPool(memory/2, MaxText),
+	}
 }
 
 // OpenSockets returns the number of open sockets.
@@ -68,19 +95,28 @@ func (s *Socket) OpenSockets() int {
 // ServeHTTP upgrades a request and serves the socket in a goroutine of its own, so that the
 // resources of the request are freed.
 func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	slot := s.Unauthenticated.Charge(budget.Address(r.RemoteAddr), "")
+	if !slot.Take(1) {
+		web.Fail(w, r, errs.Unavailablef(nil, "too many sockets of this address have not sent their key"))
+		return
+	}
 	upgrade := &upgradeWriter{ResponseWriter: w}
 	// Any origin is accepted: the key in the first frame is what authenticates, and browsers do not
 	// add that by themselves.
 	ws, err := websocket.Accept(upgrade, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
+		slot.Release()
 		if upgrade.refused {
 			web.Fail(w, r, errs.New(errs.Malformed, "expected a WebSocket upgrade request, version 13"))
 		}
 		return
 	}
-	c := newConn(context.WithoutCancel(r.Context()), ws)
+	c := newConn(context.WithoutCancel(r.Context()), ws, upgrade.conn, slot)
 	if !s.add(c) {
-		go c.close(websocket.StatusGoingAway)
+		go func() {
+			c.close(websocket.StatusGoingAway)
+			slot.Release()
+		}()
 		return
 	}
 	go s.serve(c)
@@ -91,10 +127,14 @@ func (s *Socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type upgradeWriter struct {
 	http.ResponseWriter
 	refused bool
+	conn    net.Conn
 }
 
-// Unwrap lets the library hijack the connection.
-func (u *upgradeWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+// Hijack notes the connection, whose deadlines the library does not offer.
+func (u *upgradeWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
+	u.conn, rw, err = http.NewResponseController(u.ResponseWriter).Hijack()
+	return u.conn, rw, err
+}
 
 // WriteHeader writes the status of an upgrade only.
 func (u *upgradeWriter) WriteHeader(status int) {
@@ -118,10 +158,6 @@ func (s *Socket) add(c *conn) bool {
 	if s.closing {
 		return false
 	}
-	if s.conns == nil {
-		s.conns = map[*conn]struct{}{}
-		s.large = make(chan struct{}, maxLarge)
-	}
 	s.conns[c] = struct{}{}
 	s.running.Add(1)
 	return true
@@ -130,6 +166,7 @@ func (s *Socket) add(c *conn) bool {
 func (s *Socket) remove(c *conn) {
 	_ = c.ws.CloseNow() // it may be closed already
 	c.stopPings()
+	c.slot.Release()
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
@@ -189,19 +226,35 @@ func (s *Socket) authenticate(c *conn) bool {
 		return false
 	}
 	if key == "" {
-		return refuse(c, `expected {"authorization": "<API key>"} in the first frame`)
+		return refuse(c, `expected {"authorization": "<API key>"} in the first frame`, websocket.StatusPolicyViolation)
 	}
 	c.key = strings.TrimPrefix(key, "Bearer ")
 	ctx, cancel := context.WithTimeout(c.ctx, actionTimeout)
 	defer cancel()
 	caller, err := s.Authenticate(ctx, c.key)
 	if err != nil {
-		return refuse(c, visibleError(ctx, err))
+		return refuse(c, visibleError(ctx, err), websocket.StatusPolicyViolation)
 	}
 	if err := caller.Require(auth.ReadThreads); err != nil {
-		return refuse(c, visibleError(ctx, err))
+		return refuse(c, visibleError(ctx, err), websocket.StatusPolicyViolation)
+	}
+	if !s.own(c, caller.OrgID) {
+		return refuse(c, "too many sockets of this organization are open, try again later", websocket.StatusTryAgainLater)
 	}
 	return c.send(response{Success: true}) == nil
+}
+
+// own charges a socket to an organization instead of its address, and reports whether there was room.
+func (s *Socket) own(c *conn, orgID string) bool {
+	slot := s.Open.Charge(orgID, "")
+	if !slot.Take(1) {
+		return false
+	}
+	c.slot.Release()
+	c.slot = slot
+	c.orgID = orgID
+	c.id = strconv.FormatInt(s.ids.Add(1), 10)
+	return true
 }
 
 // readKey reads the key of the first frame, which is "" if the frame has none.
@@ -225,74 +278,8 @@ func readKey(c *conn) (string, error) {
 }
 
 // refuse answers the first frame with an error, closes the socket and returns false.
-func refuse(c *conn, text string) bool {
+func refuse(c *conn, text string, status websocket.StatusCode) bool {
 	_ = c.send(response{Error: text}) // the socket is closed in any case
-	c.close(websocket.StatusPolicyViolation)
+	c.close(status)
 	return false
-}
-
-// next reads a frame and starts its action. It returns false if the socket is closing.
-func (s *Socket) next(c *conn) bool {
-	kind, body, err := c.ws.Reader(c.ctx)
-	if err != nil {
-		return false
-	}
-	text, release, err := s.read(c, body)
-	if err != nil {
-		return false
-	}
-	a, status := parseAction(kind, text)
-	if status != 0 {
-		release()
-		c.closeWhenIdle(status)
-		return false
-	}
-	if !c.begin(a) {
-		release()
-		return false
-	}
-	go s.handle(c, a, release)
-	return true
-}
-
-// read reads a frame to its end. A large one waits for the semaphore, which release frees when
-// the action is done.
-func (s *Socket) read(c *conn, body io.Reader) (text []byte, release func(), err error) {
-	timeout := time.AfterFunc(frameTimeout, func() { _ = c.ws.CloseNow() }) // the reader gets the error
-	defer timeout.Stop()
-	text, err = io.ReadAll(io.LimitReader(body, smallFrame))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(text) < smallFrame {
-		return text, func() {}, nil
-	}
-	s.large <- struct{}{}
-	release = func() { <-s.large }
-	rest, err := io.ReadAll(body)
-	if err != nil {
-		release()
-		return nil, nil, err
-	}
-	return append(text, rest...), release, nil
-}
-
-// handle runs an action after those before it on the same thread, and sends its response.
-func (s *Socket) handle(c *conn, a *action, release func()) {
-	defer c.end(a)
-	defer release()
-	if a.previous != nil {
-		<-a.previous
-	}
-	if a.Action == "restore" {
-		c.restoring.Lock()
-		defer c.restoring.Unlock()
-	}
-	r, status := s.respond(c, a)
-	if err := c.send(r); err != nil {
-		_ = c.ws.CloseNow() // the reader gets the error
-	}
-	if status != 0 {
-		c.closeWhenIdle(status)
-	}
 }

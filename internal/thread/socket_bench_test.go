@@ -26,7 +26,7 @@ func BenchmarkSocketSave(b *testing.B) {
 				return err
 			}))
 			authenticate := func(context.Context, string) (*auth.Caller, error) { return confined("p1"), nil }
-			srv := httptest.NewServer(&Socket{Store: s, Authenticate: authenticate})
+			srv := httptest.NewServer(NewSocket(s, authenticate, 1000, 64<<20))
 			defer srv.Close()
 			conns := make([]*websocket.Conn, sockets)
 			for i := range conns {

@@ -18,7 +18,8 @@ import (
 func withFakeTime(t *testing.T, test func(t *testing.T, s *Socket, conn *websocket.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		caller := &auth.Caller{OrgID: org, UserID: "u", Role: auth.Owner}
-		s := &Socket{Authenticate: func(context.Context, string) (*auth.Caller, error) { return caller, nil }}
+		authenticate := func(context.Context, string) (*auth.Caller, error) { return caller, nil }
+		s := NewSocket(nil, authenticate, 1000, 64<<20)
 		listener := make(pipetest.Listener)
 		server := &http.Server{Handler: s}
 		go func() { _ = server.Serve(listener) }() // it ends when the server is closed
@@ -67,13 +68,31 @@ func TestSocketIsClosedIfAFrameDoesNotEnd(t *testing.T) {
 		must(t, err)
 		_, err = w.Write([]byte(`{"id":"` + strings.Repeat("x", 8<<10))) // more than the buffer of the client, so that a part is sent
 		must(t, err)
-		time.Sleep(29 * time.Second)
+		time.Sleep(9 * time.Second)
 		if !isOpen(s) {
 			t.Error("closed before the timeout")
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(10 * time.Second)
 		if isOpen(s) {
 			t.Error("the socket still waits for the rest of the frame")
+		}
+		if u := s.Frames.Usage(); u.Owners != 0 {
+			t.Errorf("memory is in use: %+v", u)
+		}
+	})
+}
+
+// TestSocketIsClosedIfThereIsNoRoom has an organization that uses up its share. A frame waits for it, and
+// is then refused with the status that tells runtimes to come again.
+func TestSocketIsClosedIfThereIsNoRoom(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *Socket, conn *websocket.Conn) {
+		sendKey(t, conn)
+		fill(s.Frames, org)
+		must(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"id":"1","action":"restore"}`)))
+		began := time.Now()
+		_, _, err := conn.Read(t.Context())
+		if took := time.Since(began); websocket.CloseStatus(err) != websocket.StatusTryAgainLater || took != roomTimeout {
+			t.Errorf("closed by %v after %v", err, took)
 		}
 	})
 }
