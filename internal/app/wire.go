@@ -76,7 +76,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	sizes := memoryOf(budget.MemoryLimit())
 	hooks := wireHooks(cfg, d, at, sizes, lines.Record, log, now)
 	storage := wireObjects(cfg, d, at, lines.Record, hooks.store, log, now)
-	engines, err := wireEngines(cfg, d, at, lines.Record, log, now)
+	engines, err := wireEngines(cfg, d, at, sizes, lines.Record, log, now)
 	if err != nil {
 		return nil, err
 	}

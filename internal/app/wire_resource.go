@@ -42,7 +42,8 @@ type engineServer struct {
 }
 
 func wireEngines(
-	cfg config.Config, d *database, at datadir.Addresses, record func(*db.Tx, string, string) error, log *slog.Logger, now func() time.Time,
+	cfg config.Config, d *database, at datadir.Addresses, sizes memory, record func(*db.Tx, string, string) error,
+	log *slog.Logger, now func() time.Time,
 ) (*engines, error) {
 	e := &engines{store: &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}, log: log}
 	e.databases = &libsql.Engine{
@@ -51,7 +52,9 @@ func wireEngines(
 	}
 	e.stores = &embedkv.Engine{
 		Dir: filepath.Join(cfg.Data, "stores"), Node: d.node, URL: at.KVURL, ByID: e.store.ByID, ByPassword: e.store.ByPassword,
-		Log: log, Now: now,
+		Connections: budget.NewPool(slots(10_000), 16), Unauthenticated: budget.NewPool(slots(1000), 16),
+		Memory: budget.NewPool(sizes.stores, sizes.stores/8),
+		Log:    log, Now: now,
 	}
 	d.db.Watch(resource.Cache, e.databases.Forget)
 	d.db.Watch(resource.Cache, e.stores.Forget)

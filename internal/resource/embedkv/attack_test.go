@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/redcon"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"steward/internal/budget"
 	"steward/internal/resource"
 	"steward/internal/waittest"
 )
@@ -166,12 +167,15 @@ func TestGarbage(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	f := start(t, func(e *Engine) { e.Limits = Limits{Connections: 30, StoreConnections: 5, Unauthenticated: 10} })
+	f := start(t, func(e *Engine) {
+		e.Connections = budget.NewPool(32, 2)
+		e.Unauthenticated = budget.NewPool(16, 2)
+	})
 	p := f.create()
-	for range 5 {
+	for range 6 {
 		f.login(p)
 	}
-	equal(t, "sixth of a store", f.dial().ask("AUTH "+p.Password+"\r\n"), "-ERR max number of clients reached")
+	equal(t, "seventh of a store", f.dial().ask("AUTH "+p.Password+"\r\n"), "-ERR max number of clients reached")
 	refused := 0
 	for range 10_000 {
 		c, err := net.Dial("tcp", f.addr)
@@ -190,12 +194,15 @@ func TestConnectionsAreBounded(t *testing.T) {
 	equal(t, "refused", refused, 1000)
 	f.sessions.mu.Lock()
 	defer f.sessions.mu.Unlock()
-	equal(t, "connections that were accepted", len(f.sessions.all) <= 30, true)
+	equal(t, "connections that were accepted", len(f.sessions.all) <= 6+6, true)
 }
 
 func TestSlowClientsAreClosed(t *testing.T) {
 	f := start(t, func(e *Engine) {
-		e.Limits = Limits{Login: time.Second, Stall: time.Second, Idle: 2 * time.Second}
+		e.Limits = Limits{
+			Login: time.Second, Stall: time.Second, Idle: 2 * time.Second,
+			Pace: budget.Pace{Grace: time.Second, Rate: 1 << 10, Limit: time.Minute},
+		}
 	})
 	p := f.create()
 	f.dial().closed("no authentication")
@@ -210,7 +217,7 @@ func TestSlowClientsAreClosed(t *testing.T) {
 	_, err = io.WriteString(c, strings.Repeat("GET large\r\n", 100)) // and reads nothing
 	must(t, err)
 	waittest.True(t, "the connection to be closed", func() bool { return len(f.sessions.stores()) == 0 || f.sessions.count() <= 1 })
-	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+	waittest.True(t, "memory to be returned", func() bool { return f.Memory.Usage().Owners == 0 })
 }
 
 func (r *sessions) count() int {
@@ -221,7 +228,8 @@ func (r *sessions) count() int {
 
 func TestSizesAreBounded(t *testing.T) {
 	f := start(t, func(e *Engine) {
-		e.Limits = Limits{Size: 2 << 20, Request: 1 << 20, Reply: 1 << 18, Memory: 1 << 20, Queue: 3}
+		e.Limits = Limits{Size: 2 << 20, Request: 1 << 20, Reply: 1 << 18, Queue: 3}
+		e.Memory = budget.NewPool(8<<20, 1<<20)
 	})
 	p := f.create()
 	ctx := t.Context()
@@ -253,11 +261,11 @@ func TestSizesAreBounded(t *testing.T) {
 	wantError(t, "full store", err, "OOM ")
 	must(t, c.FlushDB(ctx).Err())
 	must(t, c.Set(ctx, "k", "v", 0).Err())
-	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+	waittest.True(t, "memory to be returned", func() bool { return f.Memory.Usage().Owners == 0 })
 }
 
 func TestMemoryOfRequestsIsShared(t *testing.T) {
-	f := start(t, func(e *Engine) { e.Limits = Limits{Memory: 1 << 20} })
+	f := start(t, func(e *Engine) { e.Memory = budget.NewPool(4<<20, 1<<19) }) // a store has 768 KiB
 	p := f.create()
 	queued := func() (*raw, string) { // a transaction of 600 KB in small commands
 		c := f.login(p)
@@ -274,12 +282,12 @@ func TestMemoryOfRequestsIsShared(t *testing.T) {
 	equal(t, "second transaction", answer, "-"+errMemory.Error())
 	equal(t, "EXEC of the second", second.ask("EXEC\r\n"), "-EXECABORT Transaction discarded because of previous errors.")
 	equal(t, "EXEC of the first", first.ask("EXEC\r\n"), "*200")
-	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+	waittest.True(t, "memory to be returned", func() bool { return f.Memory.Usage().Owners == 0 })
 	many := "*1001\r\n$3\r\nDEL\r\n" + strings.Repeat("$3000\r\n"+strings.Repeat("x", 3000)+"\r\n", 1000)
 	c := f.login(p)
 	go func() { _, _ = io.WriteString(c, many) }() // the server closes the connection before it has read all
 	c.closed("many arguments")
-	waittest.True(t, "memory to be returned", func() bool { return f.memory.used.Load() == 0 })
+	waittest.True(t, "memory to be returned", func() bool { return f.Memory.Usage().Owners == 0 })
 }
 
 func wantError(t *testing.T, what string, err error, prefix string) {

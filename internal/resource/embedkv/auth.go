@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxLogins is the number of logins that are checked at once.
+	// maxLogins is the number of logins that are checked at once. Addresses take turns.
 	maxLogins = 16
 	// maxFailures is the number of failures after which a connection is closed.
 	maxFailures = 5
@@ -43,23 +43,30 @@ func (s *session) login(user, password string) error {
 	hash := passwordHash(password)
 	for range 10 {
 		generation := e.generation.Load()
-		p, err := e.lookup(user, hash)
+		p, err := e.lookup(s.address, user, hash)
 		if err != nil {
 			s.failed()
 			return err
 		}
-		if err := e.sessions.join(s, p.ID, hash); err != nil {
+		if err := e.sessions.join(s, p.ID, hash, e.Connections.Charge(p.OrgID, p.ID)); err != nil {
 			return err
 		}
 		if e.generation.Load() == generation {
+			s.own(p.OrgID, p.ID)
 			s.in.args = maxArgs
 			s.in.bytes = e.Limits.Request
 			s.failures = 0
 			return nil
 		}
-		e.sessions.forget(s)
+		s.forget()
 	}
 	return errors.New("ERR stores are changing too fast, try again")
+}
+
+// forget makes the session one that has not authenticated. It is closed if there are too many.
+func (s *session) forget() {
+	e := s.engine
+	s.quit = !e.sessions.forget(s, e.Unauthenticated.Charge(s.address, "")) || s.quit
 }
 
 // failed delays the reply to a wrong password, and closes the connection after some of them.
@@ -75,11 +82,13 @@ func (s *session) failed() {
 }
 
 // lookup returns the store of a user, or of a password alone. Its errors are replies.
-func (e *Engine) lookup(user string, hash [sha256.Size]byte) (*resource.Provisioned, error) {
-	e.logins <- struct{}{}
-	defer func() { <-e.logins }()
+func (e *Engine) lookup(address, user string, hash [sha256.Size]byte) (*resource.Provisioned, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loginTimeout)
 	defer cancel()
+	if err := e.logins.Enter(ctx, address, ""); err != nil {
+		return nil, errors.New("ERR too many clients authenticate at once, try again")
+	}
+	defer e.logins.Leave(address)
 	p, err := e.find(ctx, user, hash)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, errWrongPassword

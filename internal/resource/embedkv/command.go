@@ -133,7 +133,7 @@ func (s *session) quitCommand([][]byte) {
 func (s *session) reset([][]byte) {
 	s.queue = nil
 	s.releaseMemory()
-	s.engine.sessions.forget(s)
+	s.forget()
 	s.in.args = loginArgs
 	s.in.bytes = loginBytes
 	s.began = time.Now()

@@ -10,6 +10,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"steward/internal/budget"
 )
 
 // conn is the only connection to the file of a store, as database/sql gives it to redka. All its methods
@@ -21,8 +23,9 @@ import (
 // Durability is SQLite's: with a write-ahead log and synchronous=FULL it syncs the log in each commit,
 // the directory when it has created the log, and the file before it starts the log anew.
 type conn struct {
-	db     *sqlite.Conn
-	memory *budget
+	db *sqlite.Conn
+	// memory is charged for what the current command reads, at most reply bytes.
+	memory *budget.Charge
 	reply  int
 
 	// open is whether the shared transaction is, and lost why SQLite has rolled it back.
@@ -30,8 +33,8 @@ type conn struct {
 	lost error
 	// failed is the last error of the current command.
 	failed error
-	// used is the number of bytes that the current command has read, charged what it took from memory.
-	used, charged int
+	// used is the number of bytes that the current command has read.
+	used int
 }
 
 // maxCachedArgs is the number of arguments up to which statements are kept. Lists of keys are part of the
@@ -272,19 +275,13 @@ func (c *conn) charge(n int) error {
 	if c.used < freeMemory {
 		return nil
 	}
-	take := c.used - c.charged
-	if err := c.memory.take(take); err != nil {
-		return err
-	}
-	c.charged += take
-	return nil
+	return take(c.memory, c.used-int(c.memory.Used()))
 }
 
 // release begins the count of the next command.
 func (c *conn) release() {
-	c.memory.give(c.charged)
+	c.memory.Release()
 	c.used = 0
-	c.charged = 0
 	c.failed = nil
 }
 

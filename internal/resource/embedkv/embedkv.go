@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"steward/internal/budget"
 	"steward/internal/errs"
 	"steward/internal/resource"
 )
@@ -37,70 +38,88 @@ type Engine struct {
 	ByID func(ctx context.Context, id string) (*resource.Provisioned, error)
 	// ByPassword returns the store whose password has a SHA-256, or NotFound.
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
-	Limits     Limits
-	Log        *slog.Logger
-	Now        func() time.Time
+	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
+	// other, whose owner is the address. Memory is that of requests and replies that are larger than
+	// freeMemory. Open makes those that are nil.
+	Connections, Unauthenticated, Memory *budget.Pool
+
+	Limits Limits
+	Log    *slog.Logger
+	Now    func() time.Time
 
 	// template is an empty store.
 	template []byte
 	// parse answers QUEUED, or what is wrong with a command.
 	parse    func(redcon.Conn, redcon.Command)
-	memory   budget
 	pool     *pool
 	sessions *sessions
 	// generation counts changes of stores and passwords. See login.
 	generation atomic.Uint64
 	verify     chan struct{}
 	ids        atomic.Int64
-	logins     chan struct{}
+	logins     *budget.Queue
 	closed     chan struct{}
 	closeOnce  sync.Once
 }
 
 // Limits bound what clients may use. Zero values mean the defaults.
 type Limits struct {
-	// Connections, StoreConnections and Unauthenticated are the maximum numbers of connections of
-	// all clients, of one store's clients, and of those that have not authenticated.
-	Connections, StoreConnections, Unauthenticated int
 	// Stores is the maximum number of stores that are open at once.
 	Stores int
 	// Size is the maximum size of a store in bytes.
 	Size int64
 	// Request and Reply are the maximum sizes of a command, or all commands of a transaction, and of
-	// its reply, in bytes. Memory bounds the sum of all that are larger than 64 KiB.
-	Request, Reply, Memory int
+	// its reply, in bytes.
+	Request, Reply int
 	// Queue is the maximum number of commands between MULTI and EXEC.
 	Queue int
 	// Command is how long a command may run.
 	Command time.Duration
-	// Login is how long a client may take to authenticate, Stall how long it may neither send the rest of
-	// a command nor receive a reply, and Idle how long a connection may be unused.
+	// Login is how long a client may take to authenticate, Stall how long to receive a reply, and Idle
+	// how long a connection may be unused.
 	Login, Stall, Idle time.Duration
+	// Pace is that of a command after its first line.
+	Pace budget.Pace
 	// Unused is how long a store stays open without a command.
 	Unused time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Connections, 10_000)
-	setDefault(&l.StoreConnections, 1_000)
-	setDefault(&l.Unauthenticated, 1_000)
 	setDefault(&l.Stores, 200)
 	setDefault(&l.Size, 1<<30)
-	setDefault(&l.Request, 16<<20)
-	setDefault(&l.Reply, 32<<20)
-	setDefault(&l.Memory, 256<<20)
+	setDefault(&l.Request, MaxRequest)
+	setDefault(&l.Reply, MaxRequest*3/2) // the share of a store in a pool of eight grants
 	setDefault(&l.Queue, 10_000)
 	setDefault(&l.Command, 10*time.Second)
-	setDefault(&l.Login, 10*time.Second)
+	setDefault(&l.Login, 5*time.Second)
 	setDefault(&l.Stall, 30*time.Second)
 	setDefault(&l.Idle, time.Hour)
 	setDefault(&l.Unused, 5*time.Minute)
+	if l.Pace == (budget.Pace{}) {
+		l.Pace = budget.Body
+	}
 	return l
 }
 
 func setDefault[T int | int64 | time.Duration](value *T, to T) {
 	if *value == 0 {
 		*value = to
+	}
+}
+
+// MaxRequest is the largest request, and so the largest value of a store.
+const MaxRequest = 16 << 20
+
+// setPools makes the pools that are nil.
+func (e *Engine) setPools() {
+	if e.Connections == nil {
+		e.Connections = budget.NewPool(10_000, 16)
+	}
+	if e.Unauthenticated == nil {
+		e.Unauthenticated = budget.NewPool(1_000, 16)
+	}
+	if e.Memory == nil {
+		e.Memory = budget.NewPool(0, MaxRequest)
 	}
 }
 
@@ -113,11 +132,11 @@ func (e *Engine) Open() error {
 	if err := e.makeTemplate(); err != nil {
 		return fmt.Errorf("prepare key-value stores: %w", err)
 	}
-	e.memory.max = int64(e.Limits.Memory)
+	e.setPools()
 	e.pool = &pool{max: e.Limits.Stores, open: e.openStore, now: e.Now, stores: map[string]*entry{}}
-	e.sessions = &sessions{limits: e.Limits, byStore: map[string]map[*session]bool{}, all: map[*session]bool{}}
+	e.sessions = &sessions{byStore: map[string]map[*session]bool{}, all: map[*session]bool{}}
 	e.verify = make(chan struct{}, 1)
-	e.logins = make(chan struct{}, maxLogins)
+	e.logins = budget.NewQueue(maxLogins)
 	e.closed = make(chan struct{})
 	return nil
 }
@@ -247,21 +266,12 @@ func (e *Engine) Close(ctx context.Context) error {
 	return e.pool.close(ctx)
 }
 
-// budget is a number of bytes that large requests and replies share.
-type budget struct {
-	max  int64
-	used atomic.Int64
-}
-
 var errMemory = errors.New("ERR the server is handling too much data at once, try again")
 
-// take reserves bytes, or returns an error if too many are.
-func (b *budget) take(n int) error {
-	if b.used.Add(int64(n)) > b.max {
-		b.used.Add(int64(-n))
+// take charges bytes, or returns an error if there is no room for them.
+func take(c *budget.Charge, n int) error {
+	if !c.Take(int64(n)) {
 		return errMemory
 	}
 	return nil
 }
-
-func (b *budget) give(n int) { b.used.Add(int64(-n)) }

@@ -99,10 +99,18 @@ func (f *fixture) drop(p *resource.Provisioned) {
 	delete(f.rows, p.ID)
 }
 
-// create creates a store.
+// create creates a store of org_a.
 func (f *fixture) create() *resource.Provisioned {
 	f.t.Helper()
-	p := &resource.Provisioned{ID: id.New(id.KVStore), Type: resource.KV, Node: f.Node, State: resource.Active, Password: id.Secret(43)}
+	return f.createOf("org_a")
+}
+
+// createOf creates a store of an organization.
+func (f *fixture) createOf(orgID string) *resource.Provisioned {
+	f.t.Helper()
+	p := &resource.Provisioned{
+		ID: id.New(id.KVStore), Type: resource.KV, OrgID: orgID, Node: f.Node, State: resource.Active, Password: id.Secret(43),
+	}
 	f.put(p)
 	must(f.t, f.Create(f.t.Context(), p))
 	return p

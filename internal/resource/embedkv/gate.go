@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"steward/internal/budget"
 )
 
 // Serve accepts connections until Close.
@@ -55,72 +57,68 @@ var errTooManyClients = errors.New("ERR max number of clients reached")
 
 // sessions are the connections of clients.
 type sessions struct {
-	limits Limits
-
 	mu     sync.Mutex
 	all    map[*session]bool
 	closed bool
-	// byStore has those that have authenticated; unauthenticated is the number of the others.
-	byStore         map[string]map[*session]bool
-	unauthenticated int
+	// byStore has those that have authenticated.
+	byStore map[string]map[*session]bool
 }
 
 // enter adds a session that has not authenticated.
 func (r *sessions) enter(s *session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.all) >= r.limits.Connections || r.unauthenticated >= r.limits.Unauthenticated {
+	if r.closed || !s.slot.Take(1) {
 		return errTooManyClients
 	}
 	r.all[s] = true
-	r.unauthenticated++
 	return nil
 }
 
-// join makes a session one of a store. It is none of another store any more.
-func (r *sessions) join(s *session, store string, hash [sha256.Size]byte) error {
+// join makes a session one of a store, with its slot. It is none of another store any more.
+func (r *sessions) join(s *session, store string, hash [sha256.Size]byte, slot *budget.Charge) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.store != store && len(r.byStore[store]) >= r.limits.StoreConnections {
+	if s.store != store && !slot.Take(1) {
 		return errTooManyClients
 	}
-	r.part(s)
+	if s.store != store {
+		r.part(s, slot)
+	}
 	if r.byStore[store] == nil {
 		r.byStore[store] = map[*session]bool{}
 	}
 	r.byStore[store][s] = true
-	r.unauthenticated--
 	s.store = store
 	s.hash = hash
 	return nil
 }
 
-// part makes a session one that has not authenticated. The caller holds mu.
-func (r *sessions) part(s *session) {
-	if s.store == "" {
-		return
-	}
+// part makes a session one that has not authenticated, with another slot. The caller holds mu.
+func (r *sessions) part(s *session, slot *budget.Charge) {
+	s.slot.Release()
+	s.slot = slot
 	delete(r.byStore[s.store], s)
 	if len(r.byStore[s.store]) == 0 {
 		delete(r.byStore, s.store)
 	}
 	s.store = ""
-	r.unauthenticated++
 }
 
-// forget makes a session one that has not authenticated.
-func (r *sessions) forget(s *session) {
+// forget makes a session one that has not authenticated, and reports whether there was a slot for it.
+func (r *sessions) forget(s *session, slot *budget.Charge) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.part(s)
+	taken := slot.Take(1)
+	r.part(s, slot)
+	return taken
 }
 
 // leave removes a session.
 func (r *sessions) leave(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.part(s)
-	r.unauthenticated--
+	r.part(s, s.slot)
 	delete(r.all, s)
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -138,22 +137,29 @@ func (r *requests) bulk(limit int) ([]byte, error) {
 	return arg[:n:n], nil
 }
 
-// freeMemory is the size up to which requests and replies do not count for Limits.Memory.
-const freeMemory = 64 << 10
+const (
+	// freeMemory is the size up to which requests and replies are not charged.
+	freeMemory = 16 << 10
+	// firstRead is the size of the first buffer of an argument. The next ones double it up to freeMemory.
+	firstRead = 4 << 10
+)
 
-// bytesOf reads n bytes. Memory is allocated as they come.
+// bytesOf reads n bytes. Memory is allocated, and charged, as they come.
 func (r *requests) bytesOf(n int) ([]byte, error) {
-	b := make([]byte, min(n, freeMemory))
+	b := make([]byte, min(n, firstRead))
 	if _, err := io.ReadFull(r.in, b); err != nil {
 		return nil, err
 	}
-	for len(b) < n {
-		more := min(n-len(b), len(b))
-		if err := r.grow(more); err != nil {
-			return nil, err
+	for have := len(b); have < n; have = len(b) {
+		more := min(n-have, have)
+		if have >= freeMemory {
+			if err := r.grow(more); err != nil {
+				return nil, err
+			}
 		}
-		have := len(b)
-		b = slices.Grow(b, more)[:have+more]
+		larger := make([]byte, have+more)
+		copy(larger, b)
+		b = larger
 		if _, err := io.ReadFull(r.in, b[have:]); err != nil {
 			return nil, err
 		}

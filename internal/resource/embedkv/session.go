@@ -4,28 +4,37 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
+
+	"steward/internal/budget"
 )
 
 // session is a connection of a client.
 type session struct {
-	engine *Engine
-	net    net.Conn
-	id     int64
-	began  time.Time
-	in     requests
-	out    reply
+	engine  *Engine
+	net     net.Conn
+	address string // as an owner
+	id      int64
+	began   time.Time
+	in      requests
+	out     reply
 
 	// store is the id of the store that the client has authenticated for, or "", and hash that of the
 	// password.
 	store string
 	hash  [sha256.Size]byte
-	// deadline is that of the request that is being read.
-	deadline time.Time
+	// slot is charged to the address, or to the store that the client has authenticated for. requests,
+	// rows and replies are the memory of what was received, of what the current command reads, and of
+	// what is to be sent.
+	slot, requests, rows, replies *budget.Charge
+	// inside is whether a request is being read, and paced its reader once it is waited for.
+	inside   bool
+	paced    io.Reader
 	failures int
 	name     string
 	quit     bool
@@ -36,8 +45,6 @@ type session struct {
 	job     job
 	// queue are the commands since MULTI; nil if there was none.
 	queue *queue
-	// charged is the memory taken for requests, replies that for replies.
-	charged, replies int
 }
 
 // request is a command, or all those of a transaction.
@@ -56,16 +63,31 @@ type queue struct {
 }
 
 // flushSize is the size of replies at which they are sent before more commands are run.
-const flushSize = 256 << 10
+const flushSize = freeMemory
 
 func (e *Engine) newSession(c net.Conn) *session {
 	s := &session{engine: e, net: c, id: e.ids.Add(1), began: time.Now()}
+	s.address = budget.Address(c.RemoteAddr().String())
+	s.slot = e.Unauthenticated.Charge(s.address, "")
+	s.own(s.address, "")
 	s.in = requests{
 		in: bufio.NewReader(s), begun: s.beginRequest, grow: s.grow,
 		args: loginArgs, bytes: loginBytes,
 	}
 	s.job = job{run: s.run, done: make(chan struct{}, 1)}
 	return s
+}
+
+// own has memory charged to an owner from now on. Replies to what came before are sent first.
+func (s *session) own(org, part string) {
+	if s.replies != nil {
+		_ = s.write() // the next read fails too
+		s.replies.Release()
+		s.requests.Release()
+	}
+	s.requests = s.engine.Memory.Charge(org, part)
+	s.rows = s.engine.Memory.Charge(org, part)
+	s.replies = s.engine.Memory.Charge(org, part)
 }
 
 // serve reads and answers requests until the client or the engine closes the connection.
@@ -77,7 +99,8 @@ func (s *session) serve() {
 			s.refuse(err)
 			return
 		}
-		s.deadline = time.Time{}
+		s.inside = false
+		s.paced = nil
 		s.handle(request{name: strings.ToLower(string(clip(cmd.Args[0], maxEcho))), cmd: cmd}, size)
 	}
 	_ = s.flush()
@@ -86,7 +109,8 @@ func (s *session) serve() {
 func (s *session) close() {
 	_ = s.net.Close()
 	s.engine.sessions.leave(s)
-	s.engine.memory.give(s.charged + s.replies)
+	s.requests.Release()
+	s.replies.Release()
 }
 
 // refuse answers requests before a malformed one, and says what is wrong with that.
@@ -107,37 +131,32 @@ func (s *session) Read(b []byte) (int, error) {
 	if err := s.flush(); err != nil {
 		return 0, err
 	}
-	if err := s.net.SetReadDeadline(s.readDeadline()); err != nil {
+	if s.store != "" && s.inside {
+		return s.readPaced(b)
+	}
+	deadline := time.Now().Add(s.engine.Limits.Idle)
+	if s.store == "" {
+		deadline = s.began.Add(s.engine.Limits.Login)
+	}
+	if err := s.net.SetReadDeadline(deadline); err != nil {
 		return 0, err
 	}
 	return s.net.Read(b)
 }
 
-func (s *session) readDeadline() time.Time {
-	switch {
-	case s.store == "":
-		return s.began.Add(s.engine.Limits.Login)
-	case !s.deadline.IsZero():
-		return s.deadline
+// readPaced reads the rest of a request.
+func (s *session) readPaced(b []byte) (int, error) {
+	if s.paced == nil {
+		s.paced = s.engine.Limits.Pace.Reader(s.net, s.net.SetReadDeadline)
 	}
-	return time.Now().Add(s.engine.Limits.Idle)
+	return s.paced.Read(b)
 }
 
 // beginRequest begins the time in which the rest of a request must come.
-func (s *session) beginRequest() {
-	if s.deadline.IsZero() {
-		s.deadline = time.Now().Add(s.engine.Limits.Stall)
-	}
-}
+func (s *session) beginRequest() { s.inside = true }
 
-// grow reserves memory for a request.
-func (s *session) grow(n int) error {
-	if err := s.engine.memory.take(n); err != nil {
-		return err
-	}
-	s.charged += n
-	return nil
-}
+// grow charges memory of a request.
+func (s *session) grow(n int) error { return take(s.requests, n) }
 
 // handle answers a request about the connection, and keeps others for flush.
 func (s *session) handle(r request, size int) {
@@ -200,8 +219,7 @@ func (s *session) runPending() error {
 // releaseMemory returns the memory of requests that have run. Those of a transaction are kept.
 func (s *session) releaseMemory() {
 	if s.queue == nil {
-		s.engine.memory.give(s.charged)
-		s.charged = 0
+		s.requests.Release()
 	}
 }
 
@@ -217,6 +235,7 @@ func (s *session) fail(start int, err error) {
 
 // run runs pending requests in the goroutine of their store, until replies are large.
 func (s *session) run(st *store) {
+	st.conn.memory = s.rows
 	start := len(s.out.b)
 	for _, r := range s.pending {
 		s.runOne(st, r)
@@ -232,9 +251,7 @@ func (s *session) runOne(st *store, r request) {
 	start := len(s.out.b)
 	err := s.runCommands(st, r)
 	if large := len(s.out.b) - start; err == nil && large > freeMemory {
-		if err = s.engine.memory.take(large); err == nil {
-			s.replies += large
-		}
+		err = take(s.replies, large)
 	}
 	if err != nil {
 		s.out.b = redcon.AppendError(s.out.b[:start], failure(err))
@@ -272,7 +289,6 @@ func (s *session) write() error {
 	if cap(s.out.b) > freeMemory {
 		s.out.b = nil
 	}
-	s.engine.memory.give(s.replies)
-	s.replies = 0
+	s.replies.Release()
 	return err
 }

@@ -66,7 +66,7 @@ func (e *Engine) openStore(id string) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open key-value store: %w", err)
 	}
-	c := &conn{db: db, memory: &e.memory, reply: e.Limits.Reply}
+	c := &conn{db: db, memory: e.Memory.Charge("", id), reply: e.Limits.Reply}
 	pool := sql.OpenDB(connector{c})
 	pool.SetMaxOpenConns(1)
 	red, err := redka.OpenReadDB(pool, redkaOptions())
