@@ -10,7 +10,7 @@ import (
 // memory has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
 type memory struct {
-	ingest, api, threads, stores int64
+	ingest, api, threads, stores, tails int64
 }
 
 // memoryOf returns the sizes for a limit in bytes.
@@ -21,6 +21,7 @@ func memoryOf(limit int64) memory {
 		api:     min(limit/8, 128<<20),
 		threads: min(limit/16, 64<<20),
 		stores:  min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
+		tails:   min(limit/16, 32<<20),
 	}
 }
 
@@ -34,6 +35,10 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"thread_sockets_unknown": p.server.Socket.Unauthenticated,
 		"thread_frames":          p.server.Socket.Frames,
 		"thread_responses":       p.server.Socket.Responses,
+
+		"tails":       p.hooks.tail.Connections,
+		"tail_events": p.hooks.tail.Memory,
+		"tail_feeds":  p.hooks.tail.Feeds,
 
 		"kv_connections":         p.engines.stores.Connections,
 		"kv_connections_unknown": p.engines.stores.Unauthenticated,

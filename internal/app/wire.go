@@ -178,7 +178,7 @@ func wireHooks(
 	scheduler.Log = log
 	scheduler.Exclusive = d.db.Dialect() == db.SQLite
 	store.Wake = scheduler.Wake
-	tails := tail.New(store, log)
+	tails := tail.New(store, log, sizes.tails)
 	store.Logged = tails.Wake
 	replays := &replay.Store{DB: d.db, Now: now, Audit: record, Hooks: store}
 	store.Replayed = replays.Ended

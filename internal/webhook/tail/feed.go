@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/webhook/eventlog"
 )
@@ -18,9 +19,10 @@ const (
 	// pace is the least time between two reads of a feed, so that events that are committed one by
 	// one are read together.
 	pace = 50 * time.Millisecond
-	// feedBytes bounds the frames that a feed keeps. Connections that are further behind read by
-	// themselves.
+	// feedBytes and feedTime bound the frames that a feed keeps. Connections that are further behind
+	// read by themselves.
 	feedBytes = 4 << 20
+	feedTime  = 10 * time.Second
 	// loadRows is how many events are loaded at a time. A list shows at most 64 KiB of a payload.
 	loadRows = 64
 	// errorPause is the time before the next read after one that failed.
@@ -36,6 +38,8 @@ type feed struct {
 	wake   chan struct{}
 	// missing is what is to be told with the next frames. Only run uses it.
 	missing gaps
+	// memory is charged for the frames.
+	memory *budget.Charge
 
 	mu    sync.Mutex
 	hooks map[string]*hookFeed // by ULID; "" for all webhooks
@@ -59,7 +63,7 @@ type hookFeed struct {
 func newFeed(s *Server, orgID string, stop context.CancelFunc) *feed {
 	return &feed{
 		server: s, orgID: orgID, stop: stop, wake: make(chan struct{}, 1), missing: gaps{}, hooks: map[string]*hookFeed{},
-		changed: make(chan struct{}),
+		memory: s.Feeds.Charge(orgID, ""), changed: make(chan struct{}),
 	}
 }
 
@@ -94,6 +98,7 @@ func (f *feed) part(hook string) bool {
 
 // run reads the log until ctx ends.
 func (f *feed) run(ctx context.Context) {
+	defer f.memory.Release()
 	for ctx.Err() == nil {
 		more, err := f.read(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -185,27 +190,55 @@ func (f *feed) wanted() (from eventlog.Position, hooks map[string]bool) {
 	return f.end, hooks
 }
 
-// add adds frames up to a position, drops the oldest beyond feedBytes, and wakes the connections.
+// add adds frames up to a position, drops the oldest that are too many or too old, and wakes the
+// connections.
 func (f *feed) add(loaded []frame, end eventlog.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := time.Now()
+	before := len(f.frames)
 	for _, one := range loaded {
-		f.frames = append(f.frames, one)
-		f.bytes += len(one.text)
+		one.added = now
+		f.keep(one)
 	}
-	dropped := 0
-	for ; f.bytes > feedBytes; dropped++ {
-		f.bytes -= len(f.frames[dropped].text)
-		f.start = f.frames[dropped].at
+	for len(f.frames) > 0 && now.Sub(f.frames[0].added) > feedTime {
+		f.drop()
 	}
-	if dropped > 0 {
-		f.frames = slices.Clone(f.frames[dropped:])
+	if len(f.frames) != before+len(loaded) {
+		f.frames = slices.Clone(f.frames) // what was dropped is freed
 	}
 	if end.Compare(f.end) > 0 {
 		f.end = end
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
+}
+
+// keep appends a frame, for which others are dropped if there is no room. If there is still none, the
+// feed begins after the frame.
+func (f *feed) keep(one frame) {
+	size := len(one.text)
+	for f.bytes+size > feedBytes && len(f.frames) > 0 {
+		f.drop()
+	}
+	for !f.memory.Take(int64(size)) {
+		if len(f.frames) == 0 {
+			f.start = one.at
+			return
+		}
+		f.drop()
+	}
+	f.frames = append(f.frames, one)
+	f.bytes += size
+}
+
+// drop drops the oldest frame.
+func (f *feed) drop() {
+	oldest := f.frames[0]
+	f.frames = f.frames[1:]
+	f.bytes -= len(oldest.text)
+	f.memory.Return(int64(len(oldest.text)))
+	f.start = oldest.at
 }
 
 // ready is what a feed has for a connection.

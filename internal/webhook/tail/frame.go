@@ -3,6 +3,7 @@ package tail
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"steward/internal/encode"
 	"steward/internal/errs"
@@ -13,8 +14,9 @@ import (
 
 // frame is an event as it is sent.
 type frame struct {
-	at   eventlog.Position
-	text []byte
+	at    eventlog.Position
+	text  []byte
+	added time.Time // to a feed
 }
 
 // hook returns the ULID of the event's webhook.

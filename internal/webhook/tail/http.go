@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/stamp"
@@ -22,6 +23,9 @@ const (
 	heartbeat = 15 * time.Second
 	// batchBytes is about how much is written at once.
 	batchBytes = 64 << 10
+	// loadBytes is the memory of what a connection that is behind loads at once: a batch and an event
+	// more, whose payload and headers can take six times their 64 KiB as JSON.
+	loadBytes = 1 << 20
 	// ownRows is how many events a connection that is behind loads at once, at most. Those beyond
 	// batchBytes are not kept while they wait to be written, but loaded again.
 	ownRows = 16
@@ -57,12 +61,11 @@ func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.S
 		server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{},
 		revoked: s.rechecked(),
 	}
-	var err error
-	if c.feed, err = s.enter(c.orgID, hook, from.Follow); err != nil {
+	if err := s.enter(c, from.Follow); err != nil {
 		return web.Stream{}, err
 	}
-	if err := s.read(ctx, func(q db.Querier) error { return c.begin(q, from) }); err != nil {
-		s.leave(c.feed, c.orgID, hook)
+	if err := s.read(ctx, c.orgID, func(q db.Querier) error { return c.begin(q, from) }); err != nil {
+		s.leave(c)
 		return web.Stream{}, err
 	}
 	return web.Stream{ContentType: "text/event-stream", Serve: c.serve}, nil
@@ -101,7 +104,10 @@ func (c *connection) begin(q db.Querier, from From) (err error) {
 
 // connection is a tail that is being served.
 type connection struct {
-	server    *Server
+	server *Server
+	// slot is charged as long as the connection is open, memory for what it is about to send.
+	slot, memory *budget.Charge
+
 	feed      *feed // nil if it does not follow
 	newest    int64 // the number of the last commit before it was opened; without a feed it ends there
 	orgID     string
@@ -121,7 +127,7 @@ type connection struct {
 // serve sends events until the client goes away, may no longer read them, or takes nothing for 30 s,
 // which is the write timeout of package web.
 func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
-	defer c.server.leave(c.feed, c.orgID, c.hook)
+	defer c.server.leave(c)
 	c.w = w
 	c.r = r
 	c.out = http.NewResponseController(w)
@@ -229,7 +235,7 @@ func (c *connection) advance(ctx context.Context) (more bool, changed <-chan str
 // transaction that is still running to be settled.
 func (c *connection) advanceAlone(ctx context.Context) (more bool, changed <-chan struct{}, err error) {
 	var settled bool
-	err = c.server.limited(ctx, func() error {
+	err = c.server.limited(ctx, c.orgID, func() error {
 		settled, err = eventlog.IsSettled(c.server.Store.DB.Read(ctx), c.newest)
 		return err
 	})
@@ -248,7 +254,7 @@ func (c *connection) advanceAlone(ctx context.Context) (more bool, changed <-cha
 // catchUp reads the log without the feed, and reports whether there is more.
 func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	var page eventlog.Page
-	err = c.server.limited(ctx, func() error {
+	err = c.server.limited(ctx, c.orgID, func() error {
 		page, err = eventlog.After(c.server.Store.DB.Read(ctx), c.orgID, c.hook, c.at)
 		return err
 	})
@@ -260,6 +266,9 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	}
 	for events := page.Events; len(events) > 0; {
 		some := events[:min(c.rows, len(events))]
+		if err := c.memory.Wait(ctx, loadBytes); err != nil {
+			return false, err
+		}
 		loaded, n, err := c.server.load(ctx, c.orgID, some, c.missing, batchBytes)
 		if err != nil {
 			return false, err
@@ -274,12 +283,25 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 	return page.More || len(page.Events) > 0, nil
 }
 
-// send writes frames, all at once. Then the connection is at a position.
+// send writes frames, all at once. Then the connection is at a position. Their memory is charged as long
+// as they wait for their turn and the client.
 func (c *connection) send(ctx context.Context, all []frame, end eventlog.Position) error {
+	defer c.memory.Release()
 	if len(all) == 0 {
 		c.at = end
 		return nil
 	}
+	size := 0
+	for _, one := range all {
+		size += len(one.text)
+	}
+	if err := c.hold(ctx, int64(size)); err != nil {
+		return err
+	}
+	if err := c.server.output.Enter(ctx, c.orgID); err != nil {
+		return err
+	}
+	c.server.output.Leave(c.orgID, float64(size))
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
 		if buf.Cap() <= burstBytes {
@@ -287,20 +309,25 @@ func (c *connection) send(ctx context.Context, all []frame, end eventlog.Positio
 		}
 	}()
 	buf.Reset()
-	size := 0
-	for _, one := range all {
-		size += len(one.text)
-	}
 	buf.Grow(size)
 	for _, one := range all {
 		buf.Write(one.text)
 	}
-	if err := c.server.output.WaitN(ctx, min(buf.Len(), burstBytes)); err != nil {
-		return err
-	}
 	c.told = all[len(all)-1].at
 	c.at = end
 	return c.write(buf.Bytes())
+}
+
+// hold has the connection charged for a number of bytes. It waits if that is more than it has.
+func (c *connection) hold(ctx context.Context, n int64) error {
+	has := c.memory.Used()
+	if n < has {
+		c.memory.Return(has - n)
+	}
+	if n <= has {
+		return nil
+	}
+	return c.memory.Wait(ctx, n-has)
 }
 
 // buffers hold what is being written.

@@ -7,6 +7,10 @@
 // log by itself until it has caught up. Whatever a connection has not been sent stays in the log, so
 // that nothing is held for slow readers, and any replica can go on at any position.
 //
+// Connections, the memory of what they send, and that of feeds are charged to their organizations, which
+// also share the time for loading events and the bytes per second equally: many tails that are behind
+// delay those of their own organization only.
+//
 // Feeds are woken when events are committed in this process (Wake) or, by a notification, on another
 // replica, and look for themselves every second.
 package tail
@@ -15,11 +19,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/webhook"
@@ -27,15 +32,15 @@ import (
 )
 
 const (
-	// maxOpen bounds the connections of a process, and maxOrgOpen those of one organization.
-	maxOpen    = 2000
-	maxOrgOpen = 1000
+	// maxOpen is the number of connections of a process. An organization has three eighths of them.
+	maxOpen = 3000
 	// maxReads is how many connections look for their position in the log at the same time.
 	maxReads = 4
 	// Tails are for people and their tools, and must leave the machine to ingest: what falls behind
 	// catches up later. Loading events may take one part in loadShare of the time of a core, with
 	// pauses of at most maxPause, and bytesPerSecond is what all connections together may send.
 	loadShare      = 5
+	loadBurst      = 20 * time.Millisecond
 	maxPause       = time.Second
 	bytesPerSecond = 16 << 20
 	burstBytes     = 1 << 20
@@ -48,25 +53,33 @@ type Server struct {
 	// Authorize returns an error if the sender of a request that is being served may no longer read
 	// webhooks.
 	Authorize func(r *http.Request) error
+	// Connections has a slot for each connection. Memory is that of what they are about to send, and
+	// Feeds that of the frames that feeds keep.
+	Connections, Memory, Feeds *budget.Pool
 
-	reads  chan struct{} // a semaphore of maxReads
-	loads  chan struct{} // a semaphore of one, also held while others pause
-	output *rate.Limiter
+	reads  *budget.Queue // has maxReads slots
+	loads  *budget.Rate  // of seconds
+	output *budget.Rate  // of bytes
+	ids    atomic.Int64
 
 	mu      sync.Mutex
 	feeds   map[string]*feed // by organization, while they have connections
 	open    int
-	orgOpen map[string]int // by organization
-	revoked chan struct{}  // closed and replaced when rights may have been taken away
+	revoked chan struct{} // closed and replaced when rights may have been taken away
 	closed  chan struct{}
 }
 
-// New returns a server of the tails of a store.
-func New(s *webhook.Store, log *slog.Logger) *Server {
+// New returns a server of the tails of a store, which use so many bytes of memory.
+func New(s *webhook.Store, log *slog.Logger, memory int64) *Server {
 	t := &Server{
-		Store: s, Log: log, reads: make(chan struct{}, maxReads), loads: make(chan struct{}, 1),
-		output: rate.NewLimiter(bytesPerSecond, burstBytes),
-		feeds:  map[string]*feed{}, orgOpen: map[string]int{}, revoked: make(chan struct{}), closed: make(chan struct{}),
+		Store: s, Log: log,
+		Connections: budget.NewPool(maxOpen, 16),
+		Memory:      budget.NewPool(memory/2, loadBytes),
+		Feeds:       budget.NewPool(memory/2, loadBytes/2),
+		reads:       budget.NewQueue(maxReads),
+		loads:       budget.NewRate(1.0/loadShare, loadBurst.Seconds()),
+		output:      budget.NewRate(bytesPerSecond, burstBytes),
+		feeds:       map[string]*feed{}, revoked: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.DB.Watch(webhook.LogChanged, t.wakeAll)
 	return t
@@ -131,45 +144,45 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// enter counts a connection, which has to leave, and returns the feed of its organization if it
-// follows that. It returns Unavailable if there are too many, or the process is stopping.
-func (s *Server) enter(orgID, hook string, follow bool) (*feed, error) {
+// enter counts a connection, which has to leave, and sets the feed of its organization if it follows
+// that. It returns Unavailable if there are too many, or the process is stopping.
+func (s *Server) enter(c *connection, follow bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed() {
-		return nil, errs.Unavailablef(nil, "the server is stopping")
+		return errs.Unavailablef(nil, "the server is stopping")
 	}
-	if s.open >= maxOpen || s.orgOpen[orgID] >= maxOrgOpen {
-		return nil, errs.Unavailablef(nil, "too many tails are open")
+	c.slot = s.Connections.Charge(c.orgID, "")
+	if !c.slot.Take(1) {
+		return errs.Unavailablef(nil, "too many tails are open")
 	}
+	c.memory = s.Memory.Charge(c.orgID, strconv.FormatInt(s.ids.Add(1), 10))
 	s.open++
-	s.orgOpen[orgID]++
 	if !follow {
-		return nil, nil
+		return nil
 	}
-	f := s.feeds[orgID]
+	f := s.feeds[c.orgID]
 	if f == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		f = newFeed(s, orgID, stop)
-		s.feeds[orgID] = f
+		f = newFeed(s, c.orgID, stop)
+		s.feeds[c.orgID] = f
 		go f.run(ctx)
 	}
-	f.join(hook)
-	return f, nil
+	f.join(c.hook)
+	c.feed = f
+	return nil
 }
 
 // leave ends a connection, and with the last one the feed of its organization.
-func (s *Server) leave(f *feed, orgID, hook string) {
+func (s *Server) leave(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open--
-	s.orgOpen[orgID]--
-	if s.orgOpen[orgID] == 0 {
-		delete(s.orgOpen, orgID)
-	}
-	if f != nil && f.part(hook) {
-		f.stop()
-		delete(s.feeds, f.orgID)
+	c.slot.Release()
+	c.memory.Release()
+	if c.feed != nil && c.feed.part(c.hook) {
+		c.feed.stop()
+		delete(s.feeds, c.orgID)
 	}
 }
 
@@ -185,33 +198,31 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // load calls frames within the share of the time that loading may take.
 func (s *Server) load(ctx context.Context, orgID string, events []eventlog.Event, missing gaps, limit int) (loaded []frame, n int, err error) {
-	err = s.limited(ctx, func() error {
+	err = s.limited(ctx, orgID, func() error {
 		loaded, n, err = frames(ctx, s.Store, orgID, events, missing, limit)
 		return err
 	})
 	return loaded, n, err
 }
 
-// limited runs a query when the share of the time that queries may take allows it.
-func (s *Server) limited(ctx context.Context, query func() error) error {
-	select {
-	case s.loads <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+// limited runs a query of an organization when the share of the time that queries may take allows it.
+func (s *Server) limited(ctx context.Context, orgID string, query func() error) error {
+	if err := s.loads.Enter(ctx, orgID); err != nil {
+		return err
 	}
 	began := time.Now()
-	err := query()
-	time.AfterFunc(min((loadShare-1)*time.Since(began), maxPause), func() { <-s.loads })
-	return err
+	defer func() {
+		took := time.Since(began)
+		s.loads.Leave(orgID, min(took, (took+maxPause)/loadShare).Seconds())
+	}()
+	return query()
 }
 
 // read runs a query with one of the few places for connections that are being opened.
-func (s *Server) read(ctx context.Context, query func(q db.Querier) error) error {
-	select {
-	case s.reads <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+func (s *Server) read(ctx context.Context, orgID string, query func(q db.Querier) error) error {
+	if err := s.reads.Enter(ctx, orgID, ""); err != nil {
+		return err
 	}
-	defer func() { <-s.reads }()
+	defer s.reads.Leave(orgID)
 	return query(s.Store.DB.Read(ctx))
 }

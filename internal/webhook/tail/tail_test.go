@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"steward/internal/auth"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
@@ -56,11 +57,15 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		DB: d, Ring: ring, Now: time.Now, Log: log, Owner: "rep_1",
 		Audit: func(*db.Tx, string, string) error { return nil },
 	}
-	f := &fixture{t: t, hooks: &webhook.Handler{Store: store}, tails: New(store, log)}
+	f := &fixture{t: t, hooks: &webhook.Handler{Store: store}, tails: New(store, log, 32<<20)}
 	f.tails.Authorize = func(*http.Request) error { return nil }
 	store.Logged = f.tails.Wake
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
-		return r.WithContext(auth.With(r.Context(), alice))
+		caller := alice
+		if r.Header.Get("Caller") == bob.KeyID {
+			caller = bob
+		}
+		return r.WithContext(auth.With(r.Context(), caller))
 	}
 	api := web.NewAPI([]web.Route{
 		web.On("GET /webhook/tail", auth.ReadWebhooks, 200, "all", f.tails.All),
@@ -76,10 +81,12 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 }
 
 // hook creates a webhook and returns its id and the path of its ingest URL.
-func (f *fixture) hook() (webhookID, path string) {
+func (f *fixture) hook() (webhookID, path string) { return f.hookOf(alice) }
+
+func (f *fixture) hookOf(caller *auth.Caller) (webhookID, path string) {
 	f.t.Helper()
 	in := &struct{ Body webhook.NewWebhook }{webhook.NewWebhook{Name: "orders"}}
-	w, err := f.hooks.Create(auth.With(f.t.Context(), alice), in)
+	w, err := f.hooks.Create(auth.With(f.t.Context(), caller), in)
 	must(f.t, err)
 	return w.ID, w.URL
 }
@@ -101,10 +108,16 @@ func (f *fixture) ingest(path string, n, size int) {
 // open begins a tail. next returns the receipt of the next event; it reads only when it is called.
 func (f *fixture) open(path, position string) (next func() (receiptID, id string), stop func()) {
 	f.t.Helper()
+	return f.openAs(alice, path, position)
+}
+
+func (f *fixture) openAs(caller *auth.Caller, path, position string) (next func() (receiptID, id string), stop func()) {
+	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
 	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+path, nil)
 	must(f.t, err)
 	req.Header.Set("Last-Event-ID", position)
+	req.Header.Set("Caller", caller.KeyID)
 	res, err := http.DefaultClient.Do(req)
 	must(f.t, err)
 	if res.StatusCode != 200 {
@@ -116,6 +129,9 @@ func (f *fixture) open(path, position string) (next func() (receiptID, id string
 	return func() (string, string) {
 		for {
 			line, err := lines.ReadString('\n')
+			if ctx.Err() != nil {
+				return "", ""
+			}
 			if err != nil {
 				f.t.Fatalf("the tail ended: %v", err)
 			}
@@ -330,29 +346,34 @@ func TestLoadsAreCutToABatch(t *testing.T) {
 	})
 }
 
+// TestTailsAreBounded has an organization with as many tails as it may have, which others do not notice.
 func TestTailsAreBounded(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite))
-	enter := func(orgID string, n int) {
-		t.Helper()
-		for range n {
-			_, err := f.tails.enter(orgID, "", false)
-			must(t, err)
-		}
+	enter := func(orgID string, follow bool) (*connection, error) {
+		c := &connection{orgID: orgID}
+		return c, f.tails.enter(c, follow)
 	}
-	enter("org_a", maxOrgOpen)
-	if _, err := f.tails.enter("org_a", "", true); errs.KindOf(err) != errs.Unavailable {
-		t.Errorf("one more of an organization: %v", err)
+	var all []*connection
+	c, err := enter("org_a", false)
+	for ; err == nil; c, err = enter("org_a", false) {
+		all = append(all, c)
 	}
-	enter("org_b", maxOpen-maxOrgOpen)
-	if _, err := f.tails.enter("org_c", "", true); errs.KindOf(err) != errs.Unavailable {
-		t.Errorf("one more: %v", err)
+	if errs.KindOf(err) != errs.Unavailable || len(all) < 1000 || len(all) > maxOpen/2 {
+		t.Errorf("%d of an organization: %v", len(all), err)
 	}
-	f.tails.leave(nil, "org_a", "")
-	feed, err := f.tails.enter("org_c", "", true)
-	must(t, err)
-	f.tails.leave(feed, "org_c", "")
-	if len(f.tails.feeds) != 0 || len(f.tails.orgOpen) != 2 || f.tails.Open() != maxOpen-1 {
-		t.Errorf("%d feeds, %d tails of %v", len(f.tails.feeds), f.tails.Open(), f.tails.orgOpen)
+	for range 1000 {
+		c, err := enter("org_b", true)
+		must(t, err)
+		all = append(all, c)
+	}
+	if f.tails.Open() != len(all) {
+		t.Errorf("%d tails, want %d", f.tails.Open(), len(all))
+	}
+	for _, c := range all {
+		f.tails.leave(c)
+	}
+	if u := f.tails.Connections.Usage(); u.Owners != 0 || len(f.tails.feeds) != 0 || f.tails.Open() != 0 {
+		t.Errorf("%d feeds, %d tails, %+v", len(f.tails.feeds), f.tails.Open(), u)
 	}
 }
 
@@ -368,7 +389,7 @@ func TestClosedTailsEnd(t *testing.T) {
 	waittest.True(t, "the end of a tail that was disconnected", func() bool { return f.tails.Open() == 1 })
 	f.tails.Close()
 	waittest.True(t, "the end of all tails", func() bool { return f.tails.Open() == 0 })
-	if _, err := f.tails.enter("org_a", "", true); errs.KindOf(err) != errs.Unavailable {
+	if err := f.tails.enter(&connection{orgID: "org_a"}, true); errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("after Close: %v", err)
 	}
 	f.tails.mu.Lock()
@@ -399,7 +420,7 @@ func TestRevokedTailsEnd(t *testing.T) {
 
 // TestFeedsDropTheOldestFrames checks what a feed tells connections at each position.
 func TestFeedsDropTheOldestFrames(t *testing.T) {
-	f := newFeed(&Server{}, "org_a", func() {})
+	f := newFeed(&Server{Feeds: budget.NewPool(32<<20, 1<<20)}, "org_a", func() {})
 	at := func(n int) eventlog.Position {
 		return eventlog.Position{Number: int64(n), Key: fmt.Sprintf("%026d%026d", n%2, n)}
 	}
