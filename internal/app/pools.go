@@ -46,10 +46,6 @@ func (p *parts) pools() map[string]*budget.Pool {
 	}
 }
 
-// slots returns how many connections of a kind may be open: an eighth of the file descriptors of the
-// process, at most the given number.
-func slots(most int64) int64 { return min(descriptors()/8, most) }
-
 // descriptors returns how many files and sockets the process may have open.
 func descriptors() int64 {
 	var limit syscall.Rlimit

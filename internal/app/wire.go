@@ -110,7 +110,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
 			Resource:    &resource.Handler{Manager: manager, OrgName: accounts.OrgName},
 			Thread:      &thread.Handler{Store: threads, Runs: sessionRuns(evals)},
-			Socket:      thread.NewSocket(threads, callers.Identify, slots(8192), sizes.threads),
+			Socket:      thread.NewSocket(threads, callers.Identify, min(descriptors()/2, 16_384), sizes.threads),
 			Webhook:     hooks.handler(d, baseURL, now),
 			Ingest:      hooks.ingest,
 			Tail:        hooks.tail,

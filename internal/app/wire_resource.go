@@ -52,9 +52,10 @@ func wireEngines(
 	}
 	e.stores = &embedkv.Engine{
 		Dir: filepath.Join(cfg.Data, "stores"), Node: d.node, URL: at.KVURL, ByID: e.store.ByID, ByPassword: e.store.ByPassword,
-		Connections: budget.NewPool(slots(10_000), 16), Unauthenticated: budget.NewPool(slots(1000), 16),
-		Memory: budget.NewPool(sizes.stores, sizes.stores/8),
-		Log:    log, Now: now,
+		Connections:     budget.NewPool(min(descriptors()/4, 10_000), 16),
+		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
+		Memory:          budget.NewPool(sizes.stores, sizes.stores/8),
+		Log:             log, Now: now,
 	}
 	d.db.Watch(resource.Cache, e.databases.Forget)
 	d.db.Watch(resource.Cache, e.stores.Forget)
