@@ -9,7 +9,8 @@ import (
 
 // Rate has organizations wait for what there is per second, such as bytes or time of a processor. One
 // at a time has its turn: it is next if its organization has used least, so that organizations share
-// the rate equally, however many of each wait and whatever a turn costs. It is safe for concurrent use.
+// the rate equally, however many of each wait and whatever a turn costs. One that was away may use a
+// burst before the others. It is safe for concurrent use.
 type Rate struct {
 	perSecond, burst float64
 
@@ -17,12 +18,12 @@ type Rate struct {
 	// level is what can be used at the time at. It is negative after a turn that cost more.
 	level float64
 	at    time.Time
-	// busy is whether somebody has its turn, and wake the timer for the time at which level is no
+	// turn is the organization that has its turn, and wake the timer for the time at which level is no
 	// longer negative.
-	busy bool
+	turn *rateOrg
 	wake *time.Timer
-	// used is what the organization of the last turn had used before it. orgs are those that wait, or
-	// have used more.
+	// used is the most that an organization had used when it got a turn. orgs are those that wait, or
+	// are less than a burst behind that.
 	used float64
 	orgs map[string]*rateOrg
 }
@@ -50,18 +51,18 @@ func (r *Rate) Enter(ctx context.Context, org string) error {
 	case <-ctx.Done():
 	}
 	if !r.cancel(org, ready) {
-		r.Leave(org, 0) // it got its turn at the same time
+		r.Leave(0) // it got its turn at the same time
 	}
 	return ctx.Err()
 }
 
-// Leave ends the turn of an organization, which cost n.
-func (r *Rate) Leave(org string, n float64) {
+// Leave ends a turn, which cost n.
+func (r *Rate) Leave(n float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.level -= n
-	r.orgs[org].used += n
-	r.busy = false
+	r.turn.used += n
+	r.turn = nil
 	r.serve()
 }
 
@@ -70,7 +71,7 @@ func (r *Rate) wait(org string) chan struct{} {
 	defer r.mu.Unlock()
 	o := r.orgs[org]
 	if o == nil {
-		o = &rateOrg{used: r.used} // who was away saves nothing up
+		o = &rateOrg{used: r.used - r.burst} // who was away has saved no more than that
 		r.orgs[org] = o
 	}
 	ready := make(chan struct{})
@@ -94,7 +95,7 @@ func (r *Rate) cancel(org string, ready chan struct{}) bool {
 
 // serve begins the next turn, if there is something to use.
 func (r *Rate) serve() {
-	if r.busy {
+	if r.turn != nil {
 		return
 	}
 	org := r.next()
@@ -108,8 +109,8 @@ func (r *Rate) serve() {
 		r.serveLater()
 		return
 	}
-	r.busy = true
-	r.used = org.used
+	r.turn = org
+	r.used = max(r.used, org.used)
 	close(org.waiting[0])
 	org.waiting = org.waiting[1:]
 	r.forget()
@@ -139,10 +140,10 @@ func (r *Rate) next() (next *rateOrg) {
 	return next
 }
 
-// forget removes organizations that do not wait and are not ahead of the others.
+// forget removes organizations that do not wait and would get a burst if they came again.
 func (r *Rate) forget() {
 	for name, o := range r.orgs {
-		if len(o.waiting) == 0 && o.used < r.used {
+		if len(o.waiting) == 0 && o != r.turn && o.used <= r.used-r.burst {
 			delete(r.orgs, name)
 		}
 	}

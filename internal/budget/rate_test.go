@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ func TestRateIsSharedByOrganizations(t *testing.T) {
 		use := func(org string, cost float64) {
 			for rate.Enter(ctx, org) == nil {
 				used[org] += cost
-				rate.Leave(org, cost)
+				rate.Leave(cost)
 				time.Sleep(time.Millisecond) // it sends what it has got
 			}
 		}
@@ -43,8 +44,44 @@ func TestRateIsSharedByOrganizations(t *testing.T) {
 	})
 }
 
-// TestRateSavesABurst: what was not used can be used later, up to the burst; and who was away gets no
-// more than others afterwards.
+// TestRateServesNewcomersFirst: an organization that comes while another one uses all can use a burst
+// before it has to share.
+func TestRateServesNewcomersFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rate := budget.NewRate(1000, 500)
+		ctx, cancel := context.WithCancel(t.Context())
+		var others atomic.Int64
+		for range 10 {
+			go func() {
+				for rate.Enter(ctx, "many") == nil {
+					others.Add(10)
+					rate.Leave(10)
+				}
+			}()
+		}
+		time.Sleep(10 * time.Second)
+		before := others.Load()
+		use := func(n int) int64 {
+			for range n {
+				if err := rate.Enter(ctx, "new"); err != nil {
+					t.Fatal(err)
+				}
+				rate.Leave(10)
+			}
+			return others.Load() - before
+		}
+		if n := use(50); n > 20 {
+			t.Errorf("others used %v while the new one used its burst", n)
+		}
+		if n := use(100); n < 900 || n > 1100 {
+			t.Errorf("others used %v while the new one used 1000 more", n)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestRateSavesABurst: what was not used can be used later, up to the burst.
 func TestRateSavesABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rate := budget.NewRate(10, 50)
@@ -52,7 +89,7 @@ func TestRateSavesABurst(t *testing.T) {
 			if err := rate.Enter(t.Context(), org); err != nil {
 				t.Fatal(err)
 			}
-			rate.Leave(org, 10)
+			rate.Leave(10)
 		}
 		time.Sleep(time.Hour)
 		start := time.Now()
@@ -82,7 +119,7 @@ func TestRateCancels(t *testing.T) {
 				t.Errorf("%s got a turn while another had one", org)
 			}
 		}
-		rate.Leave("a", 1)
+		rate.Leave(1)
 		if err := rate.Enter(t.Context(), "b"); err != nil {
 			t.Error(err)
 		}

@@ -301,7 +301,7 @@ func (c *connection) send(ctx context.Context, all []frame, end eventlog.Positio
 	if err := c.server.output.Enter(ctx, c.orgID); err != nil {
 		return err
 	}
-	c.server.output.Leave(c.orgID, float64(size))
+	c.server.output.Leave(float64(size))
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
 		if buf.Cap() <= burstBytes {

@@ -40,7 +40,7 @@ const (
 	// catches up later. Loading events may take one part in loadShare of the time of a core, with
 	// pauses of at most maxPause, and bytesPerSecond is what all connections together may send.
 	loadShare      = 5
-	loadBurst      = 20 * time.Millisecond
+	loadBurst      = 50 * time.Millisecond
 	maxPause       = time.Second
 	bytesPerSecond = 16 << 20
 	burstBytes     = 1 << 20
@@ -213,7 +213,7 @@ func (s *Server) limited(ctx context.Context, orgID string, query func() error) 
 	began := time.Now()
 	defer func() {
 		took := time.Since(began)
-		s.loads.Leave(orgID, min(took, (took+maxPause)/loadShare).Seconds())
+		s.loads.Leave(min(took, (took+maxPause)/loadShare).Seconds())
 	}()
 	return query()
 }
