@@ -41,7 +41,7 @@ func TestReadAllChargesWhatArrived(t *testing.T) {
 	c := pool.Charge("org", "")
 	in, out := net.Pipe()
 	defer out.Close()
-	go out.Write([]byte("x"))
+	go func() { _, _ = out.Write([]byte("x")) }()
 	read := 0
 	_, err := budget.ReadAll(c, readFunc(func(b []byte) (int, error) {
 		if read > 0 {
