@@ -196,16 +196,12 @@ func (f *feed) add(loaded []frame, end eventlog.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	before := len(f.frames)
 	for _, one := range loaded {
 		one.added = now
 		f.keep(one)
 	}
 	for len(f.frames) > 0 && now.Sub(f.frames[0].added) > feedTime {
 		f.drop()
-	}
-	if len(f.frames) != before+len(loaded) {
-		f.frames = slices.Clone(f.frames) // what was dropped is freed
 	}
 	if end.Compare(f.end) > 0 {
 		f.end = end
@@ -235,6 +231,7 @@ func (f *feed) keep(one frame) {
 // drop drops the oldest frame.
 func (f *feed) drop() {
 	oldest := f.frames[0]
+	f.frames[0] = frame{} // frees the text
 	f.frames = f.frames[1:]
 	f.bytes -= len(oldest.text)
 	f.memory.Return(int64(len(oldest.text)))
