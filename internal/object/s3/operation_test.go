@@ -123,9 +123,11 @@ func TestWhatIsNotCarriedOutIsRefused(t *testing.T) {
 			}
 		}
 		for _, method := range []string{"PUT", "DELETE"} {
-			for _, sub := range []string{"accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle",
-				"logging", "metrics", "notification", "object-lock", "ownershipControls", "policy", "publicAccessBlock", "replication",
-				"requestPayment", "tagging", "versioning", "website"} {
+			for _, sub := range []string{
+				"accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging", "metrics",
+				"notification", "object-lock", "ownershipControls", "policy", "publicAccessBlock", "replication", "requestPayment", "tagging",
+				"versioning", "website",
+			} {
 				f.checkRefused(t, call{method: method, path: "/docs?" + sub + "=", by: b, body: "{}"})
 			}
 		}
