@@ -162,7 +162,7 @@ func TestIndexEqualsTruth(t *testing.T) {
 func (s *simulation) begin() {
 	for _, table := range []string{
 		"buckets", "bucket_states", "bucket_totals", "object_usage", "objects", "object_blocks", "blobs", "object_uploads",
-		"object_parts", "bucket_purges",
+		"object_parts", "object_completions", "bucket_purges",
 	} {
 		must(s.t, s.db.Write(context.Background(), func(tx *db.Tx) error {
 			_, err := tx.Exec(`DELETE FROM ` + table)
