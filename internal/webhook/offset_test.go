@@ -58,7 +58,7 @@ func (h *fixture) failAll(destinationID string) {
 		for _, d := range rows {
 			results = append(results, Result{Delivery: d, Error: "refused", At: stamp.Of(h.clock.now())})
 		}
-		_, err := h.store.Finish(h.t.Context(), results)
+		_, _, err := h.store.Finish(h.t.Context(), results)
 		must(h.t, err)
 	}
 }
