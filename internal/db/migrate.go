@@ -17,7 +17,7 @@ import (
 )
 
 // Both folders have the same file names and create the same tables, which a test verifies. There is
-// one file per slice. From the first release on, files are only added.
+// one file per slice at first; since then, files are only added.
 //
 //go:embed migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrations embed.FS
