@@ -10,7 +10,7 @@ import (
 // layers lists the packages below internal from the bottom to the top. A package imports only
 // packages of lower layers; those of the lowest layer may import each other.
 var layers = [][]string{
-	{"budget", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "porttest", "blob"},
+	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "porttest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job"},
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
@@ -27,7 +27,6 @@ var restricted = map[string][]string{
 	"github.com/go-jose/go-jose":          {"oidc"},
 	"github.com/jackc/pgx":                {"cli", "db", "resource"},
 	"github.com/minio/minio-go":           {"blob", "cli"},
-	"github.com/pressly/goose":            {"db"},
 	"github.com/prometheus/client_golang": {"app"},
 	"github.com/schollz/progressbar":      {"app", "cli"},
 	"github.com/spf13/cobra":              {"app", "cli"},

@@ -31,6 +31,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -73,6 +74,18 @@ type Options struct {
 	MaxConns int
 	// Observer is called for what metrics are made of.
 	Observer Observer
+	// Reserve is how many bytes must be free on the disk of the SQLite file for a migration; 0 means
+	// disk.Reserve.
+	Reserve int64
+	// Migrations are the files of the schema, for tests; nil means those of this binary.
+	Migrations fs.FS
+}
+
+func (o Options) migrations(dialect Dialect) fs.FS {
+	if o.Migrations != nil {
+		return o.Migrations
+	}
+	return migrationFiles(dialect)
 }
 
 // Observer has functions that are called when something happened. They must not block; nil ones are

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"time"
 
@@ -53,15 +52,20 @@ func (s *State) read(ctx context.Context, pool *sql.DB, key string) error {
 	if err := s.readEngine(ctx, pool); err != nil {
 		return err
 	}
-	files, err := fs.Sub(migrations, "migrations/"+s.Dialect.String())
+	all, err := listMigrations(migrationFiles(s.Dialect))
 	if err != nil {
 		return err
 	}
-	if s.Newest, err = newestMigration(files); err != nil {
+	s.Newest = all[len(all)-1].number
+	applied, err := appliedMigrations(ctx, pool)
+	if err != nil {
 		return err
 	}
-	if s.Schema, err = schemaVersion(ctx, pool); err != nil || s.Schema == 0 {
-		return err
+	for number := range applied {
+		s.Schema = max(s.Schema, number)
+	}
+	if s.Schema == 0 {
+		return nil
 	}
 	err = pool.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = $1`, key).Scan(&s.Meta)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

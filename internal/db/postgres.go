@@ -2,7 +2,9 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -45,7 +47,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 		return explainPostgres(err)
 	}
 	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: defaultReplan}
-	if err := e.prepare(ctx); err != nil {
+	if err := e.prepare(ctx, o.migrations(Postgres)); err != nil {
 		pool.Close()
 		return err
 	}
@@ -54,15 +56,21 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 }
 
 // prepare checks the server and migrates the schema.
-func (e *postgresEngine) prepare(ctx context.Context) error {
+func (e *postgresEngine) prepare(ctx context.Context, files fs.FS) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
 	migrator := stdlib.OpenDB(*migrationConfig(e.pool.Config().ConnConfig, e.pooler))
-	if err := e.db.migrate(ctx, migrator); err != nil {
-		return errors.Join(err, migrator.Close())
+	return errors.Join(e.migrate(ctx, migrator, files), migrator.Close())
+}
+
+// migrate brings the schema up to date. If there is nothing to do, it costs one query.
+func (e *postgresEngine) migrate(ctx context.Context, pool *sql.DB, files fs.FS) error {
+	left, err := missing(ctx, pool, files)
+	if err != nil || len(left) == 0 {
+		return err
 	}
-	return migrator.Close()
+	return e.db.migrate(ctx, pool, files)
 }
 
 func (e *postgresEngine) check(ctx context.Context) error {

@@ -2,10 +2,8 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -54,7 +52,7 @@ func (d *DB) startSQLite(ctx context.Context, path string, o Options) error {
 	if err := createPrivate(path); err != nil {
 		return err
 	}
-	if err := d.migrateSQLite(ctx, path); err != nil {
+	if err := d.migrateSQLite(ctx, path, o); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	conn, err := connect(path, writerPragmas)
@@ -80,21 +78,6 @@ func createPrivate(path string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// migrateSQLite migrates by database/sql, which goose needs, while nothing else has the file open.
-func (d *DB) migrateSQLite(ctx context.Context, path string) error {
-	query := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, writerPragmas...)}
-	dsn := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query.Encode()}
-	pool, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return err
-	}
-	pool.SetMaxOpenConns(1)
-	if err := d.migrate(ctx, pool); err != nil {
-		return errors.Join(err, pool.Close())
-	}
-	return pool.Close()
 }
 
 // assertDurable checks the result of the pragmas: some file systems do not support WAL, and falling
