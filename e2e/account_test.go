@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -52,6 +53,28 @@ func TestDeletedProjectEndsItsKeys(t *testing.T) {
 		s.call("DELETE", "/cli/project/"+project, nil).want(204)
 		s.as(key).call("GET", "/cli/project", nil).want(401)
 		s.call("DELETE", "/cli/project/"+project, nil).want(404)
+	})
+}
+
+// TestSavesOfRuntimesAreNotAudited saves what a runtime saves for every request that it serves. The log
+// has what it created once, and what was deleted.
+func TestSavesOfRuntimesAreNotAudited(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		runtime := s.keyOf("p1")
+		for i := range 3 {
+			runtime.call("PUT", "/thread/t1", object{"user_data": fmt.Sprint(i)}).want(200)
+		}
+		runtime.socket().do("save", object{"thread_id": "t1", "user_data": "{}"})
+		runtime.call("POST", "/session", newSession(s, "s1", "t1", "p1")).want(201)
+		run := evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}
+		runtime.call("POST", "/evalrun", run.body(s.orgID, 0)).want(201)
+		runtime.call("DELETE", "/thread/t1", nil).want(204)
+		var lines []struct{ Action string }
+		s.call("GET", "/audit", nil).want(200).decode(&lines)
+		if len(lines) != 3 || lines[0].Action != "thread.delete" || lines[1].Action != "apikey.create" || lines[2].Action != "project.create" {
+			t.Errorf("the audit log has %+v", lines)
+		}
 	})
 }
 

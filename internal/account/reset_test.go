@@ -161,6 +161,36 @@ func TestOperatorResetsAnyPassword(t *testing.T) {
 	})
 }
 
+// TestUsedAndExpiredInvitationsAreRemoved has one of each kind, and one that an earlier version has
+// marked as used.
+func TestUsedAndExpiredInvitationsAreRemoved(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		want := func(what string, want int) {
+			t.Helper()
+			var n int
+			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM invitations`).Scan(&n))
+			if n != want {
+				t.Errorf("%s: %d invitations, want %d", what, n, want)
+			}
+		}
+		f.invite(f.owner, "expired@example.com", auth.Member)
+		f.now = f.now.Add(7*24*time.Hour + time.Minute)
+		_, used := f.invite(f.owner, "used@example.com", auth.Member)
+		must(t, f.accept(used))
+		want("after one was accepted", 1)
+		f.invite(f.owner, "earlier@example.com", auth.Member)
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE invitations SET used_at = 1 WHERE expires_at > $1`, f.now.UnixMicro())
+			return err
+		}))
+		_, valid := f.invite(f.owner, "valid@example.com", auth.Member)
+		must(t, f.store.PurgeInvitations(t.Context()))
+		want("after the purge", 1)
+		must(t, f.accept(valid))
+	})
+}
+
 func TestInvitationIsRenewed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)

@@ -117,6 +117,28 @@ func (s *Store) insertInvitation(tx *db.Tx, orgID, userID, by, token string) err
 	return nil
 }
 
+// purgeBatch is how many invitations one transaction removes.
+const purgeBatch = 500
+
+// PurgeInvitations removes the invitations that have expired, in batches, and those that were used in
+// earlier versions; a used one is deleted at once.
+func (s *Store) PurgeInvitations(ctx context.Context) error {
+	for {
+		var n int64
+		err := s.DB.Write(ctx, func(tx *db.Tx) (err error) {
+			n, err = tx.Exec(`DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM invitations
+				WHERE expires_at < $1 OR used_at IS NOT NULL LIMIT $2)`, s.now(), purgeBatch)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("delete old invitations: %w", err)
+		}
+		if n < purgeBatch {
+			return nil
+		}
+	}
+}
+
 // voidInvitations deletes the invitations of a user to an organization.
 func voidInvitations(tx *db.Tx, orgID, userID string) error {
 	if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND user_id = $2`, orgID, userID); err != nil {

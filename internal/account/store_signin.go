@@ -111,8 +111,7 @@ func (s *Store) Accept(tx *db.Tx, token, hash string) (userID string, err error)
 	if err != nil {
 		return "", err
 	}
-	used, err := tx.Exec(`UPDATE invitations SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL`,
-		seal.Hash(token), s.now())
+	used, err := tx.Exec(`DELETE FROM invitations WHERE token_hash = $1`, seal.Hash(token))
 	if err != nil {
 		return "", fmt.Errorf("use invitation: %w", err)
 	}

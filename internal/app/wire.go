@@ -36,6 +36,7 @@ import (
 
 // parts holds the connected slices.
 type parts struct {
+	log      *audit.Store
 	accounts *account.Store
 	keys     *apikey.Store
 	checker  *apikey.Checker
@@ -52,7 +53,7 @@ type parts struct {
 
 func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger, now func() time.Time) (*parts, error) {
 	baseURL := at.BaseURL
-	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource}
+	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource, Retention: cfg.AuditRetention}
 	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
 	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.EnsureProject}
 	threads := &thread.Store{
@@ -97,7 +98,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	}
 
 	return &parts{
-		accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
+		log: lines, accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
 		hooks: hooks, storage: storage, engines: engines, manager: manager, oauth: oauth, signIn: signIn,
 		server: &server.Server{
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
@@ -230,6 +231,8 @@ func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func(
 		_, err := p.server.Idempotency.Purge(ctx, 1000)
 		return err
 	})
+	one(time.Minute, "delete old entries of the audit log", "audit", p.log.Purge)
+	one(time.Minute, "delete old invitations", "invitations", p.accounts.PurgeInvitations)
 	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.hooks.retention.Run)
 	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signing.Maintain)
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {

@@ -1,7 +1,8 @@
 // Package audit owns the log of who did what to which resource, and from where.
 //
 // Every change calls Record in its own transaction, so an entry exists exactly if the change does.
-// An entry has the action ("apikey.delete") and the id of what was changed, never values.
+// Exceptions are the saves of runtimes: of threads, sessions and runs. An entry has the action
+// ("apikey.delete") and the id of what was changed, never values. Purge removes old entries.
 package audit
 
 import "steward/internal/stamp"

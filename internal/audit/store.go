@@ -20,6 +20,8 @@ type Store struct {
 	// Request returns id and remote address of the request that a context belongs to. It may be
 	// nil.
 	Request func(context.Context) (requestID, remoteAddr string)
+	// Retention is how long entries are kept.
+	Retention time.Duration
 }
 
 // Record writes an entry about what the transaction's caller does. A caller with neither user nor

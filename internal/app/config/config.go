@@ -40,6 +40,7 @@ type Config struct {
 	WebhookRetention      time.Duration
 	ThreadRetention       time.Duration
 	DrainDelay            time.Duration // may be 0
+	AuditRetention        time.Duration
 	EgressAllow           []netip.Prefix
 	TrustedProxies        []netip.Prefix
 	RequirePKCE           bool
@@ -207,6 +208,10 @@ func settings(c *Config) []setting {
 		{
 			"drain-delay", "3s", plain, into(&c.DrainDelay, drainDelay),
 			"`duration` for which a process that gets SIGTERM goes on serving while /readyz is 503",
+		},
+		{
+			"audit-retention", "365d", plain, into(&c.AuditRetention, duration),
+			"`duration` for which entries of the audit log are kept",
 		},
 		{
 			"egress-allow", "", list, into(&c.EgressAllow, optional(prefixes)),

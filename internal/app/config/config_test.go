@@ -60,8 +60,9 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Data: "./steward-data", Listen: "127.0.0.1:8080", S3Listen: "127.0.0.1:9000", KVListen: "127.0.0.1:6380", MetricsListen: "127.0.0.1:9464",
 		LogFormat: LogText, LogLevel: slog.LevelInfo, IngestLimit: 1 << 20, WebhookRetention: 720 * time.Hour, PresignExpiry: time.Hour, ThreadRetention: 720 * time.Hour,
-		DrainDelay: 3 * time.Second,
-		Regions:    []Region{newRegion("local", "This machine")},
+		DrainDelay:     3 * time.Second,
+		AuditRetention: 365 * 24 * time.Hour,
+		Regions:        []Region{newRegion("local", "This machine")},
 	}
 	if diff := cmp.Diff(want, mustLoad(t, nil), comparePrefix); diff != "" {
 		t.Error(diff)
@@ -88,6 +89,7 @@ ingest_limit: 2048
 webhook_retention: 1d12h
 thread_retention: 90m
 drain_delay: 20s
+audit_retention: 90d
 egress_allow: [10.0.0.0/8, "fd00::/8"]
 trusted_proxies: 127.0.0.1/32
 require_pkce: true
@@ -104,7 +106,8 @@ regions:
 		ConfigFile: file, Data: "/var/lib/steward", Listen: ":0", S3Listen: "localhost:1", KVListen: "[::1]:2",
 		BaseURL: "https://steward.example.com", S3URL: "http://10.0.0.1:9000", KVURL: "rediss://kv.example.com:6380", S3Domain: "s3.example.com",
 		DatabaseURL: "postgres://u:p@db/steward", LogFormat: LogJSON, LogLevel: slog.LevelDebug, RateLimit: 2.5, IngestLimit: 2048,
-		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute, DrainDelay: 20 * time.Second,
+		DrainDelay:       20 * time.Second,
+		WebhookRetention: 36 * time.Hour, ThreadRetention: 90 * time.Minute, AuditRetention: 90 * 24 * time.Hour,
 		EgressAllow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, RequirePKCE: true, DPoPNonce: true,
 		BlobURL: &blob.S3Options{Endpoint: "https://s3.example.com", Bucket: "bytes", Prefix: "p"}, BlobAccessKey: "AK", BlobSecretKey: "SK",
 		PresignExpiry: 2 * time.Hour, StoragePrices: map[object.Tier]float64{object.Standard: 0.03, object.Archive: 0},
@@ -148,6 +151,7 @@ var samples = map[string][3]string{
 	"webhook-retention": {"1h", "2d", "3m"},
 	"thread-retention":  {"1h", "2d", "3m"},
 	"drain-delay":       {"0", "2s", "3m"},
+	"audit-retention":   {"1h", "2d", "3m"},
 	"egress-allow":      {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"trusted-proxies":   {"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8,13.0.0.0/8"},
 	"require-pkce":      {"true", "false", "true"},
@@ -270,6 +274,7 @@ var invalid = map[string][]string{
 	"webhook-retention": {"", "QQQ", "30", "0d", "0s", "-1h", "-1d", "d", "1.5d", "99999d", "65535d2000000h", "1d-25h", "1h1d"},
 	"thread-retention":  {"", "QQQ"},
 	"drain-delay":       {"", "QQQ", "3", "-1s", "1d", "6m"},
+	"audit-retention":   {"", "QQQ", "0d"},
 	"egress-allow":      {"QQQ", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;11.0.0.0/8", "::ffff:10.0.0.0/104"},
 	"trusted-proxies":   {"QQQ", "10.0.0.1", "10.0.0.1/8"},
 	"require-pkce":      {"", "QQQ", "yes", "2"},
