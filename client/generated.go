@@ -1489,6 +1489,8 @@ type Status struct {
 
 	Database StatusDatabase `json:"database"`
 
+	Disk StatusDisk `json:"disk"`
+
 	// Empty without the permission to read regions
 	Regions []StatusRegion `json:"regions"`
 
@@ -1505,6 +1507,12 @@ type StatusDatabase struct {
 
 // StatusDatabaseEngine is a type of the API.
 type StatusDatabaseEngine string
+
+// StatusDisk is part of Status.
+type StatusDisk struct {
+	// Whether there is space; if not, things can be read and deleted, but not added
+	Ok bool `json:"ok"`
+}
 
 // StatusRegion is part of Status.
 type StatusRegion struct {
@@ -3050,4 +3058,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 0e103475f849e1fbbdf0477a9ac5c29bd41e82a779e11968d3bec4452e55bde1
+// Sources: sha256 93e311b2256351a3809d53b654094c15b5ac58d736d9f30049ee5544f6b0eb36

@@ -20,7 +20,7 @@ func TestFullDiskRefusesObjectsAndLosesNone(t *testing.T) {
 	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
-			s := prepare(t, database)
+			s := prepare(t, database, "--disk-reserve", "0")
 			blobs := filepath.Join(s.Dir, "blobs")
 			s.must(os.MkdirAll(blobs, 0o700))
 			mountSmall(t, blobs, 24<<20, os.Getuid(), os.Getgid())

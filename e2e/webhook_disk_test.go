@@ -44,7 +44,7 @@ func ballast(s *steward, dir string, size int) string {
 func TestFullDiskRefusesEventsAndLosesNone(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		s := prepare(t, "sqlite")
+		s := prepare(t, "sqlite", "--disk-reserve", "0")
 		// The write-ahead log takes 16 MiB before it is copied into the file.
 		mountSmall(t, s.Dir, 40<<20, os.Getuid(), os.Getgid())
 		// The log of the process must stay writable.

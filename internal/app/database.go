@@ -8,6 +8,7 @@ import (
 	"steward/internal/app/masterkey"
 	"steward/internal/blob"
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/seal"
 )
 
@@ -17,6 +18,9 @@ type database struct {
 	ring *seal.Ring
 	// blobs has the bytes of objects. It is nil in commands that need none.
 	blobs blob.Store
+	// disk is that of the data directory. rows is the same as the database uses it, or nil if that is on
+	// another server.
+	disk, rows *disk.Space
 	// node identifies the data directory among those of other replicas.
 	node string
 }
@@ -29,6 +33,7 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 	}
 	options := cfg.Database()
 	options.Observer = observer
+	options.Reserve = max(cfg.DiskReserve, 1) // 0 is the default
 	d, err := db.Open(ctx, options)
 	if err != nil {
 		return nil, err
@@ -44,5 +49,12 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 			return nil, err
 		}
 	}
-	return &database{db: d, ring: ring, node: node}, nil
+	opened := &database{db: d, ring: ring, node: node, disk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve}}
+	if d.Dialect() == db.SQLite {
+		opened.rows = &disk.Space{
+			Dir: cfg.Data, Reserve: cfg.DiskReserve,
+			Reusable: func() (int64, error) { return d.Reusable(context.WithoutCancel(ctx)) },
+		}
+	}
+	return opened, nil
 }

@@ -97,6 +97,9 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 		resources: engines.store, threads: threads, evals: evals,
 	}
 
+	socket := thread.NewSocket(threads, callers.Identify, min(descriptors()/2, 16_384), sizes.threads)
+	socket.Disk = d.rows
+
 	return &parts{
 		log: lines, accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
 		hooks: hooks, storage: storage, engines: engines, manager: manager, oauth: oauth, signIn: signIn,
@@ -111,7 +114,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
 			Resource:    &resource.Handler{Manager: manager, OrgName: accounts.OrgName},
 			Thread:      &thread.Handler{Store: threads, Runs: sessionRuns(evals)},
-			Socket:      thread.NewSocket(threads, callers.Identify, min(descriptors()/2, 16_384), sizes.threads),
+			Socket:      socket,
 			Webhook:     hooks.handler(d, baseURL, now),
 			Ingest:      hooks.ingest,
 			Tail:        hooks.tail,
@@ -125,6 +128,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 			Memory:      budget.NewPool(sizes.api, web.MaxBody),
 			Databases:   engines.databases,
 			Ready:       d.db.Ping,
+			Disk:        d.rows,
 		},
 	}, nil
 }
@@ -177,18 +181,23 @@ func wireHooks(
 	scheduler := webhook.NewScheduler(store, deliverySockets())
 	scheduler.Send = send.New(egress(cfg, at), now).Send
 	scheduler.Log = log
+	scheduler.Disk = d.rows
 	scheduler.Exclusive = d.db.Dialect() == db.SQLite
 	store.Wake = scheduler.Wake
 	tails := tail.New(store, log, sizes.tails)
 	store.Logged = tails.Wake
 	replays := &replay.Store{DB: d.db, Now: now, Audit: record, Hooks: store}
 	store.Replayed = replays.Ended
+	worker := replay.NewWorker(replays, log, store.Owner)
+	worker.Disk = d.rows
+	ingest := webhook.NewIngest(store, cfg.IngestLimit, sizes.ingest)
+	ingest.Disk = d.rows
 	return hooks{
 		store:     store,
-		ingest:    webhook.NewIngest(store, cfg.IngestLimit, sizes.ingest),
+		ingest:    ingest,
 		tail:      tails,
 		scheduler: scheduler,
-		replays:   replay.NewWorker(replays, log, store.Owner),
+		replays:   worker,
 		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
 	}
 }

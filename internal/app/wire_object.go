@@ -12,6 +12,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/blob"
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/object"
 	"steward/internal/object/s3"
@@ -23,7 +24,7 @@ import (
 // another S3 server.
 func openBlobs(ctx context.Context, cfg config.Config) (blob.Store, error) {
 	if cfg.BlobURL == nil {
-		return blob.OpenDisk(filepath.Join(cfg.Data, "blobs"))
+		return openBlobFiles(cfg)
 	}
 	options := *cfg.BlobURL
 	options.AccessKey = string(cfg.BlobAccessKey)
@@ -33,6 +34,16 @@ func openBlobs(ctx context.Context, cfg config.Config) (blob.Store, error) {
 		return nil, fmt.Errorf("--blob-url: %w", err)
 	}
 	return store, nil
+}
+
+func openBlobFiles(cfg config.Config) (*blob.Disk, error) {
+	dir := filepath.Join(cfg.Data, "blobs")
+	files, err := blob.OpenDisk(dir)
+	if err != nil {
+		return nil, err
+	}
+	files.Space = &disk.Space{Dir: dir, Reserve: cfg.DiskReserve}
+	return files, nil
 }
 
 // storage holds the parts of the object slice.
@@ -46,7 +57,7 @@ func wireObjects(
 	log *slog.Logger, now func() time.Time,
 ) storage {
 	store := &object.Store{
-		DB: d.db, Blobs: d.blobs, Ring: d.ring, Now: now, Log: log, Audit: record, Prices: cfg.StoragePrices,
+		DB: d.db, Blobs: d.blobs, Ring: d.ring, Now: now, Log: log, Audit: record, Prices: cfg.StoragePrices, Disk: d.rows,
 		CreateWebhook: func(tx *db.Tx, b *object.Bucket) (string, error) {
 			metadata := map[string]string{"type": "s3", "bucket_name": b.Name}
 			return hooks.CreateInternalTx(tx, b.OrgID, b.CreatedBy, "Bucket "+b.Name, metadata)

@@ -48,6 +48,7 @@ func wireEngines(
 	e := &engines{store: &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}, log: log}
 	e.databases = &libsql.Engine{
 		Dir: filepath.Join(cfg.Data, "databases"), Node: d.node, BaseURL: at.BaseURL, Lookup: e.store.ByID,
+		Limits: libsql.Limits{Reserve: max(cfg.DiskReserve, 1)}, // 0 is the default
 		Memory: databaseMemory(), Log: log, Now: now,
 	}
 	e.stores = &embedkv.Engine{
@@ -55,6 +56,7 @@ func wireEngines(
 		Connections:     budget.NewPool(min(descriptors()/4, 10_000), 16),
 		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
 		Memory:          budget.NewPool(sizes.stores, sizes.stores/8),
+		Disk:            d.disk,
 		Log:             log, Now: now,
 	}
 	d.db.Watch(resource.Cache, e.databases.Forget)

@@ -23,6 +23,7 @@ func wireStatus(
 	return &status.Handler{
 		Version: Version(), StartedAt: stamp.Of(now()), Database: d.db.Dialect().String(), Ping: d.db.Ping,
 		Processes: &status.Processes{DB: d.db, Now: now, Log: log, ID: id.New("rep")},
+		Disk:      d.disk,
 		Engines:   &status.Engines{All: engineChecks(cfg, d, e.regions), Log: log},
 		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
 			health, err := hooks.Health(ctx, orgID)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"steward/internal/disk"
 	"steward/internal/durable"
 	"steward/internal/id"
 )
@@ -20,6 +21,9 @@ import (
 // random, so that files spread evenly over 1,024 directories. A file is written under a temporary
 // name, the id and `~`, in the same directory; it is synced, renamed, and its directory is synced.
 type Disk struct {
+	// Space is that of the directory: nothing is written while it is almost full. It may be nil.
+	Space *disk.Space
+
 	dir string
 
 	mu sync.Mutex
@@ -115,7 +119,7 @@ func (d *Disk) Put(ctx context.Context, blobID string, r io.Reader, size int64) 
 		return explainDisk(err)
 	}
 	in := &source{ctx: ctx, r: r}
-	err = write(path+temporary, in, size)
+	err = d.write(path+temporary, in, size)
 	if err == nil {
 		err = move(path+temporary, path)
 	}
@@ -130,13 +134,13 @@ func (d *Disk) Put(ctx context.Context, blobID string, r io.Reader, size int64) 
 }
 
 // write writes a new file and syncs it.
-func write(path string, in *source, size int64) error {
+func (d *Disk) write(path string, in *source, size int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if _, err := io.Copy(f, in); err != nil {
+	if _, err := io.Copy(&reserved{f, d.Space}, in); err != nil {
 		return err
 	}
 	if err := in.checkSize(size); err != nil {
@@ -146,6 +150,19 @@ func write(path string, in *source, size int64) error {
 		return err
 	}
 	return f.Close()
+}
+
+// reserved writes a file as long as there is more space than the reserve.
+type reserved struct {
+	file  *os.File
+	space *disk.Space
+}
+
+func (w *reserved) Write(p []byte) (int, error) {
+	if err := w.space.Room(); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return w.file.Write(p)
 }
 
 // move renames a file and makes that durable. If the directory cannot be synced, the file is removed
@@ -200,6 +217,8 @@ func explainDisk(err error) error {
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
+	case errors.Is(err, ErrFull):
+		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}

@@ -179,6 +179,16 @@ func (d *DB) Dialect() Dialect { return d.dialect }
 // Ping returns nil if the database can be read, and otherwise errs.Unavailable or the error of ctx.
 func (d *DB) Ping(ctx context.Context) error { return d.engine.ping(ctx) }
 
+// Reusable returns the number of bytes in the SQLite file that deleted rows have left, and new ones can
+// use: the file does not shrink.
+func (d *DB) Reusable(ctx context.Context) (n int64, err error) {
+	err = d.Read(ctx).Row(`SELECT f.freelist_count * p.page_size FROM pragma_freelist_count f, pragma_page_size p`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("read the free pages: %w", err)
+	}
+	return n, nil
+}
+
 // Read returns a Querier bound to ctx. It reads in the transaction that ctx carries, if any, and
 // otherwise what is committed.
 func (d *DB) Read(ctx context.Context) Querier {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"steward/internal/errs"
 )
 
 // Reserve is the number of free bytes that are kept by default, for what must work on a full disk:
@@ -26,6 +28,9 @@ func Free(dir string) (int64, error) {
 type Space struct {
 	Dir     string
 	Reserve int64
+	// Reusable returns the number of bytes within a file that are free to be used again, which count as
+	// free. It is called only if less than the reserve is free without them, and may be nil.
+	Reusable func() (int64, error)
 	// checked is when the free space was last read, in nanoseconds since 1970.
 	checked atomic.Int64
 	low     atomic.Bool
@@ -38,8 +43,26 @@ const age = 50 * time.Millisecond
 func (s *Space) Low(now time.Time) bool {
 	last := s.checked.Load()
 	if now.UnixNano()-last > int64(age) && s.checked.CompareAndSwap(last, now.UnixNano()) {
-		free, err := Free(s.Dir)
+		free, err := s.free()
 		s.low.Store(err == nil && free < s.Reserve)
 	}
 	return s.low.Load()
+}
+
+func (s *Space) free() (int64, error) {
+	free, err := Free(s.Dir)
+	if err != nil || free >= s.Reserve || s.Reusable == nil {
+		return free, err
+	}
+	reusable, err := s.Reusable()
+	return free + reusable, err
+}
+
+// Room returns Unavailable if less than the reserve is free, so that something else could be added only
+// at its expense. A nil Space always has room.
+func (s *Space) Room() error {
+	if s != nil && s.Low(time.Now()) {
+		return errs.Unavailablef(nil, "the disk of the server is almost full: delete something, or free some space")
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/blob"
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/seal"
 )
 
@@ -23,6 +24,8 @@ type Store struct {
 	Now   func() time.Time
 	// Log receives what is not returned to a caller.
 	Log *slog.Logger
+	// Disk is that of the database, unless it is elsewhere.
+	Disk *disk.Space
 	// Audit records who did something, in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
 	// Event is called in the transaction that changes objects of a bucket. It may be nil.

@@ -113,6 +113,9 @@ type written struct {
 // write stores the bytes of r as a new blob. Nothing refers to it yet: if the process ends now, Sweep
 // removes it.
 func (s *Store) write(ctx context.Context, r io.Reader, size int64, checksum func() (*Checksum, error)) (written, error) {
+	if err := s.Disk.Room(); err != nil {
+		return written{}, err
+	}
 	w := written{ref: blobRef{id: id.Blob(s.Now())}}
 	sum := md5.New()
 	in := &input{r: io.TeeReader(r, sum)}

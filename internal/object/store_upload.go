@@ -20,6 +20,9 @@ func (s *Store) CreateUpload(ctx context.Context, b *Bucket, p PutRequest) (Uplo
 	if err := checkPut(p); err != nil {
 		return Upload{}, err
 	}
+	if err := s.Disk.Room(); err != nil {
+		return Upload{}, err
+	}
 	now := s.Now()
 	u := Upload{
 		ID: id.At(id.Upload, now) + id.Secret(16), BucketID: b.ID, Key: p.Key, ContentType: p.ContentType,

@@ -35,9 +35,9 @@ func (s *Server) Routes() []web.Route {
 		// Members
 		web.On("GET /oidc/org/members", auth.ListMembers, 200, "List members", account.Members),
 		web.On("POST /oidc/org/members", auth.WriteMembers, 201, "Invite a member", account.Invite).WithErrors(409),
-		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change).WithErrors(409),
-		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a member", account.Reinvite).WithErrors(409),
-		web.On("POST /oidc/org/members/{id}/reset-password", auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword).WithErrors(409),
+		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change).WithErrors(409).Small(),
+		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a member", account.Reinvite).WithErrors(409).Small(),
+		web.On("POST /oidc/org/members/{id}/reset-password", auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword).WithErrors(409).Small(),
 		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member", account.Remove).WithErrors(409),
 
 		// OAuth clients
@@ -45,9 +45,9 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /oidc/clients", auth.WriteClients, 200, "Create an OAuth client", oauth.Create),
 		web.On("GET /oidc/clients/activity", auth.ReadClients, 200, "Get the daily users of all OAuth clients", oauth.AllActivity),
 		web.On("GET /oidc/clients/{id}", auth.ReadClients, 200, "Get an OAuth client", oauth.Get),
-		web.On("PUT /oidc/clients/{id}", auth.WriteClients, 200, "Update an OAuth client", oauth.Update),
+		web.On("PUT /oidc/clients/{id}", auth.WriteClients, 200, "Update an OAuth client", oauth.Update).Small(),
 		web.On("DELETE /oidc/clients/{id}", auth.WriteClients, 200, "Delete an OAuth client with its tokens and consents", oauth.Delete),
-		web.On("POST /oidc/clients/{id}/rotate-secret", auth.WriteClients, 200, "Rotate the secret of an OAuth client", oauth.RotateSecret),
+		web.On("POST /oidc/clients/{id}/rotate-secret", auth.WriteClients, 200, "Rotate the secret of an OAuth client", oauth.RotateSecret).Small(),
 		web.On("GET /oidc/clients/{id}/activity", auth.ReadClients, 200, "Get the daily activity of an OAuth client", oauth.Activity),
 		web.On("GET /oidc/clients/{id}/users", auth.WriteClients, 200, "List the users of an OAuth client", oauth.Users),
 		web.On("DELETE /oidc/clients/{id}/users", auth.WriteClients, 200, "Revoke all consents to an OAuth client", oauth.RevokeAll),
@@ -56,7 +56,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("DELETE /oidc/user/consent/{client_id}", auth.WriteConsents, 200, "Revoke a consent of the current user", oauth.RevokeOwn),
 		web.On("GET /oidc/scopes", auth.ReadClients, 200, "Get the scope catalogue", oauth.Catalogue),
 		web.On("GET /oidc/keys", auth.ReadSigning, 200, "List the signing keys", oauth.SigningKeys),
-		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys),
+		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "Rotate the signing keys", oauth.RotateKeys).Small(),
 
 		// API keys
 		web.On("POST /cli/apikey", auth.WriteKeys, 201, "Create an API key", key.Create),
@@ -83,7 +83,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /storage/stats/{bucket}", auth.ReadObjects, 200, "Get the usage of a bucket", s.Object.Stats),
 		web.On("GET /storage/analytics", auth.ReadObjects, 200, "Get usage and cost of all buckets over time", s.Object.Analytics),
 		web.On("GET /bucket/config/{bucket}", auth.ReadObjects, 200, "Get the configuration of a bucket", s.Object.Config),
-		web.On("PUT /bucket/config/{bucket}", auth.WriteObjects, 200, "Update the configuration of a bucket", s.Object.UpdateConfig),
+		web.On("PUT /bucket/config/{bucket}", auth.WriteObjects, 200, "Update the configuration of a bucket", s.Object.UpdateConfig).Small(),
 		web.On("DELETE /bucket/config/{bucket}", auth.WriteObjects, 200, "Reset the configuration of a bucket", s.Object.ResetConfig),
 
 		// Regions and resources
@@ -93,9 +93,9 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /resource/{orgId}/{region}", auth.WriteResources, 201, "Create resources, all or none", s.Resource.Create).WithErrors(409),
 		web.On("DELETE /resource/{orgId}/{region}", auth.WriteResources, 204, "Delete resources with all that they hold, all or none", s.Resource.Delete).WithErrors(409),
 		web.On("GET /resource/{orgId}/{region}/{name}/tables", auth.ReadResources, 200, "List the tables and views of a database", s.Resource.Tables),
-		web.On("POST /resource/{orgId}/{region}/{name}/query", auth.WriteResources, 200, "Run a statement on a database", s.Resource.Query),
+		web.On("POST /resource/{orgId}/{region}/{name}/query", auth.WriteResources, 200, "Run a statement on a database", s.Resource.Query).Small(),
 		web.On("GET /resource/{orgId}/{region}/{name}/keys", auth.ReadResources, 200, "List the keys of a key-value store", s.Resource.Keys),
-		web.On("POST /resource/{orgId}/{region}/{name}/rotate", auth.WriteResources, 200, "Rotate the credentials of a resource", s.Resource.Rotate).WithErrors(409),
+		web.On("POST /resource/{orgId}/{region}/{name}/rotate", auth.WriteResources, 200, "Rotate the credentials of a resource", s.Resource.Rotate).WithErrors(409).Small(),
 
 		// Threads and sessions
 		web.On("GET /thread", auth.ReadThreads, 200, "List threads, newest first", s.Thread.List),
@@ -111,14 +111,14 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /webhook/create", auth.WriteWebhooks, 201, "Create a webhook", hook.Create),
 		web.On("GET /webhook/get/{webhookId}", auth.ReadWebhooks, 200, "Get a webhook", hook.Get),
 		web.On("GET /webhook/list", auth.ReadWebhooks, 200, "List webhooks, newest first", hook.List),
-		web.On("PUT /webhook/update/{webhookId}", auth.WriteWebhooks, 200, "Update a webhook", hook.Update),
-		web.On("POST /webhook/rotate-url/{webhookId}", auth.WriteWebhooks, 200, "Rotate the ingest URL of a webhook", hook.Rotate),
+		web.On("PUT /webhook/update/{webhookId}", auth.WriteWebhooks, 200, "Update a webhook", hook.Update).Small(),
+		web.On("POST /webhook/rotate-url/{webhookId}", auth.WriteWebhooks, 200, "Rotate the ingest URL of a webhook", hook.Rotate).Small(),
 		web.On("DELETE /webhook/delete/{webhookId}", auth.WriteWebhooks, 204, "Delete a webhook and everything in it", hook.Delete),
 		web.On("POST /webhook/destination-create/{webhookId}", auth.WriteWebhooks, 201, "Create a destination", hook.CreateDestination).WithErrors(409),
 		web.On("GET /webhook/destination-list/{webhookId}", auth.ReadWebhooks, 200, "List destinations", hook.Destinations),
-		web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination),
+		web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination).Small(),
 		web.On("DELETE /webhook/destination-delete/{webhookId}/{destinationId}", auth.WriteWebhooks, 204, "Delete a destination", hook.DeleteDestination),
-		web.On("POST /webhook/destination-test/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Send a test event to a destination", hook.TestDestination),
+		web.On("POST /webhook/destination-test/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Send a test event to a destination", hook.TestDestination).Small(),
 		web.On("GET /webhook/receipt-list/{webhookId}", auth.ReadWebhooks, 200, "List receipts, newest first", hook.Receipts),
 		web.On("GET /webhook/receipt-get/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get a receipt", hook.Receipt),
 		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),

@@ -11,6 +11,7 @@ import (
 	"steward/internal/audit"
 	"steward/internal/budget"
 	"steward/internal/console"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/eval"
 	"steward/internal/idempotency"
@@ -60,6 +61,8 @@ type Server struct {
 	Log     *slog.Logger
 	// Ready returns an error if requests cannot be served.
 	Ready func(context.Context) error
+	// Disk is that of the database, unless it is elsewhere.
+	Disk *disk.Space
 	// Done is called after each request, for log and metrics.
 	Done func(web.Served)
 }
@@ -67,7 +70,7 @@ type Server struct {
 // Handler returns the handler of all paths: the table at the root, under /sdk and for the console,
 // protocols, documentation and health checks.
 func (s *Server) Handler() (http.Handler, error) {
-	api := web.NewAPI(s.Routes(), s.Auth.Guard, s.Idempotency.Serve)
+	api := web.NewAPI(s.Routes(), s.guard(s.Auth.Guard), s.Idempotency.Serve)
 	api.Memory = s.Memory
 	if err := api.ServeDocs(); err != nil {
 		return nil, err
@@ -80,14 +83,31 @@ func (s *Server) Handler() (http.Handler, error) {
 	api.Handle("GET /readyz", http.HandlerFunc(s.ready))
 	api.Handle(sdk.Prefix, sdk.Mount(api))
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
-	console := web.NewAPI(s.Routes(), s.Auth.guard(s.Console.Caller), s.Idempotency.Serve)
+	console := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
 	console.Memory = s.Memory
 	s.Console.Mount(api.Handle, console)
 	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
 }
 
+// guard returns a guard that also refuses what would make the database grow while its disk is almost
+// full, so that there is space left for deleting things.
+func (s *Server) guard(next web.Guard) web.Guard {
+	return func(route web.Route, w http.ResponseWriter, r *http.Request) *http.Request {
+		r = next(route, w, r)
+		if r == nil || !route.Adds() {
+			return r
+		}
+		if err := s.Disk.Room(); err != nil {
+			web.Fail(w, r, err)
+			return nil
+		}
+		return r
+	}
+}
+
 type health struct {
 	Status string `json:"status"`
+	Disk   string `json:"disk,omitempty"`
 }
 
 // health responds with 200 as long as the process is alive.
@@ -95,7 +115,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	web.Write(w, r, http.StatusOK, health{Status: "ok"})
 }
 
-// ready responds with 503 while the database is unreachable or the process is stopping.
+// ready responds with 503 while the database is unreachable or the process is stopping. An almost full
+// disk is told in the body of a 200: things can be read and deleted.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
@@ -103,5 +124,9 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		web.Fail(w, r, errs.Unavailablef(err, "not ready"))
 		return
 	}
-	web.Write(w, r, http.StatusOK, health{Status: "ready"})
+	h := health{Status: "ready"}
+	if s.Status.Disk.Room() != nil {
+		h.Disk = "almost full"
+	}
+	web.Write(w, r, http.StatusOK, h)
 }

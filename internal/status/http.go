@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/auth"
+	"steward/internal/disk"
 	"steward/internal/stamp"
 )
 
@@ -20,6 +21,8 @@ type Handler struct {
 	Ping      func(ctx context.Context) error
 	Processes *Processes
 	Engines   *Engines
+	// Disk is that of the data directory.
+	Disk *disk.Space
 	// Webhooks returns what the webhooks of an organization are waiting for.
 	Webhooks func(ctx context.Context, orgID string) (Webhooks, error)
 }
@@ -29,7 +32,7 @@ func (h *Handler) Status(ctx context.Context, _ *struct{}) (Status, error) {
 	caller := auth.From(ctx)
 	s := Status{
 		Version: h.Version, StartedAt: h.StartedAt, Regions: []Region{},
-		Database: Database{Engine: h.Database, OK: h.usable(ctx)},
+		Database: Database{Engine: h.Database, OK: h.usable(ctx)}, Disk: Disk{OK: h.Disk.Room() == nil},
 	}
 	if caller.May(auth.ReadRegions) {
 		s.Regions = h.Engines.Regions()

@@ -14,6 +14,7 @@ type Status struct {
 	StartedAt stamp.Time `json:"started_at" format:"date-time" doc:"When the process that answers was started"`
 	Replicas  int        `json:"replicas" doc:"Number of processes that are alive; 0 while the database cannot be used" example:"2"`
 	Database  Database   `json:"database"`
+	Disk      Disk       `json:"disk"`
 	Regions   []Region   `json:"regions" doc:"Empty without the permission to read regions"`
 	Webhooks  *Webhooks  `json:"webhooks,omitempty" doc:"Absent without the permission to read webhooks, and while the database cannot be used"`
 }
@@ -22,6 +23,11 @@ type Status struct {
 type Database struct {
 	Engine string `json:"engine" enum:"sqlite,postgres"`
 	OK     bool   `json:"ok" doc:"Whether it can be used"`
+}
+
+// Disk is the disk of the data directory of the process that answers.
+type Disk struct {
+	OK bool `json:"ok" doc:"Whether there is space; if not, things can be read and deleted, but not added"`
 }
 
 // Region is a region with its engines.

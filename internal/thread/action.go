@@ -98,12 +98,13 @@ var errNotJSON = errors.New("not JSON")
 // actions are the actions of frames.
 var actions = map[string]struct {
 	permission auth.Permission
+	saves      bool
 	run        func(*Store, context.Context, *auth.Caller, frameData) (*string, error)
 }{
-	"save":    {auth.WriteThreads, (*Store).save},
-	"merge":   {auth.WriteThreads, (*Store).merge},
-	"restore": {auth.ReadThreads, (*Store).restore},
-	"delete":  {auth.WriteThreads, (*Store).deleteIfExists},
+	"save":    {auth.WriteThreads, true, (*Store).save},
+	"merge":   {auth.WriteThreads, true, (*Store).merge},
+	"restore": {auth.ReadThreads, false, (*Store).restore},
+	"delete":  {auth.WriteThreads, false, (*Store).deleteIfExists},
 }
 
 // respond runs an action and returns its response. If it returns a status other than 0, the socket
@@ -144,6 +145,11 @@ func (s *Socket) run(ctx context.Context, key string, f frame) (*string, error) 
 	}
 	if err := checkID("data.thread_id", f.Data.ThreadID); err != nil {
 		return nil, err
+	}
+	if action.saves {
+		if err := s.Disk.Room(); err != nil {
+			return nil, err
+		}
 	}
 	return action.run(s.Store, auth.With(ctx, caller), caller, f.Data)
 }

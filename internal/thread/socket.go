@@ -17,6 +17,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/budget"
 	"steward/internal/decode"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/web"
 )
@@ -65,6 +66,8 @@ type Socket struct {
 	Open, Unauthenticated *budget.Pool
 	// Frames is the memory of actions in flight, Responses that of restored threads.
 	Frames, Responses *budget.Pool
+	// Disk is that of the database, unless it is elsewhere.
+	Disk *disk.Space
 
 	ids     atomic.Int64
 	mu      sync.Mutex

@@ -41,8 +41,9 @@ type Route struct {
 	// ID is the id of the operation in the OpenAPI document. If empty, it is made of method and path.
 	ID string
 
-	errors  []int        // further statuses of its errors
-	other   *response    // of an alternative value
+	errors  []int     // further statuses of its errors
+	other   *response // of an alternative value
+	small   bool
 	body    reflect.Type // nil if the route takes none
 	maxBody int64
 	mount   func(api huma.API, op huma.Operation)
@@ -62,6 +63,18 @@ func (r Route) WithMaxBody(n int64) Route {
 func (r Route) WithErrors(statuses ...int) Route {
 	r.errors = statuses
 	return r
+}
+
+// Small returns the route as one that adds next to nothing, and is served on a full disk although it
+// writes.
+func (r Route) Small() Route {
+	r.small = true
+	return r
+}
+
+// Adds reports whether requests of the route make the database grow.
+func (r Route) Adds() bool {
+	return (r.Method == http.MethodPost || r.Method == http.MethodPut) && !r.small
 }
 
 // response is a status with the type of its body.

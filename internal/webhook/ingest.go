@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/budget"
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
@@ -29,6 +30,8 @@ type Ingest struct {
 	// are refused with 503.
 	Memory *budget.Pool
 
+	// Disk is that of the database, unless it is elsewhere.
+	Disk *disk.Space
 	// Accepted and Refused receive the outcome of each request; nil for none.
 	Accepted func()
 	Refused  func(reason string)
@@ -80,6 +83,9 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 	webhookID := r.PathValue("id")
 	orgID, err := in.check(ctx, webhookID, r.PathValue("token"))
 	if err != nil {
+		return "", err
+	}
+	if err := in.Disk.Room(); err != nil {
 		return "", err
 	}
 	memory := in.Memory.Charge(orgID, webhookID)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/stamp"
 	"steward/internal/webhook/send"
@@ -43,6 +44,9 @@ type Scheduler struct {
 	// Exclusive says that no other process uses the database, so that leases found at the start are
 	// those of a process that died.
 	Exclusive bool
+	// Disk is that of the database, unless it is elsewhere. While it is almost full, what is due waits:
+	// its results could not be stored.
+	Disk *disk.Space
 	// Delivered receives the result of each attempt ("success" or "failed") and how long it took;
 	// nil for none.
 	Delivered func(result string, took time.Duration)
@@ -253,13 +257,20 @@ func (s *Scheduler) readLoop(ctx context.Context) {
 func (s *Scheduler) read(ctx context.Context, n *lane, limit int) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	rows, err := s.Store.Due(ctx, n.id, limit)
+	rows, err := s.due(ctx, n, limit)
 	if err != nil {
 		s.lanes.failRead(n, nil)
 		s.logError("read the queue of a destination", err)
 		return
 	}
 	s.load(ctx, n, rows, len(rows) == limit)
+}
+
+func (s *Scheduler) due(ctx context.Context, n *lane, limit int) ([]dueRow, error) {
+	if err := s.Disk.Room(); err != nil {
+		return nil, err
+	}
+	return s.Store.Due(ctx, n.id, limit)
 }
 
 // load reads the deliveries of the rows that are not in flight, and starts what can be sent.

@@ -37,6 +37,7 @@ type Config struct {
 	LogLevel              slog.Level
 	RateLimit             float64 // requests per second and key; 0: no limit
 	IngestLimit           int64   // bytes
+	DiskReserve           int64   // bytes
 	WebhookRetention      time.Duration
 	ThreadRetention       time.Duration
 	DrainDelay            time.Duration // may be 0
@@ -196,6 +197,10 @@ func settings(c *Config) []setting {
 		{
 			"ingest-limit", "1048576", plain, into(&c.IngestLimit, ingestLimit),
 			"maximum size of a webhook request body in `bytes`",
+		},
+		{
+			"disk-reserve", "268435456", plain, into(&c.DiskReserve, diskReserve),
+			"free `bytes` of the data directory's disk below which nothing is added",
 		},
 		{
 			"webhook-retention", "30d", plain, into(&c.WebhookRetention, duration),

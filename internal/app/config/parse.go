@@ -166,6 +166,14 @@ func ingestLimit(v string) (int64, error) {
 	return n, nil
 }
 
+func diskReserve(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		return 0, mustBe("a number of bytes, or 0 for no reserve")
+	}
+	return n, nil
+}
+
 // duration parses Go's durations, and days before them: 30d, 1d12h.
 func duration(v string) (time.Duration, error) {
 	wrong := mustBe("a duration above zero, such as 30d, 12h or 1d12h")

@@ -71,7 +71,6 @@ func (d *doctor) place() string {
 }
 
 const (
-	fewBytes = 100 << 20 // the server would soon stop to accept writes
 	lowBytes = 2 << 30
 	// memoryFS is the type of tmpfs on Linux.
 	memoryFS = 0x01021994
@@ -85,8 +84,8 @@ func (d *doctor) disk(context.Context) Finding {
 	free := stat.Bavail * uint64(stat.Bsize)
 	detail := fmt.Sprintf("%s free of %s", humanize.IBytes(free), humanize.IBytes(stat.Blocks*uint64(stat.Bsize)))
 	switch {
-	case free < fewBytes:
-		return fail("free some space, or move the data directory", "%s", detail)
+	case free < uint64(d.cfg.DiskReserve):
+		return fail("free some space, or move the data directory", "%s, less than --disk-reserve: nothing can be added", detail)
 	case runtime.GOOS == "linux" && int64(stat.Type) == memoryFS:
 		return warn("name a directory on a disk with --data", "%s in memory (tmpfs), which is lost when the machine stops", detail)
 	case free < lowBytes:

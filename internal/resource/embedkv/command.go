@@ -48,6 +48,12 @@ var storeCommands = commandSet(`
 	zadd zcard zcount zincrby zinter zinterstore zrange zrangebyscore zrank zrem zremrangebyrank zremrangebyscore
 	zrevrange zrevrangebyscore zrevrank zscan zscore zunion zunionstore`)
 
+// adders are those of them that can make a store grow.
+var adders = commandSet(`
+	rename renamenx linsert lpush lset rpoplpush rpush decr decrby getset incr incrby incrbyfloat mset psetex set setex setnx
+	hincrby hincrbyfloat hmset hset hsetnx sadd sdiffstore sinterstore smove sunionstore
+	zadd zincrby zinterstore zunionstore`)
+
 func commandSet(names string) map[string]bool {
 	set := map[string]bool{}
 	for _, name := range strings.Fields(names) {

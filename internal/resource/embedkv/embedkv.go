@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"steward/internal/budget"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/resource"
 )
@@ -44,8 +45,10 @@ type Engine struct {
 	Connections, Unauthenticated, Memory *budget.Pool
 
 	Limits Limits
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Disk is that of Dir: while it is almost full, stores take nothing more. It may be nil.
+	Disk *disk.Space
+	Log  *slog.Logger
+	Now  func() time.Time
 
 	// template is an empty store.
 	template []byte

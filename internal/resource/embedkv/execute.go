@@ -25,6 +25,8 @@ func (s *store) execute(out *reply, r request) {
 	switch {
 	case !storeCommands[r.name]:
 		out.unknownCommand()
+	case adders[r.name] && s.disk.Room() != nil:
+		out.WriteError("OOM command not allowed when the disk of the server is almost full")
 	case (r.name == "flushdb" || r.name == "flushall") && len(cmd.Args) == 1:
 		s.flushCommand(out)
 	case (r.name == "lpush" || r.name == "rpush") && len(r.cmd.Args) > 3:

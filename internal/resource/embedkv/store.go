@@ -12,6 +12,8 @@ import (
 
 	"github.com/nalgeon/redka"
 	"github.com/tidwall/redcon"
+
+	"steward/internal/disk"
 )
 
 // store is an open store. Its goroutine runs all that concerns its file.
@@ -20,6 +22,7 @@ type store struct {
 	red    *redka.DB
 	handle func(redcon.Conn, redcon.Command)
 	log    *slog.Logger
+	disk   *disk.Space
 
 	jobs  chan *job
 	quit  chan struct{}
@@ -81,7 +84,7 @@ func (e *Engine) openStore(id string) (*store, error) {
 		return nil, err
 	}
 	s := &store{
-		conn: c, red: red, handle: handle, log: e.Log.With("store", id),
+		conn: c, red: red, handle: handle, log: e.Log.With("store", id), disk: e.Disk,
 		jobs: make(chan *job), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	s.renew()

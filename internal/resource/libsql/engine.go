@@ -17,6 +17,7 @@ import (
 
 	"steward/internal/budget"
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/durable"
 	"steward/internal/errs"
 	"steward/internal/resource"
@@ -47,7 +48,7 @@ type Engine struct {
 	connections *budget.Pool // in use
 	kept        *budget.Pool // connections that nobody uses
 	queue       *budget.Queue
-	disk        disk
+	disk        *disk.Space
 	stale       chan struct{} // asks Run to verify what is open
 	usage       usage
 
@@ -66,7 +67,7 @@ const temporary = "tmp"
 // Open creates the directory and makes the engine ready.
 func (e *Engine) Open() error {
 	e.shared.Do(e.share)
-	e.disk = disk{dir: e.Dir, reserve: e.limits.Reserve}
+	e.disk = &disk.Space{Dir: e.Dir, Reserve: e.limits.Reserve}
 	e.stale = make(chan struct{}, 1)
 	e.open = map[string]*database{}
 	e.deleting = map[string]int{}
@@ -156,7 +157,7 @@ func (e *Engine) Create(_ context.Context, p *resource.Provisioned) error {
 	if err := e.onThisNode(p); err != nil {
 		return err
 	}
-	if e.disk.full(e.now()) {
+	if e.disk.Low(e.now()) {
 		return errs.Unavailablef(nil, "the server's disk is almost full")
 	}
 	path, err := e.path(p.ID)

@@ -2,11 +2,10 @@ package libsql
 
 import (
 	"runtime"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"steward/internal/budget"
+	"steward/internal/disk"
 )
 
 // Limits bound what clients can use. A zero field has its default.
@@ -57,7 +56,7 @@ var defaults = Limits{
 	Wait: 30 * time.Second, StreamIdle: 10 * time.Second, FileIdle: time.Minute,
 	Statement: 30 * time.Second, Transaction: time.Minute, Heavy: 6 * time.Second,
 	Body: 8_000_000, Response: 8_000_000, Pace: budget.Body, FileSize: 10 << 30,
-	Value: 4 << 20, SQL: 1 << 20, Columns: 256, Depth: 500, Reserve: 256 << 20,
+	Value: 4 << 20, SQL: 1 << 20, Columns: 256, Depth: 500, Reserve: disk.Reserve,
 }
 
 // withDefaults returns the limits with defaults in place of zeros.
@@ -91,27 +90,4 @@ func orDefault[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
-}
-
-// disk knows whether the file system of a directory is almost full.
-type disk struct {
-	dir     string
-	reserve int64
-	// checked is when it was last read, in nanoseconds since 1970.
-	checked atomic.Int64
-	low     atomic.Bool
-}
-
-// diskAge is for how long the free space that was read is used.
-const diskAge = 50 * time.Millisecond
-
-// full reports whether less than the reserve is free.
-func (d *disk) full(now time.Time) bool {
-	last := d.checked.Load()
-	if now.UnixNano()-last > int64(diskAge) && d.checked.CompareAndSwap(last, now.UnixNano()) {
-		var stat syscall.Statfs_t
-		err := syscall.Statfs(d.dir, &stat)
-		d.low.Store(err == nil && int64(stat.Bavail)*int64(stat.Bsize) < d.reserve)
-	}
-	return d.low.Load()
 }

@@ -73,7 +73,7 @@ func (e *Engine) closeIdle() {
 // be writing, or sorting with temporary files. It also returns the space of logs.
 func (e *Engine) guardDisk() {
 	now := e.now()
-	if !e.disk.full(now) {
+	if !e.disk.Low(now) {
 		return
 	}
 	for _, d := range e.openDatabases() {

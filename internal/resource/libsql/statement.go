@@ -164,7 +164,7 @@ func (c *conn) admit(ctx context.Context, st *statement) error {
 	if c.reading {
 		return failf("SQLITE_READONLY", "SQLite error: attempt to write in a read-only transaction")
 	}
-	if c.db.engine.disk.full(c.db.engine.now()) {
+	if c.db.engine.disk.Low(c.db.engine.now()) {
 		return errDiskFull
 	}
 	return c.lock(ctx)

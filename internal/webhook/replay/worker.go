@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/job"
 	"steward/internal/stamp"
@@ -31,6 +32,8 @@ const (
 type Worker struct {
 	Store *Store
 	Log   *slog.Logger
+	// Disk is that of the database, unless it is elsewhere.
+	Disk *disk.Space
 
 	lease   *job.Lease
 	renewed time.Time // when the lease was last taken
@@ -131,6 +134,9 @@ func (w *Worker) hold(ctx context.Context) (bool, error) {
 
 // advance counts and adds the next part of a replay. What is added was counted before.
 func (w *Worker) advance(ctx context.Context, r Replay) error {
+	if err := w.Disk.Room(); err != nil {
+		return err
+	}
 	began := time.Now()
 	if !r.counted {
 		after := r
