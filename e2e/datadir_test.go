@@ -78,7 +78,7 @@ func openDataDirectory(t *testing.T, database string) (*steward, *stored) {
 		s.restore(filepath.Join(s.Dir, dumpFile))
 	}
 	rows := s.openRaw()
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	got := countRows(s, rows)
 	for _, table := range slices.Sorted(maps.Keys(got)) {
 		if got[table] == 0 || got[table] != want.Rows[table] {
@@ -94,7 +94,7 @@ func openDataDirectory(t *testing.T, database string) (*steward, *stored) {
 func unpack(s *steward, path string) {
 	file, err := os.Open(path)
 	s.must(err)
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	compressed, err := gzip.NewReader(file)
 	s.must(err)
 	archive := tar.NewReader(compressed)

@@ -107,7 +107,7 @@ func appliedMigrations(ctx context.Context, q querier) (map[int64]bool, error) {
 	if err != nil {
 		return nil, explainPostgres(explainSQLite(err))
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // after the last row it is closed
 	applied := map[int64]bool{}
 	for rows.Next() {
 		var number int64

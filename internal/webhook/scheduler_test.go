@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/disk"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
@@ -59,6 +60,31 @@ func numbered(n int) (bodies []string) {
 		bodies = append(bodies, fmt.Sprintf("%05d", i))
 	}
 	return bodies
+}
+
+// TestDeliveriesWaitForTheDisk has a disk that is almost full, until there is room.
+func TestDeliveriesWaitForTheDisk(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		n := &network{}
+		h.scheduler.Send = n.Send
+		const reserve = 1 << 60 // more than any disk has
+		var checks, reusable atomic.Int64
+		h.scheduler.Disk = &disk.Space{Dir: t.TempDir(), Reserve: reserve, Reusable: func() (int64, error) {
+			checks.Add(1)
+			return reusable.Load(), nil
+		}}
+		h.run()
+		w, _ := h.webhook(alice)
+		h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+		h.accept(w, alice, "x")
+		waittest.Until(t, "the disk to be checked", func() (int64, bool) { return checks.Load(), checks.Load() > 2 })
+		if got := n.bodies("http://sink.test"); len(got) > 0 {
+			t.Errorf("%d deliveries were sent", len(got))
+		}
+		reusable.Store(reserve)
+		n.waitFor(t, "http://sink.test", 1)
+	})
 }
 
 // TestDeliveriesStartInOrder sends more than memory may hold to a destination with concurrency 1.
