@@ -56,7 +56,7 @@ func TestRequestsThatAreNotSentTakeNothing(t *testing.T) {
 	s := start(t, libsql.Limits{})
 	attacker, victim := s.createOf("attacker"), s.createOf("victim")
 	for range 200 {
-		attacker.dial("v2/pipeline", 7_000_000, "{")
+		attacker.dial("v2/pipeline", 16<<20, "{")
 	}
 	waittest.True(t, "the bytes to arrive", func() bool { return s.MemoryUsed() >= 200 })
 	victim.works()
