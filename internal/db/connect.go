@@ -97,6 +97,11 @@ func setUp(cfg *pgx.ConnConfig, pooler string, settings []setting) {
 	}
 	// Not in the message that begins the connection: PgBouncer refuses it then.
 	cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if pooler == "" {
+			if err := checkPooler(ctx, conn); err != nil {
+				return err
+			}
+		}
 		_, err := conn.Exec(ctx, text).ReadAll()
 		return err
 	}
@@ -147,13 +152,13 @@ var errPooler = errors.New("the database URL leads to a connection pooler such a
 	"or to session if that is its pool_mode")
 
 // checkPooler returns errPooler if a connection leads to a pooler, which gives its clients numbers of
-// its own for the processes of the server.
-func checkPooler(ctx context.Context, conn *pgx.Conn) error {
-	var pid uint32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+// its own for the processes of the server. Nothing may be set before: others would get it as well.
+func checkPooler(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
 		return err
 	}
-	if pid != conn.PgConn().PID() {
+	if string(results[0].Rows[0][0]) != strconv.FormatUint(uint64(conn.PID()), 10) {
 		return errPooler
 	}
 	return nil

@@ -84,6 +84,9 @@ func explainPostgres(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	if errors.Is(err, errPooler) {
+		return errPooler
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch {

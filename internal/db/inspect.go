@@ -19,6 +19,8 @@ type State struct {
 	Newest  int64  // number of the last migration of this binary
 	// Skew is how far the clock of the database server is ahead of this one. It is 0 on SQLite.
 	Skew time.Duration
+	// Concerns are what is wrong with a PostgreSQL server.
+	Concerns []Concern
 	// Meta is the value that Tx.Once has stored under the key of the inspection, or "".
 	Meta string
 }
@@ -30,7 +32,7 @@ func Inspect(ctx context.Context, o Options, key string) (State, error) {
 	if err != nil {
 		return state, err
 	}
-	err = state.read(ctx, pool, key)
+	err = state.read(ctx, pool, o, key)
 	return state, errors.Join(explainPostgres(explainSQLite(err)), pool.Close())
 }
 
@@ -47,7 +49,7 @@ func openInspection(o Options) (*sql.DB, State, error) {
 	return stdlib.OpenDB(*cfg.ConnConfig), State{Dialect: Postgres}, nil
 }
 
-func (s *State) read(ctx context.Context, pool *sql.DB, key string) error {
+func (s *State) read(ctx context.Context, pool *sql.DB, o Options, key string) error {
 	pool.SetMaxOpenConns(1)
 	if err := s.readEngine(ctx, pool); err != nil {
 		return err
@@ -63,6 +65,11 @@ func (s *State) read(ctx context.Context, pool *sql.DB, key string) error {
 	}
 	for number := range applied {
 		s.Schema = max(s.Schema, number)
+	}
+	if s.Dialect == Postgres {
+		if err := s.readServer(ctx, pool, o); err != nil {
+			return fmt.Errorf("read settings: %w", err)
+		}
 	}
 	if s.Schema == 0 {
 		return nil
@@ -83,5 +90,29 @@ func (s *State) readEngine(ctx context.Context, pool *sql.DB) error {
 		return err
 	}
 	s.Skew = time.Until(now)
+	return nil
+}
+
+// readServer reads the concerns, with the settings of a transaction.
+func (s *State) readServer(ctx context.Context, pool *sql.DB, o Options) error {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, setLocal(transactionSettings(shortLimits))); err != nil {
+		return err
+	}
+	var server serverSettings
+	if err := tx.QueryRowContext(ctx, readServer).Scan(server.fields()...); err != nil {
+		return err
+	}
+	if s.Schema > 0 {
+		alive := time.Now().Add(-aliveFor).UnixMicro()
+		if err := tx.QueryRowContext(ctx, countProcesses, alive).Scan(&server.replicas); err != nil {
+			return err
+		}
+	}
+	s.Concerns = server.concerns(o)
 	return nil
 }

@@ -36,10 +36,14 @@ func TestPoolerIsRefusedUnlessItIsNamed(t *testing.T) {
 	for _, mode := range []string{db.TransactionPooler, db.SessionPooler} {
 		t.Run(mode, func(t *testing.T) {
 			o := db.Options{URL: dbtest.PgBouncer(t, dbtest.Postgres(t), mode)}
-			_, err := db.Open(t.Context(), o)
-			if err == nil || !strings.Contains(err.Error(), "--database-pooler") {
-				t.Errorf("got %v", err)
+			_, opened := db.Open(t.Context(), o)
+			_, inspected := db.Inspect(t.Context(), o, "k")
+			for _, err := range []error{opened, inspected} {
+				if err == nil || !strings.Contains(err.Error(), "--database-pooler") {
+					t.Errorf("got %v", err)
+				}
 			}
+			execute(t, o.URL+"&default_query_exec_mode=simple_protocol", "DO $$ BEGIN ASSERT current_setting('jit') = 'on'; END $$")
 			o.Pooler = mode
 			o.MaxConns = 4 // in session mode, the pool has eight
 			d := open(t, o)

@@ -51,6 +51,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 		pool.Close()
 		return err
 	}
+	e.warn(ctx, o)
 	d.engine = e
 	return nil
 }
@@ -81,11 +82,6 @@ func (e *postgresEngine) check(ctx context.Context) error {
 	defer conn.Release()
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	if e.pooler == "" {
-		if err := checkPooler(ctx, conn.Conn()); err != nil {
-			return explainPostgres(explainLimit(ctx, err))
-		}
-	}
 	var mode string
 	// Compatible servers may not have the setting.
 	if err := conn.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err == nil && mode == "off" {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -186,6 +187,26 @@ func (d *doctor) database(ctx context.Context) Finding {
 		return fine("%s; the next start migrates to %d", detail, state.Newest)
 	}
 	return fine("%s", detail)
+}
+
+// settings checks the settings of the PostgreSQL server.
+func (d *doctor) settings(ctx context.Context) Finding {
+	if d.cfg.DatabaseURL == "" {
+		return fine("SQLite has none")
+	}
+	state, err := d.inspect(ctx)
+	if err != nil {
+		return warn("see the check of the database", "not read")
+	}
+	if len(state.Concerns) == 0 {
+		return fine("nothing to change")
+	}
+	var problems, advice []string
+	for _, c := range state.Concerns {
+		problems = append(problems, c.Problem)
+		advice = append(advice, c.Advice)
+	}
+	return warn(strings.Join(advice, "; "), "%s", strings.Join(problems, "; "))
 }
 
 func (d *doctor) masterKey(ctx context.Context) Finding {

@@ -1,0 +1,92 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
+
+// Concern is something about a PostgreSQL server that makes Steward slow, or less safe than it
+// promises.
+type Concern struct {
+	Problem string
+	Advice  string
+}
+
+// minVersion is that of the oldest supported PostgreSQL, as server_version_num has it.
+const minVersion = 150000
+
+// serverSettings are the settings of a server for our transactions: those of the server may be replaced
+// by those of a role, a database or a pooler.
+type serverSettings struct {
+	version           int64
+	jit               string
+	synchronousCommit string
+	standbys          string // that a commit waits for
+	fsync             string
+	fullPageWrites    string
+	planner           string // planner methods that are disabled
+	connections       int64  // that this role may have
+	replicas          int64  // that are alive, and have a row
+}
+
+const readServer = `SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('jit'),
+	current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), current_setting('fsync'),
+	current_setting('full_page_writes'),
+	COALESCE((SELECT string_agg(name, ', ' ORDER BY name) FROM pg_settings
+		WHERE name LIKE 'enable\_%' AND boot_val = 'on' AND setting = 'off'), ''),
+	LEAST(CAST(current_setting('max_connections') AS BIGINT) - CAST(current_setting('superuser_reserved_connections') AS BIGINT),
+		(SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+		(SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database()))`
+
+func (s *serverSettings) fields() []any {
+	return []any{
+		&s.version, &s.jit, &s.synchronousCommit, &s.standbys, &s.fsync, &s.fullPageWrites, &s.planner, &s.connections,
+	}
+}
+
+// aliveFor is how long a process counts after it was last seen.
+const aliveFor = 30 * time.Second
+
+const countProcesses = `SELECT count(*) FROM processes WHERE seen_at > $1`
+
+// concerns returns what an operator should change.
+func (s serverSettings) concerns(o Options) []Concern {
+	var all []Concern
+	add := func(bad bool, advice, format string, args ...any) {
+		if bad {
+			all = append(all, Concern{Problem: fmt.Sprintf(format, args...), Advice: advice})
+		}
+	}
+	add(s.version < minVersion, "upgrade it", "PostgreSQL has version %d; 15 is the oldest that is supported", s.version/10000)
+	add(s.fsync == "off", "set fsync = on", "fsync is off: a crash of the machine can destroy the database")
+	add(s.fullPageWrites == "off", "set full_page_writes = on, unless the file system writes pages as a whole",
+		"full_page_writes is off: a crash of the machine can destroy pages")
+	add(s.synchronousCommit == "off", "set synchronous_commit = on", "synchronous_commit is off: a crash loses writes that were confirmed")
+	add(s.synchronousCommit == "local" && s.standbys != "", "set synchronous_commit = on",
+		"synchronous_commit is local: a failover loses writes that were confirmed")
+	add(s.jit == "on", "set jit = off for the role and the database", "jit is on, although connections of Steward turn it off: statements are compiled for longer than they run")
+	add(s.planner != "", "reset them for the server, the role and the database", "the planner may not use all methods: %s is off", s.planner)
+	needed := int64(cmp.Or(o.MaxConns, defaultMaxConns)+1) * max(s.replicas, 1)
+	add(o.Pooler == "" && s.connections < needed, "raise max_connections, or the limit of the role or database",
+		"%d connections are possible, and %d replicas use up to %d", s.connections, max(s.replicas, 1), needed)
+	return all
+}
+
+// warn logs what is wrong with the server.
+func (e *postgresEngine) warn(ctx context.Context, o Options) {
+	var s serverSettings
+	err := lazyRow{e, ctx, readServer, nil}.Scan(s.fields()...)
+	if err == nil {
+		err = lazyRow{e, ctx, countProcesses, []any{time.Now().Add(-aliveFor).UnixMicro()}}.Scan(&s.replicas)
+		s.replicas++ // this one
+	}
+	if err != nil { // a compatible server may not have all settings
+		e.db.log.Warn("the settings of the PostgreSQL server could not be read", "error", err)
+		return
+	}
+	for _, c := range s.concerns(o) {
+		e.db.log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice)
+	}
+}

@@ -1,0 +1,64 @@
+package db_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/waittest"
+)
+
+// TestServerSettingsThatHurtAreNamed reads them as an inspection does, and as the log of a start has
+// them.
+func TestServerSettingsThatHurtAreNamed(t *testing.T) {
+	server := dbtest.NewServer(t, "max_connections=25", "fsync=on", "full_page_writes=on")
+	for _, test := range []struct {
+		change string
+		want   []string
+		not    string
+	}{ // one after the other
+		{"SELECT 1", []string{"22 connections are possible, and 1 replicas use up to 33"}, "off"},
+		{"ALTER DATABASE postgres CONNECTION LIMIT 7", []string{"7 connections are possible"}, "off"},
+		{"ALTER DATABASE postgres SET enable_indexscan = off", []string{"enable_indexscan is off"}, "jit"},
+		{"ALTER ROLE postgres SET jit = on", []string{"enable_indexscan is off"}, "jit"}, // connections turn it off
+		{"ALTER ROLE postgres SET synchronous_commit = local", []string{"7 connections"}, "failover"},
+		{"ALTER SYSTEM SET synchronous_standby_names = 'missing'", []string{"7 connections", "a failover loses writes"}, "fsync"},
+	} {
+		execute(t, server.URL, test.change, "SELECT pg_reload_conf()")
+		waittest.Until(t, test.change, func() (string, bool) {
+			got := concerns(t, server.URL)
+			for _, want := range test.want {
+				if !strings.Contains(got, want) {
+					return got, false
+				}
+			}
+			return got, !strings.Contains(got, test.not)
+		})
+	}
+	unsafe := concerns(t, dbtest.Postgres(t))
+	if !strings.Contains(unsafe, "fsync is off") || !strings.Contains(unsafe, "full_page_writes is off") {
+		t.Errorf("a server for tests: %q", unsafe)
+	}
+}
+
+// concerns returns the problems that an inspection finds, all of which the start logs.
+func concerns(t *testing.T, url string) string {
+	t.Helper()
+	var log bytes.Buffer
+	d, err := db.Open(t.Context(), db.Options{URL: url, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	must(t, err)
+	must(t, d.Close())
+	state, err := db.Inspect(t.Context(), db.Options{URL: url}, "k")
+	must(t, err)
+	var all []string
+	for _, c := range state.Concerns {
+		all = append(all, c.Problem)
+		if !strings.Contains(log.String(), c.Problem) {
+			t.Errorf("the start does not log %q", c.Problem)
+		}
+	}
+	return strings.Join(all, "; ")
+}
