@@ -391,7 +391,7 @@ func (s *postgresSession) batch(ctx context.Context, sql string, args []any) (pg
 	b.Queue(sql, args...)
 	results := s.conn.SendBatch(ctx, &b)
 	for _, p := range before {
-		if err := s.read(p, results); err != nil {
+		if err := s.read(ctx, p, results); err != nil {
 			_ = results.Close() // repeats err
 			return nil, err
 		}

@@ -95,7 +95,7 @@ func (w *writer) collect(ctx context.Context, r *result, sql string, args []any)
 }
 
 // read reads the result of a statement that was sent in a batch.
-func (s *postgresSession) read(p statement, results pgx.BatchResults) error {
+func (s *postgresSession) read(ctx context.Context, p statement, results pgx.BatchResults) error {
 	if p.into == nil || p.into.row == nil {
 		tag, err := results.Exec()
 		if p.into != nil {
@@ -107,7 +107,7 @@ func (s *postgresSession) read(p statement, results pgx.BatchResults) error {
 	if err != nil {
 		return err
 	}
-	scanned, err := p.into.collect(&postgresRows{Rows: rows})
+	scanned, err := p.into.collect(&postgresRows{Rows: rows, ctx: ctx, cancel: func() {}})
 	if s.scanned == nil {
 		s.scanned = scanned
 	}
