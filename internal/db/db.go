@@ -70,6 +70,8 @@ type Options struct {
 	// Pooler is how a pooler such as PgBouncer between this process and PostgreSQL works: SessionPooler
 	// or TransactionPooler. Open returns an error if there is one and Pooler is empty.
 	Pooler string
+	// Replan is how long a connection to PostgreSQL uses the plans of its statements; 0 means 10 seconds.
+	Replan time.Duration
 	// MaxConns bounds the PostgreSQL pool; 0 means 32.
 	MaxConns int
 	// Observer is called for what metrics are made of.

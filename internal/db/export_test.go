@@ -15,9 +15,6 @@ func (g *Gather[T]) Waiting() int {
 // SetPoll sets how often RunWatch reads the epochs, before it starts.
 func (d *DB) SetPoll(every time.Duration) { d.poll = every }
 
-// SetReplan sets how long PostgreSQL's plans are used.
-func (d *DB) SetReplan(after time.Duration) { d.engine.(*postgresEngine).replan = after }
-
 // WithLimits returns a context with other limits than those of Long.
 func WithLimits(ctx context.Context, respond, statement, lock, idle time.Duration) context.Context {
 	return context.WithValue(ctx, limitsKey{}, limits{respond: respond, statement: statement, lock: lock, idle: idle})

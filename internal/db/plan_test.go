@@ -17,10 +17,8 @@ import (
 func TestPlansFollowTheSizeOfTables(t *testing.T) {
 	o := dbtest.Options(t, db.Postgres)
 	o.MaxConns = 1 // plans belong to a connection
-	d, err := db.Open(t.Context(), o)
-	must(t, err)
-	defer d.Close()
-	d.SetReplan(10 * time.Millisecond)
+	o.Replan = 10 * time.Millisecond
+	d := open(t, o)
 	execute(t, o.URL, "CREATE TABLE things (id BIGINT PRIMARY KEY) WITH (autovacuum_enabled = off)", "VACUUM ANALYZE things")
 	const lookup = "SELECT id FROM things WHERE id = $1"
 	for range 10 { // the sixth plan is kept

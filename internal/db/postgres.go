@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,7 +47,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 	if err != nil {
 		return explainPostgres(err)
 	}
-	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: defaultReplan}
+	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: cmp.Or(o.Replan, defaultReplan)}
 	if err := e.prepare(ctx, o.migrations(Postgres)); err != nil {
 		pool.Close()
 		return err

@@ -92,13 +92,24 @@ func enabledDestinations(q db.Querier, r Replay) (map[string]bool, error) {
 	return enabled, nil
 }
 
+// deliveriesOf joins receipts with their deliveries. PostgreSQL looks them up for each receipt, because
+// OFFSET keeps it from planning a join: before the table is analyzed it takes 200 for the number of
+// receipts, and would scan all deliveries.
+var deliveriesOf = map[db.Dialect]string{
+	db.SQLite: `JOIN webhook_deliveries d ON d.receipt_id = v.column2`,
+	db.Postgres: `CROSS JOIN LATERAL (SELECT key, destination_id, status FROM webhook_deliveries
+		WHERE receipt_id = v.column2 OFFSET 0) AS d`,
+}
+
 // lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
 // deliveries with each other: SQLite would go through all later ones of the destination.
-const lastDeliveriesText = `SELECT receipt_key, destination_id, status FROM (
+func lastDeliveriesText(dialect db.Dialect) string {
+	return `SELECT receipt_key, destination_id, status FROM (
 		SELECT v.column1 AS receipt_key, d.destination_id, d.status,
 			row_number() OVER (PARTITION BY v.column1, d.destination_id ORDER BY d.key DESC) AS place
-		FROM {v} JOIN webhook_deliveries d ON d.receipt_id = v.column2) AS ranked
+		FROM {v} ` + deliveriesOf[dialect] + `) AS ranked
 	WHERE place = 1 ORDER BY receipt_key, destination_id`
+}
 
 // lastDeliveries returns the destinations of receipts, by key, whose last delivery matches a replay.
 func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[string][]string, error) {
@@ -115,7 +126,7 @@ func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[
 	}
 	found, err := db.CollectBulk(q, rows, func(row db.Row) (l last, err error) {
 		return l, row.Scan(&l.receiptKey, &l.destinationID, &l.status)
-	}, lastDeliveriesText)
+	}, lastDeliveriesText(q.Dialect()))
 	if err != nil {
 		return nil, fmt.Errorf("read last deliveries: %w", err)
 	}
