@@ -128,7 +128,7 @@ var errOutcomeUnknown = errors.New("the outcome of the commit is unknown")
 // from errors.Is: a timeout, for example, would look like an error after which nothing was written.
 func outcomeUnknown(cause error) error {
 	e := errs.New(errs.Internal, "the connection to the database was lost during the commit: it is not known whether the change was kept")
-	e.Cause = fmt.Errorf("%w: %v", errOutcomeUnknown, cause)
+	e.Cause = fmt.Errorf("%w: %s", errOutcomeUnknown, cause.Error())
 	return e
 }
 
