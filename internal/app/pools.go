@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"syscall"
 
 	"steward/internal/budget"
@@ -10,24 +11,26 @@ import (
 // memory has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
 type memory struct {
-	ingest, api, threads, stores, tails int64
+	ingest, deliveries, api, databases, threads, stores, tails int64
 }
 
 // memoryOf returns the sizes for a limit in bytes.
 func memoryOf(limit int64) memory {
 	limit = max(limit, 128<<20)
 	return memory{
-		ingest:  min(limit/8, 128<<20),
-		api:     min(limit/8, 128<<20),
-		threads: min(limit/16, 64<<20),
-		stores:  min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
-		tails:   min(limit/16, 32<<20),
+		ingest:     min(limit/8, 128<<20),
+		deliveries: min(limit/8, 128<<20),
+		api:        min(limit/8, 128<<20),
+		databases:  min(limit/8, 128<<20),
+		threads:    min(limit/16, 64<<20),
+		stores:     min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
+		tails:      min(limit/16, 32<<20),
 	}
 }
 
 // pools are the pools whose use is shown in the metrics, by their names there.
 func (p *parts) pools() map[string]*budget.Pool {
-	return map[string]*budget.Pool{
+	pools := map[string]*budget.Pool{
 		"ingest": p.hooks.ingest.Memory,
 		"api":    p.server.Memory,
 
@@ -44,6 +47,8 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"kv_connections_unknown": p.engines.stores.Unauthenticated,
 		"kv":                     p.engines.stores.Memory,
 	}
+	maps.Copy(pools, p.engines.databases.Pools())
+	return pools
 }
 
 // descriptors returns how many files and sockets the process may have open.

@@ -178,7 +178,7 @@ func wireHooks(
 	store := &webhook.Store{
 		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"),
 	}
-	scheduler := webhook.NewScheduler(store, deliverySockets())
+	scheduler := webhook.NewScheduler(store, deliverySockets(), sizes.deliveries)
 	scheduler.Send = send.New(egress(cfg, at), now).Send
 	scheduler.Log = log
 	scheduler.Disk = d.rows

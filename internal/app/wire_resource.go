@@ -49,7 +49,7 @@ func wireEngines(
 	e.databases = &libsql.Engine{
 		Dir: filepath.Join(cfg.Data, "databases"), Node: d.node, BaseURL: at.BaseURL, Lookup: e.store.ByID,
 		Limits: libsql.Limits{Reserve: max(cfg.DiskReserve, 1)}, // 0 is the default
-		Memory: databaseMemory(), Log: log, Now: now,
+		Memory: budget.NewPool(sizes.databases, sizes.databases/8), Log: log, Now: now,
 	}
 	e.stores = &embedkv.Engine{
 		Dir: filepath.Join(cfg.Data, "stores"), Node: d.node, URL: at.KVURL, ByID: e.store.ByID, ByPassword: e.store.ByPassword,
@@ -70,19 +70,6 @@ func wireEngines(
 		e.regions = append(e.regions, region)
 	}
 	return e, nil
-}
-
-// The memory for requests to embedded databases is an eighth of what the process may use, within these.
-const (
-	minDatabaseMemory = 16 << 20
-	maxDatabaseMemory = 128 << 20
-)
-
-// databaseMemory returns the memory for requests to embedded databases. A database always gets an
-// eighth of it.
-func databaseMemory() *budget.Pool {
-	size := max(minDatabaseMemory, min(budget.MemoryLimit()/8, maxDatabaseMemory))
-	return budget.NewPool(size, size/8)
 }
 
 func (e *engines) region(r config.Region) (resource.Region, error) {

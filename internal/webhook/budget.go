@@ -1,11 +1,6 @@
 package webhook
 
 const (
-	// maxBytes bounds what is in memory to be sent or written, for the whole process.
-	maxBytes = 128 << 20
-	// reserveBytes are kept for destinations that have nothing being sent, so that those that hang
-	// cannot starve others.
-	reserveBytes = 64 << 20
 	// shares is how many destinations at least it takes to use up the budget.
 	shares = 16
 	// taskBytes is about what a delivery takes in memory besides its receipt.
@@ -29,11 +24,13 @@ type charge struct {
 	reserved bool
 }
 
-// newBudget returns a budget with so many sockets, a third of them in reserve.
-func newBudget(sockets int) sendBudget {
+// newBudget returns a budget with so many sockets and bytes. A third of the sockets and half as many
+// bytes again are in reserve, for destinations that have nothing being sent, so that those that hang
+// cannot starve others.
+func newBudget(sockets int, bytes int64) sendBudget {
 	reserve := max(1, sockets/3)
 	return sendBudget{
-		maxBytes: maxBytes, reserveBytes: reserveBytes, maxSockets: max(1, sockets-reserve), reserveSockets: reserve,
+		maxBytes: bytes, reserveBytes: bytes / 2, maxSockets: max(1, sockets-reserve), reserveSockets: reserve,
 		shares: shares,
 	}
 }

@@ -76,7 +76,7 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 
 // newScheduler returns a scheduler that the store wakes.
 func newScheduler(s *Store, attempt func(context.Context, send.Request) send.Result) *Scheduler {
-	scheduler := NewScheduler(s, 3000)
+	scheduler := NewScheduler(s, 3000, 128<<20)
 	scheduler.Send = attempt
 	scheduler.Log = silent
 	s.Wake = scheduler.Wake

@@ -93,10 +93,10 @@ type lanes struct {
 	attempts sync.WaitGroup
 }
 
-func newLanes(now func() time.Time, sockets int) *lanes {
+func newLanes(now func() time.Time, sockets int, bytes int64) *lanes {
 	return &lanes{
 		now: now, readAhead: readAhead, reads: make(chan struct{}, readers), leases: make(chan struct{}, 1), byID: map[string]*lane{},
-		budget: newBudget(sockets),
+		budget: newBudget(sockets, bytes),
 	}
 }
 

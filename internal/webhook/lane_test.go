@@ -17,7 +17,7 @@ type laneFixture struct {
 
 func newLaneFixture(t *testing.T) *laneFixture {
 	c := &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}
-	return &laneFixture{lanes: newLanes(c.now, 48), t: t, clock: c}
+	return &laneFixture{lanes: newLanes(c.now, 48, 128<<20), t: t, clock: c}
 }
 
 // hold leases destinations.

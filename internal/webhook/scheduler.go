@@ -63,9 +63,10 @@ type Scheduler struct {
 	oldestAt atomic.Int64 // the due time of the oldest due row, 0 for none
 }
 
-// NewScheduler returns a scheduler that uses up to so many sockets at a time.
-func NewScheduler(s *Store, sockets int) *Scheduler {
-	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets), poll: make(chan struct{}, 1), noLease: make(chan []string, 1)}
+// NewScheduler returns a scheduler that uses up to so many sockets at a time, and about so many bytes
+// of memory for what it sends.
+func NewScheduler(s *Store, sockets int, bytes int64) *Scheduler {
+	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets, bytes), poll: make(chan struct{}, 1), noLease: make(chan []string, 1)}
 	c.spawn = func(t *task) { go c.deliver(t) }
 	c.results = newResultQueue(c.finish)
 	s.DB.Watch(destinationsChanged, c.targets.Forget)

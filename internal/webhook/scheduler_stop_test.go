@@ -189,7 +189,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				h.accept(w, alice, strings.Repeat("x", size))
 			}
 		}
-		perLane := int64(maxBytes / shares)
+		perLane := h.scheduler.lanes.budget.share()
 		for i := range hooks {
 			// A lane is read again once half of its share is free. How much of it is in use while all
 			// requests hang depends on how many rows there were when it was read.

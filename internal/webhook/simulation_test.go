@@ -57,7 +57,7 @@ func (s *simulation) pick(n int, what string) int { return int(rapid.Uint32().Dr
 func (s *simulation) newReplica() *replica {
 	s.started++
 	store := sameStore(s.store, fmt.Sprintf("rep_%d_%s", s.started, s.hook.orgID))
-	r := &replica{Scheduler: &Scheduler{Store: store, Send: s.send, Log: silent, lanes: newLanes(store.Now, 0)}}
+	r := &replica{Scheduler: &Scheduler{Store: store, Send: s.send, Log: silent, lanes: newLanes(store.Now, 0, 0)}}
 	store.Wake = r.Wake
 	r.cut = s.fixture.t.Context()
 	r.results = &resultQueue{queue: make(chan ended, 100)}

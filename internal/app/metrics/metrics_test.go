@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"steward/internal/app/metrics"
+	"steward/internal/budget"
 	"steward/internal/resource/libsql"
 	"steward/internal/web"
 )
@@ -61,6 +62,7 @@ func everyMetric(t *testing.T) string {
 	m.OpenSockets(seven)
 	m.OpenTails(seven)
 	m.Stored(seven, seven)
+	m.Pool("ingest", func() budget.Usage { return budget.Usage{Total: 9, Common: 4, Reserve: 3, Owners: 2, Refused: 1} })
 	m.Databases(func() []libsql.Use {
 		return []libsql.Use{{Org: "org_1", Database: "db_1", Statements: 3, In: 4, Out: 5, Time: 6 * time.Second}}
 	})
@@ -76,6 +78,10 @@ func TestMetricsCountWhatIsReported(t *testing.T) {
 		`steward_s3_requests_total{method="unknown",status="405"} 1`,
 		`steward_s3_request_duration_seconds_count{method="PUT"} 1`,
 		`steward_storage_objects 7`,
+		`steward_budget_size{pool="ingest"} 9`,
+		`steward_budget_used{pool="ingest"} 7`,
+		`steward_budget_organizations{pool="ingest"} 2`,
+		`steward_budget_refused_total{pool="ingest"} 1`,
 		`steward_storage_bytes 7`,
 		`steward_database_statements_total{org="org_1",resource="db_1"} 3`,
 		`steward_database_bytes_total{direction="in",org="org_1",resource="db_1"} 4`,

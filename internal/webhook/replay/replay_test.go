@@ -104,7 +104,7 @@ func (f *fixture) arrived(path string) []string {
 
 // runScheduler sends deliveries until the test ends.
 func (f *fixture) runScheduler() {
-	scheduler := webhook.NewScheduler(f.hooks.Store, 1000)
+	scheduler := webhook.NewScheduler(f.hooks.Store, 1000, 128<<20)
 	scheduler.Send = send.New(send.Egress{Loopback: true}, time.Now).Send
 	scheduler.Log = slog.New(slog.DiscardHandler)
 	f.hooks.Store.Wake = scheduler.Wake
