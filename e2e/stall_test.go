@@ -30,6 +30,35 @@ func TestStalledSendersStopNobodyElse(t *testing.T) {
 	})
 }
 
+// TestJunkBodiesTakeBoundedMemory has one organization send bodies of many tiny values, with and
+// without an Idempotency-Key, while another one is served.
+func TestJunkBodiesTakeBoundedMemory(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		victim := s.secondOrganization()
+		events := victim.hook("orders")
+		junk := `{"metadata":{"x":[` + strings.Repeat(`[[{}]],`, 1<<20) + `0]}}`
+		var senders sync.WaitGroup
+		for i := range 8 {
+			senders.Go(func() {
+				for n := range 2 {
+					headers := []string{"Idempotency-Key", fmt.Sprint(i, n)}[:2*(i%2)]
+					r, err := s.try("POST", "/session", junk, headers...)
+					if err != nil || r.status != 422 && r.status != 503 {
+						t.Errorf("junk: %v, %v", r, err)
+					}
+				}
+			})
+		}
+		for range 50 {
+			victim.ingest(events, "short")
+			victim.call("PUT", "/thread/t", object{"project_id": "p", "user_data": `"` + strings.Repeat("x", 300<<10) + `"`}).want(200)
+		}
+		senders.Wait()
+		s.checkMemory()
+	})
+}
+
 // stallSenders opens requests that announce a body of a megabyte and send a part of it. They stay open
 // until the process closes them, or the test ends.
 func (s *steward) stallSenders(n int, request string, size int) {

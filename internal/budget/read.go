@@ -81,6 +81,17 @@ func nextSize(size int, announced int64) int {
 	return next
 }
 
+// drainFor is how long Drain reads.
+const drainFor = 2 * time.Second
+
+// Drain discards what a client is still sending of a body that is refused, for a moment: one that has
+// not sent all of it often does not read the response.
+func Drain(r io.Reader, setDeadline func(time.Time) error) {
+	if setDeadline(time.Now().Add(drainFor)) == nil {
+		_, _ = io.Copy(io.Discard, r) // the response is sent in any case
+	}
+}
+
 // Pace is the least speed at which a client has to send. Time in which nothing is read does not count.
 type Pace struct {
 	// Grace is the time in which nothing has to arrive.

@@ -85,6 +85,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	api.Handle(sdk.Prefix+"/", sdk.Mount(api))
 	console := web.NewAPI(s.Routes(), s.guard(s.Auth.guard(s.Console.Caller)), s.Idempotency.Serve)
 	console.Memory = s.Memory
+	console.Decoding = api.Decoding
 	s.Console.Mount(api.Handle, console)
 	return web.Behind(s.Proxies, web.Observe(s.Log, s.Done, api)), nil
 }

@@ -31,6 +31,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, memory *budge
 	deadline := http.NewResponseController(w).SetReadDeadline
 	limited := http.MaxBytesReader(w, r.Body, limit)
 	body, err := budget.ReadAll(memory, budget.Body.Reader(limited, deadline), min(r.ContentLength, limit))
+	if errors.Is(err, budget.ErrFull) {
+		budget.Drain(limited, deadline)
+	}
 	if err != nil {
 		return nil, explainBody(w, err, limit)
 	}

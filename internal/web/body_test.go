@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +48,38 @@ func TestConnectionWithIncompleteBodyIsClosed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { sendIncompleteBody(t, test.status, test.after) })
 		})
 	}
+}
+
+// TestLargeBodiesAreDecodedInTurn has one organization send large bodies while the body of another one
+// is being decoded.
+func TestLargeBodiesAreDecodedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		put := func(context.Context, *struct{ Body owner }) (None, error) { return None{}, nil }
+		guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request {
+			return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: r.URL.Query().Get("org")}))
+		}
+		api := NewAPI([]Route{On("PUT /owner", auth.Self, 204, "Replace the owner", put)}, guard, nil)
+		send := func(org string, size int) int {
+			r := httptest.NewRequest("PUT", "/owner?org="+org, strings.NewReader(`{"name":"x","more":"`+strings.Repeat("x", size)+`"}`))
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, r)
+			return w.Code
+		}
+		if err := api.Decoding.Enter(t.Context(), "other", ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := send("org", 1000); got != 204 {
+			t.Errorf("a small body had to wait: %d", got)
+		}
+		start := time.Now()
+		if got := send("org", largeBody); got != 503 || time.Since(start) != decodeWait {
+			t.Errorf("%d after %s", got, time.Since(start))
+		}
+		api.Decoding.Leave("other")
+		if got := send("org", largeBody); got != 204 || api.Decoding.Running() != 0 {
+			t.Errorf("%d, and %d bodies are being decoded", got, api.Decoding.Running())
+		}
+	})
 }
 
 func sendIncompleteBody(t *testing.T, status int, after time.Duration) {

@@ -141,6 +141,7 @@ func (in *Ingest) body(w http.ResponseWriter, r *http.Request, memory *budget.Ch
 	case errors.As(err, &over):
 		return nil, in.tooLarge()
 	case errors.Is(err, budget.ErrFull):
+		budget.Drain(limited, deadline)
 		w.Header().Set("Connection", "close")
 		return nil, errBusy()
 	case errors.Is(err, os.ErrDeadlineExceeded):
