@@ -96,7 +96,7 @@ func TestRollingRestart(t *testing.T) {
 // TestStandbyPromoted ends the primary server and promotes its synchronous standby.
 func TestStandbyPromoted(t *testing.T) {
 	primary := newServer(t, "synchronous_standby_names=*", "wal_level=replica")
-	standby := primary.Standby(t)
+	standby := primary.Standby("fsync=on", "full_page_writes=on")
 	c := newCluster(t, bothHosts(t, primary, standby), 1)
 	w := c.work()
 	time.Sleep(length(t))

@@ -58,22 +58,35 @@ wait $!
 // NewServer starts a server with settings such as max_connections=20.
 func NewServer(t testing.TB, set ...string) *Server {
 	t.Helper()
-	bin, err := findBin()
-	if err != nil {
-		t.Fatalf("PostgreSQL for tests: %v", err)
-	}
-	s := &Server{t: t, bin: bin}
+	s := newFiles(t, initialize, password, locale)
+	s.listen(set...)
+	return s
+}
+
+// newFiles returns a server that is not started yet, whose files a script makes.
+func newFiles(t testing.TB, script string, args ...string) *Server {
+	t.Helper()
+	s := &Server{t: t}
+	var err error
+	s.bin, err = findBin()
+	s.must(err)
 	s.dir, err = os.MkdirTemp("", "steward-pg-")
 	s.must(err)
 	t.Cleanup(func() { s.must(os.RemoveAll(s.dir)) })
 	s.owner, err = unprivileged(s.dir)
 	s.must(err)
-	out, err := s.shell(initialize, password, locale).CombinedOutput()
+	out, err := s.shell(script, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
+		t.Fatalf("create the files of a server: %v\n%s", err, out)
 	}
 	s.LogFile = filepath.Join(t.TempDir(), "log")
-	port := porttest.Free(t)
+	return s
+}
+
+// listen starts the server on a free port, with settings that replace those of other tests.
+func (s *Server) listen(set ...string) {
+	s.t.Helper()
+	port := porttest.Free(s.t)
 	s.args = settings(s.dir)
 	for _, setting := range append(set, "listen_addresses=127.0.0.1", "port="+strconv.Itoa(port)) {
 		s.args = append(s.args, "-c", setting)
@@ -82,8 +95,7 @@ func NewServer(t testing.TB, set ...string) *Server {
 	u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	s.URL = u.String()
 	s.Start()
-	t.Cleanup(s.Stop)
-	return s
+	s.t.Cleanup(s.Stop)
 }
 
 // Start starts the server, after Stop.

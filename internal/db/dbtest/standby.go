@@ -1,16 +1,8 @@
 package dbtest
 
 import (
-	"net"
-	"net/url"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
-	"testing"
 
-	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
 
@@ -32,42 +24,13 @@ const copyServer = `
 exec "$1/pg_basebackup" -D "$2/data" -d "$3" -R -X stream -c fast --no-sync
 `
 
-// Standby starts a server that follows this one. With synchronous_standby_names=* of this one, nothing
-// is committed that the standby does not have.
-func (s *Server) Standby(t testing.TB) *Server {
-	t.Helper()
-	r := &Server{t: t, bin: s.bin}
-	var err error
-	r.dir, err = os.MkdirTemp("", "steward-pg-")
-	r.must(err)
-	t.Cleanup(func() { r.must(os.RemoveAll(r.dir)) })
-	r.owner, err = unprivileged(r.dir)
-	r.must(err)
-	out, err := r.shell(copyServer, s.URL).CombinedOutput()
-	if err != nil {
-		t.Fatalf("pg_basebackup: %v\n%s", err, out)
-	}
-	r.LogFile = filepath.Join(t.TempDir(), "log")
-	port := strconv.Itoa(porttest.Free(t))
-	for i := 0; i < len(s.args); i += 2 {
-		setting := s.args[i+1]
-		switch name, _, _ := strings.Cut(setting, "="); name {
-		case "port":
-			setting = "port=" + port
-		case "unix_socket_directories":
-			setting = "unix_socket_directories=" + r.dir
-		case "synchronous_standby_names":
-			setting = "synchronous_standby_names="
-		}
-		r.args = append(r.args, "-c", setting)
-	}
-	u, err := url.Parse(s.URL)
-	r.must(err)
-	u.Host = net.JoinHostPort("127.0.0.1", port)
-	r.URL = u.String()
-	r.Start()
-	t.Cleanup(r.Stop)
-	return r
+// Standby starts a server with settings that follows this one. With synchronous_standby_names=* of this
+// one, nothing is committed that the standby does not have.
+func (s *Server) Standby(set ...string) *Server {
+	s.t.Helper()
+	standby := newFiles(s.t, copyServer, s.URL)
+	standby.listen(set...)
+	return standby
 }
 
 // Promote makes a standby a server of its own.
