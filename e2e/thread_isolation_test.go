@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"net/url"
 	"testing"
 	"time"
 
 	"steward/e2e/process"
+	"steward/internal/db"
 	"steward/internal/waittest"
 )
 
@@ -51,11 +53,16 @@ func TestDeletedThreadIsRemovedAfterRetention(t *testing.T) {
 			s.call("PUT", "/thread/t", object{"project_id": "p"}).want(409)
 			over := time.Now().Add(time.Second)
 			waittest.True(t, "the end of the retention", func() bool { return time.Now().After(over) })
-			s.stop() // runs the periodic jobs once more
-			s.start()
-			if got := s.call("GET", "/thread?deleted=true", nil).ids(); got != "" {
-				t.Errorf("%s is still listed", got)
-			}
+			s.offline(func(ctx context.Context, d *db.DB) { // as if the job had run long ago
+				s.must(d.Write(ctx, func(tx *db.Tx) error {
+					_, err := tx.Exec(`DELETE FROM leases WHERE name = 'threads'`)
+					return err
+				}))
+			})
+			waittest.Until(t, "deleted threads to be removed", func() (string, bool) {
+				listed := s.call("GET", "/thread?deleted=true", nil).ids()
+				return listed, listed == ""
+			})
 			if got := s.call("GET", "/thread?projectId=p&metadata="+url.QueryEscape(`{"k":"v"}`), nil).ids(); got != "stays" {
 				t.Errorf("got %s, want stays", got)
 			}

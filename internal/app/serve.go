@@ -33,6 +33,7 @@ func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) err
 	m := metrics.New(Version())
 	d, err := openDatabase(ctx, cfg, db.Observer{
 		Commit: m.Commit, SlowWrite: slowWrites(log, m.SlowWrite), Invalidated: m.Invalidated,
+		Concern: func(c db.Concern) { log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice) },
 	})
 	if err != nil {
 		return err

@@ -99,6 +99,8 @@ type Observer struct {
 	// SlowWrite is called on SQLite after a write whose function held the only writer for longer than
 	// SlowWrite, with the context of its Write. For a batch of Gather that is the context of its leader.
 	SlowWrite func(ctx context.Context, held time.Duration)
+	// Concern is called by Open for each thing about a PostgreSQL server that an operator should change.
+	Concern func(Concern)
 	// Invalidated is called when changes of other replicas were applied to the caches of this one, with
 	// the time since the oldest of them was made.
 	Invalidated func(lag time.Duration)

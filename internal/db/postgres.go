@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +53,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 		pool.Close()
 		return err
 	}
-	e.warn(ctx, o)
+	e.observe(ctx, o)
 	d.engine = e
 	return nil
 }
@@ -429,7 +430,10 @@ func (s *postgresSession) commit() error {
 func (s *postgresSession) notCommitted(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return pg.Code != "40003" && !isDown(pg.Code) // 40003 is statement_completion_unknown
+		// After an error the server goes on, without the transaction. A server that ends the connection may
+		// have committed before; 40003 is statement_completion_unknown, and 08 of a pooler.
+		severity := cmp.Or(pg.SeverityUnlocalized, pg.Severity)
+		return severity == "ERROR" && pg.Code != "40003" && !strings.HasPrefix(pg.Code, "08")
 	}
 	return !s.conn.IsClosed() || pgconn.SafeToRetry(err)
 }

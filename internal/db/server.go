@@ -74,8 +74,11 @@ func (s serverSettings) concerns(o Options) []Concern {
 	return all
 }
 
-// warn logs what is wrong with the server.
-func (e *postgresEngine) warn(ctx context.Context, o Options) {
+// observe calls the observer for what is wrong with the server.
+func (e *postgresEngine) observe(ctx context.Context, o Options) {
+	if o.Observer.Concern == nil {
+		return
+	}
 	var s serverSettings
 	err := lazyRow{e, ctx, readServer, nil}.Scan(s.fields()...)
 	if err == nil {
@@ -83,10 +86,13 @@ func (e *postgresEngine) warn(ctx context.Context, o Options) {
 		s.replicas++ // this one
 	}
 	if err != nil { // a compatible server may not have all settings
-		e.db.log.Warn("the settings of the PostgreSQL server could not be read", "error", err)
+		o.Observer.Concern(Concern{
+			Problem: fmt.Sprintf("the settings of the server could not be read: %v", err),
+			Advice:  "compare them with those of PostgreSQL",
+		})
 		return
 	}
 	for _, c := range s.concerns(o) {
-		e.db.log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice)
+		o.Observer.Concern(c)
 	}
 }

@@ -1,8 +1,7 @@
 package db_test
 
 import (
-	"bytes"
-	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,8 +10,7 @@ import (
 	"steward/internal/waittest"
 )
 
-// TestServerSettingsThatHurtAreNamed reads them as an inspection does, and as the log of a start has
-// them.
+// TestServerSettingsThatHurtAreNamed reads them as an inspection does, and as a start does.
 func TestServerSettingsThatHurtAreNamed(t *testing.T) {
 	server := dbtest.NewServer(t, "max_connections=25", "fsync=on", "full_page_writes=on")
 	for _, test := range []struct {
@@ -44,11 +42,13 @@ func TestServerSettingsThatHurtAreNamed(t *testing.T) {
 	}
 }
 
-// concerns returns the problems that an inspection finds, all of which the start logs.
+// concerns returns the problems that an inspection finds, all of which Open tells too.
 func concerns(t *testing.T, url string) string {
 	t.Helper()
-	var log bytes.Buffer
-	d, err := db.Open(t.Context(), db.Options{URL: url, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	var observed []string
+	d, err := db.Open(t.Context(), db.Options{URL: url, Observer: db.Observer{
+		Concern: func(c db.Concern) { observed = append(observed, c.Problem) },
+	}})
 	must(t, err)
 	must(t, d.Close())
 	state, err := db.Inspect(t.Context(), db.Options{URL: url}, "k")
@@ -56,8 +56,8 @@ func concerns(t *testing.T, url string) string {
 	var all []string
 	for _, c := range state.Concerns {
 		all = append(all, c.Problem)
-		if !strings.Contains(log.String(), c.Problem) {
-			t.Errorf("the start does not log %q", c.Problem)
+		if !slices.Contains(observed, c.Problem) {
+			t.Errorf("a start does not tell %q", c.Problem)
 		}
 	}
 	return strings.Join(all, "; ")
