@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -90,7 +91,8 @@ func (u *tenant) webhooks() *area {
 
 // ignoreMissing returns nil for 404, which is an answer.
 func ignoreMissing(err error) error {
-	if e, ok := err.(*statusError); ok && e.status == http.StatusNotFound {
+	var e *statusError
+	if errors.As(err, &e) && e.status == http.StatusNotFound {
 		return nil
 	}
 	return err
@@ -333,7 +335,7 @@ func (u *tenant) store() *area {
 		missing: func(ctx context.Context, acked []int) ([]int, error) {
 			return missingOf(acked, func(n int) (bool, error) {
 				got, err := client.Get(ctx, key(n)).Int()
-				if err == redis.Nil {
+				if errors.Is(err, redis.Nil) {
 					return false, nil
 				}
 				return got == n, err

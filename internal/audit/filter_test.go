@@ -210,8 +210,16 @@ func TestListsReadFewRows(t *testing.T) {
 	s := &Store{DB: d, Now: time.Now}
 	err = d.Write(t.Context(), func(tx *db.Tx) error { // one transaction has one connection, and so one cache of plans
 		for _, f := range []Filter{
-			{}, {Action: "webhook.update"}, {Action: "client."}, {Actor: "usr_1"}, {Actor: "usr_7"}, {Actor: "key_1"}, {Actor: "oac_1"},
-			{Target: "oac_1"}, {Target: "wh_7"}, {Target: "none"},
+			{},
+			{Action: "webhook.update"},
+			{Action: "client."},
+			{Actor: "usr_1"},
+			{Actor: "usr_7"},
+			{Actor: "key_1"},
+			{Actor: "oac_1"},
+			{Target: "oac_1"},
+			{Target: "wh_7"},
+			{Target: "none"},
 		} {
 			for _, offset := range []int{0, page.MaxSkipped + 1000} {
 				for range 6 {
