@@ -39,13 +39,13 @@ func TestMain(m *testing.M) {
 
 // length returns for how long clients write before, during and after a fault.
 func length(t *testing.T) time.Duration {
-	text := os.Getenv("STEWARD_FAULTS")
+	text := os.Getenv("STEWARD_TEST_FAULTS")
 	if text == "" {
 		return 3 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		t.Fatalf("STEWARD_FAULTS: %v", err)
+		t.Fatalf("STEWARD_TEST_FAULTS: %v", err)
 	}
 	return d
 }
