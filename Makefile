@@ -58,7 +58,7 @@ screenshots: deps ## take the pictures in docs/images/console again
 faults: SHELL = bash
 faults: .SHELLFLAGS = -o pipefail -c
 faults: deps ## break installations under load, and compare what is stored with what was acknowledged
-	STEWARD_TEST_FAULTS=15s $(GO) test -count=1 -timeout 60m ./e2e/faults -v -run "$(or $(ONLY),.)" | grep -v -E "^ *(=== |PASS|ok )"
+	STEWARD_TEST_FAULTS=8s $(GO) test -count=1 -timeout 60m ./e2e/faults -v -run "$(or $(ONLY),.)" | grep -v -E "^ *(=== |PASS|ok )"
 
 .PHONY: bench
 bench: SHELL = bash

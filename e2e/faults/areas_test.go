@@ -230,8 +230,12 @@ func (u *tenant) listed(name, path string, list func(context.Context, string) ([
 ) *area {
 	entry := func(n int) string { return fmt.Sprintf("%s-%d", strings.ReplaceAll(name, " ", "-"), n) }
 	return &area{
-		name:  name,
-		write: func(ctx context.Context, n int) error { return write(ctx, n, entry(n)) },
+		name: name,
+		write: func(ctx context.Context, n int) error {
+			err := write(ctx, n, entry(n))
+			sleep(ctx, 10*pause) // lists have a thousand entries at most
+			return err
+		},
 		missing: func(ctx context.Context, acked []int) ([]int, error) {
 			entries, err := list(ctx, path)
 			if err != nil {
@@ -270,7 +274,7 @@ func (u *tenant) resources() *area {
 	return u.listed("resources", "/resource?type=kv", u.stores, func(ctx context.Context, n int, name string) error {
 		body := object{"resources": []object{{"type": "kv", "name": name}}}
 		err := u.call(ctx, "POST", u.cluster.api+"/resource/"+u.orgID+"/local", body, nil, once("resource", n)...)
-		sleep(ctx, 20*pause) // a store is a file
+		sleep(ctx, 10*pause) // a store is a file
 		return err
 	})
 }

@@ -7,7 +7,7 @@
 // done twice. The report says how many writes were acknowledged, lost and repeated, and the longest time
 // without an acknowledgement in an area.
 //
-// `make faults` has clients write for 15 seconds before, during and after each fault; with the other
+// `make faults` has clients write for 8 seconds before, during and after each fault; with the other
 // tests it is 3.
 package faults
 
