@@ -79,8 +79,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	}
 	for i, s := range []*steward{one, two} {
 		waitMore(t, &served, 50)
-		s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
-		s.Wait()
+		s.Drain()
 		s.start()
 		b.replace(i, s.URL)
 	}

@@ -80,11 +80,11 @@ defaults
 	mode http
 	timeout connect 2s
 	timeout client 60s
-	timeout server 60s
+	timeout server 5s
 	timeout check 1s
 	option redispatch
 	option httpchk GET /readyz
-	default-server check inter 300ms fall 2 rise 1 on-marked-down shutdown-sessions
+	default-server check inter 300ms fall 2 rise 1
 `
 
 // balance starts HAProxy in front of the processes, as an operator would: it sends requests to those

@@ -75,13 +75,16 @@ func TestReplicaFrozen(t *testing.T) {
 	w.finish("one of three replicas frozen for " + (2 * length(t)).String())
 }
 
-// TestRollingRestart stops and starts three processes behind HAProxy one after the other.
+// TestRollingRestart stops and starts three processes behind HAProxy one after the other. The drain delay
+// covers two failed checks of HAProxy, also when each of them times out.
 func TestRollingRestart(t *testing.T) {
-	c := newCluster(t, newServer(t).URL, 3, sharedBlobs(t))
+	c := newCluster(t, newServer(t).URL, 3, sharedBlobs(t), func(s *process.Steward) {
+		s.Args = append(s.Args, "--drain-delay", "4s")
+	})
 	w := c.work()
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		time.Sleep(length(t))
-		c.nodes[i].Stop()
+		c.nodes[i].Drain()
 		c.restart(c.nodes[i])
 	}
 	time.Sleep(length(t))

@@ -176,6 +176,14 @@ func (s *Steward) Stop() {
 	s.Wait()
 }
 
+// Drain ends the process with SIGTERM, as an operator does behind a balancer, and fails unless it exits
+// with status 0.
+func (s *Steward) Drain() {
+	s.T.Helper()
+	s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
+	s.Wait()
+}
+
 // Wait waits for the process to end, and fails unless it exits with status 0.
 func (s *Steward) Wait() {
 	s.T.Helper()
