@@ -233,8 +233,8 @@ func TestRevocation(t *testing.T) {
 func grants(tx *db.Tx, orgID, clientID string, from, to int) error {
 	const numbers = `WITH RECURSIVE n(i) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < $2) `
 	_, err := tx.Exec(numbers+`INSERT INTO oidc_consents
-		(org_id, client_id, user_id, scopes, epoch, client_epoch, created_at, updated_at)
-		SELECT $3, $4, 'usr_' || i, '["openid"]', i + 1, 1, i, i FROM n`, from, to, orgID, clientID)
+		(org_id, client_id, user_id, scopes, declined, epoch, client_epoch, created_at, updated_at)
+		SELECT $3, $4, 'usr_' || i, '["openid"]', '[]', i + 1, 1, i, i FROM n`, from, to, orgID, clientID)
 	if err != nil {
 		return fmt.Errorf("insert consents: %w", err)
 	}
