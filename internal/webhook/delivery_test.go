@@ -53,9 +53,9 @@ func TestAnswers(t *testing.T) {
 		"500":       {answer(500), Failed, "answered 500", true, soon, later},
 		"10 MB":     {tenMB, Success, "", false, 0, 0},
 		"not UTF-8": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "\xff\x00") }, Success, "", false, 0, 0},
-		"close":     {cut, Failed, "could not be reached", true, soon, later},
+		"close":     {cut, Failed, "closed the connection", true, soon, later},
 		"hang":      {hang, Failed, "did not answer within 1 s", true, soon, later},
-		"garbage":   {garbage, Failed, "could not be reached", true, soon, later},
+		"garbage":   {garbage, Failed, "not valid HTTP", true, soon, later},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)

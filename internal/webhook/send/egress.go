@@ -1,7 +1,6 @@
 package send
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -31,7 +30,7 @@ type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the address is not allowed: " + e.reason }
 
-func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf(format, args...)} }
+func refuse(reason string) error { return &refusedError{reason} }
 
 // metadata are the addresses at which cloud providers hand out credentials.
 var metadata = []netip.Addr{
@@ -54,7 +53,7 @@ func (e Egress) control() func(network, address string, c syscall.RawConn) error
 	return func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return refuse("%s is not an IP address", address)
+			return refuse("it is not an IP address")
 		}
 		return e.check(guardian, to.Addr().Unmap().WithZone(""), to.Port())
 	}
@@ -62,18 +61,40 @@ func (e Egress) control() func(network, address string, c syscall.RawConn) error
 
 func (e Egress) check(guardian *ssrf.Guardian, ip netip.Addr, port uint16) error {
 	if slices.Contains(metadata, embedded(ip)) {
-		return refuse("%s is a metadata service", ip)
+		return refuse("it is that of a metadata service")
 	}
 	if e.isOwn(ip, port) || e.isOwn(embedded(ip), port) {
-		return refuse("%s belongs to Steward itself", netip.AddrPortFrom(ip, port))
+		return refuse("it belongs to Steward itself")
 	}
 	if e.Loopback && ip.IsLoopback() {
 		return nil
 	}
 	if err := guardian.SafeAddr(ip); err != nil {
-		return refuse("%v", err)
+		return refuse("it is in a " + rangeOf(ip) + " range")
 	}
 	return nil
+}
+
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// rangeOf returns the kind of range that a special address belongs to. The address itself is not for
+// users: it may be what a name of theirs resolves to in a private network.
+func rangeOf(ip netip.Addr) string {
+	switch {
+	case ip.IsLoopback():
+		return "loopback"
+	case ip.IsPrivate():
+		return "private"
+	case ip.IsLinkLocalUnicast():
+		return "link-local"
+	case ip.IsMulticast():
+		return "multicast"
+	case shared.Contains(ip):
+		return "shared (carrier-grade NAT)"
+	case embedded(ip) != ip:
+		return rangeOf(embedded(ip))
+	}
+	return "special-purpose"
 }
 
 // isOwn reports whether Steward listens at an address. A connection to an unspecified address

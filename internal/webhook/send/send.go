@@ -2,14 +2,14 @@
 //
 // A Client turns a Request into an HTTP request (request.go, header.go), signs it in the form of
 // Standard Webhooks (signature.go), sends it with a net/http Transport that dials only the
-// addresses that Egress permits (egress.go), and turns the response or the failure into a Result.
+// addresses that Egress permits (egress.go), and turns the response or the failure (failure.go) into a
+// Result.
 // It follows no redirects and uses no proxy, since both would bypass the egress check. The package
 // stores nothing and knows nothing about webhooks, receipts or queues.
 package send
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -119,7 +119,7 @@ func (c *Client) Send(ctx context.Context, r Request) Result {
 	start := time.Now()
 	resp, err := c.roundTrip(ctx, abort, r)
 	if err != nil {
-		return Result{Error: describe(ctx, r.Timeout, err)}
+		return Result{Error: describe(ctx, r, err)}
 	}
 	body := readBody(resp)
 	result := c.evaluate(resp)
@@ -138,11 +138,16 @@ func (c *Client) roundTrip(ctx context.Context, abort context.CancelCauseFunc, r
 		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: guard.gotConn})
 		req, err := newRequest(traced, r, c.now())
 		if err != nil {
-			return nil, err
+			return nil, errRequest
 		}
 		resp, err := c.transport.RoundTrip(req)
-		if err == nil || !guard.stale || guard.sends > 0 {
-			return resp, err
+		switch {
+		case err == nil:
+			return resp, nil
+		case guard.sends > 0:
+			return nil, err
+		case !guard.stale:
+			return nil, &connectError{err}
 		}
 	}
 }
@@ -191,18 +196,4 @@ func retryAfter(value string, now time.Time) time.Duration {
 		return min(max(0, at.Sub(now)), maxRetryAfter)
 	}
 	return 0
-}
-
-// describe returns the text of a failed attempt that users see.
-func describe(ctx context.Context, timeout time.Duration, err error) string {
-	var refused *refusedError
-	switch {
-	case errors.As(err, &refused):
-		return refused.Error()
-	case errors.Is(context.Cause(ctx), errNoResponse):
-		return errNoResponse.Error()
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Sprintf("the destination did not answer within %g s", timeout.Seconds())
-	}
-	return "the destination could not be reached: " + err.Error()
 }

@@ -89,17 +89,17 @@ func TestResults(t *testing.T) {
 				Status: 200, Headers: map[string]string{"content-encoding": "gzip", "content-length": "3"}, Body: "\x1f\uFFFD!",
 			}},
 		},
-		"other protocol": {answer: "SSH-2.0-OpenSSH\r\n\r\n", conns: 3, want: Result{Error: "the destination could not be reached: "}},
+		"other protocol": {answer: "SSH-2.0-OpenSSH\r\n\r\n", conns: 3, want: Result{Error: "the response is not valid HTTP"}},
 		"endless headers": {
 			answer: ok + "X: " + strings.Repeat("x", 2*maxResponseHeaders) + "\r\n\r\n", conns: 3,
-			want: Result{Error: "the destination could not be reached: "},
+			want: Result{Error: "the response is not valid HTTP"},
 		},
 		"contradictory lengths": {
 			answer: ok + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nok", conns: 3,
-			want: Result{Error: "the destination could not be reached: "},
+			want: Result{Error: "the response is not valid HTTP"},
 		},
-		"no response": {close: true, conns: 3, want: Result{Error: "the destination could not be reached: "}},
-		"broken off":  {answer: "HTTP/1.1 200", close: true, conns: 3, want: Result{Error: "the destination could not be reached: "}},
+		"no response": {close: true, conns: 3, want: Result{Error: "the destination closed the connection"}},
+		"broken off":  {answer: "HTTP/1.1 200", close: true, conns: 3, want: Result{Error: "the destination closed the connection"}},
 		"switched protocol": {
 			answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", conns: 3,
 			want: Result{
