@@ -28,10 +28,14 @@ func wireStatus(
 		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
 			health, err := hooks.Health(ctx, orgID)
 			shown := status.Webhooks{
-				Pending: health.Pending, OldestDueAt: health.OldestDueAt, Failing: make([]status.Failing, len(health.Failing)),
+				Pending: health.Pending, OldestDueAt: health.OldestDueAt, FailingTotal: health.FailingTotal,
+				Failing: make([]status.Failing, len(health.Failing)),
 			}
 			for i, f := range health.Failing {
-				shown.Failing[i] = status.Failing(f)
+				shown.Failing[i] = status.Failing{
+					WebhookID: f.WebhookID, WebhookName: f.WebhookName, DestinationID: f.DestinationID, Host: f.Host, Path: f.Path,
+					Since: f.Since, Count: f.Count, Waiting: f.Waiting, NextDueAt: f.NextDueAt, LastError: f.LastError,
+				}
 			}
 			return shown, err
 		},

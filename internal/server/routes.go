@@ -119,6 +119,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("PUT /webhook/destination-update/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Update a destination", hook.UpdateDestination).Small(),
 		web.On("DELETE /webhook/destination-delete/{webhookId}/{destinationId}", auth.WriteWebhooks, 204, "Delete a destination", hook.DeleteDestination),
 		web.On("POST /webhook/destination-test/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Send a test event to a destination", hook.TestDestination).Small(),
+		web.On("POST /webhook/destination-recover/{webhookId}/{destinationId}", auth.WriteWebhooks, 200, "Make all waiting retries of a destination due now", hook.RecoverDestination).WithErrors(409).Small(),
 		web.On("GET /webhook/receipt-list/{webhookId}", auth.ReadWebhooks, 200, "List receipts, newest first", hook.Receipts),
 		web.On("GET /webhook/receipt-get/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get a receipt", hook.Receipt),
 		web.On("GET /webhook/receipt-payload/{webhookId}/{receiptId}", auth.ReadWebhooks, 200, "Get the raw body of a receipt", hook.Payload),

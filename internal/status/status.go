@@ -53,17 +53,22 @@ type EngineState struct {
 
 // Webhooks is what the webhooks of an organization are waiting for.
 type Webhooks struct {
-	Pending     int64       `json:"pending" doc:"Deliveries that are waiting or being sent" example:"3"`
-	OldestDueAt *stamp.Time `json:"oldest_due_at,omitempty" format:"date-time" doc:"When the first pending delivery is or was due; absent if none is pending"`
-	Failing     []Failing   `json:"failing" doc:"Destinations whose last attempts failed, those that began last first; at most 20"`
+	Pending      int64       `json:"pending" doc:"Deliveries that are waiting or being sent" example:"3"`
+	OldestDueAt  *stamp.Time `json:"oldest_due_at,omitempty" format:"date-time" doc:"When the first pending delivery is or was due; absent if none is pending"`
+	Failing      []Failing   `json:"failing" doc:"Destinations that are failing, those that began last first; at most 100"`
+	FailingTotal int64       `json:"failing_total" doc:"Number of destinations that are failing"`
 }
 
-// Failing is a destination whose last attempts failed.
+// Failing is a destination that is failing: the last attempt of some of its deliveries failed.
 type Failing struct {
-	WebhookID     string     `json:"webhook_id"`
-	DestinationID string     `json:"destination_id"`
-	Host          string     `json:"host" doc:"Host of the destination's URL" example:"hooks.example.com"`
-	Since         stamp.Time `json:"since" format:"date-time" doc:"When the first of these attempts failed"`
-	Count         int64      `json:"count" doc:"Number of attempts that failed since the last success" example:"7"`
-	LastError     string     `json:"last_error" example:"the destination answered 503"`
+	WebhookID     string      `json:"webhook_id"`
+	WebhookName   string      `json:"webhook_name" example:"orders"`
+	DestinationID string      `json:"destination_id"`
+	Host          string      `json:"host" doc:"Host of the destination's URL" example:"hooks.example.com"`
+	Path          string      `json:"path" doc:"Path of the destination's URL, without its query" example:"/orders"`
+	Since         stamp.Time  `json:"since" format:"date-time" doc:"Since when there have been failing deliveries without a break"`
+	Count         int64       `json:"count" doc:"Events whose last attempt failed: those that wait for a retry, and those that have failed for good meanwhile" example:"7"`
+	Waiting       int64       `json:"waiting" doc:"Attempts that wait for their retry or are being sent; counted up to 10,000" example:"5"`
+	NextDueAt     *stamp.Time `json:"next_due_at,omitempty" format:"date-time" doc:"When the first of them is due; absent if none waits"`
+	LastError     string      `json:"last_error" example:"the destination answered 503"`
 }

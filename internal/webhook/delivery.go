@@ -27,6 +27,10 @@ const (
 	Failed  Status = "failed"  // anything else; another attempt may follow
 )
 
+// Waiting is a filter: Pending deliveries that are not the first of their chain, so that the one before
+// them failed.
+const Waiting Status = "waiting"
+
 // Delivery is one attempt to forward a receipt to a destination.
 type Delivery struct {
 	ID            string          `json:"id" example:"whdv_01jcq3v5w8z9d6y4k2m7n0p1rt"`
@@ -165,10 +169,15 @@ func (r Result) status() Status {
 	return Failed
 }
 
+// isRetried reports whether another attempt follows.
+func (r Result) isRetried() bool {
+	return r.Error != "" && !r.Final && !r.Gone && r.Delivery.Retries < r.MaxRetries
+}
+
 // retry returns the attempt that follows a failed one, and false if there is none.
 func (r Result) retry() (Delivery, bool) {
 	d := r.Delivery
-	if r.Error == "" || r.Final || r.Gone || d.Retries >= r.MaxRetries {
+	if !r.isRetried() {
 		return Delivery{}, false
 	}
 	next := newDelivery(d.orgID, d.WebhookID, d.DestinationID, d.ReceiptID, r.At.Std())

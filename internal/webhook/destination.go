@@ -36,6 +36,7 @@ type Destination struct {
 	Internal  bool            `json:"internal"`
 	Metadata  json.RawMessage `json:"metadata"`
 	Secret    string          `json:"secret,omitempty" doc:"Signing secret (Standard Webhooks); shown only when the destination is created"`
+	Failing   *FailingState   `json:"failing,omitempty" doc:"In lists, if deliveries are failing"`
 
 	orgID      string
 	signingKey []byte

@@ -7,92 +7,133 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"steward/internal/db"
+	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/webhook/send"
 )
 
 // maxFailing is how many failing destinations are listed.
-const maxFailing = 20
+const maxFailing = 100
 
 // Health is what an organization's webhooks are doing now.
 type Health struct {
 	Pending int64 // deliveries that are waiting or being sent
 	// OldestDueAt is when the first pending delivery is or was due; nil if none is pending.
 	OldestDueAt *stamp.Time
-	// Failing are destinations whose last attempts failed, those that began last first.
-	Failing []Failing
+	// Failing are destinations that are failing, those that began last first, and FailingTotal is how many
+	// there are.
+	Failing      []FailingDestination
+	FailingTotal int64
 }
 
-// Failing is a destination whose last attempts failed.
-type Failing struct {
+// FailingState tells of the chains of a destination whose last ended attempt failed. A destination is failing
+// from its first failed attempt until one succeeds while none waits for a retry.
+type FailingState struct {
+	Since     stamp.Time  `json:"since" format:"date-time" doc:"Since when there have been failing deliveries without a break"`
+	Count     int64       `json:"count" doc:"Events whose last attempt failed: those that wait for a retry, and those that have failed for good meanwhile" example:"7"`
+	Waiting   int64       `json:"waiting" doc:"Attempts that wait for their retry or are being sent; counted up to 10,000" example:"5"`
+	NextDueAt *stamp.Time `json:"next_due_at,omitempty" format:"date-time" doc:"When the first of them is due; absent if none waits"`
+	LastError string      `json:"last_error" example:"the destination answered 503"`
+}
+
+// FailingDestination is a destination that is failing.
+type FailingDestination struct {
 	WebhookID     string
+	WebhookName   string
 	DestinationID string
-	Host          string // of its URL
-	Since         stamp.Time
-	Count         int64 // of attempts that failed since the last success
-	LastError     string
+	Host, Path    string // of its URL
+	FailingState
 }
 
 // streak is what the results of a destination in one transaction say about its health.
 type streak struct {
-	recovered bool // one of them is a success
-	since     stamp.Time
-	failed    int64 // after the last success
-	lastError string
+	succeeded bool       // one of them is a success
+	failed    bool       // one of them failed and waits for its retry, or failed for good after the last success
+	since     stamp.Time // the first of those
+	lastError string     // of the last of those
+	ended     int64      // how many failed for good after the last success
 }
 
 // streaks returns the streaks of the destinations of some results. Results of attempts that were not
 // made, since the destination was deleted or disabled or the receipt is gone, say nothing.
 func streaks(results []Result) map[string]streak {
 	ordered := slices.SortedStableFunc(slices.Values(results), func(a, b Result) int { return cmp.Compare(a.At, b.At) })
-	all := map[string]streak{}
-	for _, r := range ordered {
-		if r.Final {
-			continue
-		}
-		to := r.Delivery.DestinationID
+	ordered = slices.DeleteFunc(ordered, func(r Result) bool { return r.Final })
+	lastSuccess := map[string]int{}
+	for i, r := range ordered {
 		if r.status() == Success {
-			all[to] = streak{recovered: true}
-			continue
+			lastSuccess[r.Delivery.DestinationID] = i
 		}
+	}
+	all := map[string]streak{}
+	for i, r := range ordered {
+		to := r.Delivery.DestinationID
+		last, succeeded := lastSuccess[to]
 		s := all[to]
-		if s.failed == 0 {
-			s.since = r.At
-		}
-		s.failed++
-		s.lastError = send.CleanText(r.Error)
-		all[to] = s
+		s.succeeded = succeeded
+		all[to] = s.add(r, succeeded && i <= last)
 	}
 	return all
 }
 
-// writeHealth notes for destinations how their last attempts ended. Only that of a destination that
-// fails, or has failed until now, is written. A destination that another transaction has locked is
-// left out: its next attempts are noted.
+// add adds a result, which was followed by a success or not.
+func (s streak) add(r Result, recovered bool) streak {
+	if r.status() == Success || recovered && !r.isRetried() {
+		return s
+	}
+	if !s.failed {
+		s.since = r.At
+	}
+	s.failed = true
+	s.lastError = send.CleanText(r.Error)
+	if !r.isRetried() {
+		s.ended++
+	}
+	return s
+}
+
+// firstWaiting selects from the waiting attempts of destination d the one that is due first.
+const firstWaiting = ` FROM webhook_queue q WHERE q.destination_id = d.id AND q.retries > 0 ORDER BY q.due_at, q.key LIMIT 1`
+
+// writeHealth notes for destinations how their last attempts ended, after what follows them was added to
+// the queue. Only that of a destination that fails, or has failed until now, is written. A destination
+// that another transaction has locked is left out: its next attempts are noted.
 func writeHealth(tx *db.Tx, results []Result) error {
 	all := streaks(results)
 	skip := db.SkipLocked(tx.Dialect())
-	recovered := db.NewBulk(db.Text)
+	succeeded := db.NewBulk(db.Text)
 	failed := db.NewBulk(db.Text, db.Int, db.Int, db.Text)
 	for _, destinationID := range slices.Sorted(maps.Keys(all)) {
 		s := all[destinationID]
-		if s.recovered {
-			recovered.Add(destinationID)
+		if s.succeeded {
+			succeeded.Add(destinationID)
 		}
-		if s.failed > 0 {
-			failed.Add(destinationID, int64(s.since), s.failed, s.lastError)
+		if s.failed {
+			failed.Add(destinationID, int64(s.since), s.ended, s.lastError)
 		}
 	}
-	if err := recovered.Send(tx, `UPDATE webhook_destinations SET failing_since = NULL, failing_count = 0, last_error = NULL
-		WHERE id IN (SELECT id FROM webhook_destinations WHERE failing_since IS NOT NULL AND id {IN v}`+skip+`)`); err != nil {
+	if err := succeeded.Send(tx, `UPDATE webhook_destinations SET failing_since = NULL, failing_count = 0, last_error = NULL
+		WHERE id IN (SELECT d.id FROM webhook_destinations d WHERE d.failing_since IS NOT NULL AND d.id {IN v}
+			AND (SELECT q.key`+firstWaiting+`) IS NULL`+skip+`)`); err != nil {
 		return fmt.Errorf("note recovered destinations: %w", err)
 	}
 	if err := failed.Send(tx, `UPDATE webhook_destinations SET failing_since = COALESCE(failing_since, v.column2),
 		failing_count = failing_count + v.column3, last_error = v.column4 {FROM v}
 		WHERE id = v.column1 AND id IN (SELECT d.id FROM webhook_destinations d WHERE d.id = v.column1`+skip+`)`); err != nil {
 		return fmt.Errorf("note failing destinations: %w", err)
+	}
+	return nil
+}
+
+// countRetried notes that a chain which had failed for good has another attempt, so that it is not
+// counted twice.
+func countRetried(tx *db.Tx, last Delivery) error {
+	if _, err := tx.Exec(`UPDATE webhook_destinations SET failing_count = failing_count - 1 WHERE id = $1 AND failing_count > 0
+		AND failing_since <= (SELECT finished_at FROM webhook_deliveries WHERE key = $2)`, last.DestinationID, last.key); err != nil {
+		return fmt.Errorf("note retried delivery: %w", err)
 	}
 	return nil
 }
@@ -119,43 +160,88 @@ func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {
 		ORDER BY q.due_at LIMIT 1) AS due FROM webhook_destinations d WHERE d.org_id = $1) AS heads`, orgID).Scan(&h.OldestDueAt); err != nil {
 		return Health{}, fmt.Errorf("find oldest delivery: %w", err)
 	}
+	if err := q.Row(`SELECT count(*) FROM webhook_destinations WHERE org_id = $1 AND failing_since IS NOT NULL`,
+		orgID).Scan(&h.FailingTotal); err != nil {
+		return Health{}, fmt.Errorf("count failing destinations: %w", err)
+	}
 	h.Failing, err = s.failing(q, orgID)
 	return h, err
 }
 
-// failing returns the destinations that fail, those that began last first.
-func (s *Store) failing(q db.Querier, orgID string) ([]Failing, error) {
-	found, err := db.Collect(q, s.scanFailing, `SELECT webhook_id, id, config, failing_since, failing_count, last_error
-		FROM webhook_destinations WHERE org_id = $1 AND failing_since IS NOT NULL
-		ORDER BY failing_since DESC LIMIT $2`, orgID, maxFailing)
+// maxCounted is up to how many waiting attempts of a destination are counted.
+var maxCounted = strconv.Itoa(page.MaxCounted)
+
+// failingColumns are the columns of a FailingState of destination d. Waiting attempts are looked for only if
+// it is failing.
+var failingColumns = `d.failing_since, d.failing_count, d.last_error,
+	CASE WHEN d.failing_since IS NOT NULL THEN (SELECT count(*) FROM (SELECT 1 FROM webhook_queue q
+		WHERE q.destination_id = d.id AND q.retries > 0 ORDER BY q.due_at, q.key LIMIT ` + maxCounted + `) AS counted) END,
+	CASE WHEN d.failing_since IS NOT NULL THEN (SELECT q.due_at` + firstWaiting + `) END`
+
+// failingRow is a FailingState as a row has it.
+type failingRow struct {
+	since, waiting *int64
+	ended          int64
+	lastError      *string
+	nextDue        *stamp.Time
+}
+
+func (r *failingRow) columns() []any {
+	return []any{&r.since, &r.ended, &r.lastError, &r.waiting, &r.nextDue}
+}
+
+// failing returns nil if the destination is not failing.
+func (r *failingRow) failing() *FailingState {
+	if r.since == nil {
+		return nil
+	}
+	f := &FailingState{Since: stamp.Time(*r.since), Count: r.ended + *r.waiting, Waiting: *r.waiting, NextDueAt: r.nextDue}
+	if r.lastError != nil {
+		f.LastError = *r.lastError
+	}
+	return f
+}
+
+// failingText lists the destinations of an organization that are failing, those that began last first.
+var failingText = `SELECT d.webhook_id, w.name, d.id, d.config, ` + failingColumns + `
+	FROM (SELECT * FROM webhook_destinations WHERE org_id = $1 AND failing_since IS NOT NULL
+		ORDER BY failing_since DESC LIMIT $2) AS d
+	JOIN webhooks w ON w.org_id = d.org_id AND w.id = d.webhook_id ORDER BY d.failing_since DESC`
+
+// failing returns some destinations that are failing.
+func (s *Store) failing(q db.Querier, orgID string) ([]FailingDestination, error) {
+	found, err := db.Collect(q, s.scanFailing, failingText, orgID, maxFailing)
 	if err != nil {
 		return nil, fmt.Errorf("list failing destinations: %w", err)
 	}
 	return found, nil
 }
 
-func (s *Store) scanFailing(row db.Row) (f Failing, err error) {
+func (s *Store) scanFailing(row db.Row) (f FailingDestination, err error) {
 	var config []byte
-	if err := row.Scan(&f.WebhookID, &f.DestinationID, &config, &f.Since, &f.Count, &f.LastError); err != nil {
+	var r failingRow
+	if err := row.Scan(append([]any{&f.WebhookID, &f.WebhookName, &f.DestinationID, &config}, r.columns()...)...); err != nil {
 		return f, err
 	}
-	f.Host = s.hostOf(config)
+	f.FailingState = *r.failing()
+	f.Host, f.Path = s.placeOf(config)
 	return f, nil
 }
 
-// hostOf returns the host of a destination's URL, or "" if its config cannot be read.
-func (s *Store) hostOf(config []byte) string {
+// placeOf returns the host and the path of a destination's URL, or "" if its config cannot be read. The
+// query may have credentials in it.
+func (s *Store) placeOf(config []byte) (host, path string) {
 	text, err := s.Ring.Open(configPurpose, config)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	var c Config
 	if err := c.UnmarshalJSON(text); err != nil {
-		return ""
+		return "", ""
 	}
 	to, err := url.Parse(c.URL)
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return to.Host
+	return to.Host, cmp.Or(to.EscapedPath(), "/")
 }

@@ -28,7 +28,7 @@ func TestHealthFollowsAttempts(t *testing.T) {
 		status.Store(500)
 		s := newSink(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) })
 		w, _ := h.webhook(alice)
-		to := h.destination(alice, w.ID, `{"url": "`+s.URL+`/secret-path", "max_retries": 1}`)
+		to := h.destination(alice, w.ID, `{"url": "`+s.URL+`/secret-path?token=secret", "max_retries": 1}`)
 		if got := h.health(); got.Pending != 0 || got.OldestDueAt != nil || len(got.Failing) != 0 {
 			t.Errorf("at first: %+v", got)
 		}
@@ -44,6 +44,7 @@ func TestHealthFollowsAttempts(t *testing.T) {
 		}
 		f := got.Failing[0]
 		if f.WebhookID != w.ID || f.DestinationID != to.ID || f.Host != strings.TrimPrefix(s.URL, "http://") || f.Count != 2 ||
+			f.Path != "/secret-path" || f.WebhookName != "orders" || f.Waiting != 2 || *f.NextDueAt != *got.OldestDueAt ||
 			!strings.Contains(f.LastError, "500") || f.Since > stamp.Of(h.clock.now()) {
 			t.Errorf("%+v", f)
 		}
@@ -53,7 +54,7 @@ func TestHealthFollowsAttempts(t *testing.T) {
 		since := f.Since
 		h.clock.advance(time.Minute)
 		eventually(t, "the retries", func() bool { return len(h.deliveries(alice, w.ID, Filter{Status: Failed})) == 4 })
-		if f := h.health().Failing; len(f) != 1 || f[0].Count != 4 || f[0].Since != since {
+		if f := h.health().Failing; len(f) != 1 || f[0].Count != 2 || f[0].Waiting != 0 || f[0].NextDueAt != nil || f[0].Since != since {
 			t.Errorf("after the retries: %+v", f)
 		}
 		status.Store(200)
@@ -71,15 +72,25 @@ func TestHealthIsThatOfTheLastResults(t *testing.T) {
 	result := func(at int, reason string) Result {
 		return Result{Delivery: Delivery{DestinationID: "d"}, At: stamp.Time(at), Error: reason}
 	}
+	retried := func(at int, reason string) Result {
+		r := result(at, reason)
+		r.MaxRetries = 1
+		return r
+	}
 	for name, c := range map[string]struct {
 		results []Result
 		want    streak
 	}{
-		"failures":             {[]Result{result(2, "b"), result(1, "a")}, streak{since: 1, failed: 2, lastError: "b"}},
-		"recovered":            {[]Result{result(1, "a"), result(2, "")}, streak{recovered: true}},
-		"failing again":        {[]Result{result(1, "a"), result(2, ""), result(3, "c")}, streak{true, 3, 1, "c"}},
+		"failures":             {[]Result{result(2, "b"), result(1, "a")}, streak{failed: true, since: 1, lastError: "b", ended: 2}},
+		"recovered":            {[]Result{result(1, "a"), result(2, "")}, streak{succeeded: true}},
+		"failing again":        {[]Result{result(1, "a"), result(2, ""), result(3, "c")}, streak{true, true, 3, "c", 1}},
+		"waiting":              {[]Result{retried(1, "a"), result(2, "b")}, streak{failed: true, since: 1, lastError: "b", ended: 1}},
+		"waiting nevertheless": {[]Result{retried(1, "a"), result(2, "")}, streak{succeeded: true, failed: true, since: 1, lastError: "a"}},
 		"not sent":             {[]Result{{Delivery: Delivery{DestinationID: "d"}, Error: "disabled", Final: true}}, streak{}},
-		"not sent after a try": {[]Result{result(1, "a"), {At: 2, Error: "disabled", Final: true}}, streak{since: 1, failed: 1, lastError: "a"}},
+		"not sent after a try": {
+			[]Result{result(1, "a"), {At: 2, Error: "disabled", Final: true}},
+			streak{failed: true, since: 1, lastError: "a", ended: 1},
+		},
 	} {
 		if got := streaks(c.results)["d"]; got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -111,15 +122,19 @@ func TestDestinationsThatAreDisabledOrDeletedDoNotFail(t *testing.T) {
 func TestFailingDestinationsAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
-		w, _ := h.webhook(alice)
+		var w Webhook
 		for i := range maxFailing + 5 {
+			if i%maxDestinations == 0 {
+				w, _ = h.webhook(alice)
+			}
 			to := h.destination(alice, w.ID, `{"url": "http://example.com"}`)
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 				return writeHealth(tx, []Result{{Delivery: Delivery{DestinationID: to.ID}, At: stamp.Time(i), Error: "x"}})
 			}))
 		}
-		got := h.health().Failing
-		if len(got) != maxFailing || got[0].Since != maxFailing+4 || got[maxFailing-1].Since != 5 {
+		health := h.health()
+		got := health.Failing
+		if health.FailingTotal != maxFailing+5 || len(got) != maxFailing || got[0].Since != maxFailing+4 || got[maxFailing-1].Since != 5 {
 			t.Errorf("%d, %+v", len(got), got)
 		}
 	})

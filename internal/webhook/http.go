@@ -210,7 +210,7 @@ func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
 	Between
-	Status        Status `query:"status" enum:"pending,success,failed" doc:"Only those with this status"`
+	Status        Status `query:"status" enum:"pending,waiting,success,failed" doc:"Only those with this status; waiting are pending ones whose attempt before failed"`
 	DestinationID string `query:"destinationId" doc:"Only those to this destination"`
 	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt"`
 },

@@ -41,7 +41,7 @@ type listFixture struct {
 
 // fill inserts n receipts and 2n deliveries: those of whds_a have all failed but ten, those of whds_b
 // have all succeeded but ten, and the oldest forty are of whds_c; n more are pending, ten of them to
-// whds_b. The organization has another webhook with as many.
+// whds_b, and nine of ten wait for a retry. The organization has another webhook with as many.
 func (f listFixture) fill(n int) {
 	f.t.Helper()
 	other, _ := f.webhook(alice)
@@ -58,7 +58,7 @@ func (f listFixture) fill(n int) {
 					i, CASE WHEN failed THEN 'failed' ELSE 'success' END, failed, 0
 				FROM (SELECT i, (i %% 2 = 0) <> (i %% (%[1]d / 5) IN (52, 53)) AS failed FROM generate_series(1, 2 * %[1]d) i) x`,
 			`INSERT INTO webhook_queue (key, org_id, destination_id, receipt_key, date, retries, due_at, size)
-				SELECT %[2]s, 'org_a', 'whds_' || CASE WHEN i %% (%[1]d / 10) = 0 THEN 'b' ELSE 'a' END, %[2]s, i, 0, i, 0
+				SELECT %[2]s, 'org_a', 'whds_' || CASE WHEN i %% (%[1]d / 10) = 0 THEN 'b' ELSE 'a' END, %[2]s, i, CASE WHEN i %% 10 = 1 THEN 0 ELSE 1 END, i, 0
 				FROM generate_series(2 * %[1]d + 1, 3 * %[1]d) i`,
 			`INSERT INTO webhook_totals (org_id, webhook_id, receipts, deliveries, pending)
 				VALUES ('` + alice.OrgID + `', '` + hook + `', %[1]d, 2 * %[1]d, %[1]d)`,
@@ -81,7 +81,7 @@ func (f listFixture) readAll() {
 		})
 		for _, receiptID := range []string{"", fmt.Sprintf("whrc_%026d", 700)} {
 			for _, destinationID := range []string{"", "whds_a", "whds_b", "whds_c"} {
-				for _, status := range []Status{"", Pending, Success, Failed} {
+				for _, status := range []Status{"", Pending, Waiting, Success, Failed} {
 					if status == Success && receiptID == "" {
 						continue // no index has successes only, so what precedes them is read
 					}
@@ -115,7 +115,7 @@ func (f listFixture) read(name string, filter Filter, list func(context.Context,
 			read -= readBefore
 			fetched -= fetchedBefore
 			// The queue has no index of destinations in the order of the list.
-			isWalk := filter.Status == Pending && filter.DestinationID != ""
+			isWalk := (filter.Status == Pending || filter.Status == Waiting) && filter.DestinationID != ""
 			if most := mostRows(p, total); read > most || fetched > 100 && !isWalk {
 				f.t.Errorf("%s with receipt %q, destination %q, status %q, since %v, offset %d: %d rows were read, want at most %d, "+
 					"and %d fetched, for %d of %d", name, filter.ReceiptID, filter.DestinationID, filter.Status, filter.Since,

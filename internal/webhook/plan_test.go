@@ -43,6 +43,9 @@ func TestPlans(t *testing.T) {
 		"receipt":              {deliveryTable, Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (receipt_id=?"},
 		"all of a receipt":     {deliveryTable, Filter{ReceiptID: "x", Status: Failed, DestinationID: "x", Until: &at}, "webhook_deliveries_receipt (receipt_id=?"},
 		"pending":              {queueTable, Filter{Status: Pending}, "PRIMARY KEY (key>? AND key<?)"},
+		"waiting":              {queueTable, Filter{Status: Waiting}, "webhook_queue_waiting (key>? AND key<?)"},
+		"destination, waiting": {queueTable, Filter{Status: Waiting, DestinationID: "x"}, "webhook_queue_waiting (key>? AND key<?)"},
+		"receipt, waiting":     {deliveryTable, Filter{Status: Waiting, ReceiptID: "x"}, "webhook_deliveries_receipt (receipt_id=?"},
 		"destination, pending": {queueTable, Filter{Status: Pending, DestinationID: "x"}, "PRIMARY KEY (key>? AND key<?)"},
 	} {
 		l := list{table: test.table, orgID: "org_a", webhookID: "wh_w", filter: test.f}
@@ -59,6 +62,25 @@ func TestPlans(t *testing.T) {
 	got := plan(st.text.String(), st.args...)
 	if !strings.Contains(got, "webhook_queue_due (destination_id=?)") {
 		t.Errorf("few pending deliveries of a destination: %s", got)
+	}
+	l.filter.Status = Waiting
+	st = l.rows("date", keysOf("wh_w", nil, nil))
+	got = plan(st.text.String(), st.args...)
+	if !strings.Contains(got, "webhook_queue_retries (destination_id=?)") {
+		t.Errorf("few waiting deliveries of a destination: %s", got)
+	}
+	got = plan(`SELECT key, due_at, date`+laterText+`10`, "x", 1, "y")
+	if !strings.Contains(got, "webhook_queue_retries (destination_id=? AND (due_at,key)>(?,?))") || strings.Contains(got, "TEMP B-TREE") {
+		t.Errorf("attempts to recover: %s", got)
+	}
+	got = plan(failingText, "org_a", 10)
+	if strings.Count(got, "webhook_queue_retries (destination_id=?)") != 2 || !strings.Contains(got, "webhook_destinations_failing (org_id=?") ||
+		strings.Contains(got, "SCAN webhook") {
+		t.Errorf("failing destinations: %s", got)
+	}
+	got = plan(strings.Replace(waitingOf, "{v}", "(VALUES (1, 'x', 'y')) AS v", 1))
+	if !strings.Contains(got, "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
+		t.Errorf("waiting attempts of receipts: %s", got)
 	}
 	got = plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+unusedOnly+` ORDER BY key`, "a", "b")
 	if !strings.Contains(got, "webhook_deliveries_receipt (receipt_id=?") {

@@ -93,6 +93,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	loops.Go(func() { s.discoverLoop(ctx) })
 	loops.Go(func() { s.leaseLoop(ctx) })
 	loops.Go(func() { s.addLoop(ctx) })
+	loops.Go(func() { s.recoverLoop(ctx) })
 	for range readers {
 		loops.Go(func() { s.readLoop(ctx) })
 	}
@@ -394,11 +395,11 @@ func (s *Scheduler) send(to target, t *task) (Result, error) {
 	return r, err
 }
 
-// logError logs an error of the background, but not more often than logEvery.
+// logError logs an error of the background, if there is one, but not more often than logEvery.
 func (s *Scheduler) logError(what string, err error) {
 	now := time.Now().UnixNano()
 	last := s.lastLog.Load()
-	if errors.Is(err, context.Canceled) || now-last < int64(logEvery) || !s.lastLog.CompareAndSwap(last, now) {
+	if err == nil || errors.Is(err, context.Canceled) || now-last < int64(logEvery) || !s.lastLog.CompareAndSwap(last, now) {
 		return
 	}
 	s.Log.Error("deliveries are delayed", "step", what, "error", err)

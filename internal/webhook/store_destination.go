@@ -33,12 +33,15 @@ var errUnreadable = errors.New("webhook: destination cannot be read")
 
 const destinationColumns = `id, created_at, updated_at, created_by, webhook_id, type, config, internal, metadata, version, org_id, secret`
 
-func (s *Store) scanDestination(row db.Row) (Destination, error) {
+// scanDestination scans destinationColumns and more.
+func (s *Store) scanDestination(row db.Row, more ...any) (Destination, error) {
 	var d Destination
 	var config, secret []byte
 	var metadata *string
-	if err := row.Scan(&d.ID, &d.CreatedAt, &d.UpdatedAt, &d.CreatedBy, &d.WebhookID, &d.Type, &config, &d.Internal, &metadata,
-		&d.version, &d.orgID, &secret); err != nil {
+	if err := row.Scan(append([]any{
+		&d.ID, &d.CreatedAt, &d.UpdatedAt, &d.CreatedBy, &d.WebhookID, &d.Type, &config, &d.Internal, &metadata,
+		&d.version, &d.orgID, &secret,
+	}, more...)...); err != nil {
 		return d, err
 	}
 	d.Metadata = rawOf(metadata)
@@ -129,14 +132,21 @@ func countDestinations(q db.Querier, orgID, webhookID string) (n int, err error)
 	return n, nil
 }
 
-// Destinations returns a webhook's destinations, oldest first, or NotFound.
+// Destinations returns a webhook's destinations with their health, oldest first, or NotFound.
 func (s *Store) Destinations(ctx context.Context, orgID, webhookID string) ([]Destination, error) {
 	q := s.DB.Read(ctx)
 	if _, err := get(q, orgID, webhookID); err != nil {
 		return nil, err
 	}
-	return db.Collect(q, s.scanDestination, `SELECT `+destinationColumns+` FROM webhook_destinations
+	return db.Collect(q, s.scanListed, `SELECT `+destinationColumns+`, `+failingColumns+` FROM webhook_destinations d
 		WHERE org_id = $1 AND webhook_id = $2 ORDER BY id`, orgID, webhookID)
+}
+
+func (s *Store) scanListed(row db.Row) (Destination, error) {
+	var failing failingRow
+	d, err := s.scanDestination(row, failing.columns()...)
+	d.Failing = failing.failing()
+	return d, err
 }
 
 // HasDestinationTx reports whether a webhook has a destination, so that callers need not make an

@@ -170,6 +170,9 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 			sums.scheduled(next)
 		}
 	}
+	if err := replays.addWaiting(tx, results); err != nil {
+		return err
+	}
 	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
 		return fmt.Errorf("remove from queue: %w", err)
 	}

@@ -25,7 +25,17 @@ type Filter struct {
 
 // isQueued reports whether the queue has all rows that match: every pending delivery is there. The
 // few of one receipt are found by its id.
-func (f Filter) isQueued() bool { return f.Status == Pending && f.ReceiptID == "" }
+func (f Filter) isQueued() bool {
+	return (f.Status == Pending || f.Status == Waiting) && f.ReceiptID == ""
+}
+
+// retriesOnly returns the condition of the indexes of waiting attempts, if the filter is for them.
+func (f Filter) retriesOnly() string {
+	if f.Status == Waiting {
+		return " AND retries > 0"
+	}
+	return ""
+}
 
 // list is the receipts or the deliveries of a webhook, as a filter narrows them.
 type list struct {
@@ -99,14 +109,18 @@ func (l list) from(s *statement) {
 		return
 	}
 	s.add(`(SELECT * FROM webhook_queue WHERE destination_id = `, l.filter.DestinationID)
-	s.text.WriteString(` ORDER BY destination_id, due_at, key LIMIT ` + strconv.Itoa(page.MaxCounted) + `) due`)
+	s.text.WriteString(l.filter.retriesOnly() + ` ORDER BY destination_id, due_at, key LIMIT ` + strconv.Itoa(page.MaxCounted) + `) due`)
 }
 
 // narrow adds the conditions of the filter that the range of an index does not meet.
 func (l list) narrow(s *statement) {
 	f := l.filter
 	switch {
-	case l.table == queueTable, f.Status == "":
+	case l.table == queueTable:
+		s.text.WriteString(f.retriesOnly())
+	case f.Status == "":
+	case f.Status == Waiting:
+		s.text.WriteString(" AND status = 'pending' AND retries > 0")
 	case f.Status == Failed && f.ReceiptID == "":
 		s.text.WriteString(" AND failed") // the condition of partial indexes
 	default:
@@ -126,7 +140,7 @@ func (l *list) prepare(q db.Querier) error {
 		return nil
 	}
 	var n int
-	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM webhook_queue WHERE destination_id = $1
+	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM webhook_queue WHERE destination_id = $1`+l.filter.retriesOnly()+`
 		ORDER BY destination_id, due_at, key LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) due`, l.filter.DestinationID).Scan(&n); err != nil {
 		return fmt.Errorf("count queue of destination: %w", err)
 	}

@@ -1,8 +1,11 @@
 package webhook
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/db"
@@ -20,14 +23,14 @@ type Redelivery struct {
 	Size          int64 // of the receipt's headers and body
 }
 
-// Redeliver adds deliveries of a replay to the queue, each a chain of its own. The first is due at
-// a time, and each after the one before it.
+// Redeliver schedules deliveries of a replay. The first is due at a time, and each after the one before
+// it. If the destination has an attempt of the receipt that waits for a retry, that is due then; if not,
+// one is added to the queue, which begins a chain of its own.
 func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Time, every time.Duration) error {
 	now := s.Now()
-	rows := newDeliveryRows()
-	sums := newTally()
+	all := make([]Delivery, len(items))
 	woken := map[string]bool{}
-	for _, item := range items {
+	for i, item := range items {
 		_, receiptID, err := splitKey(item.ReceiptKey, id.Receipt)
 		if err != nil {
 			return err
@@ -35,11 +38,19 @@ func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Tim
 		d := newDelivery(r.OrgID, r.WebhookID, item.DestinationID, receiptID, now)
 		d.ReplayID = r.ID
 		d.size = item.Size
-		d.due = due
-		due = due.Add(every)
+		d.due = due.Add(time.Duration(i) * every)
+		all[i] = d
+		woken[item.DestinationID] = true
+	}
+	added, err := withoutWaiting(tx, r.ID, all)
+	if err != nil {
+		return err
+	}
+	rows := newDeliveryRows()
+	sums := newTally()
+	for _, d := range added {
 		rows.add(d)
 		sums.scheduled(d)
-		woken[item.DestinationID] = true
 	}
 	if err := rows.insert(tx); err != nil {
 		return err
@@ -48,7 +59,55 @@ func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Tim
 	return sums.write(tx)
 }
 
-// ReplayResult is how many first attempts of a replay have ended.
+// waitingOf finds a waiting attempt of a receipt to a destination. Its conditions and its order leave
+// only the index of the receipt to choose.
+const waitingOf = `SELECT v.column1, (SELECT d.key FROM webhook_deliveries d
+		WHERE d.receipt_id = v.column2 AND d.destination_id || '' = v.column3 AND d.status = 'pending' AND d.retries > 0
+		ORDER BY d.key || '' DESC LIMIT 1)
+	FROM {v}`
+
+// withoutWaiting makes the waiting attempts of deliveries due when these are, has a replay count how they
+// end, and returns the other deliveries. An attempt that ends meanwhile, in another transaction, is not
+// waiting any more.
+func withoutWaiting(tx *db.Tx, replayID string, all []Delivery) (others []Delivery, err error) {
+	asked := db.NewBulk(db.Int, db.Text, db.Text)
+	for i, d := range all {
+		asked.Add(int64(i), d.ReceiptID, d.DestinationID)
+	}
+	type waiting struct {
+		number int
+		key    *string
+	}
+	found, err := db.CollectBulk(tx, asked, func(row db.Row) (w waiting, err error) {
+		return w, row.Scan(&w.number, &w.key)
+	}, waitingOf)
+	if err != nil {
+		return nil, fmt.Errorf("find waiting attempts: %w", err)
+	}
+	found = slices.DeleteFunc(found, func(w waiting) bool { return w.key == nil })
+	slices.SortFunc(found, func(a, b waiting) int { return cmp.Compare(*a.key, *b.key) })
+	rows := db.NewBulk(db.Text, db.Int, db.Text)
+	for _, w := range found {
+		rows.Add(*w.key, int64(all[w.number].due), " "+replayID)
+	}
+	changed, err := rows.Changed(tx, `UPDATE webhook_queue SET replays = replays || v.column3,
+		due_at = CASE WHEN due_at > v.column2 THEN v.column2 ELSE due_at END {FROM v} WHERE key = v.column1`)
+	if err != nil {
+		return nil, fmt.Errorf("make waiting attempts due: %w", err)
+	}
+	isWaiting := map[int]bool{}
+	for _, row := range changed {
+		isWaiting[found[row].number] = true
+	}
+	for i, d := range all {
+		if !isWaiting[i] {
+			others = append(others, d)
+		}
+	}
+	return others, nil
+}
+
+// ReplayResult is how many first attempts of a replay have ended, with the waiting ones that it made due.
 type ReplayResult struct {
 	Replay
 	Done, Failed int64
@@ -57,18 +116,46 @@ type ReplayResult struct {
 // replayResults collects what a transaction counts, by replay.
 type replayResults map[string]*ReplayResult
 
+// add counts the result of a replay's own first attempt.
 func (p replayResults) add(r Result) {
-	d := r.Delivery
-	if d.ReplayID == "" || d.Retries > 0 {
-		return
+	if r.Delivery.ReplayID != "" && r.Delivery.Retries == 0 {
+		p.count(r.Delivery.ReplayID, r)
 	}
-	if p[d.ReplayID] == nil {
-		p[d.ReplayID] = &ReplayResult{Replay: Replay{d.orgID, d.WebhookID, d.ReplayID}}
+}
+
+func (p replayResults) count(replayID string, r Result) {
+	if p[replayID] == nil {
+		p[replayID] = &ReplayResult{Replay: Replay{r.Delivery.orgID, r.Delivery.WebhookID, replayID}}
 	}
-	p[d.ReplayID].Done++
+	p[replayID].Done++
 	if r.status() == Failed {
-		p[d.ReplayID].Failed++
+		p[replayID].Failed++
 	}
+}
+
+// addWaiting counts results of attempts that replays have made due, while they are in the queue.
+func (p replayResults) addWaiting(tx *db.Tx, results []Result) error {
+	retries := db.NewBulk(db.Text)
+	byKey := map[string]Result{}
+	for _, r := range results {
+		if r.Delivery.Retries > 0 {
+			retries.Add(r.Delivery.key)
+			byKey[r.Delivery.key] = r
+		}
+	}
+	type counted struct{ key, replays string }
+	found, err := db.CollectBulk(tx, retries, func(row db.Row) (c counted, err error) {
+		return c, row.Scan(&c.key, &c.replays)
+	}, `SELECT q.key, q.replays FROM {v} JOIN webhook_queue q ON q.key = v.column1 WHERE q.replays <> ''`)
+	if err != nil {
+		return fmt.Errorf("find replays of attempts: %w", err)
+	}
+	for _, c := range found {
+		for _, replayID := range strings.Fields(c.replays) {
+			p.count(replayID, byKey[c.key])
+		}
+	}
+	return nil
 }
 
 // endReplayed counts first attempts that have ended, in the order of replays.

@@ -92,6 +92,9 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	if last.Status == Pending {
 		return makeDue(tx, last, stamp.Of(now))
 	}
+	if err := countRetried(tx, last); err != nil {
+		return last, err
+	}
 	next := newDelivery(last.orgID, last.WebhookID, last.DestinationID, last.ReceiptID, now)
 	next.Retries = last.Retries + 1
 	next.size = size

@@ -3,7 +3,8 @@
 // A replay is a row. Create checks and counts what it selects; the Worker, which runs on one replica
 // at a time, walks its receipts in the order of their keys and adds ordinary deliveries, which are
 // sent like all others. Deliveries and the place that the walk has reached are written in one
-// transaction, so that a worker that takes over, after a crash too, adds none twice. Package webhook
+// transaction, so that a worker that takes over, after a crash too, adds none twice. Where an attempt of
+// the receipt waits for its retry, that is made due and counted, and none is added. Package webhook
 // reports the first attempts that have ended (Ended); with the last of them the replay is done.
 // docs/states.md shows the states.
 //
@@ -42,7 +43,7 @@ type Replay struct {
 	Failed        int64          `json:"failed" doc:"How many of them failed"`
 	Since         stamp.Time     `json:"since" format:"date-time"`
 	Until         stamp.Time     `json:"until" format:"date-time"`
-	Status        webhook.Status `json:"status,omitempty" enum:"pending,success,failed" doc:"Status of the last delivery of what is replayed, if it was asked for"`
+	Status        webhook.Status `json:"status,omitempty" enum:"pending,waiting,success,failed" doc:"Status of the last delivery of what is replayed, if it was asked for"`
 	DestinationID string         `json:"destinationId,omitempty" doc:"Where it went, if that was asked for"`
 	To            string         `json:"to,omitempty" doc:"Where it is sent, if that was asked for" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	Rate          int64          `json:"rate,omitempty" doc:"Deliveries per second, if that was asked for"`
@@ -62,7 +63,7 @@ type Replay struct {
 
 // Count is the result of a dry run.
 type Count struct {
-	Total int64 `json:"total" doc:"Number of deliveries that the replay would make"`
+	Total int64 `json:"total" doc:"Number of deliveries that the replay would make, or make due"`
 }
 
 // Alternative returns the response to a dry run.
@@ -77,7 +78,7 @@ const maxRate = 10_000
 type NewReplay struct {
 	Since         string                   `json:"since" format:"date-time" doc:"Receipts from this time on"`
 	Until         page.Opt[string]         `json:"until,omitempty" required:"false" format:"date-time" doc:"Receipts before this time; by default, until now"`
-	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is pending"`
+	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,waiting,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending"`
 	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination"`
 	To            page.Opt[string]         `json:"to,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Destination to send to; by default, where it went" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	Rate          page.Opt[int64]          `json:"rate,omitempty" required:"false" minimum:"1" maximum:"10000" doc:"Deliveries per second; by default, as fast as the destinations respond"`

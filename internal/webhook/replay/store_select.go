@@ -97,15 +97,15 @@ func enabledDestinations(q db.Querier, r Replay) (map[string]bool, error) {
 // receipts, and would scan all deliveries.
 var deliveriesOf = map[db.Dialect]string{
 	db.SQLite: `JOIN webhook_deliveries d ON d.receipt_id = v.column2`,
-	db.Postgres: `CROSS JOIN LATERAL (SELECT key, destination_id, status FROM webhook_deliveries
+	db.Postgres: `CROSS JOIN LATERAL (SELECT key, destination_id, status, retries FROM webhook_deliveries
 		WHERE receipt_id = v.column2 OFFSET 0) AS d`,
 }
 
 // lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
 // deliveries with each other: SQLite would go through all later ones of the destination.
 func lastDeliveriesText(dialect db.Dialect) string {
-	return `SELECT receipt_key, destination_id, status FROM (
-		SELECT v.column1 AS receipt_key, d.destination_id, d.status,
+	return `SELECT receipt_key, destination_id, status, retries FROM (
+		SELECT v.column1 AS receipt_key, d.destination_id, d.status, d.retries,
 			row_number() OVER (PARTITION BY v.column1, d.destination_id ORDER BY d.key DESC) AS place
 		FROM {v} ` + deliveriesOf[dialect] + `) AS ranked
 	WHERE place = 1 ORDER BY receipt_key, destination_id`
@@ -123,20 +123,34 @@ func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[
 	type last struct {
 		receiptKey, destinationID string
 		status                    webhook.Status
+		retries                   int
 	}
 	found, err := db.CollectBulk(q, rows, func(row db.Row) (l last, err error) {
-		return l, row.Scan(&l.receiptKey, &l.destinationID, &l.status)
+		return l, row.Scan(&l.receiptKey, &l.destinationID, &l.status, &l.retries)
 	}, lastDeliveriesText(q.Dialect()))
 	if err != nil {
 		return nil, fmt.Errorf("read last deliveries: %w", err)
 	}
 	went := map[string][]string{}
 	for _, l := range found {
-		if (r.Status == "" || r.Status == l.status) && (r.DestinationID == "" || r.DestinationID == l.destinationID) {
+		if r.isAbout(l.status, l.retries) && (r.DestinationID == "" || r.DestinationID == l.destinationID) {
 			went[l.receiptKey] = append(went[l.receiptKey], l.destinationID)
 		}
 	}
 	return went, nil
+}
+
+// isAbout reports whether a replay selects by its status what has a last delivery with this status and
+// number. One that waits for its retry has failed before.
+func (r Replay) isAbout(status webhook.Status, retries int) bool {
+	isWaiting := status == webhook.Pending && retries > 0
+	switch r.Status {
+	case "", status:
+		return true
+	case webhook.Waiting, webhook.Failed:
+		return isWaiting
+	}
+	return false
 }
 
 // check returns NotFound if the webhook or a destination that a replay names does not exist, and
