@@ -121,6 +121,7 @@ var rights = map[string]right{
 	"PUT /webhook/destination-update/{webhookId}/{destinationId}":    {"webhook:write", writers, false, false, nothing, false},
 	"DELETE /webhook/destination-delete/{webhookId}/{destinationId}": {"webhook:write", writers, false, false, nil, false},
 	"POST /webhook/destination-test/{webhookId}/{destinationId}":     {"webhook:write", writers, false, false, nil, false},
+	"POST /webhook/destination-recover/{webhookId}/{destinationId}":  {"webhook:write", writers, false, false, nil, false},
 	"GET /webhook/receipt-list/{webhookId}":                          {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/receipt-get/{webhookId}/{receiptId}":               {"webhook:read", everybody, false, false, nil, false},
 	"GET /webhook/receipt-payload/{webhookId}/{receiptId}":           {"webhook:read", everybody, false, false, nil, false},

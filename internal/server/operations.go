@@ -112,6 +112,7 @@ func operationIDs() map[string]string {
 		"PUT /webhook/destination-update/{webhookId}/{destinationId}":    "updateDestination",
 		"DELETE /webhook/destination-delete/{webhookId}/{destinationId}": "deleteDestination",
 		"POST /webhook/destination-test/{webhookId}/{destinationId}":     "testDestination",
+		"POST /webhook/destination-recover/{webhookId}/{destinationId}":  "recoverDestination",
 		"GET /webhook/receipt-list/{webhookId}":                          "listReceipts",
 		"GET /webhook/receipt-get/{webhookId}/{receiptId}":               "getReceipt",
 		"GET /webhook/receipt-payload/{webhookId}/{receiptId}":           "getReceiptPayload",
