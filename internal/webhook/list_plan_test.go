@@ -137,3 +137,34 @@ func mostRows(p page.Paging, total int64) int64 {
 	}
 	return few + int64(p.Offset)
 }
+
+// TestHealthReadsFewRows shows that PostgreSQL reads of a destination's waiting attempts as many as are
+// counted, whatever else is in the queue, and not the deliveries.
+func TestHealthReadsFewRows(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	h := newFixture(t, d)
+	w, _ := h.webhook(alice)
+	to := h.waiting(alice, w, 1)
+	conn, err := pgx.Connect(t.Context(), o.URL)
+	must(t, err)
+	defer func() { must(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), `INSERT INTO webhook_queue (key, org_id, destination_id, receipt_key, date, retries, due_at, size)
+		SELECT lpad(i::text, 52, '0'), 'org_a', $1, '', i, CASE WHEN i > 50000 THEN 1 ELSE 0 END, i, 0 FROM generate_series(1, 100000) i`, to.ID)
+	must(t, err)
+	dbtest.Vacuum(t, o.URL)
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		for range 6 {
+			before, _ := dbtest.RowsRead(t, tx, "webhook")
+			health, err := h.store.Health(tx.Context(), alice.OrgID)
+			must(t, err)
+			after, _ := dbtest.RowsRead(t, tx, "webhook")
+			if f := health.Failing; len(f) != 1 || f[0].Waiting != page.MaxCounted || *f[0].NextDueAt != 50_001 || after-before > page.MaxCounted+100 {
+				t.Errorf("%d rows were read for %+v", after-before, f)
+			}
+		}
+		return nil
+	}))
+}
