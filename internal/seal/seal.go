@@ -1,16 +1,21 @@
 // Package seal protects stored secrets. Secrets that are needed in plain text again are sealed:
-// encrypted with AES-256-GCM under a master key. Secrets that are only compared are hashed with
-// SHA-256 (Hash), which suffices since they are long and random.
+// encrypted with XChaCha20-Poly1305 under a key derived from a master key. Secrets that are only
+// compared are hashed with SHA-256 (Hash), which suffices since they are long and random.
 //
-// A sealed value consists of a version byte, 4 bytes of key ID, 12 bytes of nonce, ciphertext and
-// tag. The key ID tells which master key opens it, so that an old key can stay in the ring while
-// new values are sealed with the current one. The purpose of a value, such as "thread.user_data",
-// is authenticated: a value that is copied to another column does not open.
+// A sealed value consists of a version byte, 4 bytes of key ID, nonce, ciphertext and tag. The key ID
+// tells which master key opens it, so that an old key can stay in the ring while new values are sealed
+// with the current one. The purpose of a value, such as "thread.user_data", is authenticated: a value
+// that is copied to another column does not open.
+//
+// Nonces are random. Those of version 2 have 24 bytes, which suffice for any number of values. Values
+// of version 1, which are opened but no longer made, are sealed with AES-256-GCM, whose 12 bytes suffice
+// for 2^32 values of a key: as many as a busy installation seals in a few days.
 package seal
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -21,14 +26,17 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/crypto/chacha20poly1305"
+
 	"steward/internal/durable"
 )
 
 const (
-	version  = 1
-	idSize   = 4
-	header   = 1 + idSize
-	nonceLen = 12
+	versionGCM     = 1
+	versionXChaCha = 2
+
+	idSize = 4
+	header = 1 + idSize
 	// KeySize is the length of a master key in bytes.
 	KeySize = 32
 )
@@ -39,8 +47,17 @@ var ErrKey = errors.New("seal: value cannot be opened with this master key")
 
 // Ring seals with its current key and opens with any of its keys.
 type Ring struct {
-	current [idSize]byte
-	keys    map[[idSize]byte]cipher.AEAD
+	current keyID
+	ciphers map[cipherID]cipher.AEAD
+}
+
+// keyID identifies a master key without revealing it.
+type keyID [idSize]byte
+
+// cipherID names what a value was sealed with.
+type cipherID struct {
+	version byte
+	key     keyID
 }
 
 // NewRing returns a ring of master keys, of which the first is the current one.
@@ -48,26 +65,42 @@ func NewRing(keys ...[]byte) (*Ring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("seal: no master key")
 	}
-	r := &Ring{current: keyID(keys[0]), keys: map[[idSize]byte]cipher.AEAD{}}
+	r := &Ring{current: idOf(keys[0]), ciphers: map[cipherID]cipher.AEAD{}}
 	for _, k := range keys {
-		if len(k) != KeySize {
-			return nil, fmt.Errorf("seal: master key has %d bytes, want %d", len(k), KeySize)
-		}
-		block, err := aes.NewCipher(k)
-		if err != nil {
+		if err := r.add(k); err != nil {
 			return nil, fmt.Errorf("seal: %w", err)
 		}
-		aead, err := cipher.NewGCM(block)
-		if err != nil {
-			return nil, fmt.Errorf("seal: %w", err)
-		}
-		r.keys[keyID(k)] = aead
 	}
 	return r, nil
 }
 
-// keyID identifies a key without revealing it.
-func keyID(key []byte) (out [idSize]byte) {
+// add adds the ciphers of a master key.
+func (r *Ring) add(key []byte) error {
+	if len(key) != KeySize {
+		return fmt.Errorf("master key has %d bytes, want %d", len(key), KeySize)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return err
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		return err
+	}
+	derived, err := hkdf.Key(sha256.New, key, nil, "steward seal version 2", chacha20poly1305.KeySize)
+	if err != nil {
+		return err
+	}
+	xchacha, err := chacha20poly1305.NewX(derived)
+	if err != nil {
+		return err
+	}
+	r.ciphers[cipherID{versionGCM, idOf(key)}] = gcm
+	r.ciphers[cipherID{versionXChaCha, idOf(key)}] = xchacha
+	return nil
+}
+
+func idOf(key []byte) (out keyID) {
 	sum := sha256.Sum256(append([]byte("steward master key id:"), key...))
 	copy(out[:], sum[:])
 	return out
@@ -75,24 +108,31 @@ func keyID(key []byte) (out [idSize]byte) {
 
 // Seal returns the sealed form of a value.
 func (r *Ring) Seal(purpose string, plain []byte) []byte {
-	out := make([]byte, header+nonceLen, header+nonceLen+len(plain)+16)
+	return r.seal(versionXChaCha, purpose, plain)
+}
+
+func (r *Ring) seal(version byte, purpose string, plain []byte) []byte {
+	aead := r.ciphers[cipherID{version, r.current}]
+	start := header + aead.NonceSize()
+	out := make([]byte, start, start+len(plain)+aead.Overhead())
 	out[0] = version
 	copy(out[1:], r.current[:])
-	nonce := out[header : header+nonceLen]
+	nonce := out[header:start]
 	rand.Read(nonce) // never fails
-	return r.keys[r.current].Seal(out, nonce, plain, []byte(purpose))
+	return aead.Seal(out, nonce, plain, []byte(purpose))
 }
 
 // Open returns the value that was sealed for the same purpose, or ErrKey.
 func (r *Ring) Open(purpose string, sealed []byte) ([]byte, error) {
-	if len(sealed) < header+nonceLen || sealed[0] != version {
+	if len(sealed) < header {
 		return nil, ErrKey
 	}
-	aead, ok := r.keys[[idSize]byte(sealed[1:header])]
-	if !ok {
+	aead, ok := r.ciphers[cipherID{sealed[0], keyID(sealed[1:header])}]
+	if !ok || len(sealed) < header+aead.NonceSize() {
 		return nil, ErrKey
 	}
-	plain, err := aead.Open(nil, sealed[header:header+nonceLen], sealed[header+nonceLen:], []byte(purpose))
+	start := header + aead.NonceSize()
+	plain, err := aead.Open(nil, sealed[header:start], sealed[start:], []byte(purpose))
 	if err != nil {
 		return nil, ErrKey
 	}

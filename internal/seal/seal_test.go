@@ -2,6 +2,7 @@ package seal_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -58,6 +59,39 @@ func TestOldKeyOpensOldValuesOnly(t *testing.T) {
 	if _, err := ring(t, 1).Open("p", both.Seal("p", nil)); !errors.Is(err, seal.ErrKey) {
 		t.Fatalf("the old key opens a new value: %v", err)
 	}
+}
+
+// TestValuesOfVersionOneOpen has a value that an earlier version has sealed.
+func TestValuesOfVersionOneOpen(t *testing.T) {
+	old, err := hex.DecodeString("010a113a117902bc545fc8c7a061f309c56fc397268735d0e9e99b214b1689f2276915fa52e085")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ring(t, 1).Open("p", old); err != nil || string(got) != "secret" {
+		t.Fatalf("Open returns %q, %v", got, err)
+	}
+	if _, err := ring(t, 1).Open("other", old); !errors.Is(err, seal.ErrKey) {
+		t.Fatalf("opens for another purpose: %v", err)
+	}
+}
+
+// BenchmarkSeal seals and opens what the headers of a request are usually like.
+func BenchmarkSeal(b *testing.B) {
+	r := ring(b, 1)
+	plain := bytes.Repeat([]byte("x"), 700)
+	sealed := r.Seal("p", plain)
+	b.Run("seal", func(b *testing.B) {
+		for b.Loop() {
+			r.Seal("p", plain)
+		}
+	})
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := r.Open("p", sealed); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 func TestKeyFileIsCreatedOnce(t *testing.T) {
