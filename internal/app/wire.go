@@ -87,7 +87,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	callers := &server.Authenticator{
 		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, Session: site.Caller, PerSecond: cfg.RateLimit,
 	}
-	hooks.tail.Authorize = func(r *http.Request) error { return callers.Reauthorize(r, auth.ReadWebhooks) }
+	hooks.tail.Authorize = func(r *http.Request) (*auth.Caller, error) { return callers.Reauthorize(r, auth.ReadWebhooks) }
 	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} { // after their caches were emptied
 		d.db.Watch(name, hooks.tail.Recheck)
 	}

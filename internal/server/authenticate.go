@@ -79,17 +79,18 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	return nil
 }
 
-// Reauthorize returns an error if the sender of a request that is being served for long has no longer
-// a permission: the key was deleted, the token has expired, the session has ended, the role was changed.
-func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) error {
+// Reauthorize returns the sender of a request that is being served for long, with the current role, or an
+// error if they have no longer a permission: the key was deleted, the token has expired, the session has
+// ended, the role was changed.
+func (a *Authenticator) Reauthorize(r *http.Request, p auth.Permission) (*auth.Caller, error) {
 	caller, err := a.again(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if caller.OrgID != auth.From(r.Context()).OrgID {
-		return errs.New(errs.Forbidden, "the organization has changed")
+		return nil, errs.New(errs.Forbidden, "the organization has changed")
 	}
-	return caller.Require(p)
+	return caller, caller.Require(p)
 }
 
 // again returns the caller of a request that was accepted before. A DPoP proof can be used only once, so

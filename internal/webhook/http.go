@@ -169,7 +169,7 @@ func (b Between) into(f *Filter) error {
 	return faults.Err()
 }
 
-// Receipts handles GET /webhook/receipt-list/{webhookId}.
+// Receipts handles GET /webhook/receipt-list/{webhookId}. Viewers do not see credentials in headers.
 func (h *Handler) Receipts(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
@@ -180,17 +180,31 @@ func (h *Handler) Receipts(ctx context.Context, in *struct {
 	if err := in.into(&f); err != nil {
 		return Receipts{}, err
 	}
-	result, err := h.Store.Receipts(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
-	return Receipts{result}, err
+	caller := auth.From(ctx)
+	result, err := h.Store.Receipts(ctx, caller.OrgID, in.ID, f, in.Paging)
+	if err != nil || !MasksCredentials(caller) {
+		return Receipts{result}, err
+	}
+	for i := range result.Items {
+		if result.Items[i], err = result.Items[i].Masked(); err != nil {
+			return Receipts{}, err
+		}
+	}
+	return Receipts{result}, nil
 }
 
-// Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}.
+// Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}. Viewers do not see credentials in its
+// headers.
 func (h *Handler) Receipt(ctx context.Context, in *struct {
 	ID        string `path:"webhookId"`
 	ReceiptID string `path:"receiptId"`
 },
 ) (Receipt, error) {
-	r, err := h.Store.Receipt(ctx, auth.From(ctx).OrgID, in.ID, in.ReceiptID)
+	caller := auth.From(ctx)
+	r, err := h.Store.Receipt(ctx, caller.OrgID, in.ID, in.ReceiptID)
+	if err == nil && MasksCredentials(caller) {
+		r, err = r.Masked()
+	}
 	return r.withPayload(), err
 }
 

@@ -94,18 +94,18 @@ func (in *Ingest) accept(w http.ResponseWriter, r *http.Request) (string, error)
 	if err != nil {
 		return "", err
 	}
-	a := newArrival(r, orgID, webhookID, body)
+	a := in.newArrival(r, orgID, webhookID, body)
 	err = in.Store.Accept(ctx, a)
 	return a.receipt.ID, err
 }
 
 // newArrival returns the receipt of a request. Its id and date are set when it is stored.
-func newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
+func (in *Ingest) newArrival(r *http.Request, orgID, webhookID string, body []byte) *arrival {
 	headers := send.Fields(r)
 	return &arrival{receipt: &Receipt{
 		WebhookID: webhookID, Method: send.CleanText(r.Method), Query: send.CleanText(r.URL.RawQuery),
 		RemoteAddr: web.Request(r.Context()).RemoteAddr, Size: int64(len(body)), ContentType: send.Value(headers, "content-type"),
-		orgID: orgID, body: body, headerText: send.MarshalFields(headers),
+		orgID: orgID, body: body, headerText: in.Store.sealHeaders(webhookID, send.MarshalFields(headers)),
 	}}
 }
 

@@ -17,7 +17,7 @@ type Receipt struct {
 	ID          string            `json:"id" example:"whrc_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Date        stamp.Time        `json:"date" format:"date-time"`
 	WebhookID   string            `json:"webhook_id"`
-	Headers     map[string]string `json:"headers" doc:"Lower-case names; repeated values are joined with a comma"`
+	Headers     map[string]string `json:"headers" doc:"Lower-case names; repeated values are joined with a comma. Viewers see *** for credentials"`
 	Payload     json.RawMessage   `json:"payload" doc:"The value of a JSON body, else its text, else base64; null if it is omitted from a list"`
 	Encoding    string            `json:"payload_encoding,omitempty" enum:"base64" doc:"base64 if the body is not text"`
 	Omitted     bool              `json:"payload_omitted,omitempty" doc:"True in lists if the payload is over 64 KiB, or the page over 8 MiB"`
@@ -29,12 +29,19 @@ type Receipt struct {
 
 	orgID string
 	body  []byte
-	// headerText is Headers as stored: a JSON object. Lists and deliveries use it as it is.
+	// headerText is Headers as a JSON object, which responses and deliveries use as it is. In a receipt
+	// that is to be stored it is sealed.
 	headerText string
+	masked     bool // by Masked
 }
 
-// ETag returns the same for every receipt, since none ever changes.
-func (r Receipt) ETag() string { return page.ETag(1) }
+// ETag returns the same for every receipt, since none ever changes, and another one for every masked one.
+func (r Receipt) ETag() string {
+	if r.masked {
+		return page.ETag(2)
+	}
+	return page.ETag(1)
+}
 
 // withPayload returns the receipt with the payload in place of the body. A body that was not read
 // is omitted. The body of a JSON string is kept, for the SDK face.

@@ -55,7 +55,7 @@ func (s *Store) AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]by
 	if destinations == 0 {
 		return nil
 	}
-	headers := send.MarshalFields(send.FieldsOf(map[string]string{"content-type": "application/json"}))
+	headers := s.sealHeaders(webhookID, send.MarshalFields(send.FieldsOf(map[string]string{"content-type": "application/json"})))
 	batch := make([]*arrival, len(events))
 	for i, body := range events {
 		batch[i] = &arrival{receipt: &Receipt{

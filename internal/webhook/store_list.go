@@ -275,6 +275,7 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 		if err := row.Scan(r.columns()...); err != nil {
 			return r, err
 		}
+		s.openListed(&r)
 		if !budget.Take(len(r.body)) {
 			return r.withoutPayload(), nil
 		}
@@ -299,6 +300,9 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 		return r, errs.Missing("receipt", receiptID)
 	}
 	if err != nil {
+		return r, fmt.Errorf("read receipt: %w", err)
+	}
+	if r.headerText, err = s.openHeaders(webhookID, r.headerText); err != nil {
 		return r, fmt.Errorf("read receipt: %w", err)
 	}
 	if err := json.Unmarshal([]byte(r.headerText), &r.Headers); err != nil {

@@ -58,6 +58,7 @@ func (s *Store) ReceiptsByKey(ctx context.Context, orgID string, keys []string) 
 		if err := row.Scan(append([]any{&key, &r.WebhookID}, r.columns()...)...); err != nil {
 			return "", err
 		}
+		s.openListed(&r)
 		found[key] = r.withPayload()
 		return key, nil
 	}, `SELECT v.column1, v.column3, `+receiptColumns+listedBody+` FROM {v} JOIN webhooks w ON w.org_id = v.column2 AND w.id = v.column3

@@ -176,6 +176,13 @@ func (s *Store) load(ctx context.Context, tasks []*task) error {
 		t := byKey[r.delivery.key]
 		if err := t.fill(r); err != nil {
 			s.Log.Error("malformed row in the queue", "destination", t.lane.id, "key", t.key, "error", err)
+			continue
+		}
+		if t.receipt == nil {
+			continue
+		}
+		if t.receipt.headerText, err = s.openHeaders(t.WebhookID, t.receipt.headerText); err != nil {
+			s.Log.Error("read receipt", "webhook", t.WebhookID, "receipt", t.ReceiptID, "error", err)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // webhookNames finds webhooks.
 var webhookNames = db.NameIndex{Table: "webhooks", ID: "id", Index: "webhooks_name"}
 
-// Search returns webhooks of an organization by id or the beginning of the name.
+// Search returns webhooks of an organization by id or words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return webhookNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

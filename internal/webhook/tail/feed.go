@@ -29,11 +29,11 @@ const (
 	errorPause = 3 * time.Second
 )
 
-// feed reads the log of an organization for the connections that are at its end. It has the last
-// frames of the webhooks that they are for.
+// feed reads the log of an organization for the connections of an audience that are at its end. It has
+// the last frames of the webhooks that they are for.
 type feed struct {
+	audience
 	server *Server
-	orgID  string
 	stop   context.CancelFunc
 	wake   chan struct{}
 	// missing is what is to be told with the next frames. Only run uses it.
@@ -60,10 +60,10 @@ type hookFeed struct {
 	hasFrom bool
 }
 
-func newFeed(s *Server, orgID string, stop context.CancelFunc) *feed {
+func newFeed(s *Server, to audience, stop context.CancelFunc) *feed {
 	return &feed{
-		server: s, orgID: orgID, stop: stop, wake: make(chan struct{}, 1), missing: gaps{}, hooks: map[string]*hookFeed{},
-		memory: s.Feeds.Charge(orgID, ""), changed: make(chan struct{}),
+		audience: to, server: s, stop: stop, wake: make(chan struct{}, 1), missing: gaps{}, hooks: map[string]*hookFeed{},
+		memory: s.Feeds.Charge(to.orgID, ""), changed: make(chan struct{}),
 	}
 }
 
@@ -135,7 +135,7 @@ func (f *feed) read(ctx context.Context) (more bool, err error) {
 	}
 	events := slices.DeleteFunc(page.Events, func(e eventlog.Event) bool { return !wanted[""] && !wanted[hookOf(e.Position)] })
 	for len(events) > 0 {
-		loaded, n, err := f.server.load(ctx, f.orgID, events[:min(loadRows, len(events))], f.missing, feedBytes)
+		loaded, n, err := f.server.load(ctx, f.audience, events[:min(loadRows, len(events))], f.missing, feedBytes)
 		if err != nil {
 			return false, err
 		}

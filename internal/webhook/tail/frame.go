@@ -24,11 +24,11 @@ func (f frame) hook() string { return hookOf(f.at) }
 
 func hookOf(p eventlog.Position) string { return p.Key[:len(p.Key)/2] }
 
-// frames returns the frames of events of an organization, up to about limit bytes, and the number of
-// events that they are for. What is no longer kept has none: it is noted in missing, unless its webhook
+// frames returns the frames of events for an audience, up to about limit bytes, and the number of events
+// that they are for. What is no longer kept has none: it is noted in missing, unless its webhook
 // was deleted.
-func frames(ctx context.Context, s *webhook.Store, orgID string, events []eventlog.Event, missing gaps, limit int) (all []frame, n int, err error) {
-	values, err := load(ctx, s, orgID, events)
+func frames(ctx context.Context, s *webhook.Store, to audience, events []eventlog.Event, missing gaps, limit int) (all []frame, n int, err error) {
+	values, err := load(ctx, s, to, events)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -46,7 +46,7 @@ func frames(ctx context.Context, s *webhook.Store, orgID string, events []eventl
 		}
 		hook := hookOf(e.Position)
 		if _, known := deleted[hook]; !known {
-			if deleted[hook], err = isDeleted(ctx, s, orgID, hook); err != nil {
+			if deleted[hook], err = isDeleted(ctx, s, to.orgID, hook); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -57,23 +57,28 @@ func frames(ctx context.Context, s *webhook.Store, orgID string, events []eventl
 	return all, n, nil
 }
 
-// load returns the receipts and deliveries of events that are kept.
-func load(ctx context.Context, s *webhook.Store, orgID string, events []eventlog.Event) (map[eventlog.Event]encode.Appender, error) {
+// load returns the receipts and deliveries of events that are kept, as an audience sees them.
+func load(ctx context.Context, s *webhook.Store, to audience, events []eventlog.Event) (map[eventlog.Event]encode.Appender, error) {
 	keys := map[eventlog.Kind][]string{}
 	for _, e := range events {
 		keys[e.Kind] = append(keys[e.Kind], e.Key)
 	}
-	receipts, err := s.ReceiptsByKey(ctx, orgID, keys[eventlog.Receipt])
+	receipts, err := s.ReceiptsByKey(ctx, to.orgID, keys[eventlog.Receipt])
 	if err != nil {
 		return nil, err
 	}
-	deliveries, err := s.DeliveriesByKey(ctx, orgID, keys[eventlog.Delivery])
+	deliveries, err := s.DeliveriesByKey(ctx, to.orgID, keys[eventlog.Delivery])
 	if err != nil {
 		return nil, err
 	}
 	values := make(map[eventlog.Event]encode.Appender, len(events))
 	for _, e := range events {
 		if r, found := receipts[e.Key]; found && e.Kind == eventlog.Receipt {
+			if to.masked {
+				if r, err = r.Masked(); err != nil {
+					return nil, err
+				}
+			}
 			values[e] = r
 		}
 		if d, found := deliveries[e.Key]; found && e.Kind == eventlog.Delivery {

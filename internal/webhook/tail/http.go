@@ -58,7 +58,7 @@ func (s *Server) One(ctx context.Context, in *struct {
 func (s *Server) stream(ctx context.Context, from From, webhookID string) (web.Stream, error) {
 	_, hook, _ := strings.Cut(webhookID, "_")
 	c := &connection{
-		server: s, orgID: auth.From(ctx).OrgID, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{},
+		audience: audienceOf(auth.From(ctx)), server: s, hook: hook, webhookID: webhookID, rows: ownRows, missing: gaps{},
 		revoked: s.rechecked(),
 	}
 	if err := s.enter(c, from.Follow); err != nil {
@@ -104,13 +104,13 @@ func (c *connection) begin(q db.Querier, from From) (err error) {
 
 // connection is a tail that is being served.
 type connection struct {
+	audience
 	server *Server
 	// slot is charged as long as the connection is open, memory for what it is about to send.
 	slot, memory *budget.Charge
 
-	feed      *feed // nil if it does not follow
-	newest    int64 // the number of the last commit before it was opened; without a feed it ends there
-	orgID     string
+	feed      *feed  // nil if it does not follow
+	newest    int64  // the number of the last commit before it was opened; without a feed it ends there
 	hook      string // the ULID of its webhook, or "" for all
 	webhookID string
 	rows      int             // how many events it loads next
@@ -132,7 +132,6 @@ func (c *connection) serve(w http.ResponseWriter, r *http.Request) {
 	c.r = r
 	c.out = http.NewResponseController(w)
 	h := w.Header()
-	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
@@ -186,18 +185,24 @@ func (c *connection) run(ctx context.Context) error {
 
 var (
 	errClosed = errs.New(errs.Unavailable, "the server is stopping")
+	errRole   = errs.New(errs.Forbidden, "the role has changed")
 	always    = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 )
 
-// check returns an error if the caller may no longer see the events.
+// check returns an error if the caller may no longer see the events, or is to see them in another form:
+// a client that connects again goes on with that.
 func (c *connection) check(ctx context.Context) error {
-	if err := c.server.Authorize(c.r); err != nil {
+	caller, err := c.server.Authorize(c.r)
+	if err != nil {
 		return err
+	}
+	if audienceOf(caller) != c.audience {
+		return errRole
 	}
 	if c.webhookID == "" {
 		return nil
 	}
-	_, err := c.server.Store.Get(ctx, c.orgID, c.webhookID)
+	_, err = c.server.Store.Get(ctx, c.orgID, c.webhookID)
 	return err
 }
 
@@ -269,7 +274,7 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 		if err := c.memory.Wait(ctx, loadBytes); err != nil {
 			return false, err
 		}
-		loaded, n, err := c.server.load(ctx, c.orgID, some, c.missing, batchBytes)
+		loaded, n, err := c.server.load(ctx, c.audience, some, c.missing, batchBytes)
 		if err != nil {
 			return false, err
 		}

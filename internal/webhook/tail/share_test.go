@@ -87,7 +87,7 @@ func TestFeedsWithoutRoomKeepNothing(t *testing.T) {
 func TestFeedsForgetOldFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Feeds: budget.NewPool(32<<20, 1<<20)}
-		f := newFeed(s, "org_a", func() {})
+		f := newFeed(s, audience{orgID: "org_a"}, func() {})
 		at := func(n int64) eventlog.Position { return eventlog.Position{Number: n, Key: strings.Repeat("0", 52)} }
 		f.add([]frame{{at: at(1), text: make([]byte, 100)}}, at(1))
 		time.Sleep(feedTime)

@@ -2,7 +2,8 @@
 // in the order in which they are in the log (package eventlog).
 //
 // A connection has a position in that log. At the end of the log it is served by the feed of its
-// organization (feed.go), which reads each event once for all connections of this process. A
+// audience (feed.go), which reads each event once for all connections of this process that get it in the
+// same form: viewers, who do not see credentials in headers, and all others of an organization. A
 // connection that is behind, because it resumes from an earlier position or reads slowly, reads the
 // log by itself until it has caught up. Whatever a connection has not been sent stays in the log, so
 // that nothing is held for slow readers, and any replica can go on at any position.
@@ -24,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/auth"
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -46,13 +48,21 @@ const (
 	burstBytes     = 1 << 20
 )
 
+// audience are those who get the same events in the same form.
+type audience struct {
+	orgID  string
+	masked bool // credentials in headers
+}
+
+func audienceOf(c *auth.Caller) audience { return audience{c.OrgID, webhook.MasksCredentials(c)} }
+
 // Server serves tails. It must be made by New.
 type Server struct {
 	Store *webhook.Store
 	Log   *slog.Logger
-	// Authorize returns an error if the sender of a request that is being served may no longer read
+	// Authorize returns who sends a request that is being served, or an error if they may no longer read
 	// webhooks.
-	Authorize func(r *http.Request) error
+	Authorize func(r *http.Request) (*auth.Caller, error)
 	// Connections has a slot for each connection. Memory is that of what they are about to send, and
 	// Feeds that of the frames that feeds keep.
 	Connections, Memory, Feeds *budget.Pool
@@ -63,7 +73,7 @@ type Server struct {
 	ids    atomic.Int64
 
 	mu      sync.Mutex
-	feeds   map[string]*feed // by organization, while they have connections
+	feeds   map[audience]*feed // while they have connections
 	open    int
 	revoked chan struct{} // closed and replaced when rights may have been taken away
 	closed  chan struct{}
@@ -79,7 +89,7 @@ func New(s *webhook.Store, log *slog.Logger, memory int64) *Server {
 		reads:       budget.NewQueue(maxReads),
 		loads:       budget.NewRate(1.0/loadShare, loadBurst.Seconds()),
 		output:      budget.NewRate(bytesPerSecond, burstBytes),
-		feeds:       map[string]*feed{}, revoked: make(chan struct{}), closed: make(chan struct{}),
+		feeds:       map[audience]*feed{}, revoked: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.DB.Watch(webhook.LogChanged, t.wakeAll)
 	return t
@@ -90,8 +100,10 @@ func (s *Server) Wake(orgIDs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, orgID := range orgIDs {
-		if f := s.feeds[orgID]; f != nil {
-			f.signal()
+		for _, masked := range []bool{false, true} {
+			if f := s.feeds[audience{orgID, masked}]; f != nil {
+				f.signal()
+			}
 		}
 	}
 }
@@ -161,11 +173,11 @@ func (s *Server) enter(c *connection, follow bool) error {
 	if !follow {
 		return nil
 	}
-	f := s.feeds[c.orgID]
+	f := s.feeds[c.audience]
 	if f == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		f = newFeed(s, c.orgID, stop)
-		s.feeds[c.orgID] = f
+		f = newFeed(s, c.audience, stop)
+		s.feeds[c.audience] = f
 		go f.run(ctx)
 	}
 	f.join(c.hook)
@@ -182,7 +194,7 @@ func (s *Server) leave(c *connection) {
 	c.memory.Release()
 	if c.feed != nil && c.feed.part(c.hook) {
 		c.feed.stop()
-		delete(s.feeds, c.orgID)
+		delete(s.feeds, c.audience)
 	}
 }
 
@@ -197,9 +209,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // load calls frames within the share of the time that loading may take.
-func (s *Server) load(ctx context.Context, orgID string, events []eventlog.Event, missing gaps, limit int) (loaded []frame, n int, err error) {
-	err = s.limited(ctx, orgID, func() error {
-		loaded, n, err = frames(ctx, s.Store, orgID, events, missing, limit)
+func (s *Server) load(ctx context.Context, to audience, events []eventlog.Event, missing gaps, limit int) (loaded []frame, n int, err error) {
+	err = s.limited(ctx, to.orgID, func() error {
+		loaded, n, err = frames(ctx, s.Store, to, events, missing, limit)
 		return err
 	})
 	return loaded, n, err

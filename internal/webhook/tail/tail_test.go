@@ -58,12 +58,14 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		Audit: func(*db.Tx, string, string) error { return nil },
 	}
 	f := &fixture{t: t, hooks: &webhook.Handler{Store: store}, tails: New(store, log, 32<<20)}
-	f.tails.Authorize = func(*http.Request) error { return nil }
+	f.tails.Authorize = func(r *http.Request) (*auth.Caller, error) { return auth.From(r.Context()), nil }
 	store.Logged = f.tails.Wake
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		caller := alice
-		if r.Header.Get("Caller") == bob.KeyID {
-			caller = bob
+		for _, other := range []*auth.Caller{bob, victor} {
+			if r.Header.Get("Caller") == other.KeyID {
+				caller = other
+			}
 		}
 		return r.WithContext(auth.With(r.Context(), caller))
 	}
@@ -338,7 +340,7 @@ func TestLoadsAreCutToABatch(t *testing.T) {
 		f.ingest(path, 20, 50_000)
 		log, err := eventlog.After(d.Read(t.Context()), alice.OrgID, "", eventlog.Position{})
 		must(t, err)
-		loaded, n, err := f.tails.load(t.Context(), alice.OrgID, log.Events, gaps{}, batchBytes)
+		loaded, n, err := f.tails.load(t.Context(), audienceOf(alice), log.Events, gaps{}, batchBytes)
 		must(t, err)
 		if n != 2 || len(loaded) != 2 || loaded[1].at != log.Events[1].Position {
 			t.Errorf("%d frames of %d events", len(loaded), n)
@@ -350,7 +352,7 @@ func TestLoadsAreCutToABatch(t *testing.T) {
 func TestTailsAreBounded(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite))
 	enter := func(orgID string, follow bool) (*connection, error) {
-		c := &connection{orgID: orgID}
+		c := &connection{audience: audience{orgID: orgID}}
 		return c, f.tails.enter(c, follow)
 	}
 	var all []*connection
@@ -389,7 +391,7 @@ func TestClosedTailsEnd(t *testing.T) {
 	waittest.True(t, "the end of a tail that was disconnected", func() bool { return f.tails.Open() == 1 })
 	f.tails.Close()
 	waittest.True(t, "the end of all tails", func() bool { return f.tails.Open() == 0 })
-	if err := f.tails.enter(&connection{orgID: "org_a"}, true); errs.KindOf(err) != errs.Unavailable {
+	if err := f.tails.enter(&connection{audience: audience{orgID: "org_a"}}, true); errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("after Close: %v", err)
 	}
 	f.tails.mu.Lock()
@@ -402,11 +404,11 @@ func TestClosedTailsEnd(t *testing.T) {
 func TestRevokedTailsEnd(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite))
 	var revoked atomic.Bool
-	f.tails.Authorize = func(*http.Request) error {
+	f.tails.Authorize = func(*http.Request) (*auth.Caller, error) {
 		if revoked.Load() {
-			return errs.New(errs.Unauthorized, "the key was deleted")
+			return nil, errs.New(errs.Unauthorized, "the key was deleted")
 		}
-		return nil
+		return alice, nil
 	}
 	_, path := f.hook()
 	next, _ := f.open("/webhook/tail", "")
@@ -420,7 +422,7 @@ func TestRevokedTailsEnd(t *testing.T) {
 
 // TestFeedsDropTheOldestFrames checks what a feed tells connections at each position.
 func TestFeedsDropTheOldestFrames(t *testing.T) {
-	f := newFeed(&Server{Feeds: budget.NewPool(32<<20, 1<<20)}, "org_a", func() {})
+	f := newFeed(&Server{Feeds: budget.NewPool(32<<20, 1<<20)}, audience{orgID: "org_a"}, func() {})
 	at := func(n int) eventlog.Position {
 		return eventlog.Position{Number: int64(n), Key: fmt.Sprintf("%026d%026d", n%2, n)}
 	}
