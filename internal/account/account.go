@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"steward/internal/auth"
+	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/name"
 	"steward/internal/page"
@@ -90,19 +91,16 @@ func (m Member) label() string {
 	return cmp.Or(name, text(m.Email))
 }
 
-// matches reports whether a text is the member's id, or the beginning of a name or of the e-mail
-// address, whatever its case.
+// matches reports whether a text is the member's id, has words of the name or of the local part of the
+// e-mail address, or is the beginning of that address.
 func (m Member) matches(wanted string) bool {
-	if m.ID == wanted {
+	email := strings.ToLower(text(m.Email))
+	if m.ID == wanted || strings.HasPrefix(email, strings.ToLower(wanted)) {
 		return true
 	}
-	wanted = strings.ToLower(wanted)
-	for _, name := range []string{m.label(), text(m.LastName), text(m.Email)} {
-		if strings.HasPrefix(strings.ToLower(name), wanted) {
-			return true
-		}
-	}
-	return false
+	local, _, _ := strings.Cut(email, "@")
+	words := db.NewWords(wanted)
+	return words.In(text(m.FirstName)+" "+text(m.LastName)) || words.In(local)
 }
 
 // text returns an optional text, or "".

@@ -200,8 +200,7 @@ func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	return nil
 }
 
-// SearchMembers returns members of an organization by id, or by the beginning of the e-mail address or
-// of a name. Members are few enough to be listed, so it looks at all of them.
+// SearchMembers returns members of an organization by id, e-mail address or words of their name. Members are few enough to be listed, so it looks at all of them.
 func (s *Store) SearchMembers(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	all, err := s.Members(ctx, caller.OrgID)
 	if err != nil {

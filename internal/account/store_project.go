@@ -129,7 +129,7 @@ func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectI
 // projectNames finds projects.
 var projectNames = db.NameIndex{Table: "projects", ID: "id", Index: "projects_name"}
 
-// SearchProjects returns projects that the caller sees by id or the beginning of the name.
+// SearchProjects returns projects that the caller sees by id or words of the name.
 func (s *Store) SearchProjects(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.ProjectID != "" {
 		return projectNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "id", caller.ProjectID)

@@ -323,7 +323,7 @@ var (
 	ownKeyNames = db.NameIndex{Table: "api_keys", ID: "id", Index: "api_keys_user_name"}
 )
 
-// Search returns keys that the caller sees by id or the beginning of the name: its own, or those of the
+// Search returns keys that the caller sees by id or words of the name: its own, or those of the
 // organization if it manages that.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.Manages() {

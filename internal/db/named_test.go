@@ -10,11 +10,13 @@ import (
 	"steward/internal/db/dbtest"
 )
 
-// TestNameIndexFindsByIDAndBeginning searches names with characters that are special elsewhere.
-func TestNameIndexFindsByIDAndBeginning(t *testing.T) {
+// TestNameIndexFindsByIDAndWords searches names with characters that are special elsewhere. Names that
+// begin with the text come first.
+func TestNameIndexFindsByIDAndWords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			for i, name := range []string{"Orders", "orders 2", "ORDERS-3", "border", "100%", "100 orders", "a_b", "axb", `q'"\`, "prj_0"} {
+			for i, name := range []string{"Orders", "orders 2", "ORDERS-3", "border", "100%", "100 orders", "a_b", "axb", `q'"\`, "prj_0",
+				"product-photos", "Photos_of.Products", "GRÖSSE_Übersicht", "日本 語"} {
 				if _, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ('org_a', $1, $2, 0, 1)`,
 					fmt.Sprintf("prj_%d", i), name); err != nil {
 					return err
@@ -25,8 +27,12 @@ func TestNameIndexFindsByIDAndBeginning(t *testing.T) {
 		}))
 		index := db.NameIndex{Table: "projects", ID: "id", Index: "projects_name"}
 		for text, want := range map[string]string{
-			"ord": "Orders,orders 2,ORDERS-3", "ORDERS": "Orders,orders 2,ORDERS-3", "orders ": "orders 2", "100%": "100%", "100": "100 orders,100%",
-			"a_": "a_b", `q'"`: `q'"\`, "prj_3": "border", "prj_0": "Orders,prj_0", "prj_b": "", "zzz": "", "%": "", "\U0010FFFF": "",
+			"ord": "Orders,orders 2,ORDERS-3,100 orders", "ORDERS": "Orders,orders 2,ORDERS-3,100 orders",
+			"orders ": "orders 2,100 orders,Orders,ORDERS-3", "100%": "100%,100 orders", "100": "100 orders,100%",
+			"a_": "a_b,axb", `q'"`: `q'"\`, "prj_3": "border", "prj_0": "Orders,prj_0", "prj_b": "", "zzz": "", "%": "", "\U0010FFFF": "",
+			"photos": "Photos_of.Products,product-photos", "PHOT": "Photos_of.Products,product-photos", "hotos": "", "oduct": "",
+			"products": "Photos_of.Products", "photos product": "Photos_of.Products,product-photos", "product/ph": "Photos_of.Products,product-photos",
+			"photos orders": "", "über": "GRÖSSE_Übersicht", "grösse": "GRÖSSE_Übersicht", "bersicht": "", "語": "日本 語", "本": "", "b": "border,a_b",
 		} {
 			found, err := index.Find(d.Read(t.Context()), "org_a", text, 20)
 			must(t, err)

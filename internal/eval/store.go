@@ -256,7 +256,7 @@ var (
 	projectEvalNames = db.NameIndex{Table: "evals", ID: "id", Index: "evals_project_name"}
 )
 
-// Search returns evals that the caller sees by id or the beginning of the name.
+// Search returns evals that the caller sees by id or words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.ProjectID != "" {
 		return projectEvalNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "project_id", caller.ProjectID)

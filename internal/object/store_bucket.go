@@ -331,7 +331,7 @@ func (s *Store) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 // bucketNames finds buckets, whose name is their id for users.
 var bucketNames = db.NameIndex{Table: "buckets", ID: "name", Index: "buckets_name"}
 
-// Search returns buckets of an organization by the beginning of the name.
+// Search returns buckets of an organization by words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return bucketNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

@@ -385,7 +385,7 @@ func (s *Store) registered(ctx context.Context, clientID string) (*Registered, e
 // clientNames finds clients.
 var clientNames = db.NameIndex{Table: "oidc_clients", ID: "id", Index: "oidc_clients_name"}
 
-// Search returns clients of an organization by id or the beginning of the name.
+// Search returns clients of an organization by id or words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return clientNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

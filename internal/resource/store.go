@@ -141,7 +141,7 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 // names finds databases and key-value stores that can be used.
 var names = db.NameIndex{Table: "resources", ID: "id", Where: "state IN ('active', 'rotating')", Index: "resources_lower_name"}
 
-// Search returns databases or key-value stores of an organization by id or the beginning of the name.
+// Search returns databases or key-value stores of an organization by id or words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, t Type, text string, limit int) ([]db.Named, error) {
 	return names.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "type", string(t))
 }

@@ -1,4 +1,4 @@
-// Package search finds things of an organization by their id or the beginning of their name.
+// Package search finds things of an organization by their id or words of their name.
 //
 // Each Source is a function of the package that owns the things; it returns few of them, from an index,
 // and only those that the caller may see. Handler asks the sources whose permission the caller has.
@@ -37,7 +37,7 @@ type Handler struct{ Sources []Source }
 
 // Input is the query of a search.
 type Input struct {
-	Text string `query:"q" maxLength:"256" doc:"An id, or the beginning of a name in any case. The id of a delivery finds its receipt. Nothing is found if it is empty" example:"orders"`
+	Text string `query:"q" maxLength:"256" doc:"An id, or words of a name or their beginnings, in any case. The id of a delivery finds its receipt. Nothing is found if it is empty" example:"orders"`
 }
 
 // Search serves GET /search.

@@ -29,7 +29,7 @@ func (s *Server) Routes() []web.Route {
 		web.On("POST /cli/project", auth.WriteProjects, 201, "Create a project", account.CreateProject),
 		web.On("DELETE /cli/project/{id}", auth.WriteProjects, 204, "Delete a project and everything in it", account.DeleteProject),
 		web.On("GET /audit", auth.ReadAudit, 200, "List audit log entries, newest first", s.Audit.List),
-		web.On("GET /search", auth.Search, 200, "Find things by id or the beginning of their name", s.Search.Search),
+		web.On("GET /search", auth.Search, 200, "Find things by id or words of their name", s.Search.Search),
 		web.On("GET /status", auth.ReadStatus, 200, "Get the status of processes, engines and webhooks", s.Status.Status),
 
 		// Members
