@@ -76,7 +76,6 @@ func (c *Console) api(next http.Handler) http.Handler {
 		"Cache-Control":                {"no-store"},
 		"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'; sandbox"},
 		"Cross-Origin-Resource-Policy": {"same-origin"},
-		"X-Content-Type-Options":       {"nosniff"},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(w.Header(), header)
@@ -89,7 +88,7 @@ func (c *Console) api(next http.Handler) http.Handler {
 func (c *Console) signedIn(w http.ResponseWriter, r *http.Request, sessionID string) {
 	c.setCookie(w, sessionID)
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Referrer-Policy", "same-origin")
 	http.Redirect(w, r, returnPath(r.URL.Query().Get("return")), http.StatusSeeOther)
 }
 

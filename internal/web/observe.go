@@ -27,9 +27,9 @@ type Served struct {
 	Took time.Duration
 }
 
-// Observe returns a handler that wraps all others: it assigns a request ID, recovers from panics,
-// bounds the time that clients may take to read responses, and calls done, if set, after each
-// request.
+// Observe returns a handler that wraps all others: it assigns a request ID, has browsers take responses
+// for nothing but what their Content-Type says, recovers from panics, bounds the time that clients may
+// take to read responses, and calls done, if set, after each request.
 func Observe(log *slog.Logger, done func(Served), next http.Handler) http.Handler {
 	return &observer{log: log, done: done, next: next, timeout: writeTimeout{base: 30 * time.Second, rate: 64 << 10}}
 }
@@ -48,6 +48,7 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["X-Request-Id"] = []string{s.ID}
 	h["Steward-Version"] = versionHeader
+	h["X-Content-Type-Options"] = noSniffHeader
 	rec := &recorder{ResponseWriter: w, timeout: o.timeout}
 	defer func() {
 		if p := recover(); p != nil {
@@ -64,8 +65,11 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.next.ServeHTTP(rec, r)
 }
 
-// versionHeader is shared by all responses and never modified.
-var versionHeader = []string{Version}
+// versionHeader and noSniffHeader are shared by all responses and never modified.
+var (
+	versionHeader = []string{Version}
+	noSniffHeader = []string{"nosniff"}
+)
 
 func requestID(r *http.Request) string {
 	if sent := r.Header.Get("X-Request-Id"); id.Foreign(sent) {

@@ -274,6 +274,7 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		meta := Request(r.Context())
 		meta.Route = pattern
+		w.Header()["Cache-Control"] = noStoreHeader
 		if r = m.guard(route.Route, w, r); r == nil {
 			return
 		}
@@ -330,6 +331,11 @@ func orgOf(ctx context.Context) string {
 	}
 	return ""
 }
+
+// noStoreHeader is that of all routes of a table and never modified. Many have credentials in their
+// responses, and what the others say is for their caller alone. Clients that have a response can still
+// ask for a newer one with its ETag.
+var noStoreHeader = []string{"no-store"}
 
 // ServeHTTP implements humago.Mux.
 func (m *routeMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }

@@ -80,7 +80,7 @@ func TestResetReplacesThePasswordAndEndsEverythingElse(t *testing.T) {
 		b.get(older).want(http.StatusNotFound)
 		page := b.get(link).want(http.StatusOK)
 		h := page.header
-		if h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" ||
+		if h.Get("Referrer-Policy") != "same-origin" || h.Get("Cache-Control") != "no-store" ||
 			strings.Count(page.body, `name="password"`) != 1 {
 			t.Errorf("got %v %s", h, page.body)
 		}

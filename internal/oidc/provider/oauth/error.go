@@ -125,7 +125,6 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 		h.Set("Pragma", "no-cache")
 	}
 	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body)

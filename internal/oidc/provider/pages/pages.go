@@ -111,8 +111,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, status int, v 
 	h.Set("Content-Security-Policy",
 		"default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'"+v.policy())
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, the origin of forms would be null
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
