@@ -15,7 +15,7 @@ type Named struct{ ID, Name, Parent string }
 
 // maxNames is how many names of an organization are looked at for words inside of them: the first ones
 // in the order of the index. Beyond that, names are found by their beginning.
-const maxNames = 200_000
+const maxNames = 100_000
 
 // NameIndex finds rows of an organization by their id, or by words of their name (Words), in a table with
 // an index on org_id, the columns of conditions, and lower(name).
