@@ -16,6 +16,7 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.6
 	github.com/gofiber/fiber/v3 v3.5.0
 	github.com/google/go-cmp v0.7.0
+	github.com/itchyny/gojq v0.12.17
 	github.com/jackc/pgx/v5 v5.11.0
 	github.com/jedib0t/go-pretty/v6 v6.7.1
 	github.com/minio/minio-go/v7 v7.4.1
@@ -85,6 +86,7 @@ require (
 	github.com/hashicorp/go-secure-stdlib/strutil v0.1.2 // indirect
 	github.com/hashicorp/vault-client-go v0.4.3 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/itchyny/timefmt-go v0.1.6 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect

@@ -24,7 +24,7 @@ from. Secrets are hidden.`,
 				return err
 			}
 			return printRows(p.client(), format, all, []output.Column{
-				output.ID("SETTING", "name"), {Title: "VALUE", Path: "value"}, {Title: "FROM", Path: "source"},
+				output.Name("SETTING", "name"), {Title: "VALUE", Path: "value"}, {Title: "FROM", Path: "source"},
 			})
 		},
 	}
@@ -35,7 +35,7 @@ from. Secrets are hidden.`,
 
 // addOutputFlag adds the flag -o, as client commands have it.
 func addOutputFlag(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVarP(format, "output", "o", "", "output `format`: json, yaml, ndjson or wide (default: a table)")
+	cmd.Flags().StringVarP(format, "output", "o", "", session.FormatUsage)
 }
 
 // printRows prints rows as a list.

@@ -79,16 +79,28 @@ current context. The commands of the server ignore these two variables.
 
 ## Output
 
-Tables are cut to the width of the terminal; ` + "`-o wide`" + ` shows all columns in full. ` + "`-o json`" + ` prints the body of
-the API, lists as arrays, ` + "`-o yaml`" + ` the same as YAML, and ` + "`-o ndjson`" + ` one line for each item. Times in tables are
-relative, elsewhere exact. Colours are used on a terminal only, and never if ` + "`NO_COLOR`" + ` is set. Results go to
-standard output; everything else goes to standard error.
+Tables (` + "`-o table`" + `, the default) are cut to the width of the terminal: ids shrink first, names last, and without a terminal
+nothing is cut. ` + "`-o wide`" + ` shows all columns in full. ` + "`-o json`" + ` prints the body of the API, lists as arrays, ` + "`-o yaml`" + ` the
+same as YAML, and ` + "`-o ndjson`" + ` one line for each item. Tables have times relative to now, and sizes and durations with the
+units of the console (1 kB is 1,000 bytes); the other formats have them exact.
+
+` + "`--jq`" + ` prints what a [jq](https://jqlang.org/manual/) expression selects of the JSON, one result on each line: texts as they
+are, anything else as JSON. jq need not be installed. A list is one array, or with ` + "`-o ndjson`" + ` one item after the other:
+
+` + "```" + `sh
+steward webhook list --jq '.[].id'
+steward webhook delivery list orders --limit 0 -o ndjson --jq 'select(.status == "failed") | .error'
+` + "```" + `
+
+Colours are used on a terminal only, and never if ` + "`NO_COLOR`" + ` is set. Results go to standard output; everything else goes
+to standard error.
 
 All client commands have these flags:
 
 ` + "```" + `
       --context context   use the server of this context
-  -o, --output format     output format: json, yaml, ndjson or wide (default: a table)
+      --jq expression     print what this jq expression selects of the JSON
+  -o, --output format     output format: table, wide, json, yaml or ndjson (default table)
   -v, --verbose           print each request to standard error
   -y, --yes               do not ask before something is deleted
 ` + "```" + `

@@ -47,9 +47,9 @@ running. The exit code is 0 unless a check fails.`,
 
 func doctorColumns() []output.Column {
 	return []output.Column{
-		{Title: "CHECK", Path: "check", Keep: true},
-		{Title: "STATUS", Path: "status", Kind: output.Status, Keep: true},
-		{Title: "DETAIL", Keep: true, Value: func(item map[string]any) any {
+		{Title: "CHECK", Path: "check", Cut: output.CutNever},
+		{Title: "STATUS", Path: "status", Kind: output.Status, Cut: output.CutNever},
+		{Title: "DETAIL", Cut: output.CutNever, Value: func(item map[string]any) any {
 			if advice, ok := item["advice"].(string); ok {
 				return fmt.Sprintf("%v; %s", item["detail"], advice)
 			}

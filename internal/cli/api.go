@@ -25,12 +25,13 @@ type apiFlags struct {
 func apiCommand(e *session.Env) *cobra.Command {
 	var flags apiFlags
 	cmd := &cobra.Command{
-		Use:   "api METHOD PATH",
+		Use:   "api [METHOD] PATH",
 		Short: "Call any route of the API",
-		Long: `Call any route of the API and print the body of its response. The routes are described at URL/docs.
+		Long: `Call any route of the API and print the body of its response, as JSON unless -o says otherwise. Without
+METHOD it is a GET. The routes are described at URL/docs.
 
-  steward api GET /webhook/analytics/org
-  steward api GET /thread --paginate -f projectId=prj_1
+  steward api /webhook/analytics/org
+  steward api /thread --paginate -f projectId=prj_1 --jq '.[].id'
   steward api POST /cli/project -f name=demo
   steward api POST /webhook/destination-create/wh_1 -f type=url -f config.url=https://example.com -f config.max_retries=3
   steward api POST /cli/apikey -f name=ci -f scopes[]=thread:read -f scopes[]=eval:read
@@ -41,12 +42,16 @@ A field is a parameter of the query for GET, HEAD and DELETE, else a member of t
 false, null, numbers, and values that begin with { or [ are JSON, @file is the text of a file, @- that of
 standard input, and anything else is text. With --raw-field every value is text as it is. Dots and brackets
 make objects and arrays: config.url=… or config[url]=…, scopes[]=….`,
-		Args: session.Args("METHOD", "PATH"),
+		Args: session.Args("[METHOD]", "PATH"),
 		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
-			return call(ctx, s, strings.ToUpper(args[0]), args[1], flags)
+			method := http.MethodGet
+			if len(args) == 2 {
+				method = strings.ToUpper(args[0])
+			}
+			return call(ctx, s, method, args[len(args)-1], flags)
 		}),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 0 {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 && !strings.HasPrefix(typed, "/") {
 				return []string{"GET", "POST", "PUT", "DELETE"}, cobra.ShellCompDirectiveNoFileComp
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -64,7 +69,7 @@ func call(ctx context.Context, s *session.Session, method, path string, flags ap
 	if err != nil {
 		return err
 	}
-	if s.Printer.Tabular() {
+	if !s.HasFormat() {
 		s.Printer.Format = output.JSON
 	}
 	if flags.paginate {
@@ -88,6 +93,9 @@ func buildCall(s *session.Session, method, path string, flags apiFlags) (session
 	address, err := url.Parse(path)
 	if err != nil || !strings.HasPrefix(path, "/") {
 		return session.Request{}, exit.Usagef("PATH must be a path that begins with /, such as /webhook/list")
+	}
+	if flags.input != "" && method == http.MethodGet {
+		return session.Request{}, exit.Usagef("--input needs a method that has a body, such as POST")
 	}
 	req := session.Request{Method: method, Path: address.EscapedPath(), Query: address.Query()}
 	fields, err := parseFields(flags, s.In)

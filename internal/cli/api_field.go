@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
 )
 
 // apiField is a field of a request: a text, and the JSON value that it stands for.
@@ -56,13 +56,11 @@ func cutField(text, flag string) (f apiField, err error) {
 
 // guess returns the JSON value that a text stands for, or the text.
 func guess(text string) any {
-	_, notNumber := strconv.ParseFloat(text, 64)
-	isJSON := notNumber == nil || text == "true" || text == "false" || text == "null" ||
-		strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
-	if isJSON && json.Valid([]byte(text)) {
+	isNested := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
+	if isNested && json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
-	return text
+	return noun.Scalar(text)
 }
 
 // maxInput bounds what is read of a file. The API accepts less.

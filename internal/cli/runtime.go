@@ -21,7 +21,7 @@ func threadNoun() noun.Noun {
 	return noun.Noun{
 		Name: "thread", Thing: "thread", Short: "Manage threads",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("PROJECT", "project_id"), noun.Column("METADATA", "metadata"), noun.TimeColumn("UPDATED", "updated_at"),
+			output.Handle("ID", "id"), output.ID("PROJECT", "project_id"), noun.Column("METADATA", "metadata"), noun.TimeColumn("UPDATED", "updated_at"),
 		}, noun.Wide(noun.TimeColumn("CREATED", "created_at"), noun.Column("DELETED", "deleted"))...),
 		Verbs: []noun.Verb{
 			{
@@ -49,7 +49,7 @@ func sessionNoun() noun.Noun {
 	return noun.Noun{
 		Name: "session", Thing: "session", Short: "Show the sessions of agents",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("THREAD", "threadId"), noun.Column("TRIGGER", "trigger"), noun.Column("METHOD", "method"),
+			output.Handle("ID", "id"), output.ID("THREAD", "threadId"), noun.Column("TRIGGER", "trigger"), noun.Column("METHOD", "method"),
 			noun.Column("STATUS", "statusCode"), noun.Column("ERROR", "error"), noun.TimeColumn("STARTED", "startedAt"),
 		}, noun.Wide(noun.Column("PROJECT", "projectId"), noun.Column("URL", "url"), noun.TimeColumn("COMPLETED", "completedAt"))...),
 		Verbs: []noun.Verb{
@@ -75,8 +75,8 @@ func evalNoun() noun.Noun {
 	return noun.Noun{
 		Name: "eval", Thing: "evaluation", Short: "Manage evaluations",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("AGENT", "agentIdentifier"), noun.Column("PROJECT", "projectId"),
-			noun.TimeColumn("UPDATED", "updatedAt"),
+			output.Name("NAME", "name"), noun.Column("AGENT", "agentIdentifier"), output.ID("PROJECT", "projectId"),
+			noun.TimeColumn("UPDATED", "updatedAt"), output.Handle("ID", "id"),
 		}, noun.Wide(noun.Column("IDENTIFIER", "identifier"), noun.Column("VERSION", "version"), noun.Column("DESCRIPTION", "description"))...),
 		Verbs: []noun.Verb{
 			{
@@ -107,9 +107,9 @@ func runNoun() noun.Noun {
 	return noun.Noun{
 		Name: "run", Thing: "evaluation run", Short: "Show the runs of evaluations",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("EVAL", "evalName"),
+			output.Name("EVAL", "evalName"),
 			{Title: "RESULT", Value: outcome, Kind: output.Status},
-			noun.Column("ERROR", "error"), noun.TimeColumn("CREATED", "createdAt"),
+			noun.Column("ERROR", "error"), noun.TimeColumn("CREATED", "createdAt"), output.Handle("ID", "id"),
 		}, noun.Wide(noun.Column("EVAL ID", "evalId"), noun.Column("AGENT", "agentIdentifier"), noun.Column("SESSION", "sessionId"), noun.Column("PROJECT", "projectId"))...),
 		Verbs: []noun.Verb{
 			{
@@ -129,7 +129,7 @@ func runNoun() noun.Noun {
 func regionNoun() noun.Noun {
 	return noun.Noun{
 		Name: "region", Thing: "region", Short: "Show regions",
-		Columns: []output.Column{output.ID("REGION", "region"), noun.Column("DESCRIPTION", "description")},
+		Columns: []output.Column{output.Name("REGION", "region"), noun.Column("DESCRIPTION", "description")},
 		Verbs: []noun.Verb{
 			{Name: "list", Short: "List regions", Route: "GET /cli/region", List: true},
 			{

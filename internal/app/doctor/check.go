@@ -17,11 +17,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"steward/internal/app/datadir"
 	"steward/internal/app/masterkey"
+	"steward/internal/cli/output"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/seal"
@@ -83,7 +83,7 @@ func (d *doctor) disk(context.Context) Finding {
 		return fail("check the disk", "read the free space of %s: %v", d.place(), err)
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
-	detail := fmt.Sprintf("%s free of %s", humanize.IBytes(free), humanize.IBytes(stat.Blocks*uint64(stat.Bsize)))
+	detail := fmt.Sprintf("%s free of %s", output.ByteSize(int64(free)), output.ByteSize(int64(stat.Blocks*uint64(stat.Bsize))))
 	switch {
 	case free < uint64(d.cfg.DiskReserve):
 		return fail("free some space, or move the data directory", "%s, less than --disk-reserve: nothing can be added", detail)

@@ -85,7 +85,7 @@ func listContexts(ctx context.Context, e *session.Env, flags noun.ListFlags) err
 		{Title: "CURRENT", Value: func(item map[string]any) any {
 			return map[bool]string{true: "*"}[item["current"] == true]
 		}},
-		output.ID("NAME", "name"),
+		output.Name("NAME", "name"),
 		{Title: "URL", Path: "url"},
 		{Title: "USER", Path: "user"},
 		{Title: "SIGNED IN WITH", Path: "sign_in"},

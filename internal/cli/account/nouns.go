@@ -5,6 +5,9 @@ import (
 	"steward/internal/cli/output"
 )
 
+// sendLink is said after a link was printed.
+const sendLink = "Send the link to the member; it can be used once."
+
 // keepSecret is said after a secret was printed.
 const keepSecret = "Store it now: it is not shown again."
 
@@ -12,8 +15,8 @@ func apikeyNoun() noun.Noun {
 	return noun.Noun{
 		Name: "apikey", Aliases: []string{"key"}, Thing: "API key", Short: "Manage API keys",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("TYPE", "type"), noun.Column("PROJECT", "project.name"),
-			noun.TimeColumn("LAST USED", "lastUsedAt"), noun.TimeColumn("EXPIRES", "expiresAt"),
+			output.Name("NAME", "name"), noun.Column("TYPE", "type"), noun.Column("PROJECT", "project.name"),
+			noun.TimeColumn("LAST USED", "lastUsedAt"), noun.TimeColumn("EXPIRES", "expiresAt"), output.ID("ID", "id"),
 		}, noun.Wide(noun.Column("SCOPES", "scopes"), noun.TimeColumn("CREATED", "createdAt"))...),
 		Verbs: []noun.Verb{
 			{
@@ -44,17 +47,18 @@ func memberNoun() noun.Noun {
 	}
 	return noun.Noun{
 		Name: "member", Thing: "member", Short: "Manage the members of the organization",
-		Columns: []output.Column{
-			output.ID("ID", "id"), noun.Column("EMAIL", "email"), noun.Column("ROLE", "role"), noun.Column("FIRST NAME", "first_name"),
-			noun.Column("LAST NAME", "last_name"), noun.Column("DISABLED", "disabled"),
-		},
+		Columns: append([]output.Column{
+			output.Name("EMAIL", "email"), {Title: "NAME", Value: fullName}, noun.Column("ROLE", "role"),
+			{Title: "STATE", Value: memberState, Kind: output.Status},
+			noun.TimeColumn("LAST SEEN", "last_seen_at"), output.ID("ID", "id"),
+		}, noun.Wide(noun.TimeColumn("JOINED", "joined_at"), noun.TimeColumn("INVITATION EXPIRES", "expires_at"))...),
 		Verbs: []noun.Verb{
 			{Name: "list", Short: "List members", Route: "GET /oidc/org/members", List: true},
 			{Name: "get", Short: "Show a member", Route: "GET /oidc/org/members/{member}", Run: noun.FromList("member")},
 			{
 				Name: "create", Aliases: []string{"invite"}, Short: "Invite a member and print the invitation link",
 				Route: "POST /oidc/org/members", Args: []noun.Field{{Name: "EMAIL", Path: "email"}},
-				Note: "Send the link to the member; it can be used once.",
+				Note: sendLink,
 				Fields: append([]noun.Field{
 					{Name: "role", Path: "role", Values: roles(), Usage: "`role`: owner, admin, member or viewer"},
 				}, names...),
@@ -67,12 +71,16 @@ func memberNoun() noun.Noun {
 				}, names...),
 			},
 			{
-				Name: "reinvite", Short: "Print a new invitation link for a member without a password",
-				Route: "POST /oidc/org/members/{member}/invite", Note: "Send the link to the member; it can be used once.",
+				Name: "reinvite", Aliases: []string{"renew"}, Short: "Print a new invitation link for a member who has not joined yet",
+				Route: "POST /oidc/org/members/{member}/invite", Note: sendLink + " Earlier links are void.",
+			},
+			{
+				Name: "revoke", Short: "Revoke the invitation of a member who has not joined yet",
+				Route: "DELETE /oidc/org/members/{member}", Run: revokeInvitation,
 			},
 			{
 				Name: "reset-password", Short: "Print a link with which a member sets a new password",
-				Route: "POST /oidc/org/members/{member}/reset-password", Note: "Send the link to the member; it can be used once.",
+				Route: "POST /oidc/org/members/{member}/reset-password", Note: sendLink,
 			},
 			{
 				Name: "delete", Short: "Remove a member", Route: "DELETE /oidc/org/members/{member}",
@@ -85,7 +93,7 @@ func memberNoun() noun.Noun {
 func projectNoun() noun.Noun {
 	return noun.Noun{
 		Name: "project", Thing: "project", Short: "Manage projects",
-		Columns: []output.Column{output.ID("ID", "id"), noun.Column("NAME", "name")},
+		Columns: []output.Column{output.Name("NAME", "name"), output.ID("ID", "id")},
 		Verbs: []noun.Verb{
 			{Name: "list", Short: "List projects", Route: "GET /cli/project", List: true},
 			{Name: "get", Short: "Show a project", Route: "GET /cli/project/{project}", Run: noun.FromList("project")},
@@ -122,8 +130,8 @@ func clientNoun() noun.Noun {
 	return noun.Noun{
 		Name: "client", Thing: "OAuth client", Short: "Manage OAuth clients",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("TYPE", "client_type"), noun.Column("USERS", "user_count"),
-			noun.TimeColumn("LAST ACTIVITY", "last_activity"), noun.TimeColumn("CREATED", "created_at"),
+			output.Name("NAME", "name"), noun.Column("TYPE", "client_type"), noun.CountColumn("USERS", "user_count"),
+			noun.TimeColumn("LAST ACTIVITY", "last_activity"), noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
 		}, noun.Wide(noun.Column("GRANTS", "grant_types"), noun.Column("SCOPES", "scopes"), noun.Column("REDIRECT URIS", "redirect_uris"))...),
 		Verbs: []noun.Verb{
 			{Name: "list", Short: "List OAuth clients, newest first", Route: "GET /oidc/clients", List: true},
@@ -149,7 +157,7 @@ func clientNoun() noun.Noun {
 			{
 				Name: "users", Short: "List the users of an OAuth client", Route: "GET /oidc/clients/{client}/users", List: true,
 				Columns: []output.Column{
-					output.ID("USER", "user_id"), noun.Column("SCOPES", "scopes"), noun.TimeColumn("CREATED", "created_at"), noun.TimeColumn("UPDATED", "updated_at"),
+					output.Handle("USER", "user_id"), noun.Column("SCOPES", "scopes"), noun.TimeColumn("CREATED", "created_at"), noun.TimeColumn("UPDATED", "updated_at"),
 				},
 			},
 			{
@@ -160,7 +168,7 @@ func clientNoun() noun.Noun {
 				Name: "activity", Short: "List the daily activity of an OAuth client", Route: "GET /oidc/clients/{client}/activity", List: true,
 				Fields: []noun.Field{{Name: "days", Path: "days", Kind: noun.Number, Usage: "`number` of days"}},
 				Columns: []output.Column{
-					noun.Column("DAY", "activity_date"), noun.Column("ACCESSES", "total_access"), noun.Column("USERS", "unique_users"),
+					noun.Column("DAY", "activity_date"), noun.CountColumn("ACCESSES", "total_access"), noun.CountColumn("USERS", "unique_users"),
 				},
 			},
 		},
@@ -171,8 +179,8 @@ func consentNoun() noun.Noun {
 	return noun.Noun{
 		Name: "consent", Thing: "consent to", Short: "Manage the applications that you have allowed to act for you",
 		Columns: []output.Column{
-			output.ID("CLIENT", "client_id"), noun.Column("NAME", "client_name"), noun.Column("SCOPES", "scopes"),
-			noun.TimeColumn("SINCE", "created_at"),
+			output.Name("NAME", "client_name"), noun.Column("SCOPES", "scopes"), noun.TimeColumn("SINCE", "created_at"),
+			output.ID("CLIENT", "client_id"),
 		},
 		Verbs: []noun.Verb{
 			{Name: "list", Short: "List your consents", Route: "GET /oidc/user/consent", List: true},
@@ -189,7 +197,7 @@ func auditNoun() noun.Noun {
 	return noun.Noun{
 		Name: "audit", Thing: "audit log", Short: "Show who did what",
 		Columns: append([]output.Column{
-			noun.TimeColumn("WHEN", "at"), noun.Column("ACTION", "action"), noun.Column("TARGET", "target"), noun.Column("USER", "user_id"),
+			noun.TimeColumn("WHEN", "at"), noun.Column("ACTION", "action"), output.Handle("TARGET", "target"), output.ID("USER", "user_id"),
 			noun.Column("FROM", "remote_addr"),
 		}, noun.Wide(noun.Column("KEY", "key_id"), noun.Column("CLIENT", "client_id"), noun.Column("REQUEST", "request_id"))...),
 		Verbs: []noun.Verb{{

@@ -220,3 +220,13 @@ func parseSeconds(text string) (any, error) {
 	}
 	return int64(d / time.Second), nil
 }
+
+// Scalar returns the JSON value that a text stands for: null, true, false or a number, or the text.
+func Scalar(text string) any {
+	_, notNumber := strconv.ParseFloat(text, 64)
+	isJSON := notNumber == nil || text == "true" || text == "false" || text == "null"
+	if isJSON && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return text
+}

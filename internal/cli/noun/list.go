@@ -21,6 +21,8 @@ type ListFlags struct {
 	Limit    int
 	Watch    bool
 	Interval time.Duration
+
+	apart *output.Group
 }
 
 // PageSize is the most items that a page of the API has.
@@ -44,6 +46,7 @@ func PrintList(
 		return watch(ctx, s, columns, items, flags)
 	}
 	list := s.Printer.List(columns)
+	list.Apart = flags.apart
 	more, err := each(items, flags.Limit, list.Add)
 	if err != nil {
 		return err
@@ -113,7 +116,7 @@ func watch(
 		if err != nil {
 			return err
 		}
-		seen, err = printChanges(s, columns, now, seen)
+		seen, err = printChanges(s, columns, now, seen, flags.apart)
 		if err != nil {
 			return err
 		}
@@ -127,7 +130,7 @@ func watch(
 
 // printChanges prints the items of a list of which an earlier one has seen some.
 func printChanges(
-	s *session.Session, columns []output.Column, items []json.RawMessage, seen map[string]bool,
+	s *session.Session, columns []output.Column, items []json.RawMessage, seen map[string]bool, apart *output.Group,
 ) (now map[string]bool, err error) {
 	now = map[string]bool{}
 	var fresh []json.RawMessage
@@ -141,7 +144,7 @@ func printChanges(
 		return now, nil
 	}
 	if !s.CanRedraw() || !s.Printer.Tabular() {
-		return now, printItems(s.Printer, columns, fresh)
+		return now, printItems(s.Printer, columns, fresh, apart)
 	}
 	var page bytes.Buffer // written in one piece, so that it does not flicker
 	page.WriteString("\x1b[H\x1b[2J")
@@ -150,7 +153,7 @@ func printChanges(
 	if len(items) == 0 {
 		page.WriteString("Nothing found.\n")
 	}
-	if err := printItems(&buffered, columns, items); err != nil {
+	if err := printItems(&buffered, columns, items, apart); err != nil {
 		return now, err
 	}
 	_, err = io.Copy(s.Out, &page)
@@ -158,12 +161,13 @@ func printChanges(
 }
 
 // printItems prints items as a list, or one by one where a list would be a JSON array.
-func printItems(p *output.Printer, columns []output.Column, items []json.RawMessage) error {
+func printItems(p *output.Printer, columns []output.Column, items []json.RawMessage, apart *output.Group) error {
 	printer := *p
 	if printer.Format == output.JSON {
 		printer.Format = output.NDJSON
 	}
 	list := printer.List(columns)
+	list.Apart = apart
 	for _, item := range items {
 		if err := list.Add(item); err != nil {
 			return err

@@ -50,6 +50,8 @@ type Verb struct {
 	Items func(ctx context.Context, s *session.Session, in Input) iter.Seq2[json.RawMessage, error]
 	// Columns are those of this list, if they are not those of the noun.
 	Columns []output.Column
+	// Apart are the items that tables show below the others, if there are any.
+	Apart *output.Group
 	// Ask begins the question before something is destroyed, such as "Replacing the secret of". A
 	// DELETE asks "Deleting" without it. With is what else goes.
 	Ask  string
@@ -167,6 +169,11 @@ func Only(raw json.RawMessage, members ...string) (map[string]any, error) {
 
 // Column returns a column of text.
 func Column(title, path string) output.Column { return output.Column{Title: title, Path: path} }
+
+// CountColumn returns a column of numbers of things.
+func CountColumn(title, path string) output.Column {
+	return output.Column{Title: title, Path: path, Kind: output.Count}
+}
 
 // TimeColumn returns a column of times.
 func TimeColumn(title, path string) output.Column {

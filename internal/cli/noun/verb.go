@@ -88,6 +88,7 @@ func (v Verb) run(ctx context.Context, s *session.Session, n Noun, in Input, fla
 		if columns == nil {
 			columns = n.Columns
 		}
+		flags.apart = v.Apart
 		return PrintList(ctx, s, columns, v.items(ctx, s, in, flags.Limit), flags)
 	case v.method() == http.MethodDelete:
 		return remove(ctx, s, n, v, in)

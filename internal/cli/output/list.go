@@ -11,16 +11,27 @@ import (
 // that a long list needs little memory.
 const maxBuffered = 1000
 
+// Group is a part of a list that tables show below the rest, under a title of its own.
+type Group struct {
+	Title string
+	Has   func(item map[string]any) bool
+}
+
 // List prints the items of a list one after the other.
 type List struct {
+	Apart *Group // shown below the others, or nil
+
 	printer *Printer
 	columns []Column
 	rows    [][]string
 	widths  []int // nil until the first rows are printed
 	count   int
+	items   [][]byte   // what a filter is applied to at the end
+	below   [][]string // rows of Apart, which are few
 }
 
-// List returns a list with these columns in table formats. Close must be called after the last item.
+// List returns a list with these columns in table formats, or with those of the first item's fields if
+// columns is nil. Close must be called after the last item.
 func (p *Printer) List(columns []Column) *List {
 	var shown []Column
 	for _, c := range columns {
@@ -39,7 +50,7 @@ func (l *List) Add(raw json.RawMessage) error {
 	l.count++
 	switch l.printer.Format {
 	case NDJSON:
-		return l.printer.writeLine(raw)
+		return l.printer.Item(raw)
 	case YAML:
 		return l.printer.writeYAML(json.RawMessage(fmt.Appendf(nil, "[%s]", raw)))
 	case JSON:
@@ -49,6 +60,10 @@ func (l *List) Add(raw json.RawMessage) error {
 }
 
 func (l *List) addJSON(raw json.RawMessage) error {
+	if l.printer.Filter != nil {
+		l.items = append(l.items, raw)
+		return nil
+	}
 	var b bytes.Buffer
 	b.WriteString(map[bool]string{true: "[\n  ", false: ",\n  "}[l.count == 1])
 	if err := json.Indent(&b, raw, "  ", "  "); err != nil {
@@ -63,9 +78,16 @@ func (l *List) addRow(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	if l.columns == nil {
+		l.columns = memberColumns(raw, item)
+	}
 	cells := make([]string, len(l.columns))
 	for i, c := range l.columns {
 		cells[i] = c.text(item, l.printer.Now())
+	}
+	if l.Apart != nil && l.Apart.Has(item) {
+		l.below = append(l.below, cells)
+		return nil
 	}
 	l.rows = append(l.rows, cells)
 	if len(l.rows) < maxBuffered {
@@ -77,6 +99,8 @@ func (l *List) addRow(raw json.RawMessage) error {
 // Close prints what is left.
 func (l *List) Close() error {
 	switch {
+	case l.printer.Format == JSON && l.printer.Filter != nil:
+		return l.printer.writeFiltered(fmt.Appendf(nil, "[%s]", bytes.Join(l.items, []byte(","))))
 	case l.printer.Format == JSON && l.count == 0, l.printer.Format == YAML && l.count == 0:
 		_, err := io.WriteString(l.printer.Out, "[]\n")
 		return err
@@ -84,9 +108,28 @@ func (l *List) Close() error {
 		_, err := io.WriteString(l.printer.Out, "\n]\n")
 		return err
 	case l.printer.Tabular():
-		return l.flush()
+		if err := l.flush(); err != nil {
+			return err
+		}
+		return l.flushBelow()
 	}
 	return nil
+}
+
+// flushBelow prints the rows of Apart as a table of their own.
+func (l *List) flushBelow() error {
+	if len(l.below) == 0 {
+		return nil
+	}
+	title := l.printer.Paint(bold, l.Apart.Title+":") + "\n"
+	if l.widths != nil {
+		title = "\n" + title
+	}
+	if _, err := io.WriteString(l.printer.Out, title); err != nil {
+		return err
+	}
+	l.rows, l.widths = l.below, nil
+	return l.flush()
 }
 
 // flush prints the buffered rows, after the header if they are the first.

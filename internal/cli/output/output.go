@@ -1,5 +1,5 @@
-// Package output prints what the API returns: as a table that fits the terminal, or as JSON, YAML or
-// one JSON document per line.
+// Package output prints what the API returns: as a table that fits the terminal, as JSON, YAML or one
+// JSON document per line, or what a jq expression selects of the JSON.
 //
 // JSON keeps the bytes of the API but for white space. Tables show some fields, times relative to now,
 // and no control characters, because names and payloads come from others.
@@ -26,22 +26,30 @@ const (
 )
 
 // Formats are the names of the formats that can be asked for.
-var Formats = []string{string(JSON), string(YAML), string(NDJSON), string(Wide)}
+var Formats = []string{string(Table), string(Wide), string(JSON), string(YAML), string(NDJSON)}
 
 // Printer prints results.
 type Printer struct {
 	Out    io.Writer
 	Format Format
-	Width  int  // of the terminal in columns; 0 means unlimited
-	Color  bool // whether escape sequences may be printed
+	Filter *Filter // of what JSON and NDJSON print, or nil
+	Width  int     // of the terminal in columns; 0 means unlimited
+	Color  bool    // whether escape sequences may be printed
 	Now    func() time.Time
 }
 
 // Tabular reports whether results are printed for people.
 func (p *Printer) Tabular() bool { return p.Format == Table || p.Format == Wide }
 
-// Item prints one result: all its fields, one on each line, in a table format.
+// Item prints one result. In a table format that is all its fields, one on each line, or a row for each
+// object of an array.
 func (p *Printer) Item(raw json.RawMessage) error {
+	switch p.Format {
+	case JSON, NDJSON:
+		if p.Filter != nil {
+			return p.writeFiltered(raw)
+		}
+	}
 	switch p.Format {
 	case JSON:
 		return p.writeIndented(raw)

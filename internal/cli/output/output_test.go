@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -32,41 +33,110 @@ func print(t *testing.T, p *output.Printer, columns []output.Column, items ...st
 }
 
 var columns = []output.Column{
-	output.ID("ID", "id"),
-	{Title: "NAME", Path: "name"},
+	output.Name("NAME", "name"),
+	{Title: "DESCRIPTION", Path: "description"},
 	{Title: "CREATED", Path: "created_at", Kind: output.Time},
 	{Title: "SIZE", Path: "size", Kind: output.Bytes},
 	{Title: "STATUS", Path: "status", Kind: output.Status},
+	output.ID("ID", "id"),
 	{Title: "OWNER", Path: "owner.name", Wide: true},
 }
 
-const item = `{"id":"wh_1","name":"a name that is rather long for a small terminal","created_at":"2026-11-16T10:00:00.000Z","size":2048,"status":"failed","owner":{"name":"ada"}}`
+const item = `{"id":"wh_01m7hhg9ts4bcezkc2pt9zaky1","name":"product-photos","description":"what the shop sends","created_at":"2026-11-16T10:00:00.000Z",` +
+	`"size":2048,"status":"failed","owner":{"name":"ada"}}`
 
-func TestTableIsCutToTheTerminal(t *testing.T) {
+func TestIDsShrinkFirstAndNamesLast(t *testing.T) {
 	for width, want := range map[int]string{
-		0: "ID    NAME                                           CREATED      SIZE     STATUS\n" +
-			"wh_1  a name that is rather long for a small terminal  2 hours ago  2.0 KiB  failed\n",
-		60: "ID    NAME                    CREATED      SIZE     STATUS\n" +
-			"wh_1  a name that is rather…  2 hours ago  2.0 KiB  failed\n",
+		0: "NAME            DESCRIPTION          CREATED  SIZE    STATUS  ID\n" +
+			"product-photos  what the shop sends  2 h ago  2.0 kB  failed  wh_01m7hhg9ts4bcezkc2pt9zaky1\n",
+		80: "NAME            DESCRIPTION          CREATED  SIZE    STATUS  ID\n" +
+			"product-photos  what the shop sends  2 h ago  2.0 kB  failed  wh_…cezkc2pt9zaky1\n",
+		70: "NAME            DESCRIPTION        CREATED  SIZE    STATUS  ID\n" +
+			"product-photos  what the shop se…  2 h ago  2.0 kB  failed  wh_…9zaky1\n",
+		56: "NAME            DESCRIPTION      CREATED  SIZE    STATUS\n" +
+			"product-photos  what the shop …  2 h ago  2.0 kB  failed\n",
+		50: "NAME            DESCRIPT…  CREATED  SIZE    STATUS\n" +
+			"product-photos  what the…  2 h ago  2.0 kB  failed\n",
 	} {
 		got := print(t, &output.Printer{Format: output.Table, Width: width}, columns, item)
-		if width == 0 {
-			want = strings.Replace(want, "NAME                                           ", "NAME                                             ", 1)
-		}
 		for line := range strings.Lines(got) {
-			if width > 0 && len([]rune(strings.TrimSuffix(line, "\n"))) > width {
+			if width > 0 && utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > width {
 				t.Errorf("width %d: %q is too long", width, line)
 			}
 		}
-		if width == 0 && got != want {
+		if got != want {
 			t.Errorf("width %d: %s", width, cmp.Diff(want, got))
 		}
 	}
 }
 
+func TestIDWithoutANameIsCutLast(t *testing.T) {
+	columns := []output.Column{output.Handle("ID", "id"), {Title: "ERROR", Path: "error"}}
+	item := `{"id":"whdv_01m7hhg9ts4bcezkc2pt9zaky1","error":"the destination responds with 503 Service Unavailable"}`
+	got := print(t, &output.Printer{Format: output.Table, Width: 50}, columns, item)
+	if !strings.Contains(got, "whdv_01m7hhg9ts4bcezkc2pt9zaky1  the destination …\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestGroupStandsBelow(t *testing.T) {
+	items := []string{`{"name":"s3","internal":true}`, `{"name":"orders"}`, `{"name":"kv","internal":true}`}
+	columns := []output.Column{output.Name("NAME", "name")}
+	list := func(format output.Format, items ...string) string {
+		var out bytes.Buffer
+		l := (&output.Printer{Out: &out, Format: format, Now: func() time.Time { return now }}).List(columns)
+		l.Apart = &output.Group{Title: "System", Has: func(item map[string]any) bool { return item["internal"] == true }}
+		for _, item := range items {
+			if err := l.Add(json.RawMessage(item)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := list(output.Table, items...); got != "NAME\norders\n\nSystem:\nNAME\ns3\nkv\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := list(output.Table, items[0]); got != "System:\nNAME\ns3\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := list(output.NDJSON, items...); got != strings.Join(items, "\n")+"\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestValuesOfDatabases(t *testing.T) {
+	columns := []output.Column{{Title: "a", Path: "0", Kind: output.SQL}, {Title: "b", Path: "1", Kind: output.SQL}}
+	got := print(t, &output.Printer{Format: output.Table}, columns, `{"0":null,"1":true}`, `{"0":"","1":[1,null]}`)
+	if want := "a     b\nNULL  true\n      [1,null]\n"; got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestListWithoutColumnsShowsTheFieldsOfTheFirstItem(t *testing.T) {
+	got := print(t, &output.Printer{Format: output.Table}, nil,
+		`{"id":"wh_1","created_at":"2026-11-16T10:00:00.000Z","name":"orders"}`, `{"id":"wh_2","name":"x"}`)
+	if want := "CREATED AT  NAME    ID\n2 h ago     orders  wh_1\n            x       wh_2\n"; got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestRowsAreInFullWithoutATerminal(t *testing.T) {
+	items := make([]string, 1001)
+	for i := range items {
+		items[i] = `{"name":"n"}`
+	}
+	items[1000] = `{"name":"longer than all before"}`
+	if got := print(t, &output.Printer{Format: output.Table}, columns[:1], items...); !strings.HasSuffix(got, "\nlonger than all before\n") {
+		t.Errorf("got %q", got[len(got)-40:])
+	}
+}
+
 func TestWideTableShowsAllColumnsInFull(t *testing.T) {
 	got := print(t, &output.Printer{Format: output.Wide, Width: 40}, columns, item)
-	if !strings.Contains(got, "OWNER") || !strings.Contains(got, "ada") || !strings.Contains(got, "small terminal") {
+	if !strings.Contains(got, "OWNER") || !strings.Contains(got, "ada") || !strings.Contains(got, "what the shop sends") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -125,8 +195,9 @@ func TestEmptyLists(t *testing.T) {
 func TestItemShowsAllFieldsInTheirOrder(t *testing.T) {
 	var out bytes.Buffer
 	p := &output.Printer{Out: &out, Format: output.Table, Now: func() time.Time { return now }}
-	err := p.Item(json.RawMessage(`{"name":"n","created_at":"2026-11-16T11:59:00.000Z","scopes":["a","b"],"project":null}`))
-	want := "name        n\ncreated_at  2026-11-16T11:59:00.000Z (1 minute ago)\nscopes      a, b\nproject\n"
+	err := p.Item(json.RawMessage(`{"name":"n","created_at":"2026-11-16T11:59:00.000Z","scopes":["a","b"],"project":null,"total_size":1257000,"retention_seconds":604800}`))
+	want := "name               n\ncreated_at         2026-11-16T11:59:00.000Z (1 min ago)\nscopes             a, b\nproject\n" +
+		"total_size         1257000 (1.3 MB)\nretention_seconds  604800 (7 days)\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v: %s", err, cmp.Diff(want, out.String()))
 	}

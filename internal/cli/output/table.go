@@ -2,6 +2,7 @@ package output
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -9,7 +10,9 @@ import (
 
 const (
 	gap       = "  " // between columns
-	minColumn = 8    // columns are not cut below this width
+	minID     = 10   // ids are not cut below this width
+	minColumn = 8    // nor other columns, and not below their titles
+	minTitle  = 4    // unless a row does not fit otherwise
 	bold      = "\x1b[1m"
 	red       = "\x1b[31m"
 	green     = "\x1b[32m"
@@ -19,52 +22,101 @@ const (
 )
 
 // fit returns the width of each column: that of its widest cell, or less if a row would be wider than
-// the limit. The widest columns are cut first; those that must be kept, such as ids, are not.
+// the limit. Ids beside a name shrink first, and are left out if that is not enough; then other columns
+// are cut, and names last. A width of 0 is that of a column that is left out.
 func fit(columns []Column, rows [][]string, limit int) []int {
 	widths := make([]int, len(columns))
-	total := -len(gap)
 	for i, c := range columns {
 		widths[i] = text.StringWidth(c.Title)
 		for _, row := range rows {
 			widths[i] = max(widths[i], text.StringWidth(row[i]))
 		}
-		total += widths[i] + len(gap)
 	}
-	for limit > 0 && total > limit {
+	if limit == 0 {
+		return widths
+	}
+	full := slices.Clone(widths)
+	if shrink(columns, widths, limit, CutFirst, minID) || shrink(columns, widths, limit, CutText, minColumn) {
+		return widths
+	}
+	for i, c := range columns {
+		if c.Cut == CutFirst {
+			full[i] = 0
+		}
+	}
+	if shrink(columns, full, limit, CutText, minColumn) || shrink(columns, full, limit, CutText, minTitle) {
+		return full
+	}
+	shrink(columns, full, limit, CutLast, minColumn)
+	return full
+}
+
+// shrink narrows the columns of a kind, always the widest one, until a row is within the limit, and
+// reports whether it is. Titles are only cut below minColumn.
+func shrink(columns []Column, widths []int, limit int, kind Cut, least int) bool {
+	for rowWidth(widths) > limit {
 		widest := -1
 		for i, c := range columns {
-			if !c.Keep && widths[i] > max(minColumn, text.StringWidth(c.Title)) && (widest < 0 || widths[i] > widths[widest]) {
+			floor := least
+			if least >= minColumn {
+				floor = max(least, text.StringWidth(c.Title))
+			}
+			if c.Cut == kind && widths[i] > floor && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			break
+			return false
 		}
 		widths[widest]--
-		total--
 	}
-	return widths
+	return true
 }
 
-// writeRow prints cells in columns. The last column is not padded.
+// rowWidth returns the width of a row with its gaps.
+func rowWidth(widths []int) int {
+	total := -len(gap)
+	for _, w := range widths {
+		if w > 0 {
+			total += w + len(gap)
+		}
+	}
+	return total
+}
+
+// writeRow prints cells in columns, without spaces at the end.
 func (l *List) writeRow(cells []string, style string) error {
 	var b strings.Builder
 	for i, cell := range cells {
-		if text.StringWidth(cell) > l.widths[i] {
-			cell = text.Snip(cell, l.widths[i], "…")
+		if l.widths[i] == 0 {
+			continue
 		}
-		padding := ""
-		if i < len(cells)-1 {
-			padding = strings.Repeat(" ", max(0, l.widths[i]-text.StringWidth(cell))) + gap
+		if l.limit() > 0 {
+			cell = l.columns[i].cut(cell, l.widths[i])
 		}
 		color := style
 		if color == "" && l.columns[i].Kind == Status {
 			color = statusColor(cell)
 		}
-		b.WriteString(l.printer.Paint(color, cell) + padding)
+		b.WriteString(l.printer.Paint(color, cell))
+		b.WriteString(strings.Repeat(" ", max(0, l.widths[i]-text.StringWidth(cell))) + gap)
 	}
 	_, err := io.WriteString(l.printer.Out, strings.TrimRight(b.String(), " ")+"\n")
 	return err
+}
+
+// cut returns a cell that is no wider than its column. Of an id, its prefix and its end are kept: ids of
+// the same time begin alike.
+func (c Column) cut(cell string, width int) string {
+	if text.StringWidth(cell) <= width {
+		return cell
+	}
+	prefix := strings.Index(cell, "_") + 1
+	end := len(cell) - (width - prefix - 1)
+	if c.Kind == Ident && len(cell) == text.StringWidth(cell) && len(cell)-end >= 4 {
+		return cell[:prefix] + "…" + cell[end:]
+	}
+	return text.Snip(cell, width, "…")
 }
 
 // Paint returns a text in a colour, if colours may be printed.
@@ -85,7 +137,7 @@ func statusColor(status string) string {
 	switch status {
 	case "success", "done", "ok", "passed", "yes":
 		return green
-	case "failed", "error", "disabled":
+	case "failed", "error", "disabled", "expired":
 		return red
 	case "pending", "running", "cancelled", "warning":
 		return yellow

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -20,9 +22,24 @@ type Kind int
 // The kinds of columns.
 const (
 	Text   Kind = iota
+	Ident       // an id, of which the end is kept when it is cut
 	Time        // relative to now
 	Bytes       // with a unit
+	Millis      // a duration, with a unit
+	Count       // with separators
 	Status      // in a colour
+	SQL         // as databases write it: NULL, true, false
+)
+
+// Cut says when a column is cut in a terminal that is too narrow.
+type Cut int
+
+// The columns that are cut, from the first to the last.
+const (
+	CutFirst Cut = iota - 1 // ids beside a name
+	CutText                 // texts and figures
+	CutLast                 // names
+	CutNever                // what is copied
 )
 
 // Column is a column of a table.
@@ -30,13 +47,23 @@ type Column struct {
 	Title string
 	Path  string // of the field, with dots: project.name
 	Kind  Kind
-	Keep  bool                          // never cut, for ids that are copied
+	Cut   Cut
 	Wide  bool                          // only in the format wide
 	Value func(item map[string]any) any // instead of Path, if set
 }
 
-// ID returns the column of an id.
-func ID(title, path string) Column { return Column{Title: title, Path: path, Keep: true} }
+// Name returns the column of the name by which users refer to an item.
+func Name(title, path string) Column { return Column{Title: title, Path: path, Cut: CutLast} }
+
+// ID returns the column of an id beside a name.
+func ID(title, path string) Column {
+	return Column{Title: title, Path: path, Kind: Ident, Cut: CutFirst}
+}
+
+// Handle returns the column of an id by which users refer to an item that has no name.
+func Handle(title, path string) Column {
+	return Column{Title: title, Path: path, Kind: Ident, Cut: CutLast}
+}
 
 // text returns the cell of an item.
 func (c Column) text(item map[string]any, now time.Time) string {
@@ -47,10 +74,31 @@ func (c Column) text(item map[string]any, now time.Time) string {
 	switch c.Kind {
 	case Time:
 		return ago(value, now)
-	case Bytes:
-		return size(value)
+	case Bytes, Millis, Count:
+		return figure(value, c.Kind)
+	case SQL:
+		return sqlText(value)
 	}
 	return plain(value)
+}
+
+// memberColumns returns a column for each member of an item, ids last.
+func memberColumns(raw json.RawMessage, item map[string]any) []Column {
+	columns := []Column{}
+	for _, name := range keys(raw) {
+		c := Column{Title: strings.ToUpper(strings.ReplaceAll(name, "_", " ")), Value: func(item map[string]any) any { return item[name] }}
+		switch {
+		case name == "name":
+			c.Cut = CutLast
+		case name == "id", strings.HasSuffix(name, "_id"):
+			c.Kind, c.Cut = Ident, CutFirst
+		case isTime(item[name]):
+			c.Kind = Time
+		}
+		columns = append(columns, c)
+	}
+	slices.SortStableFunc(columns, func(a, b Column) int { return min(0, int(b.Cut)) - min(0, int(a.Cut)) })
+	return columns
 }
 
 // decode decodes an item; numbers keep their digits.
@@ -89,13 +137,17 @@ func plain(value any) string {
 	case []any:
 		return list(v)
 	case map[string]any:
-		text, err := json.Marshal(v)
-		if err != nil {
-			return ""
-		}
-		return Clean(string(text))
+		return jsonText(v)
 	}
 	return Clean(fmt.Sprint(value))
+}
+
+func jsonText(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return Clean(string(text))
 }
 
 func list(values []any) string {
@@ -128,26 +180,50 @@ func ago(value any, now time.Time) string {
 	return Ago(at, now)
 }
 
-// Ago returns a time relative to now.
-func Ago(at, now time.Time) string { return humanize.RelTime(at, now, "ago", "from now") }
+func isTime(value any) bool {
+	s, _ := value.(string)
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
+}
 
-func size(value any) string {
+// figure returns a number with its unit.
+func figure(value any, kind Kind) string {
 	n, ok := value.(json.Number)
 	if !ok {
 		return plain(value)
 	}
-	bytes, err := n.Int64()
-	if err != nil || bytes < 0 {
+	integer, err := n.Int64()
+	if err != nil || integer < 0 || kind == Millis && integer > math.MaxInt64/int64(time.Millisecond) {
 		return n.String()
 	}
-	return humanize.IBytes(uint64(bytes))
+	switch kind {
+	case Bytes:
+		return ByteSize(integer)
+	case Millis:
+		return Duration(time.Duration(integer) * time.Millisecond)
+	}
+	return humanize.Comma(integer)
 }
 
-// writeFields prints the fields of an object in the order of the API.
+// sqlText returns a value of a database.
+func sqlText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "NULL"
+	case bool:
+		return strconv.FormatBool(v)
+	case []any:
+		return jsonText(v)
+	}
+	return plain(value)
+}
+
+// writeFields prints the fields of an object in the order of the API, and the objects of an array as a
+// table.
 func (p *Printer) writeFields(raw json.RawMessage) error {
 	item, err := decode(raw)
 	if err != nil {
-		return p.writeIndented(raw) // not an object
+		return p.writeArray(raw)
 	}
 	names := keys(raw)
 	width := 0
@@ -156,15 +232,45 @@ func (p *Printer) writeFields(raw json.RawMessage) error {
 	}
 	var b strings.Builder
 	for _, name := range names {
-		value := plain(item[name])
-		if at, err := time.Parse(time.RFC3339, value); err == nil {
-			value += " (" + Ago(at, p.Now()) + ")"
-		}
-		line := p.Paint(bold, Clean(name)) + strings.Repeat(" ", width-text.StringWidth(name)) + gap + value
+		line := p.Paint(bold, Clean(name)) + strings.Repeat(" ", width-text.StringWidth(name)) + gap + p.explained(name, item[name])
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err = io.WriteString(p.Out, b.String())
 	return err
+}
+
+// writeArray prints the objects of an array as a table, and anything else as JSON.
+func (p *Printer) writeArray(raw json.RawMessage) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return p.writeIndented(raw)
+	}
+	list := p.List(nil)
+	for _, item := range items {
+		if err := list.Add(item); err != nil {
+			return p.writeIndented(raw) // not all are objects
+		}
+	}
+	return list.Close()
+}
+
+// explained returns the exact value of a field, with what it means to people.
+func (p *Printer) explained(name string, value any) string {
+	exact, meaning := plain(value), ""
+	switch {
+	case isTime(value):
+		meaning = ago(value, p.Now())
+	case name == "size", strings.HasSuffix(name, "_size"):
+		meaning = figure(value, Bytes)
+	case strings.HasSuffix(name, "_seconds"):
+		if n, ok := value.(json.Number); ok {
+			meaning = figure(n+"000", Millis)
+		}
+	}
+	if meaning == "" || meaning == exact || meaning == exact+" B" {
+		return exact
+	}
+	return exact + " (" + meaning + ")"
 }
 
 // keys returns the keys of an object in their order.

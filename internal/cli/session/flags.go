@@ -11,10 +11,14 @@ import (
 	"steward/internal/cli/output"
 )
 
+// FormatUsage is the help of the flag --output.
+const FormatUsage = "output `format`: table, wide, json, yaml or ndjson (default table)"
+
 // AddGlobalFlags adds the flags that all client commands have.
 func (e *Env) AddGlobalFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVarP(&e.format, "output", "o", "", "output `format`: json, yaml, ndjson or wide (default: a table)")
+	flags.StringVarP(&e.format, "output", "o", "", FormatUsage)
+	flags.StringVar(&e.jq, "jq", "", "print what this jq `expression` selects of the JSON")
 	flags.StringVar(&e.context, "context", "", "use the server of this `context`")
 	flags.BoolVarP(&e.yes, "yes", "y", false, "do not ask before something is deleted")
 	flags.BoolVarP(&e.Verbose, "verbose", "v", false, "print each request to standard error")
@@ -38,17 +42,35 @@ func (p Program) Printer(format string) (*output.Printer, error) {
 	return (&Env{Program: p, format: format}).NewPrinter()
 }
 
-// NewPrinter returns a printer for the format that the user has chosen.
+// NewPrinter returns a printer for the format and the filter that the user has chosen.
 func (e *Env) NewPrinter() (*output.Printer, error) {
-	format := output.Table
+	p := &output.Printer{Out: e.Out, Format: output.Table, Width: e.width(), Color: e.color(e.Out), Now: time.Now}
 	if e.format != "" {
-		format = output.Format(e.format)
+		p.Format = output.Format(e.format)
 		if !slices.Contains(output.Formats, e.format) {
 			return nil, exit.Usagef("-o must be one of %s", strings.Join(output.Formats, ", "))
 		}
 	}
-	return &output.Printer{Out: e.Out, Format: format, Width: e.width(), Color: e.color(e.Out), Now: time.Now}, nil
+	if e.jq == "" {
+		return p, nil
+	}
+	switch e.format {
+	case "":
+		p.Format = output.JSON
+	case string(output.JSON), string(output.NDJSON):
+	default:
+		return nil, exit.Usagef("--jq selects from JSON: use it without -o, or with -o json or -o ndjson")
+	}
+	var err error
+	p.Filter, err = output.ParseFilter(e.jq)
+	if err != nil {
+		return nil, exit.Usagef("--jq %s: %v", e.jq, err)
+	}
+	return p, nil
 }
+
+// HasFormat reports whether the user has chosen how results are printed.
+func (e *Env) HasFormat() bool { return e.format != "" || e.jq != "" }
 
 // ShowHelp is the RunE of a command that only has subcommands.
 func ShowHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }

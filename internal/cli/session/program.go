@@ -32,6 +32,7 @@ type Env struct {
 	Verbose bool
 
 	format  string
+	jq      string
 	context string
 	yes     bool
 }
@@ -99,6 +100,6 @@ func (e *Env) NewBar(total int64, more ...progressbar.Option) *progressbar.Progr
 		progressbar.OptionSetWriter(e.Err), progressbar.OptionSetWidth(30), progressbar.OptionThrottle(50 * time.Millisecond),
 		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionSetRenderBlankState(true),
 		progressbar.OptionEnableColorCodes(e.color(e.Err)), progressbar.OptionFullWidth(),
-		progressbar.OptionUseIECUnits(true),
+		progressbar.OptionUseIECUnits(false),
 	}, more...)...)
 }

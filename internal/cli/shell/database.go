@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
@@ -156,7 +155,12 @@ func (d *databaseShell) run(ctx context.Context, statement string) error {
 	if err != nil {
 		return err
 	}
-	return d.printResult(r)
+	return r.print(d.Session)
+}
+
+// sqlError returns the error of a statement that the database refuses.
+func sqlError(message string) *exit.Error {
+	return &exit.Error{Code: exit.Invalid, Message: "SQL error: " + message}
 }
 
 // result is what a statement returns: columns and rows of JSON values, or how many rows it changed.
@@ -166,28 +170,29 @@ type result struct {
 	changed int64
 }
 
-func (d *databaseShell) printResult(r result) error {
+// print prints a result, or how many rows were changed for people.
+func (r result) print(s *session.Session) error {
 	if len(r.columns) == 0 {
-		if d.Printer.Tabular() {
-			d.Note("OK, %s changed", english.Plural(int(r.changed), "row", ""))
+		if s.Printer.Tabular() {
+			s.Note("OK, %s changed", output.Plural(r.changed, "row"))
 		}
 		return nil
 	}
 	columns := make([]output.Column, len(r.columns))
 	for i, name := range r.columns {
-		columns[i] = output.Column{Title: output.Clean(name), Path: strconv.Itoa(i)}
+		columns[i] = output.Column{Title: output.Clean(name), Path: strconv.Itoa(i), Kind: output.SQL}
 	}
-	list := d.Printer.List(columns)
+	list := s.Printer.List(columns)
 	for _, row := range r.rows {
-		if err := list.Add(r.object(row, d.Printer.Tabular())); err != nil {
+		if err := list.Add(r.object(row, s.Printer.Tabular())); err != nil {
 			return err
 		}
 	}
 	if err := list.Close(); err != nil {
 		return err
 	}
-	if list.Count() == 0 && d.Printer.Tabular() {
-		d.Note("No rows.")
+	if list.Count() == 0 && s.Printer.Tabular() {
+		s.Note("No rows.")
 	}
 	return nil
 }
@@ -229,7 +234,7 @@ func (d *databaseShell) printTables(ctx context.Context) error {
 // TableColumns returns the columns of a list of tables.
 func TableColumns() []output.Column {
 	return []output.Column{
-		output.ID("NAME", "name"), noun.Column("TYPE", "type"), {Title: "COLUMNS", Value: columnNames}, {Title: "SCHEMA", Path: "schema", Wide: true},
+		output.Name("NAME", "name"), noun.Column("TYPE", "type"), {Title: "COLUMNS", Value: columnNames}, {Title: "SCHEMA", Path: "schema", Wide: true},
 	}
 }
 

@@ -79,7 +79,7 @@ func (l *libsql) query(ctx context.Context, statement string) (result, error) {
 		l.close()
 	}
 	if failed := res.Results[0].Error; failed != nil {
-		return result{}, &exit.Error{Code: exit.Invalid, Message: failed.Message}
+		return result{}, sqlError(failed.Message)
 	}
 	return res.Results[0].Response.Result.decode(), nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"steward/internal/cli/exit"
 	"steward/internal/cli/session"
 )
 
@@ -64,7 +63,8 @@ func postgresFailure(err error) error {
 	if !errors.As(err, &refused) {
 		return session.Unreachable(err, "the database")
 	}
-	e := &exit.Error{Code: exit.Invalid, Message: refused.Message, Advice: refused.Hint, Cause: err}
+	e := sqlError(refused.Message)
+	e.Advice, e.Cause = refused.Hint, err
 	if refused.Detail != "" {
 		e.Details = []string{refused.Detail}
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
+	"steward/internal/cli/output"
 	"steward/internal/cli/session"
 	"steward/internal/cli/transfer"
 )
@@ -114,7 +114,7 @@ func runCopies(ctx context.Context, s *session.Session, c *transfer.Copier, copi
 		p.fail()
 		return err
 	}
-	p.finish(english.Plural(len(copies), "object", ""))
+	p.finish(output.Plural(int64(len(copies)), "object"))
 	return nil
 }
 
@@ -174,7 +174,7 @@ func syncObjects(ctx context.Context, s *session.Session, c *transfer.Copier, co
 	}
 	if len(extra) > 0 {
 		what := fmt.Sprintf("Deleting %s of %s that the source does not have, such as %s,",
-			english.Plural(len(extra), "object", ""), to, extra[0])
+			output.Plural(int64(len(extra)), "object"), to, extra[0])
 		if err := s.Confirm(ctx, what); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func syncObjects(ctx context.Context, s *session.Session, c *transfer.Copier, co
 	}
 	removed, err := c.Remove(ctx, to, extra)
 	if removed > 0 {
-		s.Note("Deleted %s.", english.Plural(removed, "object", ""))
+		s.Note("Deleted %s.", output.Plural(int64(removed), "object"))
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -142,7 +141,7 @@ func bucketNoun() noun.Noun {
 	return noun.Noun{
 		Name: "bucket", Thing: "bucket", Short: "Manage buckets and their configuration",
 		Columns: append([]output.Column{
-			output.ID("NAME", "bucket_name"), noun.Column("REGION", "cloud_region"), noun.Column("OBJECTS", "object_count"),
+			output.Name("NAME", "bucket_name"), noun.Column("REGION", "cloud_region"), noun.CountColumn("OBJECTS", "object_count"),
 			{Title: "SIZE", Path: "total_size", Kind: output.Bytes},
 			noun.TimeColumn("LAST EVENT", "last_event_at"), noun.Column("DESCRIPTION", "description"),
 		}, noun.Wide(noun.Column("ENDPOINT", "endpoint"), noun.Column("ACCESS KEY", "access_key"))...),
@@ -168,7 +167,7 @@ func bucketNoun() noun.Noun {
 func databaseNoun() noun.Noun {
 	return noun.Noun{
 		Name: "db", Aliases: []string{"database"}, Thing: "database", Short: "Manage databases and query them",
-		Columns: resourceColumns(), More: []func(*session.Env) *cobra.Command{shell.Database},
+		Columns: resourceColumns(), More: []func(*session.Env) *cobra.Command{shell.Query, shell.Database},
 		Verbs: append(resourceVerbs("db", "database", "database"), noun.Verb{
 			Name: "tables", Short: "List the tables and views of a database",
 			Route: "GET /resource/{org}/{region}/{database}/tables", List: true, Columns: shell.TableColumns(),
@@ -190,7 +189,7 @@ func storeNoun() noun.Noun {
 
 func resourceColumns() []output.Column {
 	return append([]output.Column{
-		output.ID("NAME", "name"), noun.Column("REGION", "cloud_region"), noun.Column("ENGINE", "engine"), noun.Column("DESCRIPTION", "description"),
+		output.Name("NAME", "name"), noun.Column("REGION", "cloud_region"), noun.Column("ENGINE", "engine"), noun.Column("DESCRIPTION", "description"),
 	}, noun.Wide(noun.Column("URL", "url"), noun.Column("USERNAME", "username"))...)
 }
 
@@ -200,9 +199,8 @@ func resourceNoun() noun.Noun {
 	return noun.Noun{
 		Name: "resource", Thing: "resource", Short: "Manage buckets, databases and key-value stores together",
 		Columns: []output.Column{
-			noun.Column("TYPE", "type"),
-			{Title: "NAME", Keep: true, Value: resourceName},
-			noun.Column("REGION", "cloud_region"),
+			{Title: "NAME", Cut: output.CutLast, Value: resourceName},
+			noun.Column("TYPE", "type"), noun.Column("REGION", "cloud_region"),
 			noun.Column("ENGINE", "engine"), noun.Column("DESCRIPTION", "description"),
 		},
 		Verbs: []noun.Verb{
@@ -295,16 +293,7 @@ func allResources(ctx context.Context, s *session.Session, in noun.Input) iter.S
 
 func keyColumns() []output.Column {
 	return []output.Column{
-		output.ID("KEY", "key"), noun.Column("TYPE", "type"), {Title: "EXPIRES IN", Value: func(key map[string]any) any {
-			ms, ok := key["ttl_ms"].(json.Number)
-			if !ok {
-				return nil
-			}
-			left, err := time.ParseDuration(ms.String() + "ms")
-			if err != nil {
-				return ms
-			}
-			return left.Round(time.Second).String()
-		}},
+		{Title: "KEY", Path: "key", Cut: output.CutNever}, noun.Column("TYPE", "type"),
+		{Title: "EXPIRES IN", Path: "ttl_ms", Kind: output.Millis},
 	}
 }

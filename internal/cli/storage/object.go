@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"steward/internal/cli/exit"
@@ -118,7 +116,7 @@ func objectList(e *session.Env) *cobra.Command {
 
 func objectColumns() []output.Column {
 	return []output.Column{
-		{Title: "KEY", Path: "key", Keep: true},
+		{Title: "KEY", Path: "key", Cut: output.CutNever},
 		{Title: "SIZE", Path: "size", Kind: output.Bytes},
 		noun.TimeColumn("MODIFIED", "last_modified"),
 		{Title: "TYPE", Path: "content_type", Wide: true},
@@ -128,7 +126,7 @@ func objectColumns() []output.Column {
 
 func folderColumns() []output.Column {
 	return []output.Column{
-		{Title: "NAME", Keep: true, Value: func(item map[string]any) any {
+		{Title: "NAME", Cut: output.CutNever, Value: func(item map[string]any) any {
 			if key := item["key"]; key != nil {
 				return key
 			}
@@ -140,7 +138,7 @@ func folderColumns() []output.Column {
 			}
 			return item["total_size"]
 		}},
-		noun.Column("OBJECTS", "object_count"), noun.TimeColumn("MODIFIED", "last_modified"),
+		noun.CountColumn("OBJECTS", "object_count"), noun.TimeColumn("MODIFIED", "last_modified"),
 	}
 }
 
@@ -279,7 +277,7 @@ func removeObjects(ctx context.Context, s *session.Session, l transfer.Location,
 		if err != nil {
 			return err
 		}
-		what = fmt.Sprintf("%s %s that begin with %s", humanize.Comma(total), english.PluralWord(int(total), "object", ""), l)
+		what = fmt.Sprintf("%s that begin with %s", output.Plural(total, "object"), l)
 	}
 	if err := s.Confirm(ctx, "Deleting "+what); err != nil {
 		return err
@@ -300,7 +298,7 @@ func removeObjects(ctx context.Context, s *session.Session, l transfer.Location,
 	if !s.Printer.Tabular() {
 		return s.Printer.Item(res.Body)
 	}
-	return s.Printer.Text("Deleted %s %s.", humanize.Comma(deleted.Count), english.PluralWord(int(deleted.Count), "object", ""))
+	return s.Printer.Text("Deleted %s.", output.Plural(deleted.Count, "object"))
 }
 
 // countObjects returns how many objects begin with a prefix.

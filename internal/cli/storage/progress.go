@@ -4,9 +4,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 
+	"steward/internal/cli/output"
 	"steward/internal/cli/session"
 )
 
@@ -39,10 +39,10 @@ func (p *progress) finish(what string) {
 		_ = p.bar.Finish()
 		p.env.Note("")
 	}
-	bytes := uint64(p.done.Load())
+	bytes := p.done.Load()
 	took := time.Since(p.start)
-	rate := uint64(float64(bytes) / max(took.Seconds(), 0.001))
-	p.env.Note("%s %s, %s in %v (%s/s).", p.verb, what, humanize.IBytes(bytes), took.Round(10*time.Millisecond), humanize.IBytes(rate))
+	rate := int64(float64(bytes) / max(took.Seconds(), 0.001))
+	p.env.Note("%s %s, %s in %s (%s/s).", p.verb, what, output.ByteSize(bytes), output.Duration(took), output.ByteSize(rate))
 }
 
 // fail ends the line of a bar that is not full.

@@ -4,6 +4,7 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,10 +31,13 @@ func webhookNoun() noun.Noun {
 		Name: "webhook", Aliases: []string{"wh"}, Thing: "webhook",
 		Short: "Manage webhooks, and what they received and delivered",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("NAME", "name"), noun.Column("DESCRIPTION", "description"), noun.TimeColumn("CREATED", "created_at"),
-		}, noun.Wide(noun.Column("INTERNAL", "internal"), noun.Column("CREATED BY", "created_by"))...),
+			output.Name("NAME", "name"), noun.Column("DESCRIPTION", "description"), noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
+		}, noun.Wide(noun.Column("CREATED BY", "created_by"))...),
 		Verbs: []noun.Verb{
-			{Name: "list", Short: "List webhooks, newest first", Route: "GET /webhook/list", List: true},
+			{
+				Name: "list", Short: "List webhooks, newest first; those of the system stand below", Route: "GET /webhook/list", List: true,
+				Apart: &output.Group{Title: "System webhooks", Has: func(item map[string]any) bool { return item["internal"] == true }},
+			},
 			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
 			{
 				Name: "create", Short: "Create a webhook and print its URL", Route: "POST /webhook/create",
@@ -70,7 +74,7 @@ func destinationNoun() noun.Noun {
 	return noun.Noun{
 		Name: "destination", Aliases: []string{"dest"}, Thing: "destination", Short: "Manage where the requests of a webhook are delivered",
 		Columns: []output.Column{
-			output.ID("ID", "id"), noun.Column("URL", "config.url"), noun.Column("DISABLED", "config.disabled"), noun.TimeColumn("CREATED", "created_at"),
+			output.Name("URL", "config.url"), noun.Column("DISABLED", "config.disabled"), noun.TimeColumn("CREATED", "created_at"), output.ID("ID", "id"),
 			{Title: "RETRIES", Path: "config.max_retries", Wide: true},
 			{Title: "CONCURRENCY", Path: "config.concurrency", Wide: true},
 		},
@@ -101,6 +105,11 @@ func destinationNoun() noun.Noun {
 				Route: "POST /webhook/destination-test/{webhook}/{destination}", Run: testDestination,
 			},
 			{
+				Name: "recover", Short: "Send all deliveries that wait for a retry now, after a destination works again",
+				Route: "POST /webhook/destination-recover/{webhook}/{destination}", Run: recoverDestination,
+				Fields: []noun.Field{{Name: "rate", Path: "rate", Kind: noun.Number, Usage: "`number` of deliveries per second, up to 1000 (default: as fast as the destination responds)"}},
+			},
+			{
 				Name: "delete", Short: "Delete a destination", Route: "DELETE /webhook/destination-delete/{webhook}/{destination}",
 				With: " with its pending deliveries",
 			},
@@ -119,7 +128,7 @@ func receiptNoun() noun.Noun {
 	return noun.Noun{
 		Name: "receipt", Thing: "receipt", Short: "Show the requests that a webhook received",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"), noun.Column("METHOD", "method"), noun.Column("CONTENT TYPE", "content_type"),
+			output.Handle("ID", "id"), noun.Column("METHOD", "method"), noun.Column("CONTENT TYPE", "content_type"),
 			{Title: "SIZE", Path: "size", Kind: output.Bytes},
 			noun.TimeColumn("RECEIVED", "date"),
 		}, noun.Wide(noun.Column("FROM", "remote_addr"), noun.Column("QUERY", "query"))...),
@@ -149,16 +158,17 @@ func deliveryNoun() noun.Noun {
 	return noun.Noun{
 		Name: "delivery", Thing: "delivery", Short: "Show and retry the deliveries of a webhook",
 		Columns: append([]output.Column{
-			output.ID("ID", "id"),
-			{Title: "STATUS", Path: "status", Kind: output.Status},
-			noun.Column("RETRY", "retries"),
-			noun.Column("RESPONSE", "response.status"), noun.Column("MS", "response.duration_ms"), noun.Column("ERROR", "error"), noun.TimeColumn("DATE", "date"),
-		}, noun.Wide(noun.Column("RECEIPT", "webhook_receipt_id"), noun.Column("DESTINATION", "webhook_destination_id"), noun.TimeColumn("DUE", "due_at"))...),
+			output.Handle("ID", "id"),
+			{Title: "STATUS", Value: deliveryState, Kind: output.Status},
+			noun.Column("RETRY", "retries"), noun.Column("HTTP", "response.status"), noun.Column("ERROR", "error"),
+			{Title: "WHEN", Value: deliveryTime, Kind: output.Time},
+		}, noun.Wide(output.Column{Title: "TOOK", Path: "response.duration_ms", Kind: output.Millis},
+			noun.Column("RECEIPT", "webhook_receipt_id"), noun.Column("DESTINATION", "webhook_destination_id"))...),
 		Verbs: []noun.Verb{
 			{
 				Name: "list", Short: "List deliveries, newest first", Route: "GET /webhook/delivery-list/{webhook}", List: true,
 				Fields: append([]noun.Field{
-					{Name: "status", Path: "status", Values: []string{"pending", "success", "failed"}, Usage: "only with this `status`: pending, success or failed"},
+					{Name: "status", Path: "status", Values: statuses(), Usage: "only with this `status`: pending, waiting (for a retry), success or failed"},
 					{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only to the destination with this `id` or URL"},
 					{Name: "receipt", Path: "receiptId", Noun: "receipt", Usage: "only of the receipt with this `id`"},
 				}, rangeFields()...),
@@ -171,6 +181,26 @@ func deliveryNoun() noun.Noun {
 			},
 		},
 	}
+}
+
+// statuses returns the statuses by which deliveries can be selected.
+func statuses() []string { return []string{"pending", "waiting", "success", "failed"} }
+
+// deliveryState returns the status of a delivery; a pending one that is a retry is waiting.
+func deliveryState(delivery map[string]any) any {
+	retries, _ := delivery["retries"].(json.Number)
+	if delivery["status"] == "pending" && retries != "" && retries != "0" {
+		return "waiting"
+	}
+	return delivery["status"]
+}
+
+// deliveryTime returns when a delivery was made, or when it is due.
+func deliveryTime(delivery map[string]any) any {
+	if due := delivery["due_at"]; due != nil {
+		return due
+	}
+	return delivery["date"]
 }
 
 // getDelivery prints a delivery, which it finds in the list of those that were made in the same
@@ -223,4 +253,24 @@ func testDestination(ctx context.Context, s *session.Session, in noun.Input) err
 		return &exit.Error{Code: exit.Failed, Message: "the destination did not accept the test event"}
 	}
 	return nil
+}
+
+// recoverDestination makes the waiting deliveries of a destination due now.
+func recoverDestination(ctx context.Context, s *session.Session, in noun.Input) error {
+	path := in.Expand("/webhook/destination-recover/{webhook}/{destination}")
+	res, err := s.API.Send(ctx, session.Request{Method: http.MethodPost, Path: path, Body: in.Fields})
+	if err != nil {
+		return err
+	}
+	if !s.Printer.Tabular() {
+		return s.Printer.Item(res.Body)
+	}
+	var result struct{ Recovered int64 }
+	if err := session.Decode(res.Body, &result); err != nil {
+		return err
+	}
+	if result.Recovered == 0 {
+		return s.Printer.Text("No delivery waits for a retry.")
+	}
+	return s.Printer.Text("Sending %s that waited for a retry.", output.Plural(result.Recovered, "delivery"))
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"steward/client"
@@ -56,7 +55,7 @@ func record(ctx context.Context, s *session.Session, name, since, until string) 
 	if err != nil {
 		return err
 	}
-	count := 0
+	count := int64(0)
 	encoder := json.NewEncoder(s.Out)
 	encoder.SetEscapeHTML(false)
 	for e, err := range s.API.Client.Tail(ctx, client.TailParams{WebhookID: webhook, Since: begin, NoFollow: true}) {
@@ -75,7 +74,7 @@ func record(ctx context.Context, s *session.Session, name, since, until string) 
 		}
 		count++
 	}
-	s.Note("Recorded %s.", english.Plural(count, "request", ""))
+	s.Note("Recorded %s.", output.Plural(count, "request"))
 	return nil
 }
 
@@ -133,7 +132,7 @@ func play(ctx context.Context, s *session.Session, name, target, secret string, 
 	if err != nil {
 		return err
 	}
-	s.Note("Sent %s, of which %d failed.", english.Plural(sent, "request", ""), failed)
+	s.Note("Sent %s, of which %d failed.", output.Plural(int64(sent), "request"), failed)
 	if failed > 0 {
 		return &exit.Error{Code: exit.Failed, Message: fmt.Sprintf("%d of %d requests failed", failed, sent)}
 	}

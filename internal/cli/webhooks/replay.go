@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
+	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -23,10 +23,10 @@ func replayNoun() noun.Noun {
 	return noun.Noun{
 		Thing: "replay",
 		Columns: []output.Column{
-			output.ID("ID", "id"),
+			output.Handle("ID", "id"),
 			{Title: "STATE", Path: "state", Kind: output.Status},
-			noun.Column("TOTAL", "total"), noun.Column("DONE", "done"),
-			noun.Column("FAILED", "failed"), noun.TimeColumn("SINCE", "since"), noun.TimeColumn("CREATED", "created_at"),
+			noun.CountColumn("TOTAL", "total"), noun.CountColumn("DONE", "done"),
+			noun.CountColumn("FAILED", "failed"), noun.TimeColumn("SINCE", "since"), noun.TimeColumn("CREATED", "created_at"),
 		},
 		Verbs: []noun.Verb{
 			{Name: "list", Short: "List the replays of a webhook, newest first", Route: "GET /webhook/replay/{webhook}", List: true},
@@ -46,7 +46,7 @@ func cancelReplay(ctx context.Context, s *session.Session, in noun.Input) error 
 
 func replayFields() []noun.Field {
 	return append(rangeFields(),
-		noun.Field{Name: "status", Path: "status", Values: []string{"pending", "success", "failed"}, Usage: "only if the last delivery has this `status`: pending, success or failed"},
+		noun.Field{Name: "status", Path: "status", Values: statuses(), Usage: "only if the last delivery has this `status`: pending, waiting (for a retry), success or failed (which includes waiting)"},
 		noun.Field{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only what went to the destination with this `id` or URL"},
 		noun.Field{Name: "to", Path: "to", Noun: "destination", Usage: "send to the destination with this `id` or URL (default: where it went)"},
 		noun.Field{Name: "rate", Path: "rate", Kind: noun.Number, Usage: "`number` of deliveries per second (default: as fast as the destinations respond)"},
@@ -107,7 +107,7 @@ func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool)
 	}
 	if state.ID == "" { // a dry run
 		if s.Printer.Tabular() {
-			return s.Printer.Text("%s would be made.", english.Plural(int(state.Total), "delivery", ""))
+			return s.Printer.Text("%s would be made.", output.Plural(state.Total, "delivery"))
 		}
 		return s.Printer.Item(res.Body)
 	}
@@ -157,6 +157,6 @@ func endReplay(s *session.Session, raw json.RawMessage, state replayState) error
 	if !s.Printer.Tabular() {
 		return s.Printer.Item(raw)
 	}
-	return s.Printer.Text("Replay %s is %s: %s, of which %d failed.", state.ID, s.Printer.Status(state.State),
-		english.Plural(int(state.Done), "delivery", ""), state.Failed)
+	return s.Printer.Text("Replay %s is %s: %s, of which %s failed.", state.ID, s.Printer.Status(state.State),
+		output.Plural(state.Done, "delivery"), humanize.Comma(state.Failed))
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"steward/client"
@@ -269,7 +268,7 @@ func (t *follow) showReceipt(ctx context.Context, r *client.Receipt) error {
 		target += "?" + r.Query
 	}
 	err := t.line("%s  → %-6s %s  %s  %s  %s", t.clock(r.Date), output.Clean(r.Method), output.Clean(target),
-		humanize.IBytes(uint64(r.Size)), output.Clean(r.ContentType), t.Printer.Faint(r.ID))
+		output.ByteSize(r.Size), output.Clean(r.ContentType), t.Printer.Faint(r.ID))
 	if err != nil || !t.Verbose || r.PayloadOmitted {
 		return err
 	}
@@ -279,7 +278,7 @@ func (t *follow) showReceipt(ctx context.Context, r *client.Receipt) error {
 func (t *follow) showDelivery(ctx context.Context, d *client.Delivery) error {
 	result := ""
 	if d.Response != nil {
-		result = fmt.Sprintf("  %d  %d ms", d.Response.Status, d.Response.DurationMs)
+		result = fmt.Sprintf("  %d  %s", d.Response.Status, output.Duration(time.Duration(d.Response.DurationMs)*time.Millisecond))
 	} else if d.Error != nil {
 		result = "  " + output.Clean(*d.Error)
 	}
@@ -356,16 +355,16 @@ func showAnswer(s *session.Session, answer tail.Answer, err error) error {
 	if !s.Printer.Tabular() {
 		out = s.Err
 	}
-	took := answer.Took.Milliseconds()
+	took := output.Duration(answer.Took)
 	if err != nil {
-		_, err := fmt.Fprintf(out, "              ⇒ %s  %s  %d ms\n", s.Printer.Status("failed"), output.Clean(err.Error()), took)
+		_, err := fmt.Fprintf(out, "              ⇒ %s  %s  %s\n", s.Printer.Status("failed"), output.Clean(err.Error()), took)
 		return err
 	}
 	status := "failed"
 	if answer.OK() {
 		status = "success"
 	}
-	_, err = fmt.Fprintf(out, "              ⇒ %s  %d  %d ms\n", s.Printer.Status(status), answer.Status, took)
+	_, err = fmt.Fprintf(out, "              ⇒ %s  %d  %s\n", s.Printer.Status(status), answer.Status, took)
 	if err != nil || !s.Verbose {
 		return err
 	}

@@ -1,0 +1,151 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/cli/exit"
+	"steward/internal/cli/noun"
+	"steward/internal/cli/session"
+)
+
+// Query returns the command that runs one statement on a database over the API.
+func Query(e *session.Env) *cobra.Command {
+	var region string
+	v := noun.Verb{Route: "POST /resource/{org}/{region}/{database}/query"}
+	cmd := &cobra.Command{
+		Use:   "query DATABASE [SQL] [VALUE …]",
+		Short: "Run one SQL statement on a database and print its rows",
+		Long: `Run one SQL statement on a database over the API and print its rows, 1,000 at most. - or no SQL reads the
+statement from standard input. The values are those of the parameters, in their order (? for SQLite, $1 for
+PostgreSQL): null, true, false, numbers, and what is in double quotes are JSON, anything else is text. Values
+that begin with - come after --. For scripts with several statements, or for more rows, use steward db shell.
+
+  steward db query orders 'SELECT * FROM invoices WHERE id = ?' 7
+  steward db query orders 'UPDATE invoices SET paid = ? WHERE who = ?' true ada
+  steward db query orders --jq '.[].who' < report.sql`,
+		Args: session.Args("DATABASE", "[SQL]", "[VALUE …]"),
+		RunE: e.Command(func(ctx context.Context, s *session.Session, args []string) error {
+			statement, err := readStatement(s, args[1:])
+			if err != nil {
+				return err
+			}
+			in, err := noun.NewInput(ctx, s, v, args[:1], region)
+			if err != nil {
+				return err
+			}
+			return query(ctx, s, in, statement, args[min(2, len(args)):])
+		}),
+		ValidArgsFunction: noun.CompleteArgs(e, v),
+	}
+	noun.AddRegion(e, cmd, &region, v)
+	return cmd
+}
+
+// maxStatement bounds what is read of a statement. The API accepts less.
+const maxStatement = 16 << 20
+
+// readStatement returns the statement of the arguments, or that of standard input.
+func readStatement(s *session.Session, args []string) (string, error) {
+	var statement string
+	switch {
+	case len(args) > 0 && args[0] != "-":
+		statement = args[0]
+	case len(args) == 0 && session.IsTerminal(s.In):
+		return "", exit.Usagef("name the statement, such as `steward db query orders 'SELECT 1'`, or write it to standard input")
+	default:
+		text, err := io.ReadAll(io.LimitReader(s.In, maxStatement))
+		if err != nil {
+			return "", fmt.Errorf("read the statement: %w", err)
+		}
+		statement = string(text)
+	}
+	if strings.TrimSpace(statement) == "" {
+		return "", exit.Usagef("the statement is empty")
+	}
+	return statement, nil
+}
+
+// queryResult is the response to a statement.
+type queryResult struct {
+	Columns      []string
+	Rows         [][]json.RawMessage
+	Truncated    bool
+	RowsAffected *int64 `json:"rows_affected"`
+}
+
+// query runs a statement and prints its rows, or how many rows it changed.
+func query(ctx context.Context, s *session.Session, in noun.Input, statement string, values []string) error {
+	args := make([]any, len(values))
+	for i, text := range values {
+		args[i] = parameter(text)
+	}
+	res, err := s.API.Send(ctx, session.Request{
+		Method: http.MethodPost, Path: in.Expand("/resource/{org}/{region}/{database}/query"),
+		Query: url.Values{"type": {"db"}}, Body: map[string]any{"query": statement, "args": args},
+	})
+	if err != nil {
+		return queryFailure(err)
+	}
+	var answer queryResult
+	if err := session.Decode(res.Body, &answer); err != nil {
+		return err
+	}
+	if len(answer.Columns) == 0 {
+		return printChanged(s, answer.RowsAffected)
+	}
+	if err := (result{columns: answer.Columns, rows: answer.Rows}).print(s); err != nil {
+		return err
+	}
+	if answer.Truncated {
+		s.Note("Only the first %d rows are shown; `steward db shell` shows all.", len(answer.Rows))
+	}
+	return nil
+}
+
+// parameter returns the value of a parameter: a text in double quotes is JSON, so that "7" can be a text.
+func parameter(text string) any {
+	var quoted string
+	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &quoted) == nil {
+		return quoted
+	}
+	return noun.Scalar(text)
+}
+
+// printChanged prints the result of a statement without rows. Some servers do not count what it changed.
+func printChanged(s *session.Session, changed *int64) error {
+	if !s.Printer.Tabular() {
+		text, err := json.Marshal(map[string]*int64{"rows_affected": changed})
+		if err != nil {
+			return err
+		}
+		return s.Printer.Item(text)
+	}
+	if changed == nil {
+		s.Note("OK")
+		return nil
+	}
+	return result{changed: *changed}.print(s)
+}
+
+// queryFailure returns the failure of a statement. One that the server refuses without naming a field is
+// an error of the database.
+func queryFailure(err error) error {
+	var e *exit.Error
+	var refused *client.Error
+	if errors.As(err, &e) && errors.As(err, &refused) && e.Code == exit.Invalid && len(refused.Fields) == 0 {
+		failed := sqlError(e.Message)
+		failed.RequestID, failed.Cause = e.RequestID, err
+		return failed
+	}
+	return err
+}
