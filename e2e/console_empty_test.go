@@ -73,7 +73,7 @@ func (s *steward) runLine(dir, line string) {
 	s.must(err)
 	shell := exec.Command("sh", "-ec", "curl() { command curl -sS --fail-with-body \"$@\"; }\n"+line)
 	shell.Dir = dir
-	shell.Env = append(os.Environ(), "STEWARD_API_KEY="+s.key, "STEWARD_KEY="+s.key, "STEWARD_URL="+s.URL, "HOME="+dir,
+	shell.Env = append(os.Environ(), "STEWARD_KEY="+s.key, "STEWARD_URL="+s.URL, "HOME="+dir,
 		"PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	shell.Env = append(shell.Env, s.bucketEnv()...)
 	if out, err := shell.CombinedOutput(); err != nil {
