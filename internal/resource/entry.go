@@ -60,6 +60,10 @@ func (h *Handler) entry(caller *auth.Caller, r Resource) Entry {
 	return Entry{DBCreated{Type: DB, DBEntry: h.dbEntry(caller, r.Provisioned)}}
 }
 
+// seesCredentials reports whether a caller may see the credentials of resources, with which all of their
+// contents can be changed.
+func seesCredentials(caller *auth.Caller) bool { return caller.May(auth.WriteResources) }
+
 // s3Entry returns a bucket as a caller may see it.
 func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 	buckets := h.Manager.Buckets
@@ -70,7 +74,7 @@ func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 	if buckets.Domain != "" && !strings.Contains(b.Name, ".") { // a name with dots needs a certificate of its own
 		e.CNAME = new(b.Name + "." + buckets.Domain)
 	}
-	if caller.Role == auth.Viewer {
+	if !seesCredentials(caller) {
 		return e
 	}
 	e.AccessKey = &b.AccessKey
@@ -88,7 +92,7 @@ func (h *Handler) s3Entry(caller *auth.Caller, b Bucket) S3Entry {
 // dbEntry returns a database or key-value store as a caller may see it.
 func (h *Handler) dbEntry(caller *auth.Caller, p *Provisioned) DBEntry {
 	e := DBEntry{Name: p.Name, Username: p.ID, Engine: p.Engine, Description: p.Description, Env: map[string]string{}}
-	if caller.Role == auth.Viewer {
+	if !seesCredentials(caller) {
 		return e
 	}
 	e.Password = &p.Password

@@ -104,7 +104,8 @@ func TestCreatedEntriesHaveTheFieldsOfTheirType(t *testing.T) {
 	})
 }
 
-func TestViewersSeeNoCredentials(t *testing.T) {
+// TestCredentialsNeedTheRightToWrite covers viewers, and members whose scopes let them read only.
+func TestCredentialsNeedTheRightToWrite(t *testing.T) {
 	each(t, func(f *fixture) {
 		f.send(201, "POST "+local, allTypes)
 		var secrets []string
@@ -115,17 +116,27 @@ func TestViewersSeeNoCredentials(t *testing.T) {
 		if !strings.Contains(owner, `"redis":{"url":"file://kv_`) {
 			f.t.Errorf("no redis: %s", owner)
 		}
-		f.caller.Role = auth.Viewer
 		for _, request := range []string{"GET " + local, "GET /resource", "GET /sdk/resource"} {
-			viewer := f.send(200, request, "")
+			f.caller.Scopes = []string{"resource:read", "resource:write"}
+			if writer := f.send(200, request, ""); !strings.Contains(writer, secrets[0]) {
+				f.t.Errorf("%s shows no secret: %s", request, writer)
+			}
+			f.caller.Scopes = []string{"resource:read"}
+			reader := f.send(200, request, "")
+			f.caller.Scopes = nil
+			f.caller.Role = auth.Viewer
+			if viewer := f.send(200, request, ""); viewer != reader {
+				f.t.Errorf("%s: the scope resource:read shows %s, and a viewer sees %s", request, reader, viewer)
+			}
+			f.caller.Role = auth.Owner
 			for _, secret := range secrets {
-				if strings.Contains(viewer, secret) {
-					f.t.Errorf("%s shows a secret: %s", request, viewer)
+				if strings.Contains(reader, secret) {
+					f.t.Errorf("%s shows a secret: %s", request, reader)
 				}
 			}
-			if strings.Count(viewer, `"password":null,"url":null`) != 2 || strings.Count(viewer, `"env":{}`) != 3 ||
-				strings.Contains(viewer, `"redis"`) {
-				f.t.Errorf("%s: %s", request, viewer)
+			if strings.Count(reader, `"password":null,"url":null`) != 2 || strings.Count(reader, `"env":{}`) != 3 ||
+				strings.Contains(reader, `"redis"`) {
+				f.t.Errorf("%s: %s", request, reader)
 			}
 		}
 	})

@@ -51,7 +51,8 @@ func validName(name string) bool {
 	return namePattern.MatchString(name) && !strings.HasPrefix(name, "pg_")
 }
 
-// S3Entry is a bucket as a client needs it. The credentials are null for viewers.
+// S3Entry is a bucket as a client needs it. The credentials are null for callers who may not
+// manage resources.
 type S3Entry struct {
 	BucketName  string            `json:"bucket_name" example:"invoices"`
 	AccessKey   *string           `json:"access_key"`
@@ -62,31 +63,33 @@ type S3Entry struct {
 	Description *string           `json:"description"`
 	BucketType  string            `json:"bucket_type" enum:"user"`
 	Internal    bool              `json:"internal"`
-	Env         map[string]string `json:"env" doc:"Environment variables for S3 clients; empty for viewers"`
+	Env         map[string]string `json:"env" doc:"Environment variables for S3 clients; empty for viewers, and without the scope resource:write"`
 }
 
-// DBEntry is a database as a client needs it. Its password and URL are null for viewers.
+// DBEntry is a database as a client needs it. Its password and URL are null for callers who may not
+// manage resources.
 type DBEntry struct {
 	Name        string            `json:"name"`
 	Username    string            `json:"username"`
-	Password    *string           `json:"password" doc:"Null for viewers"`
-	URL         *string           `json:"url" doc:"Null for viewers, and while the region does not have the engine"`
+	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write"`
+	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine"`
 	Engine      string            `json:"engine" doc:"Engine of the database" example:"libsql"`
 	Description *string           `json:"description"`
 	Internal    bool              `json:"internal"`
-	Env         map[string]string `json:"env" doc:"Environment variables for database clients; empty for viewers"`
+	Env         map[string]string `json:"env" doc:"Environment variables for database clients; empty for viewers, and without the scope resource:write"`
 }
 
-// KVEntry is a key-value store as a client needs it. Its password and URL are null for viewers.
+// KVEntry is a key-value store as a client needs it. Its password and URL are null for callers who may not
+// manage resources.
 type KVEntry struct {
 	Name        string            `json:"name"`
 	Username    string            `json:"username"`
-	Password    *string           `json:"password" doc:"Null for viewers"`
-	URL         *string           `json:"url" doc:"Null for viewers, and while the region does not have the engine"`
+	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write"`
+	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine"`
 	Engine      string            `json:"engine" doc:"Engine of the store" example:"redka"`
 	Description *string           `json:"description"`
 	Internal    bool              `json:"internal"`
-	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers"`
+	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers, and without the scope resource:write"`
 }
 
 // List is what a region has of an organization's resources.
