@@ -81,7 +81,13 @@ type ProfileClaims struct {
 	Picture    string `json:"picture,omitempty"`
 	UpdatedAt  int64  `json:"updated_at,omitempty"`
 	Email      string `json:"email,omitempty"`
+	// EmailVerified is nil without the scope email.
+	EmailVerified *bool `json:"email_verified,omitempty"`
 }
+
+// emailVerified is whether users have shown that they receive mail at their address. None has: links are handed
+// over by whoever created them, and not mailed.
+const emailVerified = false
 
 // NewProfileClaims returns the claims about a user that the scopes allow.
 func NewProfileClaims(u users.User, scopes []string) ProfileClaims {
@@ -95,6 +101,7 @@ func NewProfileClaims(u users.User, scopes []string) ProfileClaims {
 	}
 	if slices.Contains(scopes, oidc.ScopeEmail) {
 		c.Email = u.Email
+		c.EmailVerified = new(emailVerified)
 	}
 	return c
 }

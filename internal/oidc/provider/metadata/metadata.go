@@ -85,7 +85,7 @@ func (h *Handler) document() document {
 		RevocationAuthMethods:    allMethods,
 		Claims: []string{
 			"sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid",
-			"name", "given_name", "family_name", "picture", "updated_at", "email",
+			"name", "given_name", "family_name", "picture", "updated_at", "email", "email_verified",
 		},
 		ChallengeMethods:     []string{"S256"},
 		DPoPAlgorithms:       dpop.Algorithms(),
