@@ -210,7 +210,7 @@ func TestLastEnabledOwnerCannotBeDisabled(t *testing.T) {
 // role over members.
 func (s *steward) asMember(b *browser) *steward {
 	s.t.Helper()
-	scopes := []string{"openid", "oauth:read", "oauth:write"}
+	scopes := []string{"openid", "member:read", "member:write"}
 	token, _ := s.relyingParty(s.application(object{"scopes": scopes}), scopes...).signIn(b)
 	return s.as(token.AccessToken)
 }

@@ -261,7 +261,7 @@ func TestRolesOfClientRoutes(t *testing.T) {
 	t.Parallel()
 	eachWithOwner(t, func(t *testing.T, s *steward) {
 		id := s.application(object{}).id
-		scopes := []string{"openid", "account:read", "account:write", "oauth:read", "oauth:write"}
+		scopes := []string{"openid", "account:read", "account:write", "member:read", "oauth:read", "oauth:write"}
 		tool := s.relyingParty(s.application(object{"scopes": scopes}), scopes...)
 		callers := []*steward{s}
 		for _, role := range []string{"admin", "member", "viewer"} {

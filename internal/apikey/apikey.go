@@ -153,12 +153,7 @@ func (k *Key) restrict(maker *auth.Caller) error {
 			}
 		}
 	}
-	for _, s := range k.Scopes {
-		if !maker.Holds(s) {
-			return errs.New(errs.Forbidden, "the scope %s is required to create a key with it", s)
-		}
-	}
-	return nil
+	return maker.RequireGrantable(k.Scopes, "create a key with it")
 }
 
 const (

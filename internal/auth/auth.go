@@ -105,8 +105,8 @@ var (
 
 	ReadClients  = Permission{Name: "read OAuth clients", Roles: everybody, Scope: "oauth:read"}
 	WriteClients = Permission{Name: "manage OAuth clients", Roles: managers, Scope: "oauth:write"}
-	ListMembers  = Permission{Name: "list members", Roles: managers, Scope: "oauth:read"}
-	WriteMembers = Permission{Name: "manage members", Roles: managers, Scope: "oauth:write"}
+	ListMembers  = Permission{Name: "list members", Roles: managers, Scope: "member:read"}
+	WriteMembers = Permission{Name: "manage members", Roles: managers, Scope: "member:write"}
 	ReadSigning  = Permission{Name: "read signing keys", Roles: managers, Scope: "oauth:read"}
 	RotateKeys   = Permission{Name: "rotate signing keys", Roles: managers, Scope: "oauth:write"}
 
@@ -132,7 +132,7 @@ var (
 	Search     = Permission{Name: "search", Roles: everybody, Project: true, Scope: "account:read"}
 	ReadStatus = Permission{Name: "read the status", Roles: everybody, Scope: "account:read"}
 
-	ReadAudit = Permission{Name: "read the audit log", Roles: managers, Scope: "oauth:read"}
+	ReadAudit = Permission{Name: "read the audit log", Roles: managers, Scope: "member:read"}
 )
 
 // May reports whether the caller has a permission.
@@ -171,6 +171,18 @@ func (c *Caller) kind() string {
 // Holds reports whether the caller's scopes allow what a scope stands for.
 func (c *Caller) Holds(scope string) bool { return !c.Restricted() || slices.Contains(c.Scopes, scope) }
 
+// RequireGrantable returns Forbidden with the first of some scopes that the caller does not hold: one that
+// is restricted by scopes gives others only what it has. purpose says what the scope is required for.
+// Scopes that are not of the API, such as openid, can be given by everybody.
+func (c *Caller) RequireGrantable(scopes []string, purpose string) error {
+	for _, s := range scopes {
+		if IsScope(s) && !c.Holds(s) {
+			return errs.New(errs.Forbidden, "the scope %s is required to %s", s, purpose)
+		}
+	}
+	return nil
+}
+
 // Manages reports whether the caller is an owner or admin of the organization who is not confined
 // to a project.
 func (c *Caller) Manages() bool { return c.ProjectID == "" && slices.Contains(managers, c.Role) }
@@ -201,7 +213,7 @@ func Lookup(ctx context.Context) *Caller {
 const Callers = "callers"
 
 // areas are the areas of the API. Each has two scopes, to read and to write.
-var areas = []string{"account", "oauth", "apikey", "storage", "resource", "thread", "eval", "webhook"}
+var areas = []string{"account", "member", "oauth", "apikey", "storage", "resource", "thread", "eval", "webhook"}
 
 // IsScope reports whether a name is a scope of the API, such as webhook:read.
 func IsScope(name string) bool {

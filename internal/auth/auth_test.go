@@ -41,6 +41,28 @@ func TestMayNeedsRoleProjectAndScope(t *testing.T) {
 	}
 }
 
+func TestRestrictedCallersGrantWhatTheyHold(t *testing.T) {
+	for name, test := range map[string]struct {
+		caller auth.Caller
+		scopes []string
+		want   string // a part of the error, or ""
+	}{
+		"unrestricted":             {auth.Caller{KeyID: "key_1"}, []string{"openid", "storage:write"}, ""},
+		"scopes that it has":       {auth.Caller{Scopes: []string{"oauth:write", "member:read"}}, []string{"member:read"}, ""},
+		"scopes of OpenID Connect": {auth.Caller{Scopes: []string{}}, []string{"openid", "profile", "email", "offline_access"}, ""},
+		"more than it has": {
+			auth.Caller{Scopes: []string{"oauth:write"}}, []string{"oauth:write", "storage:read"},
+			"the scope storage:read is required to test",
+		},
+		"token without scopes": {auth.Caller{ClientID: "oac_1"}, []string{"oauth:read"}, "the scope oauth:read"},
+	} {
+		err := test.caller.RequireGrantable(test.scopes, "test")
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestEveryPermissionHasAScope reads the source, so that it covers permissions that no route uses.
 func TestEveryPermissionHasAScope(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "auth.go", nil, 0)

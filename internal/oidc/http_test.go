@@ -107,9 +107,9 @@ func TestRoutes(t *testing.T) {
 		if diff := cmp.Diff(client, got); diff != "" {
 			t.Error(diff)
 		}
-		put := f.ok(api, "PUT /oidc/clients/"+clientID, `{"icon": "i", "access_token_lifetime_seconds": 60}`).(map[string]any)
+		put := f.ok(api, "PUT /oidc/clients/"+clientID, `{"icon": "https://notes.example/i.png", "access_token_lifetime_seconds": 60}`).(map[string]any)
 		changed := put["client"].(map[string]any)
-		if changed["icon"] != "i" || changed["access_token_lifetime_seconds"] != 60.0 || changed["name"] != "Notes" ||
+		if changed["icon"] != "https://notes.example/i.png" || changed["access_token_lifetime_seconds"] != 60.0 || changed["name"] != "Notes" ||
 			len(put) != 1 {
 			t.Error(put)
 		}
@@ -135,7 +135,7 @@ func TestRoutes(t *testing.T) {
 			{"GET /oidc/user/consent", []any{map[string]any{
 				"client_id": clientID, "scopes": []any{"openid"}, "created_at": "2026-11-15T08:30:01.000Z",
 				"updated_at": "2026-11-15T08:30:01.000Z", "client_name": "Notes", "client_description": "Keeps notes",
-				"client_icon": "i", "client_homepage_url": "https://notes.example",
+				"client_icon": "https://notes.example/i.png", "client_homepage_url": "https://notes.example",
 			}}},
 			{"DELETE /oidc/user/consent/" + clientID, map[string]any{"deleted": true}},
 			{"GET /oidc/user/consent", []any{}},
@@ -152,7 +152,7 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 		catalogue := f.ok(api, "GET /oidc/scopes", "").(map[string]any)
-		if len(catalogue["scopes"].([]any)) != 20 || len(catalogue["permissions"].([]any)) != 4 {
+		if len(catalogue["scopes"].([]any)) != 22 || len(catalogue["permissions"].([]any)) != 4 {
 			t.Error(catalogue)
 		}
 	})

@@ -45,7 +45,7 @@ type AccessLevel struct {
 	Label        string   `json:"label"`
 	Value        string   `json:"value"`
 	Scopes       []string `json:"scopes"`
-	Warning      bool     `json:"warning,omitempty" doc:"Whether it allows data to be deleted"`
+	Warning      bool     `json:"warning,omitempty" doc:"Whether it allows data to be deleted or roles to be granted"`
 	WarningTitle string   `json:"warningTitle,omitempty"`
 }
 
@@ -57,8 +57,8 @@ type area struct {
 	read, write string
 	// sensitive says that reading shows credentials or data of users.
 	sensitive bool
-	// deletes is what writing can delete, or "".
-	deletes string
+	// warning is the most harmful thing that writing allows, or "".
+	warning string
 }
 
 // section is a section of areas.
@@ -73,21 +73,27 @@ var sections = []section{
 			"account", "Account", "The user's account, organizations, projects and connected applications",
 			"See your name, email address and role, your organizations and projects, and the applications you connected",
 			"Disconnect applications that you connected",
-			false, "connections to other applications, with their tokens and API keys",
+			false, "Can delete connections to other applications, with their tokens and API keys",
 		},
 	}},
 	{"access", "Access and credentials", []area{
 		{
-			"oauth", "OAuth applications", "OAuth clients, their users and activity, members and signing keys",
-			"See your organization's applications, their activity and its members",
-			"Create, change and delete applications, rotate secrets, sign out their users, and manage members",
-			false, "applications and the access of their users",
+			"member", "Members", "Members of the organization, their roles and the audit log",
+			"See the members of your organization and what they did",
+			"Invite, change and remove members, and reset their passwords",
+			true, "Can grant any role up to your own, and remove members",
+		},
+		{
+			"oauth", "OAuth applications", "OAuth clients, their users and activity, and signing keys",
+			"See your organization's applications and their activity",
+			"Create, change and delete applications, rotate secrets and signing keys, and sign out their users",
+			false, "Can delete applications and the access of their users",
 		},
 		{
 			"apikey", "API keys", "Keys that act as you in your organization",
 			"See your API keys, without their values",
 			"Create API keys, which act as you, and delete them",
-			false, "API keys that programs depend on",
+			false, "Can delete API keys that programs depend on",
 		},
 	}},
 	{"data", "Data", []area{
@@ -95,19 +101,19 @@ var sections = []section{
 			"storage", "Object storage", "Buckets, their objects and settings",
 			"List and download objects, and see the usage of buckets",
 			"Upload, change and delete objects, and change the settings of buckets",
-			false, "objects",
+			false, "Can delete objects",
 		},
 		{
 			"resource", "Resources", "Databases, buckets and key-value stores",
-			"See your databases, buckets and key-value stores, and their credentials",
-			"Create and delete databases, buckets and key-value stores with their contents",
-			true, "databases, buckets and key-value stores with their contents",
+			"See your databases, buckets and key-value stores, without their credentials",
+			"Create and delete databases, buckets and key-value stores with their contents, and see their credentials",
+			true, "Can delete databases, buckets and key-value stores with their contents",
 		},
 		{
 			"thread", "Threads", "Conversation threads with agent state and user data",
 			"Read conversation threads, with the data of users in them",
 			"Write and delete conversation threads",
-			true, "conversation threads",
+			true, "Can delete conversation threads",
 		},
 	}},
 	{"operation", "Operations", []area{
@@ -121,7 +127,7 @@ var sections = []section{
 			"webhook", "Webhooks", "Webhooks, the requests they receive and their deliveries",
 			"See webhooks, the requests they received, and their deliveries",
 			"Create, change and delete webhooks and destinations, and retry deliveries",
-			false, "webhooks with the requests they received",
+			false, "Can delete webhooks with the requests they received",
 		},
 	}},
 }
@@ -219,10 +225,8 @@ func NewCatalogue() Catalogue {
 
 func (a area) levels() []AccessLevel {
 	write := AccessLevel{Label: "Read and write", Value: "write", Scopes: []string{a.id + ":read", a.id + ":write"}}
-	if a.deletes != "" {
-		write.Warning = true
-		write.WarningTitle = "Can delete " + a.deletes
-	}
+	write.Warning = a.warning != ""
+	write.WarningTitle = a.warning
 	return []AccessLevel{
 		{Label: "None", Value: "none", Scopes: []string{}},
 		{Label: "Read", Value: "read", Scopes: []string{a.id + ":read"}},

@@ -28,8 +28,8 @@ func TestCatalogueScopes(t *testing.T) {
 			t.Errorf("%s is not sensitive", s.Name)
 		}
 	}
-	want := strings.Fields(`openid profile email offline_access account:read account:write oauth:read oauth:write apikey:read apikey:write
-		storage:read storage:write resource:read resource:write thread:read thread:write eval:read eval:write
+	want := strings.Fields(`openid profile email offline_access account:read account:write member:read member:write oauth:read oauth:write
+		apikey:read apikey:write storage:read storage:write resource:read resource:write thread:read thread:write eval:read eval:write
 		webhook:read webhook:write`)
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
@@ -63,7 +63,7 @@ func TestCatalogueAccessLevels(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(strings.Fields("account oauth apikey storage resource thread eval webhook"), areas); diff != "" {
+	if diff := cmp.Diff(strings.Fields("account member oauth apikey storage resource thread eval webhook"), areas); diff != "" {
 		t.Error(diff)
 	}
 }
