@@ -47,7 +47,7 @@ func TestBuiltInClientCannotBeChangedAndIsNotListed(t *testing.T) {
 			t.Errorf("list: %+v", list)
 		}
 		_, update := f.Update(f.ctx, f.caller, CLIClientID, page.IfMatch{}, ClientPatch{})
-		_, rotate := f.Rotate(f.ctx, f.caller.OrgID, CLIClientID)
+		_, rotate := f.Rotate(f.ctx, f.caller, CLIClientID)
 		for name, err := range map[string]error{
 			"update": update, "rotate": rotate,
 			"delete": f.Delete(f.ctx, f.caller.OrgID, CLIClientID, page.IfMatch{}),

@@ -75,6 +75,9 @@ type Client struct {
 	UpdatedAt              stamp.Time `json:"updated_at" format:"date-time"`
 
 	version int64
+	// redirectsSince has the version in which each redirect URI was added. URIs that were there before
+	// versions were recorded are not in it.
+	redirectsSince map[string]int64
 }
 
 // ETag returns the version of the row, which consents and activity do not change.
@@ -187,6 +190,7 @@ type ClientPatch struct {
 func (n NewClient) Check(faults *errs.Faults) {
 	c := n.client(time.Time{})
 	c.validate(faults)
+	n.validateIcon(faults)
 }
 
 // client returns the requested client, which may be invalid.
@@ -199,6 +203,7 @@ func (n NewClient) client(now time.Time) Client {
 		AllowedUserIDs: []string{}, IsPublic: true, CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)
+	c.dateRedirects(Client{})
 	return c
 }
 
@@ -208,6 +213,7 @@ func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	c = n.client(now)
 	var faults errs.Faults
 	c.validate(&faults)
+	n.validateIcon(&faults)
 	if c.ClientType == Confidential {
 		secret = newSecret()
 	}
@@ -226,6 +232,7 @@ func (p ClientPatch) Check(faults *errs.Faults) {
 	c = p.set(before)
 	c.validate(&public)
 	faults.AddCommon(&confidential, &public)
+	p.validateIcon(faults)
 }
 
 // set returns the client with the patch applied.
@@ -243,12 +250,29 @@ func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret strin
 	c = p.set(before)
 	c.UpdatedAt = max(stamp.Of(now), before.UpdatedAt)
 	c.version = before.version + 1
+	c.dateRedirects(before)
 	var faults errs.Faults
 	c.validate(&faults)
+	p.validateIcon(&faults)
 	if before.ClientType == Public && c.ClientType == Confidential {
 		secret = newSecret()
 	}
 	return c, secret, faults.Err()
+}
+
+// dateRedirects sets the versions in which the redirect URIs of a changed client were added. A URI that was
+// removed and is added again is a new one.
+func (c *Client) dateRedirects(before Client) {
+	c.redirectsSince = map[string]int64{}
+	for _, uri := range c.RedirectURIs {
+		since, known := before.redirectsSince[uri]
+		switch {
+		case known:
+			c.redirectsSince[uri] = since
+		case !slices.Contains(before.RedirectURIs, uri):
+			c.redirectsSince[uri] = c.version
+		}
+	}
 }
 
 // set copies the fields that were sent to the client. Null clears the fields that can be absent and is

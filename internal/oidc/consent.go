@@ -16,8 +16,10 @@ type Consent struct {
 	Declined    []string
 	Epoch       int64
 	ClientEpoch int64
-	CreatedAt   stamp.Time
-	UpdatedAt   stamp.Time
+	// ClientVersion is the version of the client to which the user consented last.
+	ClientVersion int64
+	CreatedAt     stamp.Time
+	UpdatedAt     stamp.Time
 }
 
 // UserConsent is a consent in the list of a client's users.

@@ -19,7 +19,7 @@ import (
 
 func TestConsentIsStoredAndListed(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		c := f.client(Settings{Icon: some("i")}).Client
+		c := f.client(Settings{Icon: some("https://notes.example/i.png")}).Client
 		none, err := f.Consent(f.ctx, c.ID, "usr_1")
 		if none != nil || err != nil {
 			t.Fatal(none, err)
@@ -167,9 +167,10 @@ func TestRevokeOwnConsent(t *testing.T) {
 	})
 }
 
-func TestRevokeAllRevokesUsersAndClientTokens(t *testing.T) {
+func TestRevokeAllRevokesUsersOnly(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		c, other := f.client(Settings{}).Client, f.client(Settings{}).Client
+		acting := Settings{GrantTypes: some([]string{AuthorizationCode, ClientCredentials})}
+		c, other := f.client(acting).Client, f.client(Settings{}).Client
 		must(t, f.RevokeAll(f.ctx, f.caller.OrgID, c.ID))
 		one, two, apart := f.consent(c.ID, "usr_1"), f.consent(c.ID, "usr_2"), f.consent(other.ID, "usr_1")
 		machine := one.ClientEpoch
@@ -177,8 +178,8 @@ func TestRevokeAllRevokesUsersAndClientTokens(t *testing.T) {
 		if f.live(one) || f.live(two) || !f.live(apart) || f.userCount(c.ID) != 0 || f.userCount(other.ID) != 1 {
 			t.Error("not exactly the revoked consents have ended")
 		}
-		if live, err := f.Live(f.ctx, c.ID, "", machine, 0); live || err != nil {
-			t.Error("a client_credentials token is live", err)
+		if live, err := f.Live(f.ctx, c.ID, "", machine, 0); !live || err != nil {
+			t.Error("a client_credentials token is not live", err)
 		}
 		if got, err := f.Consent(f.ctx, c.ID, "usr_1"); got != nil || err != nil {
 			t.Error(got, err)
@@ -317,6 +318,7 @@ func TestLiveChecksBothEpochs(t *testing.T) {
 			"another epoch":        {ClientID: c.ID, UserID: "usr_1", ClientEpoch: 1, Epoch: one.Epoch + 1},
 			"another user":         {ClientID: c.ID, UserID: "usr_2", ClientEpoch: 1, Epoch: one.Epoch},
 			"user without consent": {ClientID: c.ID, UserID: "usr_2", ClientEpoch: 1},
+			"may not act itself":   {ClientID: c.ID, ClientEpoch: 1},
 			"no user, consented":   {ClientID: c.ID, ClientEpoch: 1, Epoch: one.Epoch},
 			"future client epoch":  {ClientID: c.ID, UserID: "usr_1", ClientEpoch: 2, Epoch: one.Epoch},
 			"another client":       {ClientID: id.New(id.Client), UserID: "usr_1", ClientEpoch: 1, Epoch: one.Epoch},
@@ -326,7 +328,8 @@ func TestLiveChecksBothEpochs(t *testing.T) {
 				t.Error(name, "is live")
 			}
 		}
-		if !f.live(one) || !f.live(Consent{ClientID: c.ID, ClientEpoch: 1}) {
+		acting := f.client(Settings{GrantTypes: some([]string{ClientCredentials})}).Client
+		if !f.live(one) || !f.live(Consent{ClientID: acting.ID, ClientEpoch: 1}) {
 			t.Error("valid tokens are not live")
 		}
 	})
@@ -448,7 +451,7 @@ func TestReplicasFollowRevocations(t *testing.T) {
 		t.Error("a consent of the new epoch is not live at once")
 	}
 	waittest.True(t, "all consents to end", func() bool { return !live(second) })
-	secret, err := f.Rotate(f.ctx, f.caller.OrgID, c.ID)
+	secret, err := f.Rotate(f.ctx, f.caller, c.ID)
 	must(t, err)
 	if _, err := other.CheckSecret(f.ctx, c.ID, secret); err != nil {
 		t.Error("a new secret is not accepted at once", err)

@@ -112,7 +112,7 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 // RotateSecret serves POST /oidc/clients/{id}/rotate-secret.
 func (h *Handler) RotateSecret(ctx context.Context, in *ClientPath) (Rotated, error) {
 	return idempotency.Once(ctx, func(ctx context.Context) (Rotated, error) {
-		secret, err := h.Store.Rotate(ctx, auth.From(ctx).OrgID, in.ID)
+		secret, err := h.Store.Rotate(ctx, auth.From(ctx), in.ID)
 		return Rotated{ClientID: in.ID, ClientSecret: secret}, err
 	})
 }

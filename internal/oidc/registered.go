@@ -12,7 +12,7 @@ import (
 // Its AllowedUserIDs are sorted.
 type Registered struct {
 	Client
-	// Epoch is incremented when all users of the client are revoked. Every token carries it.
+	// Epoch is incremented when all users of the client are revoked. Every token of a user carries it.
 	Epoch int64
 	// SecretHash is empty for a public client.
 	SecretHash []byte
@@ -33,6 +33,14 @@ func (r *Registered) Allows(userID string) bool {
 
 // MayRedirect reports whether authorization responses may be sent to a URI.
 func (r *Registered) MayRedirect(uri string) bool { return matches(r.RedirectURIs, uri) }
+
+// Covers reports whether a redirect URI was registered when the user gave a consent. For a newer one the
+// user must be asked again, since whoever added it would get codes without the user's knowledge.
+func (r *Registered) Covers(given *Consent, redirectURI string) bool {
+	return slices.ContainsFunc(r.RedirectURIs, func(registered string) bool {
+		return sameURI(registered, redirectURI) && r.redirectsSince[registered] <= given.ClientVersion
+	})
+}
 
 // AsksEachTime reports whether users must be asked for their consent with each request that names a
 // redirect URI: any application on a device can claim to be a public client there (RFC 8252 section 8.6).
@@ -124,10 +132,16 @@ func (s *Store) Admits(ctx context.Context, r *Registered, userID string) (bool,
 
 // Live reports whether a token with these epochs is valid: its client exists, neither its user nor
 // all users were revoked since, and the client still admits the user. The user and the consent
-// epoch are empty for a token without a user.
+// epoch are empty for a token without a user, which is valid while the client may act as itself.
 func (s *Store) Live(ctx context.Context, clientID, userID string, clientEpoch, consentEpoch int64) (bool, error) {
+	live := func(r *Registered) bool {
+		if userID == "" {
+			return consentEpoch == 0 && slices.Contains(r.GrantTypes, ClientCredentials)
+		}
+		return consentEpoch != 0 && r.Epoch == clientEpoch && r.Allows(userID)
+	}
 	r := s.cache.client(clientID)
-	if r == nil || r.Epoch != clientEpoch || userID != "" && !r.Allows(userID) {
+	if r == nil || !live(r) {
 		var err error
 		r, err = s.readClient(ctx, clientID)
 		if errs.KindOf(err) == errs.NotFound {
@@ -137,14 +151,8 @@ func (s *Store) Live(ctx context.Context, clientID, userID string, clientEpoch, 
 			return false, err
 		}
 	}
-	if r.Epoch != clientEpoch {
-		return false, nil
-	}
-	if userID == "" {
-		return consentEpoch == 0, nil
-	}
-	if !r.Allows(userID) || consentEpoch == 0 {
-		return false, nil
+	if !live(r) || userID == "" {
+		return live(r), nil
 	}
 	return s.userLive(ctx, r, clientUser{clientID, userID}, consentEpoch)
 }

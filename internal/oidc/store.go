@@ -38,24 +38,24 @@ func (s *Store) now() stamp.Time { return stamp.Of(s.Now()) }
 const clientColumns = `id, name, description, homepage_url, icon, client_type, redirect_uris, post_logout_redirect_uris,
 	grant_types, response_types, scopes, org_id, project_id, access_token_lifetime_seconds,
 	refresh_token_lifetime_seconds, id_token_lifetime_seconds, allowed_user_ids, internal, is_public, created_at,
-	updated_at, version, audience`
+	updated_at, version, audience, redirects_since`
 
 // scanClient scans clientColumns, and the columns after them into more.
 func scanClient(row db.Row, more ...any) (Client, error) {
 	var c Client
-	var redirect, logout, grants, responses, scopes, allowed string
+	var redirect, logout, grants, responses, scopes, allowed, since string
 	dest := []any{
 		&c.ID, &c.Name, &c.Description, &c.HomepageURL, &c.Icon, &c.ClientType, &redirect, &logout,
 		&grants, &responses, &scopes, &c.OrgID, &c.ProjectID, &c.AccessSeconds,
 		&c.RefreshSeconds, &c.IDSeconds, &allowed, &c.Internal, &c.IsPublic, &c.CreatedAt,
-		&c.UpdatedAt, &c.version, &c.Audience,
+		&c.UpdatedAt, &c.version, &c.Audience, &since,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Client{}, fmt.Errorf("read client: %w", err)
 	}
-	for _, list := range []struct {
+	for _, value := range []struct {
 		text string
-		to   *[]string
+		to   any
 	}{
 		{redirect, &c.RedirectURIs},
 		{logout, &c.PostLogoutRedirectURIs},
@@ -63,8 +63,9 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 		{responses, &c.ResponseTypes},
 		{scopes, &c.Scopes},
 		{allowed, &c.AllowedUserIDs},
+		{since, &c.redirectsSince},
 	} {
-		if err := json.Unmarshal([]byte(list.text), list.to); err != nil {
+		if err := json.Unmarshal([]byte(value.text), value.to); err != nil {
 			return Client{}, fmt.Errorf("decode client %s: %w", c.ID, err)
 		}
 	}
@@ -72,18 +73,31 @@ func scanClient(row db.Row, more ...any) (Client, error) {
 }
 
 // encodeList returns a list as it is stored.
-func encodeList(list []string) string {
-	text, err := json.Marshal(list)
+func encodeList(list []string) string { return encode(list) }
+
+// encodeSince returns the versions of redirect URIs as they are stored.
+func encodeSince(since map[string]int64) string {
+	if since == nil {
+		return "{}"
+	}
+	return encode(since)
+}
+
+func encode(value any) string {
+	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // strings can be encoded
+		panic(err) // strings and numbers can be encoded
 	}
 	return string(text)
 }
 
 // Create stores a client of the caller's organization with the hash of its secret, which is nil for a
-// public client. It returns an error if the caller may not use the client's project, and Conflict if
-// another client has its audience.
+// public client. It returns Forbidden if the caller may not grant its scopes, an error if the caller may not
+// use its project, and Conflict if another client has its audience.
 func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secretHash []byte) (Client, error) {
+	if err := requireScopes(caller, Client{}, c); err != nil {
+		return Client{}, err
+	}
 	c.OrgID = caller.OrgID
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := s.requireProject(tx, caller, c.ProjectID); err != nil {
@@ -105,11 +119,11 @@ var errAudience = errs.New(errs.Conflict, "the audience is taken")
 
 func insertClient(tx *db.Tx, c Client, secretHash []byte) error {
 	_, err := tx.Exec(`INSERT INTO oidc_clients (`+clientColumns+`, secret_hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-		$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
+		$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
 		c.ID, c.Name, c.Description, c.HomepageURL, c.Icon, c.ClientType, encodeList(c.RedirectURIs),
 		encodeList(c.PostLogoutRedirectURIs), encodeList(c.GrantTypes), encodeList(c.ResponseTypes), encodeList(c.Scopes),
 		c.OrgID, c.ProjectID, c.AccessSeconds, c.RefreshSeconds, c.IDSeconds, encodeList(c.AllowedUserIDs), c.Internal,
-		c.IsPublic, c.CreatedAt, c.UpdatedAt, c.version, c.Audience, secretHash)
+		c.IsPublic, c.CreatedAt, c.UpdatedAt, c.version, c.Audience, encodeSince(c.redirectsSince), secretHash)
 	if db.IsUnique(err) {
 		return errAudience
 	}
@@ -199,7 +213,8 @@ func lock(tx *db.Tx, orgID, clientID string) (Client, error) {
 
 // Update applies a patch to a client. The result has a new secret if the client became confidential; the
 // secret of a client that became public is deleted. It returns NotFound, PreconditionFailed, Invalid with
-// every fault, or Conflict if another client has the audience.
+// every fault, Forbidden if the caller does not have the scopes for the change, or Conflict if another client
+// has the audience.
 func (s *Store) Update(
 	ctx context.Context, caller *auth.Caller, clientID string, match page.IfMatch, p ClientPatch,
 ) (Updated, error) {
@@ -217,6 +232,9 @@ func (s *Store) Update(
 		}
 		u.Client, u.ClientSecret, err = p.apply(before, s.Now())
 		if err != nil {
+			return err
+		}
+		if err := requireScopes(caller, before, u.Client); err != nil {
 			return err
 		}
 		if p.ProjectID.Sent {
@@ -249,11 +267,11 @@ func updateClient(tx *db.Tx, c Client) error {
 		redirect_uris = $7, post_logout_redirect_uris = $8, grant_types = $9, response_types = $10, scopes = $11,
 		project_id = $12, access_token_lifetime_seconds = $13, refresh_token_lifetime_seconds = $14,
 		id_token_lifetime_seconds = $15, allowed_user_ids = $16, is_public = $17, updated_at = $18, version = $19,
-		audience = $20 WHERE org_id = $1 AND id = $2`,
+		audience = $20, redirects_since = $21 WHERE org_id = $1 AND id = $2`,
 		c.OrgID, c.ID, c.Name, c.Description, c.HomepageURL, c.Icon, encodeList(c.RedirectURIs),
 		encodeList(c.PostLogoutRedirectURIs), encodeList(c.GrantTypes), encodeList(c.ResponseTypes), encodeList(c.Scopes),
 		c.ProjectID, c.AccessSeconds, c.RefreshSeconds, c.IDSeconds, encodeList(c.AllowedUserIDs), c.IsPublic,
-		c.UpdatedAt, c.version, c.Audience)
+		c.UpdatedAt, c.version, c.Audience, encodeSince(c.redirectsSince))
 	if db.IsUnique(err) {
 		return errAudience
 	}
@@ -277,22 +295,26 @@ func updateType(tx *db.Tx, c Client, secret string) error {
 	return nil
 }
 
-// Rotate replaces the secret of a client and returns the new one. It returns Invalid for a public client.
-func (s *Store) Rotate(ctx context.Context, orgID, clientID string) (string, error) {
+// Rotate replaces the secret of a client and returns the new one. It returns Forbidden if the client has a
+// scope that the caller does not have, and Invalid for a public client.
+func (s *Store) Rotate(ctx context.Context, caller *auth.Caller, clientID string) (string, error) {
 	secret := newSecret()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		c, err := lock(tx, orgID, clientID)
+		c, err := lock(tx, caller.OrgID, clientID)
 		if err != nil {
 			return err
 		}
 		if err := requireChangeable(c); err != nil {
 			return err
 		}
+		if err := requireAccess(caller, c); err != nil {
+			return err
+		}
 		if c.ClientType != Confidential {
 			return errs.New(errs.Invalid, "a public client has no secret; make it confidential first")
 		}
 		_, err = tx.Exec(`UPDATE oidc_clients SET secret_hash = $3, updated_at = $4, version = version + 1
-			WHERE org_id = $1 AND id = $2`, orgID, clientID, seal.Hash(secret), s.now())
+			WHERE org_id = $1 AND id = $2`, caller.OrgID, clientID, seal.Hash(secret), s.now())
 		if err != nil {
 			return fmt.Errorf("update client secret: %w", err)
 		}

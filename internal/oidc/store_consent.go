@@ -52,7 +52,7 @@ func asUser(ctx context.Context, orgID, userID string) context.Context {
 }
 
 // SaveConsent adds the granted scopes to the consent of a user, removes the declined ones, and
-// remembers which those are. If that removes a scope, the consent gets a new epoch, which revokes
+// remembers which those are, and that the user has consented to the client as it is now. If that removes a scope, the consent gets a new epoch, which revokes
 // the tokens that may have it. It returns NotFound if the client does not exist.
 func (s *Store) SaveConsent(
 	ctx context.Context, clientID, userID string, granted, declined []string,
@@ -63,7 +63,7 @@ func (s *Store) SaveConsent(
 	}
 	var c Consent
 	err = s.DB.Write(asUser(ctx, r.OrgID, userID), func(tx *db.Tx) (err error) {
-		c, err = s.saveConsent(tx, r.OrgID, clientID, userID, granted, declined)
+		c, err = s.saveConsent(tx, r, userID, granted, declined)
 		if err != nil {
 			return err
 		}
@@ -76,8 +76,9 @@ func (s *Store) SaveConsent(
 }
 
 func (s *Store) saveConsent(
-	tx *db.Tx, orgID, clientID, userID string, granted, declined []string,
+	tx *db.Tx, r *Registered, userID string, granted, declined []string,
 ) (Consent, error) {
+	orgID, clientID := r.OrgID, r.ID
 	epoch, err := lockState(tx, orgID, clientID)
 	if err != nil {
 		return Consent{}, err
@@ -87,7 +88,7 @@ func (s *Store) saveConsent(
 	if errors.Is(err, db.ErrNoRows) {
 		c := Consent{
 			ClientID: clientID, UserID: userID, Scopes: granted, Declined: mergeScopes(nil, declined, nil),
-			Epoch: newEpoch(), ClientEpoch: epoch, CreatedAt: now, UpdatedAt: now,
+			Epoch: newEpoch(), ClientEpoch: epoch, ClientVersion: r.version, CreatedAt: now, UpdatedAt: now,
 		}
 		if err := insertConsent(tx, orgID, c); err != nil {
 			return Consent{}, err
@@ -100,6 +101,7 @@ func (s *Store) saveConsent(
 	c := *before
 	c.Scopes = mergeScopes(before.Scopes, granted, declined)
 	c.Declined = mergeScopes(before.Declined, declined, granted)
+	c.ClientVersion = max(before.ClientVersion, r.version)
 	c.UpdatedAt = now
 	if slices.ContainsFunc(before.Scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) }) {
 		c.Epoch = newEpoch()
@@ -130,9 +132,9 @@ func mergeScopes(before, added, removed []string) []string {
 }
 
 func updateConsent(tx *db.Tx, orgID string, c Consent) error {
-	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = $4, declined = $5, epoch = $6, updated_at = $7
+	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = $4, declined = $5, epoch = $6, client_version = $7, updated_at = $8
 		WHERE org_id = $1 AND client_id = $2 AND user_id = $3`,
-		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.UpdatedAt)
+		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.ClientVersion, c.UpdatedAt)
 	if err != nil {
 		return fmt.Errorf("update consent: %w", err)
 	}
@@ -142,10 +144,12 @@ func updateConsent(tx *db.Tx, orgID string, c Consent) error {
 // insertConsent stores a new consent. It replaces one of an ended epoch that has not been purged.
 func insertConsent(tx *db.Tx, orgID string, c Consent) error {
 	_, err := tx.Exec(`INSERT INTO oidc_consents (org_id, client_id, user_id, scopes, declined, epoch, client_epoch,
-		created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (org_id, client_id, user_id)
+		client_version, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+		ON CONFLICT (org_id, client_id, user_id)
 		DO UPDATE SET scopes = excluded.scopes, declined = excluded.declined, epoch = excluded.epoch,
-		client_epoch = excluded.client_epoch, created_at = excluded.created_at, updated_at = excluded.updated_at`,
-		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.ClientEpoch, c.CreatedAt)
+		client_epoch = excluded.client_epoch, client_version = excluded.client_version, created_at = excluded.created_at, updated_at = excluded.updated_at`,
+		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.ClientEpoch,
+		c.ClientVersion, c.CreatedAt)
 	if err != nil {
 		return fmt.Errorf("insert consent: %w", err)
 	}
@@ -176,9 +180,9 @@ func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent,
 func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error) {
 	c := &Consent{ClientID: clientID, UserID: userID}
 	var scopes, declined string
-	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.created_at, k.updated_at`+fromLiveConsents+`
-		WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
-		Scan(&scopes, &declined, &c.Epoch, &c.ClientEpoch, &c.CreatedAt, &c.UpdatedAt)
+	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.client_version, k.created_at, k.updated_at`+
+		fromLiveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
+		Scan(&scopes, &declined, &c.Epoch, &c.ClientEpoch, &c.ClientVersion, &c.CreatedAt, &c.UpdatedAt)
 	if err != nil {
 		return nil, fmt.Errorf("read consent: %w", err)
 	}
@@ -345,8 +349,8 @@ func (s *Store) deleteConsent(tx *db.Tx, orgID, clientID, userID string) (delete
 	return true, addUsers(tx, orgID, clientID, -1)
 }
 
-// RevokeAll revokes all consents to a client and all its tokens, including those of client_credentials,
-// by starting a new epoch. Purge deletes the consents of the old one.
+// RevokeAll revokes all consents to a client and the tokens of its users by starting a new epoch. Tokens of
+// client_credentials have no user and stay valid. Purge deletes the consents of the old one.
 func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		epoch, err := lockState(tx, orgID, clientID)

@@ -55,7 +55,7 @@ func TestClientOfAnotherOrganizationIsNotFound(t *testing.T) {
 			"get":      func() error { _, err := f.Get(ctx, other.OrgID, c.ID); return err },
 			"update":   func() error { _, err := f.Update(ctx, other, c.ID, page.IfMatch{}, ClientPatch{}); return err },
 			"delete":   func() error { return f.Delete(ctx, other.OrgID, c.ID, page.IfMatch{}) },
-			"rotate":   func() error { _, err := f.Rotate(ctx, other.OrgID, c.ID); return err },
+			"rotate":   func() error { _, err := f.Rotate(ctx, other, c.ID); return err },
 			"users":    func() error { _, err := f.Users(ctx, other.OrgID, c.ID, whole); return err },
 			"revoke":   func() error { return f.RevokeUser(ctx, other.OrgID, c.ID, f.caller.UserID) },
 			"all":      func() error { return f.RevokeAll(ctx, other.OrgID, c.ID) },
@@ -126,7 +126,7 @@ func TestRotateReplacesTheSecret(t *testing.T) {
 		made := f.client(Settings{})
 		check := func(secret string) error { _, err := f.CheckSecret(f.ctx, made.Client.ID, secret); return err }
 		must(t, check(made.ClientSecret))
-		fresh, err := f.Rotate(f.ctx, f.caller.OrgID, made.Client.ID)
+		fresh, err := f.Rotate(f.ctx, f.caller, made.Client.ID)
 		must(t, err)
 		must(t, check(fresh))
 		wantKind(t, check(made.ClientSecret), errs.Unauthorized)
@@ -141,7 +141,7 @@ func TestRotateReplacesTheSecret(t *testing.T) {
 		if public.ClientSecret != "" {
 			t.Error("a public client has a secret")
 		}
-		_, err = f.Rotate(f.ctx, f.caller.OrgID, public.Client.ID)
+		_, err = f.Rotate(f.ctx, f.caller, public.Client.ID)
 		wantKind(t, err, errs.Invalid)
 		for _, secret := range []string{"", "x", fresh} {
 			_, err = f.CheckSecret(f.ctx, public.Client.ID, secret)
@@ -209,7 +209,7 @@ func TestConcurrentUpdatesOfDifferentFieldsAreAllApplied(t *testing.T) {
 			{Name: some("n")},
 			{Description: some("d")},
 			{HomepageURL: some("https://h.example")},
-			{Settings: Settings{Icon: some("i")}},
+			{Settings: Settings{Icon: some("https://h.example/i")}},
 			{Settings: Settings{Scopes: some([]string{"email"})}},
 			{Settings: Settings{IsPublic: some(false)}},
 			{Settings: Settings{AccessSeconds: some(int64(77))}},
@@ -226,7 +226,8 @@ func TestConcurrentUpdatesOfDifferentFieldsAreAllApplied(t *testing.T) {
 		group.Wait()
 		got, err := f.Get(f.ctx, f.caller.OrgID, c.ID)
 		must(t, err)
-		if got.Name != "n" || got.Description != "d" || got.HomepageURL != "https://h.example" || *got.Icon != "i" ||
+		if got.Name != "n" || got.Description != "d" || got.HomepageURL != "https://h.example" ||
+			*got.Icon != "https://h.example/i" ||
 			got.Scopes[0] != "email" || got.IsPublic || *got.AccessSeconds != 77 || got.AllowedUserIDs[0] != "u" ||
 			got.ETag() != fmt.Sprintf(`"%d"`, 1+len(patches)) {
 			t.Errorf("%+v", got)
@@ -269,7 +270,7 @@ func TestChangesAreAudited(t *testing.T) {
 		c := f.client(Settings{}).Client
 		_, err := f.Update(f.ctx, f.caller, c.ID, page.IfMatch{}, ClientPatch{Name: some("b")})
 		must(t, err)
-		_, err = f.Rotate(f.ctx, f.caller.OrgID, c.ID)
+		_, err = f.Rotate(f.ctx, f.caller, c.ID)
 		must(t, err)
 		for _, user := range []string{"usr_1", "usr_2", "usr_3"} {
 			f.consent(c.ID, user, "openid")
@@ -286,6 +287,28 @@ func TestChangesAreAudited(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, f.audits); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// TestIconsOfEarlierVersionsStay changes a client whose icon would be refused now.
+func TestIconsOfEarlierVersionsStay(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		c := f.client(Settings{}).Client
+		const old = "data:image/png;base64,AA=="
+		must(t, f.DB.Write(f.ctx, func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE oidc_clients SET icon = $1`, old)
+			return err
+		}))
+		u, err := f.Update(f.ctx, f.caller, c.ID, page.IfMatch{}, ClientPatch{Name: some("Other")})
+		if err != nil || u.Client.Icon == nil || *u.Client.Icon != old {
+			t.Errorf("%v, %v", u.Client.Icon, err)
+		}
+		_, err = f.Update(f.ctx, f.caller, c.ID, page.IfMatch{}, ClientPatch{Settings: Settings{Icon: some(old)}})
+		wantKind(t, err, errs.Invalid)
+		u, err = f.Update(f.ctx, f.caller, c.ID, page.IfMatch{}, ClientPatch{Settings: Settings{Icon: null[string]()}})
+		if err != nil || u.Client.Icon != nil {
+			t.Errorf("%v, %v", u.Client.Icon, err)
 		}
 	})
 }

@@ -19,14 +19,13 @@ const (
 	maxName        = 256
 	maxDescription = 4096
 	maxURL         = 2048
-	maxIcon        = 16_384
 	maxUserID      = 128
 	maxURIs        = 100
 	maxList        = 100
 	maxUsers       = 10_000
 )
 
-// validate adds every fault of a client.
+// validate adds every fault of a client, except that of its icon.
 func (c *Client) validate(faults *errs.Faults) {
 	faults.Check(name.Valid(c.Name) && isText(c.Name, maxName, ""), "body.name",
 		"expected %s, of at most %d characters", name.Expected, maxName)
@@ -34,8 +33,6 @@ func (c *Client) validate(faults *errs.Faults) {
 		"expected at most %d characters, without control characters", maxDescription)
 	faults.Check(isHomepage(c.HomepageURL), "body.homepage_url",
 		"expected an absolute http or https URL of at most %d characters", maxURL)
-	faults.Check(c.Icon == nil || isText(*c.Icon, maxIcon, ""), "body.icon",
-		"expected at most %d characters, without control characters, or null", maxIcon)
 	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
 		"expected confidential or public")
 	c.validateURIs(faults, "body.redirect_uris", c.RedirectURIs)
@@ -44,6 +41,21 @@ func (c *Client) validate(faults *errs.Faults) {
 	c.validateLifetimes(faults)
 	c.validateUsers(faults)
 	c.validateAudience(faults)
+}
+
+// validateIcon checks an icon that is sent. Earlier versions accepted any text, which stays until another
+// one is sent.
+func (s Settings) validateIcon(faults *errs.Faults) {
+	sent := s.Icon.Ptr()
+	faults.Check(sent == nil || isImageURL(*sent), "body.icon",
+		"expected an https URL of at most %d characters, or null; http is for loopback addresses and localhost only", maxURL)
+}
+
+// isImageURL reports whether text is a URL from which pages may load an image.
+func isImageURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && isPlainURI(text) && u.Opaque == "" && u.User == nil && hasHost(u) &&
+		(u.Scheme == "https" || u.Scheme == "http" && isLocal(u.Hostname()))
 }
 
 func (c *Client) validateUsers(faults *errs.Faults) {
@@ -222,17 +234,20 @@ func isNative(uri string) bool {
 	return err != nil || u.Scheme != "https" && u.Scheme != "http" || isLocal(u.Hostname())
 }
 
-// matches reports whether a URI is registered: it is the same text, except that the port of a loopback
-// address may differ (RFC 8252 section 7.3), since a native application gets a port from the system.
+// matches reports whether a URI is one of those that are registered.
 func matches(registered []string, uri string) bool {
-	if slices.Contains(registered, uri) {
+	return slices.ContainsFunc(registered, func(r string) bool { return sameURI(r, uri) })
+}
+
+// sameURI reports whether a URI is a registered one: it is the same text, except that the port of a loopback
+// address may differ (RFC 8252 section 7.3), since a native application gets a port from the system.
+func sameURI(registered, uri string) bool {
+	if registered == uri {
 		return true
 	}
-	portless, ok := withoutPort(uri)
-	return ok && slices.ContainsFunc(registered, func(r string) bool {
-		other, ok := withoutPort(r)
-		return ok && other == portless
-	})
+	want, ok := withoutPort(registered)
+	got, isLoopback := withoutPort(uri)
+	return ok && isLoopback && got == want
 }
 
 // withoutPort returns an http URI with a loopback address without its port. It returns false for any

@@ -163,6 +163,27 @@ func TestHomepageValidation(t *testing.T) {
 	}
 }
 
+func TestIconValidation(t *testing.T) {
+	for text, want := range map[string]bool{
+		"https://app.example/i.png": true, "https://app.example:8443/i?x=1": true, "http://localhost:3000/i.png": true,
+		"http://127.0.0.1/i.png": true, "http://[::1]:3000/i.png": true, "http://app.example/i.png": false,
+		"http://127.1/i.png": false, "http://localhost.evil.example/i.png": false, "data:image/png;base64,AA==": false,
+		"javascript:alert(1)": false, "https:i.png": false, "https://": false, "/i.png": false, "i": false, "": false,
+		"https://user@app.example/i.png": false, "https://app.example/" + strings.Repeat("i", maxURL): false,
+		"https://app.example/a b": false, "https://app.example/\x00": false, "ftp://app.example/i.png": false,
+	} {
+		var create, patch errs.Faults
+		s := Settings{Icon: some(text)}
+		NewClient{Name: "n", HomepageURL: "https://app.example", Settings: s}.Check(&create)
+		ClientPatch{Settings: s}.Check(&patch)
+		for name, faults := range map[string]*errs.Faults{"create": &create, "update": &patch} {
+			if got := faults.Err() == nil; got != want {
+				t.Errorf("%s with %q: %v", name, text, faults.Err())
+			}
+		}
+	}
+}
+
 func TestAudienceValidation(t *testing.T) {
 	for text, want := range map[string]bool{
 		"https://api.example": true, "https://api.example/v1?x=1": true, "urn:example:billing": true,
@@ -219,10 +240,10 @@ func TestAllFaultsAreReported(t *testing.T) {
 			t.Errorf("the message contains a value: %s", f.Message)
 		}
 	}
-	want := "body.name body.description body.homepage_url body.icon body.redirect_uris[1] " +
+	want := "body.name body.description body.homepage_url body.redirect_uris[1] " +
 		"body.post_logout_redirect_uris[0] body.response_types body.grant_types[1] body.grant_types[2] " +
 		"body.scopes[1] body.access_token_lifetime_seconds body.refresh_token_lifetime_seconds " +
-		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.audience"
+		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.audience body.icon"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

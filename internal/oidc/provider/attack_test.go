@@ -156,7 +156,7 @@ func TestRevokingAUserRevokesTheirTokensOnly(t *testing.T) {
 		b := f.browser()
 		result := b.completeAs(b.get(a.authorizeURL()), "other@example.com", "another password")
 		other := a.redeem(result.Get("code")).want(http.StatusOK).json()
-		tokens, code := a.tokens(), a.code()
+		tokens, code, machine := a.tokens(), a.code(), a.machineToken()
 		must(t, f.clients.Store.RevokeUser(f.ctx, f.orgID, a.id, f.userID))
 		a.wantInvalid(tokens["access_token"], "user revoked")
 		a.refresh(tokens["refresh_token"].(string)).wantRefused(oauth.InvalidGrant)
@@ -167,6 +167,9 @@ func TestRevokingAUserRevokesTheirTokensOnly(t *testing.T) {
 		a.wantInvalid(tokens["access_token"], "user revoked, then consented again")
 		must(t, f.clients.Store.RevokeAll(f.ctx, f.orgID, a.id))
 		a.wantInvalid(other["access_token"], "all users revoked")
+		if !a.active(machine) {
+			t.Error("revoking all users has revoked a token of the client itself")
+		}
 	})
 }
 
@@ -368,10 +371,9 @@ func TestClientAuthentication(t *testing.T) {
 			t.Error("the implicit grant is not refused")
 		}
 		// A new secret replaces the old one.
-		rotated, err := f.clients.Store.Rotate(f.ctx, f.orgID, a.id)
-		must(t, err)
-		a.post("/oauth/token", "grant_type", "client_credentials").wantError(http.StatusUnauthorized, oauth.InvalidClient)
-		a.secret = rotated
+		old := *a
+		a.rotateSecret()
+		old.post("/oauth/token", "grant_type", "client_credentials").wantError(http.StatusUnauthorized, oauth.InvalidClient)
 		a.post("/oauth/token", "grant_type", "client_credentials").want(http.StatusOK)
 	})
 }

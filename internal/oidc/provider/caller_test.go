@@ -55,8 +55,11 @@ func TestClientCallsManagementAPIAsItself(t *testing.T) {
 		want.ProjectID = "prj_1"
 		check()
 		must(t, f.clients.Store.RevokeAll(f.ctx, f.orgID, a.id))
-		if _, err := f.provider.Caller(t.Context(), token); errs.KindOf(err) != errs.Unauthorized {
-			t.Errorf("a revoked token: %v", err)
+		check() // it has no user
+		grants := []string{oidc.AuthorizationCode}
+		a.update(oidc.ClientPatch{Settings: oidc.Settings{GrantTypes: page.Some(grants)}})
+		if _, err := f.provider.Caller(t.Context(), token); errs.KindOf(err) != errs.Unauthorized || a.active(token) {
+			t.Errorf("a token of a client that may not act as itself: %v", err)
 		}
 	})
 }

@@ -39,12 +39,12 @@ func (h *Handler) authorize(
 	if err != nil {
 		return err
 	}
-	asked := consent.Asked(req.Scopes, given, askFor(c, req))
+	asked := consent.Asked(req.Scopes, given, askFor(c, req, given))
 	if given != nil && len(asked) == 0 {
 		return h.sendCode(w, r, c, req, s, consent.Granted(req.Scopes, given), given)
 	}
 	if req.Prompt(flow.PromptNone) {
-		return h.refuseConsent(w, r, c, req)
+		return h.refuseConsent(w, r, c, req, given)
 	}
 	f.UserID = user.ID
 	view := pages.Consent{
@@ -56,21 +56,26 @@ func (h *Handler) authorize(
 	return h.Consents.Show(w, r, view, c, user, asked)
 }
 
-// askFor returns which scopes of a request the user is asked for.
-func askFor(c *oidc.Registered, req *flow.Request) consent.Ask {
+// askFor returns which scopes of a request the user is asked for. The consent is nil if there is none.
+func askFor(c *oidc.Registered, req *flow.Request, given *oidc.Consent) consent.Ask {
 	switch {
 	case req.Prompt(flow.PromptConsent):
 		return consent.AskAll
-	case c.AsksEachTime(req.RedirectURI):
+	case c.AsksEachTime(req.RedirectURI) || given != nil && !c.Covers(given, req.RedirectURI):
 		return consent.AskAgain
 	}
 	return consent.AskNew
 }
 
 // refuseConsent refuses a request that needs the consent page and has prompt=none.
-func (h *Handler) refuseConsent(w http.ResponseWriter, r *http.Request, c *oidc.Registered, req *flow.Request) error {
+func (h *Handler) refuseConsent(
+	w http.ResponseWriter, r *http.Request, c *oidc.Registered, req *flow.Request, given *oidc.Consent,
+) error {
 	if c.AsksEachTime(req.RedirectURI) {
 		return h.refuse(w, r, req, oauth.InteractionRequired, "users of this application are asked each time")
+	}
+	if given != nil && !c.Covers(given, req.RedirectURI) {
+		return h.refuse(w, r, req, oauth.ConsentRequired, "redirect_uri was registered after the user had consented")
 	}
 	return h.refuse(w, r, req, oauth.ConsentRequired, "the user has not consented to all scopes")
 }
@@ -103,7 +108,11 @@ func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 	if !consent.Approved(r) {
 		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined")
 	}
-	scopes, saved, err := h.Consents.Save(r, c, user.ID, req.Scopes, askFor(c, req))
+	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	if err != nil {
+		return err
+	}
+	scopes, saved, err := h.Consents.Save(r, c, user.ID, req.Scopes, given, askFor(c, req, given))
 	if err != nil {
 		return err
 	}

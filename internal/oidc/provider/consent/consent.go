@@ -89,15 +89,11 @@ func initial(name string) string {
 func Approved(r *http.Request) bool { return r.PostForm.Get("action") == "approve" }
 
 // Save stores the decision in the form of a request: the scopes that the user has checked are granted,
-// the others that the user was asked for are declined. It returns the granted ones of the requested
-// scopes. If there are none, it stores nothing.
+// the others that the user was asked for are declined. given is the consent of before, or nil. It returns the
+// granted ones of the requested scopes. If there are none, it stores nothing.
 func (p *Page) Save(
-	r *http.Request, c *oidc.Registered, userID string, requested []string, ask Ask,
+	r *http.Request, c *oidc.Registered, userID string, requested []string, given *oidc.Consent, ask Ask,
 ) (granted []string, saved *oidc.Consent, err error) {
-	given, err := p.Clients.Consent(r.Context(), c.ID, userID)
-	if err != nil {
-		return nil, nil, err
-	}
 	asked := Asked(requested, given, ask)
 	checked := r.PostForm["scope"]
 	var declined []string

@@ -20,6 +20,10 @@ import (
 	"steward/internal/web"
 )
 
+// ask is that users are shown all that a device gets, also what they have granted before: the device in front
+// of them may not be the one that asks.
+const ask = consent.AskAgain
+
 // Page serves GET /device: the user enters a code, or comes with it in the URL, and then decides.
 func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	typed := r.URL.Query().Get("user_code")
@@ -46,7 +50,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	if d.Resource != nil && *d.Resource != h.Issuer {
 		view.Resource = *d.Resource
 	}
-	return h.Consents.Show(w, r, view, c, user, consent.Asked(d.Scopes, given, consent.AskNew))
+	return h.Consents.Show(w, r, view, c, user, consent.Asked(d.Scopes, given, ask))
 }
 
 // pending returns the pending device of a user code, with its client. Wrong codes are limited, because
@@ -111,7 +115,11 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 	if !consent.Approved(r) {
 		return h.deny(w, r, d, http.StatusOK, title, text)
 	}
-	scopes, saved, err := h.Consents.Save(r, c, user.ID, d.Scopes, consent.AskNew)
+	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	if err != nil {
+		return err
+	}
+	scopes, saved, err := h.Consents.Save(r, c, user.ID, d.Scopes, given, ask)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/errs"
-	"steward/internal/oidc"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -90,11 +89,10 @@ func (h *Handler) caller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller
 }
 
 // clientCaller returns a client that acts as itself: with the scopes of its token as a member of
-// its organization, confined to its project if it has one. It returns Unauthorized if the client
-// may not act as itself any more.
+// its organization, confined to its project if it has one.
 func (h *Handler) clientCaller(ctx context.Context, a *jwt.AccessClaims) (*auth.Caller, error) {
 	c, err := h.Clients.Lookup(ctx, a.ClientID)
-	if errs.KindOf(err) == errs.NotFound || err == nil && !slices.Contains(c.GrantTypes, oidc.ClientCredentials) {
+	if errs.KindOf(err) == errs.NotFound {
 		return nil, errRefused
 	}
 	if err != nil {
