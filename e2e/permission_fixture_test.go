@@ -24,13 +24,6 @@ func newMatrix(s *steward) *matrix {
 
 	owner := m.userTokens(with, without)
 	client := m.clientTokens(with, without)
-	scoped := func(lists map[string][]string) map[string]string {
-		values := map[string]string{}
-		for scope, list := range lists {
-			values[scope] = s.call("POST", "/cli/apikey", object{"name": scope, "scopes": list}).want(201).text("value")
-		}
-		return values
-	}
 	refused := func(challenge string) func(right) (int, string) {
 		return func(right) (int, string) { return 401, challenge }
 	}
@@ -47,12 +40,28 @@ func newMatrix(s *steward) *matrix {
 			name: "project key", authorization: constant("Bearer " + s.keyOf(matrixProject).key),
 			want: kind{role: "owner", confined: true}.want, exact: true,
 		},
-		{name: "key with the scope", authorization: byScope("Bearer ", scoped(with)), want: kind{role: "owner"}.want, exact: true},
+		{name: "key with the scope", authorization: byScope("Bearer ", s.scopedKeys(with)), want: kind{role: "owner"}.want, exact: true},
 		{
-			name: "key without the scope", authorization: byScope("Bearer ", scoped(without)),
+			name: "key without the scope", authorization: byScope("Bearer ", s.scopedKeys(without)),
 			want: kind{role: "owner", without: true}.want,
 		},
 		{name: "other organization", authorization: constant("Bearer " + other.key), want: kind{role: "owner"}.want, other: true},
+		{
+			name: "key of another organization with the scope", authorization: byScope("Bearer ", other.scopedKeys(with)),
+			want: kind{role: "owner"}.want, other: true,
+		},
+		{
+			name: "key for members", want: kind{role: "owner"}.only("member"),
+			authorization: constant("Bearer " + s.scopedKey("member:read", "member:write").key),
+		},
+		{
+			name: "key for clients", want: kind{role: "owner"}.only("oauth"),
+			authorization: constant("Bearer " + s.scopedKey("oauth:read", "oauth:write").key),
+		},
+		{
+			name: "key for members of an admin", want: kind{role: "admin"}.only("member"),
+			authorization: constant("Bearer " + s.as(keys["admin"]).scopedKey("member:read", "member:write").key),
+		},
 		{name: "token with the scope", authorization: byScope("Bearer ", owner.with), want: kind{role: "owner"}.want, exact: true},
 		{
 			name: "token without the scope", authorization: byScope("Bearer ", owner.without),
@@ -113,6 +122,25 @@ func (k kind) want(r right) (int, string) {
 		return 403, "the scope " + r.scope + " is required to "
 	}
 	return 0, ""
+}
+
+// only returns want for a caller that has the two scopes of one area.
+func (k kind) only(area string) func(right) (int, string) {
+	return func(r right) (int, string) {
+		k := k
+		k.without = !strings.HasPrefix(r.scope, area+":")
+		return k.want(r)
+	}
+}
+
+// scopedKeys creates a key for each list of scopes.
+func (s *steward) scopedKeys(lists map[string][]string) map[string]string {
+	s.t.Helper()
+	values := map[string]string{}
+	for scope, list := range lists {
+		values[scope] = s.scopedKey(list...).key
+	}
+	return values
 }
 
 // scopeLists returns for each scope of rights a list with that scope alone, and one with all others.
