@@ -19,11 +19,13 @@ import (
 //	})
 //	sums, err := totals.Sum(d.Read(ctx), orgID, webhookID)
 //
-// A key has no row once its sums were reduced to zero.
+// A key has no row once its sums were reduced to zero, unless the counters keep zeros.
 type Counters struct {
 	table string
 	keys  []string
 	sums  []string
+
+	keepsZeros bool
 
 	upsert     string
 	deleteZero string
@@ -39,6 +41,13 @@ func NewCounters(table string, keys, sums []string) *Counters {
 		each(sums, ", ", "%[1]s = "+table+".%[1]s + excluded.%[1]s")
 	c.deleteZero = "DELETE FROM " + table + " AS t {USING v} WHERE " +
 		each(keys, " AND ", "t.%[1]s = v.column%[2]d") + each(sums, "", " AND t.%[1]s = 0")
+	return c
+}
+
+// KeepZeros has the rows of keys stay when their sums were reduced to zero, because it matters that there
+// was something. It returns c.
+func (c *Counters) KeepZeros() *Counters {
+	c.keepsZeros = true
 	return c
 }
 
@@ -113,7 +122,7 @@ func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
 			row = append(row, n)
 		}
 		changed.Add(row...)
-		if slices.Min(d.by) < 0 {
+		if slices.Min(d.by) < 0 && !c.keepsZeros {
 			reduced.Add(d.key...)
 		}
 	}

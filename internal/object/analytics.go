@@ -1,6 +1,7 @@
 package object
 
 import (
+	"strconv"
 	"time"
 
 	"steward/internal/stamp"
@@ -60,11 +61,22 @@ func (h holding) total() (all sums) {
 
 // cost returns what a holding costs in a month, added in the order of tiers so that equal holdings
 // have equal costs.
-func (h holding) cost(prices map[Tier]float64) (cost float64) {
+func (h holding) cost(prices map[Tier]float64) float64 {
+	cost := 0.0
 	for _, tier := range tiers {
 		cost += float64(h[tier].bytes) / gigabyte * prices[tier]
 	}
-	return cost
+	return rounded(cost)
+}
+
+// costDigits is the number of significant digits of costs. The others are errors of the arithmetic.
+const costDigits = 12
+
+// rounded returns a cost with at most costDigits significant digits.
+func rounded(cost float64) float64 {
+	text := strconv.FormatFloat(cost, 'e', costDigits-1, 64)
+	short, _ := strconv.ParseFloat(text, 64) // FormatFloat has made it
+	return short
 }
 
 // summary returns what a holding is and costs.
@@ -72,7 +84,7 @@ func (h holding) summary(prices map[Tier]float64) Summary {
 	all := h.total()
 	s := Summary{ObjectCount: all.objects, TotalSize: all.bytes, MonthlyCost: h.cost(prices), CostPerGB: prices[Standard]}
 	if all.bytes > 0 {
-		s.CostPerGB = s.MonthlyCost / (float64(all.bytes) / gigabyte)
+		s.CostPerGB = rounded(s.MonthlyCost / (float64(all.bytes) / gigabyte))
 	}
 	return s
 }

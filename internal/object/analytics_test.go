@@ -1,6 +1,7 @@
 package object
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,4 +74,58 @@ func TestDefaultPrices(t *testing.T) {
 	if !near(s.MonthlyCost, 0.038) || !near(s.CostPerGB, 0.0095) {
 		t.Errorf("got %+v", s)
 	}
+}
+
+func TestCostsHaveTwelveDigits(t *testing.T) {
+	digits := func(cost float64) int {
+		text := strconv.FormatFloat(cost, 'e', -1, 64)
+		mantissa, _, _ := strings.Cut(text, "e")
+		return len(strings.Replace(mantissa, ".", "", 1))
+	}
+	prices := (&Store{}).prices()
+	for bytes := int64(1); bytes < 1e18; bytes = bytes*7 + 3 {
+		held := holding{Standard: {1, bytes}, InfrequentAccess: {1, bytes / 3}, Archive: {1, bytes / 7}}
+		s := held.summary(prices)
+		for _, cost := range []float64{s.MonthlyCost, s.CostPerGB, held.cost(prices)} {
+			if digits(cost) > 12 {
+				t.Errorf("%d bytes cost %v", bytes, cost)
+			}
+		}
+	}
+	if got := (holding{Standard: {1, 1e9}, InfrequentAccess: {1, 1e9}, Archive: {1, 2e9}}).summary(prices).MonthlyCost; got != 0.038 {
+		t.Errorf("got %v, want 0.038", got)
+	}
+}
+
+// TestDailyHasTheDayOnWhichEverythingWasDeleted deletes all objects on the day on which they were
+// written, and one day later.
+func TestDailyHasTheDayOnWhichEverythingWasDeleted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, small)
+		b := f.bucket(alice, "photos")
+		want := func(days ...DayAnalytics) {
+			t.Helper()
+			got, err := f.http.Analytics(as(alice), &analyticsIn{180})
+			must(t, err)
+			if diff := cmp.Diff(days, got.Daily); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		}
+		remove := func() {
+			_, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}})
+			must(t, err)
+		}
+		f.put(b, "k", "x")
+		remove()
+		want(DayAnalytics{Date: "2026-11-15"})
+		f.clock.advance(analyticsDay)
+		want(DayAnalytics{Date: "2026-11-15"}, DayAnalytics{Date: "2026-11-16"})
+		f.put(b, "k", "x")
+		f.clock.advance(analyticsDay)
+		remove()
+		must(t, f.deleteBucket(alice, "photos", false))
+		held := DayAnalytics{Date: "2026-11-16", ObjectCount: 1, TotalSize: 1, Cost: 2e-11}
+		want(DayAnalytics{Date: "2026-11-15"}, held, DayAnalytics{Date: "2026-11-17"})
+		f.check()
+	})
 }

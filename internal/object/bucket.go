@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"time"
 
 	"steward/internal/errs"
 	"steward/internal/page"
@@ -41,6 +42,24 @@ func (b *Bucket) Tier() Tier {
 		return Standard
 	}
 	return *b.Config.StorageTier
+}
+
+// expiry returns the time up to which objects must have been written to be past the ttl, or false if
+// the bucket has none.
+func (b *Bucket) expiry(now time.Time) (stamp.Time, bool) {
+	if b.Config.TTL == nil {
+		return 0, false
+	}
+	return stamp.Of(now) - stamp.Time(*b.Config.TTL)*1_000_000, true
+}
+
+// current returns an object, or nil if it is past the ttl: then it is as good as deleted, although
+// Expire may not have come by yet.
+func (b *Bucket) current(o *Object, now time.Time) *Object {
+	if before, ok := b.expiry(now); ok && o != nil && o.ModifiedAt <= before {
+		return nil
+	}
+	return o
 }
 
 // NewBucket is a bucket to be created.

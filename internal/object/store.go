@@ -81,8 +81,9 @@ func (s *Store) limits() Limits {
 // totals counts what buckets hold.
 var totals = db.NewCounters("bucket_totals", []string{"org_id", "bucket_id", "tier"}, []string{"objects", "bytes"})
 
-// usage sums the changes of an organization by day.
-var usage = db.NewCounters("object_usage", []string{"org_id", "day", "tier"}, []string{"objects", "bytes"})
+// usage sums the changes of an organization by day. A day on which everything was deleted again has had
+// data, too.
+var usage = db.NewCounters("object_usage", []string{"org_id", "day", "tier"}, []string{"objects", "bytes"}).KeepZeros()
 
 const secondsPerDay = 86400
 

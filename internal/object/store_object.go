@@ -46,7 +46,7 @@ func (s *Store) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, s
 		o.Attributes.Checksum = bytes.checksum
 	}
 	c := &change{bucket: b, key: p.Key, event: cmp.Or(p.Event, EventPut), origin: p.Origin, apply: func(old *Object) (*Object, error) {
-		if err := p.check(p.Key, old); err != nil {
+		if err := p.check(p.Key, b.current(old, s.Now())); err != nil {
 			return nil, err
 		}
 		if err := s.checkAge(bytes.ref); err != nil {
@@ -199,7 +199,7 @@ func (s *Store) checkAge(ref blobRef) error {
 	return nil
 }
 
-// Get returns an object, or NotFound.
+// Get returns an object, or NotFound, also if it is past the ttl of the bucket.
 func (s *Store) Get(ctx context.Context, b *Bucket, key string) (Object, error) {
 	if checkKey(key) != nil {
 		return Object{}, errs.New(errs.NotFound, "the object does not exist")
@@ -210,6 +210,9 @@ func (s *Store) Get(ctx context.Context, b *Bucket, key string) (Object, error) 
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("read object: %w", err)
+	}
+	if b.current(&o, s.Now()) == nil {
+		return Object{}, errs.Missing("object", key)
 	}
 	return o, nil
 }
@@ -230,7 +233,7 @@ func (s *Store) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted
 			continue // there is no such object
 		}
 		changes = append(changes, &change{bucket: b, key: key, event: EventDelete, origin: d.Origin, apply: func(old *Object) (*Object, error) {
-			return nil, Conditions{IfMatch: d.IfMatch}.check(key, old)
+			return nil, Conditions{IfMatch: d.IfMatch}.check(key, b.current(old, s.Now()))
 		}})
 	}
 	return s.deleteAll(ctx, changes)
@@ -355,7 +358,7 @@ func (s *Store) SetTags(ctx context.Context, b *Bucket, key string, tags Tags, o
 // modify changes the row of an object that exists, or returns NotFound.
 func (s *Store) modify(ctx context.Context, b *Bucket, key, event string, origin Origin, to func(Object) (Object, error)) (Object, error) {
 	c := &change{bucket: b, key: key, event: event, origin: origin, apply: func(old *Object) (*Object, error) {
-		if old == nil {
+		if b.current(old, s.Now()) == nil {
 			return nil, errs.Missing("object", key)
 		}
 		o, err := to(*old)

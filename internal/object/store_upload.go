@@ -257,7 +257,7 @@ func (s *Store) CompleteUpload(ctx context.Context, b *Bucket, c CompleteRequest
 // replaceUpload writes an object in place of the upload that it was made of.
 func (s *Store) replaceUpload(tx *db.Tx, b *Bucket, c CompleteRequest, o Object) error {
 	changed := &change{bucket: b, key: c.Key, event: EventComplete, origin: c.Origin, apply: func(old *Object) (*Object, error) {
-		return &o, c.check(c.Key, old)
+		return &o, c.check(c.Key, b.current(old, s.Now()))
 	}}
 	o.ModifiedAt = stamp.Of(s.Now())
 	if err := s.changeAll(tx, []*change{changed}); err != nil {

@@ -39,7 +39,10 @@ func (s *Store) Expire(ctx context.Context) error {
 const expiredText = `SELECT key FROM objects WHERE bucket_id = $1 AND modified_at <= $2 ORDER BY modified_at, key LIMIT $3`
 
 func (s *Store) expireBucket(ctx context.Context, b *Bucket) error {
-	before := stamp.Of(s.Now()) - stamp.Time(*b.Config.TTL)*1_000_000
+	before, ok := b.expiry(s.Now())
+	if !ok {
+		return nil
+	}
 	batch := s.limits().Batch
 	for {
 		keys, err := db.Collect(s.DB.Read(ctx), scanText, expiredText, b.ID, before, batch)
