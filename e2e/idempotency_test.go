@@ -113,3 +113,34 @@ func TestKeyOfAKilledProcessIsFree(t *testing.T) {
 		waittest.Receive(t, "the test to arrive again", arrived)
 	})
 }
+
+// TestFailedAnswerFreesItsKey corrects requests that were refused, and sends them with the same key.
+func TestFailedAnswerFreesItsKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *steward) {
+		region := "/resource/" + s.orgID + "/local"
+		database := func(name string) object { return object{"resources": []object{{"type": "db", "name": name}}} }
+		s.call("POST", region, database("taken")).want(201)
+		for i, c := range []struct {
+			path    string
+			refused object
+			status  int
+			correct object
+		}{
+			{"/cli/project", object{"name": " "}, 422, object{"name": "one"}},
+			{"/webhook/create", object{}, 422, object{"name": "one"}},
+			{region, database("UPPER"), 422, database("lower")},
+			{region, database("taken"), 409, database("free")},
+			{region + "/taken/query", object{"query": "SELECT FROM"}, 422, object{"query": "SELECT 1"}},
+		} {
+			key := fmt.Sprint("k", i)
+			s.call("POST", c.path, c.refused, "Idempotency-Key", key).want(c.status)
+			again := s.call("POST", c.path, c.refused, "Idempotency-Key", key).want(c.status)
+			first := s.call("POST", c.path, c.correct, "Idempotency-Key", key)
+			if first.status/100 != 2 {
+				t.Errorf("%s after %s: %d %s", c.path, again.body, first.status, first.body)
+			}
+			s.call("POST", c.path, c.refused, "Idempotency-Key", key).want(422)
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/idempotency"
 	"steward/internal/seal"
+	"steward/internal/waittest"
 	"steward/internal/web"
 )
 
@@ -203,6 +204,52 @@ func TestClaimOfALivingProcessStays(t *testing.T) {
 		}
 		if got := s.post("tea"); got.Code != 201 || s.orders != 1 {
 			t.Fatalf("%d %s; %d orders", got.Code, got.Body, s.orders)
+		}
+	})
+}
+
+// TestFailedClaimFreesItsKey has a repeat and a request with another body wait for a request that fails.
+func TestFailedClaimFreesItsKey(t *testing.T) {
+	for _, item := range []string{"tea", "milk"} {
+		eachShop(t, func(t *testing.T, s *shop) {
+			waiting := make(chan *httptest.ResponseRecorder, 1)
+			s.work = func() error {
+				s.work = func() error { return nil }
+				go func() { waiting <- s.post(item) }()
+				select {
+				case got := <-waiting:
+					t.Errorf("%s did not wait: %d %s", item, got.Code, got.Body)
+				case <-time.After(time.Second):
+				}
+				return errs.New(errs.Conflict, "sold out")
+			}
+			if got := s.post("tea"); got.Code != 409 {
+				t.Fatalf("%d %s", got.Code, got.Body)
+			}
+			if got := waittest.Receive(t, "the request that waits", waiting); got.Code != 201 || s.orders != 1 {
+				t.Fatalf("%s: %d %s; %d orders", item, got.Code, got.Body, s.orders)
+			}
+		})
+	}
+}
+
+// TestClaimOfADeadProcessIsFreeForAnotherBody has a claim whose process has died before it responded.
+func TestClaimOfADeadProcessIsFreeForAnotherBody(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d)
+		s.store.SetTimes(500*time.Millisecond, time.Hour) // it renews nothing
+		var other *httptest.ResponseRecorder
+		s.work = func() error {
+			s.work = func() error { return nil }
+			other = s.post("milk")
+			return errs.New(errs.Conflict, "nobody hears it")
+		}
+		s.post("tea")
+		if other.Code != 201 || s.orders != 1 {
+			t.Fatalf("%d %s; %d orders", other.Code, other.Body, s.orders)
+		}
+		if again := s.post("milk"); again.Body.String() != other.Body.String() {
+			t.Fatalf("repeated: %d %s", again.Code, again.Body)
 		}
 	})
 }

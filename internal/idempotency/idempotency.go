@@ -11,8 +11,9 @@
 //     begin. Keep stores the response in the transaction that makes them visible, if there is one.
 //   - Neither, if it has none, such as a dry run.
 //
-// What was not stored by then is stored by Serve after the handler. A request that fails leaves nothing,
-// so it can be repeated with the same key.
+// What was not stored by then is stored by Serve after the handler. A response that is not 2xx is not
+// stored, and its key is free: for the same request, which runs again, or for another one. A repeat that
+// has waited for it runs, too.
 package idempotency
 
 import (
@@ -43,7 +44,9 @@ const (
 var (
 	// errStored is returned to a handler whose request was executed by another one in the meantime; Serve
 	// replaces it by the response of that.
-	errStored    = errs.New(errs.Conflict, "another request with this Idempotency-Key was executed in the meantime")
+	errStored = errs.New(errs.Conflict, "another request with this Idempotency-Key was executed in the meantime")
+	// errFree is returned to a repeat that has waited for a request that has failed.
+	errFree      = errors.New("idempotency: the key is free again")
 	errBusy      = errs.New(errs.Unavailable, "a request with this Idempotency-Key is still being processed")
 	errOtherBody = errs.InvalidField("header.Idempotency-Key", "this key was already used with a different body")
 )
@@ -130,18 +133,18 @@ func newClaim(r *http.Request, key string, body []byte, now stamp.Time) claim {
 	}
 }
 
-// replay returns the stored response, or nil if there is none. It returns Invalid if the first request
-// had another body.
+// replay returns the stored response, or nil if there is none. It returns Invalid if the request that was
+// successful had another body.
 func (s *Store) replay(ctx context.Context, c claim) (*response, error) {
 	found, err := c.get(s.DB.Read(ctx))
 	if err != nil || found == nil || found.createdAt < c.now.Add(-TTL) {
 		return nil, err
 	}
-	if !bytes.Equal(found.bodyHash, c.bodyHash) {
-		return nil, errOtherBody
-	}
 	if found.status == 0 {
 		return nil, nil // the handler waits, where its effects begin
+	}
+	if !bytes.Equal(found.bodyHash, c.bodyHash) {
+		return nil, errOtherBody
 	}
 	return openResponse(s.Ring, found.status, found.answer)
 }
@@ -244,8 +247,20 @@ func Keep(tx *db.Tx, value any) error {
 func (p *pending) write(ctx context.Context, dead stamp.Time, fn func(*db.Tx) error) error {
 	limited, cancel := context.WithTimeout(ctx, p.store.maxWait())
 	defer cancel()
+	err := errFree
+	for errors.Is(err, errFree) {
+		err = p.try(limited, dead, fn)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return errs.Unavailablef(err, "the database is busy, or a request with this Idempotency-Key is still being processed")
+	}
+	return err
+}
+
+// try is one attempt of write. It returns errFree if another request had the key, and has failed.
+func (p *pending) try(ctx context.Context, dead stamp.Time, fn func(*db.Tx) error) error {
 	claimed := p.claimed
-	err := p.store.DB.Write(limited, func(tx *db.Tx) (err error) {
+	err := p.store.DB.Write(ctx, func(tx *db.Tx) (err error) {
 		if !p.claimed {
 			claimed, err = p.claim.insert(tx, dead)
 		}
@@ -254,15 +269,10 @@ func (p *pending) write(ctx context.Context, dead stamp.Time, fn func(*db.Tx) er
 		}
 		return fn(tx)
 	})
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return errs.Unavailablef(err, "the database is busy, or a request with this Idempotency-Key is still being processed")
-	case err != nil:
+	if err != nil || claimed {
 		return err
-	case !claimed:
-		return p.refusal(ctx)
 	}
-	return nil
+	return p.refusal(ctx)
 }
 
 // refusal returns the error for a key that another request has.
@@ -271,12 +281,12 @@ func (p *pending) refusal(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case found == nil: // it has failed in the meantime
+	case found == nil:
+		return errFree
+	case found.status == 0:
 		return errBusy
 	case !bytes.Equal(found.bodyHash, p.claim.bodyHash):
 		return errOtherBody
-	case found.status == 0:
-		return errBusy
 	}
 	return errStored
 }

@@ -266,6 +266,49 @@ func TestResponseOfAnEarlierVersionIsReplayed(t *testing.T) {
 	}
 }
 
+// TestErrorOfAnEarlierVersionIsIgnored: it does not keep its key, whatever the body of the next request.
+func TestErrorOfAnEarlierVersionIsIgnored(t *testing.T) {
+	for _, status := range []int{303, 409, 500} {
+		for _, item := range []string{"tea", "milk"} {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				f := newFixture(t, d)
+				f.post("ann", "k", "tea")
+				err := f.db.Write(t.Context(), func(tx *db.Tx) error {
+					_, err := tx.Exec(`UPDATE idempotency SET status = $1`, status)
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.now = f.now.Add(time.Second)
+				f.want(t, 201, 2, "ann", "k", item)
+				f.want(t, 201, 2, "ann", "k", item)
+			})
+		}
+	}
+}
+
+// TestFailedRequestFreesItsKeyForAnotherBody fails in the handler, and before it is called.
+func TestFailedRequestFreesItsKeyForAnotherBody(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		for i, kind := range []errs.Kind{errs.Invalid, errs.NotFound, errs.Conflict, errs.Unavailable, errs.Internal} {
+			f.fail = errs.New(kind, "no")
+			if got := f.post("ann", "k", "tea"); got.Code < 400 {
+				t.Fatalf("%s: %d %s", kind, got.Code, got.Body)
+			}
+			f.fail = nil
+			f.want(t, 201, i+1, "ann", "k", "milk"+string(kind))
+			if err := f.db.Write(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec(`DELETE FROM idempotency`)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestNothingRunsInTheTransactionBeforeTheEffects has another write be committed while a request is
 // decoded, and while its handler runs until its effects begin: SQLite has one writer for all.
 func TestNothingRunsInTheTransactionBeforeTheEffects(t *testing.T) {

@@ -31,12 +31,13 @@ type stored struct {
 }
 
 // insert inserts the claim, unless another request has the key, and reports whether it did. It replaces
-// a row older than TTL, and a claim without a response that was last renewed at dead.
+// a row older than TTL, a claim without a response that was last renewed at dead, and an error that an
+// earlier version has stored.
 func (c claim) insert(tx *db.Tx, dead stamp.Time) (inserted bool, err error) {
 	n, err := tx.Exec(`INSERT INTO idempotency (org_id, scope, body_hash, status, answer, created_at)
 		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO UPDATE
 		SET body_hash = excluded.body_hash, status = 0, answer = excluded.answer, created_at = excluded.created_at
-		WHERE idempotency.created_at < $6 OR idempotency.status = 0 AND idempotency.created_at = $7`,
+		WHERE idempotency.created_at < $6 OR idempotency.status = 0 AND idempotency.created_at = $7 OR idempotency.status >= 300`,
 		c.orgID, c.scope, c.bodyHash, c.owner, max(c.now, dead+1), c.now.Add(-TTL), dead)
 	if err != nil {
 		return false, fmt.Errorf("claim idempotency key: %w", err)
@@ -76,11 +77,12 @@ func (c claim) delete(tx *db.Tx) error {
 	return nil
 }
 
-// get returns the row of the scope, whichever request has inserted it, or nil.
+// get returns the row of the scope, whichever request has inserted it, or nil. It does not return an error
+// that an earlier version has stored.
 func (c claim) get(q db.Querier) (*stored, error) {
 	var s stored
-	err := q.Row(`SELECT body_hash, status, answer, created_at FROM idempotency WHERE org_id = $1 AND scope = $2`, c.orgID, c.scope).
-		Scan(&s.bodyHash, &s.status, &s.answer, &s.createdAt)
+	err := q.Row(`SELECT body_hash, status, answer, created_at FROM idempotency
+		WHERE org_id = $1 AND scope = $2 AND status < 300`, c.orgID, c.scope).Scan(&s.bodyHash, &s.status, &s.answer, &s.createdAt)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil
 	}

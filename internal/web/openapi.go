@@ -142,8 +142,8 @@ func idempotencyParam() *huma.Param {
 	shortest, longest := 1, 255
 	return &huma.Param{
 		Name: "Idempotency-Key", In: "header",
-		Description: "Repeating a request with the same key and body within 24 hours returns the original response. " +
-			"The same key with another body is an error.",
+		Description: "Repeating a successful request with the same key and body within 24 hours returns the original response. " +
+			"The same key with another body is an error. A request that fails leaves its key free.",
 		Schema: &huma.Schema{Type: "string", MinLength: &shortest, MaxLength: &longest, Examples: []any{"3f0c1f6e-order-1042"}},
 	}
 }
