@@ -22,10 +22,10 @@ type Filter struct {
 // actorColumns are the columns of the kinds of actors.
 var actorColumns = map[string]string{id.User: `user_id`, id.Key: `key_id`, id.Client: `client_id`}
 
-// check adds what is wrong with the filter to faults.
-func (f Filter) check(faults *errs.Faults) {
+// check adds what is wrong with the filter to faults. end is the location of its end.
+func (f Filter) check(faults *errs.Faults, end string) {
 	faults.Check(f.Actor == "" || f.actorColumn() != "", "query.actor", "expected the id of a user, an API key or an OAuth client")
-	faults.Check(f.Start == nil || f.End == nil || *f.Start < *f.End, "query.end", "expected a time after the start")
+	faults.Check(f.Start == nil || f.End == nil || *f.Start < *f.End, end, "expected a time after the beginning")
 }
 
 func (f Filter) actorColumn() string {

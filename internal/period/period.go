@@ -67,12 +67,12 @@ func (q Query) Span(now time.Time) (Span, error) {
 	unit, ok := unitOf[q.Granularity]
 	faults.Check(ok, "query.granularity", "expected minute, hour or day")
 	s := Span{granularity: q.Granularity, end: stamp.Of(now)}
-	if q.End != "" {
-		s.end = parseTime(&faults, "query.end", q.End)
+	if end := Bound(q.End).Parse(&faults, "query.end"); end != nil {
+		s.end = *end
 	}
 	s.start = s.end.Add(-24 * time.Hour)
-	if q.Start != "" {
-		s.start = parseTime(&faults, "query.start", q.Start)
+	if start := Bound(q.Start).Parse(&faults, "query.start"); start != nil {
+		s.start = *start
 	}
 	if err := faults.Err(); err != nil {
 		return Span{}, err
@@ -84,17 +84,6 @@ func (q Query) Span(now time.Time) (Span, error) {
 		return Span{}, errs.InvalidField("query.granularity", "expected a period of at most %d buckets", maxBuckets)
 	}
 	return s, nil
-}
-
-// parseTime parses a time, in UTC unless it has an offset, or a date, which is its beginning.
-func parseTime(faults *errs.Faults, location, text string) stamp.Time {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return stamp.Of(at)
-		}
-	}
-	faults.Add(location, "expected an RFC 3339 time such as 2026-11-15T08:30:00Z, or a date such as 2026-11-15")
-	return 0
 }
 
 // buckets returns the buckets of a unit that the span touches.

@@ -7,7 +7,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/idempotency"
 	"steward/internal/page"
-	"steward/internal/stamp"
+	"steward/internal/period"
 	"steward/internal/web"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
@@ -156,28 +156,17 @@ func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	return web.None{}, h.Store.DeleteDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, in.IfMatch)
 }
 
-// Between has the filters by time.
-type Between struct {
-	Since string `query:"since" format:"date-time" doc:"Only from this time on"`
-	Until string `query:"until" format:"date-time" doc:"Only before this time"`
-}
-
-func (b Between) into(f *Filter) error {
-	var faults errs.Faults
-	f.Since = parseTime(&faults, "query.since", b.Since)
-	f.Until = parseTime(&faults, "query.until", b.Until)
-	return faults.Err()
-}
-
 // Receipts handles GET /webhook/receipt-list/{webhookId}. Viewers do not see credentials in headers.
 func (h *Handler) Receipts(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
-	Between
+	period.Between
 },
 ) (Receipts, error) {
+	var faults errs.Faults
 	var f Filter
-	if err := in.into(&f); err != nil {
+	f.Since, f.Until = in.Times(&faults)
+	if err := faults.Err(); err != nil {
 		return Receipts{}, err
 	}
 	caller := auth.From(ctx)
@@ -223,14 +212,16 @@ func (h *Handler) Payload(ctx context.Context, in *struct {
 func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
-	Between
+	period.Between
 	Status        Status `query:"status" enum:"pending,waiting,success,failed" doc:"Only those with this status; waiting are pending ones whose attempt before failed"`
 	DestinationID string `query:"destinationId" doc:"Only those to this destination"`
 	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt"`
 },
 ) (page.Page[Delivery], error) {
 	f := Filter{Status: in.Status, DestinationID: in.DestinationID, ReceiptID: in.ReceiptID}
-	if err := in.into(&f); err != nil {
+	var faults errs.Faults
+	f.Since, f.Until = in.Times(&faults)
+	if err := faults.Err(); err != nil {
 		return page.Page[Delivery]{}, err
 	}
 	return h.Store.Deliveries(ctx, auth.From(ctx).OrgID, in.ID, f, in.Paging)
@@ -259,15 +250,4 @@ func (h *Handler) Analytics(ctx context.Context, in *struct{ stats.Query }) (sta
 // Timeseries handles GET /webhook/analytics/org/timeseries.
 func (h *Handler) Timeseries(ctx context.Context, in *struct{ stats.Query }) (stats.Timeseries, error) {
 	return h.Stats.Timeseries(ctx, auth.From(ctx).OrgID, in.Query)
-}
-
-// parseTime parses an optional time of a query.
-func parseTime(faults *errs.Faults, location, text string) *stamp.Time {
-	if text == "" {
-		return nil
-	}
-	var at stamp.Time
-	err := at.UnmarshalText([]byte(text))
-	faults.Check(err == nil, location, "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
-	return &at
 }

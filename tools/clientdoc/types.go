@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"strings"
+
+	"steward/internal/period"
 )
 
 // setTypes chooses the Go types of fields where the generator's own choice would lose something:
@@ -13,13 +15,17 @@ import (
 //     if nil. A list or map is left out only if nil: an empty list of scopes is not the default.
 //   - In responses a value of any type is kept as JSON, and a boolean that is absent is false.
 //   - Parameters of queries are values; the zero value is left out.
-//   - A date without time is a string.
+//   - A date without time is a string. What may be a time or a date is a time.
 func setTypes(tree node) {
 	schemas := object(tree, "components", "schemas")
 	requests := requestSchemas(tree)
 	walk(tree, func(n node) {
 		if n["format"] == "date" || n["format"] == "email" {
 			delete(n, "format")
+		}
+		if n["format"] == period.BoundFormat {
+			n["format"] = "date-time"
+			delete(n, "pattern")
 		}
 	})
 	for name := range schemas {

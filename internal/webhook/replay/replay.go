@@ -19,6 +19,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/page"
+	"steward/internal/period"
 	"steward/internal/stamp"
 	"steward/internal/webhook"
 )
@@ -76,8 +77,8 @@ const maxRate = 10_000
 
 // NewReplay is the body of a create request.
 type NewReplay struct {
-	Since         string                   `json:"since" format:"date-time" doc:"Receipts from this time on"`
-	Until         page.Opt[string]         `json:"until,omitempty" required:"false" format:"date-time" doc:"Receipts before this time; by default, until now"`
+	Since         period.Bound             `json:"since" doc:"Receipts from this time on. A date means its beginning, 00:00 UTC"`
+	Until         page.Opt[period.Bound]   `json:"until,omitempty" required:"false" doc:"Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC"`
 	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,waiting,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending"`
 	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination"`
 	To            page.Opt[string]         `json:"to,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Destination to send to; by default, where it went" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
@@ -94,9 +95,11 @@ func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 		ID: id.At(id.Replay, now), State: Running, CreatedAt: stamp.Of(now), Until: stamp.Of(now), dryRun: n.DryRun,
 		nextDue: stamp.Of(now),
 	}
-	readTime(faults, "body.since", n.Since, &r.Since)
-	if until := n.Until.Ptr(); until != nil {
-		readTime(faults, "body.until", *until, &r.Until)
+	if since := n.Since.Parse(faults, "body.since"); since != nil {
+		r.Since = *since
+	}
+	if until := n.Until.Value.Parse(faults, "body.until"); until != nil {
+		r.Until = *until
 	}
 	n.Status.Set(&r.Status)
 	n.DestinationID.Set(&r.DestinationID)
@@ -108,13 +111,6 @@ func (n NewReplay) build(faults *errs.Faults, now time.Time) Replay {
 	r.Until = min(r.Until, stamp.Of(now)) // what arrives later is delivered anyway
 	faults.Check(r.Since <= r.Until || n.Since == "", "body.since", "expected a time before until and not in the future")
 	return r
-}
-
-func readTime(faults *errs.Faults, location, text string, to *stamp.Time) {
-	if text == "" { // which the schema refuses
-		return
-	}
-	faults.Check(to.UnmarshalText([]byte(text)) == nil, location, "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
 }
 
 // pace returns the time between two deliveries.

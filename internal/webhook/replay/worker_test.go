@@ -13,6 +13,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/period"
 	"steward/internal/waittest"
 	"steward/internal/webhook"
 )
@@ -192,7 +193,7 @@ func TestCancelledReplayAddsNothing(t *testing.T) {
 
 func TestReplayBodiesAreChecked(t *testing.T) {
 	now := time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)
-	at := func(d time.Duration) string { return now.Add(d).Format(time.RFC3339) }
+	at := func(d time.Duration) period.Bound { return period.Bound(now.Add(d).Format(time.RFC3339)) }
 	for name, test := range map[string]struct {
 		body  NewReplay
 		fault string

@@ -13,7 +13,7 @@ import (
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/stamp"
+	"steward/internal/period"
 	"steward/internal/web"
 	"steward/internal/webhook/eventlog"
 )
@@ -33,9 +33,9 @@ const (
 
 // From is where a tail begins.
 type From struct {
-	Since       string `query:"since" format:"date-time" doc:"Begin with the events of this time; without it and Last-Event-ID, with those that are to come"`
-	LastEventID string `header:"Last-Event-ID" doc:"Begin after the event with this id; takes precedence over since" example:"AAAAAAAAAAoABkQ2bTPgAAGTK8-MMFf4uZK-sQZVtPoBkyvPjDBX-LmSvrEGVbT6"`
-	Follow      bool   `query:"follow" default:"true" doc:"Go on with events that are to come; if false, the response ends with the last event that was there before the request"`
+	Since       period.Bound `query:"since" doc:"Begin with the events of this time; without it and Last-Event-ID, with those that are to come. A date means its beginning, 00:00 UTC"`
+	LastEventID string       `header:"Last-Event-ID" doc:"Begin after the event with this id; takes precedence over since" example:"AAAAAAAAAAoABkQ2bTPgAAGTK8-MMFf4uZK-sQZVtPoBkyvPjDBX-LmSvrEGVbT6"`
+	Follow      bool         `query:"follow" default:"true" doc:"Go on with events that are to come; if false, the response ends with the last event that was there before the request"`
 }
 
 // All handles GET /webhook/tail.
@@ -91,11 +91,12 @@ func (c *connection) begin(q db.Querier, from From) (err error) {
 		}
 		return err
 	case from.Since != "":
-		var since stamp.Time
-		if err := since.UnmarshalText([]byte(from.Since)); err != nil {
-			return errs.InvalidField("query.since", "expected an RFC 3339 time such as 2026-11-15T08:30:00Z")
+		var faults errs.Faults
+		since := from.Since.Parse(&faults, "query.since")
+		if err := faults.Err(); err != nil {
+			return err
 		}
-		c.at, err = eventlog.Seek(q, c.orgID, since)
+		c.at, err = eventlog.Seek(q, c.orgID, *since)
 		return err
 	}
 	c.at, err = eventlog.Head(q, c.orgID)
