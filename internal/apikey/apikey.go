@@ -63,6 +63,9 @@ type Project struct {
 // ETag returns the version of the row, which does not change when the key is used.
 func (k Key) ETag() string { return page.ETag(k.version) }
 
+// MovesWithoutVersion implements page.Moving, for LastUsedAt.
+func (Key) MovesWithoutVersion() {}
+
 // Created is the response to creating a key, the only one with its value.
 type Created struct {
 	ID    string `json:"id"`

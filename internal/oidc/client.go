@@ -126,6 +126,9 @@ type ClientDetails struct {
 	Link         string      `json:"link" doc:"URL of the client in the console"`
 }
 
+// MovesWithoutVersion implements page.Moving, for UserCount and LastActivity.
+func (ClientDetails) MovesWithoutVersion() {}
+
 // Created is the response to creating a client, the only one that shows its secret. The secret is empty
 // for a public client.
 type Created struct {

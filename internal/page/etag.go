@@ -13,6 +13,14 @@ func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + 
 // Versioned is implemented by values whose responses carry an ETag.
 type Versioned interface{ ETag() string }
 
+// Moving is implemented by Versioned values of which a part changes without their version, such as the
+// time of their last use. Their ETag is for If-Match only: If-None-Match does not get a 304.
+type Moving interface {
+	Versioned
+	// MovesWithoutVersion does nothing.
+	MovesWithoutVersion()
+}
+
 // IfMatch is the part of an update's input that makes the update conditional.
 type IfMatch struct {
 	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags"`

@@ -33,6 +33,14 @@ func queryNames(op *huma.Operation) (names []string) {
 	return names
 }
 
+// checkRepeats adds a fault for each parameter of the route that a query has more than once: only one of
+// its values would be used.
+func (s *servedRoute) checkRepeats(faults *errs.Faults, query url.Values) {
+	for _, name := range s.query {
+		faults.Check(len(query[name]) <= 1, "query."+name, "expected one value; the parameter is given more than once")
+	}
+}
+
 // suggest adds a fault for each unknown name in a query that is nearly a known one: a misspelt
 // filter must not list everything. Other unknown names are ignored.
 func (s *servedRoute) suggest(faults *errs.Faults, query url.Values) {

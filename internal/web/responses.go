@@ -25,7 +25,7 @@ func sharedHeaders() map[string]*huma.Header {
 		"X-Request-Id": text("Id of the request, also in the log and in errors: the client's own, if it sent one",
 			"req_01jcq3v5w8z9d6y4k2m7n0p1rt"),
 		"Steward-Version":     text("Major version of the API", Version),
-		"ETag":                text("Version of the resource, for If-Match and If-None-Match", `"3"`),
+		"ETag":                text("Version of the resource, for If-Match and, where the operation has it, If-None-Match", `"3"`),
 		"X-Total-Count":       number("Number of items in the whole list; absent if it is too expensive to count", 42),
 		"Link":                text("Links to other pages: first, prev, next, last", `</thread?limit=10&offset=0>; rel="first"`),
 		"Cache-Control":       text("Events are not to be cached", "no-store"),
@@ -63,7 +63,8 @@ func responses(schemas huma.Registry, r Route, value reflect.Type) map[string]*h
 		ok.Content = content("application/json", schemas.Schema(value, true, ""))
 	}
 	all := map[string]*huma.Response{strconv.Itoa(r.Status): ok}
-	if r.Method == http.MethodGet && ok.Headers["ETag"] != nil {
+	moving := value.Implements(reflect.TypeFor[page.Moving]())
+	if r.Method == http.MethodGet && ok.Headers["ETag"] != nil && !moving {
 		all[notModified] = &huma.Response{Description: "Not Modified: If-None-Match has the current ETag", Headers: headerRefs("ETag")}
 	}
 	for _, status := range []int{400, 401, 403, 429, 500, 503} {

@@ -357,8 +357,10 @@ func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 		return nil, err
 	}
 	p := &parsed{}
+	query := r.URL.Query()
+	s.checkRepeats(&p.faults, query)
 	if FaceOf(r.Context()) == Bare {
-		s.suggest(&p.faults, r.URL.Query())
+		s.suggest(&p.faults, query)
 	}
 	if s.schema == nil {
 		return p, nil

@@ -93,7 +93,7 @@ func Write(w http.ResponseWriter, r *http.Request, status int, value any) {
 	if v, ok := value.(page.Versioned); ok {
 		tag := v.ETag()
 		h["Etag"] = []string{tag}
-		if isRead(r) && page.NoneMatch(r.Header.Get("If-None-Match"), tag) {
+		if _, moving := v.(page.Moving); !moving && isRead(r) && page.NoneMatch(r.Header.Get("If-None-Match"), tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
