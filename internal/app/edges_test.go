@@ -50,6 +50,22 @@ func TestFaultsOfABodyComeTogether(t *testing.T) {
 		},
 		{"POST /evalrun", `{"id":"a b","timestamp":true}`, "body.evalId body.id body.orgId body.projectId body.sessionId body.timestamp"},
 		{"PUT /evalrun", `{"Id":"a","error":7,"timestamp":[]}`, "body.error body.id body.timestamp"},
+		{
+			"PUT /bucket/config/none", `{"public":"secret","ttl":-1,"cors":{"allowed_methods":["secret"],"max_age_seconds":"x"}}`,
+			"body.cors.allowed_methods body.cors.max_age_seconds body.public body.ttl",
+		},
+		{"PUT /bucket/config/none", `{"cors":{"allowed_origins":["https://a.example",7]}}`, "body.cors.allowed_origins[1]"},
+		{
+			"POST /resource/none/local", `{"resources":[{"type":"secret","name":"A"},{"type":"s3","name":"secret_"},{"type":"db","name":7}]}`,
+			"body.resources[0].name body.resources[0].type body.resources[1].name body.resources[2].name",
+		},
+		{
+			"DELETE /resource/none/local", `{"resources":[{"type":"db","name":"a"},{"type":"db","name":"a"},{"type":"secret","name":"b"}]}`,
+			"body.resources[1].name body.resources[2].type",
+		},
+		{"POST /resource/none/local/none/query", `{"query":7,"args":[1,{"secret":1}]}`, "body.args[1] body.query"},
+		{"PUT /thread/none", `{"project_id":"a b","user_data":7}`, "body.project_id body.user_data"},
+		{"POST /cli/project?limit=x", `{"name":" "}`, "body.name"},
 	} {
 		method, path, _ := strings.Cut(c.route, " ")
 		got := f.send("owner", method, path, c.body)
@@ -210,5 +226,76 @@ func TestUncleanPathsAreNotRedirected(t *testing.T) {
 	long := f.send("owner", "GET", "/thread/"+strings.Repeat("x", 5000), "")
 	if long.Code != 404 || long.Body.Len() > 500 {
 		t.Errorf("a long id: %d %s", long.Code, long.Body)
+	}
+}
+
+// TestRepeatedParametersAreRefused checks both faces. Unknown names may be repeated.
+func TestRepeatedParametersAreRefused(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
+	for path, faults := range map[string]string{
+		"/thread?limit=1&limit=1":               "query.limit",
+		"/thread?limit=1&offset=&limit=2&sort=": "query.limit",
+		"/sdk/thread?limit=1&limit=2":           "query.limit",
+		"/audit?since=2026-11-15&since=&start=": "query.since",
+		"/thread?utm=1&utm=2":                   "",
+	} {
+		got := f.send("owner", "GET", path, "")
+		if want := 200; faults == "" && got.Code != want || faults != "" && (got.Code != 422 || !strings.Contains(got.Body.String(), faults)) {
+			t.Errorf("%s: %d %s", path, got.Code, got.Body)
+		}
+	}
+}
+
+// TestTimesOfListsMayBeDates walks all parameters that are bounds of a time.
+func TestTimesOfListsMayBeDates(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
+	hook := field(f.send("owner", "POST", "/webhook/create", `{"name":"a"}`), "id")
+	for _, path := range []string{
+		"/audit?since=%s", "/audit?until=%s", "/audit?start=%s", "/audit?end=%s", "/webhook/receipt-list/" + hook + "?since=%s",
+		"/webhook/receipt-list/" + hook + "?until=%s", "/webhook/delivery-list/" + hook + "?since=%s",
+		"/webhook/delivery-list/" + hook + "?until=%s", "/webhook/tail?follow=false&since=%s",
+		"/webhook/tail/" + hook + "?follow=false&since=%s",
+	} {
+		for value, status := range map[string]int{
+			"2026-11-15": 200, "2026-11-15T08:30:00": 200, "2026-11-15T08:30:00%2B01:00": 200, "2026-11-15T08:30:00.123Z": 200, "": 200,
+			"2026-02-30": 422, "yesterday": 422, "2026-11": 422,
+		} {
+			if got := f.send("owner", "GET", fmt.Sprintf(path, value), ""); got.Code != status {
+				t.Errorf("%s: %d %s", fmt.Sprintf(path, value), got.Code, got.Body)
+			}
+		}
+	}
+	for value, status := range map[string]int{"2026-01-15": 200, "2026-01-15T08:30:00Z": 200, "2026-02-30": 422, "x": 422, "": 422} {
+		body := `{"since":"` + value + `","until":"2026-01-16","dry_run":true}`
+		if got := f.send("owner", "POST", "/webhook/replay/"+hook, body); got.Code != status {
+			t.Errorf("replay since %q: %d %s", value, got.Code, got.Body)
+		}
+	}
+}
+
+// TestWhatMovesWithoutItsVersionIsNeverNotModified reads things with the ETag that they have.
+func TestWhatMovesWithoutItsVersionIsNeverNotModified(t *testing.T) {
+	f := newFixture(t, dbtest.Open(t, db.SQLite), nil)
+	key := field(f.send("owner", "POST", "/cli/apikey", `{"name":"a"}`), "id")
+	hook := field(f.send("owner", "POST", "/webhook/create", `{"name":"a"}`), "id")
+	var created struct{ Client struct{ ID string } }
+	made := f.send("owner", "POST", "/oidc/clients", `{"name":"a","description":"b","homepage_url":"https://a.example"}`)
+	if err := json.Unmarshal(made.Body.Bytes(), &created); err != nil {
+		t.Fatal(err)
+	}
+	for path, status := range map[string]int{
+		"/cli/apikey/" + key: 200, "/oidc/clients/" + created.Client.ID: 200, "/webhook/get/" + hook: 304,
+	} {
+		tag := f.send("owner", "GET", path, "").Header().Get("ETag")
+		for _, prefix := range []string{"", "/sdk"} {
+			r := httptest.NewRequest("GET", prefix+path, nil)
+			r.Header.Set("Authorization", "Bearer "+f.keys["owner"])
+			r.Header.Set("If-None-Match", tag)
+			rec := httptest.NewRecorder()
+			f.handler.ServeHTTP(rec, r)
+			if rec.Code != status || tag == "" || rec.Header().Get("ETag") != tag {
+				t.Errorf("%s%s with %s: %d %s", prefix, path, tag, rec.Code, rec.Body)
+			}
+		}
 	}
 }

@@ -96,10 +96,9 @@ func (s storage) engine() resource.Buckets {
 			}
 			return bucketResource(b, object.Usage{}), nil
 		},
-		Delete:    s.store.DeleteBucket,
-		Rotate:    s.rotateBucket,
-		List:      s.buckets,
-		ValidName: object.ValidName, ExpectedName: object.ExpectedName,
+		Delete:        s.store.DeleteBucket,
+		Rotate:        s.rotateBucket,
+		List:          s.buckets,
 		SigningRegion: s3.DefaultRegion, Origin: s.server.Origin, Domain: s.server.Domain,
 	}
 }

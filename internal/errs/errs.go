@@ -128,11 +128,12 @@ type Faults struct {
 	omitted int
 }
 
-// Add adds a fault, unless one was added for the same value or for a value that contains it:
-// nothing is known about the fields of a value that is missing, of another type or too long.
+// Add adds a fault, unless one was added for the same value, for a value that contains it, or for a
+// value within it: nothing is known about the fields of a value that is missing, of another type or too
+// long, and a value that has parts with faults is not what it will be without them.
 func (f *Faults) Add(location, format string, args ...any) *Faults {
 	switch {
-	case f.Has(location):
+	case f.Has(location), f.hasInside(location):
 	case len(f.list) == MaxFaults:
 		f.omitted++
 	default:

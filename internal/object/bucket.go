@@ -2,9 +2,6 @@ package object
 
 import (
 	"errors"
-	"net/netip"
-	"regexp"
-	"strings"
 	"time"
 
 	"steward/internal/errs"
@@ -88,17 +85,4 @@ type Usage struct {
 	Objects     int64
 	Bytes       int64
 	LastEventAt *stamp.Time
-}
-
-var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-
-// ExpectedName says what ValidName accepts, for error messages.
-const ExpectedName = "3 to 63 characters of a-z, 0-9, `.` and `-` that begin and end with a letter or digit, " +
-	"without `..`, not an IP address, not beginning with `xn--` nor ending with `-s3alias`"
-
-// ValidName reports whether S3 accepts a bucket's name.
-func ValidName(name string) bool {
-	_, notAddress := netip.ParseAddr(name)
-	return bucketName.MatchString(name) && !strings.Contains(name, "..") && notAddress != nil &&
-		!strings.HasPrefix(name, "xn--") && !strings.HasSuffix(name, "-s3alias")
 }

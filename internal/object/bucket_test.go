@@ -11,17 +11,18 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/name"
 	"steward/internal/waittest"
 )
 
 func TestValidName(t *testing.T) {
-	for name, want := range map[string]bool{
+	for text, want := range map[string]bool{
 		"abc": true, "a-b.c": true, "0ab": true, strings.Repeat("a", 63): true, "my.bucket.1": true, "1.2.3": true,
 		"": false, "ab": false, strings.Repeat("a", 64): false, "Abc": false, "a_b": false, "-abc": false, "abc-": false, ".abc": false,
 		"abc.": false, "a..b": false, "192.0.2.1": false, "xn--abc": false, "abc-s3alias": false, "a/b": false, "äbc": false, "abc\n": false,
 	} {
-		if ValidName(name) != want {
-			t.Errorf("ValidName(%q) = %v", name, !want)
+		if name.ValidBucket(text) != want {
+			t.Errorf("ValidBucket(%q) = %v", text, !want)
 		}
 	}
 }
@@ -134,7 +135,7 @@ func TestBucketNames(t *testing.T) {
 		mustBe(t, err, errs.Invalid)
 		b, err := create(NewBucket{Region: "here"})
 		must(t, err)
-		if !ValidName(b.Name) {
+		if !name.ValidBucket(b.Name) {
 			t.Errorf("made the name %q", b.Name)
 		}
 		_, err = create(NewBucket{Name: "another", Region: "there"})

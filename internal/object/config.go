@@ -48,6 +48,16 @@ const (
 
 // Apply returns the changed configuration, or Invalid with all faults.
 func (p Patch) Apply(c Config) (Config, error) {
+	c = p.set(c)
+	var faults errs.Faults
+	c.check(&faults)
+	return c, faults.Err()
+}
+
+// Check implements web.Checked.
+func (p Patch) Check(faults *errs.Faults) { p.set(Config{}).check(faults) }
+
+func (p Patch) set(c Config) Config {
 	p.StorageTier.SetPtr(&c.StorageTier)
 	p.TTL.SetPtr(&c.TTL)
 	if c.TTL != nil && *c.TTL == 0 {
@@ -57,21 +67,19 @@ func (p Patch) Apply(c Config) (Config, error) {
 	p.CacheControl.SetPtr(&c.CacheControl)
 	p.CORS.SetPtr(&c.CORS)
 	p.AdditionalHeaders.Set(&c.AdditionalHeaders)
-	return c, c.check()
+	return c
 }
 
-func (c Config) check() error {
-	var faults errs.Faults
+func (c Config) check(faults *errs.Faults) {
 	faults.Check(c.StorageTier == nil || slices.Contains(tiers, *c.StorageTier),
 		"body.storage_tier", "expected STANDARD, INFREQUENT_ACCESS, ARCHIVE or null")
 	faults.Check(c.TTL == nil || *c.TTL > 0 && *c.TTL <= maxTTL, "body.ttl", "expected 0 to %d seconds, or null", maxTTL)
 	faults.Check(c.CacheControl == nil || len(*c.CacheControl) <= maxHeaderValue && validHeaderValue(*c.CacheControl),
 		"body.cache_control", "expected a value of a Cache-Control header, or null")
 	if c.CORS != nil {
-		c.CORS.check(&faults)
+		c.CORS.check(faults)
 	}
-	checkHeaders(&faults, c.AdditionalHeaders)
-	return faults.Err()
+	checkHeaders(faults, c.AdditionalHeaders)
 }
 
 // corsMethods are the methods that S3 knows.

@@ -12,6 +12,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/name"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -88,8 +89,8 @@ func (s *Store) CreateBucket(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Buck
 		AccessKey: newAccessKey(), SecretKey: id.Secret(secretKeySize), Internal: n.Internal,
 		CreatedBy: caller.Actor(), CreatedAt: stamp.Of(now), UpdatedAt: stamp.Of(now), version: 1,
 	}
-	if !ValidName(b.Name) {
-		return nil, errs.InvalidField("name", "expected %s", ExpectedName)
+	if !name.ValidBucket(b.Name) {
+		return nil, errs.InvalidField("name", "expected %s", name.ExpectedBucket)
 	}
 	if err := s.insertBucket(tx, b); err != nil {
 		return nil, err

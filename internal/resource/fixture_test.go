@@ -102,7 +102,7 @@ func bucketEngine(s *object.Store) Buckets {
 			}
 			return list, err
 		},
-		ValidName: object.ValidName, ExpectedName: object.ExpectedName, SigningRegion: "r", Origin: "http://s3.test",
+		SigningRegion: "r", Origin: "http://s3.test",
 	}
 }
 

@@ -38,9 +38,6 @@ type Buckets struct {
 	Rotate func(tx *db.Tx, orgID, region, name string) (Bucket, error)
 	// List returns the buckets of an organization in a region, or in all of them, by name.
 	List func(ctx context.Context, orgID, region string) ([]Bucket, error)
-	// ValidName reports whether a bucket can have a name; ExpectedName says what it accepts.
-	ValidName    func(name string) bool
-	ExpectedName string
 	// SigningRegion is the region with which clients sign requests.
 	SigningRegion string
 	// Origin is the URL of the S3 listener.
@@ -127,7 +124,7 @@ func (h *Handler) Create(ctx context.Context, in *struct {
 	if err != nil {
 		return Created{}, err
 	}
-	if err := in.Body.check(region, &h.Manager.Buckets); err != nil {
+	if err := in.Body.checkIn(region); err != nil {
 		return Created{}, err
 	}
 	if err := idempotency.Claim(ctx); err != nil {

@@ -65,6 +65,24 @@ type NewQuery struct {
 	Args  []Arg  `json:"args,omitempty" maxItems:"1000" doc:"Values of the parameters, in their order: null, booleans, numbers, text, or bytes as {\"base64\": …}"`
 }
 
+// Check implements web.Checked.
+func (n NewQuery) Check(faults *errs.Faults) {
+	for i, a := range n.Args {
+		faults.Check(a.err == nil, "body.args["+strconv.Itoa(i)+"]", "%s", errArg)
+	}
+}
+
+// values returns the values of parameters, or Invalid with all faults.
+func (n NewQuery) values() ([]any, error) {
+	var faults errs.Faults
+	n.Check(&faults)
+	all := make([]any, len(n.Args))
+	for i, a := range n.Args {
+		all[i] = a.value
+	}
+	return all, faults.Err()
+}
+
 // Query serves POST /resource/{orgId}/{region}/{name}/query.
 func (h *Handler) Query(ctx context.Context, in *struct {
 	NameInput
@@ -75,7 +93,7 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 	if err != nil {
 		return Rows{}, err
 	}
-	args, err := values(in.Body.Args)
+	args, err := in.Body.values()
 	if err != nil {
 		return Rows{}, err
 	}
@@ -237,17 +255,6 @@ func argValue(value any) (any, error) {
 
 // Schema documents that a value can be of several types.
 func (Arg) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Examples: []any{1042}} }
-
-// values returns the values of parameters, or Invalid with all faults.
-func values(args []Arg) ([]any, error) {
-	var faults errs.Faults
-	all := make([]any, len(args))
-	for i, a := range args {
-		faults.Check(a.err == nil, "body.args["+strconv.Itoa(i)+"]", "%s", errArg)
-		all[i] = a.value
-	}
-	return all, faults.Err()
-}
 
 // bounded returns rows in the form of JSON values, and no more than fit into a response.
 func (r Rows) bounded() Rows {

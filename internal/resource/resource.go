@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/name"
 	"steward/internal/stamp"
 )
 
@@ -164,36 +165,54 @@ type Deletion struct {
 	Resources []Named `json:"resources" minItems:"1" maxItems:"100"`
 }
 
-// check returns Invalid with all faults of a request to create resources in a region.
-func (n NewResources) check(region *Region, buckets *Buckets) error {
-	var faults errs.Faults
-	seen := map[Named]bool{}
+// Check implements web.Checked.
+func (n NewResources) Check(faults *errs.Faults) {
+	names := namesSeen{}
 	for i, r := range n.Resources {
-		at := fmt.Sprintf("body.resources[%d]", i)
-		faults.Check(region.has(r.Type), at+".type", "no engine for %s in region %s", r.Type, region.Region)
 		if r.Name == nil {
 			continue
 		}
+		at := fmt.Sprintf("body.resources[%d].name", i)
 		if r.Type == S3 {
-			faults.Check(buckets.ValidName(*r.Name), at+".name", "expected %s", buckets.ExpectedName)
+			faults.Check(name.ValidBucket(*r.Name), at, "expected %s", name.ExpectedBucket)
 		} else {
-			faults.Check(validName(*r.Name), at+".name", "expected %s", expectedName)
+			faults.Check(validName(*r.Name), at, "expected %s", expectedName)
 		}
-		named := Named{Type: r.Type, Name: *r.Name}
-		faults.Check(!seen[named], at+".name", "expected another name than in the entries before")
-		seen[named] = true
+		names.check(faults, at, r.Type, *r.Name)
+	}
+}
+
+// checkIn returns Invalid with all faults of a request to create resources in a region.
+func (n NewResources) checkIn(region *Region) error {
+	var faults errs.Faults
+	n.Check(&faults)
+	for i, r := range n.Resources {
+		faults.Check(region.has(r.Type), fmt.Sprintf("body.resources[%d].type", i), "no engine for %s in region %s", r.Type, region.Region)
 	}
 	return faults.Err()
 }
 
-// check returns Invalid if a resource is named twice.
+// Check implements web.Checked.
+func (d Deletion) Check(faults *errs.Faults) {
+	names := namesSeen{}
+	for i, r := range d.Resources {
+		names.check(faults, fmt.Sprintf("body.resources[%d].name", i), r.Type, r.Name)
+	}
+}
+
 func (d Deletion) check() error {
 	var faults errs.Faults
-	seen := map[Named]bool{}
-	for i, r := range d.Resources {
-		r.IfEmpty = false
-		faults.Check(!seen[r], fmt.Sprintf("body.resources[%d].name", i), "expected another name than in the entries before")
-		seen[r] = true
-	}
+	d.Check(&faults)
 	return faults.Err()
+}
+
+// namesSeen are the resources that the entries of a request have named so far.
+type namesSeen map[Named]bool
+
+// check adds a fault for a resource that was named before. An entry that could not be decoded has no
+// name.
+func (s namesSeen) check(faults *errs.Faults, location string, t Type, name string) {
+	named := Named{Type: t, Name: name}
+	faults.Check(!s[named] || name == "", location, "expected another name than in the entries before")
+	s[named] = true
 }

@@ -17,9 +17,8 @@ func TestNewResourcesReportAllFaults(t *testing.T) {
 		{Type: KV, Name: new("pg_one")},
 		{Type: KV, Name: new("one")},
 	}}
-	buckets := Buckets{ValidName: func(name string) bool { return name == "one" }, ExpectedName: "one"}
 	region := &Region{Region: "local", S3: true, KV: &fileEngine{}}
-	err := n.check(region, &buckets)
+	err := n.checkIn(region)
 	for _, want := range []string{
 		"resources[1].name", "resources[2].name", "resources[3].type: no engine for db in region local", "resources[5].name",
 	} {
@@ -31,7 +30,7 @@ func TestNewResourcesReportAllFaults(t *testing.T) {
 		t.Errorf("a store cannot have the name of a bucket: %v", err)
 	}
 	for _, fine := range [][]NewResource{{{Type: S3}, {Type: S3}}, {{Type: KV}, {Type: KV}}} {
-		if err := (NewResources{Resources: fine}).check(region, &buckets); err != nil {
+		if err := (NewResources{Resources: fine}).checkIn(region); err != nil {
 			t.Errorf("two resources without names: %v", err)
 		}
 	}

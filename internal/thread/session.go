@@ -94,6 +94,7 @@ func (b *Start) check() error {
 // Check implements web.Checked.
 func (b *Start) Check(faults *errs.Faults) {
 	faults.Check(id.Foreign(b.ID), "body.id", idRule)
+	faults.Check(id.Foreign(b.ProjectID), "body.projectId", idRule)
 	b.ThreadID = checkThreadID(faults, b.ThreadID)
 	b.Timestamp.Check(faults, "body.timestamp")
 	b.Metadata = checkMetadata(faults, "body.metadata", b.Metadata).text

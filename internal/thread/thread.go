@@ -27,6 +27,7 @@ import (
 
 	"steward/internal/encode"
 	"steward/internal/errs"
+	"steward/internal/id"
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/thread/term"
@@ -147,6 +148,7 @@ func (p Put) Check(faults *errs.Faults) { p.check(faults) }
 
 // check returns the metadata in the form in which it is stored.
 func (p Put) check(faults *errs.Faults) indexedMetadata {
+	faults.Check(p.ProjectID == "" || id.Foreign(p.ProjectID), "body.project_id", idRule)
 	if p.UserData != nil {
 		checkUserData(faults, "body.user_data", *p.UserData)
 	}

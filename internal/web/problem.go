@@ -118,9 +118,10 @@ func humaCause(ctx context.Context, status int, msg string, details []error) err
 	if status != http.StatusUnprocessableEntity {
 		return errors.Join(append(details, errors.New(msg))...)
 	}
-	faults := parsedRequest(ctx).faults
-	addHumaFaults(&faults, details)
-	return faults.Err()
+	request := parsedRequest(ctx)
+	addHumaFaults(&request.faults, details)
+	request.checkRules()
+	return request.faults.Err()
 }
 
 // useOwnMessages replaces huma's messages by those in the words of our own rules. None of them has

@@ -14,8 +14,8 @@ import (
 
 // Checked is implemented by bodies with rules that their schema cannot express. Check adds a fault
 // for each rule that the body breaks. It is called for a body that does not match its schema, as far
-// as that could be decoded, so that one response reports all faults. The handler, which is not
-// called then, has to check the rules of all other bodies.
+// as that could be decoded, and for a request whose parameters have a fault, so that one response reports
+// all of them. The handler, which is not called then, has to check the rules of all other bodies.
 type Checked interface{ Check(faults *errs.Faults) }
 
 // bodySchema validates and decodes the bodies of a route.
@@ -38,8 +38,8 @@ func (s *bodySchema) document() *huma.RequestBody {
 func (s *bodySchema) required() bool { return s.of.Kind() != reflect.Pointer }
 
 // decode returns the value of a body, and adds its faults: lists that are too long, what does not
-// match the schema, what cannot be decoded, and what breaks a rule. The values that have a fault
-// are left out of the later steps.
+// match the schema, and what cannot be decoded. The values that have a fault are left out of the later
+// steps.
 func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, error) {
 	value := reflect.New(s.of)
 	if len(body) == 0 {
@@ -58,22 +58,18 @@ func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, er
 	path.Push("body")
 	huma.Validate(s.registry, s.schema, path, huma.ModeWriteToServer, tree, &result)
 	addHumaFaults(faults, result.Errors)
-	if faults.Full() {
-		return value.Elem(), nil
-	}
-	decode.Into(faults, "body", body, value.Interface())
-	if faults.Err() != nil {
-		s.check(value, faults)
+	if !faults.Full() {
+		decode.Into(faults, "body", body, value.Interface())
 	}
 	return value.Elem(), nil
 }
 
-// check calls the Check of the body that value points to, if it has one.
-func (s *bodySchema) check(value reflect.Value, faults *errs.Faults) {
-	if !s.required() {
-		value = value.Elem()
+// check calls the Check of a body that was decoded, if it has one.
+func (s *bodySchema) check(body reflect.Value, faults *errs.Faults) {
+	if s.required() {
+		body = body.Addr()
 	}
-	if c, ok := value.Interface().(Checked); ok && !value.IsNil() {
+	if c, ok := body.Interface().(Checked); ok && !body.IsNil() && !faults.Full() {
 		c.Check(faults)
 	}
 }

@@ -343,6 +343,7 @@ func (m *routeMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.Ser
 // parsed is a request whose query was checked and whose body was decoded.
 type parsed struct {
 	body   reflect.Value // zero if the route takes none
+	schema *bodySchema   // nil if there is no body
 	faults errs.Faults   // of query and body
 }
 
@@ -368,5 +369,18 @@ func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 	var err error
 	p.body, err = s.schema.decode(body, &p.faults)
 	r.Body = io.NopCloser(strings.NewReader("{}"))
+	if err == nil && len(body) > 0 {
+		p.schema = s.schema
+	}
+	if p.faults.Err() != nil {
+		p.checkRules()
+	}
 	return p, err
+}
+
+// checkRules adds the faults of the body's own rules.
+func (p *parsed) checkRules() {
+	if p.schema != nil {
+		p.schema.check(p.body, &p.faults)
+	}
 }
