@@ -17,6 +17,7 @@ import (
 	"steward/internal/app/operator"
 	"steward/internal/db"
 	"steward/internal/job"
+	"steward/internal/sdk"
 	"steward/internal/web"
 	"steward/internal/webhook/eventlog"
 )
@@ -126,12 +127,14 @@ func (s *process) run(ctx context.Context) error {
 		Handler: s.leaving(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	refusals := &web.Refusals{Faces: []*web.Face{sdk.Face}, Log: s.log, Done: p.server.Done}
+	api := refusals.Attach(srv, s.listeners.api)
 	if err := p.storage.server.Start(s.listeners.s3); err != nil {
 		return err
 	}
 	kvEnded := p.engines.serve(s.listeners.kv)
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(s.listeners.api) }()
+	go func() { failed <- srv.Serve(api) }()
 	if err := datadir.WriteAddresses(s.cfg.Data, s.addresses); err != nil {
 		s.log.Warn("steward.json was not written", "error", err)
 	}

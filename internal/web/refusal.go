@@ -1,0 +1,167 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"steward/internal/errs"
+)
+
+// Refusals has a server respond to requests that net/http cannot parse, such as one with a bad escape in
+// its path or with too many headers, in the form of the API. net/http writes a plain text to the
+// connection and has no hook for it, so that the connection replaces what is written between requests.
+type Refusals struct {
+	// Faces are the faces other than Bare.
+	Faces []*Face
+	Log   *slog.Logger
+	// Done is called after each response, for log and metrics.
+	Done func(Served)
+}
+
+// Attach sets the hooks of a server and returns the listener that it is to serve.
+func (f *Refusals) Attach(srv *http.Server, l net.Listener) net.Listener {
+	next := srv.Handler
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	srv.ConnState = func(c net.Conn, state http.ConnState) {
+		if c, ok := c.(*refusingConn); ok && state == http.StateIdle {
+			c.head = nil
+			c.serving.Store(false)
+		}
+	}
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*refusingConn); ok {
+			c.serving.Store(true)
+		}
+		next.ServeHTTP(w, r)
+	})
+	return &refusingListener{Listener: l, refusals: f}
+}
+
+type connKey struct{}
+
+type refusingListener struct {
+	net.Listener
+	refusals *Refusals
+}
+
+// Accept returns the next connection.
+func (l *refusingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &refusingConn{Conn: c, refusals: l.refusals}, nil
+}
+
+// refusingConn is a connection whose server may refuse a request before a handler is called.
+type refusingConn struct {
+	net.Conn
+	refusals *Refusals
+	// serving is true from the call of a handler until its response is written.
+	serving atomic.Bool
+	// head is the beginning of the request that is being read.
+	head []byte
+}
+
+// maxTarget is how much of a request is kept: enough for its method and the prefix of its face.
+const maxTarget = 32
+
+// Read notes the beginning of each request.
+func (c *refusingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.serving.Load() && len(c.head) < maxTarget {
+		c.head = append(c.head, p[:min(n, maxTarget-len(c.head))]...)
+	}
+	return n, err
+}
+
+// Write replaces what net/http writes before a handler is called.
+func (c *refusingConn) Write(p []byte) (int, error) {
+	if c.serving.Load() {
+		return c.Conn.Write(p)
+	}
+	err := parseRefusal(p)
+	if err == nil {
+		return c.Conn.Write(p)
+	}
+	if _, err := c.Conn.Write(c.refusals.response(c, err)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CloseWrite has the client read the response before the connection is closed.
+func (c *refusingConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// parseRefusal returns the error for a response of net/http, or nil if that is not a refusal. Its
+// reasons are constants of net/http.
+func parseRefusal(p []byte) *errs.Error {
+	line, _, _ := bytes.Cut(p, []byte("\r\n"))
+	status, ok := strings.CutPrefix(string(line), "HTTP/1.1 ")
+	if !ok || !bytes.Contains(p, []byte("\r\nConnection: close\r\n")) {
+		return nil
+	}
+	_, reason, _ := strings.Cut(status, ": ")
+	switch {
+	case strings.HasPrefix(status, "431"):
+		return errs.New(errs.HeadersTooLarge, "the headers of the request are too large")
+	case strings.HasPrefix(status, "501"):
+		return errs.New(errs.Malformed, "the request cannot be read: unsupported transfer encoding")
+	case reason != "":
+		return errs.New(errs.Malformed, "the request cannot be read: %s", reason)
+	}
+	return errs.New(errs.Malformed, "the request cannot be read: its first line or a header is malformed; "+
+		"special characters in the path must be percent-encoded")
+}
+
+// response returns the response to a request that was refused, as bytes for the connection.
+func (f *Refusals) response(c *refusingConn, refused *errs.Error) []byte {
+	method, target, _ := strings.Cut(string(c.head), " ")
+	r := &http.Request{Method: method, URL: &url.URL{Path: "/"}, Header: http.Header{}, RemoteAddr: c.RemoteAddr().String()}
+	r = r.WithContext(WithFace(context.Background(), f.faceOf(target)))
+	w := &responseBuffer{header: http.Header{}}
+	Observe(f.Log, f.Done, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Fail(w, r, refused)
+	})).ServeHTTP(w, r)
+	res := http.Response{
+		StatusCode: w.status, ProtoMajor: 1, ProtoMinor: 1, Header: w.header, ContentLength: int64(w.body.Len()), Close: true,
+		Body: io.NopCloser(&w.body), Request: r, // a response to HEAD has no body
+	}
+	var out bytes.Buffer
+	_ = res.Write(&out) // a buffer does not fail
+	return out.Bytes()
+}
+
+// responseBuffer is a response that is not written to a connection yet.
+type responseBuffer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *responseBuffer) Header() http.Header         { return b.header }
+func (b *responseBuffer) WriteHeader(status int)      { b.status = status }
+func (b *responseBuffer) Write(p []byte) (int, error) { return b.body.Write(p) }
+
+func (f *Refusals) faceOf(target string) *Face {
+	for _, face := range f.Faces {
+		if strings.HasPrefix(target, face.Prefix+"/") {
+			return face
+		}
+	}
+	return Bare
+}
