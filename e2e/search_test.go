@@ -50,7 +50,10 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		}
 		check(s, "atlas", all...)
 		check(s, h.ID, "webhook Atlas events")
-		check(s, "quality")
+		check(s, "quality", "eval Atlas quality")
+		check(s, "files", "bucket atlas-files")
+		check(s, "KV atl", "store atlas_kv")
+		check(s, "tlas")
 		check(s, "")
 		check(s.keyOf("atlas-project"), "atlas", "thread atlas", "eval Atlas quality", "project atlas-project")
 		check(s.keyOf("other"), "atlas-2", "thread atlas-2")
