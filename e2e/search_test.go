@@ -36,7 +36,7 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		s.call("PUT", "/cli/eval/e1", object{"name": "Atlas quality", "agentIdentifier": "a", "projectId": "atlas-project"}).want(200)
 		s.call("POST", "/oidc/org/members", object{"email": "atlas@example.com", "role": "viewer"}).want(201)
 		all := []string{
-			"webhook Atlas events", "oauth_client Atlas app", "api_key atlas key", "bucket atlas-files", "database atlas_db", "store atlas_kv",
+			"webhook Atlas events", "webhook Bucket atlas-files", "oauth_client Atlas app", "api_key atlas key", "bucket atlas-files", "database atlas_db", "store atlas_kv",
 			"thread atlas", "eval Atlas quality", "project atlas-project", "member atlas@example.com",
 		}
 		check := func(who *steward, text string, want ...string) {
@@ -51,7 +51,7 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		check(s, "atlas", all...)
 		check(s, h.ID, "webhook Atlas events")
 		check(s, "quality", "eval Atlas quality")
-		check(s, "files", "bucket atlas-files")
+		check(s, "files", "bucket atlas-files", "webhook Bucket atlas-files")
 		check(s, "KV atl", "store atlas_kv")
 		check(s, "tlas")
 		check(s, "")
@@ -66,7 +66,7 @@ func TestSearchFindsWhatTheCallerMaySee(t *testing.T) {
 		check(s.keyOf("atlas-project"), "run-atlas")
 		check(s.keyOf("other"), "atlas")
 		webhooks := s.call("POST", "/cli/apikey", object{"name": "scoped", "scopes": []string{"account:read", "webhook:read"}}).want(201)
-		check(s.as(webhooks.text("value")), "atlas", "webhook Atlas events", "project atlas-project")
+		check(s.as(webhooks.text("value")), "atlas", "webhook Atlas events", "webhook Bucket atlas-files", "project atlas-project")
 		other := s.secondOrganization()
 		check(other, "atlas")
 		check(other, h.ID)
