@@ -52,7 +52,9 @@ func findDestination(q db.Querier, orgID, webhookID, destinationID string) (disa
 // all now if rate is 0. It returns how many of them it found in one batch, and whether those are all; if
 // not, the others follow in the background. It returns NotFound, or Conflict if the destination is
 // disabled.
-func (s *Store) Recover(ctx context.Context, orgID, webhookID, destinationID string, rate int64) (n int64, done bool, err error) {
+func (s *Store) Recover(
+	ctx context.Context, orgID, webhookID, destinationID string, rate int64,
+) (n int64, done bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		disabled, err := findDestination(tx, orgID, webhookID, destinationID)
 		if err != nil {
@@ -134,8 +136,8 @@ func deleteRecovery(tx *db.Tx, destinationID string) error {
 // recovering returns some destinations of all organizations that are being recovered, in the order of
 // their ids after one.
 func (s *Store) recovering(ctx context.Context, after string) ([]string, error) {
-	some, err := db.Collect(s.DB.Read(ctx), scanText, `SELECT destination_id FROM webhook_recoveries WHERE destination_id > $1
-		ORDER BY destination_id LIMIT 100`, after)
+	some, err := db.Collect(s.DB.Read(ctx), scanText, `SELECT destination_id FROM webhook_recoveries
+		WHERE destination_id > $1 ORDER BY destination_id LIMIT 100`, after)
 	if err != nil {
 		return nil, fmt.Errorf("list recoveries: %w", err)
 	}
