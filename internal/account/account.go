@@ -5,10 +5,14 @@
 // role. A member who is disabled or removed loses all access to the organization, and a user
 // without an enabled membership cannot sign in.
 //
-// A member is added with an invitation: a link that can be used once, whose token is stored as a
-// hash, and with which the user sets a first password. A link of the same kind, which is valid for
-// an hour, resets a password. A project is created by a request, or by EnsureProject when a runtime
-// names one that does not exist.
+// A member is added with an invitation, which belongs to one organization, one address and one role.
+// Until it is accepted it is a row of its own, listed as a pending member, and says nothing about
+// whether the address has an account. Its link can be used once: a new person registers with it and
+// sets a password, and an existing user accepts or declines while signed in. A link of another kind,
+// which is valid for an hour, resets a password. Tokens of links are stored as hashes. A link is void
+// when what it was made for has changed.
+//
+// A project is created by a request, or by EnsureProject when a runtime names one that does not exist.
 package account
 
 import (
@@ -69,15 +73,19 @@ func (p Projects) SDK() any {
 	return shown
 }
 
-// Member is a user with a role in the caller's organization.
+// Member is a user with a role in the caller's organization, or an invitation to it.
 type Member struct {
-	ID        string    `json:"id"`
-	FirstName *string   `json:"first_name"`
-	LastName  *string   `json:"last_name"`
-	Email     *string   `json:"email"`
-	PhotoURL  *string   `json:"photo_url"`
-	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
-	Disabled  bool      `json:"disabled" doc:"Whether the member has no access to the organization"`
+	ID         string      `json:"id" doc:"Id of the user, or of the invitation of a pending member"`
+	FirstName  *string     `json:"first_name"`
+	LastName   *string     `json:"last_name"`
+	Email      *string     `json:"email"`
+	PhotoURL   *string     `json:"photo_url"`
+	Role       auth.Role   `json:"role" enum:"owner,admin,member,viewer"`
+	Disabled   bool        `json:"disabled" doc:"Whether the member has no access to the organization"`
+	Pending    bool        `json:"pending" doc:"Whether the invitation has not been accepted"`
+	JoinedAt   *stamp.Time `json:"joined_at,omitempty" format:"date-time" doc:"When the member accepted"`
+	LastSeenAt *stamp.Time `json:"last_seen_at,omitempty" format:"date-time" doc:"When the member last used the organization, accurate to a minute"`
+	ExpiresAt  *stamp.Time `json:"expires_at,omitempty" format:"date-time" doc:"When the link of a pending member ends or has ended; absent if the link is void because the role was changed"`
 
 	version int64
 }
@@ -114,10 +122,16 @@ func text(s *string) string {
 // ETag returns the version of the membership.
 func (m Member) ETag() string { return page.ETag(m.version) }
 
-// Invited is a member with an invitation link, which is shown once.
+// sameProfile reports whether two members have the same names and photo.
+func (m Member) sameProfile(other Member) bool {
+	return text(m.FirstName) == text(other.FirstName) && text(m.LastName) == text(other.LastName) &&
+		text(m.PhotoURL) == text(other.PhotoURL)
+}
+
+// Invited is a pending member with an invitation link, which is shown once.
 type Invited struct {
 	Member
-	Link string `json:"link" doc:"One-time link where the member sets a first password; valid for 7 days"`
+	Link string `json:"link" doc:"One-time link where a new person sets a password, and an existing user accepts or declines; valid for 7 days"`
 }
 
 // Reset is a link with which a member sets a new password. It is shown once.
@@ -179,12 +193,13 @@ func checkName(faults *errs.Faults, location string, s *string) {
 	faults.Check(s == nil || *s == "" || name.Valid(*s), location, "expected %s", name.Expected)
 }
 
-// MemberPatch is a partial update of a member.
+// MemberPatch is a partial update of a member. Names and photo of a member who has accepted belong to
+// the user; those that do not change them are accepted.
 type MemberPatch struct {
-	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256"`
-	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256"`
-	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048"`
-	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer" nullable:"false"`
+	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256" doc:"Of a pending member only"`
+	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256" doc:"Of a pending member only"`
+	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048" doc:"Belongs to the user and cannot be changed here"`
+	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer" nullable:"false" doc:"A change voids the links of the member"`
 	Disabled  page.Opt[bool]      `json:"disabled,omitempty" nullable:"false" doc:"true ends the member's access, tokens and API keys in the organization"`
 }
 

@@ -85,13 +85,28 @@ func (f *fixture) organization(email string) *auth.Caller {
 // as returns the context of a caller's request.
 func (f *fixture) as(caller *auth.Caller) context.Context { return auth.With(f.t.Context(), caller) }
 
-// invite adds a member to the caller's organization, and returns the member with the token of the
-// invitation.
-func (f *fixture) invite(caller *auth.Caller, email string, role auth.Role) (*auth.Caller, string) {
+// invite invites an address to the caller's organization, and returns the invitation's id and the token
+// of its link.
+func (f *fixture) invite(caller *auth.Caller, email string, role auth.Role) (invitationID, token string) {
 	f.t.Helper()
 	m, token, err := f.store.Invite(f.as(caller), caller.OrgID, caller.UserID, account.NewMember{Email: email, Role: role})
 	must(f.t, err)
-	return &auth.Caller{OrgID: caller.OrgID, UserID: m.ID, Role: role}, token
+	return m.ID, token
+}
+
+// add adds a member to the caller's organization, who accepts an invitation, and returns the member.
+func (f *fixture) add(caller *auth.Caller, email string, role auth.Role) *auth.Caller {
+	f.t.Helper()
+	_, token := f.invite(caller, email, role)
+	i, err := f.store.InvitationOf(f.t.Context(), token)
+	must(f.t, err)
+	if i.UserID == "" {
+		i.UserID, err = f.register(token)
+	} else {
+		err = f.join(token, i.UserID)
+	}
+	must(f.t, err)
+	return &auth.Caller{OrgID: caller.OrgID, UserID: i.UserID, Role: role}
 }
 
 // change changes a member of the caller's organization.
@@ -109,19 +124,26 @@ func (f *fixture) remove(caller *auth.Caller, userID string) error {
 	return f.store.RemoveMember(f.as(caller), caller, userID, page.IfMatch{})
 }
 
-// accept sets the first password of an invited user.
-func (f *fixture) accept(token string) error {
-	return f.store.DB.Write(f.t.Context(), func(tx *db.Tx) error {
-		_, err := f.store.Accept(tx, token, account.HashPassword("first"))
+// register accepts an invitation as a new person.
+func (f *fixture) register(token string) (userID string, err error) {
+	err = f.store.DB.Write(f.t.Context(), func(tx *db.Tx) (err error) {
+		userID, err = f.store.Register(tx, token, "hash")
 		return err
 	})
+	return userID, err
+}
+
+// join accepts an invitation as a user who is signed in.
+func (f *fixture) join(token, userID string) error {
+	return f.store.DB.Write(f.t.Context(), func(tx *db.Tx) error { return f.store.Join(tx, token, userID) })
 }
 
 func TestOnlyOwnersChangeOwners(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
-		admin, _ := f.invite(f.owner, "ann@example.com", auth.Admin)
-		guest, _ := f.invite(f.owner, "guest@example.com", auth.Owner) // has no password yet
+		admin := f.add(f.owner, "ann@example.com", auth.Admin)
+		guest := f.add(f.owner, "guest@example.com", auth.Owner)
+		invited, _ := f.invite(f.owner, "invited@example.com", auth.Owner)
 		toOwner := account.MemberPatch{Role: page.Some(auth.Owner)}
 		toViewer := account.MemberPatch{Role: page.Some(auth.Viewer)}
 		wantKind(t, "an admin changes an owner", f.change(admin, f.owner.UserID, toViewer), errs.Forbidden)
@@ -130,8 +152,16 @@ func TestOnlyOwnersChangeOwners(t *testing.T) {
 		wantKind(t, "an admin removes an owner", f.remove(admin, f.owner.UserID), errs.Forbidden)
 		_, _, err := f.store.ResetPassword(f.as(admin), admin, f.owner.UserID)
 		wantKind(t, "an admin resets the password of an owner", err, errs.Forbidden)
-		_, _, err = f.store.Reinvite(f.as(admin), admin, guest.UserID)
-		wantKind(t, "an admin gets the invitation of an owner", err, errs.Forbidden)
+		for _, id := range []string{guest.UserID, invited} {
+			_, _, err = f.store.Reinvite(f.as(admin), admin, id)
+			wantKind(t, "an admin gets the invitation of an owner", err, errs.Forbidden)
+		}
+		_, _, err = f.store.ResetPassword(f.as(admin), admin, invited)
+		wantKind(t, "an admin resets an invited owner", err, errs.Forbidden)
+		wantKind(t, "an admin demotes an invited owner", f.change(admin, invited, toViewer), errs.Forbidden)
+		wantKind(t, "an admin revokes the invitation of an owner", f.remove(admin, invited), errs.Forbidden)
+		viewer, _ := f.invite(admin, "viewer@example.com", auth.Viewer)
+		wantKind(t, "an admin promotes an invited viewer", f.change(admin, viewer, toOwner), errs.Forbidden)
 		must(t, f.disable(f.owner, guest.UserID, true))
 		wantKind(t, "an admin enables an owner", f.disable(admin, guest.UserID, false), errs.Forbidden)
 		must(t, f.change(f.owner, admin.UserID, toOwner))

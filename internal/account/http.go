@@ -42,7 +42,7 @@ func (h *Handler) invited(m Member, token string) Invited {
 }
 
 // Reinvite serves POST /oidc/org/members/{id}/invite.
-func (h *Handler) Reinvite(ctx context.Context, in *UserInput) (Invited, error) {
+func (h *Handler) Reinvite(ctx context.Context, in *MemberID) (Invited, error) {
 	return idempotency.Once(ctx, func(ctx context.Context) (Invited, error) {
 		m, token, err := h.Store.Reinvite(ctx, auth.From(ctx), in.ID)
 		return h.invited(m, token), err
@@ -50,21 +50,21 @@ func (h *Handler) Reinvite(ctx context.Context, in *UserInput) (Invited, error) 
 }
 
 // ResetPassword serves POST /oidc/org/members/{id}/reset-password.
-func (h *Handler) ResetPassword(ctx context.Context, in *UserInput) (Reset, error) {
+func (h *Handler) ResetPassword(ctx context.Context, in *MemberID) (Reset, error) {
 	return idempotency.Once(ctx, func(ctx context.Context) (Reset, error) {
 		token, expires, err := h.Store.ResetPassword(ctx, auth.From(ctx), in.ID)
 		return Reset{Link: ResetLink(h.BaseURL, token), ExpiresAt: expires}, err
 	})
 }
 
-// UserInput names a user. It is exported because huma ignores embedded structs that are not.
-type UserInput struct {
-	ID string `path:"id" doc:"Id of the user"`
+// MemberID names a member. It is exported because huma ignores embedded structs that are not.
+type MemberID struct {
+	ID string `path:"id" doc:"Id of the user, or of the invitation of a pending member"`
 }
 
 // MemberInput names a member, perhaps in a version.
 type MemberInput struct {
-	UserInput
+	MemberID
 	page.IfMatch
 }
 

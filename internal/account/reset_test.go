@@ -10,6 +10,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
@@ -45,8 +46,7 @@ func (f *fixture) wantVoid(what, token string) {
 func TestResetLinkSetsAPasswordOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
-		ann, invitation := f.invite(f.owner, "ann@example.com", auth.Member)
-		must(t, f.accept(invitation))
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
 		token := f.reset(ann.UserID)
 		login, err := f.store.ResetOf(t.Context(), token)
 		if err != nil || login.ID != ann.UserID || login.Email != "ann@example.com" {
@@ -72,17 +72,13 @@ func TestResetLinkBecomesVoid(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		other := f.organization("other@example.com")
-		ann, invitation := f.invite(f.owner, "ann@example.com", auth.Member)
+		ann := f.add(f.owner, "ann@example.com", auth.Viewer)
 
 		token := f.reset(ann.UserID)
-		must(t, f.accept(invitation))
-		f.wantVoid("after the invitation was accepted", token)
-
-		token = f.reset(ann.UserID)
 		newer := f.reset(ann.UserID)
 		f.wantVoid("after a newer one", token)
 
-		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.SetPassword(tx, ann.UserID, "hash") }))
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return f.store.SetPassword(tx, ann.UserID, "another hash") }))
 		f.wantVoid("after the password was changed", newer)
 
 		token = f.reset(ann.UserID)
@@ -90,7 +86,27 @@ func TestResetLinkBecomesVoid(t *testing.T) {
 		f.wantVoid("after an hour", token)
 
 		token = f.reset(ann.UserID)
+		must(t, f.change(f.owner, ann.UserID, account.MemberPatch{Role: page.Some(auth.Owner)}))
+		f.wantVoid("after the promotion", token)
+		must(t, f.change(f.owner, ann.UserID, account.MemberPatch{Role: page.Some(auth.Viewer)}))
+		f.wantVoid("after the role was changed back", token)
+
+		token = f.reset(ann.UserID)
+		must(t, f.disable(f.owner, ann.UserID, true))
+		must(t, f.disable(f.owner, ann.UserID, false))
+		f.wantVoid("after the member was disabled and enabled", token)
+
+		token = f.reset(ann.UserID)
+		must(t, f.remove(f.owner, ann.UserID))
+		f.wantVoid("after the member was removed", token)
+		f.add(f.owner, "ann@example.com", auth.Viewer)
+		f.wantVoid("after the member has come back", token)
+
+		token = f.reset(ann.UserID)
 		f.invite(other, "ann@example.com", auth.Member)
+		_, err := f.store.ResetOf(t.Context(), token)
+		must(t, err) // an invitation that nobody has accepted changes nothing
+		f.add(f.organization("third@example.com"), "ann@example.com", auth.Member)
 		f.wantVoid("after the user joined another organization", token)
 	})
 }
@@ -99,14 +115,19 @@ func TestResetIsRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		other := f.organization("other@example.com")
-		ann, _ := f.invite(f.owner, "ann@example.com", auth.Member)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
 		try := func(userID string) error {
 			_, _, err := f.store.ResetPassword(f.as(f.owner), f.owner, userID)
 			return err
 		}
 		wantKind(t, "no such user", try("usr_none"), errs.NotFound)
+		wantKind(t, "no such invitation", try("inv_none"), errs.NotFound)
+		pending, _ := f.invite(f.owner, "pending@example.com", auth.Member)
+		wantKind(t, "pending", try(pending), errs.Conflict)
+		theirs, _ := f.invite(other, "pending@example.com", auth.Member)
+		wantKind(t, "pending in another organization", try(theirs), errs.NotFound)
 		wantKind(t, "of another organization", try(other.UserID), errs.NotFound)
-		f.invite(other, "ann@example.com", auth.Member)
+		f.add(other, "ann@example.com", auth.Member)
 		must(t, f.disable(other, ann.UserID, true))
 		wantKind(t, "of another organization too", try(ann.UserID), errs.Forbidden)
 		must(t, f.remove(other, ann.UserID))
@@ -119,13 +140,17 @@ func TestResetIsRefused(t *testing.T) {
 	})
 }
 
+// TestResetSetsAFirstPassword has a member without a password, as an earlier version could have.
 func TestResetSetsAFirstPassword(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
-		ann, invitation := f.invite(f.owner, "ann@example.com", auth.Member)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE users SET password_hash = NULL WHERE id = $1`, ann.UserID)
+			return err
+		}))
 		_, err := f.useReset(f.reset(ann.UserID), "first")
 		must(t, err)
-		wantKind(t, "the invitation afterwards", f.accept(invitation), errs.Conflict)
 	})
 }
 
@@ -133,7 +158,7 @@ func TestOperatorResetsAnyPassword(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		other := f.organization("other@example.com")
-		f.invite(other, "owner@example.com", auth.Member)
+		f.add(other, "owner@example.com", auth.Member)
 		f.audits = nil
 		token, expires, err := f.store.ResetByEmail(t.Context(), " Owner@Example.com")
 		must(t, err)
@@ -154,69 +179,9 @@ func TestOperatorResetsAnyPassword(t *testing.T) {
 		}
 		_, _, err = f.store.ResetByEmail(t.Context(), "nobody@example.com")
 		wantKind(t, "unknown address", err, errs.NotFound)
-		ann, _ := f.invite(f.owner, "ann@example.com", auth.Member)
+		ann := f.add(f.owner, "ann@example.com", auth.Member)
 		must(t, f.disable(f.owner, ann.UserID, true))
 		_, _, err = f.store.ResetByEmail(t.Context(), "ann@example.com")
-		wantKind(t, "disabled", err, errs.Conflict)
-	})
-}
-
-// TestUsedAndExpiredInvitationsAreRemoved has one of each kind, and one that an earlier version has
-// marked as used.
-func TestUsedAndExpiredInvitationsAreRemoved(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d)
-		want := func(what string, want int) {
-			t.Helper()
-			var n int
-			must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM invitations`).Scan(&n))
-			if n != want {
-				t.Errorf("%s: %d invitations, want %d", what, n, want)
-			}
-		}
-		f.invite(f.owner, "expired@example.com", auth.Member)
-		f.now = f.now.Add(7*24*time.Hour + time.Minute)
-		_, used := f.invite(f.owner, "used@example.com", auth.Member)
-		must(t, f.accept(used))
-		want("after one was accepted", 1)
-		f.invite(f.owner, "earlier@example.com", auth.Member)
-		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE invitations SET used_at = 1 WHERE expires_at > $1`, f.now.UnixMicro())
-			return err
-		}))
-		_, valid := f.invite(f.owner, "valid@example.com", auth.Member)
-		must(t, f.store.PurgeInvitations(t.Context()))
-		want("after the purge", 1)
-		must(t, f.accept(valid))
-	})
-}
-
-func TestInvitationIsRenewed(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d)
-		ann, first := f.invite(f.owner, "ann@example.com", auth.Member)
-		f.now = f.now.Add(8 * 24 * time.Hour)
-		wantKind(t, "an expired invitation", f.accept(first), errs.NotFound)
-		reinvite := func() (string, error) {
-			m, token, err := f.store.Reinvite(f.as(f.owner), f.owner, ann.UserID)
-			if err == nil && m.ID != ann.UserID {
-				t.Errorf("got %+v", m)
-			}
-			return token, err
-		}
-		second, err := reinvite()
-		must(t, err)
-		third, err := reinvite()
-		must(t, err)
-		wantKind(t, "a replaced invitation", f.accept(second), errs.NotFound)
-		must(t, f.accept(third))
-		_, err = reinvite()
-		wantKind(t, "with a password", err, errs.Conflict)
-		_, _, err = f.store.Reinvite(f.as(f.owner), f.owner, "usr_none")
-		wantKind(t, "no member", err, errs.NotFound)
-		bob, _ := f.invite(f.owner, "bob@example.com", auth.Member)
-		must(t, f.disable(f.owner, bob.UserID, true))
-		_, _, err = f.store.Reinvite(f.as(f.owner), f.owner, bob.UserID)
 		wantKind(t, "disabled", err, errs.Conflict)
 	})
 }

@@ -2,147 +2,226 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/page"
 	"steward/internal/seal"
+	"steward/internal/stamp"
 )
 
-// invitationLifetime is how long an invitation link is valid.
-const invitationLifetime = 7 * 24 * time.Hour
+const (
+	// invitationLifetime is how long the link of an invitation is valid.
+	invitationLifetime = 7 * 24 * time.Hour
+	// invitationRetention is how long an invitation is listed after its link has expired.
+	invitationRetention = 30 * 24 * time.Hour
+)
 
-// Invite adds a member and returns the token of an invitation. It returns Conflict if the address
-// belongs to a member.
+// isInvitation reports whether the id of a member is that of an invitation.
+func isInvitation(memberID string) bool { return strings.HasPrefix(memberID, id.Invitation+"_") }
+
+const pendingColumns = `id, first_name, last_name, email, role, expires_at, token_hash IS NOT NULL, version`
+
+func scanPending(row db.Row) (Member, error) {
+	m := Member{Pending: true}
+	var expires stamp.Time
+	var hasLink bool
+	err := row.Scan(&m.ID, &m.FirstName, &m.LastName, &m.Email, &m.Role, &expires, &hasLink, &m.version)
+	if hasLink {
+		m.ExpiresAt = &expires
+	}
+	return m, err
+}
+
+// Invite invites an address to an organization and returns the pending member with the token of the
+// link. It returns Conflict if the address is invited already or belongs to a member. It does not
+// look at users of other organizations, so that nothing reveals whether the address has an account.
 func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Member, token string, err error) {
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		userID, err := s.userByEmail(tx, n)
+		m, err = s.insertInvitation(tx, orgID, by, n, token)
 		if err != nil {
 			return err
 		}
-		// Whoever has a link of the user's other organization must not get access to this one.
-		if err := voidResets(tx, userID); err != nil {
-			return err
+		// After the insert, which waits for the transaction of an earlier invitation that is being
+		// accepted.
+		var belongs bool
+		if err := tx.Row(`SELECT EXISTS (SELECT 1 FROM members m JOIN users u ON u.id = m.user_id
+			WHERE m.org_id = $1 AND u.email = $2)`, orgID, n.Email).Scan(&belongs); err != nil {
+			return fmt.Errorf("find member: %w", err)
 		}
-		added, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
-			VALUES ($1, $2, $3, 1, $4, $4) ON CONFLICT (org_id, user_id) DO NOTHING`, orgID, userID, n.Role, s.now())
-		if err != nil {
-			return fmt.Errorf("insert member: %w", err)
+		if belongs {
+			return errs.New(errs.Conflict, "this e-mail address already belongs to a member")
 		}
-		if added == 0 {
-			return errs.New(errs.Conflict, "this e-mail address already belongs to a member; "+
-				"POST /oidc/org/members/{id}/invite renews an invitation")
-		}
-		if err := s.insertInvitation(tx, orgID, userID, by, token); err != nil {
-			return err
-		}
-		if m, err = member(tx, orgID, userID); err != nil {
-			return err
-		}
-		return s.Audit(tx, "member.create", userID)
+		return s.Audit(tx, "member.create", m.ID)
 	})
 	return m, token, err
 }
 
-// Reinvite returns the token of a new invitation for a member of the caller's organization who has
-// not set a password; earlier ones are void. It returns NotFound if the user is not a member,
-// Forbidden if the member is an owner and the caller is not, and Conflict if the member is disabled
-// or has a password.
-func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, userID string) (m Member, token string, err error) {
-	token = id.Secret(43)
-	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
-		if m, err = lockReachable(tx, caller, userID); err != nil {
-			return err
-		}
-		var hasPassword bool
-		if err := tx.Row(`SELECT password_hash IS NOT NULL FROM users WHERE id = $1`, userID).Scan(&hasPassword); err != nil {
-			return fmt.Errorf("get user: %w", err)
-		}
-		if hasPassword {
-			return errs.New(errs.Conflict, "this member already has a password")
-		}
-		if err := voidInvitations(tx, caller.OrgID, userID); err != nil {
-			return err
-		}
-		if err := s.insertInvitation(tx, caller.OrgID, userID, caller.UserID, token); err != nil {
-			return err
-		}
-		return s.Audit(tx, "member.invite", userID)
-	})
-	return m, token, err
-}
-
-// lockReachable locks a member to whom the caller may give a link. Errors are those of Reinvite.
-func lockReachable(tx *db.Tx, caller *auth.Caller, userID string) (Member, error) {
-	m, err := lockMember(tx, caller.OrgID, userID)
-	switch {
-	case err != nil:
-		return Member{}, err
-	case m.Role == auth.Owner && caller.Role != auth.Owner:
-		return Member{}, errOwners
-	case m.Disabled:
-		return Member{}, errs.New(errs.Conflict, "this member is disabled")
-	case m.Email == nil:
-		return Member{}, errs.New(errs.Conflict, "this member has no e-mail address to sign in with")
+func (s *Store) insertInvitation(tx *db.Tx, orgID, by string, n NewMember, token string) (Member, error) {
+	now := s.now()
+	m, err := scanPending(tx.Row(`INSERT INTO invitations (org_id, id, email, first_name, last_name, role, token_hash,
+		created_by, created_at, expires_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1)
+		ON CONFLICT (org_id, email) DO NOTHING RETURNING `+pendingColumns,
+		orgID, id.New(id.Invitation), n.Email, n.FirstName, n.LastName, n.Role, seal.Hash(token), by, now,
+		now.Add(invitationLifetime)))
+	if errors.Is(err, db.ErrNoRows) {
+		return Member{}, errs.New(errs.Conflict, "this e-mail address is already invited; "+
+			"POST /oidc/org/members/{id}/invite renews the invitation")
+	}
+	if err != nil {
+		return Member{}, fmt.Errorf("insert invitation: %w", err)
 	}
 	return m, nil
 }
 
-// userByEmail locks the user with an address and returns the id. It creates the user if there is
-// none; a user of another organization keeps their name.
-func (s *Store) userByEmail(tx *db.Tx, n NewMember) (userID string, err error) {
-	if _, err := tx.Exec(`INSERT INTO users (id, email, first_name, last_name, version, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, 1, $5, $5) ON CONFLICT (email) DO NOTHING`,
-		id.New(id.User), n.Email, n.FirstName, n.LastName, s.now()); err != nil {
-		return "", fmt.Errorf("insert user: %w", err)
+// lockInvitation locks an invitation to the caller's organization. It returns NotFound if there is
+// none, and Forbidden if it is that of an owner and the caller is not one.
+func lockInvitation(tx *db.Tx, caller *auth.Caller, invitationID string) (Member, error) {
+	m, err := scanPending(tx.Row(`UPDATE invitations SET version = version WHERE org_id = $1 AND id = $2
+		RETURNING `+pendingColumns, caller.OrgID, invitationID))
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return Member{}, errs.Missing("member", invitationID)
+	case err != nil:
+		return Member{}, fmt.Errorf("lock invitation: %w", err)
+	case m.Role == auth.Owner && caller.Role != auth.Owner:
+		return Member{}, errOwners
 	}
-	if err := tx.Row(`UPDATE users SET version = version WHERE email = $1 RETURNING id`, n.Email).
-		Scan(&userID); err != nil {
-		return "", fmt.Errorf("lock user: %w", err)
-	}
-	return userID, nil
+	return m, nil
 }
 
-func (s *Store) insertInvitation(tx *db.Tx, orgID, userID, by, token string) error {
-	now := s.now()
-	if _, err := tx.Exec(`INSERT INTO invitations (token_hash, org_id, user_id, created_by, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6)`,
-		seal.Hash(token), orgID, userID, by, now, now.Add(invitationLifetime)); err != nil {
-		return fmt.Errorf("insert invitation: %w", err)
+// Reinvite returns the token of a new link for a pending member of the caller's organization; the
+// earlier one is void. Errors are those of lockInvitation, and Conflict if the member has accepted.
+func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID string) (m Member, token string, err error) {
+	token = id.Secret(43)
+	err = s.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		if !isInvitation(memberID) {
+			return refuseInvitation(tx, caller, memberID)
+		}
+		if m, err = lockInvitation(tx, caller, memberID); err != nil {
+			return err
+		}
+		m.version++
+		m.ExpiresAt = new(s.now().Add(invitationLifetime))
+		if _, err := tx.Exec(`UPDATE invitations SET token_hash = $3, expires_at = $4, version = $5
+			WHERE org_id = $1 AND id = $2`, caller.OrgID, m.ID, seal.Hash(token), *m.ExpiresAt, m.version); err != nil {
+			return fmt.Errorf("renew invitation: %w", err)
+		}
+		return s.Audit(tx, "member.invite", m.ID)
+	})
+	return m, token, err
+}
+
+// refuseInvitation returns why a user cannot be invited again.
+func refuseInvitation(q db.Querier, caller *auth.Caller, userID string) error {
+	m, err := member(q, caller.OrgID, userID)
+	switch {
+	case err != nil:
+		return err
+	case m.Role == auth.Owner && caller.Role != auth.Owner:
+		return errOwners
+	}
+	return errs.New(errs.Conflict, "this member has accepted the invitation; "+
+		"POST /oidc/org/members/{id}/reset-password makes a link to set a new password")
+}
+
+// changeInvitation updates role and names of a pending member. A change of the role voids the link.
+func (s *Store) changeInvitation(
+	ctx context.Context, caller *auth.Caller, invitationID string, match page.IfMatch, p MemberPatch,
+) (Member, error) {
+	var after Member
+	err := s.DB.Write(ctx, func(tx *db.Tx) error {
+		before, err := lockInvitation(tx, caller, invitationID)
+		if err != nil {
+			return err
+		}
+		if err := match.Check(before); err != nil {
+			return err
+		}
+		if after, err = p.apply(before); err != nil {
+			return err
+		}
+		switch {
+		case after.Disabled:
+			return errs.New(errs.Conflict, "a member who has not accepted cannot be disabled; "+
+				"DELETE /oidc/org/members/{id} revokes the invitation")
+		case after.PhotoURL != nil:
+			return errProfile
+		case after.Role == auth.Owner && caller.Role != auth.Owner:
+			return errOwners
+		case after.Role != before.Role:
+			after.ExpiresAt = nil
+		}
+		if err := updateInvitation(tx, caller.OrgID, after); err != nil {
+			return err
+		}
+		return s.Audit(tx, "member.update", invitationID)
+	})
+	return after, err
+}
+
+// updateInvitation stores a changed invitation. The link of another role is void.
+func updateInvitation(tx *db.Tx, orgID string, m Member) error {
+	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = $3 THEN token_hash END, role = $3,
+		first_name = $4, last_name = $5, version = $6 WHERE org_id = $1 AND id = $2`,
+		orgID, m.ID, m.Role, m.FirstName, m.LastName, m.version); err != nil {
+		return fmt.Errorf("update invitation: %w", err)
 	}
 	return nil
 }
 
-// purgeBatch is how many invitations one transaction removes.
+// revokeInvitation deletes an invitation. Errors are those of lockInvitation.
+func (s *Store) revokeInvitation(
+	ctx context.Context, caller *auth.Caller, invitationID string, match page.IfMatch,
+) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		m, err := lockInvitation(tx, caller, invitationID)
+		if err != nil {
+			return err
+		}
+		if err := match.Check(m); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND id = $2`, caller.OrgID, invitationID); err != nil {
+			return fmt.Errorf("delete invitation: %w", err)
+		}
+		return s.Audit(tx, "member.revoke", invitationID)
+	})
+}
+
+// purgeBatch is how many rows one transaction removes.
 const purgeBatch = 500
 
-// PurgeInvitations removes the invitations that have expired, in batches, and those that were used in
-// earlier versions; a used one is deleted at once.
-func (s *Store) PurgeInvitations(ctx context.Context) error {
-	for {
-		var n int64
-		err := s.DB.Write(ctx, func(tx *db.Tx) (err error) {
-			n, err = tx.Exec(`DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM invitations
-				WHERE expires_at < $1 OR used_at IS NOT NULL LIMIT $2)`, s.now(), purgeBatch)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("delete old invitations: %w", err)
-		}
-		if n < purgeBatch {
-			return nil
-		}
+// PurgeLinks removes, in batches, the invitations whose links have expired long ago, and the links to
+// reset passwords that have expired.
+func (s *Store) PurgeLinks(ctx context.Context) error {
+	now := s.now()
+	err := s.purge(ctx, `DELETE FROM invitations WHERE (org_id, id) IN (SELECT org_id, id FROM invitations
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now.Add(-invitationRetention))
+	if err != nil {
+		return fmt.Errorf("delete old invitations: %w", err)
 	}
-}
-
-// voidInvitations deletes the invitations of a user to an organization.
-func voidInvitations(tx *db.Tx, orgID, userID string) error {
-	if _, err := tx.Exec(`DELETE FROM invitations WHERE org_id = $1 AND user_id = $2`, orgID, userID); err != nil {
-		return fmt.Errorf("delete invitations: %w", err)
+	err = s.purge(ctx, `DELETE FROM password_resets WHERE user_id IN (SELECT user_id FROM password_resets
+		WHERE expires_at < $1 ORDER BY expires_at LIMIT $2)`, now)
+	if err != nil {
+		return fmt.Errorf("delete old password resets: %w", err)
 	}
 	return nil
+}
+
+// purge runs a statement that deletes a batch of what has expired until nothing is left.
+func (s *Store) purge(ctx context.Context, statement string, before stamp.Time) error {
+	for {
+		n, err := s.DB.Exec(ctx, statement, before, purgeBatch)
+		if err != nil || n < purgeBatch {
+			return err
+		}
+	}
 }

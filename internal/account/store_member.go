@@ -11,22 +11,29 @@ import (
 	"steward/internal/page"
 )
 
-const selectMember = `SELECT u.id, u.first_name, u.last_name, u.email, u.photo_url, m.role, m.disabled, m.version
-	FROM members m JOIN users u ON u.id = m.user_id `
+const selectMember = `SELECT u.id, u.first_name, u.last_name, u.email, u.photo_url, m.role, m.disabled, m.created_at,
+	m.last_seen_at, m.version FROM members m JOIN users u ON u.id = m.user_id `
 
 func scanMember(row db.Row) (m Member, err error) {
-	err = row.Scan(&m.ID, &m.FirstName, &m.LastName, &m.Email, &m.PhotoURL, &m.Role, &m.Disabled, &m.version)
+	err = row.Scan(&m.ID, &m.FirstName, &m.LastName, &m.Email, &m.PhotoURL, &m.Role, &m.Disabled, &m.JoinedAt,
+		&m.LastSeenAt, &m.version)
 	return m, err
 }
 
-// Members returns the members of an organization, longest-standing first.
+// Members returns the members of an organization, longest-standing first, and then those who are
+// invited.
 func (s *Store) Members(ctx context.Context, orgID string) ([]Member, error) {
 	members, err := db.Collect(s.DB.Read(ctx), scanMember, selectMember+`
 		WHERE m.org_id = $1 ORDER BY m.created_at, m.user_id`, orgID)
 	if err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
-	return members, nil
+	pending, err := db.Collect(s.DB.Read(ctx), scanPending, `SELECT `+pendingColumns+` FROM invitations
+		WHERE org_id = $1 ORDER BY created_at, id`, orgID)
+	if err != nil {
+		return nil, fmt.Errorf("list invitations: %w", err)
+	}
+	return append(members, pending...), nil
 }
 
 // member returns a member. It returns NotFound if the user is none.
@@ -50,14 +57,21 @@ func lockMember(tx *db.Tx, orgID, userID string) (Member, error) {
 	return member(tx, orgID, userID)
 }
 
-// ChangeMember updates a member. It returns Forbidden if someone other than an owner changes or
-// makes an owner, and Conflict if the last enabled owner would lose the role or be disabled.
+// errProfile is returned for a change of what belongs to the user.
+var errProfile = errs.New(errs.Forbidden, "names and photo belong to the user, who changes them on the page /account")
+
+// ChangeMember updates a member, or an invitation. It returns Forbidden if someone other than an owner
+// changes or makes an owner, or if the names or the photo of a user would change, and Conflict if the
+// last enabled owner would lose the role or be disabled, or a pending member be disabled.
 func (s *Store) ChangeMember(
-	ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch, p MemberPatch,
+	ctx context.Context, caller *auth.Caller, memberID string, match page.IfMatch, p MemberPatch,
 ) (Member, error) {
+	if isInvitation(memberID) {
+		return s.changeInvitation(ctx, caller, memberID, match, p)
+	}
 	var after Member
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		before, err := lockMember(tx, caller.OrgID, userID)
+		before, err := lockMember(tx, caller.OrgID, memberID)
 		if err != nil {
 			return err
 		}
@@ -67,13 +81,16 @@ func (s *Store) ChangeMember(
 		if after, err = p.apply(before); err != nil {
 			return err
 		}
+		if !after.sameProfile(before) {
+			return errProfile
+		}
 		if err := checkOwners(tx, caller, before, after); err != nil {
 			return err
 		}
 		if err := s.update(tx, caller.OrgID, after); err != nil {
 			return err
 		}
-		if err := s.Audit(tx, "member.update", userID); err != nil {
+		if err := s.Audit(tx, "member.update", memberID); err != nil {
 			return err
 		}
 		if before.Disabled == after.Disabled {
@@ -100,11 +117,6 @@ func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
 
 // update stores a changed member.
 func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
-	if _, err := tx.Exec(`UPDATE users SET first_name = $2, last_name = $3, photo_url = $4,
-		version = version + 1, updated_at = $5 WHERE id = $1`,
-		m.ID, m.FirstName, m.LastName, m.PhotoURL, s.now()); err != nil {
-		return fmt.Errorf("update user: %w", err)
-	}
 	if _, err := tx.Exec(`UPDATE members SET role = $3, disabled = $4, version = $5, updated_at = $6
 		WHERE org_id = $1 AND user_id = $2`, orgID, m.ID, m.Role, m.Disabled, m.version, s.now()); err != nil {
 		return fmt.Errorf("update member: %w", err)
@@ -112,9 +124,16 @@ func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
 	return tx.Invalidate(auth.Callers)
 }
 
-// RemoveMember removes a user from the caller's organization, with all that belongs to them there.
-// Errors are those of ChangeMember.
-func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch) error {
+// RemoveMember removes a user from the caller's organization, with all that belongs to them there, or
+// revokes an invitation. Errors are those of ChangeMember.
+func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, memberID string, match page.IfMatch) error {
+	if isInvitation(memberID) {
+		return s.revokeInvitation(ctx, caller, memberID, match)
+	}
+	return s.removeMember(ctx, caller, memberID, match)
+}
+
+func (s *Store) removeMember(ctx context.Context, caller *auth.Caller, userID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		m, err := lockMember(tx, caller.OrgID, userID)
 		if err != nil {
@@ -142,9 +161,6 @@ func (s *Store) RemoveMember(ctx context.Context, caller *auth.Caller, userID st
 // endAccess removes what a user has in an organization. If the user has no enabled membership left,
 // it ends the sessions too.
 func (s *Store) endAccess(tx *db.Tx, orgID, userID string) error {
-	if err := voidInvitations(tx, orgID, userID); err != nil {
-		return err
-	}
 	for _, gone := range s.MemberGone {
 		if err := gone(tx, orgID, userID); err != nil {
 			return err
@@ -157,9 +173,6 @@ func (s *Store) endAccess(tx *db.Tx, orgID, userID string) error {
 	}
 	if enabled {
 		return nil
-	}
-	if err := voidResets(tx, userID); err != nil {
-		return err
 	}
 	for _, gone := range s.UserGone {
 		if err := gone(tx, userID); err != nil {
@@ -200,7 +213,8 @@ func checkOwners(tx *db.Tx, caller *auth.Caller, before, after Member) error {
 	return nil
 }
 
-// SearchMembers returns members of an organization by id, e-mail address or words of their name. Members are few enough to be listed, so it looks at all of them.
+// SearchMembers returns members of an organization, pending ones too, by id, e-mail address or words of
+// their name. Members are few enough to be listed, so it looks at all of them.
 func (s *Store) SearchMembers(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	all, err := s.Members(ctx, caller.OrgID)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/stamp"
 )
 
 // Membership is an organization of a user, with the user's role there.
@@ -30,4 +31,18 @@ func (s *Store) Memberships(ctx context.Context, userID string) ([]Membership, e
 		return nil, fmt.Errorf("list memberships: %w", err)
 	}
 	return list, nil
+}
+
+// touch writes when members were last seen. It keeps a later time written by another replica.
+func (s *Store) touch(ctx context.Context, keys []membershipKey, at map[membershipKey]stamp.Time) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error {
+		for _, key := range keys {
+			if _, err := tx.Exec(`UPDATE members SET last_seen_at = $3
+				WHERE org_id = $1 AND user_id = $2 AND (last_seen_at IS NULL OR last_seen_at < $3)`,
+				key.orgID, key.userID, at[key]); err != nil {
+				return fmt.Errorf("update when a member was seen: %w", err)
+			}
+		}
+		return nil
+	})
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,32 +20,60 @@ import (
 const resetLifetime = time.Hour
 
 // ResetPassword returns the token of a link with which a member of the caller's organization can set
-// a new password, and when it expires. It returns NotFound if the user is not a member, Conflict if
-// the member is disabled, and Forbidden if the member is an owner and the caller is not. It also
+// a new password, and when it expires. It returns NotFound if there is no such member, Conflict if the
+// member is pending or disabled, and Forbidden if the member is an owner and the caller is not. It also
 // returns Forbidden if the user belongs to another organization, because the new password would give
 // access to that one.
 func (s *Store) ResetPassword(
-	ctx context.Context, caller *auth.Caller, userID string,
+	ctx context.Context, caller *auth.Caller, memberID string,
 ) (token string, expires stamp.Time, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := lockReachable(tx, caller, userID); err != nil {
+		if isInvitation(memberID) {
+			return refuseReset(tx, caller, memberID)
+		}
+		if err := lockReachable(tx, caller, memberID); err != nil {
 			return err
 		}
 		var elsewhere bool
 		if err := tx.Row(`SELECT EXISTS (SELECT 1 FROM members WHERE user_id = $1 AND org_id <> $2)`,
-			userID, caller.OrgID).Scan(&elsewhere); err != nil {
+			memberID, caller.OrgID).Scan(&elsewhere); err != nil {
 			return fmt.Errorf("find other memberships: %w", err)
 		}
 		if elsewhere {
 			return errs.New(errs.Forbidden, "this user belongs to another organization as well; "+
 				"the operator of the server can reset the password with steward reset-password")
 		}
-		if token, expires, err = s.NewReset(tx, userID); err != nil {
+		if token, expires, err = s.NewReset(tx, memberID); err != nil {
 			return err
 		}
-		return s.Audit(tx, "member.reset_password", userID)
+		return s.Audit(tx, "member.reset_password", memberID)
 	})
 	return token, expires, err
+}
+
+// refuseReset returns why there is no password to reset for an invitation.
+func refuseReset(tx *db.Tx, caller *auth.Caller, invitationID string) error {
+	if _, err := lockInvitation(tx, caller, invitationID); err != nil {
+		return err
+	}
+	return errs.New(errs.Conflict, "this member has not accepted the invitation; "+
+		"POST /oidc/org/members/{id}/invite renews it")
+}
+
+// lockReachable locks a member to whom the caller may give a link. Errors are those of ResetPassword.
+func lockReachable(tx *db.Tx, caller *auth.Caller, userID string) error {
+	m, err := lockMember(tx, caller.OrgID, userID)
+	switch {
+	case err != nil:
+		return err
+	case m.Role == auth.Owner && caller.Role != auth.Owner:
+		return errOwners
+	case m.Disabled:
+		return errs.New(errs.Conflict, "this member is disabled")
+	case m.Email == nil:
+		return errs.New(errs.Conflict, "this member has no e-mail address to sign in with")
+	}
+	return nil
 }
 
 // ResetByEmail is ResetPassword for the operator of the server: it finds the user by e-mail address,
@@ -85,9 +114,7 @@ func scanID(row db.Row) (id string, err error) {
 // auditIn records an action of the operator in the audit logs of organizations.
 func (s *Store) auditIn(tx *db.Tx, orgs []string, action, target string) error {
 	for _, orgID := range orgs {
-		operator := auth.With(tx.Context(), &auth.Caller{OrgID: orgID})
-		err := s.DB.Write(operator, func(tx *db.Tx) error { return s.Audit(tx, action, target) })
-		if err != nil {
+		if err := s.auditAs(tx, &auth.Caller{OrgID: orgID}, action, target); err != nil {
 			return err
 		}
 	}
@@ -100,44 +127,94 @@ func (s *Store) NewReset(tx *db.Tx, userID string) (token string, expires stamp.
 	token = id.Secret(43)
 	now := s.now()
 	expires = now.Add(resetLifetime)
-	if _, err := tx.Exec(`INSERT INTO password_resets (user_id, token_hash, created_at, expires_at)
-		VALUES ($1, $2, $3, $4) ON CONFLICT (user_id) DO UPDATE SET token_hash = excluded.token_hash,
-		created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		userID, seal.Hash(token), now, expires); err != nil {
+	state, err := userState(tx, userID)
+	if err != nil {
+		return "", 0, err
+	}
+	if _, err := tx.Exec(`INSERT INTO password_resets (user_id, token_hash, made_for, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (user_id) DO UPDATE SET token_hash = excluded.token_hash,
+		made_for = excluded.made_for, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		userID, seal.Hash(token), state, now, expires); err != nil {
 		return "", 0, fmt.Errorf("insert password reset: %w", err)
 	}
 	return token, expires, nil
 }
 
-// ResetOf returns the user who may set a new password with a token. It returns NotFound if the
-// token was used or replaced, has expired, or never existed.
+// userState returns a hash of all that a link to reset a password was made for: address, password and
+// memberships of the user. Whatever changes one of them voids the link, whoever changes it: nobody can
+// keep the link of a viewer until the viewer is an owner, or a member of another organization.
+func userState(q db.Querier, userID string) ([]byte, error) {
+	var email, hash string
+	err := q.Row(`SELECT COALESCE(email, ''), COALESCE(password_hash, '') FROM users WHERE id = $1`, userID).
+		Scan(&email, &hash)
+	if err != nil {
+		return nil, fmt.Errorf("get user: %w", err)
+	}
+	describe := func(row db.Row) (string, error) {
+		var orgID, role string
+		var disabled bool
+		var version int64
+		var joined stamp.Time
+		err := row.Scan(&orgID, &role, &disabled, &version, &joined)
+		return fmt.Sprintf("%s %s %t %d %d", orgID, role, disabled, version, joined), err
+	}
+	memberships, err := db.Collect(q, describe, `SELECT org_id, role, disabled, version, created_at FROM members
+		WHERE user_id = $1 ORDER BY org_id`, userID)
+	if err != nil {
+		return nil, fmt.Errorf("list memberships: %w", err)
+	}
+	return seal.Hash(strings.Join(append(memberships, email, hash), "\n")), nil
+}
+
+// errNoReset is the same for links that were used, replaced or are void, have expired, or never existed.
+var errNoReset = errs.New(errs.NotFound, "link not found")
+
+// ResetOf returns the user who may set a new password with a token. It returns NotFound if the token was
+// used or replaced, has expired, never existed, or if what it was made for has changed.
 func (s *Store) ResetOf(ctx context.Context, token string) (Login, error) {
-	return s.resetOf(s.DB.Read(ctx), token)
+	q := s.DB.Read(ctx)
+	userID, err := s.resetUser(q, token)
+	if err != nil {
+		return Login{}, err
+	}
+	return scanLogin(q.Row(selectLogin+`id = $1`, userID), "with this link")
 }
 
-func (s *Store) resetOf(q db.Querier, token string) (Login, error) {
-	return scanLogin(q.Row(selectLogin+`id = (SELECT user_id FROM password_resets WHERE token_hash = $1 AND expires_at > $2)`,
-		seal.Hash(token), s.now()), "with this link")
-}
-
-// UseReset replaces the password of the user of a token, given the hash of the new one, and voids
-// the token. It returns NotFound as ResetOf does.
-func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, err error) {
-	err = tx.Row(`DELETE FROM password_resets WHERE token_hash = $1 AND expires_at > $2 RETURNING user_id`,
-		seal.Hash(token), s.now()).Scan(&userID)
+// resetUser returns the user of a token. Errors are those of ResetOf.
+func (s *Store) resetUser(q db.Querier, token string) (userID string, err error) {
+	var madeFor []byte
+	err = q.Row(`SELECT user_id, made_for FROM password_resets WHERE token_hash = $1 AND expires_at > $2`,
+		seal.Hash(token), s.now()).Scan(&userID, &madeFor)
 	if errors.Is(err, db.ErrNoRows) {
-		return "", errs.New(errs.NotFound, "link not found")
+		return "", errNoReset
 	}
 	if err != nil {
+		return "", fmt.Errorf("get password reset: %w", err)
+	}
+	state, err := userState(q, userID)
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Equal(state, madeFor) {
+		return "", errNoReset
+	}
+	return userID, nil
+}
+
+// UseReset replaces the password of the user of a token, given the hash of the new one, which voids the
+// token. It returns NotFound as ResetOf does.
+func (s *Store) UseReset(tx *db.Tx, token, hash string) (userID string, err error) {
+	if userID, err = s.resetUser(tx, token); err != nil {
+		return "", err
+	}
+	if _, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1`, userID); err != nil {
+		return "", fmt.Errorf("lock user: %w", err)
+	}
+	if _, err := s.resetUser(tx, token); err != nil { // again, now that nobody else can change it
+		return "", err
+	}
+	if _, err := tx.Exec(`DELETE FROM password_resets WHERE user_id = $1`, userID); err != nil {
 		return "", fmt.Errorf("use password reset: %w", err)
 	}
 	return userID, s.SetPassword(tx, userID, hash)
-}
-
-// voidResets voids the link to reset the password of a user, if there is one.
-func voidResets(tx *db.Tx, userID string) error {
-	if _, err := tx.Exec(`DELETE FROM password_resets WHERE user_id = $1`, userID); err != nil {
-		return fmt.Errorf("delete password resets: %w", err)
-	}
-	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/seal"
 	"steward/internal/stamp"
 )
 
@@ -19,10 +18,13 @@ type Login struct {
 	UpdatedAt                                              stamp.Time
 }
 
-// selectLogin selects users who can sign in: those with an enabled membership.
-const selectLogin = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''),
-	COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at FROM users
-	WHERE EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled) AND `
+const (
+	// selectUser selects users.
+	selectUser = `SELECT id, COALESCE(email, ''), COALESCE(first_name, ''), COALESCE(last_name, ''),
+		COALESCE(photo_url, ''), COALESCE(password_hash, ''), updated_at FROM users WHERE `
+	// selectLogin selects users who can sign in: those with an enabled membership.
+	selectLogin = selectUser + `EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id AND NOT m.disabled) AND `
+)
 
 func scanLogin(row db.Row, name string) (Login, error) {
 	var l Login
@@ -61,67 +63,21 @@ func (s *Store) Role(ctx context.Context, orgID, userID string) (role auth.Role,
 	return role, nil
 }
 
-// SetPassword replaces the password of a user, given its hash, and voids the links to reset it.
+// SetPassword replaces the password of a user, given its hash, which voids the links to reset it.
 func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 	if _, err := tx.Exec(`UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE id = $1`,
 		userID, hash, s.now()); err != nil {
 		return fmt.Errorf("update password: %w", err)
 	}
-	if err := voidResets(tx, userID); err != nil {
-		return err
-	}
 	return tx.Invalidate(auth.Callers)
 }
 
-// Invitation is what the page of an invitation link shows.
-type Invitation struct {
-	UserID, Email, OrgName string
-	// HasPassword is true for a user who could sign in before the invitation.
-	HasPassword bool
-}
-
-// InvitationOf returns the invitation with a token. It returns NotFound if there is none, or if it
-// has been used or has expired.
-func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, error) {
-	return s.invitation(s.DB.Read(ctx), token)
-}
-
-func (s *Store) invitation(q db.Querier, token string) (Invitation, error) {
-	var i Invitation
-	var hash string
-	err := q.Row(`SELECT u.id, COALESCE(u.email, ''), COALESCE(u.password_hash, ''), o.name FROM invitations i
-		JOIN users u ON u.id = i.user_id JOIN orgs o ON o.id = i.org_id
-		WHERE i.token_hash = $1 AND i.used_at IS NULL AND i.expires_at > $2`, seal.Hash(token), s.now()).
-		Scan(&i.UserID, &i.Email, &hash, &i.OrgName)
-	if errors.Is(err, db.ErrNoRows) {
-		return Invitation{}, errs.New(errs.NotFound, "invitation not found")
+// SetProfile replaces the profile of a user, which must have no problem.
+func (s *Store) SetProfile(tx *db.Tx, userID string, p UserProfile) error {
+	if _, err := tx.Exec(`UPDATE users SET first_name = NULLIF($2, ''), last_name = NULLIF($3, ''),
+		photo_url = NULLIF($4, ''), version = version + 1, updated_at = $5 WHERE id = $1`,
+		userID, p.FirstName, p.LastName, p.PhotoURL, s.now()); err != nil {
+		return fmt.Errorf("update user: %w", err)
 	}
-	if err != nil {
-		return Invitation{}, fmt.Errorf("get invitation: %w", err)
-	}
-	i.HasPassword = hash != ""
-	return i, nil
-}
-
-// Accept uses up an invitation and sets the first password of its user. It never replaces a
-// password: whoever invites a user knows the link, and must not take over an existing account. It
-// returns NotFound as InvitationOf does, and Conflict if the user has a password.
-func (s *Store) Accept(tx *db.Tx, token, hash string) (userID string, err error) {
-	i, err := s.invitation(tx, token)
-	if err != nil {
-		return "", err
-	}
-	used, err := tx.Exec(`DELETE FROM invitations WHERE token_hash = $1`, seal.Hash(token))
-	if err != nil {
-		return "", fmt.Errorf("use invitation: %w", err)
-	}
-	set, err := tx.Exec(`UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3
-		WHERE id = $1 AND password_hash IS NULL`, i.UserID, hash, s.now())
-	if err != nil {
-		return "", fmt.Errorf("set password: %w", err)
-	}
-	if used == 0 || set == 0 {
-		return "", errs.New(errs.Conflict, "this user already has a password")
-	}
-	return i.UserID, voidResets(tx, i.UserID)
+	return tx.Invalidate(auth.Callers)
 }

@@ -38,6 +38,7 @@ import (
 type parts struct {
 	log      *audit.Store
 	accounts *account.Store
+	seen     *account.Seen
 	keys     *apikey.Store
 	checker  *apikey.Checker
 	threads  *thread.Store
@@ -84,8 +85,10 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	manager := engines.manager(d, storage)
 	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, keys, lines, now)
 	site := wireConsole(d, at, signIn, accounts)
+	seen := &account.Seen{Store: accounts}
 	callers := &server.Authenticator{
-		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, Session: site.Caller, PerSecond: cfg.RateLimit,
+		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, Session: site.Caller, Seen: seen.Note,
+		PerSecond: cfg.RateLimit,
 	}
 	hooks.tail.Authorize = func(r *http.Request) (*auth.Caller, error) { return callers.Reauthorize(r, auth.ReadWebhooks) }
 	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} { // after their caches were emptied
@@ -101,7 +104,7 @@ func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger
 	socket.Disk = d.rows
 
 	return &parts{
-		log: lines, accounts: accounts, keys: keys, checker: checker, evals: evals, threads: threads,
+		log: lines, accounts: accounts, seen: seen, keys: keys, checker: checker, evals: evals, threads: threads,
 		hooks: hooks, storage: storage, engines: engines, manager: manager, oauth: oauth, signIn: signIn,
 		server: &server.Server{
 			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
@@ -233,6 +236,7 @@ func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func(
 	watch.Go(p.server.Status.Processes.Run)
 	flush(time.Second, "record failed sign-ins", p.signIn.RecordFailures)
 	flush(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)
+	flush(account.FlushEvery, "store when members were last seen", p.seen.Flush)
 	flush(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
 	every(5*time.Second, "update runs of evaluations that were registered late", p.evals.Sweep)
 	one(time.Minute, "delete expired codes, sessions and device codes", "provider", p.signIn.Purge)
@@ -241,7 +245,7 @@ func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func(
 		return err
 	})
 	one(time.Minute, "delete old entries of the audit log", "audit", p.log.Purge)
-	one(time.Minute, "delete old invitations", "invitations", p.accounts.PurgeInvitations)
+	one(time.Minute, "delete old invitations", "invitations", p.accounts.PurgeLinks)
 	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.hooks.retention.Run)
 	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signing.Maintain)
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {

@@ -66,6 +66,14 @@ func userDirectory(a *account.Store, lines *audit.Store) users.Directory {
 			i, err := a.InvitationOf(ctx, token)
 			return users.Invitation(i), err
 		},
+		Invited: func(ctx context.Context, token, email string) (users.User, error) {
+			l, err := a.LoginInvited(ctx, token, email)
+			return users.User(l), err
+		},
+		ProfileProblem: func(p users.Profile) string { return account.UserProfile(p).Problem() },
+		SetProfile: func(tx *db.Tx, userID string, p users.Profile) error {
+			return a.SetProfile(tx, userID, account.UserProfile(p))
+		},
 		Memberships: func(ctx context.Context, userID string) ([]users.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
 			out := make([]users.Membership, len(list))
@@ -80,7 +88,9 @@ func userDirectory(a *account.Store, lines *audit.Store) users.Directory {
 		HashPassword:    account.HashPassword,
 		SetPassword:     a.SetPassword,
 		PasswordProblem: account.PasswordProblem,
-		Accept:          a.Accept,
+		Register:        a.Register,
+		Join:            a.Join,
+		Decline:         a.Decline,
 		Reset: func(ctx context.Context, token string) (users.User, error) {
 			l, err := a.ResetOf(ctx, token)
 			return users.User(l), err

@@ -18,6 +18,7 @@ import (
 const (
 	Org         = "org"
 	User        = "usr"
+	Invitation  = "inv"
 	Project     = "prj"
 	Key         = "key"
 	Client      = "oac"

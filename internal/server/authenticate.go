@@ -33,6 +33,8 @@ type Authenticator struct {
 	Bound func(h http.Header, r *http.Request, token string) (*auth.Caller, error)
 	// Session returns the caller of a request of the console, or Unauthorized.
 	Session func(h http.Header, r *http.Request) (*auth.Caller, error)
+	// Seen is called for each request that is authorized. It may be nil.
+	Seen func(caller *auth.Caller)
 	// PerSecond limits the requests of each caller; 0 means no limit.
 	PerSecond float64
 
@@ -75,6 +77,9 @@ func (a *Authenticator) authorize(route web.Route, w http.ResponseWriter, r *htt
 	}
 	if org := r.Header.Get(orgHeader); org != "" && org != caller.OrgID {
 		return errs.New(errs.Forbidden, "%s names an organization that you are not a member of", orgHeader)
+	}
+	if a.Seen != nil {
+		a.Seen(caller)
 	}
 	return nil
 }

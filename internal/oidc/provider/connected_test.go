@@ -132,7 +132,7 @@ func TestRolesOfAPIKeys(t *testing.T) {
 func TestAccountFormsRequireASession(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		for _, path := range []string{
-			"/account/password", "/account/sessions", "/account/sign-out", "/account/apps", "/account/keys",
+			"/account/password", "/account/profile", "/account/sessions", "/account/sign-out", "/account/apps", "/account/keys",
 			"/account/keys/delete",
 		} {
 			b := f.browser()

@@ -174,11 +174,20 @@ func (f *fixture) directory() users.Directory {
 			i, err := a.InvitationOf(ctx, token)
 			return users.Invitation(i), err
 		},
+		Invited: func(ctx context.Context, token, email string) (users.User, error) {
+			l, err := a.LoginInvited(ctx, token, email)
+			return users.User(l), err
+		},
+		ProfileProblem: func(p users.Profile) string { return account.UserProfile(p).Problem() },
+		SetProfile: func(tx *db.Tx, userID string, p users.Profile) error {
+			return a.SetProfile(tx, userID, account.UserProfile(p))
+		},
 		CheckPassword: func(hash, password string) bool {
 			f.checked.Add(1)
 			return account.CheckPassword(hash, password)
 		},
-		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword, Accept: a.Accept,
+		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
+		Register: a.Register, Join: a.Join, Decline: a.Decline,
 		PasswordProblem: account.PasswordProblem, UseReset: a.UseReset, Audit: f.audit.RecordUser,
 		Reset: func(ctx context.Context, token string) (users.User, error) {
 			l, err := a.ResetOf(ctx, token)

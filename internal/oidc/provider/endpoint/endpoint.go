@@ -28,6 +28,7 @@ const (
 	Reset              = "/reset/"
 	Account            = "/account"
 	AccountPassword    = Account + "/password"
+	AccountProfile     = Account + "/profile"
 	AccountSessions    = Account + "/sessions"
 	AccountSignOut     = Account + "/sign-out"
 	AccountApps        = Account + "/apps"

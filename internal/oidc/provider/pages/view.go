@@ -62,6 +62,8 @@ type SignIn struct {
 	Email string
 	// Client is the name of the application that the user continues to; empty for a page of this server.
 	Client string
+	// Invited says that the user continues to an invitation.
+	Invited bool
 }
 
 func (*SignIn) template() string { return "signin.html" }
@@ -124,15 +126,21 @@ type SignOut struct {
 
 func (*SignOut) template() string { return "signout.html" }
 
-// Invitation is the page on which a new member sets a password.
+// Invitation is the page on which a new person sets a password and becomes a member.
 type Invitation struct {
 	Base
-	Email string
-	Org   string
-	Path  string
+	Email, Org, Role string
+	// Inviter is empty if that is not known.
+	Inviter string
+	Path    string
 }
 
 func (*Invitation) template() string { return "invite.html" }
+
+// Join is the page on which a user who is signed in accepts or declines an invitation.
+type Join struct{ Invitation }
+
+func (*Join) template() string { return "join.html" }
 
 // Reset is the page on which a user sets a new password.
 type Reset struct {
@@ -146,7 +154,7 @@ func (*Reset) template() string { return "reset.html" }
 // Account is the page on which users see and change what belongs to them.
 type Account struct {
 	Base
-	Email string
+	Email, FirstName, LastName, PhotoURL string
 	// Done confirms what was changed.
 	Done string
 	Apps []App

@@ -133,11 +133,11 @@ func (m *Manager) SignedIn(r *http.Request) (*Session, *users.User, error) {
 	return s, &user, nil
 }
 
-// Start starts a session for a user who has just authenticated, and calls also in its transaction. A
-// user who signs in again keeps the session, with a new token, so that grants which depend on it stay
-// valid. The session of another user in the same browser ends.
+// Start starts a session for the user whom authenticated returns. It is called in the transaction of the
+// session, and may create the user there. A user who signs in again keeps the session, with a new token,
+// so that grants which depend on it stay valid. The session of another user in the same browser ends.
 func (m *Manager) Start(
-	w http.ResponseWriter, r *http.Request, userID string, also func(tx *db.Tx) error,
+	w http.ResponseWriter, r *http.Request, authenticated func(tx *db.Tx) (userID string, err error),
 ) (*Session, error) {
 	previous, err := m.Current(r)
 	if err != nil {
@@ -146,7 +146,8 @@ func (m *Manager) Start(
 	var s *Session
 	token := id.Secret(43)
 	err = m.DB.Write(r.Context(), func(tx *db.Tx) error {
-		if err := also(tx); err != nil {
+		userID, err := authenticated(tx)
+		if err != nil {
 			return err
 		}
 		s = m.newSession(r, userID)

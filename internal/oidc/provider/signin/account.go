@@ -50,6 +50,9 @@ func toAccount(w http.ResponseWriter, v visit) error {
 // showAccount renders the account page. The view has what the form says, if one was sent.
 func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view pages.Account) (err error) {
 	view.Email = v.user.Email
+	view.FirstName = v.user.FirstName
+	view.LastName = v.user.LastName
+	view.PhotoURL = v.user.PhotoURL
 	if view.Apps, err = h.apps(v); err != nil {
 		return err
 	}
@@ -146,6 +149,28 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 	return h.showAccount(w, v, http.StatusOK, pages.Account{
 		Done: "Your password was changed, and you were signed out everywhere else.",
 	})
+}
+
+// ChangeProfile serves POST /account/profile.
+func (h *Handler) ChangeProfile(w http.ResponseWriter, v visit) error {
+	p := users.Profile{
+		FirstName: strings.TrimSpace(v.PostForm.Get("first_name")),
+		LastName:  strings.TrimSpace(v.PostForm.Get("last_name")),
+		PhotoURL:  strings.TrimSpace(v.PostForm.Get("photo_url")),
+	}
+	if problem := h.Users.ProfileProblem(p); problem != "" {
+		return h.showProblem(w, v, http.StatusBadRequest, problem)
+	}
+	err := h.DB.Write(v.Context(), func(tx *db.Tx) error {
+		if err := h.Users.SetProfile(tx, v.user.ID, p); err != nil {
+			return err
+		}
+		return h.Users.Audit(tx, actionProfile, v.user.ID, v.user.ID)
+	})
+	if err != nil {
+		return err
+	}
+	return toAccount(w, v)
 }
 
 // EndSession serves POST /account/sessions: it ends a session of the user, or the current one.

@@ -2,37 +2,58 @@ package signin
 
 import (
 	"net/http"
+	"strings"
 
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/users"
 )
 
-// Invitation serves GET /invite/{token}: a new member sets a first password.
-func (h *Handler) Invitation(w http.ResponseWriter, r *http.Request) error {
-	return h.showInvitation(w, r, "")
-}
+// The link of an invitation lets one person answer it, and nothing else. A new person sets a password. A
+// user who has an account signs in first, so that whoever made the invitation, and knows the link, can
+// neither set a password of that account nor answer for its user.
 
-func (h *Handler) showInvitation(w http.ResponseWriter, r *http.Request, problem string) error {
-	token := r.PathValue("token")
-	invitation, err := h.invitation(r, token)
+// Invitation serves GET /invite/{token}.
+func (h *Handler) Invitation(w http.ResponseWriter, r *http.Request) error {
+	invitation, err := h.invitation(r)
 	if err != nil {
 		return err
 	}
-	if invitation.HasPassword {
-		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
-			Title: "You are a member of " + invitation.OrgName, Text: "Sign in with your existing password.",
-			Next: endpoint.Account, NextText: "Continue to your account",
-		})
-	}
-	view := &pages.Invitation{
-		Email: invitation.Email, Org: invitation.OrgName, Path: endpoint.Invitation + token,
+	return h.showInvitation(w, r, invitation, "")
+}
+
+// showInvitation renders the page that the user has to see next: to set a password, to sign in, or to
+// accept or decline.
+func (h *Handler) showInvitation(
+	w http.ResponseWriter, r *http.Request, invitation users.Invitation, problem string,
+) error {
+	view := pages.Invitation{
+		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
+		Path: endpoint.Invitation + r.PathValue("token"),
 	}
 	view.Problem = problem
-	return h.Pages.Render(w, r, formStatus(problem), view)
+	if invitation.UserID == "" {
+		return h.Pages.Render(w, r, formStatus(problem), &view)
+	}
+	s, err := h.Sessions.Current(r)
+	switch {
+	case err != nil:
+		return err
+	case s != nil && s.UserID == invitation.UserID:
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Join{Invitation: view})
+	case s != nil:
+		problem = "You are signed in with another email address. This invitation is for " + invitation.Email + "."
+	}
+	return h.showSignIn(w, r, http.StatusOK, h.Flows.ToPath(view.Path), invitation.Email, problem)
+}
+
+// invitationToken returns the token of the invitation that a flow leads to.
+func invitationToken(f *flow.Flow) (token string, ok bool) {
+	return strings.CutPrefix(f.Next, endpoint.Invitation)
 }
 
 // formStatus returns the status of a page that shows a problem with its form, if there is one.
@@ -43,44 +64,83 @@ func formStatus(problem string) int {
 	return http.StatusOK
 }
 
-func (h *Handler) invitation(r *http.Request, token string) (users.Invitation, error) {
-	invitation, err := h.Users.Invitation(r.Context(), token)
+// invitation returns the invitation of the request's link.
+func (h *Handler) invitation(r *http.Request) (users.Invitation, error) {
+	invitation, err := h.Users.Invitation(r.Context(), r.PathValue("token"))
 	if errs.KindOf(err) == errs.NotFound {
 		return users.Invitation{}, &oauth.Error{
 			Status: http.StatusNotFound, Code: oauth.InvalidRequest,
-			Description: "this invitation was used or has expired: ask for a new one",
+			Description: "this invitation was used, replaced or revoked, or has expired: ask for a new one",
 		}
 	}
 	return invitation, err
 }
 
-// AcceptInvitation serves POST /invite/{token}. Whoever sets the password is signed in.
-func (h *Handler) AcceptInvitation(w http.ResponseWriter, r *http.Request) error {
-	token := r.PathValue("token")
-	password := r.PostForm.Get("password")
-	invitation, err := h.invitation(r, token)
+// AnswerInvitation serves POST /invite/{token}.
+func (h *Handler) AnswerInvitation(w http.ResponseWriter, r *http.Request) error {
+	invitation, err := h.invitation(r)
 	if err != nil {
 		return err
 	}
+	if invitation.UserID == "" {
+		err = h.register(w, r, invitation)
+	} else {
+		err = h.answer(w, r, invitation)
+	}
+	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
+		return h.Invitation(w, r) // it was answered, or the account created, in another request
+	}
+	return err
+}
+
+// register creates the account of a new person, who is a member and signed in then.
+func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation users.Invitation) error {
+	password := r.PostForm.Get("password")
 	if problem := h.Users.PasswordProblem(invitation.Email, password); problem != "" {
-		return h.showInvitation(w, r, problem)
+		return h.showInvitation(w, r, invitation, problem)
 	}
 	hash, err := h.hashPassword(r.Context(), password)
 	if err != nil {
 		return err
 	}
-	_, err = h.startSession(w, r, invitation.UserID, hash, func(tx *db.Tx) error {
-		if _, err := h.Users.Accept(tx, token, hash); err != nil {
-			return err
+	_, err = h.startSession(w, r, hash, func(tx *db.Tx) (string, error) {
+		userID, err := h.Users.Register(tx, r.PathValue("token"), hash)
+		if err != nil {
+			return "", err
 		}
-		return h.Users.Audit(tx, actionPassword, invitation.UserID, invitation.UserID)
+		return userID, h.Users.Audit(tx, actionPassword, userID, userID)
 	})
-	if kind := errs.KindOf(err); kind == errs.NotFound || kind == errs.Conflict {
-		return h.showInvitation(w, r, "") // it was accepted in another request
-	}
 	if err != nil {
 		return err
 	}
 	http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
 	return nil
+}
+
+// answer accepts or declines an invitation for the user who is signed in, if it is for that user.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation users.Invitation) error {
+	s, err := h.Sessions.Current(r)
+	if err != nil {
+		return err
+	}
+	if s == nil || s.UserID != invitation.UserID {
+		return h.showInvitation(w, r, invitation, "")
+	}
+	token := r.PathValue("token")
+	switch r.PostForm.Get("action") {
+	case "approve":
+		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Users.Join(tx, token, s.UserID) })
+		if err != nil {
+			return err
+		}
+		http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+		return nil
+	case "deny":
+		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Users.Decline(tx, token, s.UserID) })
+		if err != nil {
+			return err
+		}
+		return h.Pages.Message(w, r, http.StatusOK, "You have declined", "You are not a member of "+invitation.OrgName+".")
+	}
+	return h.showInvitation(w, r, invitation, "")
 }

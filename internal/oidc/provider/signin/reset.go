@@ -75,14 +75,15 @@ func (h *Handler) UseReset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.startSession(w, r, user.ID, hash, func(tx *db.Tx) error {
-		if _, err := h.Users.UseReset(tx, r.PathValue("token"), hash); err != nil {
-			return err
+	_, err = h.startSession(w, r, hash, func(tx *db.Tx) (string, error) {
+		userID, err := h.Users.UseReset(tx, r.PathValue("token"), hash)
+		if err != nil {
+			return "", err
 		}
-		if err := h.signOut(tx, user.ID, ""); err != nil {
-			return err
+		if err := h.signOut(tx, userID, ""); err != nil {
+			return "", err
 		}
-		return h.Users.Audit(tx, actionPassword, user.ID, user.ID)
+		return userID, h.Users.Audit(tx, actionPassword, userID, userID)
 	})
 	if errs.KindOf(err) == errs.NotFound {
 		return errReset // it was used in another request

@@ -58,6 +58,7 @@ const (
 	actionSignIn       = "user.sign_in"
 	actionSignInFailed = "user.sign_in_failed"
 	actionPassword     = "user.password"
+	actionProfile      = "user.update"
 )
 
 // ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in the
@@ -71,6 +72,7 @@ func (h *Handler) showSignIn(
 ) error {
 	view := &pages.SignIn{Flow: h.Flows.Seal(f), Email: email}
 	view.Problem = problem
+	_, view.Invited = invitationToken(f)
 	if f.Request != nil {
 		c, err := clientauth.Find(r.Context(), h.Clients, f.Request.ClientID)
 		if err != nil {
@@ -90,7 +92,7 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	email := strings.ToLower(strings.TrimSpace(r.PostForm.Get("email")))
 	email = email[:min(len(email), maxEmail)]
-	user, err := h.userByEmail(r.Context(), email)
+	user, err := h.userByEmail(r.Context(), f, email)
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		return h.showSignIn(w, r, http.StatusBadRequest, f, email, wrongPassword)
 	}
 	h.limiter.Refund(taken...)
-	s, err := h.startSession(w, r, user.ID, user.PasswordHash, func(*db.Tx) error { return nil })
+	s, err := h.startSession(w, r, user.PasswordHash, func(*db.Tx) (string, error) { return user.ID, nil })
 	if err != nil {
 		return err
 	}
@@ -130,32 +132,37 @@ func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 }
 
-// userByEmail returns the user with an email address, or the zero User.
-func (h *Handler) userByEmail(ctx context.Context, email string) (users.User, error) {
+// userByEmail returns the user with an email address, or the zero User. On the way to an invitation
+// that is also its user, who may have left all organizations.
+func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (users.User, error) {
 	if !utf8.ValidString(email) || strings.ContainsRune(email, 0) {
 		return users.User{}, nil
 	}
 	user, err := h.Users.ByEmail(ctx, email)
+	if token, ok := invitationToken(f); ok && errs.KindOf(err) == errs.NotFound {
+		user, err = h.Users.Invited(ctx, token, email)
+	}
 	if errs.KindOf(err) == errs.NotFound {
 		return users.User{}, nil
 	}
 	return user, err
 }
 
-// startSession signs a user in, with the hash of the current password, and remembers the browser. It
-// calls also in the transaction of the session.
+// startSession signs in the user whom authenticated returns, with the hash of the current password, and
+// remembers the browser.
 func (h *Handler) startSession(
-	w http.ResponseWriter, r *http.Request, userID, passwordHash string, also func(tx *db.Tx) error,
+	w http.ResponseWriter, r *http.Request, passwordHash string, authenticated func(tx *db.Tx) (userID string, err error),
 ) (*session.Session, error) {
-	s, err := h.Sessions.Start(w, r, userID, func(tx *db.Tx) error {
-		if err := also(tx); err != nil {
-			return err
+	s, err := h.Sessions.Start(w, r, func(tx *db.Tx) (string, error) {
+		userID, err := authenticated(tx)
+		if err != nil {
+			return "", err
 		}
-		return h.Users.Audit(tx, actionSignIn, userID, userID)
+		return userID, h.Users.Audit(tx, actionSignIn, userID, userID)
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.setDevice(w, userID, passwordHash)
+	h.setDevice(w, s.UserID, passwordHash)
 	return s, nil
 }

@@ -24,12 +24,18 @@ type User struct {
 
 // Invitation is what the link in an invitation stands for.
 type Invitation struct {
-	UserID  string
-	Email   string
-	OrgName string
-	// HasPassword reports whether the user can sign in already. An invitation does not replace a
-	// password.
-	HasPassword bool
+	Email, OrgName string
+	Role           auth.Role
+	// Inviter is the name or the email address of who made the invitation, or "".
+	Inviter string
+	// UserID is the account that the address has: that user must be signed in to accept. It is empty
+	// for a new person, who sets a password.
+	UserID string
+}
+
+// Profile is what users say about themselves. Fields may be empty.
+type Profile struct {
+	FirstName, LastName, PhotoURL string
 }
 
 // Membership is an organization of a user, with the user's role there.
@@ -57,12 +63,23 @@ type Directory struct {
 	// sentence, or "".
 	PasswordProblem func(email, password string) string
 	SetPassword     func(tx *db.Tx, userID, hash string) error
-	// Invitation returns the invitation of a link. It returns NotFound if the link was used, has expired
-	// or never existed.
+	// ProfileProblem returns what is wrong with a profile, as a sentence, or "".
+	ProfileProblem func(Profile) string
+	SetProfile     func(tx *db.Tx, userID string, p Profile) error
+	// Invitation returns the invitation of a link. It returns NotFound if the link was used or replaced,
+	// has expired or never existed.
 	Invitation func(ctx context.Context, token string) (Invitation, error)
-	// Accept uses up an invitation and sets the first password of its user. It returns NotFound like
-	// Invitation, and Conflict if the user has a password.
-	Accept func(tx *db.Tx, token, hash string) (userID string, err error)
+	// Invited returns the user with an email address whom the invitation of a link is for, also if the
+	// user is a member of no organization. It returns NotFound if there is none.
+	Invited func(ctx context.Context, token, email string) (User, error)
+	// Register uses up an invitation, creates its user with the hash of a password, and adds the
+	// membership. It returns NotFound like Invitation, and Conflict if the address has an account.
+	Register func(tx *db.Tx, token, hash string) (userID string, err error)
+	// Join uses up an invitation and adds the membership of an existing user, and Decline deletes it. They
+	// return NotFound like Invitation, and if the invitation is for another user, and Join returns
+	// Conflict if the user is a member already.
+	Join    func(tx *db.Tx, token, userID string) error
+	Decline func(tx *db.Tx, token, userID string) error
 	// Reset returns the user who may set a new password with the token of a link. It returns NotFound if
 	// the link was used or replaced, has expired, or never existed.
 	Reset func(ctx context.Context, token string) (User, error)

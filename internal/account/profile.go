@@ -1,0 +1,49 @@
+package account
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/name"
+)
+
+const (
+	maxName  = 256
+	maxPhoto = 2048
+)
+
+// UserProfile is what users say about themselves. Fields may be empty.
+type UserProfile struct {
+	FirstName, LastName, PhotoURL string
+}
+
+// Problem returns what is wrong with the profile, as a sentence, or "".
+func (p UserProfile) Problem() string {
+	for _, n := range []string{p.FirstName, p.LastName} {
+		if n != "" && (!name.Valid(n) || utf8.RuneCountInString(n) > maxName) {
+			return "A name must have at most 256 characters, and no invisible ones."
+		}
+	}
+	if p.PhotoURL != "" && !isPhotoURL(p.PhotoURL) {
+		return "The photo must be an https address, or an http address on this device."
+	}
+	return ""
+}
+
+// isPhotoURL reports whether browsers may load a photo from a URL: it has https, or http and a loopback
+// host.
+func isPhotoURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxPhoto || u.Hostname() == "" || u.User != nil {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && isLocal(u.Hostname())
+}
+
+// isLocal reports whether host is a loopback address or localhost.
+func isLocal(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
+}

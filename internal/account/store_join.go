@@ -1,0 +1,175 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/seal"
+)
+
+// Invitation is what the page of an invitation link shows.
+type Invitation struct {
+	Email, OrgName string
+	Role           auth.Role
+	// Inviter is the name or the e-mail address of who made the invitation, or "".
+	Inviter string
+	// UserID is the account that the address has: that user must be signed in to accept. It is empty
+	// for a new person, who sets a password. A user who has neither a password nor a membership has
+	// never been here, and counts as new.
+	UserID string
+}
+
+// errNoInvitation is the same for links that were used, replaced or revoked, have expired, or never
+// existed.
+var errNoInvitation = errs.New(errs.NotFound, "invitation not found")
+
+// InvitationOf returns the invitation with a token. It returns NotFound if there is none, or if it has
+// expired.
+func (s *Store) InvitationOf(ctx context.Context, token string) (Invitation, error) {
+	var i Invitation
+	var first, last, address string
+	err := s.DB.Read(ctx).Row(`SELECT i.email, o.name, i.role, COALESCE(b.first_name, ''), COALESCE(b.last_name, ''),
+		COALESCE(b.email, ''), CASE WHEN u.password_hash IS NOT NULL OR EXISTS (SELECT 1 FROM members m
+			WHERE m.user_id = u.id) THEN u.id ELSE '' END
+		FROM invitations i JOIN orgs o ON o.id = i.org_id
+		LEFT JOIN users u ON u.email = i.email LEFT JOIN users b ON b.id = i.created_by
+		WHERE i.token_hash = $1 AND i.expires_at > $2`, seal.Hash(token), s.now()).
+		Scan(&i.Email, &i.OrgName, &i.Role, &first, &last, &address, &i.UserID)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invitation{}, errNoInvitation
+	}
+	if err != nil {
+		return Invitation{}, fmt.Errorf("get invitation: %w", err)
+	}
+	if i.Inviter = strings.TrimSpace(first + " " + last); i.Inviter == "" {
+		i.Inviter = address
+	}
+	return i, nil
+}
+
+// LoginInvited returns the user with an address in lower case whom an invitation with a token is for,
+// whether or not the user is a member of an organization: one who has left all of them signs in to
+// accept. It returns NotFound if there is no such invitation or user.
+func (s *Store) LoginInvited(ctx context.Context, token, email string) (Login, error) {
+	i, err := s.InvitationOf(ctx, token)
+	if err != nil {
+		return Login{}, err
+	}
+	if i.UserID == "" || i.Email != email {
+		return Login{}, errs.Missing("user", "with this address")
+	}
+	return scanLogin(s.DB.Read(ctx).Row(selectUser+`id = $1`, i.UserID), "with this address")
+}
+
+// Register uses up an invitation of a new person: it creates the user, with the hash of a password,
+// and adds the membership. It returns NotFound as InvitationOf does, and Conflict if the address has an
+// account, whose user must sign in to accept. Then the invitation stays.
+func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err error) {
+	i, err := s.takeInvitation(tx, token)
+	if err != nil {
+		return "", err
+	}
+	// A user who exists is changed only if nobody can sign in as that user yet.
+	err = tx.Row(`INSERT INTO users (id, email, first_name, last_name, password_hash, version, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, 1, $6, $6)
+		ON CONFLICT (email) DO UPDATE SET password_hash = excluded.password_hash,
+			first_name = COALESCE(users.first_name, excluded.first_name),
+			last_name = COALESCE(users.last_name, excluded.last_name),
+			version = users.version + 1, updated_at = excluded.updated_at
+		WHERE users.password_hash IS NULL AND NOT EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id)
+		RETURNING id`, id.New(id.User), i.email, i.firstName, i.lastName, hash, s.now()).Scan(&userID)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", errs.New(errs.Conflict, "this e-mail address has an account: sign in to accept the invitation")
+	}
+	if err != nil {
+		return "", fmt.Errorf("insert user: %w", err)
+	}
+	return userID, s.join(tx, i, userID)
+}
+
+// Join uses up an invitation and adds the membership of an existing user, who is signed in. It returns
+// NotFound as InvitationOf does, and if the invitation is for another address, and Conflict if the user
+// is a member already.
+func (s *Store) Join(tx *db.Tx, token, userID string) error {
+	i, err := s.takeInvitation(tx, token)
+	if err != nil {
+		return err
+	}
+	if err := lockAddressee(tx, i, userID); err != nil {
+		return err
+	}
+	return s.join(tx, i, userID)
+}
+
+// Decline deletes an invitation of a user, who is signed in. Errors are those of Join. The organization
+// does not learn which user has declined.
+func (s *Store) Decline(tx *db.Tx, token, userID string) error {
+	i, err := s.takeInvitation(tx, token)
+	if err != nil {
+		return err
+	}
+	if err := lockAddressee(tx, i, userID); err != nil {
+		return err
+	}
+	return s.auditAs(tx, &auth.Caller{OrgID: i.orgID}, "member.decline", i.id)
+}
+
+// takenInvitation is an invitation that was used up.
+type takenInvitation struct {
+	id, orgID, email    string
+	firstName, lastName *string
+	role                auth.Role
+}
+
+// takeInvitation deletes the invitation with a token, so that the link works once.
+func (s *Store) takeInvitation(tx *db.Tx, token string) (i takenInvitation, err error) {
+	err = tx.Row(`DELETE FROM invitations WHERE token_hash = $1 AND expires_at > $2
+		RETURNING id, org_id, email, first_name, last_name, role`, seal.Hash(token), s.now()).
+		Scan(&i.id, &i.orgID, &i.email, &i.firstName, &i.lastName, &i.role)
+	if errors.Is(err, db.ErrNoRows) {
+		return i, errNoInvitation
+	}
+	if err != nil {
+		return i, fmt.Errorf("use invitation: %w", err)
+	}
+	return i, nil
+}
+
+// lockAddressee locks the user whom an invitation is for. It returns NotFound if that is another one.
+func lockAddressee(tx *db.Tx, i takenInvitation, userID string) error {
+	n, err := tx.Exec(`UPDATE users SET version = version WHERE id = $1 AND email = $2`, userID, i.email)
+	if err != nil {
+		return fmt.Errorf("lock user: %w", err)
+	}
+	if n == 0 {
+		return errNoInvitation
+	}
+	return nil
+}
+
+// join adds the membership that an invitation stands for.
+func (s *Store) join(tx *db.Tx, i takenInvitation, userID string) error {
+	added, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+		VALUES ($1, $2, $3, 1, $4, $4) ON CONFLICT (org_id, user_id) DO NOTHING`, i.orgID, userID, i.role, s.now())
+	if err != nil {
+		return fmt.Errorf("insert member: %w", err)
+	}
+	if added == 0 {
+		return errs.New(errs.Conflict, "this user is a member already")
+	}
+	if err := s.auditAs(tx, &auth.Caller{OrgID: i.orgID, UserID: userID}, "member.accept", i.id); err != nil {
+		return err
+	}
+	return tx.Invalidate(auth.Callers)
+}
+
+// auditAs records an action of a caller who is not that of the transaction.
+func (s *Store) auditAs(tx *db.Tx, caller *auth.Caller, action, target string) error {
+	return s.DB.Write(auth.With(tx.Context(), caller), func(tx *db.Tx) error { return s.Audit(tx, action, target) })
+}
