@@ -12,6 +12,7 @@ type member struct {
 	Email     *string
 	Role      string
 	Link      string
+	Pending   bool
 }
 
 func TestMembersAreInvitedChangedAndRemoved(t *testing.T) {

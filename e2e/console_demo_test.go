@@ -57,15 +57,15 @@ func (d *demo) addPeople() {
 	} {
 		d.call("POST", "/oidc/clients", app).want(200)
 	}
-	owner := d.call("GET", "/cli/auth/user", nil).want(200).text("id")
-	d.call("PUT", "/oidc/org/members/"+owner, object{"first_name": "Ada", "last_name": "Brandt"}).want(200)
 	p := d.relyingParty(d.dashboard, scopes...)
-	p.signIn(d.browser())
+	ada := d.browser()
+	p.signIn(ada)
+	ada.rename("Ada", "Brandt")
 	for _, m := range []struct{ first, last, role string }{{"Grace", "Okafor", "admin"}, {"Mina", "Weber", "member"}, {"Jonas", "Ferrer", "viewer"}} {
 		email := strings.ToLower(m.first) + "@example.com"
-		b, id := d.invite(email, m.role)
+		b, _ := d.invite(email, m.role)
 		p.signIn(b)
-		d.call("PUT", "/oidc/org/members/"+id, object{"first_name": m.first, "last_name": m.last}).want(200)
+		b.rename(m.first, m.last)
 	}
 	for name, scope := range map[string]string{"deploy": "webhook:write", "backup of the shop": "storage:write"} {
 		key := d.call("POST", "/cli/apikey", object{"name": name, "scopes": []string{scope}, "expiresAt": time.Now().AddDate(0, 3, 0)}).want(201)

@@ -14,11 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
 	"steward/e2e/process"
+	"steward/internal/seal"
 	"steward/internal/waittest"
 )
 
@@ -88,8 +90,14 @@ func openDataDirectory(t *testing.T, database string) (*steward, *stored) {
 	if len(got) != len(want.Rows) || len(got) < 60 {
 		t.Errorf("the fixture has %d tables, want %d", len(got), len(want.Rows))
 	}
+	_, err = rows.Exec(`UPDATE invitations SET token_hash = $1, expires_at = $2 WHERE used_at IS NULL`,
+		seal.Hash(storedInvitation), time.Now().Add(time.Hour).UnixMicro())
+	s.must(err)
 	return s, want
 }
+
+// storedInvitation is put into the fixture as the token of its invitation.
+const storedInvitation = "the-token-of-the-link-in-the-fixture"
 
 func unpack(s *steward, path string) {
 	file, err := os.Open(path)
@@ -177,6 +185,7 @@ func (w *stored) checkAccounts(s *steward) {
 			s.t.Errorf("%s has %d entries, want at least %d: %s", path, len(rows), want, r.body)
 		}
 	}
+	w.checkInvitation(s)
 	s.as(w.ProjectKey).call("GET", "/thread/t1", nil).want(200)
 	b := s.browser()
 	b.enter()
@@ -185,6 +194,29 @@ func (w *stored) checkAccounts(s *steward) {
 	}
 	a := application{id: w.Client, secret: w.ClientSecret}
 	s.token(a, url.Values{"grant_type": {"client_credentials"}, "scope": {"webhook:read"}}, nil, "")
+}
+
+// checkInvitation checks that the invited member of the fixture is pending, that the link works, and that
+// the other one, who has a password, is a member.
+func (w *stored) checkInvitation(s *steward) {
+	s.t.Helper()
+	if m := s.memberOf("alan@example.com"); m.Pending || !strings.HasPrefix(m.ID, "usr_") {
+		s.t.Errorf("the member is %+v", m)
+	}
+	if !s.memberOf("grace@example.com").Pending {
+		return // accepted at the first start
+	}
+	if m := s.memberOf("grace@example.com"); len(m.ID) != len("inv_")+26 || !strings.HasPrefix(m.ID, "inv_") || m.Role != "viewer" {
+		s.t.Errorf("the invited member is %+v", m)
+	}
+	b := s.browserOf("grace@example.com", "a first password")
+	page := b.do("GET", s.URL+"/invite/"+storedInvitation, nil)
+	if p := b.submit(page, map[string]string{"password": b.password}); p.location != "/account" {
+		s.t.Errorf("the invitation leads to %d: %s", p.status, p.body)
+	}
+	if m := s.memberOf("grace@example.com"); m.Pending || m.Role != "viewer" {
+		s.t.Errorf("the new member is %+v", m)
+	}
 }
 
 func (w *stored) checkRuntime(s *steward) {

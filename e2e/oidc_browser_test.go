@@ -81,7 +81,7 @@ func (s *steward) invite(email, role string) (b *browser, userID string) {
 	if p := b.submit(invitation, map[string]string{"password": b.password}); p.location != "/account" {
 		s.t.Fatalf("the invitation leads to %q: %s", p.location, p.body)
 	}
-	return b, made.text("id")
+	return b, s.memberOf(email).ID
 }
 
 // page is a response to a browser.

@@ -165,8 +165,7 @@ func (m *matrix) memberKeys() map[string]string {
 	s.t.Helper()
 	users := map[string]string{}
 	for _, role := range everybody[1:] {
-		invitation := object{"email": role + "@example.com", "role": role}
-		users[role] = s.call("POST", "/oidc/org/members", invitation).want(201).text("id")
+		_, users[role] = s.invite(role+"@example.com", role)
 	}
 	m.ids["/oidc/org/members"] = users["viewer"]
 	users["expired"] = users["admin"]

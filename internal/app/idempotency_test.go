@@ -53,10 +53,29 @@ func (f *fixture) failedDelivery(d *db.DB) (webhookID, destinationID, deliveryID
 	return webhookID, destinationID, deliveryID
 }
 
+// newMember adds a user to the organization.
+func (f *fixture) newMember(d *db.DB, email string) (userID string) {
+	userID = id.New(id.User)
+	err := d.Write(context.Background(), func(tx *db.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO users (id, email, version, created_at, updated_at) VALUES ($1, $2, 1, 1, 1)`,
+			userID, email); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)
+			VALUES ($1, $2, 'member', 1, 1, 1)`, f.orgID, userID)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return userID
+}
+
 // onceCases returns a request of every POST route, by its pattern.
 func (f *fixture) onceCases(d *db.DB) map[string]onceCase {
 	webhookID, destinationID, deliveryID := f.failedDelivery(d)
-	userID := f.must("POST", "/oidc/org/members", `{"email":"bob@example.com","role":"member"}`, "id")
+	invited := f.must("POST", "/oidc/org/members", `{"email":"bob@example.com","role":"member"}`, "id")
+	userID := f.newMember(d, "ann@example.com")
 	const newClient = `{"name":"app","description":"d","homepage_url":"https://a.example","client_type":"confidential",
 		"redirect_uris":["https://a.example/cb"]}`
 	client := f.send("owner", "POST", "/oidc/clients", newClient).Body.String()
@@ -67,7 +86,7 @@ func (f *fixture) onceCases(d *db.DB) map[string]onceCase {
 	return map[string]onceCase{
 		"POST /cli/project":                                             {path: "/cli/project", body: `{"name":"a"}`},
 		"POST /oidc/org/members":                                        {path: "/oidc/org/members", body: `{"email":"eve@example.com","role":"viewer"}`},
-		"POST /oidc/org/members/{id}/invite":                            {path: "/oidc/org/members/" + userID + "/invite"},
+		"POST /oidc/org/members/{id}/invite":                            {path: "/oidc/org/members/" + invited + "/invite"},
 		"POST /oidc/org/members/{id}/reset-password":                    {path: "/oidc/org/members/" + userID + "/reset-password"},
 		"POST /oidc/clients":                                            {path: "/oidc/clients", body: newClient},
 		"POST /oidc/clients/{id}/rotate-secret":                         {path: "/oidc/clients/" + clientID + "/rotate-secret"},

@@ -36,9 +36,9 @@ func (s *Server) Routes() []web.Route {
 		web.On("GET /oidc/org/members", auth.ListMembers, 200, "List members", account.Members),
 		web.On("POST /oidc/org/members", auth.WriteMembers, 201, "Invite a member", account.Invite).WithErrors(409),
 		web.On("PUT /oidc/org/members/{id}", auth.WriteMembers, 200, "Update a member", account.Change).WithErrors(409).Small(),
-		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a member", account.Reinvite).WithErrors(409).Small(),
+		web.On("POST /oidc/org/members/{id}/invite", auth.WriteMembers, 200, "Renew the invitation of a pending member", account.Reinvite).WithErrors(409).Small(),
 		web.On("POST /oidc/org/members/{id}/reset-password", auth.WriteMembers, 200, "Create a link to reset a member's password", account.ResetPassword).WithErrors(409).Small(),
-		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member", account.Remove).WithErrors(409),
+		web.On("DELETE /oidc/org/members/{id}", auth.WriteMembers, 204, "Remove a member or revoke an invitation", account.Remove).WithErrors(409),
 
 		// OAuth clients
 		web.On("GET /oidc/clients", auth.ReadClients, 200, "List OAuth clients, newest first", oauth.List),

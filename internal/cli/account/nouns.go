@@ -83,7 +83,7 @@ func memberNoun() noun.Noun {
 				Route: "POST /oidc/org/members/{member}/reset-password", Note: sendLink,
 			},
 			{
-				Name: "delete", Short: "Remove a member", Route: "DELETE /oidc/org/members/{member}",
+				Name: "delete", Short: "Remove a member, or revoke an invitation", Route: "DELETE /oidc/org/members/{member}",
 				With: " with the member's API keys, tokens and consents",
 			},
 		},
