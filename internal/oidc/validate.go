@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/errs"
+	"steward/internal/id"
 	"steward/internal/name"
 )
 
@@ -66,6 +67,8 @@ func (c *Client) validateUsers(faults *errs.Faults) {
 	for i, u := range c.AllowedUserIDs {
 		faults.Check(u != "" && isText(u, maxUserID, ""), entry("body.allowed_user_ids", i),
 			"expected a user id of 1 to %d characters", maxUserID)
+		faults.Check(!strings.HasPrefix(u, id.Invitation+"_"), entry("body.allowed_user_ids", i),
+			"expected a user id; a pending member has none before the invitation is accepted")
 	}
 }
 

@@ -225,7 +225,7 @@ func TestAllFaultsAreReported(t *testing.T) {
 		AccessSeconds:          some(int64(59)),
 		RefreshSeconds:         some(int64(31_536_001)),
 		IDSeconds:              some(int64(86_401)),
-		AllowedUserIDs:         some([]string{""}),
+		AllowedUserIDs:         some([]string{"", "usr_1", "inv_1"}),
 		Audience:               some("api.example"),
 	}}
 	_, _, err := n.build(fixed)
@@ -243,7 +243,7 @@ func TestAllFaultsAreReported(t *testing.T) {
 	want := "body.name body.description body.homepage_url body.redirect_uris[1] " +
 		"body.post_logout_redirect_uris[0] body.response_types body.grant_types[1] body.grant_types[2] " +
 		"body.scopes[1] body.access_token_lifetime_seconds body.refresh_token_lifetime_seconds " +
-		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.audience body.icon"
+		"body.id_token_lifetime_seconds body.allowed_user_ids[0] body.allowed_user_ids[2] body.audience body.icon"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}
