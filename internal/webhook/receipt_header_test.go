@@ -11,6 +11,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/period"
 )
 
 type (
@@ -21,7 +22,7 @@ type (
 	receiptsIn = struct {
 		ID string `path:"webhookId"`
 		page.Paging
-		Between
+		period.Between
 	}
 )
 
