@@ -107,4 +107,6 @@ type Rows struct {
 	Columns   []string `json:"columns"`
 	Rows      [][]any  `json:"rows"`
 	Truncated bool     `json:"truncated" doc:"Whether there were more rows than shown"`
+	// RowsAffected is nil if the statement returns columns.
+	RowsAffected *int64 `json:"rows_affected,omitempty" doc:"Number of rows that the statement inserted, updated or deleted; only if it returns no columns"`
 }

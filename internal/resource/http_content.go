@@ -261,7 +261,7 @@ func (r Rows) bounded() Rows {
 	if r.Columns == nil {
 		r.Columns = []string{}
 	}
-	out := Rows{Columns: r.Columns, Rows: [][]any{}, Truncated: r.Truncated}
+	out := Rows{Columns: r.Columns, Rows: [][]any{}, Truncated: r.Truncated, RowsAffected: r.RowsAffected}
 	size := 0
 	for i, row := range r.Rows {
 		for j, v := range row {

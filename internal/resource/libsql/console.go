@@ -22,7 +22,7 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 	rows := resource.Rows{Columns: []string{}, Rows: [][]any{}}
 	size := int64(0)
 	err = e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
-		return s.console(ctx, query, values, sink{
+		did, err := s.console(ctx, query, values, sink{
 			columns: func(columns []column) error {
 				for _, c := range columns {
 					rows.Columns = append(rows.Columns, c.name)
@@ -47,6 +47,11 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 				return nil
 			},
 		})
+		if err == nil && len(rows.Columns) == 0 {
+			affected := s.conn.affected(did)
+			rows.RowsAffected = &affected
+		}
+		return err
 	})
 	return rows, err
 }
@@ -60,8 +65,8 @@ func rowSize(stmt *sqlite.Stmt, columns int) int64 {
 	return int64(size)
 }
 
-// console runs a statement with positional arguments.
-func (s *stream) console(ctx context.Context, sql string, values []value, to sink) error {
+// console runs a statement with positional arguments and returns what it does.
+func (s *stream) console(ctx context.Context, sql string, values []value, to sink) (access, error) {
 	bind := func(stmt *sqlite.Stmt) error {
 		if n := stmt.BindParamCount(); n != len(values) {
 			return failf("ARGS_INVALID", "%d arguments for %d parameters", len(values), n)
@@ -71,8 +76,7 @@ func (s *stream) console(ctx context.Context, sql string, values []value, to sin
 		}
 		return nil
 	}
-	_, err := s.queryWith(ctx, &stmt{SQL: &sql}, bind, to)
-	return err
+	return s.queryWith(ctx, &stmt{SQL: &sql}, bind, to)
 }
 
 // inSession runs a function with a stream that is closed afterwards. A failure of a statement is
@@ -174,13 +178,14 @@ func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resourc
 	tables := []resource.Table{}
 	limit := []value{{kind: sqlite.TypeInteger, integer: maxTables}}
 	err := e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
-		return s.console(ctx, list, limit, sink{
+		_, err := s.console(ctx, list, limit, sink{
 			columns: func([]column) error { return nil },
 			row: func(stmt *sqlite.Stmt, _ int) error {
 				tables = addColumn(tables, stmt)
 				return nil
 			},
 		})
+		return err
 	})
 	return tables, err
 }

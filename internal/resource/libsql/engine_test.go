@@ -133,6 +133,34 @@ func TestQueryAndTables(t *testing.T) {
 	}
 }
 
+// TestQueryTellsTheRowsAffected runs statements that return no columns, and some that do.
+func TestQueryTellsTheRowsAffected(t *testing.T) {
+	d := newDatabase(t)
+	none := int64(-1)
+	for _, c := range []struct {
+		sql  string
+		want int64
+	}{
+		{"CREATE TABLE t (a INTEGER)", 0},
+		{"INSERT INTO t VALUES (1), (2), (3)", 3},
+		{"CREATE INDEX by_a ON t (a)", 0}, // not the three of before
+		{"UPDATE t SET a = a + 1 WHERE a > 1", 2},
+		{"DELETE FROM t WHERE a = 7", 0},
+		{"SELECT a FROM t", none},
+		{"DELETE FROM t RETURNING a", none},
+	} {
+		rows, err := d.Query(t.Context(), d.p, c.sql, nil, 10)
+		d.must(err)
+		got := none
+		if rows.RowsAffected != nil {
+			got = *rows.RowsAffected
+		}
+		if got != c.want {
+			t.Errorf("%s: %d rows affected, want %d", c.sql, got, c.want)
+		}
+	}
+}
+
 // TestValuesRoundTrip binds any value, stores it and reads it back.
 func TestValuesRoundTrip(t *testing.T) {
 	d := newDatabase(t)

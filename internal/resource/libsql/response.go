@@ -115,12 +115,8 @@ func (r *response) object(kind word, field string, appendValue func() error) err
 func (r *response) counts(c *conn, did access) { r.body = appendCounts(r.body, c, did) }
 
 func appendCounts(to []byte, c *conn, did access) []byte {
-	changes := 0
-	if did.changes && !did.schema {
-		changes = c.Changes()
-	}
 	to = append(to, `"affected_row_count":`...)
-	to = strconv.AppendInt(to, int64(changes), 10)
+	to = strconv.AppendInt(to, c.affected(did), 10)
 	to = append(to, `,"last_insert_rowid":`...)
 	if !did.inserts || did.schema {
 		return append(to, "null"...)

@@ -184,6 +184,14 @@ func (c *conn) atomically(step func() error) error {
 	return c.exec("RELEASE steward_returning")
 }
 
+// affected returns the number of rows that the statement that ran last has changed.
+func (c *conn) affected(did access) int64 {
+	if !did.changes || did.schema {
+		return 0
+	}
+	return int64(c.Changes())
+}
+
 // stepThrough steps through the rows of a statement until the context ends.
 func (c *conn) stepThrough(ctx context.Context, st *statement, to sink) error {
 	defer c.done(st)

@@ -55,6 +55,7 @@ func TestServer(t *testing.T) {
 		"RunningStatementsAreCut":                  runningStatementsAreCut,
 		"QueryReturnsTypedValues":                  queryReturnsTypedValues,
 		"QueryTakesJSONArguments":                  queryTakesJSONArguments,
+		"QueryTellsTheRowsAffected":                queryTellsTheRowsAffected,
 		"QueryOfAnEmptyResult":                     queryOfAnEmptyResult,
 		"QueryStopsAtTheLimit":                     queryStopsAtTheLimit,
 		"QueryStopsAtEightMebibytes":               queryStopsAtEightMebibytes,

@@ -63,6 +63,9 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 		}
 		return resource.Rows{}, e.explainQuery(err)
 	}
+	if len(r.rows.Columns) == 0 {
+		r.rows.RowsAffected = &r.affected
+	}
 	return r.rows, nil
 }
 
@@ -112,6 +115,8 @@ type reader struct {
 	rows   resource.Rows
 	fields []pgproto3.FieldDescription
 	size   int
+	// affected is the number of rows that the statement has changed, or returned.
+	affected int64
 }
 
 // read reads messages until the statement has ended.
@@ -127,6 +132,8 @@ func (r *reader) read(ctx context.Context, conn *pgconn.PgConn) error {
 			r.describe(m)
 		case *pgproto3.DataRow:
 			r.add(m)
+		case *pgproto3.CommandComplete:
+			r.affected = pgconn.NewCommandTag(string(m.CommandTag)).RowsAffected()
 		case *pgproto3.ErrorResponse:
 			failed = pgconn.ErrorResponseToPgError(m)
 		case *pgproto3.CopyInResponse, *pgproto3.CopyOutResponse, *pgproto3.CopyBothResponse:

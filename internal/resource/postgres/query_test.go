@@ -52,6 +52,33 @@ func queryTakesJSONArguments(t *testing.T, server *dbtest.Server) {
 	}
 }
 
+func queryTellsTheRowsAffected(t *testing.T, server *dbtest.Server) {
+	e := open(t, server.URL)
+	p := create(t, e)
+	none := int64(-1)
+	for _, c := range []struct {
+		sql  string
+		want int64
+	}{
+		{"CREATE TABLE t (a int)", 0},
+		{"INSERT INTO t VALUES (1), (2), (3)", 3},
+		{"UPDATE t SET a = a + 1 WHERE a > 1", 2},
+		{"DELETE FROM t WHERE a = 7", 0},
+		{"SELECT a FROM t", none},
+		{"DELETE FROM t RETURNING a", none},
+	} {
+		rows, err := e.Query(t.Context(), p, c.sql, nil, 10)
+		must(t, err)
+		got := none
+		if rows.RowsAffected != nil {
+			got = *rows.RowsAffected
+		}
+		if got != c.want {
+			t.Errorf("%s: %d rows affected, want %d", c.sql, got, c.want)
+		}
+	}
+}
+
 func queryOfAnEmptyResult(t *testing.T, server *dbtest.Server) {
 	e := open(t, server.URL)
 	p := create(t, e)
