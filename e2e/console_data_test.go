@@ -60,7 +60,7 @@ func TestConsoleDatabases(t *testing.T) {
 	c.press("Write SQL")
 	c.wait("the editor", `document.querySelector(".editor").shadowRoot.querySelector(".cm-content")`)
 	c.press("Run")
-	c.see("It returns no rows")
+	c.see("It returns no columns")
 	s.call("POST", "/resource/"+s.orgID+"/local/orders/query",
 		object{"query": "INSERT INTO notes (text) VALUES (?), ('two, \"quoted\"'), ('three')", "args": []string{hostile}}).want(200)
 	c.sql("SELECT id, text, NULL AS absent FROM notes ORDER BY id")
@@ -106,14 +106,6 @@ func (s *steward) databaseToken() string {
 	}
 	s.call("GET", "/resource?type=db", nil).want(200).decode(&all)
 	return all.DB[0].Env["DATABASE_AUTH_TOKEN"]
-}
-
-// sql runs a statement with the editor, by keyboard.
-func (c *console) sql(statement string) {
-	c.t.Helper()
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".editor").shadowRoot.querySelector(".cm-content").focus(); undefined`))
-	c.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(chromedp.ModifierCtrl)), chromedp.KeyEvent("\b"), chromedp.KeyEvent(statement))
-	c.do(chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 }
 
 // TestConsoleKeyValue creates a store and looks at keys that a client sets.

@@ -3,7 +3,9 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
@@ -137,6 +139,31 @@ func (c *console) clean() {
 	c.t.Helper()
 	if faults := evaluate[[]string](c.chromium, `window.faults ?? []`); len(faults) > 0 {
 		c.t.Errorf("%s: %s", evaluate[string](c.chromium, `location.pathname`), strings.Join(faults, "\n"))
+	}
+}
+
+// logged collects what the browser writes to its console from now on, and returns a function that
+// returns the messages with a text.
+func (c *console) logged(text string) func() []string {
+	var mu sync.Mutex
+	var found []string
+	messages := chromedp.Console(c.ctx)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			if strings.Contains(m.Text, text) {
+				found = append(found, m.Text)
+			}
+			mu.Unlock()
+		}
+	}()
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(found)
 	}
 }
 

@@ -45,6 +45,19 @@ export function asProblem(thrown: unknown): Problem {
   return new Problem({ status: 0, code: 'client', detail: thrown instanceof Error ? thrown.message : String(thrown) });
 }
 
+// isTemporary reports whether the same request may succeed later: the server is restarting, overloaded, or
+// cannot be reached.
+export function isTemporary(p: Problem): boolean {
+  return p.code === 'unreachable' || p.status >= 500 || p.status === 429;
+}
+
+// retryPause returns how long to wait before a request is repeated for the nth time, from 0 on, in
+// milliseconds. It is random, so that the pages of a server that comes back do not ask all at once.
+export function retryPause(n: number, retryAfter = 0): number {
+  const pause = Math.min(500 * 2 ** n, 15_000);
+  return Math.max(retryAfter * 1000, pause * (0.75 + Math.random() / 2));
+}
+
 // titleOf returns what happened, in a few words.
 export function titleOf(p: Problem): string {
   switch (p.code) {

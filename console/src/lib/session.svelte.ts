@@ -1,5 +1,6 @@
 // Who is signed in, in which organization, and what they may do.
 import { headers, Problem, raw } from '../api/client';
+import { forgetStatements } from './statements';
 
 export type Role = 'owner' | 'admin' | 'member' | 'viewer';
 
@@ -33,10 +34,12 @@ export function store(key: string, value: string) {
 
 class Session {
   // state: loading until the first response, then in or out. over is a session that has ended while
-  // somebody was using the console.
+  // somebody was using the console; it is in again when that user has signed in, in whichever tab.
   state = $state<'loading' | 'in' | 'out' | 'over' | 'failed'>('loading');
   user = $state.raw<Profile>();
   failure = $state.raw<unknown>();
+  // told is whether the page says that the session is over.
+  told = $state(false);
   orgId = stored(orgKey);
 
   get org() {
@@ -66,6 +69,7 @@ class Session {
         raw<{ id: string; name: string }[]>('GET', '/cli/organization'),
       ]);
       user.organizations = own;
+      if (this.user && this.user.id !== user.id) location.reload(); // what the page shows is of somebody else
       this.user = user;
       if (!own.some((o) => o.id === this.orgId)) this.orgId = own[0]?.id ?? '';
       this.state = 'in';
@@ -74,6 +78,7 @@ class Session {
         this.choose('', false);
         return this.start();
       }
+      if (this.state === 'over') return;
       if (thrown instanceof Problem && thrown.status === 401) this.state = 'out';
       else {
         this.failure = thrown;
@@ -84,7 +89,9 @@ class Session {
 
   // ended is called when a request says that nobody is signed in.
   ended() {
-    this.state = this.state === 'in' || this.state === 'over' ? 'over' : 'out';
+    if (this.state === 'in') this.state = 'over';
+    else if (this.state !== 'over') this.state = 'out';
+    this.told = true;
   }
 
   // choose changes the organization that all pages show.
@@ -97,6 +104,7 @@ class Session {
   async signOut() {
     await fetch('/console/sign-out', { method: 'POST', headers: headers() });
     store(orgKey, '');
+    forgetStatements();
     location.assign('/console/');
   }
 }

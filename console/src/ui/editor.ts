@@ -24,8 +24,14 @@ interface Settings {
   change: (text: string) => void;
 }
 
-// createEditor puts an editor into a shadow root and returns a function that removes it.
-export function createEditor(root: ShadowRoot, s: Settings): () => void {
+export interface TextEditor {
+  // set replaces the text, unless it is the same.
+  set: (text: string) => void;
+  destroy: () => void;
+}
+
+// createEditor puts an editor into a shadow root.
+export function createEditor(root: ShadowRoot, s: Settings): TextEditor {
   const theme = EditorView.theme({
     '&': { fontSize: '12.5px', backgroundColor: 'var(--surface)', color: 'var(--text)' },
     '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-2px', borderRadius: '7px' },
@@ -41,7 +47,7 @@ export function createEditor(root: ShadowRoot, s: Settings): () => void {
     state: EditorState.create({
       doc: s.value,
       extensions: [
-        keymap.of([{ key: 'Mod-Enter', run: () => (s.run(), true) }]),
+        keymap.of(['Ctrl-Enter', 'Cmd-Enter'].map((key) => ({ key, run: () => (s.run(), true) }))),
         lineNumbers(),
         history(),
         drawSelection(),
@@ -56,5 +62,10 @@ export function createEditor(root: ShadowRoot, s: Settings): () => void {
       ],
     }),
   });
-  return () => view.destroy();
+  return {
+    set: (text) => {
+      if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+    },
+    destroy: () => view.destroy(),
+  };
 }
