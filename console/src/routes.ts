@@ -1,14 +1,17 @@
 // The pages of the console. A page is loaded when it is opened first. Values of the pattern are in
-// router.params. Pages with nav are in the navigation, in this order.
+// router.params. Pages with nav are in the navigation, in this order. A page with needs is only for roles that
+// have that right, as GET /cli/auth/user tells the role: others do not find it in the navigation or the search.
 import type { Component } from 'svelte';
 import type { Schemas } from './api/client';
 import { readOne, words } from './api/resources';
+import { session } from './lib/session.svelte';
 import type { IconName } from './ui/Icon.svelte';
 
 export interface Route {
   pattern: string;
   load: () => Promise<{ default: Component }>;
   nav?: { label: string; icon: IconName; group: Group };
+  needs?: 'manages' | 'writes';
 }
 
 export const groups = ['', 'Build', 'Access', 'Organization'] as const;
@@ -35,15 +38,18 @@ export const routes: Route[] = [
   { pattern: '/evaluations/runs/:id', load: () => import('./pages/EvalRun.svelte') },
 
   { pattern: '/oauth/clients', load: () => import('./pages/OAuthApps.svelte'), nav: { label: 'OAuth apps', icon: 'app', group: 'Access' } },
-  { pattern: '/oauth/clients/new', load: () => import('./pages/OAuthNew.svelte') },
+  { pattern: '/oauth/clients/new', load: () => import('./pages/OAuthNew.svelte'), needs: 'manages' },
   { pattern: '/oauth/clients/:id', load: () => import('./pages/OAuthApp.svelte') },
   { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
-  { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' } },
+  { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' }, needs: 'manages' },
   { pattern: '/projects', load: () => import('./pages/Projects.svelte'), nav: { label: 'Projects', icon: 'box', group: 'Organization' } },
-  { pattern: '/audit', load: () => import('./pages/Audit.svelte'), nav: { label: 'Audit log', icon: 'audit', group: 'Organization' } },
+  { pattern: '/audit', load: () => import('./pages/Audit.svelte'), nav: { label: 'Audit log', icon: 'audit', group: 'Organization' }, needs: 'manages' },
 
   { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
 ];
+
+// isAllowed reports whether the role of the user includes a page.
+export const isAllowed = (route: Route) => !route.needs || session[route.needs];
 
 // pages maps the types of GET /search to the page of a thing.
 export const pages: Record<string, (id: string, parent?: string) => string> = {

@@ -1,6 +1,6 @@
 // Server-sent events read with fetch, since EventSource cannot send the header of the console.
 import { send } from '../api/client';
-import { Problem, problemOf } from '../api/problem';
+import { isTemporary, Problem, problemOf, retryPause } from '../api/problem';
 import { session } from './session.svelte';
 
 export interface ServerEvent {
@@ -17,7 +17,6 @@ export interface Follower {
   state: (state: 'open' | 'waiting', clock: number) => void;
 }
 
-const [firstPause, longestPause] = [500, 15_000];
 // A connection that is silent for so long is broken: the server sends a comment every 15 s.
 const longestSilence = 40_000;
 
@@ -25,7 +24,7 @@ const longestSilence = 40_000;
 // a Problem when the server refuses the stream, as it does after the session has ended.
 export async function follow(path: string, signal: AbortSignal, to: Follower): Promise<void> {
   let last = '';
-  let pause = firstPause;
+  let times = 0;
   while (!signal.aborted) {
     const connection = new Connection(signal);
     try {
@@ -33,7 +32,7 @@ export async function follow(path: string, signal: AbortSignal, to: Follower): P
       const response = await send(path, { signal: connection.signal, headers });
       if (response.ok && response.body) {
         to.state('open', Date.parse(response.headers.get('Date') ?? '') - Date.now() || 0);
-        pause = firstPause;
+        times = 0;
         for await (const e of parse(response.body)) {
           connection.used();
           if (e.id) last = e.id;
@@ -41,14 +40,13 @@ export async function follow(path: string, signal: AbortSignal, to: Follower): P
         }
       } else await refused(response);
     } catch (thrown) {
-      if (thrown instanceof Problem && thrown.status >= 400) throw thrown;
+      if (thrown instanceof Problem && thrown.status >= 400 && !isTemporary(thrown)) throw thrown;
     } finally {
       connection.close();
     }
     if (signal.aborted) return;
     to.state('waiting', 0);
-    await new Promise((resolve) => setTimeout(resolve, pause));
-    pause = Math.min(pause * 2, longestPause);
+    await new Promise((resolve) => setTimeout(resolve, retryPause(times++)));
   }
 }
 
@@ -76,9 +74,8 @@ class Connection {
   };
 }
 
-// refused throws the problem of a response, unless the server may accept the same request later.
-async function refused(response: Response): Promise<void> {
-  if (response.status >= 500 || response.status === 429) return;
+// refused throws the problem of a response.
+async function refused(response: Response): Promise<never> {
   if (response.status === 401) session.ended();
   throw problemOf(await response.json().catch(() => null), response);
 }

@@ -2,6 +2,8 @@
 // those on the screen. What is no longer wanted when its turn comes is left out.
 const parallel = 4;
 const most = 1000;
+// again is when a value that could not be loaded is asked for again, in milliseconds.
+const again = 15_000;
 
 export class Few<T> {
   values = $state.raw<ReadonlyMap<string, T>>(new Map());
@@ -47,7 +49,8 @@ export class Few<T> {
       const value = await this.fetcher(key, this.abort.signal);
       if (!this.abort.signal.aborted) this.keep(key, value);
     } catch {
-      // The row stays without it: the list itself says what is wrong with the server.
+      // The row stays without it for a while: the list itself says what is wrong with the server.
+      setTimeout(() => this.renew([key]), again);
     }
     this.running--;
     this.fill();

@@ -1,4 +1,6 @@
-import { asProblem, type Problem } from '../api/problem';
+import { untrack } from 'svelte';
+import { asProblem, isTemporary, type Problem, retryPause } from '../api/problem';
+import { session } from './session.svelte';
 
 // Loaded is what a page shows: data, or the problem. While it is loaded again the old data stays.
 export class Loaded<T> {
@@ -36,7 +38,8 @@ export class Loaded<T> {
 }
 
 // load runs a request now, and again when something that it reads before its first await changes. every
-// repeats it, in milliseconds, while the page is visible. Call it while a component is initialized.
+// repeats it, in milliseconds, while the page is visible. A request that has failed is repeated until the
+// server can answer it, and when the user has signed in again. Call it while a component is initialized.
 export function load<T>(fetcher: (signal: AbortSignal) => Promise<T>, every = 0): Loaded<T> {
   const loaded = new Loaded(fetcher);
   $effect(() => {
@@ -45,11 +48,26 @@ export function load<T>(fetcher: (signal: AbortSignal) => Promise<T>, every = 0)
   });
   if (every > 0) {
     $effect(() => {
-      const timer = setInterval(() => document.visibilityState === 'visible' && loaded.run(), every);
+      const timer = setInterval(() => document.visibilityState === 'visible' && session.state === 'in' && loaded.run(), every);
       return () => clearInterval(timer);
     });
   }
+  retry(loaded);
   return loaded;
+}
+
+// retry repeats a request that has failed.
+function retry<T>(loaded: Loaded<T>) {
+  let times = 0;
+  $effect(() => {
+    const { problem } = loaded;
+    if (!problem) times = 0;
+    else if (problem.status === 401 && session.state === 'in') untrack(() => loaded.run());
+    else if (isTemporary(problem)) {
+      const timer = setTimeout(() => loaded.run(), retryPause(times++, problem.retryAfter));
+      return () => clearTimeout(timer);
+    }
+  });
 }
 
 // Action is something that a button or form does: it knows whether it runs and what went wrong.

@@ -31,9 +31,10 @@ export function done(text: string) {
   notices.add('good', text);
 }
 
-// failed says that something did not work.
+// failed says that something did not work. The end of the session is told once, by App.
 export function failed(thrown: unknown) {
   const problem = asProblem(thrown);
+  if (problem.status === 401) return;
   notices.add('bad', titleOf(problem), problem);
 }
 

@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// fixedPort returns an installation that has the same address after each start.
+func fixedPort(t *testing.T) *steward {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := prepare(t, "sqlite", "--listen", free.Addr().String())
+	s.must(free.Close())
+	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + adminEmail, "STEWARD_ADMIN_PASSWORD=" + adminPassword}
+	s.start()
+	return s
+}
+
+// nav clicks a page in the navigation.
+func (c *console) nav(label string) {
+	c.t.Helper()
+	link := `[...document.querySelectorAll('.side a.nav')].find(a => a.innerText.trim() === ` + quoted(label) + `)`
+	c.wait("the page "+label, link)
+	c.do(chromedp.Evaluate[chromedp.Void](link + `.click(); undefined`))
+}
+
+// TestConsoleRecoversAfterARestart stops the server while pages are open: what was loaded stays, and
+// everything that failed is loaded when the server is back, without a click. The page of a script
+// that could not be loaded opens too.
+func TestConsoleRecoversAfterARestart(t *testing.T) {
+	t.Parallel()
+	s := fixedPort(t)
+	h := s.hook("orders")
+	c := signedIn(t, s)
+	c.visit("/settings")
+	c.see("Running since")
+	live := c.newTab()
+	live.visit("/webhooks/" + h.ID + "?live=1")
+	live.wait("the stream", `document.querySelector('.dot.live')`)
+	gone := c.newTab()
+	gone.visit("/webhooks")
+	gone.see("orders")
+	s.stop()
+	c.nav("Webhooks")
+	c.see("could not be loaded")
+	live.wait("the break", `!document.querySelector('.dot.live')`)
+	gone.nav("Webhooks") // loaded already: its requests fail
+	gone.do(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new PopStateEvent('popstate')); undefined`))
+	s.start()
+	c.see("orders")
+	c.wait("no error", `!document.querySelector('.failure') && location.pathname === '/console/webhooks'`)
+	live.wait("the stream again", `document.querySelector('.dot.live')`)
+	s.ingest(h, `{"order": 1042}`)
+	live.see("1042")
+	gone.wait("no error", `!document.querySelector('.failure')`)
+}
+
+// TestConsoleLoadsAgain opens a page whose requests fail, since the server is overloaded or being
+// restarted. It shows the error, and what is asked for as soon as the server answers.
+func TestConsoleLoadsAgain(t *testing.T) {
+	t.Parallel()
+	s := fixedPort(t)
+	s.hook("orders")
+	c := signedIn(t, s)
+	c.nav("Webhooks")
+	c.see("orders")
+	c.nav("Overview")
+	c.see("Latest changes")
+	s.stop()
+	c.nav("Webhooks")
+	c.see("The server cannot be reached")
+	c.see("tries again by itself")
+	s.start()
+	c.see("orders")
+	c.misses("The server cannot be reached")
+	c.clean()
+}
+
+// endSession ends the session of a browser without the page knowing.
+func (c *console) endSession() {
+	c.t.Helper()
+	evaluate[int](c.chromium, `fetch('/console/sign-out', {method: 'POST', headers: {'X-Steward-Console': '1'}}).then(r => r.status)`)
+}
+
+// over is the expression of the dialogs that say that the session has ended.
+const over = `[...document.querySelectorAll('dialog')].filter(d => d.innerText.includes('Your session has ended'))`
+
+// TestConsoleSaysOnceThatTheSessionHasEnded ends the session behind a page that sends many requests:
+// one message with one button, which leads back to the same page.
+func TestConsoleSaysOnceThatTheSessionHasEnded(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	h := s.hook("orders")
+	c := signedIn(t, s)
+	c.at("/webhooks/"+h.ID+"?tab=destinations", "No destinations yet")
+	c.endSession()
+	c.nav("Overview")
+	c.wait("one message", over+`.length === 1`)
+	c.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	c.wait("the page of before", `location.search === '?tab=destinations'`)
+	c.settle()
+	if n := evaluate[int](c.chromium, over+`.length + document.querySelectorAll('.toast, .failure').length`); n != 1 {
+		t.Errorf("%d messages: %s", n, c.text("body"))
+	}
+	if n := evaluate[int](c.chromium, over+`[0].querySelectorAll('a, button').length`); n != 1 {
+		t.Errorf("the message has %d buttons", n)
+	}
+	c.loadAxe()
+	c.check("console-session-ended")
+	c.press("Sign in again")
+	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), adminEmail))
+	c.do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), adminPassword))
+	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.see("No destinations yet")
+	if at := evaluate[string](c.chromium, `location.pathname + location.search`); at != "/console/webhooks/"+url.PathEscape(h.ID)+"?tab=destinations" {
+		t.Errorf("the sign-in leads to %s", at)
+	}
+	c.clean()
+}
+
+// TestConsoleFormSurvivesTheEndOfTheSession ends the session while a form is filled in. The user signs in in
+// another tab; the page goes on by itself, with what was entered.
+func TestConsoleFormSurvivesTheEndOfTheSession(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.at("/webhooks", "No webhooks yet")
+	c.press("New webhook")
+	c.fill("name", "orders")
+	c.endSession()
+	c.press("Create")
+	c.wait("the message, which opens another tab", over+`[0]?.querySelector('a').target === '_blank'`)
+	other := c.newTab()
+	other.visit("/")
+	other.signIn()
+	c.wait("the form with what was entered", over+`.length === 0 && document.querySelector('dialog [name="name"]').value === 'orders'`)
+	c.press("Create")
+	c.see("The webhook was created")
+}
+
+// TestConsolePagesGoBack pages through a list and back, over a reload and the browser's own buttons.
+func TestConsolePagesGoBack(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	for range 120 {
+		s.call("POST", "/cli/project", object{"name": "project"}).want(201)
+	}
+	c := signedIn(t, s)
+	c.at("/projects", "50 shown")
+	const shown = `[...document.querySelectorAll('#content .mono, #content code')].map(e => e.innerText).join()`
+	pages := []string{evaluate[string](c.chromium, shown)}
+	moved := func(button string) string {
+		t.Helper()
+		before := evaluate[string](c.chromium, shown)
+		c.press(button)
+		c.wait("another page", shown+` !== `+quoted(before))
+		return evaluate[string](c.chromium, shown)
+	}
+	wants := func(where, got string, n int) {
+		t.Helper()
+		if got != pages[n] || !strings.Contains(got, "prj_") {
+			t.Errorf("%s shows %s, want page %d", where, got, n)
+		}
+	}
+	if evaluate[bool](c.chromium, `!!`+control("Previous page")) {
+		t.Error("the first page has a previous one")
+	}
+	pages = append(pages, moved("Next page"))
+	pages = append(pages, moved("Next page"))
+	wants("Previous on the third page", moved("Previous page"), 1)
+	c.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
+	c.see("Previous page")
+	wants("Previous after a reload", moved("Previous page"), 0)
+	if at := evaluate[string](c.chromium, `location.search`); at != "" {
+		t.Errorf("the first page is at %s", at)
+	}
+	wants("Next again", moved("Next page"), 1)
+	c.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	c.wait("the first page", shown+` === `+quoted(pages[0])+` && !`+control("Previous page"))
+	c.clean()
+}
