@@ -38,8 +38,8 @@ func TestConsoleKeys(t *testing.T) {
 	c.clean()
 }
 
-// TestConsoleMembers invites a member, who accepts, changes the role, makes a reset link, and
-// disables and removes the member.
+// TestConsoleMembers invites a member, replaces the link and accepts it, changes the role, makes a
+// reset link, and disables and removes the member. The actions are those that fit the state.
 func TestConsoleMembers(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
@@ -50,30 +50,64 @@ func TestConsoleMembers(t *testing.T) {
 	c.fill("first_name", "Grace")
 	c.press("Invite")
 	c.see("The member was invited")
+	first := c.text(".secret pre")
+	c.press("Close")
+	c.see("pending")
+	c.see("The link ends in 7 days")
+	if offered := c.actions("Grace"); offered != "Copy a new link,Change role,Revoke invitation" {
+		t.Errorf("a pending member has the actions %s", offered)
+	}
+	c.press("Copy a new link")
+	c.see("New invitation link")
 	b := s.browser()
+	if p := b.do("GET", first, nil); strings.Contains(p.body, `name="password"`) {
+		t.Error("the link of before still works")
+	}
 	if p := b.submit(b.do("GET", c.text(".secret pre"), nil), map[string]string{"password": "a first password"}); p.location != "/account" {
 		t.Fatalf("the invitation leads to %q: %s", p.location, p.body)
 	}
-	c.press("Close")
-	c.choose("Role of Grace", "viewer")
+	c.at("/members?find=grace", "Joined")
+	c.see("Last seen")
+	if offered := c.actions("Grace"); offered != "Change role,Reset password,Disable,Remove" {
+		t.Errorf("a member has the actions %s", offered)
+	}
+	c.press("Change role")
+	c.clickNth(`dialog input[value="viewer"]`, 0)
+	c.see("Grace becomes viewer instead of member")
+	if members := string(s.call("GET", "/oidc/org/members", nil).want(200).body); strings.Contains(members, `"viewer"`) {
+		t.Error("the role is changed before that is confirmed")
+	}
+	c.press("Change role")
 	c.see("Grace is viewer now.")
-	c.visit("/members?find=grace")
-	c.press("Reset link")
+	c.actions("Grace")
+	c.press("Reset password")
+	c.press("Make a link")
 	if link := c.text(".secret pre"); !strings.HasPrefix(link, s.URL+"/reset/") {
 		t.Errorf("the link is %q", link)
 	}
 	c.press("Close")
+	c.actions("Grace")
 	c.press("Disable")
 	c.fill("confirm", "grace@example.com")
 	c.press("Disable member")
 	c.see("disabled")
+	c.actions("Grace")
 	c.press("Enable")
 	c.see("can sign in again")
-	c.press("Remove Grace")
+	c.actions("Grace")
+	c.press("Remove")
 	c.fill("confirm", "grace@example.com")
 	c.press("Remove member")
 	c.see("No member matches")
 	c.clean()
+}
+
+// actions opens the menu of a member and returns what it offers.
+func (c *console) actions(name string) string {
+	c.t.Helper()
+	c.press("Actions for " + name)
+	c.wait("the menu", `document.querySelector('.sheet.down')`)
+	return evaluate[string](c.chromium, `[...document.querySelectorAll('.sheet.down button')].map(e => e.innerText.trim()).join()`)
 }
 
 // TestConsoleProjectsAndAudit creates and deletes a project, and finds both in the audit log.
@@ -228,7 +262,7 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 	c.see("New API key")
 	for _, path := range []string{"/members", "/audit"} {
 		c.visit(path)
-		c.see("You may not do this")
+		c.see("Your role does not include this page")
 	}
 	c.visit("/oauth/clients/" + a.id)
 	c.see("Harbour Dashboard")
