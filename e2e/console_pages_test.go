@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
@@ -22,6 +24,16 @@ type place struct {
 	// picture is the name of its picture in the documentation; it is also taken in dark if dark is set.
 	picture string
 	dark    bool
+}
+
+// tab returns the tab in the address, or "" for the first one.
+func (p place) tab() string {
+	_, query, _ := strings.Cut(p.path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		panic(err) // the addresses are constants
+	}
+	return values.Get("tab")
 }
 
 // places returns what the console shows of the installation: every route, and every tab that is a
@@ -47,6 +59,7 @@ func (d *demo) places() []place {
 		{route: "/databases", path: "/databases", shows: "analytics"},
 		{route: "/databases/:region/:name", path: "/databases/local/shop?table=customers", shows: "Wien"},
 		{route: "/databases/:region/:name", path: "/databases/local/shop?table=orders", shows: "paid_at", then: []string{"Query", "Run"}, picture: "sql"},
+		{route: "/databases/:region/:name", path: "/databases/local/shop?tab=sql", shows: "One statement", then: []string{"Run", "History"}},
 		{route: "/databases/:region/:name", path: "/databases/local/shop?tab=connection", shows: "DATABASE_URL"},
 		{route: "/key-value", path: "/key-value", shows: "carts"},
 		{route: "/key-value/:region/:name", path: "/key-value/local/carts", shows: "cart:2210", picture: "keys"},
@@ -67,6 +80,8 @@ func (d *demo) places() []place {
 		{route: "/keys", path: "/keys", shows: "backup of the shop", picture: "api-keys"},
 		{route: "/keys", path: "/keys?new=1", shows: "Support agent"},
 		{route: "/members", path: "/members", shows: "Grace Okafor", picture: "members"},
+		{route: "/members", path: "/members?find=grace", shows: "Grace Okafor", then: []string{"Actions for Grace Okafor"}},
+		{route: "/members", path: "/members?role=admin", shows: "Grace Okafor", then: []string{"Actions for Grace Okafor", "Change role"}},
 		{route: "/members", path: "/members?new=1", shows: "Steward sends no mail"},
 		{route: "/projects", path: "/projects", shows: "Support agent"},
 		{route: "/audit", path: "/audit", shows: "Shop dashboard", picture: "audit"},
@@ -96,9 +111,10 @@ func (c *console) settle() {
 // patterns matches the routes in console/src/routes.ts.
 var patterns = regexp.MustCompile(`pattern: '([^']+)'`)
 
-// TestConsolePagesAreAccessible opens every route of the console, light and dark, on a wide and on
-// a narrow screen. axe-core must find nothing serious, and no page may be wider than the screen.
-// Screenshots are written to e2e/artifacts.
+// TestConsolePagesAreAccessible opens every route of the console and every tab of its pages, light and
+// dark, on a wide and on a narrow screen. axe-core must find nothing serious, and no page may be wider
+// than the screen. A route or tab that is not among the places fails the test. Screenshots are written
+// to e2e/artifacts.
 func TestConsolePagesAreAccessible(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
@@ -122,6 +138,11 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 	for _, p := range places {
 		c.show(p)
 		c.check("console" + artifact.ReplaceAllString(p.path, "-"))
+		for _, tab := range evaluate[[]string](c.chromium, `[...document.querySelectorAll('nav.tabs a')].map(a => new URLSearchParams(a.search).get('tab') ?? '')`) {
+			if !slices.ContainsFunc(places, func(o place) bool { return o.route == p.route && o.tab() == tab }) {
+				t.Errorf("the tab %q of %s is not checked", tab, p.route)
+			}
+		}
 		c.clean()
 	}
 	c.at("/nowhere", "does not exist")
@@ -132,6 +153,14 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 	c.see("Page")
 	c.check("console-palette")
 	c.clean()
+	b, _ := d.invite("viewer@example.com", "viewer")
+	viewer := newConsole(t, d.steward)
+	viewer.loadAxe()
+	viewer.visit("/members")
+	viewer.signInAs(b.email, b.password)
+	viewer.see("Your role does not include this page")
+	viewer.check("console-no-access")
+	viewer.clean()
 }
 
 // artifact matches what a file of a screenshot is not named with.

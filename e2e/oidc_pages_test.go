@@ -3,62 +3,102 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"golang.org/x/oauth2"
 )
 
+// templates is where the pages of the provider are.
+const templates = "../internal/oidc/provider/pages/templates/"
+
 // TestPagesAreAccessible opens every page that people see in Chromium, light and dark, on a wide and on a
-// narrow screen. axe-core must find nothing serious, and no page may be wider than the screen.
-// Screenshots are written to e2e/artifacts.
+// narrow screen. axe-core must find nothing serious, and no page may be wider than the screen. A template that no
+// page is made of fails the test. Screenshots are written to e2e/artifacts.
 func TestPagesAreAccessible(t *testing.T) {
 	t.Parallel()
 	s := startWithOwner(t, "sqlite")
 	reset := s.newReset()
 	invited := s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "member"}).want(201)
 	scopes := []string{"openid", "profile", "email", "offline_access", "storage:read", "webhook:write"}
-	a := s.application(object{"scopes": scopes, "grant_types": everyGrant})
+	slow := slowApplication(t)
+	a := s.application(object{"scopes": scopes, "grant_types": everyGrant, "redirect_uris": []string{redirectURI, slow}})
 	config := s.relyingParty(a, scopes...).config
 	b := newChromium(t)
 	b.loadAxe()
+	checked := map[string]bool{"base.html": true} // parts of the others
+	check := func(template, name string) {
+		t.Helper()
+		checked[template] = true
+		b.check(name)
+	}
 
 	b.open(s.URL + "/invite/unknown")
-	b.check("message")
+	check("message.html", "message")
 	b.open(invited.text("link"))
-	b.check("invitation")
+	check("invite.html", "invitation")
 	b.open(reset)
-	b.check("reset")
+	check("reset.html", "reset")
 	b.open(config.AuthCodeURL("s"))
-	b.check("sign-in")
+	check("signin.html", "sign-in")
 	b.submit("email", adminEmail, "password", "wrong password")
-	b.check("sign-in-wrong")
+	check("signin.html", "sign-in-wrong")
 	b.submit("email", adminEmail, "password", adminPassword)
-	b.check("consent")
+	check("consent.html", "consent")
 	b.open(s.URL + "/device")
-	b.check("device")
+	check("device.html", "device")
 	b.submit("user_code", "AAAA-BBBB")
-	b.check("device-wrong")
+	check("device.html", "device-wrong")
 	status, started := s.post(a, "/device_authorization", map[string][]string{"scope": {"openid webhook:write"}})
 	if status != 200 {
 		t.Fatalf("got %v", started)
 	}
 	b.open(started["verification_uri_complete"].(string))
-	b.check("device-consent")
+	check("consent.html", "device-consent")
 	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitNotPresent(chromedp.CSS(`form`)))
-	b.check("device-connected")
+	check("message.html", "device-connected")
 	b.open(s.URL + "/account")
 	b.do(chromedp.SetValue(chromedp.CSS(`input[name="name"]`), "Laptop of Ada"))
 	b.do(chromedp.Click(chromedp.CSS(`form[action="/account/keys"] button`)), chromedp.WaitVisible(chromedp.CSS(`.value`)))
-	b.check("key")
+	check("key.html", "key")
 	b.open(s.URL + "/account")
-	b.check("account")
+	check("account.html", "account")
 	b.submit("password", "wrong password", "new_password", "a new password")
-	b.check("account-wrong")
+	check("account.html", "account-wrong")
+	config.RedirectURL = slow
+	b.open(config.AuthCodeURL("s", oauth2.SetAuthURLParam("response_mode", "form_post"), oauth2.SetAuthURLParam("scope", "openid webhook:write")))
+	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitVisible(chromedp.CSS(`form[action^="http:"]`)))
+	check("formpost.html", "form-post")
 	b.open(s.URL + "/end_session")
-	b.check("sign-out")
+	check("signout.html", "sign-out")
 	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)), chromedp.WaitNotPresent(chromedp.CSS(`form`)))
-	b.check("signed-out")
+	check("message.html", "signed-out")
+
+	files, err := filepath.Glob(templates + "*.html")
+	s.must(err)
+	if len(files) < 10 {
+		t.Errorf("the templates are %q", files)
+	}
+	for _, file := range files {
+		if !checked[filepath.Base(file)] {
+			t.Errorf("the page %s is not checked", filepath.Base(file))
+		}
+	}
+}
+
+// slowApplication returns the redirect URI of an application that answers when the test has ended, so that the
+// page that sends a form to it stays.
+func slowApplication(t *testing.T) string {
+	t.Helper()
+	ended := make(chan struct{})
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	t.Cleanup(app.Close)
+	t.Cleanup(func() { close(ended) })
+	return app.URL + "/callback"
 }
 
 // newReset returns a link with which the first owner can set a new password.
