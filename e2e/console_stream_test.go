@@ -218,11 +218,11 @@ func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	c.see("The live stream has stopped, because your session has ended.")
 	c.see("Stopped")
 	sendNumbers(t, url, 2, 3)
-
-	other.signIn()
 	if text := evaluate[string](c.chromium, `document.body.innerText`); strings.Contains(text, `{"n":2}`) {
 		t.Error("the page shows what came after its session ended")
 	}
+
+	other.signIn() // the page goes on by itself
 	c.wait("the stream", `document.querySelector('.dot.live')`)
 	sendNumbers(t, url, 3, 4)
 	c.wait("all of them", rowCount+` === 4`)
