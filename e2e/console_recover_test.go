@@ -48,14 +48,14 @@ func TestConsoleRecoversAfterARestart(t *testing.T) {
 	gone.visit("/webhooks")
 	gone.see("orders")
 	s.stop()
-	c.nav("Webhooks")
+	c.nav("Threads") // its script is not in the cache
 	c.see("could not be loaded")
 	live.wait("the break", `!document.querySelector('.dot.live')`)
 	gone.nav("Webhooks") // loaded already: its requests fail
 	gone.do(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new PopStateEvent('popstate')); undefined`))
 	s.start()
-	c.see("orders")
-	c.wait("no error", `!document.querySelector('.failure') && location.pathname === '/console/webhooks'`)
+	c.see("No threads yet")
+	c.wait("no error", `!document.querySelector('.failure') && location.pathname === '/console/threads'`)
 	live.wait("the stream again", `document.querySelector('.dot.live')`)
 	s.ingest(h, `{"order": 1042}`)
 	live.see("1042")
