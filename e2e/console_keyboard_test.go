@@ -214,3 +214,89 @@ func TestConsoleShellByKeyboard(t *testing.T) {
 	c.wait("the focus on the page", `document.activeElement.id === 'content'`)
 	c.clean()
 }
+
+// command types a command into the search, and carries out the first that is found.
+func (c *console) command(text, label string) {
+	c.t.Helper()
+	c.keys("ctrl+k")
+	c.wantFocus("Search")
+	c.keys(text)
+	c.wait("the command "+label, `document.querySelector('[role=option][aria-selected=true]')?.innerText.startsWith(`+quoted(label)+`)`)
+	c.keys(kb.Enter)
+	c.wait("no search", `!document.querySelector('.palette')`)
+}
+
+// options is the expression of what the search offers, with its kind.
+const options = `[...document.querySelectorAll('[role=option]')].map(o => o.innerText.replace(/\s+/g, ' '))`
+
+// TestConsoleCommands creates things, changes the color scheme and signs out with the search.
+func TestConsoleCommands(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.loadAxe()
+	for _, job := range []struct{ text, label, path, shows string }{
+		{"create webhook", "Create webhook", "/webhooks", "New webhook"},
+		{"new buck", "Create bucket", "/storage", "New bucket"},
+		{"create data", "Create database", "/databases", "New database"},
+		{"create key-value", "Create key-value store", "/key-value", "New store"},
+		{"create api", "Create API key", "/keys", "New API key"},
+		{"create proj", "Create project", "/projects", "New project"},
+		{"invite", "Invite member", "/members", "Invite"},
+	} {
+		c.command(job.text, job.label)
+		c.wait("the page "+job.path, `location.pathname === `+quoted("/console"+job.path))
+		c.wait("the dialog of "+job.label, `document.querySelector('dialog h2')?.innerText.startsWith(`+quoted(job.shows)+`) && document.activeElement.closest('dialog')?.querySelector('input') === document.activeElement`)
+		c.keys(kb.Escape)
+		c.wait("no dialog", `!document.querySelector('dialog')`)
+	}
+	c.command("create oauth", "Create OAuth app")
+	c.see("What is it?")
+
+	c.keys("ctrl+k")
+	c.see("Sign out")
+	c.check("console-palette-commands")
+	c.keys(kb.Escape)
+	for _, scheme := range []string{"dark", "light"} {
+		c.command(scheme, strings.ToUpper(scheme[:1])+scheme[1:]+" mode")
+		c.wait("the scheme", `document.documentElement.dataset.scheme === `+quoted(scheme))
+	}
+	c.keys("ctrl+k")
+	c.wait("the other schemes", options+`.includes('Dark mode Command') && !`+options+`.includes('Light mode Command')`)
+	c.keys(kb.Escape)
+	c.clean()
+	c.command("log out", "Sign out")
+	c.see("Sign in to the console")
+}
+
+// TestConsoleCommandsOfRoles offers what a role may do.
+func TestConsoleCommandsOfRoles(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	for _, who := range []struct {
+		role            string
+		offers, refuses []string
+	}{
+		{"viewer", []string{"Dark mode", "Sign out"}, []string{"Create webhook", "Create API key", "Create OAuth app", "Invite member"}},
+		{"member", []string{"Create webhook", "Create API key", "Sign out"}, []string{"Create OAuth app", "Invite member"}},
+		{"admin", []string{"Create webhook", "Create OAuth app", "Invite member"}, nil},
+	} {
+		email := who.role + "@example.com"
+		s.invite(email, who.role)
+		c := newConsole(t, s)
+		c.visit("/")
+		c.signInAs(email, "a first password")
+		c.see("Overview")
+		c.keys("ctrl+k")
+		c.see("Sign out")
+		for _, label := range who.offers {
+			c.wait(label, options+`.includes(`+quoted(label+" Command")+`)`)
+		}
+		for _, label := range who.refuses {
+			if evaluate[bool](c.chromium, options+`.includes(`+quoted(label+" Command")+`)`) {
+				t.Errorf("a %s may %s", who.role, label)
+			}
+		}
+		c.clean()
+	}
+}
