@@ -1,7 +1,7 @@
 // The filters of receipts and deliveries, which are in the address.
-import type { Status } from './rows';
 
-export const statuses = ['pending', 'success', 'failed'] as const satisfies Status[];
+// statuses are those of GET /webhook/delivery-list. waiting is a part of pending: what waits for a retry.
+export const statuses = ['waiting', 'pending', 'success', 'failed'] as const;
 
 export function filtersOf(query: URLSearchParams) {
   const status = statuses.find((s) => s === query.get('status'));

@@ -56,3 +56,39 @@ export function worst(states: States | undefined): Status | undefined {
 
 export const tones = { pending: 'warn', success: 'good', failed: 'bad' } as const;
 export const words = { pending: 'not delivered yet', success: 'delivered', failed: 'the last attempt failed' } as const;
+
+// isWaiting reports whether a delivery waits for its turn after an attempt that failed.
+export const isWaiting = (d: Delivery) => d.status === 'pending' && d.retries > 0;
+export const statusOf = (d: Delivery) => (isWaiting(d) ? 'waiting' : d.status);
+
+// Chain is how the attempts to deliver a receipt to a destination stand: the last one that has ended, and the one
+// that is due. It is failing if the last one failed, also while the next one waits.
+export interface Chain {
+  ended?: Delivery;
+  next?: Delivery;
+}
+
+export const chainOf = (d: Delivery) => d.webhook_receipt_id + ' ' + d.webhook_destination_id;
+
+// chainsOf returns the chains of deliveries, which are newest first.
+export function chainsOf(deliveries: Delivery[]): Map<string, Chain> {
+  const chains = new Map<string, Chain>();
+  for (const d of deliveries) {
+    const chain = chains.get(chainOf(d)) ?? {};
+    if (d.status === 'pending') chain.next ??= d;
+    else chain.ended ??= d;
+    chains.set(chainOf(d), chain);
+  }
+  return chains;
+}
+
+// outcomesOf returns whether the last attempt of each chain succeeded, the newest chain first. What waits for a retry has
+// failed; what was never attempted has no outcome.
+export function outcomesOf(deliveries: Delivery[]): { id: string; succeeded: boolean }[] {
+  const found = new Map<string, { id: string; succeeded: boolean }>();
+  for (const d of deliveries) {
+    if (found.has(chainOf(d)) || (d.status === 'pending' && !isWaiting(d))) continue;
+    found.set(chainOf(d), { id: d.id, succeeded: d.status === 'success' });
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// refusing makes a path answer 503, and tells the sender to wait for ten minutes.
+func (k *sink) refusing(path string) {
+	k.status(path, http.StatusServiceUnavailable, "Retry-After", "600")
+}
+
+// rows is the expression of the texts of the rows of a table.
+const rows = `[...document.querySelectorAll('#content tbody tr')].map(r => r.innerText)`
+
+// TestConsoleShowsWhatIsFailing lets more deliveries of a destination wait for a retry than a page
+// of them has, and looks for them on every page that says how a destination is doing. Another
+// webhook is healthy.
+func TestConsoleShowsWhatIsFailing(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	k := newSink(t)
+	k.refusing("/newsletter")
+	orders, payments := s.hook("orders"), s.hook("payments")
+	s.destination(orders, k.URL+"/newsletter")
+	s.destination(payments, k.URL+"/accounting")
+	const sent = 130
+	for i := range sent {
+		s.ingest(orders, fmt.Sprintf(`{"n": %d}`, i))
+	}
+	s.ingest(payments, `{"n": 1}`)
+	k.wait("/newsletter", sent)
+	k.wait("/accounting", 1)
+
+	c := signedIn(t, s)
+	c.loadAxe()
+	c.visit("/")
+	c.wait("webhook and path of the failing destination", `[...document.querySelectorAll('a.item')].some(a => /orders\s+127\.0\.0\.1[:\d]*\/newsletter[^]*answered 503[^]*130 deliveries/.test(a.innerText))`)
+	c.visit("/webhooks")
+	c.wait("the mark on the failing webhook alone", rows+`.filter(r => r.includes('failing')).join() === `+rows+`.filter(r => r.startsWith('orders')).join()`)
+	c.check("console-webhooks-failing")
+
+	c.at("/webhooks/"+orders.ID+"?tab=destinations", "the destination answered 503")
+	c.wait("the badge and the dots", `document.querySelector('section .tag.bad')?.innerText === 'failing' && document.querySelectorAll('.dots .dot.bad').length === 20`)
+	c.see("0 of the last 20 deliveries succeeded")
+	c.see("130 wait for a retry; the next one is due in")
+	c.check("console-destinations-failing")
+	c.at("/webhooks/"+payments.ID+"?tab=destinations", "1 of the last 1 delivery succeeded")
+	c.see("healthy")
+
+	c.seeWaitingDeliveries(orders)
+	c.recover(k, orders)
+	c.clean()
+}
+
+// seeWaitingDeliveries opens the deliveries of a webhook, all of which wait for a retry, and counts
+// those that a replay would deliver.
+func (c *console) seeWaitingDeliveries(h hook) {
+	c.t.Helper()
+	c.visit("/webhooks/" + h.ID)
+	c.press("Deliveries")
+	c.wait("what failed, with the next attempt", rows+`.length === 50 && `+rows+`.every(r => /failed\s+in 10 min[^]*answered 503/.test(r))`)
+	c.wait("the filter", `document.querySelector('[name=status]').value === 'failing'`)
+	c.check("console-deliveries-failing")
+	c.fill("status", "waiting")
+	c.wait("what waits, with why", rows+`.length === 50 && `+rows+`.every(r => /waiting\s+in 10 min[^]*answered 503/.test(r))`)
+	c.see("130 deliveries")
+	c.check("console-deliveries-waiting")
+	c.press("Replay")
+	for _, status := range []string{"failed", "waiting"} {
+		c.fill("status", status)
+		c.press("Count")
+		c.see("130 deliveries would be made again.")
+	}
+	c.fill("status", "success")
+	c.press("Count")
+	c.see("Nothing matches")
+}
+
+// recover retries all that waits, after the destination has been mended.
+func (c *console) recover(k *sink, h hook) {
+	c.t.Helper()
+	c.at("/webhooks/"+h.ID+"?tab=destinations", "Retry all waiting now")
+	c.press("Disable")
+	c.see("Enable it before you retry")
+	c.misses("Retry all waiting now")
+	c.check("console-destinations-disabled")
+	c.press("Enable")
+	c.misses("Enable it before you retry")
+	k.handle("/newsletter", nil)
+	c.press("Retry all waiting now")
+	c.see("130 deliveries wait for a retry")
+	c.check("console-destinations-recover")
+	c.fill("rate", "1001")
+	c.press("Retry 130 deliveries")
+	c.see("Something in the form is not right")
+	c.fill("rate", "1000")
+	c.press("Retry 130 deliveries")
+	c.see("130 deliveries are retried now.")
+	k.wait("/newsletter", 260)
+	c.see("healthy")
+	c.misses("failing")
+	c.see("20 of the last 20 deliveries succeeded")
+}
+
+// TestConsoleListsFailingDeliveriesOnce lists what is failing once each, with what comes next, and
+// leaves out what was delivered later.
+func TestConsoleListsFailingDeliveriesOnce(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	k := newSink(t)
+	k.refusing("/waits")
+	k.status("/gone-wrong", http.StatusBadRequest)
+	k.handle("/recovers", func(w http.ResponseWriter, _ *http.Request, n int) {
+		if n == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	h := s.hook("orders")
+	s.destination(h, k.URL+"/waits")
+	s.destination(h, k.URL+"/gone-wrong", "max_retries", 0)
+	s.destination(h, k.URL+"/recovers")
+	s.ingest(h, `{"n": 1}`)
+	k.wait("/recovers", 2)
+	k.wait("/waits", 1)
+	k.wait("/gone-wrong", 1)
+
+	c := signedIn(t, s)
+	c.loadAxe()
+	c.visit("/webhooks/" + h.ID + "?tab=deliveries&status=failing")
+	c.wait("the two that fail", rows+`.length === 2`)
+	c.wait("the next attempt", rows+`.some(r => /in 10 min[^]*\/waits\s+answered 503/.test(r)) && `+rows+`.some(r => /none left[^]*\/gone-wrong\s+answered 400/.test(r))`)
+	c.see("Left out: 1 failed attempt of this page")
+	c.check("console-deliveries-failing-once")
+	c.press("Show every failed attempt")
+	c.wait("the one that was delivered later", rows+`.length === 3 && `+rows+`.some(r => /delivered later[^]*\/recovers\s+answered 502/.test(r))`)
+	c.fill("status", "all")
+	c.wait("all attempts", rows+`.length === 5 && `+rows+`.some(r => /waiting[^]*\/waits\s+answered 503/.test(r))`)
+	k.handle("/waits", nil)
+	c.fill("status", "failing")
+	c.wait("the two that fail", rows+`.length === 2`)
+	c.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('tbody tr')].find(r => r.innerText.includes('/waits')).querySelector('button').click(); undefined`))
+	k.wait("/waits", 2)
+	c.wait("the one that still fails", rows+`.length === 1`)
+	c.clean()
+}
+
+// TestConsoleShowsTheFirstRequest opens a webhook that has received nothing: its first request
+// appears without a reload, and so do those that follow.
+func TestConsoleShowsTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	h := s.hook("orders")
+	c := signedIn(t, s)
+	c.loadAxe()
+	c.visit("/webhooks/" + h.ID)
+	c.see("Waiting for the first request")
+	c.wait("the stream", `document.querySelector('.dot.live')`)
+	c.check("console-webhook-listening")
+	for i := range 2 {
+		s.ingest(h, fmt.Sprintf(`{"n": %d}`, i))
+		c.wait("the request", rowCount+fmt.Sprintf(` === %d`, i+1))
+	}
+	c.press("Stop")
+	c.wait("the filters", `document.querySelector('[name=status]')`)
+	c.see("2 receipts")
+	if loads := evaluate[int](c.chromium, `performance.getEntriesByType('navigation').length`); loads != 1 {
+		t.Errorf("the page was loaded %d times", loads)
+	}
+	c.clean()
+}
+
+// TestConsoleListsSystemWebhooksApart shows the webhooks of the system below those of users, and
+// closed.
+func TestConsoleListsSystemWebhooksApart(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	c := signedIn(t, s)
+	c.loadAxe()
+	s.call("POST", "/webhook/create", object{"name": "Bucket photos", "internal": true}).want(201)
+	c.at("/webhooks", "No webhooks yet")
+	c.see("System webhooks")
+	s.hook("orders")
+	s.call("POST", "/webhook/create", object{"name": "Bucket invoices", "internal": true}).want(201)
+	c.at("/webhooks", "orders")
+	c.check("console-webhooks-system")
+	c.wait("those of users alone", rows+`.filter(Boolean).length === 1`)
+	if text := c.text("#content"); strings.Contains(text, "Bucket photos") {
+		t.Errorf("the list shows %s", text)
+	}
+	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('summary').click(); undefined`))
+	c.wait("those of the system", `[...document.querySelectorAll('details tbody a')].map(a => a.innerText).join() === 'Bucket invoices,Bucket photos'`)
+	c.check("console-webhooks-system-open")
+	c.clean()
+}
+
+// TestConsoleMasksHeadersForViewers opens a receipt whose headers have a credential: viewers see
+// that there is one, and why it is not shown.
+func TestConsoleMasksHeadersForViewers(t *testing.T) {
+	t.Parallel()
+	s := startWithOwner(t, "sqlite")
+	s.invite("grace@example.com", "viewer")
+	h := s.hook("orders")
+	receipt := s.ingest(h, `{"n": 1}`, "Authorization", "Bearer of-the-shop", "X-Shop", "seven")
+	const hint = "shown as *** to viewers"
+	page := "/webhooks/" + h.ID + "/receipts/" + receipt
+
+	c := signedIn(t, s)
+	c.at(page, "Bearer of-the-shop")
+	c.misses(hint)
+	viewer := newConsole(t, s)
+	viewer.loadAxe()
+	viewer.visit(page)
+	viewer.signInAs("grace@example.com", "a first password")
+	viewer.see(hint)
+	viewer.see("seven")
+	if text := viewer.text("#content"); strings.Contains(text, "of-the-shop") {
+		t.Errorf("a viewer sees %s", text)
+	}
+	viewer.check("console-receipt-viewer")
+	viewer.clean()
+}
