@@ -9,9 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// refusing makes a path answer 503, and tells the sender to wait for ten minutes.
+// refusing makes a path answer 503, and tells the sender to wait for half an hour.
 func (k *sink) refusing(path string) {
-	k.status(path, http.StatusServiceUnavailable, "Retry-After", "600")
+	k.status(path, http.StatusServiceUnavailable, "Retry-After", "1800")
 }
 
 // rows is the expression of the texts of the rows of a table.
@@ -42,6 +42,7 @@ func TestConsoleShowsWhatIsFailing(t *testing.T) {
 	c.wait("webhook and path of the failing destination", `[...document.querySelectorAll('a.item')].some(a => /orders\s+127\.0\.0\.1[:\d]*\/newsletter[^]*answered 503[^]*130 deliveries/.test(a.innerText))`)
 	c.visit("/webhooks")
 	c.wait("the mark on the failing webhook alone", rows+`.filter(r => r.includes('failing')).join() === `+rows+`.filter(r => r.startsWith('orders')).join()`)
+	c.misses("not marked")
 	c.check("console-webhooks-failing")
 
 	c.at("/webhooks/"+orders.ID+"?tab=destinations", "the destination answered 503")
@@ -63,11 +64,11 @@ func (c *console) seeWaitingDeliveries(h hook) {
 	c.t.Helper()
 	c.visit("/webhooks/" + h.ID)
 	c.press("Deliveries")
-	c.wait("what failed, with the next attempt", rows+`.length === 50 && `+rows+`.every(r => /failed\s+in 10 min[^]*answered 503/.test(r))`)
+	c.wait("what failed, with the next attempt", rows+`.length === 50 && `+rows+`.every(r => /failed\s+in \d+ min[^]*answered 503/.test(r))`)
 	c.wait("the filter", `document.querySelector('[name=status]').value === 'failing'`)
 	c.check("console-deliveries-failing")
 	c.fill("status", "waiting")
-	c.wait("what waits, with why", rows+`.length === 50 && `+rows+`.every(r => /waiting\s+in 10 min[^]*answered 503/.test(r))`)
+	c.wait("what waits, with why", rows+`.length === 50 && `+rows+`.every(r => /waiting\s+in \d+ min[^]*answered 503/.test(r))`)
 	c.see("130 deliveries")
 	c.check("console-deliveries-waiting")
 	c.press("Replay")
@@ -133,7 +134,7 @@ func TestConsoleListsFailingDeliveriesOnce(t *testing.T) {
 	c.loadAxe()
 	c.visit("/webhooks/" + h.ID + "?tab=deliveries&status=failing")
 	c.wait("the two that fail", rows+`.length === 2`)
-	c.wait("the next attempt", rows+`.some(r => /in 10 min[^]*\/waits\s+answered 503/.test(r)) && `+rows+`.some(r => /none left[^]*\/gone-wrong\s+answered 400/.test(r))`)
+	c.wait("the next attempt", rows+`.some(r => /in \d+ min[^]*\/waits\s+answered 503/.test(r)) && `+rows+`.some(r => /none left[^]*\/gone-wrong\s+answered 400/.test(r))`)
 	c.see("Left out: 1 failed attempt of this page")
 	c.check("console-deliveries-failing-once")
 	c.press("Show every failed attempt")
