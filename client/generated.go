@@ -50,6 +50,22 @@ const (
 	ReplayStateRunning   ReplayState = "running"
 )
 
+// Values of ReplayStatus.
+const (
+	ReplayStatusFailed  ReplayStatus = "failed"
+	ReplayStatusPending ReplayStatus = "pending"
+	ReplayStatusSuccess ReplayStatus = "success"
+	ReplayStatusWaiting ReplayStatus = "waiting"
+)
+
+// Values of ReplayNewReplayStatus.
+const (
+	ReplayNewReplayStatusFailed  ReplayNewReplayStatus = "failed"
+	ReplayNewReplayStatusPending ReplayNewReplayStatus = "pending"
+	ReplayNewReplayStatusSuccess ReplayNewReplayStatus = "success"
+	ReplayNewReplayStatusWaiting ReplayNewReplayStatus = "waiting"
+)
+
 // Values of ResourceType.
 const (
 	ResourceTypeDB ResourceType = "db"
@@ -129,6 +145,14 @@ const (
 	ListThreadsParamsSortUpdated ListThreadsParamsSort = "updated"
 )
 
+// Values of ListDeliveriesParamsStatus.
+const (
+	ListDeliveriesParamsStatusFailed  ListDeliveriesParamsStatus = "failed"
+	ListDeliveriesParamsStatusPending ListDeliveriesParamsStatus = "pending"
+	ListDeliveriesParamsStatusSuccess ListDeliveriesParamsStatus = "success"
+	ListDeliveriesParamsStatusWaiting ListDeliveriesParamsStatus = "waiting"
+)
+
 // APIKey is a result of GetAPIKey and ListAPIKeys.
 type APIKey struct {
 	ID        string     `json:"id"`
@@ -161,7 +185,7 @@ type AccessLevel struct {
 	Value  string   `json:"value"`
 	Scopes []string `json:"scopes"`
 
-	// Whether it allows data to be deleted
+	// Whether it allows data to be deleted or roles to be granted
 	Warning      bool    `json:"warning,omitempty"`
 	WarningTitle *string `json:"warningTitle,omitempty"`
 }
@@ -205,7 +229,7 @@ type Bucket struct {
 	BucketType  string  `json:"bucket_type"`
 	Internal    bool    `json:"internal"`
 
-	// Environment variables for S3 clients; empty for viewers
+	// Environment variables for S3 clients; empty for viewers, and without the scope resource:write
 	Env map[string]string `json:"env"`
 }
 
@@ -339,7 +363,7 @@ type CreatedResource struct {
 	Description *string      `json:"description"`
 	Internal    bool         `json:"internal"`
 
-	// Environment variables for S3 clients; empty for viewers
+	// Environment variables for S3 clients; empty for viewers, and without the scope resource:write
 	Env        map[string]string `json:"env"`
 	AccessKey  *string           `json:"access_key,omitempty"`
 	BucketName *string           `json:"bucket_name,omitempty"`
@@ -354,14 +378,14 @@ type CreatedResource struct {
 	// Engine of the store
 	Engine *string `json:"engine,omitempty"`
 
-	// Null for viewers
+	// Null for viewers, and without the scope resource:write
 	Password *string `json:"password,omitempty"`
 
 	// Region to sign requests with
 	Region    *string `json:"region,omitempty"`
 	SecretKey *string `json:"secret_key,omitempty"`
 
-	// Null for viewers, and while the region does not have the engine
+	// Null for viewers, without the scope resource:write, and while the region does not have the engine
 	URL      *string `json:"url,omitempty"`
 	Username *string `json:"username,omitempty"`
 }
@@ -376,10 +400,10 @@ type Database struct {
 	Name     string `json:"name"`
 	Username string `json:"username"`
 
-	// Null for viewers
+	// Null for viewers, and without the scope resource:write
 	Password *string `json:"password"`
 
-	// Null for viewers, and while the region does not have the engine
+	// Null for viewers, without the scope resource:write, and while the region does not have the engine
 	URL *string `json:"url"`
 
 	// Engine of the database
@@ -387,7 +411,7 @@ type Database struct {
 	Description *string `json:"description"`
 	Internal    bool    `json:"internal"`
 
-	// Environment variables for database clients; empty for viewers
+	// Environment variables for database clients; empty for viewers, and without the scope resource:write
 	Env map[string]string `json:"env"`
 }
 
@@ -458,6 +482,8 @@ type Destination struct {
 	Config   DestinationConfig `json:"config"`
 	Internal bool              `json:"internal"`
 	Metadata json.RawMessage   `json:"metadata"`
+
+	Failing *WebhookFailingState `json:"failing,omitempty"`
 
 	// Signing secret (Standard Webhooks); shown only when the destination is created
 	Secret *string `json:"secret,omitempty"`
@@ -645,17 +671,27 @@ type EvalSynced struct {
 // FailingDestination is part of StatusWebhooks.
 type FailingDestination struct {
 	WebhookID     string `json:"webhook_id"`
+	WebhookName   string `json:"webhook_name"`
 	DestinationID string `json:"destination_id"`
 
 	// Host of the destination's URL
 	Host string `json:"host"`
 
-	// When the first of these attempts failed
+	// Path of the destination's URL, without its query
+	Path string `json:"path"`
+
+	// Since when there have been failing deliveries without a break
 	Since time.Time `json:"since"`
 
-	// Number of attempts that failed since the last success
-	Count     int64  `json:"count"`
+	// Events whose last attempt failed: those that wait for a retry, and those that have failed for good meanwhile
+	Count int64 `json:"count"`
+
+	// Attempts that wait for their retry or are being sent; counted up to 10,000
+	Waiting   int64  `json:"waiting"`
 	LastError string `json:"last_error"`
+
+	// When the first of them is due; absent if none waits
+	NextDueAt *time.Time `json:"next_due_at,omitempty"`
 }
 
 // Folder is part of FolderListing.
@@ -693,8 +729,10 @@ type Granularity string
 
 // InvitedMember is a result of InviteMember and RenewInvitation.
 type InvitedMember struct {
-	// One-time link where the member sets a first password; valid for 7 days
-	Link      string  `json:"link"`
+	// One-time link where a new person sets a password, and an existing user accepts or declines; valid for 7 days
+	Link string `json:"link"`
+
+	// Id of the user, or of the invitation of a pending member
 	ID        string  `json:"id"`
 	FirstName *string `json:"first_name"`
 	LastName  *string `json:"last_name"`
@@ -704,6 +742,18 @@ type InvitedMember struct {
 
 	// Whether the member has no access to the organization
 	Disabled bool `json:"disabled"`
+
+	// Whether the invitation has not been accepted
+	Pending bool `json:"pending"`
+
+	// When the link of a pending member ends or has ended; absent if the link is void because the role was changed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// When the member accepted
+	JoinedAt *time.Time `json:"joined_at,omitempty"`
+
+	// When the member last used the organization, accurate to a minute
+	LastSeenAt *time.Time `json:"last_seen_at,omitempty"`
 }
 
 // KeyValueStore is part of RegionResources.
@@ -711,10 +761,10 @@ type KeyValueStore struct {
 	Name     string `json:"name"`
 	Username string `json:"username"`
 
-	// Null for viewers
+	// Null for viewers, and without the scope resource:write
 	Password *string `json:"password"`
 
-	// Null for viewers, and while the region does not have the engine
+	// Null for viewers, without the scope resource:write, and while the region does not have the engine
 	URL *string `json:"url"`
 
 	// Engine of the store
@@ -722,12 +772,13 @@ type KeyValueStore struct {
 	Description *string `json:"description"`
 	Internal    bool    `json:"internal"`
 
-	// Environment variables for Redis clients; empty for viewers
+	// Environment variables for Redis clients; empty for viewers, and without the scope resource:write
 	Env map[string]string `json:"env"`
 }
 
 // Member is a result of ListMembers and UpdateMember.
 type Member struct {
+	// Id of the user, or of the invitation of a pending member
 	ID        string  `json:"id"`
 	FirstName *string `json:"first_name"`
 	LastName  *string `json:"last_name"`
@@ -737,16 +788,36 @@ type Member struct {
 
 	// Whether the member has no access to the organization
 	Disabled bool `json:"disabled"`
+
+	// Whether the invitation has not been accepted
+	Pending bool `json:"pending"`
+
+	// When the link of a pending member ends or has ended; absent if the link is void because the role was changed
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// When the member accepted
+	JoinedAt *time.Time `json:"joined_at,omitempty"`
+
+	// When the member last used the organization, accurate to a minute
+	LastSeenAt *time.Time `json:"last_seen_at,omitempty"`
 }
 
 // MemberPatch is the body of UpdateMember.
 type MemberPatch struct {
 	// true ends the member's access, tokens and API keys in the organization
-	Disabled  *bool         `json:"disabled,omitempty"`
+	Disabled *bool `json:"disabled,omitempty"`
+
+	// Of a pending member only
 	FirstName Field[string] `json:"first_name,omitzero"`
-	LastName  Field[string] `json:"last_name,omitzero"`
-	PhotoURL  Field[string] `json:"photo_url,omitzero"`
-	Role      *Role         `json:"role,omitempty"`
+
+	// Of a pending member only
+	LastName Field[string] `json:"last_name,omitzero"`
+
+	// Belongs to the user and cannot be changed here
+	PhotoURL Field[string] `json:"photo_url,omitzero"`
+
+	// A change voids the links of the member
+	Role *Role `json:"role,omitempty"`
 }
 
 // NamedResource is part of ResourceDeletion.
@@ -1134,7 +1205,7 @@ type PlacedBucket struct {
 	BucketType  string  `json:"bucket_type"`
 	Internal    bool    `json:"internal"`
 
-	// Environment variables for S3 clients; empty for viewers
+	// Environment variables for S3 clients; empty for viewers, and without the scope resource:write
 	Env         map[string]string `json:"env"`
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
@@ -1147,10 +1218,10 @@ type PlacedDatabase struct {
 	Name     string `json:"name"`
 	Username string `json:"username"`
 
-	// Null for viewers
+	// Null for viewers, and without the scope resource:write
 	Password *string `json:"password"`
 
-	// Null for viewers, and while the region does not have the engine
+	// Null for viewers, without the scope resource:write, and while the region does not have the engine
 	URL *string `json:"url"`
 
 	// Engine of the database
@@ -1158,7 +1229,7 @@ type PlacedDatabase struct {
 	Description *string `json:"description"`
 	Internal    bool    `json:"internal"`
 
-	// Environment variables for database clients; empty for viewers
+	// Environment variables for database clients; empty for viewers, and without the scope resource:write
 	Env         map[string]string `json:"env"`
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
@@ -1170,10 +1241,10 @@ type PlacedKeyValueStore struct {
 	Name     string `json:"name"`
 	Username string `json:"username"`
 
-	// Null for viewers
+	// Null for viewers, and without the scope resource:write
 	Password *string `json:"password"`
 
-	// Null for viewers, and while the region does not have the engine
+	// Null for viewers, without the scope resource:write, and while the region does not have the engine
 	URL *string `json:"url"`
 
 	// Engine of the store
@@ -1181,7 +1252,7 @@ type PlacedKeyValueStore struct {
 	Description *string `json:"description"`
 	Internal    bool    `json:"internal"`
 
-	// Environment variables for Redis clients; empty for viewers
+	// Environment variables for Redis clients; empty for viewers, and without the scope resource:write
 	Env         map[string]string `json:"env"`
 	CloudRegion string            `json:"cloud_region"`
 	OrgID       string            `json:"org_id"`
@@ -1219,6 +1290,9 @@ type QueryResult struct {
 
 	// Whether there were more rows than shown
 	Truncated bool `json:"truncated"`
+
+	// Number of rows that the statement inserted, updated or deleted; only if it returns no columns
+	RowsAffected *int64 `json:"rows_affected,omitempty"`
 }
 
 // Receipt is a result of GetReceipt and ListReceipts.
@@ -1227,7 +1301,7 @@ type Receipt struct {
 	Date      time.Time `json:"date"`
 	WebhookID string    `json:"webhook_id"`
 
-	// Lower-case names; repeated values are joined with a comma
+	// Lower-case names; repeated values are joined with a comma. Viewers see *** for credentials
 	Headers map[string]string `json:"headers"`
 
 	// The value of a JSON body, else its text, else base64; null if it is omitted from a list
@@ -1288,7 +1362,7 @@ type Replay struct {
 	Rate *int64 `json:"rate,omitempty"`
 
 	// Status of the last delivery of what is replayed, if it was asked for
-	Status *DeliveryStatus `json:"status,omitempty"`
+	Status *ReplayStatus `json:"status,omitempty"`
 
 	// Where it is sent, if that was asked for
 	To *string `json:"to,omitempty"`
@@ -1297,15 +1371,18 @@ type Replay struct {
 // ReplayState is a type of the API.
 type ReplayState string
 
+// ReplayStatus Status of the last delivery of what is replayed, if it was asked for
+type ReplayStatus string
+
 // ReplayCount is a result of CreateReplay.
 type ReplayCount struct {
-	// Number of deliveries that the replay would make
+	// Number of deliveries that the replay would make, or make due
 	Total int64 `json:"total"`
 }
 
 // ReplayNewReplay is the body of CreateReplay.
 type ReplayNewReplay struct {
-	// Receipts from this time on
+	// Receipts from this time on. A date means its beginning, 00:00 UTC
 	Since time.Time `json:"since"`
 
 	// Only what went to this destination
@@ -1317,15 +1394,18 @@ type ReplayNewReplay struct {
 	// Deliveries per second; by default, as fast as the destinations respond
 	Rate *int64 `json:"rate,omitempty"`
 
-	// Only if the last delivery has this status; one that failed and waits for its retry is pending
-	Status *DeliveryStatus `json:"status,omitempty"`
+	// Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending
+	Status *ReplayNewReplayStatus `json:"status,omitempty"`
 
 	// Destination to send to; by default, where it went
 	To *string `json:"to,omitempty"`
 
-	// Receipts before this time; by default, until now
+	// Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC
 	Until *time.Time `json:"until,omitempty"`
 }
+
+// ReplayNewReplayStatus Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending
+type ReplayNewReplayStatus string
 
 // ResourceDeletion is the body of DeleteResources.
 type ResourceDeletion struct {
@@ -1535,8 +1615,11 @@ type StatusWebhooks struct {
 	// Deliveries that are waiting or being sent
 	Pending int64 `json:"pending"`
 
-	// Destinations whose last attempts failed, those that began last first; at most 20
+	// Destinations that are failing, those that began last first; at most 100
 	Failing []FailingDestination `json:"failing"`
+
+	// Number of destinations that are failing
+	FailingTotal int64 `json:"failing_total"`
 
 	// When the first pending delivery is or was due; absent if none is pending
 	OldestDueAt *time.Time `json:"oldest_due_at,omitempty"`
@@ -1689,6 +1772,22 @@ type WebhookCounts struct {
 	Failed    int64     `json:"failed"`
 }
 
+// WebhookFailingState is part of Destination.
+type WebhookFailingState struct {
+	// Since when there have been failing deliveries without a break
+	Since time.Time `json:"since"`
+
+	// Events whose last attempt failed: those that wait for a retry, and those that have failed for good meanwhile
+	Count int64 `json:"count"`
+
+	// Attempts that wait for their retry or are being sent; counted up to 10,000
+	Waiting   int64  `json:"waiting"`
+	LastError string `json:"last_error"`
+
+	// When the first of them is due; absent if none waits
+	NextDueAt *time.Time `json:"next_due_at,omitempty"`
+}
+
 // WebhookPatch is the body of UpdateWebhook.
 type WebhookPatch struct {
 	// null clears it
@@ -1697,6 +1796,18 @@ type WebhookPatch struct {
 
 	// How long receipts and deliveries are kept
 	RetentionSeconds Field[int64] `json:"retention_seconds,omitzero"`
+}
+
+// WebhookRecoverRequest is the body of RecoverDestination.
+type WebhookRecoverRequest struct {
+	// Attempts per second; by default all are due now
+	Rate *int64 `json:"rate,omitempty"`
+}
+
+// WebhookRecovered is a result of RecoverDestination.
+type WebhookRecovered struct {
+	// Number of waiting attempts that are made due; counted up to 1,000,000
+	Recovered int64 `json:"recovered"`
 }
 
 // WebhookSummary is part of WebhookAnalytics.
@@ -1723,6 +1834,12 @@ type ListAuditEntriesParams struct {
 	// Cursor from the next link; as fast for the last page as for the first
 	Cursor string
 
+	// Only from this time on. A date means its beginning, 00:00 UTC
+	Since time.Time
+
+	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
+	Until time.Time
+
 	// Only this action, such as apikey.create; apikey. selects all actions on API keys
 	Action string
 
@@ -1732,10 +1849,10 @@ type ListAuditEntriesParams struct {
 	// Only what was done to the thing with this id
 	Target string
 
-	// Only from this time on
+	// The same as since
 	Start time.Time
 
-	// Only before this time
+	// The same as until
 	End time.Time
 }
 
@@ -1943,7 +2060,7 @@ type RotateResourceParams struct {
 
 // SearchParams are the parameters of Search. Those that have their zero value are not sent.
 type SearchParams struct {
-	// An id, or the beginning of a name in any case. The id of a delivery finds its receipt. Nothing is found if it is empty
+	// An id, or words of a name or their beginnings, in any case. The id of a delivery finds its receipt. Nothing is found if it is empty
 	Q string
 }
 
@@ -2093,14 +2210,14 @@ type ListDeliveriesParams struct {
 	// Cursor from the next link; as fast for the last page as for the first
 	Cursor string
 
-	// Only from this time on
+	// Only from this time on. A date means its beginning, 00:00 UTC
 	Since time.Time
 
-	// Only before this time
+	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
 	Until time.Time
 
-	// Only those with this status
-	Status DeliveryStatus
+	// Only those with this status; waiting are pending ones whose attempt before failed
+	Status ListDeliveriesParamsStatus
 
 	// Only those to this destination
 	DestinationID string
@@ -2108,6 +2225,9 @@ type ListDeliveriesParams struct {
 	// Only those of this receipt
 	ReceiptID string
 }
+
+// ListDeliveriesParamsStatus is a value of ListDeliveriesParams.
+type ListDeliveriesParamsStatus string
 
 // ListWebhooksParams are the parameters of ListWebhooks. Those that have their zero value are not sent.
 type ListWebhooksParams struct {
@@ -2132,10 +2252,10 @@ type ListReceiptsParams struct {
 	// Cursor from the next link; as fast for the last page as for the first
 	Cursor string
 
-	// Only from this time on
+	// Only from this time on. A date means its beginning, 00:00 UTC
 	Since time.Time
 
-	// Only before this time
+	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
 	Until time.Time
 }
 
@@ -2163,7 +2283,7 @@ func (v *DestinationConfig) UnmarshalJSON(text []byte) error {
 	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "headers", "max_retries", "timeout_seconds")
 }
 
-// ListAuditEntries lists audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListAuditEntries lists audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
 func (c *Client) ListAuditEntries(ctx context.Context, params *ListAuditEntriesParams) ([]AuditEntry, error) {
 	return decode[[]AuditEntry](c.send(ctx, request{method: http.MethodGet, path: path("/audit"), repeatable: true, query: params.query()}))
 }
@@ -2182,6 +2302,8 @@ func (p *ListAuditEntriesParams) query() query {
 	q.add("limit", p.Limit)
 	q.add("offset", p.Offset)
 	q.add("cursor", p.Cursor)
+	q.add("since", p.Since)
+	q.add("until", p.Until)
 	q.add("action", p.Action)
 	q.add("actor", p.Actor)
 	q.add("target", p.Target)
@@ -2521,33 +2643,33 @@ func (c *Client) RotateSigningKeys(ctx context.Context) (*SigningKeysRotated, er
 	return decode[*SigningKeysRotated](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/keys/rotate"), repeatable: true}))
 }
 
-// ListMembers lists members. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListMembers lists members. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
 func (c *Client) ListMembers(ctx context.Context) ([]Member, error) {
 	return decode[[]Member](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/org/members"), repeatable: true}))
 }
 
-// InviteMember invites a member. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// InviteMember invites a member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) InviteMember(ctx context.Context, body NewMember) (*InvitedMember, error) {
 	return decode[*InvitedMember](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members"), repeatable: true, body: body}))
 }
 
-// RemoveMember removes a member. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RemoveMember removes a member or revoke an invitation. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) RemoveMember(ctx context.Context, id string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/org/members/{id}", id), repeatable: true})
 	return err
 }
 
-// UpdateMember updates a member. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// UpdateMember updates a member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) UpdateMember(ctx context.Context, id string, body MemberPatch) (*Member, error) {
 	return decode[*Member](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/org/members/{id}", id), repeatable: true, body: body}))
 }
 
-// RenewInvitation renews the invitation of a member. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RenewInvitation renews the invitation of a pending member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) RenewInvitation(ctx context.Context, id string) (*InvitedMember, error) {
 	return decode[*InvitedMember](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members/{id}/invite", id), repeatable: true}))
 }
 
-// ResetMemberPassword creates a link to reset a member's password. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// ResetMemberPassword creates a link to reset a member's password. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) ResetMemberPassword(ctx context.Context, id string) (*PasswordReset, error) {
 	return decode[*PasswordReset](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members/{id}/reset-password", id), repeatable: true}))
 }
@@ -2660,7 +2782,7 @@ func (c *Client) ListTables(ctx context.Context, orgID string, region string, na
 	return decode[[]Table](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/tables", orgID, region, name), repeatable: true}))
 }
 
-// Search finds things by id or the beginning of their name. Available to all roles; access tokens require the scope `account:read`.
+// Search finds things by id or words of their name. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) Search(ctx context.Context, params *SearchParams) ([]SearchResult, error) {
 	return decode[[]SearchResult](c.send(ctx, request{method: http.MethodGet, path: path("/search"), repeatable: true, query: params.query()}))
 }
@@ -2939,6 +3061,11 @@ func (c *Client) ListDestinations(ctx context.Context, webhookID string) ([]Dest
 	return decode[[]Destination](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/destination-list/{webhookId}", webhookID), repeatable: true}))
 }
 
+// RecoverDestination makes all waiting retries of a destination due now. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+func (c *Client) RecoverDestination(ctx context.Context, webhookID string, destinationID string, body WebhookRecoverRequest) (*WebhookRecovered, error) {
+	return decode[*WebhookRecovered](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-recover/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true, body: body}))
+}
+
 // TestDestination sends a test event to a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) TestDestination(ctx context.Context, webhookID string, destinationID string) (*DestinationTest, error) {
 	return decode[*DestinationTest](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-test/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true}))
@@ -3058,4 +3185,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 93e311b2256351a3809d53b654094c15b5ac58d736d9f30049ee5544f6b0eb36
+// Sources: sha256 c881c2b651b45cfb4c933386d9f62c7726252a084a7cfe0a83b64ad7f038a8cb

@@ -10,7 +10,7 @@ function json(body: object): string {
 
 // curl returns the line that sends a request with a JSON body.
 export const curl = (method: string, path: string, body: object) =>
-  `curl -X ${method} ${location.origin}${path} \\\n  -H "Authorization: Bearer $STEWARD_API_KEY" -H "Content-Type: application/json" \\\n  -d ${shellQuote(json(body))}`;
+  `curl -X ${method} ${location.origin}${path} \\\n  -H "Authorization: Bearer $STEWARD_KEY" -H "Content-Type: application/json" \\\n  -d ${shellQuote(json(body))}`;
 
 // command returns the same as a call of the command line, for requests that have no command of their own.
 export const command = (method: string, path: string, body: object) =>

@@ -1,1 +1,0 @@
-import{A as e,Dt as t,J as n,V as r,X as i,lt as a,ot as o}from"./load.svelte-9-U54PFQ.js";var s=i(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(i,c){var l=s(),u=a(l);r(u,()=>c.children),t(l),o(()=>e(l,`aria-label`,c.label)),n(i,l)}export{c as t};

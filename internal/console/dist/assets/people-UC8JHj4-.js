@@ -1,1 +1,0 @@
-import{d as e,l as t,o as n}from"./load.svelte-9-U54PFQ.js";function r(e){return[e.first_name,e.last_name].filter(Boolean).join(` `)||e.email||e.id}async function i(r){return n.manages?new Map((await e(t.GET(`/oidc/org/members`,{signal:r}))).map(e=>[e.id,e])):new Map}export{i as n,r as t};

@@ -1,1 +1,0 @@
-import{d as e,l as t}from"./load.svelte-9-U54PFQ.js";var n=n=>e(t.GET(`/status`,{signal:n})),r={s3:`Object storage`,db:`Databases`,kv:`Key-value stores`},i=Object.keys(r);export{r as n,n as r,i as t};
