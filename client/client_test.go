@@ -102,7 +102,7 @@ func TestParametersAreEscaped(t *testing.T) {
 	}
 	since := time.Date(2026, 11, 15, 9, 30, 0, 123e6, time.FixedZone("CET", 3600))
 	_, err := c.ListDeliveries(t.Context(), "wh_1", &client.ListDeliveriesParams{
-		Status: client.DeliveryStatusFailed, Since: since, Limit: 5,
+		Status: client.ListDeliveriesParamsStatusFailed, Since: since, Limit: 5,
 	})
 	if err != nil {
 		t.Fatal(err)

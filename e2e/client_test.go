@@ -225,7 +225,7 @@ func clientDeliveries(t *testing.T, s *steward, c *api.Client) {
 	s.ingest(hook{ID: webhook.ID, path: strings.TrimPrefix(*webhook.URL, s.URL)}, body)
 	var failed []api.Delivery
 	within(t, time.Minute, "a failed delivery", func() bool {
-		failed = ok(c.ListDeliveries(ctx, webhook.ID, &api.ListDeliveriesParams{Status: api.DeliveryStatusFailed}))(t)
+		failed = ok(c.ListDeliveries(ctx, webhook.ID, &api.ListDeliveriesParams{Status: api.ListDeliveriesParamsStatusFailed}))(t)
 		return len(failed) > 0
 	})
 	if failed[0].Response.Status != 500 || failed[0].WebhookDestinationID != destination.ID {
