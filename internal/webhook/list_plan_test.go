@@ -138,6 +138,32 @@ func mostRows(p page.Paging, total int64) int64 {
 	return few + int64(p.Offset)
 }
 
+// TestDestinationListReadsFewEntriesOfItsIndex shows that PostgreSQL reads about as many entries for the
+// deliveries of a destination in a short time as are counted at most, and not all of the destination.
+func TestDestinationListReadsFewEntriesOfItsIndex(t *testing.T) {
+	o := dbtest.Options(t, db.Postgres)
+	d, err := db.Open(t.Context(), o)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	h := newFixture(t, d)
+	w, _ := h.webhook(alice)
+	listFixture{fixture: h, url: o.URL, hook: w.ID}.fill(50_000)
+	since := stamp.Of(h.clock.now()) // all are older
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		for _, status := range []Status{"", Failed} {
+			before := dbtest.BlocksRead(t, tx, "webhook_deliveries_")
+			got, err := h.store.Deliveries(tx.Context(), alice.OrgID, w.ID,
+				Filter{DestinationID: "whds_a", Status: status, Since: &since}, page.Paging{Limit: 10})
+			must(t, err)
+			// A block has about 80 entries.
+			if read := dbtest.BlocksRead(t, tx, "webhook_deliveries_") - before; len(got.Items) != 0 || got.Total != 0 || read > 400 {
+				t.Errorf("status %q: %d blocks were read for %d of %d deliveries", status, read, len(got.Items), got.Total)
+			}
+		}
+		return nil
+	}))
+}
+
 // TestHealthReadsFewRows shows that PostgreSQL reads of a destination's waiting attempts as many as are
 // counted, whatever else is in the queue, and not the deliveries.
 func TestHealthReadsFewRows(t *testing.T) {

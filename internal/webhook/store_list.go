@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +80,7 @@ func (l list) rows(columns string, keys keyRange) *statement {
 	l.from(s)
 	if l.isByDestination() {
 		s.add(` WHERE (destination_id, key) >= (`, l.filter.DestinationID)
-		s.add(`, `, keys.from)
+		s.add(`, `, l.readFrom(keys))
 		s.add(`) AND (destination_id, key) < (`, l.filter.DestinationID)
 		s.add(`, `, keys.to)
 		s.text.WriteString(`)`)
@@ -94,6 +95,30 @@ func (l list) rows(columns string, keys keyRange) *statement {
 		s.text.WriteString(` ORDER BY key DESC`)
 	}
 	return s
+}
+
+// readFrom returns the first key that may be read. PostgreSQL before 18 goes through all entries of the
+// destination in an index when it finds none below the range, so where the index has nothing but what is
+// listed, older rows are read instead, as many as the limit allows, and left out (cut).
+func (l list) readFrom(keys keyRange) string {
+	if l.isCut() {
+		return keysOf(l.webhookID, nil, nil).from
+	}
+	return keys.from
+}
+
+// isCut reports whether the rows of the list end with some that are older than its range.
+func (l list) isCut() bool {
+	return l.isByDestination() && (l.filter.Status == "" || l.filter.Status == Failed)
+}
+
+// cut returns the deliveries that are not older than the list.
+func (l list) cut(rows []Delivery) []Delivery {
+	from := keysOf(l.webhookID, l.filter.Since, nil).from
+	if i := slices.IndexFunc(rows, func(d Delivery) bool { return d.key < from }); i >= 0 {
+		return rows[:i]
+	}
+	return rows
 }
 
 // isByDestination reports whether the rows are read from an index of the destination and the key.
@@ -205,10 +230,11 @@ func (s *Store) count(q db.Querier, l list) (int64, error) {
 	if s.large.IsLarge(key, s.Now()) {
 		return page.Unknown, nil
 	}
-	st := l.rows("key", keysOf(l.webhookID, l.filter.Since, l.filter.Until))
+	keys := keysOf(l.webhookID, l.filter.Since, l.filter.Until)
+	st := l.rows("key", keys)
+	st.add(` LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) matches WHERE key >= `, keys.from)
 	var n int64
-	if err := q.Row(`SELECT count(*) FROM (`+st.text.String()+` LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) matches`,
-		st.args...).Scan(&n); err != nil {
+	if err := q.Row(`SELECT count(*) FROM (`+st.text.String(), st.args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count %s: %w", l.table, err)
 	}
 	if n > page.MaxCounted {
@@ -350,5 +376,6 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 	if err != nil {
 		return page.Page[Delivery]{}, err
 	}
+	rows = l.cut(rows)
 	return page.New(rows, total, p, func(d Delivery) page.Cursor { return page.NewCursor(d.ID) }), nil
 }

@@ -23,3 +23,14 @@ func RowsRead(t testing.TB, tx *db.Tx, prefix string) (read, fetched int64) {
 	}
 	return read, fetched
 }
+
+// BlocksRead returns how many blocks of indexes or tables, whose names begin with a prefix, a transaction
+// on PostgreSQL has read so far.
+func BlocksRead(t testing.TB, tx *db.Tx, prefix string) (blocks int64) {
+	t.Helper()
+	if err := tx.Row(`SELECT SUM(pg_stat_get_xact_blocks_fetched(oid))::bigint FROM pg_class WHERE relname LIKE $1 || '%'`, prefix).
+		Scan(&blocks); err != nil {
+		t.Fatalf("statistics of the transaction: %v", err)
+	}
+	return blocks
+}
