@@ -296,6 +296,11 @@ func TestFilters(t *testing.T) {
 			"since":       {Filter{Since: &mid}, 2},
 			"until":       {Filter{Until: &mid}, 2},
 			"none":        {Filter{Since: &mid, Until: &mid}, 0},
+			"to, since":   {Filter{DestinationID: b.ID, Since: &mid}, 1},
+			"to, until":   {Filter{DestinationID: b.ID, Until: &mid}, 1},
+			"to, never":   {Filter{DestinationID: b.ID, Since: &mid, Until: &mid}, 0},
+			"good, since": {Filter{DestinationID: a.ID, Status: Success, Since: &mid}, 0},
+			"bad, since":  {Filter{DestinationID: a.ID, Status: Failed, Since: &mid}, 1},
 		} {
 			result, err := h.store.Deliveries(as(alice), "org_a", w.ID, test.f, page.Paging{Limit: 1})
 			must(t, err)
