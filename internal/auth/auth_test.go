@@ -51,7 +51,8 @@ func TestRestrictedCallersGrantWhatTheyHold(t *testing.T) {
 		"scopes that it has":       {auth.Caller{Scopes: []string{"oauth:write", "member:read"}}, []string{"member:read"}, ""},
 		"scopes of OpenID Connect": {auth.Caller{Scopes: []string{}}, []string{"openid", "profile", "email", "offline_access"}, ""},
 		"more than it has": {
-			auth.Caller{Scopes: []string{"oauth:write"}}, []string{"oauth:write", "storage:read"},
+			auth.Caller{Scopes: []string{"oauth:write"}},
+			[]string{"oauth:write", "storage:read"},
 			"the scope storage:read is required to test",
 		},
 		"token without scopes": {auth.Caller{ClientID: "oac_1"}, []string{"oauth:read"}, "the scope oauth:read"},

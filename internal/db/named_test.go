@@ -15,8 +15,10 @@ import (
 func TestNameIndexFindsByIDAndWords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			for i, name := range []string{"Orders", "orders 2", "ORDERS-3", "border", "100%", "100 orders", "a_b", "axb", `q'"\`, "prj_0",
-				"product-photos", "Photos_of.Products", "GRÖSSE_Übersicht", "日本 語"} {
+			for i, name := range []string{
+				"Orders", "orders 2", "ORDERS-3", "border", "100%", "100 orders", "a_b", "axb", `q'"\`, "prj_0",
+				"product-photos", "Photos_of.Products", "GRÖSSE_Übersicht", "日本 語",
+			} {
 				if _, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ('org_a', $1, $2, 0, 1)`,
 					fmt.Sprintf("prj_%d", i), name); err != nil {
 					return err

@@ -20,7 +20,7 @@ func TestRefusalsAreProblems(t *testing.T) {
 	srv := &http.Server{Handler: http.NotFoundHandler(), MaxHeaderBytes: 4 << 10}
 	refusals := &web.Refusals{Log: slog.New(slog.DiscardHandler)}
 	go func() { _ = srv.Serve(refusals.Attach(srv, l)) }()
-	defer srv.Close()
+	t.Cleanup(func() { _ = srv.Close() })
 	for request, want := range map[string]string{
 		"GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                        "HTTP/1.1 400 Bad Request",
 		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 20<<10) + "\r\n\r\n": "HTTP/1.1 431 Request Header",

@@ -48,7 +48,9 @@ func memberNoun() noun.Noun {
 	return noun.Noun{
 		Name: "member", Thing: "member", Short: "Manage the members of the organization",
 		Columns: append([]output.Column{
-			output.Name("EMAIL", "email"), {Title: "NAME", Value: fullName}, noun.Column("ROLE", "role"),
+			output.Name("EMAIL", "email"),
+			{Title: "NAME", Value: fullName},
+			noun.Column("ROLE", "role"),
 			{Title: "STATE", Value: memberState, Kind: output.Status},
 			noun.TimeColumn("LAST SEEN", "last_seen_at"), output.ID("ID", "id"),
 		}, noun.Wide(noun.TimeColumn("JOINED", "joined_at"), noun.TimeColumn("INVITATION EXPIRES", "expires_at"))...),

@@ -293,7 +293,8 @@ func allResources(ctx context.Context, s *session.Session, in noun.Input) iter.S
 
 func keyColumns() []output.Column {
 	return []output.Column{
-		{Title: "KEY", Path: "key", Cut: output.CutNever}, noun.Column("TYPE", "type"),
+		{Title: "KEY", Path: "key", Cut: output.CutNever},
+		noun.Column("TYPE", "type"),
 		{Title: "EXPIRES IN", Path: "ttl_ms", Kind: output.Millis},
 	}
 }
