@@ -67,7 +67,7 @@ func TestConsoleMembers(t *testing.T) {
 		t.Fatalf("the invitation leads to %q: %s", p.location, p.body)
 	}
 	c.at("/members?find=grace", "Joined")
-	c.see("Last seen")
+	c.see("Not seen yet")
 	if offered := c.actions("Grace"); offered != "Change role,Reset password,Disable,Remove" {
 		t.Errorf("a member has the actions %s", offered)
 	}

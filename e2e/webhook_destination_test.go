@@ -79,8 +79,8 @@ var behaviours = []behaviour{
 	{"/500", "failed", 500, "500", true},
 	{"/large500", "failed", 500, "500", true},
 	{"/hang", "failed", 0, "within 1 s", true},
-	{"/close", "failed", 0, "EOF", true},
-	{"/garbage", "failed", 0, "malformed", true},
+	{"/close", "failed", 0, "closed the connection", true},
+	{"/garbage", "failed", 0, "not valid HTTP", true},
 }
 
 // timeout returns the timeout_seconds of the destination. It is short only where the test waits for it.

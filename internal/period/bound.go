@@ -19,7 +19,7 @@ const BoundFormat = "time-or-date"
 // Schema documents a bound. Parse checks the rest.
 func (Bound) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{
-		Type: "string", Format: BoundFormat, Pattern: `^\d{4}-\d\d-\d\d`, PatternDescription: expectedBound,
+		Type: "string", Format: BoundFormat, Pattern: `^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(T|$)`, PatternDescription: expectedBound,
 		Examples: []any{"2026-11-15T08:30:00Z"},
 	}
 	s.PrecomputeMessages()

@@ -114,7 +114,7 @@ func TestSessionReportsAllErrorsOfABody(t *testing.T) {
 	start := Start{ID: strings.Repeat("s", 129), ThreadID: text("/"), Metadata: Metadata(`1`), Timestamp: end.Timestamp}
 	for err, want := range map[error]string{
 		end.check():   "body.id body.threadId body.timestamp body.agentIds body.userData body.metadata",
-		start.check(): "body.id body.threadId body.timestamp body.metadata",
+		start.check(): "body.id body.projectId body.threadId body.timestamp body.metadata",
 	} {
 		wantKind(t, err, errs.Invalid)
 		var e *errs.Error

@@ -24,24 +24,25 @@ func sharedHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
 		"X-Request-Id": text("Id of the request, also in the log and in errors: the client's own, if it sent one",
 			"req_01jcq3v5w8z9d6y4k2m7n0p1rt"),
-		"Steward-Version":     text("Major version of the API", Version),
-		"ETag":                text("Version of the resource, for If-Match and, where the operation has it, If-None-Match", `"3"`),
-		"X-Total-Count":       number("Number of items in the whole list; absent if it is too expensive to count", 42),
-		"Link":                text("Links to other pages: first, prev, next, last", `</thread?limit=10&offset=0>; rel="first"`),
-		"Cache-Control":       text("Events are not to be cached", "no-store"),
-		"X-Accel-Buffering":   text("Proxies are not to buffer the response", "no"),
-		"Retry-After":         number("Seconds to wait before the next attempt", 1),
-		"WWW-Authenticate":    text("The expected scheme", "Bearer"),
-		"RateLimit-Limit":     number("Requests that are allowed at once; present if there is a rate limit", 50),
-		"RateLimit-Remaining": number("Requests that are left", 49),
-		"RateLimit-Reset":     number("Seconds until the next request is allowed", 0),
+		"Steward-Version":        text("Major version of the API", Version),
+		"ETag":                   text("Version of the resource, for If-Match and, where the operation has it, If-None-Match", `"3"`),
+		"X-Total-Count":          number("Number of items in the whole list; absent if it is too expensive to count", 42),
+		"Link":                   text("Links to other pages: first, prev, next, last", `</thread?limit=10&offset=0>; rel="first"`),
+		"Cache-Control":          text("Responses are not to be stored by caches", "no-store"),
+		"X-Content-Type-Options": text("Browsers are to use the Content-Type as it is", "nosniff"),
+		"X-Accel-Buffering":      text("Proxies are not to buffer the response", "no"),
+		"Retry-After":            number("Seconds to wait before the next attempt", 1),
+		"WWW-Authenticate":       text("The expected scheme", "Bearer"),
+		"RateLimit-Limit":        number("Requests that are allowed at once; present if there is a rate limit", 50),
+		"RateLimit-Remaining":    number("Requests that are left", 49),
+		"RateLimit-Reset":        number("Seconds until the next request is allowed", 0),
 	}
 }
 
 // headerRefs returns references to shared headers: those of every response, and others.
 func headerRefs(others ...string) map[string]*huma.Header {
 	refs := map[string]*huma.Header{}
-	always := []string{"X-Request-Id", "Steward-Version", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+	always := []string{"X-Request-Id", "Steward-Version", "Cache-Control", "X-Content-Type-Options", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
 	for _, name := range slices.Concat(always, others) {
 		refs[name] = &huma.Header{Ref: "#/components/headers/" + name}
 	}

@@ -147,6 +147,18 @@ func clearHealth(tx *db.Tx, destinationID string) error {
 	return nil
 }
 
+// noteWaiting notes that a destination whose health was forgotten is failing, if attempts of it wait for a
+// retry.
+func noteWaiting(tx *db.Tx, destinationID string) error {
+	if _, err := tx.Exec(`UPDATE webhook_destinations AS d SET failing_since = (SELECT q.date`+firstWaiting+`),
+		last_error = COALESCE((SELECT f.error FROM webhook_deliveries f WHERE f.destination_id = d.id AND f.failed
+			ORDER BY f.destination_id DESC, f.key DESC LIMIT 1), '')
+		WHERE id = $1 AND failing_since IS NULL AND (SELECT q.key`+firstWaiting+`) IS NOT NULL`, destinationID); err != nil {
+		return fmt.Errorf("note waiting attempts: %w", err)
+	}
+	return nil
+}
+
 // Health returns what the webhooks of an organization are doing. Its cost is the number of webhooks
 // and destinations, not of deliveries.
 func (s *Store) Health(ctx context.Context, orgID string) (Health, error) {

@@ -190,10 +190,12 @@ func (s *Store) UpdateDestination(
 		if err := s.saveConfig(tx, &d); err != nil {
 			return err
 		}
+		health := noteWaiting
 		if c.Disabled { // on purpose, so it does not count as failing
-			if err := clearHealth(tx, d.ID); err != nil {
-				return err
-			}
+			health = clearHealth
+		}
+		if err := health(tx, d.ID); err != nil {
+			return err
 		}
 		return s.Audit(tx, "webhook.destination-update", d.ID)
 	})
