@@ -19,17 +19,20 @@ export const kinds: Record<string, { label: string; verbs: Record<string, string
   kv: { label: 'Key-value store', verbs: { create: 'created', delete: 'deleted', rotate: 'credentials replaced' } },
   member: {
     label: 'Member',
-    verbs: { create: 'invited', invite: 'invited again', update: 'changed', disable: 'disabled', enable: 'enabled', delete: 'removed', reset_password: 'reset link made' },
+    verbs: {
+      create: 'invited', invite: 'invited again', update: 'changed', disable: 'disabled', enable: 'enabled', delete: 'removed', reset_password: 'reset link created', accept: 'joined', decline: 'declined', revoke: 'invitation revoked',
+    },
   },
   object: { label: 'Objects', verbs: { delete: 'deleted' } },
+  organization: { label: 'Organization', verbs: { create: 'created' } },
   project: { label: 'Project', verbs: { create: 'created', delete: 'deleted' } },
   thread: { label: 'Thread', verbs: { create: 'created', update: 'changed', delete: 'deleted' } },
-  user: { label: 'Account', verbs: { sign_in: 'signed in', sign_in_failed: 'sign-in failed', password: 'password set' } },
+  user: { label: 'Account', verbs: { sign_in: 'signed in', sign_in_failed: 'sign-in failed', password: 'password set', update: 'profile changed' } },
   webhook: {
     label: 'Webhook',
     verbs: {
       create: 'created', update: 'changed', delete: 'deleted', 'rotate-url': 'URL replaced', 'destination-create': 'destination added', 'destination-update': 'destination changed',
-      'destination-delete': 'destination deleted', 'delivery-retry': 'delivery retried', replay: 'receipts replayed', 'replay-cancel': 'replay cancelled',
+      'destination-delete': 'destination deleted', 'destination-recover': 'waiting deliveries retried', 'delivery-retry': 'delivery retried', replay: 'receipts replayed', 'replay-cancel': 'replay cancelled',
     },
   },
 };
@@ -45,7 +48,7 @@ export function words(action: string): string {
 }
 
 // tone is how the mark of an action is colored.
-export const tone = (action: string) => (/delete|revoke|disable|failed/.test(verbOf(action)) ? 'bad' : /^(create|grant|sign_in|invite|enable|destination-create)$/.test(verbOf(action)) ? 'good' : 'warn');
+export const tone = (action: string) => (/delete|revoke|disable|decline|failed/.test(verbOf(action)) ? 'bad' : /^(create|accept|grant|sign_in|invite|enable|destination-create)$/.test(verbOf(action)) ? 'good' : 'warn');
 
 // types are those of GET /search, where they differ.
 const types: Record<string, string> = { client: 'oauth_client', consent: 'oauth_client', apikey: 'api_key', user: 'member', kv: 'store', object: 'bucket' };
