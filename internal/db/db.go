@@ -83,11 +83,11 @@ type Options struct {
 	Migrations fs.FS
 }
 
-func (o Options) migrations(dialect Dialect) fs.FS {
+func (o Options) migrations() fs.FS {
 	if o.Migrations != nil {
 		return o.Migrations
 	}
-	return migrationFiles(dialect)
+	return migrationFiles()
 }
 
 // Observer has functions that are called when something happened. They must not block; nil ones are

@@ -54,7 +54,7 @@ func (s *State) read(ctx context.Context, pool *sql.DB, o Options, key string) e
 	if err := s.readEngine(ctx, pool); err != nil {
 		return err
 	}
-	all, err := listMigrations(migrationFiles(s.Dialect))
+	all, err := listMigrations(migrationFiles())
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,21 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
-
-// Both folders have the same file names and create the same tables, which a test verifies. There is
-// one file per slice at first; since then, files are only added.
-//
-//go:embed migrations/sqlite/*.sql migrations/postgres/*.sql
-var migrations embed.FS
-
-// migrationFiles returns the migrations of an engine.
-func migrationFiles(dialect Dialect) fs.FS {
-	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
-	if err != nil {
-		panic(err) // the folders are embedded
-	}
-	return files
-}
 
 // versions is the table of the migrations that were applied. Its name and columns are those of goose,
 // which created it in earlier versions.
@@ -156,7 +140,7 @@ func (d *DB) migrateOnce(ctx context.Context, pool *sql.DB, files fs.FS) error {
 		return err
 	}
 	for _, m := range left {
-		if err := m.apply(ctx, tx, files); err != nil {
+		if err := m.apply(ctx, tx, files, d.dialect); err != nil {
 			return fmt.Errorf("%s: %w. Nothing was changed: the version of Steward that was used before can still be started", m.name, err)
 		}
 	}
@@ -192,12 +176,12 @@ func isCreateRace(err error) bool {
 }
 
 // apply runs the statements of a migration and notes that it was applied.
-func (m migration) apply(ctx context.Context, tx *sql.Tx, files fs.FS) error {
+func (m migration) apply(ctx context.Context, tx *sql.Tx, files fs.FS, dialect Dialect) error {
 	text, err := fs.ReadFile(files, m.name)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+	if _, err := tx.ExecContext(ctx, translate(dialect, string(text))); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO "+versions+" (version_id, is_applied) VALUES ($1, $2)", m.number, true)

@@ -16,17 +16,16 @@ import (
 	"steward/internal/db/dbtest"
 )
 
-// withMigrations returns the migrations of an engine and others, by their names.
-func withMigrations(t *testing.T, dialect db.Dialect, others map[string]string) fs.FS {
+// withMigrations returns the migrations and others, by their names.
+func withMigrations(t *testing.T, others map[string]string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	dir := filepath.Join("migrations", dialect.String())
-	names, err := fs.Glob(os.DirFS(dir), "*.sql")
+	names, err := filepath.Glob("migrations/*.sql")
 	must(t, err)
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := os.ReadFile(name)
 		must(t, err)
-		files[name] = &fstest.MapFile{Data: text}
+		files[filepath.Base(name)] = &fstest.MapFile{Data: text}
 	}
 	for name, text := range others {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
@@ -91,7 +90,7 @@ func TestMigrationThatFailsChangesNothing(t *testing.T) {
 			filled(t, o)
 			before := contents(t, o)
 			newer := o
-			newer.Migrations = withMigrations(t, dialect, map[string]string{
+			newer.Migrations = withMigrations(t, map[string]string{
 				"9001_good.sql": "-- +goose Up\nALTER TABLE meta ADD COLUMN more TEXT NULL; UPDATE meta SET value = 'changed';",
 				"9002_bad.sql":  "CREATE TABLE other (a TEXT NOT NULL); INSERT INTO other VALUES ('a'); INSERT INTO nowhere VALUES (1);",
 			})
@@ -105,7 +104,7 @@ func TestMigrationThatFailsChangesNothing(t *testing.T) {
 				t.Errorf("the failed migration has changed something:\n%.2000s", diff)
 			}
 			filledBefore(t, o)
-			newer.Migrations = withMigrations(t, dialect, map[string]string{
+			newer.Migrations = withMigrations(t, map[string]string{
 				"9001_good.sql": "ALTER TABLE meta ADD COLUMN more TEXT NULL;", "9002_mended.sql": "UPDATE meta SET more = 'm';",
 			})
 			d, err := db.Open(t.Context(), newer)
@@ -153,7 +152,7 @@ func TestMigrationThatFailsKeepsTheLogOfAKilledProcess(t *testing.T) {
 	if len(before[filepath.Base(killed.Path)+"-wal"]) == 0 {
 		t.Fatal("there is no log")
 	}
-	killed.Migrations = withMigrations(t, db.SQLite, map[string]string{"9001_bad.sql": "UPDATE meta SET value = ''; SELECT nothing;"})
+	killed.Migrations = withMigrations(t, map[string]string{"9001_bad.sql": "UPDATE meta SET value = ''; SELECT nothing;"})
 	if _, err := db.Open(t.Context(), killed); err == nil || !strings.Contains(err.Error(), "9001_bad.sql") {
 		t.Errorf("got %v", err)
 	}
@@ -176,7 +175,7 @@ func TestDamagedDatabaseIsNotMigrated(t *testing.T) {
 		copy(broken[page*4096:], bytes.Repeat([]byte("broken"), 600))
 		must(t, os.WriteFile(o.Path, broken, 0o600))
 		before := contents(t, o)
-		o.Migrations = withMigrations(t, db.SQLite, map[string]string{"9001_more.sql": "CREATE TABLE more (a TEXT NOT NULL) STRICT;"})
+		o.Migrations = withMigrations(t, map[string]string{"9001_more.sql": "CREATE TABLE more (a TEXT NOT NULL) STRICT;"})
 		_, err = db.Open(t.Context(), o)
 		if err == nil || !strings.Contains(err.Error(), "the database is damaged and is not migrated") || !strings.Contains(err.Error(), "restore a backup") {
 			t.Errorf("page %d: got %v", page, err)
@@ -192,7 +191,7 @@ func TestMigrationNeedsSpace(t *testing.T) {
 	o.Reserve = 1 << 60
 	filled(t, o) // a new file needs little
 	before := contents(t, o)
-	o.Migrations = withMigrations(t, db.SQLite, map[string]string{"9001_more.sql": "CREATE TABLE more (a TEXT NOT NULL) STRICT;"})
+	o.Migrations = withMigrations(t, map[string]string{"9001_more.sql": "CREATE TABLE more (a TEXT NOT NULL) STRICT;"})
 	if _, err := db.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "free some space and start again") {
 		t.Errorf("got %v", err)
 	}

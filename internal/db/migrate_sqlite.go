@@ -19,7 +19,7 @@ import (
 // database/sql, as the migration of PostgreSQL does. If something is to be done, it checks the file
 // first, and until the check has passed it only reads.
 func (d *DB) migrateSQLite(ctx context.Context, path string, o Options) error {
-	files := o.migrations(SQLite)
+	files := o.migrations()
 	reading, err := openSQLitePool(path, url.Values{"mode": {"ro"}})
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,17 +15,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 )
-
-func TestMigrationFoldersAgree(t *testing.T) {
-	list := func(dir string) []string {
-		names, err := fs.Glob(os.DirFS(filepath.Join("migrations", dir)), "*")
-		must(t, err)
-		return names
-	}
-	if diff := cmp.Diff(list("sqlite"), list("postgres")); diff != "" {
-		t.Errorf("-sqlite +postgres:\n%s", diff)
-	}
-}
 
 // TestSchemasAgree compares tables, columns with type and nullability, and indexes.
 func TestSchemasAgree(t *testing.T) {

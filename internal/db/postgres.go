@@ -49,7 +49,7 @@ func (d *DB) openPostgres(ctx context.Context, o Options) error {
 		return explainPostgres(err)
 	}
 	e := &postgresEngine{db: d, pool: pool, pooler: o.Pooler, replan: cmp.Or(o.Replan, defaultReplan)}
-	if err := e.prepare(ctx, o.migrations(Postgres)); err != nil {
+	if err := e.prepare(ctx, o.migrations()); err != nil {
 		pool.Close()
 		return err
 	}

@@ -1,5 +1,3 @@
--- +goose Up
-
 -- A consent covers the redirect URIs that the client had when it was given. Versions tell which those are:
 -- unlike times, no two changes of a client have the same.
 
@@ -8,4 +6,4 @@
 ALTER TABLE oidc_clients ADD COLUMN redirects_since TEXT NOT NULL DEFAULT '{}';
 
 -- client_version is the version of the client to which the user consented last.
-ALTER TABLE oidc_consents ADD COLUMN client_version INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE oidc_consents ADD COLUMN client_version BIGINT NOT NULL DEFAULT 0;

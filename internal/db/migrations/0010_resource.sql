@@ -1,5 +1,3 @@
--- +goose Up
-
 -- Databases and key-value stores. Buckets are in the migration before.
 
 -- resources holds the databases and key-value stores. password is sealed, password_hash is its

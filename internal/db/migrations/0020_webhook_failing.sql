@@ -1,5 +1,3 @@
--- +goose Up
-
 -- Attempts that wait for a retry: pending ones that are not the first of their chain. One index has those
 -- of a destination in the order in which they are due, the other those of a webhook, newest first. First
 -- attempts are in neither.
@@ -20,7 +18,7 @@ CREATE TABLE webhook_recoveries (
     next_due       BIGINT NOT NULL,
     to_due         BIGINT NOT NULL,
     to_key         TEXT   COLLATE "C" NOT NULL
-);
+) WITHOUT ROWID;
 
 -- A destination is failing until an attempt succeeds while none waits for a retry. failing_count is the
 -- number of chains that have failed for good meanwhile; those that wait are counted in the queue.

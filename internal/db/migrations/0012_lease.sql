@@ -1,5 +1,3 @@
--- +goose Up
-
 -- A destination has a row in webhook_leases from its creation on, with no owner while nobody holds the
 -- lease: taking one is an UPDATE, which can leave out rows that another transaction has locked.
 INSERT INTO webhook_leases (destination_id, owner, expires_at)
@@ -7,4 +5,4 @@ SELECT id, '', 0 FROM webhook_destinations WHERE true ON CONFLICT (destination_i
 
 -- ran_at is when a job last ran to its end, in microseconds, so that its interval holds over restarts
 -- and replicas.
-ALTER TABLE leases ADD COLUMN ran_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE leases ADD COLUMN ran_at BIGINT NOT NULL DEFAULT 0;

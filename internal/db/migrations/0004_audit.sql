@@ -1,22 +1,20 @@
--- +goose Up
-
 -- The audit log: who did what to which resource. Each row is written in the transaction of the
 -- change that it describes. thing is the part of action before the first dot. An id sorts by time, so
 -- that each index has the entries of one value in the order of the log.
 CREATE TABLE audit (
-    org_id      TEXT    NOT NULL,
-    id          TEXT    NOT NULL,
-    at          INTEGER NOT NULL,
-    user_id     TEXT    NULL,
-    key_id      TEXT    NULL,
-    client_id   TEXT    NULL,
-    thing       TEXT    NOT NULL,
-    action      TEXT    NOT NULL,
-    target      TEXT    NOT NULL,
-    remote_addr TEXT    NOT NULL,
-    request_id  TEXT    NOT NULL,
+    org_id      TEXT   NOT NULL,
+    id          TEXT   NOT NULL,
+    at          BIGINT NOT NULL,
+    user_id     TEXT   NULL,
+    key_id      TEXT   NULL,
+    client_id   TEXT   NULL,
+    thing       TEXT   NOT NULL,
+    action      TEXT   NOT NULL,
+    target      TEXT   NOT NULL,
+    remote_addr TEXT   NOT NULL,
+    request_id  TEXT   NOT NULL,
     PRIMARY KEY (org_id, id)
-) STRICT;
+);
 CREATE INDEX audit_thing ON audit (org_id, thing, id);
 CREATE INDEX audit_action ON audit (org_id, action, id);
 CREATE INDEX audit_target ON audit (org_id, target, id);

@@ -1,10 +1,8 @@
--- +goose Up
-
 -- Evaluations, their runs, counts of both, and the background work on them.
 
 CREATE TABLE evals (
     org_id           TEXT    NOT NULL,
-    id               TEXT    NOT NULL,
+    id               TEXT    COLLATE "C" NOT NULL,
     project_id       TEXT    NOT NULL,
     agent_identifier TEXT    NOT NULL,
     name             TEXT    NOT NULL,
@@ -13,14 +11,14 @@ CREATE TABLE evals (
     deployment_id    TEXT    NULL,
     release          TEXT    NULL,
     filename         TEXT    NULL,
-    devmode          INTEGER NOT NULL,
-    created_at       INTEGER NOT NULL,
-    updated_at       INTEGER NOT NULL,
-    version          INTEGER NOT NULL,
+    devmode          BOOLEAN NOT NULL,
+    created_at       BIGINT  NOT NULL,
+    updated_at       BIGINT  NOT NULL,
+    version          BIGINT  NOT NULL,
     PRIMARY KEY (org_id, id)
-) STRICT;
-CREATE INDEX evals_name ON evals (org_id, lower(name));
-CREATE INDEX evals_project_name ON evals (org_id, project_id, lower(name));
+);
+CREATE INDEX evals_name ON evals (org_id, lower(name) COLLATE "C");
+CREATE INDEX evals_project_name ON evals (org_id, project_id, lower(name) COLLATE "C");
 CREATE INDEX evals_newest ON evals (org_id, created_at, id);
 CREATE INDEX evals_project ON evals (org_id, project_id, created_at, id);
 CREATE INDEX evals_agent ON evals (org_id, agent_identifier, created_at, id);
@@ -32,7 +30,7 @@ CREATE INDEX evals_project_agent ON evals (org_id, project_id, agent_identifier,
 -- eval and its runs are of one project, so eval_runs_eval serves the filter by both.
 CREATE TABLE eval_runs (
     org_id           TEXT    NOT NULL,
-    id               TEXT    NOT NULL,
+    id               TEXT    COLLATE "C" NOT NULL,
     project_id       TEXT    NOT NULL,
     session_id       TEXT    NOT NULL,
     eval_id          TEXT    NOT NULL,
@@ -41,18 +39,18 @@ CREATE TABLE eval_runs (
     agent_identifier TEXT    NULL,
     deployment_id    TEXT    NULL,
     span_id          TEXT    NULL,
-    devmode          INTEGER NOT NULL,
-    pending          INTEGER NOT NULL,
-    success          INTEGER NOT NULL,
-    created_at       INTEGER NOT NULL,
-    updated_at       INTEGER NOT NULL,
-    written_at       INTEGER NOT NULL,
-    version          INTEGER NOT NULL,
-    size             INTEGER NOT NULL,
+    devmode          BOOLEAN NOT NULL,
+    pending          BOOLEAN NOT NULL,
+    success          BOOLEAN NOT NULL,
+    created_at       BIGINT  NOT NULL,
+    updated_at       BIGINT  NOT NULL,
+    written_at       BIGINT  NOT NULL,
+    version          BIGINT  NOT NULL,
+    size             BIGINT  NOT NULL,
     error            TEXT    NULL,
     result           TEXT    NULL,
     PRIMARY KEY (org_id, id)
-) STRICT;
+);
 CREATE INDEX eval_runs_newest ON eval_runs (org_id, created_at, id);
 CREATE INDEX eval_runs_project ON eval_runs (org_id, project_id, created_at, id);
 CREATE INDEX eval_runs_agent ON eval_runs (org_id, agent_identifier, created_at, id);
@@ -71,29 +69,29 @@ CREATE TABLE eval_counts (
     kind       TEXT    NOT NULL,
     key        TEXT    NOT NULL,
     project_id TEXT    NOT NULL,
-    n          INTEGER NOT NULL,
+    n          BIGINT  NOT NULL,
     PRIMARY KEY (org_id, kind, key, project_id)
-) STRICT, WITHOUT ROWID;
+) WITHOUT ROWID;
 
 -- eval_relabels lists evals whose runs may not all have their name and agent yet, with the run up to
 -- which they do.
 CREATE TABLE eval_relabels (
-    org_id   TEXT    NOT NULL,
-    eval_id  TEXT    NOT NULL,
-    due_at   INTEGER NOT NULL,
-    after_at INTEGER NOT NULL,
-    after_id TEXT    NOT NULL,
+    org_id   TEXT   NOT NULL,
+    eval_id  TEXT   NOT NULL,
+    due_at   BIGINT NOT NULL,
+    after_at BIGINT NOT NULL,
+    after_id TEXT   COLLATE "C" NOT NULL,
     PRIMARY KEY (org_id, eval_id)
-) STRICT;
+);
 CREATE INDEX eval_relabels_due ON eval_relabels (due_at);
 
 -- eval_purges lists deleted projects whose evals and runs, as far as they were written before
 -- deleted_at, are still to be removed.
 CREATE TABLE eval_purges (
-    org_id     TEXT    NOT NULL,
-    project_id TEXT    NOT NULL,
-    deleted_at INTEGER NOT NULL,
-    due_at     INTEGER NOT NULL,
+    org_id     TEXT   NOT NULL,
+    project_id TEXT   NOT NULL,
+    deleted_at BIGINT NOT NULL,
+    due_at     BIGINT NOT NULL,
     PRIMARY KEY (org_id, project_id)
-) STRICT;
+);
 CREATE INDEX eval_purges_due ON eval_purges (due_at);

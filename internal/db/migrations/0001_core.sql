@@ -1,5 +1,3 @@
--- +goose Up
-
 -- Tables that belong to no slice: facts about the installation, cache invalidation, leases of
 -- background jobs, running processes, and the stored responses of requests with an Idempotency-Key.
 
@@ -19,8 +17,9 @@ CREATE TABLE epochs (
     raised_by TEXT   NOT NULL
 );
 
--- commit_numbers has one row. Numbers of commits (Tx.NumberCommit) are the transaction's id plus n,
--- which is raised when the database is restored on a server whose transaction ids are lower.
+-- commit_numbers has one row. Numbers of commits (Tx.NumberCommit): on SQLite, n is that of the last
+-- commit that has one; on PostgreSQL, they are the transaction's id plus n, which is raised when the
+-- database is restored on a server whose transaction ids are lower.
 CREATE TABLE commit_numbers (
     n BIGINT NOT NULL
 );

@@ -1,10 +1,8 @@
--- +goose Up
-
 -- Invitations become rows of their own: a user is created, and belongs to the organization, when the
 -- invitation is accepted.
 
 ALTER TABLE invitations RENAME TO earlier_invitations;
-ALTER INDEX invitations_pkey RENAME TO earlier_invitations_pkey;
+ALTER INDEX invitations_pkey RENAME TO earlier_invitations_pkey; -- postgres
 
 -- invitations belong to one organization, one address and one role. token_hash is null when the role
 -- was changed since the last link was issued. email is in lower case.
@@ -31,7 +29,8 @@ CREATE INDEX invitations_expires ON invitations (expires_at);
 -- already, and so is one who has an API key.
 INSERT INTO invitations (org_id, id, email, first_name, last_name, role, token_hash, created_by,
     created_at, expires_at, version)
-SELECT m.org_id, 'inv_' || substr(u.id, 5, 10) || substr(md5(random()::text), 1, 16), u.email, u.first_name,
+SELECT m.org_id, 'inv_' || substr(u.id, 5, 10) || lower(hex(randomblob(8))), u.email, u.first_name, -- sqlite
+SELECT m.org_id, 'inv_' || substr(u.id, 5, 10) || substr(md5(random()::text), 1, 16), u.email, u.first_name, -- postgres
     u.last_name, m.role, i.token_hash, i.created_by, i.created_at, i.expires_at, 1
 FROM earlier_invitations i
 JOIN members m ON m.org_id = i.org_id AND m.user_id = i.user_id

@@ -1,5 +1,3 @@
--- +goose Up
-
 -- Agent threads and sessions, and the tables that list and count threads by project and metadata.
 
 -- threads holds the threads. user_data is sealed, and the last column so that a list without it does
@@ -39,7 +37,7 @@ CREATE TABLE thread_index_created (
     thread_id TEXT    COLLATE "C" NOT NULL,
     keys      BYTEA   NULL,
     PRIMARY KEY (org_id, position, thread_id) INCLUDE (keys)
-);
+) WITHOUT ROWID;
 
 -- thread_index_updated lists the same threads in the order of their last change. It is a table of its
 -- own so that a save writes only this one.
@@ -49,7 +47,7 @@ CREATE TABLE thread_index_updated (
     thread_id TEXT    COLLATE "C" NOT NULL,
     keys      BYTEA   NULL,
     PRIMARY KEY (org_id, position, thread_id) INCLUDE (keys)
-);
+) WITHOUT ROWID;
 
 -- thread_term_counts counts the threads of a term. See db.Counters.
 CREATE TABLE thread_term_counts (
@@ -58,7 +56,7 @@ CREATE TABLE thread_term_counts (
     threads BIGINT  NOT NULL,
     deleted BIGINT  NOT NULL,
     PRIMARY KEY (org_id, term)
-);
+) WITHOUT ROWID;
 
 -- thread_counts counts the threads and sessions of a project; '' is the project of sessions that are
 -- not known to have one. See db.Counters.
@@ -69,7 +67,7 @@ CREATE TABLE thread_counts (
     deleted    BIGINT  NOT NULL,
     sessions   BIGINT  NOT NULL,
     PRIMARY KEY (org_id, project_id)
-);
+) WITHOUT ROWID;
 
 -- thread_purges lists deleted projects whose threads and sessions, as far as they were created before
 -- deleted_at, are still to be removed in batches.
