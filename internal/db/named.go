@@ -13,12 +13,16 @@ import (
 // found there only.
 type Named struct{ ID, Name, Parent string }
 
+// lastChar sorts after all other characters.
+const lastChar = "\U0010FFFF"
+
 // maxNames is how many names of an organization are looked at for words inside of them: the first ones
 // in the order of the index. Beyond that, names are found by their beginning.
 const maxNames = 100_000
 
 // NameIndex finds rows of an organization by their id, or by words of their name (Words), in a table with
-// an index on org_id, the columns of conditions, and lower(name).
+// an index on org_id, the columns of conditions, and lower(name). The index also has the columns that are
+// read, so that looking for words inside names does not read the rows.
 type NameIndex struct {
 	Table string
 	// ID is the column of the id. Conditions that hold for all rows, such as state = 'active', are in
@@ -47,8 +51,7 @@ func (n NameIndex) Find(q Querier, orgID, text string, limit int, conditions ...
 	if err != nil {
 		return nil, fmt.Errorf("find in %s by id: %w", n.Table, err)
 	}
-	// The last character sorts after all others.
-	byName, err := Collect(q, scanNamed, n.byName(q.Dialect(), where, next), append(args, text, text+"\U0010FFFF", limit)...)
+	byName, err := Collect(q, scanNamed, n.byName(q.Dialect(), where, next), append(args, text, text+lastChar, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("find in %s by name: %w", n.Table, err)
 	}
@@ -76,11 +79,12 @@ func appendNew(all, more []Named) []Named {
 // errEnough ends a query that has found as many rows as were wanted.
 var errEnough = errors.New("db: enough rows")
 
-// findWords returns the first rows whose names have these words. The database leaves out most other rows.
+// findWords returns the first rows whose names have these words, of the first maxNames names. The database
+// leaves out most other rows, by the index alone.
 func (n NameIndex) findWords(q Querier, where string, args []any, words Words, limit int) ([]Named, error) {
 	from, name := n.source(q.Dialect())
-	query := fmt.Sprintf(`SELECT id, name FROM (SELECT %s AS id, name FROM %s%s ORDER BY %s LIMIT %d) AS names
-		WHERE lower(name) LIKE $%d`, n.ID, from, where, name, maxNames, len(args)+1)
+	query := fmt.Sprintf(`SELECT id, name FROM (SELECT %s AS id, name, %s AS lowered FROM %s%s ORDER BY %s LIMIT %d) AS names
+		WHERE lowered LIKE $%d`, n.ID, name, from, where, name, maxNames, len(args)+1)
 	var found []Named
 	_, err := Collect(q, func(row Row) (struct{}, error) {
 		one, err := scanNamed(row)
