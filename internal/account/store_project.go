@@ -102,7 +102,7 @@ func (s *Store) Oldest(tx *db.Tx, orgID string) (projectID string, err error) {
 // is malformed, and Forbidden if the caller is confined to another project.
 func (s *Store) EnsureProject(tx *db.Tx, caller *auth.Caller, location, projectID string) error {
 	if !id.Foreign(projectID) {
-		return errs.InvalidField(location, "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -")
+		return errs.InvalidField(location, "expected %s", id.ExpectedForeign)
 	}
 	if !caller.Sees(projectID) {
 		return errs.New(errs.Forbidden, "this key is confined to another project")

@@ -104,7 +104,7 @@ func (n NewKey) key(now time.Time, faults *errs.Faults) Key {
 		k.ExpiresAt = &at
 	}
 	if n.ProjectID != nil {
-		faults.Check(id.Foreign(*n.ProjectID), "body.projectId", "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -")
+		faults.Check(id.Foreign(*n.ProjectID), "body.projectId", "expected %s", id.ExpectedForeign)
 		k.Type = OfProject
 		k.Project = &Project{ID: *n.ProjectID, Name: *n.ProjectID}
 	}

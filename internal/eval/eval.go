@@ -127,7 +127,7 @@ func (s Sync) evals(faults *errs.Faults) []Eval {
 }
 
 func checkID(faults *errs.Faults, location, s string) {
-	faults.Check(id.Foreign(s), location, "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -")
+	faults.Check(id.Foreign(s), location, "expected %s", id.ExpectedForeign)
 }
 
 func checkOptionalID(faults *errs.Faults, location string, s *string) {

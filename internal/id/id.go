@@ -91,6 +91,9 @@ func BlobTime(s string) (time.Time, bool) {
 	return u.Timestamp(), err == nil && strings.ToLower(s) == s
 }
 
+// ExpectedForeign says what Foreign accepts, for error messages.
+const ExpectedForeign = "1 to 128 characters of A-Z a-z 0-9 . _ : -"
+
 // Foreign reports whether s is valid as an identifier that a runtime chose: 1–128 characters of
 // [A-Za-z0-9._:-], not only dots.
 func Foreign(s string) bool {

@@ -80,7 +80,7 @@ type Completion struct {
 
 const (
 	maxAgents = 1000
-	idRule    = "expected 1 to 128 characters of A-Z a-z 0-9 . _ : -"
+	idRule    = "expected " + id.ExpectedForeign
 )
 
 // check brings the values into the form in which they are stored. It returns Invalid with all
