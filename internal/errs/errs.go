@@ -177,16 +177,31 @@ func (f *Faults) Within(location string, err error, message string) {
 		f.Check(err == nil || f.hasInside(location), location, "%s", message)
 		return
 	}
+	f.addAll(location, e)
+}
+
+// AddAll adds the faults of an Invalid. It reports whether err is one that lists faults.
+func (f *Faults) AddAll(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Invalid || len(e.Faults) == 0 {
+		return false
+	}
+	f.addAll("", e)
+	return true
+}
+
+// addAll adds the faults of an error, whose locations are relative to the value at a location.
+func (f *Faults) addAll(location string, e *Error) {
 	for _, fault := range e.Faults {
 		f.Add(location+fault.Location, "%s", fault.Message)
 	}
 	f.omitted += e.Omitted
 }
 
-// AddCommon adds the faults that are in both collections.
+// AddCommon adds the faults of a for whose values there is one in b too.
 func (f *Faults) AddCommon(a, b *Faults) {
 	for _, fault := range a.list {
-		if slices.Contains(b.list, fault) {
+		if b.hasInside(fault.Location) {
 			f.Add(fault.Location, "%s", fault.Message)
 		}
 	}

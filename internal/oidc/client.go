@@ -206,7 +206,6 @@ func (n NewClient) client(now time.Time) Client {
 		AllowedUserIDs: []string{}, IsPublic: true, CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)
-	c.dateRedirects(Client{})
 	return c
 }
 
@@ -217,6 +216,8 @@ func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 	var faults errs.Faults
 	c.validate(&faults)
 	n.validateIcon(&faults)
+	c.removeRepetitions()
+	c.dateRedirects(Client{})
 	if c.ClientType == Confidential {
 		secret = newSecret()
 	}
@@ -227,14 +228,12 @@ func (n NewClient) build(now time.Time) (c Client, secret string, err error) {
 // type of client may have is checked if the patch says which.
 func (p ClientPatch) Check(faults *errs.Faults) {
 	valid := NewClient{Name: "unchanged", HomepageURL: "https://unchanged.example"}
-	before := valid.client(time.Time{})
-	var confidential, public errs.Faults
-	c := p.set(before)
-	c.validate(&confidential)
-	before.ClientType = Public
-	c = p.set(before)
-	c.validate(&public)
-	faults.AddCommon(&confidential, &public)
+	c := p.set(valid.client(time.Time{}))
+	if p.ClientType.Ptr() == nil {
+		c.validateAsAny(faults)
+	} else {
+		c.validate(faults)
+	}
 	p.validateIcon(faults)
 }
 
@@ -253,10 +252,11 @@ func (p ClientPatch) apply(before Client, now time.Time) (c Client, secret strin
 	c = p.set(before)
 	c.UpdatedAt = max(stamp.Of(now), before.UpdatedAt)
 	c.version = before.version + 1
-	c.dateRedirects(before)
 	var faults errs.Faults
 	c.validate(&faults)
 	p.validateIcon(&faults)
+	c.removeRepetitions()
+	c.dateRedirects(before)
 	if before.ClientType == Public && c.ClientType == Confidential {
 		secret = newSecret()
 	}
@@ -301,20 +301,34 @@ func (s Settings) set(c *Client) {
 	setList(s.AllowedUserIDs, &c.AllowedUserIDs)
 }
 
-// setList copies a list that was sent, without repetitions.
+// setList copies a list that was sent.
 func setList(sent page.Opt[[]string], dst *[]string) {
-	if sent.Ptr() == nil {
-		return
+	if sent.Ptr() != nil {
+		*dst = sent.Value
 	}
-	seen := make(map[string]bool, len(sent.Value))
-	unique := make([]string, 0, len(sent.Value))
-	for _, v := range sent.Value {
+}
+
+// removeRepetitions removes what is repeated in the lists of a client. Until then, the places of their entries are
+// those of the request.
+func (c *Client) removeRepetitions() {
+	for _, list := range []*[]string{
+		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.GrantTypes, &c.ResponseTypes, &c.Scopes, &c.AllowedUserIDs,
+	} {
+		*list = unique(*list)
+	}
+}
+
+// unique returns a list without repetitions.
+func unique(list []string) []string {
+	seen := make(map[string]bool, len(list))
+	kept := make([]string, 0, len(list))
+	for _, v := range list {
 		if !seen[v] {
 			seen[v] = true
-			unique = append(unique, v)
+			kept = append(kept, v)
 		}
 	}
-	*dst = unique
+	return kept
 }
 
 // secretSize is the number of base62 characters that hold 256 bits.

@@ -22,20 +22,40 @@ const (
 	maxURL         = 2048
 	maxUserID      = 128
 	maxURIs        = 100
-	maxList        = 100
 	maxUsers       = 10_000
 )
 
 // validate adds every fault of a client, except that of its icon.
-func (c *Client) validate(faults *errs.Faults) {
+func (c Client) validate(faults *errs.Faults) {
+	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
+		"expected confidential or public")
+	if faults.Has("body.client_type") {
+		c.validateAsAny(faults)
+		return
+	}
+	c.validateAsTyped(faults)
+}
+
+// validateAsAny adds the faults that the client has whatever type it is of.
+func (c Client) validateAsAny(faults *errs.Faults) {
+	var public, confidential errs.Faults
+	c.ClientType = Public
+	c.validateAsTyped(&public)
+	c.ClientType = Confidential
+	c.validateAsTyped(&confidential)
+	faults.AddCommon(&public, &confidential)
+}
+
+// validateAsTyped adds the faults of a client of a known type.
+func (c *Client) validateAsTyped(faults *errs.Faults) {
 	faults.Check(name.Valid(c.Name) && isText(c.Name, maxName, ""), "body.name",
 		"expected %s, of at most %d characters", name.Expected, maxName)
 	faults.Check(isText(c.Description, maxDescription, "\r\n\t"), "body.description",
 		"expected at most %d characters, without control characters", maxDescription)
 	faults.Check(isHomepage(c.HomepageURL), "body.homepage_url",
 		"expected an absolute http or https URL of at most %d characters", maxURL)
-	faults.Check(c.ClientType == Confidential || c.ClientType == Public, "body.client_type",
-		"expected confidential or public")
+	faults.Check(c.ProjectID == nil || id.Foreign(*c.ProjectID), "body.project_id",
+		"expected %s", id.ExpectedForeign)
 	c.validateURIs(faults, "body.redirect_uris", c.RedirectURIs)
 	c.validateURIs(faults, "body.post_logout_redirect_uris", c.PostLogoutRedirectURIs)
 	c.validateGrants(faults)
@@ -104,12 +124,7 @@ func isText(text string, limit int, allowed string) bool {
 }
 
 func (c *Client) validateGrants(faults *errs.Faults) {
-	faults.Check(slices.Equal(c.ResponseTypes, responseTypes), "body.response_types", `expected ["code"]`)
-	if len(c.GrantTypes) > maxList || len(c.Scopes) > maxList {
-		faults.Check(len(c.GrantTypes) <= maxList, "body.grant_types", "expected at most %d grant types", maxList)
-		faults.Check(len(c.Scopes) <= maxList, "body.scopes", "expected at most %d scopes", maxList)
-		return
-	}
+	faults.Check(slices.Equal(unique(c.ResponseTypes), responseTypes), "body.response_types", `expected ["code"]`)
 	for i, g := range c.GrantTypes {
 		faults.Check(slices.Contains(grantTypes, g), entry("body.grant_types", i),
 			"expected one of %s", strings.Join(grantTypes, ", "))
