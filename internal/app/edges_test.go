@@ -52,7 +52,7 @@ func TestFaultsOfABodyComeTogether(t *testing.T) {
 		{"PUT /evalrun", `{"Id":"a","error":7,"timestamp":[]}`, "body.error body.id body.timestamp"},
 		{
 			"PUT /bucket/config/none", `{"public":"secret","ttl":-1,"cors":{"allowed_methods":["secret"],"max_age_seconds":"x"}}`,
-			"body.cors.allowed_methods body.cors.max_age_seconds body.public body.ttl",
+			"body.cors.allowed_methods[0] body.cors.max_age_seconds body.public body.ttl",
 		},
 		{"PUT /bucket/config/none", `{"cors":{"allowed_origins":["https://a.example",7]}}`, "body.cors.allowed_origins[1]"},
 		{
@@ -63,6 +63,20 @@ func TestFaultsOfABodyComeTogether(t *testing.T) {
 			"DELETE /resource/none/local", `{"resources":[{"type":"db","name":"a"},{"type":"db","name":"a"},{"type":"secret","name":"b"}]}`,
 			"body.resources[1].name body.resources[2].type",
 		},
+		{
+			"POST /resource/none/local", `{"resources":[{"type":"secret","name":"my.bucket"},{"type":7,"name":"my.bucket"},{"type":[],"name":"a_"}]}`,
+			"body.resources[0].type body.resources[1].type body.resources[2].type",
+		},
+		{
+			"POST /oidc/clients", `{"name":"a","description":"b","homepage_url":"https://a.example","client_type":"secret",
+				"redirect_uris":["com.example.app:/a","com.example.app:secret"],"grant_types":["client_credentials"],"audience":"https://a.example"}`,
+			"body.client_type body.redirect_uris[1]",
+		},
+		{
+			"POST /webhook/create", `{"name":"secret\u0000","description":7,"metadata":{"a":["b","\u0000"],"\u0000":"c"},"other":"\u0000"}`,
+			"body.description body.metadata body.name body.other",
+		},
+		{"PUT /thread/none", `{"project_id":"a","metadata":{"a":"\u0000","a":"b"}}`, "body"},
 		{"POST /resource/none/local/none/query", `{"query":7,"args":[1,{"secret":1}]}`, "body.args[1] body.query"},
 		{"PUT /thread/none", `{"project_id":"a b","user_data":7}`, "body.project_id body.user_data"},
 		{"POST /cli/project?limit=x", `{"name":" "}`, "body.name"},

@@ -1,6 +1,8 @@
 package object
 
 import (
+	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -41,6 +43,7 @@ type Patch struct {
 
 const (
 	maxTTL         = 100 * 365 * 86400
+	maxCORS        = 100
 	maxHeaders     = 50
 	maxHeaderValue = 4096
 	maxHeaderBytes = 8192
@@ -92,14 +95,17 @@ func (c *CORS) check(faults *errs.Faults) {
 		valid    func(string) bool
 		expected string
 	}{
-		{"allowed_origins", c.AllowedOrigins, validOrigin, "expected at most 100 origins such as https://example.com, with at most one * each"},
-		{"allowed_methods", c.AllowedMethods, validMethod, "expected GET, PUT, POST, DELETE or HEAD"},
-		{"allowed_headers", c.AllowedHeaders, validHeaderPattern, "expected at most 100 names of headers, with at most one * each"},
-		{"expose_headers", c.ExposeHeaders, headerName.MatchString, "expected at most 100 names of headers"},
+		{"allowed_origins", c.AllowedOrigins, validOrigin, "an origin such as https://example.com, with at most one *"},
+		{"allowed_methods", c.AllowedMethods, validMethod, "GET, PUT, POST, DELETE or HEAD"},
+		{"allowed_headers", c.AllowedHeaders, validHeaderPattern, "the name of a header, with at most one *"},
+		{"expose_headers", c.ExposeHeaders, headerName.MatchString, "the name of a header"},
 	}
 	for _, l := range lists {
-		invalid := func(s string) bool { return len(s) > 255 || !l.valid(s) }
-		faults.Check(len(l.values) <= 100 && !slices.ContainsFunc(l.values, invalid), "body.cors."+l.name, "%s", l.expected)
+		location := "body.cors." + l.name
+		faults.Check(len(l.values) <= maxCORS, location, "expected at most %d entries", maxCORS)
+		for i, s := range l.values {
+			faults.Check(len(s) <= 255 && l.valid(s), fmt.Sprintf("%s[%d]", location, i), "expected %s", l.expected)
+		}
 	}
 	faults.Check(c.MaxAgeSeconds == nil || *c.MaxAgeSeconds >= 0 && *c.MaxAgeSeconds <= 86400,
 		"body.cors.max_age_seconds", "expected 0 to 86400")
@@ -134,13 +140,14 @@ var refusedHeaders = []string{
 func checkHeaders(faults *errs.Faults, headers map[string]string) {
 	const at = "body.additional_headers"
 	bytes := 0
-	for name, value := range headers {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name]
 		bytes += len(name) + len(value)
 		lower := strings.ToLower(name)
 		faults.Check(len(name) <= 255 && headerName.MatchString(name) && len(value) <= maxHeaderValue && validHeaderValue(value),
-			at, "expected names and values of headers")
+			at+"."+name, "expected the name and the value of a header")
 		faults.Check(!slices.Contains(refusedHeaders, lower) && !strings.HasPrefix(lower, "x-amz-"),
-			at, "headers of the connection, of S3 itself, and Set-Cookie are not allowed")
+			at+"."+name, "expected another header than those of the connection, of S3 itself, and Set-Cookie")
 	}
 	faults.Check(len(headers) <= maxHeaders && bytes <= maxHeaderBytes, at, "expected at most %d headers of %d bytes together",
 		maxHeaders, maxHeaderBytes)

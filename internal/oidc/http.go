@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/auth"
+	"steward/internal/errs"
 	"steward/internal/idempotency"
 	"steward/internal/oidc/keys"
 	"steward/internal/page"
@@ -79,13 +80,23 @@ func (h *Handler) Get(ctx context.Context, in *ClientPath) (ClientDetails, error
 	return c, nil
 }
 
-// Update serves PUT /oidc/clients/{id}.
-func (h *Handler) Update(ctx context.Context, in *struct {
+// UpdateInput is the request of PUT /oidc/clients/{id}.
+type UpdateInput struct {
 	ClientPath
 	page.IfMatch
 	Body ClientPatch
-},
-) (Updated, error) {
+}
+
+// CheckUpdate adds the faults of a request to update a client, which depend on the client's type.
+func (h *Handler) CheckUpdate(ctx context.Context, in *UpdateInput, faults *errs.Faults) {
+	before, err := h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
+	if err == nil {
+		in.Body.set(before.Client).validate(faults)
+	}
+}
+
+// Update serves PUT /oidc/clients/{id}.
+func (h *Handler) Update(ctx context.Context, in *UpdateInput) (Updated, error) {
 	if err := h.checkAudience(in.Body.Settings); err != nil {
 		return Updated{}, err
 	}

@@ -113,12 +113,21 @@ func (l *List) add(t Type, e DBEntry) {
 	}
 }
 
-// Create serves POST /resource/{orgId}/{region}.
-func (h *Handler) Create(ctx context.Context, in *struct {
+// CreateInput is the request of POST /resource/{orgId}/{region}.
+type CreateInput struct {
 	RegionInput
 	Body NewResources
-},
-) (Created, error) {
+}
+
+// CheckCreate adds a fault for each resource whose type has no engine in the region.
+func (h *Handler) CheckCreate(ctx context.Context, in *CreateInput, faults *errs.Faults) {
+	if region, err := h.region(auth.From(ctx), in.RegionInput); err == nil {
+		in.Body.checkEngines(region, faults)
+	}
+}
+
+// Create serves POST /resource/{orgId}/{region}.
+func (h *Handler) Create(ctx context.Context, in *CreateInput) (Created, error) {
 	caller := auth.From(ctx)
 	region, err := h.region(caller, in.RegionInput)
 	if err != nil {

@@ -173,10 +173,13 @@ func (n NewResources) Check(faults *errs.Faults) {
 			continue
 		}
 		at := fmt.Sprintf("body.resources[%d].name", i)
-		if r.Type == S3 {
+		switch r.Type {
+		case S3:
 			faults.Check(name.ValidBucket(*r.Name), at, "expected %s", name.ExpectedBucket)
-		} else {
+		case DB, KV:
 			faults.Check(validName(*r.Name), at, "expected %s", expectedName)
+		default:
+			faults.Check(name.ValidBucket(*r.Name) || validName(*r.Name), at, "expected %s", expectedName)
 		}
 		names.check(faults, at, r.Type, *r.Name)
 	}
@@ -186,10 +189,16 @@ func (n NewResources) Check(faults *errs.Faults) {
 func (n NewResources) checkIn(region *Region) error {
 	var faults errs.Faults
 	n.Check(&faults)
-	for i, r := range n.Resources {
-		faults.Check(region.has(r.Type), fmt.Sprintf("body.resources[%d].type", i), "no engine for %s in region %s", r.Type, region.Region)
-	}
+	n.checkEngines(region, &faults)
 	return faults.Err()
+}
+
+// checkEngines adds a fault for each resource whose type has no engine in a region.
+func (n NewResources) checkEngines(region *Region, faults *errs.Faults) {
+	for i, r := range n.Resources {
+		faults.Check(region.has(r.Type), fmt.Sprintf("body.resources[%d].type", i),
+			"expected another type: no engine for %s in region %s", r.Type, region.Region)
+	}
 }
 
 // Check implements web.Checked.
@@ -210,9 +219,9 @@ func (d Deletion) check() error {
 type namesSeen map[Named]bool
 
 // check adds a fault for a resource that was named before. An entry that could not be decoded has no
-// name.
+// type or no name.
 func (s namesSeen) check(faults *errs.Faults, location string, t Type, name string) {
 	named := Named{Type: t, Name: name}
-	faults.Check(!s[named] || name == "", location, "expected another name than in the entries before")
+	faults.Check(!s[named] || t == "" || name == "", location, "expected another name than in the entries before")
 	s[named] = true
 }

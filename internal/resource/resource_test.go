@@ -20,7 +20,7 @@ func TestNewResourcesReportAllFaults(t *testing.T) {
 	region := &Region{Region: "local", S3: true, KV: &fileEngine{}}
 	err := n.checkIn(region)
 	for _, want := range []string{
-		"resources[1].name", "resources[2].name", "resources[3].type: no engine for db in region local", "resources[5].name",
+		"resources[1].name", "resources[2].name", "resources[3].type: expected another type: no engine for db in region local", "resources[5].name",
 	} {
 		if errs.KindOf(err) != errs.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)

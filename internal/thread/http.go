@@ -67,13 +67,26 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx), in.ID)
 }
 
-// Put serves PUT /thread/{id}.
-func (h *Handler) Put(ctx context.Context, in *struct {
+// PutInput is the request of PUT /thread/{id}.
+type PutInput struct {
 	ID string `path:"id" doc:"Chosen by the caller: 1 to 128 characters of A-Z a-z 0-9 . _ : -"`
 	page.IfMatch
 	Body Put
-},
-) (Thread, error) {
+}
+
+// CheckPut adds a fault if the request does not name the project of a new thread.
+func (h *Handler) CheckPut(ctx context.Context, in *PutInput, faults *errs.Faults) {
+	caller := auth.From(ctx)
+	if in.Body.ProjectID != "" || caller.ProjectID != "" {
+		return
+	}
+	if isNew, err := h.Store.isNew(ctx, caller.OrgID, in.ID); err == nil {
+		faults.Check(!isNew, "body.project_id", projectRule)
+	}
+}
+
+// Put serves PUT /thread/{id}.
+func (h *Handler) Put(ctx context.Context, in *PutInput) (Thread, error) {
 	if err := checkID("path.id", in.ID); err != nil {
 		return Thread{}, err
 	}

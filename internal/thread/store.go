@@ -132,6 +132,19 @@ func (s *Store) Get(ctx context.Context, caller *auth.Caller, threadID string) (
 	return t, err
 }
 
+// isNew reports whether an organization never had a thread with an id.
+func (s *Store) isNew(ctx context.Context, orgID, threadID string) (bool, error) {
+	var found int
+	err := s.DB.Read(ctx).Row(`SELECT 1 FROM threads WHERE org_id = $1 AND id = $2`, orgID, threadID).Scan(&found)
+	if errors.Is(err, db.ErrNoRows) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("find thread: %w", err)
+	}
+	return false, nil
+}
+
 const threadColumns = `id, project_id, created_at, updated_at, deleted_at, deleted_by, version, metadata`
 
 // columns returns the destinations of threadColumns.

@@ -228,7 +228,7 @@ func forUpdate(tx *db.Tx) string {
 func (s *Store) chooseProject(tx *db.Tx, caller *auth.Caller, e edit) (string, error) {
 	projectID := cmp.Or(e.projectID, caller.ProjectID)
 	if projectID == "" && e.location != "" {
-		return "", errs.InvalidField(e.location, "expected the project of the new thread")
+		return "", errs.InvalidField(e.location, projectRule)
 	}
 	if projectID == "" {
 		var err error

@@ -136,6 +136,8 @@ func (Metadata) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: true}
 }
 
+const projectRule = "expected the project of the new thread"
+
 // Put is the body of PUT /thread/{id}.
 type Put struct {
 	ProjectID string   `json:"project_id,omitempty" doc:"Required for a new thread unless the API key has a project"`

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -85,10 +88,29 @@ func parseJSON(body []byte) (any, error) {
 	if err != nil {
 		return nil, errs.New(errs.Malformed, "the body is not valid JSON: a number is out of range")
 	}
-	if containsNUL(body) {
-		return nil, errs.InvalidField("body", "expected strings without the character U+0000")
-	}
 	return tree, nil
+}
+
+const withoutNUL = "expected text without the character U+0000"
+
+// refuseNUL adds a fault for each text with the character U+0000 in the value at a location.
+func refuseNUL(faults *errs.Faults, location string, value any) {
+	switch v := value.(type) {
+	case string:
+		faults.Check(!strings.ContainsRune(v, 0), location, withoutNUL)
+	case []any:
+		for i, item := range v {
+			refuseNUL(faults, fmt.Sprintf("%s[%d]", location, i), item)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if strings.ContainsRune(name, 0) {
+				faults.Add(location, withoutNUL)
+				continue
+			}
+			refuseNUL(faults, location+"."+name, v[name])
+		}
+	}
 }
 
 // containsNUL reports whether the body contains the escape \u0000, which PostgreSQL cannot store as

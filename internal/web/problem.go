@@ -120,7 +120,7 @@ func humaCause(ctx context.Context, status int, msg string, details []error) err
 	}
 	request := parsedRequest(ctx)
 	addHumaFaults(&request.faults, details)
-	request.checkRules()
+	request.checkBody()
 	return request.faults.Err()
 }
 

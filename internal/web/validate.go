@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,9 +15,20 @@ import (
 
 // Checked is implemented by bodies with rules that their schema cannot express. Check adds a fault
 // for each rule that the body breaks. It is called for a body that does not match its schema, as far
-// as that could be decoded, and for a request whose parameters have a fault, so that one response reports
-// all of them. The handler, which is not called then, has to check the rules of all other bodies.
+// as that could be decoded, for a request whose parameters have a fault, and for one that its handler
+// refuses with a fault, so that one response reports all of them. The handler, which is not called in the
+// first two cases, has to check the rules of all other bodies; it may stop at the first fault.
 type Checked interface{ Check(faults *errs.Faults) }
+
+// Rules adds a fault for each rule of a route that a body breaks and that needs more than the body, such as
+// what is stored. It is called as Check is, unless parameters of the request have a fault. in is the input of the
+// route's handler. Rules that cannot be checked are left out.
+type Rules func(ctx context.Context, in any, faults *errs.Faults)
+
+// RulesOf returns the rules of a route whose handler has the input I.
+func RulesOf[I any](check func(ctx context.Context, in *I, faults *errs.Faults)) Rules {
+	return func(ctx context.Context, in any, faults *errs.Faults) { check(ctx, in.(*I), faults) }
+}
 
 // bodySchema validates and decodes the bodies of a route.
 type bodySchema struct {
@@ -37,8 +49,8 @@ func (s *bodySchema) document() *huma.RequestBody {
 // required reports whether a request without a body is malformed.
 func (s *bodySchema) required() bool { return s.of.Kind() != reflect.Pointer }
 
-// decode returns the value of a body, and adds its faults: lists that are too long, what does not
-// match the schema, and what cannot be decoded. The values that have a fault are left out of the later
+// decode returns the value of a body, and adds its faults: lists that are too long, text that cannot be
+// stored, what does not match the schema, and what cannot be decoded. The values that have a fault are left out of the later
 // steps.
 func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, error) {
 	value := reflect.New(s.of)
@@ -53,6 +65,10 @@ func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, er
 		return value, err
 	}
 	s.prune(faults, s.schema, "body", tree)
+	if containsNUL(body) {
+		refuseNUL(faults, "body", tree)
+		faults.Add("body", withoutNUL) // if it is in a value that another one replaces
+	}
 	var result huma.ValidateResult
 	path := huma.NewPathBuffer(nil, 0)
 	path.Push("body")
@@ -69,7 +85,7 @@ func (s *bodySchema) check(body reflect.Value, faults *errs.Faults) {
 	if s.required() {
 		body = body.Addr()
 	}
-	if c, ok := body.Interface().(Checked); ok && !body.IsNil() && !faults.Full() {
+	if c, ok := body.Interface().(Checked); ok && !body.IsNil() {
 		c.Check(faults)
 	}
 }

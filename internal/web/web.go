@@ -46,6 +46,7 @@ type Route struct {
 	small   bool
 	body    reflect.Type // nil if the route takes none
 	maxBody int64
+	rules   Rules // nil if the bodies have none but those of Checked
 	mount   func(api huma.API, op huma.Operation)
 }
 
@@ -55,6 +56,12 @@ func (r Route) Pattern() string { return r.Method + " " + r.Path }
 // WithMaxBody returns the route with a limit for its body other than MaxBody.
 func (r Route) WithMaxBody(n int64) Route {
 	r.maxBody = n
+	return r
+}
+
+// WithRules returns the route with rules of its bodies that Checked cannot express.
+func (r Route) WithRules(rules Rules) Route {
+	r.rules = rules
 	return r
 }
 
@@ -106,14 +113,18 @@ func On[I, O any](pattern string, p auth.Permission, status int, summary string,
 		op.Responses = responses(api.OpenAPI().Components.Schemas, r, reflect.TypeFor[O]())
 		huma.Register(api, op, func(ctx context.Context, in *I) (*output, error) {
 			request := parsedRequest(ctx)
-			if err := request.faults.Err(); err != nil {
-				return &output{Body: func(hc huma.Context) { send(hc, status, nil, err) }}, nil
-			}
 			if takesBody {
 				reflect.ValueOf(in).Elem().FieldByIndex(body.Index).Set(request.body)
 			}
-			value, err := handle(ctx, in)
-			return &output{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
+			var value O
+			if request.faults.Err() == nil {
+				var err error
+				if value, err = handle(ctx, in); !request.faults.AddAll(err) {
+					return &output{Body: func(hc huma.Context) { send(hc, status, value, err) }}, nil
+				}
+			}
+			request.checkRules(ctx, in)
+			return &output{Body: func(hc huma.Context) { send(hc, status, nil, request.faults.Err()) }}, nil
 		})
 	}
 	return r
@@ -344,6 +355,7 @@ func (m *routeMux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.Ser
 type parsed struct {
 	body   reflect.Value // zero if the route takes none
 	schema *bodySchema   // nil if there is no body
+	rules  Rules         // nil if there are none
 	faults errs.Faults   // of query and body
 }
 
@@ -371,16 +383,23 @@ func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 	r.Body = io.NopCloser(strings.NewReader("{}"))
 	if err == nil && len(body) > 0 {
 		p.schema = s.schema
-	}
-	if p.faults.Err() != nil {
-		p.checkRules()
+		p.rules = s.rules
 	}
 	return p, err
 }
 
-// checkRules adds the faults of the body's own rules.
-func (p *parsed) checkRules() {
-	if p.schema != nil {
+// checkBody adds the faults of the body's own rules.
+func (p *parsed) checkBody() {
+	if p.schema != nil && !p.faults.Full() {
 		p.schema.check(p.body, &p.faults)
+	}
+}
+
+// checkRules adds the faults of the body's own rules and of those of the route, for the input of its
+// handler.
+func (p *parsed) checkRules(ctx context.Context, in any) {
+	p.checkBody()
+	if p.rules != nil && !p.faults.Full() {
+		p.rules(ctx, in, &p.faults)
 	}
 }
