@@ -22,6 +22,7 @@ const (
 	maxURL         = 2048
 	maxUserID      = 128
 	maxURIs        = 100
+	maxList        = 100
 	maxUsers       = 10_000
 )
 
@@ -125,6 +126,8 @@ func isText(text string, limit int, allowed string) bool {
 
 func (c *Client) validateGrants(faults *errs.Faults) {
 	faults.Check(slices.Equal(unique(c.ResponseTypes), responseTypes), "body.response_types", `expected ["code"]`)
+	faults.Check(len(unique(c.GrantTypes)) <= maxList, "body.grant_types", "expected at most %d grant types", maxList)
+	faults.Check(len(unique(c.Scopes)) <= maxList, "body.scopes", "expected at most %d scopes", maxList)
 	for i, g := range c.GrantTypes {
 		faults.Check(slices.Contains(grantTypes, g), entry("body.grant_types", i),
 			"expected one of %s", strings.Join(grantTypes, ", "))
