@@ -28,6 +28,7 @@ const (
 	TooLarge             Kind = "too_large"
 	HeadersTooLarge      Kind = "headers_too_large"
 	UnsupportedMediaType Kind = "unsupported_media_type"
+	ExpectationFailed    Kind = "expectation_failed"
 	Invalid              Kind = "invalid"
 	RateLimited          Kind = "rate_limited"
 	Internal             Kind = "internal"

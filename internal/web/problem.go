@@ -29,6 +29,7 @@ var statuses = map[errs.Kind]int{
 	errs.TooLarge:             http.StatusRequestEntityTooLarge,
 	errs.HeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
 	errs.UnsupportedMediaType: http.StatusUnsupportedMediaType,
+	errs.ExpectationFailed:    http.StatusExpectationFailed,
 	errs.Invalid:              http.StatusUnprocessableEntity,
 	errs.RateLimited:          http.StatusTooManyRequests,
 	errs.Internal:             http.StatusInternalServerError,

@@ -119,6 +119,8 @@ func parseRefusal(p []byte) *errs.Error {
 	switch {
 	case strings.HasPrefix(status, "431"):
 		return errs.New(errs.HeadersTooLarge, "the headers of the request are too large")
+	case strings.HasPrefix(status, "417"):
+		return errs.New(errs.ExpectationFailed, "the only expectation that is supported is 100-continue")
 	case strings.HasPrefix(status, "501"):
 		return errs.New(errs.Malformed, "the request cannot be read: unsupported transfer encoding")
 	case reason != "":

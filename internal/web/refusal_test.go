@@ -23,6 +23,7 @@ func TestRefusalsAreProblems(t *testing.T) {
 	t.Cleanup(func() { _ = srv.Close() })
 	for request, want := range map[string]string{
 		"GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                        "HTTP/1.1 400 Bad Request",
+		"POST / HTTP/1.1\r\nHost: a\r\nExpect: luck\r\nContent-Length: 2\r\n\r\n{}":   "HTTP/1.1 417 Expectation Failed",
 		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 20<<10) + "\r\n\r\n": "HTTP/1.1 431 Request Header",
 	} {
 		conn, err := net.Dial("tcp", l.Addr().String())
