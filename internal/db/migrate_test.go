@@ -69,8 +69,9 @@ func normalize(facts []string) []string {
 	for i, f := range facts {
 		fact, where, partial := strings.Cut(types.Replace(included.ReplaceAllString(f, "")), " WHERE ")
 		if partial {
-			// PostgreSQL adds parentheses and casts to the condition of a partial index.
-			fact += " WHERE " + strings.NewReplacer("(", "", ")", "", "::TEXT", "", "::text", "").Replace(where)
+			// PostgreSQL adds parentheses and casts to the condition of a partial index. SQLite needs a
+			// comparison for a boolean, to read the index alone.
+			fact += " WHERE " + strings.NewReplacer("(", "", ")", "", "::TEXT", "", "::text", "", " = true", "").Replace(where)
 		}
 		facts[i] = fact
 	}

@@ -27,9 +27,14 @@ const (
 	Failed  Status = "failed"  // anything else; another attempt may follow
 )
 
-// Waiting is a filter: Pending deliveries that are not the first of their chain, so that the one before
-// them failed.
-const Waiting Status = "waiting"
+// Filters of lists that are not states.
+const (
+	// Waiting are Pending deliveries that are not the first of their chain, so that the one before them
+	// failed.
+	Waiting Status = "waiting"
+	// Failing are Failed deliveries after which no attempt to deliver the same has ended.
+	Failing Status = "failing"
+)
 
 // Delivery is one attempt to forward a receipt to a destination.
 type Delivery struct {
@@ -43,6 +48,8 @@ type Delivery struct {
 	Error         *string         `json:"error"`
 	Response      *StoredResponse `json:"response"`
 	DueAt         *stamp.Time     `json:"due_at,omitempty" format:"date-time" doc:"When a pending attempt is due; absent once it has ended"`
+	Failing       bool            `json:"failing,omitempty" doc:"True if it failed and no later attempt to deliver the receipt to the destination has ended"`
+	NextDueAt     *stamp.Time     `json:"next_due_at,omitempty" format:"date-time" doc:"When the next attempt is due, if it is failing and another one waits"`
 	ReplayID      string          `json:"replay_id,omitempty" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt" doc:"Id of the replay that it belongs to, if any"`
 
 	orgID string
@@ -122,6 +129,12 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 	}
 	if d.DueAt != nil {
 		to = append(d.DueAt.Append(append(to, `,"due_at":"`...)), '"')
+	}
+	if d.Failing {
+		to = append(to, `,"failing":true`...)
+	}
+	if d.NextDueAt != nil {
+		to = append(d.NextDueAt.Append(append(to, `,"next_due_at":"`...)), '"')
 	}
 	if d.ReplayID != "" {
 		to = encode.String(append(to, `,"replay_id":`...), d.ReplayID)

@@ -151,7 +151,7 @@ func clearHealth(tx *db.Tx, destinationID string) error {
 // retry.
 func noteWaiting(tx *db.Tx, destinationID string) error {
 	if _, err := tx.Exec(`UPDATE webhook_destinations AS d SET failing_since = (SELECT q.date`+firstWaiting+`),
-		last_error = COALESCE((SELECT f.error FROM webhook_deliveries f WHERE f.destination_id = d.id AND f.failed
+		last_error = COALESCE((SELECT f.error FROM webhook_deliveries f WHERE f.destination_id = d.id AND f.failed = true
 			ORDER BY f.destination_id DESC, f.key DESC LIMIT 1), '')
 		WHERE id = $1 AND failing_since IS NULL AND (SELECT q.key`+firstWaiting+`) IS NOT NULL`, destinationID); err != nil {
 		return fmt.Errorf("note waiting attempts: %w", err)

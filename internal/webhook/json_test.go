@@ -67,6 +67,10 @@ func TestDeliveryJSONEqualsEncodingJSON(t *testing.T) {
 			due := stamp.Time(rapid.Int64Range(0, 4e15).Draw(t, "due"))
 			d.DueAt = &due
 		}
+		if d.Failing = rapid.Bool().Draw(t, "failing"); d.Failing {
+			next := stamp.Time(rapid.Int64Range(0, 4e15).Draw(t, "next"))
+			d.NextDueAt = &next
+		}
 		webtest.SameJSON(t, d, encodedDelivery(d))
 	})
 }

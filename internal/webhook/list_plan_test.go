@@ -53,9 +53,9 @@ func (f listFixture) fill(n int) {
 		for _, text := range []string{
 			`INSERT INTO webhook_receipts (key, date, method, query, remote_addr, content_type, size, headers, body)
 				SELECT %[2]s, i, 'POST', '', '', '', 0, '{}', '' FROM generate_series(1, %[1]d) i`,
-			`INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, status, failed, retries)
+			`INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, status, failed, failing, retries)
 				SELECT %[2]s, 'whds_' || CASE WHEN i <= 40 THEN 'c' WHEN i %% 2 = 0 THEN 'a' ELSE 'b' END, 'whrc_' || lpad((i / 3)::text, 26, '0'),
-					i, CASE WHEN failed THEN 'failed' ELSE 'success' END, failed, 0
+					i, CASE WHEN failed THEN 'failed' ELSE 'success' END, failed, failed, 0
 				FROM (SELECT i, (i %% 2 = 0) <> (i %% (%[1]d / 5) IN (52, 53)) AS failed FROM generate_series(1, 2 * %[1]d) i) x`,
 			`INSERT INTO webhook_queue (key, org_id, destination_id, receipt_key, date, retries, due_at, size)
 				SELECT %[2]s, 'org_a', 'whds_' || CASE WHEN i %% (%[1]d / 10) = 0 THEN 'b' ELSE 'a' END, %[2]s, i, CASE WHEN i %% 10 = 1 THEN 0 ELSE 1 END, i, 0
@@ -81,7 +81,7 @@ func (f listFixture) readAll() {
 		})
 		for _, receiptID := range []string{"", fmt.Sprintf("whrc_%026d", 700)} {
 			for _, destinationID := range []string{"", "whds_a", "whds_b", "whds_c"} {
-				for _, status := range []Status{"", Pending, Waiting, Success, Failed} {
+				for _, status := range []Status{"", Pending, Waiting, Success, Failed, Failing} {
 					if status == Success && receiptID == "" {
 						continue // no index has successes only, so what precedes them is read
 					}
@@ -150,7 +150,7 @@ func TestDestinationListReadsFewEntriesOfItsIndex(t *testing.T) {
 	listFixture{fixture: h, url: o.URL, hook: w.ID}.fill(50_000)
 	since := stamp.Of(h.clock.now()) // all are older
 	must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-		for _, status := range []Status{"", Failed} {
+		for _, status := range []Status{"", Failed, Failing} {
 			before := dbtest.BlocksRead(t, tx, "webhook_deliveries_")
 			got, err := h.store.Deliveries(tx.Context(), alice.OrgID, w.ID,
 				Filter{DestinationID: "whds_a", Status: status, Since: &since}, page.Paging{Limit: 10})

@@ -36,10 +36,14 @@ func TestPlans(t *testing.T) {
 		"time":                 {deliveryTable, Filter{Since: &at}, "PRIMARY KEY (key>? AND key<?)"},
 		"success":              {deliveryTable, Filter{Status: Success}, "PRIMARY KEY (key>? AND key<?)"},
 		"failed":               {deliveryTable, Filter{Status: Failed}, "webhook_deliveries_failed (key>? AND key<?)"},
+		"failing":              {deliveryTable, Filter{Status: Failing}, "webhook_deliveries_failing (key>? AND key<?)"},
+		"failing then":         {deliveryTable, Filter{Status: Failing, Since: &at}, "webhook_deliveries_failing (key>? AND key<?)"},
 		"failed then":          {deliveryTable, Filter{Status: Failed, Since: &at}, "webhook_deliveries_failed (key>? AND key<?)"},
 		"destination":          {deliveryTable, Filter{DestinationID: "x"}, "webhook_deliveries_destination " + destinationRange},
 		"destination, success": {deliveryTable, Filter{DestinationID: "x", Status: Success}, "webhook_deliveries_destination " + destinationRange},
 		"destination, failed":  {deliveryTable, Filter{DestinationID: "x", Status: Failed}, "webhook_deliveries_failed_of " + destinationRange},
+		"destination, failing": {deliveryTable, Filter{DestinationID: "x", Status: Failing}, "webhook_deliveries_failing_of " + destinationRange},
+		"receipt, failing":     {deliveryTable, Filter{ReceiptID: "x", Status: Failing}, "webhook_deliveries_receipt (receipt_id=?"},
 		"receipt":              {deliveryTable, Filter{ReceiptID: "x", Status: Failed}, "webhook_deliveries_receipt (receipt_id=?"},
 		"all of a receipt":     {deliveryTable, Filter{ReceiptID: "x", Status: Failed, DestinationID: "x", Until: &at}, "webhook_deliveries_receipt (receipt_id=?"},
 		"pending":              {queueTable, Filter{Status: Pending}, "PRIMARY KEY (key>? AND key<?)"},
@@ -54,6 +58,10 @@ func TestPlans(t *testing.T) {
 			got := plan(st.text.String()+" LIMIT 1 OFFSET 9", st.args...)
 			if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
 				t.Errorf("%s: %s", name, got)
+			}
+			isPartial := test.f.ReceiptID == "" && (test.f.Status == Failed || test.f.Status == Failing)
+			if isPartial && columns == "key" && !strings.Contains(got, "USING COVERING INDEX") {
+				t.Errorf("%s: the count reads the table: %s", name, got)
 			}
 		}
 	}
@@ -73,14 +81,26 @@ func TestPlans(t *testing.T) {
 	if !strings.Contains(got, "webhook_queue_retries (destination_id=? AND (due_at,key)>(?,?))") || strings.Contains(got, "TEMP B-TREE") {
 		t.Errorf("attempts to recover: %s", got)
 	}
+	got = plan(`SELECT 1`+laterText+`10`, "x", 1, "y")
+	if !strings.Contains(got, "USING COVERING INDEX webhook_queue_retries") {
+		t.Errorf("number of attempts to recover: %s", got)
+	}
 	got = plan(failingText, "org_a", 10)
-	if strings.Count(got, "webhook_queue_retries (destination_id=?)") != 2 || !strings.Contains(got, "webhook_destinations_failing (org_id=?") ||
+	if strings.Count(got, "COVERING INDEX webhook_queue_retries (destination_id=?)") != 2 || !strings.Contains(got, "webhook_destinations_failing (org_id=?") ||
 		strings.Contains(got, "SCAN webhook") {
 		t.Errorf("failing destinations: %s", got)
 	}
 	got = plan(strings.Replace(waitingOf, "{v}", "(VALUES (1, 'x', 'y')) AS v", 1))
 	if !strings.Contains(got, "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
 		t.Errorf("waiting attempts of receipts: %s", got)
+	}
+	got = plan(strings.Replace(failingBefore, "{v}", "(VALUES ('x', 'y', 'z')) AS v", 1))
+	if !strings.Contains(got, "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
+		t.Errorf("failing attempts of receipts: %s", got)
+	}
+	got = plan(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE key = $1`, "x")
+	if !strings.Contains(got, "SEARCH n USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
+		t.Errorf("next attempt: %s", got)
 	}
 	got = plan(`SELECT key FROM webhook_receipts WHERE key >= $1 AND key < $2`+unusedOnly+` ORDER BY key`, "a", "b")
 	if !strings.Contains(got, "webhook_deliveries_receipt (receipt_id=?") {

@@ -34,6 +34,9 @@ func (s *Store) Finish(ctx context.Context, results []Result) (counted, locked [
 		if counted, err = endDeliveries(tx, counted); err != nil {
 			return err
 		}
+		if err := endFailing(tx, counted); err != nil {
+			return err
+		}
 		return s.follow(tx, counted)
 	})
 	if err != nil {
@@ -119,7 +122,7 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 		ended.Add(r.Delivery.key, string(r.status()), int64(r.At), reason, response)
 	}
 	rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column2, failed = (v.column2 = 'failed'),
-		finished_at = v.column3, error = v.column4, response = v.column5 {FROM v} WHERE key = v.column1 AND status = 'pending'`)
+		failing = (v.column2 = 'failed'), finished_at = v.column3, error = v.column4, response = v.column5 {FROM v} WHERE key = v.column1 AND status = 'pending'`)
 	if err != nil {
 		return nil, fmt.Errorf("end deliveries: %w", err)
 	}
@@ -128,6 +131,38 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 		counted[i] = results[row]
 	}
 	return counted, nil
+}
+
+// failingBefore finds the failing delivery of a receipt to a destination that is older than another one.
+// Its conditions and its order leave only the index of the receipt to choose.
+const failingBefore = `SELECT (SELECT d.key FROM webhook_deliveries d
+		WHERE d.receipt_id = v.column2 AND d.destination_id || '' = v.column3 AND d.key || '' < v.column1
+		AND CASE WHEN d.failing THEN 1 END = 1 ORDER BY d.key || '' DESC LIMIT 1)
+	FROM {v}`
+
+// endFailing notes that attempts before those that have ended are not the last ones any more. The first
+// attempt of a receipt has none before it.
+func endFailing(tx *db.Tx, results []Result) error {
+	ended := db.NewBulk(db.Text, db.Text, db.Text)
+	for _, r := range results {
+		if d := r.Delivery; d.Retries > 0 || d.ReplayID != "" {
+			ended.Add(d.key, d.ReceiptID, d.DestinationID)
+		}
+	}
+	keys, err := db.CollectBulk(tx, ended, func(row db.Row) (key *string, err error) { return key, row.Scan(&key) }, failingBefore)
+	if err != nil {
+		return fmt.Errorf("find attempts before: %w", err)
+	}
+	before := db.NewBulk(db.Text)
+	for _, key := range keys {
+		if key != nil {
+			before.Add(*key)
+		}
+	}
+	if err := before.Send(tx, `UPDATE webhook_deliveries SET failing = false WHERE key {IN v}`); err != nil {
+		return fmt.Errorf("end failing deliveries: %w", err)
+	}
+	return nil
 }
 
 // follow writes what comes after ended deliveries: they leave the queue, destinations that are gone

@@ -72,7 +72,7 @@ func (s *statement) add(text string, arg any) {
 // limit yet.
 //
 // The conditions and the order leave one index to choose, whatever the database expects of the values:
-// that of the destination, of failed deliveries or of both; else the primary key, or the index of the
+// that of the destination, of failed or failing deliveries, or of both; else the primary key, or the index of the
 // receipt, which has few deliveries.
 func (l list) rows(columns string, keys keyRange) *statement {
 	s := &statement{}
@@ -109,7 +109,7 @@ func (l list) readFrom(keys keyRange) string {
 
 // isCut reports whether the rows of the list end with some that are older than its range.
 func (l list) isCut() bool {
-	return l.isByDestination() && (l.filter.Status == "" || l.filter.Status == Failed)
+	return l.isByDestination() && (l.filter.Status == "" || l.filter.Status == Failed || l.filter.Status == Failing)
 }
 
 // cut returns the deliveries that are not older than the list.
@@ -147,7 +147,11 @@ func (l list) narrow(s *statement) {
 	case f.Status == Waiting:
 		s.text.WriteString(" AND status = 'pending' AND retries > 0")
 	case f.Status == Failed && f.ReceiptID == "":
-		s.text.WriteString(" AND failed") // the condition of partial indexes
+		s.text.WriteString(" AND failed = true") // the condition of partial indexes
+	case f.Status == Failing && f.ReceiptID == "":
+		s.text.WriteString(" AND failing = true")
+	case f.Status == Failing:
+		s.text.WriteString(" AND CASE WHEN failing THEN 1 END = 1") // not a condition for an index
 	default:
 		s.add(" AND status = ", string(f.Status))
 	}
@@ -337,15 +341,23 @@ func (s *Store) Receipt(ctx context.Context, orgID, webhookID, receiptID string)
 	return r, nil
 }
 
-// deliveryColumns has the time from the queue, where every pending delivery is.
+// deliveryColumns has the times from the queue, where every pending delivery is. The conditions and the
+// order by which the next attempt is found leave only the index of the receipt to choose.
 const deliveryColumns = deliveryIDColumn + `, destination_id, receipt_id, date, status, retries, error, response, replay_id,
-	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END`
+	CASE WHEN status = 'pending' THEN (SELECT due_at FROM webhook_queue q WHERE q.key = webhook_deliveries.key) END,
+	failing, CASE WHEN failing THEN (SELECT (SELECT due_at FROM webhook_queue q WHERE q.key = n.key) FROM webhook_deliveries n
+		WHERE n.receipt_id = webhook_deliveries.receipt_id AND n.destination_id || '' = webhook_deliveries.destination_id
+		AND n.status = 'pending' ORDER BY n.key || '' DESC LIMIT 1) END`
 
 // queueColumns are the same of a row of the queue.
-const queueColumns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, replay_id, due_at`
+const queueColumns = deliveryIDColumn + `, destination_id, ` + queueReceiptID + `, date, 'pending', retries, NULL, NULL, replay_id, due_at,
+	false, NULL`
 
 func (d *Delivery) columns() []any {
-	return []any{&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.ReplayID, &d.DueAt}
+	return []any{
+		&d.ID, &d.DestinationID, &d.ReceiptID, &d.Date, &d.Status, &d.Retries, &d.Error, &d.Response, &d.ReplayID, &d.DueAt,
+		&d.Failing, &d.NextDueAt,
+	}
 }
 
 func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {

@@ -1,0 +1,199 @@
+package webhook
+
+import (
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/page"
+	"steward/internal/stamp"
+)
+
+// end ends the attempts of a destination that are due: with an error, or "" for success.
+func (h *fixture) end(to Destination, n int, reason string, maxRetries int) {
+	h.t.Helper()
+	rows, _ := h.store.claim(h.t, to.ID, 100)
+	if len(rows) != n {
+		h.t.Fatalf("%d attempts are due, want %d", len(rows), n)
+	}
+	var results []Result
+	for _, d := range rows {
+		results = append(results, Result{Delivery: d, At: stamp.Of(h.clock.now()), Error: reason, MaxRetries: maxRetries})
+	}
+	_, _, err := h.store.Finish(h.t.Context(), results)
+	must(h.t, err)
+}
+
+// replayed has a receipt delivered to a destination again.
+func (h *fixture) replayed(w Webhook, receiptID string, to Destination) {
+	h.t.Helper()
+	must(h.t, h.db.Write(h.t.Context(), func(tx *db.Tx) error {
+		item := Redelivery{ReceiptKey: rowKey(w.ID, receiptID), DestinationID: to.ID}
+		return h.store.Redeliver(tx, Replay{alice.OrgID, w.ID, "whrp_1"}, []Redelivery{item}, stamp.Of(h.clock.now()), 0)
+	}))
+}
+
+// failing returns what a webhook lists as failing, page by page, and checks the rest of the list.
+func (h *fixture) failing(w Webhook, f Filter) (all []Delivery) {
+	h.t.Helper()
+	f.Status = Failing
+	for p := (page.Paging{Limit: 1}); ; {
+		result, err := h.store.Deliveries(as(alice), alice.OrgID, w.ID, f, p)
+		must(h.t, err)
+		all = append(all, result.Items...)
+		if p.Cursor = result.Next; p.Cursor != "" {
+			continue
+		}
+		if int(result.Total) != len(all) {
+			h.t.Errorf("%d are listed of %d", len(all), result.Total)
+		}
+		for i, d := range all {
+			if d.Status != Failed || !d.Failing || d.Error == nil || i > 0 && d.ID > all[i-1].ID {
+				h.t.Errorf("%d: %+v", i, d)
+			}
+		}
+		return all
+	}
+}
+
+// TestFailingListsTheLastAttemptOfEachChain fails deliveries for good, for now, and until a retry. Another
+// webhook and another organization fail as well.
+func TestFailingListsTheLastAttemptOfEachChain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		beside, _ := h.webhook(alice)
+		foreign, _ := h.webhook(bob)
+		h.waiting(alice, beside, 3)
+		h.waiting(bob, foreign, 3)
+		waits := h.destination(alice, w.ID, `{"url": "http://sink.test/waits"}`)
+		ends := h.destination(alice, w.ID, `{"url": "http://sink.test/ends"}`)
+		recovers := h.destination(alice, w.ID, `{"url": "http://sink.test/recovers"}`)
+		works := h.destination(alice, w.ID, `{"url": "http://sink.test/works"}`)
+		h.accept(w, alice, "before")
+		if got := h.failing(w, Filter{}); len(got) != 0 {
+			t.Errorf("before the first attempt: %+v", got)
+		}
+		h.clock.advance(time.Minute)
+		since := stamp.Of(h.clock.now())
+		receiptID := h.accept(w, alice, "order")[0]
+		h.end(waits, 2, "the destination answered 503", 8)
+		h.end(ends, 2, "the destination answered 400", 0)
+		h.end(recovers, 2, "the destination answered 502", 8)
+		h.end(works, 2, "", 8)
+		for name, test := range map[string]struct {
+			filter Filter
+			want   int
+		}{
+			"all": {Filter{}, 6}, "waits": {Filter{DestinationID: waits.ID}, 2}, "works": {Filter{DestinationID: works.ID}, 0},
+			"receipt": {Filter{ReceiptID: receiptID}, 3}, "both": {Filter{ReceiptID: receiptID, DestinationID: ends.ID}, 1},
+			"since": {Filter{Since: &since}, 3}, "until": {Filter{Until: &since}, 3},
+			"waits, since": {Filter{DestinationID: waits.ID, Since: &since}, 1},
+			"ends, until":  {Filter{DestinationID: ends.ID, Until: &since}, 1},
+		} {
+			if got := h.failing(w, test.filter); len(got) != test.want {
+				t.Errorf("%s: %d are listed, want %d", name, len(got), test.want)
+			}
+		}
+
+		h.clock.advance(time.Minute)
+		h.end(waits, 2, "the destination answered 504", 8)
+		h.end(recovers, 2, "", 8)
+		got := h.failing(w, Filter{})
+		if len(got) != 4 {
+			t.Fatalf("%d are listed after the retries: %+v", len(got), got)
+		}
+		for _, d := range got {
+			if isWaiting := d.DestinationID == waits.ID; isWaiting != (d.NextDueAt != nil) || isWaiting != (d.Retries == 1) {
+				t.Errorf("%+v", d)
+			}
+		}
+		for _, d := range h.deliveries(alice, w.ID, Filter{Status: Failed, DestinationID: recovers.ID}) {
+			if d.Failing || d.NextDueAt != nil {
+				t.Errorf("it was delivered later: %+v", d)
+			}
+		}
+	})
+}
+
+// TestFailingEndsWithALaterAttempt retries and replays a delivery that has failed for good. It is failing
+// until an attempt has succeeded, and listed once.
+func TestFailingEndsWithALaterAttempt(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+		receiptID := h.accept(w, alice, "order")[0]
+		h.end(to, 1, "first", 0)
+		expect := func(when, reason string, isDue bool) string {
+			t.Helper()
+			got := h.failing(w, Filter{})
+			if len(got) != 1 || *got[0].Error != reason || (got[0].NextDueAt != nil) != isDue {
+				t.Fatalf("%s: %+v", when, got)
+			}
+			return got[0].ID
+		}
+		last := expect("at first", "first", false)
+
+		_, err := h.store.Retry(as(alice), alice.OrgID, w.ID, last)
+		must(t, err)
+		expect("before the retry", "first", true)
+		h.end(to, 1, "second", 0)
+		expect("after the retry", "second", false)
+
+		h.clock.advance(time.Minute)
+		h.replayed(w, receiptID, to)
+		expect("before the replay", "second", true)
+		h.end(to, 1, "third", 0)
+		last = expect("after the replay", "third", false)
+
+		h.clock.advance(time.Minute)
+		h.replayed(w, receiptID, to)
+		h.end(to, 1, "", 0)
+		if got := h.failing(w, Filter{}); len(got) != 0 {
+			t.Errorf("after the second replay: %+v", got)
+		}
+		// An attempt of the chain of before is the last one now.
+		_, err = h.store.Retry(as(alice), alice.OrgID, w.ID, last)
+		must(t, err)
+		h.end(to, 1, "fourth", 0)
+		expect("after the last retry", "fourth", false)
+	})
+}
+
+// TestMigrationMarksWhatIsFailing has the migration find the marks again that finished attempts have set.
+func TestMigrationMarksWhatIsFailing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		waits := h.destination(alice, w.ID, `{"url": "http://sink.test/waits"}`)
+		recovers := h.destination(alice, w.ID, `{"url": "http://sink.test/recovers"}`)
+		h.accept(w, alice, "one", "two")
+		for range 2 {
+			h.end(waits, 2, "x", 8)
+			h.end(recovers, 2, "x", 8)
+			h.clock.advance(time.Minute)
+		}
+		h.end(recovers, 2, "", 8)
+		before := h.failing(w, Filter{})
+		text, err := os.ReadFile("../db/migrations/" + d.Dialect().String() + "/0021_webhook_lists.sql")
+		must(t, err)
+		update := regexp.MustCompile(`(?s)UPDATE .*?;`).FindString(string(text))
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec(`UPDATE webhook_deliveries SET failing = false`); err != nil {
+				return err
+			}
+			_, err := tx.Exec(update)
+			return err
+		}))
+		after := h.failing(w, Filter{})
+		if diff := cmp.Diff(before, after, cmp.AllowUnexported(Delivery{})); diff != "" || len(after) != 2 {
+			t.Errorf("%d are failing: %s", len(after), diff)
+		}
+	})
+}
