@@ -8,8 +8,8 @@ import (
 	"steward/internal/decode"
 )
 
-// Opt is a field of a partial update. It distinguishes a field that is absent, null, or has a
-// value.
+// Opt is a field of a partial update, or a parameter of a query. It distinguishes one that is absent, null,
+// or has a value.
 type Opt[T any] struct {
 	Sent  bool
 	Null  bool
@@ -28,6 +28,12 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	}
 	return decode.JSON(b, &o.Value)
 }
+
+// Receiver implements huma.ParamWrapper: it is what a parameter of a query is parsed into.
+func (o *Opt[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.Value).Elem() }
+
+// OnParamSet implements huma.ParamReactor.
+func (o *Opt[T]) OnParamSet(isSet bool, _ any) { o.Sent = isSet }
 
 // Schema documents the field as a T that may be null.
 func (o Opt[T]) Schema(r huma.Registry) *huma.Schema {

@@ -57,9 +57,15 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 	return h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
 }
 
+// ListRequest is a request for a list of webhooks.
+type ListRequest struct {
+	page.Paging
+	Internal page.Opt[bool] `query:"internal" nullable:"false" doc:"Only webhooks that the system manages, or with false only the others; by default all"`
+}
+
 // List handles GET /webhook/list.
-func (h *Handler) List(ctx context.Context, in *struct{ page.Paging }) (page.Page[Webhook], error) {
-	return h.Store.List(ctx, auth.From(ctx).OrgID, in.Paging)
+func (h *Handler) List(ctx context.Context, in *ListRequest) (page.Page[Webhook], error) {
+	return h.Store.List(ctx, auth.From(ctx).OrgID, in.Internal.Ptr(), in.Paging)
 }
 
 // Update handles PUT /webhook/update/{webhookId}.
@@ -213,7 +219,7 @@ func (h *Handler) Deliveries(ctx context.Context, in *struct {
 	ID string `path:"webhookId"`
 	page.Paging
 	period.Between
-	Status        Status `query:"status" enum:"pending,waiting,success,failed" doc:"Only those with this status; waiting are pending ones whose attempt before failed"`
+	Status        Status `query:"status" enum:"pending,waiting,success,failed,failing" doc:"Only those with this status; waiting are pending ones whose attempt before failed, failing are failed ones after which no attempt to deliver the same has ended"`
 	DestinationID string `query:"destinationId" doc:"Only those to this destination"`
 	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt"`
 },

@@ -2,8 +2,11 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +94,7 @@ func TestWebhookList(t *testing.T) {
 		var seen []string
 		p := page.Paging{Limit: 2}
 		for {
-			result, err := h.http.List(as(alice), &struct{ page.Paging }{p})
+			result, err := h.http.List(as(alice), &ListRequest{Paging: p})
 			must(t, err)
 			if result.Total != 5 {
 				t.Errorf("total %d", result.Total)
@@ -107,13 +110,55 @@ func TestWebhookList(t *testing.T) {
 		if diff := cmp.Diff(ids, seen); diff != "" {
 			t.Errorf("by cursor -want +got:\n%s", diff)
 		}
-		result, err := h.http.List(as(alice), &struct{ page.Paging }{page.Paging{Limit: 2, Offset: 3}})
+		result, err := h.http.List(as(alice), &ListRequest{Paging: page.Paging{Limit: 2, Offset: 3}})
 		must(t, err)
 		if len(result.Items) != 2 || result.Items[0].ID != ids[3] || result.Next != "" {
 			t.Errorf("by offset %+v", result)
 		}
-		_, err = h.http.List(as(alice), &struct{ page.Paging }{page.Paging{Limit: 2, Cursor: "!"}})
+		_, err = h.http.List(as(alice), &ListRequest{Paging: page.Paging{Limit: 2, Cursor: "!"}})
 		mustBe(t, err, errs.Invalid)
+	})
+}
+
+// TestWebhookListWithoutSystemWebhooks lists the webhooks of users, those of the system, and all, by cursor
+// and by offset. Another organization has some of both.
+func TestWebhookListWithoutSystemWebhooks(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		ids := map[string][]string{}
+		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			for i := range page.MaxSkipped + 10 {
+				isInternal := i%4 > 0
+				w, err := NewWebhook{Name: "x", Internal: isInternal}.build(h.clock.now())
+				must(t, err)
+				w.orgID = alice.OrgID
+				if _, err := h.store.insert(tx, w); err != nil {
+					return err
+				}
+				for _, of := range []string{"", fmt.Sprint(isInternal)} {
+					ids[of] = append([]string{w.ID}, ids[of]...)
+				}
+			}
+			return nil
+		}))
+		h.webhook(bob)
+		_, err := h.http.Create(as(bob), &struct{ Body NewWebhook }{NewWebhook{Name: "x", Internal: true}})
+		must(t, err)
+		for of, internal := range map[string]page.Opt[bool]{"": {}, "true": page.Some(true), "false": page.Some(false)} {
+			h.compareOffsets("internal="+of, len(ids[of]), func(_ context.Context, p page.Paging) (got []string, next page.Cursor, err error) {
+				result, err := h.http.List(as(alice), &ListRequest{Paging: p, Internal: internal})
+				if int(result.Total) != len(ids[of]) {
+					t.Errorf("internal=%s: the total is %d, want %d", of, result.Total, len(ids[of]))
+				}
+				for _, w := range result.Items {
+					if !slices.Contains(ids[of], w.ID) {
+						t.Errorf("internal=%s lists %+v", of, w)
+					}
+					got = append(got, w.ID)
+				}
+				return got, result.Next, err
+			})
+		}
 	})
 }
 

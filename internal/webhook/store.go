@@ -125,21 +125,34 @@ func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
 	return w, nil
 }
 
-// List returns a page of an organization's webhooks, newest first.
-func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[Webhook], error) {
+// webhooksOf returns the statement for the webhooks of an organization: all, or if internal is not nil,
+// those that are internal or not.
+func webhooksOf(columns, orgID string, internal *bool) *statement {
+	s := &statement{}
+	s.add(`SELECT `+columns+` FROM webhooks WHERE org_id = `, orgID)
+	if internal != nil {
+		s.add(` AND internal = `, *internal)
+	}
+	return s
+}
+
+// List returns a page of the webhooks of webhooksOf, newest first.
+func (s *Store) List(ctx context.Context, orgID string, internal *bool, p page.Paging) (page.Page[Webhook], error) {
 	q := s.DB.Read(ctx)
 	before := afterAll
 	if err := resume(&p, id.Webhook, &before); err != nil {
 		return page.Page[Webhook]{}, err
 	}
 	var total int64
-	if err := q.Row(`SELECT count(*) FROM webhooks WHERE org_id = $1`, orgID).Scan(&total); err != nil {
+	st := webhooksOf(`count(*)`, orgID, internal)
+	if err := q.Row(st.text.String(), st.args...).Scan(&total); err != nil {
 		return page.Page[Webhook]{}, fmt.Errorf("count webhooks: %w", err)
 	}
 	offset := p.Offset
 	if p.IsDeep() {
-		err := q.Row(`SELECT id FROM webhooks WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3`,
-			orgID, before, offset-1).Scan(&before)
+		st := webhooksOf(`id`, orgID, internal)
+		st.add(` ORDER BY id DESC LIMIT 1 OFFSET `, offset-1)
+		err := q.Row(st.text.String(), st.args...).Scan(&before)
 		if errors.Is(err, db.ErrNoRows) {
 			return page.Page[Webhook]{Total: total, Paging: p}, nil
 		}
@@ -148,8 +161,11 @@ func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Pag
 		}
 		offset = 0
 	}
-	rows, err := db.Collect(q, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE org_id = $1 AND id < $2
-		ORDER BY id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, offset)
+	st = webhooksOf(webhookColumns, orgID, internal)
+	st.add(` AND id < `, before)
+	st.add(` ORDER BY id DESC LIMIT `, p.Limit+1)
+	st.add(` OFFSET `, offset)
+	rows, err := db.Collect(q, scanWebhook, st.text.String(), st.args...)
 	if err != nil {
 		return page.Page[Webhook]{}, fmt.Errorf("list webhooks: %w", err)
 	}
