@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -125,7 +124,7 @@ func TestWebhookList(t *testing.T) {
 func TestWebhookListWithoutSystemWebhooks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
-		ids := map[string][]string{}
+		sizes := map[string]int{}
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			for i := range page.MaxSkipped + 10 {
 				isInternal := i%4 > 0
@@ -135,9 +134,8 @@ func TestWebhookListWithoutSystemWebhooks(t *testing.T) {
 				if _, err := h.store.insert(tx, w); err != nil {
 					return err
 				}
-				for _, of := range []string{"", fmt.Sprint(isInternal)} {
-					ids[of] = append([]string{w.ID}, ids[of]...)
-				}
+				sizes[""]++
+				sizes[fmt.Sprint(isInternal)]++
 			}
 			return nil
 		}))
@@ -145,13 +143,13 @@ func TestWebhookListWithoutSystemWebhooks(t *testing.T) {
 		_, err := h.http.Create(as(bob), &struct{ Body NewWebhook }{NewWebhook{Name: "x", Internal: true}})
 		must(t, err)
 		for of, internal := range map[string]page.Opt[bool]{"": {}, "true": page.Some(true), "false": page.Some(false)} {
-			h.compareOffsets("internal="+of, len(ids[of]), func(_ context.Context, p page.Paging) (got []string, next page.Cursor, err error) {
+			h.compareOffsets("internal="+of, sizes[of], func(_ context.Context, p page.Paging) (got []string, next page.Cursor, err error) {
 				result, err := h.http.List(as(alice), &ListRequest{Paging: p, Internal: internal})
-				if int(result.Total) != len(ids[of]) {
-					t.Errorf("internal=%s: the total is %d, want %d", of, result.Total, len(ids[of]))
+				if int(result.Total) != sizes[of] {
+					t.Errorf("internal=%s: the total is %d, want %d", of, result.Total, sizes[of])
 				}
 				for _, w := range result.Items {
-					if !slices.Contains(ids[of], w.ID) {
+					if of != "" && of != fmt.Sprint(w.Internal) {
 						t.Errorf("internal=%s lists %+v", of, w)
 					}
 					got = append(got, w.ID)

@@ -5,8 +5,10 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +38,7 @@ func webhookNoun() noun.Noun {
 		Verbs: []noun.Verb{
 			{
 				Name: "list", Short: "List webhooks, newest first; those of the system stand below", Route: "GET /webhook/list", List: true,
+				Items: listWebhooks,
 				Apart: &output.Group{Title: "System webhooks", Has: func(item map[string]any) bool { return item["internal"] == true }},
 			},
 			{Name: "get", Short: "Show a webhook", Route: "GET /webhook/get/{webhook}"},
@@ -60,6 +63,20 @@ func webhookNoun() noun.Noun {
 		},
 		Nouns: []noun.Noun{destinationNoun(), receiptNoun(), deliveryNoun()},
 		More:  []func(*session.Env) *cobra.Command{tailCommand, replayCommand, recordCommand, playCommand},
+	}
+}
+
+// listWebhooks returns the webhooks of users, and after all of them those of the system.
+func listWebhooks(ctx context.Context, s *session.Session, _ noun.Input) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for _, internal := range []string{"false", "true"} {
+			query := url.Values{"internal": {internal}, "limit": {strconv.Itoa(noun.PageSize)}}
+			for item, err := range s.API.Pages(ctx, "/webhook/list", query, "") {
+				if !yield(item, err) || err != nil {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -168,7 +185,7 @@ func deliveryNoun() noun.Noun {
 			{
 				Name: "list", Short: "List deliveries, newest first", Route: "GET /webhook/delivery-list/{webhook}", List: true,
 				Fields: append([]noun.Field{
-					{Name: "status", Path: "status", Values: statuses(), Usage: "only with this `status`: pending, waiting (for a retry), success or failed"},
+					{Name: "status", Path: "status", Values: append(statuses(), "failing"), Usage: "only with this `status`: pending, waiting (for a retry), success, failed, or failing (failed and not attempted again yet)"},
 					{Name: "destination", Path: "destinationId", Noun: "destination", Usage: "only to the destination with this `id` or URL"},
 					{Name: "receipt", Path: "receiptId", Noun: "receipt", Usage: "only of the receipt with this `id`"},
 				}, rangeFields()...),
@@ -183,7 +200,7 @@ func deliveryNoun() noun.Noun {
 	}
 }
 
-// statuses returns the statuses by which deliveries can be selected.
+// statuses returns the statuses by which deliveries can be listed and replayed.
 func statuses() []string { return []string{"pending", "waiting", "success", "failed"} }
 
 // deliveryState returns the status of a delivery; a pending one that is a retry is waiting.
