@@ -61,26 +61,7 @@ export const words = { pending: 'not delivered yet', success: 'delivered', faile
 export const isWaiting = (d: Delivery) => d.status === 'pending' && d.retries > 0;
 export const statusOf = (d: Delivery) => (isWaiting(d) ? 'waiting' : d.status);
 
-// Chain is how the attempts to deliver a receipt to a destination stand: the last one that has ended, and the one
-// that is due. It is failing if the last one failed, also while the next one waits.
-export interface Chain {
-  ended?: Delivery;
-  next?: Delivery;
-}
-
-export const chainOf = (d: Delivery) => d.webhook_receipt_id + ' ' + d.webhook_destination_id;
-
-// chainsOf returns the chains of deliveries, which are newest first.
-export function chainsOf(deliveries: Delivery[]): Map<string, Chain> {
-  const chains = new Map<string, Chain>();
-  for (const d of deliveries) {
-    const chain = chains.get(chainOf(d)) ?? {};
-    if (d.status === 'pending') chain.next ??= d;
-    else chain.ended ??= d;
-    chains.set(chainOf(d), chain);
-  }
-  return chains;
-}
+const chainOf = (d: Delivery) => d.webhook_receipt_id + ' ' + d.webhook_destination_id;
 
 // outcomesOf returns whether the last attempt of each chain succeeded, the newest chain first. What waits for a retry has
 // failed; what was never attempted has no outcome.
