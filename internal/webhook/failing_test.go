@@ -30,11 +30,11 @@ func (h *fixture) end(to Destination, n int, reason string, maxRetries int) {
 }
 
 // replayed has a receipt delivered to a destination again.
-func (h *fixture) replayed(w Webhook, receiptID string, to Destination) {
+func (h *fixture) replayed(w Webhook, receiptID string, to Destination, replayID string) {
 	h.t.Helper()
 	must(h.t, h.db.Write(h.t.Context(), func(tx *db.Tx) error {
 		item := Redelivery{ReceiptKey: rowKey(w.ID, receiptID), DestinationID: to.ID}
-		return h.store.Redeliver(tx, Replay{alice.OrgID, w.ID, "whrp_1"}, []Redelivery{item}, stamp.Of(h.clock.now()), 0)
+		return h.store.Redeliver(tx, Replay{alice.OrgID, w.ID, replayID}, []Redelivery{item}, stamp.Of(h.clock.now()), 0)
 	}))
 }
 
@@ -147,13 +147,13 @@ func TestFailingEndsWithALaterAttempt(t *testing.T) {
 		expect("after the retry", "second", false)
 
 		h.clock.advance(time.Minute)
-		h.replayed(w, receiptID, to)
+		h.replayed(w, receiptID, to, "whrp_1")
 		expect("before the replay", "second", true)
 		h.end(to, 1, "third", 0)
 		last = expect("after the replay", "third", false)
 
 		h.clock.advance(time.Minute)
-		h.replayed(w, receiptID, to)
+		h.replayed(w, receiptID, to, "whrp_2")
 		h.end(to, 1, "", 0)
 		if got := h.failing(w, Filter{}); len(got) != 0 {
 			t.Errorf("after the second replay: %+v", got)
@@ -163,6 +163,28 @@ func TestFailingEndsWithALaterAttempt(t *testing.T) {
 		must(t, err)
 		h.end(to, 1, "fourth", 0)
 		expect("after the last retry", "fourth", false)
+	})
+}
+
+// TestFailingEndsThoughClocksDiffer has a replica whose clock is late make the retry: its key is less than
+// that of the first attempt.
+func TestFailingEndsThoughClocksDiffer(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newFixture(t, d)
+		w, _ := h.webhook(alice)
+		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
+		h.accept(w, alice, "order")
+		rows, _ := h.store.claim(t, to.ID, 1)
+		late := stamp.Of(h.clock.now().Add(-time.Minute))
+		_, _, err := h.store.Finish(t.Context(), []Result{{Delivery: rows[0], At: late, Error: "x", MaxRetries: 8}})
+		must(t, err)
+		if got := h.failing(w, Filter{}); len(got) != 1 {
+			t.Errorf("after the first attempt: %+v", got)
+		}
+		h.end(to, 1, "", 8)
+		if got := h.failing(w, Filter{}); len(got) != 0 {
+			t.Errorf("after the retry: %+v", got)
+		}
 	})
 }
 

@@ -94,7 +94,7 @@ func TestPlans(t *testing.T) {
 	if !strings.Contains(got, "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
 		t.Errorf("waiting attempts of receipts: %s", got)
 	}
-	got = plan(strings.Replace(failingBefore, "{v}", "(VALUES ('x', 'y', 'z')) AS v", 1))
+	got = plan(strings.Replace(failingBefore, "{v}", "(VALUES ('x', 'y', 'z', '', 1)) AS v", 1))
 	if !strings.Contains(got, "SEARCH d USING INDEX webhook_deliveries_receipt (receipt_id=?)") {
 		t.Errorf("failing attempts of receipts: %s", got)
 	}

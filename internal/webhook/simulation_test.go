@@ -332,6 +332,12 @@ func (s *simulation) check() {
 	if bad > 0 {
 		s.rt.Fatalf("%d deliveries are not part of a chain", bad)
 	}
+	// The last attempt of a chain is failing, if it failed.
+	bad = s.count(`failing <> (failed AND NOT EXISTS (SELECT 1 FROM webhook_deliveries o WHERE o.receipt_id = webhook_deliveries.receipt_id
+		AND o.destination_id = webhook_deliveries.destination_id AND o.retries > webhook_deliveries.retries))`)
+	if bad > 0 {
+		s.rt.Fatalf("%d deliveries are failing, or not, against what came after", bad)
+	}
 	for _, r := range s.replicas {
 		if bytes, sockets := r.lanes.inUse(); s.calm && (bytes != 0 || sockets != 0) {
 			s.rt.Fatalf("%d bytes and %d sockets were not released", bytes, sockets)

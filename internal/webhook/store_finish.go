@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"steward/internal/db"
 	"steward/internal/stamp"
@@ -133,30 +134,34 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 	return counted, nil
 }
 
-// failingBefore finds the failing delivery of a receipt to a destination that is older than another one.
-// Its conditions and its order leave only the index of the receipt to choose.
-const failingBefore = `SELECT (SELECT d.key FROM webhook_deliveries d
-		WHERE d.receipt_id = v.column2 AND d.destination_id || '' = v.column3 AND d.key || '' < v.column1
-		AND CASE WHEN d.failing THEN 1 END = 1 ORDER BY d.key || '' DESC LIMIT 1)
+// failingBefore finds the failing deliveries of a receipt to a destination that come before another one.
+// Within a chain they are in the order of their numbers, since replicas have different clocks. Its
+// conditions leave only the index of the receipt to choose.
+const failingBefore = `SELECT (SELECT string_agg(d.key, ' ') FROM webhook_deliveries d
+		WHERE d.receipt_id = v.column2 AND d.destination_id || '' = v.column3 AND CASE WHEN d.failing THEN 1 END = 1
+		AND CASE WHEN d.replay_id = v.column4 THEN d.retries < v.column5 ELSE d.key < v.column1 END)
 	FROM {v}`
 
 // endFailing notes that attempts before those that have ended are not the last ones any more. The first
 // attempt of a receipt has none before it.
 func endFailing(tx *db.Tx, results []Result) error {
-	ended := db.NewBulk(db.Text, db.Text, db.Text)
+	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Int)
 	for _, r := range results {
 		if d := r.Delivery; d.Retries > 0 || d.ReplayID != "" {
-			ended.Add(d.key, d.ReceiptID, d.DestinationID)
+			ended.Add(d.key, d.ReceiptID, d.DestinationID, d.ReplayID, int64(d.Retries))
 		}
 	}
-	keys, err := db.CollectBulk(tx, ended, func(row db.Row) (key *string, err error) { return key, row.Scan(&key) }, failingBefore)
+	found, err := db.CollectBulk(tx, ended, func(row db.Row) (keys *string, err error) { return keys, row.Scan(&keys) }, failingBefore)
 	if err != nil {
 		return fmt.Errorf("find attempts before: %w", err)
 	}
 	before := db.NewBulk(db.Text)
-	for _, key := range keys {
-		if key != nil {
-			before.Add(*key)
+	for _, keys := range found {
+		if keys == nil {
+			continue
+		}
+		for _, key := range strings.Fields(*keys) {
+			before.Add(key)
 		}
 	}
 	if err := before.Send(tx, `UPDATE webhook_deliveries SET failing = false WHERE key {IN v}`); err != nil {
