@@ -49,15 +49,15 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 	f.accounts.ProjectGone = []func(*db.Tx, string, string) error{f.store.DeleteOfProject}
 	e := &Handler{Store: f.store}
 	api := web.NewAPI([]web.Route{
-		web.On("GET /cli/eval", auth.ReadEvals, 200, "", e.List),
-		web.On("GET /cli/eval/{id}", auth.ReadEvals, 200, "", e.Get),
-		web.On("PUT /cli/eval/{id}", auth.WriteEvals, 200, "", e.Put),
-		web.On("POST /cli/devmode/eval", auth.WriteEvals, 200, "", e.Sync),
-		web.On("GET /cli/eval-run", auth.ReadEvals, 200, "", e.Runs),
-		web.On("GET /cli/eval-run/stats", auth.ReadEvals, 200, "", e.Stats),
-		web.On("GET /cli/eval-run/{id}", auth.ReadEvals, 200, "", e.Run),
-		web.On("POST /evalrun", auth.WriteEvals, 201, "", e.Start),
-		web.On("PUT /evalrun", auth.WriteEvals, 200, "", e.Complete).WithMaxBody(MaxBody),
+		web.On("GET /cli/eval", "", auth.ReadEvals, 200, "", e.List),
+		web.On("GET /cli/eval/{id}", "", auth.ReadEvals, 200, "", e.Get),
+		web.On("PUT /cli/eval/{id}", "", auth.WriteEvals, 200, "", e.Put),
+		web.On("POST /cli/devmode/eval", "", auth.WriteEvals, 200, "", e.Sync),
+		web.On("GET /cli/eval-run", "", auth.ReadEvals, 200, "", e.Runs),
+		web.On("GET /cli/eval-run/stats", "", auth.ReadEvals, 200, "", e.Stats),
+		web.On("GET /cli/eval-run/{id}", "", auth.ReadEvals, 200, "", e.Run),
+		web.On("POST /evalrun", "", auth.WriteEvals, 201, "", e.Start),
+		web.On("PUT /evalrun", "", auth.WriteEvals, 200, "", e.Complete).WithMaxBody(MaxBody),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		caller := *callers[r.Header.Get("Authorization")]
 		if f.org != "" && caller.OrgID == "org_a" {

@@ -43,7 +43,7 @@ func newShop(t *testing.T, d *db.DB) *shop {
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: "org_1", KeyID: "ann"}))
 	}
-	s.api = web.NewAPI([]web.Route{web.On("POST /order", auth.Self, 201, "Create an order", s.create)}, guard, s.store.Serve)
+	s.api = web.NewAPI([]web.Route{web.On("POST /order", "", auth.Self, 201, "Create an order", s.create)}, guard, s.store.Serve)
 	return s
 }
 

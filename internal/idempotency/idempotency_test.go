@@ -52,8 +52,8 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: "org_1", KeyID: r.Header.Get("Who")}))
 	}
 	table := []web.Route{
-		web.On("POST /order", auth.Self, 201, "Create an order", f.create),
-		web.On("POST /quote", auth.Self, 200, "Compute a price", f.quote),
+		web.On("POST /order", "", auth.Self, 201, "Create an order", f.create),
+		web.On("POST /quote", "", auth.Self, 200, "Compute a price", f.quote),
 	}
 	f.api = web.NewAPI(table, guard, f.store.Serve)
 	return f

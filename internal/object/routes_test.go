@@ -20,15 +20,15 @@ func serve(f *fixture, c *auth.Caller) *web.API {
 		return "https://s3.test/" + b.Name + "/" + key + "?" + method, nil
 	}
 	table := []web.Route{
-		web.On("GET /storage/objects/{bucket}", auth.ReadObjects, 200, "", h.Objects),
-		web.On("DELETE /storage/objects/{bucket}", auth.WriteObjects, 200, "", h.DeleteObjects),
-		web.On("GET /storage/presign/{bucket}", auth.ReadObjects, 200, "", h.PresignURL),
-		web.On("GET /storage/stats/{bucket}", auth.ReadObjects, 200, "", h.Stats),
-		web.On("GET /storage/analytics", auth.ReadObjects, 200, "", h.Analytics),
-		web.On("GET /storage/folders/{bucket}", auth.ReadObjects, 200, "", h.Folders),
-		web.On("GET /bucket/config/{bucket}", auth.ReadObjects, 200, "", h.Config),
-		web.On("PUT /bucket/config/{bucket}", auth.WriteObjects, 200, "", h.UpdateConfig),
-		web.On("DELETE /bucket/config/{bucket}", auth.WriteObjects, 200, "", h.ResetConfig),
+		web.On("GET /storage/objects/{bucket}", "", auth.ReadObjects, 200, "", h.Objects),
+		web.On("DELETE /storage/objects/{bucket}", "", auth.WriteObjects, 200, "", h.DeleteObjects),
+		web.On("GET /storage/presign/{bucket}", "", auth.ReadObjects, 200, "", h.PresignURL),
+		web.On("GET /storage/stats/{bucket}", "", auth.ReadObjects, 200, "", h.Stats),
+		web.On("GET /storage/analytics", "", auth.ReadObjects, 200, "", h.Analytics),
+		web.On("GET /storage/folders/{bucket}", "", auth.ReadObjects, 200, "", h.Folders),
+		web.On("GET /bucket/config/{bucket}", "", auth.ReadObjects, 200, "", h.Config),
+		web.On("PUT /bucket/config/{bucket}", "", auth.WriteObjects, 200, "", h.UpdateConfig),
+		web.On("DELETE /bucket/config/{bucket}", "", auth.WriteObjects, 200, "", h.ResetConfig),
 	}
 	return web.NewAPI(table, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), c))

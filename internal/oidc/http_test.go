@@ -25,22 +25,22 @@ func (f *fixture) api() http.Handler {
 	ring, err := seal.NewRing(make([]byte, seal.KeySize))
 	must(f.t, err)
 	return web.NewAPI([]web.Route{
-		web.On("GET /oidc/clients", auth.ReadClients, 200, "", h.List),
-		web.On("POST /oidc/clients", auth.WriteClients, 200, "", h.Create),
-		web.On("GET /oidc/clients/activity", auth.ReadClients, 200, "", h.AllActivity),
-		web.On("GET /oidc/clients/{id}", auth.ReadClients, 200, "", h.Get),
-		web.On("PUT /oidc/clients/{id}", auth.WriteClients, 200, "", h.Update),
-		web.On("DELETE /oidc/clients/{id}", auth.WriteClients, 200, "", h.Delete),
-		web.On("POST /oidc/clients/{id}/rotate-secret", auth.WriteClients, 200, "", h.RotateSecret),
-		web.On("GET /oidc/clients/{id}/activity", auth.ReadClients, 200, "", h.Activity),
-		web.On("GET /oidc/clients/{id}/users", auth.WriteClients, 200, "", h.Users),
-		web.On("DELETE /oidc/clients/{id}/users", auth.WriteClients, 200, "", h.RevokeAll),
-		web.On("DELETE /oidc/clients/{id}/users/{user_id}", auth.WriteClients, 200, "", h.RevokeUser),
-		web.On("GET /oidc/user/consent", auth.ReadConsents, 200, "", h.Own),
-		web.On("DELETE /oidc/user/consent/{client_id}", auth.WriteConsents, 200, "", h.RevokeOwn),
-		web.On("GET /oidc/scopes", auth.ReadClients, 200, "", h.Catalogue),
-		web.On("GET /oidc/keys", auth.ReadSigning, 200, "", h.SigningKeys),
-		web.On("POST /oidc/keys/rotate", auth.RotateKeys, 200, "", h.RotateKeys),
+		web.On("GET /oidc/clients", "", auth.ReadClients, 200, "", h.List),
+		web.On("POST /oidc/clients", "", auth.WriteClients, 200, "", h.Create),
+		web.On("GET /oidc/clients/activity", "", auth.ReadClients, 200, "", h.AllActivity),
+		web.On("GET /oidc/clients/{id}", "", auth.ReadClients, 200, "", h.Get),
+		web.On("PUT /oidc/clients/{id}", "", auth.WriteClients, 200, "", h.Update),
+		web.On("DELETE /oidc/clients/{id}", "", auth.WriteClients, 200, "", h.Delete),
+		web.On("POST /oidc/clients/{id}/rotate-secret", "", auth.WriteClients, 200, "", h.RotateSecret),
+		web.On("GET /oidc/clients/{id}/activity", "", auth.ReadClients, 200, "", h.Activity),
+		web.On("GET /oidc/clients/{id}/users", "", auth.WriteClients, 200, "", h.Users),
+		web.On("DELETE /oidc/clients/{id}/users", "", auth.WriteClients, 200, "", h.RevokeAll),
+		web.On("DELETE /oidc/clients/{id}/users/{user_id}", "", auth.WriteClients, 200, "", h.RevokeUser),
+		web.On("GET /oidc/user/consent", "", auth.ReadConsents, 200, "", h.Own),
+		web.On("DELETE /oidc/user/consent/{client_id}", "", auth.WriteConsents, 200, "", h.RevokeOwn),
+		web.On("GET /oidc/scopes", "", auth.ReadClients, 200, "", h.Catalogue),
+		web.On("GET /oidc/keys", "", auth.ReadSigning, 200, "", h.SigningKeys),
+		web.On("POST /oidc/keys/rotate", "", auth.RotateKeys, 200, "", h.RotateKeys),
 	}, func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), f.caller))
 	}, (&idempotency.Store{DB: f.DB, Ring: ring, Now: f.now}).Serve)

@@ -22,15 +22,15 @@ import (
 func (f *fixture) api() http.Handler {
 	h := &Handler{Manager: f.Manager, OrgName: func(context.Context, string) (string, error) { return "Harbour", nil }}
 	table := []web.Route{
-		web.On("GET /cli/region", auth.ReadRegions, 200, "", h.Regions),
-		web.On("GET /resource", auth.ReadResources, 200, "", h.All),
-		web.On("GET /resource/{orgId}/{region}", auth.ReadResources, 200, "", h.List),
-		web.On("POST /resource/{orgId}/{region}", auth.WriteResources, 201, "", h.Create),
-		web.On("DELETE /resource/{orgId}/{region}", auth.WriteResources, 204, "", h.Delete),
-		web.On("GET /resource/{orgId}/{region}/{name}/tables", auth.ReadResources, 200, "", h.Tables),
-		web.On("POST /resource/{orgId}/{region}/{name}/query", auth.WriteResources, 200, "", h.Query),
-		web.On("GET /resource/{orgId}/{region}/{name}/keys", auth.ReadResources, 200, "", h.Keys),
-		web.On("POST /resource/{orgId}/{region}/{name}/rotate", auth.WriteResources, 200, "", h.Rotate),
+		web.On("GET /cli/region", "", auth.ReadRegions, 200, "", h.Regions),
+		web.On("GET /resource", "", auth.ReadResources, 200, "", h.All),
+		web.On("GET /resource/{orgId}/{region}", "", auth.ReadResources, 200, "", h.List),
+		web.On("POST /resource/{orgId}/{region}", "", auth.WriteResources, 201, "", h.Create),
+		web.On("DELETE /resource/{orgId}/{region}", "", auth.WriteResources, 204, "", h.Delete),
+		web.On("GET /resource/{orgId}/{region}/{name}/tables", "", auth.ReadResources, 200, "", h.Tables),
+		web.On("POST /resource/{orgId}/{region}/{name}/query", "", auth.WriteResources, 200, "", h.Query),
+		web.On("GET /resource/{orgId}/{region}/{name}/keys", "", auth.ReadResources, 200, "", h.Keys),
+		web.On("POST /resource/{orgId}/{region}/{name}/rotate", "", auth.WriteResources, 200, "", h.Rotate),
 	}
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), f.caller))

@@ -58,7 +58,7 @@ func TestLargeBodiesAreDecodedInTurn(t *testing.T) {
 		guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 			return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: r.URL.Query().Get("org")}))
 		}
-		api := NewAPI([]Route{On("PUT /owner", auth.Self, 204, "Replace the owner", put)}, guard, nil)
+		api := NewAPI([]Route{On("PUT /owner", "", auth.Self, 204, "Replace the owner", put)}, guard, nil)
 		send := func(org string, size int) int {
 			r := httptest.NewRequest("PUT", "/owner?org="+org, strings.NewReader(`{"name":"x","more":"`+strings.Repeat("x", size)+`"}`))
 			w := httptest.NewRecorder()
@@ -92,7 +92,7 @@ func sendIncompleteBody(t *testing.T, status int, after time.Duration) {
 		return r
 	}
 	listener := make(pipetest.Listener)
-	api := NewAPI([]Route{On("PUT /owner", auth.Self, 204, "Replace the owner", put)}, guard, nil)
+	api := NewAPI([]Route{On("PUT /owner", "", auth.Self, 204, "Replace the owner", put)}, guard, nil)
 	srv := &http.Server{Handler: api, IdleTimeout: time.Hour}
 	go func() { _ = srv.Serve(listener) }()
 	conn, err := listener.Dial(t.Context(), "", "")

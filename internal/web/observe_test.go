@@ -47,7 +47,7 @@ func serveTexts(t *testing.T, timeout writeTimeout) (address string, served <-ch
 	t.Helper()
 	guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request { return r }
 	done := make(chan Served, 1)
-	api := NewAPI([]Route{On("GET /texts", auth.Self, 200, "List texts", textPage)}, guard, nil)
+	api := NewAPI([]Route{On("GET /texts", "", auth.Self, 200, "List texts", textPage)}, guard, nil)
 	api.Memory = budget.NewPool(8*bodySize, MaxBody)
 	srv := httptest.NewServer(&observer{
 		log:     slog.New(slog.DiscardHandler),
@@ -141,7 +141,7 @@ func TestStalledReadersTakeTheirShareOnly(t *testing.T) {
 	guard := func(_ Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), &auth.Caller{OrgID: r.URL.Query().Get("org")}))
 	}
-	api := NewAPI([]Route{On("GET /texts", auth.Self, 200, "List texts", textPage)}, guard, nil)
+	api := NewAPI([]Route{On("GET /texts", "", auth.Self, 200, "List texts", textPage)}, guard, nil)
 	api.Memory = budget.NewPool(8*bodySize, 2*bodySize) // the grant is a response with the slack of its buffer
 	srv := httptest.NewServer(Observe(slog.New(slog.DiscardHandler), nil, api))
 	t.Cleanup(srv.Close)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,51 +24,24 @@ const docsPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'u
 
 const schemaPrefix = "#/components/schemas/"
 
-// area is a part of the API: a tag of the document and the prefixes of its paths.
-type area struct {
-	name, description string
-	prefixes          []string
-}
-
-// areas lists the areas in the order of the document, which is that of the work. A path belongs to
-// the first area with a prefix of it.
-var areas = []area{
-	{"Account", "The current user, organizations and projects.", []string{"/cli/auth", "/cli/organization", "/cli/project"}},
-	{"Members", "Members of the organization and their roles.", []string{"/oidc/org"}},
-	{"API keys", "API keys.", []string{"/cli/apikey"}},
-	{"OAuth", "OAuth 2.0 and OpenID Connect clients, consents, activity, scopes and signing keys.", []string{"/oidc"}},
-	{"Threads", "Conversation threads and sessions of agents.", []string{"/thread", "/session"}},
-	{"Evaluations", "Evaluations and their runs.", []string{"/cli/eval", "/cli/eval-run", "/cli/devmode", "/evalrun"}},
-	{"Webhooks", "Webhooks, destinations, receipts, deliveries and analytics.", []string{"/webhook"}},
-	{"Object storage", "Objects, presigned URLs, usage and configuration of buckets.", []string{"/storage", "/bucket"}},
-	{"Resources", "Regions and their databases, buckets and key-value stores.", []string{"/cli/region", "/resource"}},
-	{"Audit", "Audit log.", []string{"/audit"}},
-	{"Other", "Other operations.", []string{""}},
-}
-
-func areaOf(path string) area {
-	within := func(prefix string) bool { return strings.HasPrefix(path+"/", prefix+"/") }
-	for _, a := range areas {
-		if slices.ContainsFunc(a.prefixes, within) {
-			return a
-		}
+// tags returns the tags of routes, in the order of the document.
+func tags() []*huma.Tag {
+	return []*huma.Tag{
+		{Name: "Account", Description: "The current user, organizations and projects."},
+		{Name: "Members", Description: "Members of the organization and their roles."},
+		{Name: "API keys", Description: "API keys."},
+		{
+			Name:        "OAuth",
+			Description: "OAuth 2.0 and OpenID Connect clients, consents, activity, scopes and signing keys.",
+		},
+		{Name: "Threads", Description: "Conversation threads and sessions of agents."},
+		{Name: "Evaluations", Description: "Evaluations and their runs."},
+		{Name: "Webhooks", Description: "Webhooks, destinations, receipts, deliveries and analytics."},
+		{Name: "Object storage", Description: "Objects, presigned URLs, usage and configuration of buckets."},
+		{Name: "Resources", Description: "Regions and their databases, buckets and key-value stores."},
+		{Name: "Audit", Description: "Audit log."},
+		{Name: "Other", Description: "Other operations."},
 	}
-	return areas[len(areas)-1]
-}
-
-// tags returns the tags of the areas that the paths belong to.
-func tags(paths map[string]*huma.PathItem) []*huma.Tag {
-	used := map[string]bool{}
-	for path := range paths {
-		used[areaOf(path).name] = true
-	}
-	var out []*huma.Tag
-	for _, a := range areas {
-		if used[a.name] {
-			out = append(out, &huma.Tag{Name: a.name, Description: a.description})
-		}
-	}
-	return out
 }
 
 // document returns the configuration of the OpenAPI document, to which the routes are added.
@@ -89,6 +60,7 @@ func document() huma.Config {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {Type: "http", Scheme: "bearer", Description: "API key (`sk_…`), or access token issued by this server"},
 	}
+	config.Tags = tags()
 	config.Security = []map[string][]string{{"key": {}}}
 	config.Components.Headers = sharedHeaders()
 	config.Components.Responses = errorResponses(config.Components.Schemas)
@@ -109,15 +81,13 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
 }
 
-var nonWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
-
 // operation returns the documentation of a route.
 func operation(r Route) huma.Operation {
 	op := huma.Operation{
 		Method: r.Method, Path: r.Path, Summary: r.Summary, DefaultStatus: r.Status,
 		MaxBodyBytes: -1, // readBody has the limit; huma would reject a body of exactly that size
-		OperationID:  operationID(r),
-		Tags:         []string{areaOf(r.Path).name},
+		OperationID:  r.ID,
+		Tags:         []string{r.Tag},
 		Description:  requirement(r.Permission),
 		Extensions:   map[string]any{"x-roles": r.Permission.Roles, "x-project-keys": r.Permission.Project},
 	}
@@ -128,13 +98,6 @@ func operation(r Route) huma.Operation {
 		op.Parameters = []*huma.Param{idempotencyParam()}
 	}
 	return op
-}
-
-func operationID(r Route) string {
-	if r.ID != "" {
-		return r.ID
-	}
-	return strings.ToLower(r.Method) + nonWord.ReplaceAllString(strings.TrimSuffix(r.Path, "}"), "-")
 }
 
 // idempotencyParam returns the documentation of the header that all POST routes accept.
@@ -166,7 +129,6 @@ func requirement(p auth.Permission) string {
 // Document returns the OpenAPI document of the API.
 func (a *API) Document() ([]byte, error) {
 	doc := a.huma.OpenAPI()
-	doc.Tags = tags(doc.Paths)
 	text, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("encode OpenAPI document: %w", err)

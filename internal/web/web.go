@@ -6,7 +6,7 @@
 // (validate.go), huma, which decodes its parameters, and the handler. The handler returns a value or
 // an error, which Write or Fail writes in the form of the request's Face.
 //
-// On makes the Route of a line of the table in package server. huma also generates the OpenAPI
+// On makes the Route of an entry of the table in package server. huma also generates the OpenAPI
 // document. It does not write responses, since it knows one form of them only and its errors
 // contain values of the request.
 package web
@@ -30,16 +30,19 @@ import (
 	"steward/internal/errs"
 )
 
-// Route is a line of the route table.
+// Route is an entry of the route table.
 type Route struct {
 	Method     string
 	Path       string
 	Permission auth.Permission
 	// Status is the status of a successful response on the root face.
-	Status  int
+	Status int
+
+	// ID, Tag and Summary describe the operation in the OpenAPI document. The id is part of the API:
+	// with a capital letter it is the name of a method of package client.
+	ID      string
+	Tag     string
 	Summary string
-	// ID is the id of the operation in the OpenAPI document. If empty, it is made of method and path.
-	ID string
 
 	errors  []int     // further statuses of its errors
 	other   *response // of an alternative value
@@ -97,14 +100,22 @@ func (r Route) WithAlternative(status int, value any) Route {
 	return r
 }
 
-// On returns a route with a pattern such as `GET /path/{id}`, whose handler's result is written
-// with status.
-func On[I, O any](pattern string, p auth.Permission, status int, summary string,
+// Group returns the routes of a tag.
+func Group(tag string, routes ...Route) []Route {
+	for i := range routes {
+		routes[i].Tag = tag
+	}
+	return routes
+}
+
+// On returns a route with a pattern such as `GET /path/{id}` and the id of its operation, whose
+// handler's result is written with status.
+func On[I, O any](pattern, id string, p auth.Permission, status int, summary string,
 	handle func(context.Context, *I) (O, error),
 ) Route {
 	method, path, _ := strings.Cut(pattern, " ")
 	mustBeExported(pattern, reflect.TypeFor[I]())
-	r := Route{Method: method, Path: path, Permission: p, Status: status, Summary: summary, maxBody: MaxBody}
+	r := Route{Method: method, Path: path, ID: id, Permission: p, Status: status, Summary: summary, maxBody: MaxBody}
 	body, takesBody := reflect.TypeFor[I]().FieldByName("Body")
 	if takesBody {
 		r.body = body.Type

@@ -22,7 +22,7 @@ func (f *fixture) post(body string) *httptest.ResponseRecorder {
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {
 		return r.WithContext(auth.With(r.Context(), alice))
 	}
-	table := []web.Route{web.On("POST /replay/{webhookId}", auth.WriteWebhooks, 201, "", f.replays.Create).WithAlternative(200, Count{})}
+	table := []web.Route{web.On("POST /replay/{webhookId}", "", auth.WriteWebhooks, 201, "", f.replays.Create).WithAlternative(200, Count{})}
 	r := httptest.NewRequest("POST", "/replay/"+f.webhookID, strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", "k")
 	rec := httptest.NewRecorder()

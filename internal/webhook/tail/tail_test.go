@@ -70,8 +70,8 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		return r.WithContext(auth.With(r.Context(), caller))
 	}
 	api := web.NewAPI([]web.Route{
-		web.On("GET /webhook/tail", auth.ReadWebhooks, 200, "all", f.tails.All),
-		web.On("GET /webhook/tail/{webhookId}", auth.ReadWebhooks, 200, "one", f.tails.One),
+		web.On("GET /webhook/tail", "", auth.ReadWebhooks, 200, "all", f.tails.All),
+		web.On("GET /webhook/tail/{webhookId}", "", auth.ReadWebhooks, 200, "one", f.tails.One),
 	}, guard, nil)
 	api.Handle("/in/{id}/{token}", webhook.NewIngest(store, 1<<20, 64<<20))
 	f.Server = httptest.NewServer(api)
