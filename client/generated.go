@@ -479,11 +479,10 @@ type Destination struct {
 	Type string `json:"type"`
 
 	// Viewers see *** for the values of headers
-	Config   DestinationConfig `json:"config"`
-	Internal bool              `json:"internal"`
-	Metadata json.RawMessage   `json:"metadata"`
-
-	Failing *WebhookFailingState `json:"failing,omitempty"`
+	Config   DestinationConfig    `json:"config"`
+	Internal bool                 `json:"internal"`
+	Metadata json.RawMessage      `json:"metadata"`
+	Failing  *WebhookFailingState `json:"failing,omitempty"`
 
 	// Signing secret (Standard Webhooks); shown only when the destination is created
 	Secret *string `json:"secret,omitempty"`
@@ -1329,11 +1328,10 @@ type Region struct {
 
 // RegionResources is a result of ListRegionResources.
 type RegionResources struct {
-	S3 []Bucket        `json:"s3"`
-	DB []Database      `json:"db"`
-	KV []KeyValueStore `json:"kv"`
-
-	Redis *ResourceRedis `json:"redis,omitempty"`
+	S3    []Bucket        `json:"s3"`
+	DB    []Database      `json:"db"`
+	KV    []KeyValueStore `json:"kv"`
+	Redis *ResourceRedis  `json:"redis,omitempty"`
 }
 
 // Replay is a result of CreateReplay, GetReplay and ListReplays.
@@ -1565,15 +1563,12 @@ type Status struct {
 	StartedAt time.Time `json:"started_at"`
 
 	// Number of processes that are alive; 0 while the database cannot be used
-	Replicas int64 `json:"replicas"`
-
+	Replicas int64          `json:"replicas"`
 	Database StatusDatabase `json:"database"`
-
-	Disk StatusDisk `json:"disk"`
+	Disk     StatusDisk     `json:"disk"`
 
 	// Empty without the permission to read regions
-	Regions []StatusRegion `json:"regions"`
-
+	Regions  []StatusRegion  `json:"regions"`
 	Webhooks *StatusWebhooks `json:"webhooks,omitempty"`
 }
 
@@ -1596,17 +1591,14 @@ type StatusDisk struct {
 
 // StatusRegion is part of Status.
 type StatusRegion struct {
-	Region string `json:"region"`
-
+	Region  string              `json:"region"`
 	Engines StatusRegionEngines `json:"engines"`
 }
 
 // StatusRegionEngines is part of StatusRegion.
 type StatusRegionEngines struct {
 	DB *EngineState `json:"db,omitempty"`
-
 	KV *EngineState `json:"kv,omitempty"`
-
 	S3 *EngineState `json:"s3,omitempty"`
 }
 
@@ -1759,8 +1751,7 @@ type Webhook struct {
 
 // WebhookAnalytics is a result of GetWebhookAnalytics.
 type WebhookAnalytics struct {
-	Period Period `json:"period"`
-
+	Period  Period         `json:"period"`
 	Summary WebhookSummary `json:"summary"`
 }
 
@@ -2283,12 +2274,12 @@ func (v *DestinationConfig) UnmarshalJSON(text []byte) error {
 	return unmarshalWith(text, (*fields)(v), &v.AdditionalProperties, "url", "concurrency", "disabled", "headers", "max_retries", "timeout_seconds")
 }
 
-// ListAuditEntries lists audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
+// ListAuditEntries calls GET /audit: List audit log entries, newest first. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
 func (c *Client) ListAuditEntries(ctx context.Context, params *ListAuditEntriesParams) ([]AuditEntry, error) {
 	return decode[[]AuditEntry](c.send(ctx, request{method: http.MethodGet, path: path("/audit"), repeatable: true, query: params.query()}))
 }
 
-// AllAuditEntries lists audit log entries, newest first, on all pages. It requests a page when the one before is used up.
+// AllAuditEntries calls ListAuditEntries for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllAuditEntries(ctx context.Context, params *ListAuditEntriesParams) iter.Seq2[AuditEntry, error] {
 	return pages[AuditEntry](ctx, c, request{method: http.MethodGet, path: path("/audit"), repeatable: true, query: params.query()})
@@ -2312,28 +2303,28 @@ func (p *ListAuditEntriesParams) query() query {
 	return q
 }
 
-// ResetBucketConfig resets the configuration of a bucket. Requires the role owner, admin or member; access tokens require the scope `storage:write`; not available to keys of a project.
+// ResetBucketConfig calls DELETE /bucket/config/{bucket}: Reset the configuration of a bucket. Requires the role owner, admin or member; access tokens require the scope `storage:write`; not available to keys of a project.
 func (c *Client) ResetBucketConfig(ctx context.Context, bucket string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/bucket/config/{bucket}", bucket), repeatable: true})
 	return err
 }
 
-// GetBucketConfig gets the configuration of a bucket. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
+// GetBucketConfig calls GET /bucket/config/{bucket}: Get the configuration of a bucket. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) GetBucketConfig(ctx context.Context, bucket string) (*BucketConfig, error) {
 	return decode[*BucketConfig](c.send(ctx, request{method: http.MethodGet, path: path("/bucket/config/{bucket}", bucket), repeatable: true}))
 }
 
-// UpdateBucketConfig updates the configuration of a bucket. Requires the role owner, admin or member; access tokens require the scope `storage:write`; not available to keys of a project.
+// UpdateBucketConfig calls PUT /bucket/config/{bucket}: Update the configuration of a bucket. Requires the role owner, admin or member; access tokens require the scope `storage:write`; not available to keys of a project.
 func (c *Client) UpdateBucketConfig(ctx context.Context, bucket string, body BucketConfigPatch) (*BucketConfig, error) {
 	return decode[*BucketConfig](c.send(ctx, request{method: http.MethodPut, path: path("/bucket/config/{bucket}", bucket), repeatable: true, body: body}))
 }
 
-// ListAPIKeys lists API keys. Available to all roles; access tokens require the scope `apikey:read`; not available to keys of a project.
+// ListAPIKeys calls GET /cli/apikey: List API keys. Available to all roles; access tokens require the scope `apikey:read`; not available to keys of a project.
 func (c *Client) ListAPIKeys(ctx context.Context, params *ListAPIKeysParams) ([]APIKey, error) {
 	return decode[[]APIKey](c.send(ctx, request{method: http.MethodGet, path: path("/cli/apikey"), repeatable: true, query: params.query()}))
 }
 
-// AllAPIKeys lists API keys, on all pages. It requests a page when the one before is used up.
+// AllAPIKeys calls ListAPIKeys for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllAPIKeys(ctx context.Context, params *ListAPIKeysParams) iter.Seq2[APIKey, error] {
 	return pages[APIKey](ctx, c, request{method: http.MethodGet, path: path("/cli/apikey"), repeatable: true, query: params.query()})
@@ -2352,38 +2343,38 @@ func (p *ListAPIKeysParams) query() query {
 	return q
 }
 
-// CreateAPIKey creates an API key. Requires the role owner, admin or member; access tokens require the scope `apikey:write`; not available to keys of a project.
+// CreateAPIKey calls POST /cli/apikey: Create an API key. Requires the role owner, admin or member; access tokens require the scope `apikey:write`; not available to keys of a project.
 func (c *Client) CreateAPIKey(ctx context.Context, body NewAPIKey) (*CreatedAPIKey, error) {
 	return decode[*CreatedAPIKey](c.send(ctx, request{method: http.MethodPost, path: path("/cli/apikey"), repeatable: true, body: body}))
 }
 
-// DeleteAPIKey deletes an API key. Requires the role owner, admin or member; access tokens require the scope `apikey:write`; not available to keys of a project.
+// DeleteAPIKey calls DELETE /cli/apikey/{id}: Delete an API key. Requires the role owner, admin or member; access tokens require the scope `apikey:write`; not available to keys of a project.
 func (c *Client) DeleteAPIKey(ctx context.Context, id string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/cli/apikey/{id}", id), repeatable: true})
 	return err
 }
 
-// GetAPIKey gets an API key. Available to all roles; access tokens require the scope `apikey:read`; not available to keys of a project.
+// GetAPIKey calls GET /cli/apikey/{id}: Get an API key. Available to all roles; access tokens require the scope `apikey:read`; not available to keys of a project.
 func (c *Client) GetAPIKey(ctx context.Context, id string) (*APIKey, error) {
 	return decode[*APIKey](c.send(ctx, request{method: http.MethodGet, path: path("/cli/apikey/{id}", id), repeatable: true}))
 }
 
-// GetCurrentUser gets the current user. Available to all roles; access tokens require the scope `account:read`.
+// GetCurrentUser calls GET /cli/auth/user: Get the current user. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) GetCurrentUser(ctx context.Context) (*Profile, error) {
 	return decode[*Profile](c.send(ctx, request{method: http.MethodGet, path: path("/cli/auth/user"), repeatable: true}))
 }
 
-// SyncEvals synchronizes the evaluations of a development server. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
+// SyncEvals calls POST /cli/devmode/eval: Synchronize the evaluations of a development server. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
 func (c *Client) SyncEvals(ctx context.Context, body EvalSync) (*EvalSynced, error) {
 	return decode[*EvalSynced](c.send(ctx, request{method: http.MethodPost, path: path("/cli/devmode/eval"), repeatable: true, body: body}))
 }
 
-// ListEvals lists evaluations, newest first. Available to all roles; access tokens require the scope `eval:read`.
+// ListEvals calls GET /cli/eval: List evaluations, newest first. Available to all roles; access tokens require the scope `eval:read`.
 func (c *Client) ListEvals(ctx context.Context, params *ListEvalsParams) ([]Eval, error) {
 	return decode[[]Eval](c.send(ctx, request{method: http.MethodGet, path: path("/cli/eval"), repeatable: true, query: params.query()}))
 }
 
-// AllEvals lists evaluations, newest first, on all pages. It requests a page when the one before is used up.
+// AllEvals calls ListEvals for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllEvals(ctx context.Context, params *ListEvalsParams) iter.Seq2[Eval, error] {
 	return pages[Eval](ctx, c, request{method: http.MethodGet, path: path("/cli/eval"), repeatable: true, query: params.query()})
@@ -2403,12 +2394,12 @@ func (p *ListEvalsParams) query() query {
 	return q
 }
 
-// ListEvalRuns lists evaluation runs, newest first. Available to all roles; access tokens require the scope `eval:read`.
+// ListEvalRuns calls GET /cli/eval-run: List evaluation runs, newest first. Available to all roles; access tokens require the scope `eval:read`.
 func (c *Client) ListEvalRuns(ctx context.Context, params *ListEvalRunsParams) ([]EvalRun, error) {
 	return decode[[]EvalRun](c.send(ctx, request{method: http.MethodGet, path: path("/cli/eval-run"), repeatable: true, query: params.query()}))
 }
 
-// AllEvalRuns lists evaluation runs, newest first, on all pages. It requests a page when the one before is used up.
+// AllEvalRuns calls ListEvalRuns for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllEvalRuns(ctx context.Context, params *ListEvalRunsParams) iter.Seq2[EvalRun, error] {
 	return pages[EvalRun](ctx, c, request{method: http.MethodGet, path: path("/cli/eval-run"), repeatable: true, query: params.query()})
@@ -2430,7 +2421,7 @@ func (p *ListEvalRunsParams) query() query {
 	return q
 }
 
-// GetEvalRunStats gets the results of evaluation runs over time. Available to all roles; access tokens require the scope `eval:read`.
+// GetEvalRunStats calls GET /cli/eval-run/stats: Get the results of evaluation runs over time. Available to all roles; access tokens require the scope `eval:read`.
 func (c *Client) GetEvalRunStats(ctx context.Context, params *GetEvalRunStatsParams) (*EvalRunStats, error) {
 	return decode[*EvalRunStats](c.send(ctx, request{method: http.MethodGet, path: path("/cli/eval-run/stats"), repeatable: true, query: params.query()}))
 }
@@ -2449,32 +2440,32 @@ func (p *GetEvalRunStatsParams) query() query {
 	return q
 }
 
-// GetEvalRun gets an evaluation run. Available to all roles; access tokens require the scope `eval:read`.
+// GetEvalRun calls GET /cli/eval-run/{id}: Get an evaluation run. Available to all roles; access tokens require the scope `eval:read`.
 func (c *Client) GetEvalRun(ctx context.Context, id string) (*EvalRun, error) {
 	return decode[*EvalRun](c.send(ctx, request{method: http.MethodGet, path: path("/cli/eval-run/{id}", id), repeatable: true}))
 }
 
-// GetEval gets an evaluation. Available to all roles; access tokens require the scope `eval:read`.
+// GetEval calls GET /cli/eval/{id}: Get an evaluation. Available to all roles; access tokens require the scope `eval:read`.
 func (c *Client) GetEval(ctx context.Context, id string) (*Eval, error) {
 	return decode[*Eval](c.send(ctx, request{method: http.MethodGet, path: path("/cli/eval/{id}", id), repeatable: true}))
 }
 
-// PutEval creates or replace an evaluation. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
+// PutEval calls PUT /cli/eval/{id}: Create or replace an evaluation. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
 func (c *Client) PutEval(ctx context.Context, id string, body NewEval) (*Eval, error) {
 	return decode[*Eval](c.send(ctx, request{method: http.MethodPut, path: path("/cli/eval/{id}", id), repeatable: true, body: body}))
 }
 
-// ListOrganizations lists the organizations of the current user. Available to all roles; access tokens require the scope `account:read`.
+// ListOrganizations calls GET /cli/organization: List the organizations of the current user. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) ListOrganizations(ctx context.Context) ([]Organization, error) {
 	return decode[[]Organization](c.send(ctx, request{method: http.MethodGet, path: path("/cli/organization"), repeatable: true}))
 }
 
-// ListProjects lists projects. Available to all roles; access tokens require the scope `account:read`.
+// ListProjects calls GET /cli/project: List projects. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) ListProjects(ctx context.Context, params *ListProjectsParams) ([]Project, error) {
 	return decode[[]Project](c.send(ctx, request{method: http.MethodGet, path: path("/cli/project"), repeatable: true, query: params.query()}))
 }
 
-// AllProjects lists projects, on all pages. It requests a page when the one before is used up.
+// AllProjects calls ListProjects for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllProjects(ctx context.Context, params *ListProjectsParams) iter.Seq2[Project, error] {
 	return pages[Project](ctx, c, request{method: http.MethodGet, path: path("/cli/project"), repeatable: true, query: params.query()})
@@ -2491,38 +2482,38 @@ func (p *ListProjectsParams) query() query {
 	return q
 }
 
-// CreateProject creates a project. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+// CreateProject calls POST /cli/project: Create a project. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
 func (c *Client) CreateProject(ctx context.Context, body NewProject) (*Project, error) {
 	return decode[*Project](c.send(ctx, request{method: http.MethodPost, path: path("/cli/project"), repeatable: true, body: body}))
 }
 
-// DeleteProject deletes a project and everything in it. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+// DeleteProject calls DELETE /cli/project/{id}: Delete a project and everything in it. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
 func (c *Client) DeleteProject(ctx context.Context, id string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/cli/project/{id}", id), repeatable: true})
 	return err
 }
 
-// ListRegions lists regions. Available to all roles; access tokens require the scope `resource:read`.
+// ListRegions calls GET /cli/region: List regions. Available to all roles; access tokens require the scope `resource:read`.
 func (c *Client) ListRegions(ctx context.Context) ([]Region, error) {
 	return decode[[]Region](c.send(ctx, request{method: http.MethodGet, path: path("/cli/region"), repeatable: true}))
 }
 
-// StartEvalRun starts an evaluation run. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
+// StartEvalRun calls POST /evalrun: Start an evaluation run. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
 func (c *Client) StartEvalRun(ctx context.Context, body NewEvalRun) (*EvalRun, error) {
 	return decode[*EvalRun](c.send(ctx, request{method: http.MethodPost, path: path("/evalrun"), repeatable: true, body: body}))
 }
 
-// CompleteEvalRun completes an evaluation run. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
+// CompleteEvalRun calls PUT /evalrun: Complete an evaluation run. Requires the role owner, admin or member; access tokens require the scope `eval:write`.
 func (c *Client) CompleteEvalRun(ctx context.Context, body EvalRunCompletion) (*EvalRun, error) {
 	return decode[*EvalRun](c.send(ctx, request{method: http.MethodPut, path: path("/evalrun"), repeatable: true, body: body}))
 }
 
-// ListOAuthClients lists OAuth clients, newest first. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListOAuthClients calls GET /oidc/clients: List OAuth clients, newest first. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) ListOAuthClients(ctx context.Context, params *ListOAuthClientsParams) ([]OAuthClientDetails, error) {
 	return decode[[]OAuthClientDetails](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/clients"), repeatable: true, query: params.query()}))
 }
 
-// AllOAuthClients lists OAuth clients, newest first, on all pages. It requests a page when the one before is used up.
+// AllOAuthClients calls ListOAuthClients for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllOAuthClients(ctx context.Context, params *ListOAuthClientsParams) iter.Seq2[OAuthClientDetails, error] {
 	return pages[OAuthClientDetails](ctx, c, request{method: http.MethodGet, path: path("/oidc/clients"), repeatable: true, query: params.query()})
@@ -2539,17 +2530,17 @@ func (p *ListOAuthClientsParams) query() query {
 	return q
 }
 
-// CreateOAuthClient creates an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// CreateOAuthClient calls POST /oidc/clients: Create an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) CreateOAuthClient(ctx context.Context, body NewOAuthClient) (*CreatedOAuthClient, error) {
 	return decode[*CreatedOAuthClient](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/clients"), repeatable: true, body: body}))
 }
 
-// ListOAuthActivity gets the daily users of all OAuth clients. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListOAuthActivity calls GET /oidc/clients/activity: Get the daily users of all OAuth clients. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) ListOAuthActivity(ctx context.Context, params *ListOAuthActivityParams) ([]OAuthClientActivityDay, error) {
 	return decode[[]OAuthClientActivityDay](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/clients/activity"), repeatable: true, query: params.query()}))
 }
 
-// AllOAuthActivity gets the daily users of all OAuth clients, on all pages. It requests a page when the one before is used up.
+// AllOAuthActivity calls ListOAuthActivity for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllOAuthActivity(ctx context.Context, params *ListOAuthActivityParams) iter.Seq2[OAuthClientActivityDay, error] {
 	return pages[OAuthClientActivityDay](ctx, c, request{method: http.MethodGet, path: path("/oidc/clients/activity"), repeatable: true, query: params.query()})
@@ -2567,22 +2558,22 @@ func (p *ListOAuthActivityParams) query() query {
 	return q
 }
 
-// DeleteOAuthClient deletes an OAuth client with its tokens and consents. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// DeleteOAuthClient calls DELETE /oidc/clients/{id}: Delete an OAuth client with its tokens and consents. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) DeleteOAuthClient(ctx context.Context, id string) (*Deleted, error) {
 	return decode[*Deleted](c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/clients/{id}", id), repeatable: true}))
 }
 
-// GetOAuthClient gets an OAuth client. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
+// GetOAuthClient calls GET /oidc/clients/{id}: Get an OAuth client. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) GetOAuthClient(ctx context.Context, id string) (*OAuthClientDetails, error) {
 	return decode[*OAuthClientDetails](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/clients/{id}", id), repeatable: true}))
 }
 
-// UpdateOAuthClient updates an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// UpdateOAuthClient calls PUT /oidc/clients/{id}: Update an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) UpdateOAuthClient(ctx context.Context, id string, body OAuthClientPatch) (*UpdatedOAuthClient, error) {
 	return decode[*UpdatedOAuthClient](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/clients/{id}", id), repeatable: true, body: body}))
 }
 
-// ListOAuthClientActivity gets the daily activity of an OAuth client. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListOAuthClientActivity calls GET /oidc/clients/{id}/activity: Get the daily activity of an OAuth client. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) ListOAuthClientActivity(ctx context.Context, id string, params *ListOAuthClientActivityParams) ([]OAuthActivityDay, error) {
 	return decode[[]OAuthActivityDay](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/clients/{id}/activity", id), repeatable: true, query: params.query()}))
 }
@@ -2596,22 +2587,22 @@ func (p *ListOAuthClientActivityParams) query() query {
 	return q
 }
 
-// RotateOAuthClientSecret rotates the secret of an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RotateOAuthClientSecret calls POST /oidc/clients/{id}/rotate-secret: Rotate the secret of an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) RotateOAuthClientSecret(ctx context.Context, id string) (*RotatedSecret, error) {
 	return decode[*RotatedSecret](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/clients/{id}/rotate-secret", id), repeatable: true}))
 }
 
-// RevokeOAuthClientUsers revokes all consents to an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RevokeOAuthClientUsers calls DELETE /oidc/clients/{id}/users: Revoke all consents to an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) RevokeOAuthClientUsers(ctx context.Context, id string) (*Deleted, error) {
 	return decode[*Deleted](c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/clients/{id}/users", id), repeatable: true}))
 }
 
-// ListOAuthClientUsers lists the users of an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// ListOAuthClientUsers calls GET /oidc/clients/{id}/users: List the users of an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) ListOAuthClientUsers(ctx context.Context, id string, params *ListOAuthClientUsersParams) ([]OAuthClientUser, error) {
 	return decode[[]OAuthClientUser](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/clients/{id}/users", id), repeatable: true, query: params.query()}))
 }
 
-// AllOAuthClientUsers lists the users of an OAuth client, on all pages. It requests a page when the one before is used up.
+// AllOAuthClientUsers calls ListOAuthClientUsers for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllOAuthClientUsers(ctx context.Context, id string, params *ListOAuthClientUsersParams) iter.Seq2[OAuthClientUser, error] {
 	return pages[OAuthClientUser](ctx, c, request{method: http.MethodGet, path: path("/oidc/clients/{id}/users", id), repeatable: true, query: params.query()})
@@ -2628,63 +2619,63 @@ func (p *ListOAuthClientUsersParams) query() query {
 	return q
 }
 
-// RevokeOAuthClientUser revokes a consent to an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RevokeOAuthClientUser calls DELETE /oidc/clients/{id}/users/{user_id}: Revoke a consent to an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) RevokeOAuthClientUser(ctx context.Context, id string, userID string) (*Deleted, error) {
 	return decode[*Deleted](c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/clients/{id}/users/{user_id}", id, userID), repeatable: true}))
 }
 
-// ListSigningKeys lists the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
+// ListSigningKeys calls GET /oidc/keys: List the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) ListSigningKeys(ctx context.Context) ([]SigningKey, error) {
 	return decode[[]SigningKey](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/keys"), repeatable: true}))
 }
 
-// RotateSigningKeys rotates the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
+// RotateSigningKeys calls POST /oidc/keys/rotate: Rotate the signing keys. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
 func (c *Client) RotateSigningKeys(ctx context.Context) (*SigningKeysRotated, error) {
 	return decode[*SigningKeysRotated](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/keys/rotate"), repeatable: true}))
 }
 
-// ListMembers lists members. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
+// ListMembers calls GET /oidc/org/members: List members. Requires the role owner or admin; access tokens require the scope `member:read`; not available to keys of a project.
 func (c *Client) ListMembers(ctx context.Context) ([]Member, error) {
 	return decode[[]Member](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/org/members"), repeatable: true}))
 }
 
-// InviteMember invites a member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
+// InviteMember calls POST /oidc/org/members: Invite a member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) InviteMember(ctx context.Context, body NewMember) (*InvitedMember, error) {
 	return decode[*InvitedMember](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members"), repeatable: true, body: body}))
 }
 
-// RemoveMember removes a member or revoke an invitation. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
+// RemoveMember calls DELETE /oidc/org/members/{id}: Remove a member or revoke an invitation. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) RemoveMember(ctx context.Context, id string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/org/members/{id}", id), repeatable: true})
 	return err
 }
 
-// UpdateMember updates a member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
+// UpdateMember calls PUT /oidc/org/members/{id}: Update a member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) UpdateMember(ctx context.Context, id string, body MemberPatch) (*Member, error) {
 	return decode[*Member](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/org/members/{id}", id), repeatable: true, body: body}))
 }
 
-// RenewInvitation renews the invitation of a pending member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
+// RenewInvitation calls POST /oidc/org/members/{id}/invite: Renew the invitation of a pending member. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) RenewInvitation(ctx context.Context, id string) (*InvitedMember, error) {
 	return decode[*InvitedMember](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members/{id}/invite", id), repeatable: true}))
 }
 
-// ResetMemberPassword creates a link to reset a member's password. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
+// ResetMemberPassword calls POST /oidc/org/members/{id}/reset-password: Create a link to reset a member's password. Requires the role owner or admin; access tokens require the scope `member:write`; not available to keys of a project.
 func (c *Client) ResetMemberPassword(ctx context.Context, id string) (*PasswordReset, error) {
 	return decode[*PasswordReset](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/org/members/{id}/reset-password", id), repeatable: true}))
 }
 
-// GetScopeCatalogue gets the scope catalogue. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
+// GetScopeCatalogue calls GET /oidc/scopes: Get the scope catalogue. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
 func (c *Client) GetScopeCatalogue(ctx context.Context) (*ScopeCatalogue, error) {
 	return decode[*ScopeCatalogue](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/scopes"), repeatable: true}))
 }
 
-// ListConsents lists the consents of the current user. Available to all roles; access tokens require the scope `account:read`.
+// ListConsents calls GET /oidc/user/consent: List the consents of the current user. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) ListConsents(ctx context.Context, params *ListConsentsParams) ([]Consent, error) {
 	return decode[[]Consent](c.send(ctx, request{method: http.MethodGet, path: path("/oidc/user/consent"), repeatable: true, query: params.query()}))
 }
 
-// AllConsents lists the consents of the current user, on all pages. It requests a page when the one before is used up.
+// AllConsents calls ListConsents for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllConsents(ctx context.Context, params *ListConsentsParams) iter.Seq2[Consent, error] {
 	return pages[Consent](ctx, c, request{method: http.MethodGet, path: path("/oidc/user/consent"), repeatable: true, query: params.query()})
@@ -2701,12 +2692,12 @@ func (p *ListConsentsParams) query() query {
 	return q
 }
 
-// RevokeConsent revokes a consent of the current user. Available to all roles; access tokens require the scope `account:write`.
+// RevokeConsent calls DELETE /oidc/user/consent/{client_id}: Revoke a consent of the current user. Available to all roles; access tokens require the scope `account:write`.
 func (c *Client) RevokeConsent(ctx context.Context, clientID string) (*Deleted, error) {
 	return decode[*Deleted](c.send(ctx, request{method: http.MethodDelete, path: path("/oidc/user/consent/{client_id}", clientID), repeatable: true}))
 }
 
-// ListResources lists resources of all regions. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
+// ListResources calls GET /resource: List resources of all regions. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
 func (c *Client) ListResources(ctx context.Context, params *ListResourcesParams) (*Resources, error) {
 	return decode[*Resources](c.send(ctx, request{method: http.MethodGet, path: path("/resource"), repeatable: true, query: params.query()}))
 }
@@ -2725,23 +2716,23 @@ func (p *ListResourcesParams) query() query {
 	return q
 }
 
-// DeleteResources deletes resources with all that they hold, all or none. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+// DeleteResources calls DELETE /resource/{orgId}/{region}: Delete resources with all that they hold, all or none. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
 func (c *Client) DeleteResources(ctx context.Context, orgID string, region string, body ResourceDeletion) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/resource/{orgId}/{region}", orgID, region), repeatable: true, body: body})
 	return err
 }
 
-// ListRegionResources lists the resources of a region. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
+// ListRegionResources calls GET /resource/{orgId}/{region}: List the resources of a region. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
 func (c *Client) ListRegionResources(ctx context.Context, orgID string, region string) (*RegionResources, error) {
 	return decode[*RegionResources](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}", orgID, region), repeatable: true}))
 }
 
-// CreateResources creates resources, all or none. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+// CreateResources calls POST /resource/{orgId}/{region}: Create resources, all or none. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
 func (c *Client) CreateResources(ctx context.Context, orgID string, region string, body NewResources) (*CreatedResources, error) {
 	return decode[*CreatedResources](c.send(ctx, request{method: http.MethodPost, path: path("/resource/{orgId}/{region}", orgID, region), repeatable: true, body: body}))
 }
 
-// ListStoreKeys lists the keys of a key-value store. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
+// ListStoreKeys calls GET /resource/{orgId}/{region}/{name}/keys: List the keys of a key-value store. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
 func (c *Client) ListStoreKeys(ctx context.Context, orgID string, region string, name string, params *ListStoreKeysParams) (*StoreKeys, error) {
 	return decode[*StoreKeys](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/keys", orgID, region, name), repeatable: true, query: params.query()}))
 }
@@ -2758,12 +2749,12 @@ func (p *ListStoreKeysParams) query() query {
 	return q
 }
 
-// QueryDatabase runs a statement on a database. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+// QueryDatabase calls POST /resource/{orgId}/{region}/{name}/query: Run a statement on a database. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
 func (c *Client) QueryDatabase(ctx context.Context, orgID string, region string, name string, body NewQuery) (*QueryResult, error) {
 	return decode[*QueryResult](c.send(ctx, request{method: http.MethodPost, path: path("/resource/{orgId}/{region}/{name}/query", orgID, region, name), repeatable: true, body: body}))
 }
 
-// RotateResource rotates the credentials of a resource. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
+// RotateResource calls POST /resource/{orgId}/{region}/{name}/rotate: Rotate the credentials of a resource. Requires the role owner, admin or member; access tokens require the scope `resource:write`; not available to keys of a project.
 func (c *Client) RotateResource(ctx context.Context, orgID string, region string, name string, params *RotateResourceParams) (*CreatedResource, error) {
 	return decode[*CreatedResource](c.send(ctx, request{method: http.MethodPost, path: path("/resource/{orgId}/{region}/{name}/rotate", orgID, region, name), repeatable: true, query: params.query()}))
 }
@@ -2777,12 +2768,12 @@ func (p *RotateResourceParams) query() query {
 	return q
 }
 
-// ListTables lists the tables and views of a database. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
+// ListTables calls GET /resource/{orgId}/{region}/{name}/tables: List the tables and views of a database. Available to all roles; access tokens require the scope `resource:read`; not available to keys of a project.
 func (c *Client) ListTables(ctx context.Context, orgID string, region string, name string) ([]Table, error) {
 	return decode[[]Table](c.send(ctx, request{method: http.MethodGet, path: path("/resource/{orgId}/{region}/{name}/tables", orgID, region, name), repeatable: true}))
 }
 
-// Search finds things by id or words of their name. Available to all roles; access tokens require the scope `account:read`.
+// Search calls GET /search: Find things by id or words of their name. Available to all roles; access tokens require the scope `account:read`.
 func (c *Client) Search(ctx context.Context, params *SearchParams) ([]SearchResult, error) {
 	return decode[[]SearchResult](c.send(ctx, request{method: http.MethodGet, path: path("/search"), repeatable: true, query: params.query()}))
 }
@@ -2796,12 +2787,12 @@ func (p *SearchParams) query() query {
 	return q
 }
 
-// ListSessions lists sessions, newest first. Available to all roles; access tokens require the scope `thread:read`.
+// ListSessions calls GET /session: List sessions, newest first. Available to all roles; access tokens require the scope `thread:read`.
 func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams) ([]Session, error) {
 	return decode[[]Session](c.send(ctx, request{method: http.MethodGet, path: path("/session"), repeatable: true, query: params.query()}))
 }
 
-// AllSessions lists sessions, newest first, on all pages. It requests a page when the one before is used up.
+// AllSessions calls ListSessions for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllSessions(ctx context.Context, params *ListSessionsParams) iter.Seq2[Session, error] {
 	return pages[Session](ctx, c, request{method: http.MethodGet, path: path("/session"), repeatable: true, query: params.query()})
@@ -2821,27 +2812,27 @@ func (p *ListSessionsParams) query() query {
 	return q
 }
 
-// StartSession starts a session. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
+// StartSession calls POST /session: Start a session. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
 func (c *Client) StartSession(ctx context.Context, body NewSession) (*Session, error) {
 	return decode[*Session](c.send(ctx, request{method: http.MethodPost, path: path("/session"), repeatable: true, body: body}))
 }
 
-// CompleteSession completes a session. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
+// CompleteSession calls PUT /session: Complete a session. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
 func (c *Client) CompleteSession(ctx context.Context, body SessionCompletion) (*Session, error) {
 	return decode[*Session](c.send(ctx, request{method: http.MethodPut, path: path("/session"), repeatable: true, body: body}))
 }
 
-// GetSession gets a session. Available to all roles; access tokens require the scope `thread:read`.
+// GetSession calls GET /session/{id}: Get a session. Available to all roles; access tokens require the scope `thread:read`.
 func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
 	return decode[*Session](c.send(ctx, request{method: http.MethodGet, path: path("/session/{id}", id), repeatable: true}))
 }
 
-// GetStatus gets the status of processes, engines and webhooks. Available to all roles; access tokens require the scope `account:read`; not available to keys of a project.
+// GetStatus calls GET /status: Get the status of processes, engines and webhooks. Available to all roles; access tokens require the scope `account:read`; not available to keys of a project.
 func (c *Client) GetStatus(ctx context.Context) (*Status, error) {
 	return decode[*Status](c.send(ctx, request{method: http.MethodGet, path: path("/status"), repeatable: true}))
 }
 
-// GetStorageAnalytics gets usage and cost of all buckets over time. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
+// GetStorageAnalytics calls GET /storage/analytics: Get usage and cost of all buckets over time. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) GetStorageAnalytics(ctx context.Context, params *GetStorageAnalyticsParams) (*StorageAnalytics, error) {
 	return decode[*StorageAnalytics](c.send(ctx, request{method: http.MethodGet, path: path("/storage/analytics"), repeatable: true, query: params.query()}))
 }
@@ -2855,7 +2846,7 @@ func (p *GetStorageAnalyticsParams) query() query {
 	return q
 }
 
-// ListFolders lists the folders and objects directly below a prefix. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
+// ListFolders calls GET /storage/folders/{bucket}: List the folders and objects directly below a prefix. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) ListFolders(ctx context.Context, bucket string, params *ListFoldersParams) (*FolderListing, error) {
 	return decode[*FolderListing](c.send(ctx, request{method: http.MethodGet, path: path("/storage/folders/{bucket}", bucket), repeatable: true, query: params.query()}))
 }
@@ -2871,7 +2862,7 @@ func (p *ListFoldersParams) query() query {
 	return q
 }
 
-// DeleteObjects deletes an object, or all with a prefix. Requires the role owner, admin or member; access tokens require the scope `storage:write`; not available to keys of a project.
+// DeleteObjects calls DELETE /storage/objects/{bucket}: Delete an object, or all with a prefix. Requires the role owner, admin or member; access tokens require the scope `storage:write`; not available to keys of a project.
 func (c *Client) DeleteObjects(ctx context.Context, bucket string, params *DeleteObjectsParams) (*DeletedObjects, error) {
 	return decode[*DeletedObjects](c.send(ctx, request{method: http.MethodDelete, path: path("/storage/objects/{bucket}", bucket), repeatable: true, query: params.query()}))
 }
@@ -2886,7 +2877,7 @@ func (p *DeleteObjectsParams) query() query {
 	return q
 }
 
-// ListObjects lists objects in byte order of their keys. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
+// ListObjects calls GET /storage/objects/{bucket}: List objects in byte order of their keys. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) ListObjects(ctx context.Context, bucket string, params *ListObjectsParams) (*ObjectListing, error) {
 	return decode[*ObjectListing](c.send(ctx, request{method: http.MethodGet, path: path("/storage/objects/{bucket}", bucket), repeatable: true, query: params.query()}))
 }
@@ -2903,7 +2894,7 @@ func (p *ListObjectsParams) query() query {
 	return q
 }
 
-// PresignObject creates a presigned URL. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
+// PresignObject calls GET /storage/presign/{bucket}: Create a presigned URL. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) PresignObject(ctx context.Context, bucket string, params *PresignObjectParams) (*PresignedURL, error) {
 	return decode[*PresignedURL](c.send(ctx, request{method: http.MethodGet, path: path("/storage/presign/{bucket}", bucket), repeatable: true, query: params.query()}))
 }
@@ -2919,17 +2910,17 @@ func (p *PresignObjectParams) query() query {
 	return q
 }
 
-// GetBucketStats gets the usage of a bucket. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
+// GetBucketStats calls GET /storage/stats/{bucket}: Get the usage of a bucket. Available to all roles; access tokens require the scope `storage:read`; not available to keys of a project.
 func (c *Client) GetBucketStats(ctx context.Context, bucket string) (*BucketStats, error) {
 	return decode[*BucketStats](c.send(ctx, request{method: http.MethodGet, path: path("/storage/stats/{bucket}", bucket), repeatable: true}))
 }
 
-// ListThreads lists threads, newest first. Available to all roles; access tokens require the scope `thread:read`.
+// ListThreads calls GET /thread: List threads, newest first. Available to all roles; access tokens require the scope `thread:read`.
 func (c *Client) ListThreads(ctx context.Context, params *ListThreadsParams) ([]Thread, error) {
 	return decode[[]Thread](c.send(ctx, request{method: http.MethodGet, path: path("/thread"), repeatable: true, query: params.query()}))
 }
 
-// AllThreads lists threads, newest first, on all pages. It requests a page when the one before is used up.
+// AllThreads calls ListThreads for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllThreads(ctx context.Context, params *ListThreadsParams) iter.Seq2[Thread, error] {
 	return pages[Thread](ctx, c, request{method: http.MethodGet, path: path("/thread"), repeatable: true, query: params.query()})
@@ -2952,23 +2943,23 @@ func (p *ListThreadsParams) query() query {
 	return q
 }
 
-// DeleteThread deletes a thread. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
+// DeleteThread calls DELETE /thread/{id}: Delete a thread. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
 func (c *Client) DeleteThread(ctx context.Context, id string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/thread/{id}", id), repeatable: true})
 	return err
 }
 
-// GetThread gets a thread. Available to all roles; access tokens require the scope `thread:read`.
+// GetThread calls GET /thread/{id}: Get a thread. Available to all roles; access tokens require the scope `thread:read`.
 func (c *Client) GetThread(ctx context.Context, id string) (*Thread, error) {
 	return decode[*Thread](c.send(ctx, request{method: http.MethodGet, path: path("/thread/{id}", id), repeatable: true}))
 }
 
-// PutThread creates or replace a thread. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
+// PutThread calls PUT /thread/{id}: Create or replace a thread. Requires the role owner, admin or member; access tokens require the scope `thread:write`.
 func (c *Client) PutThread(ctx context.Context, id string, body NewThread) (*Thread, error) {
 	return decode[*Thread](c.send(ctx, request{method: http.MethodPut, path: path("/thread/{id}", id), repeatable: true, body: body}))
 }
 
-// GetWebhookAnalytics gets webhook totals. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// GetWebhookAnalytics calls GET /webhook/analytics/org: Get webhook totals. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetWebhookAnalytics(ctx context.Context, params *GetWebhookAnalyticsParams) (*WebhookAnalytics, error) {
 	return decode[*WebhookAnalytics](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/analytics/org"), repeatable: true, query: params.query()}))
 }
@@ -2985,7 +2976,7 @@ func (p *GetWebhookAnalyticsParams) query() query {
 	return q
 }
 
-// GetWebhookTimeseries gets webhook totals over time. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// GetWebhookTimeseries calls GET /webhook/analytics/org/timeseries: Get webhook totals over time. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetWebhookTimeseries(ctx context.Context, params *GetWebhookTimeseriesParams) (*WebhookTimeseries, error) {
 	return decode[*WebhookTimeseries](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/analytics/org/timeseries"), repeatable: true, query: params.query()}))
 }
@@ -3002,23 +2993,23 @@ func (p *GetWebhookTimeseriesParams) query() query {
 	return q
 }
 
-// CreateWebhook creates a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// CreateWebhook calls POST /webhook/create: Create a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) CreateWebhook(ctx context.Context, body NewWebhook) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/create"), repeatable: true, body: body}))
 }
 
-// DeleteWebhook deletes a webhook and everything in it. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// DeleteWebhook calls DELETE /webhook/delete/{webhookId}: Delete a webhook and everything in it. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) DeleteWebhook(ctx context.Context, webhookID string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/webhook/delete/{webhookId}", webhookID), repeatable: true})
 	return err
 }
 
-// ListDeliveries lists deliveries, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// ListDeliveries calls GET /webhook/delivery-list/{webhookId}: List deliveries, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) ListDeliveries(ctx context.Context, webhookID string, params *ListDeliveriesParams) ([]Delivery, error) {
 	return decode[[]Delivery](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/delivery-list/{webhookId}", webhookID), repeatable: true, query: params.query()}))
 }
 
-// AllDeliveries lists deliveries, newest first, on all pages. It requests a page when the one before is used up.
+// AllDeliveries calls ListDeliveries for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllDeliveries(ctx context.Context, webhookID string, params *ListDeliveriesParams) iter.Seq2[Delivery, error] {
 	return pages[Delivery](ctx, c, request{method: http.MethodGet, path: path("/webhook/delivery-list/{webhookId}", webhookID), repeatable: true, query: params.query()})
@@ -3040,53 +3031,53 @@ func (p *ListDeliveriesParams) query() query {
 	return q
 }
 
-// RetryDelivery retries a failed delivery. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// RetryDelivery calls POST /webhook/delivery-retry/{webhookId}/{deliveryId}: Retry a failed delivery. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) RetryDelivery(ctx context.Context, webhookID string, deliveryID string) (*Delivery, error) {
 	return decode[*Delivery](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/delivery-retry/{webhookId}/{deliveryId}", webhookID, deliveryID), repeatable: true}))
 }
 
-// CreateDestination creates a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// CreateDestination calls POST /webhook/destination-create/{webhookId}: Create a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) CreateDestination(ctx context.Context, webhookID string, body NewDestination) (*Destination, error) {
 	return decode[*Destination](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-create/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// DeleteDestination deletes a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// DeleteDestination calls DELETE /webhook/destination-delete/{webhookId}/{destinationId}: Delete a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) DeleteDestination(ctx context.Context, webhookID string, destinationID string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/webhook/destination-delete/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true})
 	return err
 }
 
-// ListDestinations lists destinations. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// ListDestinations calls GET /webhook/destination-list/{webhookId}: List destinations. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) ListDestinations(ctx context.Context, webhookID string) ([]Destination, error) {
 	return decode[[]Destination](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/destination-list/{webhookId}", webhookID), repeatable: true}))
 }
 
-// RecoverDestination makes all waiting retries of a destination due now. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// RecoverDestination calls POST /webhook/destination-recover/{webhookId}/{destinationId}: Make all waiting retries of a destination due now. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) RecoverDestination(ctx context.Context, webhookID string, destinationID string, body WebhookRecoverRequest) (*WebhookRecovered, error) {
 	return decode[*WebhookRecovered](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-recover/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true, body: body}))
 }
 
-// TestDestination sends a test event to a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// TestDestination calls POST /webhook/destination-test/{webhookId}/{destinationId}: Send a test event to a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) TestDestination(ctx context.Context, webhookID string, destinationID string) (*DestinationTest, error) {
 	return decode[*DestinationTest](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/destination-test/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true}))
 }
 
-// UpdateDestination updates a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// UpdateDestination calls PUT /webhook/destination-update/{webhookId}/{destinationId}: Update a destination. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) UpdateDestination(ctx context.Context, webhookID string, destinationID string, body DestinationPatch) (*Destination, error) {
 	return decode[*Destination](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/destination-update/{webhookId}/{destinationId}", webhookID, destinationID), repeatable: true, body: body}))
 }
 
-// GetWebhook gets a webhook. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// GetWebhook calls GET /webhook/get/{webhookId}: Get a webhook. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetWebhook(ctx context.Context, webhookID string) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/get/{webhookId}", webhookID), repeatable: true}))
 }
 
-// ListWebhooks lists webhooks, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// ListWebhooks calls GET /webhook/list: List webhooks, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) ListWebhooks(ctx context.Context, params *ListWebhooksParams) ([]Webhook, error) {
 	return decode[[]Webhook](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/list"), repeatable: true, query: params.query()}))
 }
 
-// AllWebhooks lists webhooks, newest first, on all pages. It requests a page when the one before is used up.
+// AllWebhooks calls ListWebhooks for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllWebhooks(ctx context.Context, params *ListWebhooksParams) iter.Seq2[Webhook, error] {
 	return pages[Webhook](ctx, c, request{method: http.MethodGet, path: path("/webhook/list"), repeatable: true, query: params.query()})
@@ -3103,17 +3094,17 @@ func (p *ListWebhooksParams) query() query {
 	return q
 }
 
-// GetReceipt gets a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// GetReceipt calls GET /webhook/receipt-get/{webhookId}/{receiptId}: Get a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetReceipt(ctx context.Context, webhookID string, receiptID string) (*Receipt, error) {
 	return decode[*Receipt](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-get/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
-// ListReceipts lists receipts, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// ListReceipts calls GET /webhook/receipt-list/{webhookId}: List receipts, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) ListReceipts(ctx context.Context, webhookID string, params *ListReceiptsParams) ([]Receipt, error) {
 	return decode[[]Receipt](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-list/{webhookId}", webhookID), repeatable: true, query: params.query()}))
 }
 
-// AllReceipts lists receipts, newest first, on all pages. It requests a page when the one before is used up.
+// AllReceipts calls ListReceipts for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllReceipts(ctx context.Context, webhookID string, params *ListReceiptsParams) iter.Seq2[Receipt, error] {
 	return pages[Receipt](ctx, c, request{method: http.MethodGet, path: path("/webhook/receipt-list/{webhookId}", webhookID), repeatable: true, query: params.query()})
@@ -3132,17 +3123,17 @@ func (p *ListReceiptsParams) query() query {
 	return q
 }
 
-// GetReceiptPayload gets the raw body of a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// GetReceiptPayload calls GET /webhook/receipt-payload/{webhookId}/{receiptId}: Get the raw body of a receipt. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetReceiptPayload(ctx context.Context, webhookID string, receiptID string) ([]byte, error) {
 	return content(c.send(ctx, request{method: http.MethodGet, path: path("/webhook/receipt-payload/{webhookId}/{receiptId}", webhookID, receiptID), repeatable: true}))
 }
 
-// ListReplays lists replays, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// ListReplays calls GET /webhook/replay/{webhookId}: List replays, newest first. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) ListReplays(ctx context.Context, webhookID string, params *ListReplaysParams) ([]Replay, error) {
 	return decode[[]Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()}))
 }
 
-// AllReplays lists replays, newest first, on all pages. It requests a page when the one before is used up.
+// AllReplays calls ListReplays for all pages. It requests a page when the one before is used up.
 // The sequence ends after the first error.
 func (c *Client) AllReplays(ctx context.Context, webhookID string, params *ListReplaysParams) iter.Seq2[Replay, error] {
 	return pages[Replay](ctx, c, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, query: params.query()})
@@ -3159,30 +3150,30 @@ func (p *ListReplaysParams) query() query {
 	return q
 }
 
-// CreateReplay delivers receipts of a stretch of time again. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// CreateReplay calls POST /webhook/replay/{webhookId}: Deliver receipts of a stretch of time again. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) CreateReplay(ctx context.Context, webhookID string, body ReplayNewReplay) (*Replay, error) {
 	return decode[*Replay](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/replay/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// CancelReplay cancels a replay. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// CancelReplay calls DELETE /webhook/replay/{webhookId}/{replayId}: Cancel a replay. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) CancelReplay(ctx context.Context, webhookID string, replayID string) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true})
 	return err
 }
 
-// GetReplay gets a replay. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
+// GetReplay calls GET /webhook/replay/{webhookId}/{replayId}: Get a replay. Available to all roles; access tokens require the scope `webhook:read`; not available to keys of a project.
 func (c *Client) GetReplay(ctx context.Context, webhookID string, replayID string) (*Replay, error) {
 	return decode[*Replay](c.send(ctx, request{method: http.MethodGet, path: path("/webhook/replay/{webhookId}/{replayId}", webhookID, replayID), repeatable: true}))
 }
 
-// RotateWebhookURL rotates the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// RotateWebhookURL calls POST /webhook/rotate-url/{webhookId}: Rotate the ingest URL of a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) RotateWebhookURL(ctx context.Context, webhookID string) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPost, path: path("/webhook/rotate-url/{webhookId}", webhookID), repeatable: true}))
 }
 
-// UpdateWebhook updates a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
+// UpdateWebhook calls PUT /webhook/update/{webhookId}: Update a webhook. Requires the role owner, admin or member; access tokens require the scope `webhook:write`; not available to keys of a project.
 func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body WebhookPatch) (*Webhook, error) {
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 c881c2b651b45cfb4c933386d9f62c7726252a084a7cfe0a83b64ad7f038a8cb
+// Sources: sha256 0c10dc13531a0b8e4ebbcfed7dbca6e5b75694bfddb432e604f980bee64eda83

@@ -89,19 +89,6 @@ func downloads(t *testing.T) string {
 	return filepath.Join(string(bytes.TrimSpace(out)), "cache", "download")
 }
 
-func TestDescribe(t *testing.T) {
-	for summary, want := range map[string]string{
-		"List threads, newest first": "lists threads, newest first",
-		"Retry a failed delivery":    "retries a failed delivery",
-		"Search by name":             "searches by name",
-		"Replay receipts":            "replays receipts",
-	} {
-		if got := describe(summary); got != want {
-			t.Errorf("describe(%q) = %q, want %q", summary, got, want)
-		}
-	}
-}
-
 // TestFieldTypes checks the choices that the generator would make differently.
 func TestFieldTypes(t *testing.T) {
 	text, err := document()

@@ -31,7 +31,6 @@ func trimOperation(operation node) {
 	}
 	parameters, _ := operation["parameters"].([]any)
 	operation["parameters"] = slices.DeleteFunc(parameters, func(p any) bool { return p.(node)["in"] == "header" })
-	operation["summary"] = describe(operation["summary"].(string))
 	delete(operation, "security")
 }
 
@@ -42,20 +41,6 @@ func trimHeaders(headers node) {
 			delete(headers, name)
 		}
 	}
-}
-
-// describe turns the summary of an operation into what its method does: "List threads" becomes
-// "lists threads".
-func describe(summary string) string {
-	verb, rest, _ := strings.Cut(summary, " ")
-	verb = strings.ToLower(verb)
-	if stem, ok := strings.CutSuffix(verb, "y"); ok && !strings.HasSuffix(stem, "a") {
-		verb = stem + "ie"
-	}
-	if strings.HasSuffix(verb, "ch") {
-		verb += "e"
-	}
-	return verb + "s " + rest
 }
 
 // trim removes what the generated code does not depend on.

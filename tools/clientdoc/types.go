@@ -45,6 +45,7 @@ func setTypes(tree node) {
 			case !requests[name]:
 				keepJSON(property)
 			}
+			setAny(property)
 		}
 	}
 	eachOperation(tree, func(operation node) {
@@ -87,6 +88,7 @@ func setAdditional(schema node, name string) {
 	if schema["properties"] != nil && name != "DestinationConfig" {
 		delete(schema, "additionalProperties")
 	}
+	setAny(schema)
 }
 
 func setPatchType(property node) {
@@ -148,6 +150,21 @@ func keepJSON(property node) {
 	if isAny(property) {
 		property["x-go-type"] = "json.RawMessage"
 		property["x-go-type-skip-optional-pointer"] = true
+	}
+}
+
+// setAny makes values of any type, also in lists and maps, be of type any, which the generator calls
+// interface{}.
+func setAny(schema node) {
+	if schema["additionalProperties"] == true {
+		schema["additionalProperties"] = node{"x-go-type": "any"}
+	}
+	if items := object(schema, "items"); items != nil {
+		setAny(items)
+	}
+	if isAny(schema) && schema["x-go-type"] == nil {
+		schema["x-go-type"] = "any"
+		schema["x-go-type-skip-optional-pointer"] = true
 	}
 }
 
