@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -34,14 +36,14 @@ const maxOrgName = 256
 
 // Org is an organization.
 type Org struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID   string `json:"id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	Name string `json:"name" example:"Acme"`
 }
 
 // Project is a part of an organization to which keys, threads and evaluations can be confined.
 type Project struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID   string `json:"id" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	Name string `json:"name" example:"Shop"`
 
 	createdAt stamp.Time
 	version   int64
@@ -75,17 +77,17 @@ func (p Projects) SDK() any {
 
 // Member is a user with a role in the caller's organization, or an invitation to it.
 type Member struct {
-	ID         string      `json:"id" doc:"Id of the user, or of the invitation of a pending member"`
-	FirstName  *string     `json:"first_name"`
-	LastName   *string     `json:"last_name"`
-	Email      *string     `json:"email"`
-	PhotoURL   *string     `json:"photo_url"`
+	ID         string      `json:"id" doc:"Id of the user, or of the invitation of a pending member" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	FirstName  *string     `json:"first_name" example:"Ada"`
+	LastName   *string     `json:"last_name" example:"Lovelace"`
+	Email      *string     `json:"email" example:"ada@example.com"`
+	PhotoURL   *string     `json:"photo_url" example:"https://example.com/ada.png"`
 	Role       auth.Role   `json:"role" enum:"owner,admin,member,viewer"`
 	Disabled   bool        `json:"disabled" doc:"Whether the member has no access to the organization"`
 	Pending    bool        `json:"pending" doc:"Whether the invitation has not been accepted"`
 	JoinedAt   *stamp.Time `json:"joined_at,omitempty" format:"date-time" doc:"When the member accepted"`
 	LastSeenAt *stamp.Time `json:"last_seen_at,omitempty" format:"date-time" doc:"When the member last used the organization, accurate to a minute"`
-	ExpiresAt  *stamp.Time `json:"expires_at,omitempty" format:"date-time" doc:"When the link of a pending member ends or has ended; absent if the link is void because the role was changed"`
+	ExpiresAt  *stamp.Time `json:"expires_at,omitempty" format:"date-time" doc:"When the link of a pending member ends or has ended; absent if the link is void because the role was changed" example:"2026-11-15T09:30:00.123Z"`
 
 	version int64
 }
@@ -131,13 +133,19 @@ func (m Member) sameProfile(other Member) bool {
 // Invited is a pending member with an invitation link, which is shown once.
 type Invited struct {
 	Member
-	Link string `json:"link" doc:"One-time link where a new person sets a password, and an existing user accepts or declines; valid for 7 days"`
+	Link string `json:"link" doc:"One-time link where a new person sets a password, and an existing user accepts or declines; valid for 7 days" example:"https://steward.example.com/invite/8Kd0sPq2"`
+}
+
+// TransformSchema gives an example of the id of an invitation.
+func (Invited) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Properties["id"].Examples = []any{"inv_01jcq3s1d4f8k2m6p9r3t7v0wx"}
+	return s
 }
 
 // Reset is a link with which a member sets a new password. It is shown once.
 type Reset struct {
-	Link      string     `json:"link" doc:"One-time link where the member sets a new password"`
-	ExpiresAt stamp.Time `json:"expires_at" doc:"An hour after the request"`
+	Link      string     `json:"link" doc:"One-time link where the member sets a new password" example:"https://steward.example.com/reset/4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
+	ExpiresAt stamp.Time `json:"expires_at" doc:"An hour after the request" example:"2026-11-15T09:30:00.123Z"`
 }
 
 // ResetLink returns the link of a token that resets a password.
@@ -145,11 +153,11 @@ func ResetLink(baseURL, token string) string { return baseURL + "/reset/" + toke
 
 // Profile describes the caller.
 type Profile struct {
-	ID            string    `json:"id"`
-	Email         *string   `json:"email"`
-	FirstName     *string   `json:"firstName"`
-	LastName      *string   `json:"lastName"`
-	Role          auth.Role `json:"role"`
+	ID            string    `json:"id" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	Email         *string   `json:"email" example:"ada@example.com"`
+	FirstName     *string   `json:"firstName" example:"Ada"`
+	LastName      *string   `json:"lastName" example:"Lovelace"`
+	Role          auth.Role `json:"role" example:"admin"`
 	Organizations []Org     `json:"organizations"`
 }
 
@@ -165,9 +173,9 @@ func (p Profile) SDK() any {
 
 // NewMember is a request to add a member.
 type NewMember struct {
-	Email     string    `json:"email" maxLength:"254" pattern:"^\\S+@\\S+$" patternDescription:"an e-mail address"`
-	FirstName *string   `json:"first_name,omitempty" maxLength:"256"`
-	LastName  *string   `json:"last_name,omitempty" maxLength:"256"`
+	Email     string    `json:"email" maxLength:"254" pattern:"^\\S+@\\S+$" patternDescription:"an e-mail address" example:"ada@example.com"`
+	FirstName *string   `json:"first_name,omitempty" maxLength:"256" example:"Ada"`
+	LastName  *string   `json:"last_name,omitempty" maxLength:"256" example:"Lovelace"`
 	Role      auth.Role `json:"role" enum:"owner,admin,member,viewer"`
 }
 
@@ -196,9 +204,9 @@ func checkName(faults *errs.Faults, location string, s *string) {
 // MemberPatch is a partial update of a member. Names and photo of a member who has accepted belong to
 // the user; those that do not change them are accepted.
 type MemberPatch struct {
-	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256" doc:"Of a pending member only"`
-	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256" doc:"Of a pending member only"`
-	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048" doc:"Belongs to the user and cannot be changed here"`
+	FirstName page.Opt[string]    `json:"first_name,omitempty" maxLength:"256" doc:"Of a pending member only" example:"Ada"`
+	LastName  page.Opt[string]    `json:"last_name,omitempty" maxLength:"256" doc:"Of a pending member only" example:"Lovelace"`
+	PhotoURL  page.Opt[string]    `json:"photo_url,omitempty" maxLength:"2048" doc:"Belongs to the user and cannot be changed here" example:"https://example.com/ada.png"`
 	Role      page.Opt[auth.Role] `json:"role,omitempty" enum:"owner,admin,member,viewer" nullable:"false" doc:"A change voids the links of the member"`
 	Disabled  page.Opt[bool]      `json:"disabled,omitempty" nullable:"false" doc:"true ends the member's access, tokens and API keys in the organization"`
 }
@@ -226,7 +234,7 @@ func (p MemberPatch) Check(faults *errs.Faults) {
 
 // NewProject is a request to create a project.
 type NewProject struct {
-	Name string `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
+	Name string `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank" example:"Shop"`
 }
 
 // Check adds a fault for each rule that the request breaks.

@@ -96,7 +96,7 @@ func (h *Handler) Orgs(ctx context.Context, _ *struct{}) ([]Org, error) {
 func (h *Handler) Projects(ctx context.Context, in *struct {
 	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`
 	Offset int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
-	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 },
 ) (Projects, error) {
 	caller := auth.From(ctx)

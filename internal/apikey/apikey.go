@@ -39,15 +39,15 @@ const (
 
 // Key is an API key without its value.
 type Key struct {
-	ID         string      `json:"id"`
-	Name       string      `json:"name"`
-	OrgID      string      `json:"orgId"`
+	ID         string      `json:"id" example:"key_01jcq3t2f5h8k1n4q7s0v3y6bd"`
+	Name       string      `json:"name" example:"Deployment"`
+	OrgID      string      `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Type       Type        `json:"type" enum:"root,user,project"`
 	ExpiresAt  *stamp.Time `json:"expiresAt" format:"date-time"`
 	LastUsedAt *stamp.Time `json:"lastUsedAt" format:"date-time" doc:"Accurate to a minute"`
 	CreatedAt  stamp.Time  `json:"createdAt" format:"date-time"`
 	Project    *Project    `json:"project"`
-	Scopes     []string    `json:"scopes,omitempty" doc:"Scopes that the key is restricted to; absent if it has all rights of its user"`
+	Scopes     []string    `json:"scopes,omitempty" doc:"Scopes that the key is restricted to; absent if it has all rights of its user" example:"openid,profile,thread:read"`
 
 	userID   string
 	clientID string // of the OAuth client that created it, or ""
@@ -56,8 +56,8 @@ type Key struct {
 
 // Project is the project to which a key is confined.
 type Project struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID   string `json:"id" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	Name string `json:"name" example:"Shop"`
 }
 
 // ETag returns the version of the row, which does not change when the key is used.
@@ -68,18 +68,18 @@ func (Key) MovesWithoutVersion() {}
 
 // Created is the response to creating a key, the only one with its value.
 type Created struct {
-	ID    string `json:"id"`
-	Value string `json:"value"`
+	ID    string `json:"id" example:"key_01jcq3t2f5h8k1n4q7s0v3y6bd"`
+	Value string `json:"value" example:"sk_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM1aB3cD"`
 }
 
 // NewKey is a request to create a key.
 type NewKey struct {
-	Name      string  `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank"`
-	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"Time in the future; null or absent means never, or when the key that creates it expires"`
-	ProjectID *string `json:"projectId,omitempty" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"Project to which the key is confined"`
-	OrgID     *string `json:"orgId,omitempty" doc:"Must be the caller's organization, if given"`
+	Name      string  `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank" example:"Deployment"`
+	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"Time in the future; null or absent means never, or when the key that creates it expires" example:"2027-11-15T08:30:00.000Z"`
+	ProjectID *string `json:"projectId,omitempty" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"Project to which the key is confined" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	OrgID     *string `json:"orgId,omitempty" doc:"Must be the caller's organization, if given" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	// Scopes is nil if it is absent or null.
-	Scopes []string `json:"scopes,omitempty" nullable:"true" minItems:"1" maxItems:"100" doc:"Scopes of the API (see GET /oidc/scopes) that the key is restricted to, among those of the caller; null or absent means those of the caller"`
+	Scopes []string `json:"scopes,omitempty" nullable:"true" minItems:"1" maxItems:"100" doc:"Scopes of the API (see GET /oidc/scopes) that the key is restricted to, among those of the caller; null or absent means those of the caller" example:"openid,profile,thread:read"`
 }
 
 // Check adds a fault for each rule that the request breaks.

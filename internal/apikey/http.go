@@ -30,11 +30,11 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Create
 
 // List serves GET /cli/apikey.
 func (h *Handler) List(ctx context.Context, in *struct {
-	OrgID     string      `query:"orgId" doc:"Only keys of this organization"`
-	ProjectID string      `query:"projectId" doc:"Only keys of this project"`
+	OrgID     string      `query:"orgId" doc:"Only keys of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID string      `query:"projectId" doc:"Only keys of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
 	Limit     int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`
 	Offset    int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
-	Cursor    page.Cursor `query:"cursor" doc:"Cursor from the next link"`
+	Cursor    page.Cursor `query:"cursor" doc:"Cursor from the next link" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 },
 ) (page.Page[Key], error) {
 	caller := auth.From(ctx)

@@ -16,9 +16,9 @@ type Handler struct{ Store *Store }
 type ListInput struct {
 	page.Paging
 	period.Between
-	Action string       `query:"action" maxLength:"100" pattern:"^[a-z_-]+\\.[a-z_-]*$" patternDescription:"an action such as apikey.create, or the beginning of actions up to the dot, such as apikey." doc:"Only this action, such as apikey.create; apikey. selects all actions on API keys"`
+	Action string       `query:"action" maxLength:"100" pattern:"^[a-z_-]+\\.[a-z_-]*$" patternDescription:"an action such as apikey.create, or the beginning of actions up to the dot, such as apikey." doc:"Only this action, such as apikey.create; apikey. selects all actions on API keys" example:"apikey.create"`
 	Actor  string       `query:"actor" maxLength:"128" doc:"Only what was done by the user, with the API key, or by the OAuth client with this id"`
-	Target string       `query:"target" maxLength:"2048" doc:"Only what was done to the thing with this id"`
+	Target string       `query:"target" maxLength:"2048" doc:"Only what was done to the thing with this id" example:"key_01jcq3t2f5h8k1n4q7s0v3y6bd"`
 	Start  period.Bound `query:"start" doc:"The same as since"`
 	End    period.Bound `query:"end" doc:"The same as until"`
 }

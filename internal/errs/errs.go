@@ -37,8 +37,8 @@ const (
 
 // Fault is an invalid value in a request. It never contains the value itself.
 type Fault struct {
-	Location string `json:"location" doc:"Where the value is, such as body.name or query.limit"`
-	Message  string `json:"message" doc:"What is expected"`
+	Location string `json:"location" doc:"Where the value is, such as body.name or query.limit" example:"body.name"`
+	Message  string `json:"message" doc:"What is expected" example:"expected a value; it is required"`
 }
 
 // Error is an error that the client may see.

@@ -24,16 +24,16 @@ import (
 
 // Eval is an evaluation.
 type Eval struct {
-	ID              string     `json:"id"`
-	Name            string     `json:"name"`
-	Description     *string    `json:"description"`
-	Identifier      *string    `json:"identifier" doc:"Stable identifier: the same in all deployments, unlike the id"`
-	AgentIdentifier string     `json:"agentIdentifier"`
-	OrgID           string     `json:"orgId"`
-	ProjectID       string     `json:"projectId"`
-	DeploymentID    *string    `json:"deploymentId,omitempty"`
-	Version         *string    `json:"version,omitempty"`
-	Filename        *string    `json:"filename,omitempty"`
+	ID              string     `json:"id" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
+	Name            string     `json:"name" example:"Politeness"`
+	Description     *string    `json:"description" example:"The answer is polite"`
+	Identifier      *string    `json:"identifier" doc:"Stable identifier: the same in all deployments, unlike the id" example:"politeness"`
+	AgentIdentifier string     `json:"agentIdentifier" example:"agent_support"`
+	OrgID           string     `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID       string     `json:"projectId" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	DeploymentID    *string    `json:"deploymentId,omitempty" example:"deploy_2026_11_15"`
+	Version         *string    `json:"version,omitempty" example:"1.4.0"`
+	Filename        *string    `json:"filename,omitempty" example:"evals/politeness.ts"`
 	Devmode         bool       `json:"devmode"`
 	CreatedAt       stamp.Time `json:"createdAt" format:"date-time"`
 	UpdatedAt       stamp.Time `json:"updatedAt" format:"date-time"`
@@ -46,16 +46,16 @@ func (e Eval) ETag() string { return page.ETag(e.version) }
 
 // NewEval is the body of PUT /cli/eval/{id}.
 type NewEval struct {
-	Name            string  `json:"name"`
-	Description     *string `json:"description,omitempty"`
-	Identifier      *string `json:"identifier,omitempty"`
-	AgentIdentifier string  `json:"agentIdentifier"`
-	ProjectID       string  `json:"projectId" doc:"An unknown project is created"`
-	DeploymentID    *string `json:"deploymentId,omitempty"`
-	Version         *string `json:"version,omitempty"`
-	Filename        *string `json:"filename,omitempty"`
+	Name            string  `json:"name" example:"Politeness"`
+	Description     *string `json:"description,omitempty" example:"The answer is polite"`
+	Identifier      *string `json:"identifier,omitempty" example:"politeness"`
+	AgentIdentifier string  `json:"agentIdentifier" example:"agent_support"`
+	ProjectID       string  `json:"projectId" doc:"An unknown project is created" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	DeploymentID    *string `json:"deploymentId,omitempty" example:"deploy_2026_11_15"`
+	Version         *string `json:"version,omitempty" example:"1.4.0"`
+	Filename        *string `json:"filename,omitempty" example:"evals/politeness.ts"`
 	Devmode         bool    `json:"devmode,omitempty"`
-	OrgID           *string `json:"orgId,omitempty" doc:"The caller's organization"`
+	OrgID           *string `json:"orgId,omitempty" doc:"The caller's organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 }
 
 // build returns the eval, and adds errors to faults with locations below location.
@@ -82,21 +82,21 @@ func (n NewEval) Check(faults *errs.Faults) { n.build("", "body", faults) }
 
 // Sync is the body of POST /cli/devmode/eval: the evals that a development server adds and removes.
 type Sync struct {
-	DeploymentID *string   `json:"deploymentId,omitempty"`
+	DeploymentID *string   `json:"deploymentId,omitempty" example:"deploy_2026_11_15"`
 	Create       []SyncNew `json:"create,omitempty" maxItems:"1000" doc:"Evaluations to create or replace"`
-	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids to delete first; unknown ones are ignored"`
+	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids to delete first; unknown ones are ignored" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
 }
 
 // SyncNew is one eval of a Sync.
 type SyncNew struct {
-	ID string `json:"id"`
+	ID string `json:"id" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
 	NewEval
 }
 
 // Synced is the response to a Sync.
 type Synced struct {
-	Created []string `json:"created" doc:"Ids of the evaluations that were created or replaced"`
-	Deleted []string `json:"deleted" doc:"Ids of the evaluations that were deleted"`
+	Created []string `json:"created" doc:"Ids of the evaluations that were created or replaced" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
+	Deleted []string `json:"deleted" doc:"Ids of the evaluations that were deleted" example:"evalid_01jcq42e5g7j9m1p3r5t7w9z1b"`
 }
 
 // build returns the evals to create. It returns Invalid with all errors of the body.

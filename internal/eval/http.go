@@ -16,7 +16,7 @@ type Handler struct{ Store *Store }
 type Window struct {
 	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of entries to return"`
 	Offset int         `query:"offset" minimum:"0" doc:"Number of entries to skip"`
-	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link; as fast at any depth"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link; as fast at any depth" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 }
 
 func (w Window) paging() page.Paging {
@@ -36,9 +36,9 @@ func (f *Filter) confine(caller *auth.Caller, orgID string) bool {
 
 // ListInput is the query of the list of evals.
 type ListInput struct {
-	OrgID     string `query:"orgId" doc:"Return only those of this organization"`
-	ProjectID string `query:"projectId" doc:"Return only those of this project"`
-	AgentID   string `query:"agentId" doc:"Return only those with this agentIdentifier"`
+	OrgID     string `query:"orgId" doc:"Return only those of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID string `query:"projectId" doc:"Return only those of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	AgentID   string `query:"agentId" doc:"Return only those with this agentIdentifier" example:"agent_support"`
 	Window
 }
 
@@ -109,11 +109,11 @@ func (h *Handler) Sync(ctx context.Context, in *struct{ Body Sync }) (Synced, er
 
 // RunsInput is the query of the list of runs.
 type RunsInput struct {
-	OrgID     string `query:"orgId" doc:"Return only those of this organization"`
-	ProjectID string `query:"projectId" doc:"Return only those of this project"`
-	AgentID   string `query:"agentId" doc:"Return only those whose evaluation has this agentIdentifier"`
-	EvalID    string `query:"evalId" doc:"Return only those of this evaluation"`
-	SessionID string `query:"sessionId" doc:"Return only those of this session"`
+	OrgID     string `query:"orgId" doc:"Return only those of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID string `query:"projectId" doc:"Return only those of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	AgentID   string `query:"agentId" doc:"Return only those whose evaluation has this agentIdentifier" example:"agent_support"`
+	EvalID    string `query:"evalId" doc:"Return only those of this evaluation" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
+	SessionID string `query:"sessionId" doc:"Return only those of this session" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
 	Window
 }
 

@@ -28,21 +28,21 @@ const (
 
 // Run is one run of an eval over a session.
 type Run struct {
-	ID              string          `json:"id"`
-	SessionID       string          `json:"sessionId"`
-	EvalID          string          `json:"evalId"`
-	EvalIdentifier  *string         `json:"evalIdentifier"`
-	EvalName        *string         `json:"evalName" doc:"Null until the evaluation is known"`
-	AgentIdentifier *string         `json:"agentIdentifier" doc:"Null until the evaluation is known"`
-	OrgID           string          `json:"orgId"`
-	ProjectID       string          `json:"projectId"`
-	DeploymentID    *string         `json:"deploymentId"`
-	SpanID          *string         `json:"spanId,omitempty"`
+	ID              string          `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
+	SessionID       string          `json:"sessionId" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
+	EvalID          string          `json:"evalId" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
+	EvalIdentifier  *string         `json:"evalIdentifier" example:"politeness"`
+	EvalName        *string         `json:"evalName" doc:"Null until the evaluation is known" example:"Politeness"`
+	AgentIdentifier *string         `json:"agentIdentifier" doc:"Null until the evaluation is known" example:"agent_support"`
+	OrgID           string          `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID       string          `json:"projectId" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	DeploymentID    *string         `json:"deploymentId" example:"deploy_2026_11_15"`
+	SpanID          *string         `json:"spanId,omitempty" example:"7c2f4a6e8b0d1f35"`
 	Devmode         bool            `json:"devmode"`
 	Pending         bool            `json:"pending"`
 	Success         bool            `json:"success"`
-	Error           *string         `json:"error"`
-	Result          json.RawMessage `json:"result"`
+	Error           *string         `json:"error" example:"the connection was refused"`
+	Result          json.RawMessage `json:"result" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`
 	ResultOmitted   bool            `json:"result_omitted,omitempty" doc:"Result is omitted from the list: too large, or the page is full"`
 	Truncated       bool            `json:"truncated,omitempty" doc:"Error is cut to 1000 characters in the list"`
 	CreatedAt       stamp.Time      `json:"createdAt" format:"date-time"`
@@ -70,14 +70,14 @@ func (r *Run) shorten(hasResult bool) {
 
 // Start is the body of POST /evalrun.
 type Start struct {
-	ID             string           `json:"id"`
-	SessionID      string           `json:"sessionId" doc:"The session may be created later"`
-	EvalID         string           `json:"evalId" doc:"The evaluation may be created later"`
-	EvalIdentifier *string          `json:"evalIdentifier,omitempty"`
-	OrgID          string           `json:"orgId"`
-	ProjectID      string           `json:"projectId" doc:"An unknown project is created"`
-	DeploymentID   *string          `json:"deploymentId,omitempty"`
-	SpanID         *string          `json:"spanId,omitempty"`
+	ID             string           `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
+	SessionID      string           `json:"sessionId" doc:"The session may be created later" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
+	EvalID         string           `json:"evalId" doc:"The evaluation may be created later" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
+	EvalIdentifier *string          `json:"evalIdentifier,omitempty" example:"politeness"`
+	OrgID          string           `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID      string           `json:"projectId" doc:"An unknown project is created" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	DeploymentID   *string          `json:"deploymentId,omitempty" example:"deploy_2026_11_15"`
+	SpanID         *string          `json:"spanId,omitempty" example:"7c2f4a6e8b0d1f35"`
 	Devmode        bool             `json:"devmode,omitempty"`
 	Timestamp      stamp.ClientTime `json:"timestamp,omitempty"`
 }
@@ -119,9 +119,9 @@ func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *
 
 // Completion is the body of PUT /evalrun.
 type Completion struct {
-	ID        string           `json:"id"`
-	Error     *string          `json:"error,omitempty" doc:"Null, absent or empty if there was none"`
-	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value"`
+	ID        string           `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
+	Error     *string          `json:"error,omitempty" doc:"Null, absent or empty if there was none" example:"the connection was refused"`
+	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`
 	Timestamp stamp.ClientTime `json:"timestamp,omitempty"`
 }
 

@@ -20,7 +20,7 @@ type Stats struct {
 
 // StatsBucket is one point of a series.
 type StatsBucket struct {
-	Timestamp stamp.Time `json:"timestamp" format:"date-time"`
+	Timestamp stamp.Time `json:"timestamp" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 	Runs      int64      `json:"runs" doc:"Runs that were started" example:"120"`
 	Passed    int64      `json:"passed" example:"110"`
 	Failed    int64      `json:"failed" example:"8"`
@@ -29,9 +29,9 @@ type StatsBucket struct {
 
 // StatsInput is the query of the results over time.
 type StatsInput struct {
-	ProjectID string `query:"projectId" doc:"Count only those of this project"`
-	EvalID    string `query:"evalId" doc:"Count only those of this evaluation"`
-	AgentID   string `query:"agentId" doc:"Count only those whose evaluation has this agentIdentifier"`
+	ProjectID string `query:"projectId" doc:"Count only those of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	EvalID    string `query:"evalId" doc:"Count only those of this evaluation" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
+	AgentID   string `query:"agentId" doc:"Count only those whose evaluation has this agentIdentifier" example:"agent_support"`
 	period.Query
 }
 

@@ -12,32 +12,32 @@ type Analytics struct {
 	Summary Summary           `json:"summary"`
 	Buckets []BucketAnalytics `json:"buckets"`
 	Daily   []DayAnalytics    `json:"daily" doc:"Closing values of each day, from the first day with data on"`
-	Days    int               `json:"days"`
+	Days    int               `json:"days" example:"180"`
 }
 
 // Summary is what all buckets hold now.
 type Summary struct {
-	ObjectCount int64   `json:"total_object_count"`
-	TotalSize   int64   `json:"total_size" doc:"In bytes"`
-	MonthlyCost float64 `json:"estimated_monthly_cost" doc:"In USD"`
-	CostPerGB   float64 `json:"cost_per_gb_month" doc:"Blended price of what is stored, in USD for a GB (10^9 bytes) and month"`
+	ObjectCount int64   `json:"total_object_count" example:"1200"`
+	TotalSize   int64   `json:"total_size" doc:"In bytes" example:"57855600"`
+	MonthlyCost float64 `json:"estimated_monthly_cost" doc:"In USD" example:"0.0012"`
+	CostPerGB   float64 `json:"cost_per_gb_month" doc:"Blended price of what is stored, in USD for a GB (10^9 bytes) and month" example:"0.02"`
 }
 
 // BucketAnalytics is what a bucket holds now.
 type BucketAnalytics struct {
-	BucketName  string      `json:"bucket_name"`
-	ObjectCount int64       `json:"object_count"`
-	TotalSize   int64       `json:"total_size" doc:"In bytes"`
-	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time"`
-	MonthlyCost float64     `json:"estimated_monthly_cost" doc:"In USD"`
+	BucketName  string      `json:"bucket_name" example:"invoices"`
+	ObjectCount int64       `json:"object_count" example:"1200"`
+	TotalSize   int64       `json:"total_size" doc:"In bytes" example:"57855600"`
+	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
+	MonthlyCost float64     `json:"estimated_monthly_cost" doc:"In USD" example:"0.0012"`
 }
 
 // DayAnalytics is what all buckets held at the end of a day in UTC.
 type DayAnalytics struct {
-	Date        string  `json:"date" format:"date"`
-	ObjectCount int64   `json:"total_object_count"`
-	TotalSize   int64   `json:"total_size" doc:"In bytes"`
-	Cost        float64 `json:"estimated_cost" doc:"Estimate for a month, in USD"`
+	Date        string  `json:"date" format:"date" example:"2026-11-15"`
+	ObjectCount int64   `json:"total_object_count" example:"1200"`
+	TotalSize   int64   `json:"total_size" doc:"In bytes" example:"57855600"`
+	Cost        float64 `json:"estimated_cost" doc:"Estimate for a month, in USD" example:"0.0012"`
 }
 
 // DefaultPrices returns the prices in USD for a GB (10^9 bytes) and month.

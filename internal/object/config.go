@@ -24,21 +24,21 @@ type Config struct {
 
 // CORS is the CORS configuration of a bucket.
 type CORS struct {
-	AllowedOrigins []string `json:"allowed_origins,omitempty" nullable:"true" maxItems:"100" doc:"Origins such as https://example.com, with at most one * each"`
-	AllowedMethods []string `json:"allowed_methods,omitempty" nullable:"true" maxItems:"5" doc:"GET, PUT, POST, DELETE, HEAD"`
-	AllowedHeaders []string `json:"allowed_headers,omitempty" nullable:"true" maxItems:"100" doc:"Request headers, with at most one * each"`
-	ExposeHeaders  []string `json:"expose_headers,omitempty" nullable:"true" maxItems:"100" doc:"Response headers that scripts may read"`
-	MaxAgeSeconds  *int64   `json:"max_age_seconds,omitempty" nullable:"true" minimum:"0" maximum:"86400" doc:"How long browsers cache the answer of a preflight"`
+	AllowedOrigins []string `json:"allowed_origins,omitempty" nullable:"true" maxItems:"100" doc:"Origins such as https://example.com, with at most one * each" example:"https://app.example.com"`
+	AllowedMethods []string `json:"allowed_methods,omitempty" nullable:"true" maxItems:"5" doc:"GET, PUT, POST, DELETE, HEAD" example:"GET,PUT"`
+	AllowedHeaders []string `json:"allowed_headers,omitempty" nullable:"true" maxItems:"100" doc:"Request headers, with at most one * each" example:"*"`
+	ExposeHeaders  []string `json:"expose_headers,omitempty" nullable:"true" maxItems:"100" doc:"Response headers that scripts may read" example:"ETag"`
+	MaxAgeSeconds  *int64   `json:"max_age_seconds,omitempty" nullable:"true" minimum:"0" maximum:"86400" doc:"How long browsers cache the answer of a preflight" example:"3600"`
 }
 
 // Patch is a partial update of a configuration: null resets a field, a missing one stays.
 type Patch struct {
-	StorageTier       page.Opt[Tier]              `json:"storage_tier,omitempty" required:"false" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects"`
-	TTL               page.Opt[int64]             `json:"ttl,omitempty" required:"false" doc:"Seconds after which objects are deleted; 0 clears it"`
+	StorageTier       page.Opt[Tier]              `json:"storage_tier,omitempty" required:"false" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects" example:"STANDARD"`
+	TTL               page.Opt[int64]             `json:"ttl,omitempty" required:"false" doc:"Seconds after which objects are deleted; 0 clears it" example:"2592000"`
 	Public            page.Opt[bool]              `json:"public,omitempty" required:"false" doc:"Whether anybody may read objects"`
-	CacheControl      page.Opt[string]            `json:"cache_control,omitempty" required:"false" doc:"Cache-Control of objects that have none"`
+	CacheControl      page.Opt[string]            `json:"cache_control,omitempty" required:"false" doc:"Cache-Control of objects that have none" example:"public, max-age=3600"`
 	CORS              page.Opt[CORS]              `json:"cors,omitempty" required:"false" example:"{\"allowed_origins\":[\"https://app.example.com\"],\"allowed_methods\":[\"GET\"]}"`
-	AdditionalHeaders page.Opt[map[string]string] `json:"additional_headers,omitempty" required:"false" doc:"Extra headers of responses with objects"`
+	AdditionalHeaders page.Opt[map[string]string] `json:"additional_headers,omitempty" required:"false" doc:"Extra headers of responses with objects" example:"{\"X-Robots-Tag\":\"noindex\"}"`
 }
 
 const (

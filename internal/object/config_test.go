@@ -28,17 +28,17 @@ func encoded(t *testing.T, value any) string {
 }
 
 type configIn = struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 	page.IfMatch
 	Body Patch
 }
 
 type bucketIn = struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 }
 
 type resetIn = struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 	page.IfMatch
 }
 

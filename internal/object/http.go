@@ -33,28 +33,28 @@ func (h *Handler) bucket(ctx context.Context, name string) (*Bucket, error) {
 
 // Entry is an object in a list.
 type Entry struct {
-	BucketName   string     `json:"bucket_name"`
-	Key          string     `json:"key"`
-	Size         int64      `json:"size" doc:"In bytes"`
-	ETag         string     `json:"etag,omitempty"`
-	ContentType  string     `json:"content_type,omitempty"`
-	LastModified stamp.Time `json:"last_modified" format:"date-time"`
+	BucketName   string     `json:"bucket_name" example:"invoices"`
+	Key          string     `json:"key" example:"2026/11/0042.pdf"`
+	Size         int64      `json:"size" doc:"In bytes" example:"31"`
+	ETag         string     `json:"etag,omitempty" example:"9e107d9d372bb6826bd81d3542a419d6"`
+	ContentType  string     `json:"content_type,omitempty" example:"application/json"`
+	LastModified stamp.Time `json:"last_modified" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 }
 
 // Listing is the response of GET /storage/objects/{bucket}.
 type Listing struct {
 	Objects []Entry     `json:"objects"`
 	Total   int64       `json:"total" doc:"Number of all objects with the prefix"`
-	Prefix  string      `json:"prefix"`
+	Prefix  string      `json:"prefix" example:"2026/"`
 	Limit   int         `json:"limit"`
 	Offset  int         `json:"offset"`
-	Next    page.Cursor `json:"next,omitempty" doc:"Cursor of the next page; missing on the last one"`
+	Next    page.Cursor `json:"next,omitempty" doc:"Cursor of the next page; missing on the last one" example:"WyIyMDI2LzExLzAwNDIucGRmIl0"`
 }
 
 // Objects handles GET /storage/objects/{bucket}.
 func (h *Handler) Objects(ctx context.Context, in *struct {
-	Bucket string `path:"bucket"`
-	Prefix string `query:"prefix" doc:"Only keys that begin with it"`
+	Bucket string `path:"bucket" example:"invoices"`
+	Prefix string `query:"prefix" doc:"Only keys that begin with it" example:"2026/"`
 	page.Paging
 },
 ) (Listing, error) {
@@ -93,14 +93,14 @@ func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Pag
 
 // Deleted is the response of DELETE /storage/objects/{bucket}.
 type Deleted struct {
-	Count int64 `json:"deleted_count"`
+	Count int64 `json:"deleted_count" example:"3"`
 }
 
 // DeleteObjects handles DELETE /storage/objects/{bucket}.
 func (h *Handler) DeleteObjects(ctx context.Context, in *struct {
-	Bucket string `path:"bucket"`
-	Key    string `query:"key" doc:"Key of one object"`
-	Prefix string `query:"prefix" doc:"All objects whose keys begin with it"`
+	Bucket string `path:"bucket" example:"invoices"`
+	Key    string `query:"key" doc:"Key of one object" example:"2026/11/0042.pdf"`
+	Prefix string `query:"prefix" doc:"All objects whose keys begin with it" example:"2026/"`
 },
 ) (Deleted, error) {
 	b, err := h.bucket(ctx, in.Bucket)
@@ -142,14 +142,14 @@ func originOf(ctx context.Context) Origin {
 
 // Presigned is the response of GET /storage/presign/{bucket}.
 type Presigned struct {
-	URL    string `json:"presigned_url"`
-	Expiry int64  `json:"expiry_seconds" doc:"How long the URL is valid"`
+	URL    string `json:"presigned_url" example:"https://s3.example.com/invoices/2026/11/0042.pdf?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=3600&X-Amz-Signature=5f2b"`
+	Expiry int64  `json:"expiry_seconds" doc:"How long the URL is valid" example:"3600"`
 }
 
 // PresignInput says what a presigned URL is for.
 type PresignInput struct {
-	Bucket    string `path:"bucket"`
-	Key       string `query:"key" required:"true" doc:"Key of the object"`
+	Bucket    string `path:"bucket" example:"invoices"`
+	Key       string `query:"key" required:"true" doc:"Key of the object" example:"2026/11/0042.pdf"`
 	Operation string `query:"operation" default:"download" enum:"download,upload"`
 	Expiry    int64  `query:"expiry_seconds" minimum:"1" maximum:"604800" doc:"How long the URL is to be valid. Default: the server's presign-expiry" example:"3600"`
 }
@@ -185,15 +185,15 @@ func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, 
 
 // Stats is the response of GET /storage/stats/{bucket}.
 type Stats struct {
-	BucketName  string      `json:"bucket_name"`
-	ObjectCount int64       `json:"object_count"`
-	TotalSize   int64       `json:"total_size" doc:"In bytes"`
-	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time" doc:"When an object last changed"`
+	BucketName  string      `json:"bucket_name" example:"invoices"`
+	ObjectCount int64       `json:"object_count" example:"1200"`
+	TotalSize   int64       `json:"total_size" doc:"In bytes" example:"57855600"`
+	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time" doc:"When an object last changed" example:"2026-11-15T08:30:00.123Z"`
 }
 
 // Stats handles GET /storage/stats/{bucket}.
 func (h *Handler) Stats(ctx context.Context, in *struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 },
 ) (Stats, error) {
 	b, err := h.bucket(ctx, in.Bucket)
@@ -206,7 +206,7 @@ func (h *Handler) Stats(ctx context.Context, in *struct {
 
 // Analytics handles GET /storage/analytics.
 func (h *Handler) Analytics(ctx context.Context, in *struct {
-	Days int `query:"days" default:"180" minimum:"1" maximum:"3650" doc:"Number of days to return"`
+	Days int `query:"days" default:"180" minimum:"1" maximum:"3650" doc:"Number of days to return" example:"180"`
 },
 ) (Analytics, error) {
 	return h.Store.Analytics(ctx, auth.From(ctx).OrgID, in.Days)
@@ -214,14 +214,14 @@ func (h *Handler) Analytics(ctx context.Context, in *struct {
 
 // BucketConfig is the configuration of a bucket as the API shows it.
 type BucketConfig struct {
-	BucketName        string            `json:"bucket_name"`
-	StorageTier       *Tier             `json:"storage_tier" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects"`
-	TTL               *int64            `json:"ttl" doc:"Seconds after which objects are deleted"`
+	BucketName        string            `json:"bucket_name" example:"invoices"`
+	StorageTier       *Tier             `json:"storage_tier" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects" example:"STANDARD"`
+	TTL               *int64            `json:"ttl" doc:"Seconds after which objects are deleted" example:"2592000"`
 	Public            *bool             `json:"public" doc:"Whether anybody may read objects"`
-	CacheControl      *string           `json:"cache_control" doc:"Cache-Control of objects that have none"`
+	CacheControl      *string           `json:"cache_control" doc:"Cache-Control of objects that have none" example:"public, max-age=3600"`
 	CORS              *CORS             `json:"cors"`
-	AdditionalHeaders map[string]string `json:"additional_headers" nullable:"true" doc:"Extra headers of responses with objects"`
-	BucketLocation    *string           `json:"bucket_location" doc:"Region of the bucket"`
+	AdditionalHeaders map[string]string `json:"additional_headers" nullable:"true" doc:"Extra headers of responses with objects" example:"{\"X-Robots-Tag\":\"noindex\"}"`
+	BucketLocation    *string           `json:"bucket_location" doc:"Region of the bucket" example:"local"`
 
 	etag string
 }
@@ -239,7 +239,7 @@ func configOf(b *Bucket) BucketConfig {
 
 // Config handles GET /bucket/config/{bucket}.
 func (h *Handler) Config(ctx context.Context, in *struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 },
 ) (BucketConfig, error) {
 	b, err := h.bucket(ctx, in.Bucket)
@@ -251,7 +251,7 @@ func (h *Handler) Config(ctx context.Context, in *struct {
 
 // UpdateConfig handles PUT /bucket/config/{bucket}.
 func (h *Handler) UpdateConfig(ctx context.Context, in *struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 	page.IfMatch
 	Body Patch
 },
@@ -268,7 +268,7 @@ func (h *Handler) UpdateConfig(ctx context.Context, in *struct {
 
 // ResetConfig handles DELETE /bucket/config/{bucket}.
 func (h *Handler) ResetConfig(ctx context.Context, in *struct {
-	Bucket string `path:"bucket"`
+	Bucket string `path:"bucket" example:"invoices"`
 	page.IfMatch
 },
 ) (web.None, error) {
@@ -281,25 +281,25 @@ func (h *Handler) ResetConfig(ctx context.Context, in *struct {
 
 // FolderEntry is an object in the view of a folder.
 type FolderEntry struct {
-	Key          string     `json:"key"`
-	Size         int64      `json:"size" doc:"In bytes"`
-	LastModified stamp.Time `json:"last_modified" format:"date-time"`
+	Key          string     `json:"key" example:"2026/11/0042.pdf"`
+	Size         int64      `json:"size" doc:"In bytes" example:"31"`
+	LastModified stamp.Time `json:"last_modified" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 }
 
 // FolderView is the response of GET /storage/folders/{bucket}.
 type FolderView struct {
-	Prefix  string        `json:"prefix"`
+	Prefix  string        `json:"prefix" example:"2026/"`
 	Folders []Folder      `json:"folders"`
 	Objects []FolderEntry `json:"objects"`
-	Next    page.Cursor   `json:"next,omitempty" doc:"Cursor of the next page; missing on the last one"`
+	Next    page.Cursor   `json:"next,omitempty" doc:"Cursor of the next page; missing on the last one" example:"WyIyMDI2LzExLzAwNDIucGRmIl0"`
 }
 
 // Folders handles GET /storage/folders/{bucket}.
 func (h *Handler) Folders(ctx context.Context, in *struct {
-	Bucket string      `path:"bucket"`
-	Prefix string      `query:"prefix" doc:"What stands directly below it is returned"`
+	Bucket string      `path:"bucket" example:"invoices"`
+	Prefix string      `query:"prefix" doc:"What stands directly below it is returned" example:"2026/"`
 	Limit  int         `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of folders and objects"`
-	Cursor page.Cursor `query:"cursor" doc:"Cursor of the next page"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor of the next page" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 },
 ) (FolderView, error) {
 	view := FolderView{Prefix: in.Prefix, Folders: []Folder{}, Objects: []FolderEntry{}}

@@ -17,24 +17,24 @@ import (
 
 type (
 	objectsIn = struct {
-		Bucket string `path:"bucket"`
-		Prefix string `query:"prefix" doc:"Only keys that begin with it"`
+		Bucket string `path:"bucket" example:"invoices"`
+		Prefix string `query:"prefix" doc:"Only keys that begin with it" example:"2026/"`
 		page.Paging
 	}
 	deleteIn = struct {
-		Bucket string `path:"bucket"`
-		Key    string `query:"key" doc:"Key of one object"`
-		Prefix string `query:"prefix" doc:"All objects whose keys begin with it"`
+		Bucket string `path:"bucket" example:"invoices"`
+		Key    string `query:"key" doc:"Key of one object" example:"2026/11/0042.pdf"`
+		Prefix string `query:"prefix" doc:"All objects whose keys begin with it" example:"2026/"`
 	}
 	presignIn = PresignInput
 	foldersIn = struct {
-		Bucket string      `path:"bucket"`
-		Prefix string      `query:"prefix" doc:"What stands directly below it is returned"`
+		Bucket string      `path:"bucket" example:"invoices"`
+		Prefix string      `query:"prefix" doc:"What stands directly below it is returned" example:"2026/"`
 		Limit  int         `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of folders and objects"`
-		Cursor page.Cursor `query:"cursor" doc:"Cursor of the next page"`
+		Cursor page.Cursor `query:"cursor" doc:"Cursor of the next page" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 	}
 	analyticsIn = struct {
-		Days int `query:"days" default:"180" minimum:"1" maximum:"3650" doc:"Number of days to return"`
+		Days int `query:"days" default:"180" minimum:"1" maximum:"3650" doc:"Number of days to return" example:"180"`
 	}
 )
 

@@ -33,9 +33,9 @@ type CountedPage struct {
 
 // Folder is a common prefix that ends with `/`.
 type Folder struct {
-	Prefix      string `json:"prefix"`
-	ObjectCount int64  `json:"object_count" doc:"Number of objects below this prefix"`
-	TotalSize   int64  `json:"total_size" doc:"Their size in bytes"`
+	Prefix      string `json:"prefix" example:"2026/"`
+	ObjectCount int64  `json:"object_count" doc:"Number of objects below this prefix" example:"1200"`
+	TotalSize   int64  `json:"total_size" doc:"Their size in bytes" example:"57855600"`
 }
 
 // FolderPage is what stands directly below a prefix.

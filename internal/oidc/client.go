@@ -51,26 +51,26 @@ const (
 
 // Client is an OAuth client, without its secret.
 type Client struct {
-	ID                     string     `json:"id"`
-	Name                   string     `json:"name"`
-	Description            string     `json:"description"`
-	HomepageURL            string     `json:"homepage_url"`
-	Icon                   *string    `json:"icon"`
+	ID                     string     `json:"id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
+	Name                   string     `json:"name" example:"Helpdesk"`
+	Description            string     `json:"description" example:"Answers questions of customers"`
+	HomepageURL            string     `json:"homepage_url" example:"https://helpdesk.example.com"`
+	Icon                   *string    `json:"icon" example:"https://helpdesk.example.com/icon.png"`
 	ClientType             Type       `json:"client_type" enum:"confidential,public"`
-	RedirectURIs           []string   `json:"redirect_uris"`
-	PostLogoutRedirectURIs []string   `json:"post_logout_redirect_uris"`
-	GrantTypes             []string   `json:"grant_types"`
-	ResponseTypes          []string   `json:"response_types"`
-	Scopes                 []string   `json:"scopes"`
-	OrgID                  string     `json:"org_id,omitempty"`
-	ProjectID              *string    `json:"project_id,omitempty"`
-	AccessSeconds          *int64     `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         *int64     `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              *int64     `json:"id_token_lifetime_seconds,omitempty"`
-	AllowedUserIDs         []string   `json:"allowed_user_ids" doc:"Users who may use the client; empty for all users"`
+	RedirectURIs           []string   `json:"redirect_uris" example:"https://helpdesk.example.com/callback"`
+	PostLogoutRedirectURIs []string   `json:"post_logout_redirect_uris" example:"https://helpdesk.example.com/signed-out"`
+	GrantTypes             []string   `json:"grant_types" example:"authorization_code,refresh_token"`
+	ResponseTypes          []string   `json:"response_types" example:"code"`
+	Scopes                 []string   `json:"scopes" example:"openid,profile,thread:read"`
+	OrgID                  string     `json:"org_id,omitempty" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID              *string    `json:"project_id,omitempty" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	AccessSeconds          *int64     `json:"access_token_lifetime_seconds,omitempty" example:"3600"`
+	RefreshSeconds         *int64     `json:"refresh_token_lifetime_seconds,omitempty" example:"2592000"`
+	IDSeconds              *int64     `json:"id_token_lifetime_seconds,omitempty" example:"3600"`
+	AllowedUserIDs         []string   `json:"allowed_user_ids" doc:"Users who may use the client; empty for all users" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
 	Internal               bool       `json:"internal"`
 	IsPublic               bool       `json:"is_public" doc:"Whether users outside the organization may use the client"`
-	Audience               *string    `json:"audience,omitempty" doc:"URI of the API that the client serves; it may introspect tokens issued for this audience"`
+	Audience               *string    `json:"audience,omitempty" doc:"URI of the API that the client serves; it may introspect tokens issued for this audience" example:"https://api.example.com"`
 	CreatedAt              stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt              stamp.Time `json:"updated_at" format:"date-time"`
 
@@ -121,9 +121,9 @@ func (c *Client) AllowedScopes(requested string) []string {
 // ClientDetails is a client with its usage.
 type ClientDetails struct {
 	Client
-	UserCount    int64       `json:"user_count" doc:"Number of users with a consent"`
+	UserCount    int64       `json:"user_count" doc:"Number of users with a consent" example:"12"`
 	LastActivity *stamp.Time `json:"last_activity" format:"date-time" doc:"Time of the last token or userinfo request"`
-	Link         string      `json:"link" doc:"URL of the client in the console"`
+	Link         string      `json:"link" doc:"URL of the client in the console" example:"https://steward.example.com/console/oauth/clients/oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 }
 
 // MovesWithoutVersion implements page.Moving, for UserCount and LastActivity.
@@ -133,7 +133,7 @@ func (ClientDetails) MovesWithoutVersion() {}
 // for a public client.
 type Created struct {
 	Client       Client `json:"client"`
-	ClientSecret string `json:"client_secret"`
+	ClientSecret string `json:"client_secret" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
 // ETag returns that of the client.
@@ -142,7 +142,7 @@ func (c Created) ETag() string { return c.Client.ETag() }
 // Updated is the response to updating a client. It has a secret if the client became confidential.
 type Updated struct {
 	Client       Client `json:"client"`
-	ClientSecret string `json:"client_secret,omitempty"`
+	ClientSecret string `json:"client_secret,omitempty" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
 // ETag returns that of the client.
@@ -150,42 +150,42 @@ func (u Updated) ETag() string { return u.Client.ETag() }
 
 // Rotated is the response to rotating a secret.
 type Rotated struct {
-	ClientID     string `json:"client_id"`
-	ClientSecret string `json:"client_secret"`
+	ClientID     string `json:"client_id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
+	ClientSecret string `json:"client_secret" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
 
 // Settings are the optional fields of create and update.
 type Settings struct {
-	Icon                   page.Opt[string]   `json:"icon,omitempty"`
-	ClientType             page.Opt[Type]     `json:"client_type,omitempty" nullable:"false" doc:"confidential (default) or public"`
-	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty" maxItems:"100" nullable:"false"`
-	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty" maxItems:"100" nullable:"false"`
-	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty" maxItems:"100" nullable:"false"`
-	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty" maxItems:"100" nullable:"false"`
-	Scopes                 page.Opt[[]string] `json:"scopes,omitempty" maxItems:"1000" nullable:"false"`
-	ProjectID              page.Opt[string]   `json:"project_id,omitempty"`
-	AccessSeconds          page.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty"`
-	RefreshSeconds         page.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty"`
-	IDSeconds              page.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty"`
-	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false"`
+	Icon                   page.Opt[string]   `json:"icon,omitempty" example:"https://helpdesk.example.com/icon.png"`
+	ClientType             page.Opt[Type]     `json:"client_type,omitempty" nullable:"false" doc:"confidential (default) or public" example:"confidential"`
+	RedirectURIs           page.Opt[[]string] `json:"redirect_uris,omitempty" maxItems:"100" nullable:"false" example:"https://helpdesk.example.com/callback"`
+	PostLogoutRedirectURIs page.Opt[[]string] `json:"post_logout_redirect_uris,omitempty" maxItems:"100" nullable:"false" example:"https://helpdesk.example.com/signed-out"`
+	GrantTypes             page.Opt[[]string] `json:"grant_types,omitempty" maxItems:"100" nullable:"false" example:"authorization_code,refresh_token"`
+	ResponseTypes          page.Opt[[]string] `json:"response_types,omitempty" maxItems:"100" nullable:"false" example:"code"`
+	Scopes                 page.Opt[[]string] `json:"scopes,omitempty" maxItems:"1000" nullable:"false" example:"openid,profile,thread:read"`
+	ProjectID              page.Opt[string]   `json:"project_id,omitempty" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	AccessSeconds          page.Opt[int64]    `json:"access_token_lifetime_seconds,omitempty" example:"3600"`
+	RefreshSeconds         page.Opt[int64]    `json:"refresh_token_lifetime_seconds,omitempty" example:"2592000"`
+	IDSeconds              page.Opt[int64]    `json:"id_token_lifetime_seconds,omitempty" example:"3600"`
+	AllowedUserIDs         page.Opt[[]string] `json:"allowed_user_ids,omitempty" maxItems:"10000" nullable:"false" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
 	IsPublic               page.Opt[bool]     `json:"is_public,omitempty" nullable:"false"`
-	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it"`
+	Audience               page.Opt[string]   `json:"audience,omitempty" doc:"URI of the API that the client serves, for confidential clients only; no other client may have it" example:"https://api.example.com"`
 }
 
 // NewClient is a request to create a client. Null means the same as absent.
 type NewClient struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	HomepageURL string `json:"homepage_url"`
+	Name        string `json:"name" example:"Helpdesk"`
+	Description string `json:"description" example:"Answers questions of customers"`
+	HomepageURL string `json:"homepage_url" example:"https://helpdesk.example.com"`
 	Settings
 }
 
 // ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
 // audience and the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
-	Name        page.Opt[string] `json:"name,omitempty" nullable:"false"`
-	Description page.Opt[string] `json:"description,omitempty" nullable:"false"`
-	HomepageURL page.Opt[string] `json:"homepage_url,omitempty" nullable:"false"`
+	Name        page.Opt[string] `json:"name,omitempty" nullable:"false" example:"Helpdesk"`
+	Description page.Opt[string] `json:"description,omitempty" nullable:"false" example:"Answers questions of customers"`
+	HomepageURL page.Opt[string] `json:"homepage_url,omitempty" nullable:"false" example:"https://helpdesk.example.com"`
 	Settings
 }
 

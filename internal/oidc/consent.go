@@ -24,22 +24,22 @@ type Consent struct {
 
 // UserConsent is a consent in the list of a client's users.
 type UserConsent struct {
-	UserID    string     `json:"user_id"`
-	Scopes    []string   `json:"scopes"`
+	UserID    string     `json:"user_id" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	Scopes    []string   `json:"scopes" example:"openid,profile,thread:read"`
 	CreatedAt stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt stamp.Time `json:"updated_at" format:"date-time"`
 }
 
 // OwnConsent is a consent in the list of the user who gave it.
 type OwnConsent struct {
-	ClientID          string     `json:"client_id"`
-	Scopes            []string   `json:"scopes"`
+	ClientID          string     `json:"client_id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
+	Scopes            []string   `json:"scopes" example:"openid,profile,thread:read"`
 	CreatedAt         stamp.Time `json:"created_at" format:"date-time"`
 	UpdatedAt         stamp.Time `json:"updated_at" format:"date-time"`
-	ClientName        string     `json:"client_name"`
-	ClientDescription string     `json:"client_description"`
-	ClientIcon        *string    `json:"client_icon"`
-	ClientHomepageURL string     `json:"client_homepage_url"`
+	ClientName        string     `json:"client_name" example:"Helpdesk"`
+	ClientDescription string     `json:"client_description" example:"Answers questions of customers"`
+	ClientIcon        *string    `json:"client_icon" example:"https://helpdesk.example.com/icon.png"`
+	ClientHomepageURL string     `json:"client_homepage_url" example:"https://helpdesk.example.com"`
 }
 
 // Deleted is the response to a deletion or a revocation.

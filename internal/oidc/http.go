@@ -32,7 +32,7 @@ type ClientPath struct {
 type WholeList struct {
 	Limit  int         `query:"limit" default:"1000" minimum:"0" maximum:"1000" doc:"Maximum number of items"`
 	Offset int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
-	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 }
 
 func (w WholeList) paging() page.Paging {
@@ -145,7 +145,7 @@ func (h *Handler) RevokeAll(ctx context.Context, in *ClientPath) (Deleted, error
 // RevokeUser serves DELETE /oidc/clients/{id}/users/{user_id}.
 func (h *Handler) RevokeUser(ctx context.Context, in *struct {
 	ClientPath
-	UserID string `path:"user_id" doc:"Id of the user"`
+	UserID string `path:"user_id" doc:"Id of the user" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
 },
 ) (Deleted, error) {
 	return Deleted{true}, h.Store.RevokeUser(ctx, auth.From(ctx).OrgID, in.ID, in.UserID)
@@ -153,7 +153,7 @@ func (h *Handler) RevokeUser(ctx context.Context, in *struct {
 
 // LastDays is the period of an activity report.
 type LastDays struct {
-	Days int `query:"days" default:"30" minimum:"1" maximum:"3650" doc:"Number of days, including today"`
+	Days int `query:"days" default:"30" minimum:"1" maximum:"3650" doc:"Number of days, including today" example:"180"`
 }
 
 // Activity serves GET /oidc/clients/{id}/activity.
@@ -170,7 +170,7 @@ func (h *Handler) AllActivity(ctx context.Context, in *struct {
 	LastDays
 	Limit  int         `query:"limit" default:"100000" minimum:"0" maximum:"100000" doc:"Maximum number of items"`
 	Offset int         `query:"offset" minimum:"0" doc:"Number of items to skip"`
-	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link"`
+	Cursor page.Cursor `query:"cursor" doc:"Cursor from the next link" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 },
 ) (page.Page[ClientActivityDay], error) {
 	paging := page.Paging{Limit: in.Limit, Offset: in.Offset, Cursor: in.Cursor}
@@ -184,7 +184,7 @@ func (h *Handler) Own(ctx context.Context, in *struct{ WholeList }) (page.Page[O
 
 // RevokeOwn serves DELETE /oidc/user/consent/{client_id}.
 func (h *Handler) RevokeOwn(ctx context.Context, in *struct {
-	ClientID string `path:"client_id" doc:"Id of the client"`
+	ClientID string `path:"client_id" doc:"Id of the client" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 },
 ) (Deleted, error) {
 	return Deleted{true}, h.Store.RevokeConsent(ctx, in.ClientID, auth.From(ctx).UserID)

@@ -10,10 +10,10 @@ const (
 
 // Scope is a permission that a client can request, with the texts of the consent page.
 type Scope struct {
-	Name               string `json:"name"`
-	Description        string `json:"description"`
-	ConsentTitle       string `json:"consent_title"`
-	ConsentDescription string `json:"consent_description"`
+	Name               string `json:"name" example:"thread:read"`
+	Description        string `json:"description" example:"Read threads and sessions"`
+	ConsentTitle       string `json:"consent_title" example:"Read threads"`
+	ConsentDescription string `json:"consent_description" example:"Read your conversation threads"`
 	Sensitive          bool   `json:"sensitive" doc:"Whether it gives access to sensitive data or allows changes"`
 	Required           bool   `json:"required" doc:"Whether users cannot decline it without declining the request"`
 	Default            bool   `json:"default" doc:"Whether new clients have it by default"`
@@ -27,26 +27,26 @@ type Catalogue struct {
 
 // PermissionSection is a section of the access levels.
 type PermissionSection struct {
-	ID     string            `json:"id"`
-	Label  string            `json:"label"`
+	ID     string            `json:"id" example:"agents"`
+	Label  string            `json:"label" example:"Agents"`
 	Groups []PermissionGroup `json:"groups"`
 }
 
 // PermissionGroup is an area of the API with its access levels.
 type PermissionGroup struct {
-	ID          string        `json:"id"`
-	Name        string        `json:"name"`
-	Description string        `json:"description"`
+	ID          string        `json:"id" example:"thread"`
+	Name        string        `json:"name" example:"Threads"`
+	Description string        `json:"description" example:"Conversation threads and sessions"`
 	Levels      []AccessLevel `json:"levels"`
 }
 
 // AccessLevel is a set of scopes in an area of the API.
 type AccessLevel struct {
-	Label        string   `json:"label"`
-	Value        string   `json:"value"`
-	Scopes       []string `json:"scopes"`
+	Label        string   `json:"label" example:"Read"`
+	Value        string   `json:"value" example:"read"`
+	Scopes       []string `json:"scopes" example:"thread:read"`
 	Warning      bool     `json:"warning,omitempty" doc:"Whether it allows data to be deleted or roles to be granted"`
-	WarningTitle string   `json:"warningTitle,omitempty"`
+	WarningTitle string   `json:"warningTitle,omitempty" example:"Sensitive data"`
 }
 
 // area is an area of the API with the two scopes `<id>:read` and `<id>:write`.

@@ -23,7 +23,7 @@ type Moving interface {
 
 // IfMatch is the part of an update's input that makes the update conditional.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags"`
+	IfMatch string `header:"If-Match" doc:"Fail with 412 unless the resource has one of these ETags" example:"\"3\""`
 }
 
 // Check returns PreconditionFailed if the request has an If-Match header that does not name the

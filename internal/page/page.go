@@ -30,7 +30,7 @@ const MaxLimit = 1000
 type Paging struct {
 	Limit  int    `query:"limit" default:"100" minimum:"0" maximum:"1000" doc:"Maximum number of items to return"`
 	Offset int    `query:"offset" default:"0" minimum:"0" doc:"Number of items to skip"`
-	Cursor Cursor `query:"cursor" doc:"Cursor from the next link; as fast for the last page as for the first"`
+	Cursor Cursor `query:"cursor" doc:"Cursor from the next link; as fast for the last page as for the first" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 }
 
 // MaxSkipped is the greatest offset up to which the rows before a page are read.

@@ -21,8 +21,8 @@ const (
 
 // Period is the time that was counted, from start to before end.
 type Period struct {
-	Start       stamp.Time  `json:"start" format:"date-time"`
-	End         stamp.Time  `json:"end" format:"date-time"`
+	Start       stamp.Time  `json:"start" format:"date-time" example:"2026-11-15T00:00:00.000Z"`
+	End         stamp.Time  `json:"end" format:"date-time" example:"2026-11-16T00:00:00.000Z"`
 	Granularity Granularity `json:"granularity" enum:"minute,hour,day"`
 }
 
@@ -49,8 +49,8 @@ func startOf(bucket, unit int64) stamp.Time { return stamp.Time(bucket * unit * 
 
 // Query has the query parameters of the routes that count over a period.
 type Query struct {
-	Start       string      `query:"start" pattern:"^\\d{4}-\\d\\d-\\d\\d" patternDescription:"a time or a date" doc:"Time or date, in UTC unless it has an offset. Default: 24 hours before the end"`
-	End         string      `query:"end" pattern:"^\\d{4}-\\d\\d-\\d\\d" patternDescription:"a time or a date" doc:"Time or date, in UTC unless it has an offset. Default: now"`
+	Start       string      `query:"start" pattern:"^\\d{4}-\\d\\d-\\d\\d" patternDescription:"a time or a date" doc:"Time or date, in UTC unless it has an offset. Default: 24 hours before the end" example:"2026-11-15T00:00:00.000Z"`
+	End         string      `query:"end" pattern:"^\\d{4}-\\d\\d-\\d\\d" patternDescription:"a time or a date" doc:"Time or date, in UTC unless it has an offset. Default: now" example:"2026-11-16T00:00:00.000Z"`
 	Granularity Granularity `query:"granularity" enum:"minute,hour,day" default:"hour"`
 }
 

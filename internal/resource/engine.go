@@ -104,8 +104,8 @@ type Column struct {
 // Rows is the result of a statement. Values are null, boolean, number, text, or what the database
 // writes as text; bytes are {"base64": …}.
 type Rows struct {
-	Columns   []string `json:"columns"`
-	Rows      [][]any  `json:"rows"`
+	Columns   []string `json:"columns" example:"id,total"`
+	Rows      [][]any  `json:"rows" example:"[[1042,12.5]]"`
 	Truncated bool     `json:"truncated" doc:"Whether there were more rows than shown"`
 	// RowsAffected is nil if the statement returns columns.
 	RowsAffected *int64 `json:"rows_affected,omitempty" doc:"Number of rows that the statement inserted, updated or deleted; only if it returns no columns"`

@@ -21,7 +21,7 @@ type Entry struct{ value any }
 // S3Created is an Entry of a bucket.
 type S3Created struct {
 	Type Type   `json:"type" enum:"s3"`
-	Name string `json:"name"`
+	Name string `json:"name" example:"invoices"`
 	S3Entry
 }
 

@@ -61,7 +61,7 @@ func (h *Handler) Regions(context.Context, *struct{}) ([]Region, error) {
 // RegionInput names a region of an organization. It is exported because huma ignores embedded structs
 // that are not.
 type RegionInput struct {
-	OrgID  string `path:"orgId" doc:"Id of the organization"`
+	OrgID  string `path:"orgId" doc:"Id of the organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Region string `path:"region" doc:"Region, as GET /cli/region lists it" example:"local"`
 }
 

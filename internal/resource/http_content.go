@@ -112,8 +112,8 @@ func (h *Handler) Query(ctx context.Context, in *struct {
 // KeysInput selects keys of a store.
 type KeysInput struct {
 	NameInput
-	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys"`
-	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before"`
+	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys" example:"2026/"`
+	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of keys to return"`
 	Values bool   `query:"values" doc:"Also return the beginnings of strings, and sizes; requires the permission to manage resources, as queries do"`
 }

@@ -20,17 +20,17 @@ type Key struct {
 	Key  string `json:"key" example:"session:1"`
 	Type string `json:"type" doc:"Type of the value as Redis names it" example:"string"`
 	// TTL is in milliseconds.
-	TTL *int64 `json:"ttl_ms,omitempty" doc:"Milliseconds until the key expires; absent if it does not"`
+	TTL *int64 `json:"ttl_ms,omitempty" doc:"Milliseconds until the key expires; absent if it does not" example:"60000"`
 	// Value is a string, or a map with the bytes in base64.
 	Value     any    `json:"value,omitempty" doc:"With values=true, the first 1,024 bytes of a string: text, or {\"base64\": …} if it is not UTF-8"`
 	Truncated bool   `json:"truncated,omitempty" doc:"Whether the string is longer than shown"`
-	Size      *int64 `json:"size,omitempty" doc:"With values=true, the number of bytes of a string, or of elements of another type"`
+	Size      *int64 `json:"size,omitempty" doc:"With values=true, the number of bytes of a string, or of elements of another type" example:"31"`
 }
 
 // Keys is a page of keys.
 type Keys struct {
 	Keys []Key  `json:"keys"`
-	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
+	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one" example:"1042"`
 }
 
 // MaxPreview is the number of bytes of a string that a list of keys shows at most.

@@ -56,12 +56,12 @@ func validName(name string) bool {
 // manage resources.
 type S3Entry struct {
 	BucketName  string            `json:"bucket_name" example:"invoices"`
-	AccessKey   *string           `json:"access_key"`
-	SecretKey   *string           `json:"secret_key"`
+	AccessKey   *string           `json:"access_key" example:"df0UxqYAgNxAmBn1ZuKP"`
+	SecretKey   *string           `json:"secret_key" example:"dMwvjoSbc3EHYQzgtODD5i1Qv7mhFBzTlvGDNzaJ"`
 	Region      string            `json:"region" doc:"Region to sign requests with" example:"us-east-1"`
 	Endpoint    string            `json:"endpoint" doc:"URL of the bucket" example:"http://127.0.0.1:9000/invoices"`
-	CNAME       *string           `json:"cname" doc:"Host name of the bucket in virtual-hosted style, or null"`
-	Description *string           `json:"description"`
+	CNAME       *string           `json:"cname" doc:"Host name of the bucket in virtual-hosted style, or null" example:"invoices.s3.example.com"`
+	Description *string           `json:"description" example:"Orders of the shop"`
 	BucketType  string            `json:"bucket_type" enum:"user"`
 	Internal    bool              `json:"internal"`
 	Env         map[string]string `json:"env" doc:"Environment variables for S3 clients; empty for viewers, and without the scope resource:write"`
@@ -70,12 +70,12 @@ type S3Entry struct {
 // DBEntry is a database as a client needs it. Its password and URL are null for callers who may not
 // manage resources.
 type DBEntry struct {
-	Name        string            `json:"name"`
-	Username    string            `json:"username"`
-	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write"`
-	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine"`
+	Name        string            `json:"name" example:"orders"`
+	Username    string            `json:"username" example:"db_01jcq3v5w8z9d6y4k2m7n0p1rt"`
+	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
+	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine" example:"https://steward.example.com/db/db_01jcq3v5w8z9d6y4k2m7n0p1rt/"`
 	Engine      string            `json:"engine" doc:"Engine of the database" example:"libsql"`
-	Description *string           `json:"description"`
+	Description *string           `json:"description" example:"Orders of the shop"`
 	Internal    bool              `json:"internal"`
 	Env         map[string]string `json:"env" doc:"Environment variables for database clients; empty for viewers, and without the scope resource:write"`
 }
@@ -83,12 +83,12 @@ type DBEntry struct {
 // KVEntry is a key-value store as a client needs it. Its password and URL are null for callers who may not
 // manage resources.
 type KVEntry struct {
-	Name        string            `json:"name"`
-	Username    string            `json:"username"`
-	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write"`
-	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine"`
+	Name        string            `json:"name" example:"cache"`
+	Username    string            `json:"username" example:"kv_01jcq3v5w8z9d6y4k2m7n0p1rv"`
+	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
+	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine" example:"redis://kv_01jcq3v5w8z9d6y4k2m7n0p1rv:4fVq0hXz7Lr2mTb9KcW1sYpD@steward.example.com:6379/0"`
 	Engine      string            `json:"engine" doc:"Engine of the store" example:"redka"`
-	Description *string           `json:"description"`
+	Description *string           `json:"description" example:"Orders of the shop"`
 	Internal    bool              `json:"internal"`
 	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers, and without the scope resource:write"`
 }
@@ -103,23 +103,23 @@ type List struct {
 
 // Redis is how to connect to a key-value store.
 type Redis struct {
-	URL string `json:"url"`
+	URL string `json:"url" example:"redis://kv_01jcq3v5w8z9d6y4k2m7n0p1rv:4fVq0hXz7Lr2mTb9KcW1sYpD@steward.example.com:6379/0"`
 }
 
 // Place is where a resource is.
 type Place struct {
 	CloudRegion string `json:"cloud_region" example:"local"`
-	OrgID       string `json:"org_id"`
-	OrgName     string `json:"org_name"`
+	OrgID       string `json:"org_id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	OrgName     string `json:"org_name" example:"Harbour Ltd"`
 }
 
 // PlacedS3 is a bucket in the list over all regions.
 type PlacedS3 struct {
 	S3Entry
 	Place
-	ObjectCount int64       `json:"object_count"`
-	TotalSize   int64       `json:"total_size"`
-	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time"`
+	ObjectCount int64       `json:"object_count" example:"1200"`
+	TotalSize   int64       `json:"total_size" example:"57855600"`
+	LastEventAt *stamp.Time `json:"last_event_at,omitempty" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 }
 
 // PlacedDB is a database in the list over all regions.
@@ -145,7 +145,7 @@ type Placed struct {
 type NewResource struct {
 	Type        Type    `json:"type" enum:"db,s3,kv"`
 	Name        *string `json:"name,omitempty" maxLength:"63" doc:"Default: generated" example:"invoices"`
-	Description *string `json:"description,omitempty" maxLength:"1024"`
+	Description *string `json:"description,omitempty" maxLength:"1024" example:"Orders of the shop"`
 }
 
 // NewResources is a request to create resources, all or none.

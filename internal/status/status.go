@@ -22,7 +22,7 @@ type Status struct {
 // Database is the database of the installation.
 type Database struct {
 	Engine string `json:"engine" enum:"sqlite,postgres"`
-	OK     bool   `json:"ok" doc:"Whether it can be used"`
+	OK     bool   `json:"ok" doc:"Whether it can be used" example:"true"`
 }
 
 // Disk is the disk of the data directory of the process that answers.
@@ -48,7 +48,7 @@ type RegionEngines struct {
 type EngineState struct {
 	Engine string `json:"engine" doc:"What provides the resources, such as libsql, postgres or redis" example:"libsql"`
 	OK     bool   `json:"ok" doc:"Whether it can be used"`
-	Error  string `json:"error,omitempty" doc:"Why it cannot be used"`
+	Error  string `json:"error,omitempty" doc:"Why it cannot be used" example:"the connection was refused"`
 }
 
 // Webhooks is what the webhooks of an organization are waiting for.
@@ -61,12 +61,12 @@ type Webhooks struct {
 
 // Failing is a destination that is failing: the last attempt of some of its deliveries failed.
 type Failing struct {
-	WebhookID     string      `json:"webhook_id"`
+	WebhookID     string      `json:"webhook_id" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	WebhookName   string      `json:"webhook_name" example:"orders"`
-	DestinationID string      `json:"destination_id"`
+	DestinationID string      `json:"destination_id" example:"whds_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Host          string      `json:"host" doc:"Host of the destination's URL" example:"hooks.example.com"`
 	Path          string      `json:"path" doc:"Path of the destination's URL, without its query" example:"/orders"`
-	Since         stamp.Time  `json:"since" format:"date-time" doc:"Since when there have been failing deliveries without a break"`
+	Since         stamp.Time  `json:"since" format:"date-time" doc:"Since when there have been failing deliveries without a break" example:"2026-11-15T08:30:00.123Z"`
 	Count         int64       `json:"count" doc:"Events whose last attempt failed: those that wait for a retry, and those that have failed for good meanwhile" example:"7"`
 	Waiting       int64       `json:"waiting" doc:"Attempts that wait for their retry or are being sent; counted up to 10,000" example:"5"`
 	NextDueAt     *stamp.Time `json:"next_due_at,omitempty" format:"date-time" doc:"When the first of them is due; absent if none waits"`

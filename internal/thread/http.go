@@ -22,12 +22,12 @@ type Handler struct {
 func (h *Handler) List(ctx context.Context, in *struct {
 	Limit     int         `query:"limit" default:"10" minimum:"0" maximum:"1000" doc:"Maximum number of threads to return"`
 	Offset    int         `query:"offset" default:"0" minimum:"0" doc:"Number of threads to skip"`
-	Cursor    page.Cursor `query:"cursor" doc:"Cursor from the next link; as fast at any depth"`
+	Cursor    page.Cursor `query:"cursor" doc:"Cursor from the next link; as fast at any depth" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 	Sort      string      `query:"sort" default:"created" enum:"created,updated" doc:"Time to sort by"`
 	Direction string      `query:"direction" default:"desc" enum:"asc,desc" doc:"Sort direction; desc is newest first"`
-	OrgID     string      `query:"orgId" doc:"Return only threads of this organization"`
-	ProjectID string      `query:"projectId" doc:"Return only threads of this project"`
-	Metadata  string      `query:"metadata" doc:"JSON object; return only threads with an equal value at each of its keys"`
+	OrgID     string      `query:"orgId" doc:"Return only threads of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID string      `query:"projectId" doc:"Return only threads of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	Metadata  string      `query:"metadata" doc:"JSON object; return only threads with an equal value at each of its keys" example:"{\"customer\":\"acme\"}"`
 	Deleted   bool        `query:"deleted" doc:"Return only deleted threads that are still retained"`
 },
 ) (page.Page[Thread], error) {
@@ -136,9 +136,9 @@ func (h *Handler) Complete(ctx context.Context, in *struct{ Body Completion }) (
 // Sessions serves GET /session.
 func (h *Handler) Sessions(ctx context.Context, in *struct {
 	page.Paging
-	OrgID     string `query:"orgId" doc:"Return only sessions of this organization"`
-	ProjectID string `query:"projectId" doc:"Return only sessions of this project"`
-	ThreadID  string `query:"threadId" doc:"Return only sessions of this thread"`
+	OrgID     string `query:"orgId" doc:"Return only sessions of this organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID string `query:"projectId" doc:"Return only sessions of this project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	ThreadID  string `query:"threadId" doc:"Return only sessions of this thread" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
 },
 ) (Sessions, error) {
 	caller := auth.From(ctx)

@@ -10,24 +10,24 @@ import (
 // Session is one run of an agent, as its runtime reports it: a start and a completion, which may
 // arrive in any order.
 type Session struct {
-	ID           string      `json:"id"`
-	OrgID        string      `json:"orgId"`
-	ProjectID    *string     `json:"projectId" doc:"Null if only the completion has arrived and its project is not known"`
-	ThreadID     *string     `json:"threadId"`
-	DeploymentID *string     `json:"deploymentId"`
-	RouteID      string      `json:"routeId"`
-	Environment  string      `json:"environment"`
+	ID           string      `json:"id" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
+	OrgID        string      `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID    *string     `json:"projectId" doc:"Null if only the completion has arrived and its project is not known" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	ThreadID     *string     `json:"threadId" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
+	DeploymentID *string     `json:"deploymentId" example:"deploy_2026_11_15"`
+	RouteID      string      `json:"routeId" example:"route_chat"`
+	Environment  string      `json:"environment" example:"production"`
 	Devmode      bool        `json:"devmode"`
-	URL          string      `json:"url"`
-	Method       string      `json:"method"`
-	Trigger      string      `json:"trigger"`
+	URL          string      `json:"url" example:"https://agents.example.com/chat"`
+	Method       string      `json:"method" example:"POST"`
+	Trigger      string      `json:"trigger" example:"api"`
 	Pending      bool        `json:"pending" doc:"True until the completion has arrived"`
 	StartedAt    stamp.Time  `json:"startedAt" format:"date-time"`
 	CompletedAt  *stamp.Time `json:"completedAt" format:"date-time"`
-	StatusCode   *int        `json:"statusCode"`
-	Error        *string     `json:"error"`
-	AgentIDs     []string    `json:"agentIds"`
-	UserData     *string     `json:"userData" doc:"Null in lists if user_data_omitted is set"`
+	StatusCode   *int        `json:"statusCode" example:"200"`
+	Error        *string     `json:"error" example:"the connection was refused"`
+	AgentIDs     []string    `json:"agentIds" example:"agent_support"`
+	UserData     *string     `json:"userData" doc:"Null in lists if user_data_omitted is set" example:"{\"step\":3}"`
 	Metadata     Metadata    `json:"metadata"`
 	CreatedAt    stamp.Time  `json:"createdAt" format:"date-time"`
 	UpdatedAt    stamp.Time  `json:"updatedAt" format:"date-time"`
@@ -51,29 +51,29 @@ func (s Session) project() string {
 
 // Start is the body of POST /session.
 type Start struct {
-	ID           string           `json:"id"`
-	ThreadID     *string          `json:"threadId,omitempty" doc:"The thread may be created later"`
-	OrgID        string           `json:"orgId" doc:"The caller's organization"`
-	ProjectID    string           `json:"projectId"`
-	DeploymentID *string          `json:"deploymentId,omitempty"`
-	RouteID      string           `json:"routeId"`
-	Environment  string           `json:"environment"`
+	ID           string           `json:"id" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
+	ThreadID     *string          `json:"threadId,omitempty" doc:"The thread may be created later" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
+	OrgID        string           `json:"orgId" doc:"The caller's organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID    string           `json:"projectId" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	DeploymentID *string          `json:"deploymentId,omitempty" example:"deploy_2026_11_15"`
+	RouteID      string           `json:"routeId" example:"route_chat"`
+	Environment  string           `json:"environment" example:"production"`
 	Devmode      bool             `json:"devmode"`
-	URL          string           `json:"url"`
-	Method       string           `json:"method"`
-	Trigger      string           `json:"trigger"`
+	URL          string           `json:"url" example:"https://agents.example.com/chat"`
+	Method       string           `json:"method" example:"POST"`
+	Trigger      string           `json:"trigger" example:"api"`
 	Metadata     Metadata         `json:"metadata,omitempty" maxProperties:"1000"`
 	Timestamp    stamp.ClientTime `json:"timestamp,omitempty"`
 }
 
 // Completion is the body of PUT /session.
 type Completion struct {
-	ID         string           `json:"id"`
-	ThreadID   *string          `json:"threadId"`
-	Error      *string          `json:"error,omitempty"`
-	AgentIDs   []string         `json:"agentIds,omitempty" maxItems:"1000"`
-	StatusCode int              `json:"statusCode"`
-	UserData   *string          `json:"userData,omitempty" doc:"At most 1 MiB"`
+	ID         string           `json:"id" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
+	ThreadID   *string          `json:"threadId" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
+	Error      *string          `json:"error,omitempty" example:"the connection was refused"`
+	AgentIDs   []string         `json:"agentIds,omitempty" maxItems:"1000" example:"agent_support"`
+	StatusCode int              `json:"statusCode" example:"200"`
+	UserData   *string          `json:"userData,omitempty" doc:"At most 1 MiB" example:"{\"step\":3}"`
 	Metadata   Metadata         `json:"metadata,omitempty" maxProperties:"1000" doc:"Replaces the metadata of the start"`
 	Timestamp  stamp.ClientTime `json:"timestamp,omitempty"`
 }

@@ -50,15 +50,15 @@ const (
 
 // Thread is a conversation with its state.
 type Thread struct {
-	ID        string      `json:"id"`
+	ID        string      `json:"id" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
 	CreatedAt stamp.Time  `json:"created_at" format:"date-time"`
 	UpdatedAt stamp.Time  `json:"updated_at" format:"date-time"`
 	Deleted   bool        `json:"deleted"`
 	DeletedAt *stamp.Time `json:"deleted_at" format:"date-time"`
-	DeletedBy *string     `json:"deleted_by" doc:"User who deleted the thread"`
-	OrgID     string      `json:"org_id"`
-	ProjectID string      `json:"project_id"`
-	UserData  *string     `json:"user_data" doc:"Session state as JSON text. Null in lists if user_data_omitted is set"`
+	DeletedBy *string     `json:"deleted_by" doc:"User who deleted the thread" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	OrgID     string      `json:"org_id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
+	ProjectID string      `json:"project_id" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	UserData  *string     `json:"user_data" doc:"Session state as JSON text. Null in lists if user_data_omitted is set" example:"{\"state\":{\"step\":3},\"metadata\":{}}"`
 	Metadata  Metadata    `json:"metadata" doc:"Unencrypted key-value data by which threads can be filtered"`
 	// The next two are set in lists only.
 	UserDataOmitted bool `json:"user_data_omitted,omitempty" doc:"user_data is omitted from the list: too large, or the page is full"`
@@ -133,15 +133,18 @@ func (m *Metadata) UnmarshalJSON(b []byte) error {
 
 // Schema documents metadata as an object with any keys.
 func (Metadata) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, Nullable: true, AdditionalProperties: true}
+	return &huma.Schema{
+		Type: huma.TypeObject, Nullable: true, AdditionalProperties: true,
+		Examples: []any{map[string]any{"channel": "web", "customer": "acme"}},
+	}
 }
 
 const projectRule = "expected the project of the new thread"
 
 // Put is the body of PUT /thread/{id}.
 type Put struct {
-	ProjectID string   `json:"project_id,omitempty" doc:"Required for a new thread unless the API key has a project"`
-	UserData  *string  `json:"user_data,omitempty" doc:"JSON text of at most 1 MiB. Null or absent means none"`
+	ProjectID string   `json:"project_id,omitempty" doc:"Required for a new thread unless the API key has a project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
+	UserData  *string  `json:"user_data,omitempty" doc:"JSON text of at most 1 MiB. Null or absent means none" example:"{\"state\":{\"step\":3},\"metadata\":{}}"`
 	Metadata  Metadata `json:"metadata,omitempty" maxProperties:"1000" doc:"Object of at most 1 MiB and 1000 keys. Null or absent means none"`
 }
 

@@ -1,8 +1,6 @@
 package web
 
 import (
-	_ "embed"
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,18 +9,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// exampleText has the examples of properties and parameters: by name, and by schema and name where
-// a name has several meanings.
-//
-//go:embed examples.json
-var exampleText []byte
-
 // corrector adds to an OpenAPI document what huma leaves out: where null is allowed, and examples.
 type corrector struct {
-	tree     map[string]any
-	schemas  map[string]any
-	types    huma.Registry
-	examples map[string]any
+	tree    map[string]any
+	schemas map[string]any
+	types   huma.Registry
 }
 
 func newCorrector(tree map[string]any, types huma.Registry) *corrector {
@@ -35,21 +26,14 @@ func object(node map[string]any, key string) map[string]any {
 	return o
 }
 
-func (c *corrector) correct() error {
-	if err := json.Unmarshal(exampleText, &c.examples); err != nil {
-		return err
-	}
+func (c *corrector) correct() {
 	fixNode(c.tree)
 	requests := c.requestSchemas()
 	for name := range c.schemas {
 		schema := object(c.schemas, name)
 		c.allowNull(schema, c.types.TypeFromRef(schemaPrefix+name), requests[name])
-		for property := range object(schema, "properties") {
-			c.addExample(object(object(schema, "properties"), property), name, property)
-		}
 	}
 	c.eachOperation(c.addExamples)
-	return nil
 }
 
 func (c *corrector) eachOperation(do func(operation map[string]any)) {
@@ -111,6 +95,7 @@ func (c *corrector) collect(node any, found map[string]bool) {
 // allowNull adds null to the types of the fields that can be null. In a response that is a pointer
 // that is always present; huma omits those to structs. In a request it is also every optional
 // field, where null means the same as leaving it out, unless its tag says nullable:"false".
+// An example that is null, huma takes for text or omits.
 func (c *corrector) allowNull(schema map[string]any, t reflect.Type, request bool) {
 	required, _ := schema["required"].([]any)
 	for _, f := range reflect.VisibleFields(t) {
@@ -120,6 +105,9 @@ func (c *corrector) allowNull(schema map[string]any, t reflect.Type, request boo
 		optional := request && !slices.Contains(required, any(name)) && f.Tag.Get("nullable") != "false"
 		if present || optional {
 			addNull(property)
+		}
+		if f.Tag.Get("example") == "null" {
+			property["examples"] = []any{nil}
 		}
 	}
 }
@@ -138,27 +126,8 @@ func addNull(schema map[string]any) {
 	}
 }
 
-// addExample adds an example to the schema of a property or parameter that has none. What refers to
-// other schemas has theirs.
-func (c *corrector) addExample(schema map[string]any, parent, name string) {
-	items := object(schema, "items")
-	refers := schema["$ref"] != nil || schema["anyOf"] != nil || items["$ref"] != nil || items["anyOf"] != nil
-	for _, key := range []string{parent + "." + name, name} {
-		value, ok := c.examples[key]
-		if ok && !refers && schema["examples"] == nil && schema["enum"] == nil {
-			schema["examples"] = []any{value}
-		}
-	}
-}
-
-// addExamples adds examples to the parameters of an operation, and whole ones to its bodies.
+// addExamples adds examples to the bodies of an operation, made of those of their fields.
 func (c *corrector) addExamples(operation map[string]any) {
-	parameters, _ := operation["parameters"].([]any)
-	for _, p := range parameters {
-		parameter, _ := p.(map[string]any)
-		name, _ := parameter["name"].(string)
-		c.addExample(object(parameter, "schema"), "", name)
-	}
 	c.addBody(object(object(operation, "requestBody"), "content"), true)
 	responses := object(operation, "responses")
 	for status := range responses {

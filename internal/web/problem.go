@@ -39,11 +39,11 @@ var statuses = map[errs.Kind]int{
 // Problem is the body of an error on the root face (RFC 9457).
 type Problem struct {
 	Type      string       `json:"type" doc:"Always about:blank; see code" example:"about:blank"`
-	Title     string       `json:"title" doc:"Text of the HTTP status"`
-	Status    int          `json:"status" doc:"HTTP status"`
-	Detail    string       `json:"detail" doc:"Description of the error"`
-	Code      errs.Kind    `json:"code" doc:"Stable, machine-readable kind of the error"`
-	RequestID string       `json:"request_id" doc:"Value of the X-Request-Id header"`
+	Title     string       `json:"title" doc:"Text of the HTTP status" example:"Unprocessable Entity"`
+	Status    int          `json:"status" doc:"HTTP status" example:"422"`
+	Detail    string       `json:"detail" doc:"Description of the error" example:"the request has invalid values"`
+	Code      errs.Kind    `json:"code" doc:"Stable, machine-readable kind of the error" example:"invalid"`
+	RequestID string       `json:"request_id" doc:"Value of the X-Request-Id header" example:"req_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Errors    []errs.Fault `json:"errors,omitempty" doc:"The invalid values of the request, at most 100"`
 	Omitted   int          `json:"errors_omitted,omitempty" doc:"How many more invalid values there are"`
 }

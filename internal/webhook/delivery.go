@@ -40,12 +40,12 @@ const (
 type Delivery struct {
 	ID            string          `json:"id" example:"whdv_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Date          stamp.Time      `json:"date" format:"date-time" doc:"When the attempt was scheduled"`
-	WebhookID     string          `json:"webhook_id"`
-	DestinationID string          `json:"webhook_destination_id"`
-	ReceiptID     string          `json:"webhook_receipt_id"`
+	WebhookID     string          `json:"webhook_id" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
+	DestinationID string          `json:"webhook_destination_id" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
+	ReceiptID     string          `json:"webhook_receipt_id" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
 	Status        Status          `json:"status" enum:"pending,success,failed"`
 	Retries       int             `json:"retries" doc:"Number of this attempt, from 0"`
-	Error         *string         `json:"error"`
+	Error         *string         `json:"error" example:"null"`
 	Response      *StoredResponse `json:"response"`
 	DueAt         *stamp.Time     `json:"due_at,omitempty" format:"date-time" doc:"When a pending attempt is due; absent once it has ended"`
 	Failing       bool            `json:"failing,omitempty" doc:"True if it failed and no later attempt to deliver the receipt to the destination has ended"`

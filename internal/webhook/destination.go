@@ -29,13 +29,13 @@ type Destination struct {
 	ID        string          `json:"id" example:"whds_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	CreatedAt stamp.Time      `json:"created_at" format:"date-time"`
 	UpdatedAt stamp.Time      `json:"updated_at" format:"date-time"`
-	CreatedBy string          `json:"created_by"`
-	WebhookID string          `json:"webhook_id"`
+	CreatedBy string          `json:"created_by" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	WebhookID string          `json:"webhook_id" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	Type      string          `json:"type" doc:"url, http and webhook all mean an HTTP request" example:"url"`
 	Config    Config          `json:"config" doc:"Viewers see *** for the values of headers"`
 	Internal  bool            `json:"internal"`
-	Metadata  json.RawMessage `json:"metadata"`
-	Secret    string          `json:"secret,omitempty" doc:"Signing secret (Standard Webhooks); shown only when the destination is created"`
+	Metadata  json.RawMessage `json:"metadata" example:"null"`
+	Secret    string          `json:"secret,omitempty" doc:"Signing secret (Standard Webhooks); shown only when the destination is created" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw0Xn4v1bTzq8="`
 	Failing   *FailingState   `json:"failing,omitempty" doc:"In lists, if deliveries are failing"`
 
 	orgID      string
@@ -153,6 +153,9 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 		"max_retries":     number(0, 20, defaultRetries, "Retries after the first attempt"),
 		"concurrency":     number(1, 100, defaultConcurrency, "Deliveries at the same time; with 1 they arrive in order"),
 		"disabled":        {Type: "boolean", Nullable: true, Description: "If true, nothing is forwarded"},
+	}}
+	s.Examples = []any{map[string]any{
+		"url": "https://hooks.example.com/orders", "headers": map[string]any{"X-Tenant": "acme"}, "timeout_seconds": 15,
 	}}
 	s.PrecomputeMessages()
 	return s

@@ -25,6 +25,23 @@ type Handler struct {
 	tests running
 }
 
+// Path has the parameters in the paths of a webhook.
+type Path struct {
+	ID string `path:"webhookId" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
+}
+
+// DestinationPath has the parameters in the paths of a destination.
+type DestinationPath struct {
+	Path
+	DestinationID string `path:"destinationId" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
+}
+
+// ReceiptPath has the parameters in the paths of a receipt.
+type ReceiptPath struct {
+	Path
+	ReceiptID string `path:"receiptId" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
+}
+
 func (h *Handler) url(webhookID, token string) string {
 	return h.BaseURL + "/in/" + webhookID + "/" + token
 }
@@ -50,10 +67,7 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewWebhook }) (We
 }
 
 // Get handles GET /webhook/get/{webhookId}.
-func (h *Handler) Get(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
-},
-) (Webhook, error) {
+func (h *Handler) Get(ctx context.Context, in *Path) (Webhook, error) {
 	return h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
 }
 
@@ -70,7 +84,7 @@ func (h *Handler) List(ctx context.Context, in *ListRequest) (page.Page[Webhook]
 
 // Update handles PUT /webhook/update/{webhookId}.
 func (h *Handler) Update(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	Path
 	page.IfMatch
 	Body Patch
 },
@@ -80,7 +94,7 @@ func (h *Handler) Update(ctx context.Context, in *struct {
 
 // Rotate handles POST /webhook/rotate-url/{webhookId}.
 func (h *Handler) Rotate(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	Path
 	page.IfMatch
 },
 ) (Webhook, error) {
@@ -93,7 +107,7 @@ func (h *Handler) Rotate(ctx context.Context, in *struct {
 
 // Delete handles DELETE /webhook/delete/{webhookId}.
 func (h *Handler) Delete(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	Path
 	page.IfMatch
 },
 ) (web.None, error) {
@@ -102,7 +116,7 @@ func (h *Handler) Delete(ctx context.Context, in *struct {
 
 // CreateDestination handles POST /webhook/destination-create/{webhookId}.
 func (h *Handler) CreateDestination(ctx context.Context, in *struct {
-	ID   string `path:"webhookId"`
+	Path
 	Body NewDestination
 },
 ) (Destination, error) {
@@ -118,10 +132,7 @@ func (h *Handler) CreateDestination(ctx context.Context, in *struct {
 
 // Destinations handles GET /webhook/destination-list/{webhookId}. Viewers do not see the values of
 // the headers, which are often credentials.
-func (h *Handler) Destinations(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
-},
-) (Destinations, error) {
+func (h *Handler) Destinations(ctx context.Context, in *Path) (Destinations, error) {
 	caller := auth.From(ctx)
 	all, err := h.Store.Destinations(ctx, caller.OrgID, in.ID)
 	if err != nil || caller.Role != auth.Viewer {
@@ -137,8 +148,7 @@ func (h *Handler) Destinations(ctx context.Context, in *struct {
 
 // UpdateDestination handles PUT /webhook/destination-update/{webhookId}/{destinationId}.
 func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
-	ID            string `path:"webhookId"`
-	DestinationID string `path:"destinationId"`
+	DestinationPath
 	page.IfMatch
 	Body DestinationPatch
 },
@@ -154,8 +164,7 @@ func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 
 // DeleteDestination handles DELETE /webhook/destination-delete/{webhookId}/{destinationId}.
 func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
-	ID            string `path:"webhookId"`
-	DestinationID string `path:"destinationId"`
+	DestinationPath
 	page.IfMatch
 },
 ) (web.None, error) {
@@ -164,7 +173,7 @@ func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 
 // Receipts handles GET /webhook/receipt-list/{webhookId}. Viewers do not see credentials in headers.
 func (h *Handler) Receipts(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	Path
 	page.Paging
 	period.Between
 },
@@ -190,11 +199,7 @@ func (h *Handler) Receipts(ctx context.Context, in *struct {
 
 // Receipt handles GET /webhook/receipt-get/{webhookId}/{receiptId}. Viewers do not see credentials in its
 // headers.
-func (h *Handler) Receipt(ctx context.Context, in *struct {
-	ID        string `path:"webhookId"`
-	ReceiptID string `path:"receiptId"`
-},
-) (Receipt, error) {
+func (h *Handler) Receipt(ctx context.Context, in *ReceiptPath) (Receipt, error) {
 	caller := auth.From(ctx)
 	r, err := h.Store.Receipt(ctx, caller.OrgID, in.ID, in.ReceiptID)
 	if err == nil && MasksCredentials(caller) {
@@ -205,23 +210,19 @@ func (h *Handler) Receipt(ctx context.Context, in *struct {
 
 // Payload handles GET /webhook/receipt-payload/{webhookId}/{receiptId}. It returns the body as it
 // was received, but not its Content-Type: a browser must not run it with the origin of this API.
-func (h *Handler) Payload(ctx context.Context, in *struct {
-	ID        string `path:"webhookId"`
-	ReceiptID string `path:"receiptId"`
-},
-) (web.Raw, error) {
+func (h *Handler) Payload(ctx context.Context, in *ReceiptPath) (web.Raw, error) {
 	r, err := h.Store.Receipt(ctx, auth.From(ctx).OrgID, in.ID, in.ReceiptID)
 	return web.Raw{ContentType: "application/octet-stream", Bytes: r.body}, err
 }
 
 // Deliveries handles GET /webhook/delivery-list/{webhookId}.
 func (h *Handler) Deliveries(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	Path
 	page.Paging
 	period.Between
 	Status        Status `query:"status" enum:"pending,waiting,success,failed,failing" doc:"Only those with this status; waiting are pending ones whose attempt before failed, failing are failed ones after which no attempt to deliver the same has ended"`
-	DestinationID string `query:"destinationId" doc:"Only those to this destination"`
-	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt"`
+	DestinationID string `query:"destinationId" doc:"Only those to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
+	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
 },
 ) (page.Page[Delivery], error) {
 	f := Filter{Status: in.Status, DestinationID: in.DestinationID, ReceiptID: in.ReceiptID}
@@ -238,8 +239,8 @@ type RetryRequest struct{}
 
 // Retry handles POST /webhook/delivery-retry/{webhookId}/{deliveryId}.
 func (h *Handler) Retry(ctx context.Context, in *struct {
-	ID         string `path:"webhookId"`
-	DeliveryID string `path:"deliveryId"`
+	Path
+	DeliveryID string `path:"deliveryId" example:"whdv_01jcq46m3p6s9v2y5b8e1h4k7n"`
 	Body       *RetryRequest
 },
 ) (Delivery, error) {

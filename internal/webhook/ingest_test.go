@@ -55,10 +55,7 @@ func TestIngestBodies(t *testing.T) {
 				if rec.Code != 200 {
 					t.Fatalf("status %d: %s", rec.Code, rec.Body)
 				}
-				got, err := h.http.Receipt(as(alice), &struct {
-					ID        string `path:"webhookId"`
-					ReceiptID string `path:"receiptId"`
-				}{w.ID, answer.ID})
+				got, err := h.http.Receipt(as(alice), &ReceiptPath{Path{w.ID}, answer.ID})
 				must(t, err)
 				if string(got.Payload) != test.payload || got.Encoding != test.encoding || got.Size != int64(len(test.body)) {
 					t.Errorf("payload %.100s, encoding %q, size %d", got.Payload, got.Encoding, got.Size)
@@ -67,10 +64,7 @@ func TestIngestBodies(t *testing.T) {
 					got.Headers["x-two"] != "a, b" || got.Headers["x-latin"] != "caf\uFFFD" {
 					t.Errorf("method %s, query %s, headers %v", got.Method, got.Query, got.Headers)
 				}
-				raw, err := h.http.Payload(as(alice), &struct {
-					ID        string `path:"webhookId"`
-					ReceiptID string `path:"receiptId"`
-				}{w.ID, answer.ID})
+				raw, err := h.http.Payload(as(alice), &ReceiptPath{Path{w.ID}, answer.ID})
 				must(t, err)
 				if string(raw.Bytes) != test.body || raw.ContentType != "application/octet-stream" { // a browser must not run them
 					t.Errorf("the raw bytes differ, or are %s", raw.ContentType)

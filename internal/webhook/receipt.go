@@ -16,16 +16,16 @@ import (
 type Receipt struct {
 	ID          string            `json:"id" example:"whrc_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Date        stamp.Time        `json:"date" format:"date-time"`
-	WebhookID   string            `json:"webhook_id"`
-	Headers     map[string]string `json:"headers" doc:"Lower-case names; repeated values are joined with a comma. Viewers see *** for credentials"`
-	Payload     json.RawMessage   `json:"payload" doc:"The value of a JSON body, else its text, else base64; null if it is omitted from a list"`
+	WebhookID   string            `json:"webhook_id" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
+	Headers     map[string]string `json:"headers" doc:"Lower-case names; repeated values are joined with a comma. Viewers see *** for credentials" example:"{\"content-type\":\"application/json\",\"user-agent\":\"shop/2.1\"}"`
+	Payload     json.RawMessage   `json:"payload" doc:"The value of a JSON body, else its text, else base64; null if it is omitted from a list" example:"{\"order\":1042,\"state\":\"paid\"}"`
 	Encoding    string            `json:"payload_encoding,omitempty" enum:"base64" doc:"base64 if the body is not text"`
 	Omitted     bool              `json:"payload_omitted,omitempty" doc:"True in lists if the payload is over 64 KiB, or the page over 8 MiB"`
-	Method      string            `json:"method"`
-	Query       string            `json:"query"`
-	RemoteAddr  string            `json:"remote_addr"`
-	Size        int64             `json:"size" doc:"Bytes of the body"`
-	ContentType string            `json:"content_type"`
+	Method      string            `json:"method" example:"POST"`
+	Query       string            `json:"query" example:"source=shop"`
+	RemoteAddr  string            `json:"remote_addr" example:"203.0.113.7"`
+	Size        int64             `json:"size" doc:"Bytes of the body" example:"31"`
+	ContentType string            `json:"content_type" example:"application/json"`
 
 	orgID string
 	body  []byte

@@ -14,17 +14,11 @@ import (
 	"steward/internal/period"
 )
 
-type (
-	receiptIn = struct {
-		ID        string `path:"webhookId"`
-		ReceiptID string `path:"receiptId"`
-	}
-	receiptsIn = struct {
-		ID string `path:"webhookId"`
-		page.Paging
-		period.Between
-	}
-)
+type receiptsIn = struct {
+	Path
+	page.Paging
+	period.Between
+}
 
 // credentials are headers that viewers do not see the values of, and others are the rest.
 var (
@@ -56,9 +50,9 @@ func (h *fixture) postCredentials(path string) string {
 // shownReceipts returns a receipt as a caller gets it: in lists and alone, on both faces.
 func (h *fixture) shownReceipts(c *auth.Caller, webhookID, receiptID string) map[string]string {
 	h.t.Helper()
-	one, err := h.http.Receipt(as(c), &receiptIn{ID: webhookID, ReceiptID: receiptID})
+	one, err := h.http.Receipt(as(c), &ReceiptPath{Path{webhookID}, receiptID})
 	must(h.t, err)
-	list, err := h.http.Receipts(as(c), &receiptsIn{ID: webhookID, Paging: page.Paging{Limit: 10}})
+	list, err := h.http.Receipts(as(c), &receiptsIn{Path: Path{webhookID}, Paging: page.Paging{Limit: 10}})
 	must(h.t, err)
 	shown := map[string]string{}
 	for name, value := range map[string]any{"get": one, "sdk get": one.SDK(), "list": list.Items, "sdk list": list.SDK().(page.Page[Receipt]).Items} {
@@ -90,7 +84,7 @@ func TestViewersDoNotSeeCredentialsOfReceipts(t *testing.T) {
 				}
 			}
 		}
-		_, err := h.http.Receipt(as(bob), &receiptIn{ID: w.ID, ReceiptID: receiptID})
+		_, err := h.http.Receipt(as(bob), &ReceiptPath{Path{w.ID}, receiptID})
 		mustBe(t, err, errs.NotFound)
 	})
 }
@@ -100,7 +94,7 @@ func TestMaskedReceiptHasItsOwnETag(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		w, path := h.webhook(alice)
-		in := &receiptIn{ID: w.ID, ReceiptID: h.postCredentials(path)}
+		in := &ReceiptPath{Path{w.ID}, h.postCredentials(path)}
 		masked, err := h.http.Receipt(as(withRole(auth.Viewer)), in)
 		must(t, err)
 		whole, err := h.http.Receipt(as(alice), in)
@@ -193,10 +187,10 @@ func TestHeadersOfAnotherWebhookDoNotOpen(t *testing.T) {
 		h.destination(bob, to.ID, `{"url": "`+k.URL+`"}`)
 		h.accept(to, bob, "moved")
 		h.exec(`UPDATE webhook_receipts SET headers = $1 WHERE substr(key, 1, 26) = $2`, stored, bare(to.ID))
-		if _, err := h.http.Receipt(as(bob), &receiptIn{ID: to.ID, ReceiptID: receiptID}); err == nil {
+		if _, err := h.http.Receipt(as(bob), &ReceiptPath{Path{to.ID}, receiptID}); err == nil {
 			t.Error("the receipt is shown with the headers of another webhook")
 		}
-		list, err := h.http.Receipts(as(bob), &receiptsIn{ID: to.ID, Paging: page.Paging{Limit: 10}})
+		list, err := h.http.Receipts(as(bob), &receiptsIn{Path: Path{to.ID}, Paging: page.Paging{Limit: 10}})
 		must(t, err) // one damaged row does not hide the others
 		text, err := json.Marshal(list.Items)
 		must(t, err)

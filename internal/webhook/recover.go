@@ -41,9 +41,8 @@ type Recovered struct {
 
 // RecoverDestination handles POST /webhook/destination-recover/{webhookId}/{destinationId}.
 func (h *Handler) RecoverDestination(ctx context.Context, in *struct {
-	ID            string `path:"webhookId"`
-	DestinationID string `path:"destinationId"`
-	Body          *RecoverRequest
+	DestinationPath
+	Body *RecoverRequest
 },
 ) (Recovered, error) {
 	var rate int64

@@ -51,7 +51,7 @@ func TestViewersDoNotSeeHeaderValues(t *testing.T) {
 		}
 		list := func(c *auth.Caller) string {
 			t.Helper()
-			all, err := h.http.Destinations(as(c), &hookIn{ID: w.ID})
+			all, err := h.http.Destinations(as(c), &Path{w.ID})
 			must(t, err)
 			text, err := json.Marshal(all)
 			must(t, err)

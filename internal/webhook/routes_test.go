@@ -20,15 +20,10 @@ import (
 	"steward/internal/webhook/stats"
 )
 
-type (
-	createIn = struct{ Body NewWebhook }
-	hookIn   = struct {
-		ID string `path:"webhookId"`
-	}
-)
+type createIn = struct{ Body NewWebhook }
 
 func (h *fixture) get(c *auth.Caller, webhookID string) (Webhook, error) {
-	return h.http.Get(as(c), &hookIn{ID: webhookID})
+	return h.http.Get(as(c), &Path{webhookID})
 }
 
 func (h *fixture) update(c *auth.Caller, webhookID string, p Patch, match string) (Webhook, error) {
@@ -169,7 +164,7 @@ func TestDestinationLife(t *testing.T) {
 			made.Config.Concurrency != 10 || made.Config.TimeoutSeconds != 15 || made.Config.Disabled {
 			t.Errorf("made %+v", made)
 		}
-		list, err := h.http.Destinations(as(alice), &hookIn{ID: w.ID})
+		list, err := h.http.Destinations(as(alice), &Path{w.ID})
 		must(t, err)
 		if len(list) != 1 || list[0].Secret != "" || string(list[0].Config.raw) != string(made.Config.raw) {
 			t.Errorf("list %+v", list)

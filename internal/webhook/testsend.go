@@ -28,11 +28,11 @@ const (
 // TestResponse is how a test of a destination ended. What the destination answered is absent if it
 // did not answer.
 type TestResponse struct {
-	Status     int               `json:"status,omitempty" doc:"Status of the response; absent if there was none"`
-	Headers    map[string]string `json:"headers,omitempty"`
-	Body       string            `json:"body,omitempty" doc:"The first 16 KiB"`
-	DurationMS int64             `json:"duration_ms"`
-	Error      *string           `json:"error" doc:"Why a delivery would fail; null if it would succeed"`
+	Status     int               `json:"status,omitempty" doc:"Status of the response; absent if there was none" example:"200"`
+	Headers    map[string]string `json:"headers,omitempty" example:"{\"content-type\":\"application/json\",\"user-agent\":\"shop/2.1\"}"`
+	Body       string            `json:"body,omitempty" doc:"The first 16 KiB" example:"ok"`
+	DurationMS int64             `json:"duration_ms" example:"84"`
+	Error      *string           `json:"error" doc:"Why a delivery would fail; null if it would succeed" example:"null"`
 }
 
 // testEvent is the body of a test.
@@ -83,11 +83,7 @@ func testResponse(r send.Result, took time.Duration) TestResponse {
 
 // TestDestination handles POST /webhook/destination-test/{webhookId}/{destinationId}. A disabled
 // destination can be tested, so that it can be enabled once it works.
-func (h *Handler) TestDestination(ctx context.Context, in *struct {
-	ID            string `path:"webhookId"`
-	DestinationID string `path:"destinationId"`
-},
-) (TestResponse, error) {
+func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (TestResponse, error) {
 	orgID := auth.From(ctx).OrgID
 	d, err := h.Store.destinationOf(ctx, orgID, in.ID, in.DestinationID)
 	if err != nil {

@@ -16,13 +16,8 @@ import (
 	"steward/internal/errs"
 )
 
-type destinationPath = struct {
-	ID            string `path:"webhookId"`
-	DestinationID string `path:"destinationId"`
-}
-
 func (h *fixture) test(d Destination) (TestResponse, error) {
-	return h.http.TestDestination(as(alice), &destinationPath{d.WebhookID, d.ID})
+	return h.http.TestDestination(as(alice), &DestinationPath{Path{d.WebhookID}, d.ID})
 }
 
 // rows returns how many receipts, deliveries and counts there are.
@@ -108,9 +103,9 @@ func TestTestsOfOtherOrganizationsAndUnknownOnesAreNotFound(t *testing.T) {
 	w, _ := h.webhook(alice)
 	other, _ := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
-	_, err := h.http.TestDestination(as(bob), &destinationPath{w.ID, to.ID})
+	_, err := h.http.TestDestination(as(bob), &DestinationPath{Path{w.ID}, to.ID})
 	mustBe(t, err, errs.NotFound)
-	_, err = h.http.TestDestination(as(alice), &destinationPath{other.ID, to.ID})
+	_, err = h.http.TestDestination(as(alice), &DestinationPath{Path{other.ID}, to.ID})
 	mustBe(t, err, errs.NotFound)
 }
 
@@ -141,7 +136,7 @@ func TestTestsAreBounded(t *testing.T) {
 	mustBe(t, err, errs.RateLimited)
 	own, _ := h.webhook(bob)
 	theirs := h.destination(bob, own.ID, `{"url": "http://127.0.0.1:1"}`)
-	_, err = h.http.TestDestination(as(bob), &destinationPath{own.ID, theirs.ID})
+	_, err = h.http.TestDestination(as(bob), &DestinationPath{Path{own.ID}, theirs.ID})
 	must(t, err)
 	close(release)
 	held.Wait()

@@ -152,10 +152,9 @@ func TestRetriedChainCountsOnce(t *testing.T) {
 
 func (h *fixture) recoverDestination(c *auth.Caller, webhookID, destinationID string, body *RecoverRequest) (int64, error) {
 	got, err := h.http.RecoverDestination(as(c), &struct {
-		ID            string `path:"webhookId"`
-		DestinationID string `path:"destinationId"`
-		Body          *RecoverRequest
-	}{webhookID, destinationID, body})
+		DestinationPath
+		Body *RecoverRequest
+	}{DestinationPath{Path{webhookID}, destinationID}, body})
 	return got.Recovered, err
 }
 

@@ -45,13 +45,13 @@ type Webhook struct {
 	ID          string          `json:"id" example:"wh_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	CreatedAt   stamp.Time      `json:"created_at" format:"date-time"`
 	UpdatedAt   stamp.Time      `json:"updated_at" format:"date-time"`
-	CreatedBy   string          `json:"created_by" doc:"Id of the user who created it"`
-	Name        string          `json:"name"`
-	Description *string         `json:"description"`
-	URL         string          `json:"url,omitempty" doc:"URL to send requests to; shown only when it is created or rotated"`
+	CreatedBy   string          `json:"created_by" doc:"Id of the user who created it" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
+	Name        string          `json:"name" example:"Orders"`
+	Description *string         `json:"description" example:"Orders of the shop"`
+	URL         string          `json:"url,omitempty" doc:"URL to send requests to; shown only when it is created or rotated" example:"https://steward.example.com/in/wh_01jcq43f5h8k1n4q7t0w3z6c9f/9sKd2LqPz7Wx4RtY8mNb3VcF6hJg1QaE"`
 	Internal    bool            `json:"internal" doc:"Managed by the system; users cannot change or delete it"`
-	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; null for others"`
-	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, if set"`
+	Metadata    json.RawMessage `json:"metadata" doc:"What an internal webhook is for; null for others" example:"null"`
+	Retention   *int64          `json:"retention_seconds,omitempty" doc:"How long receipts and deliveries are kept, if set" example:"604800"`
 
 	orgID   string
 	version int64
@@ -62,10 +62,10 @@ func (w Webhook) ETag() string { return page.ETag(w.version) }
 
 // NewWebhook is the body of a create request.
 type NewWebhook struct {
-	Name        string            `json:"name" minLength:"1" maxLength:"256"`
-	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024"`
+	Name        string            `json:"name" minLength:"1" maxLength:"256" example:"Orders"`
+	Description page.Opt[string]  `json:"description,omitempty" required:"false" maxLength:"1024" example:"Orders of the shop"`
 	Internal    bool              `json:"internal,omitempty" doc:"Create a system webhook, which users cannot change or delete; requires the role owner or admin"`
-	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
+	Retention   page.Opt[int64]   `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
 	Metadata    map[string]string `json:"-"`
 }
 
@@ -92,9 +92,9 @@ func (n NewWebhook) Check(faults *errs.Faults) {
 
 // Patch is a partial update; fields that are not sent stay as they are.
 type Patch struct {
-	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false"`
-	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it"`
-	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept"`
+	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false" example:"Orders"`
+	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it" example:"Orders of the shop"`
+	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`
 }
 
 // apply returns the changed webhook, or Invalid.

@@ -8,6 +8,7 @@ import (
 	"steward/internal/idempotency"
 	"steward/internal/page"
 	"steward/internal/web"
+	"steward/internal/webhook"
 )
 
 // Handler has one method for each route of this package.
@@ -15,7 +16,7 @@ type Handler struct{ Store *Store }
 
 // Create handles POST /webhook/replay/{webhookId}.
 func (h *Handler) Create(ctx context.Context, in *struct {
-	ID   string `path:"webhookId"`
+	webhook.Path
 	Body NewReplay
 },
 ) (Replay, error) {
@@ -33,7 +34,7 @@ func (h *Handler) Create(ctx context.Context, in *struct {
 
 // List handles GET /webhook/replay/{webhookId}.
 func (h *Handler) List(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	webhook.Path
 	page.Paging
 },
 ) (page.Page[Replay], error) {
@@ -42,7 +43,7 @@ func (h *Handler) List(ctx context.Context, in *struct {
 
 // Get handles GET /webhook/replay/{webhookId}/{replayId}.
 func (h *Handler) Get(ctx context.Context, in *struct {
-	ID       string `path:"webhookId"`
+	webhook.Path
 	ReplayID string `path:"replayId"`
 },
 ) (Replay, error) {
@@ -51,7 +52,7 @@ func (h *Handler) Get(ctx context.Context, in *struct {
 
 // Cancel handles DELETE /webhook/replay/{webhookId}/{replayId}.
 func (h *Handler) Cancel(ctx context.Context, in *struct {
-	ID       string `path:"webhookId"`
+	webhook.Path
 	ReplayID string `path:"replayId"`
 },
 ) (web.None, error) {

@@ -37,15 +37,15 @@ const (
 // Replay is a replay as the API shows it.
 type Replay struct {
 	ID            string         `json:"id" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt"`
-	WebhookID     string         `json:"webhook_id"`
+	WebhookID     string         `json:"webhook_id" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	State         State          `json:"state" enum:"running,done,cancelled"`
 	Total         int64          `json:"total" doc:"Number of deliveries; grows while a long replay is being counted"`
 	Done          int64          `json:"done" doc:"How many first attempts have ended"`
-	Failed        int64          `json:"failed" doc:"How many of them failed"`
-	Since         stamp.Time     `json:"since" format:"date-time"`
-	Until         stamp.Time     `json:"until" format:"date-time"`
+	Failed        int64          `json:"failed" doc:"How many of them failed" example:"3"`
+	Since         stamp.Time     `json:"since" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
+	Until         stamp.Time     `json:"until" format:"date-time" example:"2026-11-16T08:30:00.123Z"`
 	Status        webhook.Status `json:"status,omitempty" enum:"pending,waiting,success,failed" doc:"Status of the last delivery of what is replayed, if it was asked for"`
-	DestinationID string         `json:"destinationId,omitempty" doc:"Where it went, if that was asked for"`
+	DestinationID string         `json:"destinationId,omitempty" doc:"Where it went, if that was asked for" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	To            string         `json:"to,omitempty" doc:"Where it is sent, if that was asked for" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	Rate          int64          `json:"rate,omitempty" doc:"Deliveries per second, if that was asked for"`
 	CreatedAt     stamp.Time     `json:"created_at" format:"date-time"`
@@ -77,10 +77,10 @@ const maxRate = 10_000
 
 // NewReplay is the body of a create request.
 type NewReplay struct {
-	Since         period.Bound             `json:"since" doc:"Receipts from this time on. A date means its beginning, 00:00 UTC"`
-	Until         page.Opt[period.Bound]   `json:"until,omitempty" required:"false" doc:"Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC"`
+	Since         period.Bound             `json:"since" doc:"Receipts from this time on. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
+	Until         page.Opt[period.Bound]   `json:"until,omitempty" required:"false" doc:"Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
 	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,waiting,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending"`
-	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination"`
+	DestinationID page.Opt[string]         `json:"destinationId,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Only what went to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	To            page.Opt[string]         `json:"to,omitempty" required:"false" minLength:"1" maxLength:"128" doc:"Destination to send to; by default, where it went" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 	Rate          page.Opt[int64]          `json:"rate,omitempty" required:"false" minimum:"1" maximum:"10000" doc:"Deliveries per second; by default, as fast as the destinations respond"`
 	DryRun        bool                     `json:"dry_run,omitempty" doc:"Only count the deliveries"`

@@ -125,9 +125,9 @@ func (f *fixture) destination(path string, maxRetries int) string {
 	must(f.t, json.Unmarshal([]byte(`{"type": "url", "config": {"concurrency": 1, "max_retries": `+fmt.Sprint(maxRetries)+
 		`, "url": "`+f.sink.URL+path+`"}}`), &body))
 	d, err := f.hooks.CreateDestination(ctx, &struct {
-		ID   string `path:"webhookId"`
+		webhook.Path
 		Body webhook.NewDestination
-	}{f.webhookID, body})
+	}{webhook.Path{ID: f.webhookID}, body})
 	must(f.t, err)
 	return d.ID
 }
@@ -151,9 +151,9 @@ func (f *fixture) create(fields string) (Replay, error) {
 	must(f.t, json.Unmarshal([]byte(`{"since": "2026-01-01T00:00:00Z"`+fields+`}`), &body))
 	waittest.True(f.t, "the next millisecond", func() bool { return time.Now().UnixMilli() > lastMilli(f) })
 	return f.replays.Create(ctx, &struct {
-		ID   string `path:"webhookId"`
+		webhook.Path
 		Body NewReplay
-	}{f.webhookID, body})
+	}{webhook.Path{ID: f.webhookID}, body})
 }
 
 // lastMilli returns when the last receipt was accepted: a replay is of what is older than itself.

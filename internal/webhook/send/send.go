@@ -66,10 +66,10 @@ type Result struct {
 
 // Response is the response of a destination.
 type Response struct {
-	Status     int               `json:"status"`
-	Headers    map[string]string `json:"headers"`
-	Body       string            `json:"body" doc:"The first 16 KiB"`
-	DurationMS int64             `json:"duration_ms"`
+	Status     int               `json:"status" example:"200"`
+	Headers    map[string]string `json:"headers" example:"{\"content-type\":\"application/json\",\"user-agent\":\"shop/2.1\"}"`
+	Body       string            `json:"body" doc:"The first 16 KiB" example:"ok"`
+	DurationMS int64             `json:"duration_ms" example:"84"`
 }
 
 // Client sends requests. It is safe for concurrent use.

@@ -18,9 +18,9 @@ import (
 
 // Count is the number of events in some time.
 type Count struct {
-	Received  int64 `json:"received"`
-	Delivered int64 `json:"delivered"`
-	Failed    int64 `json:"failed"`
+	Received  int64 `json:"received" example:"120"`
+	Delivered int64 `json:"delivered" example:"117"`
+	Failed    int64 `json:"failed" example:"3"`
 }
 
 // Analytics is the summary of a period.
@@ -31,9 +31,9 @@ type Analytics struct {
 
 // Summary has the totals of a period.
 type Summary struct {
-	Received  int64 `json:"total_received"`
-	Delivered int64 `json:"total_delivered"`
-	Failed    int64 `json:"total_failed"`
+	Received  int64 `json:"total_received" example:"1200"`
+	Delivered int64 `json:"total_delivered" example:"1170"`
+	Failed    int64 `json:"total_failed" example:"30"`
 }
 
 // SDK returns the form that SDK clients read.
@@ -47,7 +47,7 @@ type Timeseries struct {
 
 // Bucket is one point of a series.
 type Bucket struct {
-	Timestamp stamp.Time `json:"timestamp" format:"date-time"`
+	Timestamp stamp.Time `json:"timestamp" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 	Count
 }
 

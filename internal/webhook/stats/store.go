@@ -51,7 +51,7 @@ type Store struct {
 
 // Query has the query parameters of the analytics routes.
 type Query struct {
-	WebhookID string `query:"webhookId" doc:"Count only what happens to this webhook"`
+	WebhookID string `query:"webhookId" doc:"Count only what happens to this webhook" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	period.Query
 }
 

@@ -15,6 +15,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/period"
 	"steward/internal/web"
+	"steward/internal/webhook"
 	"steward/internal/webhook/eventlog"
 )
 
@@ -45,7 +46,7 @@ func (s *Server) All(ctx context.Context, in *struct{ From }) (web.Stream, error
 
 // One handles GET /webhook/tail/{webhookId}.
 func (s *Server) One(ctx context.Context, in *struct {
-	ID string `path:"webhookId"`
+	webhook.Path
 	From
 },
 ) (web.Stream, error) {
