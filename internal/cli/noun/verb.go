@@ -339,15 +339,7 @@ func remove(ctx context.Context, s *session.Session, n Noun, v Verb, in Input) e
 	if err := s.Confirm(ctx, cmp.Or(v.Ask, "Deleting")+" "+what+v.With); err != nil {
 		return err
 	}
-	req := session.Request{Method: http.MethodDelete, Path: in.Expand(v.pattern())}
-	if v.Wrap != nil {
-		body, err := v.body(ctx, s, in)
-		if err != nil {
-			return err
-		}
-		req.Body = body
-	}
-	res, err := s.API.Send(ctx, req)
+	res, err := s.API.Send(ctx, session.Request{Method: http.MethodDelete, Path: in.Expand(v.pattern())})
 	if err != nil {
 		return err
 	}

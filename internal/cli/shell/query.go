@@ -75,14 +75,6 @@ func readStatement(s *session.Session, args []string) (string, error) {
 	return statement, nil
 }
 
-// queryResult is the response to a statement.
-type queryResult struct {
-	Columns      []string
-	Rows         [][]json.RawMessage
-	Truncated    bool
-	RowsAffected *int64 `json:"rows_affected"`
-}
-
 // query runs a statement and prints its rows, or how many rows it changed.
 func query(ctx context.Context, s *session.Session, in noun.Input, statement string, values []string) error {
 	args := make([]any, len(values))
@@ -91,12 +83,12 @@ func query(ctx context.Context, s *session.Session, in noun.Input, statement str
 	}
 	res, err := s.API.Send(ctx, session.Request{
 		Method: http.MethodPost, Path: in.Expand("/resource/{org}/{region}/{database}/query"),
-		Query: url.Values{"type": {"db"}}, Body: map[string]any{"query": statement, "args": args},
+		Query: url.Values{"type": {"db"}}, Body: client.NewQuery{Query: statement, Args: args},
 	})
 	if err != nil {
 		return queryFailure(err)
 	}
-	var answer queryResult
+	var answer client.QueryResult
 	if err := session.Decode(res.Body, &answer); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
 	"steward/internal/cli/session"
@@ -28,14 +29,9 @@ func resourceTypes() map[string]resourceType {
 	}
 }
 
-// resourceBody returns the wrap of a request about one resource.
-func resourceBody(kind string) func(map[string]any) any {
-	return func(body map[string]any) any {
-		if kind != "" {
-			body["type"] = kind
-		}
-		return map[string]any{"resources": []any{body}}
-	}
+// oneNew returns the body of a request that creates one resource.
+func oneNew(resource map[string]any) any {
+	return map[string][]any{"resources": {resource}}
 }
 
 // created returns the entry of the resource that was created.
@@ -59,7 +55,7 @@ func resourceVerbs(kind, thing, placeholder string) []noun.Verb {
 			Name: "create", Short: "Create a " + thing + " and print its credentials", Route: "POST /resource/{org}/{region}",
 			Args:   []noun.Field{{Name: "NAME", Path: "name", Optional: true}},
 			Fields: []noun.Field{{Name: "description", Path: "description", Usage: "`text`"}},
-			Wrap:   resourceBody(kind), Show: created,
+			Fixed:  map[string]any{"type": kind}, Wrap: oneNew, Show: created,
 		},
 		{
 			Name: "delete", Short: "Delete a " + thing + " with all that it holds", Route: "DELETE /resource/{org}/{region}/{" + placeholder + "}",
@@ -101,7 +97,7 @@ func deleteResource(kind, thing, placeholder string) func(ctx context.Context, s
 		if err := s.Confirm(ctx, "Deleting "+what); err != nil {
 			return err
 		}
-		body := resourceBody(kind)(map[string]any{"name": name})
+		body := client.ResourceDeletion{Resources: []client.NamedResource{{Type: client.ResourceType(kind), Name: name}}}
 		if _, err := s.API.Send(ctx, session.Request{Method: "DELETE", Path: in.Expand("/resource/{org}/{region}"), Body: body}); err != nil {
 			return err
 		}
@@ -222,7 +218,7 @@ func resourceNoun() noun.Noun {
 				Name: "create", Short: "Create a resource and print its credentials", Route: "POST /resource/{org}/{region}",
 				Args:   []noun.Field{typeField, {Name: "NAME", Path: "name", Optional: true}},
 				Fields: []noun.Field{{Name: "description", Path: "description", Usage: "`text`"}},
-				Wrap:   resourceBody(""), Show: created,
+				Wrap:   oneNew, Show: created,
 			},
 			{
 				Name: "delete", Short: "Delete a resource with all that it holds", Route: "DELETE /resource",

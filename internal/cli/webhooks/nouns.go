@@ -15,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/cli/exit"
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
@@ -256,17 +257,14 @@ func testDestination(ctx context.Context, s *session.Session, in noun.Input) err
 	if err != nil {
 		return err
 	}
-	var response struct {
-		Status int
-		Error  *string
-	}
+	var response client.DestinationTest
 	if err := session.Decode(res.Body, &response); err != nil {
 		return err
 	}
 	if err := s.Printer.Item(res.Body); err != nil {
 		return err
 	}
-	if response.Error != nil || response.Status/100 != 2 {
+	if response.Error != nil || response.Status == nil || *response.Status/100 != 2 {
 		return &exit.Error{Code: exit.Failed, Message: "the destination did not accept the test event"}
 	}
 	return nil
@@ -282,7 +280,7 @@ func recoverDestination(ctx context.Context, s *session.Session, in noun.Input) 
 	if !s.Printer.Tabular() {
 		return s.Printer.Item(res.Body)
 	}
-	var result struct{ Recovered int64 }
+	var result client.WebhookRecovered
 	if err := session.Decode(res.Body, &result); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/cli/exit"
 	"steward/internal/cli/noun"
 	"steward/internal/cli/output"
@@ -86,13 +87,6 @@ it; the replay itself goes on, until it is done or cancelled.
 	return cmd
 }
 
-// replayState is a replay, as far as its progress is shown.
-type replayState struct {
-	ID                  string
-	State               string
-	Total, Done, Failed int64
-}
-
 func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool) error {
 	if in.Fields["since"] == nil {
 		return exit.Usagef("--since is required, such as --since 1h")
@@ -101,7 +95,7 @@ func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool)
 	if err != nil {
 		return err
 	}
-	var state replayState
+	var state client.Replay
 	if err := session.Decode(res.Body, &state); err != nil {
 		return err
 	}
@@ -121,7 +115,7 @@ func replay(ctx context.Context, s *session.Session, in noun.Input, detach bool)
 const replayInterval = 500 * time.Millisecond
 
 // watchReplay shows the progress of a replay until it ends.
-func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state replayState) error {
+func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state client.Replay) error {
 	bar := s.NewBar(state.Total, progressbar.OptionShowIts())
 	path := in.Expand("/webhook/replay/{webhook}") + "/" + url.PathEscape(state.ID)
 	for {
@@ -140,7 +134,7 @@ func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state r
 			bar.ChangeMax64(max(state.Total, 1))
 			_ = bar.Set64(state.Done)
 		}
-		if state.State != "running" {
+		if state.State != client.ReplayStateRunning {
 			if bar != nil {
 				s.Note("")
 			}
@@ -153,10 +147,10 @@ func watchReplay(ctx context.Context, s *session.Session, in noun.Input, state r
 	}
 }
 
-func endReplay(s *session.Session, raw json.RawMessage, state replayState) error {
+func endReplay(s *session.Session, raw json.RawMessage, state client.Replay) error {
 	if !s.Printer.Tabular() {
 		return s.Printer.Item(raw)
 	}
-	return s.Printer.Text("Replay %s is %s: %s, of which %s failed.", state.ID, s.Printer.Status(state.State),
+	return s.Printer.Text("Replay %s is %s: %s, of which %s failed.", state.ID, s.Printer.Status(string(state.State)),
 		output.Plural(state.Done, "delivery"), humanize.Comma(state.Failed))
 }
