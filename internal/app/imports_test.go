@@ -10,7 +10,7 @@ import (
 // layers lists the packages below internal from the bottom to the top. A package imports only
 // packages of lower layers; those of the lowest layer may import each other.
 var layers = [][]string{
-	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "waittest", "porttest", "blob"},
+	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "waittest", "porttest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job"},
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
@@ -30,9 +30,9 @@ var restricted = map[string][]string{
 	"github.com/prometheus/client_golang": {"app"},
 	"github.com/schollz/progressbar":      {"app", "cli"},
 	"github.com/spf13/cobra":              {"app", "cli"},
-	"modernc.org/libc":                    {"resource"},
-	"modernc.org/sqlite":                  {"db", "resource"},
-	"zombiezen.com/go/sqlite":             {"db", "resource"},
+	"modernc.org/libc":                    {"sqlite"},
+	"modernc.org/sqlite":                  {"db", "resource", "sqlite"},
+	"zombiezen.com/go/sqlite":             {"db", "resource", "sqlite"},
 	"github.com/nalgeon/redka":            {"resource"},
 	"github.com/tidwall/redcon":           {"resource"},
 	"github.com/redis/go-redis":           {"cli", "resource"},

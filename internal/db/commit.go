@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/errs"
+	"steward/internal/sqlite"
 )
 
 // A batch ends after this many requests, or about this many bytes of arguments, so that its first
@@ -31,7 +32,7 @@ type writer struct {
 
 	// The fields below belong to the goroutine, and to the caller that it lets run.
 
-	conn *connection // nil if the file could not be opened again
+	conn *sqlite.Conn // nil if the file could not be opened again
 	inTx bool
 	// batch are the requests that ran and wait for the commit.
 	batch []*request
@@ -55,7 +56,7 @@ type request struct {
 // errNotReturned is the result of a function that panicked or ended its goroutine.
 var errNotReturned = errors.New("db: the function of a transaction did not return")
 
-func newWriter(d *DB, path string, conn *connection, queue int) *writer {
+func newWriter(d *DB, path string, conn *sqlite.Conn, queue int) *writer {
 	w := &writer{
 		db:    d,
 		path:  path,
@@ -228,7 +229,7 @@ func (w *writer) begin() error {
 
 func (w *writer) reconnect() error {
 	_ = w.close() // the new connection counts
-	conn, err := connect(w.path, writerPragmas)
+	conn, err := sqlite.Open(w.path, writerPragmas)
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
 	}
-	err := w.conn.close()
+	err := w.conn.Close()
 	w.conn = nil
 	return err
 }
@@ -287,7 +288,7 @@ func (w *writer) control(text string) error {
 	if w.conn == nil {
 		return errNoConn
 	}
-	return w.conn.exec(text, nil)
+	return w.conn.Exec(text)
 }
 
 // exec, send and query make the writer the session of its transactions.
@@ -296,7 +297,7 @@ func (w *writer) exec(_ context.Context, text string, args []any) (int64, error)
 	if err := w.ready(args); err != nil {
 		return 0, err
 	}
-	if err := w.conn.exec(text, args); err != nil {
+	if err := w.conn.Exec(text, args...); err != nil {
 		return 0, w.failed(err)
 	}
 	return int64(w.conn.Changes()), nil
@@ -317,7 +318,7 @@ func (w *writer) query(_ context.Context, text string, args []any) (Rows, error)
 	if err := w.ready(args); err != nil {
 		return nil, err
 	}
-	rows, err := w.conn.query(text, args, w.failed)
+	rows, err := w.conn.Query(text, args, w.failed)
 	if err != nil {
 		return nil, err
 	}

@@ -4,24 +4,26 @@ import (
 	"context"
 	"errors"
 
-	"zombiezen.com/go/sqlite"
+	driver "zombiezen.com/go/sqlite"
+
+	"steward/internal/sqlite"
 )
 
 const readerCount = 6
 
 // readers is the pool of connections that read on SQLite.
 type readers struct {
-	free   chan *connection
+	free   chan *sqlite.Conn
 	closed chan struct{}
 }
 
 func newReaders(path string) (*readers, error) {
-	p := &readers{free: make(chan *connection, readerCount), closed: make(chan struct{})}
+	p := &readers{free: make(chan *sqlite.Conn, readerCount), closed: make(chan struct{})}
 	for range readerCount {
-		conn, err := connect(path, readerPragmas)
+		conn, err := sqlite.Open(path, readerPragmas)
 		if err != nil {
 			for len(p.free) > 0 {
-				_ = (<-p.free).close()
+				_ = (<-p.free).Close()
 			}
 			return nil, err
 		}
@@ -39,7 +41,7 @@ func (p *readers) query(ctx context.Context, text string, args []any) (Rows, err
 		cancel()
 		return nil, err
 	}
-	rows, err := conn.query(text, args, func(err error) error {
+	rows, err := conn.Query(text, args, func(err error) error {
 		p.put(conn)
 		defer cancel()
 		return explainRead(ctx, err)
@@ -52,14 +54,14 @@ func (p *readers) query(ctx context.Context, text string, args []any) (Rows, err
 
 // explainRead returns the error of a connection that was taken with ctx.
 func explainRead(ctx context.Context, err error) error {
-	if sqliteCode(err) == sqlite.ResultInterrupt {
+	if sqliteCode(err) == driver.ResultInterrupt {
 		return explainLimit(ctx, ctx.Err())
 	}
 	return explainSQLite(err)
 }
 
 // take returns a connection whose statements are interrupted when ctx, one of limited, ends.
-func (p *readers) take(ctx context.Context) (*connection, error) {
+func (p *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (p *readers) take(ctx context.Context) (*connection, error) {
 	}
 }
 
-func (p *readers) put(conn *connection) {
+func (p *readers) put(conn *sqlite.Conn) {
 	conn.SetInterrupt(nil)
 	p.free <- conn
 }
@@ -85,7 +87,7 @@ func (p *readers) close() error {
 	var all []error
 	for range readerCount {
 		conn := <-p.free
-		all = append(all, conn.close())
+		all = append(all, conn.Close())
 	}
 	return errors.Join(all...)
 }

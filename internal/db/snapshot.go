@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"steward/internal/sqlite"
 )
 
 // Snapshot calls fn with a Querier whose statements all see the same committed state, for answers
@@ -38,18 +40,18 @@ func (e *sqliteEngine) snapshot(ctx context.Context, d *DB, fn func(Querier) err
 }
 
 // readSession is a connection of the pool that reads, in a transaction.
-type readSession struct{ conn *connection }
+type readSession struct{ conn *sqlite.Conn }
 
 var errReadOnly = errors.New("db: a snapshot cannot be written")
 
 func (s readSession) exec(ctx context.Context, text string, args []any) (int64, error) {
-	return 0, explainRead(ctx, s.conn.exec(text, args))
+	return 0, explainRead(ctx, s.conn.Exec(text, args...))
 }
 
 func (s readSession) send(context.Context, *result, string, []any) error { return errReadOnly }
 
 func (s readSession) query(ctx context.Context, text string, args []any) (Rows, error) {
-	rows, err := s.conn.query(text, args, func(err error) error { return explainRead(ctx, err) })
+	rows, err := s.conn.Query(text, args, func(err error) error { return explainRead(ctx, err) })
 	if err != nil {
 		return nil, err
 	}

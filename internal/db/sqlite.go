@@ -7,15 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite" for migrations
+
+	"steward/internal/sqlite"
 )
 
-const (
-	defaultQueue = 4096
-	busyTimeout  = 10 * time.Second
-)
+const defaultQueue = 4096
 
 var (
 	writerPragmas = []string{
@@ -55,16 +53,16 @@ func (d *DB) startSQLite(ctx context.Context, path string, o Options) error {
 	if err := d.migrateSQLite(ctx, path, o); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	conn, err := connect(path, writerPragmas)
+	conn, err := sqlite.Open(path, writerPragmas)
 	if err != nil {
 		return explainSQLite(err)
 	}
 	if err := assertDurable(conn); err != nil {
-		return errors.Join(err, conn.close())
+		return errors.Join(err, conn.Close())
 	}
 	readers, err := newReaders(path)
 	if err != nil {
-		return errors.Join(explainSQLite(err), conn.close())
+		return errors.Join(explainSQLite(err), conn.Close())
 	}
 	d.engine = &sqliteEngine{writer: newWriter(d, path, conn, o.Queue), readers: readers}
 	return nil
@@ -82,13 +80,13 @@ func createPrivate(path string) error {
 
 // assertDurable checks the result of the pragmas: some file systems do not support WAL, and falling
 // back without an error would break the promise of Write.
-func assertDurable(conn *connection) error {
+func assertDurable(conn *sqlite.Conn) error {
 	var mode string
-	if err := conn.scanFirst("PRAGMA journal_mode", &mode); err != nil {
+	if err := conn.ScanFirst("PRAGMA journal_mode", &mode); err != nil {
 		return err
 	}
 	var synchronous int
-	if err := conn.scanFirst("PRAGMA synchronous", &synchronous); err != nil {
+	if err := conn.ScanFirst("PRAGMA synchronous", &synchronous); err != nil {
 		return err
 	}
 	if mode != "wal" || synchronous != 2 {
@@ -114,7 +112,7 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 func (e *sqliteEngine) close() error {
 	e.once.Do(func() {
 		e.writer.drain()
-		e.err = errors.Join(e.readers.close(), e.writer.conn.close())
+		e.err = errors.Join(e.readers.close(), e.writer.conn.Close())
 	})
 	return e.err
 }

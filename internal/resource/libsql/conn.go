@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"zombiezen.com/go/sqlite"
+	driver "zombiezen.com/go/sqlite"
 
 	"steward/internal/budget"
+	"steward/internal/sqlite"
 )
 
 const (
@@ -25,7 +27,7 @@ type conn struct {
 	*sqlite.Conn
 	db         *database
 	auth       authorizer
-	statements map[string]*statement
+	statements sqlite.Statements[*statement]
 	// types are the declared types of columns by table, as far as they were needed.
 	types map[string]map[string]string
 	// generation is that of the schema for which statements and types were read.
@@ -44,33 +46,33 @@ type conn struct {
 
 // connect opens a connection to the database's file, which must exist.
 func connect(db *database) (*conn, error) {
-	opened, err := sqlite.OpenConn(db.path, sqlite.OpenReadWrite)
+	pages := db.engine.limits.FileSize / pageSize
+	opened, err := sqlite.Open(db.path, append(slices.Clone(pragmasOfClients),
+		fmt.Sprintf("max_page_count = %d", pages), fmt.Sprintf("temp.max_page_count = %d", pages)))
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	c := &conn{Conn: opened, db: db, turn: turn{queue: db.engine.queue, org: db.org, part: db.id}}
-	c.forget()
+	c := &conn{
+		Conn: opened, db: db, turn: turn{queue: db.engine.queue, org: db.org, part: db.id},
+		statements: sqlite.Statements[*statement]{Max: maxStatements}, types: map[string]map[string]string{},
+	}
 	if err := c.prepareForClients(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), c.close())
 	}
 	return c, nil
 }
 
+// pragmasOfClients are those of all connections, beside limits.
+var pragmasOfClients = []string{
+	"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF",
+	"temp_store = FILE", "cache_size = -512", "journal_size_limit = 16777216", "cell_size_check = ON",
+}
+
 // prepareForClients sets everything that protects the file, the process and its other files. SQLite
 // loads no extensions unless it is told to.
 func (c *conn) prepareForClients() error {
-	if err := c.turn.install(c.Conn); err != nil {
+	if err := c.SetHooks(&sqlite.Hooks{Progress: c.turn.progress, Busy: c.turn.busy, Commit: c.turn.pause}); err != nil {
 		return err
-	}
-	for _, text := range []string{
-		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA trusted_schema = OFF",
-		"PRAGMA temp_store = FILE", "PRAGMA cache_size = -512", "PRAGMA journal_size_limit = 16777216", "PRAGMA cell_size_check = ON",
-		fmt.Sprintf("PRAGMA max_page_count = %d", c.db.engine.limits.FileSize/pageSize),
-		fmt.Sprintf("PRAGMA temp.max_page_count = %d", c.db.engine.limits.FileSize/pageSize),
-	} {
-		if err := c.exec(text); err != nil {
-			return err
-		}
 	}
 	c.setLimits(c.db.engine.limits)
 	if err := c.SetDefensive(true); err != nil {
@@ -80,30 +82,15 @@ func (c *conn) prepareForClients() error {
 }
 
 func (c *conn) setLimits(l Limits) {
-	c.Limit(sqlite.LimitLength, int32(l.Value))
-	c.Limit(sqlite.LimitSQLLength, int32(l.SQL))
-	c.Limit(sqlite.LimitColumn, int32(l.Columns))
-	c.Limit(sqlite.LimitExprDepth, int32(l.Depth))
-	c.Limit(sqlite.LimitFunctionArg, 127)
-	c.Limit(sqlite.LimitLikePatternLength, 1000) // comparing takes as long as text times pattern
-	c.Limit(sqlite.LimitTriggerDepth, 100)
-	c.Limit(sqlite.LimitAttached, 1) // VACUUM needs one
-	c.Limit(sqlite.LimitWorkerThreads, 0)
-}
-
-// exec runs a statement of the engine itself to its end.
-func (c *conn) exec(text string) error {
-	stmt, _, err := c.PrepareTransient(text)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stmt.Finalize() }() // repeats the error of Step
-	for {
-		more, err := stmt.Step()
-		if err != nil || !more {
-			return err
-		}
-	}
+	c.Limit(driver.LimitLength, int32(l.Value))
+	c.Limit(driver.LimitSQLLength, int32(l.SQL))
+	c.Limit(driver.LimitColumn, int32(l.Columns))
+	c.Limit(driver.LimitExprDepth, int32(l.Depth))
+	c.Limit(driver.LimitFunctionArg, 127)
+	c.Limit(driver.LimitLikePatternLength, 1000) // comparing takes as long as text times pattern
+	c.Limit(driver.LimitTriggerDepth, 100)
+	c.Limit(driver.LimitAttached, 1) // VACUUM needs one
+	c.Limit(driver.LimitWorkerThreads, 0)
 }
 
 // truncateLog writes the write-ahead log to the file and truncates it, unless somebody needs it.
@@ -116,29 +103,25 @@ func (c *conn) truncateLog() error {
 	defer c.SetInterrupt(nil)
 	c.auth.own = true
 	defer func() { c.auth.own = false }()
-	return c.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	return c.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
 // forget finalizes the prepared statements.
 func (c *conn) forget() {
-	for _, st := range c.statements {
-		st.finalize()
-	}
-	c.statements = map[string]*statement{}
-	c.types = map[string]map[string]string{}
+	c.statements.Clear()
+	clear(c.types)
 }
 
 func (c *conn) close() error {
 	c.rollback()
 	c.forget()
-	defer c.turn.uninstall()
 	return c.Close()
 }
 
 // rollback ends the transaction, if there is one.
 func (c *conn) rollback() {
 	if !c.AutocommitEnabled() {
-		_ = c.exec("ROLLBACK") // fails only if SQLite has rolled back itself
+		_ = c.Exec("ROLLBACK") // fails only if SQLite has rolled back itself
 	}
 	c.settle()
 }
@@ -179,7 +162,7 @@ func (c *conn) lock(ctx context.Context) error {
 	case <-timeout.C:
 		return failf("SQLITE_BUSY", "SQLite error: database is locked")
 	case <-ctx.Done():
-		return sqlite.ResultInterrupt.ToError()
+		return driver.ResultInterrupt.ToError()
 	}
 }
 

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"strings"
 
-	"zombiezen.com/go/sqlite"
+	driver "zombiezen.com/go/sqlite"
 
 	"steward/internal/errs"
 	"steward/internal/resource"
+	"steward/internal/sqlite"
 )
 
 // Query implements resource.Databases.
@@ -29,7 +30,7 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 				}
 				return nil
 			},
-			row: func(stmt *sqlite.Stmt, columns int) error {
+			row: func(stmt *driver.Stmt, columns int) error {
 				if len(rows.Rows) == limit || size > e.limits.Response {
 					rows.Truncated = true
 					return nil
@@ -57,7 +58,7 @@ func (e *Engine) Query(ctx context.Context, p *resource.Provisioned, query strin
 }
 
 // rowSize returns about how many bytes a row takes.
-func rowSize(stmt *sqlite.Stmt, columns int) int64 {
+func rowSize(stmt *driver.Stmt, columns int) int64 {
 	size := 0
 	for i := range columns {
 		size += columnSize(stmt, i)
@@ -66,13 +67,15 @@ func rowSize(stmt *sqlite.Stmt, columns int) int64 {
 }
 
 // console runs a statement with positional arguments and returns what it does.
-func (s *stream) console(ctx context.Context, sql string, values []value, to sink) (access, error) {
-	bind := func(stmt *sqlite.Stmt) error {
+func (s *stream) console(ctx context.Context, sql string, values []any, to sink) (access, error) {
+	bind := func(stmt *driver.Stmt) error {
 		if n := stmt.BindParamCount(); n != len(values) {
 			return failf("ARGS_INVALID", "%d arguments for %d parameters", len(values), n)
 		}
 		for i, v := range values {
-			v.bind(stmt, i+1)
+			if err := sqlite.Bind(stmt, i+1, v); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
@@ -117,22 +120,14 @@ func asUnavailable(err error) error {
 }
 
 // valuesOf returns the arguments of a query, as encoding/json decodes them.
-func valuesOf(args []any) ([]value, error) {
-	values := make([]value, len(args))
+func valuesOf(args []any) ([]any, error) {
+	values := make([]any, len(args))
 	for i, arg := range args {
 		switch v := arg.(type) {
-		case nil:
-		case bool:
-			values[i] = value{kind: sqlite.TypeInteger}
-			if v {
-				values[i].integer = 1
-			}
-		case int64:
-			values[i] = value{kind: sqlite.TypeInteger, integer: v}
+		case nil, bool, int64, string:
+			values[i] = v
 		case float64:
 			values[i] = numberOf(v)
-		case string:
-			values[i] = value{kind: sqlite.TypeText, text: v}
 		default:
 			return nil, errs.InvalidField(fmt.Sprintf("body.args[%d]", i), "expected null, a boolean, a number or a text")
 		}
@@ -141,28 +136,23 @@ func valuesOf(args []any) ([]value, error) {
 }
 
 // numberOf returns a number of JSON as an integer if it is one, so that it compares as clients expect.
-func numberOf(f float64) value {
+func numberOf(f float64) any {
 	if n := int64(f); float64(n) == f && n > -1<<53 && n < 1<<53 {
-		return value{kind: sqlite.TypeInteger, integer: n}
+		return n
 	}
-	return value{kind: sqlite.TypeFloat, float: f}
+	return f
 }
 
 // consoleValue returns the value of a column for resource.Rows.
-func consoleValue(stmt *sqlite.Stmt, i int) any {
-	switch stmt.ColumnType(i) {
-	case sqlite.TypeInteger:
-		return stmt.ColumnInt64(i)
-	case sqlite.TypeFloat:
-		return stmt.ColumnFloat(i)
-	case sqlite.TypeText:
-		return strings.ToValidUTF8(stmt.ColumnText(i), "\ufffd")
-	case sqlite.TypeBlob:
-		blob := make([]byte, stmt.ColumnLen(i))
-		stmt.ColumnBytes(i, blob)
-		return map[string]string{"base64": base64.StdEncoding.EncodeToString(blob)}
+func consoleValue(stmt *driver.Stmt, i int) any {
+	switch v := sqlite.Value(stmt, i).(type) {
+	case string:
+		return strings.ToValidUTF8(v, "\ufffd")
+	case []byte:
+		return map[string]string{"base64": base64.StdEncoding.EncodeToString(v)}
+	default:
+		return v
 	}
-	return nil
 }
 
 // maxTables is the number of tables that are listed.
@@ -176,11 +166,11 @@ func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resourc
 			ORDER BY name LIMIT ?) t
 		JOIN pragma_table_xinfo(t.name) c WHERE c.hidden <> 1 ORDER BY t.name, c.cid`
 	tables := []resource.Table{}
-	limit := []value{{kind: sqlite.TypeInteger, integer: maxTables}}
+	limit := []any{maxTables}
 	err := e.inSession(ctx, p, func(ctx context.Context, s *stream) error {
 		_, err := s.console(ctx, list, limit, sink{
 			columns: func([]column) error { return nil },
-			row: func(stmt *sqlite.Stmt, _ int) error {
+			row: func(stmt *driver.Stmt, _ int) error {
 				tables = addColumn(tables, stmt)
 				return nil
 			},
@@ -191,7 +181,7 @@ func (e *Engine) Tables(ctx context.Context, p *resource.Provisioned) ([]resourc
 }
 
 // addColumn adds the column in the current row to the last table, or to a new one.
-func addColumn(tables []resource.Table, stmt *sqlite.Stmt) []resource.Table {
+func addColumn(tables []resource.Table, stmt *driver.Stmt) []resource.Table {
 	name := stmt.ColumnText(0)
 	if n := len(tables); n == 0 || tables[n-1].Name != name {
 		kind := "table"

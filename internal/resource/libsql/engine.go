@@ -13,14 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/disk"
 	"steward/internal/durable"
 	"steward/internal/errs"
 	"steward/internal/resource"
+	"steward/internal/sqlite"
 )
 
 // Engine serves the databases in a directory. It implements resource.Databases.
@@ -116,13 +115,11 @@ func (e *Engine) Pools() map[string]*budget.Pool {
 // useTemporary has SQLite create temporary files in a directory. The setting is one of the process;
 // only this pragma changes it.
 func useTemporary(dir string) error {
-	opened, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite|sqlite.OpenMemory)
+	c, err := sqlite.Open(":memory:", []string{"temp_store_directory = '" + strings.ReplaceAll(dir, "'", "''") + "'"})
 	if err != nil {
 		return fmt.Errorf("set directory of temporary files: %w", err)
 	}
-	defer func() { _ = opened.Close() }()
-	c := conn{Conn: opened}
-	return c.exec("PRAGMA temp_store_directory = '" + strings.ReplaceAll(dir, "'", "''") + "'")
+	return c.Close()
 }
 
 func (e *Engine) now() time.Time {

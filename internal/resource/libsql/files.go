@@ -6,11 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"zombiezen.com/go/sqlite"
-
 	"steward/internal/durable"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/sqlite"
 )
 
 // path returns the path of a database's file. It is always below Dir.
@@ -46,17 +45,11 @@ func createFile(path string) error {
 
 // initialize writes the header of a database. SQLite syncs the file when the last connection closes.
 func initialize(path string) error {
-	opened, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	c, err := sqlite.Open(path, []string{"page_size = 4096", "journal_mode = WAL", "synchronous = FULL", "user_version = 0"})
 	if err != nil {
 		return err
 	}
-	c := conn{Conn: opened}
-	for _, text := range []string{"PRAGMA page_size = 4096", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA user_version = 0"} {
-		if err := c.exec(text); err != nil {
-			return errors.Join(err, opened.Close())
-		}
-	}
-	return opened.Close()
+	return c.Close()
 }
 
 // removeFiles removes a database. It returns nil if there is none.

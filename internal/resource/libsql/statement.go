@@ -23,8 +23,6 @@ type statement struct {
 	kept    bool
 }
 
-func (s *statement) finalize() { _ = s.Finalize() } // repeats the error of the last Step
-
 // sink takes the result of a statement. columns is called once, before the rows.
 type sink struct {
 	columns func([]column) error
@@ -45,7 +43,7 @@ func (c *conn) prepare(ctx context.Context, sql string) (*statement, string, err
 		return nil, "", failf("SQLITE_TOOBIG", "the SQL text is longer than %d bytes", c.db.engine.limits.SQL)
 	}
 	c.refresh()
-	if st := c.statements[sql]; st != nil {
+	if st, ok := c.statements.Get(sql); ok {
 		return st, "", nil
 	}
 	ctx, cancel := c.deadline(ctx)
@@ -76,7 +74,7 @@ func (c *conn) compile(ctx context.Context, sql string) (*statement, string, err
 	st.access.writes = st.access.writes || st.verb == beginVerb || st.verb == vacuumVerb
 	st.columns = c.columns(stmt, sql[:len(sql)-trailing])
 	if ctx.Err() != nil { // the columns may be incomplete
-		st.finalize()
+		_ = st.Finalize()
 		c.forget()
 		return nil, "", sqlite.ResultInterrupt.ToError()
 	}
@@ -105,21 +103,14 @@ func (c *conn) keep(sql string, st *statement) {
 	if len(sql) > maxKept || st.access.schema || st.verb == vacuumVerb {
 		return
 	}
-	if len(c.statements) >= maxStatements {
-		for text, other := range c.statements {
-			other.finalize()
-			delete(c.statements, text)
-			break
-		}
-	}
 	st.kept = true
-	c.statements[sql] = st
+	c.statements.Put(sql, st)
 }
 
 // done makes a statement ready for its next use, or finalizes it.
 func (c *conn) done(st *statement) {
 	if !st.kept {
-		st.finalize()
+		_ = st.Finalize() // repeats the error of Step
 		return
 	}
 	_ = st.Reset() // repeats the error of Step
@@ -173,15 +164,15 @@ func (c *conn) admit(ctx context.Context, st *statement) error {
 // atomically undoes a statement that returns rows of what it has written if they cannot be returned.
 // SQLite writes all of them before it returns the first.
 func (c *conn) atomically(step func() error) error {
-	if err := c.exec("SAVEPOINT steward_returning"); err != nil {
+	if err := c.Exec("SAVEPOINT steward_returning"); err != nil {
 		return err
 	}
 	if err := step(); err != nil {
-		_ = c.exec("ROLLBACK TO steward_returning") // fails if SQLite has rolled back the transaction
-		_ = c.exec("RELEASE steward_returning")
+		_ = c.Exec("ROLLBACK TO steward_returning") // fails if SQLite has rolled back the transaction
+		_ = c.Exec("RELEASE steward_returning")
 		return err
 	}
-	return c.exec("RELEASE steward_returning")
+	return c.Exec("RELEASE steward_returning")
 }
 
 // affected returns the number of rows that the statement that ran last has changed.

@@ -26,7 +26,6 @@ const (
 type turn struct {
 	queue     *budget.Queue
 	org, part string
-	handle    uintptr
 
 	ctx     context.Context // of the statement; nil if none of a client runs
 	running bool            // has a slot

@@ -7,19 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"zombiezen.com/go/sqlite"
+	driver "zombiezen.com/go/sqlite"
 
 	"steward/internal/encode"
+	"steward/internal/sqlite"
 )
-
-// value is a value of SQLite as Hrana writes it.
-type value struct {
-	kind    sqlite.ColumnType // TypeNull if zero
-	integer int64
-	float   float64
-	text    string
-	blob    []byte
-}
 
 // argument is a value in a request, which is parsed when it is bound.
 type argument struct {
@@ -29,45 +21,45 @@ type argument struct {
 }
 
 // bind parses an argument and binds it to a parameter.
-func (a argument) bind(to *sqlite.Stmt, param int) error {
+func (a argument) bind(to *driver.Stmt, param int) error {
 	v, err := a.value()
 	if err != nil {
 		return err
 	}
-	v.bind(to, param)
-	return nil
+	return sqlite.Bind(to, param, v)
 }
 
 // value parses an argument.
-func (a argument) value() (v value, err error) {
+func (a argument) value() (v any, err error) {
 	switch a.Type {
 	case "null":
-		return value{}, nil
+		return nil, nil
 	case "integer":
-		v.kind = sqlite.TypeInteger
-		v.integer, err = strconv.ParseInt(strings.Trim(string(a.Value), `"`), 10, 64)
+		v, err = strconv.ParseInt(strings.Trim(string(a.Value), `"`), 10, 64)
 	case "float":
-		v.kind = sqlite.TypeFloat
-		v.float, err = parseFloat(string(a.Value))
+		v, err = parseFloat(string(a.Value))
 	case "text":
-		v.kind = sqlite.TypeText
-		err = json.Unmarshal(a.Value, &v.text)
+		v, err = parseText(a.Value)
 	case "blob":
-		v.kind = sqlite.TypeBlob
-		v.blob, err = parseBlob(a.Base64)
+		v, err = parseBlob(a.Base64)
 	default:
-		return v, failf("ARGS_INVALID", "expected a value of type null, integer, float, text or blob")
+		return nil, failf("ARGS_INVALID", "expected a value of type null, integer, float, text or blob")
 	}
 	if err != nil {
-		return v, failf("ARGS_INVALID", "expected a value of type %s", a.Type)
+		return nil, failf("ARGS_INVALID", "expected a value of type %s", a.Type)
 	}
 	return v, nil
+}
+
+func parseText(text raw) (s string, err error) {
+	err = json.Unmarshal(text, &s)
+	return s, err
 }
 
 // parseBlob parses bytes in base64, with or without padding.
 func parseBlob(text raw) ([]byte, error) {
 	if len(text) == 0 { // the field is absent
-		return nil, nil
+		return []byte{}, nil
 	}
 	var encoded string
 	if err := json.Unmarshal(text, &encoded); err != nil {
@@ -85,37 +77,21 @@ func parseFloat(text string) (float64, error) {
 	return f, err
 }
 
-// bind binds the value to a parameter.
-func (v value) bind(stmt *sqlite.Stmt, param int) {
-	switch v.kind {
-	case sqlite.TypeInteger:
-		stmt.BindInt64(param, v.integer)
-	case sqlite.TypeFloat:
-		stmt.BindFloat(param, v.float)
-	case sqlite.TypeText:
-		stmt.BindText(param, v.text)
-	case sqlite.TypeBlob:
-		stmt.BindBytes(param, v.blob)
-	default:
-		stmt.BindNull(param)
-	}
-}
-
 // appendColumn appends the value of a column of the current row. Blobs have no padding, as libSQL's
 // server writes them and some clients expect them.
-func appendColumn(to []byte, stmt *sqlite.Stmt, i int) []byte {
+func appendColumn(to []byte, stmt *driver.Stmt, i int) []byte {
 	switch stmt.ColumnType(i) {
-	case sqlite.TypeInteger:
+	case driver.TypeInteger:
 		to = append(to, `{"type":"integer","value":"`...)
 		to = strconv.AppendInt(to, stmt.ColumnInt64(i), 10)
 		return append(to, `"}`...)
-	case sqlite.TypeFloat:
+	case driver.TypeFloat:
 		to = append(to, `{"type":"float","value":`...)
 		return append(appendFloat(to, stmt.ColumnFloat(i)), '}')
-	case sqlite.TypeText:
+	case driver.TypeText:
 		to = append(to, `{"type":"text","value":`...)
 		return append(encode.String(to, stmt.ColumnText(i)), '}')
-	case sqlite.TypeBlob:
+	case driver.TypeBlob:
 		blob := make([]byte, stmt.ColumnLen(i))
 		stmt.ColumnBytes(i, blob)
 		to = append(to, `{"type":"blob","base64":"`...)

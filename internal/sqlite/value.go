@@ -1,4 +1,4 @@
-package db
+package sqlite
 
 import (
 	"fmt"
@@ -6,12 +6,12 @@ import (
 	"reflect"
 	"strconv"
 
-	"zombiezen.com/go/sqlite"
+	driver "zombiezen.com/go/sqlite"
 )
 
 // bind binds the arguments of a statement. Parameters are $1, $2 and so on, each as often as needed, or
 // all are nameless.
-func bind(stmt *sqlite.Stmt, args []any) error {
+func bind(stmt *driver.Stmt, args []any) error {
 	used := 0
 	for param := 1; param <= stmt.BindParamCount(); param++ {
 		n, err := argumentOf(stmt, param)
@@ -22,31 +22,32 @@ func bind(stmt *sqlite.Stmt, args []any) error {
 		if n > len(args) {
 			continue
 		}
-		if err := bindOne(stmt, param, args[n-1]); err != nil {
-			return fmt.Errorf("db: argument %d: %w", n, err)
+		if err := Bind(stmt, param, args[n-1]); err != nil {
+			return fmt.Errorf("sqlite: argument %d: %w", n, err)
 		}
 	}
 	if used != len(args) {
-		return fmt.Errorf("db: %d arguments for %d parameters", len(args), used)
+		return fmt.Errorf("sqlite: %d arguments for %d parameters", len(args), used)
 	}
 	return nil
 }
 
 // argumentOf returns the number of the argument for a parameter. SQLite numbers parameters in the
 // order of the text, so that $2 may be its first one.
-func argumentOf(stmt *sqlite.Stmt, param int) (int, error) {
+func argumentOf(stmt *driver.Stmt, param int) (int, error) {
 	name := stmt.BindParamName(param)
 	if name == "" {
 		return param, nil
 	}
 	n, err := strconv.Atoi(name[1:])
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("db: parameter %s is not a number", name)
+		return 0, fmt.Errorf("sqlite: parameter %s is not a number", name)
 	}
 	return n, nil
 }
 
-func bindOne(stmt *sqlite.Stmt, param int, arg any) error {
+// Bind binds an argument to a parameter, from 1. A nil slice is NULL.
+func Bind(stmt *driver.Stmt, param int, arg any) error {
 	switch v := arg.(type) {
 	case nil:
 		stmt.BindNull(param)
@@ -69,7 +70,7 @@ func bindOne(stmt *sqlite.Stmt, param int, arg any) error {
 		if err != nil {
 			return err
 		}
-		return bindOne(stmt, param, basic)
+		return Bind(stmt, param, basic)
 	}
 	return nil
 }
@@ -105,13 +106,13 @@ func basicValue(v reflect.Value) (any, error) {
 
 // scan copies the columns of a row into variables. It converts nothing: text is not a number, and NULL
 // needs a pointer to a pointer, or bytes.
-func scan(stmt *sqlite.Stmt, dest []any) error {
+func scan(stmt *driver.Stmt, dest []any) error {
 	if columns := stmt.ColumnCount(); columns != len(dest) {
-		return fmt.Errorf("db: %d variables for %d columns", len(dest), columns)
+		return fmt.Errorf("sqlite: %d variables for %d columns", len(dest), columns)
 	}
 	for i, d := range dest {
 		if err := (column{stmt, i}).scan(d); err != nil {
-			return fmt.Errorf("db: column %d: %w", i+1, err)
+			return fmt.Errorf("sqlite: column %d: %w", i+1, err)
 		}
 	}
 	return nil
@@ -119,7 +120,7 @@ func scan(stmt *sqlite.Stmt, dest []any) error {
 
 // column is a column of the current row.
 type column struct {
-	stmt  *sqlite.Stmt
+	stmt  *driver.Stmt
 	index int
 }
 
@@ -151,7 +152,7 @@ func (c column) scanInto(dest reflect.Value) error {
 	to := dest.Elem()
 	switch to.Kind() {
 	case reflect.Pointer:
-		if c.kind() == sqlite.TypeNull {
+		if c.kind() == driver.TypeNull {
 			to.SetZero()
 			return nil
 		}
@@ -186,10 +187,10 @@ func (c column) scanInto(dest reflect.Value) error {
 	return fmt.Errorf("unsupported type %s", to.Type())
 }
 
-func (c column) kind() sqlite.ColumnType { return c.stmt.ColumnType(c.index) }
+func (c column) kind() driver.ColumnType { return c.stmt.ColumnType(c.index) }
 
 func (c column) text() (string, error) {
-	if kind := c.kind(); kind != sqlite.TypeText && kind != sqlite.TypeBlob {
+	if kind := c.kind(); kind != driver.TypeText && kind != driver.TypeBlob {
 		return "", fmt.Errorf("%s is not text", kind)
 	}
 	return c.stmt.ColumnText(c.index), nil
@@ -198,9 +199,9 @@ func (c column) text() (string, error) {
 // bytes returns nil for NULL. Text is its bytes.
 func (c column) bytes() ([]byte, error) {
 	switch kind := c.kind(); kind {
-	case sqlite.TypeNull:
+	case driver.TypeNull:
 		return nil, nil
-	case sqlite.TypeText, sqlite.TypeBlob:
+	case driver.TypeText, driver.TypeBlob:
 		b := make([]byte, c.stmt.ColumnLen(c.index))
 		c.stmt.ColumnBytes(c.index, b)
 		return b, nil
@@ -210,7 +211,7 @@ func (c column) bytes() ([]byte, error) {
 }
 
 func (c column) int() (int64, error) {
-	if kind := c.kind(); kind != sqlite.TypeInteger {
+	if kind := c.kind(); kind != driver.TypeInteger {
 		return 0, fmt.Errorf("%s is not an integer", kind)
 	}
 	return c.stmt.ColumnInt64(c.index), nil
@@ -222,21 +223,27 @@ func (c column) bool() (bool, error) {
 }
 
 func (c column) float() (float64, error) {
-	if kind := c.kind(); kind != sqlite.TypeFloat && kind != sqlite.TypeInteger {
+	if kind := c.kind(); kind != driver.TypeFloat && kind != driver.TypeInteger {
 		return 0, fmt.Errorf("%s is not a number", kind)
 	}
 	return c.stmt.ColumnFloat(c.index), nil
 }
 
+// Value returns a column of the current row, from 0, as nil, int64, float64, string or []byte.
+func Value(stmt *driver.Stmt, i int) any {
+	v, _ := column{stmt, i}.any() // any kind of column has a value
+	return v
+}
+
 func (c column) any() (any, error) {
 	switch c.kind() {
-	case sqlite.TypeInteger:
+	case driver.TypeInteger:
 		return c.int()
-	case sqlite.TypeFloat:
+	case driver.TypeFloat:
 		return c.float()
-	case sqlite.TypeText:
+	case driver.TypeText:
 		return c.text()
-	case sqlite.TypeBlob:
+	case driver.TypeBlob:
 		return c.bytes()
 	}
 	return nil, nil

@@ -1,22 +1,19 @@
-package db
+package sqlite
 
 import (
-	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-	"zombiezen.com/go/sqlite"
+	driver "zombiezen.com/go/sqlite"
 )
 
 // newConnection opens an empty file.
-func newConnection(t *testing.T) *connection {
+func newConnection(t *testing.T) *Conn {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a ?#%41.db")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -25,30 +22,30 @@ func newConnection(t *testing.T) *connection {
 	return connectTo(t, path)
 }
 
-func connectTo(t *testing.T, path string, pragmas ...string) *connection {
+func connectTo(t *testing.T, path string, pragmas ...string) *Conn {
 	t.Helper()
-	conn, err := connect(path, pragmas)
+	conn, err := Open(path, pragmas)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := conn.close(); err != nil {
+		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return conn
 }
 
-func (c *connection) mustExec(t *testing.T, text string, args ...any) {
+func (c *Conn) mustExec(t *testing.T, text string, args ...any) {
 	t.Helper()
-	if err := c.exec(text, args); err != nil {
+	if err := c.Exec(text, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (c *connection) mustQuery(t *testing.T, text string, args ...any) *sqliteRows {
+func (c *Conn) mustQuery(t *testing.T, text string, args ...any) *Rows {
 	t.Helper()
-	rows, err := c.query(text, args, func(err error) error { return err })
+	rows, err := c.Query(text, args, unchanged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,16 +117,16 @@ func drawAllTypes(t *rapid.T) allTypes {
 	}
 }
 
-func TestSQLiteReturnsWhatWasWritten(t *testing.T) {
+func TestReturnsWhatWasWritten(t *testing.T) {
 	conn := newConnection(t)
 	conn.mustExec(t, "CREATE TABLE t (key INTEGER PRIMARY KEY, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)")
 	rapid.Check(t, func(rt *rapid.T) {
 		want := drawAllTypes(rt)
-		if err := conn.exec("REPLACE INTO t VALUES (1"+strings.Repeat(", ?", 16)+")", want.args()); err != nil {
+		if err := conn.Exec("REPLACE INTO t VALUES (1"+strings.Repeat(", ?", 16)+")", want.args()...); err != nil {
 			rt.Fatal(err)
 		}
 		var got allTypes
-		if err := conn.scanFirst("SELECT a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p FROM t", got.dest()...); err != nil {
+		if err := conn.ScanFirst("SELECT a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p FROM t", got.dest()...); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -138,11 +135,13 @@ func TestSQLiteReturnsWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestSQLiteParametersAreNumbered(t *testing.T) {
+func TestParametersAreNumbered(t *testing.T) {
 	conn := newConnection(t)
 	var got [4]string
 	rows := conn.mustQuery(t, "SELECT $2, $1, $3, $1", "one", "two", "three")
-	if err := (firstRow{rows}).Scan(&got[0], &got[1], &got[2], &got[3]); err != nil {
+	defer rows.Close()
+	rows.Next()
+	if err := rows.Scan(&got[0], &got[1], &got[2], &got[3]); err != nil {
 		t.Fatal(err)
 	}
 	if got != [4]string{"two", "one", "three", "one"} {
@@ -150,23 +149,23 @@ func TestSQLiteParametersAreNumbered(t *testing.T) {
 	}
 }
 
-func TestSQLiteRefusesBadStatementsAndArguments(t *testing.T) {
+func TestRefusesBadStatementsAndArguments(t *testing.T) {
 	conn := newConnection(t)
 	for _, text := range []string{
 		"SELEKT", "", "SELECT 1; SELECT 2", "SELECT :name", "SELECT * FROM missing", `SELECT "text"`,
 	} {
-		if err := conn.exec(text, nil); err == nil {
+		if err := conn.Exec(text); err == nil {
 			t.Errorf("%q was run", text)
 		}
 	}
 	for _, args := range [][]any{{}, {1, 2}, {struct{}{}}, {uint64(math.MaxUint64)}, {[]int{1}}} {
-		if err := conn.exec("SELECT $1", args); err == nil {
+		if err := conn.Exec("SELECT $1", args...); err == nil {
 			t.Errorf("%v was bound", args)
 		}
 	}
 }
 
-func TestSQLiteScanConvertsNothing(t *testing.T) {
+func TestScanConvertsNothing(t *testing.T) {
 	conn := newConnection(t)
 	var text string
 	var number int64
@@ -176,25 +175,25 @@ func TestSQLiteScanConvertsNothing(t *testing.T) {
 		"NULL": &text, "1": &text, "'1'": &number, "1.5": &number, "300": &tiny, "'true'": &truth, "NULL + 1": &number,
 		"2": text, "3": nil, "4": &struct{}{}, "'x'": new(float64), "5": new([]byte), "NULL + 2": new(name),
 	} {
-		if err := conn.scanFirst("SELECT "+literal, dest); err == nil {
+		if err := conn.ScanFirst("SELECT "+literal, dest); err == nil {
 			t.Errorf("%s was scanned into %T", literal, dest)
 		}
 	}
-	if err := conn.scanFirst("SELECT 1, 2", &number); err == nil {
+	if err := conn.ScanFirst("SELECT 1, 2", &number); err == nil {
 		t.Error("two columns were scanned into one variable")
 	}
-	if err := conn.scanFirst("SELECT 1", &number, &number); err == nil {
+	if err := conn.ScanFirst("SELECT 1", &number, &number); err == nil {
 		t.Error("one column was scanned into two variables")
 	}
 }
 
-func TestSQLiteErrorsHaveExtendedCodes(t *testing.T) {
+func TestErrorsHaveExtendedCodes(t *testing.T) {
 	conn := newConnection(t)
 	conn.mustExec(t, "CREATE TABLE t (k TEXT PRIMARY KEY) STRICT")
 	const insert = "INSERT INTO t VALUES ($1)"
 	conn.mustExec(t, insert, "a")
-	err := conn.exec(insert, []any{"a"})
-	if sqliteCode(err) != sqlite.ResultConstraintPrimaryKey || !strings.Contains(err.Error(), "t.k") {
+	err := conn.Exec(insert, "a")
+	if driver.ErrCode(err) != driver.ResultConstraintPrimaryKey || !strings.Contains(err.Error(), "t.k") {
 		t.Errorf("got %v", err)
 	}
 	conn.mustExec(t, insert, "b")
@@ -202,61 +201,14 @@ func TestSQLiteErrorsHaveExtendedCodes(t *testing.T) {
 	if n := conn.Changes(); n != 2 {
 		t.Errorf("%d rows were deleted", n)
 	}
-	_, err = connect(filepath.Join(t.TempDir(), "missing.db"), nil)
-	if sqliteCode(err).ToPrimary() != sqlite.ResultCantOpen {
+	_, err = Open(filepath.Join(t.TempDir(), "missing.db"), nil)
+	if driver.ErrCode(err).ToPrimary() != driver.ResultCantOpen {
 		t.Errorf("got %v", err)
 	}
-	if IsUnique(errors.New("other")) {
-		t.Error("another error has a code of SQLite")
-	}
 }
 
-const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-
-// TestSQLiteContextInterruptsReads ends the context of a statement that takes long to return its first
-// row, and of one between two rows. The connection can be used afterwards. SQLite ignores an interrupt
-// that comes just before a statement starts, which then runs to its end.
-func TestSQLiteContextInterruptsReads(t *testing.T) {
-	d, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "steward.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	const long = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000000) SELECT i FROM n WHERE i < 0`
-	interrupted := 0
-	for range 20 {
-		var n int
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		err := d.Read(ctx).Row(long).Scan(&n)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			interrupted++
-		} else if !errors.Is(err, ErrNoRows) {
-			t.Errorf("got %v", err)
-		}
-		ctx, cancel = context.WithCancel(t.Context())
-		rows, err := d.Read(ctx).Query(endless + "SELECT i FROM n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-			cancel()
-		}
-		cancel()
-		if err := rows.Err(); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-		if err := d.Read(t.Context()).Row("SELECT 1").Scan(&n); err != nil {
-			t.Errorf("after an interrupt: %v", err)
-		}
-	}
-	if interrupted == 0 {
-		t.Error("no statement was interrupted")
-	}
-}
-
-// TestSQLiteRowsCanBeClosedAgain closes rows while their statement serves others.
-func TestSQLiteRowsCanBeClosedAgain(t *testing.T) {
+// TestRowsCanBeClosedAgain closes rows while their statement serves others.
+func TestRowsCanBeClosedAgain(t *testing.T) {
 	conn := newConnection(t)
 	const text = "SELECT $1 UNION ALL SELECT $1"
 	old := conn.mustQuery(t, text, "old")
@@ -280,15 +232,15 @@ func TestSQLiteRowsCanBeClosedAgain(t *testing.T) {
 	}
 }
 
-// TestSQLiteEndedRowsHoldNoLock truncates the write-ahead log after rows were read to their end, or
+// TestEndedRowsHoldNoLock truncates the write-ahead log after rows were read to their end, or
 // closed before.
-func TestSQLiteEndedRowsHoldNoLock(t *testing.T) {
+func TestEndedRowsHoldNoLock(t *testing.T) {
 	writer := newConnection(t)
 	writer.mustExec(t, "PRAGMA journal_mode(WAL)")
 	writer.mustExec(t, "CREATE TABLE t (n INTEGER)")
 	writer.mustExec(t, "INSERT INTO t VALUES (1), (2)")
 	var path string
-	if err := writer.scanFirst("SELECT file FROM pragma_database_list", &path); err != nil {
+	if err := writer.ScanFirst("SELECT file FROM pragma_database_list", &path); err != nil {
 		t.Fatal(err)
 	}
 	reader := connectTo(t, path)
@@ -300,21 +252,21 @@ func TestSQLiteEndedRowsHoldNoLock(t *testing.T) {
 		rows.Close()
 		writer.mustExec(t, "INSERT INTO t VALUES (3)")
 		var busy, log, moved int
-		if err := writer.scanFirst("PRAGMA wal_checkpoint(TRUNCATE)", &busy, &log, &moved); err != nil || busy != 0 {
+		if err := writer.ScanFirst("PRAGMA wal_checkpoint(TRUNCATE)", &busy, &log, &moved); err != nil || busy != 0 {
 			t.Errorf("after %d rows: busy %d, %v", read, busy, err)
 		}
 	}
 }
 
-func TestSQLiteBoundsPreparedStatements(t *testing.T) {
+func TestBoundsPreparedStatements(t *testing.T) {
 	conn := newConnection(t)
 	for i := range maxStatements + 10 {
 		var n int
-		if err := conn.scanFirst("SELECT "+strings.Repeat("1 + ", i%500)+"1 -- "+strings.Repeat("x", i/500), &n); err != nil {
+		if err := conn.ScanFirst("SELECT "+strings.Repeat("1 + ", i%500)+"1 -- "+strings.Repeat("x", i/500), &n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(conn.statements) != maxStatements {
-		t.Errorf("%d statements are kept", len(conn.statements))
+	if len(conn.statements.byText) != maxStatements {
+		t.Errorf("%d statements are kept", len(conn.statements.byText))
 	}
 }

@@ -1,0 +1,183 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	driver "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+const (
+	// maxStatements bounds the prepared statements of a connection. The product has a few hundred texts.
+	maxStatements = 512
+
+	busyTimeout = 10 * time.Second
+)
+
+// Conn is a connection with its prepared statements. It keeps them itself, since the library looks at
+// each statement that it keeps whenever a context is set: with 200 of them a lookup by key took 20 µs
+// instead of 9. One goroutine uses it at a time.
+type Conn struct {
+	*driver.Conn
+	statements Statements[*driver.Stmt]
+	hooked     uintptr // the handle under which it has Hooks, or 0
+}
+
+// Open opens an existing file and sets pragmas, such as "journal_mode(WAL)".
+func Open(path string, pragmas []string) (*Conn, error) {
+	conn, err := driver.OpenConn(path, driver.OpenReadWrite)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetBusyTimeout(busyTimeout)
+	c := &Conn{Conn: conn, statements: Statements[*driver.Stmt]{Max: maxStatements}}
+	for _, pragma := range pragmas {
+		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, nil); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
+}
+
+// Close finalizes the prepared statements and closes the connection.
+func (c *Conn) Close() error {
+	c.statements.Clear()
+	defer c.removeHooks()
+	return c.Conn.Close()
+}
+
+// boundLimit finds limits that are parameters. SQLite plans by their values, and so prepares the
+// statement again whenever one is bound: an empty page took 27 µs of CPU instead of 8. It does not look
+// into expressions.
+var boundLimit = regexp.MustCompile(`\b(LIMIT|OFFSET) (\$\d+)`)
+
+// prepare returns a statement without bindings, ready to run.
+func (c *Conn) prepare(text string) (*driver.Stmt, error) {
+	if stmt, ok := c.statements.Get(text); ok {
+		return stmt, nil
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New("sqlite: empty statement")
+	}
+	stmt, trailing, err := c.PrepareTransient(boundLimit.ReplaceAllString(text, "$1 ($2 + 0)"))
+	if err != nil {
+		return nil, err
+	}
+	if trailing > 0 {
+		return nil, errors.Join(fmt.Errorf("sqlite: %q is not one statement", text), stmt.Finalize())
+	}
+	c.statements.Put(text, stmt)
+	return stmt, nil
+}
+
+// Exec runs a statement to its end.
+func (c *Conn) Exec(text string, args ...any) error {
+	rows, err := c.Query(text, args, unchanged)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		continue
+	}
+	return rows.Err()
+}
+
+// ScanFirst scans the first row of a statement. It returns sql.ErrNoRows if there is none.
+func (c *Conn) ScanFirst(text string, dest ...any) error {
+	rows, err := c.Query(text, nil, unchanged)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		return rows.Scan(dest...)
+	}
+	if rows.Err() != nil {
+		return rows.Err()
+	}
+	return sql.ErrNoRows
+}
+
+func unchanged(err error) error { return err }
+
+// Query runs a statement up to its first row; one that writes has written everything then. ended is
+// called once with the error of the statement, nil as a rule, and returns that of the rows. It is also
+// called if Query returns an error.
+func (c *Conn) Query(text string, args []any, ended func(error) error) (*Rows, error) {
+	stmt, err := c.prepare(text)
+	if err != nil {
+		return nil, ended(err)
+	}
+	r := &Rows{stmt: stmt, ended: ended}
+	if err := bind(stmt, args); err != nil {
+		r.end(err)
+		return nil, r.err
+	}
+	r.ahead = r.step()
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r, nil
+}
+
+// Rows are the rows of a running statement.
+type Rows struct {
+	stmt *driver.Stmt // nil when the rows have ended
+	// ahead is whether the row for the next call of Next was already read.
+	ahead bool
+	err   error
+	ended func(error) error
+}
+
+// Next reads the next row. It reports whether there is one.
+func (r *Rows) Next() bool {
+	if r.ahead {
+		r.ahead = false
+		return true
+	}
+	return r.stmt != nil && r.step()
+}
+
+// step reads a row, or ends the rows.
+func (r *Rows) step() bool {
+	more, err := r.stmt.Step()
+	if err != nil || !more {
+		r.end(err)
+		return false
+	}
+	return true
+}
+
+var errNoRow = errors.New("sqlite: Scan without a row")
+
+// Scan copies the columns of the row into variables.
+func (r *Rows) Scan(dest ...any) error {
+	if r.stmt == nil {
+		return errNoRow
+	}
+	return scan(r.stmt, dest)
+}
+
+// Err returns the error with which the rows ended.
+func (r *Rows) Err() error { return r.err }
+
+// Close ends the rows. It may be called more than once.
+func (r *Rows) Close() {
+	if r.stmt != nil {
+		r.end(nil)
+	}
+}
+
+// end resets the statement, so that it holds neither locks nor values.
+func (r *Rows) end(err error) {
+	_ = r.stmt.Reset() // repeats err
+	_ = r.stmt.ClearBindings()
+	r.stmt = nil
+	r.ahead = false
+	r.err = r.ended(err)
+}

@@ -1,0 +1,8 @@
+// Package sqlite opens SQLite files and writes to them in batches. It knows nothing of what is stored,
+// and imports the driver and the standard library only.
+//
+//	Conn        a connection: opening it with pragmas, statements with arguments, rows, interruption
+//	Statements  prepared statements by their texts
+//	Hooks       functions that SQLite calls while a statement runs
+//	Bind, Value arguments and columns as values of Go
+package sqlite
