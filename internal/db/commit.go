@@ -4,240 +4,53 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"steward/internal/errs"
 	"steward/internal/sqlite"
 )
 
-// A batch ends after this many requests, or about this many bytes of arguments, so that its first
-// request does not wait for long.
-const (
-	maxBatch      = 512
-	maxBatchBytes = 8 << 20
-)
-
-// writer is the group commit of SQLite. Its goroutine takes requests from a queue and lets each one's
-// caller run its function on the only connection that writes, one after the other in one transaction,
-// each in a savepoint. When no more requests wait, or the batch is full, it commits and replies to all.
+// writer writes to SQLite in batches, on the only connection that writes.
 type writer struct {
 	db    *DB
 	path  string
-	queue chan *request
-	done  chan struct{}
-
-	mu     sync.RWMutex // held for reading while sending to queue, so that drain can close it
-	closed bool
-
-	// The fields below belong to the goroutine, and to the caller that it lets run.
-
-	conn *sqlite.Conn // nil if the file could not be opened again
-	inTx bool
-	// batch are the requests that ran and wait for the commit.
-	batch []*request
-	ran   int
-	bytes int
-	// rolledBack is the error with which SQLite has rolled back the whole transaction by itself.
-	rolledBack error
+	batch sqlite.Batch[*sqlite.Conn]
+	// conn belongs to the batch until that is closed. It is nil if the file could not be opened again.
+	conn *sqlite.Conn
 }
-
-// request is a Write in the queue.
-type request struct {
-	ctx    context.Context
-	queued time.Time
-	// start has the caller run its function. It is unbuffered: either both sides take part, or the
-	// caller has given up waiting.
-	start chan struct{}
-	ran   chan error
-	done  chan error
-}
-
-// errNotReturned is the result of a function that panicked or ended its goroutine.
-var errNotReturned = errors.New("db: the function of a transaction did not return")
 
 func newWriter(d *DB, path string, conn *sqlite.Conn, queue int) *writer {
-	w := &writer{
-		db:    d,
-		path:  path,
-		conn:  conn,
-		queue: make(chan *request, cmp.Or(max(queue, 0), defaultQueue)),
-		done:  make(chan struct{}),
+	w := &writer{db: d, path: path, conn: conn}
+	w.batch = sqlite.Batch[*sqlite.Conn]{
+		Acquire:   w.acquire,
+		Release:   w.release,
+		Queue:     cmp.Or(max(queue, 0), defaultQueue),
+		Committed: d.observer.commit,
 	}
-	go w.serve()
+	w.batch.Start()
 	return w
 }
 
-// write queues a request, runs fn when it is due, and waits for the commit. If ctx ends before fn is
-// due, it returns the error of ctx and fn never runs; later ctx makes no difference.
-func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
-	r := &request{
-		ctx:    ctx,
-		queued: time.Now(),
-		start:  make(chan struct{}),
-		ran:    make(chan error),
-		done:   make(chan error, 1),
+// acquire returns the connection, and opens it if the last one was broken.
+func (w *writer) acquire() (*sqlite.Conn, error) {
+	if w.conn != nil {
+		return w.conn, nil
 	}
-	if err := w.enqueue(r); err != nil {
-		return nil, err
-	}
-	select {
-	case <-r.start:
-	case err := <-r.done:
-		return nil, err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	t := newTx(ctx, w.db, w, nil)
-	began := time.Now()
-	r.run(t, fn)
-	held := time.Since(began)
-	err := <-r.done
-	w.db.observer.held(ctx, held)
-	return t, err
-}
-
-// run runs fn and reports its result to the writer, also if fn panics.
-func (r *request) run(t *Tx, fn func(*Tx) error) {
-	err := errNotReturned
-	defer func() { r.ran <- err }()
-	err = t.run(fn)
-}
-
-func (w *writer) enqueue(r *request) error {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	if w.closed {
-		return errClosed
-	}
-	select {
-	case w.queue <- r:
-		return nil
-	default:
-		return errs.Unavailablef(nil, "too many writes are waiting")
-	}
-}
-
-// drain refuses new requests and waits until the queued ones are done.
-func (w *writer) drain() {
-	w.mu.Lock()
-	w.closed = true
-	close(w.queue)
-	w.mu.Unlock()
-	<-w.done
-}
-
-// serve is the goroutine.
-func (w *writer) serve() {
-	defer close(w.done)
-	for r := range w.queue {
-		w.add(r)
-		w.fill()
-		w.commit()
-	}
-}
-
-// fill adds waiting requests to the transaction until the batch is full.
-func (w *writer) fill() {
-	for w.inTx && w.ran < maxBatch && w.bytes < maxBatchBytes {
-		select {
-		case r, ok := <-w.queue:
-			if !ok {
-				return
-			}
-			w.add(r)
-		default:
-			return
-		}
-	}
-}
-
-// add has one request run in the transaction, and keeps or undoes what it did.
-func (w *writer) add(r *request) {
-	if r.ctx.Err() != nil {
-		return // the caller has given up
-	}
-	if err := w.begin(); err != nil {
-		r.done <- errs.Unavailablef(err, "the database cannot be written at the moment")
-		return
-	}
-	if err := w.control("SAVEPOINT request"); err != nil {
-		w.abort(err, r)
-		return
-	}
-	err := w.runCaller(r)
-	w.ran++
-	if w.rolledBack != nil {
-		w.abort(w.rolledBack, r)
-		return
-	}
-	if err == nil {
-		w.keep(r)
-		return
-	}
-	w.undo(r, err)
-}
-
-// runCaller has the caller run its function, and returns the result.
-func (w *writer) runCaller(r *request) error {
-	select {
-	case r.start <- struct{}{}:
-		return <-r.ran
-	case <-r.ctx.Done():
-		return r.ctx.Err()
-	}
-}
-
-func (w *writer) keep(r *request) {
-	if err := w.control("RELEASE SAVEPOINT request"); err != nil {
-		w.abort(err, r)
-		return
-	}
-	w.batch = append(w.batch, r)
-}
-
-// undo rolls back what a request did and replies with the cause.
-func (w *writer) undo(r *request, cause error) {
-	for _, text := range []string{"ROLLBACK TO SAVEPOINT request", "RELEASE SAVEPOINT request"} {
-		if err := w.control(text); err != nil {
-			w.abort(err, r)
-			return
-		}
-	}
-	r.done <- cause
-}
-
-// begin begins a transaction, if there is none. A connection on which that fails is replaced: it is in
-// an unknown state.
-func (w *writer) begin() error {
-	if w.inTx {
-		return nil
-	}
-	w.ran = 0
-	w.bytes = 0
-	w.rolledBack = nil
-	err := w.control("BEGIN IMMEDIATE")
-	if err != nil {
-		if err := w.reconnect(); err != nil {
-			return err
-		}
-		err = w.control("BEGIN IMMEDIATE")
-	}
-	w.inTx = err == nil
-	return err
-}
-
-func (w *writer) reconnect() error {
-	_ = w.close() // the new connection counts
 	conn, err := sqlite.Open(w.path, writerPragmas)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w.conn = conn
-	return nil
+	return conn, nil
 }
 
-func (w *writer) close() error {
+func (w *writer) release(_ *sqlite.Conn, broken bool) {
+	if broken {
+		_ = w.closeConn() // the next connection counts
+	}
+}
+
+func (w *writer) closeConn() error {
 	if w.conn == nil {
 		return nil
 	}
@@ -246,79 +59,70 @@ func (w *writer) close() error {
 	return err
 }
 
-// commit commits the batch and replies to its callers.
-func (w *writer) commit() {
-	if !w.inTx {
-		return
-	}
-	if err := w.control("COMMIT"); err != nil {
-		w.abort(err)
-		return
-	}
-	w.inTx = false
-	if len(w.batch) == 0 {
-		return
-	}
-	writes := len(w.batch)
-	oldest := w.batch[0].queued
-	w.reply(nil)
-	w.db.observer.commit(writes, time.Since(oldest))
+// write runs fn in a batch. If ctx ends before fn is due, it returns the error of ctx and fn never runs;
+// later ctx makes no difference.
+func (w *writer) write(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+	var t *Tx
+	var held time.Duration
+	err := w.batch.Write(ctx, func(conn *sqlite.Conn) error {
+		t = newTx(ctx, w.db, &writeSession{conn: conn, batch: &w.batch}, nil)
+		began := time.Now()
+		defer func() { held = time.Since(began) }()
+		return t.run(fn)
+	}, nil)
+	w.db.observer.held(ctx, held)
+	return t, explainBatch(err)
 }
 
-// abort rolls back the transaction, and replies with an error to the batch and to more requests.
-func (w *writer) abort(cause error, more ...*request) {
-	// SQLite may have rolled back already; a worse error shows at the next BEGIN.
-	_ = w.control("ROLLBACK")
-	w.inTx = false
-	w.batch = append(w.batch, more...)
-	w.reply(errs.Unavailablef(cause, "the database could not write"))
-}
-
-func (w *writer) reply(err error) {
-	for _, r := range w.batch {
-		r.done <- err
+// explainBatch turns errors of a batch into errs.Unavailable.
+func explainBatch(err error) error {
+	switch {
+	case errors.Is(err, sqlite.ErrQueueFull):
+		return errs.Unavailablef(nil, "too many writes are waiting")
+	case errors.Is(err, sqlite.ErrClosed):
+		return errClosed
+	case errors.Is(err, sqlite.ErrNotBegun):
+		return errs.Unavailablef(err, "the database cannot be written at the moment")
+	case errors.Is(err, sqlite.ErrRolledBack):
+		return errs.Unavailablef(err, "the database could not write")
 	}
-	clear(w.batch)
-	w.batch = w.batch[:0]
+	return err
 }
 
-var errNoConn = errors.New("the file could not be opened again")
-
-func (w *writer) control(text string) error {
-	if w.conn == nil {
-		return errNoConn
-	}
-	return w.conn.Exec(text)
+// writeSession is a write of a batch.
+type writeSession struct {
+	conn  *sqlite.Conn
+	batch *sqlite.Batch[*sqlite.Conn]
+	// rolledBack is the error with which SQLite has rolled back the whole transaction by itself.
+	rolledBack error
 }
 
-// exec, send and query make the writer the session of its transactions.
-
-func (w *writer) exec(_ context.Context, text string, args []any) (int64, error) {
-	if err := w.ready(args); err != nil {
+func (s *writeSession) exec(_ context.Context, text string, args []any) (int64, error) {
+	if err := s.ready(args); err != nil {
 		return 0, err
 	}
-	if err := w.conn.Exec(text, args...); err != nil {
-		return 0, w.failed(err)
+	if err := s.conn.Exec(text, args...); err != nil {
+		return 0, s.failed(err)
 	}
-	return int64(w.conn.Changes()), nil
+	return int64(s.conn.Changes()), nil
 }
 
-func (w *writer) send(ctx context.Context, r *result, text string, args []any) error {
+func (s *writeSession) send(ctx context.Context, r *result, text string, args []any) error {
 	if r != nil && r.row != nil {
-		return w.collect(ctx, r, text, args)
+		return s.collect(ctx, r, text, args)
 	}
-	n, err := w.exec(ctx, text, args)
+	n, err := s.exec(ctx, text, args)
 	if r != nil {
 		*r.count = n
 	}
 	return err
 }
 
-func (w *writer) query(_ context.Context, text string, args []any) (Rows, error) {
-	if err := w.ready(args); err != nil {
+func (s *writeSession) query(_ context.Context, text string, args []any) (Rows, error) {
+	if err := s.ready(args); err != nil {
 		return nil, err
 	}
-	rows, err := w.conn.Query(text, args, w.failed)
+	rows, err := s.conn.Query(text, args, s.failed)
 	if err != nil {
 		return nil, err
 	}
@@ -326,18 +130,18 @@ func (w *writer) query(_ context.Context, text string, args []any) (Rows, error)
 }
 
 // ready refuses a statement in a transaction that SQLite has rolled back: it would commit by itself.
-func (w *writer) ready(args []any) error {
-	if w.rolledBack != nil {
-		return explainSQLite(w.rolledBack)
+func (s *writeSession) ready(args []any) error {
+	if s.rolledBack != nil {
+		return explainSQLite(s.rolledBack)
 	}
-	w.bytes += sizeOf(args)
+	s.batch.Grow(sizeOf(args))
 	return nil
 }
 
 // failed notes whether SQLite has rolled back the whole transaction because of an error.
-func (w *writer) failed(err error) error {
-	if err != nil && w.rolledBack == nil && w.conn.AutocommitEnabled() {
-		w.rolledBack = err
+func (s *writeSession) failed(err error) error {
+	if err != nil && s.rolledBack == nil && s.conn.AutocommitEnabled() {
+		s.rolledBack = err
 	}
 	return explainSQLite(err)
 }

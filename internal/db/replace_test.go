@@ -14,7 +14,7 @@ func TestBrokenConnectionIsReplaced(t *testing.T) {
 	}
 	defer d.Close()
 	// The writer is idle, so nothing else uses its connection.
-	if err := d.engine.(*sqliteEngine).writer.control("BEGIN"); err != nil {
+	if err := d.engine.(*sqliteEngine).writer.conn.Exec("BEGIN"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -111,8 +111,8 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 // close closes the writer's connection last: the last connection checkpoints the write-ahead log.
 func (e *sqliteEngine) close() error {
 	e.once.Do(func() {
-		e.writer.drain()
-		e.err = errors.Join(e.readers.close(), e.writer.conn.Close())
+		e.writer.batch.Close()
+		e.err = errors.Join(e.readers.close(), e.writer.closeConn())
 	})
 	return e.err
 }

@@ -82,8 +82,8 @@ func (r *result) collect(rows Rows) (scanned, err error) {
 }
 
 // collect runs a statement and reads its rows.
-func (w *writer) collect(ctx context.Context, r *result, sql string, args []any) error {
-	rows, err := w.query(ctx, sql, args)
+func (s *writeSession) collect(ctx context.Context, r *result, sql string, args []any) error {
+	rows, err := s.query(ctx, sql, args)
 	if err != nil {
 		return err
 	}

@@ -5,4 +5,5 @@
 //	Statements  prepared statements by their texts
 //	Hooks       functions that SQLite calls while a statement runs
 //	Bind, Value arguments and columns as values of Go
+//	Batch       group commit: the writes of many callers in one transaction, each in a savepoint
 package sqlite
