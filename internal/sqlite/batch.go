@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,8 +54,9 @@ type Batch[C connection] struct {
 	// them was queued.
 	Committed func(writes int, wait time.Duration)
 
-	queue chan *write[C]
-	done  chan struct{}
+	queue   chan *write[C]
+	waiting atomic.Int64
+	done    chan struct{}
 
 	mu     sync.RWMutex // held for reading while sending to queue, so that Close can close it
 	closed bool
@@ -104,8 +106,8 @@ func (b *Batch[C]) Close() {
 	<-b.done
 }
 
-// Waiting returns the number of writes in the queue.
-func (b *Batch[C]) Waiting() int { return len(b.queue) }
+// Waiting returns the number of writes that have not begun to run.
+func (b *Batch[C]) Waiting() int { return int(b.waiting.Load()) }
 
 // Grow counts bytes that the function that is running writes.
 func (b *Batch[C]) Grow(bytes int) { b.bytes += bytes }
@@ -131,22 +133,31 @@ func (b *Batch[C]) Write(ctx context.Context, fn func(C) error, again func(error
 	if err := b.enqueue(w); err != nil {
 		return err
 	}
-	select {
-	case conn := <-w.start:
-		w.run(conn, fn)
-	case err := <-w.done:
+	conn, err := w.await(&b.waiting)
+	if err != nil {
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	for {
+		w.run(conn, fn)
 		select {
-		case conn := <-w.start:
-			w.run(conn, fn)
+		case conn = <-w.start:
 		case err := <-w.done:
 			return err
 		}
 	}
+}
+
+// await waits until the write is due, and returns the connection for it.
+func (w *write[C]) await(waiting *atomic.Int64) (conn C, err error) {
+	waiting.Add(1)
+	defer waiting.Add(-1)
+	select {
+	case conn = <-w.start:
+	case err = <-w.done:
+	case <-w.ctx.Done():
+		err = w.ctx.Err()
+	}
+	return conn, err
 }
 
 // run runs fn and reports its result, also if fn panics.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"modernc.org/libc"
 	driver "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
@@ -25,7 +26,8 @@ const (
 type Conn struct {
 	*driver.Conn
 	statements Statements[*driver.Stmt]
-	hooked     uintptr // the handle under which it has Hooks, or 0
+	hooked     uintptr   // the handle under which it has Hooks, or 0
+	tls        *libc.TLS // for calls of SQLite that the library does not have; nil without Hooks
 }
 
 // Open opens an existing file and sets pragmas, such as "journal_mode(WAL)".

@@ -38,16 +38,24 @@ func (c *Conn) SetHooks(h *Hooks) error {
 	}
 	c.hooked = uintptr(field.Uint())
 	hooks.Store(c.hooked, h)
-	tls := libc.NewTLS()
-	defer tls.Close()
-	lib.Xsqlite3_progress_handler(tls, c.hooked, progressSteps, pointer(onProgress), c.hooked)
-	lib.Xsqlite3_busy_handler(tls, c.hooked, pointer(onBusy), c.hooked)
-	lib.Xsqlite3_commit_hook(tls, c.hooked, pointer(onCommit), c.hooked)
+	c.tls = libc.NewTLS()
+	lib.Xsqlite3_progress_handler(c.tls, c.hooked, progressSteps, pointer(onProgress), c.hooked)
+	lib.Xsqlite3_busy_handler(c.tls, c.hooked, pointer(onBusy), c.hooked)
+	lib.Xsqlite3_commit_hook(c.tls, c.hooked, pointer(onCommit), c.hooked)
 	return nil
 }
 
 // removeHooks forgets the hooks of a connection that is closed.
-func (c *Conn) removeHooks() { hooks.Delete(c.hooked) }
+func (c *Conn) removeHooks() {
+	if c.tls != nil {
+		hooks.Delete(c.hooked)
+		c.tls.Close()
+	}
+}
+
+// ClearRowID has LastInsertRowID return 0 until the next row is inserted. The connection must have
+// hooks.
+func (c *Conn) ClearRowID() { lib.Xsqlite3_set_last_insert_rowid(c.tls, c.hooked, 0) }
 
 // pointer returns a function as the translated SQLite expects it, as the library does it.
 func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }

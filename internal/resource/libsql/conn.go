@@ -160,7 +160,7 @@ func (c *conn) lock(ctx context.Context) error {
 		c.locked = true
 		return nil
 	case <-timeout.C:
-		return failf("SQLITE_BUSY", "SQLite error: database is locked")
+		return errLocked
 	case <-ctx.Done():
 		return driver.ResultInterrupt.ToError()
 	}

@@ -79,7 +79,7 @@ func (s *stream) console(ctx context.Context, sql string, values []any, to sink)
 		}
 		return nil
 	}
-	return s.queryWith(ctx, &stmt{SQL: &sql}, bind, to)
+	return s.query(ctx, &stmt{SQL: &sql}, bind, to)
 }
 
 // inSession runs a function with a stream that is closed afterwards. A failure of a statement is

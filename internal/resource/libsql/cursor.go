@@ -131,10 +131,10 @@ func (c *cursor) failed(f *failure) error {
 
 // runStep writes the entries of a step.
 func (c *cursor) runStep(ctx context.Context, i int, in *stmt) error {
-	did, err := c.query(ctx, in, sink{
+	did, err := c.query(ctx, in, in.bind, in.wanted(sink{
 		columns: func(columns []column) error { return c.stepBegin(i, columns) },
 		row:     c.row,
-	})
+	}))
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/budget"
 	"steward/internal/id"
 	"steward/internal/resource"
+	"steward/internal/sqlite"
 )
 
 // token is the hash of a password.
@@ -39,6 +40,9 @@ type database struct {
 	// request that closes its stream.
 	writer chan struct{}
 	slots  chan struct{}
+	// batch runs single statements that share commits, which sharing knows.
+	batch   sqlite.Batch[*conn]
+	sharing *sharing
 
 	mu       sync.Mutex
 	closed   bool
@@ -60,11 +64,13 @@ type session struct {
 }
 
 func newDatabase(e *Engine, p *resource.Provisioned, path string) *database {
-	return &database{
+	d := &database{
 		engine: e, org: p.OrgID, id: p.ID, path: path, use: e.usage.of(p.OrgID, p.ID), used: e.now(),
 		writer: make(chan struct{}, 1), slots: make(chan struct{}, e.limits.Connections),
 		streams: map[string]*stream{}, sessions: map[*session]bool{},
 	}
+	d.startSharing()
+	return d
 }
 
 // begin begins a session. It reports whether the database is open.
@@ -137,6 +143,7 @@ func (d *database) connection() (*conn, error) {
 		}
 	}
 	c.slot = slot
+	c.ClearRowID() // it is that of another client
 	return c, nil
 }
 
@@ -422,4 +429,5 @@ func (d *database) close() {
 	}
 	d.closeConnections()
 	d.active.Wait()
+	d.batch.Close()
 }

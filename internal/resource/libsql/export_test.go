@@ -13,6 +13,15 @@ func (e *Engine) Sessions(id string) int {
 	return len(d.sessions)
 }
 
+// Sharing returns the number of statements of a database that wait to share a commit.
+func (e *Engine) Sharing(id string) int {
+	d := e.opened(id)
+	if d == nil {
+		return 0
+	}
+	return d.batch.Waiting()
+}
+
 // Opened returns the number of open connections.
 func (e *Engine) Opened() int64 { return inUse(e.connections) + inUse(e.kept) }
 

@@ -40,6 +40,7 @@ func (f *failure) append(to []byte) []byte {
 var (
 	errStatementTime   = failf("SQLITE_INTERRUPT", "the statement took too long and its transaction was rolled back")
 	errTransactionTime = failf("TRANSACTION_TIMEOUT", "the transaction took too long and was rolled back")
+	errLocked          = failf("SQLITE_BUSY", "SQLite error: database is locked")
 	errDiskFull        = failf("SQLITE_FULL", "the server's disk is almost full")
 	errOutOfMemory     = failf("SERVER_BUSY", "the server has no memory left for requests of this size: try again")
 	errClosed          = failf("STREAM_CLOSED", "the database was deleted, closed or has new credentials")

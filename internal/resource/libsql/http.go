@@ -157,6 +157,9 @@ func (e *Engine) servePipeline(ctx context.Context, c *call) error {
 
 // execute executes the requests of a pipeline.
 func (c *call) execute(ctx context.Context, p *pipeline, out *response) (err error) {
+	if err := c.share(ctx, p, out); !errors.Is(err, errAlone) {
+		return err
+	}
 	s, done, err := c.stream(ctx, p.Baton, p.closes())
 	if err != nil {
 		return err

@@ -83,6 +83,25 @@ type pipeline struct {
 	Requests list  `json:"requests"`
 }
 
+// single returns the statement of a pipeline that only executes it and closes its stream, or nil.
+func (p *pipeline) single() []byte {
+	if p.Baton != nil {
+		return nil
+	}
+	var all []request
+	for text := range p.Requests.all {
+		var r request
+		if len(all) == 2 || json.Unmarshal(text, &r) != nil {
+			return nil
+		}
+		all = append(all, r)
+	}
+	if len(all) != 2 || all[0].Type != "execute" || all[1].Type != "close" {
+		return nil
+	}
+	return all[0].Stmt
+}
+
 // closes reports whether the last request closes the stream, so that none has to be kept.
 func (p *pipeline) closes() bool {
 	var last []byte
@@ -109,7 +128,33 @@ type stmt struct {
 	WantRows  *bool   `json:"want_rows"`
 }
 
-func (s *stmt) wantRows() bool { return s.WantRows == nil || *s.WantRows }
+// wanted returns a sink without the rows, if the client does not want them.
+func (s *stmt) wanted(to sink) sink {
+	if s.WantRows != nil && !*s.WantRows {
+		to.row = func(*sqlite.Stmt, int) error { return nil }
+	}
+	return to
+}
+
+// sink returns what appends the columns and rows of a StmtResult.
+func (s *stmt) sink(out *response) sink {
+	first := true
+	return s.wanted(sink{
+		columns: func(columns []column) error {
+			out.raw(`{"cols":`)
+			out.columns(columns)
+			out.raw(`,"rows":[`)
+			return nil
+		},
+		row: func(stmt *sqlite.Stmt, columns int) error {
+			if !first {
+				out.raw(",")
+			}
+			first = false
+			return out.row(stmt, columns)
+		},
+	})
+}
 
 // bind binds the arguments to the parameters of a prepared statement. A named argument without a prefix
 // fits any prefix, and takes precedence over a positional one.

@@ -111,6 +111,13 @@ func (r *response) object(kind word, field string, appendValue func() error) err
 	return nil
 }
 
+// endResult appends what follows the rows of a StmtResult.
+func (r *response) endResult(c *conn, did access) {
+	r.raw(`],`)
+	r.counts(c, did)
+	r.raw(`}`)
+}
+
 // counts appends what a statement has changed.
 func (r *response) counts(c *conn, did access) { r.body = appendCounts(r.body, c, did) }
 

@@ -76,7 +76,7 @@ func (s *stream) respond(ctx context.Context, text []byte, out *response) error 
 	case "execute":
 		text = r.Stmt
 	}
-	in, free, err := s.decode(text)
+	in, free, err := decode(text, s.memory)
 	if err != nil {
 		return err
 	}
@@ -98,17 +98,17 @@ func (s *stream) respond(ctx context.Context, text []byte, out *response) error 
 const decodeCost = 2
 
 // decode decodes a statement of a request and charges for it. free has to be called when it has run.
-func (s *stream) decode(text []byte) (in *stmt, free func(), err error) {
+func decode(text []byte, memory *budget.Charge) (in *stmt, free func(), err error) {
 	cost := decodeCost * int64(len(text))
-	if !s.memory.Take(cost) {
+	if !memory.Take(cost) {
 		return nil, nil, errOutOfMemory
 	}
 	in = &stmt{}
 	if err := json.Unmarshal(text, in); err != nil {
-		s.memory.Return(cost)
+		memory.Return(cost)
 		return nil, nil, invalidJSON(err)
 	}
-	return in, func() { s.memory.Return(cost) }, nil
+	return in, func() { memory.Return(cost) }, nil
 }
 
 // act executes a request that has SQL and whose response has no fields.
@@ -144,16 +144,8 @@ func (s *stream) prepareOne(ctx context.Context, in *stmt) (*statement, error) {
 	return st, nil
 }
 
-// query runs a statement and returns what it has done.
-func (s *stream) query(ctx context.Context, in *stmt, to sink) (access, error) {
-	if !in.wantRows() {
-		to.row = func(*sqlite.Stmt, int) error { return nil }
-	}
-	return s.queryWith(ctx, in, in.bind, to)
-}
-
-// queryWith is query with a function that binds the arguments of the prepared statement.
-func (s *stream) queryWith(ctx context.Context, in *stmt, bind func(*sqlite.Stmt) error, to sink) (access, error) {
+// query runs a statement, whose arguments bind binds, and returns what it has done.
+func (s *stream) query(ctx context.Context, in *stmt, bind func(*sqlite.Stmt) error, to sink) (access, error) {
 	st, err := s.prepareOne(ctx, in)
 	if err != nil {
 		return access{}, err
@@ -167,28 +159,11 @@ func (s *stream) queryWith(ctx context.Context, in *stmt, bind func(*sqlite.Stmt
 
 // result runs a statement and appends its StmtResult.
 func (s *stream) result(ctx context.Context, in *stmt, out *response) error {
-	first := true
-	did, err := s.query(ctx, in, sink{
-		columns: func(columns []column) error {
-			out.raw(`{"cols":`)
-			out.columns(columns)
-			out.raw(`,"rows":[`)
-			return nil
-		},
-		row: func(stmt *sqlite.Stmt, columns int) error {
-			if !first {
-				out.raw(",")
-			}
-			first = false
-			return out.row(stmt, columns)
-		},
-	})
+	did, err := s.query(ctx, in, in.bind, in.sink(out))
 	if err != nil {
 		return err
 	}
-	out.raw(`],`)
-	out.counts(s.conn, did)
-	out.raw(`}`)
+	out.endResult(s.conn, did)
 	return nil
 }
 
@@ -245,7 +220,7 @@ func (s *stream) step(text []byte, before []outcome, run func(*stmt) error) (out
 	if runs, err := next.runs(before, s.AutocommitEnabled()); err != nil || !runs {
 		return skipped, err
 	}
-	in, free, err := s.decode(next.Stmt)
+	in, free, err := decode(next.Stmt, s.memory)
 	if err != nil {
 		return failed, err
 	}

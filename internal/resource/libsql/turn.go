@@ -31,12 +31,15 @@ type turn struct {
 	running bool            // has a slot
 	since   time.Time       // when it got the slot
 	used    time.Duration   // time with a slot, since begin
+	limit   time.Duration   // of used, for statements that others wait for; 0 means none
+	over    bool            // whether the statement was interrupted at limit
 }
 
 // begin waits for a slot for a statement. end has to be called afterwards, also after an error.
 func (t *turn) begin(ctx context.Context) error {
 	t.ctx = ctx
 	t.used = 0
+	t.over = false
 	return t.resume()
 }
 
@@ -90,6 +93,10 @@ func (t *turn) progress() bool {
 		return true
 	}
 	t.used += time.Since(t.since)
+	if t.limit > 0 && t.used > t.limit {
+		t.over = true
+		return false
+	}
 	if t.queue.Running() >= runtime.GOMAXPROCS(0) {
 		time.Sleep(rest)
 	}
