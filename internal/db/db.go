@@ -8,7 +8,7 @@
 //
 // On SQLite every Write goes through a queue. One goroutine owns the only connection that writes. It
 // takes all waiting requests, has each run in its own savepoint of one transaction, and commits once
-// (group commit, commit.go): callers share the fsync, and a request that fails does not affect the
+// (group commit, sqlite.Batch): callers share the fsync, and a request that fails does not affect the
 // others. Reads run beside it on a pool of connections (reader.go). On PostgreSQL a Write is
 // a transaction of its own, which is retried if the server asks for that (postgres.go); PostgreSQL
 // groups the flushes itself.

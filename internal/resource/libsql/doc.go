@@ -8,10 +8,15 @@
 // interactive transactions. A stream that is not continued is closed, and its transaction rolled back.
 //
 //	Engine      files, lookups, streams and connections of all databases; implements resource.Databases
-//	database    an open file: its pool, its streams, the lock that its writers take in turn
+//	database    an open file: its pool, its streams, its batch, the lock that its writers take in turn
 //	conn        a connection with its prepared statements, limits, deadline and authorizer
 //	turn        its place in the queue of statements
 //	stream      a conn that executes Hrana requests
+//	sharing     which statements share commits
+//
+// A pipeline of one statement that writes rows, and `close`, does not need a connection of its own: such
+// statements run one after the other in a transaction that they share, each in a savepoint, and are
+// answered after its commit (share.go, sqlite.Batch).
 //
 // Memory, streams and connections are budget.Pools, statements go through a budget.Queue: owners are
 // organizations, and below them databases.

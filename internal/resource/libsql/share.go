@@ -41,17 +41,18 @@ var unshared = regexp.MustCompile(`(?i)\b(ROLLBACK|FAIL|DEFERRED|last_insert_row
 type sharing struct {
 	mu         sync.Mutex
 	generation uint64
-	// schema is whether the schema allows it; unknown is true.
+	// schema is whether the schema allows it.
 	schema verdict
 	// alone has the hashes of texts that run alone, with the end of that; zero means the generation's.
 	alone map[uint64]time.Time
 	seed  maphash.Seed
 }
 
+// verdict is whether statements share commits.
 type verdict int
 
 const (
-	unknown verdict = iota
+	unknown verdict = iota // nobody has looked yet
 	allowed
 	refused
 )
@@ -176,9 +177,12 @@ func (s *shared) run(c *conn) error {
 	if err != nil {
 		return err
 	}
-	if st == nil || rest != "" {
-		c.doneIf(st)
+	if st == nil {
 		return errAlone // which says what is wrong
+	}
+	if rest != "" {
+		c.done(st)
+		return errAlone
 	}
 	if !c.mayShare(s.ctx, st, text) {
 		c.done(st)
@@ -224,10 +228,12 @@ func (c *conn) mayShare(ctx context.Context, st *statement, text string) bool {
 	if !a.writes || !a.changes || a.schema || a.private || st.verb != otherVerb || unshared.MatchString(text) {
 		return false
 	}
-	if c.db.sharing.verdict(c.generation) == unknown {
-		c.db.sharing.setVerdict(c.generation, c.judgeSchema(ctx))
+	v := c.db.sharing.verdict(c.generation)
+	if v == unknown {
+		v = c.judgeSchema(ctx)
+		c.db.sharing.setVerdict(c.generation, v)
 	}
-	return c.db.sharing.verdict(c.generation) == allowed
+	return v == allowed
 }
 
 // judgeSchema reads the schema. One that takes long to read is refused.

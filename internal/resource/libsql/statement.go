@@ -117,13 +117,6 @@ func (c *conn) done(st *statement) {
 	_ = st.ClearBindings()
 }
 
-// doneIf is done for a statement that may be nil.
-func (c *conn) doneIf(st *statement) {
-	if st != nil {
-		c.done(st)
-	}
-}
-
 // run runs a statement with its arguments to its end. It waits for other writers if the statement writes, and rolls the
 // transaction back if the statement has to be interrupted. Its errors are failures.
 func (c *conn) run(ctx context.Context, st *statement, to sink) error {
