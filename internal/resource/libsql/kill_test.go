@@ -47,7 +47,7 @@ func TestWritersUntilKilled(t *testing.T) {
 					t.Errorf("%v: %+v", err, out)
 					return
 				}
-				fmt.Fprintln(os.Stdout, acknowledged+key)
+				fmt.Println(acknowledged + key)
 			}
 		})
 	}
