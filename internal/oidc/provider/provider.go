@@ -31,13 +31,13 @@ import (
 	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/introspect"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/logout"
 	"steward/internal/oidc/provider/metadata"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/secret"
 	"steward/internal/oidc/provider/session"
@@ -177,47 +177,47 @@ func (p *Provider) Mount(handle func(pattern string, h http.Handler)) {
 	page, form, signedIn := p.pages.Page, p.pages.Form, p.signin.SignedIn
 	nonce := p.proofs.WithNonce
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET " + endpoint.Discovery:            cors(p.metadata.Discovery),
-		"OPTIONS " + endpoint.Discovery:        preflight,
-		"GET " + endpoint.ServerMetadata:       cors(p.metadata.Discovery),
-		"OPTIONS " + endpoint.ServerMetadata:   preflight,
-		"GET " + endpoint.JWKS:                 cors(p.metadata.JWKS),
-		"OPTIONS " + endpoint.JWKS:             preflight,
-		"POST " + endpoint.Token:               cors(nonce(p.token.ServeHTTP)),
-		"OPTIONS " + endpoint.Token:            preflight,
-		"POST " + endpoint.Revoke:              cors(p.introspect.Revoke),
-		"OPTIONS " + endpoint.Revoke:           preflight,
-		"GET " + endpoint.UserInfo:             cors(nonce(p.introspect.UserInfo)),
-		"POST " + endpoint.UserInfo:            cors(nonce(p.introspect.UserInfo)),
-		"OPTIONS " + endpoint.UserInfo:         preflight,
-		"POST " + endpoint.Introspect:          clientauth.Handler(client, http.StatusOK, p.introspect.Introspect),
-		"POST " + endpoint.PushedAuthorization: nonce(clientauth.Handler(client, http.StatusCreated, p.authorize.Push)),
-		"POST " + endpoint.DeviceAuthorization: clientauth.Handler(client, http.StatusOK, p.device.Authorize),
+		"GET " + oauth.PathDiscovery:            cors(p.metadata.Discovery),
+		"OPTIONS " + oauth.PathDiscovery:        preflight,
+		"GET " + oauth.PathServerMetadata:       cors(p.metadata.Discovery),
+		"OPTIONS " + oauth.PathServerMetadata:   preflight,
+		"GET " + oauth.PathJWKS:                 cors(p.metadata.JWKS),
+		"OPTIONS " + oauth.PathJWKS:             preflight,
+		"POST " + oauth.PathToken:               cors(nonce(p.token.ServeHTTP)),
+		"OPTIONS " + oauth.PathToken:            preflight,
+		"POST " + oauth.PathRevoke:              cors(p.introspect.Revoke),
+		"OPTIONS " + oauth.PathRevoke:           preflight,
+		"GET " + oauth.PathUserInfo:             cors(nonce(p.introspect.UserInfo)),
+		"POST " + oauth.PathUserInfo:            cors(nonce(p.introspect.UserInfo)),
+		"OPTIONS " + oauth.PathUserInfo:         preflight,
+		"POST " + oauth.PathIntrospect:          clientauth.Handler(client, http.StatusOK, p.introspect.Introspect),
+		"POST " + oauth.PathPushedAuthorization: nonce(clientauth.Handler(client, http.StatusCreated, p.authorize.Push)),
+		"POST " + oauth.PathDeviceAuthorization: clientauth.Handler(client, http.StatusOK, p.device.Authorize),
 
-		"GET " + endpoint.Authorize:               page(p.authorize.Get),
-		"POST " + endpoint.Authorize:              page(p.authorize.Post),
-		"GET " + endpoint.AuthorizeContinue:       page(p.authorize.Continue),
-		"POST " + endpoint.Consent:                form(p.authorize.Consent),
-		"POST " + endpoint.SignIn:                 form(p.signin.SignIn),
-		"GET " + endpoint.Device:                  page(p.device.Page),
-		"POST " + endpoint.Device:                 form(p.device.Decide),
-		"GET " + endpoint.EndSession:              page(p.logout.Get),
-		"POST " + endpoint.EndSession:             page(p.logout.Post),
-		"GET " + endpoint.EndSessionContinue:      page(p.logout.Continue),
-		"POST " + endpoint.EndSessionConfirm:      form(p.logout.Confirm),
-		"GET " + endpoint.Invitation + "{token}":  page(p.signin.Invitation),
-		"POST " + endpoint.Invitation + "{token}": form(p.signin.AnswerInvitation),
-		"GET " + endpoint.Reset + "{token}":       page(p.signin.Reset),
-		"POST " + endpoint.Reset + "{token}":      form(p.signin.UseReset),
-		"GET /{$}":                                p.root,
-		"GET " + endpoint.Account:                 page(signedIn(p.signin.Account)),
-		"POST " + endpoint.AccountPassword:        form(signedIn(p.signin.ChangePassword)),
-		"POST " + endpoint.AccountProfile:         form(signedIn(p.signin.ChangeProfile)),
-		"POST " + endpoint.AccountSessions:        form(signedIn(p.signin.EndSession)),
-		"POST " + endpoint.AccountSignOut:         form(signedIn(p.signin.SignOutEverywhere)),
-		"POST " + endpoint.AccountApps:            form(signedIn(p.signin.Disconnect)),
-		"POST " + endpoint.AccountKeys:            form(signedIn(p.signin.CreateKey)),
-		"POST " + endpoint.AccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
+		"GET " + oauth.PathAuthorize:               page(p.authorize.Get),
+		"POST " + oauth.PathAuthorize:              page(p.authorize.Post),
+		"GET " + oauth.PathAuthorizeContinue:       page(p.authorize.Continue),
+		"POST " + oauth.PathConsent:                form(p.authorize.Consent),
+		"POST " + oauth.PathSignIn:                 form(p.signin.SignIn),
+		"GET " + oauth.PathDevice:                  page(p.device.Page),
+		"POST " + oauth.PathDevice:                 form(p.device.Decide),
+		"GET " + oauth.PathEndSession:              page(p.logout.Get),
+		"POST " + oauth.PathEndSession:             page(p.logout.Post),
+		"GET " + oauth.PathEndSessionContinue:      page(p.logout.Continue),
+		"POST " + oauth.PathEndSessionConfirm:      form(p.logout.Confirm),
+		"GET " + oauth.PathInvitation + "{token}":  page(p.signin.Invitation),
+		"POST " + oauth.PathInvitation + "{token}": form(p.signin.AnswerInvitation),
+		"GET " + oauth.PathReset + "{token}":       page(p.signin.Reset),
+		"POST " + oauth.PathReset + "{token}":      form(p.signin.UseReset),
+		"GET /{$}":                                 p.root,
+		"GET " + oauth.PathAccount:                 page(signedIn(p.signin.Account)),
+		"POST " + oauth.PathAccountPassword:        form(signedIn(p.signin.ChangePassword)),
+		"POST " + oauth.PathAccountProfile:         form(signedIn(p.signin.ChangeProfile)),
+		"POST " + oauth.PathAccountSessions:        form(signedIn(p.signin.EndSession)),
+		"POST " + oauth.PathAccountSignOut:         form(signedIn(p.signin.SignOutEverywhere)),
+		"POST " + oauth.PathAccountApps:            form(signedIn(p.signin.Disconnect)),
+		"POST " + oauth.PathAccountKeys:            form(signedIn(p.signin.CreateKey)),
+		"POST " + oauth.PathAccountKeyDelete:       form(signedIn(p.signin.DeleteKey)),
 	} {
 		handle(pattern, handler)
 	}

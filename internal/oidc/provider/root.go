@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/web"
 )
 
@@ -22,11 +22,11 @@ type links struct {
 func (p *Provider) root(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, endpoint.Console, http.StatusSeeOther)
+		http.Redirect(w, r, oauth.PathConsole, http.StatusSeeOther)
 		return
 	}
 	web.Write(w, r, http.StatusOK, links{
 		Service: "Steward", OpenAPI: p.Issuer + "/openapi.json", Docs: p.Issuer + "/docs",
-		Console: p.Issuer + endpoint.Console, Account: p.Issuer + endpoint.Account,
+		Console: p.Issuer + oauth.PathConsole, Account: p.Issuer + oauth.PathAccount,
 	})
 }

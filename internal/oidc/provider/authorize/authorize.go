@@ -25,7 +25,6 @@ import (
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/throttle"
 )
 
 // Handler serves the authorization endpoint.
@@ -47,7 +46,7 @@ type Handler struct {
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 
-	limiter throttle.Limiter
+	throttle oauth.Throttle
 }
 
 // Get serves GET /authorize.

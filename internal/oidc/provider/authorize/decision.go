@@ -9,7 +9,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/consent"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
@@ -48,7 +47,7 @@ func (h *Handler) authorize(
 	}
 	f.UserID = user.ID
 	view := pages.Consent{
-		Flow: h.Flows.Seal(f), Action: endpoint.Consent, Redirect: pages.NewRedirect(req.RedirectURI),
+		Flow: h.Flows.Seal(f), Action: oauth.PathConsent, Redirect: pages.NewRedirect(req.RedirectURI),
 	}
 	if req.Resource != h.Issuer {
 		view.Resource = req.Resource

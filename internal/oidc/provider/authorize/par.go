@@ -15,7 +15,6 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -46,7 +45,7 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	if err != nil {
 		return nil, err
 	}
-	if c.ClientType == oidc.Public && h.limiter.Take(h.Now(), pushLimit(r)) > 0 {
+	if c.ClientType == oidc.Public && h.throttle.Take(h.Now(), pushLimit(r)) > 0 {
 		return nil, &oauth.Error{
 			Status: http.StatusTooManyRequests, Code: oauth.Unavailable,
 			Description: "too many authorization requests were pushed",
@@ -85,9 +84,9 @@ func known(form url.Values, req *flow.Request) url.Values {
 }
 
 // pushLimit limits how often one address pushes requests of public clients, whose ids anybody may know.
-func pushLimit(r *http.Request) throttle.Limit {
-	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
-	return throttle.Limit{Key: network, Burst: 200, Every: 50 * time.Millisecond}
+func pushLimit(r *http.Request) oauth.Limit {
+	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
+	return oauth.Limit{Key: network, Burst: 200, Every: 50 * time.Millisecond}
 }
 
 // bindToProof binds the code to the key of a DPoP proof, if there is one (RFC 9449 section 10.1).

@@ -18,13 +18,11 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/consent"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -44,7 +42,7 @@ type Handler struct {
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 
-	limiter throttle.Limiter
+	throttle oauth.Throttle
 }
 
 // Response is the response to a device authorization request.
@@ -74,7 +72,7 @@ func (h *Handler) Authorize(r *http.Request, c *oidc.Registered) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	if h.limiter.Take(h.Now(), deviceLimit(r)) > 0 {
+	if h.throttle.Take(h.Now(), deviceLimit(r)) > 0 {
 		return nil, &oauth.Error{
 			Status: http.StatusTooManyRequests, Code: oauth.Unavailable, Description: "too many device codes were requested",
 		}
@@ -91,7 +89,7 @@ func (h *Handler) Authorize(r *http.Request, c *oidc.Registered) (*Response, err
 	if err != nil {
 		return nil, err
 	}
-	page := h.Issuer + endpoint.Device
+	page := h.Issuer + oauth.PathDevice
 	return &Response{
 		DeviceCode: code, UserCode: formatUserCode(d.UserCode), VerificationURI: page,
 		VerificationURIComplete: page + "?user_code=" + formatUserCode(d.UserCode),
@@ -101,9 +99,9 @@ func (h *Handler) Authorize(r *http.Request, c *oidc.Registered) (*Response, err
 
 // deviceLimit limits how often one address requests device codes of public clients, whose ids anybody
 // may know.
-func deviceLimit(r *http.Request) throttle.Limit {
-	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
-	return throttle.Limit{Key: "device " + network, Burst: 100, Every: time.Second}
+func deviceLimit(r *http.Request) oauth.Limit {
+	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
+	return oauth.Limit{Key: "device " + network, Burst: 100, Every: time.Second}
 }
 
 // insert stores a device with a new user code and returns its device code.

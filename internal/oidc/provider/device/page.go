@@ -10,12 +10,10 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/consent"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -36,7 +34,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	}
 	if s == nil {
 		query := url.Values{"user_code": {typed[:min(len(typed), maxTyped)]}}
-		return h.ShowSignIn(w, r, h.Flows.ToPath(endpoint.Device+"?"+query.Encode()), "")
+		return h.ShowSignIn(w, r, h.Flows.ToPath(oauth.PathDevice+"?"+query.Encode()), "")
 	}
 	d, c, err := h.pending(r, parseUserCode(typed))
 	if err != nil {
@@ -46,7 +44,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := pages.Consent{Action: endpoint.Device, UserCode: formatUserCode(d.UserCode), Device: true}
+	view := pages.Consent{Action: oauth.PathDevice, UserCode: formatUserCode(d.UserCode), Device: true}
 	if d.Resource != nil && *d.Resource != h.Issuer {
 		view.Resource = *d.Resource
 	}
@@ -56,9 +54,9 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 // pending returns the pending device of a user code, with its client. Wrong codes are limited, because
 // user codes are short enough to be guessed.
 func (h *Handler) pending(r *http.Request, userCode string) (*grant.Device, *oidc.Registered, error) {
-	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
-	limit := throttle.Limit{Key: "code " + network, Burst: 20, Every: 10 * time.Second}
-	if h.limiter.Take(h.Now(), limit) > 0 {
+	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
+	limit := oauth.Limit{Key: "code " + network, Burst: 20, Every: 10 * time.Second}
+	if h.throttle.Take(h.Now(), limit) > 0 {
 		return nil, nil, &oauth.Error{
 			Status: http.StatusTooManyRequests, Code: oauth.AccessDenied,
 			Description: "Too many attempts. Wait a minute, then try again.",
@@ -72,7 +70,7 @@ func (h *Handler) pending(r *http.Request, userCode string) (*grant.Device, *oid
 	if err != nil {
 		return nil, nil, err
 	}
-	h.limiter.Refund(limit)
+	h.throttle.Refund(limit)
 	c, err := clientauth.Find(r.Context(), h.Clients, d.ClientID)
 	if err != nil {
 		return nil, nil, err

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -176,9 +175,9 @@ func (s *Sealer) OpenLogout(text string) (*Logout, error) {
 func (s *Sealer) Location(f *Flow) string {
 	switch {
 	case f.Request != nil:
-		return endpoint.AuthorizeContinue + "?flow=" + s.Seal(f)
+		return oauth.PathAuthorizeContinue + "?flow=" + s.Seal(f)
 	case f.Logout != nil:
-		return endpoint.EndSessionContinue + "?flow=" + s.Seal(f)
+		return oauth.PathEndSessionContinue + "?flow=" + s.Seal(f)
 	}
 	return f.Next
 }

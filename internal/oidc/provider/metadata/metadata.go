@@ -9,7 +9,6 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
 	"steward/internal/oidc/provider/dpop"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 )
@@ -65,15 +64,15 @@ func (h *Handler) document() document {
 	allMethods := append(secretMethods, "none")
 	return document{
 		Issuer:                   h.Issuer,
-		AuthorizationEndpoint:    h.Issuer + endpoint.Authorize,
-		TokenEndpoint:            h.Issuer + endpoint.Token,
-		UserInfoEndpoint:         h.Issuer + endpoint.UserInfo,
-		JWKSURI:                  h.Issuer + endpoint.JWKS,
-		IntrospectionEndpoint:    h.Issuer + endpoint.Introspect,
-		RevocationEndpoint:       h.Issuer + endpoint.Revoke,
-		EndSessionEndpoint:       h.Issuer + endpoint.EndSession,
-		PushedEndpoint:           h.Issuer + endpoint.PushedAuthorization,
-		DeviceEndpoint:           h.Issuer + endpoint.DeviceAuthorization,
+		AuthorizationEndpoint:    h.Issuer + oauth.PathAuthorize,
+		TokenEndpoint:            h.Issuer + oauth.PathToken,
+		UserInfoEndpoint:         h.Issuer + oauth.PathUserInfo,
+		JWKSURI:                  h.Issuer + oauth.PathJWKS,
+		IntrospectionEndpoint:    h.Issuer + oauth.PathIntrospect,
+		RevocationEndpoint:       h.Issuer + oauth.PathRevoke,
+		EndSessionEndpoint:       h.Issuer + oauth.PathEndSession,
+		PushedEndpoint:           h.Issuer + oauth.PathPushedAuthorization,
+		DeviceEndpoint:           h.Issuer + oauth.PathDeviceAuthorization,
 		Scopes:                   scopeNames(),
 		ResponseTypes:            []string{"code"},
 		ResponseModes:            []string{flow.Query, flow.FormPost},

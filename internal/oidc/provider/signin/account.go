@@ -5,10 +5,9 @@ import (
 	"strings"
 
 	"steward/internal/db"
-	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/oidc/provider/users"
 	"steward/internal/stamp"
 	"steward/internal/web"
@@ -30,7 +29,7 @@ func (h *Handler) SignedIn(next func(w http.ResponseWriter, v visit) error) page
 			return err
 		}
 		if s == nil {
-			return h.ShowSignIn(w, r, h.Flows.ToPath(endpoint.Account), "")
+			return h.ShowSignIn(w, r, h.Flows.ToPath(oauth.PathAccount), "")
 		}
 		return next(w, visit{r, s, user})
 	}
@@ -43,7 +42,7 @@ func (h *Handler) Account(w http.ResponseWriter, v visit) error {
 
 // toAccount sends the browser to the account page after a change.
 func toAccount(w http.ResponseWriter, v visit) error {
-	http.Redirect(w, v.Request, endpoint.Account, http.StatusSeeOther)
+	http.Redirect(w, v.Request, oauth.PathAccount, http.StatusSeeOther)
 	return nil
 }
 
@@ -111,9 +110,9 @@ func browserName(userAgent string) string {
 // ChangePassword serves POST /account/password. It ends everything of the user but the current session:
 // other sessions, and what applications and devices may do without one.
 func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
-	network := throttle.Network(web.Request(v.Context()).RemoteAddr)
+	network := oauth.Network(web.Request(v.Context()).RemoteAddr)
 	limits := deviceLimits(v.session.ID, network) // the session shows that this browser has signed in
-	if wait := h.limiter.Take(h.Now(), limits...); wait > 0 {
+	if wait := h.throttle.Take(h.Now(), limits...); wait > 0 {
 		setRetryAfter(w, wait)
 		return h.showProblem(w, v, http.StatusTooManyRequests, tooManyAttempts)
 	}
@@ -124,7 +123,7 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 	if !correct {
 		return h.showProblem(w, v, http.StatusBadRequest, "The current password is wrong.")
 	}
-	h.limiter.Refund(limits...)
+	h.throttle.Refund(limits...)
 	password := v.PostForm.Get("new_password")
 	if problem := h.Users.PasswordProblem(v.user.Email, password); problem != "" {
 		return h.showProblem(w, v, http.StatusBadRequest, problem)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"steward/internal/id"
-	"steward/internal/oidc/provider/endpoint"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/users"
 )
 
@@ -44,7 +44,7 @@ func (h *Handler) setDevice(w http.ResponseWriter, userID, passwordHash string) 
 	device := id.Secret(deviceIDSize)
 	http.SetCookie(w, &http.Cookie{
 		Name: h.deviceCookie(userID), Value: issued + "." + device + "." + h.deviceMAC(issued, device, userID, passwordHash),
-		Path: endpoint.SignIn, MaxAge: int(deviceLifetime.Seconds()),
+		Path: oauth.PathSignIn, MaxAge: int(deviceLifetime.Seconds()),
 		HttpOnly: true, Secure: h.Pages.Cookies.Secure, SameSite: http.SameSiteLaxMode,
 	})
 }

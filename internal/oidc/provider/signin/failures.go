@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"steward/internal/db"
-	"steward/internal/oidc/provider/throttle"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/users"
 )
 
@@ -44,13 +44,13 @@ func (f *failures) take() []failure {
 }
 
 // failureLimit bounds how many failed sign-ins of an account are recorded.
-func failureLimit(userID string) throttle.Limit {
-	return throttle.Limit{Key: "failure " + userID, Burst: 3, Every: 20 * time.Second}
+func failureLimit(userID string) oauth.Limit {
+	return oauth.Limit{Key: "failure " + userID, Burst: 3, Every: 20 * time.Second}
 }
 
 // noteFailure notes a failed sign-in of a user. Those of the zero User belong to no organization.
 func (h *Handler) noteFailure(r *http.Request, user users.User) {
-	if user.ID != "" && h.limiter.Take(h.Now(), failureLimit(user.ID)) == 0 {
+	if user.ID != "" && h.throttle.Take(h.Now(), failureLimit(user.ID)) == 0 {
 		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -33,7 +32,7 @@ func (h *Handler) showInvitation(
 ) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
-		Path: endpoint.Invitation + r.PathValue("token"),
+		Path: oauth.PathInvitation + r.PathValue("token"),
 	}
 	view.Problem = problem
 	if invitation.UserID == "" {
@@ -53,7 +52,7 @@ func (h *Handler) showInvitation(
 
 // invitationToken returns the token of the invitation that a flow leads to.
 func invitationToken(f *flow.Flow) (token string, ok bool) {
-	return strings.CutPrefix(f.Next, endpoint.Invitation)
+	return strings.CutPrefix(f.Next, oauth.PathInvitation)
 }
 
 // formStatus returns the status of a page that shows a problem with its form, if there is one.
@@ -113,7 +112,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation us
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+	http.Redirect(w, r, oauth.PathAccount, http.StatusSeeOther)
 	return nil
 }
 
@@ -133,7 +132,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation user
 		if err != nil {
 			return err
 		}
-		http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+		http.Redirect(w, r, oauth.PathAccount, http.StatusSeeOther)
 		return nil
 	case "deny":
 		err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return h.Users.Decline(tx, token, s.UserID) })

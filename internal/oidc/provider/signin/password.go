@@ -7,8 +7,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc/provider/grant"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/oidc/provider/users"
 	"steward/internal/stamp"
 	"steward/internal/web"
@@ -41,14 +41,14 @@ func (h *Handler) signOut(tx *db.Tx, userID, keepSession string) error {
 }
 
 // addressLimit is the limit for guessing passwords from one address, of whichever account.
-func addressLimit(network string) throttle.Limit {
-	return throttle.Limit{Key: "address " + network, Burst: 300, Every: 500 * time.Millisecond}
+func addressLimit(network string) oauth.Limit {
+	return oauth.Limit{Key: "address " + network, Burst: 300, Every: 500 * time.Millisecond}
 }
 
 // knownAddressLimits returns the limits for guessing a password from an address from which the account
 // was used: for the account from this address, and for the address.
-func knownAddressLimits(email, network string) []throttle.Limit {
-	return []throttle.Limit{
+func knownAddressLimits(email, network string) []oauth.Limit {
+	return []oauth.Limit{
 		{Key: "pair " + network + " " + email, Burst: 10, Every: 20 * time.Second},
 		addressLimit(network),
 	}
@@ -56,15 +56,15 @@ func knownAddressLimits(email, network string) []throttle.Limit {
 
 // passwordLimits returns the limits for guessing a password from anywhere: in addition, one for the
 // account from all addresses together.
-func passwordLimits(email, network string) []throttle.Limit {
-	account := throttle.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
+func passwordLimits(email, network string) []oauth.Limit {
+	account := oauth.Limit{Key: "account " + email, Burst: 100, Every: 5 * time.Second}
 	return append(knownAddressLimits(email, network), account)
 }
 
 // deviceLimits returns the limits for guessing a password in a browser in which its user has signed in
 // before. Nobody else's guesses count against the first one.
-func deviceLimits(device, network string) []throttle.Limit {
-	return []throttle.Limit{
+func deviceLimits(device, network string) []oauth.Limit {
+	return []oauth.Limit{
 		{Key: "device " + device, Burst: 10, Every: 20 * time.Second},
 		addressLimit(network),
 	}
@@ -76,14 +76,14 @@ func deviceLimits(device, network string) []throttle.Limit {
 // The zero User has no such place.
 func (h *Handler) takeTry(
 	r *http.Request, email string, user users.User,
-) (taken []throttle.Limit, wait time.Duration, err error) {
-	network := throttle.Network(web.Request(r.Context()).RemoteAddr)
+) (taken []oauth.Limit, wait time.Duration, err error) {
+	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
 	if device, ok := h.device(r, user); ok {
 		taken = deviceLimits(device, network)
-		return taken, h.limiter.Take(h.Now(), taken...), nil
+		return taken, h.throttle.Take(h.Now(), taken...), nil
 	}
 	taken = passwordLimits(email, network)
-	wait = h.limiter.Take(h.Now(), taken...)
+	wait = h.throttle.Take(h.Now(), taken...)
 	if wait == 0 {
 		return taken, 0, nil
 	}
@@ -92,7 +92,7 @@ func (h *Handler) takeTry(
 		return nil, wait, err
 	}
 	taken = knownAddressLimits(email, network)
-	return taken, h.limiter.Take(h.Now(), taken...), nil
+	return taken, h.throttle.Take(h.Now(), taken...), nil
 }
 
 // knownAddress reports whether one of a user's sessions was started from a network. The sessions are
@@ -103,7 +103,7 @@ func (h *Handler) knownAddress(ctx context.Context, userID, network string) (boo
 		return false, err
 	}
 	for _, s := range sessions {
-		if throttle.Network(s.RemoteAddr) == network {
+		if oauth.Network(s.RemoteAddr) == network {
 			return true, nil
 		}
 	}

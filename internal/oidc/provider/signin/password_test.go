@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/oidc/provider/throttle"
+	"steward/internal/oidc/provider/oauth"
 )
 
 func same(text string) func(int) string { return func(int) string { return text } }
@@ -17,9 +17,9 @@ func eachIPv6(i int) string { return fmt.Sprintf("2001:db8::%x", i+1) }
 func eachEmail(i int) string { return fmt.Sprintf("u%d@example.com", i) }
 
 // guess tries n passwords and returns how many tries were allowed.
-func guess(l *throttle.Limiter, now time.Time, n int, email, address func(i int) string) (allowed int) {
+func guess(l *oauth.Throttle, now time.Time, n int, email, address func(i int) string) (allowed int) {
 	for i := range n {
-		if l.Take(now, passwordLimits(email(i), throttle.Network(address(i)))...) == 0 {
+		if l.Take(now, passwordLimits(email(i), oauth.Network(address(i)))...) == 0 {
 			allowed++
 		}
 	}
@@ -38,7 +38,7 @@ func TestPasswordLimitsPerAccountAndAddress(t *testing.T) {
 		"many accounts, one IPv6 net": {eachEmail, eachIPv6, 300},
 		"many accounts and addresses": {eachEmail, eachIPv4, 1000},
 	} {
-		var l throttle.Limiter
+		var l oauth.Throttle
 		if got := guess(&l, now, 1000, c.email, c.address); got != c.want {
 			t.Errorf("%s: %d tries were allowed, want %d", name, got, c.want)
 		}

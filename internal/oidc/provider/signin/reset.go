@@ -6,17 +6,15 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/oidc/provider/endpoint"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/oidc/provider/users"
 	"steward/internal/web"
 )
 
 // resetLimit is the limit for trying links that are not valid, from one address.
-func resetLimit(address string) throttle.Limit {
-	return throttle.Limit{Key: "reset " + throttle.Network(address), Burst: 30, Every: 10 * time.Second}
+func resetLimit(address string) oauth.Limit {
+	return oauth.Limit{Key: "reset " + oauth.Network(address), Burst: 30, Every: 10 * time.Second}
 }
 
 // errReset is the same for links that never existed, were used or replaced, or have expired.
@@ -35,7 +33,7 @@ func (h *Handler) Reset(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) showReset(w http.ResponseWriter, r *http.Request, user users.User, problem string) error {
-	view := &pages.Reset{Email: user.Email, Path: endpoint.Reset + r.PathValue("token")}
+	view := &pages.Reset{Email: user.Email, Path: oauth.PathReset + r.PathValue("token")}
 	view.Problem = problem
 	return h.Pages.Render(w, r, formStatus(problem), view)
 }
@@ -43,7 +41,7 @@ func (h *Handler) showReset(w http.ResponseWriter, r *http.Request, user users.U
 // resetUser returns the user of the request's link, or errReset.
 func (h *Handler) resetUser(w http.ResponseWriter, r *http.Request) (users.User, error) {
 	limit := resetLimit(web.Request(r.Context()).RemoteAddr)
-	if wait := h.limiter.Take(h.Now(), limit); wait > 0 {
+	if wait := h.throttle.Take(h.Now(), limit); wait > 0 {
 		setRetryAfter(w, wait)
 		return users.User{}, &oauth.Error{
 			Status: http.StatusTooManyRequests, Code: oauth.Unavailable,
@@ -57,7 +55,7 @@ func (h *Handler) resetUser(w http.ResponseWriter, r *http.Request) (users.User,
 	if err != nil {
 		return users.User{}, err
 	}
-	h.limiter.Refund(limit)
+	h.throttle.Refund(limit)
 	return user, nil
 }
 
@@ -91,6 +89,6 @@ func (h *Handler) UseReset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, endpoint.Account, http.StatusSeeOther)
+	http.Redirect(w, r, oauth.PathAccount, http.StatusSeeOther)
 	return nil
 }

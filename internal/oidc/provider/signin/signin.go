@@ -20,10 +20,10 @@ import (
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/secret"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/throttle"
 	"steward/internal/oidc/provider/users"
 )
 
@@ -40,7 +40,7 @@ type Handler struct {
 	Pages    *pages.Renderer
 	Hashing  *Slots
 
-	limiter  throttle.Limiter
+	throttle oauth.Throttle
 	failures failures
 }
 
@@ -106,7 +106,7 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	correct, err := h.checkPassword(r.Context(), user, r.PostForm.Get("password"))
 	if errors.Is(err, errBusy) {
-		h.limiter.Refund(taken...)
+		h.throttle.Refund(taken...)
 		setRetryAfter(w, maxWait)
 		return h.showSignIn(w, r, http.StatusTooManyRequests, f, email, tooManySignIns)
 	}
@@ -117,7 +117,7 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 		h.noteFailure(r, user)
 		return h.showSignIn(w, r, http.StatusBadRequest, f, email, wrongPassword)
 	}
-	h.limiter.Refund(taken...)
+	h.throttle.Refund(taken...)
 	s, err := h.startSession(w, r, user.PasswordHash, func(*db.Tx) (string, error) { return user.ID, nil })
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package throttle
+package oauth
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ func limits(account, address string) []Limit {
 	}
 }
 
-// TestLimiterCannotBeFlooded checks that an exhausted limit survives many other tries, whether they
+// TestThrottleCannotBeFlooded checks that an exhausted limit survives many other tries, whether they
 // are refused or come from many addresses.
-func TestLimiterCannotBeFlooded(t *testing.T) {
+func TestThrottleCannotBeFlooded(t *testing.T) {
 	now := time.Now()
-	var l Limiter
+	var l Throttle
 	const victim, attacker = "a@example.com", "10.255.0.1"
 	try := func() bool { return l.Take(now, limits(victim, attacker)...) == 0 }
 	for range 10 {
@@ -39,13 +39,13 @@ func TestLimiterCannotBeFlooded(t *testing.T) {
 		t.Error("tries from many addresses have evicted an exhausted bucket")
 	}
 	if len(l.buckets) > maxBuckets+3 {
-		t.Errorf("the limiter has %d buckets", len(l.buckets))
+		t.Errorf("the throttle has %d buckets", len(l.buckets))
 	}
 }
 
 func TestRefundRestoresATry(t *testing.T) {
 	now := time.Now()
-	var l Limiter
+	var l Throttle
 	limit := Limit{Key: "k", Burst: 1, Every: time.Minute}
 	for i := range 3 {
 		if l.Take(now, limit) != 0 {

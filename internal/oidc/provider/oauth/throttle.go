@@ -1,7 +1,4 @@
-// Package throttle limits how often something may be tried, with a token bucket for each key.
-//
-// The limits are per process: each replica counts for itself.
-package throttle
+package oauth
 
 import (
 	"maps"
@@ -10,7 +7,7 @@ import (
 	"time"
 )
 
-// maxBuckets bounds the memory of a Limiter.
+// maxBuckets bounds the memory of a Throttle.
 const maxBuckets = 100_000
 
 // Limit allows Burst tries of a key at once, and one more each Every.
@@ -20,8 +17,9 @@ type Limit struct {
 	Every time.Duration
 }
 
-// Limiter counts tries. The zero value is ready to use.
-type Limiter struct {
+// Throttle limits how often something may be tried, with a token bucket for each key. It counts for its
+// own process: the limits of replicas add up. The zero value is ready to use.
+type Throttle struct {
 	mu      sync.Mutex
 	buckets map[string]bucket
 }
@@ -42,7 +40,7 @@ func (b bucket) refilled(now time.Time) bucket {
 
 // Take counts a try against all limits and returns 0. If one of them is exhausted it counts nothing and
 // returns the time until the next try.
-func (l *Limiter) Take(now time.Time, limits ...Limit) (wait time.Duration) {
+func (l *Throttle) Take(now time.Time, limits ...Limit) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	buckets := make([]bucket, len(limits))
@@ -64,7 +62,7 @@ func (l *Limiter) Take(now time.Time, limits ...Limit) (wait time.Duration) {
 }
 
 // Refund undoes Take, for a try that succeeded.
-func (l *Limiter) Refund(limits ...Limit) {
+func (l *Throttle) Refund(limits ...Limit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, limit := range limits {
@@ -75,7 +73,7 @@ func (l *Limiter) Refund(limits ...Limit) {
 	}
 }
 
-func (l *Limiter) bucket(now time.Time, limit Limit) bucket {
+func (l *Throttle) bucket(now time.Time, limit Limit) bucket {
 	if b, ok := l.buckets[limit.Key]; ok {
 		return b.refilled(now)
 	}
@@ -85,7 +83,7 @@ func (l *Limiter) bucket(now time.Time, limit Limit) bucket {
 // evict makes room for new buckets. It drops those that are more than half full, so that the ones that
 // hold somebody back stay, and all of them only if that is not enough. Reaching that point takes tens of
 // thousands of keys with many tries each.
-func (l *Limiter) evict(now time.Time) {
+func (l *Throttle) evict(now time.Time) {
 	if l.buckets != nil && len(l.buckets) < maxBuckets {
 		return
 	}
