@@ -353,17 +353,3 @@ func TestClosedDatabaseIsUnavailable(t *testing.T) {
 		})
 	}
 }
-
-func TestOnceKeepsTheFirstValue(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		for i, value := range []string{"a", "b"} {
-			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-				stored, first, err := tx.Once("key", value)
-				if stored != "a" || first != (i == 0) {
-					t.Errorf("%q: got %q, %v", value, stored, first)
-				}
-				return err
-			}))
-		}
-	})
-}

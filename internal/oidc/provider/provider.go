@@ -39,7 +39,6 @@ import (
 	"steward/internal/oidc/provider/metadata"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/secret"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
@@ -87,7 +86,7 @@ type Provider struct {
 // Open reads the secret of the installation, connects the parts of the provider and registers its
 // caches. It must be called once.
 func (p *Provider) Open(ctx context.Context) error {
-	key, err := secret.Load(ctx, p.DB, p.Ring)
+	key, err := p.loadKey(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (p *Provider) Open(ctx context.Context) error {
 }
 
 // connect makes the parts from the leaves upwards.
-func (p *Provider) connect(key secret.Key) {
+func (p *Provider) connect(key oauth.Key) {
 	flows := &flow.Sealer{Ring: p.Ring, Now: p.Now}
 	tokens := &jwt.Issuer{URL: p.Issuer, Now: p.Now, Keys: p.Keys}
 	p.proofs = &dpop.Verifier{DB: p.DB, Now: p.Now, Issuer: p.Issuer}

@@ -22,7 +22,6 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/secret"
 )
 
 const (
@@ -54,7 +53,7 @@ type Verifier struct {
 	// Issuer is the base URL of the endpoints that proofs are made for.
 	Issuer string
 	// NonceKey authenticates the nonces that proofs must contain. If it is nil, none is demanded.
-	NonceKey secret.Key
+	NonceKey oauth.Key
 }
 
 // Proof is a proof that was verified. The zero Proof stands for a request without one.

@@ -18,7 +18,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/secret"
+	"steward/internal/oidc/provider/oauth"
 	"steward/internal/stamp"
 )
 
@@ -91,7 +91,7 @@ func (g *Grant) AllowedScopes(c *oidc.Registered) []string {
 type Store struct {
 	DB      *db.DB
 	Now     func() time.Time
-	Key     secret.Key
+	Key     oauth.Key
 	Clients *oidc.Store
 	// SessionLive reports whether a session has not ended.
 	SessionLive func(ctx context.Context, sessionID string) (bool, error)

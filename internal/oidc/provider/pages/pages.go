@@ -13,19 +13,18 @@ import (
 	"strings"
 
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/secret"
 )
 
 // Renderer renders pages and checks the forms that they send.
 type Renderer struct {
 	Cookies Cookies
-	key     secret.Key
+	key     oauth.Key
 	// crossOrigin refuses forms of other sites.
 	crossOrigin http.CrossOriginProtection
 }
 
 // New returns a Renderer for the pages of issuer. Forms are authenticated with key.
-func New(issuer string, key secret.Key) (*Renderer, error) {
+func New(issuer string, key oauth.Key) (*Renderer, error) {
 	p := &Renderer{Cookies: Cookies{Secure: strings.HasPrefix(issuer, "https://")}, key: key}
 	// A proxy may have replaced the Host header, so the origin of the issuer is named here.
 	if err := p.crossOrigin.AddTrustedOrigin(issuer); err != nil {

@@ -22,7 +22,6 @@ import (
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/secret"
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/users"
 )
@@ -31,7 +30,7 @@ import (
 type Handler struct {
 	DB       *db.DB
 	Now      func() time.Time
-	Key      secret.Key
+	Key      oauth.Key
 	Users    users.Directory
 	APIKeys  APIKeys
 	Clients  *oidc.Store

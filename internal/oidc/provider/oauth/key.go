@@ -1,14 +1,12 @@
-// Package secret owns the secret key of the installation, which authenticates refresh tokens, forms and
-// the cookies of known browsers.
-// It is generated at the first start, stored sealed, and the same on all replicas.
-package secret
+package oauth
 
 import (
 	"crypto/hmac"
 	"crypto/sha256"
 )
 
-// Key is the secret key.
+// Key is the secret key of the installation, the same on all replicas. It authenticates refresh tokens,
+// forms, nonces and the cookies of known browsers.
 type Key []byte
 
 // MAC returns an HMAC-SHA-256 of parts. The purpose separates the uses of the key.
