@@ -15,7 +15,6 @@ import (
 	oidckeys "steward/internal/oidc/keys"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/signin"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
@@ -52,33 +51,33 @@ func wireProvider(
 }
 
 // userDirectory returns the accounts as the provider sees them.
-func userDirectory(a *account.Store, lines *audit.Store) users.Directory {
-	return users.Directory{
-		ByEmail: func(ctx context.Context, email string) (users.User, error) {
+func userDirectory(a *account.Store, lines *audit.Store) signin.Directory {
+	return signin.Directory{
+		ByEmail: func(ctx context.Context, email string) (oidc.User, error) {
 			l, err := a.LoginByEmail(ctx, email)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		ByID: func(ctx context.Context, userID string) (users.User, error) {
+		ByID: func(ctx context.Context, userID string) (oidc.User, error) {
 			l, err := a.LoginByID(ctx, userID)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		Invitation: func(ctx context.Context, token string) (users.Invitation, error) {
+		Invitation: func(ctx context.Context, token string) (signin.Invitation, error) {
 			i, err := a.InvitationOf(ctx, token)
-			return users.Invitation(i), err
+			return signin.Invitation(i), err
 		},
-		Invited: func(ctx context.Context, token, email string) (users.User, error) {
+		Invited: func(ctx context.Context, token, email string) (oidc.User, error) {
 			l, err := a.LoginInvited(ctx, token, email)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		ProfileProblem: func(p users.Profile) string { return account.UserProfile(p).Problem() },
-		SetProfile: func(tx *db.Tx, userID string, p users.Profile) error {
+		ProfileProblem: func(p signin.Profile) string { return account.UserProfile(p).Problem() },
+		SetProfile: func(tx *db.Tx, userID string, p signin.Profile) error {
 			return a.SetProfile(tx, userID, account.UserProfile(p))
 		},
-		Memberships: func(ctx context.Context, userID string) ([]users.Membership, error) {
+		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
-			out := make([]users.Membership, len(list))
+			out := make([]signin.Membership, len(list))
 			for i, m := range list {
-				out[i] = users.Membership(m)
+				out[i] = signin.Membership(m)
 			}
 			return out, err
 		},
@@ -91,9 +90,9 @@ func userDirectory(a *account.Store, lines *audit.Store) users.Directory {
 		Register:        a.Register,
 		Join:            a.Join,
 		Decline:         a.Decline,
-		Reset: func(ctx context.Context, token string) (users.User, error) {
+		Reset: func(ctx context.Context, token string) (oidc.User, error) {
 			l, err := a.ResetOf(ctx, token)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
 		UseReset: a.UseReset,
 	}

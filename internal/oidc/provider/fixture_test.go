@@ -29,7 +29,6 @@ import (
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/signin"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -159,27 +158,27 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 }
 
 // directory is the user directory of the fixture's accounts, as package app makes it.
-func (f *fixture) directory() users.Directory {
+func (f *fixture) directory() signin.Directory {
 	a := f.accounts
-	return users.Directory{
-		ByEmail: func(ctx context.Context, email string) (users.User, error) {
+	return signin.Directory{
+		ByEmail: func(ctx context.Context, email string) (oidc.User, error) {
 			l, err := a.LoginByEmail(ctx, email)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		ByID: func(ctx context.Context, userID string) (users.User, error) {
+		ByID: func(ctx context.Context, userID string) (oidc.User, error) {
 			l, err := a.LoginByID(ctx, userID)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		Invitation: func(ctx context.Context, token string) (users.Invitation, error) {
+		Invitation: func(ctx context.Context, token string) (signin.Invitation, error) {
 			i, err := a.InvitationOf(ctx, token)
-			return users.Invitation(i), err
+			return signin.Invitation(i), err
 		},
-		Invited: func(ctx context.Context, token, email string) (users.User, error) {
+		Invited: func(ctx context.Context, token, email string) (oidc.User, error) {
 			l, err := a.LoginInvited(ctx, token, email)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		ProfileProblem: func(p users.Profile) string { return account.UserProfile(p).Problem() },
-		SetProfile: func(tx *db.Tx, userID string, p users.Profile) error {
+		ProfileProblem: func(p signin.Profile) string { return account.UserProfile(p).Problem() },
+		SetProfile: func(tx *db.Tx, userID string, p signin.Profile) error {
 			return a.SetProfile(tx, userID, account.UserProfile(p))
 		},
 		CheckPassword: func(hash, password string) bool {
@@ -189,15 +188,15 @@ func (f *fixture) directory() users.Directory {
 		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
 		Register: a.Register, Join: a.Join, Decline: a.Decline,
 		PasswordProblem: account.PasswordProblem, UseReset: a.UseReset, Audit: f.audit.RecordUser,
-		Reset: func(ctx context.Context, token string) (users.User, error) {
+		Reset: func(ctx context.Context, token string) (oidc.User, error) {
 			l, err := a.ResetOf(ctx, token)
-			return users.User(l), err
+			return oidc.User(l), err
 		},
-		Memberships: func(ctx context.Context, userID string) ([]users.Membership, error) {
+		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
 			list, err := a.Memberships(ctx, userID)
-			out := make([]users.Membership, len(list))
+			out := make([]signin.Membership, len(list))
 			for i, m := range list {
-				out[i] = users.Membership(m)
+				out[i] = signin.Membership(m)
 			}
 			return out, err
 		},

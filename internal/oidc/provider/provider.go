@@ -1,7 +1,8 @@
-// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
+// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages. It
+// imports all packages below it; none of them imports it.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
-// shows the pages that are missing (authorize, signin, consent); between pages the request travels
+// shows the pages that are missing (authorize, signin, grant); between pages the request travels
 // sealed (flow). When nothing is missing, a grant is stored and its code is sent (grant). POST
 // /oauth/token authenticates the client (clientauth), redeems the code in one transaction and signs the
 // tokens after the commit (token, jwt).
@@ -25,10 +26,8 @@ import (
 	"steward/internal/errs"
 	"steward/internal/oidc"
 	"steward/internal/oidc/keys"
-	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/authorize"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/device"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
@@ -42,7 +41,6 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/oidc/provider/signin"
 	"steward/internal/oidc/provider/token"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/seal"
 )
 
@@ -59,7 +57,7 @@ type Provider struct {
 	DPoPNonce bool
 	Clients   *oidc.Store
 	Keys      *keys.Store
-	Users     users.Directory
+	Users     signin.Directory
 	// OrgName returns the name of an organization.
 	OrgName func(ctx context.Context, orgID string) (string, error)
 	// APIKeys are the keys that users manage on their account page.
@@ -111,8 +109,8 @@ func (p *Provider) connect(key oauth.Key) {
 	}
 	sessions := &session.Manager{DB: p.DB, Now: p.Now, Cookies: p.pages.Cookies, User: p.Users.ByID}
 	p.sessions = sessions
-	audiences := &audience.Resolver{Issuer: p.Issuer, Clients: p.Clients}
-	consents := &consent.Page{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
+	audiences := &grant.Audiences{Issuer: p.Issuer, Clients: p.Clients}
+	consents := &grant.ConsentPage{Clients: p.Clients, Pages: p.pages, OrgName: p.OrgName}
 	grants := &grant.Store{
 		DB: p.DB, Now: p.Now, Key: key, Clients: p.Clients, SessionLive: sessions.Live, UserExists: p.userExists,
 	}

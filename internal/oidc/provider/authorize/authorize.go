@@ -1,4 +1,5 @@
-// Package authorize owns the authorization endpoint and pushed authorization requests (RFC 9126).
+// Package authorize owns the authorization endpoint and pushed authorization requests (RFC 9126). Of
+// the provider it imports clientauth, dpop, flow, grant, jwt, oauth, pages and session.
 //
 // GET /authorize finds the client and its redirect URI; errors until then are shown on a page, never
 // redirected. The rest of the request is validated into a flow.Request (request.go), and its errors are
@@ -16,11 +17,10 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/flow"
+	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
@@ -39,10 +39,10 @@ type Handler struct {
 	Tokens      *jwt.Issuer
 	Proofs      *dpop.Verifier
 	Sessions    *session.Manager
-	Consents    *consent.Page
+	Consents    *grant.ConsentPage
 	Flows       *flow.Sealer
 	Pages       *pages.Renderer
-	Audiences   *audience.Resolver
+	Audiences   *grant.Audiences
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 

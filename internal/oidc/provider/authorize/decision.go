@@ -8,20 +8,18 @@ import (
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/seal"
 )
 
 // authorize sends a code if the user may use the client and has decided about all that it requests.
 // Otherwise it shows the consent page, or refuses.
 func (h *Handler) authorize(
-	w http.ResponseWriter, r *http.Request, f *flow.Flow, c *oidc.Registered, s *session.Session, user *users.User,
+	w http.ResponseWriter, r *http.Request, f *flow.Flow, c *oidc.Registered, s *session.Session, user *oidc.User,
 ) error {
 	req := f.Request
 	if req.Subject != "" && req.Subject != user.ID {
@@ -38,9 +36,9 @@ func (h *Handler) authorize(
 	if err != nil {
 		return err
 	}
-	asked := consent.Asked(req.Scopes, given, askFor(c, req, given))
+	asked := grant.Asked(req.Scopes, given, askFor(c, req, given))
 	if given != nil && len(asked) == 0 {
-		return h.sendCode(w, r, c, req, s, consent.Granted(req.Scopes, given), given)
+		return h.sendCode(w, r, c, req, s, grant.Granted(req.Scopes, given), given)
 	}
 	if req.Prompt(flow.PromptNone) {
 		return h.refuseConsent(w, r, c, req, given)
@@ -56,14 +54,14 @@ func (h *Handler) authorize(
 }
 
 // askFor returns which scopes of a request the user is asked for. The consent is nil if there is none.
-func askFor(c *oidc.Registered, req *flow.Request, given *oidc.Consent) consent.Ask {
+func askFor(c *oidc.Registered, req *flow.Request, given *oidc.Consent) grant.Ask {
 	switch {
 	case req.Prompt(flow.PromptConsent):
-		return consent.AskAll
+		return grant.AskAll
 	case c.AsksEachTime(req.RedirectURI) || given != nil && !c.Covers(given, req.RedirectURI):
-		return consent.AskAgain
+		return grant.AskAgain
 	}
-	return consent.AskNew
+	return grant.AskNew
 }
 
 // refuseConsent refuses a request that needs the consent page and has prompt=none.
@@ -104,7 +102,7 @@ func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 	if !admitted {
 		return h.proceed(w, r, f)
 	}
-	if !consent.Approved(r) {
+	if !grant.Approved(r) {
 		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined")
 	}
 	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)

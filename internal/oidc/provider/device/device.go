@@ -1,5 +1,6 @@
 // Package device owns the device authorization endpoint (RFC 8628) and the page on which a user enters
-// the code of a device and decides.
+// the code of a device and decides. Of the provider it imports clientauth, flow, grant, oauth, pages
+// and session.
 //
 // The device gets its tokens at the token endpoint, where it polls with its device code.
 package device
@@ -16,8 +17,6 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/audience"
-	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
@@ -35,10 +34,10 @@ type Handler struct {
 	Issuer    string
 	Clients   *oidc.Store
 	Sessions  *session.Manager
-	Consents  *consent.Page
+	Consents  *grant.ConsentPage
 	Flows     *flow.Sealer
 	Pages     *pages.Renderer
-	Audiences *audience.Resolver
+	Audiences *grant.Audiences
 	// ShowSignIn renders the sign-in page, with an email address filled in.
 	ShowSignIn func(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error
 

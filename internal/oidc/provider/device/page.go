@@ -9,7 +9,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/clientauth"
-	"steward/internal/oidc/provider/consent"
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
@@ -20,7 +19,7 @@ import (
 
 // ask is that users are shown all that a device gets, also what they have granted before: the device in front
 // of them may not be the one that asks.
-const ask = consent.AskAgain
+const ask = grant.AskAgain
 
 // Page serves GET /device: the user enters a code, or comes with it in the URL, and then decides.
 func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
@@ -48,7 +47,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	if d.Resource != nil && *d.Resource != h.Issuer {
 		view.Resource = *d.Resource
 	}
-	return h.Consents.Show(w, r, view, c, user, consent.Asked(d.Scopes, given, ask))
+	return h.Consents.Show(w, r, view, c, user, grant.Asked(d.Scopes, given, ask))
 }
 
 // pending returns the pending device of a user code, with its client. Wrong codes are limited, because
@@ -110,7 +109,7 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 		return h.deny(w, r, d, http.StatusForbidden, "Not permitted", "Your account may not use this application.")
 	}
 	const title, text = "Not connected", "The device was not connected. You can close this page."
-	if !consent.Approved(r) {
+	if !grant.Approved(r) {
 		return h.deny(w, r, d, http.StatusOK, title, text)
 	}
 	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)

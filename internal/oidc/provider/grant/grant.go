@@ -1,9 +1,10 @@
-// Package grant owns grants: what a user has allowed a client to do, once.
+// Package grant owns grants: what a user has allowed a client to do, once, from the consent page to
+// the audience and the refresh tokens. Of the provider it imports oauth and pages.
 //
-// A grant is created with an authorization code or with the approval of a device. The token endpoint
-// redeems it once; from then on it carries a family of refresh tokens. A refresh token is
-// `rt_<grant>.<generation>.<mac>`: it is derived from the row, so nothing of it is stored, the family
-// does not grow, and concurrent refreshes get the same successor.
+// A user decides on the consent page (consent.go). A grant is then created with an authorization code or
+// with the approval of a device. The token endpoint redeems it once; from then on it carries a family of
+// refresh tokens. A refresh token is `rt_<grant>.<generation>.<mac>`: it is derived from the row, so
+// nothing of it is stored, the family does not grow, and concurrent refreshes get the same successor.
 //
 // Revoking a grant also voids the access tokens that were issued for it. Their check reads a small set of
 // revoked ids, which is cached.

@@ -1,5 +1,6 @@
-// Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation
-// (RFC 7009), the userinfo endpoint, and the callers of the management API who present an access token.
+// Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation (RFC
+// 7009), the userinfo endpoint, and the callers of the management API who present an access token. Of
+// the provider it imports clientauth, dpop, grant, jwt and oauth.
 //
 // An access token is live while its client, its consent and its grant are, all of which it names. They
 // are read from caches that every revocation empties.
@@ -21,7 +22,6 @@ import (
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/users"
 )
 
 // Handler serves the endpoints that take tokens.
@@ -35,14 +35,14 @@ type Handler struct {
 	Proofs  *dpop.Verifier
 	Grants  *grant.Store
 	// User returns a user, or NotFound.
-	User func(ctx context.Context, userID string) (users.User, error)
+	User func(ctx context.Context, userID string) (oidc.User, error)
 	// Role returns the current role of a user in an organization, or NotFound.
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 	// Note counts an access of a client; the user is empty for a token of client_credentials.
 	Note func(clientID, userID string)
 
 	roles    db.Cache[member, auth.Role]
-	profiles db.Cache[string, users.User]
+	profiles db.Cache[string, oidc.User]
 }
 
 // Forget empties the caches of users and roles. It must be called when auth.Callers is invalidated.

@@ -12,7 +12,6 @@ import (
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/users"
 )
 
 type userInfo struct {
@@ -138,6 +137,6 @@ func (h *Handler) useProof(r *http.Request, jkt, token string) error {
 }
 
 // profile returns a user from the cache, or NotFound.
-func (h *Handler) profile(ctx context.Context, userID string) (users.User, error) {
-	return h.profiles.Get(userID, func() (users.User, error) { return h.User(ctx, userID) })
+func (h *Handler) profile(ctx context.Context, userID string) (oidc.User, error) {
+	return h.profiles.Get(userID, func() (oidc.User, error) { return h.User(ctx, userID) })
 }

@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/users"
 )
 
 // AccessClaims are the claims of an access token (RFC 9068). The last three name the grant, the epoch of
@@ -90,7 +89,7 @@ type ProfileClaims struct {
 const emailVerified = false
 
 // NewProfileClaims returns the claims about a user that the scopes allow.
-func NewProfileClaims(u users.User, scopes []string) ProfileClaims {
+func NewProfileClaims(u oidc.User, scopes []string) ProfileClaims {
 	var c ProfileClaims
 	if slices.Contains(scopes, oidc.ScopeProfile) {
 		c.Name = strings.TrimSpace(u.FirstName + " " + u.LastName)

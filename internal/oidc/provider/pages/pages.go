@@ -1,5 +1,6 @@
 // Package pages owns how the provider talks to people: the HTML pages, their forms with protection
-// against cross-site request forgery, the error page, and the attributes of cookies.
+// against cross-site request forgery, the error page, and the attributes of cookies. Of the provider
+// it imports oauth.
 //
 // The handlers of other packages return errors. Page and Form make http.HandlerFuncs of them, which
 // show an error as a page.

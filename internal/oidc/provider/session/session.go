@@ -1,5 +1,5 @@
 // Package session owns the sessions of signed-in users: a row in the database and a cookie in the
-// browser.
+// browser. Of the provider it imports pages.
 package session
 
 import (
@@ -12,8 +12,8 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -57,7 +57,7 @@ type Manager struct {
 	Now     func() time.Time
 	Cookies pages.Cookies
 	// User returns a user, or NotFound.
-	User func(ctx context.Context, userID string) (users.User, error)
+	User func(ctx context.Context, userID string) (oidc.User, error)
 
 	cache db.Cache[string, *Session] // by id
 }
@@ -118,7 +118,7 @@ func (m *Manager) Use(ctx context.Context, sessionID string) (*Session, error) {
 }
 
 // SignedIn returns the session of the request's browser with its user, or nil for both.
-func (m *Manager) SignedIn(r *http.Request) (*Session, *users.User, error) {
+func (m *Manager) SignedIn(r *http.Request) (*Session, *oidc.User, error) {
 	s, err := m.Current(r)
 	if err != nil || s == nil {
 		return nil, nil, err

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"steward/internal/db"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -17,7 +17,7 @@ import (
 type visit struct {
 	*http.Request
 	session *session.Session
-	user    *users.User
+	user    *oidc.User
 }
 
 // SignedIn returns the handler of a page that requires a signed-in user. Others see the sign-in page,
@@ -152,7 +152,7 @@ func (h *Handler) ChangePassword(w http.ResponseWriter, v visit) error {
 
 // ChangeProfile serves POST /account/profile.
 func (h *Handler) ChangeProfile(w http.ResponseWriter, v visit) error {
-	p := users.Profile{
+	p := Profile{
 		FirstName: strings.TrimSpace(v.PostForm.Get("first_name")),
 		LastName:  strings.TrimSpace(v.PostForm.Get("last_name")),
 		PhotoURL:  strings.TrimSpace(v.PostForm.Get("photo_url")),

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"steward/internal/id"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/users"
 )
 
 // A browser in which a user has signed in keeps a cookie for that user, `<seconds since
@@ -51,7 +51,7 @@ func (h *Handler) setDevice(w http.ResponseWriter, userID, passwordHash string) 
 
 // device returns the id of a browser in which a user has signed in with the current password. The zero
 // User has none.
-func (h *Handler) device(r *http.Request, user users.User) (device string, ok bool) {
+func (h *Handler) device(r *http.Request, user oidc.User) (device string, ok bool) {
 	cookie, err := r.Cookie(h.deviceCookie(user.ID))
 	if err != nil || user.PasswordHash == "" {
 		return "", false

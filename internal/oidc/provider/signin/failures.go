@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/users"
 )
 
 // maxFailures bounds the failed sign-ins that wait to be recorded.
@@ -49,7 +49,7 @@ func failureLimit(userID string) oauth.Limit {
 }
 
 // noteFailure notes a failed sign-in of a user. Those of the zero User belong to no organization.
-func (h *Handler) noteFailure(r *http.Request, user users.User) {
+func (h *Handler) noteFailure(r *http.Request, user oidc.User) {
 	if user.ID != "" && h.throttle.Take(h.Now(), failureLimit(user.ID)) == 0 {
 		h.failures.add(failure{context.WithoutCancel(r.Context()), user.ID})
 	}

@@ -9,7 +9,6 @@ import (
 	"steward/internal/oidc/provider/flow"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/users"
 )
 
 // The link of an invitation lets one person answer it, and nothing else. A new person sets a password. A
@@ -28,7 +27,7 @@ func (h *Handler) Invitation(w http.ResponseWriter, r *http.Request) error {
 // showInvitation renders the page that the user has to see next: to set a password, to sign in, or to
 // accept or decline.
 func (h *Handler) showInvitation(
-	w http.ResponseWriter, r *http.Request, invitation users.Invitation, problem string,
+	w http.ResponseWriter, r *http.Request, invitation Invitation, problem string,
 ) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
@@ -64,10 +63,10 @@ func formStatus(problem string) int {
 }
 
 // invitation returns the invitation of the request's link.
-func (h *Handler) invitation(r *http.Request) (users.Invitation, error) {
+func (h *Handler) invitation(r *http.Request) (Invitation, error) {
 	invitation, err := h.Users.Invitation(r.Context(), r.PathValue("token"))
 	if errs.KindOf(err) == errs.NotFound {
-		return users.Invitation{}, &oauth.Error{
+		return Invitation{}, &oauth.Error{
 			Status: http.StatusNotFound, Code: oauth.InvalidRequest,
 			Description: "this invitation was used, replaced or revoked, or has expired: ask for a new one",
 		}
@@ -93,7 +92,7 @@ func (h *Handler) AnswerInvitation(w http.ResponseWriter, r *http.Request) error
 }
 
 // register creates the account of a new person, who is a member and signed in then.
-func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation users.Invitation) error {
+func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation Invitation) error {
 	password := r.PostForm.Get("password")
 	if problem := h.Users.PasswordProblem(invitation.Email, password); problem != "" {
 		return h.showInvitation(w, r, invitation, problem)
@@ -117,7 +116,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, invitation us
 }
 
 // answer accepts or declines an invitation for the user who is signed in, if it is for that user.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation users.Invitation) error {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation Invitation) error {
 	s, err := h.Sessions.Current(r)
 	if err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"steward/internal/db"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/stamp"
 	"steward/internal/web"
 )
@@ -19,7 +19,7 @@ const maxPassword = 2048
 
 // checkPassword reports whether a password is that of a user. For the zero User it takes the same time.
 // It returns errBusy if too many passwords are being checked.
-func (h *Handler) checkPassword(ctx context.Context, user users.User, password string) (correct bool, err error) {
+func (h *Handler) checkPassword(ctx context.Context, user oidc.User, password string) (correct bool, err error) {
 	password = password[:min(len(password), maxPassword)]
 	err = h.Hashing.Do(ctx, func() { correct = h.Users.CheckPassword(user.PasswordHash, password) })
 	return correct, err
@@ -75,7 +75,7 @@ func deviceLimits(device, network string) []oauth.Limit {
 // address where the user has signed in before, so that guesses from elsewhere do not lock the user out.
 // The zero User has no such place.
 func (h *Handler) takeTry(
-	r *http.Request, email string, user users.User,
+	r *http.Request, email string, user oidc.User,
 ) (taken []oauth.Limit, wait time.Duration, err error) {
 	network := oauth.Network(web.Request(r.Context()).RemoteAddr)
 	if device, ok := h.device(r, user); ok {

@@ -6,9 +6,9 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/oidc"
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/users"
 	"steward/internal/web"
 )
 
@@ -32,28 +32,28 @@ func (h *Handler) Reset(w http.ResponseWriter, r *http.Request) error {
 	return h.showReset(w, r, user, "")
 }
 
-func (h *Handler) showReset(w http.ResponseWriter, r *http.Request, user users.User, problem string) error {
+func (h *Handler) showReset(w http.ResponseWriter, r *http.Request, user oidc.User, problem string) error {
 	view := &pages.Reset{Email: user.Email, Path: oauth.PathReset + r.PathValue("token")}
 	view.Problem = problem
 	return h.Pages.Render(w, r, formStatus(problem), view)
 }
 
 // resetUser returns the user of the request's link, or errReset.
-func (h *Handler) resetUser(w http.ResponseWriter, r *http.Request) (users.User, error) {
+func (h *Handler) resetUser(w http.ResponseWriter, r *http.Request) (oidc.User, error) {
 	limit := resetLimit(web.Request(r.Context()).RemoteAddr)
 	if wait := h.throttle.Take(h.Now(), limit); wait > 0 {
 		setRetryAfter(w, wait)
-		return users.User{}, &oauth.Error{
+		return oidc.User{}, &oauth.Error{
 			Status: http.StatusTooManyRequests, Code: oauth.Unavailable,
 			Description: "too many attempts: wait a minute, then try again",
 		}
 	}
 	user, err := h.Users.Reset(r.Context(), r.PathValue("token"))
 	if errs.KindOf(err) == errs.NotFound {
-		return users.User{}, errReset
+		return oidc.User{}, errReset
 	}
 	if err != nil {
-		return users.User{}, err
+		return oidc.User{}, err
 	}
 	h.throttle.Refund(limit)
 	return user, nil

@@ -1,6 +1,7 @@
 // Package signin owns how users prove who they are and what they can see and end on their own: the
-// sign-in page, passwords, the links of invitations and resets with which they are set, and the account
-// page with connected applications, API keys and sessions.
+// sign-in page, passwords, the links of invitations and resets with which they are set, and the
+// account page with connected applications, API keys and sessions. Of the provider it imports
+// clientauth, flow, grant, oauth, pages and session.
 //
 // Other packages send a browser here with ShowSignIn and a flow, which says where it continues.
 package signin
@@ -23,7 +24,6 @@ import (
 	"steward/internal/oidc/provider/oauth"
 	"steward/internal/oidc/provider/pages"
 	"steward/internal/oidc/provider/session"
-	"steward/internal/oidc/provider/users"
 )
 
 // Handler serves the pages of this package.
@@ -31,7 +31,7 @@ type Handler struct {
 	DB       *db.DB
 	Now      func() time.Time
 	Key      oauth.Key
-	Users    users.Directory
+	Users    Directory
 	APIKeys  APIKeys
 	Clients  *oidc.Store
 	Sessions *session.Manager
@@ -133,16 +133,16 @@ func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
 
 // userByEmail returns the user with an email address, or the zero User. On the way to an invitation
 // that is also its user, who may have left all organizations.
-func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (users.User, error) {
+func (h *Handler) userByEmail(ctx context.Context, f *flow.Flow, email string) (oidc.User, error) {
 	if !utf8.ValidString(email) || strings.ContainsRune(email, 0) {
-		return users.User{}, nil
+		return oidc.User{}, nil
 	}
 	user, err := h.Users.ByEmail(ctx, email)
 	if token, ok := invitationToken(f); ok && errs.KindOf(err) == errs.NotFound {
 		user, err = h.Users.Invited(ctx, token, email)
 	}
 	if errs.KindOf(err) == errs.NotFound {
-		return users.User{}, nil
+		return oidc.User{}, nil
 	}
 	return user, err
 }

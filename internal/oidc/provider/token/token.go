@@ -1,4 +1,5 @@
-// Package token owns the token endpoint (POST /oauth/token).
+// Package token owns the token endpoint (POST /oauth/token). Of the provider it imports clientauth,
+// dpop, grant, jwt and oauth.
 //
 // A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
 // verified. The file of its grant type decides in one transaction whether it is granted; the tokens are
@@ -12,13 +13,11 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/oidc"
-	"steward/internal/oidc/provider/audience"
 	"steward/internal/oidc/provider/clientauth"
 	"steward/internal/oidc/provider/dpop"
 	"steward/internal/oidc/provider/grant"
 	"steward/internal/oidc/provider/jwt"
 	"steward/internal/oidc/provider/oauth"
-	"steward/internal/oidc/provider/users"
 )
 
 // Endpoint is the token endpoint.
@@ -29,10 +28,10 @@ type Endpoint struct {
 	Proofs  *dpop.Verifier
 	Tokens  *jwt.Issuer
 	// Audiences finds the audience that a request names.
-	Audiences *audience.Resolver
+	Audiences *grant.Audiences
 	Grants    *grant.Store
 	// User returns a user, or NotFound.
-	User func(ctx context.Context, userID string) (users.User, error)
+	User func(ctx context.Context, userID string) (oidc.User, error)
 	// Note counts an access of a client; the user is empty for client_credentials.
 	Note func(clientID, userID string)
 	// Issued and Refused are called for each response, if they are set. The grant type is "unknown"

@@ -1,6 +1,4 @@
-// Package consent owns the page on which a user decides what a client may do, and what becomes of the
-// decision. The authorization endpoint and the device page both show it.
-package consent
+package grant
 
 import (
 	"context"
@@ -11,11 +9,11 @@ import (
 
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider/pages"
-	"steward/internal/oidc/provider/users"
 )
 
-// Page is the consent page.
-type Page struct {
+// ConsentPage is the page on which a user decides what a client may do. The authorization endpoint and the
+// device page both show it.
+type ConsentPage struct {
 	Clients *oidc.Store
 	Pages   *pages.Renderer
 	// OrgName returns the name of an organization.
@@ -57,8 +55,8 @@ func Granted(requested []string, given *oidc.Consent) []string {
 
 // Show renders the page for a client, a user and the scopes to ask for. The view has the target and
 // the hidden fields of the form, and where the browser goes afterwards.
-func (p *Page) Show(
-	w http.ResponseWriter, r *http.Request, view pages.Consent, c *oidc.Registered, user *users.User, scopes []string,
+func (p *ConsentPage) Show(
+	w http.ResponseWriter, r *http.Request, view pages.Consent, c *oidc.Registered, user *oidc.User, scopes []string,
 ) error {
 	org, err := p.OrgName(r.Context(), c.OrgID)
 	if err != nil {
@@ -91,7 +89,7 @@ func Approved(r *http.Request) bool { return r.PostForm.Get("action") == "approv
 // Save stores the decision in the form of a request: the scopes that the user has checked are granted,
 // the others that the user was asked for are declined. given is the consent of before, or nil. It returns the
 // granted ones of the requested scopes. If there are none, it stores nothing.
-func (p *Page) Save(
+func (p *ConsentPage) Save(
 	r *http.Request, c *oidc.Registered, userID string, requested []string, given *oidc.Consent, ask Ask,
 ) (granted []string, saved *oidc.Consent, err error) {
 	asked := Asked(requested, given, ask)

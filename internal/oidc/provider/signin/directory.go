@@ -1,26 +1,12 @@
-// Package users describes the user accounts that the provider signs in. The accounts themselves belong
-// to another part of Steward, whose methods fill the Directory.
-package users
+package signin
 
 import (
 	"context"
 
 	"steward/internal/auth"
 	"steward/internal/db"
-	"steward/internal/stamp"
+	"steward/internal/oidc"
 )
-
-// User is a person who can sign in.
-type User struct {
-	ID        string
-	Email     string
-	FirstName string
-	LastName  string
-	PhotoURL  string
-	// PasswordHash is empty until the user has set a password.
-	PasswordHash string
-	UpdatedAt    stamp.Time
-}
 
 // Invitation is what the link in an invitation stands for.
 type Invitation struct {
@@ -44,11 +30,11 @@ type Membership struct {
 	Role           auth.Role
 }
 
-// Directory gives access to user accounts.
+// Directory gives access to user accounts. They belong to another part of Steward, whose methods fill it.
 type Directory struct {
 	// ByEmail and ByID return a user, or NotFound. Email addresses are in lower case.
-	ByEmail func(ctx context.Context, email string) (User, error)
-	ByID    func(ctx context.Context, userID string) (User, error)
+	ByEmail func(ctx context.Context, email string) (oidc.User, error)
+	ByID    func(ctx context.Context, userID string) (oidc.User, error)
 	// Role returns the current role of a user in an organization, or NotFound.
 	Role func(ctx context.Context, orgID, userID string) (auth.Role, error)
 	// Memberships returns the organizations of a user, at most a page of them.
@@ -71,7 +57,7 @@ type Directory struct {
 	Invitation func(ctx context.Context, token string) (Invitation, error)
 	// Invited returns the user with an email address whom the invitation of a link is for, also if the
 	// user is a member of no organization. It returns NotFound if there is none.
-	Invited func(ctx context.Context, token, email string) (User, error)
+	Invited func(ctx context.Context, token, email string) (oidc.User, error)
 	// Register uses up an invitation, creates its user with the hash of a password, and adds the
 	// membership. It returns NotFound like Invitation, and Conflict if the address has an account.
 	Register func(tx *db.Tx, token, hash string) (userID string, err error)
@@ -82,7 +68,7 @@ type Directory struct {
 	Decline func(tx *db.Tx, token, userID string) error
 	// Reset returns the user who may set a new password with the token of a link. It returns NotFound if
 	// the link was used or replaced, has expired, or never existed.
-	Reset func(ctx context.Context, token string) (User, error)
+	Reset func(ctx context.Context, token string) (oidc.User, error)
 	// UseReset replaces the password of the user of a link, and voids the link. It returns NotFound like
 	// Reset.
 	UseReset func(tx *db.Tx, token, hash string) (userID string, err error)
