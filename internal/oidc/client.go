@@ -22,22 +22,8 @@ const (
 	Public       Type = "public"
 )
 
-// The grant types that a client may use.
-const (
-	AuthorizationCode = "authorization_code"
-	RefreshToken      = "refresh_token"
-	ClientCredentials = "client_credentials"
-	DeviceCode        = "urn:ietf:params:oauth:grant-type:device_code"
-)
-
-var (
-	grantTypes        = []string{AuthorizationCode, RefreshToken, ClientCredentials, DeviceCode}
-	defaultGrantTypes = []string{AuthorizationCode, RefreshToken}
-	responseTypes     = []string{"code"}
-)
-
-// GrantTypes returns the grant types that a client may use.
-func GrantTypes() []string { return slices.Clone(grantTypes) }
+// responseTypes are the response types of all clients.
+var responseTypes = []string{"code"}
 
 // The bounds and the defaults of token lifetimes, in seconds.
 const (
@@ -202,7 +188,7 @@ func (n NewClient) client(now time.Time) Client {
 	c := Client{
 		ID: id.At(id.Client, now), Name: n.Name, Description: n.Description, HomepageURL: n.HomepageURL,
 		ClientType: Confidential, RedirectURIs: []string{}, PostLogoutRedirectURIs: []string{},
-		GrantTypes: slices.Clone(defaultGrantTypes), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
+		GrantTypes: defaultGrantTypes(), ResponseTypes: slices.Clone(responseTypes), Scopes: defaultScopes(),
 		AllowedUserIDs: []string{}, IsPublic: true, CreatedAt: created, UpdatedAt: created, version: 1,
 	}
 	n.Settings.set(&c)

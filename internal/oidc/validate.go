@@ -128,11 +128,11 @@ func (c *Client) validateGrants(faults *errs.Faults) {
 	faults.Check(slices.Equal(unique(c.ResponseTypes), responseTypes), "body.response_types", `expected ["code"]`)
 	faults.Check(len(unique(c.GrantTypes)) <= maxList, "body.grant_types", "expected at most %d grant types", maxList)
 	faults.Check(len(unique(c.Scopes)) <= maxList, "body.scopes", "expected at most %d scopes", maxList)
-	for i, g := range c.GrantTypes {
-		faults.Check(slices.Contains(grantTypes, g), entry("body.grant_types", i),
-			"expected one of %s", strings.Join(grantTypes, ", "))
-		faults.Check(g != ClientCredentials || c.ClientType != Public, entry("body.grant_types", i),
-			"expected another grant type: client_credentials is for confidential clients only")
+	for i, name := range c.GrantTypes {
+		g, known := GrantTypeNamed(name)
+		faults.Check(known, entry("body.grant_types", i), "expected one of %s", strings.Join(GrantTypes(), ", "))
+		faults.Check(!g.Confidential || c.ClientType != Public, entry("body.grant_types", i),
+			"expected another grant type: %s is for confidential clients only", g.Name)
 	}
 	for i, s := range c.Scopes {
 		_, known := ScopeNamed(s)

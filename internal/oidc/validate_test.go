@@ -271,7 +271,7 @@ func TestFieldBounds(t *testing.T) {
 		"longest refresh":     {func(n *NewClient) { n.RefreshSeconds = some(int64(31_536_000)) }, true},
 		"refresh too short":   {func(n *NewClient) { n.RefreshSeconds = some(int64(299)) }, false},
 		"negative lifetime":   {func(n *NewClient) { n.AccessSeconds = some(int64(-1)) }, false},
-		"all grants":          {func(n *NewClient) { n.GrantTypes = some(grantTypes) }, true},
+		"all grants":          {func(n *NewClient) { n.GrantTypes = some(GrantTypes()) }, true},
 		"unknown type":        {func(n *NewClient) { n.ClientType = some(Type("secret")) }, false},
 		"too many URIs":       {func(n *NewClient) { n.RedirectURIs = some(numbered("https://a.example/", maxURIs+1)) }, false},
 		"many URIs":           {func(n *NewClient) { n.RedirectURIs = some(numbered("https://a.example/", maxURIs)) }, true},

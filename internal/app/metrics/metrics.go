@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"steward/internal/budget"
+	"steward/internal/oidc"
 	"steward/internal/web"
 )
 
@@ -143,13 +144,11 @@ func (m *Metrics) TokenRefused(grant, code string) {
 // grantLabel returns a short name for a grant type. It comes from the request, so unknown ones
 // share a label.
 func grantLabel(grant string) string {
-	switch grant {
-	case "authorization_code", "refresh_token", "client_credentials":
-		return grant
-	case "urn:ietf:params:oauth:grant-type:device_code":
-		return "device_code"
+	g, ok := oidc.GrantTypeNamed(grant)
+	if !ok {
+		return "unknown"
 	}
-	return "unknown"
+	return g.Label()
 }
 
 // IngestAccepted counts a webhook request that was stored.

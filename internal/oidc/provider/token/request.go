@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -8,10 +9,26 @@ import (
 	"steward/internal/oidc/provider/oauth"
 )
 
+// grantType is how the endpoint serves a grant type.
+type grantType struct {
+	// required is the parameter that must be present; empty if there is none.
+	required string
+	// exchange returns the tokens for a request.
+	exchange func(e *Endpoint, ctx context.Context, req *request) (*response, error)
+}
+
+// grantTypes has an entry for each grant type of package oidc.
+var grantTypes = map[string]grantType{
+	oidc.AuthorizationCode: {"code", (*Endpoint).authorizationCode},
+	oidc.RefreshToken:      {"refresh_token", (*Endpoint).refreshToken},
+	oidc.ClientCredentials: {"", (*Endpoint).clientCredentials},
+	oidc.DeviceCode:        {"device_code", (*Endpoint).deviceCode},
+}
+
 // request is a token request.
 type request struct {
 	client    *oidc.Registered
-	grantType string
+	grantType grantType
 	// scope holds the requested scopes; empty for all that can be granted.
 	scope string
 	// audience is the requested audience; empty for that of the grant.
@@ -29,35 +46,30 @@ type request struct {
 // parse parses the form of a request. The parameters that the grant type requires must be present.
 func parse(r *http.Request, c *oidc.Registered) (*request, error) {
 	req := &request{client: c}
-	for name, field := range map[string]*string{
-		"grant_type": &req.grantType, "scope": &req.scope, "code": &req.code, "redirect_uri": &req.redirectURI,
+	var name string
+	for param, field := range map[string]*string{
+		"grant_type": &name, "scope": &req.scope, "code": &req.code, "redirect_uri": &req.redirectURI,
 		"code_verifier": &req.codeVerifier, "refresh_token": &req.refreshToken, "device_code": &req.deviceCode,
 	} {
-		value, err := oauth.Param(r.PostForm, name)
+		value, err := oauth.Param(r.PostForm, param)
 		if err != nil {
 			return nil, err
 		}
 		*field = value
 	}
-	var required string
-	switch req.grantType {
-	case oidc.AuthorizationCode:
-		required = "code"
-	case oidc.RefreshToken:
-		required = "refresh_token"
-	case oidc.DeviceCode:
-		required = "device_code"
-	case oidc.ClientCredentials:
-	case "":
+	if name == "" {
 		return nil, oauth.Missing("grant_type")
-	default:
+	}
+	g, ok := grantTypes[name]
+	if !ok {
 		return nil, oauth.NewError(oauth.UnsupportedGrantType, "grant_type is not supported")
 	}
-	if !slices.Contains(c.GrantTypes, req.grantType) {
+	if !slices.Contains(c.GrantTypes, name) {
 		return nil, oauth.NewError(oauth.UnauthorizedClient, "this client may not use this grant_type")
 	}
-	if required != "" && r.PostForm.Get(required) == "" {
-		return nil, oauth.Missing(required)
+	if g.required != "" && r.PostForm.Get(g.required) == "" {
+		return nil, oauth.Missing(g.required)
 	}
+	req.grantType = g
 	return req, nil
 }

@@ -2,8 +2,8 @@
 // dpop, grant, jwt and oauth.
 //
 // A request is parsed once into a request (request.go), with its client authenticated and its DPoP proof
-// verified. The file of its grant type decides in one transaction whether it is granted; the tokens are
-// signed after the commit (issue.go).
+// verified. The function of its grant type, which a table names, decides in one transaction whether it is
+// granted; the tokens are signed after the commit (issue.go).
 package token
 
 import (
@@ -59,9 +59,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // grantTypeLabel returns the grant type of a request as one of a few values, however it was parsed.
 func grantTypeLabel(r *http.Request) string {
-	switch grantType := r.PostForm.Get("grant_type"); grantType {
-	case oidc.AuthorizationCode, oidc.RefreshToken, oidc.ClientCredentials, oidc.DeviceCode:
-		return grantType
+	name := r.PostForm.Get("grant_type")
+	if _, ok := grantTypes[name]; ok {
+		return name
 	}
 	return "unknown"
 }
@@ -84,7 +84,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 		return nil, err
 	}
 	req.jkt = proof.JKT
-	response, err := e.exchange(r.Context(), req)
+	response, err := req.grantType.exchange(e, r.Context(), req)
 	if err != nil {
 		return nil, err
 	}
@@ -93,18 +93,4 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) (*response, err
 	}
 	e.Note(c.ID, response.userID)
 	return response, nil
-}
-
-// exchange returns the tokens for a grant.
-func (e *Endpoint) exchange(ctx context.Context, req *request) (*response, error) {
-	switch req.grantType {
-	case oidc.AuthorizationCode:
-		return e.authorizationCode(ctx, req)
-	case oidc.RefreshToken:
-		return e.refreshToken(ctx, req)
-	case oidc.ClientCredentials:
-		return e.clientCredentials(ctx, req)
-	default: // parse accepts no other
-		return e.deviceCode(ctx, req)
-	}
 }
