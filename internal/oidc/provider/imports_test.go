@@ -1,4 +1,4 @@
-package provider
+package provider_test
 
 import (
 	"fmt"
@@ -10,19 +10,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"steward/internal/oidc/provider/providertest"
 )
 
 // TestPackageCommentsNameTheirImports checks that the comment of each package says what it imports of the
 // others.
 func TestPackageCommentsNameTheirImports(t *testing.T) {
 	entries, err := os.ReadDir(".")
-	must(t, err)
+	providertest.Must(t, err)
 	for _, e := range entries {
 		if !e.IsDir() || strings.HasSuffix(e.Name(), "test") {
 			continue
 		}
 		p, err := build.ImportDir(e.Name(), 0)
-		must(t, err)
+		providertest.Must(t, err)
 		if want := importSentence(p.Imports); !strings.Contains(comment(t, p), want) {
 			t.Errorf("the comment of package %s does not say %q", p.Name, want)
 		}
@@ -34,8 +36,9 @@ func comment(t *testing.T, p *build.Package) string {
 	t.Helper()
 	var all strings.Builder
 	for _, name := range p.GoFiles {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.PackageClauseOnly)
-		must(t, err)
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
+			parser.ParseComments|parser.PackageClauseOnly)
+		providertest.Must(t, err)
 		all.WriteString(file.Doc.Text())
 	}
 	return strings.Join(strings.Fields(all.String()), " ")

@@ -1,0 +1,278 @@
+// Package providertest makes a provider for the tests of its packages: on a real database, behind a real
+// HTTP server, with an organization and its owner, and with browsers and applications that use it.
+package providertest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/apikey"
+	"steward/internal/audit"
+	"steward/internal/auth"
+	"steward/internal/db"
+	"steward/internal/db/dbtest"
+	"steward/internal/oidc"
+	"steward/internal/oidc/keys"
+	"steward/internal/oidc/provider"
+	"steward/internal/oidc/provider/jwt"
+	"steward/internal/oidc/provider/signin"
+	"steward/internal/page"
+	"steward/internal/seal"
+	"steward/internal/stamp"
+	"steward/internal/web"
+)
+
+// Clock is a clock that tests advance.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Add advances the clock.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Fixture is a provider on a real database behind a real HTTP server, with an organization and its owner.
+type Fixture struct {
+	T        *testing.T
+	DB       *db.DB
+	Clock    *Clock
+	Provider *provider.Provider
+	Accounts *account.Store
+	Audit    *audit.Store
+	Clients  *oidc.Handler
+	Keys     *keys.Store
+	URL      string
+	OrgID    string
+	UserID   string
+	Ctx      context.Context // of the owner
+
+	// Calls records what the provider reports through its func fields.
+	Calls Recorder
+	// Checked counts the passwords that were checked.
+	Checked atomic.Int64
+
+	ring *seal.Ring
+	mux  atomic.Pointer[http.ServeMux] // of Provider
+}
+
+// Recorder records the calls of func fields.
+type Recorder struct {
+	mu    sync.Mutex
+	users []string // of Note
+	lines []string // of Issued and Refused
+}
+
+func (r *Recorder) note(_, userID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.users = append(r.users, userID)
+}
+
+func (r *Recorder) add(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, line)
+}
+
+// Take returns what was recorded since the last call.
+func (r *Recorder) Take() (users, lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	users, lines = r.users, r.lines
+	r.users, r.lines = nil, nil
+	return users, lines
+}
+
+// The owner of the organization, and the URIs that clients have registered.
+const (
+	OwnerEmail    = "owner@example.com"
+	OwnerPassword = "correct horse battery"
+	Callback      = "https://rp.example.com/callback"
+	Bye           = "https://rp.example.com/bye"
+)
+
+// Each runs a test on both databases.
+func Each(t *testing.T, test func(t *testing.T, f *Fixture)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { test(t, New(t, d)) })
+}
+
+// New returns a fixture on a database.
+func New(t *testing.T, d *db.DB) *Fixture {
+	t.Helper()
+	c := &Clock{now: time.Now().Truncate(time.Millisecond)}
+	ring, err := seal.NewRing(make([]byte, seal.KeySize))
+	Must(t, err)
+	lines := &audit.Store{DB: d, Now: c.Now, Request: func(ctx context.Context) (string, string) {
+		return web.Request(ctx).ID, web.Request(ctx).RemoteAddr
+	}}
+	accounts := &account.Store{DB: d, Now: c.Now, Audit: lines.Record}
+	store := &oidc.Store{DB: d, Now: c.Now, Audit: lines.Record, Project: accounts.EnsureProject}
+	signing := &keys.Store{DB: d, Ring: ring, Now: c.Now, Log: slog.New(slog.DiscardHandler), Audit: lines.Record}
+	d.Watch(oidc.Cache, store.Forget)
+	d.Watch(auth.Callers, store.Forget)
+	d.Watch(keys.Cache, signing.Forget)
+	f := &Fixture{
+		T: t, DB: d, ring: ring, Clock: c, Accounts: accounts, Audit: lines, Keys: signing,
+		Clients: &oidc.Handler{Store: store, Keys: signing},
+	}
+	Must(t, d.Write(t.Context(), func(tx *db.Tx) error {
+		first, err := accounts.Bootstrap(tx, strings.ToUpper(OwnerEmail), OwnerPassword) // stored in lower case
+		f.OrgID, f.UserID = first.OrgID, first.UserID
+		return err
+	}))
+	f.Ctx = auth.With(t.Context(), &auth.Caller{UserID: f.UserID, OrgID: f.OrgID, Role: auth.Owner})
+	srv := httptest.NewUnstartedServer(nil)
+	f.URL = "http://" + srv.Listener.Addr().String()
+	f.Serve(f.NewProvider())
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.mux.Load().ServeHTTP(w, r) })
+	proxies := web.Proxies{netip.MustParsePrefix("127.0.0.0/8")} // so that browsers can have other addresses
+	srv.Config.Handler = web.Behind(proxies, web.Observe(slog.New(slog.DiscardHandler), nil, handler))
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return f
+}
+
+// NewProvider returns a provider on the fixture's stores, whose settings a test may change before it calls
+// Serve.
+func (f *Fixture) NewProvider() *provider.Provider {
+	return &provider.Provider{
+		DB: f.DB, Ring: f.ring, Now: f.Clock.Now, Issuer: f.URL, Clients: f.Clients.Store, Keys: f.Keys,
+		Users: f.directory(), OrgName: f.Accounts.OrgName, APIKeys: f.apiKeys(),
+		Note:    f.Calls.note,
+		Issued:  func(grantType string) { f.Calls.add("issued " + grantType) },
+		Refused: func(grantType, code string) { f.Calls.add("refused " + grantType + " " + code) },
+	}
+}
+
+// Serve opens a provider, which takes the place of the one before as after a restart of the process.
+func (f *Fixture) Serve(p *provider.Provider) {
+	f.T.Helper()
+	Must(f.T, p.Open(f.T.Context()))
+	mux := http.NewServeMux()
+	p.Mount(mux.Handle)
+	f.Provider = p
+	f.mux.Store(mux)
+}
+
+// Issuer returns an issuer of tokens like that of the provider.
+func (f *Fixture) Issuer() *jwt.Issuer {
+	return &jwt.Issuer{URL: f.URL, Now: f.Clock.Now, Keys: f.Keys}
+}
+
+// directory is the user directory of the fixture's accounts, as package app makes it.
+func (f *Fixture) directory() signin.Directory {
+	a := f.Accounts
+	return signin.Directory{
+		ByEmail: func(ctx context.Context, email string) (oidc.User, error) {
+			l, err := a.LoginByEmail(ctx, email)
+			return oidc.User(l), err
+		},
+		ByID: func(ctx context.Context, userID string) (oidc.User, error) {
+			l, err := a.LoginByID(ctx, userID)
+			return oidc.User(l), err
+		},
+		Invitation: func(ctx context.Context, token string) (signin.Invitation, error) {
+			i, err := a.InvitationOf(ctx, token)
+			return signin.Invitation(i), err
+		},
+		Invited: func(ctx context.Context, token, email string) (oidc.User, error) {
+			l, err := a.LoginInvited(ctx, token, email)
+			return oidc.User(l), err
+		},
+		ProfileProblem: func(p signin.Profile) string { return account.UserProfile(p).Problem() },
+		SetProfile: func(tx *db.Tx, userID string, p signin.Profile) error {
+			return a.SetProfile(tx, userID, account.UserProfile(p))
+		},
+		CheckPassword: func(hash, password string) bool {
+			f.Checked.Add(1)
+			return account.CheckPassword(hash, password)
+		},
+		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
+		Register: a.Register, Join: a.Join, Decline: a.Decline,
+		PasswordProblem: account.PasswordProblem, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
+		Reset: func(ctx context.Context, token string) (oidc.User, error) {
+			l, err := a.ResetOf(ctx, token)
+			return oidc.User(l), err
+		},
+		Memberships: func(ctx context.Context, userID string) ([]signin.Membership, error) {
+			list, err := a.Memberships(ctx, userID)
+			out := make([]signin.Membership, len(list))
+			for i, m := range list {
+				out[i] = signin.Membership(m)
+			}
+			return out, err
+		},
+	}
+}
+
+// apiKeys gives access to real API keys, with what the account page needs of them.
+func (f *Fixture) apiKeys() signin.APIKeys {
+	store := &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit.Record, Project: f.Accounts.EnsureProject}
+	handler := &apikey.Handler{Store: store}
+	return signin.APIKeys{
+		List: func(ctx context.Context, caller *auth.Caller, limit int) (list []signin.APIKey, err error) {
+			found, err := store.List(ctx, caller.OrgID, apikey.Filter{UserID: caller.UserID}, page.Paging{Limit: limit})
+			for _, k := range found.Items {
+				list = append(list, signin.APIKey{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt})
+			}
+			return list, err
+		},
+		Create: func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (string, error) {
+			body := apikey.NewKey{Name: name}
+			if expires != nil {
+				body.ExpiresAt = new(expires.String())
+			}
+			made, err := handler.Create(ctx, &struct{ Body apikey.NewKey }{body})
+			return made.Value, err
+		},
+		Delete: func(ctx context.Context, caller *auth.Caller, keyID string) error {
+			return store.Delete(ctx, caller, keyID, page.IfMatch{})
+		},
+	}
+}
+
+// Must fails a test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NewUser creates a user of another organization.
+func (f *Fixture) NewUser(email, password string) (userID string) {
+	f.T.Helper()
+	var first account.First
+	Must(f.T, f.DB.Write(f.T.Context(), func(tx *db.Tx) (err error) {
+		first, err = f.Accounts.Bootstrap(tx, email, password)
+		return err
+	}))
+	return first.UserID
+}
+
+// Userinfo presents an access token to the userinfo endpoint.
+func (f *Fixture) Userinfo(token string) *Response {
+	f.T.Helper()
+	return f.Browser().Do("GET", f.URL+"/userinfo", nil, "Authorization", "Bearer "+token)
+}
