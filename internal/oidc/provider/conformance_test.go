@@ -370,29 +370,25 @@ func TestLogoutPlan(t *testing.T) {
 		redirects("oidcc-rp-initiated-logout-no-state", providertest.Bye),
 		asks("oidcc-rp-initiated-logout-bad-post-logout-redirect-uri", func(_ *fixture, hint string) []string {
 			return []string{
-				"id_token_hint", hint, "post_logout_redirect_uri", "https://rp.example.com/other",
-				"state", "left",
+				"id_token_hint", hint, "post_logout_redirect_uri", "https://rp.example.com/other", "state", "left",
 			}
 		}),
 		asks("oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri",
 			func(_ *fixture, hint string) []string {
 				return []string{
-					"id_token_hint", hint, "post_logout_redirect_uri", providertest.Bye + "?foo=bar",
-					"state", "left",
+					"id_token_hint", hint, "post_logout_redirect_uri", providertest.Bye + "?foo=bar", "state", "left",
 				}
 			}),
 		asks("oidcc-rp-initiated-logout-modified-id-token-hint", func(_ *fixture, hint string) []string {
 			payload, err := base64.RawURLEncoding.DecodeString(strings.Split(hint, ".")[1])
 			providertest.Must(t, err)
 			return []string{
-				"id_token_hint", unsigned(string(payload)),
-				"post_logout_redirect_uri", providertest.Bye, "state", "left",
+				"id_token_hint", unsigned(string(payload)), "post_logout_redirect_uri", providertest.Bye, "state", "left",
 			}
 		}),
 		asks("oidcc-rp-initiated-logout-bad-id-token-hint", func(f *fixture, hint string) []string {
 			return []string{
-				"id_token_hint", resigned(f, hint), "post_logout_redirect_uri", providertest.Bye,
-				"state", "left",
+				"id_token_hint", resigned(f, hint), "post_logout_redirect_uri", providertest.Bye, "state", "left",
 			}
 		}),
 		asks("oidcc-rp-initiated-logout-no-id-token-hint", func(*fixture, string) []string {

@@ -39,10 +39,7 @@ func TestPushedRequestIsUsedOnceByItsClient(t *testing.T) {
 		b.Get(at(a, late)).Want(http.StatusBadRequest)
 		a.Post("/par", "response_type", "code", "redirect_uri", "https://evil.example.com").
 			WantRefused(oauth.InvalidRequest)
-		(&providertest.App{
-			Fixture: f, ID: a.ID,
-			Secret: "wrong",
-		}).Post("/par").WantError(http.StatusUnauthorized, oauth.InvalidClient)
+		a.WithSecret("wrong").Post("/par").WantError(http.StatusUnauthorized, oauth.InvalidClient)
 		b.Get(a.AuthorizeURL("request_uri", "https://evil.example.com/request")).Want(http.StatusSeeOther)
 	})
 }

@@ -54,8 +54,7 @@ func TestUnregisteredRedirectURIIsNotRedirected(t *testing.T) {
 			}
 		}
 		for _, uri := range []string{
-			"https://rp.example.com/callback", "http://127.0.0.1:43210/cb",
-			"http://127.0.0.1/cb",
+			"https://rp.example.com/callback", "http://127.0.0.1:43210/cb", "http://127.0.0.1/cb",
 		} {
 			f.Browser().Get(a.AuthorizeURL("redirect_uri", uri)).Want(http.StatusOK)
 		}

@@ -17,11 +17,10 @@ func TestClientAuthentication(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		a := f.NewApp(providertest.Confidential)
 		const unknownID = "oac_01h00000000000000000000000"
-		wrong := (&providertest.App{Fixture: f, ID: a.ID, Secret: "wrong"}).Post("/oauth/token",
-			"grant_type", "client_credentials")
+		wrong := a.WithSecret("wrong").Post("/oauth/token", "grant_type", "client_credentials")
 		wrong.WantError(http.StatusUnauthorized, oauth.InvalidClient)
-		unknown := (&providertest.App{Fixture: f, ID: unknownID, Secret: "wrong"}).Post("/oauth/token",
-			"grant_type", "client_credentials")
+		nobody := &providertest.App{Fixture: f, ID: unknownID, Secret: "wrong"}
+		unknown := nobody.Post("/oauth/token", "grant_type", "client_credentials")
 		if unknown.Status != wrong.Status || unknown.Body != wrong.Body ||
 			wrong.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%d %s and %d %s", wrong.Status, wrong.Body, unknown.Status, unknown.Body)

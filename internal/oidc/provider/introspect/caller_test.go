@@ -134,8 +134,7 @@ func TestAccessTokenCallsManagementAPI(t *testing.T) {
 		providertest.Must(t, err)
 		want := &auth.Caller{
 			UserID: f.UserID, OrgID: f.OrgID, Role: auth.Owner, ClientID: a.ID, Scopes: []string{
-				"openid",
-				"webhook:read",
+				"openid", "webhook:read",
 			},
 		}
 		if diff := cmp.Diff(want, caller); diff != "" {

@@ -24,7 +24,7 @@ func TestRevocation(t *testing.T) {
 		a.Refresh(more.Text("refresh_token")).WantRefused(oauth.InvalidGrant)
 		a.Post("/revoke", "token", "never seen").Want(http.StatusOK)
 		a.Post("/revoke").WantRefused(oauth.InvalidRequest)
-		impostor := &providertest.App{Fixture: f, ID: a.ID, Secret: "wrong"}
+		impostor := a.WithSecret("wrong")
 		impostor.Post("/revoke", "token", "x").WantError(http.StatusUnauthorized, oauth.InvalidClient)
 		p := f.NewApp(providertest.Public)
 		p.Post("/introspect", "token", "x").WantError(http.StatusUnauthorized, oauth.InvalidClient)

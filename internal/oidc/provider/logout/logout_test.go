@@ -76,25 +76,21 @@ func TestLogoutWithoutAUsableHintAsks(t *testing.T) {
 			"nothing":   {nil, false},
 			"no client": {[]string{"post_logout_redirect_uri", providertest.Bye, "state", "s"}, false},
 			"unknown client": {[]string{
-				"client_id", "oac_x", "post_logout_redirect_uri",
-				providertest.Bye,
+				"client_id", "oac_x", "post_logout_redirect_uri", providertest.Bye,
 			}, false},
 			"client": {[]string{"client_id", a.ID, "post_logout_redirect_uri", providertest.Bye}, true},
 			"broken hint": {[]string{
-				"id_token_hint", hint + "x", "post_logout_redirect_uri",
-				providertest.Bye,
+				"id_token_hint", hint + "x", "post_logout_redirect_uri", providertest.Bye,
 			}, false},
 			"broken, with client": {[]string{
-				"id_token_hint", "x", "client_id", a.ID,
-				"post_logout_redirect_uri", providertest.Bye,
+				"id_token_hint", "x", "client_id", a.ID, "post_logout_redirect_uri", providertest.Bye,
 			}, true},
 			"access token as hint": {[]string{"id_token_hint", tokens.Text("access_token")}, false},
 			"hint of another app": {
 				[]string{"id_token_hint", hint, "client_id", other.ID, "post_logout_redirect_uri", providertest.Bye}, false,
 			},
 			"hint of another user": {[]string{
-				"id_token_hint", ofOther, "post_logout_redirect_uri",
-				providertest.Bye,
+				"id_token_hint", ofOther, "post_logout_redirect_uri", providertest.Bye,
 			}, true},
 		} {
 			for _, method := range []string{"GET", "POST"} {

@@ -146,6 +146,11 @@ func (a *App) WantInvalid(token any, why string) {
 	}
 }
 
+// WithSecret returns an application that uses the same client with another secret.
+func (a *App) WithSecret(secret string) *App {
+	return &App{Fixture: a.Fixture, ID: a.ID, Secret: secret}
+}
+
 // RotateSecret replaces the secret of a client.
 func (a *App) RotateSecret() {
 	a.Fixture.T.Helper()

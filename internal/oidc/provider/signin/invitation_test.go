@@ -80,8 +80,7 @@ func TestExistingUserAcceptsWhileSignedIn(t *testing.T) {
 		}
 		answer := b.SignIn(b.Get(link))
 		for _, want := range []string{
-			"Join Other", "<strong>admin</strong>", "invites you",
-			providertest.OwnerEmail,
+			"Join Other", "<strong>admin</strong>", "invites you", providertest.OwnerEmail,
 		} {
 			if !strings.Contains(answer.Body, want) {
 				t.Errorf("the page does not have %q: %s", want, answer.Body)

@@ -96,7 +96,7 @@ func TestCodesAndTokensAreBoundToTheirClient(t *testing.T) {
 		if !a.Active(access) {
 			t.Error("another client revoked the grant with a refresh token that was used")
 		}
-		mixed := &providertest.App{Fixture: f, ID: a.ID, Secret: other.Secret}
+		mixed := a.WithSecret(other.Secret)
 		mixed.Post("/oauth/token", "grant_type", "client_credentials").
 			WantError(http.StatusUnauthorized, oauth.InvalidClient)
 	})

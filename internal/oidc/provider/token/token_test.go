@@ -77,7 +77,7 @@ func TestTokenResponsesAreCounted(t *testing.T) {
 		a.Refresh(token).Want(http.StatusOK)
 		a.Refresh("rt_nothing").Want(http.StatusBadRequest)
 		a.Post("/oauth/token", "grant_type", "password").Want(http.StatusBadRequest)
-		(&providertest.App{Fixture: f, ID: a.ID, Secret: "wrong"}).Refresh(token).Want(http.StatusUnauthorized)
+		a.WithSecret("wrong").Refresh(token).Want(http.StatusUnauthorized)
 		f.Browser().Do("POST", f.URL+"/oauth/token", nil).Want(http.StatusBadRequest)
 		want := []string{
 			"issued authorization_code", "issued refresh_token", "refused refresh_token invalid_grant",
