@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -107,32 +108,40 @@ func (c *Counters) Sum(q Querier, prefix ...any) ([]int64, error) {
 
 // write adds deltas in the order of their keys, then deletes the rows of reduced keys that are zero.
 func (c *Counters) write(tx *Tx, deltas map[string]delta) error {
-	var changed, reduced *Bulk
+	var changed, reduced table
 	for _, id := range slices.Sorted(maps.Keys(deltas)) {
 		d := deltas[id]
-		if changed == nil {
-			reduced = NewBulk(kindsOf(d.key)...)
-			changed = NewBulk(slices.Concat(kindsOf(d.key), slices.Repeat([]Kind{Int}, len(d.by)))...)
+		if changed.kinds == nil {
+			reduced.kinds = kindsOf(d.key)
+			changed.kinds = slices.Concat(reduced.kinds, slices.Repeat([]kind{kindInt}, len(d.by)))
 		}
 		if slices.Min(d.by) == 0 && slices.Max(d.by) == 0 {
 			continue
 		}
-		row := slices.Clone(d.key)
+		changed.values = append(changed.values, d.key...)
 		for _, n := range d.by {
-			row = append(row, n)
+			changed.values = append(changed.values, n)
 		}
-		changed.Add(row...)
 		if slices.Min(d.by) < 0 && !c.keepsZeros {
-			reduced.Add(d.key...)
+			reduced.values = append(reduced.values, d.key...)
 		}
 	}
-	if err := changed.Send(tx, c.upsert); err != nil {
+	if err := changed.send(tx, c.upsert); err != nil {
 		return fmt.Errorf("add to %s: %w", c.table, err)
 	}
-	if err := reduced.Send(tx, c.deleteZero); err != nil {
+	if err := reduced.send(tx, c.deleteZero); err != nil {
 		return fmt.Errorf("delete from %s: %w", c.table, err)
 	}
 	return nil
+}
+
+// kindsOf returns the kinds of a key.
+func kindsOf(key []any) []kind {
+	kinds := make([]kind, len(key))
+	for i, value := range key {
+		kinds[i] = kindOf(reflect.TypeOf(value))
+	}
+	return kinds
 }
 
 // each formats each name with its number, from 1 on, and joins the results.

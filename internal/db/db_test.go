@@ -23,14 +23,12 @@ func put(tx *db.Tx, key, value string) error {
 // keys returns the keys of meta.
 func keys(t *testing.T, q db.Querier) []string {
 	t.Helper()
-	all, err := db.Collect(q, scanText, "SELECT key FROM meta ORDER BY key")
+	all, err := db.Collect(q, db.Value[string], "SELECT key FROM meta ORDER BY key")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
-
-func scanText(r db.Row) (s string, err error) { return s, r.Scan(&s) }
 
 func wantKeys(t *testing.T, d *db.DB, want ...string) {
 	t.Helper()
@@ -115,7 +113,7 @@ func TestExecCountsRowsAndRowReportsNone(t *testing.T) {
 		if err := d.Read(t.Context()).Row("SELECT key FROM meta WHERE key = $1", "z").Scan(&s); !errors.Is(err, db.ErrNoRows) {
 			t.Errorf("want ErrNoRows, got %v", err)
 		}
-		none, err := db.Collect(d.Read(t.Context()), scanText, "SELECT key FROM meta WHERE key = 'z'")
+		none, err := db.Collect(d.Read(t.Context()), db.Value[string], "SELECT key FROM meta WHERE key = 'z'")
 		if err != nil || none == nil || len(none) != 0 {
 			t.Errorf("want an empty slice, got %#v, %v", none, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
+	"steward/internal/stamp"
 	"steward/internal/waittest"
 )
 
@@ -23,11 +24,11 @@ type note struct {
 func (*note) Bytes() int { return 100 }
 
 func writeNotes(tx *db.Tx, batch []*note) error {
-	rows := db.NewBulk(db.Text, db.Text)
+	var rows db.Bulk[note]
 	for _, n := range batch {
-		rows.Add(n.key, n.value)
+		rows = append(rows, *n)
 	}
-	return rows.Send(tx, `INSERT INTO meta (key, value) SELECT v.column1, v.column2 FROM {v}`)
+	return rows.Send(tx, `INSERT INTO meta (key, value) SELECT v.key, v.value FROM {v}`)
 }
 
 func value(t *testing.T, d *db.DB, key string) (text string) {
@@ -169,12 +170,19 @@ func TestBulkWritesEveryKind(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const rows = 150
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			if _, err := tx.Exec(`CREATE TABLE bulk_rows (n BIGINT PRIMARY KEY, s TEXT, b ` + map[db.Dialect]string{
+			if _, err := tx.Exec(`CREATE TABLE bulk_rows (n BIGINT PRIMARY KEY, s TEXT, then_at BIGINT, b ` + map[db.Dialect]string{
 				db.SQLite: "BLOB, ok INTEGER", db.Postgres: "BYTEA, ok BOOLEAN",
 			}[d.Dialect()] + `)`); err != nil {
 				return err
 			}
-			all := db.NewBulk(db.Int, db.Text, db.Bytes, db.Bool)
+			type row struct {
+				Number int32
+				Text   *string
+				Bytes  []byte
+				IsEven bool
+				Then   *stamp.Time
+			}
+			var all db.Bulk[row]
 			for i := range rows {
 				var s *string
 				var b []byte
@@ -182,16 +190,16 @@ func TestBulkWritesEveryKind(t *testing.T) {
 					text := fmt.Sprint("é", i)
 					s, b = &text, []byte{byte(i), 0}
 				}
-				all.Add(int64(i), s, b, i%2 == 0)
+				all = append(all, row{Number: int32(i), Text: s, Bytes: b, IsEven: i%2 == 0, Then: db.Null(stamp.Time(i % 3))})
 			}
-			n, err := all.Exec(tx, `INSERT INTO bulk_rows (n, s, b, ok) SELECT v.column1, v.column2, v.column3, v.column4 FROM {v}`)
+			n, err := all.Exec(tx, `INSERT INTO bulk_rows (n, s, b, ok, then_at) SELECT v.number, v.text, v.bytes, v.is_even, v.then FROM {v}`)
 			if err == nil && n != rows {
 				err = fmt.Errorf("%d rows were written", n)
 			}
 			return err
 		}))
 		var count, nulls, oks int
-		must(t, d.Read(t.Context()).Row(`SELECT count(*), COALESCE(SUM(CASE WHEN s IS NULL AND b IS NULL THEN 1 ELSE 0 END), 0),
+		must(t, d.Read(t.Context()).Row(`SELECT count(*), COALESCE(SUM(CASE WHEN s IS NULL AND b IS NULL AND then_at IS NULL THEN 1 ELSE 0 END), 0),
 			COALESCE(SUM(CASE WHEN ok THEN 1 ELSE 0 END), 0) FROM bulk_rows`).Scan(&count, &nulls, &oks))
 		if count != rows || nulls != 50 || oks != 75 {
 			t.Errorf("%d rows, %d of them null, %d true", count, nulls, oks)
@@ -208,24 +216,24 @@ func TestBulkWritesEveryKind(t *testing.T) {
 // TestBulkUpdatesAndDeletes has values that match no row.
 func TestBulkUpdatesAndDeletes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		all := db.NewBulk(db.Text, db.Text)
+		var all db.Bulk[note]
 		for i := range 20 {
-			all.Add(fmt.Sprint("key", i), fmt.Sprint("value", i))
+			all = append(all, note{key: fmt.Sprint("key", i), value: fmt.Sprint("value", i)})
 		}
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			err := tx.Send(`INSERT INTO meta (key, value) VALUES ('key3', 'old'), ('key11', 'old'), ('key12', 'other')`)
 			if err != nil {
 				return err
 			}
-			rows, err := all.Changed(tx, `UPDATE meta SET value = v.column2 {FROM v} WHERE meta.key = v.column1 AND value = 'old'`)
+			rows, err := all.Changed(tx, `UPDATE meta SET value = v.value {FROM v} WHERE meta.key = v.key AND value = 'old'`)
 			if err == nil && !slices.Equal(rows, []int{3, 11}) {
 				err = fmt.Errorf("rows %d were changed", rows)
 			}
 			if err != nil {
 				return err
 			}
-			gone, err := db.CollectBulk(tx, all, scanText,
-				`DELETE FROM meta AS m {USING v} WHERE m.key = v.column1 AND m.value = v.column2 RETURNING key`)
+			gone, err := db.CollectBulk(tx, all, db.Value[string],
+				`DELETE FROM meta AS m {USING v} WHERE m.key = v.key AND m.value = v.value RETURNING key`)
 			slices.Sort(gone)
 			if err == nil && !slices.Equal(gone, []string{"key11", "key3"}) {
 				err = fmt.Errorf("%s are gone", gone)
@@ -235,9 +243,7 @@ func TestBulkUpdatesAndDeletes(t *testing.T) {
 		if value(t, d, "key12") != "other" || value(t, d, "key3") != "" {
 			t.Error("the wrong ones are gone")
 		}
-		some := db.NewBulk(db.Text)
-		some.Add("key12")
-		some.Add("key13")
+		some := db.Bulk[string]{"key12", "key13"}
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			n, err := some.Exec(tx, `DELETE FROM meta WHERE key {IN v} AND value = 'other'`)
 			if err == nil && n != 1 {

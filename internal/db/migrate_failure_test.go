@@ -76,7 +76,7 @@ func postgresContents(t *testing.T, o db.Options) map[string]string {
 		"meta": `SELECT key || '=' || value FROM meta ORDER BY 1`, "versions": `SELECT version_id::text FROM goose_db_version ORDER BY id`,
 		"columns": `SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1`,
 	} {
-		rows, err := db.Collect(d.Read(t.Context()), scanText, query)
+		rows, err := db.Collect(d.Read(t.Context()), db.Value[string], query)
 		must(t, err)
 		found[name] = strings.Join(rows, "\n")
 	}

@@ -30,7 +30,7 @@ func TestSchemasAgree(t *testing.T) {
 // sqliteSchema returns the facts about SQLite's schema. The only expression in an index is lower(name).
 func sqliteSchema(t *testing.T) []string {
 	d := dbtest.Open(t, db.SQLite)
-	facts, err := db.Collect(d.Read(t.Context()), scanText, `
+	facts, err := db.Collect(d.Read(t.Context()), db.Value[string], `
 		SELECT m.name || '.' || c.name || ' ' || c.type || CASE WHEN c."notnull" OR c.pk > 0 THEN ' NOT NULL' ELSE '' END
 		FROM sqlite_schema m, pragma_table_info(m.name) c
 		WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%'
@@ -46,7 +46,7 @@ func sqliteSchema(t *testing.T) []string {
 
 func postgresSchema(t *testing.T) []string {
 	d := dbtest.Open(t, db.Postgres)
-	facts, err := db.Collect(d.Read(t.Context()), scanText, `
+	facts, err := db.Collect(d.Read(t.Context()), db.Value[string], `
 		SELECT table_name || '.' || column_name || ' ' || data_type || CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END
 		FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'goose%'
 		UNION ALL
@@ -81,7 +81,7 @@ func normalize(facts []string) []string {
 
 func TestSQLiteTablesAreStrict(t *testing.T) {
 	d := dbtest.Open(t, db.SQLite)
-	loose, err := db.Collect(d.Read(t.Context()), scanText,
+	loose, err := db.Collect(d.Read(t.Context()), db.Value[string],
 		`SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict
 			AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'`)
 	must(t, err)

@@ -31,14 +31,15 @@ func BenchmarkNameIndex(b *testing.B) {
 // insertNames adds projects.
 func insertNames(t testing.TB, d *db.DB, orgID string, n int) {
 	t.Helper()
+	type project struct{ OrgID, ID, Name string }
 	for first := 0; first < n; first += 1000 {
 		err := d.Write(t.Context(), func(tx *db.Tx) error {
-			rows := db.NewBulk(db.Text, db.Text, db.Text)
+			var rows db.Bulk[project]
 			for i := first; i < first+1000; i++ {
-				rows.Add(orgID, fmt.Sprintf("prj_%d", i), fmt.Sprintf("service-%d-production", i))
+				rows = append(rows, project{orgID, fmt.Sprintf("prj_%d", i), fmt.Sprintf("service-%d-production", i)})
 			}
 			return rows.Send(tx, `INSERT INTO projects (org_id, id, name, created_at, version)
-				SELECT v.column1, v.column2, v.column3, 0, 1 FROM {v}`)
+				SELECT v.org_id, v.id, v.name, 0, 1 FROM {v}`)
 		})
 		if err != nil {
 			t.Fatal(err)

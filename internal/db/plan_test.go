@@ -22,13 +22,13 @@ func TestPlansFollowTheSizeOfTables(t *testing.T) {
 	execute(t, o.URL, "CREATE TABLE things (id BIGINT PRIMARY KEY) WITH (autovacuum_enabled = off)", "VACUUM ANALYZE things")
 	const lookup = "SELECT id FROM things WHERE id = $1"
 	for range 10 { // the sixth plan is kept
-		_, err := db.Collect(d.Read(t.Context()), scanInt, lookup, int64(1))
+		_, err := db.Collect(d.Read(t.Context()), db.Value[int64], lookup, int64(1))
 		must(t, err)
 	}
 	var name string
 	must(t, d.Read(t.Context()).Row("SELECT name FROM pg_prepared_statements WHERE statement = $1", lookup).Scan(&name))
 	plan := func() string {
-		lines, err := db.Collect(d.Read(t.Context()), scanText, "EXPLAIN EXECUTE "+name+"(1)")
+		lines, err := db.Collect(d.Read(t.Context()), db.Value[string], "EXPLAIN EXECUTE "+name+"(1)")
 		must(t, err)
 		return strings.Join(lines, "\n")
 	}
@@ -56,8 +56,6 @@ func TestJITIsOff(t *testing.T) {
 		}
 	}
 }
-
-func scanInt(row db.Row) (n int64, err error) { return n, row.Scan(&n) }
 
 // execute runs statements on a connection of its own, with the settings of the server.
 func execute(t testing.TB, url string, statements ...string) {

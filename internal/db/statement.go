@@ -42,7 +42,7 @@ func SendCollect[T any](tx *Tx, all *[]T, scan func(Row) (T, error), sql string,
 }
 
 // SendCollectBulk is SendCollect with a statement over the rows of a Bulk.
-func SendCollectBulk[T any](tx *Tx, b *Bulk, all *[]T, scan func(Row) (T, error), text string) error {
+func SendCollectBulk[R, T any](tx *Tx, b Bulk[R], all *[]T, scan func(Row) (T, error), text string) error {
 	*all = nil
 	into := resultInto(all, scan)
 	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.sendFor(into, text, args) })

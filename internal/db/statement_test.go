@@ -17,8 +17,6 @@ import (
 	"steward/internal/db/dbtest"
 )
 
-func scanName(row db.Row) (name string, err error) { return name, row.Scan(&name) }
-
 func TestSentStatementsHaveResults(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -33,10 +31,7 @@ func TestSentStatementsHaveResults(t *testing.T) {
 		}
 		var n int64
 		var returned, many []string
-		names := db.NewBulk(db.Text)
-		for _, name := range []string{"c", "d", "e"} {
-			names.Add(name)
-		}
+		names := db.Bulk[string]{"c", "d", "e"}
 		err := d.Write(ctx, func(tx *db.Tx) error {
 			if joined, err := d.Exec(tx.Context(), insert, "b"); joined != 1 || err != nil {
 				t.Errorf("in a transaction: %d, %v", joined, err)
@@ -44,11 +39,11 @@ func TestSentStatementsHaveResults(t *testing.T) {
 			if err := tx.SendCount(&n, `UPDATE meta SET value = 'x' WHERE key IN ('a', 'b')`); err != nil {
 				return err
 			}
-			if err := db.SendCollect(tx, &returned, scanName, `UPDATE meta SET value = 'y' WHERE key = $1 RETURNING key`, "b"); err != nil {
+			if err := db.SendCollect(tx, &returned, db.Value[string], `UPDATE meta SET value = 'y' WHERE key = $1 RETURNING key`, "b"); err != nil {
 				return err
 			}
-			return db.SendCollectBulk(tx, names, &many, scanName,
-				`INSERT INTO meta (key, value) SELECT v.column1, 'v' FROM {v} RETURNING key`)
+			return db.SendCollectBulk(tx, names, &many, db.Value[string],
+				`INSERT INTO meta (key, value) SELECT v.value, 'v' FROM {v} RETURNING key`)
 		})
 		slices.Sort(many)
 		if err != nil || n != 2 || !slices.Equal(returned, []string{"b"}) || !slices.Equal(many, []string{"c", "d", "e"}) {

@@ -63,6 +63,9 @@ func Collect[T any](q Querier, scan func(Row) (T, error), sql string, args ...an
 	return all, nil
 }
 
+// Value scans a row of one column, for Collect and for rows of a Querier.
+func Value[T any](row Row) (value T, err error) { return value, row.Scan(&value) }
+
 // session is a connection in a transaction.
 type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)

@@ -60,7 +60,12 @@ func (w *evalWriter) label(e Eval) error {
 // run whose agent has changed since it was read: it was removed, or its eval was changed, which has
 // scheduled a relabel.
 func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
-	byAgent := map[string]*db.Bulk{} // by the agent until now, which is "" if there is none
+	type label struct {
+		OrgID, ID                 string
+		Agent                     *string
+		EvalName, AgentIdentifier string
+	}
+	byAgent := map[string]db.Bulk[label]{} // by the agent until now, which is "" if there is none
 	for _, r := range runs {
 		if equal(r.name, &e.Name) && equal(r.agent, &e.AgentIdentifier) {
 			continue
@@ -69,16 +74,15 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 		if r.agent != nil {
 			agent = *r.agent
 		}
-		if byAgent[agent] == nil {
-			byAgent[agent] = db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text)
-		}
-		byAgent[agent].Add(e.OrgID, r.id, r.agent, e.Name, e.AgentIdentifier)
+		byAgent[agent] = append(byAgent[agent], label{
+			OrgID: e.OrgID, ID: r.id, Agent: r.agent, EvalName: e.Name, AgentIdentifier: e.AgentIdentifier,
+		})
 	}
 	for agent, rows := range byAgent {
-		projects, err := db.CollectBulk(tx, rows, scanText, `UPDATE eval_runs
-			SET eval_name = v.column4, agent_identifier = v.column5, version = version + 1
-			{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2
-			AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.column3 RETURNING project_id`)
+		projects, err := db.CollectBulk(tx, rows, db.Value[string], `UPDATE eval_runs
+			SET eval_name = v.eval_name, agent_identifier = v.agent_identifier, version = version + 1
+			{FROM v} WHERE eval_runs.org_id = v.org_id AND eval_runs.id = v.id
+			AND eval_runs.agent_identifier IS NOT DISTINCT FROM v.agent RETURNING project_id`)
 		if err != nil {
 			return fmt.Errorf("label runs: %w", err)
 		}
@@ -93,8 +97,6 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 	}
 	return nil
 }
-
-func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }
 
 // Sweep does the background work that is due, in small transactions. Several processes may do so at
 // once.

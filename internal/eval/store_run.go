@@ -9,6 +9,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/stamp"
 )
 
 const runFields = `id, session_id, eval_id, eval_identifier, eval_name, agent_identifier, org_id, project_id,
@@ -121,15 +122,18 @@ func (s *Store) Start(ctx context.Context, caller *auth.Caller, r Run) (Run, err
 // looks up the projects, takes the labels of the evals and inserts. Of two runs with one id it
 // inserts the first; the other start is then written alone.
 func (s *Store) insertRuns(tx *db.Tx, batch []*queuedStart) error {
-	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text, db.Bool, db.Int, db.Int)
+	type newRun struct {
+		Run
+		WrittenAt stamp.Time
+	}
+	rows := make(db.Bulk[newRun], 0, len(batch))
 	byID := make(map[string]*queuedStart, len(batch))
-	now := int64(s.now())
+	now := s.now()
 	for _, q := range batch {
 		q.inserted = false
 		if byID[q.ID] == nil {
 			byID[q.ID] = q
-			rows.Add(q.OrgID, q.ID, q.ProjectID, q.SessionID, q.EvalID, q.EvalIdentifier, q.DeploymentID, q.SpanID, q.Devmode,
-				int64(q.CreatedAt), now)
+			rows = append(rows, newRun{q.Run, now})
 		}
 	}
 	inserted, err := db.CollectBulk(tx, rows, scanRunLabels, insertRuns)
@@ -150,10 +154,10 @@ func (s *Store) insertRuns(tx *db.Tx, batch []*queuedStart) error {
 
 const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, eval_id, eval_identifier, deployment_id,
 		span_id, devmode, pending, success, created_at, updated_at, written_at, version, size, eval_name, agent_identifier)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7,
-		v.column8, v.column9, true, false, v.column10, v.column10, v.column11, 1, 0, e.name, e.agent_identifier
-	FROM {v} CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.column5
-	WHERE p.org_id = v.column1 AND p.id = v.column3
+	SELECT v.org_id, v.id, v.project_id, v.session_id, v.eval_id, v.eval_identifier, v.deployment_id,
+		v.span_id, v.devmode, true, false, v.created_at, v.created_at, v.written_at, 1, 0, e.name, e.agent_identifier
+	FROM {v} CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.eval_id
+	WHERE p.org_id = v.org_id AND p.id = v.project_id
 	ON CONFLICT (org_id, id) DO NOTHING RETURNING id, created_at, eval_name, agent_identifier`
 
 // getStarted returns the run with the id of r if it was started with the same values.
@@ -207,21 +211,31 @@ func (s *Store) Complete(ctx context.Context, caller *auth.Caller, o outcome) (R
 // a run it takes the first.
 func completeRuns(tx *db.Tx, batch []*queuedCompletion) error {
 	type key struct{ orgID, id string }
-	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Bool, db.Text, db.Text, db.Int, db.Int)
+	type completion struct {
+		OrgID, ID, ProjectID string
+		Success              bool
+		Error, Result        *string
+		Size                 int
+		At                   stamp.Time
+	}
+	rows := make(db.Bulk[completion], 0, len(batch))
 	byKey := map[key]*queuedCompletion{}
 	for _, c := range batch {
 		c.completed = nil
 		k := key{c.caller.OrgID, c.id}
 		if byKey[k] == nil {
 			byKey[k] = c
-			rows.Add(k.orgID, k.id, c.caller.ProjectID, c.success, c.err, c.result, int64(c.size()), int64(c.at))
+			rows = append(rows, completion{
+				OrgID: k.orgID, ID: k.id, ProjectID: c.caller.ProjectID,
+				Success: c.success, Error: c.err, Result: c.result, Size: c.size(), At: c.at,
+			})
 		}
 	}
 	completed, err := db.CollectBulk(tx, rows, scanRun, `UPDATE eval_runs
-		SET pending = false, success = v.column4, error = v.column5, result = v.column6, size = v.column7,
-			version = version + 1, updated_at = CASE WHEN created_at > v.column8 THEN created_at ELSE v.column8 END
-		{FROM v} WHERE eval_runs.org_id = v.column1 AND eval_runs.id = v.column2 AND pending
-			AND (v.column3 = '' OR project_id = v.column3)
+		SET pending = false, success = v.success, error = v.error, result = v.result, size = v.size,
+			version = version + 1, updated_at = CASE WHEN created_at > v.at THEN created_at ELSE v.at END
+		{FROM v} WHERE eval_runs.org_id = v.org_id AND eval_runs.id = v.id AND pending
+			AND (v.project_id = '' OR project_id = v.project_id)
 		RETURNING `+runColumns)
 	if err != nil {
 		return fmt.Errorf("update runs: %w", err)

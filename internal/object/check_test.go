@@ -48,7 +48,7 @@ func readState(f *fixture) state {
 // set adds the texts of a statement to a set.
 func (f *fixture) set(to map[string]bool, text string, args ...any) {
 	f.t.Helper()
-	all, err := db.Collect(f.db.Read(context.Background()), scanText, text, args...)
+	all, err := db.Collect(f.db.Read(context.Background()), db.Value[string], text, args...)
 	must(f.t, err)
 	for _, one := range all {
 		to[one] = true

@@ -233,7 +233,7 @@ func configOf(b *Bucket) BucketConfig {
 	c := b.Config
 	return BucketConfig{
 		BucketName: b.Name, StorageTier: c.StorageTier, TTL: c.TTL, Public: c.Public, CacheControl: c.CacheControl, CORS: c.CORS,
-		AdditionalHeaders: c.AdditionalHeaders, BucketLocation: nullable(b.Region), etag: b.ETag(),
+		AdditionalHeaders: c.AdditionalHeaders, BucketLocation: db.Null(b.Region), etag: b.ETag(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
 )
 
 // TestPlans shows that each statement of the lists, the counts and the workers reads one range of the
@@ -55,29 +56,29 @@ func seed(t testing.TB, f *fixture, b *Bucket, n int) {
 	t.Helper()
 	const perBlock = 10 // small ones, since PostgreSQL scans a table of one page
 	must(t, f.db.Write(f.context(), func(tx *db.Tx) error {
-		objects := db.NewBulk(db.Text, db.Text, db.Int)
-		blobs := db.NewBulk(db.Text, db.Int)
-		blocks := db.NewBulk(db.Text, db.Text, db.Int, db.Int)
+		var objects db.Bulk[objectRow]
+		var blobs db.Bulk[garbageRow]
+		var blocks db.Bulk[block]
 		for i := range n {
 			key := fmt.Sprintf("k/%08d", i)
-			objects.Add(b.ID, key, int64(i))
-			blobs.Add(key, int64(i))
+			objects = append(objects, objectRow{BucketID: b.ID, Key: key, Size: int64(i)})
+			blobs = append(blobs, garbageRow{key, stamp.Time(i)})
 			if i%perBlock == 0 && i > 0 {
-				blocks.Add(b.ID, key, int64(perBlock), int64(0))
+				blocks = append(blocks, block{bucketID: b.ID, firstKey: key, objects: perBlock})
 			}
 		}
 		if err := objects.Send(tx, `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, attributes, blobs)
-			SELECT v.column1, v.column2, v.column3, v.column3, 'STANDARD', '', 'null', 'null' FROM {v}`); err != nil {
+			SELECT v.bucket_id, v.key, v.size, v.size, 'STANDARD', '', 'null', 'null' FROM {v}`); err != nil {
 			return err
 		}
-		if err := blobs.Send(tx, `INSERT INTO blobs (id, garbage_at) SELECT v.column1, v.column2 FROM {v}`); err != nil {
+		if err := blobs.Send(tx, `INSERT INTO blobs (id, garbage_at) SELECT v.id, v.garbage_at FROM {v}`); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE object_blocks SET objects = $2 WHERE bucket_id = $1`, b.ID, perBlock); err != nil {
 			return err
 		}
 		return blocks.Send(tx, `INSERT INTO object_blocks (bucket_id, first_key, objects, bytes)
-			SELECT v.column1, v.column2, v.column3, v.column4 FROM {v}`)
+			SELECT v.bucket_id, v.first_key, v.objects, v.bytes FROM {v}`)
 	}))
 	if f.db.Dialect() == db.Postgres {
 		must(t, f.db.Write(f.context(), func(tx *db.Tx) error {

@@ -30,13 +30,9 @@ func (b *batch) writeBlocks() error {
 	if err != nil {
 		return err
 	}
-	values := db.NewBulk(db.Text, db.Text, db.Int, db.Int)
-	for _, d := range deltas {
-		values.Add(d.bucketID, d.firstKey, d.objects, d.bytes)
-	}
-	changed, err := db.CollectBulk(b.tx, values, scanBlock, `UPDATE object_blocks AS b
-		SET objects = b.objects + v.column3, bytes = b.bytes + v.column4 {FROM v}
-		WHERE b.bucket_id = v.column1 AND b.first_key = v.column2 RETURNING `+blockColumns)
+	changed, err := db.CollectBulk(b.tx, db.Bulk[block](deltas), scanBlock, `UPDATE object_blocks AS b
+		SET objects = b.objects + v.objects, bytes = b.bytes + v.bytes {FROM v}
+		WHERE b.bucket_id = v.bucket_id AND b.first_key = v.first_key RETURNING `+blockColumns)
 	if err != nil {
 		return fmt.Errorf("update blocks: %w", err)
 	}
@@ -66,10 +62,10 @@ func balanceBlocks(tx *db.Tx, limits Limits, changed []block) error {
 
 // blockDeltas returns by how much each block changes.
 func (b *batch) blockDeltas() ([]block, error) {
-	keys := db.NewBulk(db.Text, db.Text)
+	var keys db.Bulk[rowKey]
 	for at, r := range b.rows {
 		if d := r.delta(); d != (block{}) {
-			keys.Add(at.bucketID, at.key)
+			keys = append(keys, at)
 		}
 	}
 	type place struct{ rowKey, block rowKey }
@@ -77,8 +73,8 @@ func (b *batch) blockDeltas() ([]block, error) {
 		err = r.Scan(&p.rowKey.bucketID, &p.rowKey.key, &p.block.key)
 		p.block.bucketID = p.rowKey.bucketID
 		return p, err
-	}, `SELECT v.column1, v.column2,
-		(SELECT MAX(b.first_key) FROM object_blocks b WHERE b.bucket_id = v.column1 AND b.first_key <= v.column2) FROM {v}`)
+	}, `SELECT v.bucket_id, v.key,
+		(SELECT MAX(b.first_key) FROM object_blocks b WHERE b.bucket_id = v.bucket_id AND b.first_key <= v.key) FROM {v}`)
 	if err != nil {
 		return nil, fmt.Errorf("find blocks: %w", err)
 	}

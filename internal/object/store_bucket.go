@@ -76,7 +76,7 @@ func toJSON(value any, none bool) (*string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	return nullable(string(text)), nil
+	return db.Null(string(text)), nil
 }
 
 // CreateBucket creates a bucket of the caller's organization with new credentials, in the

@@ -142,17 +142,17 @@ func scanObject(r db.Row) (o Object, err error) {
 
 // read reads the rows that are to be changed.
 func (b *batch) read(changes []*change) error {
-	keys := db.NewBulk(db.Text, db.Text)
+	var keys db.Bulk[rowKey]
 	for _, c := range changes {
 		at := rowKey{c.bucket.ID, c.key}
 		if c.err != nil || b.rows[at] != nil {
 			continue
 		}
 		b.rows[at] = &row{bucket: c.bucket, key: c.key}
-		keys.Add(at.bucketID, at.key)
+		keys = append(keys, at)
 	}
 	found, err := db.CollectBulk(b.tx, keys, scanObject, `SELECT `+objectColumns+` FROM {v}
-		JOIN objects o ON o.bucket_id = v.column1 AND o.key = v.column2`)
+		JOIN objects o ON o.bucket_id = v.bucket_id AND o.key = v.key`)
 	if err != nil {
 		return fmt.Errorf("read objects: %w", err)
 	}
@@ -197,73 +197,90 @@ func (b *batch) refer(o *Object, referred bool) {
 }
 
 const upsertObjects = `INSERT INTO objects (bucket_id, key, size, modified_at, tier, etag, content_type, attributes, blobs, checksum)
-	SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM {v} WHERE true
+	SELECT v.bucket_id, v.key, v.size, v.modified_at, v.tier, v.etag, v.content_type, v.attributes, v.blobs, v.checksum FROM {v} WHERE true
 	ON CONFLICT (bucket_id, key) DO UPDATE SET size = excluded.size, modified_at = excluded.modified_at, tier = excluded.tier,
 	etag = excluded.etag, content_type = excluded.content_type, attributes = excluded.attributes, blobs = excluded.blobs,
 	checksum = excluded.checksum`
 
+const deleteObjects = `DELETE FROM objects AS o {USING v} WHERE o.bucket_id = v.bucket_id AND o.key = v.key`
+
 func (b *batch) writeObjects() error {
-	written := db.NewBulk(db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Text, db.Text, db.Text, db.Text)
-	deleted := db.NewBulk(db.Text, db.Text)
+	var written db.Bulk[objectRow]
+	var deleted db.Bulk[rowKey]
 	for at, r := range b.rows {
 		switch {
 		case r.new == r.old:
 		case r.new == nil:
-			deleted.Add(at.bucketID, at.key)
+			deleted = append(deleted, at)
 		default:
-			if err := addObject(written, r.new); err != nil {
+			row, err := newObjectRow(r.new)
+			if err != nil {
 				return err
 			}
+			written = append(written, row)
 		}
 	}
 	if err := written.Send(b.tx, upsertObjects); err != nil {
 		return fmt.Errorf("write objects: %w", err)
 	}
-	if err := deleted.Send(b.tx, `DELETE FROM objects AS o {USING v} WHERE o.bucket_id = v.column1 AND o.key = v.column2`); err != nil {
+	if err := deleted.Send(b.tx, deleteObjects); err != nil {
 		return fmt.Errorf("delete objects: %w", err)
 	}
 	return nil
 }
 
-func addObject(to *db.Bulk, o *Object) error {
+// objectRow is a row of objects.
+type objectRow struct {
+	BucketID, Key     string
+	Size              int64
+	ModifiedAt        stamp.Time
+	Tier              Tier
+	ETag              string
+	ContentType       *string
+	Attributes, Blobs string
+	Checksum          *string
+}
+
+func newObjectRow(o *Object) (objectRow, error) {
 	attributes, err := json.Marshal(o.Attributes)
 	if err != nil {
-		return fmt.Errorf("encode attributes: %w", err)
+		return objectRow{}, fmt.Errorf("encode attributes: %w", err)
 	}
 	blobs, err := json.Marshal(o.blobs)
 	if err != nil {
-		return fmt.Errorf("encode blobs: %w", err)
+		return objectRow{}, fmt.Errorf("encode blobs: %w", err)
 	}
-	to.Add(o.BucketID, o.Key, o.Size, int64(o.ModifiedAt), string(o.Tier), o.ETag, nullable(o.ContentType), string(attributes), string(blobs),
-		nullable(o.Attributes.Checksum.kind()))
-	return nil
+	return objectRow{
+		BucketID: o.BucketID, Key: o.Key, Size: o.Size, ModifiedAt: o.ModifiedAt, Tier: o.Tier, ETag: o.ETag,
+		ContentType: db.Null(o.ContentType), Attributes: string(attributes), Blobs: string(blobs),
+		Checksum: db.Null(o.Attributes.Checksum.kind()),
+	}, nil
 }
 
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+// garbageRow is a blob that nothing refers to since a time.
+type garbageRow struct {
+	ID        string
+	GarbageAt stamp.Time
 }
 
 // writeBlobs inserts the references that are new, and marks those as garbage that are gone.
 func (b *batch) writeBlobs() error {
-	all := db.NewBulk(db.Text)
-	garbage := db.NewBulk(db.Text, db.Int)
+	var all db.Bulk[string]
+	var garbage db.Bulk[garbageRow]
 	for id, referred := range b.blobs {
-		all.Add(id)
+		all = append(all, id)
 		if !referred {
-			garbage.Add(id, int64(b.now))
+			garbage = append(garbage, garbageRow{ID: id, GarbageAt: b.now})
 		}
 	}
 	return writeBlobs(b.tx, all, garbage)
 }
 
-func writeBlobs(tx *db.Tx, referred, garbage *db.Bulk) error {
-	if err := referred.Send(tx, `INSERT INTO blobs (id) SELECT v.column1 FROM {v} WHERE true ON CONFLICT (id) DO NOTHING`); err != nil {
+func writeBlobs(tx *db.Tx, referred db.Bulk[string], garbage db.Bulk[garbageRow]) error {
+	if err := referred.Send(tx, `INSERT INTO blobs (id) SELECT v.value FROM {v} WHERE true ON CONFLICT (id) DO NOTHING`); err != nil {
 		return fmt.Errorf("insert blobs: %w", err)
 	}
-	if err := garbage.Send(tx, `UPDATE blobs AS b SET garbage_at = v.column2 {FROM v} WHERE b.id = v.column1`); err != nil {
+	if err := garbage.Send(tx, `UPDATE blobs AS b SET garbage_at = v.garbage_at {FROM v} WHERE b.id = v.id`); err != nil {
 		return fmt.Errorf("mark blobs as garbage: %w", err)
 	}
 	return nil

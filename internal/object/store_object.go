@@ -292,15 +292,13 @@ func (s *Store) deletePrefix(ctx context.Context, b *Bucket, prefix string, o Or
 }
 
 func (s *Store) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) ([]string, error) {
-	some, err := db.Collect(s.DB.Read(ctx), scanText,
+	some, err := db.Collect(s.DB.Read(ctx), db.Value[string],
 		`SELECT key FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4`, b.ID, keys.from, keys.to, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
 	return some, nil
 }
-
-func scanText(r db.Row) (s string, err error) { return s, r.Scan(&s) }
 
 // Copy writes a copy of src, an object that Get returned, with the content type and attributes of p.
 // A copy onto itself changes the row only. Errors are those of Put, and Conflict if src changes

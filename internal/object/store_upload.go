@@ -37,7 +37,7 @@ func (s *Store) CreateUpload(ctx context.Context, b *Bucket, p PutRequest) (Uplo
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO object_uploads (`+uploadColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			u.ID, u.BucketID, u.Key, u.Tier, nullable(u.ContentType), string(attributes), u.CreatedAt); err != nil {
+			u.ID, u.BucketID, u.Key, u.Tier, db.Null(u.ContentType), string(attributes), u.CreatedAt); err != nil {
 			return fmt.Errorf("insert upload: %w", err)
 		}
 		return nil
@@ -266,11 +266,15 @@ func (s *Store) replaceUpload(tx *db.Tx, b *Bucket, c CompleteRequest, o Object)
 	if changed.err != nil {
 		return changed.err
 	}
-	used := db.NewBulk(db.Text, db.Int)
-	for _, p := range c.Parts {
-		used.Add(c.UploadID, int64(p.Number))
+	type partKey struct {
+		UploadID string
+		Number   int
 	}
-	if err := used.Send(tx, `DELETE FROM object_parts AS p {USING v} WHERE p.upload_id = v.column1 AND p.number = v.column2`); err != nil {
+	used := make(db.Bulk[partKey], len(c.Parts))
+	for i, p := range c.Parts {
+		used[i] = partKey{UploadID: c.UploadID, Number: p.Number}
+	}
+	if err := used.Send(tx, `DELETE FROM object_parts AS p {USING v} WHERE p.upload_id = v.upload_id AND p.number = v.number`); err != nil {
 		return fmt.Errorf("delete parts: %w", err)
 	}
 	if err := s.insertCompletion(tx, b, c, o); err != nil {

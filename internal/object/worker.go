@@ -45,7 +45,7 @@ func (s *Store) expireBucket(ctx context.Context, b *Bucket) error {
 	}
 	batch := s.limits().Batch
 	for {
-		keys, err := db.Collect(s.DB.Read(ctx), scanText, expiredText, b.ID, before, batch)
+		keys, err := db.Collect(s.DB.Read(ctx), db.Value[string], expiredText, b.ID, before, batch)
 		if err != nil {
 			return fmt.Errorf("list expired objects: %w", err)
 		}
@@ -90,19 +90,15 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 	batch := s.limits().Batch
 	for {
 		before := stamp.Of(s.Now()).Add(-s.limits().Grace)
-		ids, err := db.Collect(s.DB.Read(ctx), scanText, garbageText, before, batch)
+		ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], garbageText, before, batch)
 		if err != nil {
 			return fmt.Errorf("list garbage: %w", err)
 		}
 		if err := s.deleteBlobs(ctx, ids); err != nil {
 			return err
 		}
-		rows := db.NewBulk(db.Text)
-		for _, id := range ids {
-			rows.Add(id)
-		}
 		err = s.DB.Write(ctx, func(tx *db.Tx) error {
-			return rows.Send(tx, `DELETE FROM blobs WHERE id {IN v} AND garbage_at IS NOT NULL`)
+			return db.Bulk[string](ids).Send(tx, `DELETE FROM blobs WHERE id {IN v} AND garbage_at IS NOT NULL`)
 		})
 		if err != nil {
 			return fmt.Errorf("delete rows of blobs: %w", err)
@@ -165,11 +161,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 
 // orphans returns those of some blobs that have no row.
 func (s *Store) orphans(ctx context.Context, ids []string) (orphans []string, err error) {
-	rows := db.NewBulk(db.Text)
-	for _, blobID := range ids {
-		rows.Add(blobID)
-	}
-	found, err := db.CollectBulk(s.DB.Read(ctx), rows, scanText, `SELECT b.id FROM {v} JOIN blobs b ON b.id = v.column1`)
+	found, err := db.CollectBulk(s.DB.Read(ctx), db.Bulk[string](ids), db.Value[string],
+		`SELECT b.id FROM {v} JOIN blobs b ON b.id = v.value`)
 	if err != nil {
 		return nil, fmt.Errorf("look up blobs: %w", err)
 	}
@@ -215,7 +208,7 @@ const deleteCompletionsText = `DELETE FROM object_completions WHERE upload_id IN
 // removeUploads removes the uploads that meet a condition.
 func (s *Store) removeUploads(ctx context.Context, condition string, arg any) error {
 	for {
-		ids, err := db.Collect(s.DB.Read(ctx), scanText, `SELECT id FROM object_uploads WHERE `+condition+` LIMIT 100`, arg)
+		ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT id FROM object_uploads WHERE `+condition+` LIMIT 100`, arg)
 		if err != nil {
 			return fmt.Errorf("list uploads: %w", err)
 		}
@@ -242,7 +235,7 @@ func (s *Store) removeLocked(tx *db.Tx, uploadID string) error {
 // Purge removes the objects and uploads of deleted buckets, whose totals were subtracted when the
 // bucket was deleted.
 func (s *Store) Purge(ctx context.Context) error {
-	ids, err := db.Collect(s.DB.Read(ctx), scanText, `SELECT bucket_id FROM bucket_purges ORDER BY bucket_id`)
+	ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT bucket_id FROM bucket_purges ORDER BY bucket_id`)
 	if err != nil {
 		return fmt.Errorf("list purges: %w", err)
 	}
@@ -285,22 +278,22 @@ func (s *Store) purgeObjects(ctx context.Context, bucketID string, limit int) (n
 			return fmt.Errorf("list objects: %w", err)
 		}
 		n = len(some)
-		keys := db.NewBulk(db.Text, db.Text)
-		garbage := db.NewBulk(db.Text, db.Int)
+		var keys db.Bulk[rowKey]
+		var garbage db.Bulk[garbageRow]
 		for _, p := range some {
-			keys.Add(bucketID, p.key)
+			keys = append(keys, rowKey{bucketID, p.key})
 			var refs []blobRef
 			if err := json.Unmarshal([]byte(p.blobs), &refs); err != nil {
 				return fmt.Errorf("decode blobs: %w", err)
 			}
 			for _, ref := range refs {
-				garbage.Add(ref.id, int64(stamp.Of(s.Now())))
+				garbage = append(garbage, garbageRow{ID: ref.id, GarbageAt: stamp.Of(s.Now())})
 			}
 		}
-		if err := keys.Send(tx, `DELETE FROM objects AS o {USING v} WHERE o.bucket_id = v.column1 AND o.key = v.column2`); err != nil {
+		if err := keys.Send(tx, deleteObjects); err != nil {
 			return fmt.Errorf("delete objects: %w", err)
 		}
-		return writeBlobs(tx, db.NewBulk(db.Text), garbage)
+		return writeBlobs(tx, nil, garbage)
 	})
 	return n, err
 }

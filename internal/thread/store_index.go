@@ -25,30 +25,49 @@ type indexWriter struct {
 // indexTable collects the changes of one of the tables.
 type indexTable struct {
 	name    string
-	removed *db.Bulk
-	added   *db.Bulk
-	moved   *db.Bulk
+	removed db.Bulk[indexEntry]
+	added   db.Bulk[indexEntry]
+	moved   db.Bulk[indexEntry]
 }
 
-func newIndexTable(name string) indexTable {
-	return indexTable{
-		name:    name,
-		removed: db.NewBulk(db.Text, db.Bytes, db.Text),
-		added:   db.NewBulk(db.Text, db.Bytes, db.Text, db.Bytes),
-		moved:   db.NewBulk(db.Text, db.Bytes, db.Text, db.Bytes),
-	}
+// indexEntry is an entry of an index table: one to remove, one to add with its keys, or one to move to
+// another position.
+type indexEntry struct {
+	OrgID    string
+	Position []byte
+	ThreadID string
+	Keys     []byte
+	To       []byte
+}
+
+func createdEntry(t indexedThread, of term.Term) indexEntry {
+	return indexEntry{OrgID: t.OrgID, Position: of.Position(t.Deleted, t.CreatedAt), ThreadID: t.ID}
+}
+
+func updatedEntry(t indexedThread, of term.Term) indexEntry {
+	return indexEntry{OrgID: t.OrgID, Position: of.Position(t.Deleted, t.UpdatedAt), ThreadID: t.ID}
+}
+
+func (e indexEntry) withKeys(keys []byte) indexEntry {
+	e.Keys = keys
+	return e
+}
+
+func (e indexEntry) movedTo(other indexEntry) indexEntry {
+	e.To = other.Position
+	return e
 }
 
 func newIndexWriter() *indexWriter {
-	return &indexWriter{created: newIndexTable("thread_index_created"), updated: newIndexTable("thread_index_updated")}
+	return &indexWriter{created: indexTable{name: "thread_index_created"}, updated: indexTable{name: "thread_index_updated"}}
 }
 
 // insert adds the entries of a thread, each of which has its metadata keys.
 func (w *indexWriter) insert(t indexedThread, keys []term.Term) {
 	prefixes := term.PackPrefixes(keys)
 	for _, of := range t.terms {
-		w.created.added.Add(t.OrgID, of.Position(t.Deleted, t.CreatedAt), t.ID, prefixes)
-		w.updated.added.Add(t.OrgID, of.Position(t.Deleted, t.UpdatedAt), t.ID, prefixes)
+		w.created.added = append(w.created.added, createdEntry(t, of).withKeys(prefixes))
+		w.updated.added = append(w.updated.added, updatedEntry(t, of).withKeys(prefixes))
 	}
 	w.added = append(w.added, t)
 }
@@ -56,8 +75,8 @@ func (w *indexWriter) insert(t indexedThread, keys []term.Term) {
 // remove removes the entries of a thread.
 func (w *indexWriter) remove(t indexedThread) {
 	for _, of := range t.terms {
-		w.created.removed.Add(t.OrgID, of.Position(t.Deleted, t.CreatedAt), t.ID)
-		w.updated.removed.Add(t.OrgID, of.Position(t.Deleted, t.UpdatedAt), t.ID)
+		w.created.removed = append(w.created.removed, createdEntry(t, of))
+		w.updated.removed = append(w.updated.removed, updatedEntry(t, of))
 	}
 	w.removed = append(w.removed, t)
 }
@@ -65,15 +84,13 @@ func (w *indexWriter) remove(t indexedThread) {
 // move moves the entries of a thread whose terms stay the same.
 func (w *indexWriter) move(from, to indexedThread) {
 	for _, of := range from.terms {
-		w.updated.moved.Add(from.OrgID, of.Position(from.Deleted, from.UpdatedAt), from.ID,
-			of.Position(to.Deleted, to.UpdatedAt))
+		w.updated.moved = append(w.updated.moved, updatedEntry(from, of).movedTo(updatedEntry(to, of)))
 	}
 	if from.Deleted == to.Deleted {
 		return
 	}
 	for _, of := range from.terms {
-		w.created.moved.Add(from.OrgID, of.Position(from.Deleted, from.CreatedAt), from.ID,
-			of.Position(to.Deleted, to.CreatedAt))
+		w.created.moved = append(w.created.moved, createdEntry(from, of).movedTo(createdEntry(to, of)))
 	}
 	w.removed = append(w.removed, from)
 	w.added = append(w.added, to)
@@ -101,15 +118,15 @@ func (w *indexWriter) write(tx *db.Tx) error {
 }
 
 func (t *indexTable) write(tx *db.Tx) error {
-	const where = ` WHERE i.org_id = v.column1 AND i.position = v.column2 AND i.thread_id = v.column3`
+	const where = ` WHERE i.org_id = v.org_id AND i.position = v.position AND i.thread_id = v.thread_id`
 	if err := t.removed.Send(tx, `DELETE FROM `+t.name+` AS i {USING v}`+where); err != nil {
 		return err
 	}
 	if err := t.added.Send(tx, `INSERT INTO `+t.name+` (org_id, position, thread_id, keys)
-		SELECT v.column1, v.column2, v.column3, v.column4 FROM {v}`); err != nil {
+		SELECT v.org_id, v.position, v.thread_id, v.keys FROM {v}`); err != nil {
 		return err
 	}
-	return t.moved.Send(tx, `UPDATE `+t.name+` AS i SET position = v.column4 {FROM v}`+where)
+	return t.moved.Send(tx, `UPDATE `+t.name+` AS i SET position = v.to {FROM v}`+where)
 }
 
 // counts has the number of threads, deleted threads and sessions of each project. termCounts has

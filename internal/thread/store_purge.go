@@ -145,11 +145,7 @@ func purgeSessions(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, erro
 	if err != nil {
 		return 0, fmt.Errorf("list sessions: %w", err)
 	}
-	rows := db.NewBulk(db.Text, db.Text)
-	for _, session := range sessions {
-		rows.Add(session.orgID, session.id)
-	}
-	n, err := rows.Exec(tx, `DELETE FROM sessions AS s {USING v} WHERE s.org_id = v.column1 AND s.id = v.column2`)
+	n, err := db.Bulk[scopedID](sessions).Exec(tx, `DELETE FROM sessions AS s {USING v} WHERE s.org_id = v.org_id AND s.id = v.id`)
 	if err != nil {
 		return 0, fmt.Errorf("delete sessions: %w", err)
 	}

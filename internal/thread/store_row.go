@@ -116,7 +116,7 @@ func (r *row) change(projectID string, userData *sealedText, metadata *indexedMe
 // errInserted if another transaction has inserted one of them.
 func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
 	index := newIndexWriter()
-	inserts := newThreadInserts()
+	var inserts db.Bulk[threadRow]
 	updates := threadUpdates{}
 	for _, key := range slices.SortedFunc(maps.Keys(rows), scopedID.compare) { // always in this order, to avoid deadlocks
 		r := rows[key]
@@ -126,7 +126,7 @@ func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
 		if r.userData != nil && r.userData.sealed == nil {
 			r.userData = sealText(s.Ring, threadData, r.userData.text)
 		}
-		r.collect(inserts, updates, index)
+		r.collect(&inserts, updates, index)
 	}
 	if err := insertThreads(tx, inserts); err != nil {
 		return err
@@ -138,10 +138,9 @@ func (s *Store) flush(tx *db.Tx, rows map[scopedID]*row) error {
 }
 
 // collect adds a row to the statements that write it.
-func (r *row) collect(inserts *db.Bulk, updates threadUpdates, index *indexWriter) {
+func (r *row) collect(inserts *db.Bulk[threadRow], updates threadUpdates, index *indexWriter) {
 	if r.found.version == 0 {
-		inserts.Add(r.OrgID, r.ID, r.ProjectID, int64(r.CreatedAt), int64(r.UpdatedAt), r.Deleted, r.version,
-			term.Pack(r.terms), r.userData.size(), nullText(r.metadata.text), r.userData.sealed)
+		*inserts = append(*inserts, r.row())
 		index.insert(r.indexedThread, r.metadata.keys)
 		return
 	}
@@ -154,19 +153,42 @@ func (r *row) collect(inserts *db.Bulk, updates threadUpdates, index *indexWrite
 	index.insert(r.indexedThread, r.metadata.keys)
 }
 
-func newThreadInserts() *db.Bulk {
-	return db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Bool, db.Int, db.Bytes, db.Int, db.Text, db.Bytes)
+// threadRow is a row of threads. An update uses only the columns that change.
+type threadRow struct {
+	OrgID, ID, ProjectID string
+	CreatedAt, UpdatedAt stamp.Time
+	Deleted              bool
+	Version              int64
+	Terms                []byte
+	UserDataSize         int64
+	Metadata             *string
+	UserData             []byte
 }
 
-func insertThreads(tx *db.Tx, threads *db.Bulk) error {
+func (r *row) row() threadRow {
+	to := threadRow{
+		OrgID: r.OrgID, ID: r.ID, ProjectID: r.ProjectID, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Deleted: r.Deleted,
+		Version: r.version, Terms: term.Pack(r.terms),
+	}
+	if r.metadata != nil {
+		to.Metadata = nullText(r.metadata.text)
+	}
+	if r.userData != nil {
+		to.UserDataSize = r.userData.size()
+		to.UserData = r.userData.sealed
+	}
+	return to
+}
+
+func insertThreads(tx *db.Tx, threads db.Bulk[threadRow]) error {
 	n, err := threads.Exec(tx, `INSERT INTO threads (org_id, id, project_id, created_at, updated_at, deleted, version,
 			terms, user_data_size, metadata, user_data)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7,
-			v.column8, v.column9, v.column10, v.column11 FROM {v} WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
+		SELECT v.org_id, v.id, v.project_id, v.created_at, v.updated_at, v.deleted, v.version,
+			v.terms, v.user_data_size, v.metadata, v.user_data FROM {v} WHERE true ON CONFLICT (org_id, id) DO NOTHING`)
 	if err != nil {
 		return fmt.Errorf("insert threads: %w", err)
 	}
-	if n < int64(threads.Len()) {
+	if n < int64(len(threads)) {
 		return errInserted
 	}
 	return nil
@@ -174,36 +196,25 @@ func insertThreads(tx *db.Tx, threads *db.Bulk) error {
 
 // threadUpdates has the rows to update by the text of their statement. That sets only the columns
 // that change: a user_data of a megabyte that stays the same is not written again.
-type threadUpdates map[string]*db.Bulk
+type threadUpdates map[string]db.Bulk[threadRow]
 
 func (u threadUpdates) add(r *row) {
 	columns := []string{"updated_at", "version"}
-	kinds := []db.Kind{db.Text, db.Text, db.Int, db.Int}
-	values := []any{r.OrgID, r.ID, int64(r.UpdatedAt), r.version}
 	if !slices.Equal(r.terms, r.found.terms) {
 		columns = append(columns, "project_id", "terms")
-		kinds = append(kinds, db.Text, db.Bytes)
-		values = append(values, r.ProjectID, term.Pack(r.terms))
 	}
 	if r.metadata != nil {
 		columns = append(columns, "metadata")
-		kinds = append(kinds, db.Text)
-		values = append(values, nullText(r.metadata.text))
 	}
 	if r.userData != nil {
 		columns = append(columns, "user_data_size", "user_data")
-		kinds = append(kinds, db.Int, db.Bytes)
-		values = append(values, r.userData.size(), r.userData.sealed)
 	}
 	for i, column := range columns {
-		columns[i] = fmt.Sprintf("%s = v.column%d", column, i+3)
+		columns[i] = column + " = v." + column
 	}
 	text := `UPDATE threads SET ` + strings.Join(columns, ", ") +
-		` {FROM v} WHERE threads.org_id = v.column1 AND threads.id = v.column2`
-	if u[text] == nil {
-		u[text] = db.NewBulk(kinds...)
-	}
-	u[text].Add(values...)
+		` {FROM v} WHERE threads.org_id = v.org_id AND threads.id = v.id`
+	u[text] = append(u[text], r.row())
 }
 
 func (u threadUpdates) write(tx *db.Tx) error {

@@ -168,16 +168,16 @@ func (s *Store) writeBatch(tx *db.Tx, batch []*queuedEdit) error {
 // knownProjects reports which of the projects exist in which callers of a batch would create threads.
 func knownProjects(tx *db.Tx, batch []*queuedEdit, rows map[scopedID]*row) (map[scopedID]bool, error) {
 	known := map[scopedID]bool{}
-	queries := db.NewBulk(db.Text, db.Text)
+	queries := db.Bulk[scopedID]{}
 	for _, e := range batch {
 		project := scopedID{e.caller.OrgID, e.caller.ProjectID}
 		if _, seen := known[project]; !seen && project.id != "" && rows[e.key()].version == 0 {
 			known[project] = false
-			queries.Add(project.orgID, project.id)
+			queries = append(queries, project)
 		}
 	}
 	found, err := db.CollectBulk(tx, queries, scanScopedID,
-		`SELECT p.org_id, p.id FROM {v} CROSS JOIN projects p WHERE p.org_id = v.column1 AND p.id = v.column2`)
+		`SELECT p.org_id, p.id FROM {v} CROSS JOIN projects p WHERE p.org_id = v.org_id AND p.id = v.id`)
 	if err != nil {
 		return nil, fmt.Errorf("look up projects: %w", err)
 	}
@@ -198,13 +198,17 @@ func (s *Store) lock(tx *db.Tx, batch []*queuedEdit) (map[scopedID]*row, error) 
 		rows[key] = &row{indexedThread: indexedThread{Thread: Thread{ID: key.id, OrgID: key.orgID}}}
 		merged[key] = merged[key] || e.merge != nil
 	}
-	queries := db.NewBulk(db.Text, db.Text, db.Bool)
+	type query struct {
+		scopedID
+		merged bool
+	}
+	queries := make(db.Bulk[query], 0, len(rows))
 	for key := range rows {
-		queries.Add(key.orgID, key.id, merged[key])
+		queries = append(queries, query{key, merged[key]})
 	}
 	found, err := db.CollectBulk(tx, queries, scanLocked, `SELECT t.org_id, t.id, t.project_id, t.created_at,
-			t.updated_at, t.deleted, t.version, t.terms, CASE WHEN v.column3 THEN t.user_data ELSE NULL END
-		FROM {v} CROSS JOIN threads t WHERE t.org_id = v.column1 AND t.id = v.column2`+forUpdate(tx))
+			t.updated_at, t.deleted, t.version, t.terms, CASE WHEN v.merged THEN t.user_data ELSE NULL END
+		FROM {v} CROSS JOIN threads t WHERE t.org_id = v.org_id AND t.id = v.id`+forUpdate(tx))
 	if err != nil {
 		return nil, fmt.Errorf("lock threads: %w", err)
 	}

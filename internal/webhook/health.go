@@ -104,15 +104,23 @@ const firstWaiting = ` FROM webhook_queue q WHERE q.destination_id = d.id AND q.
 func writeHealth(tx *db.Tx, results []Result) error {
 	all := streaks(results)
 	skip := db.SkipLocked(tx.Dialect())
-	succeeded := db.NewBulk(db.Text)
-	failed := db.NewBulk(db.Text, db.Int, db.Int, db.Text)
+	type failure struct {
+		ID           string
+		FailingSince stamp.Time
+		FailingCount int64
+		LastError    string
+	}
+	var succeeded db.Bulk[string]
+	var failed db.Bulk[failure]
 	for _, destinationID := range slices.Sorted(maps.Keys(all)) {
 		s := all[destinationID]
 		if s.succeeded {
-			succeeded.Add(destinationID)
+			succeeded = append(succeeded, destinationID)
 		}
 		if s.failed {
-			failed.Add(destinationID, int64(s.since), s.ended, s.lastError)
+			failed = append(failed, failure{
+				ID: destinationID, FailingSince: s.since, FailingCount: s.ended, LastError: s.lastError,
+			})
 		}
 	}
 	if err := succeeded.Send(tx, `UPDATE webhook_destinations SET failing_since = NULL, failing_count = 0, last_error = NULL
@@ -120,9 +128,9 @@ func writeHealth(tx *db.Tx, results []Result) error {
 			AND (SELECT q.key`+firstWaiting+`) IS NULL`+skip+`)`); err != nil {
 		return fmt.Errorf("note recovered destinations: %w", err)
 	}
-	if err := failed.Send(tx, `UPDATE webhook_destinations SET failing_since = COALESCE(failing_since, v.column2),
-		failing_count = failing_count + v.column3, last_error = v.column4 {FROM v}
-		WHERE id = v.column1 AND id IN (SELECT d.id FROM webhook_destinations d WHERE d.id = v.column1`+skip+`)`); err != nil {
+	if err := failed.Send(tx, `UPDATE webhook_destinations SET failing_since = COALESCE(failing_since, v.failing_since),
+		failing_count = failing_count + v.failing_count, last_error = v.last_error {FROM v}
+		WHERE id = v.id AND id IN (SELECT d.id FROM webhook_destinations d WHERE d.id = v.id`+skip+`)`); err != nil {
 		return fmt.Errorf("note failing destinations: %w", err)
 	}
 	return nil

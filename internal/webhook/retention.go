@@ -169,7 +169,7 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 func (r *Retention) removeReplays(ctx context.Context, w swept, condition string, args ...any) error {
 	where := ` FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2` + condition
 	args = append([]any{w.orgID, w.webhookID}, args...)
-	found, err := db.Collect(r.Store.DB.Read(ctx), scanText, `SELECT id`+where+` LIMIT 1`, args...)
+	found, err := db.Collect(r.Store.DB.Read(ctx), db.Value[string], `SELECT id`+where+` LIMIT 1`, args...)
 	if err != nil {
 		return fmt.Errorf("find replays: %w", err)
 	}
@@ -211,7 +211,7 @@ func (r *Retention) remove(ctx context.Context, w swept, table, condition string
 	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
 	skip := db.SkipLocked(r.Store.DB.Dialect())
 	for range sweepRounds {
-		first, err := db.Collect(r.Store.DB.Read(ctx), scanText, some, keys.from, keys.to, 1)
+		first, err := db.Collect(r.Store.DB.Read(ctx), db.Value[string], some, keys.from, keys.to, 1)
 		if err != nil {
 			return false, fmt.Errorf("find rows of %s: %w", table, err)
 		}

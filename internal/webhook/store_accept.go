@@ -74,6 +74,16 @@ func (s *Store) AcceptEventsTx(tx *db.Tx, orgID, webhookID string, events [][]by
 	return nil
 }
 
+// receiptRow is a row of webhook_receipts.
+type receiptRow struct {
+	Key                                    string
+	Date                                   stamp.Time
+	Method, Query, RemoteAddr, ContentType string
+	Size                                   int64
+	Headers                                string
+	Body                                   []byte
+}
+
 // acceptBatch stores receipts and their deliveries, and wakes the scheduler after the commit.
 func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	enabled, err := enabledDestinations(tx, batch)
@@ -81,8 +91,8 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		return err
 	}
 	now := s.Now()
-	receipts := db.NewBulk(db.Text, db.Int, db.Text, db.Text, db.Text, db.Text, db.Int, db.Text, db.Bytes)
-	deliveries := newDeliveryRows()
+	receipts := make(db.Bulk[receiptRow], 0, len(batch))
+	deliveries := db.Bulk[deliveryRow]{}
 	sums := newTally()
 	log := eventLog{}
 	woken := map[string]bool{}
@@ -101,22 +111,25 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		}
 		key := rowKey(r.WebhookID, r.ID)
 		log.add(r.orgID, key)
-		receipts.Add(key, int64(r.Date), r.Method, r.Query, r.RemoteAddr, r.ContentType, r.Size, r.headerText, r.body)
+		receipts = append(receipts, receiptRow{
+			Key: key, Date: r.Date, Method: r.Method, Query: r.Query, RemoteAddr: r.RemoteAddr, ContentType: r.ContentType,
+			Size: r.Size, Headers: r.headerText, Body: r.body,
+		})
 		sums.received(r)
 		for _, destinationID := range destinationIDs {
 			d := newDelivery(r.orgID, r.WebhookID, destinationID, r.ID, now)
 			d.size = int64(len(r.headerText) + len(r.body))
-			deliveries.add(d)
+			deliveries = append(deliveries, d.row())
 			sums.scheduled(d)
 			woken[destinationID] = true
 		}
 	}
 	if err := receipts.Send(tx, `INSERT INTO webhook_receipts
 		(key, date, method, query, remote_addr, content_type, size, headers, body)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM {v}`); err != nil {
+		SELECT v.key, v.date, v.method, v.query, v.remote_addr, v.content_type, v.size, v.headers, v.body FROM {v}`); err != nil {
 		return fmt.Errorf("insert receipts: %w", err)
 	}
-	if err := deliveries.insert(tx); err != nil {
+	if err := insertDeliveries(tx, deliveries); err != nil {
 		return err
 	}
 	if err := s.logEvents(tx, eventlog.Receipt, stamp.Of(now), log); err != nil {
@@ -139,12 +152,13 @@ func (s *Store) wake(destinationIDs []string) {
 // enabledDestinations returns the enabled destinations of the webhooks of a batch. A webhook that
 // is gone has no entry.
 func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, error) {
-	hooks := db.NewBulk(db.Text, db.Text)
+	type hookRow struct{ OrgID, ID string }
+	hooks := db.Bulk[hookRow]{}
 	enabled := map[hookKey][]string{}
 	for _, a := range batch {
 		if _, added := enabled[a.receipt.hook()]; !added {
 			enabled[a.receipt.hook()] = nil
-			hooks.Add(a.receipt.orgID, a.receipt.WebhookID)
+			hooks = append(hooks, hookRow{OrgID: a.receipt.orgID, ID: a.receipt.WebhookID})
 		}
 	}
 	clear(enabled)
@@ -156,7 +170,7 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 		var found row
 		err := r.Scan(&found.hook.orgID, &found.hook.webhookID, &found.destinationID)
 		return found, err
-	}, `SELECT w.org_id, w.id, d.id FROM {v} JOIN webhooks w ON w.org_id = v.column1 AND w.id = v.column2
+	}, `SELECT w.org_id, w.id, d.id FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.id
 		LEFT JOIN webhook_destinations d ON d.org_id = w.org_id AND d.webhook_id = w.id AND NOT d.disabled ORDER BY w.id, d.id`)
 	if err != nil {
 		return nil, fmt.Errorf("read destinations: %w", err)
@@ -171,25 +185,32 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 	return enabled, nil
 }
 
-// deliveryRows are pending deliveries to be inserted, each with its row in the queue.
-type deliveryRows struct{ rows *db.Bulk }
-
-func newDeliveryRows() deliveryRows {
-	return deliveryRows{db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Text, db.Text, db.Int, db.Int, db.Text)}
+// deliveryRow is a pending delivery to be inserted, with its row in the queue.
+type deliveryRow struct {
+	Key, DestinationID, ReceiptID string
+	Date                          stamp.Time
+	Retries                       int
+	ReceiptKey, OrgID             string
+	DueAt                         stamp.Time
+	Size                          int64
+	ReplayID                      string
 }
 
-func (r deliveryRows) add(d Delivery) {
-	r.rows.Add(d.key, d.DestinationID, d.ReceiptID, int64(d.Date), int64(d.Retries),
-		rowKey(d.WebhookID, d.ReceiptID), d.orgID, int64(d.due), d.size, d.ReplayID)
+// row returns a pending delivery as it is inserted.
+func (d Delivery) row() deliveryRow {
+	return deliveryRow{
+		Key: d.key, DestinationID: d.DestinationID, ReceiptID: d.ReceiptID, Date: d.Date, Retries: d.Retries,
+		ReceiptKey: rowKey(d.WebhookID, d.ReceiptID), OrgID: d.orgID, DueAt: d.due, Size: d.size, ReplayID: d.ReplayID,
+	}
 }
 
-func (r deliveryRows) insert(tx *db.Tx) error {
-	if err := r.rows.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, replay_id, status, failed)
-		SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column10, 'pending', false FROM {v}`); err != nil {
+func insertDeliveries(tx *db.Tx, rows db.Bulk[deliveryRow]) error {
+	if err := rows.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, replay_id, status, failed)
+		SELECT v.key, v.destination_id, v.receipt_id, v.date, v.retries, v.replay_id, 'pending', false FROM {v}`); err != nil {
 		return fmt.Errorf("insert deliveries: %w", err)
 	}
-	if err := r.rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
-		SELECT v.column1, v.column2, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM {v}`); err != nil {
+	if err := rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
+		SELECT v.key, v.destination_id, v.date, v.retries, v.receipt_key, v.org_id, v.due_at, v.size, v.replay_id FROM {v}`); err != nil {
 		return fmt.Errorf("insert into queue: %w", err)
 	}
 	return nil

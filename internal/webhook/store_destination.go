@@ -116,9 +116,7 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 	); err != nil {
 		return fmt.Errorf("insert destination: %w", err)
 	}
-	lease := db.NewBulk(db.Text)
-	lease.Add(d.ID)
-	if err := sendLeases(tx, lease); err != nil {
+	if err := sendLeases(tx, []string{d.ID}); err != nil {
 		return err
 	}
 	return tx.Invalidate(destinationsChanged)

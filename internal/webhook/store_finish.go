@@ -64,11 +64,11 @@ func withoutLocked(tx *db.Tx, results []Result) (free, locked []Result, err erro
 
 // split separates results by whether a statement returns the keys of their deliveries.
 func split(tx *db.Tx, results []Result, text string) (found, others []Result, err error) {
-	keys := db.NewBulk(db.Text)
-	for _, r := range results {
-		keys.Add(r.Delivery.key)
+	keys := make(db.Bulk[string], len(results))
+	for i, r := range results {
+		keys[i] = r.Delivery.key
 	}
-	rows, err := db.CollectBulk(tx, keys, scanText, text)
+	rows, err := db.CollectBulk(tx, keys, db.Value[string], text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock deliveries: %w", err)
 	}
@@ -89,15 +89,15 @@ func split(tx *db.Tx, results []Result, text string) (found, others []Result, er
 // leasesOf returns the destinations of results that are leased to this process.
 func (s *Store) leasesOf(tx *db.Tx, results []Result) (map[string]bool, error) {
 	asked := map[string]bool{}
-	wanted := db.NewBulk(db.Text, db.Text)
+	wanted := db.Bulk[leaseRow]{}
 	for _, r := range results {
 		if to := r.Delivery.DestinationID; !asked[to] {
 			asked[to] = true
-			wanted.Add(to, s.Owner)
+			wanted = append(wanted, leaseRow{DestinationID: to, Owner: s.Owner})
 		}
 	}
-	found, err := db.CollectBulk(tx, wanted, scanText, `SELECT l.destination_id
-		FROM {v} JOIN webhook_leases l ON l.destination_id = v.column1 AND l.owner = v.column2`)
+	found, err := db.CollectBulk(tx, wanted, db.Value[string], `SELECT l.destination_id
+		FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id AND l.owner = v.owner`)
 	if err != nil {
 		return nil, fmt.Errorf("check leases: %w", err)
 	}
@@ -110,20 +110,21 @@ func (s *Store) leasesOf(tx *db.Tx, results []Result) (map[string]bool, error) {
 
 // endDeliveries writes the state of deliveries, and returns those that were pending.
 func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
-	ended := db.NewBulk(db.Text, db.Text, db.Int, db.Text, db.Text)
-	for _, r := range results {
-		var reason, response *string
-		if r.Error != "" {
-			text := send.CleanText(r.Error)
-			reason = &text
-		}
-		if r.Response != "" {
-			response = (*string)(&r.Response)
-		}
-		ended.Add(r.Delivery.key, string(r.status()), int64(r.At), reason, response)
+	type row struct {
+		Key             string
+		Status          Status
+		FinishedAt      stamp.Time
+		Error, Response *string
 	}
-	rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.column2, failed = (v.column2 = 'failed'),
-		failing = (v.column2 = 'failed'), finished_at = v.column3, error = v.column4, response = v.column5 {FROM v} WHERE key = v.column1 AND status = 'pending'`)
+	ended := make(db.Bulk[row], len(results))
+	for i, r := range results {
+		ended[i] = row{
+			Key: r.Delivery.key, Status: r.status(), FinishedAt: r.At,
+			Error: db.Null(send.CleanText(r.Error)), Response: db.Null(string(r.Response)),
+		}
+	}
+	rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.status, failed = (v.status = 'failed'),
+		failing = (v.status = 'failed'), finished_at = v.finished_at, error = v.error, response = v.response {FROM v} WHERE key = v.key AND status = 'pending'`)
 	if err != nil {
 		return nil, fmt.Errorf("end deliveries: %w", err)
 	}
@@ -138,30 +139,33 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 // Within a chain they are in the order of their numbers, since replicas have different clocks. Its
 // conditions leave only the index of the receipt to choose.
 const failingBefore = `SELECT (SELECT string_agg(d.key, ' ') FROM webhook_deliveries d
-		WHERE d.receipt_id = v.column2 AND d.destination_id || '' = v.column3 AND CASE WHEN d.failing THEN 1 END = 1
-		AND CASE WHEN d.replay_id = v.column4 THEN d.retries < v.column5 ELSE d.key < v.column1 END)
+		WHERE d.receipt_id = v.receipt_id AND d.destination_id || '' = v.destination_id AND CASE WHEN d.failing THEN 1 END = 1
+		AND CASE WHEN d.replay_id = v.replay_id THEN d.retries < v.retries ELSE d.key < v.key END)
 	FROM {v}`
+
+// attempt is what failingBefore has to know of a delivery.
+type attempt struct {
+	Key, ReceiptID, DestinationID, ReplayID string
+	Retries                                 int
+}
 
 // endFailing notes that attempts before those that have ended are not the last ones any more. The first
 // attempt of a receipt has none before it.
 func endFailing(tx *db.Tx, results []Result) error {
-	ended := db.NewBulk(db.Text, db.Text, db.Text, db.Text, db.Int)
+	var ended db.Bulk[attempt]
 	for _, r := range results {
 		if d := r.Delivery; d.Retries > 0 || d.ReplayID != "" {
-			ended.Add(d.key, d.ReceiptID, d.DestinationID, d.ReplayID, int64(d.Retries))
+			ended = append(ended, attempt{d.key, d.ReceiptID, d.DestinationID, d.ReplayID, d.Retries})
 		}
 	}
-	found, err := db.CollectBulk(tx, ended, func(row db.Row) (keys *string, err error) { return keys, row.Scan(&keys) }, failingBefore)
+	found, err := db.CollectBulk(tx, ended, db.Value[*string], failingBefore)
 	if err != nil {
 		return fmt.Errorf("find attempts before: %w", err)
 	}
-	before := db.NewBulk(db.Text)
+	var before db.Bulk[string]
 	for _, keys := range found {
-		if keys == nil {
-			continue
-		}
-		for _, key := range strings.Fields(*keys) {
-			before.Add(key)
+		if keys != nil {
+			before = append(before, strings.Fields(*keys)...)
 		}
 	}
 	if err := before.Send(tx, `UPDATE webhook_deliveries SET failing = false WHERE key {IN v}`); err != nil {
@@ -173,14 +177,14 @@ func endFailing(tx *db.Tx, results []Result) error {
 // follow writes what comes after ended deliveries: they leave the queue, destinations that are gone
 // are disabled, the next attempts are added, the health of destinations is noted, and all is counted.
 func (s *Store) follow(tx *db.Tx, results []Result) error {
-	done := db.NewBulk(db.Text)
+	done := db.Bulk[string]{}
 	log := eventLog{}
 	replays := replayResults{}
-	retries := newDeliveryRows()
+	retries := db.Bulk[deliveryRow]{}
 	sums := newTally()
 	enabled := map[string]bool{}
 	for _, r := range results {
-		done.Add(r.Delivery.key)
+		done = append(done, r.Delivery.key)
 		log.add(r.Delivery.orgID, r.Delivery.key)
 		sums.ended(r)
 		replays.add(r)
@@ -206,7 +210,7 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 			enabled[next.DestinationID] = on
 		}
 		if on {
-			retries.add(next)
+			retries = append(retries, next.row())
 			sums.scheduled(next)
 		}
 	}
@@ -216,7 +220,7 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
 		return fmt.Errorf("remove from queue: %w", err)
 	}
-	if err := retries.insert(tx); err != nil {
+	if err := insertDeliveries(tx, retries); err != nil {
 		return err
 	}
 	if err := s.endReplayed(tx, replays); err != nil {

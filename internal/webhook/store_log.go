@@ -40,12 +40,15 @@ func (s *Store) logEvents(tx *db.Tx, kind eventlog.Kind, at stamp.Time, events e
 	return nil
 }
 
+// keyToLoad is the key of a row to read, with its organization and webhook.
+type keyToLoad struct{ Key, OrgID, WebhookID string }
+
 // keysToLoad returns the table of rows to read for events: their key, organization and webhook. A
 // webhook that was deleted has rows until they are swept, but shows none.
-func keysToLoad(orgID string, keys []string) *db.Bulk {
-	rows := db.NewBulk(db.Text, db.Text, db.Text)
-	for _, key := range keys {
-		rows.Add(key, orgID, id.Webhook+"_"+key[:len(key)/2])
+func keysToLoad(orgID string, keys []string) db.Bulk[keyToLoad] {
+	rows := make(db.Bulk[keyToLoad], len(keys))
+	for i, key := range keys {
+		rows[i] = keyToLoad{Key: key, OrgID: orgID, WebhookID: id.Webhook + "_" + key[:len(key)/2]}
 	}
 	return rows
 }
@@ -61,8 +64,8 @@ func (s *Store) ReceiptsByKey(ctx context.Context, orgID string, keys []string) 
 		s.openListed(&r)
 		found[key] = r.withPayload()
 		return key, nil
-	}, `SELECT v.column1, v.column3, `+receiptColumns+listedBody+` FROM {v} JOIN webhooks w ON w.org_id = v.column2 AND w.id = v.column3
-		JOIN webhook_receipts ON key = v.column1`)
+	}, `SELECT v.key, v.webhook_id, `+receiptColumns+listedBody+` FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.webhook_id
+		JOIN webhook_receipts ON key = v.key`)
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)
 	}
@@ -79,8 +82,8 @@ func (s *Store) DeliveriesByKey(ctx context.Context, orgID string, keys []string
 		}
 		found[key] = d
 		return key, nil
-	}, `SELECT v.column1, v.column3, `+deliveryColumns+` FROM {v} JOIN webhooks w ON w.org_id = v.column2 AND w.id = v.column3
-		JOIN webhook_deliveries ON key = v.column1`)
+	}, `SELECT v.key, v.webhook_id, `+deliveryColumns+` FROM {v} JOIN webhooks w ON w.org_id = v.org_id AND w.id = v.webhook_id
+		JOIN webhook_deliveries ON key = v.key`)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries: %w", err)
 	}

@@ -17,20 +17,26 @@ var leaseMicros = strconv.FormatInt(leaseFor.Microseconds(), 10)
 // that leaves out rows which somebody else has locked: an INSERT would wait for them. Nobody holds the
 // lease of a row without an owner.
 
+// leaseRow is the lease of a destination.
+type leaseRow struct {
+	DestinationID, Owner string
+	ExpiresAt            stamp.Time
+}
+
 // Lease takes or renews the leases of destinations for this process. It returns when they expire,
 // and which of them it holds: those that nobody else held, or whose lease had expired, and whose row
 // is not locked.
 func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp.Time, held []string, err error) {
 	until = stamp.Of(s.Now()).Add(leaseFor)
-	wanted := db.NewBulk(db.Text, db.Text, db.Int)
-	for _, destinationID := range destinationIDs {
-		wanted.Add(destinationID, s.Owner, int64(until))
+	wanted := make(db.Bulk[leaseRow], len(destinationIDs))
+	for i, destinationID := range destinationIDs {
+		wanted[i] = leaseRow{DestinationID: destinationID, Owner: s.Owner, ExpiresAt: until}
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		return db.SendCollectBulk(tx, wanted, &held, scanText, `WITH free AS (
-				SELECT l.destination_id AS id, v.column2 AS taker, v.column3 AS until
-				FROM {v} JOIN webhook_leases l ON l.destination_id = v.column1
-				WHERE l.owner = v.column2 OR l.expires_at <= v.column3 - `+leaseMicros+db.SkipLocked(tx.Dialect())+`)
+		return db.SendCollectBulk(tx, wanted, &held, db.Value[string], `WITH free AS (
+				SELECT l.destination_id AS id, v.owner AS taker, v.expires_at AS until
+				FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id
+				WHERE l.owner = v.owner OR l.expires_at <= v.expires_at - `+leaseMicros+db.SkipLocked(tx.Dialect())+`)
 			UPDATE webhook_leases SET owner = free.taker, expires_at = free.until FROM free
 			WHERE destination_id = free.id RETURNING destination_id`)
 	})
@@ -42,17 +48,13 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 
 // addLeases adds the rows of destinations that have none.
 func (s *Store) addLeases(ctx context.Context, destinationIDs []string) error {
-	missing := db.NewBulk(db.Text)
-	for _, destinationID := range destinationIDs {
-		missing.Add(destinationID)
-	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error { return sendLeases(tx, missing) })
+	return s.DB.Write(ctx, func(tx *db.Tx) error { return sendLeases(tx, destinationIDs) })
 }
 
 // sendLeases adds rows of leases that nobody holds.
-func sendLeases(tx *db.Tx, destinationIDs *db.Bulk) error {
+func sendLeases(tx *db.Tx, destinationIDs db.Bulk[string]) error {
 	if err := destinationIDs.Send(tx, `INSERT INTO webhook_leases (destination_id, owner, expires_at)
-		SELECT v.column1, '', 0 FROM {v} WHERE true ON CONFLICT (destination_id) DO NOTHING`); err != nil {
+		SELECT v.value, '', 0 FROM {v} WHERE true ON CONFLICT (destination_id) DO NOTHING`); err != nil {
 		return fmt.Errorf("add leases: %w", err)
 	}
 	return nil
@@ -83,7 +85,7 @@ const unusedLeases = `SELECT l.destination_id FROM webhook_leases l WHERE l.expi
 // purgeLeases removes the leases of deleted destinations that expired long ago.
 func (s *Store) purgeLeases(ctx context.Context) error {
 	before := stamp.Of(s.Now()).Add(-time.Hour)
-	found, err := db.Collect(s.DB.Read(ctx), scanText, unusedLeases+` LIMIT 1`, before)
+	found, err := db.Collect(s.DB.Read(ctx), db.Value[string], unusedLeases+` LIMIT 1`, before)
 	if err != nil {
 		return fmt.Errorf("find unused leases: %w", err)
 	}
@@ -158,17 +160,17 @@ type loadedRow struct {
 // load reads the deliveries and receipts of tasks. A task whose receipt is no longer kept has none. A
 // task whose row is gone or malformed keeps an empty ID: it must not keep others back.
 func (s *Store) load(ctx context.Context, tasks []*task) error {
-	keys := db.NewBulk(db.Text)
+	keys := make(db.Bulk[string], len(tasks))
 	byKey := make(map[string]*task, len(tasks))
-	for _, t := range tasks {
-		keys.Add(t.key)
+	for i, t := range tasks {
+		keys[i] = t.key
 		byKey[t.key] = t
 	}
 	rows, err := db.CollectBulk(s.DB.Read(ctx), keys, func(row db.Row) (r loadedRow, err error) {
 		return r, row.Scan(&r.delivery.key, &r.receiptKey, &r.delivery.orgID, &r.delivery.Date, &r.delivery.Retries, &r.delivery.ReplayID,
 			&r.method, &r.headerText, &r.body)
 	}, `SELECT q.key, q.receipt_key, q.org_id, q.date, q.retries, q.replay_id, r.method, r.headers, r.body
-		FROM {v} JOIN webhook_queue q ON q.key = v.column1 LEFT JOIN webhook_receipts r ON r.key = q.receipt_key`)
+		FROM {v} JOIN webhook_queue q ON q.key = v.value LEFT JOIN webhook_receipts r ON r.key = q.receipt_key`)
 	if err != nil {
 		return fmt.Errorf("read deliveries: %w", err)
 	}
@@ -210,5 +212,3 @@ func (t *task) fill(r loadedRow) error {
 	}
 	return nil
 }
-
-func scanText(row db.Row) (text string, err error) { return text, row.Scan(&text) }

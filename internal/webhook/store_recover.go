@@ -115,12 +115,16 @@ func (s *Store) recoverBatch(tx *db.Tx, r recovery) (n int64, done bool, err err
 // due earlier stay as they are.
 func setDue(tx *db.Tx, rows []waitingRow) error {
 	slices.SortFunc(rows, func(a, b waitingRow) int { return cmp.Compare(a.key, b.key) })
-	changed := db.NewBulk(db.Text, db.Int)
-	for _, row := range rows {
-		changed.Add(row.key, int64(row.due))
+	type attempt struct {
+		Key   string
+		DueAt stamp.Time
 	}
-	if err := changed.Send(tx, `UPDATE webhook_queue SET due_at = v.column2 {FROM v}
-		WHERE key = v.column1 AND due_at > v.column2`); err != nil {
+	changed := make(db.Bulk[attempt], len(rows))
+	for i, row := range rows {
+		changed[i] = attempt{Key: row.key, DueAt: row.due}
+	}
+	if err := changed.Send(tx, `UPDATE webhook_queue SET due_at = v.due_at {FROM v}
+		WHERE key = v.key AND due_at > v.due_at`); err != nil {
 		return fmt.Errorf("make attempts due: %w", err)
 	}
 	return nil
@@ -136,7 +140,7 @@ func deleteRecovery(tx *db.Tx, destinationID string) error {
 // recovering returns some destinations of all organizations that are being recovered, in the order of
 // their ids after one.
 func (s *Store) recovering(ctx context.Context, after string) ([]string, error) {
-	some, err := db.Collect(s.DB.Read(ctx), scanText, `SELECT destination_id FROM webhook_recoveries
+	some, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT destination_id FROM webhook_recoveries
 		WHERE destination_id > $1 ORDER BY destination_id LIMIT 100`, after)
 	if err != nil {
 		return nil, fmt.Errorf("list recoveries: %w", err)

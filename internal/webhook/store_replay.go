@@ -46,13 +46,13 @@ func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Tim
 	if err != nil {
 		return err
 	}
-	rows := newDeliveryRows()
+	rows := db.Bulk[deliveryRow]{}
 	sums := newTally()
 	for _, d := range added {
-		rows.add(d)
+		rows = append(rows, d.row())
 		sums.scheduled(d)
 	}
-	if err := rows.insert(tx); err != nil {
+	if err := insertDeliveries(tx, rows); err != nil {
 		return err
 	}
 	tx.OnCommit(func() { s.wake(slices.Collect(maps.Keys(woken))) })
@@ -61,8 +61,8 @@ func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Tim
 
 // waitingOf finds a waiting attempt of a receipt to a destination. Its conditions and its order leave
 // only the index of the receipt to choose.
-const waitingOf = `SELECT v.column1, (SELECT d.key FROM webhook_deliveries d
-		WHERE d.receipt_id = v.column2 AND d.destination_id || '' = v.column3 AND d.status = 'pending' AND d.retries > 0
+const waitingOf = `SELECT v.number, (SELECT d.key FROM webhook_deliveries d
+		WHERE d.receipt_id = v.receipt_id AND d.destination_id || '' = v.destination_id AND d.status = 'pending' AND d.retries > 0
 		ORDER BY d.key || '' DESC LIMIT 1)
 	FROM {v}`
 
@@ -70,9 +70,13 @@ const waitingOf = `SELECT v.column1, (SELECT d.key FROM webhook_deliveries d
 // end, and returns the other deliveries. An attempt that ends meanwhile, in another transaction, is not
 // waiting any more.
 func withoutWaiting(tx *db.Tx, replayID string, all []Delivery) (others []Delivery, err error) {
-	asked := db.NewBulk(db.Int, db.Text, db.Text)
+	type question struct {
+		Number                   int
+		ReceiptID, DestinationID string
+	}
+	asked := make(db.Bulk[question], len(all))
 	for i, d := range all {
-		asked.Add(int64(i), d.ReceiptID, d.DestinationID)
+		asked[i] = question{Number: i, ReceiptID: d.ReceiptID, DestinationID: d.DestinationID}
 	}
 	type waiting struct {
 		number int
@@ -86,12 +90,17 @@ func withoutWaiting(tx *db.Tx, replayID string, all []Delivery) (others []Delive
 	}
 	found = slices.DeleteFunc(found, func(w waiting) bool { return w.key == nil })
 	slices.SortFunc(found, func(a, b waiting) int { return cmp.Compare(*a.key, *b.key) })
-	rows := db.NewBulk(db.Text, db.Int, db.Text)
-	for _, w := range found {
-		rows.Add(*w.key, int64(all[w.number].due), " "+replayID)
+	type attempt struct {
+		Key    string
+		DueAt  stamp.Time
+		Replay string
 	}
-	changed, err := rows.Changed(tx, `UPDATE webhook_queue SET replays = replays || v.column3,
-		due_at = CASE WHEN due_at > v.column2 THEN v.column2 ELSE due_at END {FROM v} WHERE key = v.column1`)
+	rows := make(db.Bulk[attempt], len(found))
+	for i, w := range found {
+		rows[i] = attempt{Key: *w.key, DueAt: all[w.number].due, Replay: " " + replayID}
+	}
+	changed, err := rows.Changed(tx, `UPDATE webhook_queue SET replays = replays || v.replay,
+		due_at = CASE WHEN due_at > v.due_at THEN v.due_at ELSE due_at END {FROM v} WHERE key = v.key`)
 	if err != nil {
 		return nil, fmt.Errorf("make waiting attempts due: %w", err)
 	}
@@ -135,18 +144,18 @@ func (p replayResults) count(replayID string, r Result) {
 
 // addWaiting counts results of attempts that replays have made due, while they are in the queue.
 func (p replayResults) addWaiting(tx *db.Tx, results []Result) error {
-	retries := db.NewBulk(db.Text)
+	retries := db.Bulk[string]{}
 	byKey := map[string]Result{}
 	for _, r := range results {
 		if r.Delivery.Retries > 0 {
-			retries.Add(r.Delivery.key)
+			retries = append(retries, r.Delivery.key)
 			byKey[r.Delivery.key] = r
 		}
 	}
 	type counted struct{ key, replays string }
 	found, err := db.CollectBulk(tx, retries, func(row db.Row) (c counted, err error) {
 		return c, row.Scan(&c.key, &c.replays)
-	}, `SELECT q.key, q.replays FROM {v} JOIN webhook_queue q ON q.key = v.column1 WHERE q.replays <> ''`)
+	}, `SELECT q.key, q.replays FROM {v} JOIN webhook_queue q ON q.key = v.value WHERE q.replays <> ''`)
 	if err != nil {
 		return fmt.Errorf("find replays of attempts: %w", err)
 	}

@@ -100,9 +100,7 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	next.size = size
 	next.ReplayID = last.ReplayID
 	next.DueAt = &next.due
-	rows := newDeliveryRows()
-	rows.add(next)
-	if err := rows.insert(tx); err != nil {
+	if err := insertDeliveries(tx, db.Bulk[deliveryRow]{next.row()}); err != nil {
 		return next, err
 	}
 	sums := newTally()

@@ -18,7 +18,7 @@ func (h *fixture) sumsHold(orgID string) {
 	h.t.Helper()
 	q := h.db.Read(h.t.Context())
 	for _, unit := range []int64{60, 3600, 86400} {
-		diffs, err := db.Collect(q, scanText, `SELECT 'unit ' || CAST(unit AS TEXT) || ' bucket ' || CAST(bucket AS TEXT) FROM (
+		diffs, err := db.Collect(q, db.Value[string], `SELECT 'unit ' || CAST(unit AS TEXT) || ' bucket ' || CAST(bucket AS TEXT) FROM (
 			SELECT unit, bucket, received AS a, delivered AS b, failed AS c FROM webhook_counts WHERE org_id = $1 AND unit = $2
 			UNION ALL SELECT $2, date / ($2 * 1000000), -1, 0, 0 FROM webhook_receipts WHERE `+ofOrg+`
 			UNION ALL SELECT $2, finished_at / ($2 * 1000000), 0, CASE status WHEN 'success' THEN -1 ELSE 0 END,
@@ -37,7 +37,7 @@ func (h *fixture) sumsHold(orgID string) {
 // hookCountsHold compares the sums of the counts of webhooks with those of their organization.
 func (h *fixture) hookCountsHold(orgID string) {
 	h.t.Helper()
-	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT 'unit ' || CAST(unit AS TEXT) FROM (
+	diffs, err := db.Collect(h.db.Read(h.t.Context()), db.Value[string], `SELECT 'unit ' || CAST(unit AS TEXT) FROM (
 		SELECT unit, bucket, received AS a, delivered AS b, failed AS c FROM webhook_counts WHERE org_id = $1
 		UNION ALL SELECT unit, bucket, -received, -delivered, -failed FROM webhook_counts_each WHERE org_id = $1
 		) AS facts GROUP BY unit, bucket HAVING SUM(a) <> 0 OR SUM(b) <> 0 OR SUM(c) <> 0`, orgID)
@@ -50,7 +50,7 @@ func (h *fixture) hookCountsHold(orgID string) {
 // totalsHold compares the totals of webhooks with their rows.
 func (h *fixture) totalsHold(orgID string) {
 	h.t.Helper()
-	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT webhook_id FROM (
+	diffs, err := db.Collect(h.db.Read(h.t.Context()), db.Value[string], `SELECT webhook_id FROM (
 		SELECT webhook_id, receipts AS a, deliveries AS b, pending AS c FROM webhook_totals WHERE org_id = $1
 		UNION ALL SELECT 'wh_' || substr(key, 1, 26), -1, 0, 0 FROM webhook_receipts WHERE `+ofOrg+`
 		UNION ALL SELECT 'wh_' || substr(key, 1, 26), 0, -1, 0 FROM webhook_deliveries WHERE `+ofOrg+`
@@ -65,7 +65,7 @@ func (h *fixture) totalsHold(orgID string) {
 // queueHolds compares the queue with the pending deliveries, and the column failed with the status.
 func (h *fixture) queueHolds(orgID string) {
 	h.t.Helper()
-	diffs, err := db.Collect(h.db.Read(h.t.Context()), scanText, `SELECT key FROM (
+	diffs, err := db.Collect(h.db.Read(h.t.Context()), db.Value[string], `SELECT key FROM (
 		SELECT key, destination_id, receipt_id, date, retries, 1 AS n FROM webhook_deliveries WHERE status = 'pending' AND `+ofOrg+`
 		UNION ALL SELECT key, destination_id, 'whrc_' || substr(receipt_key, 27), date, retries, -1 FROM webhook_queue WHERE org_id = $1
 		) AS facts GROUP BY key, destination_id, receipt_id, date, retries HAVING SUM(n) <> 0

@@ -31,12 +31,18 @@ func Append(tx *db.Tx, orgID string, kind Kind, at stamp.Time, keys []string) er
 	if err != nil {
 		return err
 	}
-	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Text)
+	type event struct {
+		OrgID, Key string
+		Kind       Kind
+		At         stamp.Time
+		IDs        string
+	}
+	var rows db.Bulk[event]
 	for _, r := range rowsOf(keys) {
-		rows.Add(orgID, r.key, string(kind), int64(at), r.ids)
+		rows = append(rows, event{OrgID: orgID, Key: r.key, Kind: kind, At: at, IDs: r.ids})
 	}
 	if err := rows.Send(tx, `INSERT INTO webhook_log (org_id, number, key, kind, at, ids)
-		SELECT v.column1, `+number+`, v.column2, v.column3, v.column4, v.column5 FROM {v}`); err != nil {
+		SELECT v.org_id, `+number+`, v.key, v.kind, v.at, v.ids FROM {v}`); err != nil {
 		return fmt.Errorf("append to log: %w", err)
 	}
 	return nil

@@ -212,15 +212,19 @@ func (s *Store) Cancel(ctx context.Context, orgID, webhookID, replayID string) e
 
 // Ended counts first attempts that have ended. With the last one a replay is done.
 func (s *Store) Ended(tx *db.Tx, ended []webhook.ReplayResult) error {
-	rows := db.NewBulk(db.Text, db.Text, db.Text, db.Int, db.Int, db.Int)
-	now := int64(stamp.Of(s.Now()))
-	for _, e := range ended {
-		rows.Add(e.OrgID, e.WebhookID, e.ID, e.Done, e.Failed, now)
+	type progress struct {
+		webhook.ReplayResult
+		Now stamp.Time
 	}
-	const over = `CASE WHEN state = 'running' AND walked AND done + v.column4 >= added THEN `
-	if err := rows.Send(tx, `UPDATE webhook_replays SET done = done + v.column4, failed = failed + v.column5,
-		state = `+over+`'done' ELSE state END, finished_at = `+over+`v.column6 ELSE finished_at END {FROM v}
-		WHERE org_id = v.column1 AND webhook_id = v.column2 AND id = v.column3`); err != nil {
+	rows := make(db.Bulk[progress], len(ended))
+	now := stamp.Of(s.Now())
+	for i, e := range ended {
+		rows[i] = progress{e, now}
+	}
+	const over = `CASE WHEN state = 'running' AND walked AND done + v.done >= added THEN `
+	if err := rows.Send(tx, `UPDATE webhook_replays SET done = done + v.done, failed = failed + v.failed,
+		state = `+over+`'done' ELSE state END, finished_at = `+over+`v.now ELSE finished_at END {FROM v}
+		WHERE org_id = v.org_id AND webhook_id = v.webhook_id AND id = v.id`); err != nil {
 		return fmt.Errorf("count ended deliveries of replays: %w", err)
 	}
 	return nil

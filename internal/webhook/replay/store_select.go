@@ -77,7 +77,7 @@ func (r Replay) redeliveries(receipt webhook.Redelivery, went []string, enabled 
 
 // enabledDestinations returns the destinations that a replay may send to.
 func enabledDestinations(q db.Querier, r Replay) (map[string]bool, error) {
-	ids, err := db.Collect(q, scanID, `SELECT id FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND NOT disabled`,
+	ids, err := db.Collect(q, db.Value[string], `SELECT id FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND NOT disabled`,
 		r.orgID, r.WebhookID)
 	if err != nil {
 		return nil, fmt.Errorf("read destinations: %w", err)
@@ -96,17 +96,17 @@ func enabledDestinations(q db.Querier, r Replay) (map[string]bool, error) {
 // OFFSET keeps it from planning a join: before the table is analyzed it takes 200 for the number of
 // receipts, and would scan all deliveries.
 var deliveriesOf = map[db.Dialect]string{
-	db.SQLite: `JOIN webhook_deliveries d ON d.receipt_id = v.column2`,
+	db.SQLite: `JOIN webhook_deliveries d ON d.receipt_id = v.id`,
 	db.Postgres: `CROSS JOIN LATERAL (SELECT key, destination_id, status, retries FROM webhook_deliveries
-		WHERE receipt_id = v.column2 OFFSET 0) AS d`,
+		WHERE receipt_id = v.id OFFSET 0) AS d`,
 }
 
 // lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
 // deliveries with each other: SQLite would go through all later ones of the destination.
 func lastDeliveriesText(dialect db.Dialect) string {
 	return `SELECT receipt_key, destination_id, status, retries FROM (
-		SELECT v.column1 AS receipt_key, d.destination_id, d.status, d.retries,
-			row_number() OVER (PARTITION BY v.column1, d.destination_id ORDER BY d.key DESC) AS place
+		SELECT v.key AS receipt_key, d.destination_id, d.status, d.retries,
+			row_number() OVER (PARTITION BY v.key, d.destination_id ORDER BY d.key DESC) AS place
 		FROM {v} ` + deliveriesOf[dialect] + `) AS ranked
 	WHERE place = 1 ORDER BY receipt_key, destination_id`
 }
@@ -116,9 +116,11 @@ func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[
 	if r.To != "" && r.Status == "" && r.DestinationID == "" {
 		return nil, nil // all are sent, wherever they went
 	}
-	rows := db.NewBulk(db.Text, db.Text)
-	for _, receipt := range receipts {
-		rows.Add(receipt.ReceiptKey, id.Receipt+"_"+receipt.ReceiptKey[len(receipt.ReceiptKey)/2:])
+	type receiptRow struct{ Key, ID string }
+	rows := make(db.Bulk[receiptRow], len(receipts))
+	for i, receipt := range receipts {
+		key := receipt.ReceiptKey
+		rows[i] = receiptRow{Key: key, ID: id.Receipt + "_" + key[len(key)/2:]}
 	}
 	type last struct {
 		receiptKey, destinationID string
@@ -163,7 +165,7 @@ func (s *Store) check(ctx context.Context, r Replay) error {
 	if target == "" {
 		return nil
 	}
-	found, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (disabled bool, err error) { return disabled, row.Scan(&disabled) },
+	found, err := db.Collect(s.DB.Read(ctx), db.Value[bool],
 		`SELECT disabled FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, r.orgID, r.WebhookID, target)
 	switch {
 	case err != nil:
@@ -183,5 +185,3 @@ func (r Replay) target() string {
 	}
 	return r.DestinationID
 }
-
-func scanID(row db.Row) (text string, err error) { return text, row.Scan(&text) }
