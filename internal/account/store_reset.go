@@ -90,7 +90,7 @@ func (s *Store) ResetByEmail(ctx context.Context, email string) (token string, e
 		if err != nil {
 			return fmt.Errorf("lock user: %w", err)
 		}
-		orgs, err := db.Collect(tx, scanID, `SELECT org_id FROM members WHERE user_id = $1 AND NOT disabled
+		orgs, err := db.Collect(tx, db.Value[string], `SELECT org_id FROM members WHERE user_id = $1 AND NOT disabled
 			ORDER BY org_id`, userID)
 		if err != nil {
 			return fmt.Errorf("list memberships: %w", err)
@@ -104,11 +104,6 @@ func (s *Store) ResetByEmail(ctx context.Context, email string) (token string, e
 		return s.auditIn(tx, orgs, "member.reset_password", userID)
 	})
 	return token, expires, err
-}
-
-func scanID(row db.Row) (id string, err error) {
-	err = row.Scan(&id)
-	return id, err
 }
 
 // auditIn records an action of the operator in the audit logs of organizations.

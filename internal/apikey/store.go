@@ -67,7 +67,7 @@ func insert(tx *db.Tx, k Key, value string) error {
 	_, err = tx.Exec(`INSERT INTO api_keys
 		(org_id, id, hash, name, type, project_id, user_id, client_id, scopes, expires_at, created_at, version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, nullable(k.clientID), scopes,
+		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, db.Null(k.clientID), scopes,
 		k.ExpiresAt, k.CreatedAt, k.version)
 	if db.IsUnique(err) {
 		return errs.New(errs.Conflict, "this API key already exists")
@@ -76,14 +76,6 @@ func insert(tx *db.Tx, k Key, value string) error {
 		return fmt.Errorf("insert API key: %w", err)
 	}
 	return nil
-}
-
-// nullable returns nil for an empty text.
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // encodeScopes returns scopes as they are stored.
@@ -250,10 +242,7 @@ func (s *Store) DeleteOfProject(tx *db.Tx, orgID, projectID string) error {
 // DeleteRoots deletes the root keys of an organization, which are refused from then on, and returns their
 // ids.
 func (s *Store) DeleteRoots(tx *db.Tx, orgID string) ([]string, error) {
-	ids, err := db.Collect(tx, func(row db.Row) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	}, `DELETE FROM api_keys WHERE org_id = $1 AND type = $2 RETURNING id`, orgID, Root)
+	ids, err := db.Collect(tx, db.Value[string], `DELETE FROM api_keys WHERE org_id = $1 AND type = $2 RETURNING id`, orgID, Root)
 	if err != nil {
 		return nil, fmt.Errorf("delete root keys: %w", err)
 	}

@@ -39,19 +39,12 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target,
 		remote_addr, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		caller.OrgID, id.At(id.Audit, now), stamp.Of(now), nullable(caller.UserID), nullable(caller.KeyID),
-		nullable(caller.ClientID), thingOf(action), action, target, remoteAddr, requestID)
+		caller.OrgID, id.At(id.Audit, now), stamp.Of(now), db.Null(caller.UserID), db.Null(caller.KeyID),
+		db.Null(caller.ClientID), thingOf(action), action, target, remoteAddr, requestID)
 	if err != nil {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}
 	return nil
-}
-
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // List returns a page of the entries of an organization's log that a filter matches, newest first. It

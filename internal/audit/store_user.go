@@ -18,7 +18,7 @@ func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, thing, action, target, remote_addr, request_id)
 		SELECT org_id, $1, $2, $3, $8, $4, $5, $6, $7 FROM members WHERE user_id = $5 AND NOT disabled`,
-		id.At(id.Audit, now), stamp.Of(now), nullable(by), action, userID, remoteAddr, requestID, thingOf(action))
+		id.At(id.Audit, now), stamp.Of(now), db.Null(by), action, userID, remoteAddr, requestID, thingOf(action))
 	if err != nil {
 		return fmt.Errorf("insert audit entries of user: %w", err)
 	}

@@ -69,23 +69,20 @@ func (s *Store) count(ctx context.Context, orgID string, f Filter, r period.Rang
 		return nil
 	}
 	text, args := statsQuery(s.DB.Dialect(), orgID, f, r)
-	rows, err := s.DB.Read(ctx).Query(text, args...)
+	type counted struct {
+		n int64
+		StatsBucket
+	}
+	all, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (c counted, err error) {
+		return c, row.Scan(&c.n, &c.Runs, &c.Failed, &c.Pending)
+	}, text, args...)
 	if err != nil {
 		return fmt.Errorf("count runs: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int64
-		var b StatsBucket
-		if err := rows.Scan(&n, &b.Runs, &b.Failed, &b.Pending); err != nil {
-			return fmt.Errorf("count runs: %w", err)
-		}
-		b.Timestamp = series[n].Timestamp
-		b.Passed = b.Runs - b.Failed - b.Pending
-		series[n] = b
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("count runs: %w", err)
+	for _, c := range all {
+		c.Timestamp = series[c.n].Timestamp
+		c.Passed = c.Runs - c.Failed - c.Pending
+		series[c.n] = c.StatsBucket
 	}
 	return nil
 }

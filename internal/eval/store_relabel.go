@@ -87,7 +87,7 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 			return fmt.Errorf("label runs: %w", err)
 		}
 		for _, projectID := range projects {
-			if err := addAgentRuns(tx, e.OrgID, projectID, nonEmpty(&agent), -1); err != nil {
+			if err := addAgentRuns(tx, e.OrgID, projectID, db.Null(agent), -1); err != nil {
 				return err
 			}
 			if err := addAgentRuns(tx, e.OrgID, projectID, &e.AgentIdentifier, 1); err != nil {

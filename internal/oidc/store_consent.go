@@ -378,7 +378,7 @@ func (s *Store) RevokeAll(ctx context.Context, orgID, clientID string) error {
 // ForgetMember deletes the consents of a user who leaves the organization, or is disabled there, to its
 // clients, which revokes the tokens that are based on them.
 func (s *Store) ForgetMember(tx *db.Tx, orgID, userID string) error {
-	clients, err := db.Collect(tx, scanID, `SELECT client_id FROM oidc_consents
+	clients, err := db.Collect(tx, db.Value[string], `SELECT client_id FROM oidc_consents
 		WHERE user_id = $2 AND org_id = $1 ORDER BY client_id`, orgID, userID)
 	if err != nil {
 		return fmt.Errorf("list consents of member: %w", err)
@@ -390,10 +390,4 @@ func (s *Store) ForgetMember(tx *db.Tx, orgID, userID string) error {
 		}
 	}
 	return tx.Invalidate(Cache)
-}
-
-func scanID(row db.Row) (string, error) {
-	var id string
-	err := row.Scan(&id)
-	return id, err
 }

@@ -114,7 +114,7 @@ func (s *Store) all(ctx context.Context, where string, args ...any) ([]*Provisio
 // IDs returns the ids of all resources of a type that a data directory has the files of, whatever
 // their state.
 func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, error) {
-	ids, err := db.Collect(s.DB.Read(ctx), scanID,
+	ids, err := db.Collect(s.DB.Read(ctx), db.Value[string],
 		`SELECT id FROM resources WHERE node = $1 AND type = $2`, node, t)
 	if err != nil {
 		return nil, fmt.Errorf("list ids of resources: %w", err)
@@ -124,11 +124,6 @@ func (s *Store) IDs(ctx context.Context, node string, t Type) (map[string]bool, 
 		set[id] = true
 	}
 	return set, nil
-}
-
-func scanID(r db.Row) (id string, err error) {
-	err = r.Scan(&id)
-	return id, err
 }
 
 // served returns the resources of a region that another server serves.

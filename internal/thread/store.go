@@ -154,22 +154,6 @@ func (t *Thread) columns() []any {
 	}
 }
 
-func nullText(m Metadata) *string {
-	if m == nil {
-		return nil
-	}
-	text := string(m)
-	return &text
-}
-
-// nullBytes returns NULL for a nil slice, which would be an empty value otherwise.
-func nullBytes(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
-}
-
 // Search returns the thread with an id if the caller sees it. Threads have no other name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, threadID string, _ int) ([]db.Named, error) {
 	var projectID string

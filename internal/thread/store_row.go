@@ -171,7 +171,7 @@ func (r *row) row() threadRow {
 		Version: r.version, Terms: term.Pack(r.terms),
 	}
 	if r.metadata != nil {
-		to.Metadata = nullText(r.metadata.text)
+		to.Metadata = db.Null(string(r.metadata.text))
 	}
 	if r.userData != nil {
 		to.UserDataSize = r.userData.size()

@@ -99,8 +99,8 @@ func insertSession(tx *db.Tx, r Session, userData *sealedText) (int64, error) {
 		ON CONFLICT (org_id, id) DO NOTHING`,
 		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID, r.Environment,
 		r.Devmode, r.URL, r.Method, r.Trigger, r.started, !r.Pending, r.StartedAt, r.CompletedAt, r.StatusCode,
-		r.Error, encodeAgents(r.AgentIDs), r.CreatedAt, r.UpdatedAt, r.version, nullText(r.Metadata),
-		userData.size(), nullBytes(userData.sealed))
+		r.Error, encodeAgents(r.AgentIDs), r.CreatedAt, r.UpdatedAt, r.version, db.Null(string(r.Metadata)),
+		userData.size(), userData.sealed)
 	if err != nil {
 		return 0, fmt.Errorf("insert session: %w", err)
 	}
@@ -174,7 +174,7 @@ func updateStart(tx *db.Tx, oldProject string, r Session) error {
 		started_at = $13, updated_at = $14, version = $15, metadata = $16 WHERE org_id = $1 AND id = $2`,
 		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID,
 		r.Environment, r.Devmode, r.URL, r.Method, r.Trigger, true,
-		r.StartedAt, r.UpdatedAt, r.version, nullText(r.Metadata)); err != nil {
+		r.StartedAt, r.UpdatedAt, r.version, db.Null(string(r.Metadata))); err != nil {
 		return fmt.Errorf("update session: %w", err)
 	}
 	if oldProject == r.project() {
@@ -238,8 +238,8 @@ func updateCompletion(tx *db.Tx, r Session, userData *sealedText) error {
 		error = $7, agent_ids = $8, updated_at = $9, version = $10, metadata = $11, user_data_size = $12, user_data = $13
 		WHERE org_id = $1 AND id = $2`,
 		r.OrgID, r.ID, r.ThreadID, true, r.CompletedAt, r.StatusCode,
-		r.Error, encodeAgents(r.AgentIDs), r.UpdatedAt, r.version, nullText(r.Metadata),
-		userData.size(), nullBytes(userData.sealed)); err != nil {
+		r.Error, encodeAgents(r.AgentIDs), r.UpdatedAt, r.version, db.Null(string(r.Metadata)),
+		userData.size(), userData.sealed); err != nil {
 		return fmt.Errorf("update session: %w", err)
 	}
 	return nil

@@ -108,8 +108,6 @@ func wantCounts(t *testing.T, s *Store, threads, deleted int64) {
 	}
 }
 
-func scanBytes(row db.Row) (b []byte, err error) { return b, row.Scan(&b) }
-
 // TestUserDataIsSealedAtRest reads the tables after each way to write user_data.
 func TestUserDataIsSealedAtRest(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -124,7 +122,7 @@ func TestUserDataIsSealedAtRest(t *testing.T) {
 		must(t, err)
 		_, err = s.Complete(t.Context(), whole, Completion{ID: "ended", UserData: &secret})
 		must(t, err)
-		found, err := db.Collect(d.Read(t.Context()), scanBytes,
+		found, err := db.Collect(d.Read(t.Context()), db.Value[[]byte],
 			`SELECT user_data FROM threads UNION ALL SELECT user_data FROM sessions`)
 		must(t, err)
 		for _, stored := range found {

@@ -126,21 +126,18 @@ func (s *Store) series(ctx context.Context, from source, r period.Range) ([]Buck
 		series[i].Timestamp = r.Start(int64(i))
 	}
 	text, args := from.rows(`bucket, received, delivered, failed`, r, from.args)
-	rows, err := s.DB.Read(ctx).Query(text, args...)
+	type counted struct {
+		bucket int64
+		Count
+	}
+	all, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (c counted, err error) {
+		return c, row.Scan(&c.bucket, &c.Received, &c.Delivered, &c.Failed)
+	}, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook counts: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var bucket int64
-		var n Count
-		if err := rows.Scan(&bucket, &n.Received, &n.Delivered, &n.Failed); err != nil {
-			return nil, fmt.Errorf("read webhook counts: %w", err)
-		}
-		series[bucket-r.From].Count = n
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read webhook counts: %w", err)
+	for _, c := range all {
+		series[c.bucket-r.From].Count = c.Count
 	}
 	return series, nil
 }

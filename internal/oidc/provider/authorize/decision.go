@@ -130,10 +130,10 @@ func (h *Handler) sendCode(
 	g.CodeHash = seal.Hash(code)
 	g.CodeExpiresAt = &expires
 	g.RedirectURI = &req.RedirectURI
-	g.Nonce = optional(req.Nonce)
-	g.Challenge = optional(req.Challenge)
-	g.JKT = optional(req.JKT)
-	g.Resource = optional(req.Resource)
+	g.Nonce = db.Null(req.Nonce)
+	g.Challenge = db.Null(req.Challenge)
+	g.JKT = db.Null(req.JKT)
+	g.Resource = db.Null(req.Resource)
 	if !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		g.SessionID = &s.ID
 	}
@@ -141,11 +141,4 @@ func (h *Handler) sendCode(
 		return err
 	}
 	return h.send(w, r, recipient{req.RedirectURI, req.State, req.ResponseMode}, url.Values{"code": {code}})
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

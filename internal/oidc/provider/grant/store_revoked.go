@@ -24,10 +24,7 @@ func revokeUntil(tx *db.Tx, id string, until stamp.Time) error {
 
 // revokedIDs returns at most limit ids of the set.
 func revokedIDs(q db.Querier, now stamp.Time, limit int) ([]string, error) {
-	ids, err := db.Collect(q, func(row db.Row) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	}, `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, now, limit)
+	ids, err := db.Collect(q, db.Value[string], `SELECT id FROM oidc_revoked WHERE expires_at > $1 LIMIT $2`, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read revoked ids: %w", err)
 	}
