@@ -59,6 +59,12 @@ func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Tim
 	return sums.write(tx)
 }
 
+// waitingQuestion asks waitingOf for a receipt and a destination. Number is returned with the answer.
+type waitingQuestion struct {
+	Number                   int
+	ReceiptID, DestinationID string
+}
+
 // waitingOf finds a waiting attempt of a receipt to a destination. Its conditions and its order leave
 // only the index of the receipt to choose.
 const waitingOf = `SELECT v.number, (SELECT d.key FROM webhook_deliveries d
@@ -70,13 +76,9 @@ const waitingOf = `SELECT v.number, (SELECT d.key FROM webhook_deliveries d
 // end, and returns the other deliveries. An attempt that ends meanwhile, in another transaction, is not
 // waiting any more.
 func withoutWaiting(tx *db.Tx, replayID string, all []Delivery) (others []Delivery, err error) {
-	type question struct {
-		Number                   int
-		ReceiptID, DestinationID string
-	}
-	asked := make(db.Bulk[question], len(all))
+	asked := make(db.Bulk[waitingQuestion], len(all))
 	for i, d := range all {
-		asked[i] = question{Number: i, ReceiptID: d.ReceiptID, DestinationID: d.DestinationID}
+		asked[i] = waitingQuestion{Number: i, ReceiptID: d.ReceiptID, DestinationID: d.DestinationID}
 	}
 	type waiting struct {
 		number int

@@ -101,6 +101,9 @@ var deliveriesOf = map[db.Dialect]string{
 		WHERE receipt_id = v.id OFFSET 0) AS d`,
 }
 
+// receiptRow is a receipt whose deliveries lastDeliveriesText finds.
+type receiptRow struct{ Key, ID string }
+
 // lastDeliveriesText finds the last delivery of receipts to each destination. It must not compare
 // deliveries with each other: SQLite would go through all later ones of the destination.
 func lastDeliveriesText(dialect db.Dialect) string {
@@ -116,7 +119,6 @@ func lastDeliveries(q db.Querier, r Replay, receipts []webhook.Redelivery) (map[
 	if r.To != "" && r.Status == "" && r.DestinationID == "" {
 		return nil, nil // all are sent, wherever they went
 	}
-	type receiptRow struct{ Key, ID string }
 	rows := make(db.Bulk[receiptRow], len(receipts))
 	for i, receipt := range receipts {
 		key := receipt.ReceiptKey
