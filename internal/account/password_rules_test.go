@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,8 +11,8 @@ import (
 func TestPasswordRules(t *testing.T) {
 	const email = "Ada.Lovelace@example.com"
 	for password, want := range map[string]string{
-		"":                             "at least 10 characters",
-		"ninechars":                    "at least 10 characters",
+		"":                             fmt.Sprintf("at least %d characters", account.MinPassword),
+		"ninechars":                    fmt.Sprintf("at least %d characters", account.MinPassword),
 		"ñandúñandú":                   "easy to guess", // ten characters, a repetition
 		"kettle moss":                  "",
 		"correct horse battery":        "",

@@ -85,11 +85,18 @@ type NewKey struct {
 // Check adds a fault for each rule that the request breaks.
 func (n NewKey) Check(faults *errs.Faults) { n.key(time.Now(), faults) }
 
-// build returns the key to store. It returns Invalid with all faults of the request.
-func (n NewKey) build(now time.Time) (Key, error) {
+// Build returns the key that a caller asks for. It returns Invalid with all faults of the request, and
+// Forbidden for another organization than the caller's.
+func (n NewKey) Build(caller *auth.Caller, now time.Time) (Key, error) {
 	var faults errs.Faults
 	k := n.key(now, &faults)
-	return k, faults.Err()
+	if err := faults.Err(); err != nil {
+		return Key{}, err
+	}
+	if n.OrgID != nil && *n.OrgID != caller.OrgID {
+		return Key{}, errs.New(errs.Forbidden, "orgId is not the organization of the caller")
+	}
+	return k, nil
 }
 
 // key returns the requested key and adds the faults of the request.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"steward/internal/auth"
-	"steward/internal/errs"
 	"steward/internal/idempotency"
 	"steward/internal/page"
 )
@@ -15,12 +14,9 @@ type Handler struct{ Store *Store }
 // Create serves POST /cli/apikey.
 func (h *Handler) Create(ctx context.Context, in *struct{ Body NewKey }) (Created, error) {
 	caller := auth.From(ctx)
-	k, err := in.Body.build(h.Store.Now())
+	k, err := in.Body.Build(caller, h.Store.Now())
 	if err != nil {
 		return Created{}, err
-	}
-	if org := in.Body.OrgID; org != nil && *org != caller.OrgID {
-		return Created{}, errs.New(errs.Forbidden, "orgId is not the organization of the caller")
 	}
 	return idempotency.Once(ctx, func(ctx context.Context) (Created, error) {
 		value, err := h.Store.Create(ctx, caller, k)

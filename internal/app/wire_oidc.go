@@ -87,6 +87,7 @@ func userDirectory(a *account.Store, lines *audit.Store) signin.Directory {
 		HashPassword:    account.HashPassword,
 		SetPassword:     a.SetPassword,
 		PasswordProblem: account.PasswordProblem,
+		MinPassword:     account.MinPassword,
 		Register:        a.Register,
 		Join:            a.Join,
 		Decline:         a.Decline,
@@ -100,7 +101,6 @@ func userDirectory(a *account.Store, lines *audit.Store) signin.Directory {
 
 // apiKeys returns the API keys as the account page sees them.
 func apiKeys(keys *apikey.Store) signin.APIKeys {
-	handler := &apikey.Handler{Store: keys}
 	return signin.APIKeys{
 		List: func(ctx context.Context, caller *auth.Caller, limit int) ([]signin.APIKey, error) {
 			own := apikey.Filter{UserID: caller.UserID}
@@ -117,12 +117,15 @@ func apiKeys(keys *apikey.Store) signin.APIKeys {
 			return out, err
 		},
 		Create: func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (string, error) {
-			body := apikey.NewKey{Name: name}
+			asked := apikey.NewKey{Name: name}
 			if expires != nil {
-				body.ExpiresAt = new(expires.String())
+				asked.ExpiresAt = new(expires.String())
 			}
-			made, err := handler.Create(auth.With(ctx, caller), &struct{ Body apikey.NewKey }{body})
-			return made.Value, err
+			k, err := asked.Build(caller, keys.Now())
+			if err != nil {
+				return "", err
+			}
+			return keys.Create(ctx, caller, k)
 		},
 		Delete: func(ctx context.Context, caller *auth.Caller, keyID string) error {
 			return keys.Delete(ctx, caller, keyID, page.IfMatch{})

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/app/datadir"
 	"steward/internal/blob"
 	"steward/internal/db"
@@ -260,7 +261,7 @@ func settings(c *Config) []setting {
 		},
 		{
 			"admin-password", "", secret, into(&c.AdminPassword, password),
-			"password of the first owner, 10 or more characters and not a common one",
+			fmt.Sprintf("password of the first owner, %d or more characters and not a common one", account.MinPassword),
 		},
 	}
 }

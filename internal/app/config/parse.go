@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -279,7 +280,7 @@ func email(v string) (string, error) {
 
 func password(v string) (Secret, error) {
 	if !utf8.ValidString(v) || utf8.RuneCountInString(v) < account.MinPassword || len(v) > account.MaxPassword {
-		return "", mustBe("10 or more characters")
+		return "", mustBe(fmt.Sprintf("%d or more characters", account.MinPassword))
 	}
 	return Secret(v), nil
 }

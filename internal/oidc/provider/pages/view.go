@@ -131,8 +131,9 @@ type Invitation struct {
 	Base
 	Email, Org, Role string
 	// Inviter is empty if that is not known.
-	Inviter string
-	Path    string
+	Inviter     string
+	Path        string
+	MinPassword int
 }
 
 func (*Invitation) template() string { return "invite.html" }
@@ -145,8 +146,9 @@ func (*Join) template() string { return "join.html" }
 // Reset is the page on which a user sets a new password.
 type Reset struct {
 	Base
-	Email string
-	Path  string
+	Email       string
+	Path        string
+	MinPassword int
 }
 
 func (*Reset) template() string { return "reset.html" }
@@ -155,6 +157,7 @@ func (*Reset) template() string { return "reset.html" }
 type Account struct {
 	Base
 	Email, FirstName, LastName, PhotoURL string
+	MinPassword                          int
 	// Done confirms what was changed.
 	Done string
 	Apps []App

@@ -210,7 +210,7 @@ func (f *Fixture) directory() signin.Directory {
 		},
 		Role: a.Role, HashPassword: account.HashPassword, SetPassword: a.SetPassword,
 		Register: a.Register, Join: a.Join, Decline: a.Decline,
-		PasswordProblem: account.PasswordProblem, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
+		PasswordProblem: account.PasswordProblem, MinPassword: account.MinPassword, UseReset: a.UseReset, Audit: f.Audit.RecordUser,
 		Reset: func(ctx context.Context, token string) (oidc.User, error) {
 			l, err := a.ResetOf(ctx, token)
 			return oidc.User(l), err
@@ -229,7 +229,6 @@ func (f *Fixture) directory() signin.Directory {
 // apiKeys gives access to real API keys, with what the account page needs of them.
 func (f *Fixture) apiKeys() signin.APIKeys {
 	store := &apikey.Store{DB: f.DB, Now: f.Clock.Now, Audit: f.Audit.Record, Project: f.Accounts.EnsureProject}
-	handler := &apikey.Handler{Store: store}
 	return signin.APIKeys{
 		List: func(ctx context.Context, caller *auth.Caller, limit int) (list []signin.APIKey, err error) {
 			found, err := store.List(ctx, caller.OrgID, apikey.Filter{UserID: caller.UserID}, page.Paging{Limit: limit})
@@ -239,12 +238,15 @@ func (f *Fixture) apiKeys() signin.APIKeys {
 			return list, err
 		},
 		Create: func(ctx context.Context, caller *auth.Caller, name string, expires *stamp.Time) (string, error) {
-			body := apikey.NewKey{Name: name}
+			asked := apikey.NewKey{Name: name}
 			if expires != nil {
-				body.ExpiresAt = new(expires.String())
+				asked.ExpiresAt = new(expires.String())
 			}
-			made, err := handler.Create(ctx, &struct{ Body apikey.NewKey }{body})
-			return made.Value, err
+			k, err := asked.Build(caller, store.Now())
+			if err != nil {
+				return "", err
+			}
+			return store.Create(ctx, caller, k)
 		},
 		Delete: func(ctx context.Context, caller *auth.Caller, keyID string) error {
 			return store.Delete(ctx, caller, keyID, page.IfMatch{})

@@ -52,6 +52,7 @@ func (h *Handler) showAccount(w http.ResponseWriter, v visit, status int, view p
 	view.FirstName = v.user.FirstName
 	view.LastName = v.user.LastName
 	view.PhotoURL = v.user.PhotoURL
+	view.MinPassword = h.Users.MinPassword
 	if view.Apps, err = h.apps(v); err != nil {
 		return err
 	}

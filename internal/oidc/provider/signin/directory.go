@@ -48,7 +48,9 @@ type Directory struct {
 	// PasswordProblem returns what is wrong with a new password of the user with an email address, as a
 	// sentence, or "".
 	PasswordProblem func(email, password string) string
-	SetPassword     func(tx *db.Tx, userID, hash string) error
+	// MinPassword is the minimum length of a new password in characters.
+	MinPassword int
+	SetPassword func(tx *db.Tx, userID, hash string) error
 	// ProfileProblem returns what is wrong with a profile, as a sentence, or "".
 	ProfileProblem func(Profile) string
 	SetProfile     func(tx *db.Tx, userID string, p Profile) error

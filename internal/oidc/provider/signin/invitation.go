@@ -31,7 +31,7 @@ func (h *Handler) showInvitation(
 ) error {
 	view := pages.Invitation{
 		Email: invitation.Email, Org: invitation.OrgName, Role: string(invitation.Role), Inviter: invitation.Inviter,
-		Path: oauth.PathInvitation + r.PathValue("token"),
+		Path: oauth.PathInvitation + r.PathValue("token"), MinPassword: h.Users.MinPassword,
 	}
 	view.Problem = problem
 	if invitation.UserID == "" {

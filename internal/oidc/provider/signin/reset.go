@@ -33,7 +33,7 @@ func (h *Handler) Reset(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) showReset(w http.ResponseWriter, r *http.Request, user oidc.User, problem string) error {
-	view := &pages.Reset{Email: user.Email, Path: oauth.PathReset + r.PathValue("token")}
+	view := &pages.Reset{Email: user.Email, Path: oauth.PathReset + r.PathValue("token"), MinPassword: h.Users.MinPassword}
 	view.Problem = problem
 	return h.Pages.Render(w, r, formStatus(problem), view)
 }
