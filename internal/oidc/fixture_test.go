@@ -54,10 +54,12 @@ func newFixture(t testing.TB, d *db.DB) *fixture {
 func (f *fixture) replica(d *db.DB) *Store {
 	s := &Store{
 		DB: d, Now: f.now,
-		Audit: func(_ *db.Tx, action, target string) error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.audits = append(f.audits, action+" "+target)
+		Audit: func(tx *db.Tx, action, target string) error {
+			tx.OnCommit(func() {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.audits = append(f.audits, action+" "+target)
+			})
 			return nil
 		},
 		Project: func(_ *db.Tx, _ *auth.Caller, location, projectID string) error {
@@ -111,7 +113,7 @@ func (f *fixture) removeMember(orgID, userID string) {
 // client creates a client.
 func (f *fixture) client(s Settings) Created {
 	f.t.Helper()
-	c, err := f.h.Create(f.ctx, &struct{ Body NewClient }{NewClient{
+	c, err := f.h.Create(f.ctx, &CreateRequest{Body: NewClient{
 		Name: "Notes", Description: "Keeps notes", HomepageURL: "https://notes.example", Settings: s,
 	}})
 	must(f.t, err)

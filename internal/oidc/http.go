@@ -51,8 +51,14 @@ func (h *Handler) List(ctx context.Context, in *struct{ WholeList }) (page.Page[
 	return result, nil
 }
 
+// CreateRequest is the request of Create.
+type CreateRequest struct {
+	DryRun bool `query:"dry_run" doc:"Only check the request. Nothing is stored; the client has no id and no secret"`
+	Body   NewClient
+}
+
 // Create serves POST /oidc/clients.
-func (h *Handler) Create(ctx context.Context, in *struct{ Body NewClient }) (Created, error) {
+func (h *Handler) Create(ctx context.Context, in *CreateRequest) (Created, error) {
 	c, secret, err := in.Body.build(h.Store.Now())
 	if err != nil {
 		return Created{}, err
@@ -64,10 +70,21 @@ func (h *Handler) Create(ctx context.Context, in *struct{ Body NewClient }) (Cre
 	if secret != "" {
 		hash = seal.Hash(secret)
 	}
-	return idempotency.Once(ctx, func(ctx context.Context) (Created, error) {
+	create := func(ctx context.Context) (Created, error) {
 		created, err := h.Store.Create(ctx, auth.From(ctx), c, hash)
 		return Created{Client: created, ClientSecret: secret}, err
+	}
+	if !in.DryRun {
+		return idempotency.Once(ctx, create)
+	}
+	var tried Created
+	err = h.Store.DB.Try(ctx, func(ctx context.Context) (err error) {
+		tried, err = create(ctx)
+		return err
 	})
+	tried.Client.ID = ""
+	tried.ClientSecret = ""
+	return tried, err
 }
 
 // Get serves GET /oidc/clients/{id}.
@@ -80,15 +97,16 @@ func (h *Handler) Get(ctx context.Context, in *ClientPath) (ClientDetails, error
 	return c, nil
 }
 
-// UpdateInput is the request of PUT /oidc/clients/{id}.
-type UpdateInput struct {
+// UpdateRequest is the request of PUT /oidc/clients/{id}.
+type UpdateRequest struct {
 	ClientPath
 	page.IfMatch
-	Body ClientPatch
+	DryRun bool `query:"dry_run" doc:"Only check the request. Nothing is stored, and there is no secret"`
+	Body   ClientPatch
 }
 
 // CheckUpdate adds the faults of a request to update a client, which depend on the client's type.
-func (h *Handler) CheckUpdate(ctx context.Context, in *UpdateInput, faults *errs.Faults) {
+func (h *Handler) CheckUpdate(ctx context.Context, in *UpdateRequest, faults *errs.Faults) {
 	before, err := h.Store.Get(ctx, auth.From(ctx).OrgID, in.ID)
 	if err == nil {
 		in.Body.set(before.Client).validate(faults)
@@ -96,11 +114,20 @@ func (h *Handler) CheckUpdate(ctx context.Context, in *UpdateInput, faults *errs
 }
 
 // Update serves PUT /oidc/clients/{id}.
-func (h *Handler) Update(ctx context.Context, in *UpdateInput) (Updated, error) {
+func (h *Handler) Update(ctx context.Context, in *UpdateRequest) (Updated, error) {
 	if err := h.checkAudience(in.Body.Settings); err != nil {
 		return Updated{}, err
 	}
-	return h.Store.Update(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
+	if !in.DryRun {
+		return h.Store.Update(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
+	}
+	var tried Updated
+	err := h.Store.DB.Try(ctx, func(ctx context.Context) (err error) {
+		tried, err = h.Store.Update(ctx, auth.From(ctx), in.ID, in.IfMatch, in.Body)
+		return err
+	})
+	tried.ClientSecret = ""
+	return tried, err
 }
 
 // checkAudience returns Conflict for the audience of this API, whose tokens no client may introspect.

@@ -27,7 +27,7 @@ func (f *Fixture) NewApp(settings string) *App {
 	var in oidc.NewClient
 	Must(f.T, json.Unmarshal([]byte(settings), &in))
 	in.Name, in.Description, in.HomepageURL = "Test app", "For tests", "https://rp.example.com"
-	made, err := f.Clients.Create(f.Ctx, &struct{ Body oidc.NewClient }{in})
+	made, err := f.Clients.Create(f.Ctx, &oidc.CreateRequest{Body: in})
 	Must(f.T, err)
 	return &App{Fixture: f, ID: made.Client.ID, Secret: made.ClientSecret}
 }
