@@ -152,7 +152,7 @@ func TestConsoleOAuthApp(t *testing.T) {
 	c.fill("homepage", "https://harbour.example.com")
 	c.press("Continue")
 	c.fill("redirect", "http://harbour.example.com/callback")
-	c.see("Plain http is for localhost")
+	c.see("http is for loopback addresses")
 	c.fill("redirect", redirectURI)
 	c.see("This address can be used.")
 	c.press("Continue")

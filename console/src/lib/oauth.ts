@@ -1,5 +1,6 @@
-// What the pages of OAuth apps know about OAuth: kinds of apps, rules of redirect URIs, and examples.
+// What the pages of OAuth apps know about OAuth: kinds of apps and examples.
 import type { Schemas } from '../api/client';
+import type { Check } from './check.svelte';
 import { shellQuote } from './format';
 
 const device = 'urn:ietf:params:oauth:grant-type:device_code';
@@ -24,25 +25,21 @@ export const kinds: Kind[] = [
 const grantLabels: Record<string, string> = { authorization_code: 'Sign-in by redirect', refresh_token: 'Refresh tokens', client_credentials: 'As itself', [device]: 'Device code' };
 export const grantLabel = (grant: string) => grantLabels[grant] ?? grant;
 
-// uriProblem returns what is wrong with a redirect URI, or "". The server decides; this tells it while typing.
-export function uriProblem(uri: string, type: string): string {
-  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(uri)?.[1]?.toLowerCase();
-  if (uri.length > 2048 || /[^\x21-\x7e]|[\\<>"^`{|}]/.test(uri)) return 'Use printable ASCII characters, without blanks or backslashes.';
-  if (!scheme) return 'Start with https://, as in https://app.example.com/callback.';
-  if (uri.includes('#')) return 'Leave out the fragment (#…).';
-  if (scheme === 'https' || scheme === 'http') {
-    const host = /^https?:\/\/([^/?]+)/i.exec(uri)?.[1] ?? '';
-    if (host.includes('@')) return 'Leave out the user name.';
-    if (!/^(\[[0-9a-f:.]+\]|[\w-]+(\.[\w-]+)*)(:\d{1,5})?$/i.test(host)) return `Name a host after ${scheme}://.`;
-    if (scheme === 'http' && !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i.test(host)) return 'Use https. Plain http is for localhost and loopback addresses.';
-    return '';
-  }
-  if (!scheme.includes('.')) return 'Use https, or a scheme with a dot, such as com.example.app.';
-  if (type !== 'public') return 'Use https. Schemes of apps are for public clients.';
-  return uri[scheme.length + 1] === '/' ? '' : `Put a slash after the scheme: ${scheme}:/callback.`;
+// filled returns the addresses of a list that are not blank, without repetitions, as the server takes them.
+export const filled = (uris: string[]) => [...new Set(uris.map((u) => u.trim()).filter(Boolean))];
+
+// Addresses are the fields of an app with lists of addresses.
+export interface Addresses {
+  redirect_uris?: string[];
+  post_logout_redirect_uris?: string[];
 }
 
-export const homepageProblem = (url: string) => (/^https?:\/\/[^\s/?#]+/i.test(url) ? '' : 'Start with https:// or http://.');
+// verdict returns what the server says about an address of a list: "" if it can be used, or undefined if it was
+// not checked yet.
+export function verdict(check: Check<Addresses>, list: keyof Addresses, uri: string): string | undefined {
+  const at = check.checked?.[list]?.indexOf(uri.trim()) ?? -1;
+  return at < 0 ? undefined : check.field(`${list}[${at}]`);
+}
 
 // Client is what the examples are made from.
 export type Client = Schemas['OidcClientDetails'];
