@@ -66,9 +66,12 @@ func insert(tx *db.Tx, k Key, value string) error {
 	}
 	_, err = tx.Exec(`INSERT INTO api_keys
 		(org_id, id, hash, name, type, project_id, user_id, client_id, scopes, expires_at, created_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		k.OrgID, k.ID, seal.Hash(value), k.Name, k.Type, projectID, k.userID, db.Null(k.clientID), scopes,
-		k.ExpiresAt, k.CreatedAt, k.version)
+		VALUES (@org_id, @id, @hash, @name, @type, @project_id, @user_id, @client_id, @scopes, @expires_at, @created_at, @version)`,
+		db.Args{
+			"org_id": k.OrgID, "id": k.ID, "hash": seal.Hash(value), "name": k.Name, "type": k.Type,
+			"project_id": projectID, "user_id": k.userID, "client_id": db.Null(k.clientID), "scopes": scopes,
+			"expires_at": k.ExpiresAt, "created_at": k.CreatedAt, "version": k.version,
+		})
 	if db.IsUnique(err) {
 		return errs.New(errs.Conflict, "this API key already exists")
 	}

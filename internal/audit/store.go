@@ -38,9 +38,13 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 	}
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, key_id, client_id, thing, action, target,
-		remote_addr, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		caller.OrgID, id.At(id.Audit, now), stamp.Of(now), db.Null(caller.UserID), db.Null(caller.KeyID),
-		db.Null(caller.ClientID), thingOf(action), action, target, remoteAddr, requestID)
+		remote_addr, request_id) VALUES (@org_id, @id, @at, @user_id, @key_id, @client_id, @thing, @action, @target,
+		@remote_addr, @request_id)`,
+		db.Args{
+			"org_id": caller.OrgID, "id": id.At(id.Audit, now), "at": stamp.Of(now), "user_id": db.Null(caller.UserID),
+			"key_id": db.Null(caller.KeyID), "client_id": db.Null(caller.ClientID), "thing": thingOf(action),
+			"action": action, "target": target, "remote_addr": remoteAddr, "request_id": requestID,
+		})
 	if err != nil {
 		return fmt.Errorf("insert audit entry: %w", err)
 	}

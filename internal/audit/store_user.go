@@ -17,8 +17,12 @@ func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
 	}
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, thing, action, target, remote_addr, request_id)
-		SELECT org_id, $1, $2, $3, $8, $4, $5, $6, $7 FROM members WHERE user_id = $5 AND NOT disabled`,
-		id.At(id.Audit, now), stamp.Of(now), db.Null(by), action, userID, remoteAddr, requestID, thingOf(action))
+		SELECT org_id, @id, @at, @by, @thing, @action, @target, @remote_addr, @request_id
+		FROM members WHERE user_id = @target AND NOT disabled`,
+		db.Args{
+			"id": id.At(id.Audit, now), "at": stamp.Of(now), "by": db.Null(by), "thing": thingOf(action), "action": action,
+			"target": userID, "remote_addr": remoteAddr, "request_id": requestID,
+		})
 	if err != nil {
 		return fmt.Errorf("insert audit entries of user: %w", err)
 	}

@@ -65,7 +65,10 @@ func (c *Counters) Add(tx *Tx, key []any, by ...int64) error {
 	if len(key) != len(c.keys) || len(by) != len(c.sums) {
 		return fmt.Errorf("db: %s has %d keys and %d sums, not %d and %d", c.table, len(c.keys), len(c.sums), len(key), len(by))
 	}
-	if err := tx.ready(key); err != nil {
+	if err := tx.ready(); err != nil {
+		return err
+	}
+	if err := checkText(key); err != nil {
 		return err
 	}
 	tx.add(c, key, by)

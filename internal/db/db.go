@@ -2,7 +2,7 @@
 // invalidation of caches, and every difference between SQLite and PostgreSQL.
 //
 // A store reads with the Querier that Read returns, and writes in a function that it passes to Write.
-// Statements are written once, in PostgreSQL's style ($1), and run on both engines. Times are int64
+// Statements are written once, in PostgreSQL's style ($1, or @name with Args), and run on both engines. Times are int64
 // microseconds, JSON is a string, bytes are []byte, and a boolean column is BOOLEAN on PostgreSQL and
 // INTEGER on SQLite (`WHERE NOT deleted` works on both).
 //
@@ -33,6 +33,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync"
 	"time"
 
 	"steward/internal/errs"
@@ -148,6 +149,8 @@ type DB struct {
 	outbox   *outbox
 	// instance distinguishes the notifications of this process from those of other replicas.
 	instance string
+	// numbered has the statements with names, by their text.
+	numbered sync.Map
 	// poll is how often RunWatch reads the epochs.
 	poll time.Duration
 }
@@ -238,14 +241,16 @@ type reader struct {
 func (r reader) Dialect() Dialect { return r.db.dialect }
 
 func (r reader) Query(sql string, args ...any) (Rows, error) {
-	if err := checkText(args); err != nil {
+	sql, args, err := r.db.arguments(sql, args)
+	if err != nil {
 		return nil, err
 	}
 	return r.db.engine.query(r.ctx, sql, args)
 }
 
 func (r reader) Row(sql string, args ...any) Row {
-	if err := checkText(args); err != nil {
+	sql, args, err := r.db.arguments(sql, args)
+	if err != nil {
 		return failedRow{err}
 	}
 	return lazyRow{r.db.engine, r.ctx, sql, args}

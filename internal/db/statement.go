@@ -63,7 +63,8 @@ type result struct {
 }
 
 func (t *Tx) sendFor(r *result, sql string, args []any) error {
-	if err := t.ready(args); err != nil {
+	sql, args, err := t.prepare(sql, args)
+	if err != nil {
 		return err
 	}
 	return t.check(t.s.send(t.ctx, r, sql, args))

@@ -132,7 +132,8 @@ func (t *Tx) OnCommit(fn func()) { t.hooks = append(t.hooks, fn) }
 // Exec runs a statement and returns the number of affected rows. IsUnique recognizes a violated key;
 // other errors are those of Querier.
 func (t *Tx) Exec(sql string, args ...any) (affected int64, err error) {
-	if err := t.ready(args); err != nil {
+	sql, args, err = t.prepare(sql, args)
+	if err != nil {
 		return 0, err
 	}
 	n, err := t.s.exec(t.ctx, sql, args)
@@ -148,7 +149,8 @@ func (t *Tx) Send(sql string, args ...any) error {
 
 // Query runs a statement as described by Querier.
 func (t *Tx) Query(sql string, args ...any) (Rows, error) {
-	if err := t.ready(args); err != nil {
+	sql, args, err := t.prepare(sql, args)
+	if err != nil {
 		return nil, err
 	}
 	rows, err := t.s.query(t.ctx, sql, args)
@@ -168,8 +170,16 @@ func (t *Tx) Row(sql string, args ...any) Row {
 	return firstRow{rows}
 }
 
+// prepare returns a statement and its arguments by number, or an error if it must not run.
+func (t *Tx) prepare(sql string, args []any) (string, []any, error) {
+	if err := t.ready(); err != nil {
+		return "", nil, err
+	}
+	return t.db.arguments(sql, args)
+}
+
 // ready returns an error if the next statement must not run.
-func (t *Tx) ready(args []any) error {
+func (t *Tx) ready() error {
 	switch {
 	case t.over:
 		return errOver
@@ -178,7 +188,7 @@ func (t *Tx) ready(args []any) error {
 	case t.open != nil:
 		return errOpenRows
 	}
-	return checkText(args)
+	return nil
 }
 
 // check keeps the first error of a statement, and returns err.
@@ -218,7 +228,7 @@ func (t *Tx) closeRows() {
 
 // join runs fn in a savepoint.
 func (t *Tx) join(ctx context.Context, fn func(*Tx) error) error {
-	if err := t.ready(nil); err != nil {
+	if err := t.ready(); err != nil {
 		return err
 	}
 	sub := newTx(ctx, t.db, t.s, t)

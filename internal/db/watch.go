@@ -79,7 +79,10 @@ func (w *watchers) names() []string {
 // Invalidate invalidates the caches of a name, here and on every other replica, when the transaction
 // commits: it has the functions that Watch registered called.
 func (t *Tx) Invalidate(name string) error {
-	if err := t.ready([]any{name}); err != nil {
+	if err := t.ready(); err != nil {
+		return err
+	}
+	if err := checkText([]any{name}); err != nil {
 		return err
 	}
 	t.invalidated = append(t.invalidated, name)

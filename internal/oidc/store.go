@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/auth"
@@ -118,12 +119,13 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, c Client, secre
 var errAudience = errs.New(errs.Conflict, "the audience is taken")
 
 func insertClient(tx *db.Tx, c Client, secretHash []byte) error {
-	_, err := tx.Exec(`INSERT INTO oidc_clients (`+clientColumns+`, secret_hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-		$9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
-		c.ID, c.Name, c.Description, c.HomepageURL, c.Icon, c.ClientType, encodeList(c.RedirectURIs),
-		encodeList(c.PostLogoutRedirectURIs), encodeList(c.GrantTypes), encodeList(c.ResponseTypes), encodeList(c.Scopes),
-		c.OrgID, c.ProjectID, c.AccessSeconds, c.RefreshSeconds, c.IDSeconds, encodeList(c.AllowedUserIDs), c.Internal,
-		c.IsPublic, c.CreatedAt, c.UpdatedAt, c.version, c.Audience, encodeSince(c.redirectsSince), secretHash)
+	values := c.changeable()
+	values["client_type"] = c.ClientType
+	values["internal"] = c.Internal
+	values["created_at"] = c.CreatedAt
+	values["secret_hash"] = secretHash
+	names := strings.Join(strings.Fields(clientColumns), " @")
+	_, err := tx.Exec(`INSERT INTO oidc_clients (`+clientColumns+`, secret_hash) VALUES (@`+names+`, @secret_hash)`, values)
 	if db.IsUnique(err) {
 		return errAudience
 	}
@@ -261,17 +263,29 @@ func (s *Store) Update(
 	return u, nil
 }
 
+// changeable returns the columns that an update can change, except the type, and those of the key.
+func (c Client) changeable() db.Args {
+	return db.Args{
+		"org_id": c.OrgID, "id": c.ID, "name": c.Name, "description": c.Description, "homepage_url": c.HomepageURL, "icon": c.Icon,
+		"redirect_uris": encodeList(c.RedirectURIs), "post_logout_redirect_uris": encodeList(c.PostLogoutRedirectURIs),
+		"grant_types": encodeList(c.GrantTypes), "response_types": encodeList(c.ResponseTypes), "scopes": encodeList(c.Scopes),
+		"project_id": c.ProjectID, "access_token_lifetime_seconds": c.AccessSeconds,
+		"refresh_token_lifetime_seconds": c.RefreshSeconds, "id_token_lifetime_seconds": c.IDSeconds,
+		"allowed_user_ids": encodeList(c.AllowedUserIDs), "is_public": c.IsPublic, "updated_at": c.UpdatedAt,
+		"version": c.version, "audience": c.Audience, "redirects_since": encodeSince(c.redirectsSince),
+	}
+}
+
 // updateClient stores the fields that an update can change, except the type.
 func updateClient(tx *db.Tx, c Client) error {
-	_, err := tx.Exec(`UPDATE oidc_clients SET name = $3, description = $4, homepage_url = $5, icon = $6,
-		redirect_uris = $7, post_logout_redirect_uris = $8, grant_types = $9, response_types = $10, scopes = $11,
-		project_id = $12, access_token_lifetime_seconds = $13, refresh_token_lifetime_seconds = $14,
-		id_token_lifetime_seconds = $15, allowed_user_ids = $16, is_public = $17, updated_at = $18, version = $19,
-		audience = $20, redirects_since = $21 WHERE org_id = $1 AND id = $2`,
-		c.OrgID, c.ID, c.Name, c.Description, c.HomepageURL, c.Icon, encodeList(c.RedirectURIs),
-		encodeList(c.PostLogoutRedirectURIs), encodeList(c.GrantTypes), encodeList(c.ResponseTypes), encodeList(c.Scopes),
-		c.ProjectID, c.AccessSeconds, c.RefreshSeconds, c.IDSeconds, encodeList(c.AllowedUserIDs), c.IsPublic,
-		c.UpdatedAt, c.version, c.Audience, encodeSince(c.redirectsSince))
+	_, err := tx.Exec(`UPDATE oidc_clients SET name = @name, description = @description, homepage_url = @homepage_url, icon = @icon,
+		redirect_uris = @redirect_uris, post_logout_redirect_uris = @post_logout_redirect_uris, grant_types = @grant_types,
+		response_types = @response_types, scopes = @scopes, project_id = @project_id,
+		access_token_lifetime_seconds = @access_token_lifetime_seconds,
+		refresh_token_lifetime_seconds = @refresh_token_lifetime_seconds,
+		id_token_lifetime_seconds = @id_token_lifetime_seconds, allowed_user_ids = @allowed_user_ids, is_public = @is_public,
+		updated_at = @updated_at, version = @version, audience = @audience, redirects_since = @redirects_since
+		WHERE org_id = @org_id AND id = @id`, c.changeable())
 	if db.IsUnique(err) {
 		return errAudience
 	}

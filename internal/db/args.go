@@ -1,0 +1,74 @@
+package db
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Args are the arguments of a statement by name, in place of all others: @org_id in the text is the value of
+// "org_id". Statements with more than four parameters have names.
+type Args map[string]any
+
+// numbered is a statement with numbers in place of names, and the names in their order.
+type numbered struct {
+	text  string
+	names []string
+}
+
+// number replaces each @name outside of quotes by $1 and so on.
+func number(text string) (n numbered) {
+	var out strings.Builder
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\'' {
+			quoted = !quoted
+		}
+		end := i + 1
+		for text[i] == '@' && end < len(text) && isNameChar(text[end]) {
+			end++
+		}
+		if quoted || end == i+1 {
+			out.WriteByte(text[i])
+			continue
+		}
+		name := text[i+1 : end]
+		if !slices.Contains(n.names, name) {
+			n.names = append(n.names, name)
+		}
+		out.WriteString("$" + strconv.Itoa(slices.Index(n.names, name)+1))
+		i = end - 1
+	}
+	n.text = out.String()
+	return n
+}
+
+// arguments returns a statement and its arguments by number. It returns errs.Invalid for text that cannot
+// be stored, and an error if the names of Args are not those of the statement.
+func (d *DB) arguments(text string, args []any) (string, []any, error) {
+	if len(args) != 1 {
+		return text, args, checkText(args)
+	}
+	named, ok := args[0].(Args)
+	if !ok {
+		return text, args, checkText(args)
+	}
+	known, ok := d.numbered.Load(text)
+	if !ok {
+		known, _ = d.numbered.LoadOrStore(text, number(text))
+	}
+	n := known.(numbered)
+	values := make([]any, len(n.names))
+	for i, name := range n.names {
+		value, ok := named[name]
+		if !ok {
+			return "", nil, fmt.Errorf("db: no argument for @%s", name)
+		}
+		values[i] = value
+	}
+	if len(named) != len(values) {
+		return "", nil, fmt.Errorf("db: %d arguments for %d names", len(named), len(values))
+	}
+	return n.text, values, checkText(values)
+}
