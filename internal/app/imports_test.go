@@ -13,7 +13,7 @@ import (
 var layers = [][]string{
 	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "waittest", "porttest", "blob"},
 	{"db", "web"},
-	{"idempotency", "job"},
+	{"idempotency", "job", "list"},
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
 	{"sdk", "console"},
 	{"server"},

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -58,46 +57,7 @@ func (s *Store) Record(tx *db.Tx, action, target string) error {
 // much as it holds. Of several values, or a value and a span of time, the database chooses the
 // index and skips the entries that do not match.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Entry], error) {
-	before := afterAll
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&before); err != nil {
-			return page.Page[Entry]{}, err
-		}
-		p.Offset = 0
-	}
-	entries, err := s.entries(ctx, orgID, before, f, p)
-	if err != nil {
-		return page.Page[Entry]{}, fmt.Errorf("list audit entries: %w", err)
-	}
-	return page.New(entries, page.Unknown, p, func(e Entry) page.Cursor { return page.NewCursor(e.ID) }), nil
-}
-
-// entries returns the entries of a page and one more, before an id. The entries before a page deep in
-// the log are skipped in the index.
-func (s *Store) entries(ctx context.Context, orgID, before string, f Filter, p page.Paging) ([]Entry, error) {
-	q := s.DB.Read(ctx)
-	offset := p.Offset
-	if p.IsDeep() {
-		text, args := listQuery(`id`, orgID, before, f, 1, offset-1)
-		err := q.Row(text, args...).Scan(&before)
-		if errors.Is(err, db.ErrNoRows) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		offset = 0
-	}
-	text, args := listQuery(entryColumns, orgID, before, f, p.Limit+1, offset)
-	return db.Collect(q, scanEntry, text, args...)
-}
-
-// listQuery returns the statement of a page.
-func listQuery(columns, orgID, before string, f Filter, limit, offset int) (text string, args []any) {
-	c := f.conditions(orgID, before)
-	n := len(c.args)
-	text = fmt.Sprintf(`SELECT %s FROM audit WHERE %s ORDER BY id DESC LIMIT $%d OFFSET $%d`, columns, c.text, n+1, n+2)
-	return text, append(c.args, limit, offset)
+	return f.list(orgID).Page(s.DB.Read(ctx), p, page.Unknown)
 }
 
 const entryColumns = `id, at, user_id, key_id, client_id, action, target, remote_addr, request_id`

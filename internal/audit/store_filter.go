@@ -1,56 +1,37 @@
 package audit
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"steward/internal/id"
+	"steward/internal/list"
 )
 
-// conditions are a WHERE clause and its arguments, the first of which is the organization.
-type conditions struct {
-	text string
-	args []any
-}
-
-func (c *conditions) add(condition string, value any) {
-	c.args = append(c.args, value)
-	c.text += fmt.Sprintf(` AND %s $%d`, condition, len(c.args))
-}
-
-// addIf adds the condition that a column has a value, unless the value is empty.
-func (c *conditions) addIf(column, value string) {
-	if value != "" {
-		c.add(column+` =`, value)
-	}
-}
-
-// conditions returns the conditions of an organization's entries before one that the filter matches. An
-// id has its time in milliseconds, so that the time is a range of each index.
-func (f Filter) conditions(orgID, before string) *conditions {
-	c := &conditions{text: `org_id = $1`, args: []any{orgID}}
+// list returns the entries of an organization that the filter matches. An id has its time in
+// milliseconds, so that the time is a range of each index.
+func (f Filter) list(orgID string) list.Query[Entry] {
+	order := list.ByID(`id`, id.Audit, func(e Entry) string { return e.ID })
+	where := list.Where(`org_id = ?`, orgID)
 	if f.End != nil {
-		before = min(before, firstID(f.End.Std().Add(time.Millisecond)))
-		c.add(`at <`, *f.End)
+		order.Begin = []any{firstID(f.End.Std().Add(time.Millisecond))}
+		where.Add(`at < ?`, *f.End)
 	}
-	c.add(`id <`, before)
 	if f.Start != nil {
-		c.add(`id >=`, firstID(f.Start.Std()))
-		c.add(`at >=`, *f.Start)
+		where.Add(`id >= ?`, firstID(f.Start.Std()))
+		where.Add(`at >= ?`, *f.Start)
 	}
-	c.addIf(`target`, f.Target)
-	c.addIf(f.actorColumn(), f.Actor)
+	where.Equal(`target`, f.Target)
+	where.Equal(f.actorColumn(), f.Actor)
 	if strings.HasSuffix(f.Action, ".") {
-		c.addIf(`thing`, thingOf(f.Action))
+		where.Equal(`thing`, thingOf(f.Action))
 	} else {
-		c.addIf(`action`, f.Action)
+		where.Equal(`action`, f.Action)
 	}
-	return c
+	return list.Query[Entry]{
+		Name: "audit entries", From: list.Text(`audit`), Where: where, Order: order, Columns: entryColumns, Scan: scanEntry,
+	}
 }
-
-// afterAll sorts after every id of the table.
-const afterAll = "aue"
 
 // firstID returns a text that sorts before the ids of a millisecond and after all earlier ones.
 func firstID(t time.Time) string {

@@ -1,0 +1,62 @@
+package list
+
+import (
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/page"
+)
+
+// Count returns the number of all rows.
+func (l Query[T]) Count(q db.Querier) (n int64, err error) {
+	s := &statement{}
+	l.selectUnordered(s, `count(*)`, l.Order.Begin)
+	text, args := s.end()
+	if err := q.Row(text, args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count %s: %w", l.Name, err)
+	}
+	return n, nil
+}
+
+// CountedPage is Page for a list that may be long. Its rows are counted up to page.MaxCounted; of a longer
+// list, which cache remembers, Total is page.Unknown.
+func (l Query[T]) CountedPage(q db.Querier, p page.Paging, cache *page.CountCache[string], now time.Time) (page.Page[T], error) {
+	found, err := l.Page(q, p, page.Unknown)
+	if err != nil {
+		return page.Page[T]{}, err
+	}
+	if n := len(found.Items); isEnd(p, n, found.Next) {
+		found.Total = int64(p.Offset + n)
+		return found, nil
+	}
+	found.Total, err = l.countUpToMax(q, cache, now)
+	return found, err
+}
+
+// isEnd reports whether the list ends with the n rows of a page, so that its length is known.
+func isEnd(p page.Paging, n int, next page.Cursor) bool {
+	return p.Cursor == "" && p.Limit > 0 && next == "" && (n > 0 || p.Offset == 0)
+}
+
+// countUpToMax counts in the order of the list, in which the first of a million rows are counted as fast as
+// those of a few.
+func (l Query[T]) countUpToMax(q db.Querier, cache *page.CountCache[string], now time.Time) (n int64, err error) {
+	s := &statement{}
+	s.write(`SELECT count(*) FROM (`)
+	l.selectRows(s, `1`, l.Order.Begin)
+	s.write(fmt.Sprintf(` LIMIT %d) counted`, page.MaxCounted+1))
+	text, args := s.end()
+	key := fmt.Sprintf("%s %#v", text, args)
+	if cache.IsLarge(key, now) {
+		return page.Unknown, nil
+	}
+	if err := q.Row(text, args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count %s: %w", l.Name, err)
+	}
+	if n > page.MaxCounted {
+		cache.SetLarge(key, now)
+		return page.Unknown, nil
+	}
+	return n, nil
+}

@@ -1,0 +1,122 @@
+// Package list reads the pages of lists.
+//
+// A store describes a list as a Query: its tables, the Conditions of a filter, and an Order. Each filter
+// has a statement of its own, and so its own plan, in which the parameters are numbered as they come.
+// Page reads one row more than a page has, which tells whether there is a next one. A page begins after
+// the position of a cursor, which the first columns of an index lead to, or at an offset; rows before a
+// page deep in a list are skipped in the index, without reading them.
+//
+// The number of all rows is what a store knows, what Count counts, or, for lists that may be long, what
+// CountedPage counts up to page.MaxCounted.
+package list
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/page"
+)
+
+// Query is a list, for one request.
+type Query[T any] struct {
+	// Name is what the rows are called in errors.
+	Name string
+	// From has the table, or several.
+	From SQL
+	// Where has the conditions of all rows.
+	Where Conditions
+	Order Order[T]
+	// Columns are what Scan reads. Scan may count large fields in a page.Budget.
+	Columns string
+	Scan    func(db.Row) (T, error)
+	// Join joins the tables that have the columns, if From has not, with the entries of a page: the values
+	// of the order's columns.
+	Join SQL
+}
+
+// Page returns a page of a list that has a total, which may be page.Unknown. It returns Invalid for a
+// cursor of another list.
+func (l Query[T]) Page(q db.Querier, p page.Paging, total int64) (page.Page[T], error) {
+	after, err := l.Order.start(p.Cursor)
+	if err != nil {
+		return page.Page[T]{}, err
+	}
+	none := page.Page[T]{Total: total, Paging: p}
+	if p.Limit == 0 || total == 0 {
+		return none, nil
+	}
+	offset := p.Offset
+	switch {
+	case p.Cursor != "":
+		offset = 0
+	case p.IsDeep() && l.Join.text == "":
+		after, err = l.rowAt(q, after, offset-1)
+		if errors.Is(err, db.ErrNoRows) {
+			return none, nil
+		}
+		if err != nil {
+			return page.Page[T]{}, fmt.Errorf("find page of %s: %w", l.Name, err)
+		}
+		offset = 0
+	}
+	text, args := l.statement(after, p.Limit+1, offset)
+	rows, err := db.Collect(q, l.Scan, text, args...)
+	if err != nil {
+		return page.Page[T]{}, fmt.Errorf("list %s: %w", l.Name, err)
+	}
+	return page.New(rows, total, p, l.Order.Cursor), nil
+}
+
+// Statement returns the statement of a page and its arguments.
+func (l Query[T]) Statement(p page.Paging) (text string, args []any, err error) {
+	after, err := l.Order.start(p.Cursor)
+	if err != nil {
+		return "", nil, err
+	}
+	text, args = l.statement(after, p.Limit+1, p.Offset)
+	return text, args, nil
+}
+
+func (l Query[T]) statement(after []any, limit, offset int) (text string, args []any) {
+	s := &statement{}
+	if l.Join.text == "" {
+		l.selectRows(s, l.Columns, after)
+		s.write(` LIMIT ? OFFSET ?`, limit, offset)
+		return s.end()
+	}
+	s.write(`SELECT ` + l.Columns + ` FROM (`)
+	l.selectRows(s, strings.Join(l.Order.Columns, `, `), after)
+	s.write(` LIMIT ? OFFSET ?) entries `, limit, offset)
+	s.add(l.Join)
+	s.write(l.Order.by(`entries.`))
+	return s.end()
+}
+
+// selectRows writes a SELECT of the rows after a position, in the order of the list.
+func (l Query[T]) selectRows(s *statement, columns string, after []any) {
+	l.selectUnordered(s, columns, after)
+	s.write(l.Order.by(``))
+}
+
+func (l Query[T]) selectUnordered(s *statement, columns string, after []any) {
+	s.write(`SELECT ` + columns + ` FROM `)
+	s.add(l.From)
+	s.write(` WHERE `)
+	for _, condition := range l.Where {
+		s.add(condition)
+		s.write(` AND `)
+	}
+	s.add(l.Order.beyond(after))
+}
+
+// rowAt returns the position of the nth row after another, or db.ErrNoRows. It reads the columns of the
+// order only.
+func (l Query[T]) rowAt(q db.Querier, after []any, n int) ([]any, error) {
+	s := &statement{}
+	l.selectRows(s, strings.Join(l.Order.Columns, `, `), after)
+	s.write(` LIMIT 1 OFFSET ?`, n)
+	text, args := s.end()
+	return l.Order.scan(q.Row(text, args...))
+}

@@ -1,0 +1,143 @@
+package list
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"steward/internal/db"
+	"steward/internal/errs"
+	"steward/internal/page"
+	"steward/internal/stamp"
+)
+
+// Order is the order of a list's rows, and what their cursors have. A position is a value for each
+// column: a string, an int64 or []byte.
+type Order[T any] struct {
+	// Columns are what rows are ordered by. No two rows have the same values.
+	Columns []string
+	// Ascending lists the row with the smallest values first.
+	Ascending bool
+	// Begin is a position. The list has the rows beyond it.
+	Begin []any
+	// Cursor returns the cursor after a row.
+	Cursor func(T) page.Cursor
+	// Position returns the position of a cursor, or Invalid for the cursor of another list.
+	Position func(page.Cursor) ([]any, error)
+}
+
+// ByID returns the order of rows with identifiers of a kind, newest first.
+func ByID[T any](column, kind string, id func(T) string) Order[T] {
+	return Order[T]{
+		Columns: []string{column},
+		Begin:   []any{kind + "`"}, // follows `_`
+		Cursor:  func(row T) page.Cursor { return page.NewCursor(id(row)) },
+		Position: func(c page.Cursor) ([]any, error) {
+			var last string
+			if err := c.Scan(&last); err != nil {
+				return nil, err
+			}
+			if !strings.HasPrefix(last, kind+"_") {
+				return nil, errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
+			}
+			return []any{last}, nil
+		},
+	}
+}
+
+// ByTime returns the order of rows by a time, newest first. Rows of the same time are ordered by id.
+func ByTime[T any](atColumn, idColumn string, key func(T) (at stamp.Time, id string)) Order[T] {
+	return Order[T]{
+		Columns: []string{atColumn, idColumn},
+		Begin:   []any{int64(math.MaxInt64), ""},
+		Cursor: func(row T) page.Cursor {
+			at, id := key(row)
+			return page.NewCursor(int64(at), id)
+		},
+		Position: func(c page.Cursor) ([]any, error) {
+			var at int64
+			var id string
+			if err := c.Scan(&at, &id); err != nil {
+				return nil, err
+			}
+			return []any{at, id}, nil
+		},
+	}
+}
+
+// start returns the position of a cursor, if there is one, but not before the beginning of the list: given
+// both as conditions, SQLite may read all rows between them.
+func (o Order[T]) start(c page.Cursor) ([]any, error) {
+	if c == "" {
+		return o.Begin, nil
+	}
+	at, err := o.Position(c)
+	if err != nil {
+		return nil, err
+	}
+	if o.isBeyond(o.Begin, at) {
+		return o.Begin, nil
+	}
+	return at, nil
+}
+
+// isBeyond reports whether a position comes after another one in the list.
+func (o Order[T]) isBeyond(position, other []any) bool {
+	for i := range position {
+		if c := compare(position[i], other[i]); c != 0 {
+			return (c > 0) == o.Ascending
+		}
+	}
+	return false
+}
+
+func compare(a, b any) int {
+	switch a := a.(type) {
+	case string:
+		return strings.Compare(a, b.(string))
+	case int64:
+		return cmp.Compare(a, b.(int64))
+	case []byte:
+		return bytes.Compare(a, b.([]byte))
+	}
+	panic(fmt.Sprintf("list: a position has a %T", a))
+}
+
+// scan reads a position.
+func (o Order[T]) scan(row db.Row) ([]any, error) {
+	position := make([]any, len(o.Columns))
+	dest := make([]any, len(o.Columns))
+	for i := range position {
+		dest[i] = &position[i]
+	}
+	err := row.Scan(dest...)
+	return position, err
+}
+
+// beyond returns the condition that a row comes after a position.
+func (o Order[T]) beyond(position []any) SQL {
+	operator := ` < `
+	if o.Ascending {
+		operator = ` > `
+	}
+	if len(o.Columns) == 1 {
+		return Text(o.Columns[0]+operator+`?`, position...)
+	}
+	parameters := strings.Repeat(`, ?`, len(position))[2:]
+	return Text(`(`+strings.Join(o.Columns, `, `)+`)`+operator+`(`+parameters+`)`, position...)
+}
+
+// by returns the ORDER BY clause for columns of a table.
+func (o Order[T]) by(prefix string) string {
+	direction := ` DESC`
+	if o.Ascending {
+		direction = ` ASC`
+	}
+	var terms []string
+	for _, column := range o.Columns {
+		terms = append(terms, prefix+column+direction)
+	}
+	return ` ORDER BY ` + strings.Join(terms, `, `)
+}
