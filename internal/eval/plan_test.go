@@ -3,7 +3,6 @@ package eval
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -85,8 +84,11 @@ func TestListsReadOneIndex(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		fill(t, d, 20_000)
 		for _, c := range combinations {
-			l := list[Run]{table: `eval_runs`, columns: listedRunColumns, conditions: runConditions(d.Dialect(), "org_a", c.f)}
-			plan := explain(t, d, l.query(l.columns), l.args(math.MaxInt64, "~", 101, 0))
+			text, args, err := runList(d.Dialect(), "org_a", c.f).Statement(page.Paging{Limit: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := explain(t, d, text, args)
 			used := func(index string) bool { return slices.Contains(strings.Fields(plan), index) }
 			if !slices.ContainsFunc(strings.Split(c.index, " or "), used) || strings.Contains(plan, "TEMP B-TREE") ||
 				strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") {

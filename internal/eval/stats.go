@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/auth"
 	"steward/internal/db"
+	"steward/internal/list"
 	"steward/internal/period"
 	"steward/internal/stamp"
 )
@@ -91,29 +92,29 @@ func (s *Store) count(ctx context.Context, orgID string, f Filter, r period.Rang
 // failed and are pending from eval_runs_unsuccessful. Each bucket is a range of these, so that nothing
 // is sorted, and nothing is read but the indexes.
 func statsQuery(dialect db.Dialect, orgID string, f Filter, r period.Range) (text string, args []any) {
-	all := runConditions(dialect, orgID, f)
-	n := len(all.args)
-	args = append(slices.Clone(all.args), int64(r.Start(0)), r.Unit*1_000_000, r.Len())
-	within := fmt.Sprintf(` AND created_at >= $%d + b.n * $%d AND created_at < $%d + (b.n + 1) * $%d`, n+1, n+2, n+1, n+2)
-	count := func(conditions string) string {
-		return `(SELECT count(*) FROM eval_runs WHERE ` + conditions + within + `)`
+	start, unit := int64(r.Start(0)), r.Unit*1_000_000
+	count := func(conditions list.Conditions) list.SQL {
+		return list.Text(`(SELECT count(*) FROM eval_runs WHERE ? AND created_at >= ? + b.n * ? AND created_at < ? + (b.n + 1) * ?)`,
+			conditions, start, unit, start, unit)
 	}
-	unsuccessful := unsuccessfulConditions(dialect, orgID, f).text + ` AND NOT success`
-	return fmt.Sprintf(`WITH RECURSIVE b(n) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT n + 1 FROM b WHERE n + 1 < $%d)
-		SELECT b.n, %s, %s, %s FROM b`, n+3, count(all.text),
-		count(unsuccessful+` AND pending = false`), count(unsuccessful+` AND pending = true`)), args
+	unsuccessful := unsuccessfulRuns(dialect, orgID, f)
+	failed := append(slices.Clone(unsuccessful), list.Where(`pending = false`)...)
+	pending := append(slices.Clone(unsuccessful), list.Where(`pending = true`)...)
+	return list.Text(`WITH RECURSIVE b(n) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT n + 1 FROM b WHERE n + 1 < ?)
+		SELECT b.n, ?, ?, ? FROM b`, r.Len(), count(runList(dialect, orgID, f).Where), count(failed), count(pending)).Statement()
 }
 
-// unsuccessfulConditions returns the conditions of runConditions. They hide the filter from SQLite,
-// which would prefer an index of which more columns match, and then read the rows.
-func unsuccessfulConditions(dialect db.Dialect, orgID string, f Filter) *conditions {
+// unsuccessfulRuns returns the conditions of the runs of a filter without success. They hide the filter
+// from SQLite, which would prefer an index of which more columns match, and then read the rows.
+func unsuccessfulRuns(dialect db.Dialect, orgID string, f Filter) list.Conditions {
 	hide := ""
 	if dialect == db.SQLite {
 		hide = "+"
 	}
-	c := newConditions(orgID)
-	c.equal(hide+`eval_id`, f.EvalID)
-	c.equal(hide+`project_id`, f.ProjectID)
-	c.equal(hide+`agent_identifier`, f.AgentID)
-	return c
+	where := list.Where(`org_id = ?`, orgID)
+	where.Equal(hide+`eval_id`, f.EvalID)
+	where.Equal(hide+`project_id`, f.ProjectID)
+	where.Equal(hide+`agent_identifier`, f.AgentID)
+	where.Add(`NOT success`)
+	return where
 }

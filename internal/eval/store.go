@@ -24,8 +24,8 @@ type Store struct {
 	// it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
-	// uncounted has the filters that are known to match more than page.MaxCounted rows.
-	uncounted   page.CountCache[countedFilter]
+	// large has the lists that are known to have more than page.MaxCounted rows.
+	large       page.CountCache[string]
 	starts      db.Gather[*queuedStart]
 	completions db.Gather[*queuedCompletion]
 }

@@ -2,6 +2,7 @@ package list
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"steward/internal/db"
@@ -10,9 +11,7 @@ import (
 
 // Count returns the number of all rows.
 func (l Query[T]) Count(q db.Querier) (n int64, err error) {
-	s := &statement{}
-	l.selectUnordered(s, `count(*)`, l.Order.Begin)
-	text, args := s.end()
+	text, args := Text(`SELECT count(*) FROM ?`, l.within(l.Order.Begin)).Statement()
 	if err := q.Row(text, args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count %s: %w", l.Name, err)
 	}
@@ -42,11 +41,8 @@ func isEnd(p page.Paging, n int, next page.Cursor) bool {
 // countUpToMax counts in the order of the list, in which the first of a million rows are counted as fast as
 // those of a few.
 func (l Query[T]) countUpToMax(q db.Querier, cache *page.CountCache[string], now time.Time) (n int64, err error) {
-	s := &statement{}
-	s.write(`SELECT count(*) FROM (`)
-	l.selectRows(s, `1`, l.Order.Begin)
-	s.write(fmt.Sprintf(` LIMIT %d) counted`, page.MaxCounted+1))
-	text, args := s.end()
+	limit := strconv.Itoa(page.MaxCounted + 1)
+	text, args := Text(`SELECT count(*) FROM (? LIMIT `+limit+`) counted`, l.rows(`1`, l.Order.Begin)).Statement()
 	key := fmt.Sprintf("%s %#v", text, args)
 	if cache.IsLarge(key, now) {
 		return page.Unknown, nil

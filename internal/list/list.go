@@ -13,7 +13,6 @@ package list
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"steward/internal/db"
 	"steward/internal/page"
@@ -61,7 +60,7 @@ func (l Query[T]) Page(q db.Querier, p page.Paging, total int64) (page.Page[T], 
 		}
 		offset = 0
 	}
-	text, args := l.statement(after, p.Limit+1, offset)
+	text, args := l.read(after, p.Limit+1, offset).Statement()
 	rows, err := db.Collect(q, l.Scan, text, args...)
 	if err != nil {
 		return page.Page[T]{}, fmt.Errorf("list %s: %w", l.Name, err)
@@ -75,48 +74,35 @@ func (l Query[T]) Statement(p page.Paging) (text string, args []any, err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	text, args = l.statement(after, p.Limit+1, p.Offset)
+	text, args = l.read(after, p.Limit+1, p.Offset).Statement()
 	return text, args, nil
 }
 
-func (l Query[T]) statement(after []any, limit, offset int) (text string, args []any) {
-	s := &statement{}
+// read returns the statement for rows after a position.
+func (l Query[T]) read(after []any, limit, offset int) SQL {
 	if l.Join.text == "" {
-		l.selectRows(s, l.Columns, after)
-		s.write(` LIMIT ? OFFSET ?`, limit, offset)
-		return s.end()
+		return Text(`? LIMIT ? OFFSET ?`, l.rows(l.Columns, after), limit, offset)
 	}
-	s.write(`SELECT ` + l.Columns + ` FROM (`)
-	l.selectRows(s, strings.Join(l.Order.Columns, `, `), after)
-	s.write(` LIMIT ? OFFSET ?) entries `, limit, offset)
-	s.add(l.Join)
-	s.write(l.Order.by(`entries.`))
-	return s.end()
+	entries := Text(`? LIMIT ? OFFSET ?`, l.rows(l.Order.columns(), after), limit, offset)
+	return Text(`SELECT `+l.Columns+` FROM (?) entries ?`+l.Order.by(`entries.`), entries, l.Join)
 }
 
-// selectRows writes a SELECT of the rows after a position, in the order of the list.
-func (l Query[T]) selectRows(s *statement, columns string, after []any) {
-	l.selectUnordered(s, columns, after)
-	s.write(l.Order.by(``))
+// rows selects columns of the rows after a position, in the order of the list.
+func (l Query[T]) rows(columns string, after []any) SQL {
+	return Text(`SELECT `+columns+` FROM ?`+l.Order.by(``), l.within(after))
 }
 
-func (l Query[T]) selectUnordered(s *statement, columns string, after []any) {
-	s.write(`SELECT ` + columns + ` FROM `)
-	s.add(l.From)
-	s.write(` WHERE `)
-	for _, condition := range l.Where {
-		s.add(condition)
-		s.write(` AND `)
+// within returns the tables and the conditions of the rows after a position, or of all if that is nil.
+func (l Query[T]) within(after []any) SQL {
+	if after == nil {
+		return Text(`? WHERE ?`, l.From, l.Where)
 	}
-	s.add(l.Order.beyond(after))
+	return Text(`? WHERE ? AND ?`, l.From, l.Where, l.Order.beyond(after))
 }
 
 // rowAt returns the position of the nth row after another, or db.ErrNoRows. It reads the columns of the
 // order only.
 func (l Query[T]) rowAt(q db.Querier, after []any, n int) ([]any, error) {
-	s := &statement{}
-	l.selectRows(s, strings.Join(l.Order.Columns, `, `), after)
-	s.write(` LIMIT 1 OFFSET ?`, n)
-	text, args := s.end()
+	text, args := Text(`? LIMIT 1 OFFSET ?`, l.rows(l.Order.columns(), after), n).Statement()
 	return l.Order.scan(q.Row(text, args...))
 }

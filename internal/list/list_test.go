@@ -76,7 +76,6 @@ func TestPagesAreTheList(t *testing.T) {
 		q := d.Read(t.Context())
 		ascending := byTime()
 		ascending.Ascending = true
-		ascending.Begin = []any{int64(-1), ""}
 		joined := rows(byTime())
 		joined.Columns = `numbered.at, numbered.id`
 		joined.Join = list.Text(`JOIN numbered ON numbered.at = entries.at AND numbered.id = entries.id AND numbered.id > ?`, "row_1")
@@ -189,7 +188,7 @@ func TestParametersAreNumbered(t *testing.T) {
 	l := rows(byTime())
 	l.From = list.Text(`(SELECT * FROM numbered WHERE kind = ?) some`, "usual")
 	l.Where.Add(`at BETWEEN ? AND ?`, 1, 2)
-	text, args, err := l.Statement(page.Paging{Limit: 10, Offset: 5})
+	text, args, err := l.Statement(page.Paging{Limit: 10, Offset: 5, Cursor: page.NewCursor(int64(1), "row_1")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 
 	"steward/internal/db"
@@ -20,7 +19,7 @@ type Order[T any] struct {
 	Columns []string
 	// Ascending lists the row with the smallest values first.
 	Ascending bool
-	// Begin is a position. The list has the rows beyond it.
+	// Begin is a position, if not nil. The list has the rows beyond it.
 	Begin []any
 	// Cursor returns the cursor after a row.
 	Cursor func(T) page.Cursor
@@ -32,7 +31,6 @@ type Order[T any] struct {
 func ByID[T any](column, kind string, id func(T) string) Order[T] {
 	return Order[T]{
 		Columns: []string{column},
-		Begin:   []any{kind + "`"}, // follows `_`
 		Cursor:  func(row T) page.Cursor { return page.NewCursor(id(row)) },
 		Position: func(c page.Cursor) ([]any, error) {
 			var last string
@@ -51,7 +49,6 @@ func ByID[T any](column, kind string, id func(T) string) Order[T] {
 func ByTime[T any](atColumn, idColumn string, key func(T) (at stamp.Time, id string)) Order[T] {
 	return Order[T]{
 		Columns: []string{atColumn, idColumn},
-		Begin:   []any{int64(math.MaxInt64), ""},
 		Cursor: func(row T) page.Cursor {
 			at, id := key(row)
 			return page.NewCursor(int64(at), id)
@@ -77,7 +74,7 @@ func (o Order[T]) start(c page.Cursor) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.isBeyond(o.Begin, at) {
+	if o.Begin != nil && o.isBeyond(o.Begin, at) {
 		return o.Begin, nil
 	}
 	return at, nil
@@ -126,8 +123,10 @@ func (o Order[T]) beyond(position []any) SQL {
 		return Text(o.Columns[0]+operator+`?`, position...)
 	}
 	parameters := strings.Repeat(`, ?`, len(position))[2:]
-	return Text(`(`+strings.Join(o.Columns, `, `)+`)`+operator+`(`+parameters+`)`, position...)
+	return Text(`(`+o.columns()+`)`+operator+`(`+parameters+`)`, position...)
 }
+
+func (o Order[T]) columns() string { return strings.Join(o.Columns, `, `) }
 
 // by returns the ORDER BY clause for columns of a table.
 func (o Order[T]) by(prefix string) string {

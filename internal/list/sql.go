@@ -5,14 +5,22 @@ import (
 	"strings"
 )
 
-// SQL is a part of a statement.
+// SQL is a statement or a part of one.
 type SQL struct {
 	text string
 	args []any
 }
 
-// Text returns a part of a statement. Each ? in it stands for an argument.
+// Text returns a statement or a part of one. Each ? in the text stands for an argument, which may be SQL
+// or Conditions too.
 func Text(text string, args ...any) SQL { return SQL{text, args} }
+
+// Statement returns the text with numbered parameters, and the arguments.
+func (s SQL) Statement() (text string, args []any) {
+	var w writer
+	w.add(s)
+	return w.text.String(), w.args
+}
 
 // Conditions are what all rows of a list meet.
 type Conditions []SQL
@@ -30,29 +38,37 @@ func (c *Conditions) Equal(expression, value string) {
 	}
 }
 
-// statement is a statement that is being written. It numbers the parameters.
-type statement struct {
+// writer writes a statement.
+type writer struct {
 	text strings.Builder
 	args []any
 }
 
-func (s *statement) write(text string, args ...any) { s.add(SQL{text, args}) }
-
-func (s *statement) add(part SQL) {
-	before, after, found := strings.Cut(part.text, "?")
-	s.text.WriteString(before)
-	for _, arg := range part.args {
-		if !found {
-			panic("list: more arguments than parameters: " + part.text)
-		}
-		s.args = append(s.args, arg)
-		s.text.WriteString("$" + strconv.Itoa(len(s.args)))
-		before, after, found = strings.Cut(after, "?")
-		s.text.WriteString(before)
+func (w *writer) add(s SQL) {
+	texts := strings.Split(s.text, "?")
+	if len(texts) != len(s.args)+1 {
+		panic("list: not as many arguments as there are parameters: " + s.text)
 	}
-	if found {
-		panic("list: fewer arguments than parameters: " + part.text)
+	for i, arg := range s.args {
+		w.text.WriteString(texts[i])
+		w.addArg(arg)
 	}
+	w.text.WriteString(texts[len(s.args)])
 }
 
-func (s *statement) end() (text string, args []any) { return s.text.String(), s.args }
+func (w *writer) addArg(arg any) {
+	switch arg := arg.(type) {
+	case SQL:
+		w.add(arg)
+	case Conditions:
+		for i, condition := range arg {
+			if i > 0 {
+				w.text.WriteString(` AND `)
+			}
+			w.add(condition)
+		}
+	default:
+		w.args = append(w.args, arg)
+		w.text.WriteString("$" + strconv.Itoa(len(w.args)))
+	}
+}
