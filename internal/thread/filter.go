@@ -2,6 +2,7 @@ package thread
 
 import (
 	"steward/internal/errs"
+	"steward/internal/list"
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/thread/term"
@@ -64,23 +65,37 @@ func (f Filter) table() string {
 	return "thread_index_created"
 }
 
-func (f Filter) direction() string {
-	if f.Ascending {
-		return "ASC"
+// lead returns the term whose index entries are read: that of the first key, or of the project.
+func (f Filter) lead() term.Term {
+	if len(f.Keys) > 0 {
+		return f.term(f.Keys[0])
 	}
-	return "DESC"
+	return term.OfProject(f.ProjectID)
 }
 
-// beyond returns the operator between a row and the one before it in the list.
-func (f Filter) beyond() string {
-	if f.Ascending {
-		return ">"
+// order returns the order of the list: that of threads, or of the index entries of the leading term.
+func (f Filter) order() list.Order[Thread] {
+	o := list.Order[Thread]{Ascending: f.Ascending, Cursor: f.cursorAt, Position: f.parseCursor}
+	if f.isWhole() {
+		o.Columns = []string{f.column(), `id`}
+		return o
 	}
-	return "<"
+	o.Columns = []string{`position`, `thread_id`}
+	if f.Ascending {
+		o.Begin = []any{f.lead().First(f.Deleted), ""}
+	} else {
+		o.Begin = []any{f.lead().End(f.Deleted), ""}
+	}
+	return o
 }
 
-// order names the order of the list. A cursor is valid for one order only.
-func (f Filter) order() string { return f.column() + " " + f.direction() }
+// orderName names the order of the list. A cursor is valid for one order only.
+func (f Filter) orderName() string {
+	if f.Ascending {
+		return f.column() + " ASC"
+	}
+	return f.column() + " DESC"
+}
 
 // cursorAt returns the cursor of the page that follows t.
 func (f Filter) cursorAt(t Thread) page.Cursor {
@@ -88,24 +103,21 @@ func (f Filter) cursorAt(t Thread) page.Cursor {
 	if f.Updated {
 		at = t.UpdatedAt
 	}
-	return page.NewCursor(f.order(), int64(at), t.ID)
-}
-
-// position is where a page begins: after the thread with this id, created or changed at this time.
-type position struct {
-	at       stamp.Time
-	threadID string
+	return page.NewCursor(f.orderName(), int64(at), t.ID)
 }
 
 // parseCursor returns the position of a cursor. It returns Invalid for the cursor of another list.
-func (f Filter) parseCursor(c page.Cursor) (position, error) {
+func (f Filter) parseCursor(c page.Cursor) (position []any, err error) {
 	var order, threadID string
 	var at int64
 	if err := c.Scan(&order, &at, &threadID); err != nil {
-		return position{}, err
+		return nil, err
 	}
-	if order != f.order() {
-		return position{}, errs.InvalidField("query.cursor", "expected a cursor of a list with the same sort and direction")
+	if order != f.orderName() {
+		return nil, errs.InvalidField("query.cursor", "expected a cursor of a list with the same sort and direction")
 	}
-	return position{stamp.Time(at), threadID}, nil
+	if f.isWhole() {
+		return []any{at, threadID}, nil
+	}
+	return []any{f.lead().Position(f.Deleted, stamp.Time(at)), threadID}, nil
 }

@@ -29,10 +29,11 @@ func threadList(s *Store, f Filter) readList {
 func deepLists(s *Store) map[string]readList {
 	all := map[string]readList{}
 	for _, f := range []Filter{{}, {Ascending: true}, {Updated: true}, {Updated: true, Ascending: true}} {
-		all["threads by "+f.order()] = threadList(s, f)
+		all["threads by "+f.orderName()] = threadList(s, f)
 	}
-	for _, f := range []SessionFilter{{}, {ProjectID: "prj_3"}, {ThreadID: "thrd_1"}, {ProjectID: "prj_3", ThreadID: "thrd_1"}} {
+	for _, f := range []SessionFilter{{}, {ProjectID: "prj_x"}, {ThreadID: "thrd_1"}, {ProjectID: "prj_x", ThreadID: "thrd_1"}} {
 		all[fmt.Sprintf("sessions %+v", f)] = func(ctx context.Context, p page.Paging) (ids []string, next page.Cursor, err error) {
+			s.large = page.CountCache[string]{}
 			got, err := s.Sessions(ctx, org, f, p)
 			for _, session := range got.Items {
 				ids = append(ids, session.ID)
@@ -55,7 +56,7 @@ func fillSQL(t *testing.T, d *db.DB, n int) {
 		}
 		if _, err := tx.Exec(`INSERT INTO sessions (org_id, id, project_id, thread_id, route_id, environment, devmode, url, method, trigger,
 			started, completed, started_at, agent_ids, created_at, updated_at, version, user_data_size)`+seq+`
-			SELECT $2, 'sess_' || CAST(100000000 + i AS TEXT), 'prj_3', 'thrd_1', '', '', $3, '', '', 'api',
+			SELECT $2, 'sess_' || CAST(100000000 + i AS TEXT), 'prj_x', 'thrd_1', '', '', $3, '', '', 'api',
 			$4, $4, 1763200000000000 + i / 3, '[]', 0, 0, 1, 0 FROM seq`, n-1, org, false, true); err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func TestListsReadFewRows(t *testing.T) {
 				for _, f.ProjectID = range []string{"", "prj_3"} {
 					f.Keys, err = parseFilter(metadata)
 					must(t, err)
-					name := fmt.Sprintf("threads of %q with %s, %s", f.ProjectID, metadata, f.order())
+					name := fmt.Sprintf("threads of %q with %s, %s", f.ProjectID, metadata, f.orderName())
 					checkRows(t, tx, name, threadList(s, f), page.Paging{Limit: 10}, 100)
 				}
 			}
@@ -120,7 +121,7 @@ func TestListsReadFewRows(t *testing.T) {
 }
 
 // bothFilters is the list whose index does not have all that is filtered by.
-const bothFilters = "sessions {ProjectID:prj_3 ThreadID:thrd_1}"
+const bothFilters = "sessions {ProjectID:prj_x ThreadID:thrd_1}"
 
 // checkRows reads a page six times and compares how many rows and index entries were read. At most a
 // hundred rows are fetched.

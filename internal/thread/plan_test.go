@@ -46,7 +46,7 @@ func checkPlan(t *testing.T, s *Store, f Filter, p page.Paging) {
 	keys, _, err := s.countFiltered(s.DB.Read(t.Context()), org, f)
 	must(t, err)
 	f.Keys = keys
-	text, args, err := f.query(s.DB.Dialect(), org, p)
+	text, args, err := s.threads(org, f).Statement(p)
 	must(t, err)
 	plan := explain(t, s.DB, text, args)
 	index := "threads_created"

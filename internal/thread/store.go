@@ -30,6 +30,8 @@ type Store struct {
 	// DefaultProject returns the project of threads that are created without one.
 	DefaultProject func(tx *db.Tx, orgID string) (string, error)
 
+	// large has the lists that are known to have more than page.MaxCounted rows.
+	large  page.CountCache[string]
 	writes db.Gather[*queuedEdit]
 }
 
