@@ -11,6 +11,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -155,30 +156,25 @@ type Filter struct {
 	ProjectID string
 }
 
-// afterAll sorts after every id of the table.
-const afterAll = "kez"
+// list returns the keys of an organization that the filter selects, newest first.
+func (f Filter) list(orgID string) list.Query[Key] {
+	where := list.Where(`k.org_id = ?`, orgID)
+	where.Equal(`k.user_id`, f.UserID)
+	where.Equal(`k.project_id`, f.ProjectID)
+	return list.Query[Key]{
+		Name: "API keys", From: list.Text(`api_keys k`), Where: where, Columns: keyColumns, Scan: scanKey,
+		Order: list.ByID(`k.id`, id.Key, func(k Key) string { return k.ID }),
+	}
+}
 
 // List returns a page of an organization's keys, newest first.
 func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging) (page.Page[Key], error) {
 	q := s.DB.Read(ctx)
-	before := afterAll
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&before); err != nil {
-			return page.Page[Key]{}, err
-		}
-		p.Offset = 0
-	}
-	const where = ` FROM api_keys k WHERE k.org_id = $1 AND ($2 = '' OR k.user_id = $2) AND ($3 = '' OR k.project_id = $3)`
-	var total int64
-	if err := q.Row(`SELECT count(*)`+where, orgID, f.UserID, f.ProjectID).Scan(&total); err != nil {
-		return page.Page[Key]{}, fmt.Errorf("count API keys: %w", err)
-	}
-	keys, err := db.Collect(q, scanKey, `SELECT `+keyColumns+where+` AND k.id < $4 ORDER BY k.id DESC LIMIT $5 OFFSET $6`,
-		orgID, f.UserID, f.ProjectID, before, p.Limit+1, p.Offset)
+	total, err := f.list(orgID).Count(q)
 	if err != nil {
-		return page.Page[Key]{}, fmt.Errorf("list API keys: %w", err)
+		return page.Page[Key]{}, err
 	}
-	return page.New(keys, total, p, func(k Key) page.Cursor { return page.NewCursor(k.ID) }), nil
+	return f.list(orgID).Page(q, p, total)
 }
 
 // Get returns a key that the caller can see: an own one, or any of the organization for those who
