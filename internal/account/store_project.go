@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/page"
+	"steward/internal/stamp"
 )
 
-const selectProject = `SELECT id, name, created_at, version FROM projects `
+const projectColumns = `id, name, created_at, version`
 
 func scanProject(row db.Row) (p Project, err error) {
 	err = row.Scan(&p.ID, &p.Name, &p.createdAt, &p.version)
@@ -23,24 +24,13 @@ func scanProject(row db.Row) (p Project, err error) {
 // Projects returns a page of the projects that a caller can see, newest first. They are not
 // counted: runtimes may register very many.
 func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p page.Paging) (page.Page[Project], error) {
-	before := int64(math.MaxInt64)
-	beforeID := ""
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&before, &beforeID); err != nil {
-			return page.Page[Project]{}, err
-		}
-		p.Offset = 0
+	where := list.Where(`org_id = ?`, caller.OrgID)
+	where.Equal(`id`, caller.ProjectID)
+	projects := list.Query[Project]{
+		Name: "projects", From: list.Text(`projects`), Where: where, Columns: projectColumns, Scan: scanProject,
+		Order: list.ByTime(`created_at`, `id`, func(p Project) (stamp.Time, string) { return p.createdAt, p.ID }),
 	}
-	projects, err := db.Collect(s.DB.Read(ctx), scanProject, selectProject+`
-		WHERE org_id = $1 AND ($2 = '' OR id = $2) AND (created_at < $3 OR created_at = $3 AND id < $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
-		caller.OrgID, caller.ProjectID, before, beforeID, p.Limit+1, p.Offset)
-	if err != nil {
-		return page.Page[Project]{}, fmt.Errorf("list projects: %w", err)
-	}
-	return page.New(projects, page.Unknown, p, func(p Project) page.Cursor {
-		return page.NewCursor(int64(p.createdAt), p.ID)
-	}), nil
+	return projects.Page(s.DB.Read(ctx), p, page.Unknown)
 }
 
 // CreateProject creates a project.
@@ -59,7 +49,7 @@ func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (
 // with this id.
 func (s *Store) DeleteProject(ctx context.Context, orgID, projectID string, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		p, err := scanProject(tx.Row(selectProject+`WHERE org_id = $1 AND id = $2`, orgID, projectID))
+		p, err := scanProject(tx.Row(`SELECT `+projectColumns+` FROM projects WHERE org_id = $1 AND id = $2`, orgID, projectID))
 		if errors.Is(err, db.ErrNoRows) {
 			return errs.Missing("project", projectID)
 		}
