@@ -9,7 +9,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
-	"steward/internal/stamp"
 )
 
 // Order is the order of a list's rows, and what their cursors have. A position is a value for each
@@ -46,7 +45,7 @@ func ByID[T any](column, kind string, id func(T) string) Order[T] {
 }
 
 // ByTime returns the order of rows by a time, newest first. Rows of the same time are ordered by id.
-func ByTime[T any](atColumn, idColumn string, key func(T) (at stamp.Time, id string)) Order[T] {
+func ByTime[T any, At ~int64](atColumn, idColumn string, key func(T) (at At, id string)) Order[T] {
 	return Order[T]{
 		Columns: []string{atColumn, idColumn},
 		Cursor: func(row T) page.Cursor {

@@ -12,6 +12,8 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -148,9 +150,12 @@ func (s *Store) requireProject(tx *db.Tx, caller *auth.Caller, projectID *string
 	return s.Project(tx, caller, "body.project_id", *projectID)
 }
 
-const selectDetails = `SELECT ` + clientColumns + `, s.user_count, s.last_activity FROM oidc_clients c
-	JOIN (SELECT org_id AS state_org, client_id, user_count, last_activity FROM oidc_client_states) s
-	ON s.state_org = c.org_id AND s.client_id = c.id`
+const (
+	detailsColumns = clientColumns + `, s.user_count, s.last_activity`
+	fromDetails    = `oidc_clients c
+		JOIN (SELECT org_id AS state_org, client_id, user_count, last_activity FROM oidc_client_states) s
+		ON s.state_org = c.org_id AND s.client_id = c.id`
+)
 
 func scanDetails(row db.Row) (ClientDetails, error) {
 	var d ClientDetails
@@ -159,34 +164,23 @@ func scanDetails(row db.Row) (ClientDetails, error) {
 	return d, err
 }
 
-// afterClients sorts after the id of every client.
-const afterClients = "oad"
-
 // List returns a page of the clients of an organization, newest first, without built-in ones.
 func (s *Store) List(ctx context.Context, orgID string, p page.Paging) (page.Page[ClientDetails], error) {
 	q := s.DB.Read(ctx)
-	before := afterClients
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&before); err != nil {
-			return page.Page[ClientDetails]{}, err
-		}
-		p.Offset = 0
-	}
 	var total int64
 	if err := q.Row(`SELECT count(*) FROM oidc_clients WHERE org_id = $1 AND NOT internal`, orgID).Scan(&total); err != nil {
 		return page.Page[ClientDetails]{}, fmt.Errorf("count clients: %w", err)
 	}
-	rows, err := db.Collect(q, scanDetails, selectDetails+`
-		WHERE c.org_id = $1 AND c.id < $2 AND NOT c.internal ORDER BY c.id DESC LIMIT $3 OFFSET $4`, orgID, before, p.Limit+1, p.Offset)
-	if err != nil {
-		return page.Page[ClientDetails]{}, err
+	clients := list.Query[ClientDetails]{
+		Name: "clients", From: list.Text(fromDetails), Where: list.Where(`c.org_id = ? AND NOT c.internal`, orgID),
+		Columns: detailsColumns, Scan: scanDetails, Order: list.ByID(`c.id`, id.Client, func(d ClientDetails) string { return d.ID }),
 	}
-	return page.New(rows, total, p, func(d ClientDetails) page.Cursor { return page.NewCursor(d.ID) }), nil
+	return clients.Page(q, p, total)
 }
 
 // Get returns a client of an organization, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, clientID string) (ClientDetails, error) {
-	row := s.DB.Read(ctx).Row(selectDetails+` WHERE c.org_id = $1 AND c.id = $2`, orgID, clientID)
+	row := s.DB.Read(ctx).Row(`SELECT `+detailsColumns+` FROM `+fromDetails+` WHERE c.org_id = $1 AND c.id = $2`, orgID, clientID)
 	d, err := scanDetails(row)
 	if err != nil {
 		return ClientDetails{}, notFound(err, clientID)

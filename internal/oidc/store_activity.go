@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/list"
 	"steward/internal/page"
 )
 
@@ -106,25 +107,18 @@ func (s *Store) lastDayBefore(days int) Day { return dayOf(s.now()) - Day(days) 
 func (s *Store) AllActivity(
 	ctx context.Context, orgID string, days int, p page.Paging,
 ) (page.Page[ClientActivityDay], error) {
-	day, client := int64(s.lastDayBefore(days)), afterClients
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&day, &client); err != nil {
-			return page.Page[ClientActivityDay]{}, err
-		}
-		p.Offset = 0
-	}
+	order := list.ByTime(`d.day`, `d.client_id`, func(d ClientActivityDay) (Day, string) { return d.Date, d.ClientID })
+	order.Ascending = true
+	order.Begin = []any{int64(s.lastDayBefore(days)) + 1, ""}
 	// The join leaves out deleted clients whose activity has not been purged, and built-in ones.
-	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (d ClientActivityDay, err error) {
-		err = row.Scan(&d.ClientID, &d.Date, &d.UniqueUsers)
-		return d, err
-	}, `SELECT d.client_id, d.day, d.users FROM oidc_client_days d
-		JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id AND NOT c.internal
-		WHERE d.org_id = $1 AND d.day >= $2 AND (d.day > $2 OR d.client_id > $3)
-		ORDER BY d.day, d.client_id LIMIT $4 OFFSET $5`, orgID, day, client, p.Limit+1, p.Offset)
-	if err != nil {
-		return page.Page[ClientActivityDay]{}, fmt.Errorf("list activity: %w", err)
+	activity := list.Query[ClientActivityDay]{
+		Name: "activity", Where: list.Where(`d.org_id = ?`, orgID), Order: order,
+		From:    list.Text(`oidc_client_days d JOIN oidc_clients c ON c.org_id = d.org_id AND c.id = d.client_id AND NOT c.internal`),
+		Columns: `d.client_id, d.day, d.users`,
+		Scan: func(row db.Row) (d ClientActivityDay, err error) {
+			err = row.Scan(&d.ClientID, &d.Date, &d.UniqueUsers)
+			return d, err
+		},
 	}
-	return page.New(rows, page.Unknown, p, func(d ClientActivityDay) page.Cursor {
-		return page.NewCursor(int64(d.Date), d.ClientID)
-	}), nil
+	return activity.Page(s.DB.Read(ctx), p, page.Unknown)
 }

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/list"
 	"steward/internal/page"
+	"steward/internal/stamp"
 )
 
 // lockState locks the state of a client and returns its epoch, or NotFound. Every transaction that
@@ -156,8 +157,8 @@ func insertConsent(tx *db.Tx, orgID string, c Consent) error {
 	return nil
 }
 
-// fromLiveConsents joins consents with the states of their clients and leaves out those of ended epochs.
-const fromLiveConsents = ` FROM oidc_consents k JOIN oidc_client_states s
+// liveConsents joins consents with the states of their clients and leaves out those of ended epochs.
+const liveConsents = `oidc_consents k JOIN oidc_client_states s
 	ON s.org_id = k.org_id AND s.client_id = k.client_id AND s.epoch = k.client_epoch`
 
 // Consent returns what a user has allowed a client, or nil.
@@ -180,8 +181,8 @@ func (s *Store) Consent(ctx context.Context, clientID, userID string) (*Consent,
 func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error) {
 	c := &Consent{ClientID: clientID, UserID: userID}
 	var scopes, declined string
-	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.client_version, k.created_at, k.updated_at`+
-		fromLiveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
+	err := q.Row(`SELECT k.scopes, k.declined, k.epoch, k.client_epoch, k.client_version, k.created_at, k.updated_at
+		FROM `+liveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3`, orgID, clientID, userID).
 		Scan(&scopes, &declined, &c.Epoch, &c.ClientEpoch, &c.ClientVersion, &c.CreatedAt, &c.UpdatedAt)
 	if err != nil {
 		return nil, fmt.Errorf("read consent: %w", err)
@@ -199,7 +200,7 @@ func readConsent(q db.Querier, orgID, clientID, userID string) (*Consent, error)
 func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (userState, error) {
 	var state userState
 	err := s.DB.Read(ctx).Row(`SELECT
-		COALESCE((SELECT k.epoch`+fromLiveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3), 0),
+		COALESCE((SELECT k.epoch FROM `+liveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3), 0),
 		EXISTS (SELECT 1 FROM members m WHERE m.org_id = $1 AND m.user_id = $3 AND NOT m.disabled)`, orgID, u.clientID, u.userID).
 		Scan(&state.consent, &state.member)
 	if err != nil {
@@ -221,23 +222,13 @@ func (s *Store) Users(ctx context.Context, orgID, clientID string, p page.Paging
 	if err != nil {
 		return page.Page[UserConsent]{}, fmt.Errorf("read client state: %w", err)
 	}
-	at, user := int64(math.MaxInt64), ""
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&at, &user); err != nil {
-			return page.Page[UserConsent]{}, err
-		}
-		p.Offset = 0
+	consents := list.Query[UserConsent]{
+		Name: "consents", From: list.Text(`oidc_consents`),
+		Where:   list.Where(`org_id = ? AND client_id = ? AND client_epoch = ?`, orgID, clientID, epoch),
+		Columns: `user_id, scopes, created_at, updated_at`, Scan: scanUserConsent,
+		Order: list.ByTime(`created_at`, `user_id`, func(c UserConsent) (stamp.Time, string) { return c.CreatedAt, c.UserID }),
 	}
-	rows, err := db.Collect(q, scanUserConsent, `SELECT user_id, scopes, created_at, updated_at FROM oidc_consents
-		WHERE org_id = $1 AND client_id = $2 AND client_epoch = $3 AND created_at <= $4
-		AND (created_at < $4 OR user_id < $5) ORDER BY created_at DESC, user_id DESC LIMIT $6 OFFSET $7`,
-		orgID, clientID, epoch, at, user, p.Limit+1, p.Offset)
-	if err != nil {
-		return page.Page[UserConsent]{}, fmt.Errorf("list consents: %w", err)
-	}
-	return page.New(rows, total, p, func(c UserConsent) page.Cursor {
-		return page.NewCursor(int64(c.CreatedAt), c.UserID)
-	}), nil
+	return consents.Page(q, p, total)
 }
 
 func scanUserConsent(row db.Row) (UserConsent, error) {
@@ -252,24 +243,13 @@ func scanUserConsent(row db.Row) (UserConsent, error) {
 
 // Own returns a page of the consents of a user to clients of all organizations, newest first.
 func (s *Store) Own(ctx context.Context, userID string, p page.Paging) (page.Page[OwnConsent], error) {
-	at, client := int64(math.MaxInt64), ""
-	if p.Cursor != "" {
-		if err := p.Cursor.Scan(&at, &client); err != nil {
-			return page.Page[OwnConsent]{}, err
-		}
-		p.Offset = 0
+	consents := list.Query[OwnConsent]{
+		Name: "own consents", From: list.Text(liveConsents + ` JOIN oidc_clients c ON c.org_id = k.org_id AND c.id = k.client_id`),
+		Where:   list.Where(`k.user_id = ?`, userID),
+		Columns: `k.client_id, k.scopes, k.created_at, k.updated_at, c.name, c.description, c.icon, c.homepage_url`, Scan: scanOwnConsent,
+		Order: list.ByTime(`k.created_at`, `k.client_id`, func(c OwnConsent) (stamp.Time, string) { return c.CreatedAt, c.ClientID }),
 	}
-	rows, err := db.Collect(s.DB.Read(ctx), scanOwnConsent, `SELECT k.client_id, k.scopes, k.created_at, k.updated_at,
-		c.name, c.description, c.icon, c.homepage_url`+fromLiveConsents+`
-		JOIN oidc_clients c ON c.org_id = k.org_id AND c.id = k.client_id
-		WHERE k.user_id = $1 AND k.created_at <= $2 AND (k.created_at < $2 OR k.client_id < $3)
-		ORDER BY k.created_at DESC, k.client_id DESC LIMIT $4 OFFSET $5`, userID, at, client, p.Limit+1, p.Offset)
-	if err != nil {
-		return page.Page[OwnConsent]{}, fmt.Errorf("list own consents: %w", err)
-	}
-	return page.New(rows, page.Unknown, p, func(c OwnConsent) page.Cursor {
-		return page.NewCursor(int64(c.CreatedAt), c.ClientID)
-	}), nil
+	return consents.Page(s.DB.Read(ctx), p, page.Unknown)
 }
 
 func scanOwnConsent(row db.Row) (OwnConsent, error) {
