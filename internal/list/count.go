@@ -42,7 +42,11 @@ func isEnd(p page.Paging, n int, next page.Cursor) bool {
 // those of a few.
 func (l Query[T]) countUpToMax(q db.Querier, cache *page.CountCache[string], now time.Time) (n int64, err error) {
 	limit := strconv.Itoa(page.MaxCounted + 1)
-	text, args := Text(`SELECT count(*) FROM (? LIMIT `+limit+`) counted`, l.rows(`1`, l.Order.Begin)).Statement()
+	counted := Text(`SELECT count(*) FROM (? LIMIT `+limit+`) counted`, l.rows(l.Order.columns(), l.Order.Begin))
+	if l.End != nil {
+		counted = Text(`? WHERE ?`, counted, l.End.Before)
+	}
+	text, args := counted.Statement()
 	key := fmt.Sprintf("%s %#v", text, args)
 	if cache.IsLarge(key, now) {
 		return page.Unknown, nil

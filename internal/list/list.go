@@ -13,6 +13,7 @@ package list
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"steward/internal/db"
 	"steward/internal/page"
@@ -33,6 +34,17 @@ type Query[T any] struct {
 	// Join joins the tables that have the columns, if From has not, with the entries of a page: the values
 	// of the order's columns.
 	Join SQL
+	// End ends a list whose conditions do not, if not nil.
+	End *End[T]
+}
+
+// End is where a list ends whose statements read on: what they read is bounded by their limit, and what is
+// past the end is left out.
+type End[T any] struct {
+	// Past reports whether a row is past the end. All rows after it are, too.
+	Past func(T) bool
+	// Before is the condition on the columns of the order that a row is not past the end.
+	Before SQL
 }
 
 // Page returns a page of a list that has a total, which may be page.Unknown. It returns Invalid for a
@@ -65,7 +77,18 @@ func (l Query[T]) Page(q db.Querier, p page.Paging, total int64) (page.Page[T], 
 	if err != nil {
 		return page.Page[T]{}, fmt.Errorf("list %s: %w", l.Name, err)
 	}
-	return page.New(rows, total, p, l.Order.Cursor), nil
+	return page.New(l.cut(rows), total, p, l.Order.Cursor), nil
+}
+
+// cut returns the rows that are not past the end.
+func (l Query[T]) cut(rows []T) []T {
+	if l.End == nil {
+		return rows
+	}
+	if i := slices.IndexFunc(rows, l.End.Past); i >= 0 {
+		return rows[:i]
+	}
+	return rows
 }
 
 // Statement returns the statement of a page and its arguments.

@@ -28,8 +28,14 @@ type Order[T any] struct {
 
 // ByID returns the order of rows with identifiers of a kind, newest first.
 func ByID[T any](column, kind string, id func(T) string) Order[T] {
+	return ByKey([]string{column}, kind, id, func(id string) []any { return []any{id} })
+}
+
+// ByKey is ByID for rows that have other columns than one with the identifier, for which position returns
+// the values.
+func ByKey[T any](columns []string, kind string, id func(T) string, position func(id string) []any) Order[T] {
 	return Order[T]{
-		Columns: []string{column},
+		Columns: columns,
 		Cursor:  func(row T) page.Cursor { return page.NewCursor(id(row)) },
 		Position: func(c page.Cursor) ([]any, error) {
 			var last string
@@ -39,7 +45,7 @@ func ByID[T any](column, kind string, id func(T) string) Order[T] {
 			if !strings.HasPrefix(last, kind+"_") {
 				return nil, errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
 			}
-			return []any{last}, nil
+			return position(last), nil
 		},
 	}
 }

@@ -311,7 +311,7 @@ func TestFilters(t *testing.T) {
 				t.Errorf("%s: %d, want %d", name, got, test.want)
 			}
 		}
-		result, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{Since: &mid}, page.Paging{Limit: 9})
+		result, err := h.store.Receipts(as(alice), "org_a", w.ID, ReceiptFilter{Since: &mid}, page.Paging{Limit: 9})
 		must(t, err)
 		if result.Total != 1 || result.Items[0].ID != two {
 			t.Errorf("receipts since: %+v", result)

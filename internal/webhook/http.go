@@ -171,15 +171,18 @@ func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	return web.None{}, h.Store.DeleteDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, in.IfMatch)
 }
 
-// Receipts handles GET /webhook/receipt-list/{webhookId}. Viewers do not see credentials in headers.
-func (h *Handler) Receipts(ctx context.Context, in *struct {
+// ReceiptsRequest is a request for a list of receipts.
+type ReceiptsRequest struct {
 	Path
 	page.Paging
 	period.Between
-},
-) (Receipts, error) {
+	ReceiptFilter
+}
+
+// Receipts handles GET /webhook/receipt-list/{webhookId}. Viewers do not see credentials in headers.
+func (h *Handler) Receipts(ctx context.Context, in *ReceiptsRequest) (Receipts, error) {
 	var faults errs.Faults
-	var f Filter
+	f := in.ReceiptFilter
 	f.Since, f.Until = in.Times(&faults)
 	if err := faults.Err(); err != nil {
 		return Receipts{}, err
@@ -215,17 +218,17 @@ func (h *Handler) Payload(ctx context.Context, in *ReceiptPath) (web.Raw, error)
 	return web.Raw{ContentType: "application/octet-stream", Bytes: r.body}, err
 }
 
-// Deliveries handles GET /webhook/delivery-list/{webhookId}.
-func (h *Handler) Deliveries(ctx context.Context, in *struct {
+// DeliveriesRequest is a request for a list of deliveries.
+type DeliveriesRequest struct {
 	Path
 	page.Paging
 	period.Between
-	Status        Status `query:"status" enum:"pending,waiting,success,failed,failing" doc:"Only those with this status; waiting are pending ones whose attempt before failed, failing are failed ones after which no attempt to deliver the same has ended"`
-	DestinationID string `query:"destinationId" doc:"Only those to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
-	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
-},
-) (page.Page[Delivery], error) {
-	f := Filter{Status: in.Status, DestinationID: in.DestinationID, ReceiptID: in.ReceiptID}
+	Filter
+}
+
+// Deliveries handles GET /webhook/delivery-list/{webhookId}.
+func (h *Handler) Deliveries(ctx context.Context, in *DeliveriesRequest) (page.Page[Delivery], error) {
+	f := in.Filter
 	var faults errs.Faults
 	f.Since, f.Until = in.Times(&faults)
 	if err := faults.Err(); err != nil {

@@ -24,7 +24,7 @@ import (
 
 func (h *fixture) receipts(w Webhook) []Receipt {
 	h.t.Helper()
-	result, err := h.store.Receipts(as(alice), "org_a", w.ID, Filter{}, page.Paging{Limit: 1000})
+	result, err := h.store.Receipts(as(alice), "org_a", w.ID, ReceiptFilter{}, page.Paging{Limit: 1000})
 	must(h.t, err)
 	return result.Items
 }

@@ -76,7 +76,7 @@ func (f listFixture) readAll() {
 	since, until := stamp.Time(0), stamp.Of(f.clock.now())
 	for _, span := range []Filter{{}, {Since: &since, Until: &until}} {
 		f.read("receipts", span, func(ctx context.Context, p page.Paging) (int, int64, error) {
-			got, err := f.store.Receipts(ctx, alice.OrgID, f.hook, span, p)
+			got, err := f.store.Receipts(ctx, alice.OrgID, f.hook, ReceiptFilter{Since: span.Since, Until: span.Until}, p)
 			return len(got.Items), got.Total, err
 		})
 		for _, receiptID := range []string{"", fmt.Sprintf("whrc_%026d", 700)} {
@@ -107,7 +107,7 @@ func (f listFixture) read(name string, filter Filter, list func(context.Context,
 	f.t.Helper()
 	for _, p := range []page.Paging{{Limit: 10}, {Limit: 10, Offset: 15_000}} {
 		for range 6 {
-			f.store.large = page.CountCache[countKey]{}
+			f.store.large = page.CountCache[string]{}
 			readBefore, fetchedBefore := dbtest.RowsRead(f.t, f.tx, "webhook")
 			n, total, err := list(f.tx.Context(), p)
 			must(f.t, err)

@@ -21,7 +21,7 @@ func TestOffsetsDeepInAList(t *testing.T) {
 		const size = page.MaxSkipped + 200
 		h.accept(w, alice, numbered(size)...)
 		h.compareOffsets("receipts", size, func(ctx context.Context, p page.Paging) (ids []string, next page.Cursor, err error) {
-			got, err := h.store.Receipts(ctx, alice.OrgID, w.ID, Filter{}, p)
+			got, err := h.store.Receipts(ctx, alice.OrgID, w.ID, ReceiptFilter{}, p)
 			for _, r := range got.Items {
 				ids = append(ids, r.ID)
 			}

@@ -6,6 +6,8 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/list"
+	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
 )
@@ -53,10 +55,15 @@ func TestPlans(t *testing.T) {
 		"receipt, waiting":     {deliveryTable, Filter{Status: Waiting, ReceiptID: "x"}, "webhook_deliveries_receipt (receipt_id=?"},
 		"destination, pending": {queueTable, Filter{Status: Pending, DestinationID: "x"}, "PRIMARY KEY (key>? AND key<?)"},
 	} {
-		l := list{table: test.table, orgID: "org_a", webhookID: "wh_w", filter: test.f}
 		for _, columns := range []string{"date", "key"} {
-			st := l.rows(columns, keysOf("wh_w", test.f.Since, test.f.Until))
-			got := plan(st.text.String()+" LIMIT 1 OFFSET 9", st.args...)
+			text, args := statementOf(t, deliveryList("org_a", "wh_w", test.f, false), columns)
+			if test.table == receiptTable {
+				text, args = statementOf(t, new(Store).receiptList("wh_w", ReceiptFilter{}), columns)
+			}
+			got := plan(text, args...)
+			if !strings.Contains(text, " FROM "+test.table+" WHERE ") {
+				t.Errorf("%s is not read from %s: %s", name, test.table, text)
+			}
 			if !strings.Contains(got, test.index) || strings.Contains(got, "TEMP B-TREE") {
 				t.Errorf("%s: %s", name, got)
 			}
@@ -66,15 +73,13 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	l := list{table: queueTable, orgID: "org_a", webhookID: "wh_w", filter: Filter{Status: Pending, DestinationID: "x"}, isShort: true}
-	st := l.rows("date", keysOf("wh_w", nil, nil))
-	got := plan(st.text.String(), st.args...)
+	text, args := statementOf(t, deliveryList("org_a", "wh_w", Filter{Status: Pending, DestinationID: "x"}, true), "date")
+	got := plan(text, args...)
 	if !strings.Contains(got, "webhook_queue_due (destination_id=?)") {
 		t.Errorf("few pending deliveries of a destination: %s", got)
 	}
-	l.filter.Status = Waiting
-	st = l.rows("date", keysOf("wh_w", nil, nil))
-	got = plan(st.text.String(), st.args...)
+	text, args = statementOf(t, deliveryList("org_a", "wh_w", Filter{Status: Waiting, DestinationID: "x"}, true), "date")
+	got = plan(text, args...)
 	if !strings.Contains(got, "webhook_queue_retries (destination_id=?)") {
 		t.Errorf("few waiting deliveries of a destination: %s", got)
 	}
@@ -121,6 +126,15 @@ func TestPlans(t *testing.T) {
 			t.Errorf("search in %s: %s", table, got)
 		}
 	}
+}
+
+// statementOf returns the statement that reads columns of a page.
+func statementOf[T any](t *testing.T, l list.Query[T], columns string) (text string, args []any) {
+	t.Helper()
+	l.Columns = columns
+	text, args, err := l.Statement(page.Paging{Limit: 1, Offset: 9})
+	must(t, err)
+	return text, args
 }
 
 // TestBatchesReadFewRows shows that PostgreSQL, as it is, finds the rows of a batch by their keys once

@@ -11,14 +11,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
-	"steward/internal/period"
 )
-
-type receiptsIn = struct {
-	Path
-	page.Paging
-	period.Between
-}
 
 // credentials are headers that viewers do not see the values of, and others are the rest.
 var (
@@ -52,7 +45,7 @@ func (h *fixture) shownReceipts(c *auth.Caller, webhookID, receiptID string) map
 	h.t.Helper()
 	one, err := h.http.Receipt(as(c), &ReceiptPath{Path{webhookID}, receiptID})
 	must(h.t, err)
-	list, err := h.http.Receipts(as(c), &receiptsIn{Path: Path{webhookID}, Paging: page.Paging{Limit: 10}})
+	list, err := h.http.Receipts(as(c), &ReceiptsRequest{Path: Path{webhookID}, Paging: page.Paging{Limit: 10}})
 	must(h.t, err)
 	shown := map[string]string{}
 	for name, value := range map[string]any{"get": one, "sdk get": one.SDK(), "list": list.Items, "sdk list": list.SDK().(page.Page[Receipt]).Items} {
@@ -190,7 +183,7 @@ func TestHeadersOfAnotherWebhookDoNotOpen(t *testing.T) {
 		if _, err := h.http.Receipt(as(bob), &ReceiptPath{Path{to.ID}, receiptID}); err == nil {
 			t.Error("the receipt is shown with the headers of another webhook")
 		}
-		list, err := h.http.Receipts(as(bob), &receiptsIn{Path: Path{to.ID}, Paging: page.Paging{Limit: 10}})
+		list, err := h.http.Receipts(as(bob), &ReceiptsRequest{Path: Path{to.ID}, Paging: page.Paging{Limit: 10}})
 		must(t, err) // one damaged row does not hide the others
 		text, err := json.Marshal(list.Items)
 		must(t, err)

@@ -340,7 +340,7 @@ func TestIsolation(t *testing.T) {
 			},
 			"destination-delete": func() error { return h.store.DeleteDestination(ctx, "org_b", w.ID, to.ID, page.IfMatch{}) },
 			"receipt-list": func() error {
-				_, err := h.store.Receipts(ctx, "org_b", w.ID, Filter{}, page.Paging{Limit: 1})
+				_, err := h.store.Receipts(ctx, "org_b", w.ID, ReceiptFilter{}, page.Paging{Limit: 1})
 				return err
 			},
 			"receipt-get": func() error { _, err := h.store.Receipt(ctx, "org_b", w.ID, receiptID); return err },

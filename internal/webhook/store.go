@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
@@ -38,7 +38,7 @@ type Store struct {
 	Replayed func(tx *db.Tx, ended []ReplayResult) error
 
 	arrivals db.Gather[*arrival]
-	large    page.CountCache[countKey]
+	large    page.CountCache[string]
 }
 
 // tokensChanged names the cache of ingest tokens.
@@ -125,67 +125,27 @@ func get(q db.Querier, orgID, webhookID string) (Webhook, error) {
 	return w, nil
 }
 
-// webhooksOf returns the statement for the webhooks of an organization: all, or if internal is not nil,
-// those that are internal or not.
-func webhooksOf(columns, orgID string, internal *bool) *statement {
-	s := &statement{}
-	s.add(`SELECT `+columns+` FROM webhooks WHERE org_id = `, orgID)
+// webhookList returns the webhooks of an organization, newest first: all, or if internal is not nil, those
+// that are internal or not.
+func webhookList(orgID string, internal *bool) list.Query[Webhook] {
+	where := list.Where(`org_id = ?`, orgID)
 	if internal != nil {
-		s.add(` AND internal = `, *internal)
+		where.Add(`internal = ?`, *internal)
 	}
-	return s
+	return list.Query[Webhook]{
+		Name: "webhooks", From: list.Text(`webhooks`), Where: where, Columns: webhookColumns, Scan: scanWebhook,
+		Order: list.ByID(`id`, id.Webhook, func(w Webhook) string { return w.ID }),
+	}
 }
 
-// List returns a page of the webhooks of webhooksOf, newest first.
+// List returns a page of the webhooks of webhookList.
 func (s *Store) List(ctx context.Context, orgID string, internal *bool, p page.Paging) (page.Page[Webhook], error) {
 	q := s.DB.Read(ctx)
-	before := afterAll
-	if err := resume(&p, id.Webhook, &before); err != nil {
+	total, err := webhookList(orgID, internal).Count(q)
+	if err != nil {
 		return page.Page[Webhook]{}, err
 	}
-	var total int64
-	st := webhooksOf(`count(*)`, orgID, internal)
-	if err := q.Row(st.text.String(), st.args...).Scan(&total); err != nil {
-		return page.Page[Webhook]{}, fmt.Errorf("count webhooks: %w", err)
-	}
-	offset := p.Offset
-	if p.IsDeep() {
-		st := webhooksOf(`id`, orgID, internal)
-		st.add(` ORDER BY id DESC LIMIT 1 OFFSET `, offset-1)
-		err := q.Row(st.text.String(), st.args...).Scan(&before)
-		if errors.Is(err, db.ErrNoRows) {
-			return page.Page[Webhook]{Total: total, Paging: p}, nil
-		}
-		if err != nil {
-			return page.Page[Webhook]{}, fmt.Errorf("find page of webhooks: %w", err)
-		}
-		offset = 0
-	}
-	st = webhooksOf(webhookColumns, orgID, internal)
-	st.add(` AND id < `, before)
-	st.add(` ORDER BY id DESC LIMIT `, p.Limit+1)
-	st.add(` OFFSET `, offset)
-	rows, err := db.Collect(q, scanWebhook, st.text.String(), st.args...)
-	if err != nil {
-		return page.Page[Webhook]{}, fmt.Errorf("list webhooks: %w", err)
-	}
-	return page.New(rows, total, p, func(w Webhook) page.Cursor { return page.NewCursor(w.ID) }), nil
-}
-
-// resume reads the id that a cursor continues after, if there is one; it replaces the offset. A
-// cursor of another list is Invalid.
-func resume(p *page.Paging, kind string, before *string) error {
-	if p.Cursor == "" {
-		return nil
-	}
-	p.Offset = 0
-	if err := p.Cursor.Scan(before); err != nil {
-		return err
-	}
-	if !strings.HasPrefix(*before, kind+"_") {
-		return errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
-	}
-	return nil
+	return webhookList(orgID, internal).Page(q, p, total)
 }
 
 // forChange returns a webhook that a user may change. It returns NotFound, Forbidden for an

@@ -5,23 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/page"
 	"steward/internal/stamp"
 )
 
-// Filter narrows a list. Since is inclusive, Until is not.
+// ReceiptFilter selects the receipts of a list. Empty fields match all.
+type ReceiptFilter struct {
+	// Receipts are from Since on and before Until.
+	Since, Until *stamp.Time
+}
+
+// Filter selects the deliveries of a list. Empty fields match all.
 type Filter struct {
-	Status        Status
-	DestinationID string
-	ReceiptID     string
-	Since, Until  *stamp.Time
+	Status        Status `query:"status" enum:"pending,waiting,success,failed,failing" doc:"Only those with this status; waiting are pending ones whose attempt before failed, failing are failed ones after which no attempt to deliver the same has ended"`
+	DestinationID string `query:"destinationId" doc:"Only those to this destination" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
+	ReceiptID     string `query:"receiptId" doc:"Only those of this receipt" example:"whrc_01jcq45k1n4q7t0w3z6c9f2h5k"`
+	// Deliveries are from Since on and before Until.
+	Since, Until *stamp.Time
 }
 
 // isQueued reports whether the queue has all rows that match: every pending delivery is there. The
@@ -38,15 +44,115 @@ func (f Filter) retriesOnly() string {
 	return ""
 }
 
-// list is the receipts or the deliveries of a webhook, as a filter narrows them.
-type list struct {
-	table     string
-	kind      string // of the ids
-	orgID     string
-	webhookID string
-	filter    Filter
-	// isShort reports whether the queue has at most page.MaxCounted rows of the filter's destination.
-	isShort bool
+// isByDestination reports whether the rows are read from an index of the destination and the key.
+func (f Filter) isByDestination() bool {
+	return f.DestinationID != "" && f.ReceiptID == "" && !f.isQueued()
+}
+
+// isCut reports whether rows are read that are older than the list. PostgreSQL before 18 goes through all
+// entries of the destination in an index when it finds none below the range, so where the index has nothing
+// but what is listed, older rows are read instead, as many as the limit allows, and left out.
+func (f Filter) isCut() bool {
+	return f.isByDestination() && (f.Status == "" || f.Status == Failed || f.Status == Failing)
+}
+
+// narrow adds the conditions that the range of an index does not meet.
+func (f Filter) narrow(where *list.Conditions) {
+	switch {
+	case f.isQueued():
+		if f.Status == Waiting {
+			where.Add(`retries > 0`)
+		}
+	case f.Status == "":
+	case f.Status == Waiting:
+		where.Add(`status = 'pending' AND retries > 0`)
+	case f.Status == Failed && f.ReceiptID == "":
+		where.Add(`failed = true`) // the condition of partial indexes
+	case f.Status == Failing && f.ReceiptID == "":
+		where.Add(`failing = true`)
+	case f.Status == Failing:
+		where.Add(`CASE WHEN failing THEN 1 END = 1`) // not a condition for an index
+	default:
+		where.Equal(`status`, string(f.Status))
+	}
+	if !f.isByDestination() {
+		where.Equal(`destination_id || ''`, f.DestinationID) // not a condition for an index
+	}
+	where.Equal(`receipt_id`, f.ReceiptID)
+}
+
+// receiptList returns the receipts of a webhook that a filter selects, newest first.
+func (s *Store) receiptList(webhookID string, f ReceiptFilter) list.Query[Receipt] {
+	keys := keysOf(webhookID, f.Since, f.Until)
+	l := list.Query[Receipt]{
+		Name: "receipts", From: list.Text(receiptTable), Where: list.Where(`key >= ?`, keys.from),
+		Columns: receiptColumns + listedBody, Scan: s.receiptScanner(webhookID),
+	}
+	l.Order = list.ByKey([]string{`key`}, id.Receipt, func(r Receipt) string { return r.ID },
+		func(receiptID string) []any { return []any{rowKey(webhookID, receiptID)} })
+	l.Order.Begin = []any{keys.to}
+	return l
+}
+
+// deliveryList returns the deliveries of a webhook that a filter selects, newest first. isShort is what
+// Filter.isShort has returned.
+//
+// The conditions and the order leave one index to choose, whatever the database expects of the values:
+// that of the destination, of failed or failing deliveries, or of both; else the primary key, or the index of the
+// receipt, which has few deliveries.
+func deliveryList(orgID, webhookID string, f Filter, isShort bool) list.Query[Delivery] {
+	keys := keysOf(webhookID, f.Since, f.Until)
+	l := list.Query[Delivery]{
+		Name: "deliveries", From: list.Text(deliveryTable), Where: list.Where(`key >= ?`, keys.from),
+		Columns: deliveryColumns, Scan: deliveryScanner(orgID, webhookID),
+	}
+	columns := []string{`key`}
+	position := func(key string) []any { return []any{key} }
+	switch {
+	case f.isByDestination():
+		columns = []string{`destination_id`, `key`}
+		position = func(key string) []any { return []any{f.DestinationID, key} }
+		l.Where = list.Where(`(destination_id, key) >= (?, ?)`, f.DestinationID, keys.from)
+	case f.isQueued():
+		l.From = f.queue(isShort)
+		l.Columns = queueColumns
+	}
+	if f.isCut() {
+		l.Where = list.Where(`(destination_id, key) >= (?, ?)`, f.DestinationID, keysOf(webhookID, nil, nil).from)
+		l.End = &list.End[Delivery]{
+			Past:   func(d Delivery) bool { return d.key < keys.from },
+			Before: list.Text(`key >= ?`, keys.from),
+		}
+	}
+	f.narrow(&l.Where)
+	l.Order = list.ByKey(columns, id.Delivery, func(d Delivery) string { return d.ID },
+		func(deliveryID string) []any { return position(rowKey(webhookID, deliveryID)) })
+	l.Order.Begin = position(keys.to)
+	return l
+}
+
+// queue returns the table of a list of queued deliveries. The rows of a destination are in the order in
+// which they are due: if they are few, they are read before any other condition is met, and sorted.
+func (f Filter) queue(isShort bool) list.SQL {
+	if !isShort {
+		return list.Text(queueTable)
+	}
+	return list.Text(`(SELECT * FROM webhook_queue WHERE destination_id = ?`+f.retriesOnly()+`
+		ORDER BY destination_id, due_at, key LIMIT `+strconv.Itoa(page.MaxCounted)+`) due`, f.DestinationID)
+}
+
+// isShort reports whether the list is that of a destination of which the queue has at most page.MaxCounted
+// rows.
+func (f Filter) isShort(q db.Querier) (bool, error) {
+	if !f.isQueued() || f.DestinationID == "" {
+		return false, nil
+	}
+	var n int
+	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM webhook_queue WHERE destination_id = $1`+f.retriesOnly()+`
+		ORDER BY destination_id, due_at, key LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) due`, f.DestinationID).Scan(&n); err != nil {
+		return false, fmt.Errorf("count queue of destination: %w", err)
+	}
+	return n <= page.MaxCounted, nil
 }
 
 const (
@@ -54,236 +160,6 @@ const (
 	deliveryTable = "webhook_deliveries"
 	queueTable    = "webhook_queue"
 )
-
-// statement is the text of a SELECT and its arguments. Each filter has its own text, and so its own
-// plan.
-type statement struct {
-	text strings.Builder
-	args []any
-}
-
-// add adds text that ends with an argument.
-func (s *statement) add(text string, arg any) {
-	s.args = append(s.args, arg)
-	s.text.WriteString(text + "$" + strconv.Itoa(len(s.args)))
-}
-
-// rows returns the statement for the rows of a list within a range of keys, newest first. It has no
-// limit yet.
-//
-// The conditions and the order leave one index to choose, whatever the database expects of the values:
-// that of the destination, of failed or failing deliveries, or of both; else the primary key, or the index of the
-// receipt, which has few deliveries.
-func (l list) rows(columns string, keys keyRange) *statement {
-	s := &statement{}
-	s.text.WriteString(`SELECT ` + columns + ` FROM `)
-	l.from(s)
-	if l.isByDestination() {
-		s.add(` WHERE (destination_id, key) >= (`, l.filter.DestinationID)
-		s.add(`, `, l.readFrom(keys))
-		s.add(`) AND (destination_id, key) < (`, l.filter.DestinationID)
-		s.add(`, `, keys.to)
-		s.text.WriteString(`)`)
-	} else {
-		s.add(` WHERE key >= `, keys.from)
-		s.add(` AND key < `, keys.to)
-	}
-	l.narrow(s)
-	if l.isByDestination() {
-		s.text.WriteString(` ORDER BY destination_id DESC, key DESC`)
-	} else {
-		s.text.WriteString(` ORDER BY key DESC`)
-	}
-	return s
-}
-
-// readFrom returns the first key that may be read. PostgreSQL before 18 goes through all entries of the
-// destination in an index when it finds none below the range, so where the index has nothing but what is
-// listed, older rows are read instead, as many as the limit allows, and left out (cut).
-func (l list) readFrom(keys keyRange) string {
-	if l.isCut() {
-		return keysOf(l.webhookID, nil, nil).from
-	}
-	return keys.from
-}
-
-// isCut reports whether the rows of the list end with some that are older than its range.
-func (l list) isCut() bool {
-	return l.isByDestination() && (l.filter.Status == "" || l.filter.Status == Failed || l.filter.Status == Failing)
-}
-
-// cut returns the deliveries that are not older than the list.
-func (l list) cut(rows []Delivery) []Delivery {
-	from := keysOf(l.webhookID, l.filter.Since, nil).from
-	if i := slices.IndexFunc(rows, func(d Delivery) bool { return d.key < from }); i >= 0 {
-		return rows[:i]
-	}
-	return rows
-}
-
-// isByDestination reports whether the rows are read from an index of the destination and the key.
-func (l list) isByDestination() bool {
-	return l.table == deliveryTable && l.filter.DestinationID != "" && l.filter.ReceiptID == ""
-}
-
-// from adds the table. Of the queue, the rows of a destination are in the order in which they are due:
-// if they are few, they are read before any other condition is met, and sorted.
-func (l list) from(s *statement) {
-	if !l.isShort {
-		s.text.WriteString(l.table)
-		return
-	}
-	s.add(`(SELECT * FROM webhook_queue WHERE destination_id = `, l.filter.DestinationID)
-	s.text.WriteString(l.filter.retriesOnly() + ` ORDER BY destination_id, due_at, key LIMIT ` + strconv.Itoa(page.MaxCounted) + `) due`)
-}
-
-// narrow adds the conditions of the filter that the range of an index does not meet.
-func (l list) narrow(s *statement) {
-	f := l.filter
-	switch {
-	case l.table == queueTable:
-		s.text.WriteString(f.retriesOnly())
-	case f.Status == "":
-	case f.Status == Waiting:
-		s.text.WriteString(" AND status = 'pending' AND retries > 0")
-	case f.Status == Failed && f.ReceiptID == "":
-		s.text.WriteString(" AND failed = true") // the condition of partial indexes
-	case f.Status == Failing && f.ReceiptID == "":
-		s.text.WriteString(" AND failing = true")
-	case f.Status == Failing:
-		s.text.WriteString(" AND CASE WHEN failing THEN 1 END = 1") // not a condition for an index
-	default:
-		s.add(" AND status = ", string(f.Status))
-	}
-	if f.DestinationID != "" && !l.isByDestination() {
-		s.add(" AND destination_id || '' = ", f.DestinationID) // not a condition for an index
-	}
-	if f.ReceiptID != "" {
-		s.add(" AND receipt_id = ", f.ReceiptID)
-	}
-}
-
-// prepare sets how the rows of a list are read.
-func (l *list) prepare(q db.Querier) error {
-	if l.table != queueTable || l.filter.DestinationID == "" {
-		return nil
-	}
-	var n int
-	if err := q.Row(`SELECT count(*) FROM (SELECT 1 FROM webhook_queue WHERE destination_id = $1`+l.filter.retriesOnly()+`
-		ORDER BY destination_id, due_at, key LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) due`, l.filter.DestinationID).Scan(&n); err != nil {
-		return fmt.Errorf("count queue of destination: %w", err)
-	}
-	l.isShort = n <= page.MaxCounted
-	return nil
-}
-
-// readPage returns the rows of a page and one more, newest first, and how many the list has. It returns
-// NotFound if the webhook is missing, and Invalid for a cursor of another list.
-func readPage[T any](ctx context.Context, s *Store, l list, columns string, p *page.Paging, scan func(db.Row) (T, error)) (rows []T, total int64, err error) {
-	before := afterAll
-	if err := resume(p, l.kind, &before); err != nil {
-		return nil, 0, err
-	}
-	q := s.DB.Read(ctx)
-	if err := l.prepare(q); err != nil {
-		return nil, 0, err
-	}
-	if total, err = s.count(q, l); err != nil {
-		return nil, 0, err
-	}
-	keys := keysOf(l.webhookID, l.filter.Since, l.filter.Until)
-	keys.to = min(keys.to, rowKey(l.webhookID, before))
-	offset := p.Offset
-	if p.IsDeep() {
-		keys.to, err = l.keyAt(q, keys, offset-1)
-		if errors.Is(err, db.ErrNoRows) {
-			return nil, total, nil
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("find page of %s: %w", l.table, err)
-		}
-		offset = 0
-	}
-	st := l.rows(columns, keys)
-	st.add(" LIMIT ", p.Limit+1)
-	st.add(" OFFSET ", offset)
-	if rows, err = db.Collect(q, scan, st.text.String(), st.args...); err != nil {
-		return nil, 0, fmt.Errorf("list %s: %w", l.table, err)
-	}
-	return rows, total, nil
-}
-
-// keyAt returns the key of the nth row of a list, or db.ErrNoRows. It reads keys only.
-func (l list) keyAt(q db.Querier, keys keyRange, n int) (key string, err error) {
-	st := l.rows("key", keys)
-	st.add(" LIMIT 1 OFFSET ", n)
-	return key, q.Row(st.text.String(), st.args...).Scan(&key)
-}
-
-// count returns how many rows a list has, or NotFound if its webhook is missing. A whole list has a
-// counter. What a filter leaves is counted up to page.MaxCounted; beyond it is page.Unknown, which
-// is cached.
-func (s *Store) count(q db.Querier, l list) (int64, error) {
-	if _, err := get(q, l.orgID, l.webhookID); err != nil {
-		return 0, err
-	}
-	if n, counted, err := s.whole(q, l); counted || err != nil {
-		return n, err
-	}
-	key := l.cacheKey()
-	if s.large.IsLarge(key, s.Now()) {
-		return page.Unknown, nil
-	}
-	keys := keysOf(l.webhookID, l.filter.Since, l.filter.Until)
-	st := l.rows("key", keys)
-	st.add(` LIMIT `+strconv.Itoa(page.MaxCounted+1)+`) matches WHERE key >= `, keys.from)
-	var n int64
-	if err := q.Row(`SELECT count(*) FROM (`+st.text.String(), st.args...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count %s: %w", l.table, err)
-	}
-	if n > page.MaxCounted {
-		s.large.SetLarge(key, s.Now())
-		return page.Unknown, nil
-	}
-	return n, nil
-}
-
-// whole returns the length of a list that has a counter, and reports whether it has one.
-func (s *Store) whole(q db.Querier, l list) (n int64, counted bool, err error) {
-	pending := l.filter == (Filter{Status: Pending})
-	if l.filter != (Filter{}) && !pending {
-		return 0, false, nil
-	}
-	sum, err := s.totalOf(q, l.orgID, l.webhookID)
-	switch {
-	case pending:
-		n = sum.pending
-	case l.table == receiptTable:
-		n = sum.receipts
-	default:
-		n = sum.deliveries
-	}
-	return n, true, err
-}
-
-// countKey is a list as the key of a cache: with times by value.
-type countKey struct {
-	list
-	since, until stamp.Time
-}
-
-func (l list) cacheKey() countKey {
-	k := countKey{list: l, since: -1, until: -1}
-	if l.filter.Since != nil {
-		k.since = *l.filter.Since
-	}
-	if l.filter.Until != nil {
-		k.until = *l.filter.Until
-	}
-	k.filter.Since = nil
-	k.filter.Until = nil
-	return k
-}
 
 // receiptColumns are followed by the body.
 const receiptColumns = receiptIDColumn + `, date, method, query, remote_addr, content_type, size, headers`
@@ -295,12 +171,10 @@ func (r *Receipt) columns() []any {
 	return []any{&r.ID, &r.Date, &r.Method, &r.Query, &r.RemoteAddr, &r.ContentType, &r.Size, &r.headerText, &r.body}
 }
 
-// Receipts returns a page of a webhook's receipts, newest first, or NotFound. Their Headers are not
-// decoded.
-func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (page.Page[Receipt], error) {
-	l := list{table: receiptTable, kind: id.Receipt, orgID: orgID, webhookID: webhookID, filter: f}
+// receiptScanner returns a function that reads the rows of a page.
+func (s *Store) receiptScanner(webhookID string) func(db.Row) (Receipt, error) {
 	var budget page.Budget
-	scan := func(row db.Row) (Receipt, error) {
+	return func(row db.Row) (Receipt, error) {
 		r := Receipt{WebhookID: webhookID}
 		if err := row.Scan(r.columns()...); err != nil {
 			return r, err
@@ -311,11 +185,24 @@ func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f Filter,
 		}
 		return r.withPayload(), nil
 	}
-	rows, total, err := readPage(ctx, s, l, receiptColumns+listedBody, &p, scan)
+}
+
+// Receipts returns a page of a webhook's receipts, newest first, or NotFound. Their Headers are not
+// decoded.
+func (s *Store) Receipts(ctx context.Context, orgID, webhookID string, f ReceiptFilter, p page.Paging) (page.Page[Receipt], error) {
+	q := s.DB.Read(ctx)
+	if _, err := get(q, orgID, webhookID); err != nil {
+		return page.Page[Receipt]{}, err
+	}
+	l := s.receiptList(webhookID, f)
+	if f != (ReceiptFilter{}) {
+		return l.CountedPage(q, p, &s.large, s.Now())
+	}
+	total, err := s.totalOf(q, orgID, webhookID)
 	if err != nil {
 		return page.Page[Receipt]{}, err
 	}
-	return page.New(rows, total, p, func(r Receipt) page.Cursor { return page.NewCursor(r.ID) }), nil
+	return l.Page(q, p, total.receipts)
 }
 
 // Receipt returns a receipt with its body, or NotFound.
@@ -367,16 +254,10 @@ func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {
 	return d, err
 }
 
-// Deliveries returns a page of a webhook's deliveries, newest first, or NotFound.
-func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (page.Page[Delivery], error) {
-	l := list{table: deliveryTable, kind: id.Delivery, orgID: orgID, webhookID: webhookID, filter: f}
-	columns := deliveryColumns
-	if f.isQueued() {
-		l.table = queueTable
-		columns = queueColumns
-	}
+// deliveryScanner returns a function that reads the rows of a page.
+func deliveryScanner(orgID, webhookID string) func(db.Row) (Delivery, error) {
 	var budget page.Budget
-	scan := func(row db.Row) (Delivery, error) {
+	return func(row db.Row) (Delivery, error) {
 		d, err := scanDelivery(row, orgID, webhookID)
 		if err != nil || d.Response == nil || budget.Take(len(*d.Response)) {
 			return d, err
@@ -384,10 +265,29 @@ func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filte
 		*d.Response, err = d.Response.withoutBody()
 		return d, err
 	}
-	rows, total, err := readPage(ctx, s, l, columns, &p, scan)
+}
+
+// Deliveries returns a page of a webhook's deliveries, newest first, or NotFound.
+func (s *Store) Deliveries(ctx context.Context, orgID, webhookID string, f Filter, p page.Paging) (page.Page[Delivery], error) {
+	q := s.DB.Read(ctx)
+	if _, err := get(q, orgID, webhookID); err != nil {
+		return page.Page[Delivery]{}, err
+	}
+	isShort, err := f.isShort(q)
 	if err != nil {
 		return page.Page[Delivery]{}, err
 	}
-	rows = l.cut(rows)
-	return page.New(rows, total, p, func(d Delivery) page.Cursor { return page.NewCursor(d.ID) }), nil
+	l := deliveryList(orgID, webhookID, f, isShort)
+	isPending := f == Filter{Status: Pending}
+	if f != (Filter{}) && !isPending {
+		return l.CountedPage(q, p, &s.large, s.Now())
+	}
+	total, err := s.totalOf(q, orgID, webhookID)
+	if err != nil {
+		return page.Page[Delivery]{}, err
+	}
+	if isPending {
+		return l.Page(q, p, total.pending)
+	}
+	return l.Page(q, p, total.deliveries)
 }

@@ -158,7 +158,7 @@ func (f *fixture) create(fields string) (Replay, error) {
 
 // lastMilli returns when the last receipt was accepted: a replay is of what is older than itself.
 func lastMilli(f *fixture) int64 {
-	p, err := f.hooks.Store.Receipts(ctx, "org_a", f.webhookID, webhook.Filter{}, page.Paging{Limit: 1})
+	p, err := f.hooks.Store.Receipts(ctx, "org_a", f.webhookID, webhook.ReceiptFilter{}, page.Paging{Limit: 1})
 	must(f.t, err)
 	if len(p.Items) == 0 {
 		return 0

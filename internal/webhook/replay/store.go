@@ -11,6 +11,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/list"
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/webhook"
@@ -164,27 +165,16 @@ func (s *Store) List(ctx context.Context, orgID, webhookID string, p page.Paging
 	if _, err := s.Hooks.Get(ctx, orgID, webhookID); err != nil {
 		return page.Page[Replay]{}, err
 	}
-	before := "{" // sorts after every id
-	if p.Cursor != "" {
-		p.Offset = 0
-		if err := p.Cursor.Scan(&before); err != nil {
-			return page.Page[Replay]{}, err
-		}
-		if !id.Is(id.Replay, before) {
-			return page.Page[Replay]{}, errs.InvalidField("query.cursor", "expected a cursor from the next link of this list")
-		}
+	replays := list.Query[Replay]{
+		Name: "replays", From: list.Text(`webhook_replays`), Where: list.Where(`org_id = ? AND webhook_id = ?`, orgID, webhookID),
+		Columns: columns, Scan: scanReplay, Order: list.ByID(`id`, id.Replay, func(r Replay) string { return r.ID }),
 	}
 	q := s.DB.Read(ctx)
-	var total int64
-	if err := q.Row(`SELECT count(*) FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2`, orgID, webhookID).Scan(&total); err != nil {
-		return page.Page[Replay]{}, fmt.Errorf("count replays: %w", err)
-	}
-	rows, err := db.Collect(q, scanReplay, `SELECT `+columns+` FROM webhook_replays WHERE org_id = $1 AND webhook_id = $2 AND id < $3
-		ORDER BY id DESC LIMIT $4 OFFSET $5`, orgID, webhookID, before, p.Limit+1, p.Offset)
+	total, err := replays.Count(q)
 	if err != nil {
-		return page.Page[Replay]{}, fmt.Errorf("list replays: %w", err)
+		return page.Page[Replay]{}, err
 	}
-	return page.New(rows, total, p, func(r Replay) page.Cursor { return page.NewCursor(r.ID) }), nil
+	return replays.Page(q, p, total)
 }
 
 // Cancel has a running replay add no more deliveries. Those that were added are sent. It returns
