@@ -9,6 +9,7 @@ import (
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
+	"steward/internal/list"
 	"steward/internal/seal"
 	"steward/internal/stamp"
 )
@@ -94,13 +95,10 @@ func (s *Store) one(q db.Querier, where string, args ...any) (*Provisioned, erro
 // List returns the databases and key-value stores of an organization in a region, or in all of them
 // if it is empty, by name.
 func (s *Store) List(ctx context.Context, orgID, region string) ([]*Provisioned, error) {
-	where := `WHERE org_id = $1`
-	args := []any{orgID}
-	if region != "" {
-		where += ` AND region = $2`
-		args = append(args, region)
-	}
-	return s.all(ctx, where+visible+` ORDER BY name, region, type`, args...)
+	where := list.Where(`org_id = ?`+visible, orgID)
+	where.Equal(`region`, region)
+	text, args := list.Text(`WHERE ? ORDER BY name, region, type`, where).Statement()
+	return s.all(ctx, text, args...)
 }
 
 func (s *Store) all(ctx context.Context, where string, args ...any) ([]*Provisioned, error) {
