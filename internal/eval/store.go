@@ -25,7 +25,7 @@ type Store struct {
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
 
 	// large has the lists that are known to have more than page.MaxCounted rows.
-	large       page.CountCache[string]
+	large       page.CountCache
 	starts      db.Gather[*queuedStart]
 	completions db.Gather[*queuedCompletion]
 }

@@ -20,7 +20,7 @@ func (l Query[T]) Count(q db.Querier) (n int64, err error) {
 
 // CountedPage is Page for a list that may be long. Its rows are counted up to page.MaxCounted; of a longer
 // list, which cache remembers, Total is page.Unknown.
-func (l Query[T]) CountedPage(q db.Querier, p page.Paging, cache *page.CountCache[string], now time.Time) (page.Page[T], error) {
+func (l Query[T]) CountedPage(q db.Querier, p page.Paging, cache *page.CountCache, now time.Time) (page.Page[T], error) {
 	found, err := l.Page(q, p, page.Unknown)
 	if err != nil {
 		return page.Page[T]{}, err
@@ -40,7 +40,7 @@ func isEnd(p page.Paging, n int, next page.Cursor) bool {
 
 // countUpToMax counts in the order of the list, in which the first of a million rows are counted as fast as
 // those of a few.
-func (l Query[T]) countUpToMax(q db.Querier, cache *page.CountCache[string], now time.Time) (n int64, err error) {
+func (l Query[T]) countUpToMax(q db.Querier, cache *page.CountCache, now time.Time) (n int64, err error) {
 	limit := strconv.Itoa(page.MaxCounted + 1)
 	counted := Text(`SELECT count(*) FROM (? LIMIT `+limit+`) counted`, l.rows(l.Order.columns(), l.Order.Begin))
 	if l.End != nil {

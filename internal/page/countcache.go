@@ -15,26 +15,26 @@ const (
 )
 
 // CountCache caches for a minute that a filter matches more than MaxCounted rows, which takes as long
-// to find out as counting MaxCounted rows. It is never invalidated: a list that shrinks is noticed a
-// minute later. The zero value is ready to use.
-type CountCache[K comparable] struct {
+// to find out as counting MaxCounted rows. A filter is a text that no other one has. It is never
+// invalidated: a list that shrinks is noticed a minute later. The zero value is ready to use.
+type CountCache struct {
 	mu    sync.Mutex
-	large map[K]time.Time // until when
+	large map[string]time.Time // until when
 }
 
 // IsLarge reports whether a filter is known to match more than MaxCounted rows.
-func (c *CountCache[K]) IsLarge(filter K, now time.Time) bool {
+func (c *CountCache) IsLarge(filter string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return now.Before(c.large[filter])
 }
 
 // SetLarge caches that a filter matches more than MaxCounted rows.
-func (c *CountCache[K]) SetLarge(filter K, now time.Time) {
+func (c *CountCache) SetLarge(filter string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.large == nil || len(c.large) >= maxCounts {
-		c.large = map[K]time.Time{}
+		c.large = map[string]time.Time{}
 	}
 	c.large[filter] = now.Add(countTTL)
 }

@@ -9,7 +9,7 @@ import (
 
 func TestCountsExpireAfterAMinute(t *testing.T) {
 	now := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
-	var cache page.CountCache[string]
+	var cache page.CountCache
 	cache.SetLarge("many", now)
 	if !cache.IsLarge("many", now.Add(59*time.Second)) || cache.IsLarge("other", now) {
 		t.Error("the filter with too many matches alone must be large")

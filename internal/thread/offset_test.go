@@ -33,7 +33,7 @@ func deepLists(s *Store) map[string]readList {
 	}
 	for _, f := range []SessionFilter{{}, {ProjectID: "prj_x"}, {ThreadID: "thrd_1"}, {ProjectID: "prj_x", ThreadID: "thrd_1"}} {
 		all[fmt.Sprintf("sessions %+v", f)] = func(ctx context.Context, p page.Paging) (ids []string, next page.Cursor, err error) {
-			s.large = page.CountCache[string]{}
+			s.large = page.CountCache{}
 			got, err := s.Sessions(ctx, org, f, p)
 			for _, session := range got.Items {
 				ids = append(ids, session.ID)

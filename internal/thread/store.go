@@ -31,7 +31,7 @@ type Store struct {
 	DefaultProject func(tx *db.Tx, orgID string) (string, error)
 
 	// large has the lists that are known to have more than page.MaxCounted rows.
-	large  page.CountCache[string]
+	large  page.CountCache
 	writes db.Gather[*queuedEdit]
 }
 

@@ -107,7 +107,7 @@ func (f listFixture) read(name string, filter Filter, list func(context.Context,
 	f.t.Helper()
 	for _, p := range []page.Paging{{Limit: 10}, {Limit: 10, Offset: 15_000}} {
 		for range 6 {
-			f.store.large = page.CountCache[string]{}
+			f.store.large = page.CountCache{}
 			readBefore, fetchedBefore := dbtest.RowsRead(f.t, f.tx, "webhook")
 			n, total, err := list(f.tx.Context(), p)
 			must(f.t, err)

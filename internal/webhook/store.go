@@ -38,7 +38,7 @@ type Store struct {
 	Replayed func(tx *db.Tx, ended []ReplayResult) error
 
 	arrivals db.Gather[*arrival]
-	large    page.CountCache[string]
+	large    page.CountCache
 }
 
 // tokensChanged names the cache of ingest tokens.
