@@ -133,7 +133,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value s
 
 const keyColumns = `k.id, k.name, k.org_id, k.type, k.expires_at, k.last_used_at, k.created_at, k.user_id,
 	k.version, k.scopes, k.project_id,
-	COALESCE((SELECT p.name FROM projects p WHERE p.org_id = k.org_id AND p.id = k.project_id), k.project_id)`
+	COALESCE((SELECT p.name FROM project_names p WHERE p.org_id = k.org_id AND p.id = k.project_id), k.project_id)`
 
 func scanKey(row db.Row) (k Key, err error) {
 	var scopes, projectID, projectName *string
@@ -276,7 +276,7 @@ func (s *Store) lookup(ctx context.Context, hash []byte) (*auth.Caller, error) {
 	var c auth.Caller
 	var projectID, clientID, scopes *string
 	err := s.DB.Read(ctx).Row(`SELECT k.org_id, k.id, k.user_id, k.project_id, k.client_id, k.scopes, k.expires_at, m.role
-		FROM api_keys k JOIN members m ON m.org_id = k.org_id AND m.user_id = k.user_id AND NOT m.disabled WHERE k.hash = $1`, hash).
+		FROM api_keys k JOIN active_members m ON m.org_id = k.org_id AND m.user_id = k.user_id WHERE k.hash = $1`, hash).
 		Scan(&c.OrgID, &c.KeyID, &c.UserID, &projectID, &clientID, &scopes, &c.KeyExpires, &c.Role)
 	if err != nil {
 		return nil, fmt.Errorf("look up API key: %w", err)

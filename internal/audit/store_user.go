@@ -18,7 +18,7 @@ func (s *Store) RecordUser(tx *db.Tx, action, userID, by string) error {
 	now := s.Now()
 	err := tx.Send(`INSERT INTO audit (org_id, id, at, user_id, thing, action, target, remote_addr, request_id)
 		SELECT org_id, @id, @at, @by, @thing, @action, @target, @remote_addr, @request_id
-		FROM members WHERE user_id = @target AND NOT disabled`,
+		FROM active_members WHERE user_id = @target`,
 		db.Args{
 			"id": id.At(id.Audit, now), "at": stamp.Of(now), "by": db.Null(by), "thing": thingOf(action), "action": action,
 			"target": userID, "remote_addr": remoteAddr, "request_id": requestID,

@@ -33,7 +33,7 @@ func sqliteSchema(t *testing.T) []string {
 	facts, err := db.Collect(d.Read(t.Context()), db.Value[string], `
 		SELECT m.name || '.' || c.name || ' ' || c.type || CASE WHEN c."notnull" OR c.pk > 0 THEN ' NOT NULL' ELSE '' END
 		FROM sqlite_schema m, pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%'
+		WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%'
 		UNION ALL
 		SELECT m.name || CASE WHEN i."unique" THEN ' unique (' ELSE ' (' END ||
 			(SELECT group_concat(COALESCE(x.name, 'lower(name)'), ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) x) || ')' ||

@@ -17,3 +17,12 @@ func (t *Tx) Once(key, value string) (stored string, first bool, err error) {
 	}
 	return stored, false, nil
 }
+
+// Lock makes transactions that lock the same name run one after the other.
+func (t *Tx) Lock(name string) error {
+	_, err := t.Exec(`INSERT INTO meta (key, value) VALUES ($1, '1') ON CONFLICT (key) DO UPDATE SET value = meta.value`, name)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", name, err)
+	}
+	return nil
+}

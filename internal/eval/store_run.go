@@ -156,7 +156,7 @@ const insertRuns = `INSERT INTO eval_runs (org_id, id, project_id, session_id, e
 		span_id, devmode, pending, success, created_at, updated_at, written_at, version, size, eval_name, agent_identifier)
 	SELECT v.org_id, v.id, v.project_id, v.session_id, v.eval_id, v.eval_identifier, v.deployment_id,
 		v.span_id, v.devmode, true, false, v.created_at, v.created_at, v.written_at, 1, 0, e.name, e.agent_identifier
-	FROM {v} CROSS JOIN projects p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.eval_id
+	FROM {v} CROSS JOIN project_names p LEFT JOIN evals e ON e.org_id = p.org_id AND e.id = v.eval_id
 	WHERE p.org_id = v.org_id AND p.id = v.project_id
 	ON CONFLICT (org_id, id) DO NOTHING RETURNING id, created_at, eval_name, agent_identifier`
 

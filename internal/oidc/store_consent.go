@@ -201,7 +201,7 @@ func (s *Store) userState(ctx context.Context, orgID string, u clientUser) (user
 	var state userState
 	err := s.DB.Read(ctx).Row(`SELECT
 		COALESCE((SELECT k.epoch FROM `+liveConsents+` WHERE k.org_id = $1 AND k.client_id = $2 AND k.user_id = $3), 0),
-		EXISTS (SELECT 1 FROM members m WHERE m.org_id = $1 AND m.user_id = $3 AND NOT m.disabled)`, orgID, u.clientID, u.userID).
+		EXISTS (SELECT 1 FROM active_members m WHERE m.org_id = $1 AND m.user_id = $3)`, orgID, u.clientID, u.userID).
 		Scan(&state.consent, &state.member)
 	if err != nil {
 		return userState{}, fmt.Errorf("read user of client: %w", err)

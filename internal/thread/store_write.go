@@ -177,7 +177,7 @@ func knownProjects(tx *db.Tx, batch []*queuedEdit, rows map[scopedID]*row) (map[
 		}
 	}
 	found, err := db.CollectBulk(tx, queries, scanScopedID,
-		`SELECT p.org_id, p.id FROM {v} CROSS JOIN projects p WHERE p.org_id = v.org_id AND p.id = v.id`)
+		`SELECT p.org_id, p.id FROM {v} CROSS JOIN project_names p WHERE p.org_id = v.org_id AND p.id = v.id`)
 	if err != nil {
 		return nil, fmt.Errorf("look up projects: %w", err)
 	}

@@ -50,7 +50,7 @@ func expired(keys []key, now stamp.Time) bool {
 func (s *Store) rotate(ctx context.Context, due func([]key, stamp.Time) bool) (rotated bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		rotated = false
-		if err := lock(tx); err != nil {
+		if err := tx.Lock("oidc_keys"); err != nil {
 			return err
 		}
 		keys, err := readPublic(tx)
@@ -152,7 +152,7 @@ func missing(keys []key, alg jose.SignatureAlgorithm) int {
 
 // addNext stores next keys, except those that another replica has added in the meantime.
 func (s *Store) addNext(tx *db.Tx, generated []key) error {
-	if err := lock(tx); err != nil {
+	if err := tx.Lock("oidc_keys"); err != nil {
 		return err
 	}
 	keys, err := readPublic(tx)

@@ -150,16 +150,6 @@ func scan(row db.Row) (k key, sealed []byte, err error) {
 	return k, sealed, nil
 }
 
-// lock makes transactions that change the keys run one after the other.
-func lock(tx *db.Tx) error {
-	_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('oidc_keys', '1')
-		ON CONFLICT (key) DO UPDATE SET value = meta.value`)
-	if err != nil {
-		return fmt.Errorf("lock signing keys: %w", err)
-	}
-	return nil
-}
-
 // EnsureFirst generates the first keys if there are none, which takes long. Unlike Set it leaves the
 // cache alone, because it may run inside a transaction that is rolled back.
 func (s *Store) EnsureFirst(ctx context.Context) error {
@@ -196,7 +186,7 @@ func (s *Store) createFirst(ctx context.Context) error {
 
 // addFirst stores the first keys, unless there are some.
 func (s *Store) addFirst(tx *db.Tx, generated []key) error {
-	if err := lock(tx); err != nil {
+	if err := tx.Lock("oidc_keys"); err != nil {
 		return err
 	}
 	keys, err := readPublic(tx)

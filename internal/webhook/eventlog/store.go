@@ -225,13 +225,13 @@ func (p *Page) add(r row, after Position) {
 
 // Last returns the highest number in the logs of all organizations.
 func Last(q db.Querier) (number int64, err error) {
-	err = q.Row(`WITH RECURSIVE orgs(org_id) AS (
+	err = q.Row(`WITH RECURSIVE logs(org_id) AS (
 			SELECT (SELECT org_id FROM webhook_log ORDER BY org_id LIMIT 1)
 			UNION ALL
-			SELECT (SELECT l.org_id FROM webhook_log l WHERE l.org_id > orgs.org_id ORDER BY l.org_id LIMIT 1)
-			FROM orgs WHERE orgs.org_id IS NOT NULL)
-		SELECT COALESCE(MAX((SELECT l.number FROM webhook_log l WHERE l.org_id = orgs.org_id ORDER BY l.number DESC LIMIT 1)), 0)
-		FROM orgs`).Scan(&number)
+			SELECT (SELECT l.org_id FROM webhook_log l WHERE l.org_id > logs.org_id ORDER BY l.org_id LIMIT 1)
+			FROM logs WHERE logs.org_id IS NOT NULL)
+		SELECT COALESCE(MAX((SELECT l.number FROM webhook_log l WHERE l.org_id = logs.org_id ORDER BY l.number DESC LIMIT 1)), 0)
+		FROM logs`).Scan(&number)
 	if err != nil {
 		return 0, fmt.Errorf("read last number of log: %w", err)
 	}
