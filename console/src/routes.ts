@@ -4,6 +4,7 @@
 import type { Component } from 'svelte';
 import type { Schemas } from './api/client';
 import { readOne, words } from './api/resources';
+import { pages } from './lib/pages';
 import { session } from './lib/session.svelte';
 import type { IconName } from './ui/Icon.svelte';
 
@@ -50,24 +51,6 @@ export const routes: Route[] = [
 
 // isAllowed reports whether the role of the user includes a page.
 export const isAllowed = (route: Route) => !route.needs || session[route.needs];
-
-// pages maps the types of GET /search to the page of a thing.
-export const pages: Record<string, (id: string, parent?: string) => string> = {
-  webhook: (id) => '/webhooks/' + encodeURIComponent(id),
-  destination: (_, webhook = '') => `/webhooks/${encodeURIComponent(webhook)}?tab=destinations`,
-  receipt: (id, webhook = '') => `/webhooks/${encodeURIComponent(webhook)}/receipts/${encodeURIComponent(id)}`,
-  bucket: (id) => '/storage/' + encodeURIComponent(id),
-  thread: (id) => '/threads/' + encodeURIComponent(id),
-  session: (id) => '/sessions/' + encodeURIComponent(id),
-  eval: (id) => '/evaluations?eval=' + encodeURIComponent(id),
-  eval_run: (id) => '/evaluations/runs/' + encodeURIComponent(id),
-  oauth_client: (id) => '/oauth/clients/' + encodeURIComponent(id),
-  api_key: () => '/keys',
-  database: () => '/databases',
-  store: () => '/key-value',
-  member: (id) => '/members?find=' + encodeURIComponent(id),
-  project: () => '/projects',
-};
 
 // find returns the page of a thing that GET /search has found. Databases and stores have their region in the address.
 export async function find(thing: Schemas['SearchResult']): Promise<string> {

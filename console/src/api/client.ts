@@ -6,17 +6,29 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './schema';
 import { asProblem, problemOf } from './problem';
-import { session } from '../lib/session.svelte';
 
 export type Schemas = components['schemas'];
 export { Problem } from './problem';
 
 export const base = '/console/api';
 
+// Caller is whom requests are sent for. ended is called when a request says that nobody is signed in.
+export interface Caller {
+  orgId: string;
+  ended(): void;
+}
+
+let caller: Caller = { orgId: '', ended: () => undefined };
+
+// setCaller is called by the session, which needs this module and thus cannot be imported here.
+export function setCaller(c: Caller) {
+  caller = c;
+}
+
 // headers returns the headers of every request.
 export function headers(more: Record<string, string> = {}): Record<string, string> {
   const all: Record<string, string> = { 'X-Steward-Console': '1', ...more };
-  if (session.orgId) all['X-Steward-Organization'] = session.orgId;
+  if (caller.orgId) all['X-Steward-Organization'] = caller.orgId;
   return all;
 }
 
@@ -54,7 +66,7 @@ interface Answer<T> {
 function check<T>(answer: Answer<T>): T {
   if (answer.response.ok) return answer.data as T;
   const problem = problemOf(answer.error, answer.response);
-  if (problem.status === 401) session.ended();
+  if (problem.status === 401) caller.ended();
   throw problem;
 }
 

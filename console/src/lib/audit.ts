@@ -1,6 +1,6 @@
 // Entries of the audit log in words.
 import type { Schemas } from '../api/client';
-import { pages } from '../routes';
+import { pages } from './pages';
 
 export type Entry = Schemas['AuditEntry'];
 

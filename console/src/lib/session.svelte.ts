@@ -1,5 +1,5 @@
 // Who is signed in, in which organization, and what they may do.
-import { headers, Problem, raw } from '../api/client';
+import { headers, Problem, raw, setCaller } from '../api/client';
 import { forgetStatements } from './statements';
 
 export type Role = 'owner' | 'admin' | 'member' | 'viewer';
@@ -110,6 +110,7 @@ class Session {
 }
 
 export const session = new Session();
+setCaller(session);
 
 // signInUrl returns where to sign in and come back to the page that is shown.
 export function signInUrl(): string {
