@@ -12,12 +12,13 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: run
-run: build ## build and start Steward with its data in ./steward-data
+run: build ## build Steward and start it with its data in ./steward-data
 	./bin/steward serve
 
 .PHONY: build
 build: ## build bin/steward
-	$(BUILD) -o bin/steward ./cmd/steward
+	@echo "Compiling Steward; the first time takes some minutes …"
+	@$(BUILD) -o bin/steward ./cmd/steward
 
 .PHONY: test
 test: deps ## install what the tests need and run them all
