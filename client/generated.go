@@ -148,6 +148,7 @@ const (
 // Values of ListDeliveriesParamsStatus.
 const (
 	ListDeliveriesParamsStatusFailed  ListDeliveriesParamsStatus = "failed"
+	ListDeliveriesParamsStatusFailing ListDeliveriesParamsStatus = "failing"
 	ListDeliveriesParamsStatusPending ListDeliveriesParamsStatus = "pending"
 	ListDeliveriesParamsStatusSuccess ListDeliveriesParamsStatus = "success"
 	ListDeliveriesParamsStatusWaiting ListDeliveriesParamsStatus = "waiting"
@@ -443,6 +444,12 @@ type Delivery struct {
 
 	// When a pending attempt is due; absent once it has ended
 	DueAt *time.Time `json:"due_at,omitempty"`
+
+	// True if it failed and no later attempt to deliver the receipt to the destination has ended
+	Failing bool `json:"failing,omitempty"`
+
+	// When the next attempt is due, if it is failing and another one waits
+	NextDueAt *time.Time `json:"next_due_at,omitempty"`
 
 	// Id of the replay that it belongs to, if any
 	ReplayID *string `json:"replay_id,omitempty"`
@@ -1956,6 +1963,12 @@ type ListOAuthClientsParams struct {
 	Cursor string
 }
 
+// CreateOAuthClientParams are the parameters of CreateOAuthClient. Those that have their zero value are not sent.
+type CreateOAuthClientParams struct {
+	// Only check the request. Nothing is stored; the client has no id and no secret
+	DryRun bool
+}
+
 // ListOAuthActivityParams are the parameters of ListOAuthActivity. Those that have their zero value are not sent.
 type ListOAuthActivityParams struct {
 	// Number of days, including today
@@ -1969,6 +1982,12 @@ type ListOAuthActivityParams struct {
 
 	// Cursor from the next link
 	Cursor string
+}
+
+// UpdateOAuthClientParams are the parameters of UpdateOAuthClient. Those that have their zero value are not sent.
+type UpdateOAuthClientParams struct {
+	// Only check the request. Nothing is stored, and there is no secret
+	DryRun bool
 }
 
 // ListOAuthClientActivityParams are the parameters of ListOAuthClientActivity. Those that have their zero value are not sent.
@@ -2207,7 +2226,7 @@ type ListDeliveriesParams struct {
 	// Only before this time. A date means its beginning, 00:00 UTC, so that the day itself is not included
 	Until time.Time
 
-	// Only those with this status; waiting are pending ones whose attempt before failed
+	// Only those with this status; waiting are pending ones whose attempt before failed, failing are failed ones after which no attempt to deliver the same has ended
 	Status ListDeliveriesParamsStatus
 
 	// Only those to this destination
@@ -2230,6 +2249,9 @@ type ListWebhooksParams struct {
 
 	// Cursor from the next link; as fast for the last page as for the first
 	Cursor string
+
+	// Only webhooks that the system manages, or with false only the others; by default all
+	Internal bool
 }
 
 // ListReceiptsParams are the parameters of ListReceipts. Those that have their zero value are not sent.
@@ -2531,8 +2553,17 @@ func (p *ListOAuthClientsParams) query() query {
 }
 
 // CreateOAuthClient calls POST /oidc/clients: Create an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
-func (c *Client) CreateOAuthClient(ctx context.Context, body NewOAuthClient) (*CreatedOAuthClient, error) {
-	return decode[*CreatedOAuthClient](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/clients"), repeatable: true, body: body}))
+func (c *Client) CreateOAuthClient(ctx context.Context, body NewOAuthClient, params *CreateOAuthClientParams) (*CreatedOAuthClient, error) {
+	return decode[*CreatedOAuthClient](c.send(ctx, request{method: http.MethodPost, path: path("/oidc/clients"), repeatable: true, query: params.query(), body: body}))
+}
+
+func (p *CreateOAuthClientParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("dry_run", p.DryRun)
+	return q
 }
 
 // ListOAuthActivity calls GET /oidc/clients/activity: Get the daily users of all OAuth clients. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
@@ -2569,8 +2600,17 @@ func (c *Client) GetOAuthClient(ctx context.Context, id string) (*OAuthClientDet
 }
 
 // UpdateOAuthClient calls PUT /oidc/clients/{id}: Update an OAuth client. Requires the role owner or admin; access tokens require the scope `oauth:write`; not available to keys of a project.
-func (c *Client) UpdateOAuthClient(ctx context.Context, id string, body OAuthClientPatch) (*UpdatedOAuthClient, error) {
-	return decode[*UpdatedOAuthClient](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/clients/{id}", id), repeatable: true, body: body}))
+func (c *Client) UpdateOAuthClient(ctx context.Context, id string, body OAuthClientPatch, params *UpdateOAuthClientParams) (*UpdatedOAuthClient, error) {
+	return decode[*UpdatedOAuthClient](c.send(ctx, request{method: http.MethodPut, path: path("/oidc/clients/{id}", id), repeatable: true, query: params.query(), body: body}))
+}
+
+func (p *UpdateOAuthClientParams) query() query {
+	q := query{}
+	if p == nil {
+		return q
+	}
+	q.add("dry_run", p.DryRun)
+	return q
 }
 
 // ListOAuthClientActivity calls GET /oidc/clients/{id}/activity: Get the daily activity of an OAuth client. Available to all roles; access tokens require the scope `oauth:read`; not available to keys of a project.
@@ -3091,6 +3131,7 @@ func (p *ListWebhooksParams) query() query {
 	q.add("limit", p.Limit)
 	q.add("offset", p.Offset)
 	q.add("cursor", p.Cursor)
+	q.add("internal", p.Internal)
 	return q
 }
 
@@ -3176,4 +3217,4 @@ func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body Webho
 	return decode[*Webhook](c.send(ctx, request{method: http.MethodPut, path: path("/webhook/update/{webhookId}", webhookID), repeatable: true, body: body}))
 }
 
-// Sources: sha256 0c10dc13531a0b8e4ebbcfed7dbca6e5b75694bfddb432e604f980bee64eda83
+// Sources: sha256 cb34b36b46c2d1b0550efcbe69924b5f3cc773756198794ff7ad5edc16cc380d

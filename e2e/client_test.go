@@ -136,11 +136,11 @@ func clientOAuth(t *testing.T, _ *steward, c *api.Client) {
 	ctx := t.Context()
 	made := ok(c.CreateOAuthClient(ctx, api.NewOAuthClient{
 		Name: "Portal", Description: "d", HomepageURL: "https://portal.example.com", AccessTokenLifetimeSeconds: new(int64(600)),
-	}))(t)
+	}, nil))(t)
 	id := made.Client.ID
 	cleared := ok(c.UpdateOAuthClient(ctx, id, api.OAuthClientPatch{
 		AccessTokenLifetimeSeconds: api.Clear[int64](), RedirectURIs: []string{"https://portal.example.com/cb"},
-	}))(t)
+	}, nil))(t)
 	if cleared.Client.AccessTokenLifetimeSeconds != nil || len(cleared.Client.RedirectURIs) != 1 || cleared.Client.Name != "Portal" {
 		t.Errorf("%+v", cleared)
 	}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Client, grantLabel, homepageProblem, issuerOf, snippets, tryUrl, uriProblem } from './oauth';
+import { type Client, grantLabel, issuerOf, snippets, tryUrl } from './oauth';
 
 const client = (fields: Partial<Client>) =>
   ({
@@ -11,36 +11,6 @@ const client = (fields: Partial<Client>) =>
     scopes: ['openid', 'webhook:read'],
     ...fields,
   }) as Client;
-
-describe('uriProblem', () => {
-  test.each([
-    ['https://app.test/callback?a=b', 'confidential'],
-    ['http://localhost:3000/callback', 'confidential'],
-    ['http://127.0.0.1/callback', 'public'],
-    ['http://[::1]:8080/', 'public'],
-    ['com.example.app:/callback', 'public'],
-  ])('accepts %s of a %s client', (uri, type) => expect(uriProblem(uri, type)).toBe(''));
-
-  test.each([
-    ['app.test/callback', 'confidential', 'Start with https://'],
-    ['https://app.test/a b', 'confidential', 'printable ASCII'],
-    ['https://app.test/' + 'x'.repeat(2048), 'confidential', 'printable ASCII'],
-    ['https://app.test/#a', 'confidential', 'fragment'],
-    ['https://user@app.test/', 'confidential', 'user name'],
-    ['https:///callback', 'confidential', 'Name a host'],
-    ['http://app.test/', 'confidential', 'Use https'],
-    ['http://localhost.evil.test/', 'confidential', 'Use https'],
-    ['myapp:/callback', 'public', 'a scheme with a dot'],
-    ['com.example.app:/callback', 'confidential', 'public clients'],
-    ['com.example.app:callback', 'public', 'Put a slash'],
-  ])('refuses %s of a %s client', (uri, type, want) => expect(uriProblem(uri, type)).toContain(want));
-});
-
-test('a homepage is a web address', () => {
-  expect(homepageProblem('https://app.test')).toBe('');
-  expect(homepageProblem('javascript:alert(1)')).not.toBe('');
-  expect(homepageProblem('https://')).not.toBe('');
-});
 
 test('a grant without a label is shown by its name', () => {
   expect(grantLabel('client_credentials')).toBe('As itself');

@@ -1,1 +1,0 @@
-import{It as e,R as t,Y as n,it as r,mt as i,nt as a,vt as o}from"./load.svelte-BRbbL4p5.js";var s=r(`<div class="scroll" tabindex="0" role="region"><!></div>`);function c(r,c){var l=s(),u=o(l);n(u,()=>c.children),e(l),i(()=>t(l,`aria-label`,c.label)),a(r,l)}export{c as t};
