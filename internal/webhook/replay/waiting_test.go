@@ -2,9 +2,11 @@ package replay
 
 import (
 	"testing"
+	"time"
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/stamp"
 	"steward/internal/waittest"
 	"steward/internal/webhook"
 )
@@ -12,13 +14,16 @@ import (
 // TestReplayMakesWaitingAttemptsDue replays what waits for a retry, with two replays at once: both count
 // the waiting attempts, and none is added. To another destination each is sent as a chain of its own.
 func TestReplayMakesWaitingAttemptsDue(t *testing.T) {
-	const n = 300 // more than a window
+	const n, early = 300, 100 // more than a window, and less
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d)
 		f.runScheduler()
 		a := f.destination("/a", 3)
 		f.respond("/a", 500)
-		f.accept(n)
+		f.accept(early)
+		waittest.True(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > lastMilli(f) })
+		until := stamp.Of(time.Now()).String()
+		f.accept(n - early)
 		waittest.Until(t, "the first attempts", func() (int, bool) {
 			waiting := len(f.deliveries(webhook.Filter{Status: webhook.Waiting}))
 			return waiting, waiting == n
@@ -35,17 +40,20 @@ func TestReplayMakesWaitingAttemptsDue(t *testing.T) {
 		f.arrived("/a")
 		first, err := f.create(`, "status": "failed"`)
 		must(t, err)
-		second, err := f.create(`, "status": "waiting", "to": "` + a + `"`)
+		second, err := f.create(`, "status": "waiting", "to": "` + a + `", "until": "` + until + `"`)
 		must(t, err)
-		// Both have made the first attempts due before any is sent.
+		f.mu.Lock() // no request is answered before both have made the same attempts due
 		for _, r := range []Replay{first, second} {
 			must(t, f.worker.advance(ctx, f.get(r)))
 		}
+		f.mu.Unlock()
 		f.run(f.worker.Run)
 		if got := f.wait(first); got.Total != n || got.Done != n || got.Failed != 0 {
 			t.Errorf("ended as %+v", got)
 		}
-		f.wait(second)
+		if got := f.wait(second); got.Total != early || got.Done != early || got.Failed != 0 {
+			t.Errorf("the second ended as %+v", got)
+		}
 		if got := len(f.arrived("/a")); got != n {
 			t.Errorf("%d requests", got)
 		}
