@@ -43,6 +43,7 @@ func (d *demo) places() []place {
 	return []place{
 		{route: "/", path: "/", shows: "127.0.0.1", picture: "overview", dark: true},
 		{route: "/webhooks", path: "/webhooks", shows: "repository", picture: "webhooks"},
+		{route: "/webhooks", path: "/webhooks?tab=system", shows: "product-photos"},
 		{route: "/webhooks", path: "/webhooks?new=1", shows: "repository"},
 		{route: "/webhooks/:id", path: hook, shows: `"order"`, picture: "receipts"},
 		{route: "/webhooks/:id", path: hook + "?tab=deliveries", shows: "503"},

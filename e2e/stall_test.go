@@ -39,6 +39,7 @@ func TestJunkBodiesTakeBoundedMemory(t *testing.T) {
 		events := victim.hook("orders")
 		junk := `{"metadata":{"x":[` + strings.Repeat(`[[{}]],`, 1<<20) + `0]}}`
 		var senders sync.WaitGroup
+		defer senders.Wait()
 		for i := range 8 {
 			senders.Go(func() {
 				for n := range 2 {

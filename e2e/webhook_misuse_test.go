@@ -25,7 +25,7 @@ var invalid = []struct {
 		"body.description body.name body.retention_seconds",
 	},
 	{"POST", "create", `{"name": " "}`, 422, "body.name"},
-	{"POST", "create", `{"name": "a\u0000b"}`, 422, "body"},
+	{"POST", "create", `{"name": "a\u0000b"}`, 422, "body.name"},
 	{"POST", "create", `{"name": "x", "retention_seconds": 3600.5}`, 422, "body.retention_seconds"},
 	{"POST", "create", `{"name": "x"`, 400, ""},
 	{"PUT", "update/W", `{"name": null}`, 422, "body.name"},

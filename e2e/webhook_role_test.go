@@ -82,7 +82,7 @@ func TestRetryChecksItsBodyAndTellsTheTime(t *testing.T) {
 			t.Errorf("the waiting attempt is due after %v, want an hour: %s", pause, waiting.body)
 		}
 		ended := s.call("GET", "/webhook/delivery-list/"+h.ID+"?status=failed", nil).want(200)
-		if strings.Contains(string(ended.body), "due_at") {
+		if strings.Contains(string(ended.body), `"due_at"`) {
 			t.Errorf("an ended delivery has due_at: %s", ended.body)
 		}
 

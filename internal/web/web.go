@@ -367,7 +367,9 @@ type parsed struct {
 	body   reflect.Value // zero if the route takes none
 	schema *bodySchema   // nil if there is no body
 	rules  Rules         // nil if there are none
-	faults errs.Faults   // of query and body
+	// isChecked is whether the faults of the body's own rules were added.
+	isChecked bool
+	faults    errs.Faults // of query and body
 }
 
 type parsedKey struct{}
@@ -396,12 +398,16 @@ func (s *servedRoute) parse(r *http.Request, body []byte) (*parsed, error) {
 		p.schema = s.schema
 		p.rules = s.rules
 	}
+	if p.faults.Err() != nil {
+		p.checkBody() // here, where large bodies take turns
+	}
 	return p, err
 }
 
-// checkBody adds the faults of the body's own rules.
+// checkBody adds the faults of the body's own rules, once.
 func (p *parsed) checkBody() {
-	if p.schema != nil && !p.faults.Full() {
+	if p.schema != nil && !p.isChecked && !p.faults.Full() {
+		p.isChecked = true
 		p.schema.check(p.body, &p.faults)
 	}
 }
