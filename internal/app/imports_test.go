@@ -21,6 +21,47 @@ var layers = [][]string{
 	{"app"},
 }
 
+// folders lists the packages of folders that have several, from the bottom to the top, in the same way:
+// some are parts that the package of the folder is made of, and some are built upon it.
+var folders = [][]string{
+	{"webhook/send", "webhook/stats", "webhook/eventlog"},
+	{"webhook"},
+	{"webhook/replay", "webhook/tail"},
+
+	{"oidc/keys"},
+	{"oidc"},
+	{"oidc/provider/oauth"},
+	{"oidc/provider/clientauth", "oidc/provider/dpop", "oidc/provider/flow", "oidc/provider/jwt", "oidc/provider/pages"},
+	{"oidc/provider/grant", "oidc/provider/session", "oidc/provider/metadata"},
+	{
+		"oidc/provider/authorize", "oidc/provider/device", "oidc/provider/introspect", "oidc/provider/logout",
+		"oidc/provider/signin", "oidc/provider/token",
+	},
+	{"oidc/provider"},
+
+	{"object"},
+	{"object/s3"},
+
+	{"resource"},
+	{"resource/embedkv", "resource/libsql", "resource/postgres", "resource/rediskv"},
+
+	{"thread/state", "thread/term"},
+	{"thread"},
+
+	{"cli/contexts", "cli/exit", "cli/output", "cli/tail", "cli/transfer"},
+	{"cli/session"},
+	{"cli/noun"},
+	{"cli/shell"},
+	{"cli/account", "cli/storage", "cli/webhooks"},
+	{"cli"},
+
+	{"app/datadir"},
+	{"app/config", "app/metrics"},
+	{"app/masterkey", "app/operator"},
+	{"app/doctor"},
+	{"app"},
+}
+
 // restricted maps third-party modules to the only packages that may import them.
 var restricted = map[string][]string{
 	"code.dny.dev/ssrf":                   {"webhook"},
@@ -40,12 +81,7 @@ var restricted = map[string][]string{
 }
 
 func TestImportsGoDown(t *testing.T) {
-	layer := map[string]int{}
-	for i, packages := range layers {
-		for _, name := range packages {
-			layer[name] = i
-		}
-	}
+	layer, within := numbered(layers), numbered(folders)
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "steward/internal/...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +94,34 @@ func TestImportsGoDown(t *testing.T) {
 		for to := range strings.FieldsSeq(imports) {
 			checkRestricted(t, from, to)
 			checkLayer(t, layer, from, to)
+			checkFolder(t, within, from, to)
 		}
+	}
+}
+
+// numbered returns the number of the layer of each package.
+func numbered(layers [][]string) map[string]int {
+	numbers := map[string]int{}
+	for i, packages := range layers {
+		for _, name := range packages {
+			numbers[name] = i
+		}
+	}
+	return numbers
+}
+
+// checkFolder checks an import of a package in the same folder.
+func checkFolder(t *testing.T, within map[string]int, from, to string) {
+	if !strings.HasPrefix(to, internal) || topLevel(from) != topLevel(to) || isForTests(from) {
+		return
+	}
+	upper, known := within[strings.TrimPrefix(from, internal)]
+	lower, also := within[strings.TrimPrefix(to, internal)]
+	if !known || !also {
+		t.Errorf("%s or %s is missing in folders", from, to)
+	}
+	if lower >= upper {
+		t.Errorf("%s imports %s: imports go down only", from, to)
 	}
 }
 
