@@ -102,7 +102,7 @@ assert.equal(anonymous.headers.get('cache-control'), 'max-age=60');
 assert.equal(anonymous.headers.get('x-served-by'), 'Steward');
 assert.deepEqual(await sdk.updateBucketConfig(client, bucket, { public: null, ttl: 0 }), { ...configured, public: null, ttl: null });
 assert.equal((await fetch(`${inRegion.endpoint}/a.txt`)).status, 403);
-await refused(422, /body\.cors\.allowed_methods: expected GET/, () => sdk.updateBucketConfig(client, bucket, { cors: { allowed_methods: ['TRACE'] } }));
+await refused(422, /body\.cors\.allowed_methods\[0\]: expected GET/, () => sdk.updateBucketConfig(client, bucket, { cors: { allowed_methods: ['TRACE'] } }));
 await sdk.deleteBucketConfig(client, bucket);
 assert.deepEqual(await sdk.getBucketConfig(client, bucket), untouched);
 
