@@ -50,8 +50,8 @@ func (s *bodySchema) document() *huma.RequestBody {
 func (s *bodySchema) required() bool { return s.of.Kind() != reflect.Pointer }
 
 // decode returns the value of a body, and adds its faults: lists that are too long, text that cannot be
-// stored, what does not match the schema, and what cannot be decoded. The values that have a fault are left out of the later
-// steps.
+// stored, what does not match the schema, and what cannot be decoded. The values that have a fault are
+// left out of the later steps.
 func (s *bodySchema) decode(body []byte, faults *errs.Faults) (reflect.Value, error) {
 	value := reflect.New(s.of)
 	if len(body) == 0 {

@@ -42,17 +42,17 @@ type sharing struct {
 	mu         sync.Mutex
 	generation uint64
 	// schema is whether the schema allows it.
-	schema verdict
+	schema shareable
 	// alone has the hashes of texts that run alone, with the end of that; zero means the generation's.
 	alone map[uint64]time.Time
 	seed  maphash.Seed
 }
 
-// verdict is whether statements share commits.
-type verdict int
+// shareable is whether the schema of a database lets statements share commits.
+type shareable int
 
 const (
-	unknown verdict = iota // nobody has looked yet
+	unknown shareable = iota // it was not read yet
 	allowed
 	refused
 )
@@ -61,8 +61,8 @@ func newSharing() *sharing {
 	return &sharing{alone: map[uint64]time.Time{}, seed: maphash.MakeSeed()}
 }
 
-// of forgets what was known for another generation of the schema. mu is held.
-func (s *sharing) of(generation uint64) {
+// startGeneration drops what is known of another generation of the schema. mu is held.
+func (s *sharing) startGeneration(generation uint64) {
 	if s.generation != generation {
 		s.generation = generation
 		s.schema = unknown
@@ -77,7 +77,7 @@ func (s *sharing) allows(generation uint64, text string, now time.Time) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(generation)
+	s.startGeneration(generation)
 	until, known := s.alone[maphash.String(s.seed, text)]
 	return s.schema != refused && (!known || !until.IsZero() && now.After(until))
 }
@@ -86,24 +86,24 @@ func (s *sharing) allows(generation uint64, text string, now time.Time) bool {
 func (s *sharing) refuse(generation uint64, text string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(generation)
+	s.startGeneration(generation)
 	if len(s.alone) >= maxAlone {
 		clear(s.alone)
 	}
 	s.alone[maphash.String(s.seed, text)] = until
 }
 
-func (s *sharing) verdict(generation uint64) verdict {
+func (s *sharing) schemaOf(generation uint64) shareable {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(generation)
+	s.startGeneration(generation)
 	return s.schema
 }
 
-func (s *sharing) setVerdict(generation uint64, v verdict) {
+func (s *sharing) setSchema(generation uint64, v shareable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(generation)
+	s.startGeneration(generation)
 	s.schema = v
 }
 
@@ -228,16 +228,16 @@ func (c *conn) mayShare(ctx context.Context, st *statement, text string) bool {
 	if !a.writes || !a.changes || a.schema || a.private || st.verb != otherVerb || unshared.MatchString(text) {
 		return false
 	}
-	v := c.db.sharing.verdict(c.generation)
+	v := c.db.sharing.schemaOf(c.generation)
 	if v == unknown {
-		v = c.judgeSchema(ctx)
-		c.db.sharing.setVerdict(c.generation, v)
+		v = c.checkSchema(ctx)
+		c.db.sharing.setSchema(c.generation, v)
 	}
 	return v == allowed
 }
 
-// judgeSchema reads the schema. One that takes long to read is refused.
-func (c *conn) judgeSchema(ctx context.Context) verdict {
+// checkSchema reads the schema. One that takes long to read is refused.
+func (c *conn) checkSchema(ctx context.Context) shareable {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	st, _, err := c.prepare(ctx, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
