@@ -170,7 +170,7 @@ func TestPlatformCLIReportsErrors(t *testing.T) {
 			{12, "File not found", []string{"upload", "zebra", "missing"}},
 			{1, "specified key does not exist", []string{"download", "zebra", "missing", "file"}},
 			{1, "body.ttl: expected", []string{"config", "zebra", "--ttl", "99999999999"}},
-			{1, "body.cors.allowed_methods: expected", []string{"config", "zebra", "--cors", `{"allowed_methods":["TRACE"]}`}},
+			{1, "body.cors.allowed_methods[0]: expected", []string{"config", "zebra", "--cors", `{"allowed_methods":["TRACE"]}`}},
 		} {
 			c.wantError(test.code, test.want, append([]string{"--json", "cloud", "storage"}, test.args...)...)
 		}
