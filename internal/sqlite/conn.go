@@ -32,7 +32,11 @@ type Conn struct {
 
 // Open opens an existing file and sets pragmas, such as "journal_mode(WAL)".
 func Open(path string, pragmas []string) (*Conn, error) {
-	conn, err := driver.OpenConn(path, driver.OpenReadWrite)
+	return open(path, driver.OpenReadWrite, pragmas)
+}
+
+func open(path string, flags driver.OpenFlags, pragmas []string) (*Conn, error) {
+	conn, err := driver.OpenConn(path, flags)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,16 @@
 package sqlite
 
 import (
-	"errors"
+	"fmt"
+	"net/url"
 	"reflect"
+	"strconv"
 	"sync"
-	"unsafe"
+	"sync/atomic"
 
 	"modernc.org/libc"
 	lib "modernc.org/sqlite/lib"
+	driver "zombiezen.com/go/sqlite"
 )
 
 // Hooks are called while a statement of a connection runs, by the goroutine that uses the connection.
@@ -25,24 +28,76 @@ type Hooks struct {
 // microseconds, unless one of them calls a function with a large value.
 const progressSteps = 100
 
-// hooks has the Hooks of each open connection by SQLite's handle, which SQLite passes to the functions
-// below.
-var hooks sync.Map // of uintptr to *Hooks
+// SQLite passes numbers to the functions that it calls, such as its handle of a connection.
+var (
+	// handles has the handles of connections that are being opened, by the numbers in their URIs.
+	handles sync.Map // of int64 to uintptr
+	// hooks has the Hooks of each open connection by its handle.
+	hooks sync.Map // of uintptr to *Hooks
 
-// SetHooks has SQLite call hooks until the connection is closed. The library has no method for that and
-// does not show its handle.
-func (c *Conn) SetHooks(h *Hooks) error {
-	field := reflect.ValueOf(c.Conn).Elem().FieldByName("conn")
-	if !field.IsValid() || field.Kind() != reflect.Uintptr {
-		return errors.New("this version of the SQLite library is not supported")
+	lastNumber atomic.Int64
+	register   = sync.OnceValues(registerCallbacks)
+)
+
+// numberParameter is the name of a connection's number in its URI.
+const numberParameter = "connection"
+
+// callbacks has the addresses of the functions that SQLite calls.
+type callbacks struct{ opened, progress, busy, commit uintptr }
+
+// registerCallbacks has SQLite call onOpened for each connection of the process.
+func registerCallbacks() (*callbacks, error) {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	all := &callbacks{
+		opened:   callback(tls, onOpened),
+		progress: callback(tls, onProgress),
+		busy:     callback(tls, onBusy),
+		commit:   callback(tls, onCommit),
 	}
-	c.hooked = uintptr(field.Uint())
-	hooks.Store(c.hooked, h)
+	if code := driver.ResultCode(lib.Xsqlite3_auto_extension(tls, all.opened)); !code.IsSuccess() {
+		return nil, fmt.Errorf("sqlite: register an extension: %w", code.ToError())
+	}
+	return all, nil
+}
+
+// callback returns the address of a declared function, in the form in which the translated SQLite has
+// all functions: as the address of a word with the address of the code. The word is never freed.
+func callback(tls *libc.TLS, f any) uintptr {
+	word := libc.Xcalloc(tls, 1, 8)
+	libc.AtomicStorePUintptr(word, reflect.ValueOf(f).Pointer())
+	return word
+}
+
+// OpenWithHooks opens an existing file as Open does, and has SQLite call hooks until the connection is
+// closed.
+//
+// The library has no method for that and does not show SQLite's handle of the connection. SQLite passes
+// it to onOpened, which knows the connection by a number in the URI.
+func OpenWithHooks(path string, pragmas []string, h *Hooks) (*Conn, error) {
+	all, err := register()
+	if err != nil {
+		return nil, err
+	}
+	number := lastNumber.Add(1)
+	query := url.Values{numberParameter: {strconv.FormatInt(number, 10)}}
+	uri := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query.Encode()}
+	c, err := open(uri.String(), driver.OpenReadWrite|driver.OpenURI, pragmas)
+	handle, _ := handles.LoadAndDelete(number)
+	if err != nil {
+		return nil, err
+	}
+	c.setHooks(all, handle.(uintptr), h)
+	return c, nil
+}
+
+func (c *Conn) setHooks(all *callbacks, handle uintptr, h *Hooks) {
+	hooks.Store(handle, h)
+	c.hooked = handle
 	c.tls = libc.NewTLS()
-	lib.Xsqlite3_progress_handler(c.tls, c.hooked, progressSteps, pointer(onProgress), c.hooked)
-	lib.Xsqlite3_busy_handler(c.tls, c.hooked, pointer(onBusy), c.hooked)
-	lib.Xsqlite3_commit_hook(c.tls, c.hooked, pointer(onCommit), c.hooked)
-	return nil
+	lib.Xsqlite3_progress_handler(c.tls, handle, progressSteps, all.progress, handle)
+	lib.Xsqlite3_busy_handler(c.tls, handle, all.busy, handle)
+	lib.Xsqlite3_commit_hook(c.tls, handle, all.commit, handle)
 }
 
 // removeHooks forgets the hooks of a connection that is closed.
@@ -57,8 +112,19 @@ func (c *Conn) removeHooks() {
 // hooks.
 func (c *Conn) ClearRowID() { lib.Xsqlite3_set_last_insert_rowid(c.tls, c.hooked, 0) }
 
-// pointer returns a function as the translated SQLite expects it, as the library does it.
-func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
+// onOpened keeps the handle of a connection that has a number. SQLite passes the handle first.
+func onOpened(tls *libc.TLS, handle, _, _ uintptr) int32 {
+	parameter, err := libc.CString(numberParameter)
+	if err != nil {
+		return lib.SQLITE_NOMEM
+	}
+	defer libc.Xfree(tls, parameter)
+	file := lib.Xsqlite3_db_filename(tls, handle, 0)
+	if number := lib.Xsqlite3_uri_int64(tls, file, parameter, 0); number != 0 {
+		handles.Store(number, handle)
+	}
+	return lib.SQLITE_OK
+}
 
 func hooksOf(handle uintptr) *Hooks {
 	h, _ := hooks.Load(handle)

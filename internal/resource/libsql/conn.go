@@ -47,15 +47,18 @@ type conn struct {
 // connect opens a connection to the database's file, which must exist.
 func connect(db *database) (*conn, error) {
 	pages := db.engine.limits.FileSize / pageSize
-	opened, err := sqlite.Open(db.path, append(slices.Clone(pragmasOfClients),
-		fmt.Sprintf("max_page_count = %d", pages), fmt.Sprintf("temp.max_page_count = %d", pages)))
+	pragmas := append(slices.Clone(pragmasOfClients),
+		fmt.Sprintf("max_page_count = %d", pages), fmt.Sprintf("temp.max_page_count = %d", pages))
+	c := &conn{
+		db: db, turn: turn{queue: db.engine.queue, org: db.org, part: db.id},
+		statements: sqlite.Statements[*statement]{Max: maxStatements}, types: map[string]map[string]string{},
+	}
+	hooks := &sqlite.Hooks{Progress: c.turn.progress, Busy: c.turn.busy, Commit: c.turn.pause}
+	opened, err := sqlite.OpenWithHooks(db.path, pragmas, hooks)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	c := &conn{
-		Conn: opened, db: db, turn: turn{queue: db.engine.queue, org: db.org, part: db.id},
-		statements: sqlite.Statements[*statement]{Max: maxStatements}, types: map[string]map[string]string{},
-	}
+	c.Conn = opened
 	if err := c.prepareForClients(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), c.close())
 	}
@@ -71,9 +74,6 @@ var pragmasOfClients = []string{
 // prepareForClients sets everything that protects the file, the process and its other files. SQLite
 // loads no extensions unless it is told to.
 func (c *conn) prepareForClients() error {
-	if err := c.SetHooks(&sqlite.Hooks{Progress: c.turn.progress, Busy: c.turn.busy, Commit: c.turn.pause}); err != nil {
-		return err
-	}
 	c.setLimits(c.db.engine.limits)
 	if err := c.SetDefensive(true); err != nil {
 		return err
