@@ -1,9 +1,10 @@
 package app
 
 import (
-	"steward/internal/app/config"
-
 	"github.com/spf13/cobra"
+
+	"steward/internal/app/config"
+	"steward/internal/cli/exit"
 )
 
 // blobCommand is the parent of the commands about the bytes of objects.
@@ -11,7 +12,7 @@ func (p program) blobCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "blob",
 		Short:                 "Move the bytes of objects to another store",
-		Args:                  knownCommand,
+		Args:                  config.KnownCommand,
 		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		DisableFlagsInUseLine: true,
 	}
@@ -34,7 +35,7 @@ credentials in STEWARD_BLOB_ACCESS_KEY and STEWARD_BLOB_SECRET_KEY.
 What is there already with the right size is skipped, so a copy that was interrupted continues where
 it ended. Nothing is deleted. The server may be running; what it stores meanwhile is copied by running
 the command again after it was stopped. Then start it with the other --blob-url.`,
-		Args: noArguments,
+		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags := config.Given(cmd)
 			switch {
@@ -43,7 +44,7 @@ the command again after it was stopped. Then start it with the other --blob-url.
 			case to == onDisk && from != onDisk && from != "":
 				flags["blob-url"] = from
 			default:
-				return config.UsageError{Message: "one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`"}
+				return exit.Usagef("one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`")
 			}
 			cfg, err := config.Load(flags, p.environ)
 			if err != nil {

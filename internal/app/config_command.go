@@ -17,7 +17,7 @@ func (p program) configCommand() *cobra.Command {
 		Short: "Show the settings in force and where each came from",
 		Long: `Show the settings that steward serve would use with the same flags and environment, and where each came
 from. Secrets are hidden.`,
-		Args: noArguments,
+		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := config.Explain(config.Given(cmd), p.environ)
 			if err != nil {

@@ -17,13 +17,13 @@ func (p program) docsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs",
 		Short: "Generate the documentation of the commands",
-		Args:  noArguments,
+		Args:  config.NoArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	man := &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write a man page for each command into a directory",
-		Args:  oneDirectory,
+		Args:  config.OneArgument("directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the directory: %w", err)
@@ -35,7 +35,7 @@ func (p program) docsCommand() *cobra.Command {
 	markdown := &cobra.Command{
 		Use:   "markdown",
 		Short: "Print the reference of all commands as Markdown",
-		Args:  noArguments,
+		Args:  config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := reference(cmd.Root())
 			if err != nil {
@@ -47,14 +47,6 @@ func (p program) docsCommand() *cobra.Command {
 	}
 	cmd.AddCommand(man, markdown)
 	return cmd
-}
-
-// oneDirectory requires one argument.
-func oneDirectory(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && args[0] != "" {
-		return nil
-	}
-	return config.UsageError{Message: fmt.Sprintf("%s takes one directory; see `%[1]s --help`", cmd.CommandPath())}
 }
 
 // documented returns the commands without what differs from one day and one machine to another.

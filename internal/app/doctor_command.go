@@ -18,7 +18,7 @@ func (p program) doctorCommand() *cobra.Command {
 		Long: `Check what steward serve would find with the same flags and environment: disk and fsync, clock, database,
 master key, listeners, egress and versions. Each warning and each failure says what to do. The server may be
 running. The exit code is 0 unless a check fails.`,
-		Args: noArguments,
+		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {

@@ -68,9 +68,6 @@ func (p program) run(ctx context.Context, args []string) int {
 
 // exitCode returns the exit code for an error of any command.
 func exitCode(err error) int {
-	if errors.As(err, &config.UsageError{}) {
-		return exit.Usage
-	}
 	switch errs.KindOf(err) {
 	case errs.Invalid: // a setting
 		return exit.Usage
@@ -116,7 +113,7 @@ To use a server from here or from another machine:
   steward login http://127.0.0.1:8080
   steward webhook list`,
 		Version:               Version(),
-		Args:                  knownCommand,
+		Args:                  config.KnownCommand,
 		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:         true,
 		SilenceUsage:          true,
@@ -151,7 +148,7 @@ func (p program) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Start the server",
 		Long:  "Start the server. All it needs is a data directory, which the first start creates.\n\n" + config.Help(),
-		Args:  noArguments,
+		Args:  config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
@@ -172,7 +169,7 @@ func (p program) rootKeyCommand() *cobra.Command {
 		Long: `Create another root key for the first owner and print it. The server may be running; the command must
 run as the same user of the machine. Existing keys stay valid, unless --revoke-others is given: then the
 other root keys of the organization are deleted, and refused at once.`,
-		Args: noArguments,
+		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
@@ -194,7 +191,7 @@ func (p program) resetPasswordCommand() *cobra.Command {
 Earlier links of the user become void. The server may be running; the command must run as the same
 user of the machine. If no server is running, the link begins with --base-url, or else with the URL of
 the last start.`,
-		Args: oneAddress,
+		Args: config.OneArgument("e-mail address"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
@@ -212,7 +209,7 @@ func (p program) organizationCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "organization",
 		Short:                 "Create another organization on this server",
-		Args:                  knownCommand,
+		Args:                  config.KnownCommand,
 		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		DisableFlagsInUseLine: true,
 	}
@@ -227,7 +224,7 @@ func (p program) organizationCreateCommand() *cobra.Command {
 		Long: `Create another organization with an owner and a project, and print the root key of the owner, which is
 shown only now. Organizations do not see each other. With the key, members are invited who sign in with an
 e-mail address. The server may be running; the command must run as the same user of the machine.`,
-		Args: oneName,
+		Args: config.OneArgument("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := config.Load(config.Given(cmd), p.environ)
 			if err != nil {
@@ -244,49 +241,13 @@ func (p program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArguments,
+		Args:  config.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(p.stdout, "steward %s %s %s/%s\n",
 				Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
-}
-
-// knownCommand refuses an unknown command, on one line.
-func knownCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var known []string
-	for _, cmd := range root.Commands() {
-		known = append(known, cmd.Name())
-	}
-	return config.UsageError{Message: fmt.Sprintf("unknown command %q%s", args[0], config.Suggestion(args[0], known, "steward --help"))}
-}
-
-// noArguments refuses arguments without repeating them: one may be a secret whose flag is missing.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return config.UsageError{Message: fmt.Sprintf("%s takes flags only; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
-}
-
-// oneAddress requires one argument.
-func oneAddress(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && args[0] != "" {
-		return nil
-	}
-	return config.UsageError{Message: fmt.Sprintf("%s takes one e-mail address; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
-}
-
-// oneName requires one argument.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && args[0] != "" {
-		return nil
-	}
-	return config.UsageError{Message: fmt.Sprintf("%s takes one name; see `%[1]s --help`", cmd.CommandPath())}
 }
 
 // version is set with `go build -ldflags "-X steward/internal/app.version=v1.2.3"`.

@@ -8,12 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"steward/internal/cli/exit"
 )
-
-// UsageError is an error of the command line.
-type UsageError struct{ Message string }
-
-func (e UsageError) Error() string { return e.Message }
 
 // flagValue keeps the text of a flag. Load parses it, so that all faults are reported together.
 type flagValue struct {
@@ -63,28 +60,28 @@ func Given(cmd *cobra.Command) map[string]string {
 	return flags
 }
 
-// FlagError turns an error of pflag into a UsageError that suggests a flag and shows no value.
+// FlagError turns an error of pflag into a usage error that suggests a flag and shows no value.
 func FlagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, new(*pflag.InvalidSyntaxError)) {
-		return UsageError{"flags have the form --name=value"}
+		return exit.Usagef("flags have the form --name=value")
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return UsageError{err.Error()}
+		return exit.Usagef("%v", err)
 	}
 	if unknown.GetSpecifiedShortnames() != "" {
-		return UsageError{fmt.Sprintf("unknown flag -%s; %s", unknown.GetSpecifiedName(), shortAdvice(cmd))}
+		return exit.Usagef("unknown flag -%s; %s", unknown.GetSpecifiedName(), shortAdvice(cmd))
 	}
 	name := unknown.GetSpecifiedName()
 	for _, s := range settings(&Config{}) {
 		if s.kind == secret && s.name == name {
-			return UsageError{fmt.Sprintf("--%s is not a flag, because other users of the machine can read command lines: "+
-				"set %s, or %s_FILE to the path of a file", name, s.env(), s.env())}
+			return exit.Usagef("--%s is not a flag, because other users of the machine can read command lines: "+
+				"set %s, or %s_FILE to the path of a file", name, s.env(), s.env())
 		}
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-	return UsageError{"unknown flag --" + name + Suggestion("--"+name, known, cmd.CommandPath()+" --help")}
+	return exit.Usagef("unknown flag --%s%s", name, suggestion("--"+name, known, cmd.CommandPath()+" --help"))
 }
 
 // shortAdvice returns what to do about an unknown flag with one letter. Only client commands have such

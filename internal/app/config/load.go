@@ -135,7 +135,7 @@ func (l *loader) checkVariables() {
 		known = append(known, s.envs()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		l.faults.Check(slices.Contains(known, name), name, "is not a setting%s", Suggestion(name, known, serveHelp))
+		l.faults.Check(slices.Contains(known, name), name, "is not a setting%s", suggestion(name, known, serveHelp))
 	}
 	for _, s := range l.settings {
 		_, value := l.env[s.env()]
@@ -207,14 +207,14 @@ func (l *loader) readEntry(c *Config, file yamlFile, key string, value *yaml.Nod
 			known = append(known, s.fileKey())
 		}
 	}
-	file.fault(key, value, "is not a setting%s", Suggestion(key, known, serveHelp))
+	file.fault(key, value, "is not a setting%s", suggestion(key, known, serveHelp))
 }
 
 const serveHelp = "steward serve --help"
 
-// Suggestion returns the end of a message about an unknown name: the most similar known one, or the
+// suggestion returns the end of a message about an unknown name: the most similar known one, or the
 // command that lists them.
-func Suggestion(name string, known []string, help string) string {
+func suggestion(name string, known []string, help string) string {
 	best := ""
 	least := max(2, len(bare(name))/3) + 1
 	for _, k := range known {

@@ -107,7 +107,7 @@ func (f yamlFile) region(n *yaml.Node, path string) Region {
 			r.Description, _ = f.scalar(path+key, value, false)
 		case !ok || key == "s3_file":
 			known := []string{"region", "description", "s3", "db", "db_file", "kv", "kv_file"}
-			f.fault(path+key, value, "is not a setting%s", Suggestion(key, known, serveHelp))
+			f.fault(path+key, value, "is not a setting%s", suggestion(key, known, serveHelp))
 		case given[resourceType]:
 			f.fault(path+key, value, "must not be given together with %s", other(key))
 		default:
