@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"steward/internal/app"
+	"steward/internal/cli/session"
 )
 
 func main() {
@@ -18,5 +19,5 @@ func main() {
 		stop(app.Signal{Signal: <-signals})
 		signal.Stop(signals) // unless the server waits for it, a second one ends the process at once
 	}()
-	os.Exit(app.Main(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(app.Main(ctx, os.Args, session.Program{Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

@@ -58,7 +58,7 @@ var folders = [][]string{
 	{"app/datadir"},
 	{"app/config", "app/metrics"},
 	{"app/masterkey", "app/operator"},
-	{"app/doctor"},
+	{"app/blobs", "app/docs", "app/doctor"},
 	{"app"},
 }
 

@@ -4,8 +4,8 @@
 // Main parses the command line into a Config and passes it to the function of a command. Serve
 // locks the data directory (datadir), opens the database (database.go), connects the slices
 // (wire.go), sets up an empty installation (bootstrap.go) and serves until its context ends.
-// Package operator has the commands that ask the server which runs on the data directory. CopyBlobs
-// (blob_copy.go) reads the database beside it. The commands that use a server over its API are
+// Package operator has the commands that ask the server which runs on the data directory. Package blobs
+// has one that reads the database beside it. The commands that use a server over its API are
 // those of package cli. This is the only package that imports all slices: where one needs another,
 // a func field of the one is set to a method of the other.
 package app
@@ -15,14 +15,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/app/blobs"
 	"steward/internal/app/config"
+	"steward/internal/app/docs"
+	"steward/internal/app/doctor"
 	"steward/internal/app/operator"
 	"steward/internal/cli"
 	"steward/internal/cli/exit"
@@ -30,13 +32,13 @@ import (
 	"steward/internal/errs"
 )
 
-// Main runs the program with os.Args and os.Environ, and returns its exit code, one of exit.Codes. When
-// ctx ends, it shuts down and returns.
-func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// Main runs the program with os.Args and what else it gets from the process, and returns its exit code,
+// one of exit.Codes. When ctx ends, it shuts down and returns.
+func Main(ctx context.Context, args []string, process session.Program) int {
+	process.Version = Version()
 	p := program{
-		environ: environ, stdin: stdin, stdout: stdout, stderr: stderr,
-		serve: Serve, rootKey: operator.NewRootKey, resetPassword: operator.ResetPassword,
-		createOrganization: operator.CreateOrganization, copyBlobs: CopyBlobs,
+		Program: process, serve: Serve, rootKey: operator.NewRootKey, resetPassword: operator.ResetPassword,
+		createOrganization: operator.CreateOrganization, copyBlobs: blobs.Copy,
 	}
 	return p.run(ctx, args)
 }
@@ -44,15 +46,13 @@ func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, 
 // program is the command line. The functions behind its commands are fields, so that tests can
 // replace them.
 type program struct {
-	environ        []string
-	stdin          io.Reader
-	stdout, stderr io.Writer
+	session.Program
 
-	serve              func(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error
-	rootKey            func(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error
-	resetPassword      func(ctx context.Context, cfg config.Config, email string, stdout io.Writer) error
-	createOrganization func(ctx context.Context, cfg config.Config, name string, stdout, stderr io.Writer) error
-	copyBlobs          func(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error
+	serve              func(context.Context, session.Program, config.Config) error
+	rootKey            func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
+	resetPassword      func(ctx context.Context, p session.Program, cfg config.Config, email string) error
+	createOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
+	copyBlobs          func(context.Context, session.Program, blobs.Request) error
 }
 
 func (p program) run(ctx context.Context, args []string) int {
@@ -112,32 +112,27 @@ To use a server from here or from another machine:
 
   steward login http://127.0.0.1:8080
   steward webhook list`,
-		Version:               Version(),
+		Version:               p.Version,
 		Args:                  config.KnownCommand,
-		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:                  session.ShowHelp,
 		SilenceErrors:         true,
 		SilenceUsage:          true,
 		DisableFlagsInUseLine: true,
 	}
 	root.SetVersionTemplate("steward {{.Version}}\n")
-	root.SetOut(p.stdout)
-	root.SetErr(p.stderr)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
 	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
 	for _, cmd := range []*cobra.Command{
-		p.serveCommand(), p.doctorCommand(), p.configCommand(), p.rootKeyCommand(), p.resetPasswordCommand(),
-		p.organizationCommand(), p.blobCommand(), p.docsCommand(), p.versionCommand(),
+		p.serveCommand(), doctor.Command(p.Program), config.Command(p.Program), p.rootKeyCommand(), p.resetPasswordCommand(),
+		p.organizationCommand(), blobs.Command(p.Program, p.copyBlobs), docs.Command(p.Program), p.versionCommand(),
 	} {
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
 	}
-	cli.AddCommands(root, p.client())
+	cli.AddCommands(root, p.Program)
 	return root
-}
-
-// client returns what the commands that use a server get from the process.
-func (p program) client() session.Program {
-	return session.Program{Environ: p.environ, In: p.stdin, Out: p.stdout, Err: p.stderr, Version: Version()}
 }
 
 // groupServer is the group of the commands of the server in the help.
@@ -150,11 +145,11 @@ func (p program) serveCommand() *cobra.Command {
 		Long:  "Start the server. All it needs is a data directory, which the first start creates.\n\n" + config.Help(),
 		Args:  config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
 			if err != nil {
 				return err
 			}
-			return p.serve(cmd.Context(), cfg, p.stdout, p.stderr)
+			return p.serve(cmd.Context(), p.Program, cfg)
 		},
 	}
 	config.AddFlags(cmd)
@@ -171,11 +166,11 @@ run as the same user of the machine. Existing keys stay valid, unless --revoke-o
 other root keys of the organization are deleted, and refused at once.`,
 		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
 			if err != nil {
 				return err
 			}
-			return p.rootKey(cmd.Context(), cfg, revokeOthers, p.stdout, p.stderr)
+			return p.rootKey(cmd.Context(), p.Program, cfg, revokeOthers)
 		},
 	}
 	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
@@ -193,11 +188,11 @@ user of the machine. If no server is running, the link begins with --base-url, o
 the last start.`,
 		Args: config.OneArgument("e-mail address"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
 			if err != nil {
 				return err
 			}
-			return p.resetPassword(cmd.Context(), cfg, args[0], p.stdout)
+			return p.resetPassword(cmd.Context(), p.Program, cfg, args[0])
 		},
 	}
 	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
@@ -210,7 +205,7 @@ func (p program) organizationCommand() *cobra.Command {
 		Use:                   "organization",
 		Short:                 "Create another organization on this server",
 		Args:                  config.KnownCommand,
-		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:                  session.ShowHelp,
 		DisableFlagsInUseLine: true,
 	}
 	cmd.AddCommand(p.organizationCreateCommand())
@@ -226,11 +221,11 @@ shown only now. Organizations do not see each other. With the key, members are i
 e-mail address. The server may be running; the command must run as the same user of the machine.`,
 		Args: config.OneArgument("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
 			if err != nil {
 				return err
 			}
-			return p.createOrganization(cmd.Context(), cfg, args[0], p.stdout, p.stderr)
+			return p.createOrganization(cmd.Context(), p.Program, cfg, args[0])
 		},
 	}
 	config.AddFlags(cmd, "config", "data", "database-url")
@@ -243,8 +238,8 @@ func (p program) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  config.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(p.stdout, "steward %s %s %s/%s\n",
-				Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(p.Out, "steward %s %s %s/%s\n",
+				p.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

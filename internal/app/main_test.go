@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
+	"steward/internal/app/blobs"
 	"steward/internal/app/config"
+	"steward/internal/cli/session"
 	"steward/internal/errs"
 )
 
@@ -18,25 +19,26 @@ import (
 func runProgram(fail error, environ []string, args ...string) (code int, stdout, stderr string) {
 	var out, errOut bytes.Buffer
 	p := program{
-		environ: environ, stdout: &out, stderr: &errOut,
-		serve: func(ctx context.Context, cfg config.Config, stdout, _ io.Writer) error {
-			_, err := fmt.Fprintf(stdout, "serve %s %s %t %v", cfg.Data, cfg.Listen, cfg.RequirePKCE, ctx.Err())
+		Program: session.Program{Environ: environ, Out: &out, Err: &errOut, Version: Version()},
+		serve: func(ctx context.Context, p session.Program, cfg config.Config) error {
+			_, err := fmt.Fprintf(p.Out, "serve %s %s %t %v", cfg.Data, cfg.Listen, cfg.RequirePKCE, ctx.Err())
 			return errors.Join(err, fail)
 		},
-		rootKey: func(_ context.Context, cfg config.Config, revokeOthers bool, stdout, _ io.Writer) error {
-			_, err := fmt.Fprintf(stdout, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
+		rootKey: func(_ context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
+			_, err := fmt.Fprintf(p.Out, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
 			return errors.Join(err, fail)
 		},
-		resetPassword: func(_ context.Context, cfg config.Config, email string, stdout io.Writer) error {
-			_, err := fmt.Fprintf(stdout, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
+		resetPassword: func(_ context.Context, p session.Program, cfg config.Config, email string) error {
+			_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
 			return errors.Join(err, fail)
 		},
-		createOrganization: func(_ context.Context, cfg config.Config, name string, stdout, _ io.Writer) error {
-			_, err := fmt.Fprintf(stdout, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
+		createOrganization: func(_ context.Context, p session.Program, cfg config.Config, name string) error {
+			_, err := fmt.Fprintf(p.Out, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
 			return errors.Join(err, fail)
 		},
-		copyBlobs: func(_ context.Context, cfg config.Config, toDisk bool, stdout, _ io.Writer) error {
-			_, err := fmt.Fprintf(stdout, "blob copy %s %s %s %t", cfg.Data, cfg.BlobURL.Bucket, string(cfg.BlobAccessKey), toDisk)
+		copyBlobs: func(_ context.Context, p session.Program, r blobs.Request) error {
+			cfg := r.Config
+			_, err := fmt.Fprintf(p.Out, "blob copy %s %s %s %t", cfg.Data, cfg.BlobURL.Bucket, string(cfg.BlobAccessKey), r.ToDisk)
 			return errors.Join(err, fail)
 		},
 	}
@@ -90,7 +92,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 
 func TestWithoutArgumentsTheHelpIsPrinted(t *testing.T) {
 	var out bytes.Buffer
-	if code := Main(context.Background(), nil, nil, nil, &out, &out); code != 0 || !strings.Contains(out.String(), "steward serve") {
+	if code := Main(context.Background(), nil, session.Program{Out: &out, Err: &out}); code != 0 || !strings.Contains(out.String(), "steward serve") {
 		t.Errorf("code %d, output %q", code, out.String())
 	}
 }

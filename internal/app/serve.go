@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/app/blobs"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
 	"steward/internal/app/metrics"
 	"steward/internal/app/operator"
+	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/job"
 	"steward/internal/sdk"
@@ -24,13 +26,13 @@ import (
 
 // Serve runs the server until ctx ends, then drains requests and stops. An error reports why it
 // could not start.
-func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) error {
+func Serve(ctx context.Context, program session.Program, cfg config.Config) error {
 	lock, err := datadir.Acquire(cfg.Data)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
-	log := newLog(cfg, stderr)
+	log := newLog(cfg, program.Err)
 	m := metrics.New(Version())
 	d, err := openDatabase(ctx, cfg, db.Observer{
 		Commit: m.Commit, SlowWrite: slowWrites(log, m.SlowWrite), Invalidated: m.Invalidated,
@@ -40,7 +42,7 @@ func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) err
 		return err
 	}
 	defer d.db.Close()
-	if d.blobs, err = openBlobs(ctx, cfg); err != nil {
+	if d.blobs, err = blobs.Open(ctx, cfg); err != nil {
 		return err
 	}
 	listeners, err := listen(cfg)
@@ -49,7 +51,7 @@ func Serve(ctx context.Context, cfg config.Config, stdout, stderr io.Writer) err
 	}
 	defer listeners.close()
 	s := &process{
-		cfg: cfg, db: d, log: log, stdout: stdout, metrics: m,
+		cfg: cfg, db: d, log: log, stdout: program.Out, metrics: m,
 		listeners: listeners, addresses: addressesOf(cfg, listeners),
 	}
 	if cfg.MetricsListen != "" {

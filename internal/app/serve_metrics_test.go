@@ -13,6 +13,7 @@ import (
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/cli/session"
 	"steward/internal/waittest"
 )
 
@@ -39,7 +40,7 @@ func TestRunningServerServesMetrics(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, cfg, io.Discard, io.Discard) }()
+	go func() { ended <- Serve(ctx, session.Program{Out: io.Discard, Err: io.Discard}, cfg) }()
 	var a datadir.Addresses
 	waittest.True(t, "steward.json", func() bool {
 		content, err := os.ReadFile(filepath.Join(dir, "steward.json"))

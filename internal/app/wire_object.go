@@ -2,49 +2,19 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
 	"steward/internal/auth"
-	"steward/internal/blob"
 	"steward/internal/db"
-	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/object"
 	"steward/internal/object/s3"
 	"steward/internal/resource"
 	"steward/internal/webhook"
 )
-
-// openBlobs opens the store of objects' bytes: files in the data directory, or a place in a bucket of
-// another S3 server.
-func openBlobs(ctx context.Context, cfg config.Config) (blob.Store, error) {
-	if cfg.BlobURL == nil {
-		return openBlobFiles(cfg)
-	}
-	options := *cfg.BlobURL
-	options.AccessKey = string(cfg.BlobAccessKey)
-	options.SecretKey = string(cfg.BlobSecretKey)
-	store, err := blob.OpenS3(ctx, options)
-	if err != nil {
-		return nil, fmt.Errorf("--blob-url: %w", err)
-	}
-	return store, nil
-}
-
-func openBlobFiles(cfg config.Config) (*blob.Disk, error) {
-	dir := filepath.Join(cfg.Data, "blobs")
-	files, err := blob.OpenDisk(dir)
-	if err != nil {
-		return nil, err
-	}
-	files.Space = &disk.Space{Dir: dir, Reserve: cfg.DiskReserve}
-	return files, nil
-}
 
 // storage holds the parts of the object slice.
 type storage struct {

@@ -14,6 +14,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
@@ -87,7 +88,7 @@ func TestTooLongSocketPathIsExplained(t *testing.T) {
 	if _, err := listenControl(dir); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("listen: %v", err)
 	}
-	err = NewRootKey(t.Context(), config.Config{Data: dir}, false, nil, nil)
+	err = NewRootKey(t.Context(), session.Program{}, config.Config{Data: dir}, false)
 	if errs.KindOf(err) != errs.Conflict || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("root-key: %v", err)
 	}
@@ -157,9 +158,15 @@ func TestOperationsRunInTheServer(t *testing.T) {
 func TestCommandsCreateNoInstallation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "typo")
 	for name, command := range map[string]func(context.Context, config.Config) error{
-		"root-key":       func(ctx context.Context, cfg config.Config) error { return NewRootKey(ctx, cfg, false, nil, nil) },
-		"organization":   func(ctx context.Context, cfg config.Config) error { return CreateOrganization(ctx, cfg, "a", nil, nil) },
-		"reset-password": func(ctx context.Context, cfg config.Config) error { return ResetPassword(ctx, cfg, "a@b.example", nil) },
+		"root-key": func(ctx context.Context, cfg config.Config) error {
+			return NewRootKey(ctx, session.Program{}, cfg, false)
+		},
+		"organization": func(ctx context.Context, cfg config.Config) error {
+			return CreateOrganization(ctx, session.Program{}, cfg, "a")
+		},
+		"reset-password": func(ctx context.Context, cfg config.Config) error {
+			return ResetPassword(ctx, session.Program{}, cfg, "a@b.example")
+		},
 	} {
 		err := command(t.Context(), config.Config{Data: dir})
 		if errs.KindOf(err) != errs.NotFound || !strings.Contains(err.Error(), "no installation in "+dir) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"steward/internal/app/datadir"
 	"steward/internal/audit"
 	"steward/internal/auth"
+	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/errs"
 )
@@ -153,44 +153,44 @@ func (o *Operator) createOrganization(ctx context.Context, in organizationInput)
 }
 
 // NewRootKey creates another root key for the first owner and prints it. It deletes the other root keys
-// if that is wanted, and says how many there were on stderr.
-func NewRootKey(ctx context.Context, cfg config.Config, revokeOthers bool, stdout, stderr io.Writer) error {
+// if that is wanted, and says how many there were on standard error.
+func NewRootKey(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
 	k, err := rootKeyOperation().run(ctx, cfg, rootKeyInput{revokeOthers})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(stdout, k.Value); err != nil {
+	if _, err := fmt.Fprintln(p.Out, k.Value); err != nil {
 		return err
 	}
 	if !revokeOthers {
 		return nil
 	}
-	_, err = fmt.Fprintf(stderr, "%d other root keys were deleted. Keys that were created with them stay valid; "+
+	_, err = fmt.Fprintf(p.Err, "%d other root keys were deleted. Keys that were created with them stay valid; "+
 		"see steward apikey list.\n", k.Revoked)
 	return err
 }
 
 // ResetPassword prints a link with which a user can set a new password.
-func ResetPassword(ctx context.Context, cfg config.Config, email string, stdout io.Writer) error {
+func ResetPassword(ctx context.Context, p session.Program, cfg config.Config, email string) error {
 	r, err := resetOperation().run(ctx, cfg, resetInput{email})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s\nThe link can be used once, until %v.\n", r.Link, r.ExpiresAt)
+	_, err = fmt.Fprintf(p.Out, "%s\nThe link can be used once, until %v.\n", r.Link, r.ExpiresAt)
 	return err
 }
 
 // CreateOrganization creates an organization with an owner, and prints the owner's root key. It says on
-// stderr which id the organization has.
-func CreateOrganization(ctx context.Context, cfg config.Config, name string, stdout, stderr io.Writer) error {
+// standard error which id the organization has.
+func CreateOrganization(ctx context.Context, p session.Program, cfg config.Config, name string) error {
 	created, err := organizationOperation().run(ctx, cfg, organizationInput{name})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(stdout, created.RootKey); err != nil {
+	if _, err := fmt.Fprintln(p.Out, created.RootKey); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stderr, "The organization %s was created. The root key of its owner is shown only now.\n", created.ID)
+	_, err = fmt.Fprintf(p.Err, "The organization %s was created. The root key of its owner is shown only now.\n", created.ID)
 	return err
 }
 

@@ -11,13 +11,13 @@ import (
 	"steward/internal/cli/output"
 )
 
-// FormatUsage is the help of the flag --output.
-const FormatUsage = "output `format`: table, wide, json, yaml or ndjson (default table)"
+// formatUsage is the help of the flag --output.
+const formatUsage = "output `format`: table, wide, json, yaml or ndjson (default table)"
 
 // AddGlobalFlags adds the flags that all client commands have.
 func (e *Env) AddGlobalFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVarP(&e.format, "output", "o", "", FormatUsage)
+	flags.StringVarP(&e.format, "output", "o", "", formatUsage)
 	flags.StringVar(&e.jq, "jq", "", "print what this jq `expression` selects of the JSON")
 	flags.StringVar(&e.context, "context", "", "use the server of this `context`")
 	flags.BoolVarP(&e.yes, "yes", "y", false, "do not ask before something is deleted")
@@ -35,11 +35,6 @@ func Complete(cmd *cobra.Command, flag string, values func(args []string) []stri
 	if err != nil {
 		panic(err) // the flag was just added
 	}
-}
-
-// Printer returns a printer for a format, or a usage error. An empty format is a table.
-func (p Program) Printer(format string) (*output.Printer, error) {
-	return (&Env{Program: p, format: format}).NewPrinter()
 }
 
 // NewPrinter returns a printer for the format and the filter that the user has chosen.

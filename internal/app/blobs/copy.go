@@ -1,4 +1,4 @@
-package app
+package blobs
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"steward/internal/app/datadir"
 	"steward/internal/app/operator"
 	"steward/internal/blob"
+	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/object"
@@ -26,26 +27,30 @@ const (
 	maxFailures = 100
 )
 
-// CopyBlobs copies the bytes of all objects from the files in the data directory to the configured S3
-// store, or back. It reports on stderr, and prints a summary.
-func CopyBlobs(ctx context.Context, cfg config.Config, toDisk bool, stdout, stderr io.Writer) error {
+// Request says which blobs are copied.
+type Request struct {
+	Config config.Config // with the S3 store
+	ToDisk bool          // from S3 to files, and not the other way round
+}
+
+// Copy copies the bytes of all objects from the files in the data directory to the configured S3 store,
+// or back. It reports on standard error, and prints a summary.
+func Copy(ctx context.Context, p session.Program, r Request) error {
 	ctx = db.Long(ctx)
-	store, closeAll, err := openReferences(ctx, cfg)
+	store, closeAll, err := openReferences(ctx, r.Config, p.Version)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	disk := cfg
-	disk.BlobURL = nil
-	from, err := openBlobs(ctx, disk)
+	from, err := openFiles(r.Config)
 	if err != nil {
 		return err
 	}
-	to, err := openBlobs(ctx, cfg)
+	to, err := Open(ctx, r.Config)
 	if err != nil {
 		return err
 	}
-	if toDisk {
+	if r.ToDisk {
 		from, to = to, from
 	}
 	total, err := store.ReferredBytes(ctx)
@@ -53,12 +58,12 @@ func CopyBlobs(ctx context.Context, cfg config.Config, toDisk bool, stdout, stde
 		return err
 	}
 	c := &copying{
-		store: store, copier: blob.Copier{From: from, To: to, Needed: store.Referred}, stderr: stderr,
-		progress: newProgress(stderr, total),
+		store: store, copier: blob.Copier{From: from, To: to, Needed: store.Referred}, stderr: p.Err,
+		progress: newProgress(p.Err, total),
 	}
 	err = c.run(ctx)
 	c.progress.finish()
-	if _, printErr := fmt.Fprintln(stdout, c.summary()); printErr != nil && err == nil {
+	if _, printErr := fmt.Fprintln(p.Out, c.summary()); printErr != nil && err == nil {
 		return printErr
 	}
 	return err
@@ -66,13 +71,13 @@ func CopyBlobs(ctx context.Context, cfg config.Config, toDisk bool, stdout, stde
 
 // openReferences opens the database, of which nothing but the references to blobs is read. A server may
 // be using it. It returns NotFound if there is no installation.
-func openReferences(ctx context.Context, cfg config.Config) (store *object.Store, closeAll func(), err error) {
+func openReferences(ctx context.Context, cfg config.Config, version string) (store *object.Store, closeAll func(), err error) {
 	release := func() {}
 	if cfg.DatabaseURL == "" {
 		release, err = operator.LockInstallation(cfg.Data)
 		if errs.KindOf(err) == errs.Conflict {
 			release = func() {}
-			err = checkVersion(cfg.Data)
+			err = checkVersion(cfg.Data, version)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -91,19 +96,19 @@ func openReferences(ctx context.Context, cfg config.Config) (store *object.Store
 
 // checkVersion returns an error unless the server that uses a data directory has the version of this
 // program: another one might change the tables of the running server.
-func checkVersion(dir string) error {
+func checkVersion(dir, version string) error {
 	a, err := datadir.ReadAddresses(dir)
 	if err != nil {
 		return err
 	}
-	if a.Version != Version() {
+	if a.Version != version {
 		return errs.New(errs.Conflict, "the server that is running has version %s and this program has %s; stop the server, or use its program",
-			a.Version, Version())
+			a.Version, version)
 	}
 	return nil
 }
 
-// copying is a run of CopyBlobs.
+// copying is a run of Copy.
 type copying struct {
 	store    *object.Store
 	copier   blob.Copier

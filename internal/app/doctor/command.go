@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"fmt"
@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
-	"steward/internal/app/doctor"
 	"steward/internal/cli/output"
+	"steward/internal/cli/session"
 )
 
-func (p program) doctorCommand() *cobra.Command {
+// Command returns the command that prints the findings of all checks.
+func Command(p session.Program) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -20,17 +21,17 @@ master key, listeners, egress and versions. Each warning and each failure says w
 running. The exit code is 0 unless a check fails.`,
 		Args: config.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.environ)
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
 			if err != nil {
 				return err
 			}
-			found := doctor.Examine(cmd.Context(), cfg, Version())
-			if err := printRows(p.client(), format, found, doctorColumns()); err != nil {
+			found := Examine(cmd.Context(), cfg, p.Version)
+			if err := session.PrintRows(p, format, found, columns()); err != nil {
 				return err
 			}
 			failed := 0
 			for _, f := range found {
-				if f.Status == doctor.Failed {
+				if f.Status == Failed {
 					failed++
 				}
 			}
@@ -41,11 +42,11 @@ running. The exit code is 0 unless a check fails.`,
 		},
 	}
 	config.AddFlags(cmd)
-	addOutputFlag(cmd, &format)
+	session.AddFormatFlag(cmd, &format)
 	return cmd
 }
 
-func doctorColumns() []output.Column {
+func columns() []output.Column {
 	return []output.Column{
 		{Title: "CHECK", Path: "check", Cut: output.CutNever},
 		{Title: "STATUS", Path: "status", Kind: output.Status, Cut: output.CutNever},

@@ -1,4 +1,5 @@
-package app
+// Package docs generates the documentation of the commands: man pages, and the reference as Markdown.
+package docs
 
 import (
 	"bytes"
@@ -11,16 +12,24 @@ import (
 
 	"steward/internal/app/config"
 	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
 )
 
-func (p program) docsCommand() *cobra.Command {
+// Command returns the parent of the commands that generate documentation of the root that they are
+// below.
+func Command(p session.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs",
 		Short: "Generate the documentation of the commands",
 		Args:  config.NoArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  session.ShowHelp,
 	}
-	man := &cobra.Command{
+	cmd.AddCommand(manCommand(p), markdownCommand(p))
+	return cmd
+}
+
+func manCommand(p session.Program) *cobra.Command {
+	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write a man page for each command into a directory",
 		Args:  config.OneArgument("directory"),
@@ -28,11 +37,14 @@ func (p program) docsCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the directory: %w", err)
 			}
-			root := documented(cmd.Root())
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "STEWARD", Section: "1", Source: "Steward " + Version(), Manual: "Steward"}, args[0])
+			header := &doc.GenManHeader{Title: "STEWARD", Section: "1", Source: "Steward " + p.Version, Manual: "Steward"}
+			return doc.GenManTree(documented(cmd.Root()), header, args[0])
 		},
 	}
-	markdown := &cobra.Command{
+}
+
+func markdownCommand(p session.Program) *cobra.Command {
+	return &cobra.Command{
 		Use:   "markdown",
 		Short: "Print the reference of all commands as Markdown",
 		Args:  config.NoArguments,
@@ -41,12 +53,10 @@ func (p program) docsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(p.stdout, text)
+			_, err = fmt.Fprint(p.Out, text)
 			return err
 		},
 	}
-	cmd.AddCommand(man, markdown)
-	return cmd
 }
 
 // documented returns the commands without what differs from one day and one machine to another.

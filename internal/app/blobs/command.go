@@ -1,29 +1,33 @@
-package app
+package blobs
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"steward/internal/app/config"
 	"steward/internal/cli/exit"
+	"steward/internal/cli/session"
 )
 
-// blobCommand is the parent of the commands about the bytes of objects.
-func (p program) blobCommand() *cobra.Command {
+// Command returns the parent of the commands about the bytes of objects. run is Copy, or what a test runs
+// in its place.
+func Command(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "blob",
 		Short:                 "Move the bytes of objects to another store",
 		Args:                  config.KnownCommand,
-		RunE:                  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:                  session.ShowHelp,
 		DisableFlagsInUseLine: true,
 	}
-	cmd.AddCommand(p.blobCopyCommand())
+	cmd.AddCommand(copyCommand(p, run))
 	return cmd
 }
 
 // onDisk names the files in the data directory.
 const onDisk = "disk"
 
-func (p program) blobCopyCommand() *cobra.Command {
+func copyCommand(p session.Program, run func(context.Context, session.Program, Request) error) *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "copy --from disk --to s3://bucket/prefix?endpoint=https://host",
@@ -46,11 +50,11 @@ the command again after it was stopped. Then start it with the other --blob-url.
 			default:
 				return exit.Usagef("one of --from and --to must be disk, the other an s3:// URL; see `steward blob copy --help`")
 			}
-			cfg, err := config.Load(flags, p.environ)
+			cfg, err := config.Load(flags, p.Environ)
 			if err != nil {
 				return err
 			}
-			return p.copyBlobs(cmd.Context(), cfg, to == onDisk, p.stdout, p.stderr)
+			return run(cmd.Context(), p, Request{Config: cfg, ToDisk: to == onDisk})
 		},
 		DisableFlagsInUseLine: true,
 	}

@@ -1,0 +1,40 @@
+// Package blobs opens the store of objects' bytes that the configuration names, and has the command that
+// copies them to another one.
+package blobs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"steward/internal/app/config"
+	"steward/internal/blob"
+	"steward/internal/disk"
+)
+
+// Open opens the store of objects' bytes: files in the data directory, or a place in a bucket of another
+// S3 server.
+func Open(ctx context.Context, cfg config.Config) (blob.Store, error) {
+	if cfg.BlobURL == nil {
+		return openFiles(cfg)
+	}
+	options := *cfg.BlobURL
+	options.AccessKey = string(cfg.BlobAccessKey)
+	options.SecretKey = string(cfg.BlobSecretKey)
+	store, err := blob.OpenS3(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("--blob-url: %w", err)
+	}
+	return store, nil
+}
+
+// openFiles opens the files in the data directory.
+func openFiles(cfg config.Config) (blob.Store, error) {
+	dir := filepath.Join(cfg.Data, "blobs")
+	files, err := blob.OpenDisk(dir)
+	if err != nil {
+		return nil, err
+	}
+	files.Space = &disk.Space{Dir: dir, Reserve: cfg.DiskReserve}
+	return files, nil
+}
