@@ -37,8 +37,11 @@ import (
 func Main(ctx context.Context, args []string, process session.Program) int {
 	process.Version = Version()
 	p := program{
-		Program: process, serve: Serve, rootKey: operator.NewRootKey, resetPassword: operator.ResetPassword,
-		createOrganization: operator.CreateOrganization, copyBlobs: blobs.Copy,
+		Program: process, serve: Serve, copyBlobs: blobs.Copy,
+		operator: operator.Functions{
+			NewRootKey: operator.NewRootKey, ResetPassword: operator.ResetPassword,
+			CreateOrganization: operator.CreateOrganization,
+		},
 	}
 	return p.run(ctx, args)
 }
@@ -48,11 +51,9 @@ func Main(ctx context.Context, args []string, process session.Program) int {
 type program struct {
 	session.Program
 
-	serve              func(context.Context, session.Program, config.Config) error
-	rootKey            func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
-	resetPassword      func(ctx context.Context, p session.Program, cfg config.Config, email string) error
-	createOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
-	copyBlobs          func(context.Context, session.Program, blobs.Request) error
+	serve     func(context.Context, session.Program, config.Config) error
+	operator  operator.Functions
+	copyBlobs func(context.Context, session.Program, blobs.Request) error
 }
 
 func (p program) run(ctx context.Context, args []string) int {
@@ -124,10 +125,11 @@ To use a server from here or from another machine:
 	root.SetErr(p.Err)
 	root.SetFlagErrorFunc(config.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "The server:"})
-	for _, cmd := range []*cobra.Command{
-		p.serveCommand(), doctor.Command(p.Program), config.Command(p.Program), p.rootKeyCommand(), p.resetPasswordCommand(),
-		p.organizationCommand(), blobs.Command(p.Program, p.copyBlobs), docs.Command(p.Program), p.versionCommand(),
-	} {
+	commands := []*cobra.Command{
+		p.serveCommand(), doctor.Command(p.Program), config.Command(p.Program), docs.Command(p.Program),
+		blobs.Command(p.Program, p.copyBlobs), p.versionCommand(),
+	}
+	for _, cmd := range append(commands, operator.Commands(p.Program, p.operator)...) {
 		cmd.GroupID = groupServer
 		root.AddCommand(cmd)
 	}
@@ -153,82 +155,6 @@ func (p program) serveCommand() *cobra.Command {
 		},
 	}
 	config.AddFlags(cmd)
-	return cmd
-}
-
-func (p program) rootKeyCommand() *cobra.Command {
-	var revokeOthers bool
-	cmd := &cobra.Command{
-		Use:   "root-key",
-		Short: "Create another root key, if the first one is lost",
-		Long: `Create another root key for the first owner and print it. The server may be running; the command must
-run as the same user of the machine. Existing keys stay valid, unless --revoke-others is given: then the
-other root keys of the organization are deleted, and refused at once.`,
-		Args: config.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return p.rootKey(cmd.Context(), p.Program, cfg, revokeOthers)
-		},
-	}
-	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
-	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler")
-	return cmd
-}
-
-func (p program) resetPasswordCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "reset-password EMAIL",
-		Short: "Print a link with which a user can set a new password",
-		Long: `Print a link with which the user with this e-mail address can set a new password, once, within an hour.
-Earlier links of the user become void. The server may be running; the command must run as the same
-user of the machine. If no server is running, the link begins with --base-url, or else with the URL of
-the last start.`,
-		Args: config.OneArgument("e-mail address"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return p.resetPassword(cmd.Context(), p.Program, cfg, args[0])
-		},
-	}
-	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
-	return cmd
-}
-
-// organizationCommand is the parent of the commands about organizations.
-func (p program) organizationCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                   "organization",
-		Short:                 "Create another organization on this server",
-		Args:                  config.KnownCommand,
-		RunE:                  session.ShowHelp,
-		DisableFlagsInUseLine: true,
-	}
-	cmd.AddCommand(p.organizationCreateCommand())
-	return cmd
-}
-
-func (p program) organizationCreateCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Create another organization and print its root key",
-		Long: `Create another organization with an owner and a project, and print the root key of the owner, which is
-shown only now. Organizations do not see each other. With the key, members are invited who sign in with an
-e-mail address. The server may be running; the command must run as the same user of the machine.`,
-		Args: config.OneArgument("name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Given(cmd), p.Environ)
-			if err != nil {
-				return err
-			}
-			return p.createOrganization(cmd.Context(), p.Program, cfg, args[0])
-		},
-	}
-	config.AddFlags(cmd, "config", "data", "database-url")
 	return cmd
 }
 

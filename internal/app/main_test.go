@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
+	"steward/internal/app/operator"
 	"steward/internal/cli/session"
 	"steward/internal/errs"
 )
@@ -24,17 +25,19 @@ func runProgram(fail error, environ []string, args ...string) (code int, stdout,
 			_, err := fmt.Fprintf(p.Out, "serve %s %s %t %v", cfg.Data, cfg.Listen, cfg.RequirePKCE, ctx.Err())
 			return errors.Join(err, fail)
 		},
-		rootKey: func(_ context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
-			_, err := fmt.Fprintf(p.Out, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
-			return errors.Join(err, fail)
-		},
-		resetPassword: func(_ context.Context, p session.Program, cfg config.Config, email string) error {
-			_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
-			return errors.Join(err, fail)
-		},
-		createOrganization: func(_ context.Context, p session.Program, cfg config.Config, name string) error {
-			_, err := fmt.Fprintf(p.Out, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
-			return errors.Join(err, fail)
+		operator: operator.Functions{
+			NewRootKey: func(_ context.Context, p session.Program, cfg config.Config, revokeOthers bool) error {
+				_, err := fmt.Fprintf(p.Out, "root-key %s %s %t", cfg.Data, string(cfg.DatabaseURL), revokeOthers)
+				return errors.Join(err, fail)
+			},
+			ResetPassword: func(_ context.Context, p session.Program, cfg config.Config, email string) error {
+				_, err := fmt.Fprintf(p.Out, "reset-password %s %s %s", email, cfg.Data, cfg.BaseURL)
+				return errors.Join(err, fail)
+			},
+			CreateOrganization: func(_ context.Context, p session.Program, cfg config.Config, name string) error {
+				_, err := fmt.Fprintf(p.Out, "organization create %s %s %s", name, cfg.Data, string(cfg.DatabaseURL))
+				return errors.Join(err, fail)
+			},
 		},
 		copyBlobs: func(_ context.Context, p session.Program, r blobs.Request) error {
 			cfg := r.Config

@@ -1,0 +1,99 @@
+package operator
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/app/config"
+	"steward/internal/cli/session"
+)
+
+// Functions are what the commands run: those of this package with the same names, or what a test runs in
+// their place.
+type Functions struct {
+	NewRootKey         func(ctx context.Context, p session.Program, cfg config.Config, revokeOthers bool) error
+	ResetPassword      func(ctx context.Context, p session.Program, cfg config.Config, email string) error
+	CreateOrganization func(ctx context.Context, p session.Program, cfg config.Config, name string) error
+}
+
+// Commands returns the commands of the operator.
+func Commands(p session.Program, f Functions) []*cobra.Command {
+	return []*cobra.Command{f.rootKeyCommand(p), f.resetPasswordCommand(p), f.organizationCommand(p)}
+}
+
+func (f Functions) rootKeyCommand(p session.Program) *cobra.Command {
+	var revokeOthers bool
+	cmd := &cobra.Command{
+		Use:   "root-key",
+		Short: "Create another root key, if the first one is lost",
+		Long: `Create another root key for the first owner and print it. The server may be running; the command must
+run as the same user of the machine. Existing keys stay valid, unless --revoke-others is given: then the
+other root keys of the organization are deleted, and refused at once.`,
+		Args: config.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
+			if err != nil {
+				return err
+			}
+			return f.NewRootKey(cmd.Context(), p, cfg, revokeOthers)
+		},
+	}
+	cmd.Flags().BoolVar(&revokeOthers, "revoke-others", false, "delete the other root keys of the organization")
+	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler")
+	return cmd
+}
+
+func (f Functions) resetPasswordCommand(p session.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reset-password EMAIL",
+		Short: "Print a link with which a user can set a new password",
+		Long: `Print a link with which the user with this e-mail address can set a new password, once, within an hour.
+Earlier links of the user become void. The server may be running; the command must run as the same
+user of the machine. If no server is running, the link begins with --base-url, or else with the URL of
+the last start.`,
+		Args: config.OneArgument("e-mail address"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
+			if err != nil {
+				return err
+			}
+			return f.ResetPassword(cmd.Context(), p, cfg, args[0])
+		},
+	}
+	config.AddFlags(cmd, "config", "data", "database-url", "database-pooler", "base-url")
+	return cmd
+}
+
+// organizationCommand is the parent of the commands about organizations.
+func (f Functions) organizationCommand(p session.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   "organization",
+		Short:                 "Create another organization on this server",
+		Args:                  config.KnownCommand,
+		RunE:                  session.ShowHelp,
+		DisableFlagsInUseLine: true,
+	}
+	cmd.AddCommand(f.organizationCreateCommand(p))
+	return cmd
+}
+
+func (f Functions) organizationCreateCommand(p session.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create another organization and print its root key",
+		Long: `Create another organization with an owner and a project, and print the root key of the owner, which is
+shown only now. Organizations do not see each other. With the key, members are invited who sign in with an
+e-mail address. The server may be running; the command must run as the same user of the machine.`,
+		Args: config.OneArgument("name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := config.Load(config.Given(cmd), p.Environ)
+			if err != nil {
+				return err
+			}
+			return f.CreateOrganization(cmd.Context(), p, cfg, args[0])
+		},
+	}
+	config.AddFlags(cmd, "config", "data", "database-url")
+	return cmd
+}
