@@ -57,7 +57,7 @@ var folders = [][]string{
 
 	{"app/datadir"},
 	{"app/config", "app/metrics"},
-	{"app/masterkey", "app/operator"},
+	{"app/listeners", "app/masterkey", "app/operator"},
 	{"app/blobs", "app/docs", "app/doctor"},
 	{"app"},
 }

@@ -14,6 +14,7 @@ import (
 	"steward/internal/app/blobs"
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/app/listeners"
 	"steward/internal/app/metrics"
 	"steward/internal/app/operator"
 	"steward/internal/cli/session"
@@ -45,14 +46,14 @@ func Serve(ctx context.Context, program session.Program, cfg config.Config) erro
 	if d.blobs, err = blobs.Open(ctx, cfg); err != nil {
 		return err
 	}
-	listeners, err := listen(cfg)
+	opened, err := listeners.Open(cfg)
 	if err != nil {
 		return err
 	}
-	defer listeners.close()
+	defer opened.Close()
 	s := &process{
 		cfg: cfg, db: d, log: log, stdout: program.Out, metrics: m,
-		listeners: listeners, addresses: addressesOf(cfg, listeners),
+		listeners: opened, addresses: opened.Addresses(cfg, Version()),
 	}
 	if cfg.MetricsListen != "" {
 		server, err := m.Serve(cfg.MetricsListen, log)
@@ -72,7 +73,7 @@ type process struct {
 	log       *slog.Logger
 	stdout    io.Writer
 	metrics   *metrics.Metrics
-	listeners *listeners
+	listeners *listeners.Listeners
 	addresses datadir.Addresses
 	stopping  atomic.Bool
 }
@@ -130,11 +131,11 @@ func (s *process) run(ctx context.Context) error {
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	refusals := &web.Refusals{Faces: []*web.Face{sdk.Face}, Log: s.log, Done: p.server.Done}
-	api := refusals.Attach(srv, s.listeners.api)
-	if err := p.storage.server.Start(s.listeners.s3); err != nil {
+	api := refusals.Attach(srv, s.listeners.API)
+	if err := p.storage.server.Start(s.listeners.S3); err != nil {
 		return err
 	}
-	kvEnded := p.engines.serve(s.listeners.kv)
+	kvEnded := p.engines.serve(s.listeners.KV)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(api) }()
 	if err := datadir.WriteAddresses(s.cfg.Data, s.addresses); err != nil {

@@ -1,0 +1,94 @@
+// Package listeners opens the listeners that clients connect to, and says where they can be reached.
+package listeners
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"slices"
+
+	"steward/internal/app/config"
+	"steward/internal/app/datadir"
+)
+
+// Listeners are what clients connect to.
+type Listeners struct {
+	API net.Listener
+	S3  net.Listener
+	KV  net.Listener // nil if no region has embedded key-value stores
+}
+
+// Open opens the listeners.
+func Open(cfg config.Config) (*Listeners, error) {
+	l := &Listeners{}
+	opened := []struct {
+		flag, address string
+		listener      *net.Listener
+		needed        bool
+	}{
+		{"--listen", cfg.Listen, &l.API, true},
+		{"--s3-listen", cfg.S3Listen, &l.S3, true},
+		{"--kv-listen", cfg.KVListen, &l.KV, hasEmbeddedKV(cfg)},
+	}
+	for _, o := range opened {
+		if !o.needed {
+			continue
+		}
+		listener, err := net.Listen("tcp", o.address)
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("%s: %w", o.flag, err)
+		}
+		*o.listener = listener
+	}
+	return l, nil
+}
+
+func hasEmbeddedKV(cfg config.Config) bool {
+	return slices.ContainsFunc(cfg.Regions, func(r config.Region) bool { return r.KV.Kind == config.Embedded })
+}
+
+// Close closes the listeners.
+func (l *Listeners) Close() {
+	for _, listener := range []net.Listener{l.API, l.S3, l.KV} {
+		if listener != nil {
+			_ = listener.Close()
+		}
+	}
+}
+
+// Addresses returns where the listeners of a program can be reached.
+func (l *Listeners) Addresses(cfg config.Config, version string) datadir.Addresses {
+	a := datadir.Addresses{
+		PID: os.Getpid(), Version: version, BaseURL: cfg.BaseURL, S3URL: cfg.S3URL,
+		Listen: map[string]string{"api": l.API.Addr().String(), "s3": l.S3.Addr().String()},
+	}
+	if a.BaseURL == "" {
+		a.BaseURL = "http://" + dialable(l.API.Addr())
+	}
+	if a.S3URL == "" {
+		a.S3URL = "http://" + dialable(l.S3.Addr())
+	}
+	if l.KV == nil {
+		return a
+	}
+	a.Listen["kv"] = l.KV.Addr().String()
+	a.KVURL = cfg.KVURL
+	if a.KVURL == "" {
+		a.KVURL = "redis://" + dialable(l.KV.Addr())
+	}
+	return a
+}
+
+// dialable returns an address that a client on this machine can dial, also if the listener is on
+// all interfaces.
+func dialable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
