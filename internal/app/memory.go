@@ -5,9 +5,11 @@ import (
 	"os"
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
+	"syscall"
 	"time"
 
 	"steward/internal/budget"
+	"steward/internal/resource/embedkv"
 )
 
 const (
@@ -42,4 +44,33 @@ func limitMemory(ctx context.Context) {
 			debug.SetMemoryLimit(min(max(softLimit, int64(live[0].Value.Uint64())*5/4), most))
 		}
 	}
+}
+
+// memory has the sizes of the pools of memory that clients can use, which are parts of what the process
+// may use. A process with less than 128 MiB has the pools of one with 128 MiB.
+type memory struct {
+	ingest, deliveries, api, databases, threads, stores, tails int64
+}
+
+// memoryOf returns the sizes for a limit in bytes.
+func memoryOf(limit int64) memory {
+	limit = max(limit, 128<<20)
+	return memory{
+		ingest:     min(limit/8, 128<<20),
+		deliveries: min(limit/8, 128<<20),
+		api:        min(limit/8, 128<<20),
+		databases:  min(limit/8, 128<<20),
+		threads:    min(limit/16, 64<<20),
+		stores:     min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
+		tails:      min(limit/16, 32<<20),
+	}
+}
+
+// descriptors returns how many files and sockets the process may have open.
+func descriptors() int64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024
+	}
+	return int64(min(limit.Cur, 1<<20))
 }

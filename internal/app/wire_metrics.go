@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"maps"
 	"math"
 	"time"
 
 	"steward/internal/app/metrics"
+	"steward/internal/budget"
 )
 
 // scrapeTimeout bounds what a scrape reads from the database.
@@ -38,6 +40,29 @@ func (p *parts) measure(m *metrics.Metrics) {
 		u, err := held(ctx)
 		return u.Bytes, err
 	}))
+}
+
+// pools are the pools whose use is shown in the metrics, by their names there.
+func (p *parts) pools() map[string]*budget.Pool {
+	pools := map[string]*budget.Pool{
+		"ingest": p.hooks.ingest.Memory,
+		"api":    p.server.Memory,
+
+		"thread_sockets":         p.server.Socket.Open,
+		"thread_sockets_unknown": p.server.Socket.Unauthenticated,
+		"thread_frames":          p.server.Socket.Frames,
+		"thread_responses":       p.server.Socket.Responses,
+
+		"tails":       p.hooks.tail.Connections,
+		"tail_events": p.hooks.tail.Memory,
+		"tail_feeds":  p.hooks.tail.Feeds,
+
+		"kv_connections":         p.engines.stores.Connections,
+		"kv_connections_unknown": p.engines.stores.Unauthenticated,
+		"kv":                     p.engines.stores.Memory,
+	}
+	maps.Copy(pools, p.engines.databases.Pools())
+	return pools
 }
 
 // fromDatabase returns the value of a gauge that is read from the database: NaN if that fails.

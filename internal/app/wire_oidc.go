@@ -8,8 +8,10 @@ import (
 	"steward/internal/account"
 	"steward/internal/apikey"
 	"steward/internal/app/config"
+	"steward/internal/app/datadir"
 	"steward/internal/audit"
 	"steward/internal/auth"
+	"steward/internal/console"
 	"steward/internal/db"
 	"steward/internal/oidc"
 	oidckeys "steward/internal/oidc/keys"
@@ -48,6 +50,25 @@ func wireProvider(
 		DPoPNonce: cfg.DPoPNonce, Clients: o.clients, Keys: o.signing, Note: o.activity.Note,
 		Users: userDirectory(accounts, lines), OrgName: accounts.OrgName, APIKeys: apiKeys(keys),
 	}
+}
+
+// wireConsole returns the console, whose users sign in with the provider.
+func wireConsole(d *database, at datadir.Addresses, signIn *provider.Provider, accounts *account.Store) *console.Console {
+	c := &console.Console{
+		Ring: d.ring, BaseURL: at.BaseURL, S3URL: at.S3URL,
+		RequireSignIn: signIn.RequireSignIn, SessionUser: signIn.SessionUser, SignOut: signIn.SignOut,
+		Role: accounts.Role,
+		Orgs: func(ctx context.Context, userID string) ([]string, error) {
+			list, err := accounts.Memberships(ctx, userID)
+			ids := make([]string, len(list))
+			for i, m := range list {
+				ids[i] = m.OrgID
+			}
+			return ids, err
+		},
+	}
+	d.db.Watch(auth.Callers, c.Forget)
+	return c
 }
 
 // userDirectory returns the accounts as the provider sees them.
