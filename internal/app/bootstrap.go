@@ -7,7 +7,6 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/apikey"
-	"steward/internal/app/config"
 	"steward/internal/db"
 )
 
@@ -20,11 +19,9 @@ type installation struct {
 // bootstrap creates the organization, owner, project and root key of an empty installation. It
 // returns nil if the installation is not empty. If several replicas start at once, one of them does
 // it.
-func bootstrap(
-	ctx context.Context, d *db.DB, cfg config.Config, accounts *account.Store, keys *apikey.Store,
-) (*installation, error) {
+func (p *parts) bootstrap(ctx context.Context) (*installation, error) {
 	var created *installation
-	err := d.Write(ctx, func(tx *db.Tx) error {
+	err := p.db.Write(ctx, func(tx *db.Tx) error {
 		created = nil // the transaction may run again
 		_, first, err := tx.Once("first_start", time.Now().UTC().Format(time.RFC3339))
 		if err != nil {
@@ -33,14 +30,14 @@ func bootstrap(
 		if !first {
 			return nil
 		}
-		in := &installation{rootKey: string(cfg.RootKey)}
+		in := &installation{rootKey: string(p.cfg.RootKey)}
 		if in.rootKey == "" {
 			in.rootKey = apikey.NewValue()
 		}
-		if in.First, err = accounts.Bootstrap(tx, cfg.AdminEmail, string(cfg.AdminPassword)); err != nil {
+		if in.First, err = p.accounts.Bootstrap(tx, p.cfg.AdminEmail, string(p.cfg.AdminPassword)); err != nil {
 			return err
 		}
-		if err := keys.MakeRoot(tx, in.OrgID, in.UserID, in.rootKey); err != nil {
+		if err := p.apiKeys.MakeRoot(tx, in.OrgID, in.UserID, in.rootKey); err != nil {
 			return err
 		}
 		created = in
@@ -51,10 +48,10 @@ func bootstrap(
 
 // ensureCLI creates the built-in OAuth client of the command line in the first organization, if it is
 // missing or of an earlier version.
-func (p *parts) ensureCLI(ctx context.Context, baseURL string) error {
+func (p *parts) ensureCLI(ctx context.Context) error {
 	owner, err := p.accounts.FirstOwner(ctx)
 	if err != nil {
 		return err
 	}
-	return p.oauth.clients.EnsureCLI(ctx, owner.OrgID, baseURL)
+	return p.oauth.clients.EnsureCLI(ctx, owner.OrgID, p.addresses.BaseURL)
 }

@@ -18,9 +18,9 @@ type database struct {
 	ring *seal.Ring
 	// blobs has the bytes of objects. It is nil in commands that need none.
 	blobs blob.Store
-	// disk is that of the data directory. rows is the same as the database uses it, or nil if that is on
-	// another server.
-	disk, rows *disk.Space
+	// dataDisk is the disk of the data directory. databaseDisk is the same as the database uses it, or nil
+	// if that is on another server.
+	dataDisk, databaseDisk *disk.Space
 	// node identifies the data directory among those of other replicas.
 	node string
 }
@@ -49,9 +49,9 @@ func openDatabase(ctx context.Context, cfg config.Config, observer db.Observer) 
 			return nil, err
 		}
 	}
-	opened := &database{db: d, ring: ring, node: node, disk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve}}
+	opened := &database{db: d, ring: ring, node: node, dataDisk: &disk.Space{Dir: cfg.Data, Reserve: cfg.DiskReserve}}
 	if d.Dialect() == db.SQLite {
-		opened.rows = &disk.Space{
+		opened.databaseDisk = &disk.Space{
 			Dir: cfg.Data, Reserve: cfg.DiskReserve,
 			Reusable: func() (int64, error) { return d.Reusable(context.WithoutCancel(ctx)) },
 		}

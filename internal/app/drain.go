@@ -49,7 +49,7 @@ func (s *process) leaving(handler http.Handler) http.Handler {
 
 // drain closes the listeners, waits for running requests and WebSockets to finish, and then closes what
 // is left.
-func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
+func (s *process) drain(ctx context.Context, p *parts, api *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	p.server.Tail.Close()
@@ -64,10 +64,10 @@ func (s *process) drain(ctx context.Context, p *parts, srv *http.Server) error {
 			s.log.Warn("S3 requests were closed before they finished", "error", err)
 		}
 	})
-	err := srv.Shutdown(ctx)
+	err := api.Shutdown(ctx)
 	if err != nil {
 		s.log.Warn("requests were closed before they finished", "error", err)
-		err = srv.Close()
+		err = api.Close()
 	}
 	others.Wait()
 	p.engines.close(ctx)

@@ -15,6 +15,7 @@ import (
 	"steward/internal/app/datadir"
 	"steward/internal/auth"
 	"steward/internal/blob"
+	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/seal"
@@ -50,9 +51,14 @@ func newServer(t testing.TB, d *db.DB) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	at := datadir.Addresses{BaseURL: "http://steward.test", KVURL: "redis://steward.test:6380"}
-	p, err := wire(cfg, &database{db: d, ring: ring, blobs: blobs, node: "local"}, at, log, time.Now)
+	p, err := wire(base{
+		database:  &database{db: d, ring: ring, blobs: blobs, node: "local"},
+		cfg:       cfg,
+		addresses: datadir.Addresses{BaseURL: "http://steward.test", KVURL: "redis://steward.test:6380"},
+		log:       slog.New(slog.DiscardHandler),
+		now:       time.Now,
+		poolSizes: poolSizesWithin(budget.MemoryLimit()),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

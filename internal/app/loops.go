@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"steward/internal/account"
@@ -16,39 +15,39 @@ import (
 // leaseFor is how long a job of a process that died is not done by another one.
 const leaseFor = 30 * time.Second
 
-// start starts the background loops, which stop all at once. Those of watch must be stopped after the
-// others.
-func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func() time.Time) {
+// start starts the background loops: those of work stop all at once, and those of watch must be stopped
+// after them.
+func (p *parts) start(watch, work *job.Group) {
 	owner := id.New("rep")
 	// one does work on one replica at a time, once in an interval. It may take long.
 	one := func(interval time.Duration, title, lease string, do func(context.Context) error) {
-		l := job.Lease{DB: d, Now: now, Name: lease, Owner: owner, TTL: leaseFor}
+		l := job.Lease{DB: p.db, Now: p.now, Name: lease, Owner: owner, TTL: leaseFor}
 		long := func(ctx context.Context) error { return do(db.Long(ctx)) }
-		g.Go((&job.Job{Lease: l, Log: log, Title: title, Interval: interval, Do: long}).Run)
+		work.Go((&job.Job{Lease: l, Log: p.log, Title: title, Interval: interval, Do: long}).Run)
 	}
 	// flush writes what this process has in memory.
 	flush := func(interval time.Duration, title string, do func(context.Context) error) {
-		g.Go(job.Flush(log, title, interval, do))
+		work.Go(job.Flush(p.log, title, interval, do))
 	}
 	every := func(interval time.Duration, title string, do func(context.Context) error) {
-		g.Go(job.Every(log, title, interval, do))
+		work.Go(job.Every(p.log, title, interval, do))
 	}
-	watch.Go(d.RunWatch)
+	watch.Go(p.db.RunWatch)
 	watch.Go(p.server.Status.Processes.Run)
-	flush(time.Second, "record failed sign-ins", p.signIn.RecordFailures)
-	flush(apikey.FlushEvery, "store when API keys were last used", p.checker.Flush)
-	flush(account.FlushEvery, "store when members were last seen", p.seen.Flush)
+	flush(time.Second, "record failed sign-ins", p.provider.RecordFailures)
+	flush(apikey.FlushEvery, "store when API keys were last used", p.keyChecker.Flush)
+	flush(account.FlushEvery, "store when members were last seen", p.lastSeen.Flush)
 	flush(time.Second, "count the activity of OAuth clients", p.oauth.activity.Flush)
 	every(5*time.Second, "update runs of evaluations that were registered late", p.evals.Sweep)
-	one(time.Minute, "delete expired codes, sessions and device codes", "provider", p.signIn.Purge)
+	one(time.Minute, "delete expired codes, sessions and device codes", "provider", p.provider.Purge)
 	one(time.Minute, "delete old idempotency keys", "idempotency", func(ctx context.Context) error {
 		_, err := p.server.Idempotency.Purge(ctx, 1000)
 		return err
 	})
-	one(time.Minute, "delete old entries of the audit log", "audit", p.log.Purge)
+	one(time.Minute, "delete old entries of the audit log", "audit", p.auditLog.Purge)
 	one(time.Minute, "delete old invitations", "invitations", p.accounts.PurgeLinks)
-	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.hooks.retention.Run)
-	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signing.Maintain)
+	one(time.Minute, "delete old receipts and deliveries", "webhooks", p.webhooks.retention.Run)
+	one(time.Minute, "rotate signing keys", "signing keys", p.oauth.signingKeys.Maintain)
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	})
@@ -60,13 +59,14 @@ func (p *parts) start(watch, g *job.Group, d *db.DB, log *slog.Logger, now func(
 	one(time.Hour, "delete answers to completed uploads", "object completions", objects.DeleteCompletions)
 	one(6*time.Hour, "delete bytes without an object", "object sweep", objects.Sweep)
 	one(time.Minute, "delete old threads", "threads", p.threads.Purge)
-	p.engines.start(g)
-	g.Go(func(ctx context.Context) { // at once, not only after the first interval
-		if err := p.manager.Recover(ctx); err != nil {
-			log.Error("changes of resources were not completed", "error", err)
+	work.Go(p.engines.embeddedDB.Run)
+	work.Go(p.engines.embeddedKV.Run)
+	work.Go(func(ctx context.Context) { // at once, not only after the first interval
+		if err := p.resources.Recover(ctx); err != nil {
+			p.log.Error("changes of resources were not completed", "error", err)
 		}
 	})
-	every(resource.RecoverEvery, "complete changes of resources", p.manager.Recover)
-	g.Go(p.hooks.scheduler.Run)
-	g.Go(p.hooks.replays.Run)
+	every(resource.RecoverEvery, "complete changes of resources", p.resources.Recover)
+	work.Go(p.webhooks.scheduler.Run)
+	work.Go(p.webhooks.replayWorker.Run)
 }

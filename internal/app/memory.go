@@ -46,22 +46,22 @@ func limitMemory(ctx context.Context) {
 	}
 }
 
-// memory has the sizes of the pools of memory that clients can use, which are parts of what the process
+// poolSizes has the sizes of the pools of memory that clients can use, which are parts of what the process
 // may use. A process with less than 128 MiB has the pools of one with 128 MiB.
-type memory struct {
-	ingest, deliveries, api, databases, threads, stores, tails int64
+type poolSizes struct {
+	ingest, deliveries, api, databases, threads, keyValue, tails int64
 }
 
-// memoryOf returns the sizes for a limit in bytes.
-func memoryOf(limit int64) memory {
+// poolSizesWithin returns the sizes for a process that may use this many bytes.
+func poolSizesWithin(limit int64) poolSizes {
 	limit = max(limit, 128<<20)
-	return memory{
+	return poolSizes{
 		ingest:     min(limit/8, 128<<20),
 		deliveries: min(limit/8, 128<<20),
 		api:        min(limit/8, 128<<20),
 		databases:  min(limit/8, 128<<20),
 		threads:    min(limit/16, 64<<20),
-		stores:     min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
+		keyValue:   min(limit/4, 8*embedkv.MaxRequest), // so that the largest value can be read at any time
 		tails:      min(limit/16, 32<<20),
 	}
 }

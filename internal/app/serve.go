@@ -17,6 +17,7 @@ import (
 	"steward/internal/app/listeners"
 	"steward/internal/app/metrics"
 	"steward/internal/app/operator"
+	"steward/internal/budget"
 	"steward/internal/cli/session"
 	"steward/internal/db"
 	"steward/internal/job"
@@ -34,16 +35,16 @@ func Serve(ctx context.Context, program session.Program, cfg config.Config) erro
 	}
 	defer lock.Release()
 	log := newLog(cfg, program.Err)
-	m := metrics.New(Version())
-	d, err := openDatabase(ctx, cfg, db.Observer{
-		Commit: m.Commit, SlowWrite: slowWrites(log, m.SlowWrite), Invalidated: m.Invalidated,
+	collected := metrics.New(Version())
+	database, err := openDatabase(ctx, cfg, db.Observer{
+		Commit: collected.Commit, SlowWrite: slowWrites(log, collected.SlowWrite), Invalidated: collected.Invalidated,
 		Concern: func(c db.Concern) { log.Warn("PostgreSQL: "+c.Problem, "advice", c.Advice) },
 	})
 	if err != nil {
 		return err
 	}
-	defer d.db.Close()
-	if d.blobs, err = blobs.Open(ctx, cfg); err != nil {
+	defer database.db.Close()
+	if database.blobs, err = blobs.Open(ctx, cfg); err != nil {
 		return err
 	}
 	opened, err := listeners.Open(cfg)
@@ -52,11 +53,14 @@ func Serve(ctx context.Context, program session.Program, cfg config.Config) erro
 	}
 	defer opened.Close()
 	s := &process{
-		cfg: cfg, db: d, log: log, stdout: program.Out, metrics: m,
-		listeners: opened, addresses: opened.Addresses(cfg, Version()),
+		base: base{
+			database: database, cfg: cfg, addresses: opened.Addresses(cfg, Version()), log: log, now: time.Now,
+			poolSizes: poolSizesWithin(budget.MemoryLimit()),
+		},
+		stdout: program.Out, metrics: collected, listeners: opened,
 	}
 	if cfg.MetricsListen != "" {
-		server, err := m.Serve(cfg.MetricsListen, log)
+		server, err := collected.Serve(cfg.MetricsListen, log)
 		if err != nil {
 			return err
 		}
@@ -68,76 +72,82 @@ func Serve(ctx context.Context, program session.Program, cfg config.Config) erro
 
 // process is a running program that has its lock, its database and its listeners.
 type process struct {
-	cfg       config.Config
-	db        *database
-	log       *slog.Logger
+	base
 	stdout    io.Writer
 	metrics   *metrics.Metrics
 	listeners *listeners.Listeners
-	addresses datadir.Addresses
 	stopping  atomic.Bool
 }
 
-// run connects the slices, serves until ctx ends, and drains.
+// run connects the slices, starts their loops, and serves until ctx ends.
 func (s *process) run(ctx context.Context) error {
-	p, err := wire(s.cfg, s.db, s.addresses, s.log, time.Now)
+	p, err := wire(s.base)
 	if err != nil {
 		return err
 	}
-	p.measure(s.metrics)
-	if err := p.signIn.Open(ctx); err != nil {
-		return err
-	}
 	defer p.engines.closeServers()
-	if err := p.engines.open(ctx); err != nil {
+	if err := s.prepare(ctx, p); err != nil {
 		return err
-	}
-	if err := p.engines.warnIfUnknown(ctx, s.db.node); err != nil {
-		return err
-	}
-	p.engines.warnIfLocal(s.db.db)
-	if err := p.manager.ReleaseOwn(ctx); err != nil {
-		return err
-	}
-	if err := s.db.db.ContinueNumbers(ctx, eventlog.Last); err != nil {
-		return err
-	}
-	p.server.Ready = s.ready
-	p.server.Done = func(served web.Served) {
-		s.metrics.Served(served)
-		logRequest(s.log, served)
 	}
 	handler, err := p.server.Handler()
 	if err != nil {
 		return err
 	}
 	// After everything that can fail: the root key is printed once.
-	created, err := bootstrap(ctx, s.db.db, s.cfg, p.accounts, p.keys)
+	created, err := p.bootstrap(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.ensureCLI(ctx, s.addresses.BaseURL); err != nil {
+	if err := p.ensureCLI(ctx); err != nil {
 		return err
 	}
-	var watch, loops job.Group
+	var watch, work job.Group
 	watch.Go(limitMemory)
-	p.start(&watch, &loops, s.db.db, s.log, time.Now)
+	p.start(&watch, &work)
 	defer watch.Stop()
-	defer loops.Stop()
-	defer operator.New(s.db.db, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
+	defer work.Stop()
+	defer operator.New(s.db, s.addresses.BaseURL).Serve(s.cfg.Data, s.log)()
+	return s.serve(ctx, p, handler, created)
+}
 
-	srv := &http.Server{
+// prepare opens what the slices need before they serve.
+func (s *process) prepare(ctx context.Context, p *parts) error {
+	p.measure(s.metrics)
+	p.server.Ready = s.ready
+	p.server.Done = func(served web.Served) {
+		s.metrics.Served(served)
+		logRequest(s.log, served)
+	}
+	if err := p.provider.Open(ctx); err != nil {
+		return err
+	}
+	if err := p.engines.open(ctx); err != nil {
+		return err
+	}
+	if err := p.engines.warnOfUnknownFiles(ctx, s.node); err != nil {
+		return err
+	}
+	p.engines.warnOfLocalFiles(s.db.Dialect())
+	if err := p.resources.ReleaseOwn(ctx); err != nil {
+		return err
+	}
+	return s.db.ContinueNumbers(ctx, eventlog.Last)
+}
+
+// serve serves on all listeners until ctx ends or one of them fails, and drains.
+func (s *process) serve(ctx context.Context, p *parts, handler http.Handler, created *installation) error {
+	api := &http.Server{
 		Handler: s.leaving(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	refusals := &web.Refusals{Faces: []*web.Face{sdk.Face}, Log: s.log, Done: p.server.Done}
-	api := refusals.Attach(srv, s.listeners.API)
+	apiListener := refusals.Attach(api, s.listeners.API)
 	if err := p.storage.server.Start(s.listeners.S3); err != nil {
 		return err
 	}
 	kvEnded := p.engines.serve(s.listeners.KV)
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(api) }()
+	apiEnded := make(chan error, 1)
+	go func() { apiEnded <- api.Serve(apiListener) }()
 	if err := datadir.WriteAddresses(s.cfg.Data, s.addresses); err != nil {
 		s.log.Warn("steward.json was not written", "error", err)
 	}
@@ -145,7 +155,7 @@ func (s *process) run(ctx context.Context) error {
 		s.log.Warn("the addresses and the root key were not printed", "error", err)
 	}
 	select {
-	case err := <-failed:
+	case err := <-apiEnded:
 		return fmt.Errorf("serve: %w", err)
 	case err := <-p.storage.server.Ended():
 		return fmt.Errorf("serve S3: %w", err)
@@ -157,7 +167,7 @@ func (s *process) run(ctx context.Context) error {
 	p.storage.server.Leave()
 	s.log.Info("stopping")
 	s.drainDelay(ctx)
-	return s.drain(ctx, p, srv)
+	return s.drain(ctx, p, api)
 }
 
 // ready reports whether requests can be served.
@@ -165,7 +175,7 @@ func (s *process) ready(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("the process is stopping")
 	}
-	return s.db.db.Ping(ctx)
+	return s.db.Ping(ctx)
 }
 
 // banner returns what a start prints: where to go next, and the root key if it was generated now.

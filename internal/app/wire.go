@@ -13,6 +13,7 @@ import (
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/budget"
+	"steward/internal/console"
 	"steward/internal/db"
 	"steward/internal/eval"
 	"steward/internal/idempotency"
@@ -22,112 +23,137 @@ import (
 	"steward/internal/oidc/provider/session"
 	"steward/internal/page"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/server"
 	"steward/internal/thread"
 	"steward/internal/web"
 	"steward/internal/webhook/replay"
 )
 
-// parts holds the connected slices.
-type parts struct {
-	log      *audit.Store
-	accounts *account.Store
-	seen     *account.Seen
-	keys     *apikey.Store
-	checker  *apikey.Checker
-	threads  *thread.Store
-	evals    *eval.Store
-	hooks    hooks
-	storage  storage
-	engines  *engines
-	manager  *resource.Manager
-	oauth    oauth
-	signIn   *provider.Provider
-	server   *server.Server
+// base is what a process has before its slices are built.
+type base struct {
+	*database
+	cfg       config.Config
+	addresses datadir.Addresses
+	log       *slog.Logger
+	now       func() time.Time
+	poolSizes poolSizes
 }
 
-func wire(cfg config.Config, d *database, at datadir.Addresses, log *slog.Logger, now func() time.Time) (*parts, error) {
-	baseURL := at.BaseURL
-	lines := &audit.Store{DB: d.db, Now: now, Request: requestSource, Retention: cfg.AuditRetention}
-	accounts := &account.Store{DB: d.db, Now: now, Audit: lines.Record}
-	keys := &apikey.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.EnsureProject}
-	threads := &thread.Store{
-		DB: d.db, Now: now, Ring: d.ring, Retention: cfg.ThreadRetention, Audit: lines.Record,
-		Project: accounts.EnsureProject, DefaultProject: accounts.Oldest,
-	}
-	evals := &eval.Store{DB: d.db, Now: now, Audit: lines.Record, Project: accounts.EnsureProject}
-	oauth := wireOAuth(d, lines.Record, accounts.EnsureProject, log, now)
-	accounts.ProjectGone = []func(*db.Tx, string, string) error{
-		keys.DeleteOfProject, threads.ProjectGone, evals.DeleteOfProject, oauth.clients.ForgetProject,
-	}
-	keys.Consented = oauth.clients.RequireConsent
-	oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{keys.DeleteOfClient}
-	accounts.MemberGone = []func(*db.Tx, string, string) error{keys.DeleteOfUser, oauth.clients.ForgetMember}
-	accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
+// parts holds the connected slices.
+type parts struct {
+	base
 
-	checker := &apikey.Checker{Store: keys}
-	d.db.Watch(auth.Callers, checker.Forget)
-	d.db.Watch(auth.Callers, keys.Forget)
+	auditLog      *audit.Store
+	accounts      *account.Store
+	lastSeen      *account.Seen
+	apiKeys       *apikey.Store
+	keyChecker    *apikey.Checker
+	threads       *thread.Store
+	evals         *eval.Store
+	oauth         oauth
+	provider      *provider.Provider
+	webhooks      webhooks
+	storage       storage
+	engines       *engines
+	resources     *resource.Manager
+	console       *console.Console
+	authenticator *server.Authenticator
+	server        *server.Server
+}
 
-	sizes := memoryOf(budget.MemoryLimit())
-	hooks := wireHooks(cfg, d, at, sizes, lines.Record, log, now)
-	storage := wireObjects(cfg, d, at, lines.Record, hooks.store, log, now)
-	engines, err := wireEngines(cfg, d, at, sizes, lines.Record, log, now)
+// wire builds the slices and connects them. Each is built after those that it needs.
+func wire(b base) (*parts, error) {
+	p := &parts{base: b}
+	p.auditLog = &audit.Store{DB: b.db, Now: b.now, Request: requestSource, Retention: b.cfg.AuditRetention}
+	p.accounts = &account.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record}
+	p.lastSeen = &account.Seen{Store: p.accounts}
+	p.apiKeys = &apikey.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject}
+	p.keyChecker = &apikey.Checker{Store: p.apiKeys}
+	p.threads = &thread.Store{
+		DB: b.db, Now: b.now, Ring: b.ring, Retention: b.cfg.ThreadRetention, Audit: p.auditLog.Record,
+		Project: p.accounts.EnsureProject, DefaultProject: p.accounts.Oldest,
+	}
+	p.evals = &eval.Store{DB: b.db, Now: b.now, Audit: p.auditLog.Record, Project: p.accounts.EnsureProject}
+	p.oauth = b.wireOAuth(p.auditLog, p.accounts)
+	p.apiKeys.Consented = p.oauth.clients.RequireConsent
+	b.db.Watch(auth.Callers, p.keyChecker.Forget)
+	b.db.Watch(auth.Callers, p.apiKeys.Forget)
+
+	p.webhooks = b.wireWebhooks(p.auditLog)
+	p.storage = b.wireObjects(p.auditLog, p.webhooks.store)
+	engines, err := b.wireEngines(p.auditLog)
 	if err != nil {
 		return nil, err
 	}
-	manager := engines.manager(d, storage)
-	signIn := wireProvider(cfg, d, baseURL, oauth, accounts, keys, lines, now)
-	site := wireConsole(d, at, signIn, accounts)
-	seen := &account.Seen{Store: accounts}
-	callers := &server.Authenticator{
-		Key: checker.Authenticate, Token: signIn.Caller, Bound: signIn.BoundCaller, Session: site.Caller, Seen: seen.Note,
-		PerSecond: cfg.RateLimit,
+	p.engines = engines
+	p.resources = b.wireResources(p.engines, p.storage)
+
+	p.provider = b.wireProvider(p.oauth, users{p.accounts, p.auditLog}, p.apiKeys)
+	p.console = b.wireConsole(p.provider, p.accounts)
+	p.authenticator = &server.Authenticator{
+		Key: p.keyChecker.Authenticate, Token: p.provider.Caller, Bound: p.provider.BoundCaller, Session: p.console.Caller,
+		Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
 	}
-	hooks.tail.Authorize = func(r *http.Request) (*auth.Caller, error) { return callers.Reauthorize(r, auth.ReadWebhooks) }
+	p.connectDeletions()
+	p.connectTails()
+	p.server = p.newServer()
+	return p, nil
+}
+
+// connectDeletions has what belongs to a project, a member, a user or a consent deleted with it.
+func (p *parts) connectDeletions() {
+	p.accounts.ProjectGone = []func(*db.Tx, string, string) error{
+		p.apiKeys.DeleteOfProject, p.threads.ProjectGone, p.evals.DeleteOfProject, p.oauth.clients.ForgetProject,
+	}
+	p.accounts.MemberGone = []func(*db.Tx, string, string) error{p.apiKeys.DeleteOfUser, p.oauth.clients.ForgetMember}
+	p.accounts.UserGone = []func(*db.Tx, string) error{session.RemoveAll}
+	p.oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
+}
+
+// connectTails has the callers of live tails checked again when their rights may have changed.
+func (p *parts) connectTails() {
+	tails := p.webhooks.tails
+	tails.Authorize = func(r *http.Request) (*auth.Caller, error) {
+		return p.authenticator.Reauthorize(r, auth.ReadWebhooks)
+	}
 	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} { // after their caches were emptied
-		d.db.Watch(name, hooks.tail.Recheck)
+		p.db.Watch(name, tails.Recheck)
 	}
+}
 
-	things := searched{
-		accounts: accounts, keys: keys, clients: oauth.clients, hooks: hooks.store, objects: storage.store,
-		resources: engines.store, threads: threads, evals: evals,
+// newServer returns the server of the API, with the handlers of all slices.
+func (p *parts) newServer() *server.Server {
+	baseURL := p.addresses.BaseURL
+	socket := thread.NewSocket(p.threads, p.authenticator.Identify, min(descriptors()/2, 16_384), p.poolSizes.threads)
+	socket.Disk = p.databaseDisk
+	return &server.Server{
+		Account:     &account.Handler{Store: p.accounts, BaseURL: baseURL},
+		Key:         &apikey.Handler{Store: p.apiKeys},
+		Audit:       &audit.Handler{Store: p.auditLog},
+		Search:      &search.Handler{Sources: p.searchSources()},
+		Status:      p.wireStatus(p.engines, p.webhooks.store),
+		Eval:        &eval.Handler{Store: p.evals},
+		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
+		Object:      &object.Handler{Store: p.storage.store, Presign: p.storage.server.Presign, Expiry: p.cfg.PresignExpiry},
+		Resource:    &resource.Handler{Manager: p.resources, OrgName: p.accounts.OrgName},
+		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},
+		Socket:      socket,
+		Webhook:     p.webhooks.handler(p.base),
+		Ingest:      p.webhooks.ingest,
+		Tail:        p.webhooks.tails,
+		Replay:      &replay.Handler{Store: p.webhooks.replayWorker.Store},
+		Protocol:    p.provider.Mount,
+		Console:     p.console,
+		Auth:        p.authenticator,
+		Idempotency: &idempotency.Store{DB: p.db, Ring: p.ring, Now: p.now},
+		Proxies:     p.cfg.TrustedProxies,
+		Log:         p.log,
+		Memory:      budget.NewPool(p.poolSizes.api, web.MaxBody),
+		Databases:   p.engines.embeddedDB,
+		Ready:       p.db.Ping,
+		Disk:        p.databaseDisk,
 	}
-
-	socket := thread.NewSocket(threads, callers.Identify, min(descriptors()/2, 16_384), sizes.threads)
-	socket.Disk = d.rows
-
-	return &parts{
-		log: lines, accounts: accounts, seen: seen, keys: keys, checker: checker, evals: evals, threads: threads,
-		hooks: hooks, storage: storage, engines: engines, manager: manager, oauth: oauth, signIn: signIn,
-		server: &server.Server{
-			Account:     &account.Handler{Store: accounts, BaseURL: baseURL},
-			Key:         &apikey.Handler{Store: keys},
-			Audit:       &audit.Handler{Store: lines},
-			Search:      things.handler(),
-			Status:      wireStatus(cfg, d, engines, hooks.store, log, now),
-			Eval:        &eval.Handler{Store: evals},
-			OIDC:        &oidc.Handler{Store: oauth.clients, Keys: oauth.signing, BaseURL: baseURL},
-			Object:      &object.Handler{Store: storage.store, Presign: storage.server.Presign, Expiry: cfg.PresignExpiry},
-			Resource:    &resource.Handler{Manager: manager, OrgName: accounts.OrgName},
-			Thread:      &thread.Handler{Store: threads, Runs: sessionRuns(evals)},
-			Socket:      socket,
-			Webhook:     hooks.handler(d, baseURL, now),
-			Ingest:      hooks.ingest,
-			Tail:        hooks.tail,
-			Replay:      &replay.Handler{Store: hooks.replays.Store},
-			Protocol:    signIn.Mount,
-			Console:     site,
-			Auth:        callers,
-			Idempotency: &idempotency.Store{DB: d.db, Ring: d.ring, Now: now},
-			Proxies:     cfg.TrustedProxies,
-			Log:         log,
-			Memory:      budget.NewPool(sizes.api, web.MaxBody),
-			Databases:   engines.databases,
-			Ready:       d.db.Ping,
-			Disk:        d.rows,
-		},
-	}, nil
 }
 
 // maxSessionRuns is how many runs of evaluations are shown with a session.

@@ -15,23 +15,23 @@ const scrapeTimeout = 2 * time.Second
 
 // measure connects the slices with the metrics. It is called before anything is served.
 func (p *parts) measure(m *metrics.Metrics) {
-	p.signIn.Issued = m.TokenIssued
-	p.signIn.Refused = m.TokenRefused
-	p.hooks.ingest.Accepted = m.IngestAccepted
-	p.hooks.ingest.Refused = m.IngestRefused
-	p.hooks.scheduler.Delivered = m.Delivered
-	stats := p.hooks.scheduler.Stats
+	p.provider.Issued = m.TokenIssued
+	p.provider.Refused = m.TokenRefused
+	p.webhooks.ingest.Accepted = m.IngestAccepted
+	p.webhooks.ingest.Refused = m.IngestRefused
+	p.webhooks.scheduler.Delivered = m.Delivered
+	stats := p.webhooks.scheduler.Stats
 	m.InFlightBytes(func() float64 { return float64(stats().Bytes) })
 	m.InFlightSockets(func() float64 { return float64(stats().Sockets) })
 	m.OldestDueAge(func() float64 { return stats().OldestDue.Seconds() })
 	m.OpenSockets(func() float64 { return float64(p.server.Socket.OpenSockets()) })
-	m.OpenTails(func() float64 { return float64(p.hooks.tail.Open()) })
-	m.QueueDepth(fromDatabase(p.hooks.store.QueueDepth))
+	m.OpenTails(func() float64 { return float64(p.webhooks.tails.Open()) })
+	m.QueueDepth(fromDatabase(p.webhooks.store.QueueDepth))
 	for name, pool := range p.pools() {
 		m.Pool(name, pool.Usage)
 	}
 	p.storage.server.Done = m.ServedS3
-	m.Databases(p.engines.databases.Usage)
+	m.Databases(p.engines.embeddedDB.Usage)
 	held := p.storage.store.Held
 	m.Stored(fromDatabase(func(ctx context.Context) (int64, error) {
 		u, err := held(ctx)
@@ -45,7 +45,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 // pools are the pools whose use is shown in the metrics, by their names there.
 func (p *parts) pools() map[string]*budget.Pool {
 	pools := map[string]*budget.Pool{
-		"ingest": p.hooks.ingest.Memory,
+		"ingest": p.webhooks.ingest.Memory,
 		"api":    p.server.Memory,
 
 		"thread_sockets":         p.server.Socket.Open,
@@ -53,15 +53,15 @@ func (p *parts) pools() map[string]*budget.Pool {
 		"thread_frames":          p.server.Socket.Frames,
 		"thread_responses":       p.server.Socket.Responses,
 
-		"tails":       p.hooks.tail.Connections,
-		"tail_events": p.hooks.tail.Memory,
-		"tail_feeds":  p.hooks.tail.Feeds,
+		"tails":       p.webhooks.tails.Connections,
+		"tail_events": p.webhooks.tails.Memory,
+		"tail_feeds":  p.webhooks.tails.Feeds,
 
-		"kv_connections":         p.engines.stores.Connections,
-		"kv_connections_unknown": p.engines.stores.Unauthenticated,
-		"kv":                     p.engines.stores.Memory,
+		"kv_connections":         p.engines.embeddedKV.Connections,
+		"kv_connections_unknown": p.engines.embeddedKV.Unauthenticated,
+		"kv":                     p.engines.embeddedKV.Memory,
 	}
-	maps.Copy(pools, p.engines.databases.Pools())
+	maps.Copy(pools, p.engines.embeddedDB.Pools())
 	return pools
 }
 

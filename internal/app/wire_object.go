@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
-	"steward/internal/app/config"
-	"steward/internal/app/datadir"
+	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
@@ -22,12 +19,11 @@ type storage struct {
 	server *s3.Server
 }
 
-func wireObjects(
-	cfg config.Config, d *database, at datadir.Addresses, record func(*db.Tx, string, string) error, hooks *webhook.Store,
-	log *slog.Logger, now func() time.Time,
-) storage {
+// wireObjects returns the parts of the object slice. The events of buckets go to webhooks.
+func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) storage {
 	store := &object.Store{
-		DB: d.db, Blobs: d.blobs, Ring: d.ring, Now: now, Log: log, Audit: record, Prices: cfg.StoragePrices, Disk: d.rows,
+		DB: b.db, Blobs: b.blobs, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record,
+		Prices: b.cfg.StoragePrices, Disk: b.databaseDisk,
 		CreateWebhook: func(tx *db.Tx, b *object.Bucket) (string, error) {
 			metadata := map[string]string{"type": "s3", "bucket_name": b.Name}
 			return hooks.CreateInternalTx(tx, b.OrgID, b.CreatedBy, "Bucket "+b.Name, metadata)
@@ -37,9 +33,9 @@ func wireObjects(
 			return sendEvents(tx, hooks, b, events)
 		},
 	}
-	d.db.Watch(object.Cache, store.Forget)
+	b.db.Watch(object.Cache, store.Forget)
 	return storage{store: store, server: &s3.Server{
-		Store: store, Origin: at.S3URL, Console: at.BaseURL, Domain: cfg.S3Domain, Log: log, Now: now,
+		Store: store, Origin: b.addresses.S3URL, Console: b.addresses.BaseURL, Domain: b.cfg.S3Domain, Log: b.log, Now: b.now,
 	}}
 }
 
@@ -56,8 +52,8 @@ func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []obje
 	return hooks.AcceptEventsTx(tx, b.OrgID, b.WebhookID, bodies)
 }
 
-// engine returns the engine of buckets.
-func (s storage) engine() resource.Buckets {
+// bucketEngine returns the engine of the buckets of all regions.
+func (s storage) bucketEngine() resource.Buckets {
 	return resource.Buckets{
 		Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (resource.Bucket, error) {
 			b, err := s.store.CreateBucket(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})

@@ -2,13 +2,9 @@ package app
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
 	"steward/internal/account"
 	"steward/internal/apikey"
-	"steward/internal/app/config"
-	"steward/internal/app/datadir"
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/console"
@@ -23,40 +19,35 @@ import (
 
 // oauth holds the parts of the OAuth slice that the provider and the loops use.
 type oauth struct {
-	clients  *oidc.Store
-	signing  *oidckeys.Store
-	activity *oidc.Activity
+	clients     *oidc.Store
+	signingKeys *oidckeys.Store
+	activity    *oidc.Activity
 }
 
-func wireOAuth(
-	d *database, record func(*db.Tx, string, string) error,
-	project func(*db.Tx, *auth.Caller, string, string) error, log *slog.Logger, now func() time.Time,
-) oauth {
-	clients := &oidc.Store{DB: d.db, Now: now, Audit: record, Project: project}
-	signing := &oidckeys.Store{DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record}
-	d.db.Watch(oidc.Cache, clients.Forget)
-	d.db.Watch(auth.Callers, clients.Forget)
-	d.db.Watch(oidckeys.Cache, signing.Forget)
-	return oauth{clients: clients, signing: signing, activity: &oidc.Activity{Store: clients}}
+// wireOAuth returns the parts of the OAuth slice.
+func (b base) wireOAuth(auditLog *audit.Store, accounts *account.Store) oauth {
+	clients := &oidc.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, Project: accounts.EnsureProject}
+	signingKeys := &oidckeys.Store{DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record}
+	b.db.Watch(oidc.Cache, clients.Forget)
+	b.db.Watch(auth.Callers, clients.Forget)
+	b.db.Watch(oidckeys.Cache, signingKeys.Forget)
+	return oauth{clients: clients, signingKeys: signingKeys, activity: &oidc.Activity{Store: clients}}
 }
 
 // wireProvider returns the OpenID Connect provider. Its Open must be called before it serves.
-func wireProvider(
-	cfg config.Config, d *database, baseURL string, o oauth, accounts *account.Store, keys *apikey.Store, lines *audit.Store,
-	now func() time.Time,
-) *provider.Provider {
+func (b base) wireProvider(o oauth, u users, apiKeys *apikey.Store) *provider.Provider {
 	return &provider.Provider{
-		DB: d.db, Ring: d.ring, Now: now, Issuer: baseURL, RequirePKCE: cfg.RequirePKCE,
-		DPoPNonce: cfg.DPoPNonce, Clients: o.clients, Keys: o.signing, Note: o.activity.Note,
-		Users: userDirectory(accounts, lines), OrgName: accounts.OrgName, APIKeys: apiKeys(keys),
+		DB: b.db, Ring: b.ring, Now: b.now, Issuer: b.addresses.BaseURL, RequirePKCE: b.cfg.RequirePKCE,
+		DPoPNonce: b.cfg.DPoPNonce, Clients: o.clients, Keys: o.signingKeys, Note: o.activity.Note,
+		Users: u.directory(), OrgName: u.accounts.OrgName, APIKeys: ownKeys(apiKeys),
 	}
 }
 
 // wireConsole returns the console, whose users sign in with the provider.
-func wireConsole(d *database, at datadir.Addresses, signIn *provider.Provider, accounts *account.Store) *console.Console {
+func (b base) wireConsole(p *provider.Provider, accounts *account.Store) *console.Console {
 	c := &console.Console{
-		Ring: d.ring, BaseURL: at.BaseURL, S3URL: at.S3URL,
-		RequireSignIn: signIn.RequireSignIn, SessionUser: signIn.SessionUser, SignOut: signIn.SignOut,
+		Ring: b.ring, BaseURL: b.addresses.BaseURL, S3URL: b.addresses.S3URL,
+		RequireSignIn: p.RequireSignIn, SessionUser: p.SessionUser, SignOut: p.SignOut,
 		Role: accounts.Role,
 		Orgs: func(ctx context.Context, userID string) ([]string, error) {
 			list, err := accounts.Memberships(ctx, userID)
@@ -67,12 +58,19 @@ func wireConsole(d *database, at datadir.Addresses, signIn *provider.Provider, a
 			return ids, err
 		},
 	}
-	d.db.Watch(auth.Callers, c.Forget)
+	b.db.Watch(auth.Callers, c.Forget)
 	return c
 }
 
-// userDirectory returns the accounts as the provider sees them.
-func userDirectory(a *account.Store, lines *audit.Store) signin.Directory {
+// users has who can sign in, and where their sign-ins are recorded.
+type users struct {
+	accounts *account.Store
+	auditLog *audit.Store
+}
+
+// directory returns the accounts as the provider sees them.
+func (u users) directory() signin.Directory {
+	a := u.accounts
 	return signin.Directory{
 		ByEmail: func(ctx context.Context, email string) (oidc.User, error) {
 			l, err := a.LoginByEmail(ctx, email)
@@ -102,7 +100,7 @@ func userDirectory(a *account.Store, lines *audit.Store) signin.Directory {
 			}
 			return out, err
 		},
-		Audit:           lines.RecordUser,
+		Audit:           u.auditLog.RecordUser,
 		Role:            a.Role,
 		CheckPassword:   account.CheckPassword,
 		HashPassword:    account.HashPassword,
@@ -120,8 +118,8 @@ func userDirectory(a *account.Store, lines *audit.Store) signin.Directory {
 	}
 }
 
-// apiKeys returns the API keys as the account page sees them.
-func apiKeys(keys *apikey.Store) signin.APIKeys {
+// ownKeys returns the API keys of a user as the account page sees them.
+func ownKeys(keys *apikey.Store) signin.APIKeys {
 	return signin.APIKeys{
 		List: func(ctx context.Context, caller *auth.Caller, limit int) ([]signin.APIKey, error) {
 			own := apikey.Filter{UserID: caller.UserID}

@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"steward/internal/app/config"
-	"steward/internal/app/datadir"
+	"steward/internal/audit"
 	"steward/internal/budget"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
-	"steward/internal/job"
 	"steward/internal/resource"
 	"steward/internal/resource/embedkv"
 	"steward/internal/resource/libsql"
@@ -26,12 +25,12 @@ import (
 
 // engines holds what provides databases and key-value stores.
 type engines struct {
-	store     *resource.Store
-	regions   []resource.Region
-	databases *libsql.Engine  // of all regions with embedded databases
-	stores    *embedkv.Engine // of all regions with embedded key-value stores
-	servers   []engineServer
-	log       *slog.Logger
+	store      *resource.Store
+	regions    []resource.Region
+	embeddedDB *libsql.Engine  // of all regions with embedded databases
+	embeddedKV *embedkv.Engine // of all regions with embedded key-value stores
+	servers    []engineServer
+	log        *slog.Logger
 }
 
 // engineServer is an engine that is another server.
@@ -41,27 +40,26 @@ type engineServer struct {
 	close func() error
 }
 
-func wireEngines(
-	cfg config.Config, d *database, at datadir.Addresses, sizes memory, record func(*db.Tx, string, string) error,
-	log *slog.Logger, now func() time.Time,
-) (*engines, error) {
-	e := &engines{store: &resource.Store{DB: d.db, Ring: d.ring, Now: now, Audit: record}, log: log}
-	e.databases = &libsql.Engine{
-		Dir: filepath.Join(cfg.Data, "databases"), Node: d.node, BaseURL: at.BaseURL, Lookup: e.store.ByID,
-		Limits: libsql.Limits{Reserve: max(cfg.DiskReserve, 1)}, // 0 is the default
-		Memory: budget.NewPool(sizes.databases, sizes.databases/8), Log: log, Now: now,
+// wireEngines returns the engines of all regions. Its open must be called before they are used.
+func (b base) wireEngines(auditLog *audit.Store) (*engines, error) {
+	e := &engines{store: &resource.Store{DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog.Record}, log: b.log}
+	e.embeddedDB = &libsql.Engine{
+		Dir: filepath.Join(b.cfg.Data, "databases"), Node: b.node, BaseURL: b.addresses.BaseURL, Lookup: e.store.ByID,
+		Limits: libsql.Limits{Reserve: max(b.cfg.DiskReserve, 1)}, // 0 is the default
+		Memory: budget.NewPool(b.poolSizes.databases, b.poolSizes.databases/8), Log: b.log, Now: b.now,
 	}
-	e.stores = &embedkv.Engine{
-		Dir: filepath.Join(cfg.Data, "stores"), Node: d.node, URL: at.KVURL, ByID: e.store.ByID, ByPassword: e.store.ByPassword,
+	e.embeddedKV = &embedkv.Engine{
+		Dir: filepath.Join(b.cfg.Data, "stores"), Node: b.node, URL: b.addresses.KVURL,
+		ByID: e.store.ByID, ByPassword: e.store.ByPassword,
 		Connections:     budget.NewPool(min(descriptors()/4, 10_000), 16),
 		Unauthenticated: budget.NewPool(min(descriptors()/16, 1000), 16),
-		Memory:          budget.NewPool(sizes.stores, sizes.stores/8),
-		Disk:            d.disk,
-		Log:             log, Now: now,
+		Memory:          budget.NewPool(b.poolSizes.keyValue, b.poolSizes.keyValue/8),
+		Disk:            b.dataDisk,
+		Log:             b.log, Now: b.now,
 	}
-	d.db.Watch(resource.Cache, e.databases.Forget)
-	d.db.Watch(resource.Cache, e.stores.Forget)
-	for _, r := range cfg.Regions {
+	b.db.Watch(resource.Cache, e.embeddedDB.Forget)
+	b.db.Watch(resource.Cache, e.embeddedKV.Forget)
+	for _, r := range b.cfg.Regions {
 		region, err := e.region(r)
 		if err != nil {
 			e.closeServers()
@@ -72,11 +70,12 @@ func wireEngines(
 	return e, nil
 }
 
+// region returns a region with its engines, and adds those that are servers to the others.
 func (e *engines) region(r config.Region) (resource.Region, error) {
 	region := resource.Region{Region: r.Region, Description: r.Description, S3: r.S3.Kind == config.Embedded}
 	switch r.DB.Kind {
 	case config.Embedded:
-		region.DB = e.databases
+		region.DB = e.embeddedDB
 	case config.PostgreSQL:
 		name := "db of region " + r.Region
 		engine, err := postgres.New(string(r.DB.URL), e.log)
@@ -88,7 +87,7 @@ func (e *engines) region(r config.Region) (resource.Region, error) {
 	}
 	switch r.KV.Kind {
 	case config.Embedded:
-		region.KV = e.stores
+		region.KV = e.embeddedKV
 	case config.Redis:
 		name := "kv of region " + r.Region
 		engine, err := rediskv.New(string(r.KV.URL), e.log)
@@ -107,10 +106,10 @@ const checkTimeout = 10 * time.Second
 // open opens the embedded engines and checks the servers. One that does not respond may do so later;
 // one that refuses its administrator is a mistake in the configuration.
 func (e *engines) open(ctx context.Context) error {
-	if err := e.databases.Open(); err != nil {
+	if err := e.embeddedDB.Open(); err != nil {
 		return fmt.Errorf("open databases: %w", err)
 	}
-	if err := e.stores.Open(); err != nil {
+	if err := e.embeddedKV.Open(); err != nil {
 		return fmt.Errorf("open key-value stores: %w", err)
 	}
 	for _, s := range e.servers {
@@ -128,11 +127,11 @@ func (e *engines) open(ctx context.Context) error {
 	return nil
 }
 
-// warnIfUnknown logs that the data directory has files of databases or key-value stores without a row.
+// warnOfUnknownFiles logs that the data directory has files of databases or key-value stores without a row.
 // They are never removed: a row goes only after its files, so the database was replaced by another one
 // or by an old backup.
-func (e *engines) warnIfUnknown(ctx context.Context, node string) error {
-	for t, dir := range map[resource.Type]string{resource.DB: e.databases.Dir, resource.KV: e.stores.Dir} {
+func (e *engines) warnOfUnknownFiles(ctx context.Context, node string) error {
+	for t, dir := range map[resource.Type]string{resource.DB: e.embeddedDB.Dir, resource.KV: e.embeddedKV.Dir} {
 		entries, err := os.ReadDir(dir) // before the rows: a row is there before its files
 		if err != nil {
 			return fmt.Errorf("read the directory of resources: %w", err)
@@ -152,28 +151,22 @@ func (e *engines) warnIfUnknown(ctx context.Context, node string) error {
 	return nil
 }
 
-// warnIfLocal logs that replicas cannot serve the files of embedded engines.
-func (e *engines) warnIfLocal(d *db.DB) {
-	if d.Dialect() == db.SQLite {
+// warnOfLocalFiles logs that replicas cannot serve the files of embedded engines.
+func (e *engines) warnOfLocalFiles(database db.Dialect) {
+	if database == db.SQLite {
 		return
 	}
 	for _, r := range e.regions {
-		if r.DB == resource.Databases(e.databases) || r.KV == resource.Stores(e.stores) {
+		if r.DB == resource.Databases(e.embeddedDB) || r.KV == resource.Stores(e.embeddedKV) {
 			e.log.Warn("embedded databases and key-value stores are served only by the replica that created them; "+
 				"give the region engines that are servers", "region", r.Region)
 		}
 	}
 }
 
-// manager returns the manager of resources, whose buckets are those of the object store.
-func (e *engines) manager(d *database, s storage) *resource.Manager {
-	return &resource.Manager{Store: e.store, Regions: e.regions, Buckets: s.engine(), Node: d.node, Log: e.log}
-}
-
-// start starts the background loops of the engines.
-func (e *engines) start(g *job.Group) {
-	g.Go(e.databases.Run)
-	g.Go(e.stores.Run)
+// wireResources returns the manager of resources, whose buckets are those of the object slice.
+func (b base) wireResources(e *engines, s storage) *resource.Manager {
+	return &resource.Manager{Store: e.store, Regions: e.regions, Buckets: s.bucketEngine(), Node: b.node, Log: b.log}
 }
 
 // serve serves the Redis protocol in the background, if there is a listener. The channel receives why
@@ -183,16 +176,16 @@ func (e *engines) serve(listener net.Listener) <-chan error {
 		return nil
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- e.stores.Serve(listener) }()
+	go func() { ended <- e.embeddedKV.Serve(listener) }()
 	return ended
 }
 
 // close closes connections to the embedded engines, and their files.
 func (e *engines) close(ctx context.Context) {
-	if err := e.stores.Close(ctx); err != nil {
+	if err := e.embeddedKV.Close(ctx); err != nil {
 		e.log.Warn("close key-value stores", "error", err)
 	}
-	if err := e.databases.Close(ctx); err != nil {
+	if err := e.embeddedDB.Close(ctx); err != nil {
 		e.log.Warn("close databases", "error", err)
 	}
 }

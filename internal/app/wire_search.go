@@ -3,50 +3,31 @@ package app
 import (
 	"context"
 
-	"steward/internal/account"
-	"steward/internal/apikey"
 	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/eval"
-	"steward/internal/object"
-	"steward/internal/oidc"
 	"steward/internal/resource"
 	"steward/internal/search"
-	"steward/internal/thread"
-	"steward/internal/webhook"
 )
 
-// searched holds what can be searched.
-type searched struct {
-	accounts  *account.Store
-	keys      *apikey.Store
-	clients   *oidc.Store
-	hooks     *webhook.Store
-	objects   *object.Store
-	resources *resource.Store
-	threads   *thread.Store
-	evals     *eval.Store
-}
-
-// handler returns the handler of searches.
-func (s searched) handler() *search.Handler {
-	return &search.Handler{Sources: []search.Source{
-		{Type: "webhook", Permission: auth.ReadWebhooks, Find: s.hooks.Search},
-		{Type: "destination", Permission: auth.ReadWebhooks, Find: s.hooks.SearchDestinations},
-		{Type: "receipt", Permission: auth.ReadWebhooks, Find: s.hooks.SearchReceipts},
-		{Type: "oauth_client", Permission: auth.ReadClients, Find: s.clients.Search},
-		{Type: "api_key", Permission: auth.ReadKeys, Find: s.keys.Search},
-		{Type: "bucket", Permission: auth.ReadResources, Find: s.objects.Search},
-		{Type: "database", Permission: auth.ReadResources, Find: s.provisioned(resource.DB)},
-		{Type: "store", Permission: auth.ReadResources, Find: s.provisioned(resource.KV)},
-		{Type: "thread", Permission: auth.ReadThreads, Find: s.threads.Search},
-		{Type: "session", Permission: auth.ReadThreads, Find: byID(s.threads.Session)},
-		{Type: "eval", Permission: auth.ReadEvals, Find: s.evals.Search},
-		{Type: "eval_run", Permission: auth.ReadEvals, Find: byID(s.evals.Run)},
-		{Type: "project", Permission: auth.ReadProjects, Find: s.accounts.SearchProjects},
-		{Type: "member", Permission: auth.ListMembers, Find: s.accounts.SearchMembers},
-	}}
+// searchSources returns what can be searched.
+func (p *parts) searchSources() []search.Source {
+	return []search.Source{
+		{Type: "webhook", Permission: auth.ReadWebhooks, Find: p.webhooks.store.Search},
+		{Type: "destination", Permission: auth.ReadWebhooks, Find: p.webhooks.store.SearchDestinations},
+		{Type: "receipt", Permission: auth.ReadWebhooks, Find: p.webhooks.store.SearchReceipts},
+		{Type: "oauth_client", Permission: auth.ReadClients, Find: p.oauth.clients.Search},
+		{Type: "api_key", Permission: auth.ReadKeys, Find: p.apiKeys.Search},
+		{Type: "bucket", Permission: auth.ReadResources, Find: p.storage.store.Search},
+		{Type: "database", Permission: auth.ReadResources, Find: provisioned(p.engines.store, resource.DB)},
+		{Type: "store", Permission: auth.ReadResources, Find: provisioned(p.engines.store, resource.KV)},
+		{Type: "thread", Permission: auth.ReadThreads, Find: p.threads.Search},
+		{Type: "session", Permission: auth.ReadThreads, Find: byID(p.threads.Session)},
+		{Type: "eval", Permission: auth.ReadEvals, Find: p.evals.Search},
+		{Type: "eval_run", Permission: auth.ReadEvals, Find: byID(p.evals.Run)},
+		{Type: "project", Permission: auth.ReadProjects, Find: p.accounts.SearchProjects},
+		{Type: "member", Permission: auth.ListMembers, Find: p.accounts.SearchMembers},
+	}
 }
 
 // byID returns the search for things that have no name.
@@ -63,8 +44,10 @@ func byID[T any](
 }
 
 // provisioned returns the search for resources of a type.
-func (s searched) provisioned(t resource.Type) func(context.Context, *auth.Caller, string, int) ([]db.Named, error) {
+func provisioned(
+	resources *resource.Store, t resource.Type,
+) func(context.Context, *auth.Caller, string, int) ([]db.Named, error) {
 	return func(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
-		return s.resources.Search(ctx, caller, t, text, limit)
+		return resources.Search(ctx, caller, t, text, limit)
 	}
 }

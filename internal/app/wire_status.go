@@ -2,12 +2,9 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
-	"steward/internal/app/config"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/resource"
@@ -17,14 +14,12 @@ import (
 )
 
 // wireStatus returns the handler of the status.
-func wireStatus(
-	cfg config.Config, d *database, e *engines, hooks *webhook.Store, log *slog.Logger, now func() time.Time,
-) *status.Handler {
+func (b base) wireStatus(e *engines, hooks *webhook.Store) *status.Handler {
 	return &status.Handler{
-		Version: Version(), StartedAt: stamp.Of(now()), Database: d.db.Dialect().String(), Ping: d.db.Ping,
-		Processes: &status.Processes{DB: d.db, Now: now, Log: log, ID: id.New("rep")},
-		Disk:      d.disk,
-		Engines:   &status.Engines{All: engineChecks(cfg, d, e.regions), Log: log},
+		Version: Version(), StartedAt: stamp.Of(b.now()), Database: b.db.Dialect().String(), Ping: b.db.Ping,
+		Processes: &status.Processes{DB: b.db, Now: b.now, Log: b.log, ID: id.New("rep")},
+		Disk:      b.dataDisk,
+		Engines:   &status.Engines{All: b.engineChecks(e.regions), Log: b.log},
 		Webhooks: func(ctx context.Context, orgID string) (status.Webhooks, error) {
 			health, err := hooks.Health(ctx, orgID)
 			shown := status.Webhooks{
@@ -43,11 +38,11 @@ func wireStatus(
 }
 
 // engineChecks returns the engines of all regions with their checks.
-func engineChecks(cfg config.Config, d *database, regions []resource.Region) []status.Engine {
+func (b base) engineChecks(regions []resource.Region) []status.Engine {
 	var all []status.Engine
 	for _, r := range regions {
 		if r.S3 {
-			name, check := bucketCheck(cfg, d)
+			name, check := b.blobCheck()
 			all = append(all, status.Engine{Region: r.Region, Type: string(resource.S3), Name: name, Check: check})
 		}
 		if r.DB != nil {
@@ -60,18 +55,18 @@ func engineChecks(cfg config.Config, d *database, regions []resource.Region) []s
 	return all
 }
 
-// bucketCheck returns the name of what keeps the bytes of objects, and its check.
-func bucketCheck(cfg config.Config, d *database) (name string, check func(context.Context) error) {
-	if cfg.BlobURL == nil {
+// blobCheck returns the name of what keeps the bytes of objects, and its check.
+func (b base) blobCheck() (name string, check func(context.Context) error) {
+	if b.cfg.BlobURL == nil {
 		return "disk", func(context.Context) error {
-			if _, err := os.Stat(filepath.Join(cfg.Data, "blobs")); err != nil {
+			if _, err := os.Stat(filepath.Join(b.cfg.Data, "blobs")); err != nil {
 				return errs.Unavailablef(err, "the directory of objects cannot be used")
 			}
 			return nil
 		}
 	}
 	return "s3", func(ctx context.Context) error {
-		if _, _, err := d.blobs.List(ctx, "", 1); err != nil {
+		if _, _, err := b.blobs.List(ctx, "", 1); err != nil {
 			return errs.Unavailablef(err, "the S3 server that keeps the objects cannot be used now")
 		}
 		return nil

@@ -2,13 +2,12 @@ package app
 
 import (
 	"iter"
-	"log/slog"
 	"maps"
 	"net/netip"
-	"time"
 
 	"steward/internal/app/config"
 	"steward/internal/app/datadir"
+	"steward/internal/audit"
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/webhook"
@@ -18,58 +17,58 @@ import (
 	"steward/internal/webhook/tail"
 )
 
-// hooks holds the parts of the webhook slice that run in the background.
-type hooks struct {
-	store     *webhook.Store
-	ingest    *webhook.Ingest
-	tail      *tail.Server
-	scheduler *webhook.Scheduler
-	replays   *replay.Worker
-	retention *webhook.Retention
+// webhooks holds the parts of the webhook slice.
+type webhooks struct {
+	store        *webhook.Store
+	ingest       *webhook.Ingest
+	tails        *tail.Server
+	scheduler    *webhook.Scheduler
+	replayWorker *replay.Worker
+	retention    *webhook.Retention
 }
 
-func wireHooks(
-	cfg config.Config, d *database, at datadir.Addresses, sizes memory, record func(*db.Tx, string, string) error,
-	log *slog.Logger, now func() time.Time,
-) hooks {
+// wireWebhooks returns the parts of the webhook slice. connectTails completes its live tails.
+func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	store := &webhook.Store{
-		DB: d.db, Ring: d.ring, Now: now, Log: log, Audit: record, Owner: id.New("rep"),
+		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record, Owner: id.New("rep"),
 	}
-	scheduler := webhook.NewScheduler(store, deliverySockets(), sizes.deliveries)
-	scheduler.Send = send.New(egress(cfg, at), now).Send
-	scheduler.Log = log
-	scheduler.Disk = d.rows
-	scheduler.Exclusive = d.db.Dialect() == db.SQLite
+	scheduler := webhook.NewScheduler(store, deliverySockets(), b.poolSizes.deliveries)
+	scheduler.Send = send.New(egress(b.cfg, b.addresses), b.now).Send
+	scheduler.Log = b.log
+	scheduler.Disk = b.databaseDisk
+	scheduler.Exclusive = b.db.Dialect() == db.SQLite
 	store.Wake = scheduler.Wake
-	tails := tail.New(store, log, sizes.tails)
+	tails := tail.New(store, b.log, b.poolSizes.tails)
 	store.Logged = tails.Wake
-	replays := &replay.Store{DB: d.db, Now: now, Audit: record, Hooks: store}
+	replays := &replay.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, Hooks: store}
 	store.Replayed = replays.Ended
-	worker := replay.NewWorker(replays, log, store.Owner)
-	worker.Disk = d.rows
-	ingest := webhook.NewIngest(store, cfg.IngestLimit, sizes.ingest)
-	ingest.Disk = d.rows
-	return hooks{
-		store:     store,
-		ingest:    ingest,
-		tail:      tails,
-		scheduler: scheduler,
-		replays:   worker,
-		retention: &webhook.Retention{Store: store, Keep: cfg.WebhookRetention},
+	worker := replay.NewWorker(replays, b.log, store.Owner)
+	worker.Disk = b.databaseDisk
+	ingest := webhook.NewIngest(store, b.cfg.IngestLimit, b.poolSizes.ingest)
+	ingest.Disk = b.databaseDisk
+	return webhooks{
+		store:        store,
+		ingest:       ingest,
+		tails:        tails,
+		scheduler:    scheduler,
+		replayWorker: worker,
+		retention:    &webhook.Retention{Store: store, Keep: b.cfg.WebhookRetention},
 	}
 }
 
 // handler returns the handler of the routes, which sends tests with the client of deliveries.
-func (h hooks) handler(d *database, baseURL string, now func() time.Time) *webhook.Handler {
+func (w webhooks) handler(b base) *webhook.Handler {
 	return &webhook.Handler{
-		Store: h.store, Stats: &stats.Store{DB: d.db, Now: now}, BaseURL: baseURL, Send: h.scheduler.Send,
+		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Send: w.scheduler.Send,
 	}
 }
 
 // egress returns where deliveries may go: never to Steward's own listeners, and to loopback only
 // while no other machine can reach the API.
-func egress(cfg config.Config, at datadir.Addresses) send.Egress {
-	return send.Egress{Allow: cfg.EgressAllow, Loopback: cfg.OnlyLocal(at.BaseURL), Own: addrPorts(maps.Values(at.Listen))}
+func egress(cfg config.Config, own datadir.Addresses) send.Egress {
+	return send.Egress{
+		Allow: cfg.EgressAllow, Loopback: cfg.OnlyLocal(own.BaseURL), Own: addrPorts(maps.Values(own.Listen)),
+	}
 }
 
 // addrPorts parses the addresses of listeners.
