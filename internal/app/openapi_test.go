@@ -311,7 +311,7 @@ var walk = []struct{ request, body, save string }{
 	{"DELETE /webhook/delete/$other", "", ""},
 	{"GET /audit", "", ""},
 	{"GET /status", "", ""},
-	{"GET /search?q=w", "", ""},
+	{"GET /search?q=walk", "", ""},
 	{"DELETE /oidc/org/members/$member", "", ""},
 	{"DELETE /cli/project/$project", "", ""},
 }
