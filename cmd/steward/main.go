@@ -1,4 +1,5 @@
-// Command steward runs the Steward control plane. See package app.
+// Command steward runs the Steward control plane. See package app. Of Steward it imports app and
+// cli/session.
 package main
 
 import (

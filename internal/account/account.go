@@ -1,4 +1,5 @@
-// Package account owns organizations, their members and projects, invitations, and passwords.
+// Package account owns organizations, their members and projects, invitations, and passwords. It
+// imports base packages only.
 //
 // A user belongs to an organization by a row in members, which has the role. Every change of a
 // membership invalidates the cache of callers (auth.Callers), so that keys act with the current

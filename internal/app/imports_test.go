@@ -1,6 +1,8 @@
 package app
 
 import (
+	"bytes"
+	"encoding/json"
 	"os/exec"
 	"slices"
 	"strings"
@@ -8,7 +10,8 @@ import (
 )
 
 // layers lists the packages below internal from the bottom to the top. A package imports only
-// packages of lower layers; those of the lowest layer may import each other. A package whose name ends in
+// packages of lower layers; those of the lowest layer may import each other. Those of the lowest layers, up
+// to topBase, are called base packages. A package whose name ends in
 // test is imported by tests only, and may import others of its layer, as they may.
 var layers = [][]string{
 	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "waittest", "porttest", "blob"},
@@ -19,6 +22,15 @@ var layers = [][]string{
 	{"server"},
 	{"cli"},
 	{"app"},
+}
+
+// topBase is the layer of the uppermost base packages.
+const topBase = 2
+
+// isBase reports whether a package is a base package, which those of all other layers may import.
+func isBase(path string) bool {
+	layer, known := numbered(layers)[topLevel(path)]
+	return known && layer <= topBase
 }
 
 // folders lists the packages of folders that have several, from the bottom to the top, in the same way:
@@ -82,21 +94,40 @@ var restricted = map[string][]string{
 
 func TestImportsGoDown(t *testing.T) {
 	layer, within := numbered(layers), numbered(folders)
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "steward/internal/...").Output()
+	for _, p := range packages(t, internal+"...") {
+		if _, known := layer[topLevel(p.ImportPath)]; !known {
+			t.Errorf("%s is missing in layers", p.ImportPath)
+		}
+		for _, to := range p.Imports {
+			checkRestricted(t, p.ImportPath, to)
+			checkLayer(t, layer, p.ImportPath, to)
+			checkFolder(t, within, p.ImportPath, to)
+		}
+	}
+}
+
+// goPackage is a package as `go list` describes it.
+type goPackage struct {
+	ImportPath, Dir  string
+	GoFiles, Imports []string
+}
+
+// packages returns the packages that match the patterns.
+func packages(t *testing.T, patterns ...string) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports"}, patterns...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(out)) {
-		from, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if _, known := layer[topLevel(from)]; !known {
-			t.Errorf("%s is missing in layers", from)
+	var all []goPackage
+	for list := json.NewDecoder(bytes.NewReader(out)); list.More(); {
+		var p goPackage
+		if err := list.Decode(&p); err != nil {
+			t.Fatal(err)
 		}
-		for to := range strings.FieldsSeq(imports) {
-			checkRestricted(t, from, to)
-			checkLayer(t, layer, from, to)
-			checkFolder(t, within, from, to)
-		}
+		all = append(all, p)
 	}
+	return all
 }
 
 // numbered returns the number of the layer of each package.
@@ -155,7 +186,10 @@ func checkLayer(t *testing.T, layer map[string]int, from, to string) {
 // isForTests reports whether a package is a fixture or a helper of tests.
 func isForTests(path string) bool { return strings.HasSuffix(path, "test") }
 
-const internal = "steward/internal/"
+const (
+	steward  = "steward/"
+	internal = steward + "internal/"
+)
 
 // topLevel returns the directory below internal that a package is in.
 func topLevel(path string) string {

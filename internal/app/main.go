@@ -1,13 +1,14 @@
 // Package app is the program: it reads the configuration, builds every slice, connects them, and
-// runs the result.
+// runs the result. It may import every other package of Steward.
 //
-// Main parses the command line into a Config and passes it to the function of a command. Serve
-// locks the data directory (datadir), opens the database (database.go), connects the slices
-// (wire.go), sets up an empty installation (bootstrap.go) and serves until its context ends.
-// Package operator has the commands that ask the server which runs on the data directory. Package blobs
-// has one that reads the database beside it. The commands that use a server over its API are
-// those of package cli. This is the only package that imports all slices: where one needs another,
-// a func field of the one is set to a method of the other.
+// Main puts the command line together. The commands of the server are those of packages blobs, config,
+// docs, doctor and operator, and those that use a server over its API are those of package cli.
+//
+// Serve locks the data directory (datadir), opens the database (database.go), the store of bytes (blobs)
+// and the listeners (listeners), connects the slices (wire.go), sets up an empty installation
+// (bootstrap.go), starts the background loops (loops.go) and serves until its context ends (drain.go).
+// This is the only package that imports all slices: where one needs another, a func field of the one is
+// set to a method of the other.
 package app
 
 import (

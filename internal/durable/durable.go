@@ -1,4 +1,5 @@
-// Package durable writes files so that they survive a power failure.
+// Package durable writes files so that they survive a power failure. It imports no other package of
+// Steward.
 package durable
 
 import (

@@ -1,4 +1,5 @@
-// Package name checks names that users choose and other users read, such as on the consent page.
+// Package name checks names that users choose and other users read, such as on the consent page. It
+// imports no other package of Steward.
 package name
 
 import (

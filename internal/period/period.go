@@ -1,5 +1,6 @@
 // Package period owns the periods of series: the query parameters that name one, the buckets of
-// minutes, hours and days that it is divided into, and how responses show it.
+// minutes, hours and days that it is divided into, and how responses show it. Of Steward it imports
+// errs and stamp.
 package period
 
 import (

@@ -1,4 +1,4 @@
-// Package porttest finds ports for the servers of tests.
+// Package porttest finds ports for the servers of tests. It imports no other package of Steward.
 package porttest
 
 import (

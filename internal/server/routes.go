@@ -1,5 +1,6 @@
 // Package server owns the route table, the authentication of requests, and the handler that serves
-// everything.
+// everything. Besides base packages it imports account, apikey, audit, console, eval, object, oidc,
+// resource, sdk, search, status, thread, webhook, webhook/replay and webhook/tail.
 //
 // Routes lists all routes of the management API with the permission that each requires.
 // Authenticator turns the bearer token of a request into an auth.Caller and checks that permission.

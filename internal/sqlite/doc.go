@@ -1,5 +1,5 @@
-// Package sqlite opens SQLite files and writes to them in batches. It knows nothing of what is stored,
-// and imports the driver and the standard library only.
+// Package sqlite opens SQLite files and writes to them in batches. It knows nothing of what is
+// stored. It imports no other package of Steward.
 //
 //	Conn        a connection: opening it with pragmas, statements with arguments, rows, interruption
 //	Statements  prepared statements by their texts

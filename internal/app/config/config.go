@@ -1,5 +1,6 @@
-// Package config reads and checks the configuration of the program: flags, environment, YAML file and
-// defaults. One table of settings makes them all, with their help.
+// Package config reads and checks the configuration of the program: flags, environment, YAML file
+// and defaults. One table of settings makes them all, with their help. Besides base packages it
+// imports account, cli/exit, cli/output, cli/session, datadir, object and object/s3.
 package config
 
 import (

@@ -1,4 +1,5 @@
-// Package docs generates the documentation of the commands: man pages, and the reference as Markdown.
+// Package docs generates the documentation of the commands: man pages, and the reference as
+// Markdown. Of Steward it imports cli/exit, cli/session and config.
 package docs
 
 import (

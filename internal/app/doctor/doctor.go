@@ -1,4 +1,5 @@
-// Package doctor checks the machine, the configuration and the data of a server.
+// Package doctor checks the machine, the configuration and the data of a server. Besides base
+// packages it imports cli/output, cli/session, config, datadir and masterkey.
 package doctor
 
 import (

@@ -1,4 +1,5 @@
 // Package listeners opens the listeners that clients connect to, and says where they can be reached.
+// Of Steward it imports config and datadir.
 package listeners
 
 import (

@@ -1,4 +1,5 @@
-// Package masterkey finds the master key, and checks that it is the one that a database was written with.
+// Package masterkey finds the master key, and checks that it is the one that a database was written
+// with. Besides base packages it imports config.
 package masterkey
 
 import (

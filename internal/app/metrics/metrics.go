@@ -1,4 +1,5 @@
-// Package metrics has the Prometheus metrics of the process, and serves them.
+// Package metrics has the Prometheus metrics of the process, and serves them. Besides base packages
+// it imports oidc and resource/libsql.
 package metrics
 
 import (

@@ -1,6 +1,8 @@
-// Package operator does what the operator of a server may do without a key: create a root key, make a
-// link to reset a password, and create an organization. The commands ask the server that runs on the data directory, over a socket
-// that only the user of the server can connect to, or do it themselves if none runs.
+// Package operator does what the operator of a server may do without a key: create a root key, make
+// a link to reset a password, and create an organization. The commands ask the server that runs on
+// the data directory, over a socket that only the user of the server can connect to, or do it
+// themselves if none runs. Besides base packages it imports account, apikey, audit, cli/session,
+// config and datadir.
 package operator
 
 import (

@@ -1,4 +1,4 @@
-// Package blobtest has the suite that every blob.Store passes.
+// Package blobtest has the suite that every blob.Store passes. Of Steward it imports blob and id.
 package blobtest
 
 import (

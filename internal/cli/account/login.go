@@ -1,5 +1,6 @@
-// Package account has the commands of sign-in and access: login, logout, whoami and contexts, and the
-// nouns for keys, members, projects, OAuth clients, consents and the audit log.
+// Package account has the commands of sign-in and access: login, logout, whoami and contexts, and
+// the nouns for keys, members, projects, OAuth clients, consents and the audit log. Of Steward it
+// imports contexts, exit, noun, output and session.
 package account
 
 import (

@@ -1,4 +1,5 @@
-// Package storage has the commands of buckets, objects, databases and key-value stores.
+// Package storage has the commands of buckets, objects, databases and key-value stores. Of Steward
+// it imports client, exit, noun, output, session, shell and transfer.
 package storage
 
 import (

@@ -1,5 +1,6 @@
-// Package webhooks has the commands of webhooks: the nouns, the live tail, replays, and requests that are
-// recorded and played again.
+// Package webhooks has the commands of webhooks: the nouns, the live tail, replays, and requests
+// that are recorded and played again. Of Steward it imports client, contexts, exit, noun, output,
+// session and tail.
 package webhooks
 
 import (

@@ -1,5 +1,5 @@
 // Package dbtest provides tests with real databases: a SQLite file in a temporary directory, and
-// PostgreSQL on a private server.
+// PostgreSQL on a private server. Of Steward it imports db, porttest and waittest.
 //
 // The server is started when a test first needs it, once per test process, and ends with that process,
 // however that ends (server.go). STEWARD_TEST_POSTGRES names a server to use instead.

@@ -1,5 +1,6 @@
-// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages. It
-// imports all packages below it; none of them imports it.
+// Package provider wires the OpenID Connect provider together and mounts its endpoints and pages.
+// Besides base packages it imports authorize, clientauth, device, dpop, flow, grant, introspect, jwt,
+// keys, logout, metadata, oauth, oidc, pages, session, signin and token.
 //
 // A sign-in moves through the packages below it like this. GET /authorize validates the request and
 // shows the pages that are missing (authorize, signin, grant); between pages the request travels

@@ -1,4 +1,5 @@
 // Package embedkv owns key-value stores that this process serves itself, over the Redis protocol.
+// Besides base packages it imports resource.
 //
 // Each store is a SQLite file of redka in <Dir>/<id>/. Serve accepts connections; a session reads
 // requests, answers those about the connection itself (AUTH, HELLO, CLIENT …) and, once a client has

@@ -1,4 +1,4 @@
-// Package state changes the state inside the user_data of a thread.
+// Package state changes the state inside the user_data of a thread. It imports base packages only.
 //
 // A user_data is JSON text: either {"state": {…}, "metadata": {…}} or the state itself.
 package state

@@ -1,4 +1,5 @@
-// Package webtest provides helpers for testing implementations of encode.Appender.
+// Package webtest provides helpers for testing implementations of encode.Appender. Of Steward it
+// imports encode.
 package webtest
 
 import (

@@ -1,6 +1,6 @@
 // Package clientauth owns the authentication of OAuth clients: client_secret_basic and
-// client_secret_post for confidential clients, and none for public ones. Of the provider it imports
-// oauth.
+// client_secret_post for confidential clients, and none for public ones. Besides base packages it
+// imports oauth and oidc.
 package clientauth
 
 import (

@@ -1,5 +1,5 @@
 // Package grant owns grants: what a user has allowed a client to do, once, from the consent page to
-// the audience and the refresh tokens. Of the provider it imports oauth and pages.
+// the audience and the refresh tokens. Besides base packages it imports oauth, oidc and pages.
 //
 // A user decides on the consent page (consent.go). A grant is then created with an authorization code or
 // with the approval of a device. The token endpoint redeems it once; from then on it carries a family of

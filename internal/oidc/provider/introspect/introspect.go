@@ -1,6 +1,6 @@
 // Package introspect owns what becomes of issued tokens: introspection (RFC 7662), revocation (RFC
-// 7009), the userinfo endpoint, and the callers of the management API who present an access token. Of
-// the provider it imports clientauth, dpop, grant, jwt and oauth.
+// 7009), the userinfo endpoint, and the callers of the management API who present an access token.
+// Besides base packages it imports clientauth, dpop, grant, jwt, oauth and oidc.
 //
 // An access token is live while its client, its consent and its grant are, all of which it names. They
 // are read from caches that every revocation empties.

@@ -1,6 +1,6 @@
 // Package metadata owns what the provider publishes about itself: the discovery document and the
-// public keys. It also owns the CORS headers of the endpoints that browser applications use. Of the
-// provider it imports dpop, flow and oauth.
+// public keys. It also owns the CORS headers of the endpoints that browser applications use. Of
+// Steward it imports dpop, flow, oauth, oidc and oidc/keys.
 package metadata
 
 import (

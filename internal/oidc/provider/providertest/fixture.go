@@ -1,5 +1,7 @@
-// Package providertest makes a provider for the tests of its packages: on a real database, behind a real
-// HTTP server, with an organization and its owner, and with browsers and applications that use it.
+// Package providertest makes a provider for the tests of its packages: on a real database, behind a
+// real HTTP server, with an organization and its owner, and with browsers and applications that use
+// it. Besides base packages it imports account, apikey, audit, jwt, oauth, oidc, oidc/keys,
+// oidc/provider and signin.
 package providertest
 
 import (

@@ -1,5 +1,5 @@
 // Package session owns the sessions of signed-in users: a row in the database and a cookie in the
-// browser. Of the provider it imports pages.
+// browser. Besides base packages it imports oidc and pages.
 package session
 
 import (

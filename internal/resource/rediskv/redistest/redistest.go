@@ -1,4 +1,5 @@
-// Package redistest provides tests and benchmarks with private redis-servers on loopback ports.
+// Package redistest provides tests and benchmarks with private redis-servers on loopback ports. It
+// imports base packages only.
 package redistest
 
 import (
