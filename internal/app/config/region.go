@@ -112,7 +112,9 @@ func (f yamlFile) region(n *yaml.Node, path string) Region {
 			f.fault(path+key, value, "must not be given together with %s", other(key))
 		default:
 			given[resourceType] = true
-			f.engine(engine, resourceType, path+key, value, fromFile)
+			if read, ok := f.engine(path+key, value, resourceType, fromFile); ok {
+				*engine = read
+			}
 		}
 	})
 	return r
@@ -126,24 +128,31 @@ func other(key string) string {
 	return key + "_file"
 }
 
-// engine reads the engine of a type of resources, from the value or from the file that it names.
-func (f yamlFile) engine(engine *Engine, resourceType, key string, value *yaml.Node, fromFile bool) {
-	text, ok := f.scalar(key, value, false)
+// engine reads the engine of a type of resources. It reports false after noting a fault.
+func (f yamlFile) engine(key string, value *yaml.Node, resourceType string, fromFile bool) (Engine, bool) {
+	text, ok := f.text(key, value, fromFile)
 	if !ok {
-		return
+		return Engine{}, false
 	}
-	if fromFile {
-		content, err := os.ReadFile(text)
-		if err != nil {
-			f.fault(key, value, "must be the path of a readable file: %v", withoutPath(err))
-			return
-		}
-		text = strings.TrimRight(string(content), "\r\n")
-	}
-	parsed, err := engineParsers[resourceType](text)
+	engine, err := engineParsers[resourceType](text)
 	if err != nil {
 		f.fault(key, value, "%v", err)
-		return
+		return Engine{}, false
 	}
-	*engine = parsed
+	return engine, true
+}
+
+// text returns a single value, or the content of the file that it names. It reports false after noting a
+// fault.
+func (f yamlFile) text(key string, value *yaml.Node, fromFile bool) (text string, ok bool) {
+	text, ok = f.scalar(key, value, false)
+	if !ok || !fromFile {
+		return text, ok
+	}
+	content, err := os.ReadFile(text)
+	if err != nil {
+		f.fault(key, value, "must be the path of a readable file: %v", withoutPath(err))
+		return "", false
+	}
+	return strings.TrimRight(string(content), "\r\n"), true
 }
