@@ -1,33 +1,9 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
-import { defineConfig, type Plugin } from 'vite';
-
-// compress writes each file of the build once more with gzip and with brotli, beside the plain one.
-function compress(): Plugin {
-  let dir = '';
-  return {
-    name: 'compress',
-    apply: 'build',
-    configResolved(config) {
-      dir = config.build.outDir;
-    },
-    closeBundle() {
-      for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
-        const path = join(dir, name);
-        if (!/\.(js|css|html|svg)$/.test(name) || !statSync(path).isFile()) continue;
-        const plain = readFileSync(path);
-        writeFileSync(path + '.gz', gzipSync(plain, { level: 9 }));
-        writeFileSync(path + '.br', brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }));
-      }
-    },
-  };
-}
+import { defineConfig } from 'vite';
 
 export default defineConfig({
   base: '/console/',
-  plugins: [svelte(), compress()],
+  plugins: [svelte()],
   build: {
     outDir: process.env.CONSOLE_OUT ?? '../internal/console/dist',
     emptyOutDir: true,

@@ -29,3 +29,32 @@ func BenchmarkShell(b *testing.B) {
 		f.send(r)
 	}
 }
+
+// BenchmarkFirstRequest is the first request of the largest file, which compresses it.
+func BenchmarkFirstRequest(b *testing.B) {
+	var largest string
+	size := 0
+	for path, file := range newFiles("").byPath {
+		if n := len(file.bodies[""]().bytes); n > size {
+			largest, size = path, n
+		}
+	}
+	for _, e := range encodings {
+		b.Run(e.name, func(b *testing.B) {
+			r := httptest.NewRequest("GET", largest, nil)
+			r.Header.Set("Accept-Encoding", e.name)
+			for b.Loop() {
+				rec := httptest.NewRecorder()
+				newFiles("").ServeHTTP(rec, r)
+				b.ReportMetric(float64(rec.Body.Len()), "bytes")
+			}
+		})
+	}
+}
+
+// BenchmarkStart is what the files cost when the server starts.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		newFiles("")
+	}
+}

@@ -9,9 +9,7 @@ import (
 	"testing"
 )
 
-// TestBuildIsCurrent builds the console again and compares it with what is committed. The
-// compressed files depend on the version of zlib in Node.js, and are checked by what they contain
-// (files_test.go).
+// TestBuildIsCurrent builds the console again and compares it with what is committed.
 func TestBuildIsCurrent(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -23,8 +21,8 @@ func TestBuildIsCurrent(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tools/console: %v\n%s", err, out)
 	}
-	committed := plainFiles(t, dist, "dist")
-	current := plainFiles(t, os.DirFS(built), ".")
+	committed := contents(t, dist, "dist")
+	current := contents(t, os.DirFS(built), ".")
 	for name, body := range current {
 		if !bytes.Equal(body, committed[name]) {
 			t.Errorf("%s differs: run `make console` and commit internal/console/dist", name)
@@ -40,15 +38,15 @@ func TestBuildIsCurrent(t *testing.T) {
 	}
 }
 
-// plainFiles returns the files below a directory that are not compressed, by their paths there.
-func plainFiles(t *testing.T, files fs.FS, dir string) map[string][]byte {
+// contents returns what the files below a directory contain, by their paths there.
+func contents(t *testing.T, files fs.FS, dir string) map[string][]byte {
 	sub, err := fs.Sub(files, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string][]byte{}
 	err = fs.WalkDir(sub, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || isCompressed(name) {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		found[name], err = fs.ReadFile(sub, name)

@@ -1,9 +1,12 @@
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -12,26 +15,43 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
 
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/web"
 )
 
-// dist is what `make console` builds: each file, and beside it the same compressed.
+// dist is what `make console` builds.
 //
 //go:embed all:dist
 var dist embed.FS
 
-// encodings maps the suffixes of compressed files to their Content-Encoding, the best first.
-var encodings = []struct{ suffix, name string }{{".br", "br"}, {".gz", "gzip"}}
+// encodings are the values of Content-Encoding that files are served with, the best first. Higher
+// levels than the default ones of both libraries take many times as long for a few percent.
+var encodings = []struct {
+	name   string
+	writer func(io.Writer) io.WriteCloser
+}{
+	{"br", func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) }},
+	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
+}
 
-// file is a file of the console in one or more encodings; the plain one is under "".
+// file is a file of the console.
 type file struct {
 	contentType string
 	cache       string
-	bodies      map[string][]byte
-	tags        map[string]string
+	// bodies has a function for each encoding, and for "", the plain file. It makes the body when
+	// it is called first, and returns the same one from then on.
+	bodies map[string]func() body
+}
+
+// body is the content of a file in one encoding.
+type body struct {
+	bytes []byte
+	tag   string
 }
 
 // files serves the files of the console, and the shell for every page.
@@ -41,14 +61,14 @@ type files struct {
 	shell  *file
 }
 
-// newFiles reads the embedded files.
+// newFiles lists the embedded files.
 func newFiles(policy string) *files {
 	f := &files{policy: policy, byPath: map[string]*file{}}
 	err := fs.WalkDir(dist, "dist", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || isCompressed(name) {
+		if err != nil || entry.IsDir() {
 			return err
 		}
-		f.byPath[Prefix+strings.TrimPrefix(name, "dist/")] = readFile(name)
+		f.byPath[Prefix+strings.TrimPrefix(name, "dist/")] = newFile(name)
 		return nil
 	})
 	if err != nil {
@@ -59,39 +79,45 @@ func newFiles(policy string) *files {
 	return f
 }
 
-func isCompressed(name string) bool {
-	for _, e := range encodings {
-		if strings.HasSuffix(name, e.suffix) {
-			return true
-		}
-	}
-	return false
-}
-
-func readFile(name string) *file {
-	f := &file{
-		contentType: contentType(name), cache: "no-cache",
-		bodies: map[string][]byte{}, tags: map[string]string{},
-	}
+func newFile(name string) *file {
+	f := &file{contentType: contentType(name), cache: "no-cache", bodies: map[string]func() body{}}
 	if strings.HasPrefix(name, "dist/assets/") { // their names have a hash of what they hold
 		f.cache = "public, max-age=31536000, immutable"
 	}
-	f.add(name, "")
+	f.bodies[""] = sync.OnceValue(func() body { return newBody(read(name)) })
 	for _, e := range encodings {
-		f.add(name+e.suffix, e.name)
+		f.bodies[e.name] = sync.OnceValue(func() body {
+			return newBody(compress(read(name), e.writer))
+		})
 	}
 	return f
 }
 
-// add adds an encoding, if the file has it.
-func (f *file) add(name, encoding string) {
-	body, err := dist.ReadFile(name)
+func newBody(content []byte) body {
+	sum := sha256.Sum256(content)
+	return body{bytes: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+}
+
+// read returns the content of an embedded file.
+func read(name string) []byte {
+	content, err := dist.ReadFile(name)
 	if err != nil {
-		return
+		panic(err) // it is embedded
 	}
-	sum := sha256.Sum256(body)
-	f.bodies[encoding] = body
-	f.tags[encoding] = `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return content
+}
+
+// compress returns the content as a writer compresses it.
+func compress(content []byte, writer func(io.Writer) io.WriteCloser) []byte {
+	var out bytes.Buffer
+	w := writer(&out)
+	if _, err := w.Write(content); err != nil {
+		panic(err) // out is memory
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return out.Bytes()
 }
 
 // contentType does not depend on the files of the machine, as package mime does.
@@ -135,36 +161,37 @@ func (f *files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
-	encoding := f.encoding(r.Header.Get("Accept-Encoding"))
+	encoding := accepted(r.Header.Get("Accept-Encoding"))
+	content := f.bodies[encoding]()
 	h := w.Header()
 	h.Set("Cache-Control", f.cache)
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("ETag", f.tags[encoding])
-	if page.NoneMatch(r.Header.Get("If-None-Match"), f.tags[encoding]) {
+	h.Set("ETag", content.tag)
+	if page.NoneMatch(r.Header.Get("If-None-Match"), content.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	body := f.bodies[encoding]
 	h.Set("Content-Type", f.contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Content-Length", strconv.Itoa(len(content.bytes)))
 	if encoding != "" {
 		h.Set("Content-Encoding", encoding)
 	}
 	w.WriteHeader(http.StatusOK)
-	w.Write(body)
+	w.Write(content.bytes)
 }
 
-// encoding returns the best encoding of the file that a client accepts.
-func (f *file) encoding(accept string) string {
-	var accepted []string
-	for entry := range strings.SplitSeq(accept, ",") {
+// accepted returns the best of encodings that a client accepts, or "".
+func accepted(header string) string {
+	var names []string
+	for entry := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(entry, ";")
-		if weight = strings.ReplaceAll(weight, " ", ""); weight != "q=0" && !strings.HasPrefix(weight, "q=0.000") {
-			accepted = append(accepted, strings.ToLower(strings.TrimSpace(name)))
+		weight = strings.ReplaceAll(weight, " ", "")
+		if weight != "q=0" && !strings.HasPrefix(weight, "q=0.000") {
+			names = append(names, strings.ToLower(strings.TrimSpace(name)))
 		}
 	}
 	for _, e := range encodings {
-		if f.bodies[e.name] != nil && slices.Contains(accepted, e.name) {
+		if slices.Contains(names, e.name) {
 			return e.name
 		}
 	}

@@ -5,11 +5,16 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"io"
-	"io/fs"
+	"maps"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/andybalholm/brotli"
 )
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
@@ -68,7 +73,7 @@ func TestShellHasNothingInlineAndNothingFromElsewhere(t *testing.T) {
 func TestAssetsAreCompressedAndCachedForever(t *testing.T) {
 	f := newFixture(t)
 	checked := 0
-	for path, asset := range newFiles("").byPath {
+	for path := range newFiles("").byPath {
 		if !strings.HasPrefix(path, assetPrefix) {
 			continue
 		}
@@ -77,25 +82,21 @@ func TestAssetsAreCompressedAndCachedForever(t *testing.T) {
 		if plain.Code != 200 || plain.Header().Get("Cache-Control") != "public, max-age=31536000, immutable" {
 			t.Fatalf("%s: %d %v", path, plain.Code, plain.Header())
 		}
-		if len(asset.bodies) == 1 {
-			t.Errorf("%s has no compressed form", path)
-		}
-		r := httptest.NewRequest("GET", path, nil)
-		r.Header.Set("Accept-Encoding", "deflate, gzip;q=0.5, br;q=0")
-		small := f.send(r)
-		if small.Header().Get("Content-Encoding") != "gzip" || small.Header().Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%s: %v", path, small.Header())
-		}
-		if got := gunzip(t, small.Body.Bytes()); !bytes.Equal(got, plain.Body.Bytes()) {
-			t.Errorf("%s: the compressed file is not the same", path)
-		}
-		r.Header.Set("Accept-Encoding", "gzip, br")
-		if br := f.send(r); br.Header().Get("Content-Encoding") != "br" || br.Body.Len() >= plain.Body.Len() {
-			t.Errorf("%s: %v with %d bytes", path, br.Header(), br.Body.Len())
-		}
-		r.Header.Set("If-None-Match", f.send(r).Header().Get("ETag"))
-		if again := f.send(r); again.Code != 304 || again.Body.Len() != 0 {
-			t.Errorf("%s: %d", path, again.Code)
+		for accept, want := range map[string]string{
+			"deflate, gzip;q=0.5, br;q=0": "gzip", "gzip, br": "br", "identity": "",
+		} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Header.Set("Accept-Encoding", accept)
+			got := f.send(r)
+			if got.Header().Get("Content-Encoding") != want || got.Header().Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s with %q: %v", path, accept, got.Header())
+			}
+			if want != "" && got.Body.Len() >= plain.Body.Len() {
+				t.Errorf("%s has %d bytes with %s, and %d without", path, got.Body.Len(), want, plain.Body.Len())
+			}
+			if !bytes.Equal(decompress(t, want, got.Body), plain.Body.Bytes()) {
+				t.Errorf("%s with %q: the content is not the same", path, accept)
+			}
 		}
 	}
 	if checked < 3 {
@@ -103,16 +104,93 @@ func TestAssetsAreCompressedAndCachedForever(t *testing.T) {
 	}
 }
 
-func gunzip(t *testing.T, body []byte) []byte {
-	zr, err := gzip.NewReader(bytes.NewReader(body))
+// decompress returns what a body with a Content-Encoding contains.
+func decompress(t *testing.T, encoding string, in io.Reader) []byte {
+	t.Helper()
+	var err error
+	switch encoding {
+	case "br":
+		in = brotli.NewReader(in)
+	case "gzip":
+		in, err = gzip.NewReader(in)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := io.ReadAll(zr)
+	content, err := io.ReadAll(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plain
+	return content
+}
+
+// TestEachEncodingHasItsOwnTag sends the conditional requests, HEAD and Range to a real server, with
+// every encoding. Ranges are not supported: the whole file is served.
+func TestEachEncodingHasItsOwnTag(t *testing.T) {
+	server := httptest.NewServer(newFixture(t).mux)
+	defer server.Close()
+	send := func(method, encoding, name, value string) (*http.Response, []byte) {
+		r, err := http.NewRequest(method, server.URL+"/console/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", encoding)
+		r.Header.Set(name, value)
+		res, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res, body
+	}
+	tags := map[string]string{}
+	for _, encoding := range []string{"identity", "gzip", "br"} {
+		whole, body := send("GET", encoding, "Range", "bytes=0-9")
+		if whole.StatusCode != 200 || whole.ContentLength != int64(len(body)) || len(body) < 100 {
+			t.Errorf("%s: a range: %d, %d bytes of %d", encoding, whole.StatusCode, len(body), whole.ContentLength)
+		}
+		head, none := send("HEAD", encoding, "Accept", "*/*")
+		head.Header.Del("Date")
+		whole.Header.Del("Date")
+		if head.StatusCode != 200 || len(none) != 0 || !maps.EqualFunc(head.Header, whole.Header, slices.Equal) {
+			t.Errorf("%s: HEAD: %d with %d bytes and %v, GET has %v",
+				encoding, head.StatusCode, len(none), head.Header, whole.Header)
+		}
+		tags[encoding] = whole.Header.Get("ETag")
+	}
+	for of, tag := range tags {
+		for encoding := range tags {
+			want := 200
+			if of == encoding {
+				want = 304
+			}
+			res, body := send("GET", encoding, "If-None-Match", tag)
+			if res.StatusCode != want || want == 304 && len(body) != 0 || res.Header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s with the tag of %s: %d %v", encoding, of, res.StatusCode, res.Header)
+			}
+		}
+	}
+}
+
+func TestSimultaneousFirstRequestsCompressOnce(t *testing.T) {
+	shell := newFiles("").shell
+	for encoding, body := range shell.bodies {
+		var requests sync.WaitGroup
+		bodies := make([][]byte, 8)
+		for i := range bodies {
+			requests.Go(func() { bodies[i] = body().bytes })
+		}
+		requests.Wait()
+		for _, b := range bodies {
+			if &b[0] != &bodies[0][0] {
+				t.Errorf("%q was made more than once", encoding)
+			}
+		}
+	}
 }
 
 // referenced matches the files that the shell loads at once.
@@ -130,7 +208,7 @@ func TestFirstLoadIsSmall(t *testing.T) {
 			t.Errorf("%s is not there", m[1])
 			continue
 		}
-		sum += len(asset.bodies["br"])
+		sum += len(asset.bodies["br"]().bytes)
 	}
 	if sum == 0 || sum > 200<<10 {
 		t.Errorf("%d bytes, want at most 200 KiB", sum)
@@ -155,19 +233,5 @@ func TestNoOtherFileIsServed(t *testing.T) {
 		if rec := f.send(httptest.NewRequest(method, "/console/webhooks", nil)); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: %d", method, rec.Code)
 		}
-	}
-}
-
-// TestEveryAssetIsPlainBesideItsCompressedForms keeps the repository readable, and old clients served.
-func TestEveryAssetIsPlainBesideItsCompressedForms(t *testing.T) {
-	err := fs.WalkDir(dist, "dist", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !isCompressed(name) {
-			return err
-		}
-		_, err = fs.Stat(dist, name[:len(name)-3])
-		return err
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
