@@ -30,13 +30,14 @@ deps: ## install what the tests need (Debian packages, as root)
 	./tools/deps
 
 .PHONY: lint
-lint: ## vet, staticcheck, gofumpt, errcheck, errorlint, revive, and the OpenAPI document
+lint: ## vet, staticcheck, gofumpt, errcheck, errorlint, revive, prettier, and the OpenAPI document
 	./tools/lint
 	./tools/lint-openapi
 
 .PHONY: fmt
 fmt: ## format the code
 	$(GO) run mvdan.cc/gofumpt@v0.9.2 -w .
+	[ ! -d console/node_modules ] || ./tools/console-npm run --silent format
 
 .PHONY: client
 client: ## generate the Go client from the route table
