@@ -14,5 +14,7 @@ export default defineConfig({
     chunkSizeWarningLimit: 400,
   },
   // `npm run dev` with a server on the default port. Sign in there first.
-  server: { proxy: { '/console/api': 'http://127.0.0.1:8080', '/console/sign-in': 'http://127.0.0.1:8080' } },
+  server: {
+    proxy: { '/console/api': 'http://127.0.0.1:8080', '/console/sign-in': 'http://127.0.0.1:8080' },
+  },
 });

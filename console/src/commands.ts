@@ -13,7 +13,12 @@ export interface Command {
   run: () => string | void | Promise<void>;
 }
 
-const create = (label: string, path: string): Command => ({ label, also: 'new add', icon: 'plus', run: () => path });
+const create = (label: string, path: string): Command => ({
+  label,
+  also: 'new add',
+  icon: 'plus',
+  run: () => path,
+});
 
 const schemes: Record<Choice, { label: string; icon: IconName }> = {
   dark: { label: 'Dark mode', icon: 'moon' },
@@ -35,9 +40,23 @@ export function commands(): Command[] {
           create('Create project', '/projects?new=1'),
         ]
       : []),
-    ...(session.manages ? [create('Create OAuth app', '/oauth/clients/new'), create('Invite member', '/members?new=1')] : []),
-    ...choices.map((choice): Command => ({ ...schemes[choice], also: 'theme color scheme mode', run: () => scheme.set(choice) })),
-    ...others.map((o): Command => ({ label: `Switch to ${o.name}`, also: 'organization', icon: 'people', run: () => session.choose(o.id) })),
+    ...(session.manages
+      ? [
+          create('Create OAuth app', '/oauth/clients/new'),
+          create('Invite member', '/members?new=1'),
+        ]
+      : []),
+    ...choices.map((choice): Command => ({
+      ...schemes[choice],
+      also: 'theme color scheme mode',
+      run: () => scheme.set(choice),
+    })),
+    ...others.map((o): Command => ({
+      label: `Switch to ${o.name}`,
+      also: 'organization',
+      icon: 'people',
+      run: () => session.choose(o.id),
+    })),
     { label: 'Sign out', also: 'log out logout', icon: 'out', run: () => session.signOut() },
   ];
 }

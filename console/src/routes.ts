@@ -19,34 +19,96 @@ export const groups = ['', 'Build', 'Access', 'Organization'] as const;
 export type Group = (typeof groups)[number];
 
 export const routes: Route[] = [
-  { pattern: '/', load: () => import('./pages/Overview.svelte'), nav: { label: 'Overview', icon: 'overview', group: '' } },
+  {
+    pattern: '/',
+    load: () => import('./pages/Overview.svelte'),
+    nav: { label: 'Overview', icon: 'overview', group: '' },
+  },
 
-  { pattern: '/webhooks', load: () => import('./pages/Webhooks.svelte'), nav: { label: 'Webhooks', icon: 'webhook', group: 'Build' } },
+  {
+    pattern: '/webhooks',
+    load: () => import('./pages/Webhooks.svelte'),
+    nav: { label: 'Webhooks', icon: 'webhook', group: 'Build' },
+  },
   { pattern: '/webhooks/:id', load: () => import('./pages/Webhook.svelte') },
   { pattern: '/webhooks/:id/receipts/:receiptId', load: () => import('./pages/Receipt.svelte') },
 
-  { pattern: '/storage', load: () => import('./pages/Storage.svelte'), nav: { label: 'Storage', icon: 'folder', group: 'Build' } },
+  {
+    pattern: '/storage',
+    load: () => import('./pages/Storage.svelte'),
+    nav: { label: 'Storage', icon: 'folder', group: 'Build' },
+  },
   { pattern: '/storage/:bucket', load: () => import('./pages/Bucket.svelte') },
-  { pattern: '/databases', load: () => import('./pages/Databases.svelte'), nav: { label: 'Databases', icon: 'database', group: 'Build' } },
+  {
+    pattern: '/databases',
+    load: () => import('./pages/Databases.svelte'),
+    nav: { label: 'Databases', icon: 'database', group: 'Build' },
+  },
   { pattern: '/databases/:region/:name', load: () => import('./pages/Database.svelte') },
-  { pattern: '/key-value', load: () => import('./pages/Stores.svelte'), nav: { label: 'Key-value', icon: 'bolt', group: 'Build' } },
+  {
+    pattern: '/key-value',
+    load: () => import('./pages/Stores.svelte'),
+    nav: { label: 'Key-value', icon: 'bolt', group: 'Build' },
+  },
   { pattern: '/key-value/:region/:name', load: () => import('./pages/Store.svelte') },
-  { pattern: '/threads', load: () => import('./pages/Threads.svelte'), nav: { label: 'Threads', icon: 'thread', group: 'Build' } },
+  {
+    pattern: '/threads',
+    load: () => import('./pages/Threads.svelte'),
+    nav: { label: 'Threads', icon: 'thread', group: 'Build' },
+  },
   { pattern: '/threads/:id', load: () => import('./pages/Thread.svelte') },
-  { pattern: '/sessions', load: () => import('./pages/Sessions.svelte'), nav: { label: 'Sessions', icon: 'session', group: 'Build' } },
+  {
+    pattern: '/sessions',
+    load: () => import('./pages/Sessions.svelte'),
+    nav: { label: 'Sessions', icon: 'session', group: 'Build' },
+  },
   { pattern: '/sessions/:id', load: () => import('./pages/Session.svelte') },
-  { pattern: '/evaluations', load: () => import('./pages/Evaluations.svelte'), nav: { label: 'Evaluations', icon: 'check', group: 'Build' } },
+  {
+    pattern: '/evaluations',
+    load: () => import('./pages/Evaluations.svelte'),
+    nav: { label: 'Evaluations', icon: 'check', group: 'Build' },
+  },
   { pattern: '/evaluations/runs/:id', load: () => import('./pages/EvalRun.svelte') },
 
-  { pattern: '/oauth/clients', load: () => import('./pages/OAuthApps.svelte'), nav: { label: 'OAuth apps', icon: 'app', group: 'Access' } },
-  { pattern: '/oauth/clients/new', load: () => import('./pages/OAuthNew.svelte'), needs: 'manages' },
+  {
+    pattern: '/oauth/clients',
+    load: () => import('./pages/OAuthApps.svelte'),
+    nav: { label: 'OAuth apps', icon: 'app', group: 'Access' },
+  },
+  {
+    pattern: '/oauth/clients/new',
+    load: () => import('./pages/OAuthNew.svelte'),
+    needs: 'manages',
+  },
   { pattern: '/oauth/clients/:id', load: () => import('./pages/OAuthApp.svelte') },
-  { pattern: '/keys', load: () => import('./pages/ApiKeys.svelte'), nav: { label: 'API keys', icon: 'key', group: 'Access' } },
-  { pattern: '/members', load: () => import('./pages/Members.svelte'), nav: { label: 'Members', icon: 'people', group: 'Organization' }, needs: 'manages' },
-  { pattern: '/projects', load: () => import('./pages/Projects.svelte'), nav: { label: 'Projects', icon: 'box', group: 'Organization' } },
-  { pattern: '/audit', load: () => import('./pages/Audit.svelte'), nav: { label: 'Audit log', icon: 'audit', group: 'Organization' }, needs: 'manages' },
+  {
+    pattern: '/keys',
+    load: () => import('./pages/ApiKeys.svelte'),
+    nav: { label: 'API keys', icon: 'key', group: 'Access' },
+  },
+  {
+    pattern: '/members',
+    load: () => import('./pages/Members.svelte'),
+    nav: { label: 'Members', icon: 'people', group: 'Organization' },
+    needs: 'manages',
+  },
+  {
+    pattern: '/projects',
+    load: () => import('./pages/Projects.svelte'),
+    nav: { label: 'Projects', icon: 'box', group: 'Organization' },
+  },
+  {
+    pattern: '/audit',
+    load: () => import('./pages/Audit.svelte'),
+    nav: { label: 'Audit log', icon: 'audit', group: 'Organization' },
+    needs: 'manages',
+  },
 
-  { pattern: '/settings', load: () => import('./pages/Settings.svelte'), nav: { label: 'Settings', icon: 'settings', group: 'Organization' } },
+  {
+    pattern: '/settings',
+    load: () => import('./pages/Settings.svelte'),
+    nav: { label: 'Settings', icon: 'settings', group: 'Organization' },
+  },
 ];
 
 // isAllowed reports whether the role of the user includes a page.

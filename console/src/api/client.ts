@@ -33,7 +33,10 @@ export function headers(more: Record<string, string> = {}): Record<string, strin
 }
 
 // send is fetch with the headers of the console.
-export async function send(path: string, init: RequestInit & { headers?: Record<string, string> } = {}): Promise<Response> {
+export async function send(
+  path: string,
+  init: RequestInit & { headers?: Record<string, string> } = {},
+): Promise<Response> {
   try {
     return await fetch(base + path, { ...init, headers: headers(init.headers) });
   } catch (thrown) {
@@ -93,11 +96,20 @@ function pageOf<T>(items: T[], response: Response): Page<T> {
   const total = response.headers.get('X-Total-Count');
   const next = /<([^>]+)>;\s*rel="?next"?/.exec(response.headers.get('Link') ?? '')?.[1];
   const cursor = next ? new URL(next, location.origin).searchParams.get('cursor') : null;
-  return { items: items ?? [], total: total === null ? undefined : Number(total), next: cursor ?? undefined };
+  return {
+    items: items ?? [],
+    total: total === null ? undefined : Number(total),
+    next: cursor ?? undefined,
+  };
 }
 
 // raw sends a request with a JSON body and returns the JSON of the response.
-export async function raw<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+export async function raw<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
   const init: RequestInit & { headers: Record<string, string> } = { method, signal, headers: {} };
   if (body !== undefined) {
     init.headers['Content-Type'] = 'application/json';

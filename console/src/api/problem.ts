@@ -19,7 +19,9 @@ export class Problem extends Error {
 
   // field returns what is wrong with a field of the body, such as "url" or "config.url".
   field(name: string): string {
-    return this.errors.find((e) => e.location === 'body.' + name || e.location === name)?.message ?? '';
+    return (
+      this.errors.find((e) => e.location === 'body.' + name || e.location === name)?.message ?? ''
+    );
   }
 }
 
@@ -42,7 +44,11 @@ export function asProblem(thrown: unknown): Problem {
   if (thrown instanceof TypeError && /fetch|network|load failed/i.test(thrown.message)) {
     return new Problem({ status: 0, code: 'unreachable', detail: 'The server did not answer.' });
   }
-  return new Problem({ status: 0, code: 'client', detail: thrown instanceof Error ? thrown.message : String(thrown) });
+  return new Problem({
+    status: 0,
+    code: 'client',
+    detail: thrown instanceof Error ? thrown.message : String(thrown),
+  });
 }
 
 // isTemporary reports whether the same request may succeed later: the server is restarting, overloaded, or
@@ -110,5 +116,7 @@ export function adviceOf(p: Problem): string {
     case 'unreachable':
       return 'Check your connection, and whether Steward is running. Then try again.';
   }
-  return p.status >= 500 ? 'Try again. If it stays, give the request id to whoever runs this server: it is in the log.' : '';
+  return p.status >= 500
+    ? 'Try again. If it stays, give the request id to whoever runs this server: it is in the log.'
+    : '';
 }

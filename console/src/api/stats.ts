@@ -8,7 +8,18 @@ export interface TrafficQuery {
   granularity?: 'minute' | 'hour' | 'day';
 }
 
-export function traffic(query: TrafficQuery, signal?: AbortSignal): Promise<Schemas['StatsTimeseries']> {
-  const set = Object.entries(query).filter(([, value]) => value !== undefined) as [string, string][];
-  return raw('GET', '/webhook/analytics/org/timeseries?' + new URLSearchParams(set), undefined, signal);
+export function traffic(
+  query: TrafficQuery,
+  signal?: AbortSignal,
+): Promise<Schemas['StatsTimeseries']> {
+  const set = Object.entries(query).filter(([, value]) => value !== undefined) as [
+    string,
+    string,
+  ][];
+  return raw(
+    'GET',
+    '/webhook/analytics/org/timeseries?' + new URLSearchParams(set),
+    undefined,
+    signal,
+  );
 }

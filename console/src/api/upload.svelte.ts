@@ -3,18 +3,34 @@ import { api, ok } from './client';
 import { Problem } from './problem';
 
 // signed returns a URL for an object that works without a session.
-export const signed = (bucket: string, key: string, operation: 'download' | 'upload', expiry_seconds?: number) =>
-  ok(api.GET('/storage/presign/{bucket}', { params: { path: { bucket }, query: { key, operation, expiry_seconds } } }));
+export const signed = (
+  bucket: string,
+  key: string,
+  operation: 'download' | 'upload',
+  expiry_seconds?: number,
+) =>
+  ok(
+    api.GET('/storage/presign/{bucket}', {
+      params: { path: { bucket }, query: { key, operation, expiry_seconds } },
+    }),
+  );
 
 // put sends a file. It is XMLHttpRequest, since fetch does not tell how much was sent.
-function put(url: string, file: File, signal: AbortSignal, progress: (sent: number) => void): Promise<void> {
+function put(
+  url: string,
+  file: File,
+  signal: AbortSignal,
+  progress: (sent: number) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    const fail = (status: number, detail: string) => reject(new Problem({ status, code: status ? '' : 'unreachable', detail }));
+    const fail = (status: number, detail: string) =>
+      reject(new Problem({ status, code: status ? '' : 'unreachable', detail }));
     request.open('PUT', url);
     if (file.type) request.setRequestHeader('Content-Type', file.type);
     request.upload.onprogress = (e) => progress(e.loaded);
-    request.onload = () => (request.status < 300 ? resolve() : fail(request.status, messageOf(request.responseText)));
+    request.onload = () =>
+      request.status < 300 ? resolve() : fail(request.status, messageOf(request.responseText));
     request.onerror = () => fail(0, 'The object storage did not answer.');
     request.onabort = () => reject(new DOMException('cancelled', 'AbortError'));
     signal.addEventListener('abort', () => request.abort());
@@ -71,7 +87,14 @@ export class Upload {
       await this.sendUntilStored();
       this.end('done');
     } catch (thrown) {
-      this.end('failed', thrown instanceof DOMException ? 'Cancelled' : thrown instanceof Problem ? thrown.detail : String(thrown));
+      this.end(
+        'failed',
+        thrown instanceof DOMException
+          ? 'Cancelled'
+          : thrown instanceof Problem
+            ? thrown.detail
+            : String(thrown),
+      );
     }
   }
 
@@ -83,7 +106,9 @@ export class Upload {
         this.abort.signal.throwIfAborted();
         return await put(presigned_url, this.file, this.abort.signal, (sent) => (this.sent = sent));
       } catch (thrown) {
-        const again = thrown instanceof Problem && (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
+        const again =
+          thrown instanceof Problem &&
+          (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
         if (!again || n === tries) throw thrown;
         this.sent = 0;
         this.repeat = n + 1;
@@ -123,7 +148,11 @@ export class Uploads {
   }
   get share() {
     const whole = this.all.reduce((n, u) => n + u.file.size, 0);
-    return whole ? this.all.reduce((n, u) => n + u.share * u.file.size, 0) / whole : this.busy ? 0 : 1;
+    return whole
+      ? this.all.reduce((n, u) => n + u.share * u.file.size, 0) / whole
+      : this.busy
+        ? 0
+        : 1;
   }
   // shown are the uploads that are worth a line: those that run, those that failed, and some of the others.
   get shown() {
@@ -132,7 +161,10 @@ export class Uploads {
   }
 
   add(bucket: string, prefix: string, files: { path: string; file: File }[]) {
-    this.all = [...this.all, ...files.map(({ path, file }) => new Upload(bucket, prefix + path, file))];
+    this.all = [
+      ...this.all,
+      ...files.map(({ path, file }) => new Upload(bucket, prefix + path, file)),
+    ];
     this.fill();
   }
 
@@ -175,16 +207,23 @@ export async function dropped(data: DataTransfer): Promise<{ path: string; file:
   return (await Promise.all(found)).flat();
 }
 
-async function filesOf(entry: FileSystemEntry, above: string): Promise<{ path: string; file: File }[]> {
+async function filesOf(
+  entry: FileSystemEntry,
+  above: string,
+): Promise<{ path: string; file: File }[]> {
   const path = above + entry.name;
   if (entry.isFile) {
-    const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
+    const file = await new Promise<File>((resolve, reject) =>
+      (entry as FileSystemFileEntry).file(resolve, reject),
+    );
     return [{ path, file }];
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   const found: { path: string; file: File }[] = [];
   for (;;) {
-    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+    const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
+      reader.readEntries(resolve, reject),
+    );
     if (!some.length) return found;
     for (const child of some) found.push(...(await filesOf(child, path + '/')));
   }

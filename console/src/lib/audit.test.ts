@@ -10,9 +10,12 @@ test.each([
   ['user.sign_in_failed', 'Account sign-in failed'],
 ])('%s is written "%s"', (action, want) => expect(words(action)).toBe(want));
 
-test.each(['webhook.explode', 'rocket.create', 'webhook', ''])('an action without words is shown as it is: %j', (action) => {
-  expect(words(action)).toBe(action);
-});
+test.each(['webhook.explode', 'rocket.create', 'webhook', ''])(
+  'an action without words is shown as it is: %j',
+  (action) => {
+    expect(words(action)).toBe(action);
+  },
+);
 
 test.each([
   ['webhook.create', 'good'],
@@ -36,19 +39,44 @@ describe('pageOf', () => {
     ['kv.create', 'cache', '/key-value'],
     ['user.sign_in', 'usr_1', '/members?find=usr_1'],
     ['keys.rotate', 'key', '/settings'],
-  ])('%s of %s leads to the page of the thing', (action, target, want) => expect(pageOf(entry(action, target))).toBe(want));
+  ])('%s of %s leads to the page of the thing', (action, target, want) =>
+    expect(pageOf(entry(action, target))).toBe(want),
+  );
 
   test.each([
     ['webhook.delete', 'wh_1'],
     ['webhook.destination-update', 'whds_1'],
     ['organization.create', 'org_1'],
-  ])('%s of %s leads nowhere', (action, target) => expect(pageOf(entry(action, target))).toBeUndefined());
+  ])('%s of %s leads nowhere', (action, target) =>
+    expect(pageOf(entry(action, target))).toBeUndefined(),
+  );
 });
 
 test.each([
-  ['object.delete', 'photos/2026/*', [['Bucket', 'photos'], ['Keys that begin with', '2026/']]],
-  ['object.delete', 'photos/a/b.png', [['Bucket', 'photos'], ['Key', 'a/b.png']]],
-  ['client.revoke_user', 'oac_1/usr_1', [['OAuth app', 'oac_1'], ['User', 'usr_1']]],
+  [
+    'object.delete',
+    'photos/2026/*',
+    [
+      ['Bucket', 'photos'],
+      ['Keys that begin with', '2026/'],
+    ],
+  ],
+  [
+    'object.delete',
+    'photos/a/b.png',
+    [
+      ['Bucket', 'photos'],
+      ['Key', 'a/b.png'],
+    ],
+  ],
+  [
+    'client.revoke_user',
+    'oac_1/usr_1',
+    [
+      ['OAuth app', 'oac_1'],
+      ['User', 'usr_1'],
+    ],
+  ],
   ['consent.grant', 'oac_1', [['OAuth app', 'oac_1']]],
   ['webhook.create', 'wh_1', [['Webhook', 'wh_1']]],
   ['rocket.create', 'r/1', [['Changed', 'r/1']]],

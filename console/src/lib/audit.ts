@@ -6,33 +6,84 @@ export type Entry = Schemas['AuditEntry'];
 
 // kinds are what an action was done to, by the part of the action before the dot, with what can be done to it.
 export const kinds: Record<string, { label: string; verbs: Record<string, string> }> = {
-  apikey: { label: 'API key', verbs: { create: 'created', delete: 'deleted', root: 'made for the root' } },
-  bucket: { label: 'Bucket', verbs: { create: 'created', delete: 'deleted', configure: 'configured', reset: 'configuration reset', rotate: 'credentials replaced' } },
+  apikey: {
+    label: 'API key',
+    verbs: { create: 'created', delete: 'deleted', root: 'made for the root' },
+  },
+  bucket: {
+    label: 'Bucket',
+    verbs: {
+      create: 'created',
+      delete: 'deleted',
+      configure: 'configured',
+      reset: 'configuration reset',
+      rotate: 'credentials replaced',
+    },
+  },
   client: {
     label: 'OAuth app',
-    verbs: { create: 'created', update: 'changed', delete: 'deleted', rotate_secret: 'secret replaced', revoke_user: 'access of a user revoked', revoke_all: 'access of all users revoked' },
+    verbs: {
+      create: 'created',
+      update: 'changed',
+      delete: 'deleted',
+      rotate_secret: 'secret replaced',
+      revoke_user: 'access of a user revoked',
+      revoke_all: 'access of all users revoked',
+    },
   },
   consent: { label: 'Consent', verbs: { grant: 'granted', revoke: 'revoked' } },
-  database: { label: 'Database', verbs: { create: 'created', delete: 'deleted', rotate: 'credentials replaced' } },
+  database: {
+    label: 'Database',
+    verbs: { create: 'created', delete: 'deleted', rotate: 'credentials replaced' },
+  },
   eval: { label: 'Evaluation', verbs: { put: 'recorded', sync: 'synchronized' } },
   keys: { label: 'Signing keys', verbs: { rotate: 'rotated' } },
-  kv: { label: 'Key-value store', verbs: { create: 'created', delete: 'deleted', rotate: 'credentials replaced' } },
+  kv: {
+    label: 'Key-value store',
+    verbs: { create: 'created', delete: 'deleted', rotate: 'credentials replaced' },
+  },
   member: {
     label: 'Member',
     verbs: {
-      create: 'invited', invite: 'invited again', update: 'changed', disable: 'disabled', enable: 'enabled', delete: 'removed', reset_password: 'reset link created', accept: 'joined', decline: 'declined', revoke: 'invitation revoked',
+      create: 'invited',
+      invite: 'invited again',
+      update: 'changed',
+      disable: 'disabled',
+      enable: 'enabled',
+      delete: 'removed',
+      reset_password: 'reset link created',
+      accept: 'joined',
+      decline: 'declined',
+      revoke: 'invitation revoked',
     },
   },
   object: { label: 'Objects', verbs: { delete: 'deleted' } },
   organization: { label: 'Organization', verbs: { create: 'created' } },
   project: { label: 'Project', verbs: { create: 'created', delete: 'deleted' } },
   thread: { label: 'Thread', verbs: { create: 'created', update: 'changed', delete: 'deleted' } },
-  user: { label: 'Account', verbs: { sign_in: 'signed in', sign_in_failed: 'sign-in failed', password: 'password set', update: 'profile changed' } },
+  user: {
+    label: 'Account',
+    verbs: {
+      sign_in: 'signed in',
+      sign_in_failed: 'sign-in failed',
+      password: 'password set',
+      update: 'profile changed',
+    },
+  },
   webhook: {
     label: 'Webhook',
     verbs: {
-      create: 'created', update: 'changed', delete: 'deleted', 'rotate-url': 'URL replaced', 'destination-create': 'destination added', 'destination-update': 'destination changed',
-      'destination-delete': 'destination deleted', 'destination-recover': 'waiting deliveries retried', 'delivery-retry': 'delivery retried', replay: 'receipts replayed', 'replay-cancel': 'replay cancelled',
+      create: 'created',
+      update: 'changed',
+      delete: 'deleted',
+      'rotate-url': 'URL replaced',
+      'destination-create': 'destination added',
+      'destination-update': 'destination changed',
+      'destination-delete': 'destination deleted',
+      'destination-recover': 'waiting deliveries retried',
+      'delivery-retry': 'delivery retried',
+      replay: 'receipts replayed',
+      'replay-cancel': 'replay cancelled',
     },
   },
 };
@@ -48,10 +99,22 @@ export function words(action: string): string {
 }
 
 // tone is how the mark of an action is colored.
-export const tone = (action: string) => (/delete|revoke|disable|decline|failed/.test(verbOf(action)) ? 'bad' : /^(create|accept|grant|sign_in|invite|enable|destination-create)$/.test(verbOf(action)) ? 'good' : 'warn');
+export const tone = (action: string) =>
+  /delete|revoke|disable|decline|failed/.test(verbOf(action))
+    ? 'bad'
+    : /^(create|accept|grant|sign_in|invite|enable|destination-create)$/.test(verbOf(action))
+      ? 'good'
+      : 'warn';
 
 // types are those of GET /search, where they differ.
-const types: Record<string, string> = { client: 'oauth_client', consent: 'oauth_client', apikey: 'api_key', user: 'member', kv: 'store', object: 'bucket' };
+const types: Record<string, string> = {
+  client: 'oauth_client',
+  consent: 'oauth_client',
+  apikey: 'api_key',
+  user: 'member',
+  kv: 'store',
+  object: 'bucket',
+};
 
 // pageOf returns the page of what was changed, unless it is gone. An entry about a part of a thing, such as
 // client/user or bucket/key, leads to the page of the thing.
@@ -68,9 +131,24 @@ export function pageOf(e: Entry): string | undefined {
 export function partsOf(e: Entry): { label: string; id: string }[] {
   const kind = kindOf(e.action);
   const slash = e.target.indexOf('/');
-  const [first, rest] = slash < 0 ? [e.target, ''] : [e.target.slice(0, slash), e.target.slice(slash + 1)];
-  if (kind === 'object' && rest.endsWith('*')) return [{ label: 'Bucket', id: first }, { label: 'Keys that begin with', id: rest.slice(0, -1) }];
-  if (kind === 'object') return [{ label: 'Bucket', id: first }, { label: 'Key', id: rest }];
-  if (kind === 'client' && rest) return [{ label: 'OAuth app', id: first }, { label: 'User', id: rest }];
-  return [{ label: kind === 'consent' ? 'OAuth app' : (kinds[kind]?.label ?? 'Changed'), id: e.target }];
+  const [first, rest] =
+    slash < 0 ? [e.target, ''] : [e.target.slice(0, slash), e.target.slice(slash + 1)];
+  if (kind === 'object' && rest.endsWith('*'))
+    return [
+      { label: 'Bucket', id: first },
+      { label: 'Keys that begin with', id: rest.slice(0, -1) },
+    ];
+  if (kind === 'object')
+    return [
+      { label: 'Bucket', id: first },
+      { label: 'Key', id: rest },
+    ];
+  if (kind === 'client' && rest)
+    return [
+      { label: 'OAuth app', id: first },
+      { label: 'User', id: rest },
+    ];
+  return [
+    { label: kind === 'consent' ? 'OAuth app' : (kinds[kind]?.label ?? 'Changed'), id: e.target },
+  ];
 }

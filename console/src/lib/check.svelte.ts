@@ -14,14 +14,18 @@ export class Check<T> {
 
 // check has the server check a body, a moment after it was last changed. dryRun sends it such that nothing is
 // stored. Call it while a component is initialized.
-export function check<T>(body: () => T, dryRun: (body: T, signal: AbortSignal) => Promise<unknown>): Check<T> {
+export function check<T>(
+  body: () => T,
+  dryRun: (body: T, signal: AbortSignal) => Promise<unknown>,
+): Check<T> {
   const check = new Check<T>();
   $effect(() => {
     const asked = body();
     const abort = new AbortController();
     const timer = setTimeout(async () => {
       const problem = await problemOf(dryRun(asked, abort.signal));
-      if (abort.signal.aborted || (problem && (isTemporary(problem) || problem.status === 401))) return;
+      if (abort.signal.aborted || (problem && (isTemporary(problem) || problem.status === 401)))
+        return;
       check.problem = problem;
       check.checked = asked;
     }, 250);

@@ -81,7 +81,9 @@ async function refused(response: Response): Promise<never> {
 }
 
 async function* parse(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
-  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  const reader = body
+    .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)
+    .getReader();
   let buffer = '';
   try {
     for (;;) {

@@ -79,7 +79,9 @@ export function few<T>(fetcher: (key: string, signal: AbortSignal) => Promise<T>
 }
 
 // onScreen returns an attachment for rows, which calls changed with the keys of those that are on the screen.
-export function onScreen(changed: (keys: string[]) => void): (key: string) => (row: Element) => () => void {
+export function onScreen(
+  changed: (keys: string[]) => void,
+): (key: string) => (row: Element) => () => void {
   const keys = new Map<Element, string>();
   const shown = new Set<Element>();
   const observer = new IntersectionObserver((entries) => {

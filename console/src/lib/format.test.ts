@@ -1,5 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import { bytes, clock, compact, cost, dateTime, day, duration, number, percent, plural, relative, shellQuote, usd } from './format';
+import {
+  bytes,
+  clock,
+  compact,
+  cost,
+  dateTime,
+  day,
+  duration,
+  number,
+  percent,
+  plural,
+  relative,
+  shellQuote,
+  usd,
+} from './format';
 
 test.each([
   [number(1234567), '1,234,567'],

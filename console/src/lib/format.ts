@@ -1,10 +1,17 @@
 // How numbers, sizes and times are written.
 
 const numbers = new Intl.NumberFormat('en');
-const compactNumbers = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+const compactNumbers = new Intl.NumberFormat('en', {
+  notation: 'compact',
+  maximumFractionDigits: 1,
+});
 const percents = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 });
 const money = new Intl.NumberFormat('en', { style: 'currency', currency: 'USD' });
-const smallMoney = new Intl.NumberFormat('en', { style: 'currency', currency: 'USD', maximumSignificantDigits: 2 });
+const smallMoney = new Intl.NumberFormat('en', {
+  style: 'currency',
+  currency: 'USD',
+  maximumSignificantDigits: 2,
+});
 
 export const number = (n: number) => numbers.format(n);
 export const compact = (n: number) => compactNumbers.format(n);
@@ -52,13 +59,19 @@ export const day = (t: string | number | Date) => days.format(new Date(t));
 export const clock = (t: string | number | Date) => clocks.format(new Date(t));
 
 // plural returns "1 receipt", "2 receipts".
-export const plural = (n: number, one: string, many = one + 's') => `${number(n)} ${n === 1 ? one : many}`;
+export const plural = (n: number, one: string, many = one + 's') =>
+  `${number(n)} ${n === 1 ? one : many}`;
 
 // shellQuote returns text as one word of a shell. Control characters are written as escapes, since a terminal
 // could take them for the end of what is pasted.
 export function shellQuote(text: string): string {
   if (/^[\w./:=@%+,-]+$/.test(text)) return text;
   if (!/[\0-\x08\x0b-\x1f\x7f-\x9f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
-  const escape = (c: string) => (c === "'" || c === '\\' ? '\\' + c : [...new TextEncoder().encode(c)].map((b) => '\\x' + b.toString(16).padStart(2, '0')).join(''));
+  const escape = (c: string) =>
+    c === "'" || c === '\\'
+      ? '\\' + c
+      : [...new TextEncoder().encode(c)]
+          .map((b) => '\\x' + b.toString(16).padStart(2, '0'))
+          .join('');
   return `$'${text.replace(/['\\\0-\x08\x0b-\x1f\x7f-\x9f]/g, escape)}'`;
 }

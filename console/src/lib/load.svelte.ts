@@ -48,7 +48,10 @@ export function load<T>(fetcher: (signal: AbortSignal) => Promise<T>, every = 0)
   });
   if (every > 0) {
     $effect(() => {
-      const timer = setInterval(() => document.visibilityState === 'visible' && session.state === 'in' && loaded.run(), every);
+      const timer = setInterval(
+        () => document.visibilityState === 'visible' && session.state === 'in' && loaded.run(),
+        every,
+      );
       return () => clearInterval(timer);
     });
   }

@@ -17,7 +17,8 @@ test('a grant without a label is shown by its name', () => {
   expect(grantLabel('password')).toBe('password');
 });
 
-test('the issuer is the address of the server of the link', () => expect(issuerOf(client({}))).toBe('https://id.test'));
+test('the issuer is the address of the server of the link', () =>
+  expect(issuerOf(client({}))).toBe('https://id.test'));
 
 test('an app is tried with its first redirect URI, its scopes and PKCE', () => {
   const query = new URL(tryUrl(client({})) ?? '', 'https://id.test').searchParams;
@@ -44,15 +45,22 @@ describe('snippets', () => {
   });
 
   test('of public apps name no secret', () => {
-    for (const s of snippets(client({ client_type: 'public', grant_types: ['authorization_code', device] }))) expect(s.text).not.toMatch(/secret/i);
+    for (const s of snippets(
+      client({ client_type: 'public', grant_types: ['authorization_code', device] }),
+    ))
+      expect(s.text).not.toMatch(/secret/i);
   });
 
   test('allow plain http only where the issuer has it', () => {
     expect(text(client({}), 'node')).not.toContain('allowInsecureRequests');
-    expect(text(client({ link: 'http://localhost:8080/console/oauth/clients/oac_1' }), 'node')).toContain('allowInsecureRequests');
+    expect(
+      text(client({ link: 'http://localhost:8080/console/oauth/clients/oac_1' }), 'node'),
+    ).toContain('allowInsecureRequests');
   });
 
   test('of a service ask for scopes of the API alone', () => {
-    expect(text(client({ grant_types: ['client_credentials'] }), 'service')).toContain('--data-urlencode scope=webhook:read');
+    expect(text(client({ grant_types: ['client_credentials'] }), 'service')).toContain(
+      '--data-urlencode scope=webhook:read',
+    );
   });
 });

@@ -16,13 +16,46 @@ export interface Kind {
 }
 
 export const kinds: Kind[] = [
-  { name: 'web', label: 'Web application', text: 'Runs on a server, which can keep a secret', type: 'confidential', grants: ['authorization_code', 'refresh_token'], redirects: true },
-  { name: 'spa', label: 'Single-page, mobile or desktop app', text: 'Runs on devices of its users: no secret, PKCE instead', type: 'public', grants: ['authorization_code', 'refresh_token'], redirects: true },
-  { name: 'service', label: 'Service', text: 'Calls the API as itself, without a user', type: 'confidential', grants: ['client_credentials'], redirects: false },
-  { name: 'device', label: 'Command line or device', text: 'Shows a code, which the user enters in a browser elsewhere', type: 'public', grants: [device, 'refresh_token'], redirects: false },
+  {
+    name: 'web',
+    label: 'Web application',
+    text: 'Runs on a server, which can keep a secret',
+    type: 'confidential',
+    grants: ['authorization_code', 'refresh_token'],
+    redirects: true,
+  },
+  {
+    name: 'spa',
+    label: 'Single-page, mobile or desktop app',
+    text: 'Runs on devices of its users: no secret, PKCE instead',
+    type: 'public',
+    grants: ['authorization_code', 'refresh_token'],
+    redirects: true,
+  },
+  {
+    name: 'service',
+    label: 'Service',
+    text: 'Calls the API as itself, without a user',
+    type: 'confidential',
+    grants: ['client_credentials'],
+    redirects: false,
+  },
+  {
+    name: 'device',
+    label: 'Command line or device',
+    text: 'Shows a code, which the user enters in a browser elsewhere',
+    type: 'public',
+    grants: [device, 'refresh_token'],
+    redirects: false,
+  },
 ];
 
-const grantLabels: Record<string, string> = { authorization_code: 'Sign-in by redirect', refresh_token: 'Refresh tokens', client_credentials: 'As itself', [device]: 'Device code' };
+const grantLabels: Record<string, string> = {
+  authorization_code: 'Sign-in by redirect',
+  refresh_token: 'Refresh tokens',
+  client_credentials: 'As itself',
+  [device]: 'Device code',
+};
 export const grantLabel = (grant: string) => grantLabels[grant] ?? grant;
 
 // filled returns the addresses of a list that are not blank, without repetitions, as the server takes them.
@@ -36,7 +69,11 @@ export interface Addresses {
 
 // verdict returns what the server says about an address of a list: "" if it can be used, or undefined if it was
 // not checked yet.
-export function verdict(check: Check<Addresses>, list: keyof Addresses, uri: string): string | undefined {
+export function verdict(
+  check: Check<Addresses>,
+  list: keyof Addresses,
+  uri: string,
+): string | undefined {
   const at = check.checked?.[list]?.indexOf(uri.trim()) ?? -1;
   return at < 0 ? undefined : check.field(`${list}[${at}]`);
 }
@@ -55,7 +92,15 @@ export function tryUrl(c: Client): string | undefined {
   const bytes = crypto.getRandomValues(new Uint8Array(43));
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   const challenge = [...bytes].map((b) => alphabet[b % 64]).join('');
-  const query = { response_type: 'code', client_id: c.id, redirect_uri: redirect, scope: c.scopes.join(' '), state: 'console', code_challenge: challenge, code_challenge_method: 'S256' };
+  const query = {
+    response_type: 'code',
+    client_id: c.id,
+    redirect_uri: redirect,
+    scope: c.scopes.join(' '),
+    state: 'console',
+    code_challenge: challenge,
+    code_challenge_method: 'S256',
+  };
   return '/authorize?' + new URLSearchParams(query);
 }
 
@@ -68,10 +113,14 @@ export function snippets(c: Client): { name: string; label: string; text: string
   const scope = c.scopes.join(' ');
   const insecure = issuer.startsWith('http:');
   const all: { name: string; label: string; text: string }[] = [];
-  const add = (name: string, label: string, text: string) => all.push({ name, label, text: text.trim() });
+  const add = (name: string, label: string, text: string) =>
+    all.push({ name, label, text: text.trim() });
 
   if (c.grant_types.includes('authorization_code') && confidential) {
-    add('node', 'Node.js', `
+    add(
+      'node',
+      'Node.js',
+      `
 // npm install openid-client
 import * as oidc from "openid-client";
 
@@ -97,8 +146,12 @@ const tokens = await oidc.authorizationCodeGrant(config, new URL(request.url), {
   pkceCodeVerifier: verifier,
   expectedState: state,
 });
-console.log(tokens.claims());`);
-    add('nextjs', 'Next.js', `
+console.log(tokens.claims());`,
+    );
+    add(
+      'nextjs',
+      'Next.js',
+      `
 // npm install next-auth@beta
 // Its redirect URI is https://<your host>/api/auth/callback/steward
 import NextAuth from "next-auth";
@@ -115,8 +168,12 @@ export const { handlers, auth, signIn, signOut } = NextAuth({
       authorization: { params: { scope: ${q(scope)} } },
     },
   ],
-});`);
-    add('python', 'Python', `
+});`,
+    );
+    add(
+      'python',
+      'Python',
+      `
 # pip install authlib flask requests
 import os
 from authlib.integrations.flask_client import OAuth
@@ -139,8 +196,12 @@ def login():
 @app.get("/callback")
 def callback():
     session["user"] = steward.authorize_access_token()["userinfo"]
-    return session["user"]`);
-    add('go', 'Go', `
+    return session["user"]`,
+    );
+    add(
+      'go',
+      'Go',
+      `
 // go get github.com/coreos/go-oidc/v3/oidc golang.org/x/oauth2
 provider, err := oidc.NewProvider(ctx, ${q(issuer)})
 if err != nil {
@@ -159,10 +220,14 @@ verifier := oauth2.GenerateVerifier()
 address := config.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier))
 
 // When the user comes back:
-token, err := config.Exchange(ctx, r.FormValue("code"), oauth2.VerifierOption(verifier))`);
+token, err := config.Exchange(ctx, r.FormValue("code"), oauth2.VerifierOption(verifier))`,
+    );
   }
   if (c.grant_types.includes('authorization_code') && !confidential) {
-    add('browser', 'Browser', `
+    add(
+      'browser',
+      'Browser',
+      `
 // npm install oidc-client-ts
 import { UserManager } from "oidc-client-ts";
 
@@ -178,8 +243,12 @@ await users.signinRedirect();
 
 // On the page of the redirect URI:
 const user = await users.signinCallback();
-console.log(user.profile);`);
-    add('react', 'React', `
+console.log(user.profile);`,
+    );
+    add(
+      'react',
+      'React',
+      `
 // npm install react-oidc-context oidc-client-ts
 import { AuthProvider, useAuth } from "react-oidc-context";
 
@@ -196,17 +265,25 @@ function SignIn() {
   const auth = useAuth();
   if (auth.isAuthenticated) return <p>Hello {auth.user?.profile.name}</p>;
   return <button onClick={() => auth.signinRedirect()}>Sign in</button>;
-}`);
+}`,
+    );
   }
   if (c.grant_types.includes('client_credentials')) {
-    add('service', 'As itself (curl)', `
+    add(
+      'service',
+      'As itself (curl)',
+      `
 curl ${shellQuote(issuer + '/oauth/token')} \\
   -u ${shellQuote(c.id)}:"$STEWARD_CLIENT_SECRET" \\
   -d grant_type=client_credentials \\
-  --data-urlencode ${shellQuote('scope=' + c.scopes.filter((s) => s.includes(':')).join(' '))}`);
+  --data-urlencode ${shellQuote('scope=' + c.scopes.filter((s) => s.includes(':')).join(' '))}`,
+    );
   }
   if (c.grant_types.includes(device)) {
-    add('device', 'Device code (curl)', `
+    add(
+      'device',
+      'Device code (curl)',
+      `
 # Show user_code and verification_uri of the answer to the user.
 curl ${shellQuote(issuer + '/device_authorization')} \\
   -d client_id=${shellQuote(c.id)}${confidential ? ' -d client_secret="$STEWARD_CLIENT_SECRET"' : ''} \\
@@ -216,9 +293,22 @@ curl ${shellQuote(issuer + '/device_authorization')} \\
 curl ${shellQuote(issuer + '/oauth/token')} \\
   -d client_id=${shellQuote(c.id)}${confidential ? ' -d client_secret="$STEWARD_CLIENT_SECRET"' : ''} \\
   -d grant_type=${device} \\
-  -d device_code="$DEVICE_CODE"`);
+  -d device_code="$DEVICE_CODE"`,
+    );
   }
-  const env = { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: c.id, ...(confidential ? { OIDC_CLIENT_SECRET: '<the secret>' } : {}), OIDC_REDIRECT_URI: redirect, OIDC_SCOPES: scope };
-  add('env', 'Environment', Object.entries(env).map(([name, value]) => `${name}=${q(value)}`).join('\n'));
+  const env = {
+    OIDC_ISSUER: issuer,
+    OIDC_CLIENT_ID: c.id,
+    ...(confidential ? { OIDC_CLIENT_SECRET: '<the secret>' } : {}),
+    OIDC_REDIRECT_URI: redirect,
+    OIDC_SCOPES: scope,
+  };
+  add(
+    'env',
+    'Environment',
+    Object.entries(env)
+      .map(([name, value]) => `${name}=${q(value)}`)
+      .join('\n'),
+  );
   return all;
 }

@@ -2,7 +2,8 @@
 export const pages: Record<string, (id: string, parent?: string) => string> = {
   webhook: (id) => '/webhooks/' + encodeURIComponent(id),
   destination: (_, webhook = '') => `/webhooks/${encodeURIComponent(webhook)}?tab=destinations`,
-  receipt: (id, webhook = '') => `/webhooks/${encodeURIComponent(webhook)}/receipts/${encodeURIComponent(id)}`,
+  receipt: (id, webhook = '') =>
+    `/webhooks/${encodeURIComponent(webhook)}/receipts/${encodeURIComponent(id)}`,
   bucket: (id) => '/storage/' + encodeURIComponent(id),
   thread: (id) => '/threads/' + encodeURIComponent(id),
   session: (id) => '/sessions/' + encodeURIComponent(id),

@@ -8,7 +8,8 @@ const apart = 60_000;
 
 // reloadWhenReachable waits until the server answers and reloads the page.
 export async function reloadWhenReachable(left: AbortSignal) {
-  for (let n = 0; !(await isReachable()); n++) await new Promise((resolve) => setTimeout(resolve, retryPause(n)));
+  for (let n = 0; !(await isReachable()); n++)
+    await new Promise((resolve) => setTimeout(resolve, retryPause(n)));
   if (left.aborted || Date.now() - Number(sessionStorage.getItem(key)) < apart) return;
   sessionStorage.setItem(key, String(Date.now()));
   location.reload();

@@ -36,10 +36,13 @@ class Router {
   }
 
   private click(e: MouseEvent) {
-    if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+    if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey)
+      return;
     const a = (e.target as Element).closest?.('a');
-    if (!a || a.target || a.hash || a.hasAttribute('download') || a.origin !== location.origin) return;
-    if (!a.pathname.startsWith(prefix + '/') || /^\/console\/(api|sign-in|assets)/.test(a.pathname)) return;
+    if (!a || a.target || a.hash || a.hasAttribute('download') || a.origin !== location.origin)
+      return;
+    if (!a.pathname.startsWith(prefix + '/') || /^\/console\/(api|sign-in|assets)/.test(a.pathname))
+      return;
     e.preventDefault();
     go(a.pathname.slice(prefix.length) + a.search);
   }
@@ -67,7 +70,11 @@ export function go(path: string, keep: 'push' | 'replace' = 'push', before: stri
 }
 
 // setQuery changes filters in the address. null removes one; changing a filter removes the cursor.
-export function setQuery(changes: Record<string, string | null | undefined>, keep: 'push' | 'replace' = 'push', before: string[] = []) {
+export function setQuery(
+  changes: Record<string, string | null | undefined>,
+  keep: 'push' | 'replace' = 'push',
+  before: string[] = [],
+) {
   const query = new URLSearchParams(location.search);
   if (!('cursor' in changes)) query.delete('cursor');
   for (const [name, value] of Object.entries(changes)) {
@@ -79,8 +86,10 @@ export function setQuery(changes: Record<string, string | null | undefined>, kee
 }
 
 // nextPage and previousPage move in a list whose page is in the address.
-export const nextPage = (cursor: string) => setQuery({ cursor }, 'push', [...router.before, router.query.get('cursor') ?? '']);
-export const previousPage = () => setQuery({ cursor: router.before.at(-1) }, 'push', router.before.slice(0, -1));
+export const nextPage = (cursor: string) =>
+  setQuery({ cursor }, 'push', [...router.before, router.query.get('cursor') ?? '']);
+export const previousPage = () =>
+  setQuery({ cursor: router.before.at(-1) }, 'push', router.before.slice(0, -1));
 
 // match returns the values of a pattern such as /webhooks/:id, or undefined.
 export function match(pattern: string, path: string): Record<string, string> | undefined {

@@ -7,7 +7,11 @@ describe('match', () => {
     ['/webhooks', '/webhooks', {}],
     ['/webhooks', '/webhooks/', {}],
     ['/webhooks/:id', '/webhooks/wh_1', { id: 'wh_1' }],
-    ['/webhooks/:id/receipts/:receiptId', '/webhooks/wh_1/receipts/r%2F1', { id: 'wh_1', receiptId: 'r/1' }],
+    [
+      '/webhooks/:id/receipts/:receiptId',
+      '/webhooks/wh_1/receipts/r%2F1',
+      { id: 'wh_1', receiptId: 'r/1' },
+    ],
   ])('%s matches %s', (pattern, path, want) => expect(match(pattern, path)).toEqual(want));
 
   test.each([
@@ -20,7 +24,8 @@ describe('match', () => {
   ])('%s does not match %s', (pattern, path) => expect(match(pattern, path)).toBeUndefined());
 });
 
-test('the address of a page is below /console', () => expect(href('/webhooks')).toBe('/console/webhooks'));
+test('the address of a page is below /console', () =>
+  expect(href('/webhooks')).toBe('/console/webhooks'));
 
 describe('the address', () => {
   beforeEach(() => go('/webhooks?status=failed&cursor=c1'));

@@ -6,7 +6,14 @@ export function rowKeys(node: HTMLElement) {
     const rows = [...node.querySelectorAll<HTMLElement>('[data-row]')];
     const at = rows.indexOf(document.activeElement as HTMLElement);
     if (at < 0) return;
-    const to = { ArrowDown: at + 1, j: at + 1, ArrowUp: at - 1, k: at - 1, Home: 0, End: rows.length - 1 }[e.key];
+    const to = {
+      ArrowDown: at + 1,
+      j: at + 1,
+      ArrowUp: at - 1,
+      k: at - 1,
+      Home: 0,
+      End: rows.length - 1,
+    }[e.key];
     const row = to === undefined ? undefined : rows[to];
     if (!row) return;
     e.preventDefault();

@@ -4,7 +4,9 @@ import { store } from './session.svelte';
 export type Choice = 'system' | 'light' | 'dark';
 
 class Scheme {
-  choice = $state<Choice>((document.documentElement.dataset.scheme as Choice | undefined) ?? 'system');
+  choice = $state<Choice>(
+    (document.documentElement.dataset.scheme as Choice | undefined) ?? 'system',
+  );
   private system = matchMedia('(prefers-color-scheme: dark)');
   private systemDark = $state(this.system.matches);
   // dark is read by what draws on a canvas.

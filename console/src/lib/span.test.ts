@@ -13,15 +13,30 @@ test('without a span it is the last 24 hours, until the end of the minute', () =
   expect(of('')).toEqual(['2026-02-28T12:01:00.000Z', '2026-03-01T12:01:00.000Z', '24h', 'hour']);
 });
 
-test('a page may have another span than 24 hours', () => expect(of('', '1h')).toEqual(['2026-03-01T11:01:00.000Z', '2026-03-01T12:01:00.000Z', '1h', 'minute']));
+test('a page may have another span than 24 hours', () =>
+  expect(of('', '1h')).toEqual([
+    '2026-03-01T11:01:00.000Z',
+    '2026-03-01T12:01:00.000Z',
+    '1h',
+    'minute',
+  ]));
 
 test('a span that is not known is 24 hours', () => expect(of('span=2h')).toEqual(of('span=24h')));
 
 test('from and to win over the span', () => {
-  expect(of('span=7d&from=2026-01-01T00:00:00Z&to=2026-01-01T02:00:00Z')).toEqual(['2026-01-01T00:00:00.000Z', '2026-01-01T02:00:00.000Z', '', 'minute']);
+  expect(of('span=7d&from=2026-01-01T00:00:00Z&to=2026-01-01T02:00:00Z')).toEqual([
+    '2026-01-01T00:00:00.000Z',
+    '2026-01-01T02:00:00.000Z',
+    '',
+    'minute',
+  ]);
 });
 
-test.each(['from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', 'from=x&to=y', 'from=2026-01-01T00:00:00Z'])('%s is no span', (query) => {
+test.each([
+  'from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z',
+  'from=x&to=y',
+  'from=2026-01-01T00:00:00Z',
+])('%s is no span', (query) => {
   expect(of(query)).toEqual(of(''));
 });
 

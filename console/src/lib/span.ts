@@ -17,11 +17,25 @@ export function granularityOf(ms: number): Granularity {
 }
 
 // window returns the span of the address: ?from&to (from zooming), or ?span, or the last 24 hours.
-export function windowOf(query: URLSearchParams, fallback = '24h'): { start: Date; end: Date; name: string; granularity: Granularity } {
+export function windowOf(
+  query: URLSearchParams,
+  fallback = '24h',
+): { start: Date; end: Date; name: string; granularity: Granularity } {
   const from = Date.parse(query.get('from') ?? '');
   const to = Date.parse(query.get('to') ?? '');
-  if (from < to) return { start: new Date(from), end: new Date(to), name: '', granularity: granularityOf(to - from) };
+  if (from < to)
+    return {
+      start: new Date(from),
+      end: new Date(to),
+      name: '',
+      granularity: granularityOf(to - from),
+    };
   const span = spans.find((s) => s.name === (query.get('span') ?? fallback)) ?? spans[1];
   const end = new Date(Math.ceil(Date.now() / 60_000) * 60_000);
-  return { start: new Date(end.getTime() - span.ms), end, name: span.name, granularity: granularityOf(span.ms) };
+  return {
+    start: new Date(end.getTime() - span.ms),
+    end,
+    name: span.name,
+    granularity: granularityOf(span.ms),
+  };
 }

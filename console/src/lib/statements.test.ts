@@ -1,5 +1,12 @@
 import { beforeEach, expect, test, vi } from 'vitest';
-import { addToHistory, clearHistory, forgetStatements, keepDraft, readDraft, readHistory } from './statements';
+import {
+  addToHistory,
+  clearHistory,
+  forgetStatements,
+  keepDraft,
+  readDraft,
+  readHistory,
+} from './statements';
 
 beforeEach(() => {
   localStorage.clear();
@@ -14,7 +21,8 @@ test('the history has the newest statement first, and each once', () => {
   expect(sqlOf('other')).toEqual([]);
 });
 
-test('the history returned is the one that is kept', () => expect(addToHistory('db', 'select 1')).toEqual(readHistory('db')));
+test('the history returned is the one that is kept', () =>
+  expect(addToHistory('db', 'select 1')).toEqual(readHistory('db')));
 
 test('the history of a database has at most 50 statements', () => {
   for (let n = 0; n < 60; n++) addToHistory('db', `select ${n}`);

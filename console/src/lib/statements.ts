@@ -55,14 +55,18 @@ const drafts = new Kept<string>(() => sessionStorage, 'steward.sql.draft');
 const run = new Kept<Statement[]>(() => localStorage, 'steward.sql.history');
 
 export const readDraft = (database: string) => drafts.get(database);
-export const keepDraft = (database: string, sql: string) => sql.length <= mostText && drafts.set(database, sql);
+export const keepDraft = (database: string, sql: string) =>
+  sql.length <= mostText && drafts.set(database, sql);
 
 // readHistory returns the statements that were run, newest first.
 export const readHistory = (database: string): Statement[] => run.get(database) ?? [];
 
 // addToHistory adds a statement that is run and returns the history. A statement is in it once.
 export function addToHistory(database: string, sql: string): Statement[] {
-  const all = [{ sql, at: Date.now() }, ...readHistory(database).filter((s) => s.sql !== sql)].slice(0, mostStatements);
+  const all = [
+    { sql, at: Date.now() },
+    ...readHistory(database).filter((s) => s.sql !== sql),
+  ].slice(0, mostStatements);
   let left = mostText;
   const kept = all.filter((s) => (left -= s.sql.length) >= 0);
   run.set(database, kept);

@@ -34,11 +34,22 @@ export interface TextEditor {
 export function createEditor(root: ShadowRoot, s: Settings): TextEditor {
   const theme = EditorView.theme({
     '&': { fontSize: '12.5px', backgroundColor: 'var(--surface)', color: 'var(--text)' },
-    '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-2px', borderRadius: '7px' },
-    '.cm-content': { fontFamily: 'var(--mono)', minHeight: s.minHeight + 'px', padding: '8px 0', caretColor: 'var(--text)' },
+    '&.cm-focused': {
+      outline: '2px solid var(--accent)',
+      outlineOffset: '-2px',
+      borderRadius: '7px',
+    },
+    '.cm-content': {
+      fontFamily: 'var(--mono)',
+      minHeight: s.minHeight + 'px',
+      padding: '8px 0',
+      caretColor: 'var(--text)',
+    },
     '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.6', maxHeight: '420px' },
     '.cm-gutters': { backgroundColor: 'var(--sunken)', color: 'var(--text-3)', border: 'none' },
-    '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'var(--accent-soft) !important' },
+    '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': {
+      backgroundColor: 'var(--accent-soft) !important',
+    },
     '.cm-cursor': { borderLeftColor: 'var(--text)' },
   });
   const view = new EditorView({
@@ -64,7 +75,8 @@ export function createEditor(root: ShadowRoot, s: Settings): TextEditor {
   });
   return {
     set: (text) => {
-      if (text !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+      if (text !== view.state.doc.toString())
+        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
     },
     destroy: () => view.destroy(),
   };

@@ -4,7 +4,17 @@ import { shellQuote } from '../../lib/format';
 
 // notCopied are headers of the connection, not of the request: curl sets its own.
 const notCopied = new Set([
-  'host', 'content-length', 'accept-encoding', 'connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect',
+  'host',
+  'content-length',
+  'accept-encoding',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'expect',
 ]);
 // A program gets at most 128 KiB as one argument on Linux.
 const longestArgument = 100 * 1024;
@@ -12,9 +22,12 @@ const longestArgument = 100 * 1024;
 export function curlOf(r: Schemas['WebhookReceipt'], body: Uint8Array): string {
   const text = textOf(body);
   const inline = text !== undefined && body.length <= longestArgument;
-  const parts = [`curl ${methodOf(r.method)} ${/[[\]{}]/.test(r.query) ? '-g ' : ''}"$WEBHOOK_URL"${r.query ? shellQuote('?' + r.query) : ''}`];
+  const parts = [
+    `curl ${methodOf(r.method)} ${/[[\]{}]/.test(r.query) ? '-g ' : ''}"$WEBHOOK_URL"${r.query ? shellQuote('?' + r.query) : ''}`,
+  ];
   for (const [name, value] of Object.entries(r.headers)) {
-    if (!notCopied.has(name)) parts.push(`-H ${shellQuote(value ? `${name}: ${value}` : `${name};`)}`); // "name:" would remove it
+    if (!notCopied.has(name))
+      parts.push(`-H ${shellQuote(value ? `${name}: ${value}` : `${name};`)}`); // "name:" would remove it
   }
   if (body.length && !('content-type' in r.headers)) parts.push(`-H 'content-type:'`); // curl would add one
   if (body.length) parts.push(inline ? `--data-raw ${shellQuote(text)}` : '--data-binary @-');
@@ -38,6 +51,7 @@ function textOf(body: Uint8Array): string | undefined {
 
 function base64(body: Uint8Array): string {
   let binary = '';
-  for (let i = 0; i < body.length; i += 8192) binary += String.fromCharCode(...body.subarray(i, i + 8192));
+  for (let i = 0; i < body.length; i += 8192)
+    binary += String.fromCharCode(...body.subarray(i, i + 8192));
   return btoa(binary);
 }

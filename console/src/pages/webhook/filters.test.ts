@@ -10,5 +10,9 @@ test('a status that is not known is no filter', () => {
 
 test('times filter receipts, destinations filter deliveries', () => {
   expect(of('since=2026-01-01T00:00:00Z')).toMatchObject({ byDelivery: false, any: true });
-  expect(of('destination=whds_1')).toMatchObject({ destinationId: 'whds_1', byDelivery: true, any: true });
+  expect(of('destination=whds_1')).toMatchObject({
+    destinationId: 'whds_1',
+    byDelivery: true,
+    any: true,
+  });
 });

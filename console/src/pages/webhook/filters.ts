@@ -10,7 +10,10 @@ export const noFilters = { since: null, until: null, status: null, destination: 
 export function filtersOf(query: URLSearchParams) {
   const status = statuses.find((s) => s === query.get('status'));
   const destinationId = query.get('destination') || undefined;
-  const receipts = { since: query.get('since') || undefined, until: query.get('until') || undefined };
+  const receipts = {
+    since: query.get('since') || undefined,
+    until: query.get('until') || undefined,
+  };
   // A receipt has no status of its own and goes to all destinations: those filters are about its deliveries.
   const byDelivery = status !== undefined || destinationId !== undefined;
   const any = byDelivery || Object.values(receipts).some((value) => value !== undefined);

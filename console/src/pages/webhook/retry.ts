@@ -8,7 +8,9 @@ type Delivery = Schemas['WebhookDelivery'];
 export async function retry(d: Delivery, then: () => unknown) {
   try {
     const path = { webhookId: d.webhook_id, deliveryId: d.id };
-    await ok(api.POST('/webhook/delivery-retry/{webhookId}/{deliveryId}', { params: { path }, body: {} }));
+    await ok(
+      api.POST('/webhook/delivery-retry/{webhookId}/{deliveryId}', { params: { path }, body: {} }),
+    );
     done('The delivery is attempted again.');
     then();
   } catch (thrown) {
@@ -20,4 +22,5 @@ export const targetOf = (destinations: Schemas['WebhookDestination'][], id: stri
   destinations.find((d) => d.id === id)?.config.url ?? id;
 
 // errorOf returns what went wrong, unless the status of the answer says it.
-export const errorOf = (d: Delivery) => (d.error && d.error !== `the destination answered ${d.response?.status}` ? d.error : '');
+export const errorOf = (d: Delivery) =>
+  d.error && d.error !== `the destination answered ${d.response?.status}` ? d.error : '';

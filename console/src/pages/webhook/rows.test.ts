@@ -3,10 +3,18 @@ import type { Schemas } from '../../api/client';
 import { outcomesOf, rowOf, statesOf, statusOf, worst } from './rows';
 
 const delivery = (fields: Partial<Schemas['WebhookDelivery']>) =>
-  ({ id: 'd', webhook_receipt_id: 'r', webhook_destination_id: 'a', status: 'success', retries: 0, ...fields }) as Schemas['WebhookDelivery'];
+  ({
+    id: 'd',
+    webhook_receipt_id: 'r',
+    webhook_destination_id: 'a',
+    status: 'success',
+    retries: 0,
+    ...fields,
+  }) as Schemas['WebhookDelivery'];
 
 describe('the preview of a receipt', () => {
-  const preview = (fields: Partial<Schemas['WebhookReceipt']>) => rowOf({ size: 10, ...fields } as Schemas['WebhookReceipt']).preview;
+  const preview = (fields: Partial<Schemas['WebhookReceipt']>) =>
+    rowOf({ size: 10, ...fields } as Schemas['WebhookReceipt']).preview;
 
   test.each([
     [{ size: 0 }, 'no body'],

@@ -55,7 +55,11 @@ export function worst(states: States | undefined): Status | undefined {
 }
 
 export const tones = { pending: 'warn', success: 'good', failed: 'bad' } as const;
-export const words = { pending: 'not delivered yet', success: 'delivered', failed: 'the last attempt failed' } as const;
+export const words = {
+  pending: 'not delivered yet',
+  success: 'delivered',
+  failed: 'the last attempt failed',
+} as const;
 
 // isWaiting reports whether a delivery waits for its turn after an attempt that failed.
 export const isWaiting = (d: Delivery) => d.status === 'pending' && d.retries > 0;
