@@ -1,5 +1,5 @@
-// What the search can do besides going to pages and things: create things, change the color scheme or the
-// organization, sign out. Commands that the role may not use are left out.
+// What the search can do besides going to pages and things: create things, change the color scheme
+// or the organization, sign out. Commands that the role may not use are left out.
 import { scheme, type Choice } from './lib/scheme.svelte';
 import { session } from './lib/session.svelte';
 import type { IconName } from './ui/Icon.svelte';

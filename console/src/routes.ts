@@ -1,6 +1,7 @@
 // The pages of the console. A page is loaded when it is opened first. Values of the pattern are in
-// router.params. Pages with nav are in the navigation, in this order. A page with needs is only for roles that
-// have that right, as GET /cli/auth/user tells the role: others do not find it in the navigation or the search.
+// router.params. Pages with nav are in the navigation, in this order. A page with needs is only for
+// roles that have that right, as GET /cli/auth/user tells the role: others do not find it in the
+// navigation or the search.
 import type { Component } from 'svelte';
 import type { Schemas } from './api/client';
 import { readOne, words } from './api/resources';
@@ -114,7 +115,8 @@ export const routes: Route[] = [
 // isAllowed reports whether the role of the user includes a page.
 export const isAllowed = (route: Route) => !route.needs || session[route.needs];
 
-// find returns the page of a thing that GET /search has found. Databases and stores have their region in the address.
+// find returns the page of a thing that GET /search has found. Databases and stores have their
+// region in the address.
 export async function find(thing: Schemas['SearchResult']): Promise<string> {
   const kinds: Record<string, 'db' | 'kv'> = { database: 'db', store: 'kv' };
   const kind = kinds[thing.type];

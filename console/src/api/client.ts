@@ -1,7 +1,8 @@
 // The API as pages use it. Every function throws a Problem if the request fails.
 //
 //   const hook = await ok(api.GET('/webhook/get/{webhookId}', { params: { path: { webhookId } } }));
-//   const { items, total, next } = await list(api.GET('/webhook/list', { params: { query: { limit: 50 } } }));
+//   const query = { limit: 50 };
+//   const { items, total, next } = await list(api.GET('/webhook/list', { params: { query } }));
 //   const status = await raw<Status>('GET', '/status'); // a route that is not in the document yet
 import createClient from 'openapi-fetch';
 import type { components, paths } from './schema';
@@ -12,7 +13,8 @@ export { Problem } from './problem';
 
 export const base = '/console/api';
 
-// Caller is whom requests are sent for. ended is called when a request says that nobody is signed in.
+// Caller is whom requests are sent for. ended is called when a request says that nobody is signed
+// in.
 export interface Caller {
   orgId: string;
   ended(): void;
@@ -45,8 +47,8 @@ export async function send(
   }
 }
 
-// An answer with Content-Length: 0 is read as such by openapi-fetch; one without a body and without that
-// header is not, and it must not fail.
+// An answer with Content-Length: 0 is read as such by openapi-fetch; one without a body and without
+// that header is not, and it must not fail.
 export const api = createClient<paths>({
   baseUrl: base,
   fetch: async (request: Request) => {

@@ -38,7 +38,8 @@ export function problemOf(body: unknown, response: Response): Problem {
   });
 }
 
-// asProblem returns what was thrown as a problem. A request that is aborted is none: it is thrown again.
+// asProblem returns what was thrown as a problem. A request that is aborted is none: it is thrown
+// again.
 export function asProblem(thrown: unknown): Problem {
   if (thrown instanceof Problem) return thrown;
   if (thrown instanceof TypeError && /fetch|network|load failed/i.test(thrown.message)) {
@@ -51,8 +52,8 @@ export function asProblem(thrown: unknown): Problem {
   });
 }
 
-// isTemporary reports whether the same request may succeed later: the server is restarting, overloaded, or
-// cannot be reached.
+// isTemporary reports whether the same request may succeed later: the server is restarting,
+// overloaded, or cannot be reached.
 export function isTemporary(p: Problem): boolean {
   return p.code === 'unreachable' || p.status >= 500 || p.status === 429;
 }

@@ -6,7 +6,8 @@ export type Status = Schemas['Status'];
 export const readStatus = (signal?: AbortSignal): Promise<Status> =>
   ok(api.GET('/status', { signal }));
 
-// unlistedOf returns how many failing destinations are not in the list, which has those that began last.
+// unlistedOf returns how many failing destinations are not in the list, which has those that began
+// last.
 export const unlistedOf = ({ webhooks }: Partial<Status> = {}): number =>
   webhooks ? Math.max(0, (webhooks.failing_total ?? 0) - webhooks.failing.length) : 0;
 

@@ -125,8 +125,8 @@ export class Upload {
 
 const parallel = 3;
 
-// Uploads is the list that a page shows. finished is called when files were stored: at once after the last one,
-// and now and then before.
+// Uploads is the list that a page shows. finished is called when files were stored: at once after
+// the last one, and now and then before.
 export class Uploads {
   all = $state.raw<Upload[]>([]);
   private running = 0;
@@ -154,7 +154,8 @@ export class Uploads {
         ? 0
         : 1;
   }
-  // shown are the uploads that are worth a line: those that run, those that failed, and some of the others.
+  // shown are the uploads that are worth a line: those that run, those that failed, and some of the
+  // others.
   get shown() {
     const rank = { running: 0, failed: 1, waiting: 2, done: 3 };
     return this.all.toSorted((a, b) => rank[a.state] - rank[b.state]).slice(0, 12);

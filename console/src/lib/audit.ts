@@ -4,7 +4,8 @@ import { pages } from './pages';
 
 export type Entry = Schemas['AuditEntry'];
 
-// kinds are what an action was done to, by the part of the action before the dot, with what can be done to it.
+// kinds are what an action was done to, by the part of the action before the dot, with what can be
+// done to it.
 export const kinds: Record<string, { label: string; verbs: Record<string, string> }> = {
   apikey: {
     label: 'API key',
@@ -116,8 +117,8 @@ const types: Record<string, string> = {
   object: 'bucket',
 };
 
-// pageOf returns the page of what was changed, unless it is gone. An entry about a part of a thing, such as
-// client/user or bucket/key, leads to the page of the thing.
+// pageOf returns the page of what was changed, unless it is gone. An entry about a part of a thing,
+// such as client/user or bucket/key, leads to the page of the thing.
 export function pageOf(e: Entry): string | undefined {
   const kind = kindOf(e.action);
   if (kind === 'keys') return '/settings';
@@ -126,8 +127,8 @@ export function pageOf(e: Entry): string | undefined {
   return pages[types[kind] ?? kind]?.(e.target.split('/')[0] ?? '');
 }
 
-// partsOf returns what was changed, in parts if the entry names several: an app and its user, a bucket and a key
-// of it, or the beginning of keys.
+// partsOf returns what was changed, in parts if the entry names several: an app and its user, a
+// bucket and a key of it, or the beginning of keys.
 export function partsOf(e: Entry): { label: string; id: string }[] {
   const kind = kindOf(e.action);
   const slash = e.target.indexOf('/');

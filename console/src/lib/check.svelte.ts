@@ -12,8 +12,8 @@ export class Check<T> {
   }
 }
 
-// check has the server check a body, a moment after it was last changed. dryRun sends it such that nothing is
-// stored. Call it while a component is initialized.
+// check has the server check a body, a moment after it was last changed. dryRun sends it such that
+// nothing is stored. Call it while a component is initialized.
 export function check<T>(
   body: () => T,
   dryRun: (body: T, signal: AbortSignal) => Promise<unknown>,

@@ -6,8 +6,8 @@ document.addEventListener('focusin', (e) => {
   if (e.target instanceof HTMLElement && !e.target.closest('dialog')) outside = e.target;
 });
 
-// modal shows a dialog as long as it is there; close is called when the user closes it with Escape. Then what had
-// the focus before gets it again, or the page, if that is gone.
+// modal shows a dialog as long as it is there; close is called when the user closes it with Escape.
+// Then what had the focus before gets it again, or the page, if that is gone.
 export function modal(close: () => void) {
   return (node: HTMLDialogElement) => {
     const before = document.activeElement as HTMLElement | null;

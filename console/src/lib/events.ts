@@ -12,16 +12,16 @@ export interface ServerEvent {
 
 export interface Follower {
   event: (e: ServerEvent) => void;
-  // state is called when the connection opens and when it breaks. clock is how far the clock of the server
-  // is ahead of this one, in milliseconds.
+  // state is called when the connection opens and when it breaks. clock is how far the clock of the
+  // server is ahead of this one, in milliseconds.
   state: (state: 'open' | 'waiting', clock: number) => void;
 }
 
 // A connection that is silent for so long is broken: the server sends a comment every 15 s.
 const longestSilence = 40_000;
 
-// follow reads events until signal is aborted, and reconnects after the last one that it has seen. It throws
-// a Problem when the server refuses the stream, as it does after the session has ended.
+// follow reads events until signal is aborted, and reconnects after the last one that it has seen.
+// It throws a Problem when the server refuses the stream, as it does after the session has ended.
 export async function follow(path: string, signal: AbortSignal, to: Follower): Promise<void> {
   let last = '';
   let times = 0;
@@ -50,8 +50,8 @@ export async function follow(path: string, signal: AbortSignal, to: Follower): P
   }
 }
 
-// Connection is a request that is aborted when it is silent for too long, or the device goes offline: neither
-// ends it by itself.
+// Connection is a request that is aborted when it is silent for too long, or the device goes
+// offline: neither ends it by itself.
 class Connection {
   signal: AbortSignal;
   private abort = new AbortController();

@@ -10,9 +10,12 @@ function json(body: object): string {
 
 // curl returns the line that sends a request with a JSON body.
 export const curl = (method: string, path: string, body: object) =>
-  `curl -X ${method} ${location.origin}${path} \\\n  -H "Authorization: Bearer $STEWARD_KEY" -H "Content-Type: application/json" \\\n  -d ${shellQuote(json(body))}`;
+  `curl -X ${method} ${location.origin}${path} \\\n` +
+  '  -H "Authorization: Bearer $STEWARD_KEY" -H "Content-Type: application/json" \\\n' +
+  `  -d ${shellQuote(json(body))}`;
 
-// command returns the same as a call of the command line, for requests that have no command of their own.
+// command returns the same as a call of the command line, for requests that have no command of
+// their own.
 export const command = (method: string, path: string, body: object) =>
   `steward api ${method} ${path}` +
   Object.entries(body)
@@ -25,7 +28,8 @@ export const command = (method: string, path: string, body: object) =>
 export const newResource = (type: string, name: string) =>
   curl('POST', `/resource/${session.orgId}/local`, { resources: [{ type, name }] });
 
-// A run of an agent and its judgement, as runtimes report them. A project that is not known is registered.
+// A run of an agent and its judgement, as runtimes report them. A project that is not known is
+// registered.
 export const startedSession = () => ({
   id: 'session-1',
   orgId: session.orgId,

@@ -1,5 +1,5 @@
-// Few loads a value for each key that a page shows, a few at a time: a list with hundreds of rows asks for
-// those on the screen. What is no longer wanted when its turn comes is left out.
+// Few loads a value for each key that a page shows, a few at a time: a list with hundreds of rows
+// asks for those on the screen. What is no longer wanted when its turn comes is left out.
 const parallel = 4;
 const most = 1000;
 // again is when a value that could not be loaded is asked for again, in milliseconds.
@@ -17,7 +17,8 @@ export class Few<T> {
     this.fetcher = fetcher;
   }
 
-  // want replaces the keys that are wanted. Those that were asked for before are not asked for again.
+  // want replaces the keys that are wanted. Those that were asked for before are not asked for
+  // again.
   want(keys: string[]) {
     this.wanted = keys;
     this.fill();
@@ -78,7 +79,8 @@ export function few<T>(fetcher: (key: string, signal: AbortSignal) => Promise<T>
   return values;
 }
 
-// onScreen returns an attachment for rows, which calls changed with the keys of those that are on the screen.
+// onScreen returns an attachment for rows, which calls changed with the keys of those that are on
+// the screen.
 export function onScreen(
   changed: (keys: string[]) => void,
 ): (key: string) => (row: Element) => () => void {

@@ -62,8 +62,8 @@ export const clock = (t: string | number | Date) => clocks.format(new Date(t));
 export const plural = (n: number, one: string, many = one + 's') =>
   `${number(n)} ${n === 1 ? one : many}`;
 
-// shellQuote returns text as one word of a shell. Control characters are written as escapes, since a terminal
-// could take them for the end of what is pasted.
+// shellQuote returns text as one word of a shell. Control characters are written as escapes, since
+// a terminal could take them for the end of what is pasted.
 export function shellQuote(text: string): string {
   if (/^[\w./:=@%+,-]+$/.test(text)) return text;
   if (!/[\0-\x08\x0b-\x1f\x7f-\x9f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;

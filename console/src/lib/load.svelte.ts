@@ -37,9 +37,10 @@ export class Loaded<T> {
   }
 }
 
-// load runs a request now, and again when something that it reads before its first await changes. every
-// repeats it, in milliseconds, while the page is visible. A request that has failed is repeated until the
-// server can answer it, and when the user has signed in again. Call it while a component is initialized.
+// load runs a request now, and again when something that it reads before its first await changes.
+// every repeats it, in milliseconds, while the page is visible. A request that has failed is
+// repeated until the server can answer it, and when the user has signed in again. Call it while a
+// component is initialized.
 export function load<T>(fetcher: (signal: AbortSignal) => Promise<T>, every = 0): Loaded<T> {
   const loaded = new Loaded(fetcher);
   $effect(() => {

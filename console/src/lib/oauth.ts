@@ -58,7 +58,8 @@ const grantLabels: Record<string, string> = {
 };
 export const grantLabel = (grant: string) => grantLabels[grant] ?? grant;
 
-// filled returns the addresses of a list that are not blank, without repetitions, as the server takes them.
+// filled returns the addresses of a list that are not blank, without repetitions, as the server
+// takes them.
 export const filled = (uris: string[]) => [...new Set(uris.map((u) => u.trim()).filter(Boolean))];
 
 // Addresses are the fields of an app with lists of addresses.
@@ -67,8 +68,8 @@ export interface Addresses {
   post_logout_redirect_uris?: string[];
 }
 
-// verdict returns what the server says about an address of a list: "" if it can be used, or undefined if it was
-// not checked yet.
+// verdict returns what the server says about an address of a list: "" if it can be used, or
+// undefined if it was not checked yet.
 export function verdict(
   check: Check<Addresses>,
   list: keyof Addresses,
@@ -84,8 +85,8 @@ export type Client = Schemas['OidcClientDetails'];
 // issuerOf returns the address of the provider.
 export const issuerOf = (c: Client) => c.link.replace(/\/console\/oauth\/.*$/, '');
 
-// tryUrl returns where sign-in with the app starts, as the app itself would start it. The app cannot redeem the
-// code, since it did not ask for it.
+// tryUrl returns where sign-in with the app starts, as the app itself would start it. The app
+// cannot redeem the code, since it did not ask for it.
 export function tryUrl(c: Client): string | undefined {
   const redirect = c.redirect_uris[0];
   if (!redirect || !c.grant_types.includes('authorization_code')) return undefined;
@@ -111,7 +112,9 @@ export function snippets(c: Client): { name: string; label: string; text: string
   const confidential = c.client_type === 'confidential';
   const redirect = c.redirect_uris[0] ?? 'https://app.example.com/callback';
   const scope = c.scopes.join(' ');
-  const insecure = issuer.startsWith('http:');
+  const insecure = issuer.startsWith('http:')
+    ? '\n  undefined,\n  { execute: [oidc.allowInsecureRequests] }, // the issuer is plain http'
+    : '';
   const all: { name: string; label: string; text: string }[] = [];
   const add = (name: string, label: string, text: string) =>
     all.push({ name, label, text: text.trim() });
@@ -127,7 +130,7 @@ import * as oidc from "openid-client";
 const config = await oidc.discovery(
   new URL(${q(issuer)}),
   ${q(c.id)},
-  process.env.STEWARD_CLIENT_SECRET,${insecure ? '\n  undefined,\n  { execute: [oidc.allowInsecureRequests] }, // the issuer is plain http' : ''}
+  process.env.STEWARD_CLIENT_SECRET,${insecure}
 );
 
 // Send the user to this address. Keep verifier and state in the session.

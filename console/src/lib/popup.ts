@@ -1,5 +1,5 @@
-// popup returns an attachment for an element with a button and what the button opens. close is called when
-// something else is used, and for Escape, after which the button has the focus.
+// popup returns an attachment for an element with a button and what the button opens. close is
+// called when something else is used, and for Escape, after which the button has the focus.
 export function popup(close: () => void) {
   return (node: HTMLElement) => {
     const elsewhere = (e: Event) => {

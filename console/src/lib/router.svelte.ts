@@ -19,8 +19,8 @@ function readBefore(): string[] {
 class Router {
   url = $state.raw(new URL(location.href));
   params = $state.raw<Record<string, string>>({});
-  // before are the cursors of the pages of a list before the one that is shown, '' for the first page. They
-  // are in the entry of the history, so that reloading and going back keep them.
+  // before are the cursors of the pages of a list before the one that is shown, '' for the first
+  // page. They are in the entry of the history, so that reloading and going back keep them.
   before = $state.raw<string[]>(readBefore());
   path = $derived(this.url.pathname.slice(prefix.length) || '/');
   query = $derived(this.url.searchParams);
@@ -55,8 +55,8 @@ export function href(path: string): string {
   return prefix + path;
 }
 
-// go opens a page. keep leaves the entry of the current one out of the history. before are the cursors of the
-// pages before it, if it is a page of a list.
+// go opens a page. keep leaves the entry of the current one out of the history. before are the
+// cursors of the pages before it, if it is a page of a list.
 export function go(path: string, keep: 'push' | 'replace' = 'push', before: string[] = []) {
   const left = location.pathname;
   const state = before.length ? { before: before.slice(-mostBefore) } : null;

@@ -1,5 +1,5 @@
-// rowKeys lets the arrow keys, Home and End move between the links of the rows of a table or list, also
-// with j and k. Use it as {@attach rowKeys}; the link of each row has data-row.
+// rowKeys lets the arrow keys, Home and End move between the links of the rows of a table or list,
+// also with j and k. Use it as {@attach rowKeys}; the link of each row has data-row.
 export function rowKeys(node: HTMLElement) {
   const move = (e: KeyboardEvent) => {
     if (e.metaKey || e.ctrlKey || e.altKey) return;

@@ -48,7 +48,8 @@ class Session {
   get role() {
     return (this.user?.role ?? 'viewer') as Role;
   }
-  // writes reports whether the user may change webhooks, objects, resources, threads and own API keys.
+  // writes reports whether the user may change webhooks, objects, resources, threads and own API
+  // keys.
   get writes() {
     return this.role !== 'viewer';
   }

@@ -1,5 +1,6 @@
-// The SQL that was written in this browser: what is in the editor, for as long as its tab is open, and the
-// statements that were run. Both are kept for each database and user, and go when the user signs out.
+// The SQL that was written in this browser: what is in the editor, for as long as its tab is open,
+// and the statements that were run. Both are kept for each database and user, and go when the user
+// signs out.
 
 // Limits: databases, statements of one, and characters of one.
 const [mostDatabases, mostStatements, mostText] = [10, 50, 100_000];

@@ -13,7 +13,8 @@ function quoted(v: unknown): string {
 export const csvOf = (columns: string[], rows: unknown[][]) =>
   [columns, ...rows].map((row) => row.map(quoted).join(',')).join('\r\n') + '\r\n';
 
-// jsonOf returns rows as an array of objects. Columns may have the same name: the later ones get a number.
+// jsonOf returns rows as an array of objects. Columns may have the same name: the later ones get a
+// number.
 export function jsonOf(columns: string[], rows: unknown[][]): string {
   const names = columns.map((c, i) => (columns.indexOf(c) === i ? c : `${c}_${i + 1}`));
   return JSON.stringify(

@@ -23,7 +23,8 @@ export function curlOf(r: Schemas['WebhookReceipt'], body: Uint8Array): string {
   const text = textOf(body);
   const inline = text !== undefined && body.length <= longestArgument;
   const parts = [
-    `curl ${methodOf(r.method)} ${/[[\]{}]/.test(r.query) ? '-g ' : ''}"$WEBHOOK_URL"${r.query ? shellQuote('?' + r.query) : ''}`,
+    `curl ${methodOf(r.method)} ` +
+      `${/[[\]{}]/.test(r.query) ? '-g ' : ''}"$WEBHOOK_URL"${r.query ? shellQuote('?' + r.query) : ''}`,
   ];
   for (const [name, value] of Object.entries(r.headers)) {
     if (!notCopied.has(name))
@@ -33,7 +34,10 @@ export function curlOf(r: Schemas['WebhookReceipt'], body: Uint8Array): string {
   if (body.length) parts.push(inline ? `--data-raw ${shellQuote(text)}` : '--data-binary @-');
   const command = parts.join(' \\\n  ');
   if (!body.length || inline) return command;
-  return `${text === undefined ? `printf %s ${base64(body)} | base64 -d` : `printf %s ${shellQuote(text)}`} | ${command}`;
+  return (
+    `${text === undefined ? `printf %s ${base64(body)} | base64 -d` : `printf %s ${shellQuote(text)}`} ` +
+    `| ${command}`
+  );
 }
 
 // A request with HEAD must not wait for a body.

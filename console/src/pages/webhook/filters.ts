@@ -1,6 +1,7 @@
 // The filters of receipts and deliveries, which are in the address.
 
-// statuses are those of GET /webhook/delivery-list. waiting is a part of pending: what waits for a retry.
+// statuses are those of GET /webhook/delivery-list. waiting is a part of pending: what waits for a
+// retry.
 export const statuses = ['waiting', 'pending', 'success', 'failed'] as const;
 
 // noFilters removes all filters from the address.
@@ -14,7 +15,8 @@ export function filtersOf(query: URLSearchParams) {
     since: query.get('since') || undefined,
     until: query.get('until') || undefined,
   };
-  // A receipt has no status of its own and goes to all destinations: those filters are about its deliveries.
+  // A receipt has no status of its own and goes to all destinations: those filters are about its
+  // deliveries.
   const byDelivery = status !== undefined || destinationId !== undefined;
   const any = byDelivery || Object.values(receipts).some((value) => value !== undefined);
   return { ...receipts, receipts, status, destinationId, byDelivery, any };

@@ -35,8 +35,8 @@ function preview(r: Receipt): string {
   return Array.from((text ?? '').slice(0, previewLength)).join('');
 }
 
-// States is how the deliveries of a receipt stand, by destination: the last attempt that has ended, or that
-// none has.
+// States is how the deliveries of a receipt stand, by destination: the last attempt that has ended,
+// or that none has.
 export type States = Record<string, Status>;
 
 // statesOf returns the states for the deliveries of a receipt, newest first.
@@ -67,8 +67,8 @@ export const statusOf = (d: Delivery) => (isWaiting(d) ? 'waiting' : d.status);
 
 const chainOf = (d: Delivery) => d.webhook_receipt_id + ' ' + d.webhook_destination_id;
 
-// outcomesOf returns whether the last attempt of each chain succeeded, the newest chain first. What waits for a retry has
-// failed; what was never attempted has no outcome.
+// outcomesOf returns whether the last attempt of each chain succeeded, the newest chain first. What
+// waits for a retry has failed; what was never attempted has no outcome.
 export function outcomesOf(deliveries: Delivery[]): { id: string; succeeded: boolean }[] {
   const found = new Map<string, { id: string; succeeded: boolean }>();
   for (const d of deliveries) {

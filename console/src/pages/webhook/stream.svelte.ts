@@ -1,4 +1,5 @@
-// The live stream of a webhook's receipts, as its page shows it: the newest ones, with their states.
+// The live stream of a webhook's receipts, as its page shows it: the newest ones, with their
+// states.
 import { SvelteMap } from 'svelte/reactivity';
 import type { Schemas } from '../../api/client';
 import { asProblem, type Problem } from '../../api/problem';
@@ -7,7 +8,8 @@ import { rowOf, type Row, type States } from './rows';
 
 // most is how many receipts a page keeps. Older ones are on the server.
 export const most = 1000;
-// slack is how old an event may be when it is shown, in milliseconds, before the page says that it is behind.
+// slack is how old an event may be when it is shown, in milliseconds, before the page says that it
+// is behind.
 const slack = 5_000;
 
 export class Stream {
@@ -16,12 +18,14 @@ export class Stream {
   states = new SvelteMap<string, States>();
   connection = $state<'connecting' | 'open' | 'waiting' | 'ended'>('connecting');
   problem = $state.raw<Problem>();
-  // rate is the number of receipts of the last second. behind is how old the last event was, in milliseconds.
+  // rate is the number of receipts of the last second. behind is how old the last event was, in
+  // milliseconds.
   rate = $state(0);
   behind = $state(0);
   // held is how many receipts have come while the stream is paused.
   held = $state(0);
-  // missing is the time since when requests are no longer kept that have not been shown, if there are any.
+  // missing is the time since when requests are no longer kept that have not been shown, if there
+  // are any.
   missing = $state('');
 
   private paused = false;
@@ -34,7 +38,8 @@ export class Stream {
   private abort = new AbortController();
   private timer: ReturnType<typeof setInterval>;
 
-  // opened is called when the stream is connected for the first time: what came before is not in it.
+  // opened is called when the stream is connected for the first time: what came before is not in
+  // it.
   constructor(webhookId: string, opened: () => void) {
     this.timer = setInterval(() => this.second(), 1000);
     follow('/webhook/tail/' + encodeURIComponent(webhookId), this.abort.signal, {
