@@ -122,7 +122,7 @@ var projectNames = db.NameIndex{Table: "projects", ID: "id", Index: "projects_na
 // SearchProjects returns projects that the caller sees by id or words of the name.
 func (s *Store) SearchProjects(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.ProjectID != "" {
-		return projectNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "id", caller.ProjectID)
+		return projectNames.With("id", caller.ProjectID).Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 	}
 	return projectNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

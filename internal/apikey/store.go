@@ -317,5 +317,5 @@ func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, li
 	if caller.Manages() {
 		return keyNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 	}
-	return ownKeyNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "user_id", caller.UserID)
+	return ownKeyNames.With("user_id", caller.UserID).Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

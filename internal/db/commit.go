@@ -107,7 +107,7 @@ func (s *writeSession) exec(_ context.Context, text string, args []any) (int64, 
 	return int64(s.conn.Changes()), nil
 }
 
-func (s *writeSession) send(ctx context.Context, r *result, text string, args []any) error {
+func (s *writeSession) send(ctx context.Context, r *Result, text string, args []any) error {
 	if r != nil && r.row != nil {
 		return s.collect(ctx, r, text, args)
 	}

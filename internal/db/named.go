@@ -30,34 +30,37 @@ type NameIndex struct {
 	ID, Where string
 	// Index is the index to use. SQLite prefers one without the columns of conditions.
 	Index string
+
+	conditions []condition
+}
+
+// condition is a column with the value that it must have.
+type condition struct {
+	column string
+	value  any
+}
+
+// With returns an index of the rows that have a value in a column.
+func (n NameIndex) With(column string, value any) NameIndex {
+	n.conditions = append(slices.Clip(n.conditions), condition{column, value})
+	return n
 }
 
 // Find returns at most limit rows: the one with an id first, then those whose name begins with the text,
-// then those that have its words elsewhere. conditions are further columns with the values that they must
-// have.
-func (n NameIndex) Find(q Querier, orgID, text string, limit int, conditions ...any) ([]Named, error) {
-	where := " WHERE org_id = $1"
-	args := []any{orgID}
-	for i := 0; i+1 < len(conditions); i += 2 {
-		args = append(args, conditions[i+1])
-		where += fmt.Sprintf(" AND %s = $%d", conditions[i], len(args))
-	}
-	if n.Where != "" {
-		where += " AND " + n.Where
-	}
-	next := len(args) + 1
-	byID, err := Collect(q, scanNamed, fmt.Sprintf(`SELECT %s, name FROM %s%s AND %s = $%d`, n.ID, n.Table, where, n.ID, next),
-		append(slices.Clone(args), text)...)
+// then those that have its words elsewhere.
+func (n NameIndex) Find(q Querier, orgID, text string, limit int) ([]Named, error) {
+	s := n.scan(q, orgID)
+	byID, err := s.byID(text)
 	if err != nil {
 		return nil, fmt.Errorf("find in %s by id: %w", n.Table, err)
 	}
-	byName, err := Collect(q, scanNamed, n.byName(q.Dialect(), where, next), append(args, text, text+lastChar, limit)...)
+	byName, err := s.byName(text, limit)
 	if err != nil {
 		return nil, fmt.Errorf("find in %s by name: %w", n.Table, err)
 	}
 	all := appendNew(byID, byName)
 	if words := NewWords(text); len(all) < limit && len(words) > 0 {
-		byWords, err := n.findWords(q, where, args, words, limit)
+		byWords, err := s.byWords(words, limit)
 		if err != nil {
 			return nil, fmt.Errorf("find in %s by words: %w", n.Table, err)
 		}
@@ -76,17 +79,57 @@ func appendNew(all, more []Named) []Named {
 	return all
 }
 
+// nameScan reads the rows of an organization that an index has.
+type nameScan struct {
+	NameIndex
+	q     Querier
+	where string
+	// args are the arguments of where. Those of a statement follow them.
+	args []any
+}
+
+// scan returns what reads the rows of an organization.
+func (n NameIndex) scan(q Querier, orgID string) nameScan {
+	s := nameScan{NameIndex: n, q: q, where: " WHERE org_id = $1", args: []any{orgID}}
+	for _, c := range n.conditions {
+		s.args = append(s.args, c.value)
+		s.where += fmt.Sprintf(" AND %s = $%d", c.column, len(s.args))
+	}
+	if n.Where != "" {
+		s.where += " AND " + n.Where
+	}
+	return s
+}
+
+// and returns the arguments of a statement.
+func (s nameScan) and(args ...any) []any { return append(slices.Clip(s.args), args...) }
+
+// byID returns the row with an id, if there is one.
+func (s nameScan) byID(id string) ([]Named, error) {
+	query := fmt.Sprintf(`SELECT %s, name FROM %s%s AND %s = $%d`, s.ID, s.Table, s.where, s.ID, len(s.args)+1)
+	return Collect(s.q, scanNamed, query, s.and(id)...)
+}
+
+// byName returns the first rows whose names begin with a text.
+func (s nameScan) byName(text string, limit int) ([]Named, error) {
+	from, name := s.source()
+	next := len(s.args) + 1
+	query := fmt.Sprintf(`SELECT %s, name FROM %s%s AND %s >= lower($%d) AND %s < lower($%d) ORDER BY %s LIMIT $%d`,
+		s.ID, from, s.where, name, next, name, next+1, name, next+2)
+	return Collect(s.q, scanNamed, query, s.and(text, text+lastChar, limit)...)
+}
+
 // errEnough ends a query that has found as many rows as were wanted.
 var errEnough = errors.New("db: enough rows")
 
-// findWords returns the first rows whose names have these words, of the first maxNames names. The database
+// byWords returns the first rows whose names have these words, of the first maxNames names. The database
 // leaves out most other rows, by the index alone.
-func (n NameIndex) findWords(q Querier, where string, args []any, words Words, limit int) ([]Named, error) {
-	from, name := n.source(q.Dialect())
+func (s nameScan) byWords(words Words, limit int) ([]Named, error) {
+	from, name := s.source()
 	query := fmt.Sprintf(`SELECT id, name FROM (SELECT %s AS id, name, %s AS lowered FROM %s%s ORDER BY %s LIMIT %d) AS names
-		WHERE lowered LIKE $%d`, n.ID, name, from, where, name, maxNames, len(args)+1)
+		WHERE lowered LIKE $%d`, s.ID, name, from, s.where, name, maxNames, len(s.args)+1)
 	var found []Named
-	_, err := Collect(q, func(row Row) (struct{}, error) {
+	_, err := Collect(s.q, func(row Row) (struct{}, error) {
 		one, err := scanNamed(row)
 		if err == nil && words.In(one.Name) {
 			found = append(found, one)
@@ -95,7 +138,7 @@ func (n NameIndex) findWords(q Querier, where string, args []any, words Words, l
 			return struct{}{}, errEnough
 		}
 		return struct{}{}, err
-	}, query, append(slices.Clone(args), words.pattern())...)
+	}, query, s.and(words.pattern())...)
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
@@ -137,20 +180,12 @@ func (w Words) pattern() string {
 	}, longest) + "%"
 }
 
-// byName returns the statement that finds rows by name. Its parameters from next on are the first name,
-// the end of the names, and the limit.
-func (n NameIndex) byName(dialect Dialect, where string, next int) string {
-	from, name := n.source(dialect)
-	return fmt.Sprintf(`SELECT %s, name FROM %s%s AND %s >= lower($%d) AND %s < lower($%d) ORDER BY %s LIMIT $%d`,
-		n.ID, from, where, name, next, name, next+1, name, next+2)
-}
-
 // source returns the table with the index to use, and the expression of the index.
-func (n NameIndex) source(dialect Dialect) (from, name string) {
-	if dialect == Postgres {
-		return n.Table, `lower(name) COLLATE "C"`
+func (s nameScan) source() (from, name string) {
+	if s.q.Dialect() == Postgres {
+		return s.Table, `lower(name) COLLATE "C"`
 	}
-	return n.Table + " INDEXED BY " + n.Index, "lower(name)"
+	return s.Table + " INDEXED BY " + s.Index, "lower(name)"
 }
 
 func scanNamed(row Row) (n Named, err error) { return n, row.Scan(&n.ID, &n.Name) }

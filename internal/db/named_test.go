@@ -51,7 +51,7 @@ func TestNameIndexFindsByIDAndWords(t *testing.T) {
 		if want := []db.Named{{ID: "prj_0", Name: "Orders"}, {ID: "prj_1", Name: "orders 2"}}; !slices.Equal(limited, want) {
 			t.Errorf("%v", limited)
 		}
-		one, err := index.Find(d.Read(t.Context()), "org_a", "ord", 20, "version", 2)
+		one, err := index.With("version", 2).Find(d.Read(t.Context()), "org_a", "ord", 20)
 		if must(t, err); len(one) != 0 {
 			t.Errorf("the condition is ignored: %v", one)
 		}

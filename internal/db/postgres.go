@@ -311,12 +311,12 @@ type postgresSession struct {
 type statement struct {
 	sql  string
 	args []any
-	into *result // nil if the result is not needed
+	into *Result // nil if the result is not needed
 }
 
 func (s *postgresSession) begun() bool { return s.conn.PgConn().TxStatus() != 'I' }
 
-func (s *postgresSession) send(_ context.Context, r *result, sql string, args []any) error {
+func (s *postgresSession) send(_ context.Context, r *Result, sql string, args []any) error {
 	s.pending = append(s.pending, statement{sql, args, r})
 	return nil
 }

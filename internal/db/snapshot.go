@@ -48,7 +48,7 @@ func (s readSession) exec(ctx context.Context, text string, args []any) (int64, 
 	return 0, explainRead(ctx, s.conn.Exec(text, args...))
 }
 
-func (s readSession) send(context.Context, *result, string, []any) error { return errReadOnly }
+func (s readSession) send(context.Context, *Result, string, []any) error { return errReadOnly }
 
 func (s readSession) query(ctx context.Context, text string, args []any) (Rows, error) {
 	rows, err := s.conn.Query(text, args, func(err error) error { return explainRead(ctx, err) })

@@ -31,38 +31,32 @@ func (d *DB) Exec(ctx context.Context, sql string, args ...any) (affected int64,
 // returned nil.
 func (t *Tx) SendCount(affected *int64, sql string, args ...any) error {
 	*affected = 0
-	return t.sendFor(&result{count: affected}, sql, args)
+	return t.sendFor(&Result{count: affected}, sql, args)
 }
 
-// SendCollect runs a statement with RETURNING as Tx.Send does, and reads its rows with scan. They are
-// valid when Write has returned nil.
-func SendCollect[T any](tx *Tx, all *[]T, scan func(Row) (T, error), sql string, args ...any) error {
-	*all = nil
-	return tx.sendFor(resultInto(all, scan), sql, args)
-}
-
-// SendCollectBulk is SendCollect with a statement over the rows of a Bulk.
-func SendCollectBulk[R, T any](tx *Tx, b Bulk[R], all *[]T, scan func(Row) (T, error), text string) error {
-	*all = nil
-	into := resultInto(all, scan)
+// SendInto runs a statement with RETURNING over all rows, as Send does. The rows that it returns are valid
+// when Write has returned nil.
+func (b Bulk[T]) SendInto(tx *Tx, into *Result, text string) error {
 	return b.each(tx.Dialect(), text, func(text string, args []any) error { return tx.sendFor(into, text, args) })
 }
 
-func resultInto[T any](all *[]T, scan func(Row) (T, error)) *result {
-	return &result{row: func(row Row) error {
+// Into returns the place of rows that are read with scan. It empties the slice.
+func Into[T any](all *[]T, scan func(Row) (T, error)) *Result {
+	*all = nil
+	return &Result{row: func(row Row) error {
 		one, err := scan(row)
 		*all = append(*all, one)
 		return err
 	}}
 }
 
-// result is where the result of a sent statement goes: the number of affected rows, or each row.
-type result struct {
+// Result is where the result of a sent statement goes: the number of affected rows, or each row.
+type Result struct {
 	count *int64
 	row   func(Row) error
 }
 
-func (t *Tx) sendFor(r *result, sql string, args []any) error {
+func (t *Tx) sendFor(r *Result, sql string, args []any) error {
 	sql, args, err := t.prepare(sql, args)
 	if err != nil {
 		return err
@@ -72,7 +66,7 @@ func (t *Tx) sendFor(r *result, sql string, args []any) error {
 
 // collect reads rows to their end. It goes on after an error of scan, which it returns: COMMIT may
 // have been sent already, so that is a mistake in the program and must not hide the outcome.
-func (r *result) collect(rows Rows) (scanned, err error) {
+func (r *Result) collect(rows Rows) (scanned, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		if err := r.row(rows); err != nil && scanned == nil {
@@ -83,7 +77,7 @@ func (r *result) collect(rows Rows) (scanned, err error) {
 }
 
 // collect runs a statement and reads its rows.
-func (s *writeSession) collect(ctx context.Context, r *result, sql string, args []any) error {
+func (s *writeSession) collect(ctx context.Context, r *Result, sql string, args []any) error {
 	rows, err := s.query(ctx, sql, args)
 	if err != nil {
 		return err

@@ -39,10 +39,11 @@ func TestSentStatementsHaveResults(t *testing.T) {
 			if err := tx.SendCount(&n, `UPDATE meta SET value = 'x' WHERE key IN ('a', 'b')`); err != nil {
 				return err
 			}
-			if err := db.SendCollect(tx, &returned, db.Value[string], `UPDATE meta SET value = 'y' WHERE key = $1 RETURNING key`, "b"); err != nil {
+			if err := (db.Bulk[string]{"b"}).SendInto(tx, db.Into(&returned, db.Value[string]),
+				`UPDATE meta SET value = 'y' {FROM v} WHERE key = v.value RETURNING key`); err != nil {
 				return err
 			}
-			return db.SendCollectBulk(tx, names, &many, db.Value[string],
+			return names.SendInto(tx, db.Into(&many, db.Value[string]),
 				`INSERT INTO meta (key, value) SELECT v.value, 'v' FROM {v} RETURNING key`)
 		})
 		slices.Sort(many)

@@ -71,7 +71,7 @@ type session interface {
 	exec(ctx context.Context, sql string, args []any) (int64, error)
 	query(ctx context.Context, sql string, args []any) (Rows, error)
 	// send runs a statement, at once or together with a later one. r is nil if its result is not needed.
-	send(ctx context.Context, r *result, sql string, args []any) error
+	send(ctx context.Context, r *Result, sql string, args []any) error
 }
 
 // Tx is a transaction, or a savepoint within one. It is used by one goroutine at a time, and not after

@@ -259,7 +259,7 @@ var (
 // Search returns evals that the caller sees by id or words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	if caller.ProjectID != "" {
-		return projectEvalNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "project_id", caller.ProjectID)
+		return projectEvalNames.With("project_id", caller.ProjectID).Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 	}
 	return evalNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

@@ -136,5 +136,5 @@ var names = db.NameIndex{Table: "resources", ID: "id", Where: "state IN ('active
 
 // Search returns databases or key-value stores of an organization by id or words of the name.
 func (s *Store) Search(ctx context.Context, caller *auth.Caller, t Type, text string, limit int) ([]db.Named, error) {
-	return names.Find(s.DB.Read(ctx), caller.OrgID, text, limit, "type", string(t))
+	return names.With("type", string(t)).Find(s.DB.Read(ctx), caller.OrgID, text, limit)
 }

@@ -33,7 +33,7 @@ func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp
 		wanted[i] = leaseRow{DestinationID: destinationID, Owner: s.Owner, ExpiresAt: until}
 	}
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		return db.SendCollectBulk(tx, wanted, &held, db.Value[string], `WITH free AS (
+		return wanted.SendInto(tx, db.Into(&held, db.Value[string]), `WITH free AS (
 				SELECT l.destination_id AS id, v.owner AS taker, v.expires_at AS until
 				FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id
 				WHERE l.owner = v.owner OR l.expires_at <= v.expires_at - `+leaseMicros+db.SkipLocked(tx.Dialect())+`)
