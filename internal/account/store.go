@@ -59,7 +59,7 @@ func (s *Store) Bootstrap(tx *db.Tx, email, password string) (First, error) {
 		hash = new(HashPassword(password))
 	}
 	f := NewFirst()
-	return f, s.insertOrg(tx, f, "Default organization", address, hash)
+	return f, s.insertOrg(tx, f, newOrg{name: "Default organization", email: address, passwordHash: hash})
 }
 
 // CreateOrg creates another organization with an owner, who has neither e-mail address nor password,
@@ -69,20 +69,26 @@ func (s *Store) CreateOrg(tx *db.Tx, f First, orgName string) error {
 		return errs.New(errs.Invalid, "the name of an organization must be %s, and at most %d characters long",
 			name.Expected, maxOrgName)
 	}
-	if err := s.insertOrg(tx, f, orgName, nil, nil); err != nil {
+	if err := s.insertOrg(tx, f, newOrg{name: orgName}); err != nil {
 		return err
 	}
 	return s.Audit(tx, "organization.create", f.OrgID)
 }
 
+// newOrg is an organization to be created. Its owner may have neither e-mail address nor password.
+type newOrg struct {
+	name                string
+	email, passwordHash *string
+}
+
 // insertOrg inserts an organization, its owner and its project.
-func (s *Store) insertOrg(tx *db.Tx, f First, orgName string, email, passwordHash *string) error {
+func (s *Store) insertOrg(tx *db.Tx, f First, o newOrg) error {
 	now := s.now()
-	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, orgName, now); err != nil {
+	if _, err := tx.Exec(`INSERT INTO orgs (id, name, created_at) VALUES ($1, $2, $3)`, f.OrgID, o.name, now); err != nil {
 		return fmt.Errorf("insert organization: %w", err)
 	}
 	if _, err := tx.Exec(`INSERT INTO users (id, email, password_hash, version, created_at, updated_at)
-		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, email, passwordHash, now); err != nil {
+		VALUES ($1, $2, $3, 1, $4, $4)`, f.UserID, o.email, o.passwordHash, now); err != nil {
 		return fmt.Errorf("insert user: %w", err)
 	}
 	if _, err := tx.Exec(`INSERT INTO members (org_id, user_id, role, version, created_at, updated_at)

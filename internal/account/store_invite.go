@@ -45,7 +45,7 @@ func scanPending(row db.Row) (Member, error) {
 func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Member, token string, err error) {
 	token = id.Secret(43)
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		m, err = s.insertInvitation(tx, orgID, by, n, token)
+		m, err = s.insertInvitation(tx, newInvitation{NewMember: n, orgID: orgID, by: by, token: token})
 		if err != nil {
 			return err
 		}
@@ -64,13 +64,23 @@ func (s *Store) Invite(ctx context.Context, orgID, by string, n NewMember) (m Me
 	return m, token, err
 }
 
-func (s *Store) insertInvitation(tx *db.Tx, orgID, by string, n NewMember, token string) (Member, error) {
+// newInvitation is an invitation by a user, with the token of its link.
+type newInvitation struct {
+	NewMember
+	orgID, by, token string
+}
+
+func (s *Store) insertInvitation(tx *db.Tx, n newInvitation) (Member, error) {
 	now := s.now()
 	m, err := scanPending(tx.Row(`INSERT INTO invitations (org_id, id, email, first_name, last_name, role, token_hash,
-		created_by, created_at, expires_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1)
+		created_by, created_at, expires_at, version) VALUES (@org_id, @id, @email, @first_name, @last_name,
+		@role, @token_hash, @created_by, @created_at, @expires_at, 1)
 		ON CONFLICT (org_id, email) DO NOTHING RETURNING `+pendingColumns,
-		orgID, id.New(id.Invitation), n.Email, n.FirstName, n.LastName, n.Role, seal.Hash(token), by, now,
-		now.Add(invitationLifetime)))
+		db.Args{
+			"org_id": n.orgID, "id": id.New(id.Invitation), "email": n.Email, "first_name": n.FirstName,
+			"last_name": n.LastName, "role": n.Role, "token_hash": seal.Hash(n.token), "created_by": n.by,
+			"created_at": now, "expires_at": now.Add(invitationLifetime),
+		}))
 	if errors.Is(err, db.ErrNoRows) {
 		return Member{}, errs.New(errs.Conflict, "this e-mail address is already invited; "+
 			"POST /oidc/org/members/{id}/invite renews the invitation")
@@ -110,8 +120,12 @@ func (s *Store) Reinvite(ctx context.Context, caller *auth.Caller, memberID stri
 		}
 		m.version++
 		m.ExpiresAt = new(s.now().Add(invitationLifetime))
-		if _, err := tx.Exec(`UPDATE invitations SET token_hash = $3, expires_at = $4, version = $5
-			WHERE org_id = $1 AND id = $2`, caller.OrgID, m.ID, seal.Hash(token), *m.ExpiresAt, m.version); err != nil {
+		if _, err := tx.Exec(`UPDATE invitations SET token_hash = @token_hash, expires_at = @expires_at, version = @version
+			WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": caller.OrgID, "id": m.ID, "token_hash": seal.Hash(token), "expires_at": *m.ExpiresAt,
+				"version": m.version,
+			}); err != nil {
 			return fmt.Errorf("renew invitation: %w", err)
 		}
 		return s.Audit(tx, "member.invite", m.ID)
@@ -169,9 +183,12 @@ func (s *Store) changeInvitation(
 
 // updateInvitation stores a changed invitation. The link of another role is void.
 func updateInvitation(tx *db.Tx, orgID string, m Member) error {
-	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = $3 THEN token_hash END, role = $3,
-		first_name = $4, last_name = $5, version = $6 WHERE org_id = $1 AND id = $2`,
-		orgID, m.ID, m.Role, m.FirstName, m.LastName, m.version); err != nil {
+	if _, err := tx.Exec(`UPDATE invitations SET token_hash = CASE WHEN role = @role THEN token_hash END, role = @role,
+		first_name = @first_name, last_name = @last_name, version = @version WHERE org_id = @org_id AND id = @id`,
+		db.Args{
+			"org_id": orgID, "id": m.ID, "role": m.Role, "first_name": m.FirstName, "last_name": m.LastName,
+			"version": m.version,
+		}); err != nil {
 		return fmt.Errorf("update invitation: %w", err)
 	}
 	return nil

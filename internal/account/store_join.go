@@ -77,13 +77,17 @@ func (s *Store) Register(tx *db.Tx, token, hash string) (userID string, err erro
 	}
 	// A user who exists is changed only if nobody can sign in as that user yet.
 	err = tx.Row(`INSERT INTO users (id, email, first_name, last_name, password_hash, version, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, 1, $6, $6)
+		VALUES (@id, @email, @first_name, @last_name, @hash, 1, @now, @now)
 		ON CONFLICT (email) DO UPDATE SET password_hash = excluded.password_hash,
 			first_name = COALESCE(users.first_name, excluded.first_name),
 			last_name = COALESCE(users.last_name, excluded.last_name),
 			version = users.version + 1, updated_at = excluded.updated_at
 		WHERE users.password_hash IS NULL AND NOT EXISTS (SELECT 1 FROM members m WHERE m.user_id = users.id)
-		RETURNING id`, id.New(id.User), i.email, i.firstName, i.lastName, hash, s.now()).Scan(&userID)
+		RETURNING id`,
+		db.Args{
+			"id": id.New(id.User), "email": i.email, "first_name": i.firstName, "last_name": i.lastName,
+			"hash": hash, "now": s.now(),
+		}).Scan(&userID)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", errs.New(errs.Conflict, "this e-mail address has an account: sign in to accept the invitation")
 	}

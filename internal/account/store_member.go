@@ -117,8 +117,12 @@ func (s *Store) enableOrDisable(tx *db.Tx, orgID string, m Member) error {
 
 // update stores a changed member.
 func (s *Store) update(tx *db.Tx, orgID string, m Member) error {
-	if _, err := tx.Exec(`UPDATE members SET role = $3, disabled = $4, version = $5, updated_at = $6
-		WHERE org_id = $1 AND user_id = $2`, orgID, m.ID, m.Role, m.Disabled, m.version, s.now()); err != nil {
+	if _, err := tx.Exec(`UPDATE members SET role = @role, disabled = @disabled, version = @version, updated_at = @now
+		WHERE org_id = @org_id AND user_id = @user_id`,
+		db.Args{
+			"org_id": orgID, "user_id": m.ID, "role": m.Role, "disabled": m.Disabled, "version": m.version,
+			"now": s.now(),
+		}); err != nil {
 		return fmt.Errorf("update member: %w", err)
 	}
 	return tx.Invalidate(auth.Callers)

@@ -37,8 +37,11 @@ func (s *Store) Projects(ctx context.Context, caller *auth.Caller, p page.Paging
 func (s *Store) CreateProject(ctx context.Context, orgID string, n NewProject) (Project, error) {
 	p := Project{ID: id.New(id.Project), Name: n.Name, createdAt: s.now(), version: 1}
 	return p, s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES ($1, $2, $3, $4, $5)`,
-			orgID, p.ID, p.Name, p.createdAt, p.version); err != nil {
+		if _, err := tx.Exec(`INSERT INTO projects (org_id, id, name, created_at, version) VALUES (@org_id, @id,
+			@name, @created_at, @version)`,
+			db.Args{
+				"org_id": orgID, "id": p.ID, "name": p.Name, "created_at": p.createdAt, "version": p.version,
+			}); err != nil {
 			return fmt.Errorf("insert project: %w", err)
 		}
 		return s.Audit(tx, "project.create", p.ID)

@@ -127,9 +127,13 @@ func (s *Store) NewReset(tx *db.Tx, userID string) (token string, expires stamp.
 		return "", 0, err
 	}
 	if _, err := tx.Exec(`INSERT INTO password_resets (user_id, token_hash, made_for, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (user_id) DO UPDATE SET token_hash = excluded.token_hash,
+		VALUES (@user_id, @token_hash, @made_for, @created_at,
+		@expires_at) ON CONFLICT (user_id) DO UPDATE SET token_hash = excluded.token_hash,
 		made_for = excluded.made_for, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		userID, seal.Hash(token), state, now, expires); err != nil {
+		db.Args{
+			"user_id": userID, "token_hash": seal.Hash(token), "made_for": state, "created_at": now,
+			"expires_at": expires,
+		}); err != nil {
 		return "", 0, fmt.Errorf("insert password reset: %w", err)
 	}
 	return token, expires, nil
@@ -146,12 +150,14 @@ func userState(q db.Querier, userID string) ([]byte, error) {
 		return nil, fmt.Errorf("get user: %w", err)
 	}
 	describe := func(row db.Row) (string, error) {
-		var orgID, role string
-		var disabled bool
-		var version int64
-		var joined stamp.Time
-		err := row.Scan(&orgID, &role, &disabled, &version, &joined)
-		return fmt.Sprintf("%s %s %t %d %d", orgID, role, disabled, version, joined), err
+		var m struct {
+			orgID, role string
+			disabled    bool
+			version     int64
+			joined      stamp.Time
+		}
+		err := row.Scan(&m.orgID, &m.role, &m.disabled, &m.version, &m.joined)
+		return fmt.Sprintf("%s %s %t %d %d", m.orgID, m.role, m.disabled, m.version, m.joined), err
 	}
 	memberships, err := db.Collect(q, describe, `SELECT org_id, role, disabled, version, created_at FROM members
 		WHERE user_id = $1 ORDER BY org_id`, userID)

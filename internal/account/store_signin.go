@@ -74,9 +74,12 @@ func (s *Store) SetPassword(tx *db.Tx, userID, hash string) error {
 
 // SetProfile replaces the profile of a user, which must have no problem.
 func (s *Store) SetProfile(tx *db.Tx, userID string, p UserProfile) error {
-	if _, err := tx.Exec(`UPDATE users SET first_name = NULLIF($2, ''), last_name = NULLIF($3, ''),
-		photo_url = NULLIF($4, ''), version = version + 1, updated_at = $5 WHERE id = $1`,
-		userID, p.FirstName, p.LastName, p.PhotoURL, s.now()); err != nil {
+	if _, err := tx.Exec(`UPDATE users SET first_name = NULLIF(@first_name, ''), last_name = NULLIF(@last_name, ''),
+		photo_url = NULLIF(@photo_url, ''), version = version + 1, updated_at = @now WHERE id = @id`,
+		db.Args{
+			"id": userID, "first_name": p.FirstName, "last_name": p.LastName, "photo_url": p.PhotoURL,
+			"now": s.now(),
+		}); err != nil {
 		return fmt.Errorf("update user: %w", err)
 	}
 	return tx.Invalidate(auth.Callers)
