@@ -127,8 +127,9 @@ type crashing struct {
 func (f *fixture) crashing() *crashing {
 	c := &crashing{}
 	api := web.NewAPI(f.routes, f.server.Auth.Guard,
-		func(w http.ResponseWriter, r *http.Request, key string, body []byte, status int, next http.Handler) {
-			f.server.Idempotency.Serve(w, r, key, body, status, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		func(w http.ResponseWriter, r *http.Request, k web.Keyed) {
+			next := k.Next
+			k.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !c.crash {
 					next.ServeHTTP(w, r)
 					return
@@ -137,7 +138,8 @@ func (f *fixture) crashing() *crashing {
 				next.ServeHTTP(rec, r)
 				c.lost = fmt.Sprint(rec.Code, " ", rec.Body)
 				panic("the process dies")
-			}))
+			})
+			f.server.Idempotency.Serve(w, r, k)
 		})
 	c.Handler = web.Observe(slog.New(slog.DiscardHandler), nil, api)
 	return c

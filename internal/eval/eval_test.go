@@ -184,7 +184,7 @@ func (f *fixture) insertRuns(n int, prefix, evalID, projectID string) {
 		if err != nil {
 			return err
 		}
-		return addRuns(tx, "org_a", projectID, evalID, nil, int64(n))
+		return addRuns(tx, countedRun{orgID: "org_a", projectID: projectID, evalID: evalID}, int64(n))
 	}))
 }
 

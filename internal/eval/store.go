@@ -194,9 +194,14 @@ func (w *evalWriter) insert(e *Eval, match page.IfMatch) (bool, error) {
 	e.UpdatedAt = e.CreatedAt
 	e.version = 1
 	n, err := w.tx.Exec(`INSERT INTO evals (`+evalColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (org_id, id) DO NOTHING`,
-		e.ID, e.Name, e.Description, e.Identifier, e.AgentIdentifier, e.OrgID, e.ProjectID, e.DeploymentID,
-		e.Version, e.Filename, e.Devmode, e.CreatedAt, e.UpdatedAt, e.version)
+		VALUES (@id, @name, @description, @identifier, @agent_identifier, @org_id, @project_id, @deployment_id,
+		@release, @filename, @devmode, @created_at, @updated_at, @version) ON CONFLICT (org_id, id) DO NOTHING`,
+		db.Args{
+			"id": e.ID, "name": e.Name, "description": e.Description, "identifier": e.Identifier,
+			"agent_identifier": e.AgentIdentifier, "org_id": e.OrgID, "project_id": e.ProjectID,
+			"deployment_id": e.DeploymentID, "release": e.Version, "filename": e.Filename, "devmode": e.Devmode,
+			"created_at": e.CreatedAt, "updated_at": e.UpdatedAt, "version": e.version,
+		})
 	if err != nil {
 		return false, fmt.Errorf("insert eval: %w", err)
 	}
@@ -214,11 +219,16 @@ func (w *evalWriter) replace(old Eval, e *Eval) error {
 	e.CreatedAt = old.CreatedAt
 	e.UpdatedAt = w.s.now()
 	e.version = old.version + 1
-	if err := w.tx.Send(`UPDATE evals SET name = $3, description = $4, identifier = $5, agent_identifier = $6,
-		project_id = $7, deployment_id = $8, release = $9, filename = $10, devmode = $11, updated_at = $12
-		WHERE org_id = $1 AND id = $2`,
-		e.OrgID, e.ID, e.Name, e.Description, e.Identifier, e.AgentIdentifier, e.ProjectID, e.DeploymentID, e.Version,
-		e.Filename, e.Devmode, e.UpdatedAt); err != nil {
+	if err := w.tx.Send(`UPDATE evals SET name = @name, description = @description, identifier = @identifier,
+		agent_identifier = @agent_identifier, project_id = @project_id, deployment_id = @deployment_id, release = @release,
+		filename = @filename, devmode = @devmode, updated_at = @updated_at
+		WHERE org_id = @org_id AND id = @id`,
+		db.Args{
+			"org_id": e.OrgID, "id": e.ID, "name": e.Name, "description": e.Description,
+			"identifier": e.Identifier, "agent_identifier": e.AgentIdentifier, "project_id": e.ProjectID,
+			"deployment_id": e.DeploymentID, "release": e.Version, "filename": e.Filename, "devmode": e.Devmode,
+			"updated_at": e.UpdatedAt,
+		}); err != nil {
 		return fmt.Errorf("update eval: %w", err)
 	}
 	if err := addEvals(w.tx, e.OrgID, old.ProjectID, -1); err != nil {

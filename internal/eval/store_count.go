@@ -17,45 +17,58 @@ const (
 	countEvalRuns  = "run by eval"  // the key is the eval's id
 )
 
-// addEvals adds n to the evals of a project.
-func addEvals(tx *db.Tx, orgID, projectID string, n int64) error {
-	if err := counts.Add(tx, []any{orgID, countEvals, "", projectID}, n); err != nil {
-		return fmt.Errorf("count evals: %w", err)
+// counter names a count of a project, or of the organization if projectID is empty.
+type counter struct {
+	orgID, kind, key, projectID string
+}
+
+// add adds n to the count, which is that of a project.
+func (c counter) add(tx *db.Tx, n int64) error {
+	if err := counts.Add(tx, []any{c.orgID, c.kind, c.key, c.projectID}, n); err != nil {
+		return fmt.Errorf("count %q: %w", c.kind, err)
 	}
 	return nil
 }
 
-// addRuns adds n to the runs of a project, an eval and an agent, which is nil if it is not known.
-func addRuns(tx *db.Tx, orgID, projectID, evalID string, agent *string, n int64) error {
-	if err := counts.Add(tx, []any{orgID, countRuns, "", projectID}, n); err != nil {
-		return fmt.Errorf("count runs: %w", err)
-	}
-	if err := counts.Add(tx, []any{orgID, countEvalRuns, evalID, projectID}, n); err != nil {
-		return fmt.Errorf("count runs of an eval: %w", err)
-	}
-	return addAgentRuns(tx, orgID, projectID, agent, n)
-}
-
-// addAgentRuns adds n to the runs of an agent alone, which is nil if it is not known.
-func addAgentRuns(tx *db.Tx, orgID, projectID string, agent *string, n int64) error {
-	if agent == nil {
-		return nil
-	}
-	if err := counts.Add(tx, []any{orgID, countAgentRuns, *agent, projectID}, n); err != nil {
-		return fmt.Errorf("count runs of an agent: %w", err)
-	}
-	return nil
-}
-
-// countOf returns a count of a project, or of the organization if projectID is empty.
-func countOf(q db.Querier, orgID, kind, key, projectID string) (int64, error) {
-	prefix := []any{orgID, kind, key}
-	if projectID != "" {
-		prefix = append(prefix, projectID)
+// get returns the count.
+func (c counter) get(q db.Querier) (int64, error) {
+	prefix := []any{c.orgID, c.kind, c.key}
+	if c.projectID != "" {
+		prefix = append(prefix, c.projectID)
 	}
 	n, err := counts.Sum(q, prefix...)
 	if err != nil {
 		return 0, err
 	}
 	return n[0], nil
+}
+
+// addEvals adds n to the evals of a project.
+func addEvals(tx *db.Tx, orgID, projectID string, n int64) error {
+	return counter{orgID: orgID, kind: countEvals, projectID: projectID}.add(tx, n)
+}
+
+// countedRun is what a run is counted by. The agent is nil if it is not known.
+type countedRun struct {
+	orgID, projectID, evalID string
+	agent                    *string
+}
+
+// addRuns adds n to the runs of a project, an eval and an agent.
+func addRuns(tx *db.Tx, r countedRun, n int64) error {
+	c := counter{orgID: r.orgID, kind: countRuns, projectID: r.projectID}
+	if err := c.add(tx, n); err != nil {
+		return err
+	}
+	c.kind = countEvalRuns
+	c.key = r.evalID
+	if err := c.add(tx, n); err != nil {
+		return err
+	}
+	if r.agent == nil {
+		return nil
+	}
+	c.kind = countAgentRuns
+	c.key = *r.agent
+	return c.add(tx, n)
 }

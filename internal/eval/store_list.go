@@ -54,7 +54,7 @@ func (s *Store) List(ctx context.Context, orgID string, f Filter, p page.Paging)
 	if f.AgentID != "" {
 		return evalList(orgID, f).CountedPage(q, p, &s.large, s.Now())
 	}
-	total, err := countOf(q, orgID, countEvals, "", f.ProjectID)
+	total, err := counter{orgID: orgID, kind: countEvals, projectID: f.ProjectID}.get(q)
 	if err != nil {
 		return page.Page[Eval]{}, err
 	}
@@ -72,29 +72,31 @@ func (s *Store) Runs(ctx context.Context, orgID string, f Filter, p page.Paging)
 	}
 	q := s.DB.Read(ctx)
 	runs := runList(q.Dialect(), orgID, f)
-	kind, key := f.runCount()
-	if kind == "" {
+	stored, ok := f.runCounter(orgID)
+	if !ok {
 		return runs.CountedPage(q, p, &s.large, s.Now())
 	}
-	total, err := countOf(q, orgID, kind, key, f.ProjectID)
+	total, err := stored.get(q)
 	if err != nil {
 		return page.Page[Run]{}, err
 	}
 	return runs.Page(q, p, total)
 }
 
-// runCount returns kind and key of the stored count of the runs that the filter selects in a project. The
-// kind is empty if there is none.
-func (f Filter) runCount() (kind, key string) {
+// runCounter returns the stored count of the runs that the filter selects. It returns false if there is none.
+func (f Filter) runCounter(orgID string) (c counter, ok bool) {
+	c = counter{orgID: orgID, kind: countRuns, projectID: f.ProjectID}
 	switch {
 	case f.SessionID != "", f.AgentID != "" && f.EvalID != "":
-		return "", ""
+		return c, false
 	case f.EvalID != "":
-		return countEvalRuns, f.EvalID
+		c.kind = countEvalRuns
+		c.key = f.EvalID
 	case f.AgentID != "":
-		return countAgentRuns, f.AgentID
+		c.kind = countAgentRuns
+		c.key = f.AgentID
 	}
-	return countRuns, ""
+	return c, true
 }
 
 // resolveAgent removes the agent from a filter that also names an eval: all runs of an eval have

@@ -52,11 +52,11 @@ func purge(tx *db.Tx, orgID, projectID string, at stamp.Time) (bool, error) {
 }
 
 func purgeRuns(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, error) {
-	type run struct {
-		evalID string
-		agent  *string
+	scan := func(row db.Row) (countedRun, error) {
+		r := countedRun{orgID: orgID, projectID: projectID}
+		err := row.Scan(&r.evalID, &r.agent)
+		return r, err
 	}
-	scan := func(row db.Row) (r run, err error) { return r, row.Scan(&r.evalID, &r.agent) }
 	runs, err := db.Collect(tx, scan, `DELETE FROM eval_runs WHERE org_id = $1 AND id IN (SELECT r.id FROM eval_runs r
 		WHERE r.org_id = $1 AND r.project_id = $2 AND r.written_at <= $3 ORDER BY r.created_at, r.id LIMIT $4)
 		RETURNING eval_id, agent_identifier`, orgID, projectID, at, purgeBatch)
@@ -64,7 +64,7 @@ func purgeRuns(tx *db.Tx, orgID, projectID string, at stamp.Time) (int, error) {
 		return 0, fmt.Errorf("delete runs: %w", err)
 	}
 	for _, r := range runs {
-		if err := addRuns(tx, orgID, projectID, r.evalID, r.agent, -1); err != nil {
+		if err := addRuns(tx, r, -1); err != nil {
 			return 0, err
 		}
 	}

@@ -34,8 +34,13 @@ func scanRunLabels(row db.Row) (l runLabels, err error) {
 func (w *evalWriter) label(e Eval) error {
 	if w.labels > 0 {
 		runs, err := db.Collect(w.tx, scanRunLabels, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
-			WHERE org_id = $1 AND eval_id = $2 AND (eval_name IS DISTINCT FROM $3 OR agent_identifier IS DISTINCT FROM $4)
-			ORDER BY created_at DESC, id DESC LIMIT $5`, e.OrgID, e.ID, e.Name, e.AgentIdentifier, w.labels)
+			WHERE org_id = @org_id AND eval_id = @eval_id
+			AND (eval_name IS DISTINCT FROM @name OR agent_identifier IS DISTINCT FROM @agent)
+			ORDER BY created_at DESC, id DESC LIMIT @limit`,
+			db.Args{
+				"org_id": e.OrgID, "eval_id": e.ID, "name": e.Name, "agent": e.AgentIdentifier,
+				"limit": w.labels,
+			})
 		if err != nil {
 			return fmt.Errorf("list runs to label: %w", err)
 		}
@@ -87,10 +92,15 @@ func setLabels(tx *db.Tx, e Eval, runs []runLabels) error {
 			return fmt.Errorf("label runs: %w", err)
 		}
 		for _, projectID := range projects {
-			if err := addAgentRuns(tx, e.OrgID, projectID, db.Null(agent), -1); err != nil {
+			c := counter{orgID: e.OrgID, kind: countAgentRuns, key: e.AgentIdentifier, projectID: projectID}
+			if err := c.add(tx, 1); err != nil {
 				return err
 			}
-			if err := addAgentRuns(tx, e.OrgID, projectID, &e.AgentIdentifier, 1); err != nil {
+			if agent == "" {
+				continue
+			}
+			c.key = agent
+			if err := c.add(tx, -1); err != nil {
 				return err
 			}
 		}
@@ -165,8 +175,12 @@ func (r relabel) step(tx *db.Tx) error {
 		return fmt.Errorf("get eval: %w", err)
 	}
 	runs, err := db.Collect(tx, scanRunLabels, `SELECT id, created_at, eval_name, agent_identifier FROM eval_runs
-		WHERE org_id = $1 AND eval_id = $2 AND (created_at, id) > ($3, $4) ORDER BY created_at, id LIMIT $5`,
-		r.orgID, r.evalID, r.afterAt, r.afterID, labelBatch)
+		WHERE org_id = @org_id AND eval_id = @eval_id AND (created_at, id) > (@after_at, @after_id)
+		ORDER BY created_at, id LIMIT @limit`,
+		db.Args{
+			"org_id": r.orgID, "eval_id": r.evalID, "after_at": r.afterAt, "after_id": r.afterID,
+			"limit": labelBatch,
+		})
 	if err != nil {
 		return fmt.Errorf("list runs to label: %w", err)
 	}
@@ -177,9 +191,11 @@ func (r relabel) step(tx *db.Tx) error {
 		return err
 	}
 	last := runs[len(runs)-1]
-	if err := tx.Send(`UPDATE eval_relabels SET after_at = $4, after_id = $5
-		WHERE org_id = $1 AND eval_id = $2 AND due_at = $3`,
-		r.orgID, r.evalID, r.due, last.at, last.id); err != nil {
+	if err := tx.Send(`UPDATE eval_relabels SET after_at = @after_at, after_id = @after_id
+		WHERE org_id = @org_id AND eval_id = @eval_id AND due_at = @due_at`,
+		db.Args{
+			"org_id": r.orgID, "eval_id": r.evalID, "due_at": r.due, "after_at": last.at, "after_id": last.id,
+		}); err != nil {
 		return fmt.Errorf("update relabel: %w", err)
 	}
 	return nil

@@ -145,7 +145,8 @@ func (s *Store) insertRuns(tx *db.Tx, batch []*queuedStart) error {
 		q.inserted = true
 		q.EvalName = labels.name
 		q.AgentIdentifier = labels.agent
-		if err := addRuns(tx, q.OrgID, q.ProjectID, q.EvalID, labels.agent, 1); err != nil {
+		counted := countedRun{orgID: q.OrgID, projectID: q.ProjectID, evalID: q.EvalID, agent: labels.agent}
+		if err := addRuns(tx, counted, 1); err != nil {
 			return err
 		}
 	}

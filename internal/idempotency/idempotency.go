@@ -83,10 +83,10 @@ func of(ctx context.Context) *pending {
 	return p
 }
 
-// Serve writes the stored response for key, or the response of next, which it stores. It implements
-// web.Idempotent.
-func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body []byte, status int, next http.Handler) {
-	res, err := s.serve(r, key, body, status, next)
+// Serve writes the stored response for a key, or the response of the handler, which it stores. It
+// implements web.Idempotent.
+func (s *Store) Serve(w http.ResponseWriter, r *http.Request, k web.Keyed) {
+	res, err := s.serve(r, k)
 	if err != nil {
 		web.Fail(w, r, err)
 		return
@@ -94,16 +94,16 @@ func (s *Store) Serve(w http.ResponseWriter, r *http.Request, key string, body [
 	res.writeTo(w)
 }
 
-func (s *Store) serve(r *http.Request, key string, body []byte, status int, next http.Handler) (*response, error) {
-	if err := checkKey(key); err != nil {
+func (s *Store) serve(r *http.Request, k web.Keyed) (*response, error) {
+	if err := checkKey(k.Key); err != nil {
 		return nil, err
 	}
-	p := &pending{store: s, claim: newClaim(r, key, body, stamp.Of(s.Now())), r: r, status: status, end: func() {}}
+	p := &pending{store: s, claim: newClaim(r, k.Key, k.Body, stamp.Of(s.Now())), r: r, status: k.Status, end: func() {}}
 	earlier, err := s.replay(r.Context(), p.claim)
 	if err != nil || earlier != nil {
 		return earlier, err
 	}
-	return p.run(next)
+	return p.run(k.Next)
 }
 
 func checkKey(key string) error {

@@ -35,10 +35,14 @@ type stored struct {
 // earlier version has stored.
 func (c claim) insert(tx *db.Tx, dead stamp.Time) (inserted bool, err error) {
 	n, err := tx.Exec(`INSERT INTO idempotency (org_id, scope, body_hash, status, answer, created_at)
-		VALUES ($1, $2, $3, 0, $4, $5) ON CONFLICT (org_id, scope) DO UPDATE
+		VALUES (@org_id, @scope, @body_hash, 0, @owner, @created_at) ON CONFLICT (org_id, scope) DO UPDATE
 		SET body_hash = excluded.body_hash, status = 0, answer = excluded.answer, created_at = excluded.created_at
-		WHERE idempotency.created_at < $6 OR idempotency.status = 0 AND idempotency.created_at = $7 OR idempotency.status >= 300`,
-		c.orgID, c.scope, c.bodyHash, c.owner, max(c.now, dead+1), c.now.Add(-TTL), dead)
+		WHERE idempotency.created_at < @expired OR idempotency.status = 0 AND idempotency.created_at = @dead
+		OR idempotency.status >= 300`,
+		db.Args{
+			"org_id": c.orgID, "scope": c.scope, "body_hash": c.bodyHash, "owner": c.owner,
+			"created_at": max(c.now, dead+1), "expired": c.now.Add(-TTL), "dead": dead,
+		})
 	if err != nil {
 		return false, fmt.Errorf("claim idempotency key: %w", err)
 	}
@@ -57,8 +61,9 @@ func (c claim) renew(tx *db.Tx, now stamp.Time) error {
 // store stores the sealed response of the claim. It returns Conflict if another request has taken it
 // over.
 func (c claim) store(tx *db.Tx, status int, sealed []byte) error {
-	n, err := tx.Exec(`UPDATE idempotency SET status = $4, answer = $5
-		WHERE org_id = $1 AND scope = $2 AND status = 0 AND answer = $3`, c.orgID, c.scope, c.owner, status, sealed)
+	n, err := tx.Exec(`UPDATE idempotency SET status = @status, answer = @answer
+		WHERE org_id = @org_id AND scope = @scope AND status = 0 AND answer = @owner`,
+		db.Args{"org_id": c.orgID, "scope": c.scope, "owner": c.owner, "status": status, "answer": sealed})
 	if err != nil {
 		return fmt.Errorf("store response: %w", err)
 	}

@@ -33,9 +33,9 @@ func (l *Lease) acquire(ctx context.Context, due stamp.Time) (held bool, err err
 	until := now.Add(l.TTL)
 	var taken, added int64
 	err = l.DB.Write(ctx, func(tx *db.Tx) error {
-		if err := tx.SendCount(&taken, `UPDATE leases SET owner = $2, until = $3 WHERE name IN (SELECT name FROM leases
-			WHERE name = $1 AND (until < $4 OR owner = $2) AND ran_at <= $5`+db.SkipLocked(tx.Dialect())+`)`,
-			l.Name, l.Owner, until, now, due); err != nil {
+		if err := tx.SendCount(&taken, `UPDATE leases SET owner = @owner, until = @until WHERE name IN (
+			SELECT name FROM leases WHERE name = @name AND (until < @now OR owner = @owner) AND ran_at <= @due`+db.SkipLocked(tx.Dialect())+`)`,
+			db.Args{"name": l.Name, "owner": l.Owner, "until": until, "now": now, "due": due}); err != nil {
 			return err
 		}
 		return tx.SendCount(&added, `INSERT INTO leases (name, owner, until) SELECT $1, $2, $3

@@ -193,9 +193,17 @@ var configureHuma = sync.OnceFunc(func() {
 })
 
 // Idempotent serves a POST that carries an Idempotency-Key: it writes the response that is stored
-// for the key, or calls next, outside of any transaction, and stores its response. body is the whole
-// body of the request, and status the Status of its route.
-type Idempotent func(w http.ResponseWriter, r *http.Request, key string, body []byte, status int, next http.Handler)
+// for the key, or calls Next, outside of any transaction, and stores its response.
+type Idempotent func(w http.ResponseWriter, r *http.Request, k Keyed)
+
+// Keyed is what is known of a request with an Idempotency-Key.
+type Keyed struct {
+	Key  string
+	Body []byte // the whole body
+	// Status is that of the route.
+	Status int
+	Next   http.Handler
+}
 
 // NewAPI returns an API that serves the routes of a table. Other paths and methods get 404 or 405
 // in the form of the request's face. If idempotent is nil, Idempotency-Key is ignored.
@@ -318,7 +326,7 @@ func (m *routeMux) HandleFunc(pattern string, next func(http.ResponseWriter, *ht
 		}
 		keys := r.Header["Idempotency-Key"]
 		if len(keys) > 0 && route.Method == http.MethodPost && m.idempotent != nil {
-			m.idempotent(w, r, keys[0], body, route.Status, http.HandlerFunc(serve))
+			m.idempotent(w, r, Keyed{Key: keys[0], Body: body, Status: route.Status, Next: http.HandlerFunc(serve)})
 			return
 		}
 		serve(w, r)
