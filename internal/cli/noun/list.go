@@ -103,7 +103,7 @@ func watch(
 ) error {
 	ticker := time.NewTicker(max(flags.Interval, 100*time.Millisecond))
 	defer ticker.Stop()
-	var seen map[string]bool
+	w := watcher{s: s, columns: columns, apart: flags.apart}
 	for {
 		var now []json.RawMessage
 		_, err := each(items, flags.Limit, func(item json.RawMessage) error {
@@ -116,8 +116,7 @@ func watch(
 		if err != nil {
 			return err
 		}
-		seen, err = printChanges(s, columns, now, seen, flags.apart)
-		if err != nil {
+		if err := w.print(now); err != nil {
 			return err
 		}
 		select {
@@ -128,11 +127,19 @@ func watch(
 	}
 }
 
-// printChanges prints the items of a list of which an earlier one has seen some.
-func printChanges(
-	s *session.Session, columns []output.Column, items []json.RawMessage, seen map[string]bool, apart *output.Group,
-) (now map[string]bool, err error) {
-	now = map[string]bool{}
+// watcher prints a list again and again.
+type watcher struct {
+	s       *session.Session
+	columns []output.Column
+	apart   *output.Group
+	// seen has the items of the last time. It is nil at first.
+	seen map[string]bool
+}
+
+// print prints what has changed since the last time.
+func (w *watcher) print(items []json.RawMessage) error {
+	seen := w.seen
+	now := map[string]bool{}
 	var fresh []json.RawMessage
 	for _, item := range items {
 		now[string(item)] = true
@@ -140,34 +147,35 @@ func printChanges(
 			fresh = append(fresh, item)
 		}
 	}
+	w.seen = now
 	if seen != nil && len(fresh) == 0 && len(now) == len(seen) {
-		return now, nil
+		return nil
 	}
-	if !s.CanRedraw() || !s.Printer.Tabular() {
-		return now, printItems(s.Printer, columns, fresh, apart)
+	if !w.s.CanRedraw() || !w.s.Printer.Tabular() {
+		return w.printItems(w.s.Printer, fresh)
 	}
 	var page bytes.Buffer // written in one piece, so that it does not flicker
 	page.WriteString("\x1b[H\x1b[2J")
-	buffered := *s.Printer
+	buffered := *w.s.Printer
 	buffered.Out = &page
 	if len(items) == 0 {
 		page.WriteString("Nothing found.\n")
 	}
-	if err := printItems(&buffered, columns, items, apart); err != nil {
-		return now, err
+	if err := w.printItems(&buffered, items); err != nil {
+		return err
 	}
-	_, err = io.Copy(s.Out, &page)
-	return now, err
+	_, err := io.Copy(w.s.Out, &page)
+	return err
 }
 
 // printItems prints items as a list, or one by one where a list would be a JSON array.
-func printItems(p *output.Printer, columns []output.Column, items []json.RawMessage, apart *output.Group) error {
+func (w *watcher) printItems(p *output.Printer, items []json.RawMessage) error {
 	printer := *p
 	if printer.Format == output.JSON {
 		printer.Format = output.NDJSON
 	}
-	list := printer.List(columns)
-	list.Apart = apart
+	list := printer.List(w.columns)
+	list.Apart = w.apart
 	for _, item := range items {
 		if err := list.Add(item); err != nil {
 			return err

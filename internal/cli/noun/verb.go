@@ -152,7 +152,7 @@ func (v Verb) argNames() (names []string) {
 func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, region string) (Input, error) {
 	in := Input{Path: map[string]string{}, Labels: map[string]string{}, Fields: map[string]any{}}
 	if strings.Contains(v.Route, "{region}") {
-		if err := place(ctx, s, v, in, args, region); err != nil {
+		if err := v.place(ctx, s, in, args, region); err != nil {
 			return in, err
 		}
 	}
@@ -178,7 +178,7 @@ func NewInput(ctx context.Context, s *session.Session, v Verb, args []string, re
 
 // place fills in the organization and the region: the given one, else that of the resource which
 // the first argument names, else the only one.
-func place(ctx context.Context, s *session.Session, v Verb, in Input, args []string, region string) (err error) {
+func (v Verb) place(ctx context.Context, s *session.Session, in Input, args []string, region string) (err error) {
 	in.Path["org"], err = s.OrgID(ctx)
 	if err != nil {
 		return err

@@ -35,40 +35,48 @@ func fit(columns []Column, rows [][]string, limit int) []int {
 	if limit == 0 {
 		return widths
 	}
-	full := slices.Clone(widths)
-	if shrink(columns, widths, limit, CutFirst, minID) || shrink(columns, widths, limit, CutText, minColumn) {
-		return widths
+	all := layout{columns: columns, widths: slices.Clone(widths), limit: limit}
+	if all.shrink(CutFirst, minID) || all.shrink(CutText, minColumn) {
+		return all.widths
 	}
+	rest := layout{columns: columns, widths: widths, limit: limit}
 	for i, c := range columns {
 		if c.Cut == CutFirst {
-			full[i] = 0
+			rest.widths[i] = 0
 		}
 	}
-	if shrink(columns, full, limit, CutText, minColumn) || shrink(columns, full, limit, CutText, minTitle) {
-		return full
+	if rest.shrink(CutText, minColumn) || rest.shrink(CutText, minTitle) {
+		return rest.widths
 	}
-	shrink(columns, full, limit, CutLast, minColumn)
-	return full
+	rest.shrink(CutLast, minColumn)
+	return rest.widths
+}
+
+// layout has the widths of columns, and the width that a row must not exceed.
+type layout struct {
+	columns []Column
+	widths  []int
+	limit   int
 }
 
 // shrink narrows the columns of a kind, always the widest one, until a row is within the limit, and
 // reports whether it is. Titles are only cut below minColumn.
-func shrink(columns []Column, widths []int, limit int, kind Cut, least int) bool {
-	for rowWidth(widths) > limit {
+func (l layout) shrink(kind Cut, least int) bool {
+	for rowWidth(l.widths) > l.limit {
 		widest := -1
-		for i, c := range columns {
+		for i, c := range l.columns {
 			floor := least
 			if least >= minColumn {
 				floor = max(least, text.StringWidth(c.Title))
 			}
-			if c.Cut == kind && widths[i] > floor && (widest < 0 || widths[i] > widths[widest]) {
+			if c.Cut == kind && l.widths[i] > floor && (widest < 0 || l.widths[i] > l.widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
 			return false
 		}
-		widths[widest]--
+		l.widths[widest]--
 	}
 	return true
 }

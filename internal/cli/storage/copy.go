@@ -142,49 +142,55 @@ source is. With --delete, what only the target has is deleted.
 		if !remove {
 			extra = nil
 		}
-		if dryRun {
-			return printSync(s, copies, extra, to)
+		plan := syncPlan{to: to, copies: copies, extra: extra}
+		if len(copies)+len(extra) == 0 {
+			s.Note("%s is up to date.", to)
+			return nil
 		}
-		return syncObjects(ctx, s, c, copies, extra, to)
+		if dryRun {
+			return plan.print(s)
+		}
+		return plan.run(ctx, s, c)
 	})
 	return cmd
 }
 
-func printSync(s *session.Session, copies []transfer.Copy, extra []string, to transfer.Location) error {
-	for _, one := range copies {
+// syncPlan is what makes a target equal to its source.
+type syncPlan struct {
+	to     transfer.Location
+	copies []transfer.Copy
+	// extra is to be deleted.
+	extra []string
+}
+
+func (p syncPlan) print(s *session.Session) error {
+	for _, one := range p.copies {
 		if err := s.Printer.Text("copy %s", one.Source); err != nil {
 			return err
 		}
 	}
-	for _, name := range extra {
+	for _, name := range p.extra {
 		if err := s.Printer.Text("delete %s", name); err != nil {
 			return err
 		}
 	}
-	if len(copies)+len(extra) == 0 {
-		s.Note("%s is up to date.", to)
-	}
 	return nil
 }
 
-func syncObjects(ctx context.Context, s *session.Session, c *transfer.Copier, copies []transfer.Copy, extra []string, to transfer.Location) error {
-	if len(copies)+len(extra) == 0 {
-		s.Note("%s is up to date.", to)
-		return nil
-	}
-	if len(extra) > 0 {
+func (p syncPlan) run(ctx context.Context, s *session.Session, c *transfer.Copier) error {
+	if len(p.extra) > 0 {
 		what := fmt.Sprintf("Deleting %s of %s that the source does not have, such as %s,",
-			output.Plural(int64(len(extra)), "object"), to, extra[0])
+			output.Plural(int64(len(p.extra)), "object"), p.to, p.extra[0])
 		if err := s.Confirm(ctx, what); err != nil {
 			return err
 		}
 	}
-	if len(copies) > 0 {
-		if err := runCopies(ctx, s, c, copies); err != nil {
+	if len(p.copies) > 0 {
+		if err := runCopies(ctx, s, c, p.copies); err != nil {
 			return err
 		}
 	}
-	removed, err := c.Remove(ctx, to, extra)
+	removed, err := c.Remove(ctx, p.to, p.extra)
 	if removed > 0 {
 		s.Note("Deleted %s.", output.Plural(int64(removed), "object"))
 	}

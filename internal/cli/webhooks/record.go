@@ -79,8 +79,7 @@ func record(ctx context.Context, s *session.Session, name, since, until string) 
 }
 
 func playCommand(e *session.Env) *cobra.Command {
-	var secret string
-	var rate float64
+	var p playback
 	cmd := &cobra.Command{
 		Use:   "play FILE URL",
 		Short: "Send recorded requests to a URL, as deliveries are sent",
@@ -96,7 +95,9 @@ is needed. The exit code is 1 if a request fails or is not answered with 2xx.
 				return err
 			}
 			s := &session.Session{Env: e, Printer: out}
-			return play(cmd.Context(), s, args[0], args[1], secret, rate)
+			p.file = args[0]
+			p.target = args[1]
+			return p.run(cmd.Context(), s)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
@@ -105,30 +106,37 @@ is needed. The exit code is 1 if a request fails or is not answered with 2xx.
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringVar(&secret, "secret", "", "sign with this `secret` (whsec_…)")
-	cmd.Flags().Float64Var(&rate, "rate", 0, "`number` of requests per second (default: one after the other)")
+	cmd.Flags().StringVar(&p.secret, "secret", "", "sign with this `secret` (whsec_…)")
+	cmd.Flags().Float64Var(&p.rate, "rate", 0, "`number` of requests per second (default: one after the other)")
 	return cmd
 }
 
-func play(ctx context.Context, s *session.Session, name, target, secret string, rate float64) error {
-	if secret == "" {
-		secret = tail.NewSecret()
-		s.Note("Signing with %s", secret)
+// playback sends the requests of a file, or of standard input if that is -, to a URL.
+type playback struct {
+	file, target string
+	secret       string  // empty for a new one
+	rate         float64 // of requests per second; 0 for one after the other
+}
+
+func (p playback) run(ctx context.Context, s *session.Session) error {
+	if p.secret == "" {
+		p.secret = tail.NewSecret()
+		s.Note("Signing with %s", p.secret)
 	}
-	sender, err := tail.NewSender(target, secret)
+	sender, err := tail.NewSender(p.target, p.secret)
 	if err != nil {
 		return exit.Usagef("%v", err)
 	}
 	in := s.In
-	if name != "-" {
-		file, err := os.Open(name)
+	if p.file != "-" {
+		file, err := os.Open(p.file)
 		if err != nil {
 			return &exit.Error{Code: exit.NotFound, Message: err.Error(), Cause: err}
 		}
 		defer func() { _ = file.Close() }()
 		in = file
 	}
-	sent, failed, err := playAll(ctx, s, json.NewDecoder(in), sender, rate)
+	sent, failed, err := playAll(ctx, s, json.NewDecoder(in), sender, p.rate)
 	if err != nil {
 		return err
 	}
