@@ -1,0 +1,113 @@
+package app
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxParams is the number of parameters besides contexts with which a call can still be read.
+const maxParams = 4
+
+// longCalls has the functions with more parameters, and why.
+var longCalls = map[string]string{
+	"web.On": "it is the entry of a route in the route table, which is read as a table",
+
+	// These are being changed.
+	"app.Main":                     "to be changed",
+	"app.start":                    "to be changed",
+	"app.wire":                     "to be changed",
+	"app.wireEngines":              "to be changed",
+	"app.wireHooks":                "to be changed",
+	"app.wireOAuth":                "to be changed",
+	"app.wireObjects":              "to be changed",
+	"app.wireProvider":             "to be changed",
+	"app.wireStatus":               "to be changed",
+	"object.CopyPart":              "to be changed",
+	"object.DeleteBucket":          "to be changed",
+	"object.Parts":                 "to be changed",
+	"object.Uploads":               "to be changed",
+	"object.analyze":               "to be changed",
+	"object.book":                  "to be changed",
+	"object.daily":                 "to be changed",
+	"object.findUpload":            "to be changed",
+	"object.listRows":              "to be changed",
+	"object.modify":                "to be changed",
+	"object.page":                  "to be changed",
+	"object/s3.copyPart":           "to be changed",
+	"webhook.CreateDestinationTx":  "to be changed",
+	"webhook.CreateInternalTx":     "to be changed",
+	"webhook.Redeliver":            "to be changed",
+	"webhook.UpdateDestination":    "to be changed",
+	"webhook.destinationForChange": "to be changed",
+	"webhook.endRead":              "to be changed",
+	"webhook.findDelivery":         "to be changed",
+	"webhook.newDelivery":          "to be changed",
+	"webhook/eventlog.Append":      "to be changed",
+	"webhook/stats.Add":            "to be changed",
+	"webhook/tail.frames":          "to be changed",
+}
+
+// TestParams requires that functions have few parameters: what belongs together is a struct.
+func TestParams(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, "../")))
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || paramCount(f.Type) <= maxParams {
+				continue
+			}
+			name := folder + "." + f.Name.Name
+			seen[name] = true
+			if longCalls[name] == "" {
+				t.Errorf("%s has %d parameters besides the context; the most is %d", name, paramCount(f.Type), maxParams)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range longCalls {
+		if !seen[name] {
+			t.Errorf("%s is an exception that is not needed", name)
+		}
+	}
+}
+
+// paramCount returns the number of parameters that are not contexts.
+func paramCount(f *ast.FuncType) int {
+	n := 0
+	for _, field := range f.Params.List {
+		if isContext(field.Type) {
+			continue
+		}
+		n += max(len(field.Names), 1)
+	}
+	return n
+}
+
+// isContext reports whether a type is context.Context.
+func isContext(e ast.Expr) bool {
+	sel, ok := e.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "Context" {
+		return false
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	return ok && pkg.Name == "context"
+}
