@@ -68,8 +68,8 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 		DB: d, Now: func() time.Time { return time.UnixMicro(f.now.Load()) },
 		Audit:   func(*db.Tx, string, string) error { return nil },
 		Project: func(*db.Tx, *auth.Caller, string, string) error { return nil },
-		Consented: func(_ *db.Tx, _, clientID, _ string, scopes []string) error {
-			f.consented = append(f.consented, clientID+" "+strings.Join(scopes, " "))
+		Consented: func(_ *db.Tx, caller *auth.Caller, scopes []string) error {
+			f.consented = append(f.consented, caller.ClientID+" "+strings.Join(scopes, " "))
 			return f.consent
 		},
 	}

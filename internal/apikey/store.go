@@ -25,9 +25,9 @@ type Store struct {
 	Audit func(tx *db.Tx, action, target string) error
 	// Project makes sure that a project exists and that the caller may use it.
 	Project func(tx *db.Tx, caller *auth.Caller, location, projectID string) error
-	// Consented returns Unauthorized if a user does not let an OAuth client have some scopes. Otherwise
-	// the consent cannot be revoked until the transaction ends.
-	Consented func(tx *db.Tx, orgID, clientID, userID string, scopes []string) error
+	// Consented returns Unauthorized if the user of a caller does not let its OAuth client have some scopes.
+	// Otherwise the consent cannot be revoked until the transaction ends.
+	Consented func(tx *db.Tx, caller *auth.Caller, scopes []string) error
 
 	// keys caches what Get returns. A key used on another replica does not invalidate it, so
 	// entries expire after cacheAge.
@@ -115,7 +115,7 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, k Key) (value s
 	}
 	return value, s.DB.Write(ctx, func(tx *db.Tx) error {
 		if k.clientID != "" {
-			if err := s.Consented(tx, k.OrgID, k.clientID, k.userID, k.Scopes); err != nil {
+			if err := s.Consented(tx, caller, k.Scopes); err != nil {
 				return err
 			}
 		}

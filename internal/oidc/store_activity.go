@@ -54,9 +54,11 @@ func addLine(tx *db.Tx, l line) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users) VALUES ($1, $2, $3, $4, $5)
+	_, err = tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users)
+		VALUES (@org_id, @client_id, @day, @total, @users)
 		ON CONFLICT (org_id, client_id, day) DO UPDATE SET total = oidc_client_days.total + excluded.total,
-		users = oidc_client_days.users + excluded.users`, orgID, l.clientID, l.day, l.total, newUsers)
+		users = oidc_client_days.users + excluded.users`,
+		db.Args{"org_id": orgID, "client_id": l.clientID, "day": l.day, "total": l.total, "users": newUsers})
 	if err != nil {
 		return fmt.Errorf("update activity: %w", err)
 	}

@@ -53,8 +53,9 @@ func asUser(ctx context.Context, orgID, userID string) context.Context {
 }
 
 // SaveConsent adds the granted scopes to the consent of a user, removes the declined ones, and
-// remembers which those are, and that the user has consented to the client as it is now. If that removes a scope, the consent gets a new epoch, which revokes
-// the tokens that may have it. It returns NotFound if the client does not exist.
+// remembers which those are, and that the user has consented to the client as it is now. If that removes
+// a scope, the consent gets a new epoch, which revokes the tokens that may have it. It returns NotFound if
+// the client does not exist.
 func (s *Store) SaveConsent(
 	ctx context.Context, clientID, userID string, granted, declined []string,
 ) (Consent, error) {
@@ -64,7 +65,7 @@ func (s *Store) SaveConsent(
 	}
 	var c Consent
 	err = s.DB.Write(asUser(ctx, r.OrgID, userID), func(tx *db.Tx) (err error) {
-		c, err = s.saveConsent(tx, r, userID, granted, declined)
+		c, err = s.saveConsent(tx, r, decision{userID, granted, declined})
 		if err != nil {
 			return err
 		}
@@ -76,19 +77,23 @@ func (s *Store) SaveConsent(
 	return c, nil
 }
 
-func (s *Store) saveConsent(
-	tx *db.Tx, r *Registered, userID string, granted, declined []string,
-) (Consent, error) {
+// decision is what a user has decided about the scopes that a client requests.
+type decision struct {
+	userID            string
+	granted, declined []string
+}
+
+func (s *Store) saveConsent(tx *db.Tx, r *Registered, d decision) (Consent, error) {
 	orgID, clientID := r.OrgID, r.ID
 	epoch, err := lockState(tx, orgID, clientID)
 	if err != nil {
 		return Consent{}, err
 	}
 	now := s.now()
-	before, err := readConsent(tx, orgID, clientID, userID)
+	before, err := readConsent(tx, orgID, clientID, d.userID)
 	if errors.Is(err, db.ErrNoRows) {
 		c := Consent{
-			ClientID: clientID, UserID: userID, Scopes: granted, Declined: mergeScopes(nil, declined, nil),
+			ClientID: clientID, UserID: d.userID, Scopes: d.granted, Declined: mergeScopes(nil, d.declined, nil),
 			Epoch: newEpoch(), ClientEpoch: epoch, ClientVersion: r.version, CreatedAt: now, UpdatedAt: now,
 		}
 		if err := insertConsent(tx, orgID, c); err != nil {
@@ -100,13 +105,13 @@ func (s *Store) saveConsent(
 		return Consent{}, err
 	}
 	c := *before
-	c.Scopes = mergeScopes(before.Scopes, granted, declined)
-	c.Declined = mergeScopes(before.Declined, declined, granted)
+	c.Scopes = mergeScopes(before.Scopes, d.granted, d.declined)
+	c.Declined = mergeScopes(before.Declined, d.declined, d.granted)
 	c.ClientVersion = max(before.ClientVersion, r.version)
 	c.UpdatedAt = now
 	if slices.ContainsFunc(before.Scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) }) {
 		c.Epoch = newEpoch()
-		if err := s.consentGone(tx, orgID, clientID, userID); err != nil {
+		if err := s.consentGone(tx, orgID, clientID, d.userID); err != nil {
 			return Consent{}, err
 		}
 		if err := tx.Invalidate(Cache); err != nil {
@@ -133,9 +138,14 @@ func mergeScopes(before, added, removed []string) []string {
 }
 
 func updateConsent(tx *db.Tx, orgID string, c Consent) error {
-	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = $4, declined = $5, epoch = $6, client_version = $7, updated_at = $8
-		WHERE org_id = $1 AND client_id = $2 AND user_id = $3`,
-		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.ClientVersion, c.UpdatedAt)
+	_, err := tx.Exec(`UPDATE oidc_consents SET scopes = @scopes, declined = @declined, epoch = @epoch,
+		client_version = @client_version, updated_at = @now
+		WHERE org_id = @org_id AND client_id = @client_id AND user_id = @user_id`,
+		db.Args{
+			"org_id": orgID, "client_id": c.ClientID, "user_id": c.UserID, "scopes": encodeList(c.Scopes),
+			"declined": encodeList(c.Declined), "epoch": c.Epoch, "client_version": c.ClientVersion,
+			"now": c.UpdatedAt,
+		})
 	if err != nil {
 		return fmt.Errorf("update consent: %w", err)
 	}
@@ -145,12 +155,17 @@ func updateConsent(tx *db.Tx, orgID string, c Consent) error {
 // insertConsent stores a new consent. It replaces one of an ended epoch that has not been purged.
 func insertConsent(tx *db.Tx, orgID string, c Consent) error {
 	_, err := tx.Exec(`INSERT INTO oidc_consents (org_id, client_id, user_id, scopes, declined, epoch, client_epoch,
-		client_version, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+		client_version, created_at, updated_at) VALUES (@org_id, @client_id, @user_id, @scopes, @declined,
+		@epoch, @client_epoch, @client_version, @now, @now)
 		ON CONFLICT (org_id, client_id, user_id)
 		DO UPDATE SET scopes = excluded.scopes, declined = excluded.declined, epoch = excluded.epoch,
-		client_epoch = excluded.client_epoch, client_version = excluded.client_version, created_at = excluded.created_at, updated_at = excluded.updated_at`,
-		orgID, c.ClientID, c.UserID, encodeList(c.Scopes), encodeList(c.Declined), c.Epoch, c.ClientEpoch,
-		c.ClientVersion, c.CreatedAt)
+		client_epoch = excluded.client_epoch, client_version = excluded.client_version,
+		created_at = excluded.created_at, updated_at = excluded.updated_at`,
+		db.Args{
+			"org_id": orgID, "client_id": c.ClientID, "user_id": c.UserID, "scopes": encodeList(c.Scopes),
+			"declined": encodeList(c.Declined), "epoch": c.Epoch, "client_epoch": c.ClientEpoch,
+			"client_version": c.ClientVersion, "now": c.CreatedAt,
+		})
 	if err != nil {
 		return fmt.Errorf("insert consent: %w", err)
 	}

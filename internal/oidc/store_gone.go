@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 )
@@ -19,18 +20,18 @@ func (s *Store) consentGone(tx *db.Tx, orgID, clientID, userID string) error {
 	return nil
 }
 
-// RequireConsent returns Unauthorized if a user does not let a client have some scopes. A token may be
+// RequireConsent returns Unauthorized if the user of a caller does not let its client have some scopes. A token may be
 // accepted for a moment after its consent was revoked on another replica; what it creates to outlive it
 // must be created in a transaction that has called RequireConsent, which a revocation waits for.
-func (s *Store) RequireConsent(tx *db.Tx, orgID, clientID, userID string, scopes []string) error {
+func (s *Store) RequireConsent(tx *db.Tx, caller *auth.Caller, scopes []string) error {
 	refused := errs.New(errs.Unauthorized, "the user's consent to this application was revoked")
-	if _, err := lockState(tx, orgID, clientID); err != nil {
+	if _, err := lockState(tx, caller.OrgID, caller.ClientID); err != nil {
 		if errs.KindOf(err) == errs.NotFound {
 			return refused
 		}
 		return err
 	}
-	c, err := readConsent(tx, orgID, clientID, userID)
+	c, err := readConsent(tx, caller.OrgID, caller.ClientID, caller.UserID)
 	if errors.Is(err, db.ErrNoRows) {
 		return refused
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/page"
@@ -68,7 +69,7 @@ func TestRequireConsent(t *testing.T) {
 		c := f.client(Settings{}).Client
 		require := func(clientID, userID string, scopes ...string) error {
 			return f.DB.Write(f.ctx, func(tx *db.Tx) error {
-				return f.RequireConsent(tx, f.caller.OrgID, clientID, userID, scopes)
+				return f.RequireConsent(tx, &auth.Caller{OrgID: f.caller.OrgID, ClientID: clientID, UserID: userID}, scopes)
 			})
 		}
 		f.consent(c.ID, "usr_1", "openid", "email")

@@ -220,8 +220,12 @@ func (s *Store) insert(tx *db.Tx, k key) error {
 		return fmt.Errorf("encode private key: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO oidc_keys (kid, alg, state, public, private, settled_at, created_at, active_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		k.kid, k.alg, k.state, string(public), s.Ring.Seal(purpose(k.kid), der), k.settledAt, k.createdAt, k.activeAt)
+		VALUES (@kid, @alg, @state, @public, @private, @settled_at, @created_at, @active_at)`,
+		db.Args{
+			"kid": k.kid, "alg": k.alg, "state": k.state, "public": string(public),
+			"private": s.Ring.Seal(purpose(k.kid), der), "settled_at": k.settledAt, "created_at": k.createdAt,
+			"active_at": k.activeAt,
+		})
 	if err != nil {
 		return fmt.Errorf("insert signing key: %w", err)
 	}

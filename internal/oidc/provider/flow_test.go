@@ -73,9 +73,9 @@ func TestAccessesAreNoted(t *testing.T) {
 		a.Refresh(tokens["refresh_token"].(string)).Want(http.StatusOK)
 		want("refresh", f.UserID)
 
-		m, b := providertest.NewProofMaker(t), f.Browser()
+		m, b := f.NewProofMaker(), f.Browser()
 		machine := func() *providertest.Response {
-			proof := m.Proof("once", "POST", f.URL+"/oauth/token", "", f.Clock.Now())
+			proof := m.Proof("once", "POST", f.URL+"/oauth/token", "")
 			return a.PostAs(b, "/oauth/token", []string{"grant_type", "client_credentials"}, "DPoP", proof)
 		}
 		access := machine().Want(http.StatusOK).Text("access_token")

@@ -127,10 +127,10 @@ func (h *Handler) proceed(w http.ResponseWriter, r *http.Request, f *flow.Flow) 
 		return err
 	}
 	if user != nil && !h.needsSignIn(f, s) {
-		return h.authorize(w, r, f, c, s, user)
+		return h.authorize(w, r, authorization{flow: f, client: c, session: s, user: user})
 	}
 	if req.Prompt(flow.PromptNone) {
-		return h.refuse(w, r, req, oauth.LoginRequired, "the user is not signed in")
+		return h.refuse(w, r, req, oauth.NewError(oauth.LoginRequired, "the user is not signed in"))
 	}
 	return h.ShowSignIn(w, r, f, req.LoginHint)
 }

@@ -1,6 +1,7 @@
 package authorize
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,41 +17,58 @@ import (
 	"steward/internal/seal"
 )
 
+// authorization is the request of a client, with the user who is signed in.
+type authorization struct {
+	flow    *flow.Flow
+	client  *oidc.Registered
+	session *session.Session
+	user    *oidc.User
+}
+
 // authorize sends a code if the user may use the client and has decided about all that it requests.
 // Otherwise it shows the consent page, or refuses.
-func (h *Handler) authorize(
-	w http.ResponseWriter, r *http.Request, f *flow.Flow, c *oidc.Registered, s *session.Session, user *oidc.User,
-) error {
-	req := f.Request
-	if req.Subject != "" && req.Subject != user.ID {
-		return h.refuse(w, r, req, oauth.LoginRequired, "another user is signed in")
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request, a authorization) error {
+	req := a.flow.Request
+	if req.Subject != "" && req.Subject != a.user.ID {
+		return h.refuse(w, r, req, oauth.NewError(oauth.LoginRequired, "another user is signed in"))
 	}
-	admitted, err := h.Clients.Admits(r.Context(), c, user.ID)
+	admitted, err := h.Clients.Admits(r.Context(), a.client, a.user.ID)
 	if err != nil {
 		return err
 	}
 	if !admitted {
-		return h.refuse(w, r, req, oauth.AccessDenied, "the user may not use this application")
+		return h.refuse(w, r, req, oauth.NewError(oauth.AccessDenied, "the user may not use this application"))
 	}
-	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	q, err := h.consentRequest(r.Context(), a)
 	if err != nil {
 		return err
 	}
-	asked := grant.Asked(req.Scopes, given, askFor(c, req, given))
-	if given != nil && len(asked) == 0 {
-		return h.sendCode(w, r, c, req, s, grant.Granted(req.Scopes, given), given)
+	if q.Given != nil && len(q.Asked()) == 0 {
+		return h.sendCode(w, r, req, h.newGrant(a, q.Granted(), q.Given))
 	}
 	if req.Prompt(flow.PromptNone) {
-		return h.refuseConsent(w, r, c, req, given)
+		return h.refuse(w, r, req, consentRequired(a.client, req, q.Given))
 	}
-	f.UserID = user.ID
+	a.flow.UserID = a.user.ID
 	view := pages.Consent{
-		Flow: h.Flows.Seal(f), Action: oauth.PathConsent, Redirect: pages.NewRedirect(req.RedirectURI),
+		Flow: h.Flows.Seal(a.flow), Action: oauth.PathConsent, Redirect: pages.NewRedirect(req.RedirectURI),
 	}
 	if req.Resource != h.Issuer {
 		view.Resource = req.Resource
 	}
-	return h.Consents.Show(w, r, view, c, user, asked)
+	return h.Consents.Show(w, r, view, q)
+}
+
+// consentRequest returns what the user decides about.
+func (h *Handler) consentRequest(ctx context.Context, a authorization) (grant.ConsentRequest, error) {
+	given, err := h.Clients.Consent(ctx, a.client.ID, a.user.ID)
+	if err != nil {
+		return grant.ConsentRequest{}, err
+	}
+	req := a.flow.Request
+	return grant.ConsentRequest{
+		Client: a.client, User: a.user, Scopes: req.Scopes, Given: given, Ask: askFor(a.client, req, given),
+	}, nil
 }
 
 // askFor returns which scopes of a request the user is asked for. The consent is nil if there is none.
@@ -64,17 +82,15 @@ func askFor(c *oidc.Registered, req *flow.Request, given *oidc.Consent) grant.As
 	return grant.AskNew
 }
 
-// refuseConsent refuses a request that needs the consent page and has prompt=none.
-func (h *Handler) refuseConsent(
-	w http.ResponseWriter, r *http.Request, c *oidc.Registered, req *flow.Request, given *oidc.Consent,
-) error {
+// consentRequired returns the error of a request that needs the consent page and has prompt=none.
+func consentRequired(c *oidc.Registered, req *flow.Request, given *oidc.Consent) *oauth.Error {
 	if c.AsksEachTime(req.RedirectURI) {
-		return h.refuse(w, r, req, oauth.InteractionRequired, "users of this application are asked each time")
+		return oauth.NewError(oauth.InteractionRequired, "users of this application are asked each time")
 	}
 	if given != nil && !c.Covers(given, req.RedirectURI) {
-		return h.refuse(w, r, req, oauth.ConsentRequired, "redirect_uri was registered after the user had consented")
+		return oauth.NewError(oauth.ConsentRequired, "redirect_uri was registered after the user had consented")
 	}
-	return h.refuse(w, r, req, oauth.ConsentRequired, "the user has not consented to all scopes")
+	return oauth.NewError(oauth.ConsentRequired, "the user has not consented to all scopes")
 }
 
 // Consent serves POST /consent, the decision of the user.
@@ -103,40 +119,45 @@ func (h *Handler) Consent(w http.ResponseWriter, r *http.Request) error {
 		return h.proceed(w, r, f)
 	}
 	if !grant.Approved(r) {
-		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined")
+		return h.refuse(w, r, req, oauth.NewError(oauth.AccessDenied, "the user has declined"))
 	}
-	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	a := authorization{flow: f, client: c, session: s, user: user}
+	q, err := h.consentRequest(r.Context(), a)
 	if err != nil {
 		return err
 	}
-	scopes, saved, err := h.Consents.Save(r, c, user.ID, req.Scopes, given, askFor(c, req, given))
+	scopes, saved, err := h.Consents.Save(r, q)
 	if err != nil {
 		return err
 	}
 	if len(scopes) == 0 {
-		return h.refuse(w, r, req, oauth.AccessDenied, "the user has declined all scopes")
+		return h.refuse(w, r, req, oauth.NewError(oauth.AccessDenied, "the user has declined all scopes"))
 	}
-	return h.sendCode(w, r, c, req, s, scopes, saved)
+	return h.sendCode(w, r, req, h.newGrant(a, scopes, saved))
 }
 
-// sendCode stores a grant and redirects the browser to the client with its code.
-func (h *Handler) sendCode(
-	w http.ResponseWriter, r *http.Request, c *oidc.Registered, req *flow.Request, s *session.Session,
-	scopes []string, given *oidc.Consent,
-) error {
-	code := id.Secret(43)
-	g := grant.New(h.Now(), c, given, scopes, s.AuthTime)
-	expires := g.CreatedAt.Add(grant.CodeLifetime)
-	g.CodeHash = seal.Hash(code)
-	g.CodeExpiresAt = &expires
+// newGrant returns a grant of scopes, without a code.
+func (h *Handler) newGrant(a authorization, scopes []string, consent *oidc.Consent) *grant.Grant {
+	req := a.flow.Request
+	g := grant.New(h.Now(), a.client, consent, scopes)
+	g.AuthTime = a.session.AuthTime
 	g.RedirectURI = &req.RedirectURI
 	g.Nonce = db.Null(req.Nonce)
 	g.Challenge = db.Null(req.Challenge)
 	g.JKT = db.Null(req.JKT)
 	g.Resource = db.Null(req.Resource)
 	if !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
-		g.SessionID = &s.ID
+		g.SessionID = &a.session.ID
 	}
+	return g
+}
+
+// sendCode stores a grant and redirects the browser to the client with its code.
+func (h *Handler) sendCode(w http.ResponseWriter, r *http.Request, req *flow.Request, g *grant.Grant) error {
+	code := id.Secret(43)
+	expires := g.CreatedAt.Add(grant.CodeLifetime)
+	g.CodeHash = seal.Hash(code)
+	g.CodeExpiresAt = &expires
 	if err := h.DB.Write(r.Context(), func(tx *db.Tx) error { return grant.Insert(tx, g) }); err != nil {
 		return err
 	}

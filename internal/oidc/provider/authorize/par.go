@@ -61,7 +61,7 @@ func (h *Handler) Push(r *http.Request, c *oidc.Registered) (*PushedResponse, er
 	handle := id.Secret(43)
 	expires := stamp.Of(h.Now()).Add(PushedLifetime)
 	err = h.DB.Write(r.Context(), func(tx *db.Tx) error {
-		return insertPushed(tx, handle, c.ID, string(text), expires)
+		return insertPushed(tx, pushed{handle: handle, clientID: c.ID, request: string(text), expires: expires})
 	})
 	if err != nil {
 		return nil, err

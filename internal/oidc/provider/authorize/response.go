@@ -34,9 +34,8 @@ func acceptsForms(redirectURI string) bool {
 }
 
 // refuse sends the browser to the client with an error.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, req *flow.Request, code, description string) error {
-	to := recipient{req.RedirectURI, req.State, req.ResponseMode}
-	return h.sendError(w, r, to, oauth.NewError(code, description))
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, req *flow.Request, e *oauth.Error) error {
+	return h.sendError(w, r, recipient{req.RedirectURI, req.State, req.ResponseMode}, e)
 }
 
 func (h *Handler) sendError(w http.ResponseWriter, r *http.Request, to recipient, e *oauth.Error) error {

@@ -8,9 +8,15 @@ import (
 	"steward/internal/stamp"
 )
 
-func insertPushed(tx *db.Tx, handle, clientID, request string, expires stamp.Time) error {
+// pushed is a pushed request of a client. The handle is the end of its request_uri.
+type pushed struct {
+	handle, clientID, request string
+	expires                   stamp.Time
+}
+
+func insertPushed(tx *db.Tx, p pushed) error {
 	_, err := tx.Exec(`INSERT INTO oidc_pushed (id_hash, client_id, request, expires_at) VALUES ($1, $2, $3, $4)`,
-		seal.Hash(handle), clientID, request, expires)
+		seal.Hash(p.handle), p.clientID, p.request, p.expires)
 	if err != nil {
 		return fmt.Errorf("insert pushed request: %w", err)
 	}

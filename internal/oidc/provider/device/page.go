@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -39,7 +40,7 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return h.showProblem(w, r, err)
 	}
-	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	q, err := h.consentRequest(r.Context(), d, c, user)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,18 @@ func (h *Handler) Page(w http.ResponseWriter, r *http.Request) error {
 	if d.Resource != nil && *d.Resource != h.Issuer {
 		view.Resource = *d.Resource
 	}
-	return h.Consents.Show(w, r, view, c, user, grant.Asked(d.Scopes, given, ask))
+	return h.Consents.Show(w, r, view, q)
+}
+
+// consentRequest returns what a user decides about.
+func (h *Handler) consentRequest(
+	ctx context.Context, d *grant.Device, c *oidc.Registered, user *oidc.User,
+) (grant.ConsentRequest, error) {
+	given, err := h.Clients.Consent(ctx, c.ID, user.ID)
+	if err != nil {
+		return grant.ConsentRequest{}, err
+	}
+	return grant.ConsentRequest{Client: c, User: user, Scopes: d.Scopes, Given: given, Ask: ask}, nil
 }
 
 // pending returns the pending device of a user code, with its client. Wrong codes are limited, because
@@ -106,39 +118,52 @@ func (h *Handler) Decide(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !admitted {
-		return h.deny(w, r, d, http.StatusForbidden, "Not permitted", "Your account may not use this application.")
+		if err := h.deny(r.Context(), d); err != nil {
+			return err
+		}
+		return h.Pages.Render(w, r, http.StatusForbidden, &pages.Message{
+			Title: "Not permitted", Text: "Your account may not use this application.",
+		})
 	}
-	const title, text = "Not connected", "The device was not connected. You can close this page."
 	if !grant.Approved(r) {
-		return h.deny(w, r, d, http.StatusOK, title, text)
+		return h.decline(w, r, d)
 	}
-	given, err := h.Clients.Consent(r.Context(), c.ID, user.ID)
+	q, err := h.consentRequest(r.Context(), d, c, user)
 	if err != nil {
 		return err
 	}
-	scopes, saved, err := h.Consents.Save(r, c, user.ID, d.Scopes, given, ask)
+	scopes, saved, err := h.Consents.Save(r, q)
 	if err != nil {
 		return err
 	}
 	if len(scopes) == 0 {
-		return h.deny(w, r, d, http.StatusOK, title, text)
+		return h.decline(w, r, d)
 	}
-	g := grant.New(h.Now(), c, saved, scopes, s.AuthTime)
+	g := grant.New(h.Now(), c, saved, scopes)
+	g.AuthTime = s.AuthTime
 	g.Resource = d.Resource
 	return h.approve(w, r, d, g)
 }
 
-func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *grant.Device, status int, title, text string) error {
-	err := h.DB.Write(r.Context(), func(tx *db.Tx) error {
+// decline refuses a device because the user has declined.
+func (h *Handler) decline(w http.ResponseWriter, r *http.Request, d *grant.Device) error {
+	if err := h.deny(r.Context(), d); err != nil {
+		return err
+	}
+	return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+		Title: "Not connected", Text: "The device was not connected. You can close this page.",
+	})
+}
+
+// deny stores that a device is refused.
+func (h *Handler) deny(ctx context.Context, d *grant.Device) error {
+	err := h.DB.Write(ctx, func(tx *db.Tx) error {
 		return grant.DecideDevice(tx, d.UserCode, grant.DeviceDenied, nil)
 	})
 	if errors.Is(err, db.ErrNoRows) {
 		return errDecided
 	}
-	if err != nil {
-		return err
-	}
-	return h.Pages.Message(w, r, status, title, text)
+	return err
 }
 
 func (h *Handler) approve(w http.ResponseWriter, r *http.Request, d *grant.Device, g *grant.Grant) error {
@@ -154,8 +179,9 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, d *grant.Devic
 	if err != nil {
 		return err
 	}
-	return h.Pages.Message(w, r, http.StatusOK, "Your device is connected",
-		"You can close this page and continue on your device.")
+	return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+		Title: "Your device is connected", Text: "You can close this page and continue on your device.",
+	})
 }
 
 var errDecided = oauth.NewError(oauth.InvalidGrant, "this code was used already")

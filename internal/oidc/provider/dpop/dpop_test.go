@@ -19,8 +19,8 @@ func TestWeakRSAKeysAreRefusedInProofs(t *testing.T) {
 		for bits, status := range map[int]int{1024: http.StatusBadRequest, 2048: http.StatusOK} {
 			key, err := rsa.GenerateKey(rand.Reader, bits)
 			providertest.Must(t, err)
-			proof := (&providertest.ProofMaker{T: t, Key: key, Alg: jose.RS256}).Proof("1", "POST",
-				f.URL+"/oauth/token", "", f.Clock.Now())
+			proof := (&providertest.ProofMaker{T: t, Key: key, Alg: jose.RS256, Now: f.Clock.Now}).Proof("1", "POST",
+				f.URL+"/oauth/token", "")
 			r := a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"}, "DPoP", proof)
 			if r.Want(status); status != http.StatusOK {
 				r.WantRefused(oauth.InvalidDPoPProof)
@@ -34,7 +34,7 @@ func TestWeakRSAKeysAreRefusedInProofs(t *testing.T) {
 func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		a := f.NewApp(providertest.Public)
-		mine, theirs := providertest.NewProofMaker(t), providertest.NewProofMaker(t)
+		mine, theirs := f.NewProofMaker(), f.NewProofMaker()
 		tokenURL, infoURL := f.URL+"/oauth/token", f.URL+"/userinfo"
 		b := f.Browser()
 		post := func(proof string, pairs ...string) *providertest.Response {
@@ -46,7 +46,7 @@ func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 				"code_verifier", providertest.Verifier,
 			}
 		}
-		first := mine.Proof("1", "POST", tokenURL, "", f.Clock.Now())
+		first := mine.Proof("1", "POST", tokenURL, "")
 		tokens := post(first, code()...).Want(http.StatusOK)
 		if tokens.Text("token_type") != "DPoP" {
 			t.Fatalf("got %s", tokens.Body)
@@ -54,11 +54,11 @@ func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 		access := tokens.Text("access_token")
 		post(first, code()...).WantRefused(oauth.InvalidDPoPProof) // a replay
 		for name, proof := range map[string]string{
-			"expired":            mine.Proof("2", "POST", tokenURL, "", f.Clock.Now().Add(-2*time.Minute)),
-			"from the future":    mine.Proof("3", "POST", tokenURL, "", f.Clock.Now().Add(time.Hour)),
-			"for another method": mine.Proof("4", "GET", tokenURL, "", f.Clock.Now()),
-			"for another URI":    mine.Proof("5", "POST", "https://evil.example.com/oauth/token", "", f.Clock.Now()),
-			"without a jti":      mine.Proof("", "POST", tokenURL, "", f.Clock.Now()),
+			"expired":            mine.Ahead(-2*time.Minute).Proof("2", "POST", tokenURL, ""),
+			"from the future":    mine.Ahead(time.Hour).Proof("3", "POST", tokenURL, ""),
+			"for another method": mine.Proof("4", "GET", tokenURL, ""),
+			"for another URI":    mine.Proof("5", "POST", "https://evil.example.com/oauth/token", ""),
+			"without a jti":      mine.Proof("", "POST", tokenURL, ""),
 			"not a JWT":          "x.y.z",
 		} {
 			if r := post(proof, code()...); r.Status != http.StatusBadRequest ||
@@ -70,12 +70,12 @@ func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 		info := func(scheme string, headers ...string) *providertest.Response {
 			return b.Do("GET", infoURL, nil, append(headers, "Authorization", scheme+" "+access)...)
 		}
-		info("DPoP", "DPoP", mine.Proof("6", "GET", infoURL, access, f.Clock.Now())).Want(http.StatusOK)
+		info("DPoP", "DPoP", mine.Proof("6", "GET", infoURL, access)).Want(http.StatusOK)
 		info("Bearer").WantError(http.StatusUnauthorized, oauth.InvalidToken)
 		info("DPoP").Want(http.StatusUnauthorized)
 		for _, proof := range []string{
-			theirs.Proof("7", "GET", infoURL, access, f.Clock.Now()),
-			mine.Proof("8", "GET", infoURL, "another token", f.Clock.Now()),
+			theirs.Proof("7", "GET", infoURL, access),
+			mine.Proof("8", "GET", infoURL, "another token"),
 		} {
 			info("DPoP", "DPoP", proof).WantError(http.StatusUnauthorized, oauth.InvalidDPoPProof)
 		}
@@ -85,7 +85,7 @@ func TestBoundTokensNeedAProofOfTheirKey(t *testing.T) {
 
 		refresh := []string{"grant_type", "refresh_token", "refresh_token", tokens.Text("refresh_token")}
 		a.Post("/oauth/token", refresh...).WantRefused(oauth.InvalidDPoPProof)
-		post(theirs.Proof("9", "POST", tokenURL, "", f.Clock.Now()), refresh...).WantRefused(oauth.InvalidDPoPProof)
-		post(mine.Proof("10", "POST", tokenURL, "", f.Clock.Now()), refresh...).Want(http.StatusOK)
+		post(theirs.Proof("9", "POST", tokenURL, ""), refresh...).WantRefused(oauth.InvalidDPoPProof)
+		post(mine.Proof("10", "POST", tokenURL, ""), refresh...).Want(http.StatusOK)
 	})
 }

@@ -19,11 +19,11 @@ func TestNonceIsDemanded(t *testing.T) {
 		strict.DPoPNonce = true
 		f.Serve(strict)
 		a := f.NewApp(providertest.Confidential)
-		key := providertest.NewProofMaker(t)
+		key := f.NewProofMaker()
 		tokenURL := f.URL + "/oauth/token"
 		machine := func(jti string) *providertest.Response {
 			return a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"},
-				"DPoP", key.Proof(jti, "POST", tokenURL, "", f.Clock.Now()))
+				"DPoP", key.Proof(jti, "POST", tokenURL, ""))
 		}
 		refused := machine("1").WantRefused(oauth.UseDPoPNonce)
 		if refused.Header.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, DPoP-Nonce" {
@@ -32,11 +32,11 @@ func TestNonceIsDemanded(t *testing.T) {
 		key.Nonce = refused.Header.Get("DPoP-Nonce")
 		token := machine("2").Want(http.StatusOK).Text("access_token")
 
-		other := &providertest.ProofMaker{T: t, Key: key.Key, Alg: jose.ES256, Nonce: "other"}
-		a.PostAs(f.Browser(), "/par", nil, "DPoP", other.Proof("3", "POST", f.URL+"/par", "", f.Clock.Now())).
+		other := &providertest.ProofMaker{T: t, Key: key.Key, Alg: jose.ES256, Nonce: "other", Now: f.Clock.Now}
+		a.PostAs(f.Browser(), "/par", nil, "DPoP", other.Proof("3", "POST", f.URL+"/par", "")).
 			Want(http.StatusBadRequest)
 		info := f.Browser().Do("GET", f.URL+"/userinfo", nil, "Authorization", "DPoP "+token,
-			"DPoP", other.Proof("4", "GET", f.URL+"/userinfo", token, f.Clock.Now()))
+			"DPoP", other.Proof("4", "GET", f.URL+"/userinfo", token))
 		info.WantError(http.StatusUnauthorized, oauth.UseDPoPNonce)
 		if !strings.Contains(info.Header.Get("WWW-Authenticate"), `error="use_dpop_nonce"`) || info.Header.Get("DPoP-Nonce") == "" {
 			t.Errorf("got %v", info.Header)
@@ -44,7 +44,7 @@ func TestNonceIsDemanded(t *testing.T) {
 
 		call := func(jti string) (http.Header, error) {
 			_, header, err := f.BoundCaller("/webhook/list", token,
-				key.Proof(jti, "GET", f.URL+"/webhook/list", token, f.Clock.Now()))
+				key.Proof(jti, "GET", f.URL+"/webhook/list", token))
 			return header, err
 		}
 		_, err := call("5")

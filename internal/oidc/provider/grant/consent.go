@@ -32,45 +32,55 @@ const (
 	AskAll
 )
 
-// Asked returns the requested scopes that the user must be asked for. The consent is nil if there
-// is none. If the user has declined all of them, there is nothing to grant, so all are asked for.
-func Asked(requested []string, given *oidc.Consent, ask Ask) []string {
-	if given == nil || ask == AskAll {
-		return requested
+// ConsentRequest is a request of a client for scopes, which a user decides about.
+type ConsentRequest struct {
+	Client *oidc.Registered
+	User   *oidc.User
+	Scopes []string
+	// Given is the consent of before; nil if there is none.
+	Given *oidc.Consent
+	Ask   Ask
+}
+
+// Asked returns the requested scopes that the user must be asked for. If the user has declined all of them,
+// there is nothing to grant, so all are asked for.
+func (q ConsentRequest) Asked() []string {
+	if q.Given == nil || q.Ask == AskAll {
+		return q.Scopes
 	}
-	granted := Granted(requested, given)
-	asked := slices.DeleteFunc(slices.Clone(requested), func(s string) bool {
-		return slices.Contains(given.Declined, s) || ask == AskNew && slices.Contains(granted, s)
+	granted := q.Granted()
+	asked := slices.DeleteFunc(slices.Clone(q.Scopes), func(s string) bool {
+		return slices.Contains(q.Given.Declined, s) || q.Ask == AskNew && slices.Contains(granted, s)
 	})
 	if len(asked) == 0 && len(granted) == 0 {
-		return requested
+		return q.Scopes
 	}
 	return asked
 }
 
-// Granted returns the requested scopes that a consent grants.
-func Granted(requested []string, given *oidc.Consent) []string {
-	return slices.DeleteFunc(slices.Clone(requested), func(s string) bool { return !slices.Contains(given.Scopes, s) })
+// Granted returns the requested scopes that the consent of before grants.
+func (q ConsentRequest) Granted() []string {
+	return slices.DeleteFunc(slices.Clone(q.Scopes), func(s string) bool { return !slices.Contains(q.Given.Scopes, s) })
 }
 
-// Show renders the page for a client, a user and the scopes to ask for. The view has the target and
-// the hidden fields of the form, and where the browser goes afterwards.
-func (p *ConsentPage) Show(
-	w http.ResponseWriter, r *http.Request, view pages.Consent, c *oidc.Registered, user *oidc.User, scopes []string,
-) error {
+// Show renders the page with the scopes to ask for. The view has the target and the hidden fields of the
+// form, and where the browser goes afterwards.
+func (p *ConsentPage) Show(w http.ResponseWriter, r *http.Request, view pages.Consent, q ConsentRequest) error {
+	c := q.Client
 	org, err := p.OrgName(r.Context(), c.OrgID)
 	if err != nil {
 		return err
 	}
 	view.Client = c.Name
 	view.Org = org
-	view.Email = user.Email
+	view.Email = q.User.Email
 	view.Initial = initial(c.Name)
 	if u, err := url.Parse(c.HomepageURL); err == nil {
 		view.Homepage = u.Host
 	}
+	asked := q.Asked()
 	for _, s := range oidc.Scopes() {
-		if slices.Contains(scopes, s.Name) {
+		if slices.Contains(asked, s.Name) {
 			view.Scopes = append(view.Scopes, s)
 		}
 	}
@@ -87,28 +97,26 @@ func initial(name string) string {
 func Approved(r *http.Request) bool { return r.PostForm.Get("action") == "approve" }
 
 // Save stores the decision in the form of a request: the scopes that the user has checked are granted,
-// the others that the user was asked for are declined. given is the consent of before, or nil. It returns the
-// granted ones of the requested scopes. If there are none, it stores nothing.
-func (p *ConsentPage) Save(
-	r *http.Request, c *oidc.Registered, userID string, requested []string, given *oidc.Consent, ask Ask,
-) (granted []string, saved *oidc.Consent, err error) {
-	asked := Asked(requested, given, ask)
+// the others that the user was asked for are declined. It returns the granted ones of the requested scopes.
+// If there are none, it stores nothing.
+func (p *ConsentPage) Save(r *http.Request, q ConsentRequest) (granted []string, saved *oidc.Consent, err error) {
+	asked := q.Asked()
 	checked := r.PostForm["scope"]
 	var declined []string
-	for _, s := range requested {
+	for _, s := range q.Scopes {
 		switch {
 		case slices.Contains(checked, s) || required(s):
 			granted = append(granted, s)
 		case slices.Contains(asked, s):
 			declined = append(declined, s)
-		case slices.Contains(given.Scopes, s): // not asked for, so there is a consent
+		case slices.Contains(q.Given.Scopes, s): // not asked for, so there is a consent
 			granted = append(granted, s)
 		}
 	}
 	if len(granted) == 0 {
 		return nil, nil, nil
 	}
-	consent, err := p.Clients.SaveConsent(r.Context(), c.ID, userID, granted, declined)
+	consent, err := p.Clients.SaveConsent(r.Context(), q.Client.ID, q.User.ID, granted, declined)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -70,11 +70,11 @@ type Grant struct {
 	ExpiresAt        stamp.Time
 }
 
-// New returns a grant of scopes to client c, based on the consent of a user who signed in at authTime.
-func New(now time.Time, c *oidc.Registered, consent *oidc.Consent, scopes []string, authTime stamp.Time) *Grant {
+// New returns a grant of scopes to client c, based on the consent of a user. The caller sets AuthTime.
+func New(now time.Time, c *oidc.Registered, consent *oidc.Consent, scopes []string) *Grant {
 	g := &Grant{
 		ID: id.At(prefix, now), OrgID: c.OrgID, ClientID: c.ID, UserID: consent.UserID, Scopes: scopes,
-		ClientEpoch: consent.ClientEpoch, ConsentEpoch: consent.Epoch, AuthTime: authTime,
+		ClientEpoch: consent.ClientEpoch, ConsentEpoch: consent.Epoch,
 		Salt: make([]byte, 16), CreatedAt: stamp.Of(now),
 	}
 	rand.Read(g.Salt) // never fails
@@ -133,17 +133,27 @@ func (s *Store) Refreshable(ctx context.Context, c *oidc.Registered, g *Grant) (
 	return s.Usable(ctx, c, g)
 }
 
-// Redeem marks a grant as redeemed by client c and starts its family of refresh tokens, if the client may
-// refresh and refresh is true. If it was redeemed before, Redeem revokes it and returns false.
-func (s *Store) Redeem(tx *db.Tx, c *oidc.Registered, g *Grant, jkt string, refresh bool) (redeemed bool, err error) {
+// Redemption says who redeems a grant.
+type Redemption struct {
+	Client *oidc.Registered
+	// JKT is the key of the client's DPoP proof; empty if there is none.
+	JKT string
+	// Refresh says that the client gets refresh tokens, if it may have any.
+	Refresh bool
+}
+
+// Redeem marks a grant as redeemed and starts its family of refresh tokens, if there is one. If it was
+// redeemed before, Redeem revokes it and returns false.
+func (s *Store) Redeem(tx *db.Tx, g *Grant, by Redemption) (redeemed bool, err error) {
 	now := s.now()
+	c := by.Client
 	g.RedeemedAt = &now
 	g.JKT = nil
-	if c.ClientType == oidc.Public && jkt != "" { // a confidential client authenticates when it refreshes
-		g.JKT = &jkt
+	if c.ClientType == oidc.Public && by.JKT != "" { // a confidential client authenticates when it refreshes
+		g.JKT = &by.JKT
 	}
 	g.ExpiresAt = now.Add(maxAccessLifetime + clockSkew)
-	if refresh && slices.Contains(c.GrantTypes, oidc.RefreshToken) {
+	if by.Refresh && slices.Contains(c.GrantTypes, oidc.RefreshToken) {
 		expires := now.Add(c.RefreshLifetime())
 		g.Generation = 1
 		g.RefreshExpiresAt = &expires

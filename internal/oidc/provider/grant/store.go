@@ -28,11 +28,19 @@ func scan(row db.Row) (*Grant, error) {
 
 // Insert stores a new grant.
 func Insert(tx *db.Tx, g *Grant) error {
-	_, err := tx.Exec(`INSERT INTO oidc_grants (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-		$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
-		g.ID, g.OrgID, g.ClientID, g.UserID, g.SessionID, strings.Join(g.Scopes, " "), g.ClientEpoch, g.ConsentEpoch,
-		g.AuthTime, g.Nonce, g.CodeHash, g.CodeExpiresAt, g.RedirectURI, g.Challenge, g.JKT, g.Resource, g.Salt,
-		g.RedeemedAt, g.Generation, g.RotatedAt, g.RefreshExpiresAt, g.RevokedAt, g.CreatedAt, g.ExpiresAt)
+	_, err := tx.Exec(`INSERT INTO oidc_grants (`+columns+`) VALUES (@id, @org_id, @client_id, @user_id,
+		@session_id, @scopes, @client_epoch, @consent_epoch, @auth_time, @nonce, @code_hash, @code_expires_at,
+		@redirect_uri, @challenge, @jkt, @resource, @salt, @redeemed_at, @generation, @rotated_at,
+		@refresh_expires_at, @revoked_at, @created_at, @expires_at)`,
+		db.Args{
+			"id": g.ID, "org_id": g.OrgID, "client_id": g.ClientID, "user_id": g.UserID,
+			"session_id": g.SessionID, "scopes": strings.Join(g.Scopes, " "), "client_epoch": g.ClientEpoch,
+			"consent_epoch": g.ConsentEpoch, "auth_time": g.AuthTime, "nonce": g.Nonce, "code_hash": g.CodeHash,
+			"code_expires_at": g.CodeExpiresAt, "redirect_uri": g.RedirectURI, "challenge": g.Challenge,
+			"jkt": g.JKT, "resource": g.Resource, "salt": g.Salt, "redeemed_at": g.RedeemedAt,
+			"generation": g.Generation, "rotated_at": g.RotatedAt, "refresh_expires_at": g.RefreshExpiresAt,
+			"revoked_at": g.RevokedAt, "created_at": g.CreatedAt, "expires_at": g.ExpiresAt,
+		})
 	if err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
@@ -52,9 +60,13 @@ func ByID(q db.Querier, grantID string) (*Grant, error) {
 
 // markRedeemed stores the redemption of a grant. It returns false if another request was first.
 func markRedeemed(tx *db.Tx, g *Grant) (bool, error) {
-	n, err := tx.Exec(`UPDATE oidc_grants SET redeemed_at = $2, jkt = $3, generation = $4, refresh_expires_at = $5,
-		expires_at = $6 WHERE id = $1 AND redeemed_at IS NULL AND revoked_at IS NULL`,
-		g.ID, g.RedeemedAt, g.JKT, g.Generation, g.RefreshExpiresAt, g.ExpiresAt)
+	n, err := tx.Exec(`UPDATE oidc_grants SET redeemed_at = @redeemed_at, jkt = @jkt, generation = @generation,
+		refresh_expires_at = @refresh_expires_at, expires_at = @expires_at
+		WHERE id = @id AND redeemed_at IS NULL AND revoked_at IS NULL`,
+		db.Args{
+			"id": g.ID, "redeemed_at": g.RedeemedAt, "jkt": g.JKT, "generation": g.Generation,
+			"refresh_expires_at": g.RefreshExpiresAt, "expires_at": g.ExpiresAt,
+		})
 	if err != nil {
 		return false, fmt.Errorf("redeem grant: %w", err)
 	}

@@ -27,9 +27,14 @@ func scanDevice(row db.Row) (*Device, error) {
 // InsertDevice stores a device under its device code. It returns false if its user code is taken.
 func InsertDevice(tx *db.Tx, d *Device, code string) (bool, error) {
 	n, err := tx.Exec(`INSERT INTO oidc_devices (code_hash, `+deviceColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (user_code) DO NOTHING`,
-		seal.Hash(code), d.UserCode, d.ClientID, strings.Join(d.Scopes, " "), d.Resource, d.State, d.GrantID, d.Interval,
-		d.LastPolled, d.CreatedAt, d.ExpiresAt)
+		VALUES (@code_hash, @user_code, @client_id, @scopes, @resource, @state, @grant_id, @pause_seconds,
+		@last_polled_at, @created_at, @expires_at) ON CONFLICT (user_code) DO NOTHING`,
+		db.Args{
+			"code_hash": seal.Hash(code), "user_code": d.UserCode, "client_id": d.ClientID,
+			"scopes": strings.Join(d.Scopes, " "), "resource": d.Resource, "state": d.State,
+			"grant_id": d.GrantID, "pause_seconds": d.Interval, "last_polled_at": d.LastPolled,
+			"created_at": d.CreatedAt, "expires_at": d.ExpiresAt,
+		})
 	if err != nil {
 		return false, fmt.Errorf("insert device: %w", err)
 	}

@@ -87,13 +87,12 @@ func TestTokenForAnotherAudienceIsRefused(t *testing.T) {
 func TestBoundTokenCallsManagementAPIWithItsProof(t *testing.T) {
 	providertest.Each(t, func(t *testing.T, f *providertest.Fixture) {
 		a := f.NewApp(providertest.Confidential)
-		key, other := providertest.NewProofMaker(t), providertest.NewProofMaker(t)
+		key, other := f.NewProofMaker(), f.NewProofMaker()
 		token := a.PostAs(f.Browser(), "/oauth/token", []string{"grant_type", "client_credentials"},
-			"DPoP", key.Proof("1", "POST", f.URL+"/oauth/token", "",
-				f.Clock.Now())).Want(http.StatusOK).Text("access_token")
+			"DPoP", key.Proof("1", "POST", f.URL+"/oauth/token", "")).Want(http.StatusOK).Text("access_token")
 		uri := f.URL + "/sdk/webhook/list"
 		path := "/sdk/webhook/list?limit=1"
-		good := key.Proof("2", "GET", uri, token, f.Clock.Now().Add(29*time.Second))
+		good := key.Ahead(29*time.Second).Proof("2", "GET", uri, token)
 		caller, _, err := f.BoundCaller(path, token, good)
 		providertest.Must(t, err)
 		if caller.ClientID != a.ID || caller.Role != auth.Member {
@@ -102,18 +101,18 @@ func TestBoundTokenCallsManagementAPIWithItsProof(t *testing.T) {
 		for name, test := range map[string]struct{ token, proof, challenge string }{
 			"used again": {token, good, oauth.InvalidDPoPProof},
 			"from the future": {
-				token, key.Proof("3", "GET", uri, token, f.Clock.Now().Add(32*time.Second)),
+				token, key.Ahead(32*time.Second).Proof("3", "GET", uri, token),
 				oauth.InvalidDPoPProof,
 			},
-			"of another key": {token, other.Proof("4", "GET", uri, token, f.Clock.Now()), oauth.InvalidDPoPProof},
+			"of another key": {token, other.Proof("4", "GET", uri, token), oauth.InvalidDPoPProof},
 			"for another path": {
-				token, key.Proof("5", "GET", f.URL+"/webhook/list", token, f.Clock.Now()),
+				token, key.Proof("5", "GET", f.URL+"/webhook/list", token),
 				oauth.InvalidDPoPProof,
 			},
-			"for another token":   {token, key.Proof("6", "GET", uri, "another", f.Clock.Now()), oauth.InvalidDPoPProof},
-			"for another method":  {token, key.Proof("7", "PUT", uri, token, f.Clock.Now()), oauth.InvalidDPoPProof},
-			"without an ath":      {token, key.Proof("8", "GET", uri, "", f.Clock.Now()), oauth.InvalidDPoPProof},
-			"with a Bearer token": {a.MachineToken(), key.Proof("9", "GET", uri, token, f.Clock.Now()), "Bearer error"},
+			"for another token":   {token, key.Proof("6", "GET", uri, "another"), oauth.InvalidDPoPProof},
+			"for another method":  {token, key.Proof("7", "PUT", uri, token), oauth.InvalidDPoPProof},
+			"without an ath":      {token, key.Proof("8", "GET", uri, ""), oauth.InvalidDPoPProof},
+			"with a Bearer token": {a.MachineToken(), key.Proof("9", "GET", uri, token), "Bearer error"},
 		} {
 			_, _, err := f.BoundCaller(path, test.token, test.proof)
 			providertest.WantChallenge(t, name, err, test.challenge)

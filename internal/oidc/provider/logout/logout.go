@@ -96,7 +96,9 @@ func (h *Handler) Confirm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.PostForm.Get("action") != "approve" {
-		return h.Pages.Message(w, r, http.StatusOK, "You are still signed in", "You can close this page.")
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+			Title: "You are still signed in", Text: "You can close this page.",
+		})
 	}
 	s, err := h.Sessions.Current(r)
 	if err != nil {
@@ -190,7 +192,9 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, s *session.Sess
 		return err
 	}
 	if c == nil || !c.MayRedirectAfterLogout(l.RedirectURI) {
-		return h.Pages.Message(w, r, http.StatusOK, "You are signed out", "You can close this page.")
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+			Title: "You are signed out", Text: "You can close this page.",
+		})
 	}
 	params := url.Values{}
 	if l.State != "" {

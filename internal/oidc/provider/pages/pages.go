@@ -74,7 +74,7 @@ func (p *Renderer) showError(w http.ResponseWriter, r *http.Request, err error) 
 	if h := w.Header(); h.Get("Retry-After") == "" && isTemporary(e.Status) {
 		h.Set("Retry-After", "5")
 	}
-	if err := p.Message(w, r, e.Status, title, sentence(e.Description)); err != nil {
+	if err := p.Render(w, r, e.Status, &Message{Title: title, Text: sentence(e.Description)}); err != nil {
 		oauth.WriteError(w, r, err)
 	}
 }
@@ -90,11 +90,6 @@ func sentence(text string) string {
 		return text
 	}
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
-}
-
-// Message renders a page with a title and a text.
-func (p *Renderer) Message(w http.ResponseWriter, r *http.Request, status int, title, text string) error {
-	return p.Render(w, r, status, &Message{Title: title, Text: text})
 }
 
 // Render writes a page, with headers that prevent it from being framed, cached, or made to load

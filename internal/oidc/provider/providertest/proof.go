@@ -26,21 +26,29 @@ type ProofMaker struct {
 	Key   any // the private key
 	Alg   jose.SignatureAlgorithm
 	Nonce string // empty for none
+	Now   func() time.Time
 }
 
-// NewProofMaker returns a ProofMaker with a new key.
-func NewProofMaker(t *testing.T) *ProofMaker {
+// NewProofMaker returns a ProofMaker with a new key and the clock of the fixture.
+func (f *Fixture) NewProofMaker() *ProofMaker {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	Must(t, err)
-	return &ProofMaker{T: t, Key: key, Alg: jose.ES256}
+	Must(f.T, err)
+	return &ProofMaker{T: f.T, Key: key, Alg: jose.ES256, Now: f.Clock.Now}
+}
+
+// Ahead returns a ProofMaker whose clock is ahead by a duration.
+func (m *ProofMaker) Ahead(d time.Duration) *ProofMaker {
+	ahead := *m
+	ahead.Now = func() time.Time { return m.Now().Add(d) }
+	return &ahead
 }
 
 // Proof returns a proof for a request. The token is the access token that is presented, or "".
-func (m *ProofMaker) Proof(jti, method, uri, token string, at time.Time) string {
+func (m *ProofMaker) Proof(jti, method, uri, token string) string {
 	options := (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt")
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: m.Alg, Key: m.Key}, options)
 	Must(m.T, err)
-	claims := map[string]any{"jti": jti, "htm": method, "htu": uri, "iat": at.Unix()}
+	claims := map[string]any{"jti": jti, "htm": method, "htu": uri, "iat": m.Now().Unix()}
 	if token != "" {
 		sum := sha256.Sum256([]byte(token))
 		claims["ath"] = base64.RawURLEncoding.EncodeToString(sum[:])

@@ -20,8 +20,13 @@ func scan(row db.Row) (*Session, error) {
 }
 
 func insert(tx *db.Tx, s *Session, token string) error {
-	_, err := tx.Exec(`INSERT INTO oidc_sessions (token_hash, `+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		seal.Hash(token), s.ID, s.UserID, s.AuthTime, s.UserAgent, s.RemoteAddr, s.CreatedAt, s.LastSeenAt, s.ExpiresAt)
+	_, err := tx.Exec(`INSERT INTO oidc_sessions (token_hash, `+columns+`) VALUES (@token_hash, @id, @user_id,
+		@auth_time, @user_agent, @remote_addr, @created_at, @last_seen_at, @expires_at)`,
+		db.Args{
+			"token_hash": seal.Hash(token), "id": s.ID, "user_id": s.UserID, "auth_time": s.AuthTime,
+			"user_agent": s.UserAgent, "remote_addr": s.RemoteAddr, "created_at": s.CreatedAt,
+			"last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt,
+		})
 	if err != nil {
 		return fmt.Errorf("insert session: %w", err)
 	}
@@ -33,9 +38,13 @@ const Cache = "oidc_sessions"
 
 // renew stores a new token and time of authentication. It returns false if the session has ended.
 func renew(tx *db.Tx, s *Session, token string) (bool, error) {
-	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = $2, auth_time = $3, user_agent = $4, remote_addr = $5,
-		last_seen_at = $6, expires_at = $7 WHERE id = $1`,
-		s.ID, seal.Hash(token), s.AuthTime, s.UserAgent, s.RemoteAddr, s.LastSeenAt, s.ExpiresAt)
+	n, err := tx.Exec(`UPDATE oidc_sessions SET token_hash = @token_hash, auth_time = @auth_time,
+		user_agent = @user_agent, remote_addr = @remote_addr, last_seen_at = @last_seen_at,
+		expires_at = @expires_at WHERE id = @id`,
+		db.Args{
+			"id": s.ID, "token_hash": seal.Hash(token), "auth_time": s.AuthTime, "user_agent": s.UserAgent,
+			"remote_addr": s.RemoteAddr, "last_seen_at": s.LastSeenAt, "expires_at": s.ExpiresAt,
+		})
 	if err != nil {
 		return false, fmt.Errorf("renew session: %w", err)
 	}

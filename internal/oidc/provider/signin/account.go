@@ -184,7 +184,9 @@ func (h *Handler) EndSession(w http.ResponseWriter, v visit) error {
 	if err := h.Sessions.End(v.Context(), w, v.session); err != nil {
 		return err
 	}
-	return h.Pages.Message(w, v.Request, http.StatusOK, "You are signed out", "You can close this page.")
+	return h.Pages.Render(w, v.Request, http.StatusOK, &pages.Message{
+		Title: "You are signed out", Text: "You can close this page.",
+	})
 }
 
 // SignOutEverywhere serves POST /account/sign-out: it ends all sessions of the user, and what
@@ -197,6 +199,8 @@ func (h *Handler) SignOutEverywhere(w http.ResponseWriter, v visit) error {
 	if err := h.Sessions.End(v.Context(), w, nil); err != nil {
 		return err
 	}
-	return h.Pages.Message(w, v.Request, http.StatusOK, "You are signed out everywhere",
-		"Applications and devices must ask you to sign in again. You can close this page.")
+	return h.Pages.Render(w, v.Request, http.StatusOK, &pages.Message{
+		Title: "You are signed out everywhere",
+		Text:  "Applications and devices must ask you to sign in again. You can close this page.",
+	})
 }

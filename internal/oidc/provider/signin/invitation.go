@@ -46,7 +46,9 @@ func (h *Handler) showInvitation(
 	case s != nil:
 		problem = "You are signed in with another email address. This invitation is for " + invitation.Email + "."
 	}
-	return h.showSignIn(w, r, http.StatusOK, h.Flows.ToPath(view.Path), invitation.Email, problem)
+	return h.showSignIn(w, r, http.StatusOK, signInForm{
+		flow: h.Flows.ToPath(view.Path), email: invitation.Email, problem: problem,
+	})
 }
 
 // invitationToken returns the token of the invitation that a flow leads to.
@@ -138,7 +140,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, invitation Invi
 		if err != nil {
 			return err
 		}
-		return h.Pages.Message(w, r, http.StatusOK, "You have declined", "You are not a member of "+invitation.OrgName+".")
+		return h.Pages.Render(w, r, http.StatusOK, &pages.Message{
+			Title: "You have declined", Text: "You are not a member of " + invitation.OrgName + ".",
+		})
 	}
 	return h.showInvitation(w, r, invitation, "")
 }

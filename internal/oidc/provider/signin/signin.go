@@ -63,17 +63,22 @@ const (
 // ShowSignIn renders the sign-in page. The flow says where the browser continues, and email fills in the
 // form.
 func (h *Handler) ShowSignIn(w http.ResponseWriter, r *http.Request, f *flow.Flow, email string) error {
-	return h.showSignIn(w, r, http.StatusOK, f, email, "")
+	return h.showSignIn(w, r, http.StatusOK, signInForm{flow: f, email: email})
 }
 
-func (h *Handler) showSignIn(
-	w http.ResponseWriter, r *http.Request, status int, f *flow.Flow, email, problem string,
-) error {
-	view := &pages.SignIn{Flow: h.Flows.Seal(f), Email: email}
-	view.Problem = problem
-	_, view.Invited = invitationToken(f)
-	if f.Request != nil {
-		c, err := clientauth.Find(r.Context(), h.Clients, f.Request.ClientID)
+// signInForm is what the form of the sign-in page is filled in with. The problem is that of the last try, or
+// empty.
+type signInForm struct {
+	flow           *flow.Flow
+	email, problem string
+}
+
+func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request, status int, form signInForm) error {
+	view := &pages.SignIn{Flow: h.Flows.Seal(form.flow), Email: form.email}
+	view.Problem = form.problem
+	_, view.Invited = invitationToken(form.flow)
+	if req := form.flow.Request; req != nil {
+		c, err := clientauth.Find(r.Context(), h.Clients, req.ClientID)
 		if err != nil {
 			return err
 		}
@@ -101,20 +106,20 @@ func (h *Handler) SignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	if wait > 0 {
 		setRetryAfter(w, wait)
-		return h.showSignIn(w, r, http.StatusTooManyRequests, f, email, tooManyAttempts)
+		return h.showSignIn(w, r, http.StatusTooManyRequests, signInForm{flow: f, email: email, problem: tooManyAttempts})
 	}
 	correct, err := h.checkPassword(r.Context(), user, r.PostForm.Get("password"))
 	if errors.Is(err, errBusy) {
 		h.throttle.Refund(taken...)
 		setRetryAfter(w, maxWait)
-		return h.showSignIn(w, r, http.StatusTooManyRequests, f, email, tooManySignIns)
+		return h.showSignIn(w, r, http.StatusTooManyRequests, signInForm{flow: f, email: email, problem: tooManySignIns})
 	}
 	if err != nil {
 		return err
 	}
 	if !correct {
 		h.noteFailure(r, user)
-		return h.showSignIn(w, r, http.StatusBadRequest, f, email, wrongPassword)
+		return h.showSignIn(w, r, http.StatusBadRequest, signInForm{flow: f, email: email, problem: wrongPassword})
 	}
 	h.throttle.Refund(taken...)
 	s, err := h.startSession(w, r, user.PasswordHash, func(*db.Tx) (string, error) { return user.ID, nil })

@@ -54,7 +54,7 @@ func (e *Endpoint) redeemCode(tx *db.Tx, req *request) (g *grant.Grant, refused,
 	if err := e.Audiences.CheckSame(req.audience, g.Resource); err != nil {
 		return nil, err, nil
 	}
-	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt, true)
+	redeemed, err := e.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -60,7 +60,7 @@ func (e *Endpoint) poll(tx *db.Tx, req *request) (g *grant.Grant, refused, err e
 	if err := grant.MarkDeviceRedeemed(tx, req.deviceCode); err != nil {
 		return nil, nil, err
 	}
-	redeemed, err := e.Grants.Redeem(tx, req.client, g, req.jkt, !declinedOffline(d, g))
+	redeemed, err := e.Grants.Redeem(tx, g, grant.Redemption{Client: req.client, JKT: req.jkt, Refresh: !declinedOffline(d, g)})
 	if err != nil {
 		return nil, nil, err
 	}
