@@ -18,17 +18,25 @@ import (
 func (m *Manager) Create(ctx context.Context, caller *auth.Caller, region *Region, wanted []NewResource,
 	keep func(*db.Tx, []Resource) error,
 ) ([]Resource, error) {
-	planned := m.plan(caller, region, wanted)
-	if err := m.provision(ctx, provisioned(planned)); err != nil {
+	c := creation{caller: caller, region: region, wanted: wanted, planned: m.plan(caller, region, wanted)}
+	if err := m.provision(ctx, provisioned(c.planned)); err != nil {
 		return nil, err
 	}
 	m.step("activate")
-	created, err := m.finish(ctx, caller, region, wanted, planned, keep)
+	created, err := m.finish(ctx, c, keep)
 	if err != nil {
-		m.undo(ctx, provisioned(planned))
+		m.undo(ctx, provisioned(c.planned))
 		return nil, err
 	}
 	return created, nil
+}
+
+// creation is a request to create resources in a region, with what is planned for each.
+type creation struct {
+	caller  *auth.Caller
+	region  *Region
+	wanted  []NewResource
+	planned []Resource
 }
 
 // plan returns the databases and key-value stores of a request, and nothing in the place of buckets.
@@ -113,13 +121,13 @@ func (m *Manager) reserve(ctx context.Context, planned []*Provisioned) error {
 }
 
 // finish creates the buckets of a request and makes all its resources visible.
-func (m *Manager) finish(ctx context.Context, caller *auth.Caller, region *Region, wanted []NewResource, planned []Resource,
-	keep func(*db.Tx, []Resource) error,
+func (m *Manager) finish(
+	ctx context.Context, c creation, keep func(*db.Tx, []Resource) error,
 ) (created []Resource, err error) {
 	err = m.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		created = make([]Resource, len(planned))
-		for i, r := range planned {
-			if created[i], err = m.finishOne(tx, caller, region, wanted[i], r.Provisioned); err != nil {
+		created = make([]Resource, len(c.planned))
+		for i := range c.planned {
+			if created[i], err = m.finishOne(tx, c, i); err != nil {
 				return err
 			}
 		}
@@ -131,13 +139,16 @@ func (m *Manager) finish(ctx context.Context, caller *auth.Caller, region *Regio
 	return created, err
 }
 
-func (m *Manager) finishOne(tx *db.Tx, caller *auth.Caller, region *Region, wanted NewResource, p *Provisioned) (Resource, error) {
+// finishOne creates a bucket, or makes a database or key-value store visible.
+func (m *Manager) finishOne(tx *db.Tx, c creation, i int) (Resource, error) {
+	p := c.planned[i].Provisioned
 	if p == nil {
+		wanted := c.wanted[i]
 		name := ""
 		if wanted.Name != nil {
 			name = *wanted.Name
 		}
-		b, err := m.Buckets.Create(tx, caller, region.Region, name, wanted.Description)
+		b, err := m.Buckets.Create(tx, c.caller, c.region.Region, name, wanted.Description)
 		return Resource{Bucket: &b}, err
 	}
 	active, err := m.Store.activate(tx, p)

@@ -43,7 +43,8 @@ func (m *Manager) named(ctx context.Context, caller *auth.Caller, region *Region
 		if n.Type == S3 {
 			continue
 		}
-		p, err := m.Store.named(m.Store.DB.Read(ctx), ` AND state <> 'creating'`, caller.OrgID, region.Region, n.Type, n.Name)
+		full := fullName{orgID: caller.OrgID, region: region.Region, of: n.Type, name: n.Name}
+		p, err := m.Store.named(m.Store.DB.Read(ctx), full, ` AND state <> 'creating'`)
 		if err != nil {
 			return nil, err
 		}

@@ -71,14 +71,22 @@ func (s *Store) ByPassword(ctx context.Context, hash []byte) (*Provisioned, erro
 
 // Get returns a resource of an organization by its name, or NotFound.
 func (s *Store) Get(ctx context.Context, orgID, region string, t Type, name string) (*Provisioned, error) {
-	return s.named(s.DB.Read(ctx), visible, orgID, region, t, name)
+	return s.named(s.DB.Read(ctx), fullName{orgID: orgID, region: region, of: t, name: name}, visible)
+}
+
+// fullName is what distinguishes a resource from all others.
+type fullName struct {
+	orgID, region string
+	of            Type
+	name          string
 }
 
 // named returns a resource by its name, if it meets a condition, or NotFound.
-func (s *Store) named(q db.Querier, condition, orgID, region string, t Type, name string) (*Provisioned, error) {
-	p, err := s.one(q, `WHERE org_id = $1 AND region = $2 AND type = $3 AND name = $4`+condition, orgID, region, t, name)
+func (s *Store) named(q db.Querier, n fullName, condition string) (*Provisioned, error) {
+	p, err := s.one(q, `WHERE org_id = $1 AND region = $2 AND type = $3 AND name = $4`+condition,
+		n.orgID, n.region, n.of, n.name)
 	if errors.Is(err, db.ErrNoRows) {
-		return nil, errs.Missing(t.noun(), name)
+		return nil, errs.Missing(n.of.noun(), n.name)
 	}
 	return p, err
 }

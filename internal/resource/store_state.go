@@ -16,10 +16,10 @@ import (
 // two that change it at the same time one fails, and who has lost a resource to the recovery of
 // another replica notices.
 
-// current is the condition for the version $2 of the resource $1. A row that another transaction has
+// current is the condition for the version @version of the resource @id. A row that another transaction has
 // locked is being changed, and is not waited for.
 func current(tx *db.Tx) string {
-	return ` WHERE id IN (SELECT id FROM resources WHERE id = $1 AND version = $2` + db.SkipLocked(tx.Dialect()) + `)`
+	return ` WHERE id IN (SELECT id FROM resources WHERE id = @id AND version = @version` + db.SkipLocked(tx.Dialect()) + `)`
 }
 
 // errLost is returned for a resource that was changed in the meantime.
@@ -35,10 +35,16 @@ type claim struct {
 func (s *Store) insert(tx *db.Tx, p *Provisioned, c claim) error {
 	n, err := tx.Exec(`INSERT INTO resources (id, type, org_id, region, name, description, engine, node, state, worker, until,
 		password, password_hash, created_by, created_at, updated_at, version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+		VALUES (@id, @type, @org_id, @region, @name, @description, @engine, @node, @state, @worker, @until,
+		@password, @password_hash, @created_by, @created_at, @updated_at, @version)
 		ON CONFLICT (org_id, region, type, name) DO NOTHING`,
-		p.ID, p.Type, p.OrgID, p.Region, p.Name, p.Description, p.Engine, p.Node, p.State, c.worker, c.until,
-		s.Ring.Seal(passwordPurpose, []byte(p.Password)), seal.Hash(p.Password), p.CreatedBy, p.CreatedAt, p.UpdatedAt, p.version)
+		db.Args{
+			"id": p.ID, "type": p.Type, "org_id": p.OrgID, "region": p.Region, "name": p.Name,
+			"description": p.Description, "engine": p.Engine, "node": p.Node, "state": p.State,
+			"worker": c.worker, "until": c.until, "password": s.Ring.Seal(passwordPurpose, []byte(p.Password)),
+			"password_hash": seal.Hash(p.Password), "created_by": p.CreatedBy, "created_at": p.CreatedAt,
+			"updated_at": p.UpdatedAt, "version": p.version,
+		})
 	if err != nil {
 		return fmt.Errorf("insert resource: %w", err)
 	}
@@ -50,7 +56,7 @@ func (s *Store) insert(tx *db.Tx, p *Provisioned, c claim) error {
 
 // taken returns a Conflict that says why the name of p is taken.
 func (s *Store) taken(tx *db.Tx, p *Provisioned) error {
-	holder, err := s.named(tx, "", p.OrgID, p.Region, p.Type, p.Name)
+	holder, err := s.named(tx, fullName{orgID: p.OrgID, region: p.Region, of: p.Type, name: p.Name}, "")
 	if errs.KindOf(err) == errs.NotFound {
 		return errLost // deleted at this moment
 	}
@@ -67,24 +73,31 @@ func (s *Store) taken(tx *db.Tx, p *Provisioned) error {
 // move changes the state of p and returns the result. It returns errLost if p is not the current
 // version.
 func (s *Store) move(tx *db.Tx, p *Provisioned, to State, c claim) (*Provisioned, error) {
-	moved, err := s.scan(tx.Row(`UPDATE resources SET state = $3, worker = $4, until = $5, updated_at = $6, version = version + 1`+
-		current(tx)+` RETURNING `+columns, p.ID, p.version, to, c.worker, c.until, s.now()))
+	moved, err := s.scan(tx.Row(`UPDATE resources SET state = @state, worker = @worker, until = @until,
+		updated_at = @now, version = version + 1`+current(tx)+` RETURNING `+columns,
+		db.Args{
+			"id": p.ID, "version": p.version, "state": to, "worker": c.worker, "until": c.until, "now": s.now(),
+		}))
 	return s.changed(tx, moved, err)
 }
 
 // activate ends the creation or rotation of p. It returns errLost if p is not the current version.
 func (s *Store) activate(tx *db.Tx, p *Provisioned) (*Provisioned, error) {
-	active, err := s.scan(tx.Row(`UPDATE resources SET state = 'active', worker = NULL, until = NULL, updated_at = $3,
-		version = version + 1`+current(tx)+` RETURNING `+columns, p.ID, p.version, s.now()))
+	active, err := s.scan(tx.Row(`UPDATE resources SET state = 'active', worker = NULL, until = NULL,
+		updated_at = @now, version = version + 1`+current(tx)+` RETURNING `+columns,
+		db.Args{"id": p.ID, "version": p.version, "now": s.now()}))
 	return s.changed(tx, active, err)
 }
 
 // rotate begins the rotation of p's password. It returns errLost if p is not the current version.
 func (s *Store) rotate(tx *db.Tx, p *Provisioned, c claim) (*Provisioned, error) {
 	password := newPassword()
-	rotating, err := s.scan(tx.Row(`UPDATE resources SET state = 'rotating', worker = $3, until = $4, updated_at = $5,
-		password = $6, password_hash = $7, version = version + 1`+current(tx)+` RETURNING `+columns,
-		p.ID, p.version, c.worker, c.until, s.now(), s.Ring.Seal(passwordPurpose, []byte(password)), seal.Hash(password)))
+	rotating, err := s.scan(tx.Row(`UPDATE resources SET state = 'rotating', worker = @worker, until = @until,
+		updated_at = @now, password = @password, password_hash = @password_hash, version = version + 1`+current(tx)+` RETURNING `+columns,
+		db.Args{
+			"id": p.ID, "version": p.version, "worker": c.worker, "until": c.until, "now": s.now(),
+			"password": s.Ring.Seal(passwordPurpose, []byte(password)), "password_hash": seal.Hash(password),
+		}))
 	return s.changed(tx, rotating, err)
 }
 
@@ -104,7 +117,8 @@ func (s *Store) changed(tx *db.Tx, p *Provisioned, err error) (*Provisioned, err
 func (s *Store) postpone(ctx context.Context, p *Provisioned, until stamp.Time) error {
 	var n int64
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		return tx.SendCount(&n, `UPDATE resources SET until = $3`+current(tx)+` AND state <> 'active'`, p.ID, p.version, until)
+		return tx.SendCount(&n, `UPDATE resources SET until = @until`+current(tx)+` AND state <> 'active'`,
+			db.Args{"id": p.ID, "version": p.version, "until": until})
 	})
 	if err != nil {
 		return fmt.Errorf("postpone resource: %w", err)

@@ -103,8 +103,10 @@ func (s *Store) Delete(ctx context.Context, caller *auth.Caller, threadID string
 }
 
 func (s *Store) markDeleted(tx *db.Tx, t indexedThread, actor string) error {
-	if err := tx.Send(`UPDATE threads SET deleted = $3, deleted_at = $4, deleted_by = $5, version = version + 1,
-		user_data_size = 0, user_data = NULL WHERE org_id = $1 AND id = $2`, t.OrgID, t.ID, true, s.now(), actor); err != nil {
+	if err := tx.Send(`UPDATE threads SET deleted = @deleted, deleted_at = @now, deleted_by = @actor,
+		version = version + 1, user_data_size = 0, user_data = NULL
+		WHERE org_id = @org_id AND id = @id`,
+		db.Args{"org_id": t.OrgID, "id": t.ID, "deleted": true, "now": s.now(), "actor": actor}); err != nil {
 		return fmt.Errorf("mark thread as deleted: %w", err)
 	}
 	deleted := t

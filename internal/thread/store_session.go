@@ -95,12 +95,20 @@ func insertSession(tx *db.Tx, r Session, userData *sealedText) (int64, error) {
 	n, err := tx.Exec(`INSERT INTO sessions (org_id, id, project_id, thread_id, deployment_id, route_id, environment,
 			devmode, url, method, trigger, started, completed, started_at, completed_at, status_code,
 			error, agent_ids, created_at, updated_at, version, metadata, user_data_size, user_data)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+		VALUES (@org_id, @id, @project_id, @thread_id, @deployment_id, @route_id, @environment, @devmode, @url,
+		@method, @trigger, @started, @completed, @started_at, @completed_at, @status_code, @error, @agent_ids,
+		@created_at, @updated_at, @version, @metadata, @user_data_size, @user_data)
 		ON CONFLICT (org_id, id) DO NOTHING`,
-		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID, r.Environment,
-		r.Devmode, r.URL, r.Method, r.Trigger, r.started, !r.Pending, r.StartedAt, r.CompletedAt, r.StatusCode,
-		r.Error, encodeAgents(r.AgentIDs), r.CreatedAt, r.UpdatedAt, r.version, db.Null(string(r.Metadata)),
-		userData.size(), userData.sealed)
+		db.Args{
+			"org_id": r.OrgID, "id": r.ID, "project_id": r.project(), "thread_id": r.ThreadID,
+			"deployment_id": r.DeploymentID, "route_id": r.RouteID, "environment": r.Environment,
+			"devmode": r.Devmode, "url": r.URL, "method": r.Method, "trigger": r.Trigger, "started": r.started,
+			"completed": !r.Pending, "started_at": r.StartedAt, "completed_at": r.CompletedAt,
+			"status_code": r.StatusCode, "error": r.Error, "agent_ids": encodeAgents(r.AgentIDs),
+			"created_at": r.CreatedAt, "updated_at": r.UpdatedAt, "version": r.version,
+			"metadata": db.Null(string(r.Metadata)), "user_data_size": userData.size(),
+			"user_data": userData.sealed,
+		})
 	if err != nil {
 		return 0, fmt.Errorf("insert session: %w", err)
 	}
@@ -169,12 +177,18 @@ func (r *Session) start(b Start, now stamp.Time) {
 // updateStart writes the fields of a start to the row of a session, which was in another project
 // until now if that was not known.
 func updateStart(tx *db.Tx, oldProject string, r Session) error {
-	if err := tx.Send(`UPDATE sessions SET project_id = $3, thread_id = $4, deployment_id = $5, route_id = $6,
-		environment = $7, devmode = $8, url = $9, method = $10, trigger = $11, started = $12,
-		started_at = $13, updated_at = $14, version = $15, metadata = $16 WHERE org_id = $1 AND id = $2`,
-		r.OrgID, r.ID, r.project(), r.ThreadID, r.DeploymentID, r.RouteID,
-		r.Environment, r.Devmode, r.URL, r.Method, r.Trigger, true,
-		r.StartedAt, r.UpdatedAt, r.version, db.Null(string(r.Metadata))); err != nil {
+	if err := tx.Send(`UPDATE sessions SET project_id = @project_id, thread_id = @thread_id,
+		deployment_id = @deployment_id, route_id = @route_id, environment = @environment, devmode = @devmode,
+		url = @url, method = @method, trigger = @trigger, started = @started, started_at = @started_at,
+		updated_at = @updated_at, version = @version, metadata = @metadata
+		WHERE org_id = @org_id AND id = @id`,
+		db.Args{
+			"org_id": r.OrgID, "id": r.ID, "project_id": r.project(), "thread_id": r.ThreadID,
+			"deployment_id": r.DeploymentID, "route_id": r.RouteID, "environment": r.Environment,
+			"devmode": r.Devmode, "url": r.URL, "method": r.Method, "trigger": r.Trigger, "started": true,
+			"started_at": r.StartedAt, "updated_at": r.UpdatedAt, "version": r.version,
+			"metadata": db.Null(string(r.Metadata)),
+		}); err != nil {
 		return fmt.Errorf("update session: %w", err)
 	}
 	if oldProject == r.project() {
@@ -234,12 +248,17 @@ func (r *Session) complete(b Completion, now stamp.Time) {
 }
 
 func updateCompletion(tx *db.Tx, r Session, userData *sealedText) error {
-	if err := tx.Send(`UPDATE sessions SET thread_id = $3, completed = $4, completed_at = $5, status_code = $6,
-		error = $7, agent_ids = $8, updated_at = $9, version = $10, metadata = $11, user_data_size = $12, user_data = $13
-		WHERE org_id = $1 AND id = $2`,
-		r.OrgID, r.ID, r.ThreadID, true, r.CompletedAt, r.StatusCode,
-		r.Error, encodeAgents(r.AgentIDs), r.UpdatedAt, r.version, db.Null(string(r.Metadata)),
-		userData.size(), userData.sealed); err != nil {
+	if err := tx.Send(`UPDATE sessions SET thread_id = @thread_id, completed = @completed,
+		completed_at = @completed_at, status_code = @status_code, error = @error, agent_ids = @agent_ids,
+		updated_at = @updated_at, version = @version, metadata = @metadata, user_data_size = @user_data_size,
+		user_data = @user_data WHERE org_id = @org_id AND id = @id`,
+		db.Args{
+			"org_id": r.OrgID, "id": r.ID, "thread_id": r.ThreadID, "completed": true,
+			"completed_at": r.CompletedAt, "status_code": r.StatusCode, "error": r.Error,
+			"agent_ids": encodeAgents(r.AgentIDs), "updated_at": r.UpdatedAt, "version": r.version,
+			"metadata": db.Null(string(r.Metadata)), "user_data_size": userData.size(),
+			"user_data": userData.sealed,
+		}); err != nil {
 		return fmt.Errorf("update session: %w", err)
 	}
 	return nil
