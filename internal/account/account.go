@@ -37,6 +37,8 @@ const maxOrgName = 256
 
 // Org is an organization.
 type Org struct {
+	_ struct{} `goName:"Organization"`
+
 	ID   string `json:"id" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
 	Name string `json:"name" example:"Acme"`
 }
@@ -133,6 +135,8 @@ func (m Member) sameProfile(other Member) bool {
 
 // Invited is a pending member with an invitation link, which is shown once.
 type Invited struct {
+	_ struct{} `goName:"InvitedMember"`
+
 	Member
 	Link string `json:"link" doc:"One-time link where a new person sets a password, and an existing user accepts or declines; valid for 7 days" example:"https://steward.example.com/invite/8Kd0sPq2"`
 }
@@ -145,6 +149,8 @@ func (Invited) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 
 // Reset is a link with which a member sets a new password. It is shown once.
 type Reset struct {
+	_ struct{} `goName:"PasswordReset"`
+
 	Link      string     `json:"link" doc:"One-time link where the member sets a new password" example:"https://steward.example.com/reset/4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 	ExpiresAt stamp.Time `json:"expires_at" doc:"An hour after the request" example:"2026-11-15T09:30:00.123Z"`
 }

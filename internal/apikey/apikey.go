@@ -39,6 +39,8 @@ const (
 
 // Key is an API key without its value.
 type Key struct {
+	_ struct{} `goName:"APIKey"`
+
 	ID         string      `json:"id" example:"key_01jcq3t2f5h8k1n4q7s0v3y6bd"`
 	Name       string      `json:"name" example:"Deployment"`
 	OrgID      string      `json:"orgId" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
@@ -56,6 +58,8 @@ type Key struct {
 
 // Project is the project to which a key is confined.
 type Project struct {
+	_ struct{} `goName:"APIKeyProject"`
+
 	ID   string `json:"id" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
 	Name string `json:"name" example:"Shop"`
 }
@@ -68,12 +72,16 @@ func (Key) MovesWithoutVersion() {}
 
 // Created is the response to creating a key, the only one with its value.
 type Created struct {
+	_ struct{} `goName:"CreatedAPIKey"`
+
 	ID    string `json:"id" example:"key_01jcq3t2f5h8k1n4q7s0v3y6bd"`
 	Value string `json:"value" example:"sk_4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM1aB3cD"`
 }
 
 // NewKey is a request to create a key.
 type NewKey struct {
+	_ struct{} `goName:"NewAPIKey"`
+
 	Name      string  `json:"name" maxLength:"256" pattern:"\\S" patternDescription:"a name that is not blank" example:"Deployment"`
 	ExpiresAt *string `json:"expiresAt,omitempty" format:"date-time" doc:"Time in the future; null or absent means never, or when the key that creates it expires" example:"2027-11-15T08:30:00.000Z"`
 	ProjectID *string `json:"projectId,omitempty" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"Project to which the key is confined" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`

@@ -10,6 +10,8 @@ import "steward/internal/stamp"
 
 // Entry is one entry of the log.
 type Entry struct {
+	_ struct{} `goName:"AuditEntry"`
+
 	ID         string     `json:"id" example:"aud_01jcq47n5r8t1w4z7c0f3h6k9m"`
 	At         stamp.Time `json:"at" format:"date-time"`
 	UserID     *string    `json:"user_id" doc:"The user who did it; null for an OAuth client that acts as itself, and for Steward" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`

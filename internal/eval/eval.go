@@ -82,6 +82,8 @@ func (n NewEval) Check(faults *errs.Faults) { n.build("", "body", faults) }
 
 // Sync is the body of POST /cli/devmode/eval: the evals that a development server adds and removes.
 type Sync struct {
+	_ struct{} `goName:"EvalSync"`
+
 	DeploymentID *string   `json:"deploymentId,omitempty" example:"deploy_2026_11_15"`
 	Create       []SyncNew `json:"create,omitempty" maxItems:"1000" doc:"Evaluations to create or replace"`
 	Delete       []string  `json:"delete,omitempty" maxItems:"1000" doc:"Ids to delete first; unknown ones are ignored" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
@@ -89,12 +91,16 @@ type Sync struct {
 
 // SyncNew is one eval of a Sync.
 type SyncNew struct {
+	_ struct{} `goName:"EvalSyncEntry"`
+
 	ID string `json:"id" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
 	NewEval
 }
 
 // Synced is the response to a Sync.
 type Synced struct {
+	_ struct{} `goName:"EvalSynced"`
+
 	Created []string `json:"created" doc:"Ids of the evaluations that were created or replaced" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
 	Deleted []string `json:"deleted" doc:"Ids of the evaluations that were deleted" example:"evalid_01jcq42e5g7j9m1p3r5t7w9z1b"`
 }

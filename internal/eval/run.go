@@ -28,6 +28,8 @@ const (
 
 // Run is one run of an eval over a session.
 type Run struct {
+	_ struct{} `goName:"EvalRun"`
+
 	ID              string          `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
 	SessionID       string          `json:"sessionId" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
 	EvalID          string          `json:"evalId" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
@@ -70,6 +72,8 @@ func (r *Run) shorten(hasResult bool) {
 
 // Start is the body of POST /evalrun.
 type Start struct {
+	_ struct{} `goName:"NewEvalRun"`
+
 	ID             string           `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
 	SessionID      string           `json:"sessionId" doc:"The session may be created later" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
 	EvalID         string           `json:"evalId" doc:"The evaluation may be created later" example:"evalid_01jcq40a1c3e5g7j9m1p3r5t7w"`
@@ -119,6 +123,8 @@ func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *
 
 // Completion is the body of PUT /evalrun.
 type Completion struct {
+	_ struct{} `goName:"EvalRunCompletion"`
+
 	ID        string           `json:"id" example:"evalrun_01jcq41c3e5g7j9m1p3r5t7w9z"`
 	Error     *string          `json:"error,omitempty" doc:"Null, absent or empty if there was none" example:"the connection was refused"`
 	Result    json.RawMessage  `json:"result,omitempty" doc:"Any JSON value" example:"{\"reason\":\"polite\",\"score\":0.92,\"success\":true}"`

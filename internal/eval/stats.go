@@ -15,12 +15,16 @@ import (
 // Stats has the results of the runs that were started in each bucket of a period, including buckets
 // without runs.
 type Stats struct {
+	_ struct{} `goName:"EvalRunStats"`
+
 	Period period.Period `json:"period"`
 	Series []StatsBucket `json:"series"`
 }
 
 // StatsBucket is one point of a series.
 type StatsBucket struct {
+	_ struct{} `goName:"EvalRunCounts"`
+
 	Timestamp stamp.Time `json:"timestamp" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 	Runs      int64      `json:"runs" doc:"Runs that were started" example:"120"`
 	Passed    int64      `json:"passed" example:"110"`

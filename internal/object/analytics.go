@@ -9,6 +9,8 @@ import (
 
 // Analytics is what an organization stores, now and on the last days.
 type Analytics struct {
+	_ struct{} `goName:"StorageAnalytics"`
+
 	Summary Summary           `json:"summary"`
 	Buckets []BucketAnalytics `json:"buckets"`
 	Daily   []DayAnalytics    `json:"daily" doc:"Closing values of each day, from the first day with data on"`
@@ -17,6 +19,8 @@ type Analytics struct {
 
 // Summary is what all buckets hold now.
 type Summary struct {
+	_ struct{} `goName:"StorageSummary"`
+
 	ObjectCount int64   `json:"total_object_count" example:"1200"`
 	TotalSize   int64   `json:"total_size" doc:"In bytes" example:"57855600"`
 	MonthlyCost float64 `json:"estimated_monthly_cost" doc:"In USD" example:"0.0012"`
@@ -34,6 +38,8 @@ type BucketAnalytics struct {
 
 // DayAnalytics is what all buckets held at the end of a day in UTC.
 type DayAnalytics struct {
+	_ struct{} `goName:"StorageDay"`
+
 	Date        string  `json:"date" format:"date" example:"2026-11-15"`
 	ObjectCount int64   `json:"total_object_count" example:"1200"`
 	TotalSize   int64   `json:"total_size" doc:"In bytes" example:"57855600"`

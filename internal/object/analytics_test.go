@@ -41,10 +41,10 @@ func TestAnalytics(t *testing.T) {
 		got, err = f.http.Analytics(as(alice), &analyticsIn{180})
 		must(t, err)
 		want := Analytics{
-			Summary: Summary{2, 60, 0.09, 0.09 / 60 * 1e9},
+			Summary: Summary{ObjectCount: 2, TotalSize: 60, MonthlyCost: 0.09, CostPerGB: 0.09 / 60 * 1e9},
 			Buckets: []BucketAnalytics{{"one", 1, 50, &at, 0.05}, {"two", 1, 10, &at, 0.04}},
 			Daily: []DayAnalytics{
-				{"2026-11-15", 1, 100, 0.4}, {"2026-11-16", 1, 100, 0.4}, {"2026-11-17", 2, 60, 0.09}, {"2026-11-18", 2, 60, 0.09},
+				day("2026-11-15", 1, 100, 0.4), day("2026-11-16", 1, 100, 0.4), day("2026-11-17", 2, 60, 0.09), day("2026-11-18", 2, 60, 0.09),
 			},
 			Days: 180,
 		}
@@ -55,13 +55,13 @@ func TestAnalytics(t *testing.T) {
 		must(t, f.deleteBucket(alice, "one", false))
 		got, err = f.http.Analytics(as(alice), &analyticsIn{2})
 		must(t, err)
-		if diff := cmp.Diff([]DayAnalytics{{"2026-11-17", 2, 60, 0.09}, {"2026-11-18", 1, 10, 0.04}}, got.Daily, near); diff != "" {
+		if diff := cmp.Diff([]DayAnalytics{day("2026-11-17", 2, 60, 0.09), day("2026-11-18", 1, 10, 0.04)}, got.Daily, near); diff != "" {
 			t.Errorf("after a bucket was deleted -want +got:\n%s", diff)
 		}
 		f.clock.advance(30 * analyticsDay)
 		got, err = f.http.Analytics(as(alice), &analyticsIn{3})
 		must(t, err)
-		if len(got.Daily) != 3 || got.Daily[0] != (DayAnalytics{"2026-12-16", 1, 10, 0.04}) {
+		if len(got.Daily) != 3 || got.Daily[0] != day("2026-12-16", 1, 10, 0.04) {
 			t.Errorf("carried forward: %+v", got.Daily)
 		}
 	})
@@ -128,4 +128,8 @@ func TestDailyHasTheDayOnWhichEverythingWasDeleted(t *testing.T) {
 		want(DayAnalytics{Date: "2026-11-15"}, held, DayAnalytics{Date: "2026-11-17"})
 		f.check()
 	})
+}
+
+func day(date string, objects, size int64, cost float64) DayAnalytics {
+	return DayAnalytics{Date: date, ObjectCount: objects, TotalSize: size, Cost: cost}
 }

@@ -33,6 +33,8 @@ type CORS struct {
 
 // Patch is a partial update of a configuration: null resets a field, a missing one stays.
 type Patch struct {
+	_ struct{} `goName:"BucketConfigPatch"`
+
 	StorageTier       page.Opt[Tier]              `json:"storage_tier,omitempty" required:"false" doc:"STANDARD, INFREQUENT_ACCESS or ARCHIVE; the tier of new objects" example:"STANDARD"`
 	TTL               page.Opt[int64]             `json:"ttl,omitempty" required:"false" doc:"Seconds after which objects are deleted; 0 clears it" example:"2592000"`
 	Public            page.Opt[bool]              `json:"public,omitempty" required:"false" doc:"Whether anybody may read objects"`

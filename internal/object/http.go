@@ -33,6 +33,8 @@ func (h *Handler) bucket(ctx context.Context, name string) (*Bucket, error) {
 
 // Entry is an object in a list.
 type Entry struct {
+	_ struct{} `goName:"Object"`
+
 	BucketName   string     `json:"bucket_name" example:"invoices"`
 	Key          string     `json:"key" example:"2026/11/0042.pdf"`
 	Size         int64      `json:"size" doc:"In bytes" example:"31"`
@@ -43,6 +45,8 @@ type Entry struct {
 
 // Listing is the response of GET /storage/objects/{bucket}.
 type Listing struct {
+	_ struct{} `goName:"ObjectListing"`
+
 	Objects []Entry     `json:"objects"`
 	Total   int64       `json:"total" doc:"Number of all objects with the prefix"`
 	Prefix  string      `json:"prefix" example:"2026/"`
@@ -93,6 +97,8 @@ func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Pag
 
 // Deleted is the response of DELETE /storage/objects/{bucket}.
 type Deleted struct {
+	_ struct{} `goName:"DeletedObjects"`
+
 	Count int64 `json:"deleted_count" example:"3"`
 }
 
@@ -115,7 +121,7 @@ func (h *Handler) DeleteObjects(ctx context.Context, in *struct {
 		n, err := h.Store.deletePrefix(ctx, b, in.Prefix, origin, func(tx *db.Tx) error {
 			return h.Store.Audit(tx, "object.delete", b.Name+"/"+in.Prefix+"*")
 		})
-		return Deleted{n}, err
+		return Deleted{Count: n}, err
 	}
 	return h.deleteKey(ctx, b, in.Key, origin)
 }
@@ -142,6 +148,8 @@ func originOf(ctx context.Context) Origin {
 
 // Presigned is the response of GET /storage/presign/{bucket}.
 type Presigned struct {
+	_ struct{} `goName:"PresignedURL"`
+
 	URL    string `json:"presigned_url" example:"https://s3.example.com/invoices/2026/11/0042.pdf?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=3600&X-Amz-Signature=5f2b"`
 	Expiry int64  `json:"expiry_seconds" doc:"How long the URL is valid" example:"3600"`
 }
@@ -185,6 +193,8 @@ func (h *Handler) PresignURL(ctx context.Context, in *PresignInput) (Presigned, 
 
 // Stats is the response of GET /storage/stats/{bucket}.
 type Stats struct {
+	_ struct{} `goName:"BucketStats"`
+
 	BucketName  string      `json:"bucket_name" example:"invoices"`
 	ObjectCount int64       `json:"object_count" example:"1200"`
 	TotalSize   int64       `json:"total_size" doc:"In bytes" example:"57855600"`
@@ -281,6 +291,8 @@ func (h *Handler) ResetConfig(ctx context.Context, in *struct {
 
 // FolderEntry is an object in the view of a folder.
 type FolderEntry struct {
+	_ struct{} `goName:"FolderObject"`
+
 	Key          string     `json:"key" example:"2026/11/0042.pdf"`
 	Size         int64      `json:"size" doc:"In bytes" example:"31"`
 	LastModified stamp.Time `json:"last_modified" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
@@ -288,6 +300,8 @@ type FolderEntry struct {
 
 // FolderView is the response of GET /storage/folders/{bucket}.
 type FolderView struct {
+	_ struct{} `goName:"FolderListing"`
+
 	Prefix  string        `json:"prefix" example:"2026/"`
 	Folders []Folder      `json:"folders"`
 	Objects []FolderEntry `json:"objects"`

@@ -113,13 +113,13 @@ func TestPresignRoute(t *testing.T) {
 	for operation, method := range map[string]string{"download": "GET", "upload": "PUT"} {
 		got, err := f.http.PresignURL(as(alice), &presignIn{Bucket: "photos", Key: "k", Operation: operation})
 		must(t, err)
-		if want := (Presigned{"https://s3/photos/k?" + method + "&1h0m0s", 3600}); got != want {
+		if want := (Presigned{URL: "https://s3/photos/k?" + method + "&1h0m0s", Expiry: 3600}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
 	got, err := f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Expiry: 900})
 	must(t, err)
-	if want := (Presigned{"https://s3/photos/k?GET&15m0s", 900}); got != want {
+	if want := (Presigned{URL: "https://s3/photos/k?GET&15m0s", Expiry: 900}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	_, err = f.http.PresignURL(as(vera), &presignIn{Bucket: "photos", Key: "k", Operation: "download"})

@@ -112,7 +112,8 @@ func (s *simulation) compareAnalytics(orgID string) {
 		}
 		all := held.total()
 		want = append(want, DayAnalytics{
-			time.Unix(day*86400, 0).UTC().Format(time.DateOnly), all.objects, all.bytes, held.cost(DefaultPrices()),
+			Date:        time.Unix(day*86400, 0).UTC().Format(time.DateOnly),
+			ObjectCount: all.objects, TotalSize: all.bytes, Cost: held.cost(DefaultPrices()),
 		})
 	}
 	if diff := cmp.Diff(sinceData(want), sinceData(got.Daily)); diff != "" {

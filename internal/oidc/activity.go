@@ -33,6 +33,8 @@ func (d *Day) UnmarshalText(text []byte) error {
 
 // ActivityDay is the activity of a client on a day.
 type ActivityDay struct {
+	_ struct{} `goName:"OAuthActivityDay"`
+
 	Date        Day   `json:"activity_date" format:"date" example:"2026-11-15"`
 	TotalAccess int64 `json:"total_access" doc:"Number of tokens issued and of userinfo and introspection responses" example:"58"`
 	UniqueUsers int64 `json:"unique_users" example:"12"`
@@ -40,6 +42,8 @@ type ActivityDay struct {
 
 // ClientActivityDay is the activity of one of several clients on a day.
 type ClientActivityDay struct {
+	_ struct{} `goName:"OAuthClientActivityDay"`
+
 	ClientID    string `json:"client_id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 	Date        Day    `json:"activity_date" format:"date" example:"2026-11-15"`
 	UniqueUsers int64  `json:"unique_users" example:"12"`

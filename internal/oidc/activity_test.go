@@ -133,10 +133,10 @@ func TestActivityOfAllClients(t *testing.T) {
 		}
 		must(t, a.Flush(f.ctx))
 		want := []ClientActivityDay{
-			{one.ID, dayOf(stamp.Of(f.now())) - 2, 2},
-			{two.ID, dayOf(stamp.Of(f.now())) - 2, 1},
-			{one.ID, dayOf(stamp.Of(f.now())) - 1, 2},
-			{two.ID, dayOf(stamp.Of(f.now())) - 1, 1},
+			{ClientID: one.ID, Date: dayOf(stamp.Of(f.now())) - 2, UniqueUsers: 2},
+			{ClientID: two.ID, Date: dayOf(stamp.Of(f.now())) - 2, UniqueUsers: 1},
+			{ClientID: one.ID, Date: dayOf(stamp.Of(f.now())) - 1, UniqueUsers: 2},
+			{ClientID: two.ID, Date: dayOf(stamp.Of(f.now())) - 1, UniqueUsers: 1},
 		}
 		var got []ClientActivityDay
 		for p := whole; ; {

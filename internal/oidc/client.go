@@ -37,6 +37,8 @@ const (
 
 // Client is an OAuth client, without its secret.
 type Client struct {
+	_ struct{} `goName:"OAuthClient"`
+
 	ID                     string     `json:"id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 	Name                   string     `json:"name" example:"Helpdesk"`
 	Description            string     `json:"description" example:"Answers questions of customers"`
@@ -106,6 +108,8 @@ func (c *Client) AllowedScopes(requested string) []string {
 
 // ClientDetails is a client with its usage.
 type ClientDetails struct {
+	_ struct{} `goName:"OAuthClientDetails"`
+
 	Client
 	UserCount    int64       `json:"user_count" doc:"Number of users with a consent" example:"12"`
 	LastActivity *stamp.Time `json:"last_activity" format:"date-time" doc:"Time of the last token or userinfo request"`
@@ -118,6 +122,8 @@ func (ClientDetails) MovesWithoutVersion() {}
 // Created is the response to creating a client, the only one that shows its secret. The secret is empty
 // for a public client.
 type Created struct {
+	_ struct{} `goName:"CreatedOAuthClient"`
+
 	Client       Client `json:"client"`
 	ClientSecret string `json:"client_secret" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
@@ -127,6 +133,8 @@ func (c Created) ETag() string { return c.Client.ETag() }
 
 // Updated is the response to updating a client. It has a secret if the client became confidential.
 type Updated struct {
+	_ struct{} `goName:"UpdatedOAuthClient"`
+
 	Client       Client `json:"client"`
 	ClientSecret string `json:"client_secret,omitempty" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
@@ -136,6 +144,8 @@ func (u Updated) ETag() string { return u.Client.ETag() }
 
 // Rotated is the response to rotating a secret.
 type Rotated struct {
+	_ struct{} `goName:"RotatedSecret"`
+
 	ClientID     string `json:"client_id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 	ClientSecret string `json:"client_secret" example:"4fVq0hXz7Lr2mTb9KcW1sYpD6uJ3nEa8GiO5vRkB2dM"`
 }
@@ -160,6 +170,8 @@ type Settings struct {
 
 // NewClient is a request to create a client. Null means the same as absent.
 type NewClient struct {
+	_ struct{} `goName:"NewOAuthClient"`
+
 	Name        string `json:"name" example:"Helpdesk"`
 	Description string `json:"description" example:"Answers questions of customers"`
 	HomepageURL string `json:"homepage_url" example:"https://helpdesk.example.com"`
@@ -169,6 +181,8 @@ type NewClient struct {
 // ClientPatch is a request to update a client. Absent fields stay; null clears the icon, the project, the
 // audience and the lifetimes, and is invalid for other fields.
 type ClientPatch struct {
+	_ struct{} `goName:"OAuthClientPatch"`
+
 	Name        page.Opt[string] `json:"name,omitempty" nullable:"false" example:"Helpdesk"`
 	Description page.Opt[string] `json:"description,omitempty" nullable:"false" example:"Answers questions of customers"`
 	HomepageURL page.Opt[string] `json:"homepage_url,omitempty" nullable:"false" example:"https://helpdesk.example.com"`

@@ -24,6 +24,8 @@ type Consent struct {
 
 // UserConsent is a consent in the list of a client's users.
 type UserConsent struct {
+	_ struct{} `goName:"OAuthClientUser"`
+
 	UserID    string     `json:"user_id" example:"usr_01jcq3s1d4f8k2m6p9r3t7v0wx"`
 	Scopes    []string   `json:"scopes" example:"openid,profile,thread:read"`
 	CreatedAt stamp.Time `json:"created_at" format:"date-time"`
@@ -32,6 +34,8 @@ type UserConsent struct {
 
 // OwnConsent is a consent in the list of the user who gave it.
 type OwnConsent struct {
+	_ struct{} `goName:"Consent"`
+
 	ClientID          string     `json:"client_id" example:"oac_01jcq3w7y2b5d8f1h4k7n0q3st"`
 	Scopes            []string   `json:"scopes" example:"openid,profile,thread:read"`
 	CreatedAt         stamp.Time `json:"created_at" format:"date-time"`

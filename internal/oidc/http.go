@@ -229,6 +229,8 @@ func (h *Handler) SigningKeys(ctx context.Context, _ *struct{}) ([]keys.Info, er
 
 // KeysRotated is the response to rotating the signing keys.
 type KeysRotated struct {
+	_ struct{} `goName:"SigningKeysRotated"`
+
 	Rotated bool `json:"rotated" doc:"False if the next keys were published too recently; the active keys are new then"`
 }
 
@@ -239,6 +241,6 @@ func (h *Handler) RotateKeys(ctx context.Context, _ *struct{}) (KeysRotated, err
 	}
 	return idempotency.Once(ctx, func(ctx context.Context) (KeysRotated, error) {
 		rotated, err := h.Keys.Rotate(ctx)
-		return KeysRotated{rotated}, err
+		return KeysRotated{Rotated: rotated}, err
 	})
 }

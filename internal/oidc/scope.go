@@ -21,6 +21,8 @@ type Scope struct {
 
 // Catalogue is everything that a client can request: the scopes, and the access levels that they make up.
 type Catalogue struct {
+	_ struct{} `goName:"ScopeCatalogue"`
+
 	Scopes      []Scope             `json:"scopes"`
 	Permissions []PermissionSection `json:"permissions"`
 }

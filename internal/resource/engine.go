@@ -104,6 +104,8 @@ type Column struct {
 // Rows is the result of a statement. Values are null, boolean, number, text, or what the database
 // writes as text; bytes are {"base64": …}.
 type Rows struct {
+	_ struct{} `goName:"QueryResult"`
+
 	Columns   []string `json:"columns" example:"id,total"`
 	Rows      [][]any  `json:"rows" example:"[[1042,12.5]]"`
 	Truncated bool     `json:"truncated" doc:"Whether there were more rows than shown"`

@@ -12,6 +12,8 @@ import (
 
 // Created is the response to a creation.
 type Created struct {
+	_ struct{} `goName:"CreatedResources"`
+
 	Created []Entry `json:"created"`
 }
 

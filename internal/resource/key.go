@@ -17,6 +17,8 @@ type KeyQuery struct {
 
 // Key is a key of a store.
 type Key struct {
+	_ struct{} `goName:"StoreKey"`
+
 	Key  string `json:"key" example:"session:1"`
 	Type string `json:"type" doc:"Type of the value as Redis names it" example:"string"`
 	// TTL is in milliseconds.
@@ -29,6 +31,8 @@ type Key struct {
 
 // Keys is a page of keys.
 type Keys struct {
+	_ struct{} `goName:"StoreKeys"`
+
 	Keys []Key  `json:"keys"`
 	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one" example:"1042"`
 }

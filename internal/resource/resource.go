@@ -55,6 +55,8 @@ func validName(name string) bool {
 // S3Entry is a bucket as a client needs it. The credentials are null for callers who may not
 // manage resources.
 type S3Entry struct {
+	_ struct{} `goName:"Bucket"`
+
 	BucketName  string            `json:"bucket_name" example:"invoices"`
 	AccessKey   *string           `json:"access_key" example:"df0UxqYAgNxAmBn1ZuKP"`
 	SecretKey   *string           `json:"secret_key" example:"dMwvjoSbc3EHYQzgtODD5i1Qv7mhFBzTlvGDNzaJ"`
@@ -70,6 +72,8 @@ type S3Entry struct {
 // DBEntry is a database as a client needs it. Its password and URL are null for callers who may not
 // manage resources.
 type DBEntry struct {
+	_ struct{} `goName:"Database"`
+
 	Name        string            `json:"name" example:"orders"`
 	Username    string            `json:"username" example:"db_01jcq3v5w8z9d6y4k2m7n0p1rt"`
 	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
@@ -83,6 +87,8 @@ type DBEntry struct {
 // KVEntry is a key-value store as a client needs it. Its password and URL are null for callers who may not
 // manage resources.
 type KVEntry struct {
+	_ struct{} `goName:"KeyValueStore"`
+
 	Name        string            `json:"name" example:"cache"`
 	Username    string            `json:"username" example:"kv_01jcq3v5w8z9d6y4k2m7n0p1rv"`
 	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
@@ -95,6 +101,8 @@ type KVEntry struct {
 
 // List is what a region has of an organization's resources.
 type List struct {
+	_ struct{} `goName:"RegionResources"`
+
 	S3    []S3Entry `json:"s3"`
 	DB    []DBEntry `json:"db"`
 	KV    []KVEntry `json:"kv"`
@@ -103,6 +111,8 @@ type List struct {
 
 // Redis is how to connect to a key-value store.
 type Redis struct {
+	_ struct{} `goName:"ResourceRedis"`
+
 	URL string `json:"url" example:"redis://kv_01jcq3v5w8z9d6y4k2m7n0p1rv:4fVq0hXz7Lr2mTb9KcW1sYpD@steward.example.com:6379/0"`
 }
 
@@ -115,6 +125,8 @@ type Place struct {
 
 // PlacedS3 is a bucket in the list over all regions.
 type PlacedS3 struct {
+	_ struct{} `goName:"PlacedBucket"`
+
 	S3Entry
 	Place
 	ObjectCount int64       `json:"object_count" example:"1200"`
@@ -124,18 +136,24 @@ type PlacedS3 struct {
 
 // PlacedDB is a database in the list over all regions.
 type PlacedDB struct {
+	_ struct{} `goName:"PlacedDatabase"`
+
 	DBEntry
 	Place
 }
 
 // PlacedKV is a key-value store in the list over all regions.
 type PlacedKV struct {
+	_ struct{} `goName:"PlacedKeyValueStore"`
+
 	KVEntry
 	Place
 }
 
 // Placed is the list over all regions.
 type Placed struct {
+	_ struct{} `goName:"Resources"`
+
 	S3 []PlacedS3 `json:"s3"`
 	DB []PlacedDB `json:"db"`
 	KV []PlacedKV `json:"kv"`
@@ -155,6 +173,8 @@ type NewResources struct {
 
 // Named is a request to delete a resource with all that it holds.
 type Named struct {
+	_ struct{} `goName:"NamedResource"`
+
 	Type    Type   `json:"type" enum:"db,s3,kv"`
 	Name    string `json:"name" maxLength:"63" example:"invoices"`
 	IfEmpty bool   `json:"if_empty,omitempty" doc:"Fail with 409 if the bucket has objects"`
@@ -162,6 +182,8 @@ type Named struct {
 
 // Deletion is a request to delete resources, all or none.
 type Deletion struct {
+	_ struct{} `goName:"ResourceDeletion"`
+
 	Resources []Named `json:"resources" minItems:"1" maxItems:"100"`
 }
 

@@ -17,6 +17,8 @@ const maxResults = 20
 
 // Result is a thing that was found.
 type Result struct {
+	_ struct{} `goName:"SearchResult"`
+
 	Type string `json:"type" enum:"webhook,destination,receipt,oauth_client,api_key,bucket,database,store,thread,session,eval,eval_run,project,member"`
 	ID   string `json:"id" doc:"Id of the thing; the name of a bucket" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	Name string `json:"name" doc:"Its name; that of the webhook for a destination or receipt" example:"Orders"`

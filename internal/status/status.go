@@ -22,17 +22,23 @@ type Status struct {
 
 // Database is the database of the installation.
 type Database struct {
+	_ struct{} `goName:"StatusDatabase"`
+
 	Engine string `json:"engine" enum:"sqlite,postgres"`
 	OK     bool   `json:"ok" doc:"Whether it can be used" example:"true"`
 }
 
 // Disk is the disk of the data directory of the process that answers.
 type Disk struct {
+	_ struct{} `goName:"StatusDisk"`
+
 	OK bool `json:"ok" doc:"Whether there is space; if not, things can be read and deleted, but not added"`
 }
 
 // Region is a region with its engines.
 type Region struct {
+	_ struct{} `goName:"StatusRegion"`
+
 	Region  string        `json:"region" example:"local"`
 	Engines RegionEngines `json:"engines"`
 }
@@ -40,6 +46,8 @@ type Region struct {
 // RegionEngines are the engines of a region, by the type of resource that they provide. Those that the
 // region does not have are absent.
 type RegionEngines struct {
+	_ struct{} `goName:"StatusRegionEngines"`
+
 	S3 *EngineState `json:"s3,omitempty"`
 	DB *EngineState `json:"db,omitempty"`
 	KV *EngineState `json:"kv,omitempty"`
@@ -54,6 +62,8 @@ type EngineState struct {
 
 // Webhooks is what the webhooks of an organization are waiting for.
 type Webhooks struct {
+	_ struct{} `goName:"StatusWebhooks"`
+
 	Pending      int64       `json:"pending" doc:"Deliveries that are waiting or being sent" example:"3"`
 	OldestDueAt  *stamp.Time `json:"oldest_due_at,omitempty" format:"date-time" doc:"When the first pending delivery is or was due; absent if none is pending"`
 	Failing      []Failing   `json:"failing" doc:"Destinations that are failing, those that began last first; at most 100"`
@@ -62,6 +72,8 @@ type Webhooks struct {
 
 // Failing is a destination that is failing: the last attempt of some of its deliveries failed.
 type Failing struct {
+	_ struct{} `goName:"FailingDestination"`
+
 	WebhookID     string      `json:"webhook_id" example:"wh_01jcq43f5h8k1n4q7t0w3z6c9f"`
 	WebhookName   string      `json:"webhook_name" example:"orders"`
 	DestinationID string      `json:"destination_id" example:"whds_01jcq3v5w8z9d6y4k2m7n0p1rt"`

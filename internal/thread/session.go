@@ -51,6 +51,8 @@ func (s Session) project() string {
 
 // Start is the body of POST /session.
 type Start struct {
+	_ struct{} `goName:"NewSession"`
+
 	ID           string           `json:"id" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
 	ThreadID     *string          `json:"threadId,omitempty" doc:"The thread may be created later" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
 	OrgID        string           `json:"orgId" doc:"The caller's organization" example:"org_01jcq3r0b3d6g9j2m5p8s1v4xz"`
@@ -68,6 +70,8 @@ type Start struct {
 
 // Completion is the body of PUT /session.
 type Completion struct {
+	_ struct{} `goName:"SessionCompletion"`
+
 	ID         string           `json:"id" example:"sess_01jcq3y8a0c2e4g6j8m0p2r4t6"`
 	ThreadID   *string          `json:"threadId" example:"thrd_01jcq3x6z8b0d2f4h6k8n0q2s4"`
 	Error      *string          `json:"error,omitempty" example:"the connection was refused"`

@@ -143,6 +143,8 @@ const projectRule = "expected the project of the new thread"
 
 // Put is the body of PUT /thread/{id}.
 type Put struct {
+	_ struct{} `goName:"NewThread"`
+
 	ProjectID string   `json:"project_id,omitempty" doc:"Required for a new thread unless the API key has a project" example:"prj_01jcq3q9z1b4d7g0j3m6p9s2vw"`
 	UserData  *string  `json:"user_data,omitempty" doc:"JSON text of at most 1 MiB. Null or absent means none" example:"{\"state\":{\"step\":3},\"metadata\":{}}"`
 	Metadata  Metadata `json:"metadata,omitempty" maxProperties:"1000" doc:"Object of at most 1 MiB and 1000 keys. Null or absent means none"`

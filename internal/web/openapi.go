@@ -81,6 +81,27 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
 }
 
+// GoNames returns the names that the types of schemas have in package client, by the names of the schemas.
+func (a *API) GoNames() map[string]string {
+	schemas := a.huma.OpenAPI().Components.Schemas
+	names := map[string]string{}
+	for name := range schemas.Map() {
+		names[name] = goName(schemas.TypeFromRef(schemaPrefix + name))
+	}
+	return names
+}
+
+// goName returns the name of a type in package client: the tag goName of its field _, or its own name. A
+// name that says nothing without that of its package needs a tag.
+func goName(t reflect.Type) string {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Name == "_" && f.Tag.Get("goName") != "" {
+			return f.Tag.Get("goName")
+		}
+	}
+	return t.Name()
+}
+
 // operation returns the documentation of a route.
 func operation(r Route) huma.Operation {
 	op := huma.Operation{

@@ -70,6 +70,8 @@ func newDelivery(orgID, webhookID, destinationID, receiptID string, now time.Tim
 
 // Response is the response of a destination, as the API shows it.
 type Response struct {
+	_ struct{} `goName:"DeliveryResponse"`
+
 	send.Response
 	HeadersOmitted bool `json:"headers_omitted,omitempty" doc:"True in long lists, where headers are left out"`
 	BodyOmitted    bool `json:"body_omitted,omitempty" doc:"True in long lists, where bodies are left out"`

@@ -32,6 +32,8 @@ type Health struct {
 // FailingState tells of the chains of a destination whose last ended attempt failed. A destination is failing
 // from its first failed attempt until one succeeds while none waits for a retry.
 type FailingState struct {
+	_ struct{} `goName:"WebhookFailingState"`
+
 	Since     stamp.Time  `json:"since" format:"date-time" doc:"Since when there have been failing deliveries without a break" example:"2026-11-15T08:30:00.123Z"`
 	Count     int64       `json:"count" doc:"Events whose last attempt failed: those that wait for a retry, and those that have failed for good meanwhile" example:"7"`
 	Waiting   int64       `json:"waiting" doc:"Attempts that wait for their retry or are being sent; counted up to 10,000" example:"5"`

@@ -24,6 +24,8 @@ const (
 
 // RecoverRequest is the body of a request to recover a destination.
 type RecoverRequest struct {
+	_ struct{} `goName:"WebhookRecoverRequest"`
+
 	Rate page.Opt[int64] `json:"rate,omitempty" required:"false" minimum:"1" maximum:"1000" doc:"Attempts per second; by default all are due now"`
 }
 
@@ -36,6 +38,8 @@ func (r RecoverRequest) Check(faults *errs.Faults) {
 
 // Recovered is the response to it.
 type Recovered struct {
+	_ struct{} `goName:"WebhookRecovered"`
+
 	Recovered int64 `json:"recovered" doc:"Number of waiting attempts that are made due; counted up to 1,000,000" example:"1257"`
 }
 
@@ -64,7 +68,7 @@ func (h *Handler) RecoverDestination(ctx context.Context, in *struct {
 		if !done {
 			n = max(n, waiting)
 		}
-		return Recovered{n}, err
+		return Recovered{Recovered: n}, err
 	})
 }
 

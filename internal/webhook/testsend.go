@@ -28,6 +28,8 @@ const (
 // TestResponse is how a test of a destination ended. What the destination answered is absent if it
 // did not answer.
 type TestResponse struct {
+	_ struct{} `goName:"DestinationTest"`
+
 	Status     int               `json:"status,omitempty" doc:"Status of the response; absent if there was none" example:"200"`
 	Headers    map[string]string `json:"headers,omitempty" example:"{\"content-type\":\"application/json\",\"user-agent\":\"shop/2.1\"}"`
 	Body       string            `json:"body,omitempty" doc:"The first 16 KiB" example:"ok"`

@@ -92,6 +92,8 @@ func (n NewWebhook) Check(faults *errs.Faults) {
 
 // Patch is a partial update; fields that are not sent stay as they are.
 type Patch struct {
+	_ struct{} `goName:"WebhookPatch"`
+
 	Name        page.Opt[string] `json:"name,omitempty" required:"false" minLength:"1" maxLength:"256" nullable:"false" example:"Orders"`
 	Description page.Opt[string] `json:"description,omitempty" required:"false" maxLength:"1024" doc:"null clears it" example:"Orders of the shop"`
 	Retention   page.Opt[int64]  `json:"retention_seconds,omitempty" required:"false" minimum:"60" doc:"How long receipts and deliveries are kept" example:"604800"`

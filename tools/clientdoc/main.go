@@ -3,7 +3,7 @@
 // It takes the document of the route table, without a running server, and has huma convert it to
 // OpenAPI 3.0, which generators read. What the generated code does not depend on is left out:
 // errors, which package client decodes itself, headers that it sends itself, streams, and examples.
-// Schemas get the names that their Go types have (names.go), and fields the Go types that
+// Schemas get the names of their Go types (web.API.GoNames), and fields the Go types that
 // distinguish null, absent and empty where that matters (types.go).
 package main
 
@@ -36,7 +36,8 @@ type node = map[string]any
 // document returns the document as indented JSON.
 func document() ([]byte, error) {
 	routes := (&server.Server{}).Routes() // the handlers are not called
-	text, err := web.NewAPI(routes, nil, nil).Document()
+	api := web.NewAPI(routes, nil, nil)
+	text, err := api.Document()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func document() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := adapt(tree); err != nil {
+	if err := adapt(tree, api.GoNames()); err != nil {
 		return nil, err
 	}
 	out, err := json.MarshalIndent(tree, "", "\t")
@@ -73,13 +74,13 @@ func downgrade(text []byte) (node, error) {
 }
 
 // adapt changes a document of OpenAPI 3.0 into what package client is generated from.
-func adapt(tree node) error {
+func adapt(tree node, goNames map[string]string) error {
 	walk(tree, trim)
 	walk(tree, simplifyNull)
 	removeStreams(tree)
 	eachOperation(tree, trimOperation)
 	removeEmptyBodies(tree)
-	if err := rename(tree); err != nil {
+	if err := rename(tree, goNames); err != nil {
 		return err
 	}
 	if err := mergeUnions(tree); err != nil {

@@ -8,103 +8,6 @@ import (
 
 const schemaPrefix = "#/components/schemas/"
 
-// goNames returns the Go names of schemas whose own names, which begin with the package that
-// implements them, would not read well. A name is part of the API of package client.
-func goNames() map[string]string {
-	return map[string]string{
-		"AccountInvited":          "InvitedMember",
-		"AccountMember":           "Member",
-		"AccountMemberPatch":      "MemberPatch",
-		"AccountNewMember":        "NewMember",
-		"AccountNewProject":       "NewProject",
-		"AccountOrg":              "Organization",
-		"AccountProfile":          "Profile",
-		"AccountProject":          "Project",
-		"AccountReset":            "PasswordReset",
-		"ApikeyCreated":           "CreatedAPIKey",
-		"ApikeyKey":               "APIKey",
-		"ApikeyNewKey":            "NewAPIKey",
-		"ApikeyProject":           "APIKeyProject",
-		"EvalCompletion":          "EvalRunCompletion",
-		"EvalNewEval":             "NewEval",
-		"EvalStats":               "EvalRunStats",
-		"EvalStatsBucket":         "EvalRunCounts",
-		"EvalStart":               "NewEvalRun",
-		"EvalSyncNew":             "EvalSyncEntry",
-		"KeysInfo":                "SigningKey",
-		"ObjectAnalytics":         "StorageAnalytics",
-		"ObjectBucketAnalytics":   "BucketAnalytics",
-		"ObjectBucketConfig":      "BucketConfig",
-		"ObjectCORS":              "CORS",
-		"ObjectDayAnalytics":      "StorageDay",
-		"ObjectDeleted":           "DeletedObjects",
-		"ObjectEntry":             "Object",
-		"ObjectFolder":            "Folder",
-		"ObjectFolderEntry":       "FolderObject",
-		"ObjectFolderView":        "FolderListing",
-		"ObjectPatch":             "BucketConfigPatch",
-		"ObjectPresigned":         "PresignedURL",
-		"ObjectStats":             "BucketStats",
-		"ObjectSummary":           "StorageSummary",
-		"OidcAccessLevel":         "AccessLevel",
-		"OidcActivityDay":         "OAuthActivityDay",
-		"OidcCatalogue":           "ScopeCatalogue",
-		"OidcClient":              "OAuthClient",
-		"OidcClientActivityDay":   "OAuthClientActivityDay",
-		"OidcClientDetails":       "OAuthClientDetails",
-		"OidcClientPatch":         "OAuthClientPatch",
-		"OidcCreated":             "CreatedOAuthClient",
-		"OidcDeleted":             "Deleted",
-		"OidcKeysRotated":         "SigningKeysRotated",
-		"OidcNewClient":           "NewOAuthClient",
-		"OidcOwnConsent":          "Consent",
-		"OidcPermissionGroup":     "PermissionGroup",
-		"OidcPermissionSection":   "PermissionSection",
-		"OidcRotated":             "RotatedSecret",
-		"OidcScope":               "Scope",
-		"OidcUpdated":             "UpdatedOAuthClient",
-		"OidcUserConsent":         "OAuthClientUser",
-		"ResourceCreated":         "CreatedResources",
-		"ResourceCreatedResource": "CreatedResource",
-		"ResourceColumn":          "Column",
-		"ResourceDBEntry":         "Database",
-		"ResourceKey":             "StoreKey",
-		"ResourceKeys":            "StoreKeys",
-		"ResourceKVEntry":         "KeyValueStore",
-		"ResourceList":            "RegionResources",
-		"ResourceNamed":           "NamedResource",
-		"ResourceNewQuery":        "NewQuery",
-		"ResourceNewResource":     "NewResource",
-		"ResourceNewResources":    "NewResources",
-		"ResourcePlaced":          "Resources",
-		"ResourcePlacedDB":        "PlacedDatabase",
-		"ResourcePlacedKV":        "PlacedKeyValueStore",
-		"ResourcePlacedS3":        "PlacedBucket",
-		"ResourceRegion":          "Region",
-		"ResourceRows":            "QueryResult",
-		"ResourceS3Entry":         "Bucket",
-		"ResourceTable":           "Table",
-		"StatusEngineState":       "EngineState",
-		"StatusFailing":           "FailingDestination",
-		"StatsAnalytics":          "WebhookAnalytics",
-		"StatsBucket":             "WebhookCounts",
-		"StatsSummary":            "WebhookSummary",
-		"StatsTimeseries":         "WebhookTimeseries",
-		"ThreadCompletion":        "SessionCompletion",
-		"ThreadPut":               "NewThread",
-		"ThreadSession":           "Session",
-		"ThreadStart":             "NewSession",
-		"WebhookDelivery":         "Delivery",
-		"WebhookDestination":      "Destination",
-		"WebhookDestinationPatch": "DestinationPatch",
-		"WebhookNewDestination":   "NewDestination",
-		"WebhookNewWebhook":       "NewWebhook",
-		"WebhookReceipt":          "Receipt",
-		"WebhookResponse":         "DeliveryResponse",
-		"WebhookTestResponse":     "DestinationTest",
-	}
-}
-
 // hoistedNames returns the names of objects that schemas have as properties, by schema and
 // property. Others are named after both.
 func hoistedNames() map[string]string {
@@ -160,25 +63,20 @@ func values(enum []any) string {
 }
 
 // rename gives schemas their Go names. It returns an error if two get the same.
-func rename(tree node) error {
-	names := goNames()
+func rename(tree node, names map[string]string) error {
 	schemas := object(tree, "components", "schemas")
 	renamed := node{}
 	for old, schema := range schemas {
-		name, ok := names[old]
-		if !ok {
-			name = old
-		}
+		name := names[old]
 		if renamed[name] != nil {
-			return fmt.Errorf("two schemas have the Go name %s; one of them is %s", name, old)
+			return fmt.Errorf("two schemas have the Go name %s; one of them is %s, whose type needs a goName", name, old)
 		}
 		renamed[name] = schema
 	}
 	object(tree, "components")["schemas"] = renamed
 	walk(tree, func(n node) {
-		ref, _ := n["$ref"].(string)
-		if name, ok := names[strings.TrimPrefix(ref, schemaPrefix)]; ok {
-			n["$ref"] = schemaPrefix + name
+		if ref, ok := n["$ref"].(string); ok && strings.HasPrefix(ref, schemaPrefix) {
+			n["$ref"] = schemaPrefix + names[strings.TrimPrefix(ref, schemaPrefix)]
 		}
 	})
 	return nil

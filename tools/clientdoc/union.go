@@ -11,7 +11,7 @@ import (
 // these.
 func unionNames() map[string]string {
 	return map[string]string{
-		"ResourceDBCreated ResourceKVCreated ResourceS3Created": "CreatedResource",
+		"DBCreated KVCreated S3Created": "CreatedResource",
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 // Info is what is shown of a key.
 type Info struct {
+	_ struct{} `goName:"SigningKey"`
+
 	ID        string      `json:"id" doc:"Key id (kid) in tokens and in the JWKS" example:"HcTgNQF3aLz8aXQv1sN5b0cV3cM3WmJq5o2e7n0p1rt"`
 	Algorithm string      `json:"algorithm" example:"RS256"`
 	State     State       `json:"state" enum:"next,active,retiring" doc:"next is published and does not sign yet, active signs, retiring only verifies"`

@@ -64,6 +64,8 @@ type Replay struct {
 
 // Count is the result of a dry run.
 type Count struct {
+	_ struct{} `goName:"ReplayCount"`
+
 	Total int64 `json:"total" doc:"Number of deliveries that the replay would make, or make due"`
 }
 
@@ -77,6 +79,8 @@ const maxRate = 10_000
 
 // NewReplay is the body of a create request.
 type NewReplay struct {
+	_ struct{} `goName:"ReplayNewReplay"`
+
 	Since         period.Bound             `json:"since" doc:"Receipts from this time on. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
 	Until         page.Opt[period.Bound]   `json:"until,omitempty" required:"false" doc:"Receipts before this time; by default, until now. A date means its beginning, 00:00 UTC" example:"2026-11-15T08:30:00Z"`
 	Status        page.Opt[webhook.Status] `json:"status,omitempty" required:"false" enum:"pending,waiting,success,failed" doc:"Only if the last delivery has this status; one that failed and waits for its retry is waiting, failed and pending"`

@@ -25,12 +25,16 @@ type Count struct {
 
 // Analytics is the summary of a period.
 type Analytics struct {
+	_ struct{} `goName:"WebhookAnalytics"`
+
 	Period  period.Period `json:"period"`
 	Summary Summary       `json:"summary"`
 }
 
 // Summary has the totals of a period.
 type Summary struct {
+	_ struct{} `goName:"WebhookSummary"`
+
 	Received  int64 `json:"total_received" example:"1200"`
 	Delivered int64 `json:"total_delivered" example:"1170"`
 	Failed    int64 `json:"total_failed" example:"30"`
@@ -41,12 +45,16 @@ func (a Analytics) SDK() any { return map[string]any{"analytics": a} }
 
 // Timeseries has the counts of each bucket of a period, including those without events.
 type Timeseries struct {
+	_ struct{} `goName:"WebhookTimeseries"`
+
 	Period period.Period `json:"period"`
 	Series []Bucket      `json:"series"`
 }
 
 // Bucket is one point of a series.
 type Bucket struct {
+	_ struct{} `goName:"WebhookCounts"`
+
 	Timestamp stamp.Time `json:"timestamp" format:"date-time" example:"2026-11-15T08:30:00.123Z"`
 	Count
 }

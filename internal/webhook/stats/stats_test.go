@@ -42,8 +42,8 @@ func TestTimeseriesEncodesLikeJSON(t *testing.T) {
 func TestJSON(t *testing.T) {
 	counted := period.Period{Start: 0, End: stamp.Time(3600 * 1_000_000), Granularity: period.Hour}
 	const periodText = `{"start":"1970-01-01T00:00:00.000Z","end":"1970-01-01T01:00:00.000Z","granularity":"hour"}`
-	sums := Analytics{counted, Summary{1, 2, 3}}
-	series := Timeseries{counted, []Bucket{{0, Count{1, 2, 3}}}}
+	sums := Analytics{Period: counted, Summary: Summary{Received: 1, Delivered: 2, Failed: 3}}
+	series := Timeseries{Period: counted, Series: []Bucket{{Count: Count{1, 2, 3}}}}
 	const sumsText = `{"period":` + periodText + `,"summary":{"total_received":1,"total_delivered":2,"total_failed":3}}`
 	const seriesText = `{"period":` + periodText +
 		`,"series":[{"timestamp":"1970-01-01T00:00:00.000Z","received":1,"delivered":2,"failed":3}]}`
