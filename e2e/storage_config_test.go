@@ -204,7 +204,7 @@ func TestObjectsExpire(t *testing.T) {
 		b.configure(object{"ttl": 3600})
 		expire := func(after time.Duration) {
 			now := func() time.Time { return time.Now().Add(after) }
-			s.offlineObjects(now, func(ctx context.Context, _ *db.DB, store *objects.Store) { s.must(store.Expire(ctx)) })
+			s.offlineObjects(now, func(ctx context.Context, _ *db.DB, cleaner *objects.Cleaner) { s.must(cleaner.Expire(ctx)) })
 		}
 		expire(59 * time.Minute)
 		if b.get("old") != "123" {

@@ -224,9 +224,9 @@ func (s *steward) do(r *http.Request) *response {
 	return got
 }
 
-// offlineObjects calls a function with the installation's object store, on files, and its own clock,
-// while the process is stopped.
-func (s *steward) offlineObjects(now func() time.Time, do func(ctx context.Context, d *db.DB, store *objects.Store)) {
+// offlineObjects calls a function with a cleaner of the installation's objects, on files, and its own
+// clock, while the process is stopped.
+func (s *steward) offlineObjects(now func() time.Time, do func(ctx context.Context, d *db.DB, cleaner *objects.Cleaner)) {
 	s.t.Helper()
 	s.offline(func(ctx context.Context, d *db.DB) {
 		key, err := seal.KeyFile(s.Dir)
@@ -235,9 +235,11 @@ func (s *steward) offlineObjects(now func() time.Time, do func(ctx context.Conte
 		s.must(err)
 		disk, err := blob.OpenDisk(filepath.Join(s.Dir, "blobs"))
 		s.must(err)
-		do(ctx, d, &objects.Store{
-			DB: d, Blobs: disk, Ring: ring, Now: now, Log: slog.New(slog.DiscardHandler),
-			Audit: func(*db.Tx, string, string) error { return nil },
+		log := slog.New(slog.DiscardHandler)
+		blobs := &objects.Blobs{DB: d, Store: disk, Now: now, Log: log}
+		do(ctx, d, &objects.Cleaner{
+			DB: d, Buckets: &objects.Buckets{DB: d, Ring: ring, Now: now}, Index: &objects.Index{DB: d, Blobs: blobs, Now: now},
+			Blobs: blobs, Now: now, Log: log,
 		})
 	})
 }

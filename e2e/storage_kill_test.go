@@ -138,17 +138,17 @@ func (b bucket) checkSweep() {
 	b.t.Helper()
 	later := time.Duration(0)
 	now := func() time.Time { return time.Now().Add(later) }
-	b.offlineObjects(now, func(ctx context.Context, d *db.DB, store *objects.Store) {
-		b.must(store.Blobs.Put(ctx, id.Blob(time.Now()), strings.NewReader("orphan"), 6)) // at least one
+	b.offlineObjects(now, func(ctx context.Context, d *db.DB, cleaner *objects.Cleaner) {
+		b.must(cleaner.Blobs.Store.Put(ctx, id.Blob(time.Now()), strings.NewReader("orphan"), 6)) // at least one
 		var referenced int
 		b.must(d.Read(ctx).Row(`SELECT COUNT(*) FROM blobs`).Scan(&referenced))
 		before := b.files()
-		b.must(store.Sweep(ctx))
+		b.must(cleaner.Sweep(ctx))
 		if got := b.files(); got != before {
 			b.t.Errorf("%d of %d files are left after a sweep on the same day", got, before)
 		}
 		later = 25 * time.Hour
-		b.must(store.Sweep(ctx))
+		b.must(cleaner.Sweep(ctx))
 		if got := b.files(); got != referenced {
 			b.t.Errorf("%d files are left after a sweep on the next day, want %d", got, referenced)
 		}

@@ -51,7 +51,7 @@ func (p *parts) start(watch, work *job.Group) {
 	one(time.Minute, "delete data of deleted OAuth clients", "oauth clients", func(ctx context.Context) error {
 		return p.oauth.clients.Purge(ctx, 1000)
 	})
-	objects := p.storage.store
+	objects := p.storage.cleaner
 	one(time.Minute, "delete expired objects", "object expiry", objects.Expire)
 	one(time.Minute, "delete what deleted buckets held", "object purge", objects.Purge)
 	one(time.Minute, "delete the bytes of deleted objects", "object garbage", objects.CollectGarbage)

@@ -17,7 +17,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/eval"
 	"steward/internal/idempotency"
-	"steward/internal/object"
 	"steward/internal/oidc"
 	"steward/internal/oidc/provider"
 	"steward/internal/oidc/provider/session"
@@ -135,7 +134,7 @@ func (p *parts) newServer() *server.Server {
 		Status:      p.wireStatus(p.engines, p.webhooks.store),
 		Eval:        &eval.Handler{Store: p.evals},
 		OIDC:        &oidc.Handler{Store: p.oauth.clients, Keys: p.oauth.signingKeys, BaseURL: baseURL},
-		Object:      &object.Handler{Store: p.storage.store, Presign: p.storage.server.Presign, Expiry: p.cfg.PresignExpiry},
+		Object:      p.storage.handler,
 		Resource:    &resource.Handler{Manager: p.resources, OrgName: p.accounts.OrgName},
 		Thread:      &thread.Handler{Store: p.threads, Runs: sessionRuns(p.evals)},
 		Socket:      socket,

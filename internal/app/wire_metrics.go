@@ -32,7 +32,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 	}
 	p.storage.server.Done = m.ServedS3
 	m.Databases(p.engines.embeddedDB.Usage)
-	held := p.storage.store.Held
+	held := p.storage.totals.All
 	m.Stored(fromDatabase(func(ctx context.Context) (int64, error) {
 		u, err := held(ctx)
 		return u.Objects, err

@@ -6,7 +6,6 @@ import (
 	"steward/internal/audit"
 	"steward/internal/auth"
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/object"
 	"steward/internal/object/s3"
 	"steward/internal/resource"
@@ -15,28 +14,43 @@ import (
 
 // storage holds the parts of the object slice.
 type storage struct {
-	store  *object.Store
-	server *s3.Server
+	buckets *object.Buckets
+	totals  *object.Totals
+	cleaner *object.Cleaner
+	server  *s3.Server
+	handler *object.Handler
 }
 
 // wireObjects returns the parts of the object slice. The events of buckets go to webhooks.
-func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) storage {
-	store := &object.Store{
-		DB: b.db, Blobs: b.blobs, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record,
-		Prices: b.cfg.StoragePrices, Disk: b.databaseDisk,
+func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storage) {
+	s.buckets = &object.Buckets{
+		DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog.Record,
 		CreateWebhook: func(tx *db.Tx, b *object.Bucket) (string, error) {
 			metadata := map[string]string{"type": "s3", "bucket_name": b.Name}
 			return hooks.CreateInternalTx(tx, b.OrgID, b.CreatedBy, "Bucket "+b.Name, metadata)
 		},
 		DeleteWebhook: hooks.DeleteInternalTx,
+	}
+	b.db.Watch(object.Cache, s.buckets.Forget)
+	blobs := &object.Blobs{DB: b.db, Store: b.blobs, Disk: b.databaseDisk, Now: b.now, Log: b.log}
+	index := &object.Index{
+		DB: b.db, Blobs: blobs, Now: b.now,
 		Event: func(tx *db.Tx, b *object.Bucket, events []object.Event) error {
 			return sendEvents(tx, hooks, b, events)
 		},
 	}
-	b.db.Watch(object.Cache, store.Forget)
-	return storage{store: store, server: &s3.Server{
-		Store: store, Origin: b.addresses.S3URL, Console: b.addresses.BaseURL, Domain: b.cfg.S3Domain, Log: b.log, Now: b.now,
-	}}
+	s.totals = &object.Totals{DB: b.db, Now: b.now, Prices: b.cfg.StoragePrices}
+	s.cleaner = &object.Cleaner{DB: b.db, Buckets: s.buckets, Index: index, Blobs: blobs, Now: b.now, Log: b.log}
+	s.server = &s3.Server{
+		Buckets: s.buckets, Index: index, Blobs: blobs,
+		Uploads: &object.Uploads{DB: b.db, Index: index, Blobs: blobs, Now: b.now},
+		Origin:  b.addresses.S3URL, Console: b.addresses.BaseURL, Domain: b.cfg.S3Domain, Log: b.log, Now: b.now,
+	}
+	s.handler = &object.Handler{
+		Buckets: s.buckets, Index: index, Totals: s.totals, Audit: auditLog.Record,
+		Presign: s.server.Presign, Expiry: b.cfg.PresignExpiry,
+	}
+	return s
 }
 
 // sendEvents makes events of a bucket receipts of its internal webhook.
@@ -56,37 +70,36 @@ func sendEvents(tx *db.Tx, hooks *webhook.Store, b *object.Bucket, events []obje
 func (s storage) bucketEngine() resource.Buckets {
 	return resource.Buckets{
 		Create: func(tx *db.Tx, caller *auth.Caller, region, name string, description *string) (resource.Bucket, error) {
-			b, err := s.store.CreateBucket(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})
+			b, err := s.buckets.Create(tx, caller, object.NewBucket{Name: name, Region: region, Description: description})
 			if err != nil {
 				return resource.Bucket{}, err
 			}
 			return bucketResource(b, object.Usage{}), nil
 		},
-		Delete:        s.store.DeleteBucket,
+		Delete: func(tx *db.Tx, orgID, region, name string, ifEmpty bool) error {
+			return s.buckets.Delete(tx, object.BucketRef{OrgID: orgID, Region: region, Name: name}, ifEmpty)
+		},
 		Rotate:        s.rotateBucket,
-		List:          s.buckets,
+		List:          s.listBuckets,
 		SigningRegion: s3.DefaultRegion, Origin: s.server.Origin, Domain: s.server.Domain,
 	}
 }
 
 // rotateBucket gives a bucket of a region new credentials.
 func (s storage) rotateBucket(tx *db.Tx, orgID, region, name string) (resource.Bucket, error) {
-	b, err := s.store.RotateKeys(tx, orgID, name)
+	b, err := s.buckets.RotateKeys(tx, object.BucketRef{OrgID: orgID, Region: region, Name: name})
 	if err != nil {
 		return resource.Bucket{}, err
-	}
-	if b.Region != region {
-		return resource.Bucket{}, errs.Missing("bucket", name)
 	}
 	return bucketResource(b, object.Usage{}), nil
 }
 
-func (s storage) buckets(ctx context.Context, orgID, region string) ([]resource.Bucket, error) {
-	buckets, err := s.store.Buckets(ctx, orgID, region)
+func (s storage) listBuckets(ctx context.Context, orgID, region string) ([]resource.Bucket, error) {
+	buckets, err := s.buckets.List(ctx, orgID, region)
 	if err != nil {
 		return nil, err
 	}
-	usage, err := s.store.UsageByBucket(ctx, orgID)
+	usage, err := s.totals.ByBucket(ctx, orgID)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func (p *parts) searchSources() []search.Source {
 		{Type: "receipt", Permission: auth.ReadWebhooks, Find: p.webhooks.store.SearchReceipts},
 		{Type: "oauth_client", Permission: auth.ReadClients, Find: p.oauth.clients.Search},
 		{Type: "api_key", Permission: auth.ReadKeys, Find: p.apiKeys.Search},
-		{Type: "bucket", Permission: auth.ReadResources, Find: p.storage.store.Search},
+		{Type: "bucket", Permission: auth.ReadResources, Find: p.storage.buckets.Search},
 		{Type: "database", Permission: auth.ReadResources, Find: provisioned(p.engines.store, resource.DB)},
 		{Type: "store", Permission: auth.ReadResources, Find: provisioned(p.engines.store, resource.KV)},
 		{Type: "thread", Permission: auth.ReadThreads, Find: p.threads.Search},

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -53,6 +54,19 @@ func DefaultPrices() map[Tier]float64 {
 
 const gigabyte = 1e9
 
+// sums are the number and size of objects.
+type sums struct{ objects, bytes int64 }
+
+func (s sums) plus(other sums) sums { return sums{s.objects + other.objects, s.bytes + other.bytes} }
+
+func (s sums) negative() sums { return sums{-s.objects, -s.bytes} }
+
+// tierSums are the number and size of objects of a tier.
+type tierSums struct {
+	tier Tier
+	sums
+}
+
 // holding is what is stored in each tier.
 type holding map[Tier]sums
 
@@ -95,35 +109,72 @@ func (h holding) summary(prices map[Tier]float64) Summary {
 	return s
 }
 
-// dayChange is by how much a tier changed on a day.
-type dayChange struct {
-	day  int64
-	tier Tier
-	sums
+// bucketUsage is a bucket with what it holds.
+type bucketUsage struct {
+	id, name    string
+	lastEventAt *stamp.Time
+	held        holding
 }
 
-// daily returns the closing values of the days from first to today. now is what is held now, and
-// changes has those of first and all later days.
-func daily(now holding, changes []dayChange, first, today int64, prices map[Tier]float64) []DayAnalytics {
-	byDay := map[int64][]dayChange{}
-	held := holding{}
-	for tier, s := range now {
-		held[tier] = s
+// dayChange is by how much a tier changed on a day.
+type dayChange struct {
+	day int64
+	tierSums
+}
+
+const secondsPerDay = 86400
+
+// dayOf returns the day of a time in UTC, in days since 1970.
+func dayOf(t time.Time) int64 { return t.Unix() / secondsPerDay }
+
+// history is what an organization stores now, and what has changed on the last days.
+type history struct {
+	buckets []bucketUsage
+	changes []dayChange // those of from and all later days
+	first   *int64      // the first day with data, or nil
+	// from and today are the first and the last day of the answer.
+	from, today int64
+}
+
+// analytics makes the answer of what was read.
+func (h history) analytics(prices map[Tier]float64) Analytics {
+	a := Analytics{Buckets: []BucketAnalytics{}, Daily: []DayAnalytics{}, Days: int(h.today - h.from + 1)}
+	now := holding{}
+	for _, b := range h.buckets {
+		for tier, held := range b.held {
+			now.add(tier, held)
+		}
+		all := b.held.total()
+		a.Buckets = append(a.Buckets, BucketAnalytics{
+			BucketName: b.name, ObjectCount: all.objects, TotalSize: all.bytes, LastEventAt: b.lastEventAt, MonthlyCost: b.held.cost(prices),
+		})
 	}
+	a.Summary = now.summary(prices)
+	if h.first != nil {
+		a.Daily = h.daily(now, prices)
+	}
+	return a
+}
+
+// daily returns the closing values of each day from the first one with data on, from what is held now.
+func (h history) daily(now holding, prices map[Tier]float64) []DayAnalytics {
+	held := maps.Clone(now)
+	byDay := map[int64][]dayChange{}
 	undo := func(some []dayChange) {
 		for _, c := range some {
-			held.add(c.tier, sums{-c.objects, -c.bytes})
+			held.add(c.tier, c.negative())
 		}
 	}
-	for _, c := range changes {
-		if c.day > today { // of a replica whose clock is ahead
+	for _, c := range h.changes {
+		if c.day > h.today { // of a replica whose clock is ahead
 			undo([]dayChange{c})
 			continue
 		}
 		byDay[c.day] = append(byDay[c.day], c)
 	}
-	days := make([]DayAnalytics, max(0, today-first+1))
-	for day := today; day >= first; day-- {
+	first := max(h.from, *h.first)
+	days := make([]DayAnalytics, max(0, h.today-first+1))
+	for day := h.today; day >= first; day-- {
 		all := held.total()
 		days[day-first] = DayAnalytics{
 			Date:        time.Unix(day*secondsPerDay, 0).UTC().Format(time.DateOnly),

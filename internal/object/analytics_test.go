@@ -18,7 +18,7 @@ const analyticsDay = 24 * time.Hour
 func TestAnalytics(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, small)
-		f.store.Prices = map[Tier]float64{Standard: 4e6, InfrequentAccess: 1e6} // of which a byte costs 0.004 and 0.001
+		f.totals.Prices = map[Tier]float64{Standard: 4e6, InfrequentAccess: 1e6} // of which a byte costs 0.004 and 0.001
 		got, err := f.http.Analytics(as(alice), &analyticsIn{5})
 		must(t, err)
 		if text := encoded(t, got); text != `{"summary":{"total_object_count":0,"total_size":0,"estimated_monthly_cost":0,`+
@@ -29,7 +29,7 @@ func TestAnalytics(t *testing.T) {
 		two := f.bucket(alice, "two")
 		f.put(f.bucket(bob, "three"), "k", "not of this organization")
 		put := func(b *Bucket, key string, size int, tier Tier) {
-			_, err := f.store.Put(t.Context(), b, PutRequest{Key: key, Tier: tier}, strings.NewReader(strings.Repeat("x", size)), -1)
+			_, err := f.index.Put(t.Context(), b, PutRequest{Key: key, Tier: tier}, strings.NewReader(strings.Repeat("x", size)), -1)
 			must(t, err)
 		}
 		put(one, "a", 100, Standard) // on the 15th
@@ -69,7 +69,7 @@ func TestAnalytics(t *testing.T) {
 
 func TestDefaultPrices(t *testing.T) {
 	held := holding{Standard: {1, 1e9}, InfrequentAccess: {1, 1e9}, Archive: {1, 2e9}}
-	s := held.summary((&Store{}).prices())
+	s := held.summary((&Totals{}).prices())
 	near := func(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 }
 	if !near(s.MonthlyCost, 0.038) || !near(s.CostPerGB, 0.0095) {
 		t.Errorf("got %+v", s)
@@ -82,7 +82,7 @@ func TestCostsHaveTwelveDigits(t *testing.T) {
 		mantissa, _, _ := strings.Cut(text, "e")
 		return len(strings.Replace(mantissa, ".", "", 1))
 	}
-	prices := (&Store{}).prices()
+	prices := (&Totals{}).prices()
 	for bytes := int64(1); bytes < 1e18; bytes = bytes*7 + 3 {
 		held := holding{Standard: {1, bytes}, InfrequentAccess: {1, bytes / 3}, Archive: {1, bytes / 7}}
 		s := held.summary(prices)
@@ -112,7 +112,7 @@ func TestDailyHasTheDayOnWhichEverythingWasDeleted(t *testing.T) {
 			}
 		}
 		remove := func() {
-			_, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}})
+			_, err := f.index.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}})
 			must(t, err)
 		}
 		f.put(b, "k", "x")

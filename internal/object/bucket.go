@@ -59,6 +59,9 @@ func (b *Bucket) current(o *Object, now time.Time) *Object {
 	return o
 }
 
+// BucketRef names a bucket of an organization in a region.
+type BucketRef struct{ OrgID, Region, Name string }
+
 // NewBucket is a bucket to be created.
 type NewBucket struct {
 	// Name is chosen if it is empty.

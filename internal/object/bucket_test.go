@@ -31,18 +31,18 @@ func TestBucketLife(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, small)
 		var webhooks []string
-		f.store.CreateWebhook = func(_ *db.Tx, b *Bucket) (string, error) {
+		f.buckets.CreateWebhook = func(_ *db.Tx, b *Bucket) (string, error) {
 			webhooks = append(webhooks, "create "+b.Name)
 			return "wh_1", nil
 		}
-		f.store.DeleteWebhook = func(_ *db.Tx, orgID, webhookID string) error {
+		f.buckets.DeleteWebhook = func(_ *db.Tx, orgID, webhookID string) error {
 			webhooks = append(webhooks, "delete "+orgID+" "+webhookID)
 			return nil
 		}
 		made := f.bucket(alice, "photos")
-		byName, err := f.store.Bucket(t.Context(), "photos")
+		byName, err := f.buckets.ByName(t.Context(), "photos")
 		must(t, err)
-		byKey, err := f.store.BucketByAccessKey(t.Context(), made.AccessKey)
+		byKey, err := f.buckets.ByAccessKey(t.Context(), made.AccessKey)
 		must(t, err)
 		for _, got := range []*Bucket{byName, byKey} {
 			if diff := cmp.Diff(made, got, cmp.AllowUnexported(Bucket{})); diff != "" {
@@ -59,12 +59,12 @@ func TestBucketLife(t *testing.T) {
 		}
 		var rotated *Bucket
 		must(t, d.Write(as(alice), func(tx *db.Tx) error {
-			rotated, err = f.store.RotateKeys(tx, "org_a", "photos")
+			rotated, err = f.buckets.RotateKeys(tx, BucketRef{"org_a", "local", "photos"})
 			return err
 		}))
-		_, err = f.store.BucketByAccessKey(t.Context(), made.AccessKey)
+		_, err = f.buckets.ByAccessKey(t.Context(), made.AccessKey)
 		mustBe(t, err, errs.NotFound)
-		again, err := f.store.BucketByAccessKey(t.Context(), rotated.AccessKey)
+		again, err := f.buckets.ByAccessKey(t.Context(), rotated.AccessKey)
 		must(t, err)
 		if again.SecretKey != rotated.SecretKey || again.SecretKey == made.SecretKey {
 			t.Error("the secret is not new")
@@ -73,9 +73,9 @@ func TestBucketLife(t *testing.T) {
 		f.put(made, "k", "x")
 		mustBe(t, f.deleteBucket(alice, "photos", true), errs.Conflict)
 		must(t, f.deleteBucket(alice, "photos", false))
-		_, err = f.store.Bucket(t.Context(), "photos")
+		_, err = f.buckets.ByName(t.Context(), "photos")
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.BucketByAccessKey(t.Context(), rotated.AccessKey)
+		_, err = f.buckets.ByAccessKey(t.Context(), rotated.AccessKey)
 		mustBe(t, err, errs.NotFound)
 		if diff := cmp.Diff([]string{"create photos", "delete org_a wh_1"}, webhooks); diff != "" {
 			t.Errorf("webhooks -want +got:\n%s", diff)
@@ -94,18 +94,18 @@ func TestNewBucketHasNothingOfAnOldOneWithItsName(t *testing.T) {
 			f.put(old, key, "x")
 		}
 		f.multipart(old, "m", "abc", "def")
-		_, err := f.store.CreateUpload(t.Context(), old, PutRequest{Key: "k"})
+		_, err := f.uploads.Create(t.Context(), old, PutRequest{Key: "k"})
 		must(t, err)
 		must(t, f.deleteBucket(alice, "photos", false))
 		b := f.bucket(bob, "photos")
-		listed, err := f.store.Page(t.Context(), b, "", 0, 10)
+		listed, err := f.index.Page(t.Context(), b, "", 0, 10)
 		must(t, err)
 		if listed.Total != 0 || len(listed.Objects) != 0 {
 			t.Errorf("%d objects", listed.Total)
 		}
 		f.put(b, "a", "new")
-		must(t, f.store.Purge(t.Context()))
-		must(t, f.store.Purge(t.Context()))
+		must(t, f.cleaner.Purge(t.Context()))
+		must(t, f.cleaner.Purge(t.Context()))
 		if f.read(b, "a") != "new" {
 			t.Error("other bytes")
 		}
@@ -124,7 +124,7 @@ func TestBucketNames(t *testing.T) {
 		f := newFixture(t, d, small)
 		create := func(n NewBucket) (b *Bucket, err error) {
 			return b, d.Write(as(bob), func(tx *db.Tx) error {
-				b, err = f.store.CreateBucket(tx, bob, n)
+				b, err = f.buckets.Create(tx, bob, n)
 				return err
 			})
 		}
@@ -141,14 +141,14 @@ func TestBucketNames(t *testing.T) {
 		_, err = create(NewBucket{Name: "another", Region: "there"})
 		must(t, err)
 		for region, want := range map[string]int{"": 2, "here": 1, "there": 1, "nowhere": 0} {
-			got, err := f.store.Buckets(t.Context(), "org_b", region)
+			got, err := f.buckets.List(t.Context(), "org_b", region)
 			must(t, err)
 			if len(got) != want {
 				t.Errorf("%d buckets in %q", len(got), region)
 			}
 		}
 		for _, name := range []string{"\xff", "a\x00b", "../x", ""} {
-			_, err := f.store.Bucket(t.Context(), name)
+			_, err := f.buckets.ByName(t.Context(), name)
 			mustBe(t, err, errs.NotFound)
 		}
 	})
@@ -173,14 +173,14 @@ func TestCredentialsEndOnOtherReplicas(t *testing.T) {
 	}()
 	b := here.bucket(alice, "photos")
 	known := func(key string) bool {
-		_, err := there.store.BucketByAccessKey(t.Context(), key)
+		_, err := there.buckets.ByAccessKey(t.Context(), key)
 		return err == nil
 	}
 	if !known(b.AccessKey) {
 		t.Fatal("the new bucket is not known")
 	}
 	must(t, here.db.Write(as(alice), func(tx *db.Tx) (err error) {
-		b, err = here.store.RotateKeys(tx, "org_a", "photos")
+		b, err = here.buckets.RotateKeys(tx, BucketRef{"org_a", "local", "photos"})
 		return err
 	}))
 	if !known(b.AccessKey) {
@@ -188,6 +188,6 @@ func TestCredentialsEndOnOtherReplicas(t *testing.T) {
 	}
 	must(t, here.deleteBucket(alice, "photos", false))
 	waittest.True(t, "the end of the credentials", func() bool { return !known(b.AccessKey) })
-	_, err := there.store.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
+	_, err := there.index.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
 	mustBe(t, err, errs.NotFound)
 }

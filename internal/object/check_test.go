@@ -78,7 +78,7 @@ func (f *fixture) check() {
 		f.t.Fatalf("blobs -referred +rows:\n%s", diff)
 	}
 	for blobID := range referred {
-		r, err := f.store.Blobs.Open(context.Background(), blobID, 0, -1)
+		r, err := f.blobs.Store.Open(context.Background(), blobID, 0, -1)
 		if err != nil {
 			f.t.Fatalf("a referred blob cannot be opened: %v", err)
 		}
@@ -88,7 +88,7 @@ func (f *fixture) check() {
 
 func (s state) checkBlocks(f *fixture, existing map[string]bool) {
 	f.t.Helper()
-	limits := f.store.limits()
+	limits := f.index.limits()
 	for bucketID := range existing {
 		blocks := s.blocks[bucketID]
 		if len(blocks) == 0 || blocks[0].firstKey != "" {
@@ -174,7 +174,7 @@ func (f *fixture) checkNoOrphans() {
 	s := readState(f)
 	stored := map[string]bool{}
 	for cursor := ""; ; {
-		some, next, err := f.store.Blobs.List(context.Background(), cursor, 100)
+		some, next, err := f.blobs.Store.List(context.Background(), cursor, 100)
 		must(f.t, err)
 		for _, b := range some {
 			stored[b.ID] = true

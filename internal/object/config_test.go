@@ -164,13 +164,13 @@ func TestConcurrentPatchesAreAllKept(t *testing.T) {
 		for _, text := range []string{`{"ttl":60}`, `{"public":true}`, `{"cache_control":"no-store"}`, `{"storage_tier":"ARCHIVE"}`, `{"cors":{}}`} {
 			p := patch(t, text)
 			all.Go(func() {
-				if _, err := f.store.UpdateConfig(as(alice), b, p, noMatch); err != nil {
+				if _, err := f.buckets.UpdateConfig(as(alice), b, p, noMatch); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		got, err := f.store.Bucket(t.Context(), "photos")
+		got, err := f.buckets.ByName(t.Context(), "photos")
 		must(t, err)
 		c := got.Config
 		if c.TTL == nil || c.Public == nil || c.CacheControl == nil || c.StorageTier == nil || c.CORS == nil || got.version != 6 {

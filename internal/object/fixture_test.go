@@ -44,22 +44,32 @@ type fixture struct {
 	dir   string
 	db    *db.DB
 	clock *clock
-	store *Store
 	http  *Handler
+	parts
 
 	mu     sync.Mutex
 	audit  []string
 	events []Event
 }
 
+// parts are the parts of the slice in one process.
+type parts struct {
+	buckets *Buckets
+	blobs   *Blobs
+	index   *Index
+	uploads *Uploads
+	totals  *Totals
+	cleaner *Cleaner
+}
+
 // small limits have blocks split and merge in tests of few objects.
-var small = Limits{MaxBlock: 8, MergeBlock: 5, MinBlock: 3, Batch: 7, MinPart: 3}
+var small = Limits{MaxBlock: 8, MergeBlock: 5, MinBlock: 3, Batch: 7}
 
 func newFixture(t testing.TB, d *db.DB, limits Limits) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir(), db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
-	f.store = f.newStore(f.disk(), limits)
-	f.http = &Handler{Store: f.store, Expiry: time.Hour}
+	f.parts = f.newParts(f.disk(), limits)
+	f.http = &Handler{Buckets: f.buckets, Index: f.index, Totals: f.totals, Audit: f.record, Expiry: time.Hour}
 	return f
 }
 
@@ -71,29 +81,38 @@ func (f *fixture) disk() *blob.Disk {
 	return disk
 }
 
-// newStore returns the store of a process.
-func (f *fixture) newStore(blobs blob.Store, limits Limits) *Store {
+// newParts returns the parts of a process.
+func (f *fixture) newParts(bytes blob.Store, limits Limits) (p parts) {
+	now := f.clock.now
+	log := slog.New(slog.DiscardHandler)
 	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
 	must(f.t, err)
-	s := &Store{
-		DB: f.db, Blobs: blobs, Ring: ring, Now: f.clock.now, Log: slog.New(slog.DiscardHandler), Limits: limits,
-		Audit: func(_ *db.Tx, action, target string) error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.audit = append(f.audit, action+" "+target)
-			return nil
-		},
-		Event: func(tx *db.Tx, b *Bucket, events []Event) error {
-			tx.OnCommit(func() {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.events = append(f.events, events...)
-			})
-			return nil
-		},
-	}
-	f.db.Watch(Cache, s.Forget)
-	return s
+	p.buckets = &Buckets{DB: f.db, Ring: ring, Now: now, Audit: f.record}
+	p.blobs = &Blobs{DB: f.db, Store: bytes, Now: now, Log: log}
+	p.index = &Index{DB: f.db, Blobs: p.blobs, Now: now, Event: f.event, Limits: limits}
+	p.uploads = &Uploads{DB: f.db, Index: p.index, Blobs: p.blobs, Now: now, MinPart: 3}
+	p.totals = &Totals{DB: f.db, Now: now}
+	p.cleaner = &Cleaner{DB: f.db, Buckets: p.buckets, Index: p.index, Blobs: p.blobs, Now: now, Log: log}
+	f.db.Watch(Cache, p.buckets.Forget)
+	return p
+}
+
+// record keeps an entry of the audit log.
+func (f *fixture) record(_ *db.Tx, action, target string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.audit = append(f.audit, action+" "+target)
+	return nil
+}
+
+// event keeps events that are committed.
+func (f *fixture) event(tx *db.Tx, _ *Bucket, events []Event) error {
+	tx.OnCommit(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.events = append(f.events, events...)
+	})
+	return nil
 }
 
 var (
@@ -122,28 +141,29 @@ func (f *fixture) bucket(c *auth.Caller, name string) *Bucket {
 	f.t.Helper()
 	var b *Bucket
 	must(f.t, f.db.Write(as(c), func(tx *db.Tx) (err error) {
-		b, err = f.store.CreateBucket(tx, c, NewBucket{Name: name, Region: "local"})
+		b, err = f.buckets.Create(tx, c, NewBucket{Name: name, Region: "local"})
 		return err
 	}))
 	return b
 }
 
 func (f *fixture) deleteBucket(c *auth.Caller, name string, ifEmpty bool) error {
-	return f.db.Write(as(c), func(tx *db.Tx) error { return f.store.DeleteBucket(tx, c.OrgID, "local", name, ifEmpty) })
+	ref := BucketRef{c.OrgID, "local", name}
+	return f.db.Write(as(c), func(tx *db.Tx) error { return f.buckets.Delete(tx, ref, ifEmpty) })
 }
 
 func (f *fixture) put(b *Bucket, key, content string) Object {
 	f.t.Helper()
-	o, err := f.store.Put(context.Background(), b, PutRequest{Key: key}, strings.NewReader(content), int64(len(content)))
+	o, err := f.index.Put(context.Background(), b, PutRequest{Key: key}, strings.NewReader(content), int64(len(content)))
 	must(f.t, err)
 	return o
 }
 
 func (f *fixture) read(b *Bucket, key string) string {
 	f.t.Helper()
-	o, err := f.store.Get(context.Background(), b, key)
+	o, err := f.index.Get(context.Background(), b, key)
 	must(f.t, err)
-	r, err := f.store.Open(context.Background(), o, 0, -1)
+	r, err := f.blobs.Open(context.Background(), o, 0, -1)
 	must(f.t, err)
 	all, err := io.ReadAll(r)
 	must(f.t, err)

@@ -14,7 +14,11 @@ import (
 
 // Handler has one method for each route of this package.
 type Handler struct {
-	Store *Store
+	Buckets *Buckets
+	Index   *Index
+	Totals  *Totals
+	// Audit records who did something, in the same transaction.
+	Audit func(tx *db.Tx, action, target string) error
 	// Presign returns a URL of the S3 listener that is valid for some time, for the method GET or
 	// PUT.
 	Presign func(b *Bucket, key, method string, expires time.Duration) (string, error)
@@ -24,7 +28,7 @@ type Handler struct {
 
 // bucket returns a bucket of the caller's organization, or NotFound.
 func (h *Handler) bucket(ctx context.Context, name string) (*Bucket, error) {
-	b, err := h.Store.Bucket(ctx, name)
+	b, err := h.Buckets.ByName(ctx, name)
 	if err == nil && b.OrgID != auth.From(ctx).OrgID {
 		return nil, noBucket(name)
 	}
@@ -86,13 +90,13 @@ func (h *Handler) Objects(ctx context.Context, in *struct {
 // page returns a page by cursor, or by offset if there is none.
 func (h *Handler) page(ctx context.Context, b *Bucket, prefix string, p page.Paging) (CountedPage, error) {
 	if p.Cursor == "" {
-		return h.Store.Page(ctx, b, prefix, int64(p.Offset), p.Limit)
+		return h.Index.Page(ctx, b, prefix, int64(p.Offset), p.Limit)
 	}
 	var last string
 	if err := p.Cursor.Scan(&last); err != nil {
 		return CountedPage{}, err
 	}
-	return h.Store.PageAfter(ctx, b, prefix, last, p.Limit)
+	return h.Index.PageAfter(ctx, b, prefix, last, p.Limit)
 }
 
 // Deleted is the response of DELETE /storage/objects/{bucket}.
@@ -118,8 +122,8 @@ func (h *Handler) DeleteObjects(ctx context.Context, in *struct {
 	}
 	origin := originOf(ctx)
 	if in.Prefix != "" {
-		n, err := h.Store.deletePrefix(ctx, b, in.Prefix, origin, func(tx *db.Tx) error {
-			return h.Store.Audit(tx, "object.delete", b.Name+"/"+in.Prefix+"*")
+		n, err := h.Index.DeletePrefix(ctx, b, in.Prefix, origin, func(tx *db.Tx) error {
+			return h.Audit(tx, "object.delete", b.Name+"/"+in.Prefix+"*")
 		})
 		return Deleted{Count: n}, err
 	}
@@ -127,8 +131,8 @@ func (h *Handler) DeleteObjects(ctx context.Context, in *struct {
 }
 
 func (h *Handler) deleteKey(ctx context.Context, b *Bucket, key string, origin Origin) (d Deleted, err error) {
-	err = h.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		gone, err := h.Store.Delete(tx.Context(), b, DeleteRequest{Keys: []string{key}, Origin: origin})
+	err = h.Index.DB.Write(ctx, func(tx *db.Tx) error {
+		gone, err := h.Index.Delete(tx.Context(), b, DeleteRequest{Keys: []string{key}, Origin: origin})
 		if err != nil {
 			return err
 		}
@@ -136,7 +140,7 @@ func (h *Handler) deleteKey(ctx context.Context, b *Bucket, key string, origin O
 		if d.Count == 0 {
 			return nil
 		}
-		return h.Store.Audit(tx, "object.delete", b.Name+"/"+key)
+		return h.Audit(tx, "object.delete", b.Name+"/"+key)
 	})
 	return d, err
 }
@@ -210,7 +214,7 @@ func (h *Handler) Stats(ctx context.Context, in *struct {
 	if err != nil {
 		return Stats{}, err
 	}
-	u, err := h.Store.Usage(ctx, b)
+	u, err := h.Totals.Bucket(ctx, b)
 	return Stats{BucketName: b.Name, ObjectCount: u.Objects, TotalSize: u.Bytes, LastEventAt: u.LastEventAt}, err
 }
 
@@ -219,7 +223,7 @@ func (h *Handler) Analytics(ctx context.Context, in *struct {
 	Days int `query:"days" default:"180" minimum:"1" maximum:"3650" doc:"Number of days to return" example:"180"`
 },
 ) (Analytics, error) {
-	return h.Store.Analytics(ctx, auth.From(ctx).OrgID, in.Days)
+	return h.Totals.Analytics(ctx, auth.From(ctx).OrgID, in.Days)
 }
 
 // BucketConfig is the configuration of a bucket as the API shows it.
@@ -270,7 +274,7 @@ func (h *Handler) UpdateConfig(ctx context.Context, in *struct {
 	if err != nil {
 		return BucketConfig{}, err
 	}
-	if b, err = h.Store.UpdateConfig(ctx, b, in.Body, in.IfMatch); err != nil {
+	if b, err = h.Buckets.UpdateConfig(ctx, b, in.Body, in.IfMatch); err != nil {
 		return BucketConfig{}, err
 	}
 	return configOf(b), nil
@@ -286,7 +290,7 @@ func (h *Handler) ResetConfig(ctx context.Context, in *struct {
 	if err != nil {
 		return web.None{}, err
 	}
-	return web.None{}, h.Store.ResetConfig(ctx, b, in.IfMatch)
+	return web.None{}, h.Buckets.ResetConfig(ctx, b, in.IfMatch)
 }
 
 // FolderEntry is an object in the view of a folder.
@@ -327,7 +331,7 @@ func (h *Handler) Folders(ctx context.Context, in *struct {
 			return view, err
 		}
 	}
-	found, err := h.Store.Folders(ctx, b, in.Prefix, last, in.Limit)
+	found, err := h.Index.Folders(ctx, b, in.Prefix, last, in.Limit)
 	if err != nil {
 		return view, err
 	}

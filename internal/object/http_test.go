@@ -42,7 +42,7 @@ func TestObjectsRoute(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, small)
 		b := f.bucket(alice, "photos")
-		_, err := f.store.Put(t.Context(), b, PutRequest{Key: "a/1", ContentType: "text/plain"}, strings.NewReader("abc"), 3)
+		_, err := f.index.Put(t.Context(), b, PutRequest{Key: "a/1", ContentType: "text/plain"}, strings.NewReader("abc"), 3)
 		must(t, err)
 		f.put(b, "a/2", "")
 		f.put(b, "b", "")
@@ -149,12 +149,12 @@ func TestStatsRoute(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		f.clock.advance(time.Hour)
-		_, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"none"}})
+		_, err := f.index.Delete(t.Context(), b, DeleteRequest{Keys: []string{"none"}})
 		must(t, err)
 		if got := stats(); got != want {
 			t.Errorf("after nothing was deleted: %s", got)
 		}
-		byID, err := f.store.UsageByBucket(t.Context(), "org_a")
+		byID, err := f.totals.ByBucket(t.Context(), "org_a")
 		must(t, err)
 		if u := byID[b.ID]; u.Objects != 2 || u.Bytes != 5 || u.LastEventAt == nil {
 			t.Errorf("usage %+v", u)

@@ -69,7 +69,7 @@ func (f *fixture) compareLists(b *Bucket, keys []string, r ListRequest) {
 	f.t.Helper()
 	for {
 		objects, prefixes, truncated := modelList(keys, r)
-		got, err := f.store.List(f.context(), b, r)
+		got, err := f.index.List(f.context(), b, r)
 		must(f.t, err)
 		if !slices.Equal(keysOf(got.Objects), objects) || !slices.Equal(got.Prefixes, prefixes) || got.Truncated != truncated {
 			f.t.Fatalf("%+v: %q, %q, %v; want %q, %q, %v", r, keysOf(got.Objects), got.Prefixes, got.Truncated, objects, prefixes, truncated)
@@ -94,15 +94,16 @@ func (f *fixture) comparePages(b *Bucket, keys []string, prefix string) {
 		}
 	}
 	for offset := range len(with) + 2 {
-		f.comparePage(b, with, prefix, offset, 3)
+		f.comparePage(b, with, prefix, window{int64(offset), 3})
 	}
 }
 
-func (f *fixture) comparePage(b *Bucket, with []string, prefix string, offset, limit int) {
+func (f *fixture) comparePage(b *Bucket, with []string, prefix string, w window) {
 	f.t.Helper()
+	offset, limit := int(w.offset), w.limit
 	from := min(offset, len(with))
 	want := with[from:min(from+limit, len(with))]
-	got, err := f.store.Page(f.context(), b, prefix, int64(offset), limit)
+	got, err := f.index.Page(f.context(), b, prefix, w.offset, limit)
 	must(f.t, err)
 	if !slices.Equal(keysOf(got.Objects), want) || got.Total != int64(len(with)) || got.More != (offset+limit < len(with)) {
 		f.t.Fatalf("%q from %d: %q of %d, %v; want %q of %d", prefix, offset, keysOf(got.Objects), got.Total, got.More, want, len(with))
@@ -110,7 +111,7 @@ func (f *fixture) comparePage(b *Bucket, with []string, prefix string, offset, l
 	if offset == 0 || offset > len(with) {
 		return
 	}
-	after, err := f.store.PageAfter(f.context(), b, prefix, with[offset-1], limit)
+	after, err := f.index.PageAfter(f.context(), b, prefix, with[offset-1], limit)
 	must(f.t, err)
 	if diff := cmp.Diff(got, after, cmp.AllowUnexported(Object{}, blobRef{}), cmpopts.EquateEmpty()); diff != "" {
 		f.t.Fatalf("%q from %d: -offset +cursor:\n%s", prefix, offset, diff)
@@ -150,7 +151,7 @@ func (f *fixture) compareFoldersOf(b *Bucket, sizes map[string]int64, prefix str
 	got := map[string]Folder{}
 	var found []string
 	for after := ""; ; {
-		p, err := f.store.Folders(f.context(), b, prefix, after, limit)
+		p, err := f.index.Folders(f.context(), b, prefix, after, limit)
 		must(f.t, err)
 		for _, folder := range p.Folders {
 			got[folder.Prefix] = folder
@@ -172,32 +173,32 @@ func TestListErrors(t *testing.T) {
 		b := f.bucket(alice, "photos")
 		f.put(b, "k", "x")
 		for _, bad := range []string{"\xff", "a\x00"} {
-			_, err := f.store.List(t.Context(), b, ListRequest{Prefix: bad, Limit: 1})
+			_, err := f.index.List(t.Context(), b, ListRequest{Prefix: bad, Limit: 1})
 			mustBe(t, err, errs.Invalid)
-			_, err = f.store.Page(t.Context(), b, bad, 0, 1)
+			_, err = f.index.Page(t.Context(), b, bad, 0, 1)
 			mustBe(t, err, errs.Invalid)
-			_, err = f.store.Folders(t.Context(), b, bad, "", 1)
+			_, err = f.index.Folders(t.Context(), b, bad, "", 1)
 			mustBe(t, err, errs.Invalid)
 		}
-		none, err := f.store.List(t.Context(), b, ListRequest{})
+		none, err := f.index.List(t.Context(), b, ListRequest{})
 		must(t, err)
 		if none.Truncated || len(none.Objects) > 0 {
 			t.Errorf("a list of nothing: %+v", none)
 		}
 		must(t, f.deleteBucket(alice, "photos", false))
-		_, err = f.store.List(t.Context(), b, ListRequest{Limit: 1})
+		_, err = f.index.List(t.Context(), b, ListRequest{Limit: 1})
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.Page(t.Context(), b, "", 0, 1)
+		_, err = f.index.Page(t.Context(), b, "", 0, 1)
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.Folders(t.Context(), b, "", "", 1)
+		_, err = f.index.Folders(t.Context(), b, "", "", 1)
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.Get(t.Context(), b, "k")
+		_, err = f.index.Get(t.Context(), b, "k")
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.Usage(t.Context(), b)
+		_, err = f.totals.Bucket(t.Context(), b)
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
+		_, err = f.index.Put(t.Context(), b, PutRequest{Key: "k"}, strings.NewReader("x"), 1)
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.CreateUpload(t.Context(), b, PutRequest{Key: "k"})
+		_, err = f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
 		mustBe(t, err, errs.NotFound)
 	})
 }

@@ -36,7 +36,7 @@ func TestObjectLife(t *testing.T) {
 			Metadata: map[string]string{"a": "ä"}, Tags: Tags{{"t", "1"}},
 		}
 		sum := &Checksum{Algorithm: "CRC32", Value: "NSRBwg==", Type: "FULL_OBJECT"}
-		o, err := f.store.Put(t.Context(), b, PutRequest{
+		o, err := f.index.Put(t.Context(), b, PutRequest{
 			Key: "k", ContentType: "text/plain", Attributes: attributes, Checksum: func() (*Checksum, error) { return sum, nil },
 			Tier: Archive, Origin: Origin{RequestID: "req_1", Address: "192.0.2.1"},
 		}, strings.NewReader("abc"), -1)
@@ -44,7 +44,7 @@ func TestObjectLife(t *testing.T) {
 		if o.ETag != "900150983cd24fb0d6963f7d28e17f72" || o.Size != 3 || o.Multipart() || !slices.Equal(o.PartSizes(), []int64{3}) {
 			t.Errorf("got %+v", o)
 		}
-		got, err := f.store.Get(t.Context(), b, "k")
+		got, err := f.index.Get(t.Context(), b, "k")
 		must(t, err)
 		if diff := cmp.Diff(o, got, cmp.AllowUnexported(Object{}, blobRef{})); diff != "" {
 			t.Errorf("-put +got:\n%s", diff)
@@ -56,19 +56,19 @@ func TestObjectLife(t *testing.T) {
 		if f.read(b, "k") != "abc" {
 			t.Error("other bytes")
 		}
-		tagged, err := f.store.SetTags(t.Context(), b, "k", Tags{{"t", "2"}}, Origin{})
+		tagged, err := f.index.SetTags(t.Context(), b, "k", Tags{{"t", "2"}}, Origin{})
 		must(t, err)
 		if tagged.Attributes.Tags[0] != (Tag{"t", "2"}) || tagged.ModifiedAt != o.ModifiedAt || tagged.Attributes.Metadata["a"] != "ä" {
 			t.Errorf("tagged %+v", tagged)
 		}
-		deleted, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k", "missing", "k"}})
+		deleted, err := f.index.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k", "missing", "k"}})
 		must(t, err)
 		if !slices.Equal(deleted, []string{"k"}) {
 			t.Errorf("deleted %v", deleted)
 		}
-		_, err = f.store.Get(t.Context(), b, "k")
+		_, err = f.index.Get(t.Context(), b, "k")
 		mustBe(t, err, errs.NotFound)
-		_, err = f.store.SetTags(t.Context(), b, "k", nil, Origin{})
+		_, err = f.index.SetTags(t.Context(), b, "k", nil, Origin{})
 		mustBe(t, err, errs.NotFound)
 		var names []string
 		for _, e := range f.events {
@@ -93,7 +93,7 @@ func TestOddKeysAreOrdinary(t *testing.T) {
 				t.Errorf("%q has other bytes", key)
 			}
 		}
-		listed, err := f.store.List(t.Context(), b, ListRequest{Limit: 1000})
+		listed, err := f.index.List(t.Context(), b, ListRequest{Limit: 1000})
 		must(t, err)
 		var keys []string
 		for _, o := range listed.Objects {
@@ -104,11 +104,11 @@ func TestOddKeysAreOrdinary(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		for _, key := range []string{"", strings.Repeat("k", 1025), "a\x00b", "\xff"} {
-			_, err := f.store.Put(t.Context(), b, PutRequest{Key: key}, strings.NewReader(""), 0)
+			_, err := f.index.Put(t.Context(), b, PutRequest{Key: key}, strings.NewReader(""), 0)
 			mustBe(t, err, errs.Invalid)
-			_, err = f.store.Get(t.Context(), b, key)
+			_, err = f.index.Get(t.Context(), b, key)
 			mustBe(t, err, errs.NotFound)
-			deleted, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{key}})
+			deleted, err := f.index.Delete(t.Context(), b, DeleteRequest{Keys: []string{key}})
 			must(t, err)
 			if len(deleted) > 0 {
 				t.Errorf("%q was deleted", key)
@@ -122,7 +122,7 @@ func TestConditions(t *testing.T) {
 		f := newFixture(t, d, Limits{})
 		b := f.bucket(alice, "photos")
 		put := func(c Conditions) error {
-			_, err := f.store.Put(t.Context(), b, PutRequest{Key: "k", Conditions: c}, strings.NewReader("abc"), 3)
+			_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k", Conditions: c}, strings.NewReader("abc"), 3)
 			return err
 		}
 		mustBe(t, put(Conditions{IfMatch: "*"}), errs.NotFound)
@@ -131,9 +131,9 @@ func TestConditions(t *testing.T) {
 		mustBe(t, put(Conditions{IfMatch: `"other"`}), errs.PreconditionFailed)
 		must(t, put(Conditions{IfMatch: `"900150983cd24fb0d6963f7d28e17f72"`}))
 		must(t, put(Conditions{IfMatch: "x, 900150983cd24fb0d6963f7d28e17f72"}))
-		_, err := f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}, IfMatch: "other"})
+		_, err := f.index.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}, IfMatch: "other"})
 		mustBe(t, err, errs.PreconditionFailed)
-		_, err = f.store.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}, IfMatch: "900150983cd24fb0d6963f7d28e17f72"})
+		_, err = f.index.Delete(t.Context(), b, DeleteRequest{Keys: []string{"k"}, IfMatch: "900150983cd24fb0d6963f7d28e17f72"})
 		must(t, err)
 	})
 }
@@ -147,15 +147,15 @@ func TestRefusedWriteLeavesNoBytes(t *testing.T) {
 			f.put(b, "k", "first")
 			return 0, io.EOF
 		})
-		_, err := f.store.Put(t.Context(), b, PutRequest{Key: "k", Conditions: Conditions{IfNoneMatch: "*"}}, racing, -1)
+		_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k", Conditions: Conditions{IfNoneMatch: "*"}}, racing, -1)
 		mustBe(t, err, errs.PreconditionFailed)
 		failed := errors.New("checksum")
-		_, err = f.store.Put(t.Context(), b, PutRequest{Key: "k", Checksum: func() (*Checksum, error) { return nil, failed }},
+		_, err = f.index.Put(t.Context(), b, PutRequest{Key: "k", Checksum: func() (*Checksum, error) { return nil, failed }},
 			strings.NewReader("x"), 1)
 		if !errors.Is(err, failed) {
 			t.Errorf("%v, want the error of the checksum", err)
 		}
-		if ids := blobtest.IDs(t, f.store.Blobs); len(ids) != 1 || f.read(b, "k") != "first" {
+		if ids := blobtest.IDs(t, f.blobs.Store); len(ids) != 1 || f.read(b, "k") != "first" {
 			t.Errorf("%d blobs", len(ids))
 		}
 	})
@@ -169,7 +169,7 @@ func TestPutErrors(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite), Limits{})
 	b := f.bucket(alice, "photos")
 	put := func(r io.Reader, size int64) error {
-		_, err := f.store.Put(t.Context(), b, PutRequest{Key: "k"}, r, size)
+		_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k"}, r, size)
 		return err
 	}
 	mustBe(t, put(strings.NewReader("abc"), 4), errs.Malformed)
@@ -179,10 +179,10 @@ func TestPutErrors(t *testing.T) {
 		t.Errorf("%v, want the error of the reader", err)
 	}
 	for _, cause := range []error{blob.ErrFull, blob.ErrUnavailable} {
-		f.store.Blobs = failingBlobs{f.store.Blobs, cause}
+		f.blobs.Store = failingBlobs{f.blobs.Store, cause}
 		mustBe(t, put(strings.NewReader("abc"), 3), errs.Unavailable)
 	}
-	_, err := f.store.Get(t.Context(), b, "k")
+	_, err := f.index.Get(t.Context(), b, "k")
 	mustBe(t, err, errs.NotFound)
 }
 
@@ -203,11 +203,11 @@ func TestSlowUploadIsRefused(t *testing.T) {
 			f.clock.advance(13 * time.Hour)
 			return 0, io.EOF
 		})
-		_, err := f.store.Put(t.Context(), b, PutRequest{Key: "k"}, slow, -1)
+		_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k"}, slow, -1)
 		mustBe(t, err, errs.Unavailable)
-		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "k"})
+		u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
 		must(t, err)
-		_, err = f.store.PutPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, slow, -1)
+		_, err = f.uploads.PutPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, slow, -1)
 		mustBe(t, err, errs.Unavailable)
 	})
 }
@@ -218,23 +218,23 @@ func TestCopy(t *testing.T) {
 		from := f.bucket(alice, "from")
 		to := f.bucket(alice, "to-bucket")
 		src := f.put(from, "k", "content")
-		copied, err := f.store.Copy(t.Context(), src, to, PutRequest{Key: "c", ContentType: "text/plain"})
+		copied, err := f.index.Copy(t.Context(), src, to, PutRequest{Key: "c", ContentType: "text/plain"})
 		must(t, err)
 		if f.read(to, "c") != "content" || copied.ETag != src.ETag || copied.blobs[0].id == src.blobs[0].id {
 			t.Errorf("copied %+v", copied)
 		}
 		f.clock.advance(time.Second)
-		self, err := f.store.Copy(t.Context(), src, from, PutRequest{Key: "k", ContentType: "text/html", Tier: Archive})
+		self, err := f.index.Copy(t.Context(), src, from, PutRequest{Key: "k", ContentType: "text/html", Tier: Archive})
 		must(t, err)
 		if self.blobs[0] != src.blobs[0] || self.ContentType != "text/html" || self.Tier != Archive || self.ModifiedAt == src.ModifiedAt {
 			t.Errorf("onto itself %+v", self)
 		}
-		must(t, f.store.CollectGarbage(t.Context()))
+		must(t, f.cleaner.CollectGarbage(t.Context()))
 		if f.read(from, "k") != "content" {
 			t.Error("the bytes are gone")
 		}
 		f.put(from, "k", "changed")
-		_, err = f.store.Copy(t.Context(), self, from, PutRequest{Key: "k"})
+		_, err = f.index.Copy(t.Context(), self, from, PutRequest{Key: "k"})
 		mustBe(t, err, errs.Conflict)
 	})
 }
@@ -247,7 +247,7 @@ func TestRangesOverParts(t *testing.T) {
 		const all = "abcdefghijklmn"
 		for from := range len(all) + 1 {
 			for to := from; to <= len(all); to++ {
-				r, err := f.store.Open(t.Context(), o, int64(from), int64(to-from))
+				r, err := f.blobs.Open(t.Context(), o, int64(from), int64(to-from))
 				must(t, err)
 				got, err := io.ReadAll(r)
 				must(t, err)
@@ -257,7 +257,7 @@ func TestRangesOverParts(t *testing.T) {
 				}
 			}
 		}
-		_, err := f.store.Open(t.Context(), o, 10, 5)
+		_, err := f.blobs.Open(t.Context(), o, 10, 5)
 		mustBe(t, err, errs.Invalid)
 	})
 }
@@ -266,8 +266,8 @@ func TestMissingBytesAreAnError(t *testing.T) {
 	f := newFixture(t, dbtest.Open(t, db.SQLite), small)
 	b := f.bucket(alice, "photos")
 	o := f.multipart(b, "k", "abc", "def")
-	must(t, f.store.Blobs.Delete(t.Context(), o.blobs[1].id))
-	r, err := f.store.Open(t.Context(), o, 0, -1)
+	must(t, f.blobs.Store.Delete(t.Context(), o.blobs[1].id))
+	r, err := f.blobs.Open(t.Context(), o, 0, -1)
 	must(t, err)
 	if got, err := io.ReadAll(r); err == nil {
 		t.Errorf("read %q without an error", got)
@@ -301,6 +301,8 @@ func TestPrefixEnd(t *testing.T) {
 	}
 }
 
+func nothing(*db.Tx) error { return nil }
+
 // TestDeletePrefixCanBeInterrupted ends the request after the first transaction.
 func TestDeletePrefixCanBeInterrupted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -311,21 +313,21 @@ func TestDeletePrefixCanBeInterrupted(t *testing.T) {
 		}
 		f.put(b, "b", "x")
 		ctx, cancel := context.WithCancel(t.Context())
-		f.store.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error {
+		f.index.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error {
 			tx.OnCommit(cancel)
 			return nil
 		}
-		first, err := f.store.DeletePrefix(ctx, b, "a/", Origin{})
+		first, err := f.index.DeletePrefix(ctx, b, "a/", Origin{}, nothing)
 		if !errors.Is(err, context.Canceled) || first != int64(small.Batch) {
 			t.Errorf("deleted %d, %v", first, err)
 		}
 		f.check()
-		rest, err := f.store.DeletePrefix(t.Context(), b, "a/", Origin{})
+		rest, err := f.index.DeletePrefix(t.Context(), b, "a/", Origin{}, nothing)
 		must(t, err)
 		if first+rest != 20 {
 			t.Errorf("deleted %d and %d", first, rest)
 		}
-		u, err := f.store.Usage(t.Context(), b)
+		u, err := f.totals.Bucket(t.Context(), b)
 		must(t, err)
 		if u.Objects != 1 {
 			t.Errorf("%d objects are left", u.Objects)

@@ -25,7 +25,7 @@ func TestPlans(t *testing.T) {
 			sqlite, postgres string
 		}{
 			"get":     {getText, []any{b.ID, "k"}, "PRIMARY KEY (bucket_id=? AND key=?)", "objects_pkey"},
-			"list":    {listText, []any{b.ID, from, to, 100, 0}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
+			"list":    {listText, []any{db.Args{"bucket_id": b.ID, "from": from, "to": to, "limit": 100, "offset": 0}}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
 			"count":   {countRowsText, []any{b.ID, from, to}, "PRIMARY KEY (bucket_id=? AND key>? AND key<?)", "objects_pkey"},
 			"expired": {expiredText, []any{b.ID, 5, 100}, "INDEX objects_modified (bucket_id=? AND modified_at<?)", "objects_modified"},
 			"garbage": {garbageText, []any{5, 100}, "INDEX blobs_garbage (garbage_at>? AND garbage_at<?)", "blobs_garbage"},
@@ -96,16 +96,34 @@ func explainPlan(t *testing.T, d *db.DB, text string, args []any) string {
 	if d.Dialect() == db.Postgres {
 		prefix = "EXPLAIN "
 		scan = func(row db.Row) (line string, err error) { return line, row.Scan(&line) }
-		for i := len(args); i > 0; i-- {
-			value := fmt.Sprint(args[i-1])
-			if s, ok := args[i-1].(string); ok {
-				value = "'" + s + "'"
-			}
-			text = strings.ReplaceAll(text, "$"+strconv.Itoa(i), value)
+		for parameter, value := range parametersOf(args) {
+			text = strings.ReplaceAll(text, parameter, literal(value))
 		}
 		args = nil
 	}
 	lines, err := db.Collect(d.Read(t.Context()), scan, prefix+text, args...)
 	must(t, err)
 	return strings.Join(lines, "\n")
+}
+
+// parametersOf returns arguments by their parameters in the text, of which none begins with another.
+func parametersOf(args []any) map[string]any {
+	all := map[string]any{}
+	for i, value := range args {
+		named, ok := value.(db.Args)
+		if !ok {
+			all["$"+strconv.Itoa(i+1)] = value
+		}
+		for name, value := range named {
+			all["@"+name] = value
+		}
+	}
+	return all
+}
+
+func literal(value any) string {
+	if s, ok := value.(string); ok {
+		return "'" + s + "'"
+	}
+	return fmt.Sprint(value)
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // The simulation makes random changes, interrupts some of them between any two steps as a crash
-// would, goes on with a new store on the same database and directory, and compares everything with a
+// would, goes on as a new process on the same database and directory, and compares everything with a
 // model: maps of what the buckets must hold.
 
 // crash is where a process ends.
@@ -105,9 +105,9 @@ func (s crashingBlobs) Delete(ctx context.Context, id string) error {
 // simulation is the state of a run.
 type simulation struct {
 	*fixture
-	t       *rapid.T
-	fault   *fault
-	buckets map[string]*modelBucket // by name
+	t     *rapid.T
+	fault *fault
+	model map[string]*modelBucket // by name
 	// changes are those of an organization by day.
 	changes map[string]map[int64]holding
 }
@@ -144,7 +144,7 @@ func TestIndexEqualsTruth(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			runs++
 			s := &simulation{
-				fixture: f, t: t, fault: &fault{}, buckets: map[string]*modelBucket{}, changes: map[string]map[int64]holding{},
+				fixture: f, t: t, fault: &fault{}, model: map[string]*modelBucket{}, changes: map[string]map[int64]holding{},
 			}
 			f.t = t
 			f.dir = filepath.Join(dir, fmt.Sprint(runs))
@@ -179,9 +179,9 @@ func (s *simulation) begin() {
 // restart begins a new process.
 func (s *simulation) restart() {
 	s.fault.at = noCrash
-	s.store = s.newStore(crashingBlobs{s.disk(), s.dir, s.fault}, small)
-	s.store.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error { return s.commits(tx) }
-	s.store.Audit = func(tx *db.Tx, _, _ string) error { return s.commits(tx) }
+	s.parts = s.newParts(crashingBlobs{s.disk(), s.dir, s.fault}, small)
+	s.index.Event = func(tx *db.Tx, _ *Bucket, _ []Event) error { return s.commits(tx) }
+	s.buckets.Audit = func(tx *db.Tx, _, _ string) error { return s.commits(tx) }
 }
 
 // commits is called in every transaction that changes objects or buckets.
@@ -270,7 +270,7 @@ func (s *simulation) step() {
 }
 
 func (s *simulation) drawBucket() *modelBucket {
-	return s.buckets[rapid.SampledFrom(slices.Sorted(maps.Keys(s.buckets))).Draw(s.t, "bucket")]
+	return s.model[rapid.SampledFrom(slices.Sorted(maps.Keys(s.model))).Draw(s.t, "bucket")]
 }
 
 func (s *simulation) drawKey() string { return rapid.SampledFrom(simulatedKeys()).Draw(s.t, "key") }
@@ -289,7 +289,7 @@ func (s *simulation) put() {
 		key := s.drawKey()
 		o := s.drawObject(s.drawContent())
 		if s.try(crashes, func() error {
-			_, err := s.store.Put(s.context(), b.Bucket, PutRequest{Key: key, Tier: o.tier}, strings.NewReader(o.content), -1)
+			_, err := s.index.Put(s.context(), b.Bucket, PutRequest{Key: key, Tier: o.tier}, strings.NewReader(o.content), -1)
 			return err
 		}) {
 			b.objects[key] = o
@@ -301,7 +301,7 @@ func (s *simulation) remove() {
 	b := s.drawBucket()
 	keys := rapid.SliceOfN(rapid.SampledFrom(simulatedKeys()), 1, 12).Draw(s.t, "keys")
 	if s.try(crashes, func() error {
-		_, err := s.store.Delete(s.context(), b.Bucket, DeleteRequest{Keys: keys})
+		_, err := s.index.Delete(s.context(), b.Bucket, DeleteRequest{Keys: keys})
 		return err
 	}) {
 		for _, key := range keys {
@@ -314,7 +314,7 @@ func (s *simulation) removePrefix() {
 	b := s.drawBucket()
 	prefix := rapid.SampledFrom([]string{"", "a/", "a/b/", "0", "1", "ä/", "ä//0", "none"}).Draw(s.t, "prefix")
 	s.until(crashes, func() error {
-		_, err := s.store.DeletePrefix(s.context(), b.Bucket, prefix, Origin{})
+		_, err := s.index.DeletePrefix(s.context(), b.Bucket, prefix, Origin{}, nothing)
 		return err
 	})
 	maps.DeleteFunc(b.objects, func(key string, _ modelObject) bool { return strings.HasPrefix(key, prefix) })
@@ -330,9 +330,9 @@ func (s *simulation) copy() {
 	target := rapid.SampledFrom([]string{key, s.drawKey()}).Draw(s.t, "target")
 	o := s.drawObject(from.objects[key].content)
 	if s.try(crashes, func() error {
-		src, err := s.store.Get(s.context(), from.Bucket, key)
+		src, err := s.index.Get(s.context(), from.Bucket, key)
 		must(s.t, err)
-		_, err = s.store.Copy(s.context(), src, to.Bucket, PutRequest{Key: target, Tier: o.tier})
+		_, err = s.index.Copy(s.context(), src, to.Bucket, PutRequest{Key: target, Tier: o.tier})
 		return err
 	}) {
 		to.objects[target] = o
@@ -346,7 +346,7 @@ func (s *simulation) tag() {
 	}
 	key := rapid.SampledFrom(slices.Sorted(maps.Keys(b.objects))).Draw(s.t, "tagged")
 	s.try(crashes, func() error {
-		_, err := s.store.SetTags(s.context(), b.Bucket, key, Tags{{"a", "b"}}, Origin{})
+		_, err := s.index.SetTags(s.context(), b.Bucket, key, Tags{{"a", "b"}}, Origin{})
 		return err
 	})
 }
@@ -357,7 +357,7 @@ func (s *simulation) multipart() {
 	b := s.drawBucket()
 	o := s.drawObject("")
 	key := s.drawKey()
-	u, err := s.store.CreateUpload(s.context(), b.Bucket, PutRequest{Key: key, Tier: o.tier})
+	u, err := s.uploads.Create(s.context(), b.Bucket, PutRequest{Key: key, Tier: o.tier})
 	must(s.t, err)
 	complete := CompleteRequest{Key: key, UploadID: u.ID, Size: -1}
 	for number := 1; number <= rapid.IntRange(1, 4).Draw(s.t, "parts"); number++ {
@@ -365,7 +365,7 @@ func (s *simulation) multipart() {
 		for range rapid.IntRange(1, 2).Draw(s.t, "uploads") {
 			var p Part
 			if !s.try(crashes, func() (err error) {
-				p, err = s.store.PutPart(s.context(), b.Bucket, PartRequest{Key: key, UploadID: u.ID, Number: number},
+				p, err = s.uploads.PutPart(s.context(), b.Bucket, PartRequest{Key: key, UploadID: u.ID, Number: number},
 					strings.NewReader(content), -1)
 				return err
 			}) {
@@ -383,13 +383,13 @@ func (s *simulation) multipart() {
 	switch rapid.SampledFrom([]string{"complete", "complete", "abort", "leave"}).Draw(s.t, "end") {
 	case "complete":
 		if s.try(crashes, func() error {
-			_, err := s.store.CompleteUpload(s.context(), b.Bucket, complete)
+			_, err := s.uploads.Complete(s.context(), b.Bucket, complete)
 			return err
 		}) {
 			b.objects[key] = o
 		}
 	case "abort":
-		must(s.t, s.store.AbortUpload(s.context(), b.Bucket, key, u.ID))
+		must(s.t, s.uploads.Abort(s.context(), b.Bucket, key, u.ID))
 	}
 }
 
@@ -397,7 +397,7 @@ func (s *simulation) expire() {
 	b := s.drawBucket()
 	ttl := rapid.SampledFrom([]int64{1, 3600, 86400}).Draw(s.t, "ttl")
 	s.configure(b, ttl)
-	s.until(crashes, func() error { return s.store.Expire(s.context()) })
+	s.until(crashes, func() error { return s.cleaner.Expire(s.context()) })
 	maps.DeleteFunc(b.objects, func(_ string, o modelObject) bool {
 		return s.clock.now().Sub(o.at) >= time.Duration(ttl)*time.Second
 	})
@@ -409,7 +409,7 @@ func (s *simulation) configure(b *modelBucket, ttl int64) {
 	p.TTL.Sent = true
 	p.TTL.Value = ttl
 	must(s.t, s.db.Write(as(b.owner), func(tx *db.Tx) error {
-		_, err := s.store.UpdateConfig(tx.Context(), b.Bucket, p, noMatch)
+		_, err := s.buckets.UpdateConfig(tx.Context(), b.Bucket, p, noMatch)
 		return err
 	}))
 }
@@ -423,7 +423,7 @@ func (s *simulation) replaceBucket() {
 }
 
 func (s *simulation) create(name string, owner *auth.Caller) {
-	s.buckets[name] = &modelBucket{Bucket: s.bucket(owner, name), owner: owner, objects: map[string]modelObject{}}
+	s.model[name] = &modelBucket{Bucket: s.bucket(owner, name), owner: owner, objects: map[string]modelObject{}}
 }
 
 // concurrently has several writers change the same objects, and at times somebody delete their
@@ -436,9 +436,9 @@ func (s *simulation) concurrently() {
 	for w := range 4 {
 		all.Go(func() {
 			for i, key := range keys {
-				_, err := s.store.Put(s.context(), b.Bucket, PutRequest{Key: key, Tier: Standard}, strings.NewReader(fmt.Sprint(w)), -1)
+				_, err := s.index.Put(s.context(), b.Bucket, PutRequest{Key: key, Tier: Standard}, strings.NewReader(fmt.Sprint(w)), -1)
 				if err == nil && (i+w)%4 == 0 {
-					_, err = s.store.Delete(s.context(), b.Bucket, DeleteRequest{Keys: keys[i : i+1]})
+					_, err = s.index.Delete(s.context(), b.Bucket, DeleteRequest{Keys: keys[i : i+1]})
 				}
 				if err != nil && !(deletes && errs.KindOf(err) == errs.NotFound) {
 					s.t.Errorf("writer: %v", err)
@@ -460,7 +460,7 @@ func (s *simulation) concurrently() {
 	}
 	for _, key := range keys {
 		delete(b.objects, key)
-		if _, err := s.store.Get(s.context(), b.Bucket, key); errs.KindOf(err) == errs.NotFound {
+		if _, err := s.index.Get(s.context(), b.Bucket, key); errs.KindOf(err) == errs.NotFound {
 			continue
 		}
 		content := s.read(b.Bucket, key)
@@ -473,9 +473,9 @@ func (s *simulation) concurrently() {
 
 // work runs the workers.
 func (s *simulation) work() {
-	for _, do := range []func(*Store, context.Context) error{
-		(*Store).Purge, (*Store).AbortStaleUploads, (*Store).DeleteCompletions, (*Store).CollectGarbage, (*Store).Sweep,
+	for _, do := range []func(*Cleaner, context.Context) error{
+		(*Cleaner).Purge, (*Cleaner).AbortStaleUploads, (*Cleaner).DeleteCompletions, (*Cleaner).CollectGarbage, (*Cleaner).Sweep,
 	} {
-		s.until(workCrash, func() error { return do(s.store, s.context()) })
+		s.until(workCrash, func() error { return do(s.cleaner, s.context()) })
 	}
 }

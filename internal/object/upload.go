@@ -60,6 +60,13 @@ type PartRequest struct {
 	Checksum func() (*Checksum, error)
 }
 
+// Range is a range of an object that Get returned: Length bytes from Offset on, or all that follow if
+// Length is -1.
+type Range struct {
+	Object         Object
+	Offset, Length int64
+}
+
 // CompletedPart is a part in the request that completes an upload.
 type CompletedPart struct {
 	Number int
@@ -81,10 +88,28 @@ type CompleteRequest struct {
 	Origin
 }
 
+// UploadsRequest selects uploads under way.
+type UploadsRequest struct {
+	Prefix string
+	// AfterKey and AfterID are those of the upload after which the list continues; without AfterID it
+	// continues after all uploads of AfterKey.
+	AfterKey, AfterID string
+	Limit             int
+}
+
 // UploadPage is a part of the list of uploads, in the order of key and id.
 type UploadPage struct {
 	Uploads   []Upload
 	Truncated bool
+}
+
+// PartsRequest selects parts of an upload.
+type PartsRequest struct {
+	Key      string
+	UploadID string
+	// After is the number of the part after which the list continues.
+	After int
+	Limit int
 }
 
 // PartPage is a part of the list of an upload's parts.

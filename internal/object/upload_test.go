@@ -17,21 +17,21 @@ import (
 // multipart uploads an object in parts.
 func (f *fixture) multipart(b *Bucket, key string, parts ...string) Object {
 	f.t.Helper()
-	u, err := f.store.CreateUpload(context.Background(), b, PutRequest{Key: key, ContentType: "text/plain"})
+	u, err := f.uploads.Create(context.Background(), b, PutRequest{Key: key, ContentType: "text/plain"})
 	must(f.t, err)
 	complete := CompleteRequest{Key: key, UploadID: u.ID, Size: -1}
 	for i, content := range parts {
 		p := f.part(b, u, i+1, content)
 		complete.Parts = append(complete.Parts, CompletedPart{Number: p.Number, ETag: p.ETag})
 	}
-	o, err := f.store.CompleteUpload(context.Background(), b, complete)
+	o, err := f.uploads.Complete(context.Background(), b, complete)
 	must(f.t, err)
 	return o
 }
 
 func (f *fixture) part(b *Bucket, u Upload, number int, content string) Part {
 	f.t.Helper()
-	p, err := f.store.PutPart(context.Background(), b, PartRequest{Key: u.Key, UploadID: u.ID, Number: number}, strings.NewReader(content), -1)
+	p, err := f.uploads.PutPart(context.Background(), b, PartRequest{Key: u.Key, UploadID: u.ID, Number: number}, strings.NewReader(content), -1)
 	must(f.t, err)
 	return p
 }
@@ -49,7 +49,7 @@ func TestMultipart(t *testing.T) {
 		if f.read(b, "k") != "abcdefg" {
 			t.Error("other bytes")
 		}
-		u, err := f.store.Usage(t.Context(), b)
+		u, err := f.totals.Bucket(t.Context(), b)
 		must(t, err)
 		if u.Objects != 1 || u.Bytes != 7 {
 			t.Errorf("usage %+v", u)
@@ -64,7 +64,7 @@ func TestCompleteChecksParts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, small)
 		b := f.bucket(alice, "photos")
-		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "k"})
+		u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
 		must(t, err)
 		one := f.part(b, u, 1, "abc")
 		two := f.part(b, u, 2, "d")
@@ -77,7 +77,7 @@ func TestCompleteChecksParts(t *testing.T) {
 		}
 		complete := func(c CompleteRequest) error {
 			c.Key, c.UploadID = "k", u.ID
-			_, err := f.store.CompleteUpload(t.Context(), b, c)
+			_, err := f.uploads.Complete(t.Context(), b, c)
 			return err
 		}
 		wrong := errors.New("wrong checksum")
@@ -119,14 +119,14 @@ func TestUploadLists(t *testing.T) {
 		b := f.bucket(alice, "photos")
 		var ids []string
 		for _, key := range []string{"a", "a", "a/b", "b"} {
-			u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: key})
+			u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: key})
 			must(t, err)
 			ids = append(ids, u.ID)
 		}
 		var seen []string
 		key, after := "", ""
 		for more := true; more; {
-			p, err := f.store.Uploads(t.Context(), b, "a", key, after, 2)
+			p, err := f.uploads.List(t.Context(), b, UploadsRequest{Prefix: "a", AfterKey: key, AfterID: after, Limit: 2})
 			must(t, err)
 			for _, u := range p.Uploads {
 				seen = append(seen, u.ID)
@@ -137,27 +137,27 @@ func TestUploadLists(t *testing.T) {
 		if !slices.Equal(seen, ids[:3]) {
 			t.Errorf("listed %v, want %v", seen, ids[:3])
 		}
-		skipped, err := f.store.Uploads(t.Context(), b, "", "a", "", 10)
+		skipped, err := f.uploads.List(t.Context(), b, UploadsRequest{AfterKey: "a", Limit: 10})
 		must(t, err)
 		if len(skipped.Uploads) != 2 {
 			t.Errorf("%d uploads after those of a", len(skipped.Uploads))
 		}
-		u, err := f.store.Upload(t.Context(), b, "b", ids[3])
+		u, err := f.uploads.Get(t.Context(), b, "b", ids[3])
 		must(t, err)
 		for n := 1; n <= 5; n++ {
 			f.part(b, u, n, "abc")
 		}
 		f.part(b, u, 2, "replaced")
-		p, err := f.store.Parts(t.Context(), b, "b", u.ID, 1, 3)
+		p, err := f.uploads.Parts(t.Context(), b, PartsRequest{Key: "b", UploadID: u.ID, After: 1, Limit: 3})
 		must(t, err)
 		if len(p.Parts) != 3 || p.Parts[0].Number != 2 || p.Parts[0].Size != 8 || !p.Truncated {
 			t.Errorf("parts %+v", p)
 		}
-		must(t, f.store.AbortUpload(t.Context(), b, "b", u.ID))
+		must(t, f.uploads.Abort(t.Context(), b, "b", u.ID))
 		for _, err := range []error{
-			f.store.AbortUpload(t.Context(), b, "b", u.ID),
-			f.store.AbortUpload(t.Context(), b, "a", ids[3]),
-			f.store.AbortUpload(t.Context(), b, "a", "\xff"),
+			f.uploads.Abort(t.Context(), b, "b", u.ID),
+			f.uploads.Abort(t.Context(), b, "a", ids[3]),
+			f.uploads.Abort(t.Context(), b, "a", "\xff"),
 		} {
 			if !errors.Is(err, ErrNoUpload) {
 				t.Errorf("%v, want ErrNoUpload", err)
@@ -170,17 +170,17 @@ func TestStaleUploadsAreAborted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, small)
 		b := f.bucket(alice, "photos")
-		old, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "old"})
+		old, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "old"})
 		must(t, err)
 		f.part(b, old, 1, "abc")
 		f.clock.advance(7*24*time.Hour + time.Second)
-		young, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "young"})
+		young, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "young"})
 		must(t, err)
-		must(t, f.store.AbortStaleUploads(t.Context()))
-		if _, err := f.store.Upload(t.Context(), b, "old", old.ID); !errors.Is(err, ErrNoUpload) {
+		must(t, f.cleaner.AbortStaleUploads(t.Context()))
+		if _, err := f.uploads.Get(t.Context(), b, "old", old.ID); !errors.Is(err, ErrNoUpload) {
 			t.Errorf("old: %v", err)
 		}
-		_, err = f.store.Upload(t.Context(), b, "young", young.ID)
+		_, err = f.uploads.Get(t.Context(), b, "young", young.ID)
 		must(t, err)
 		f.check()
 	})
@@ -191,13 +191,13 @@ func TestCopyPart(t *testing.T) {
 		f := newFixture(t, d, small)
 		b := f.bucket(alice, "photos")
 		src := f.put(b, "src", "0123456789")
-		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "k"})
+		u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "k"})
 		must(t, err)
-		one, err := f.store.CopyPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, src, 2, 4)
+		one, err := f.uploads.CopyPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 1}, Range{src, 2, 4})
 		must(t, err)
-		two, err := f.store.CopyPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 2}, src, 8, -1)
+		two, err := f.uploads.CopyPart(t.Context(), b, PartRequest{Key: "k", UploadID: u.ID, Number: 2}, Range{src, 8, -1})
 		must(t, err)
-		_, err = f.store.CompleteUpload(t.Context(), b, CompleteRequest{
+		_, err = f.uploads.Complete(t.Context(), b, CompleteRequest{
 			Key: "k", UploadID: u.ID, Size: 6, Parts: []CompletedPart{{Number: 1, ETag: one.ETag}, {Number: 2, ETag: two.ETag}},
 		})
 		must(t, err)
@@ -221,12 +221,12 @@ func TestCompletionsAreDeletedAfterADay(t *testing.T) {
 		}
 		f.clock.advance(23 * time.Hour)
 		f.multipart(b, "k", "x")
-		must(t, f.store.DeleteCompletions(t.Context()))
+		must(t, f.cleaner.DeleteCompletions(t.Context()))
 		if n := left(); n != 6 {
 			t.Errorf("%d after 23 hours", n)
 		}
 		f.clock.advance(time.Hour)
-		must(t, f.store.DeleteCompletions(t.Context()))
+		must(t, f.cleaner.DeleteCompletions(t.Context()))
 		if n := left(); n != 1 {
 			t.Errorf("%d after a day", n)
 		}
@@ -248,7 +248,7 @@ func TestMigrationFindsChecksums(t *testing.T) {
 					return c, nil
 				}
 			}
-			_, err := f.store.Put(t.Context(), b, p, strings.NewReader("x"), 1)
+			_, err := f.index.Put(t.Context(), b, p, strings.NewReader("x"), 1)
 			must(t, err)
 		}
 		migration, err := os.ReadFile("../db/migrations/0016_object_completion.sql")
@@ -266,7 +266,7 @@ func TestMigrationFindsChecksums(t *testing.T) {
 			_, err := tx.Exec(strings.TrimSuffix(update.String(), ";"))
 			return err
 		}))
-		page, err := f.store.List(t.Context(), b, ListRequest{Limit: 10})
+		page, err := f.index.List(t.Context(), b, ListRequest{Limit: 10})
 		must(t, err)
 		for _, o := range page.Objects {
 			if got := o.Attributes.Checksum.kind(); got != want[o.Key] {

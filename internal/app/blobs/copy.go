@@ -37,7 +37,7 @@ type Request struct {
 // or back. It reports on standard error, and prints a summary.
 func Copy(ctx context.Context, p session.Program, r Request) error {
 	ctx = db.Long(ctx)
-	store, closeAll, err := openReferences(ctx, r.Config, p.Version)
+	blobs, closeAll, err := openReferences(ctx, r.Config, p.Version)
 	if err != nil {
 		return err
 	}
@@ -53,12 +53,12 @@ func Copy(ctx context.Context, p session.Program, r Request) error {
 	if r.ToDisk {
 		from, to = to, from
 	}
-	total, err := store.ReferredBytes(ctx)
+	total, err := blobs.ReferredBytes(ctx)
 	if err != nil {
 		return err
 	}
 	c := &copying{
-		store: store, copier: blob.Copier{From: from, To: to, Needed: store.Referred}, stderr: p.Err,
+		blobs: blobs, copier: blob.Copier{From: from, To: to, Needed: blobs.Referred}, stderr: p.Err,
 		progress: newProgress(p.Err, total),
 	}
 	err = c.run(ctx)
@@ -71,7 +71,7 @@ func Copy(ctx context.Context, p session.Program, r Request) error {
 
 // openReferences opens the database, of which nothing but the references to blobs is read. A server may
 // be using it. It returns NotFound if there is no installation.
-func openReferences(ctx context.Context, cfg config.Config, version string) (store *object.Store, closeAll func(), err error) {
+func openReferences(ctx context.Context, cfg config.Config, version string) (blobs *object.Blobs, closeAll func(), err error) {
 	release := func() {}
 	if cfg.DatabaseURL == "" {
 		release, err = operator.LockInstallation(cfg.Data)
@@ -88,7 +88,7 @@ func openReferences(ctx context.Context, cfg config.Config, version string) (sto
 		release()
 		return nil, nil, err
 	}
-	return &object.Store{DB: d}, func() {
+	return &object.Blobs{DB: d}, func() {
 		_ = d.Close() // nothing was written
 		release()
 	}, nil
@@ -110,7 +110,7 @@ func checkVersion(dir, version string) error {
 
 // copying is a run of Copy.
 type copying struct {
-	store    *object.Store
+	blobs    *object.Blobs
 	copier   blob.Copier
 	stderr   io.Writer
 	progress *progress
@@ -127,7 +127,7 @@ func (c *copying) run(ctx context.Context) error {
 	c.counts = map[blob.Copied]int64{}
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(copiesAtOnce)
-	listing := c.store.References(running, func(refs []object.Reference) error {
+	listing := c.blobs.References(running, func(refs []object.Reference) error {
 		for _, r := range refs {
 			if err := running.Err(); err != nil {
 				return err

@@ -185,7 +185,7 @@ func TestBucketsAreNotCreated(t *testing.T) {
 		for name, code := range map[string]string{"mine": "BucketAlreadyOwnedByYou", "theirs": "AccessDenied", "new": "AccessDenied"} {
 			wantCode(t, name, f.client(b).MakeBucket(t.Context(), name, minio.MakeBucketOptions{}), code)
 		}
-		if _, err := f.store.Bucket(t.Context(), "new"); err == nil {
+		if _, err := f.buckets.ByName(t.Context(), "new"); err == nil {
 			t.Error("a bucket was created")
 		}
 	})
@@ -225,12 +225,12 @@ func TestRotatedAndDeletedCredentialsAreRefusedAtOnce(t *testing.T) {
 		f.put(b, "a", "x")
 		var rotated *object.Bucket
 		check(t, f.db.Write(t.Context(), func(tx *db.Tx) (err error) {
-			rotated, err = f.store.RotateKeys(tx, b.OrgID, b.Name)
+			rotated, err = f.buckets.RotateKeys(tx, refOf(b))
 			return err
 		}))
 		f.do(call{method: "GET", path: "/docs/a", by: b}).want(t, "old credentials", 403, "InvalidAccessKeyId")
 		f.do(call{method: "GET", path: "/docs/a", by: rotated}).want(t, "new credentials", 200, "")
-		check(t, f.db.Write(t.Context(), func(tx *db.Tx) error { return f.store.DeleteBucket(tx, b.OrgID, b.Region, b.Name, false) }))
+		check(t, f.db.Write(t.Context(), func(tx *db.Tx) error { return f.buckets.Delete(tx, refOf(b), false) }))
 		f.do(call{method: "GET", path: "/docs/a", by: rotated}).want(t, "deleted bucket", 403, "InvalidAccessKeyId")
 		f.do(call{method: "GET", path: "/docs/a"}).want(t, "deleted bucket, no credentials", 404, "NoSuchBucket")
 		again := f.newBucket("docs")

@@ -17,9 +17,9 @@ import (
 // accounts is the auth.IAMService whose accounts are the credentials of buckets. They cannot be
 // changed through it.
 type accounts struct {
-	store *object.Store
-	limit time.Duration
-	log   *slog.Logger
+	buckets *object.Buckets
+	limit   time.Duration
+	log     *slog.Logger
 }
 
 var _ auth.IAMService = (*accounts)(nil)
@@ -28,7 +28,7 @@ var _ auth.IAMService = (*accounts)(nil)
 func (a *accounts) GetUserAccount(access string) (auth.Account, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.limit)
 	defer cancel()
-	b, err := a.store.BucketByAccessKey(ctx, strings.Clone(access))
+	b, err := a.buckets.ByAccessKey(ctx, strings.Clone(access))
 	switch {
 	case errs.KindOf(err) == errs.NotFound:
 		return auth.Account{}, auth.ErrNoSuchUser

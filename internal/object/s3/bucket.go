@@ -26,7 +26,7 @@ func (g *gateway) ListBuckets(_ context.Context, in s3response.ListBucketsInput)
 	}
 	ctx, cancel := context.WithTimeout(g.base, g.limits.Operation)
 	defer cancel()
-	b, err := g.store.BucketByAccessKey(ctx, owner)
+	b, err := g.buckets.ByAccessKey(ctx, owner)
 	switch {
 	case errs.KindOf(err) == errs.NotFound:
 		return out, nil

@@ -40,7 +40,7 @@ func TestConfiguredHeaders(t *testing.T) {
 		if got := f.do(call{method: "GET", path: "/site", by: b}); got.header.Get("X-Frame-Options") != "" {
 			t.Errorf("headers of a list: %v", got.header)
 		}
-		check(t, f.store.ResetConfig(t.Context(), b, page.IfMatch{}))
+		check(t, f.buckets.ResetConfig(t.Context(), b, page.IfMatch{}))
 		if got := f.do(call{method: "GET", path: "/site/plain", by: b}); got.header.Get("Cache-Control") != "" || got.header.Get("X-Frame-Options") != "" {
 			t.Errorf("headers after a reset: %v", got.header)
 		}

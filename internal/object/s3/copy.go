@@ -121,13 +121,13 @@ func (g *gateway) copy(r *request, src object.Object, put object.PutRequest, alg
 		algorithm = cmp.Or(algorithm, types.ChecksumAlgorithm(sum.Algorithm))
 		if string(algorithm) == sum.Algorithm && (ontoItself || sum.Type == string(types.ChecksumTypeFullObject)) {
 			put.Attributes.Checksum = sum
-			return g.store.Copy(r, src, r.bucket, put)
+			return g.index.Copy(r, src, r.bucket, put)
 		}
 	}
 	if algorithm == "" {
-		return g.store.Copy(r, src, r.bucket, put)
+		return g.index.Copy(r, src, r.bucket, put)
 	}
-	body, err := g.store.Open(r, src, 0, src.Size)
+	body, err := g.blobs.Open(r, src, 0, src.Size)
 	if err != nil {
 		return object.Object{}, err
 	}
@@ -137,7 +137,7 @@ func (g *gateway) copy(r *request, src object.Object, put object.PutRequest, alg
 		return object.Object{}, err
 	}
 	put.Checksum = hash.sum
-	return g.store.Put(r, r.bucket, put, hash, src.Size)
+	return g.index.Put(r, r.bucket, put, hash, src.Size)
 }
 
 // hashed is a reader that computes the checksum of what is read.

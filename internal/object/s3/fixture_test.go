@@ -38,7 +38,8 @@ type fixture struct {
 
 	db      *db.DB
 	address string
-	store   *object.Store
+	buckets *object.Buckets
+	index   *object.Index
 	server  *s3.Server
 	blobs   *faultyBlobs
 	now     func() time.Time
@@ -69,14 +70,18 @@ func serve(t *testing.T, d *db.DB, blobs *faultyBlobs, server *s3.Server) *fixtu
 	ring, err := seal.NewRing(bytes.Repeat([]byte{1}, seal.KeySize))
 	check(t, err)
 	f := &fixture{T: t, db: d, blobs: blobs, server: server, now: time.Now}
-	f.store = &object.Store{
-		DB: d, Blobs: f.blobs, Ring: ring, Now: func() time.Time { return f.now() }, Log: slog.New(slog.DiscardHandler),
-		Audit: func(*db.Tx, string, string) error { return nil },
-	}
-	d.Watch(object.Cache, f.store.Forget)
-	f.server.Store = f.store
+	now := func() time.Time { return f.now() }
+	log := slog.New(slog.DiscardHandler)
+	stored := &object.Blobs{DB: d, Store: blobs, Now: now, Log: log}
+	f.buckets = &object.Buckets{DB: d, Ring: ring, Now: now, Audit: func(*db.Tx, string, string) error { return nil }}
+	f.index = &object.Index{DB: d, Blobs: stored, Now: now}
+	d.Watch(object.Cache, f.buckets.Forget)
+	f.server.Buckets = f.buckets
+	f.server.Index = f.index
+	f.server.Uploads = &object.Uploads{DB: d, Index: f.index, Blobs: stored, Now: now}
+	f.server.Blobs = stored
 	f.server.Console = console
-	f.server.Log = slog.New(slog.DiscardHandler)
+	f.server.Log = log
 	f.server.Now = time.Now
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -121,16 +126,20 @@ func (f *fixture) newBucket(name string) *object.Bucket {
 	f.Helper()
 	var b *object.Bucket
 	check(f, f.db.Write(f.Context(), func(tx *db.Tx) (err error) {
-		b, err = f.store.CreateBucket(tx, &auth.Caller{OrgID: "org_1", UserID: "usr_1"}, object.NewBucket{Name: name, Region: "local"})
+		b, err = f.buckets.Create(tx, &auth.Caller{OrgID: "org_1", UserID: "usr_1"}, object.NewBucket{Name: name, Region: "local"})
 		return err
 	}))
 	return b
 }
 
+func refOf(b *object.Bucket) object.BucketRef {
+	return object.BucketRef{OrgID: b.OrgID, Region: b.Region, Name: b.Name}
+}
+
 // configure changes the configuration of a bucket.
 func (f *fixture) configure(b *object.Bucket, p object.Patch) {
 	f.Helper()
-	_, err := f.store.UpdateConfig(f.Context(), b, p, page.IfMatch{})
+	_, err := f.buckets.UpdateConfig(f.Context(), b, p, page.IfMatch{})
 	check(f, err)
 }
 
@@ -178,7 +187,7 @@ func (f *fixture) read(b *object.Bucket, key string, o minio.GetObjectOptions) [
 // keys returns the keys of a bucket as the index has them.
 func (f *fixture) keys(b *object.Bucket) []string {
 	f.Helper()
-	l, err := f.store.List(f.Context(), b, object.ListRequest{Limit: 1000})
+	l, err := f.index.List(f.Context(), b, object.ListRequest{Limit: 1000})
 	check(f, err)
 	keys := []string{}
 	for _, o := range l.Objects {

@@ -22,7 +22,10 @@ type gateway struct {
 	// base is the context of all requests. That of a request would end as soon as the server is
 	// shut down, and is used again for the next request.
 	base    context.Context
-	store   *object.Store
+	buckets *object.Buckets
+	index   *object.Index
+	uploads *object.Uploads
+	blobs   *object.Blobs
 	console string
 	limits  Limits
 	log     *slog.Logger
@@ -80,7 +83,7 @@ func (g *gateway) begin(ctx context.Context, need right, name *string) (*request
 func (g *gateway) bucket(name string) (*object.Bucket, error) {
 	ctx, cancel := context.WithTimeout(g.base, g.limits.Operation)
 	defer cancel()
-	b, err := g.store.Bucket(ctx, name)
+	b, err := g.buckets.ByName(ctx, name)
 	if errs.KindOf(err) == errs.NotFound {
 		return nil, s3err.GetBucketErr(s3err.ErrNoSuchBucket, name)
 	}

@@ -31,7 +31,7 @@ func (g *gateway) list(r *request, l object.ListRequest) (object.ListPage, error
 	ctx, cancel := g.limited(r)
 	defer cancel()
 	for {
-		page, err := g.store.List(ctx, r.bucket, l)
+		page, err := g.index.List(ctx, r.bucket, l)
 		if err != nil {
 			return page, g.apiError("list objects", err, s3err.ErrNoSuchBucket)
 		}

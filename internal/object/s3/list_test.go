@@ -130,7 +130,7 @@ func TestListOfLongKeysIsCutIntoPages(t *testing.T) {
 			want = append(want, fmt.Sprintf("%04d", i)+strings.Repeat(`"`, 1020))
 		}
 		for _, key := range want {
-			_, err := f.store.Put(t.Context(), b, object.PutRequest{Key: key}, strings.NewReader(""), 0)
+			_, err := f.index.Put(t.Context(), b, object.PutRequest{Key: key}, strings.NewReader(""), 0)
 			check(t, err)
 		}
 		if got := f.listV2(b, "", "", 1000); !slices.Equal(got, want) {

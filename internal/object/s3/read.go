@@ -104,7 +104,7 @@ func (g *gateway) get(ctx context.Context, need right, bucket, key, version *str
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	o, err := g.store.Get(limited, r.bucket, name)
+	o, err := g.index.Get(limited, r.bucket, name)
 	return r, o, g.apiError("read object", err, s3err.ErrNoSuchKey)
 }
 
@@ -210,7 +210,7 @@ func (g *gateway) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 	if err != nil {
 		return nil, err
 	}
-	body, err := g.store.Open(h, h.object, h.span.offset, h.span.length)
+	body, err := g.blobs.Open(h, h.object, h.span.offset, h.span.length)
 	if err != nil {
 		return nil, g.apiError("open object", err, s3err.ErrInternalError)
 	}

@@ -24,7 +24,11 @@ const DefaultRegion = "us-east-1"
 
 // Server serves the S3 API. Its fields must not be changed after Start.
 type Server struct {
-	Store *object.Store
+	// Buckets, Index, Uploads and Blobs are what it serves.
+	Buckets *object.Buckets
+	Index   *object.Index
+	Uploads *object.Uploads
+	Blobs   *object.Blobs
 	// Origin is the public origin of this server, such as https://s3.example.com, for presigned URLs.
 	Origin string
 	// Console is the origin of the base URL, which CORS always allows.
@@ -131,8 +135,11 @@ func setRegion(region *string) {
 // that nobody knows, and the gateway refuses it.
 func (s *Server) newAPI(base context.Context) (*s3api.S3ApiServer, error) {
 	root := middlewares.RootUserConfig{Access: rand.Text(), Secret: rand.Text() + rand.Text()}
-	accounts := &accounts{store: s.Store, limit: s.Limits.Operation, log: s.Log}
-	backend := &gateway{base: base, store: s.Store, console: s.Console, limits: s.Limits, log: s.Log}
+	accounts := &accounts{buckets: s.Buckets, limit: s.Limits.Operation, log: s.Log}
+	backend := &gateway{
+		base: base, buckets: s.Buckets, index: s.Index, uploads: s.Uploads, blobs: s.Blobs, console: s.Console,
+		limits: s.Limits, log: s.Log,
+	}
 	forms := &forms{gateway: backend, accounts: accounts, root: root, region: s.Region, domain: s.Domain, now: s.Now}
 	options := []s3api.Option{
 		s3api.WithQuiet(),

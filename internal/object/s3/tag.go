@@ -116,7 +116,7 @@ func (g *gateway) PutObjectTagging(ctx context.Context, bucket, key, version str
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	_, err = g.store.SetTags(limited, r.bucket, name, inOrder(tags, keysOf(r.http.Request.Body())), r.Origin)
+	_, err = g.index.SetTags(limited, r.bucket, name, inOrder(tags, keysOf(r.http.Request.Body())), r.Origin)
 	return g.apiError("set tags", err, s3err.ErrNoSuchKey)
 }
 

@@ -39,7 +39,7 @@ func (g *gateway) CreateMultipartUpload(ctx context.Context, in s3response.Creat
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	u, err := g.store.CreateUpload(limited, r.bucket, put)
+	u, err := g.uploads.Create(limited, r.bucket, put)
 	if err != nil {
 		return s3response.InitiateMultipartUploadResult{}, g.apiError("create upload", err, s3err.ErrNoSuchBucket)
 	}
@@ -62,7 +62,7 @@ func (g *gateway) upload(ctx context.Context, bucket, key, id *string) (*request
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	u, err := g.store.Upload(limited, r.bucket, name, uploadID)
+	u, err := g.uploads.Get(limited, r.bucket, name, uploadID)
 	return r, u, g.apiError("read upload", err, s3err.ErrNoSuchUpload)
 }
 
@@ -86,7 +86,7 @@ func (g *gateway) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*a
 		return nil, s3err.GetChecksumTypeMismatchErr(types.ChecksumAlgorithm(c.Algorithm), sum.algorithm)
 	}
 	part := object.PartRequest{Key: u.Key, UploadID: u.ID, Number: int(*in.PartNumber), Checksum: sum.sum}
-	p, err := g.store.PutPart(r, r.bucket, part, sum, size)
+	p, err := g.uploads.PutPart(r, r.bucket, part, sum, size)
 	if err != nil {
 		body.drain()
 		return nil, g.apiError("store part", err, s3err.ErrNoSuchUpload)
@@ -127,7 +127,7 @@ func (g *gateway) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyIn
 		return s3response.CopyPartResult{}, s3err.GetCopySourceObjectTooLargeErr(maxObject)
 	}
 	part := object.PartRequest{Key: u.Key, UploadID: u.ID, Number: int(*in.PartNumber)}
-	p, err := g.copyPart(r, u, part, src, offset, length)
+	p, err := g.copyPart(r, u, part, object.Range{Object: src, Offset: offset, Length: length})
 	if err != nil {
 		return s3response.CopyPartResult{}, g.apiError("copy part", err, s3err.ErrNoSuchUpload)
 	}
@@ -139,12 +139,12 @@ func (g *gateway) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyIn
 }
 
 // copyPart copies a part. If it needs a checksum, the bytes are read here.
-func (g *gateway) copyPart(r *request, u object.Upload, part object.PartRequest, src object.Object, offset, length int64) (object.Part, error) {
+func (g *gateway) copyPart(r *request, u object.Upload, part object.PartRequest, src object.Range) (object.Part, error) {
 	algorithm := partAlgorithm(u, "")
 	if algorithm == "" {
-		return g.store.CopyPart(r, r.bucket, part, src, offset, length)
+		return g.uploads.CopyPart(r, r.bucket, part, src)
 	}
-	body, err := g.store.Open(r, src, offset, length)
+	body, err := g.blobs.Open(r, src.Object, src.Offset, src.Length)
 	if err != nil {
 		return object.Part{}, err
 	}
@@ -154,7 +154,7 @@ func (g *gateway) copyPart(r *request, u object.Upload, part object.PartRequest,
 		return object.Part{}, err
 	}
 	part.Checksum = hash.sum
-	return g.store.PutPart(r, r.bucket, part, hash, length)
+	return g.uploads.PutPart(r, r.bucket, part, hash, src.Length)
 }
 
 // CompleteMultipartUpload makes an object of the parts of an upload.
@@ -170,7 +170,7 @@ func (g *gateway) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	o, err := g.store.CompleteUpload(limited, r.bucket, complete)
+	o, err := g.uploads.Complete(limited, r.bucket, complete)
 	if err != nil {
 		return out, "", g.apiError("complete upload", err, missingIn(complete.Conditions))
 	}
@@ -238,7 +238,7 @@ func (g *gateway) AbortMultipartUpload(ctx context.Context, in *awss3.AbortMulti
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	return g.apiError("abort upload", g.store.AbortUpload(limited, r.bucket, u.Key, u.ID), s3err.ErrNoSuchUpload)
+	return g.apiError("abort upload", g.uploads.Abort(limited, r.bucket, u.Key, u.ID), s3err.ErrNoSuchUpload)
 }
 
 // markerOf returns the number of a part after which a list continues.
@@ -265,7 +265,8 @@ func (g *gateway) ListParts(ctx context.Context, in *awss3.ListPartsInput) (s3re
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	page, err := g.store.Parts(limited, r.bucket, u.Key, u.ID, after, int(*in.MaxParts))
+	list := object.PartsRequest{Key: u.Key, UploadID: u.ID, After: after, Limit: int(*in.MaxParts)}
+	page, err := g.uploads.Parts(limited, r.bucket, list)
 	if err != nil {
 		return s3response.ListPartsResult{}, g.apiError("list parts", err, s3err.ErrNoSuchUpload)
 	}
@@ -313,7 +314,7 @@ func (g *gateway) ListMultipartUploads(ctx context.Context, in *awss3.ListMultip
 	}
 	limited, cancel := g.limited(r)
 	defer cancel()
-	if err := l.read(limited, g.store, r.bucket); err != nil {
+	if err := l.read(limited, g.uploads, r.bucket); err != nil {
 		return out, g.apiError("list uploads", err, s3err.ErrNoSuchBucket)
 	}
 	out.IsTruncated = l.truncated
@@ -355,14 +356,16 @@ type uploadList struct {
 }
 
 // read reads a page. A common prefix is one entry, and its uploads are skipped.
-func (l *uploadList) read(ctx context.Context, store *object.Store, b *object.Bucket) error {
+func (l *uploadList) read(ctx context.Context, uploads *object.Uploads, b *object.Bucket) error {
 	for _, s := range []string{l.prefix, l.delimiter, l.key, l.id} {
 		if !isText(s) || len(s) > object.MaxKey {
 			return invalidArgument("expected a prefix, delimiter and markers of at most 1024 bytes of UTF-8")
 		}
 	}
 	for len(l.uploads)+len(l.prefixes) < l.limit {
-		page, err := store.Uploads(ctx, b, l.prefix, l.key, l.id, l.limit-len(l.uploads)-len(l.prefixes))
+		page, err := uploads.List(ctx, b, object.UploadsRequest{
+			Prefix: l.prefix, AfterKey: l.key, AfterID: l.id, Limit: l.limit - len(l.uploads) - len(l.prefixes),
+		})
 		if err != nil {
 			return err
 		}

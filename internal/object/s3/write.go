@@ -42,7 +42,7 @@ func (g *gateway) PutObject(ctx context.Context, in s3response.PutObjectInput) (
 		return s3response.PutObjectOutput{}, err
 	}
 	put.Checksum = sum.sum
-	o, err := g.store.Put(r, r.bucket, put, sum, size)
+	o, err := g.index.Put(r, r.bucket, put, sum, size)
 	if err != nil {
 		body.drain()
 		return s3response.PutObjectOutput{}, g.apiError("store object", err, missingIn(put.Conditions))
@@ -217,7 +217,7 @@ func (g *gateway) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput)
 	limited, cancel := g.limited(r)
 	defer cancel()
 	d := object.DeleteRequest{Keys: []string{key}, IfMatch: text(in.IfMatch), Origin: r.Origin}
-	if _, err := g.store.Delete(limited, r.bucket, d); err != nil {
+	if _, err := g.index.Delete(limited, r.bucket, d); err != nil {
 		return nil, g.apiError("delete object", err, missingIn(object.Conditions{IfMatch: d.IfMatch}))
 	}
 	return &awss3.DeleteObjectOutput{}, nil
@@ -251,7 +251,7 @@ func (g *gateway) DeleteObjects(ctx context.Context, in *awss3.DeleteObjectsInpu
 	limited, cancel := g.limited(r)
 	defer cancel()
 	if len(d.Keys) > 0 {
-		_, err = g.store.Delete(limited, r.bucket, d)
+		_, err = g.index.Delete(limited, r.bucket, d)
 	}
 	return out, g.apiError("delete objects", err, s3err.ErrNoSuchBucket)
 }

@@ -3,8 +3,6 @@ package object
 import (
 	"cmp"
 	"context"
-	"crypto/md5"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,29 +10,59 @@ import (
 	"slices"
 	"time"
 
-	"steward/internal/blob"
 	"steward/internal/db"
 	"steward/internal/errs"
-	"steward/internal/id"
 	"steward/internal/stamp"
 )
 
 // maxDelete is the maximum number of keys of one deletion, as in S3.
 const maxDelete = 1000
 
-func isMissing(err error) bool { return errs.KindOf(err) == errs.NotFound }
+// Index has the SQL of objects and of the lists of a bucket. What it changes, it changes in one
+// transaction with all that follows from it (store_index_change.go).
+type Index struct {
+	DB    *db.DB
+	Blobs *Blobs
+	Now   func() time.Time
+	// Event is called in the transaction that changes objects of a bucket. It may be nil.
+	Event func(tx *db.Tx, b *Bucket, events []Event) error
+	// Limits are the sizes; zero values mean the defaults.
+	Limits Limits
+
+	changes db.Gather[*change]
+}
+
+// Limits are the sizes of blocks and batches.
+type Limits struct {
+	// MaxBlock is the number of objects at which a block is split. A block with less than MinBlock
+	// is merged with a neighbour if both have less than MergeBlock.
+	MaxBlock, MergeBlock, MinBlock int64
+	// Batch is the number of objects that one transaction of a bulk deletion changes.
+	Batch int
+}
+
+// limits returns the limits with their defaults.
+func (s *Index) limits() Limits {
+	l := s.Limits
+	return Limits{
+		MaxBlock:   cmp.Or(l.MaxBlock, 2000),
+		MergeBlock: cmp.Or(l.MergeBlock, 1000),
+		MinBlock:   cmp.Or(l.MinBlock, 250),
+		Batch:      cmp.Or(l.Batch, maxDelete),
+	}
+}
 
 // Put writes an object, whose bytes it reads from r to its end; size is -1 if it is not known. If it
 // returns nil, bytes and row are durable. Errors are those of r unchanged, Invalid, NotFound if the
 // bucket is gone, PreconditionFailed, Malformed if r has another size, and Unavailable.
-func (s *Store) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, size int64) (Object, error) {
+func (s *Index) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, size int64) (Object, error) {
 	if err := checkPut(p); err != nil {
 		return Object{}, err
 	}
 	if err := s.checkEarly(ctx, b, p); err != nil {
 		return Object{}, err
 	}
-	bytes, err := s.write(ctx, r, size, p.Checksum)
+	bytes, err := s.Blobs.write(ctx, r, size, p.Checksum)
 	if err != nil {
 		return Object{}, err
 	}
@@ -49,7 +77,7 @@ func (s *Store) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, s
 		if err := p.check(p.Key, b.current(old, s.Now())); err != nil {
 			return nil, err
 		}
-		if err := s.checkAge(bytes.ref); err != nil {
+		if err := s.Blobs.checkAge(bytes.ref); err != nil {
 			return nil, err
 		}
 		written := o
@@ -57,7 +85,7 @@ func (s *Store) Put(ctx context.Context, b *Bucket, p PutRequest, r io.Reader, s
 		return &written, nil
 	}}
 	if err := s.change(ctx, c); err != nil {
-		s.discard(c.err, bytes.ref)
+		s.Blobs.discard(c.err, bytes.ref)
 		return Object{}, err
 	}
 	return *c.new, nil
@@ -89,7 +117,7 @@ const maxAttributes = 16 << 10
 
 // checkEarly refuses a write whose conditions fail before its bytes are read. The transaction checks
 // them again.
-func (s *Store) checkEarly(ctx context.Context, b *Bucket, p PutRequest) error {
+func (s *Index) checkEarly(ctx context.Context, b *Bucket, p PutRequest) error {
 	if p.Conditions == (Conditions{}) {
 		return nil
 	}
@@ -103,104 +131,8 @@ func (s *Store) checkEarly(ctx context.Context, b *Bucket, p PutRequest) error {
 	return err
 }
 
-// written is a blob that was written.
-type written struct {
-	ref      blobRef
-	etag     string
-	checksum *Checksum
-}
-
-// write stores the bytes of r as a new blob. Nothing refers to it yet: if the process ends now, Sweep
-// removes it.
-func (s *Store) write(ctx context.Context, r io.Reader, size int64, checksum func() (*Checksum, error)) (written, error) {
-	if err := s.Disk.Room(); err != nil {
-		return written{}, err
-	}
-	w := written{ref: blobRef{id: id.Blob(s.Now())}}
-	sum := md5.New()
-	in := &input{r: io.TeeReader(r, sum)}
-	if err := s.Blobs.Put(ctx, w.ref.id, in, size); err != nil {
-		return w, explainPut(err, in.err)
-	}
-	w.ref.size = in.n
-	w.etag = hex.EncodeToString(sum.Sum(nil))
-	if checksum == nil {
-		return w, nil
-	}
-	var err error
-	if w.checksum, err = checksum(); err != nil {
-		s.discard(err, w.ref)
-		return w, err
-	}
-	return w, nil
-}
-
-// input counts what is read and keeps the error of the reader.
-type input struct {
-	r   io.Reader
-	n   int64
-	err error
-}
-
-func (i *input) Read(p []byte) (int, error) {
-	n, err := i.r.Read(p)
-	i.n += int64(n)
-	if err != nil && err != io.EOF {
-		i.err = err
-	}
-	return n, err
-}
-
-// explainPut returns the error of the reader, if there is one, and otherwise that of the blob store in
-// words for clients.
-func explainPut(err, ofReader error) error {
-	if ofReader != nil {
-		return ofReader
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errs.New(errs.Malformed, "the body has another size than the request says")
-	}
-	return explain(err)
-}
-
-// explain turns errors of the blob store into those that clients may see.
-func explain(err error) error {
-	switch {
-	case errors.Is(err, blob.ErrFull):
-		return errs.Unavailablef(err, "the storage is full")
-	case errors.Is(err, blob.ErrUnavailable):
-		return errs.Unavailablef(err, "the storage cannot be used at the moment")
-	}
-	return err
-}
-
-// discardFor bounds the deletion of a blob that nothing refers to.
-const discardFor = 10 * time.Second
-
-// discard deletes a blob if the change that was to refer to it was refused. After other errors the
-// change may have been committed, so Sweep decides.
-func (s *Store) discard(refused error, ref blobRef) {
-	if refused == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), discardFor)
-	defer cancel()
-	if err := s.Blobs.Delete(ctx, ref.id); err != nil {
-		s.Log.Warn("the bytes of a refused write stay until the next sweep", "blob", ref.id, "error", err)
-	}
-}
-
-// checkAge refuses to refer to a blob that is so old that Sweep may be about to remove it.
-func (s *Store) checkAge(ref blobRef) error {
-	made, _ := id.BlobTime(ref.id)
-	if s.Now().Sub(made) > s.limits().Orphan/2 {
-		return errs.Unavailablef(nil, "the upload took too long")
-	}
-	return nil
-}
-
 // Get returns an object, or NotFound, also if it is past the ttl of the bucket.
-func (s *Store) Get(ctx context.Context, b *Bucket, key string) (Object, error) {
+func (s *Index) Get(ctx context.Context, b *Bucket, key string) (Object, error) {
 	if checkKey(key) != nil {
 		return Object{}, errs.New(errs.NotFound, "the object does not exist")
 	}
@@ -223,7 +155,7 @@ const getText = `SELECT ` + objectColumns + ` FROM objects o WHERE o.bucket_id =
 
 // Delete deletes up to 1,000 objects in one transaction and returns the keys of those that existed.
 // With IfMatch it takes one key, and returns NotFound or PreconditionFailed.
-func (s *Store) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted []string, err error) {
+func (s *Index) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted []string, err error) {
 	if len(d.Keys) > maxDelete || d.IfMatch != "" && len(d.Keys) != 1 {
 		return nil, errs.InvalidField("keys", "expected at most %d keys, or one with a condition", maxDelete)
 	}
@@ -240,7 +172,7 @@ func (s *Store) Delete(ctx context.Context, b *Bucket, d DeleteRequest) (deleted
 }
 
 // deleteAll makes changes that delete, and returns the keys of the objects that are gone.
-func (s *Store) deleteAll(ctx context.Context, changes []*change) (deleted []string, err error) {
+func (s *Index) deleteAll(ctx context.Context, changes []*change) (deleted []string, err error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
@@ -260,13 +192,8 @@ func (s *Store) deleteAll(ctx context.Context, changes []*change) (deleted []str
 
 // DeletePrefix deletes all objects with a prefix, in transactions of a bounded size. If it is
 // interrupted, it returns how many were deleted so far with the error; calling it again continues.
-// Objects that are written meanwhile may stay.
-func (s *Store) DeletePrefix(ctx context.Context, b *Bucket, prefix string, o Origin) (deleted int64, err error) {
-	return s.deletePrefix(ctx, b, prefix, o, func(*db.Tx) error { return nil })
-}
-
-// deletePrefix is DeletePrefix with a function that is called in the first transaction.
-func (s *Store) deletePrefix(ctx context.Context, b *Bucket, prefix string, o Origin, first func(*db.Tx) error) (deleted int64, err error) {
+// Objects that are written meanwhile may stay. The function is called in the first transaction.
+func (s *Index) DeletePrefix(ctx context.Context, b *Bucket, prefix string, o Origin, first func(*db.Tx) error) (deleted int64, err error) {
 	if !isText(prefix) {
 		return 0, nil
 	}
@@ -291,7 +218,7 @@ func (s *Store) deletePrefix(ctx context.Context, b *Bucket, prefix string, o Or
 	}
 }
 
-func (s *Store) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) ([]string, error) {
+func (s *Index) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) ([]string, error) {
 	some, err := db.Collect(s.DB.Read(ctx), db.Value[string],
 		`SELECT key FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4`, b.ID, keys.from, keys.to, limit)
 	if err != nil {
@@ -303,12 +230,12 @@ func (s *Store) keys(ctx context.Context, b *Bucket, keys keyRange, limit int) (
 // Copy writes a copy of src, an object that Get returned, with the content type and attributes of p.
 // A copy onto itself changes the row only. Errors are those of Put, and Conflict if src changes
 // while it is copied onto itself.
-func (s *Store) Copy(ctx context.Context, src Object, dst *Bucket, p PutRequest) (Object, error) {
+func (s *Index) Copy(ctx context.Context, src Object, dst *Bucket, p PutRequest) (Object, error) {
 	p.Event = cmp.Or(p.Event, EventCopy)
 	if src.BucketID == dst.ID && src.Key == p.Key {
 		return s.copyOntoItself(ctx, src, dst, p)
 	}
-	r, err := s.Open(ctx, src, 0, -1)
+	r, err := s.Blobs.Open(ctx, src, 0, -1)
 	if err != nil {
 		return Object{}, err
 	}
@@ -316,11 +243,12 @@ func (s *Store) Copy(ctx context.Context, src Object, dst *Bucket, p PutRequest)
 	return s.Put(ctx, dst, p, r, src.Size)
 }
 
-func (s *Store) copyOntoItself(ctx context.Context, src Object, b *Bucket, p PutRequest) (Object, error) {
+func (s *Index) copyOntoItself(ctx context.Context, src Object, b *Bucket, p PutRequest) (Object, error) {
 	if err := checkPut(p); err != nil {
 		return Object{}, err
 	}
-	return s.modify(ctx, b, p.Key, p.Event, p.Origin, func(o Object) (Object, error) {
+	c := &change{bucket: b, key: p.Key, event: p.Event, origin: p.Origin}
+	return s.modify(ctx, c, func(o Object) (Object, error) {
 		if err := p.check(p.Key, &o); err != nil {
 			return o, err
 		}
@@ -339,29 +267,29 @@ func (s *Store) copyOntoItself(ctx context.Context, src Object, b *Bucket, p Put
 }
 
 // SetTags replaces the tags of an object; nil removes them. It returns NotFound and Invalid.
-func (s *Store) SetTags(ctx context.Context, b *Bucket, key string, tags Tags, o Origin) (Object, error) {
+func (s *Index) SetTags(ctx context.Context, b *Bucket, key string, tags Tags, o Origin) (Object, error) {
 	if err := checkPut(PutRequest{Key: key, Attributes: Attributes{Tags: tags}}); err != nil {
 		return Object{}, err
 	}
-	event := EventTag
+	c := &change{bucket: b, key: key, event: EventTag, origin: o}
 	if len(tags) == 0 {
-		event = EventUntag
+		c.event = EventUntag
 	}
-	return s.modify(ctx, b, key, event, o, func(o Object) (Object, error) {
+	return s.modify(ctx, c, func(o Object) (Object, error) {
 		o.Attributes.Tags = tags
 		return o, nil
 	})
 }
 
-// modify changes the row of an object that exists, or returns NotFound.
-func (s *Store) modify(ctx context.Context, b *Bucket, key, event string, origin Origin, to func(Object) (Object, error)) (Object, error) {
-	c := &change{bucket: b, key: key, event: event, origin: origin, apply: func(old *Object) (*Object, error) {
-		if b.current(old, s.Now()) == nil {
-			return nil, errs.Missing("object", key)
+// modify makes a change that has no apply: it replaces an object that exists, or returns NotFound.
+func (s *Index) modify(ctx context.Context, c *change, to func(Object) (Object, error)) (Object, error) {
+	c.apply = func(old *Object) (*Object, error) {
+		if c.bucket.current(old, s.Now()) == nil {
+			return nil, errs.Missing("object", c.key)
 		}
 		o, err := to(*old)
 		return &o, err
-	}}
+	}
 	if err := s.change(ctx, c); err != nil {
 		return Object{}, err
 	}

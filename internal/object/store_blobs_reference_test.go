@@ -32,7 +32,7 @@ func TestReferencesListWhatIsStored(t *testing.T) {
 		writers.SetLimit(64)
 		for i := range many {
 			writers.Go(func() (err error) {
-				many[i], err = f.store.Put(context.Background(), photos, PutRequest{Key: fmt.Sprint(i)}, strings.NewReader("content"), 7)
+				many[i], err = f.index.Put(context.Background(), photos, PutRequest{Key: fmt.Sprint(i)}, strings.NewReader("content"), 7)
 				return err
 			})
 		}
@@ -43,12 +43,12 @@ func TestReferencesListWhatIsStored(t *testing.T) {
 		replaced := f.put(photos, "again", "old")
 		add(f.put(photos, "again", "newer"))
 		add(f.multipart(f.bucket(bob, "more"), "k", "abc", "def", "g"))
-		u, err := f.store.CreateUpload(context.Background(), photos, PutRequest{Key: "upload"})
+		u, err := f.uploads.Create(context.Background(), photos, PutRequest{Key: "upload"})
 		must(t, err)
 		f.part(photos, u, 1, "part")
 		got := map[string]int64{}
 		var bytes, wantBytes int64
-		must(t, f.store.References(t.Context(), func(refs []Reference) error {
+		must(t, f.blobs.References(t.Context(), func(refs []Reference) error {
 			for _, r := range refs {
 				got[r.ID] = r.Size
 				bytes += r.Size
@@ -63,12 +63,12 @@ func TestReferencesListWhatIsStored(t *testing.T) {
 		if len(got) != len(want)+1 { // the part
 			t.Errorf("%d blobs, want %d", len(got), len(want)+1)
 		}
-		wantBytes, err = f.store.ReferredBytes(t.Context())
+		wantBytes, err = f.blobs.ReferredBytes(t.Context())
 		must(t, err)
 		if bytes != wantBytes {
 			t.Errorf("%d bytes, but the sum is %d", bytes, wantBytes)
 		}
-		held, err := f.store.Held(t.Context())
+		held, err := f.totals.All(t.Context())
 		must(t, err)
 		if held.Objects != referencePage+7 || held.Bytes != bytes-int64(len("part")) {
 			t.Errorf("the buckets hold %+v", held)
@@ -77,7 +77,7 @@ func TestReferencesListWhatIsStored(t *testing.T) {
 			id   string
 			want bool
 		}{{replaced.blobs[0].id, false}, {"missing", false}, {anyKey(want), true}} {
-			if referred, err := f.store.Referred(t.Context(), test.id); err != nil || referred != test.want {
+			if referred, err := f.blobs.Referred(t.Context(), test.id); err != nil || referred != test.want {
 				t.Errorf("%s is referred to: %t, %v; want %t", test.id, referred, err, test.want)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"steward/internal/auth"
 	"steward/internal/db"
@@ -14,6 +15,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/name"
 	"steward/internal/page"
+	"steward/internal/seal"
 	"steward/internal/stamp"
 )
 
@@ -25,8 +27,27 @@ const (
 	secretPurpose   = "bucket.secret"
 )
 
+// Cache names the cache of buckets: pass Buckets.Forget to DB.Watch with it.
+const Cache = "object.buckets"
+
+// Buckets has the SQL of buckets: their names, credentials and configuration.
+type Buckets struct {
+	DB   *db.DB
+	Ring *seal.Ring
+	Now  func() time.Time
+	// Audit records who did something, in the same transaction.
+	Audit func(tx *db.Tx, action, target string) error
+	// CreateWebhook creates the internal webhook of a bucket and returns its id; DeleteWebhook
+	// deletes it. They may be nil.
+	CreateWebhook func(tx *db.Tx, b *Bucket) (string, error)
+	DeleteWebhook func(tx *db.Tx, orgID, webhookID string) error
+
+	byName db.Cache[string, *Bucket]
+	byKey  db.Cache[string, *Bucket]
+}
+
 // Forget empties the cache of buckets.
-func (s *Store) Forget() {
+func (s *Buckets) Forget() {
 	s.byName.Forget()
 	s.byKey.Forget()
 }
@@ -34,7 +55,7 @@ func (s *Store) Forget() {
 const bucketColumns = `name, id, org_id, region, description, access_key, secret, internal, webhook_id, storage_tier, ttl_seconds,
 	public, cache_control, cors, additional_headers, created_by, created_at, updated_at, version`
 
-func (s *Store) scanBucket(r db.Row) (*Bucket, error) {
+func (s *Buckets) scan(r db.Row) (*Bucket, error) {
 	b := &Bucket{}
 	c := &b.Config
 	var secret []byte
@@ -79,10 +100,10 @@ func toJSON(value any, none bool) (*string, error) {
 	return db.Null(string(text)), nil
 }
 
-// CreateBucket creates a bucket of the caller's organization with new credentials, in the
+// Create creates a bucket of the caller's organization with new credentials, in the
 // transaction of the resource. It returns Invalid for a name that S3 does not allow, and Conflict
 // if the name is taken.
-func (s *Store) CreateBucket(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Bucket, error) {
+func (s *Buckets) Create(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Bucket, error) {
 	now := s.Now()
 	b := &Bucket{
 		ID: id.At(id.Bucket, now), Name: cmp.Or(n.Name, newName()), OrgID: caller.OrgID, Region: n.Region, Description: n.Description,
@@ -92,7 +113,7 @@ func (s *Store) CreateBucket(tx *db.Tx, caller *auth.Caller, n NewBucket) (*Buck
 	if !name.ValidBucket(b.Name) {
 		return nil, errs.InvalidField("name", "expected %s", name.ExpectedBucket)
 	}
-	if err := s.insertBucket(tx, b); err != nil {
+	if err := s.insert(tx, b); err != nil {
 		return nil, err
 	}
 	if err := s.createWebhook(tx, b); err != nil {
@@ -109,11 +130,16 @@ func newAccessKey() string { return accessKeyPrefix + id.Secret(accessKeySize-le
 // newName returns a name that nobody has.
 func newName() string { return "bucket-" + strings.ToLower(id.Secret(20)) }
 
-func (s *Store) insertBucket(tx *db.Tx, b *Bucket) error {
-	n, err := tx.Exec(`INSERT INTO buckets (name, id, org_id, region, description, access_key, secret, internal, created_by, created_at,
-		updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (name) DO NOTHING`,
-		b.Name, b.ID, b.OrgID, b.Region, b.Description, b.AccessKey, s.Ring.Seal(secretPurpose, []byte(b.SecretKey)), b.Internal,
-		b.CreatedBy, b.CreatedAt, b.UpdatedAt, b.version)
+func (s *Buckets) insert(tx *db.Tx, b *Bucket) error {
+	n, err := tx.Exec(`INSERT INTO buckets
+		(name, id, org_id, region, description, access_key, secret, internal, created_by, created_at, updated_at, version)
+		VALUES (@name, @id, @org_id, @region, @description, @access_key, @secret, @internal, @created_by, @created_at, @updated_at,
+		@version) ON CONFLICT (name) DO NOTHING`,
+		db.Args{
+			"name": b.Name, "id": b.ID, "org_id": b.OrgID, "region": b.Region, "description": b.Description,
+			"access_key": b.AccessKey, "secret": s.sealed(b), "internal": b.Internal, "created_by": b.CreatedBy,
+			"created_at": b.CreatedAt, "updated_at": b.UpdatedAt, "version": b.version,
+		})
 	if err != nil {
 		return fmt.Errorf("insert bucket: %w", err)
 	}
@@ -129,7 +155,7 @@ func (s *Store) insertBucket(tx *db.Tx, b *Bucket) error {
 	return nil
 }
 
-func (s *Store) createWebhook(tx *db.Tx, b *Bucket) (err error) {
+func (s *Buckets) createWebhook(tx *db.Tx, b *Bucket) (err error) {
 	if s.CreateWebhook == nil {
 		return nil
 	}
@@ -142,26 +168,25 @@ func (s *Store) createWebhook(tx *db.Tx, b *Bucket) (err error) {
 	return nil
 }
 
-// DeleteBucket deletes a bucket of an organization in a region with all that it holds. Its totals
-// are subtracted at once; Purge removes the rows. It returns NotFound, and Conflict if the bucket
-// must be empty and is not.
-func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool) error {
-	b, err := s.ownBucket(tx, orgID, name)
+// sealed returns the secret key of a bucket as it is stored.
+func (s *Buckets) sealed(b *Bucket) []byte { return s.Ring.Seal(secretPurpose, []byte(b.SecretKey)) }
+
+// Delete deletes a bucket with all that it holds. Its totals are subtracted at once; Cleaner.Purge
+// removes the rows. It returns NotFound, and Conflict if the bucket must be empty and is not.
+func (s *Buckets) Delete(tx *db.Tx, ref BucketRef, ifEmpty bool) error {
+	b, err := s.own(tx, ref)
 	if err != nil {
 		return err
-	}
-	if b.Region != region {
-		return errs.Missing("bucket", name)
 	}
 	if err := lock(tx, b); err != nil {
 		return err
 	}
-	held, err := s.subtractTotals(tx, b)
+	held, err := subtractTotals(tx, b, stamp.Of(s.Now()))
 	if err != nil {
 		return err
 	}
 	if ifEmpty && held > 0 {
-		return errs.New(errs.Conflict, "bucket %s is not empty", name)
+		return errs.New(errs.Conflict, "bucket %s is not empty", b.Name)
 	}
 	for _, text := range []string{`DELETE FROM bucket_states WHERE bucket_id = $1`, `DELETE FROM buckets WHERE id = $1`} {
 		if _, err := tx.Exec(text, b.ID); err != nil {
@@ -172,66 +197,49 @@ func (s *Store) DeleteBucket(tx *db.Tx, orgID, region, name string, ifEmpty bool
 		return fmt.Errorf("insert purge: %w", err)
 	}
 	if s.DeleteWebhook != nil && b.WebhookID != "" {
-		if err := s.DeleteWebhook(tx, orgID, b.WebhookID); err != nil {
+		if err := s.DeleteWebhook(tx, b.OrgID, b.WebhookID); err != nil {
 			return fmt.Errorf("delete webhook of bucket: %w", err)
 		}
 	}
 	if err := tx.Invalidate(Cache); err != nil {
 		return err
 	}
-	return s.Audit(tx, "bucket.delete", name)
-}
-
-// subtractTotals subtracts all that a bucket holds, and returns the number of its objects.
-func (s *Store) subtractTotals(tx *db.Tx, b *Bucket) (objects int64, err error) {
-	now := stamp.Of(s.Now())
-	held, err := db.Collect(tx, scanTierSums, `SELECT tier, objects, bytes FROM bucket_totals WHERE org_id = $1 AND bucket_id = $2`,
-		b.OrgID, b.ID)
-	if err != nil {
-		return 0, fmt.Errorf("read totals of bucket: %w", err)
-	}
-	for _, h := range held {
-		if err := book(tx, now, b, h.tier, -h.objects, -h.bytes); err != nil {
-			return 0, err
-		}
-		objects += h.objects
-	}
-	return objects, nil
+	return s.Audit(tx, "bucket.delete", b.Name)
 }
 
 // RotateKeys gives a bucket new credentials; the old ones are refused from then on. It returns
 // NotFound.
-func (s *Store) RotateKeys(tx *db.Tx, orgID, name string) (*Bucket, error) {
-	b, err := s.ownBucket(tx, orgID, name)
+func (s *Buckets) RotateKeys(tx *db.Tx, ref BucketRef) (*Bucket, error) {
+	b, err := s.own(tx, ref)
 	if err != nil {
 		return nil, err
 	}
 	b.AccessKey = newAccessKey()
 	b.SecretKey = id.Secret(secretKeySize)
 	if _, err := tx.Exec(`UPDATE buckets SET access_key = $2, secret = $3 WHERE id = $1`,
-		b.ID, b.AccessKey, s.Ring.Seal(secretPurpose, []byte(b.SecretKey))); err != nil {
+		b.ID, b.AccessKey, s.sealed(b)); err != nil {
 		return nil, fmt.Errorf("update credentials of bucket: %w", err)
 	}
 	if err := tx.Invalidate(Cache); err != nil {
 		return nil, err
 	}
-	return b, s.Audit(tx, "bucket.rotate", name)
+	return b, s.Audit(tx, "bucket.rotate", b.Name)
 }
 
-// ownBucket reads a bucket of an organization, or NotFound.
-func (s *Store) ownBucket(q db.Querier, orgID, name string) (*Bucket, error) {
-	b, err := s.findBucket(q, `name`, name)
-	if err == nil && b.OrgID != orgID {
-		return nil, noBucket(name)
+// own reads a bucket of an organization in a region, or NotFound.
+func (s *Buckets) own(q db.Querier, ref BucketRef) (*Bucket, error) {
+	b, err := s.find(q, `name`, ref.Name)
+	if err == nil && (b.OrgID != ref.OrgID || b.Region != ref.Region) {
+		return nil, noBucket(ref.Name)
 	}
 	return b, err
 }
 
-func (s *Store) findBucket(q db.Querier, column, value string) (*Bucket, error) {
+func (s *Buckets) find(q db.Querier, column, value string) (*Bucket, error) {
 	if !isText(value) {
 		return nil, noBucket(strings.ToValidUTF8(value, "?"))
 	}
-	b, err := s.scanBucket(q.Row(`SELECT `+bucketColumns+` FROM buckets WHERE `+column+` = $1`, value))
+	b, err := s.scan(q.Row(`SELECT `+bucketColumns+` FROM buckets WHERE `+column+` = $1`, value))
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, noBucket(value)
 	}
@@ -241,15 +249,15 @@ func (s *Store) findBucket(q db.Querier, column, value string) (*Bucket, error) 
 	return b, nil
 }
 
-// Bucket returns a bucket of any organization by its name, or NotFound.
-func (s *Store) Bucket(ctx context.Context, name string) (*Bucket, error) {
-	return s.byName.Get(name, func() (*Bucket, error) { return s.findBucket(s.DB.Read(ctx), `name`, name) })
+// ByName returns a bucket of any organization, or NotFound.
+func (s *Buckets) ByName(ctx context.Context, name string) (*Bucket, error) {
+	return s.byName.Get(name, func() (*Bucket, error) { return s.find(s.DB.Read(ctx), `name`, name) })
 }
 
-// BucketByAccessKey returns the bucket that an access key belongs to, or NotFound.
-func (s *Store) BucketByAccessKey(ctx context.Context, accessKey string) (*Bucket, error) {
+// ByAccessKey returns the bucket that an access key belongs to, or NotFound.
+func (s *Buckets) ByAccessKey(ctx context.Context, accessKey string) (*Bucket, error) {
 	return s.byKey.Get(accessKey, func() (*Bucket, error) {
-		b, err := s.findBucket(s.DB.Read(ctx), `access_key`, accessKey)
+		b, err := s.find(s.DB.Read(ctx), `access_key`, accessKey)
 		if errs.KindOf(err) == errs.NotFound {
 			return nil, errs.New(errs.NotFound, "the access key does not exist")
 		}
@@ -257,16 +265,15 @@ func (s *Store) BucketByAccessKey(ctx context.Context, accessKey string) (*Bucke
 	})
 }
 
-// Buckets returns the buckets of an organization in a region, or in all regions if it is empty, by
-// name.
-func (s *Store) Buckets(ctx context.Context, orgID, region string) ([]*Bucket, error) {
+// List returns the buckets of an organization in a region, or in all regions if it is empty, by name.
+func (s *Buckets) List(ctx context.Context, orgID, region string) ([]*Bucket, error) {
 	text := `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 AND region = $2 ORDER BY name`
 	args := []any{orgID, region}
 	if region == "" {
 		text = `SELECT ` + bucketColumns + ` FROM buckets WHERE org_id = $1 ORDER BY name`
 		args = args[:1]
 	}
-	all, err := db.Collect(s.DB.Read(ctx), s.scanBucket, text, args...)
+	all, err := db.Collect(s.DB.Read(ctx), s.scan, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list buckets: %w", err)
 	}
@@ -275,24 +282,24 @@ func (s *Store) Buckets(ctx context.Context, orgID, region string) ([]*Bucket, e
 
 // UpdateConfig changes the configuration of a bucket. It returns NotFound, Invalid and
 // PreconditionFailed.
-func (s *Store) UpdateConfig(ctx context.Context, b *Bucket, p Patch, match page.IfMatch) (*Bucket, error) {
+func (s *Buckets) UpdateConfig(ctx context.Context, b *Bucket, p Patch, match page.IfMatch) (*Bucket, error) {
 	return s.configure(ctx, b, "bucket.configure", match, p.Apply)
 }
 
 // ResetConfig restores the defaults. It returns NotFound and PreconditionFailed.
-func (s *Store) ResetConfig(ctx context.Context, b *Bucket, match page.IfMatch) error {
+func (s *Buckets) ResetConfig(ctx context.Context, b *Bucket, match page.IfMatch) error {
 	_, err := s.configure(ctx, b, "bucket.reset", match, func(Config) (Config, error) { return Config{}, nil })
 	return err
 }
 
-func (s *Store) configure(ctx context.Context, b *Bucket, action string, match page.IfMatch,
+func (s *Buckets) configure(ctx context.Context, b *Bucket, action string, match page.IfMatch,
 	to func(Config) (Config, error),
 ) (changed *Bucket, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := lock(tx, b); err != nil { // a concurrent patch must not be lost
 			return err
 		}
-		if changed, err = s.ownBucket(tx, b.OrgID, b.Name); err != nil {
+		if changed, err = s.own(tx, BucketRef{b.OrgID, b.Region, b.Name}); err != nil {
 			return err
 		}
 		if err := match.Check(changed); err != nil {
@@ -306,7 +313,7 @@ func (s *Store) configure(ctx context.Context, b *Bucket, action string, match p
 	return changed, err
 }
 
-func (s *Store) writeConfig(tx *db.Tx, b *Bucket, action string) error {
+func (s *Buckets) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 	c := b.Config
 	cors, err := toJSON(c.CORS, c.CORS == nil)
 	if err != nil {
@@ -318,9 +325,14 @@ func (s *Store) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 	}
 	b.version++
 	b.UpdatedAt = stamp.Of(s.Now())
-	if _, err := tx.Exec(`UPDATE buckets SET storage_tier = $2, ttl_seconds = $3, public = $4, cache_control = $5, cors = $6,
-		additional_headers = $7, updated_at = $8, version = $9 WHERE id = $1`,
-		b.ID, c.StorageTier, c.TTL, c.Public, c.CacheControl, cors, headers, b.UpdatedAt, b.version); err != nil {
+	_, err = tx.Exec(`UPDATE buckets SET storage_tier = @storage_tier, ttl_seconds = @ttl_seconds, public = @public,
+		cache_control = @cache_control, cors = @cors, additional_headers = @additional_headers, updated_at = @updated_at,
+		version = @version WHERE id = @id`,
+		db.Args{
+			"storage_tier": c.StorageTier, "ttl_seconds": c.TTL, "public": c.Public, "cache_control": c.CacheControl, "cors": cors,
+			"additional_headers": headers, "updated_at": b.UpdatedAt, "version": b.version, "id": b.ID,
+		})
+	if err != nil {
 		return fmt.Errorf("update configuration of bucket: %w", err)
 	}
 	if err := tx.Invalidate(Cache); err != nil {
@@ -333,6 +345,44 @@ func (s *Store) writeConfig(tx *db.Tx, b *Bucket, action string) error {
 var bucketNames = db.NameIndex{Table: "buckets", ID: "name", Index: "buckets_name"}
 
 // Search returns buckets of an organization by words of the name.
-func (s *Store) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
+func (s *Buckets) Search(ctx context.Context, caller *auth.Caller, text string, limit int) ([]db.Named, error) {
 	return bucketNames.Find(s.DB.Read(ctx), caller.OrgID, text, limit)
+}
+
+// withTTL returns up to 100 buckets that have a ttl, in the order of their ids after a given one.
+func (s *Buckets) withTTL(ctx context.Context, after string) ([]*Bucket, error) {
+	some, err := db.Collect(s.DB.Read(ctx), s.scan, `SELECT `+bucketColumns+` FROM buckets
+		WHERE ttl_seconds IS NOT NULL AND id > $1 ORDER BY id LIMIT 100`, after)
+	if err != nil {
+		return nil, fmt.Errorf("list buckets with ttl: %w", err)
+	}
+	return some, nil
+}
+
+// exists returns NotFound if the bucket was deleted since it was read from the cache.
+func exists(q db.Querier, b *Bucket) error {
+	var id string
+	err := q.Row(`SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`, b.ID).Scan(&id)
+	return missingBucket(err, b)
+}
+
+// lock locks a bucket for a change of its objects until the transaction ends. It returns NotFound if
+// the bucket was deleted. SQLite has one writer and needs no lock.
+func lock(tx *db.Tx, b *Bucket) error {
+	text := `SELECT bucket_id FROM bucket_states WHERE bucket_id = $1`
+	if tx.Dialect() == db.Postgres {
+		text += ` FOR UPDATE`
+	}
+	var id string
+	return missingBucket(tx.Row(text, b.ID).Scan(&id), b)
+}
+
+func missingBucket(err error, b *Bucket) error {
+	if errors.Is(err, db.ErrNoRows) {
+		return noBucket(b.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("read state of bucket: %w", err)
+	}
+	return nil
 }

@@ -39,7 +39,7 @@ func (b *batch) writeBlocks() error {
 	if len(changed) != len(deltas) {
 		return fmt.Errorf("update blocks: %d of %d exist", len(changed), len(deltas))
 	}
-	return balanceBlocks(b.tx, b.store.limits(), changed)
+	return balanceBlocks(b.tx, b.index.limits(), changed)
 }
 
 // balanceBlocks splits blocks before it merges others: what is split has not been merged yet.
@@ -198,11 +198,6 @@ func joinBlocks(tx *db.Tx, limits Limits, first, second block) error {
 	return mergeBlock(tx, limits, first)
 }
 
-// sums are the number and size of objects.
-type sums struct{ objects, bytes int64 }
-
-func (s sums) plus(other sums) sums { return sums{s.objects + other.objects, s.bytes + other.bytes} }
-
 const sumBlocksText = `SELECT CAST(COALESCE(SUM(objects), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM object_blocks
 	WHERE bucket_id = $1 AND first_key >= $2 AND first_key < $3`
 
@@ -262,7 +257,7 @@ const blockAtText = `SELECT first_key, before FROM (
 
 // seek returns a place near the object with number offset among those from the key from on: that
 // object follows skip objects after the key at.
-func (s *Store) seek(q db.Querier, bucketID string, from keyRange, offset int64) (at string, skip int64, err error) {
+func (s *Index) seek(q db.Querier, bucketID string, from keyRange, offset int64) (at string, skip int64, err error) {
 	if offset <= s.limits().MaxBlock {
 		return from.from, offset, nil
 	}

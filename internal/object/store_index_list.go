@@ -24,10 +24,18 @@ func scanListed(r db.Row) (o Object, err error) {
 	return o, err
 }
 
-const listText = `SELECT ` + listColumns + ` FROM objects WHERE bucket_id = $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $4 OFFSET $5`
+const listText = `SELECT ` + listColumns + ` FROM objects WHERE bucket_id = @bucket_id AND key >= @from AND key < @to
+	ORDER BY key LIMIT @limit OFFSET @offset`
 
-func listRows(q db.Querier, b *Bucket, keys keyRange, limit int, offset int64) ([]Object, error) {
-	rows, err := db.Collect(q, scanListed, listText, b.ID, keys.from, keys.to, limit, offset)
+// window selects some of the objects of a range: limit from offset on.
+type window struct {
+	offset int64
+	limit  int
+}
+
+func listRows(q db.Querier, b *Bucket, keys keyRange, w window) ([]Object, error) {
+	rows, err := db.Collect(q, scanListed, listText,
+		db.Args{"bucket_id": b.ID, "from": keys.from, "to": keys.to, "limit": w.limit, "offset": w.offset})
 	if err != nil {
 		return nil, fmt.Errorf("list objects: %w", err)
 	}
@@ -39,7 +47,7 @@ func listRows(q db.Querier, b *Bucket, keys keyRange, limit int, offset int64) (
 
 // List returns objects and common prefixes in byte order, as S3 does. It returns NotFound if the
 // bucket is gone.
-func (s *Store) List(ctx context.Context, b *Bucket, r ListRequest) (p ListPage, err error) {
+func (s *Index) List(ctx context.Context, b *Bucket, r ListRequest) (p ListPage, err error) {
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if err := exists(q, b); err != nil {
 			return err
@@ -59,7 +67,7 @@ func list(q db.Querier, b *Bucket, r ListRequest) (ListPage, error) {
 		return l.page, nil
 	}
 	for chunk := r.Limit + 1; ; {
-		rows, err := listRows(q, b, l.keys, chunk, 0)
+		rows, err := listRows(q, b, l.keys, window{limit: chunk})
 		if err != nil {
 			return ListPage{}, err
 		}
@@ -129,7 +137,7 @@ func after(key string) string { return key + "\x01" }
 
 // Page returns objects with a prefix by their number in byte order, and the exact number of all. It
 // returns NotFound if the bucket is gone.
-func (s *Store) Page(ctx context.Context, b *Bucket, prefix string, offset int64, limit int) (p CountedPage, err error) {
+func (s *Index) Page(ctx context.Context, b *Bucket, prefix string, offset int64, limit int) (p CountedPage, err error) {
 	if !isText(prefix) {
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
@@ -137,14 +145,14 @@ func (s *Store) Page(ctx context.Context, b *Bucket, prefix string, offset int64
 		if err := exists(q, b); err != nil {
 			return err
 		}
-		p, err = s.page(q, b, withPrefix(prefix), offset, limit)
+		p, err = s.page(q, b, withPrefix(prefix), window{offset, limit})
 		return err
 	})
 	return p, err
 }
 
 // PageAfter is Page from the first key after a given one on.
-func (s *Store) PageAfter(ctx context.Context, b *Bucket, prefix, key string, limit int) (p CountedPage, err error) {
+func (s *Index) PageAfter(ctx context.Context, b *Bucket, prefix, key string, limit int) (p CountedPage, err error) {
 	if !isText(prefix) || !isText(key) {
 		return CountedPage{}, errs.InvalidField("query.prefix", "expected UTF-8 without U+0000")
 	}
@@ -153,30 +161,30 @@ func (s *Store) PageAfter(ctx context.Context, b *Bucket, prefix, key string, li
 		if err := exists(q, b); err != nil {
 			return err
 		}
-		if p.Total, err = s.total(q, b, keys); err != nil {
+		if p.Total, err = countObjects(q, b, keys); err != nil {
 			return err
 		}
 		keys.from = max(keys.from, after(key))
-		p.Objects, err = listRows(q, b, keys, limit+1, 0)
+		p.Objects, err = listRows(q, b, keys, window{limit: limit + 1})
 		return err
 	})
 	p.cut(limit)
 	return p, err
 }
 
-func (s *Store) page(q db.Querier, b *Bucket, keys keyRange, offset int64, limit int) (p CountedPage, err error) {
-	if p.Total, err = s.total(q, b, keys); err != nil {
+func (s *Index) page(q db.Querier, b *Bucket, keys keyRange, w window) (p CountedPage, err error) {
+	if p.Total, err = countObjects(q, b, keys); err != nil {
 		return p, err
 	}
-	if offset >= p.Total || limit == 0 {
+	if w.offset >= p.Total || w.limit == 0 {
 		return p, nil
 	}
-	from, skip, err := s.seek(q, b.ID, keys, offset)
+	from, skip, err := s.seek(q, b.ID, keys, w.offset)
 	if err != nil {
 		return p, err
 	}
-	p.Objects, err = listRows(q, b, keyRange{from, keys.to}, limit+1, skip)
-	p.cut(limit)
+	p.Objects, err = listRows(q, b, keyRange{from, keys.to}, window{skip, w.limit + 1})
+	p.cut(w.limit)
 	return p, err
 }
 
@@ -188,8 +196,8 @@ func (p *CountedPage) cut(limit int) {
 	}
 }
 
-// total returns the number of objects in a range that begins with a prefix.
-func (s *Store) total(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
+// countObjects returns the number of objects in a range that begins with a prefix.
+func countObjects(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
 	if keys.from == "" {
 		held, err := totals.Sum(q, b.OrgID, b.ID)
 		if err != nil {
@@ -204,7 +212,7 @@ func (s *Store) total(q db.Querier, b *Bucket, keys keyRange) (int64, error) {
 // Folders returns what stands directly below a prefix, from the first key or folder after a given
 // one on: objects, and folders with the exact number and size of the objects below them. It returns
 // NotFound if the bucket is gone.
-func (s *Store) Folders(ctx context.Context, b *Bucket, prefix, after string, limit int) (p FolderPage, err error) {
+func (s *Index) Folders(ctx context.Context, b *Bucket, prefix, after string, limit int) (p FolderPage, err error) {
 	err = s.DB.Snapshot(ctx, func(q db.Querier) error {
 		if err := exists(q, b); err != nil {
 			return err

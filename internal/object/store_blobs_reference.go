@@ -19,14 +19,14 @@ const referencePage = 1000
 
 // References calls f with the blobs that parts and objects refer to, a page at a time. What is written
 // meanwhile may be missing.
-func (s *Store) References(ctx context.Context, f func([]Reference) error) error {
+func (s *Blobs) References(ctx context.Context, f func([]Reference) error) error {
 	if err := s.partReferences(ctx, f); err != nil {
 		return err
 	}
 	return s.objectReferences(ctx, f)
 }
 
-func (s *Store) partReferences(ctx context.Context, f func([]Reference) error) error {
+func (s *Blobs) partReferences(ctx context.Context, f func([]Reference) error) error {
 	type part struct {
 		uploadID string
 		number   int64
@@ -57,7 +57,7 @@ func (s *Store) partReferences(ctx context.Context, f func([]Reference) error) e
 const partReferencesText = `SELECT upload_id, number, blob_id, size FROM object_parts
 	WHERE (upload_id, number) > ($1, $2) ORDER BY upload_id, number LIMIT $3`
 
-func (s *Store) objectReferences(ctx context.Context, f func([]Reference) error) error {
+func (s *Blobs) objectReferences(ctx context.Context, f func([]Reference) error) error {
 	type row struct{ bucketID, key, blobs string }
 	var last row
 	for {
@@ -91,7 +91,7 @@ const objectReferencesText = `SELECT bucket_id, key, blobs FROM objects
 	WHERE (bucket_id, key) > ($1, $2) ORDER BY bucket_id, key LIMIT $3`
 
 // Referred reports whether an object or a part refers to a blob.
-func (s *Store) Referred(ctx context.Context, blobID string) (bool, error) {
+func (s *Blobs) Referred(ctx context.Context, blobID string) (bool, error) {
 	var n int64
 	err := s.DB.Read(ctx).Row(`SELECT count(*) FROM blobs WHERE id = $1 AND garbage_at IS NULL`, blobID).Scan(&n)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Store) Referred(ctx context.Context, blobID string) (bool, error) {
 }
 
 // ReferredBytes returns the size of all that References lists, without the objects of deleted buckets.
-func (s *Store) ReferredBytes(ctx context.Context) (bytes int64, err error) {
+func (s *Blobs) ReferredBytes(ctx context.Context) (bytes int64, err error) {
 	err = s.DB.Read(ctx).Row(`SELECT CAST(COALESCE((SELECT SUM(bytes) FROM bucket_totals), 0)
 		+ COALESCE((SELECT SUM(size) FROM object_parts), 0) AS BIGINT)`).Scan(&bytes)
 	if err != nil {

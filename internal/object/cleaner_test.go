@@ -23,12 +23,12 @@ func TestExpiry(t *testing.T) {
 		f.clock.advance(30 * time.Minute)
 		f.put(b, "young", "x")
 		f.put(b, listedKeys()[0], "written again")
-		_, err := f.store.UpdateConfig(as(alice), b, patch(t, `{"ttl":3600}`), noMatch)
+		_, err := f.buckets.UpdateConfig(as(alice), b, patch(t, `{"ttl":3600}`), noMatch)
 		must(t, err)
 		f.clock.advance(30*time.Minute - time.Second)
-		must(t, f.store.Expire(t.Context()))
+		must(t, f.cleaner.Expire(t.Context()))
 		count := func(b *Bucket) int64 {
-			p, err := f.store.Page(t.Context(), b, "", 0, 0)
+			p, err := f.index.Page(t.Context(), b, "", 0, 0)
 			must(t, err)
 			return p.Total
 		}
@@ -37,7 +37,7 @@ func TestExpiry(t *testing.T) {
 		}
 		f.clock.advance(time.Second)
 		f.events = nil
-		must(t, f.store.Expire(t.Context()))
+		must(t, f.cleaner.Expire(t.Context()))
 		if got := count(b); got != 2 || count(kept) != int64(len(listedKeys())) {
 			t.Errorf("%d objects after, %d in the other bucket", got, count(kept))
 		}
@@ -57,21 +57,21 @@ func TestExpiryGoesOnAfterAChangedBucket(t *testing.T) {
 		for _, name := range []string{"changed", "deleted", "expired"} {
 			b := f.bucket(alice, name)
 			f.put(b, "old", "x")
-			b, err := f.store.UpdateConfig(as(alice), b, patch(t, `{"ttl":3600}`), noMatch)
+			b, err := f.buckets.UpdateConfig(as(alice), b, patch(t, `{"ttl":3600}`), noMatch)
 			must(t, err)
 			all = append(all, b)
 		}
 		f.clock.advance(time.Hour)
-		f.store.Now = func() time.Time { // called when the bucket is expired
-			f.store.Now = f.clock.now
-			_, err := f.store.UpdateConfig(as(alice), all[0], patch(t, `{"ttl":7200}`), noMatch)
+		f.cleaner.Now = func() time.Time { // called when the bucket is expired
+			f.cleaner.Now = f.clock.now
+			_, err := f.buckets.UpdateConfig(as(alice), all[0], patch(t, `{"ttl":7200}`), noMatch)
 			must(t, err)
 			must(t, f.deleteBucket(alice, "deleted", false))
 			return f.clock.now()
 		}
-		must(t, f.store.Expire(t.Context()))
+		must(t, f.cleaner.Expire(t.Context()))
 		for i, want := range map[int]int64{0: 1, 2: 0} {
-			p, err := f.store.Page(t.Context(), all[i], "", 0, 0)
+			p, err := f.index.Page(t.Context(), all[i], "", 0, 0)
 			must(t, err)
 			if p.Total != want {
 				t.Errorf("%s has %d objects, want %d", all[i].Name, p.Total, want)
@@ -89,20 +89,20 @@ func TestSweepSparesWritesUnderWay(t *testing.T) {
 		slow := func() io.Reader {
 			return io.MultiReader(strings.NewReader("abc"), readerFunc(func([]byte) (int, error) {
 				f.clock.advance(11 * time.Hour)
-				must(t, f.store.Sweep(t.Context()))
+				must(t, f.cleaner.Sweep(t.Context()))
 				return 0, io.EOF
 			}))
 		}
-		_, err := f.store.Put(t.Context(), b, PutRequest{Key: "k", Checksum: func() (*Checksum, error) {
-			return nil, f.store.Sweep(t.Context())
+		_, err := f.index.Put(t.Context(), b, PutRequest{Key: "k", Checksum: func() (*Checksum, error) {
+			return nil, f.cleaner.Sweep(t.Context())
 		}}, slow(), -1)
 		must(t, err)
-		u, err := f.store.CreateUpload(t.Context(), b, PutRequest{Key: "m"})
+		u, err := f.uploads.Create(t.Context(), b, PutRequest{Key: "m"})
 		must(t, err)
-		_, err = f.store.PutPart(t.Context(), b, PartRequest{Key: "m", UploadID: u.ID, Number: 1}, slow(), -1)
+		_, err = f.uploads.PutPart(t.Context(), b, PartRequest{Key: "m", UploadID: u.ID, Number: 1}, slow(), -1)
 		must(t, err)
 		f.clock.advance(100 * time.Hour)
-		must(t, f.store.Sweep(t.Context()))
+		must(t, f.cleaner.Sweep(t.Context()))
 		if f.read(b, "k") != "abc" {
 			t.Error("other bytes")
 		}
@@ -117,16 +117,16 @@ func TestGarbageIsKeptForReaders(t *testing.T) {
 		old := f.put(b, "k", "old")
 		f.put(b, "k", "new")
 		f.clock.advance(9 * time.Minute)
-		must(t, f.store.CollectGarbage(t.Context()))
-		r, err := f.store.Open(t.Context(), old, 0, -1)
+		must(t, f.cleaner.CollectGarbage(t.Context()))
+		r, err := f.blobs.Open(t.Context(), old, 0, -1)
 		must(t, err)
 		must(t, r.Close())
 		f.clock.advance(time.Minute)
-		must(t, f.store.CollectGarbage(t.Context()))
-		if _, err := f.store.Open(t.Context(), old, 0, -1); err == nil {
+		must(t, f.cleaner.CollectGarbage(t.Context()))
+		if _, err := f.blobs.Open(t.Context(), old, 0, -1); err == nil {
 			t.Error("the old bytes are still there")
 		}
-		if ids := blobtest.IDs(t, f.store.Blobs); len(ids) != 1 || f.read(b, "k") != "new" {
+		if ids := blobtest.IDs(t, f.blobs.Store); len(ids) != 1 || f.read(b, "k") != "new" {
 			t.Errorf("%d blobs", len(ids))
 		}
 	})

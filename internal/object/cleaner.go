@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,22 +15,38 @@ import (
 	"steward/internal/stamp"
 )
 
-// The workers below are called again and again by one replica at a time. Each does all that is due,
-// in small transactions; one that is interrupted continues at the next call.
+const (
+	// garbageGrace is how long the bytes of a replaced or deleted object are kept for readers.
+	garbageGrace = 10 * time.Minute
+	// maxUploadAge is the age at which an upload is aborted.
+	maxUploadAge = 7 * 24 * time.Hour
+)
+
+// Cleaner removes what has expired and what nothing refers to any more. Its methods are called again
+// and again by one replica at a time. Each does all that is due, in small transactions; one that is
+// interrupted continues at the next call.
+type Cleaner struct {
+	DB      *db.DB
+	Buckets *Buckets
+	Index   *Index
+	Blobs   *Blobs
+	Now     func() time.Time
+	// Log receives what is not returned to a caller.
+	Log *slog.Logger
+}
 
 // Expire deletes the objects that are older than the ttl of their bucket.
-func (s *Store) Expire(ctx context.Context) error {
+func (c *Cleaner) Expire(ctx context.Context) error {
 	for last := ""; ; {
-		buckets, err := db.Collect(s.DB.Read(ctx), s.scanBucket, `SELECT `+bucketColumns+` FROM buckets
-			WHERE ttl_seconds IS NOT NULL AND id > $1 ORDER BY id LIMIT 100`, last)
+		buckets, err := c.Buckets.withTTL(ctx, last)
 		if err != nil {
-			return fmt.Errorf("list buckets with ttl: %w", err)
+			return err
 		}
 		if len(buckets) == 0 {
 			return nil
 		}
 		for _, b := range buckets {
-			if err := s.expireBucket(ctx, b); err != nil && !errors.Is(err, errConfigured) {
+			if err := c.expireBucket(ctx, b); err != nil && !errors.Is(err, errConfigured) {
 				return err
 			}
 			last = b.ID
@@ -38,21 +56,21 @@ func (s *Store) Expire(ctx context.Context) error {
 
 const expiredText = `SELECT key FROM objects WHERE bucket_id = $1 AND modified_at <= $2 ORDER BY modified_at, key LIMIT $3`
 
-func (s *Store) expireBucket(ctx context.Context, b *Bucket) error {
-	before, ok := b.expiry(s.Now())
+func (c *Cleaner) expireBucket(ctx context.Context, b *Bucket) error {
+	before, ok := b.expiry(c.Now())
 	if !ok {
 		return nil
 	}
-	batch := s.limits().Batch
+	batch := c.Index.limits().Batch
 	for {
-		keys, err := db.Collect(s.DB.Read(ctx), db.Value[string], expiredText, b.ID, before, batch)
+		keys, err := db.Collect(c.DB.Read(ctx), db.Value[string], expiredText, b.ID, before, batch)
 		if err != nil {
 			return fmt.Errorf("list expired objects: %w", err)
 		}
 		if len(keys) == 0 {
 			return nil
 		}
-		if err := s.expireBatch(ctx, b, keys, before); err != nil || len(keys) < batch {
+		if err := c.expireBatch(ctx, b, keys, before); err != nil || len(keys) < batch {
 			return err
 		}
 	}
@@ -62,7 +80,7 @@ func (s *Store) expireBucket(ctx context.Context, b *Bucket) error {
 var errConfigured = errors.New("object: the ttl has changed")
 
 // expireBatch deletes objects unless they were written again, or the ttl was changed, meanwhile.
-func (s *Store) expireBatch(ctx context.Context, b *Bucket, keys []string, before stamp.Time) error {
+func (c *Cleaner) expireBatch(ctx context.Context, b *Bucket, keys []string, before stamp.Time) error {
 	var changes []*change
 	for _, key := range keys {
 		changes = append(changes, &change{bucket: b, key: key, event: EventExpire, apply: func(old *Object) (*Object, error) {
@@ -72,7 +90,7 @@ func (s *Store) expireBatch(ctx context.Context, b *Bucket, keys []string, befor
 			return nil, nil
 		}})
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
+	return c.DB.Write(ctx, func(tx *db.Tx) error {
 		var ttl *int64
 		if err := tx.Row(`SELECT ttl_seconds FROM buckets WHERE id = $1`, b.ID).Scan(&ttl); err != nil && !errors.Is(err, db.ErrNoRows) {
 			return fmt.Errorf("read ttl: %w", err)
@@ -80,24 +98,24 @@ func (s *Store) expireBatch(ctx context.Context, b *Bucket, keys []string, befor
 		if ttl == nil || *ttl != *b.Config.TTL {
 			return errConfigured
 		}
-		return s.changeAll(tx, changes)
+		return c.Index.changeAll(tx, changes)
 	})
 }
 
 // CollectGarbage deletes the blobs whose last reference was removed longer ago than the grace period:
 // first the bytes, then the row, so that an interruption leaves the row.
-func (s *Store) CollectGarbage(ctx context.Context) error {
-	batch := s.limits().Batch
+func (c *Cleaner) CollectGarbage(ctx context.Context) error {
+	batch := c.Index.limits().Batch
 	for {
-		before := stamp.Of(s.Now()).Add(-s.limits().Grace)
-		ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], garbageText, before, batch)
+		before := stamp.Of(c.Now()).Add(-garbageGrace)
+		ids, err := db.Collect(c.DB.Read(ctx), db.Value[string], garbageText, before, batch)
 		if err != nil {
 			return fmt.Errorf("list garbage: %w", err)
 		}
-		if err := s.deleteBlobs(ctx, ids); err != nil {
+		if err := c.deleteBlobs(ctx, ids); err != nil {
 			return err
 		}
-		err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		err = c.DB.Write(ctx, func(tx *db.Tx) error {
 			return db.Bulk[string](ids).Send(tx, `DELETE FROM blobs WHERE id {IN v} AND garbage_at IS NOT NULL`)
 		})
 		if err != nil {
@@ -112,11 +130,11 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 const garbageText = `SELECT id FROM blobs WHERE garbage_at IS NOT NULL AND garbage_at <= $1 ORDER BY garbage_at LIMIT $2`
 
 // deleteBlobs deletes blobs, a few at a time.
-func (s *Store) deleteBlobs(ctx context.Context, ids []string) error {
+func (c *Cleaner) deleteBlobs(ctx context.Context, ids []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for _, blobID := range ids {
-		group.Go(func() error { return s.Blobs.Delete(ctx, blobID) })
+		group.Go(func() error { return c.Blobs.Store.Delete(ctx, blobID) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("delete blobs: %w", err)
@@ -129,10 +147,10 @@ const sweepPage = 1000
 
 // Sweep deletes blobs that nothing refers to: what a process that ended between the write of the
 // bytes and the commit left. It deletes only blobs so old that no write can refer to them any more.
-func (s *Store) Sweep(ctx context.Context) error {
+func (c *Cleaner) Sweep(ctx context.Context) error {
 	for cursor := ""; ; {
-		before := s.Now().Add(-s.limits().Orphan)
-		blobs, next, err := s.Blobs.List(ctx, cursor, sweepPage)
+		before := c.Now().Add(-orphanAge)
+		blobs, next, err := c.Blobs.Store.List(ctx, cursor, sweepPage)
 		if err != nil {
 			return fmt.Errorf("list blobs: %w", err)
 		}
@@ -142,15 +160,15 @@ func (s *Store) Sweep(ctx context.Context) error {
 				old = append(old, b.ID)
 			}
 		}
-		orphans, err := s.orphans(ctx, old)
+		orphans, err := c.orphans(ctx, old)
 		if err != nil {
 			return err
 		}
-		if err := s.deleteBlobs(ctx, orphans); err != nil {
+		if err := c.deleteBlobs(ctx, orphans); err != nil {
 			return err
 		}
 		if len(orphans) > 0 {
-			s.Log.Info("removed blobs that nothing refers to", "count", len(orphans))
+			c.Log.Info("removed blobs that nothing refers to", "count", len(orphans))
 		}
 		if next == "" {
 			return nil
@@ -160,8 +178,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 }
 
 // orphans returns those of some blobs that have no row.
-func (s *Store) orphans(ctx context.Context, ids []string) (orphans []string, err error) {
-	found, err := db.CollectBulk(s.DB.Read(ctx), db.Bulk[string](ids), db.Value[string],
+func (c *Cleaner) orphans(ctx context.Context, ids []string) (orphans []string, err error) {
+	found, err := db.CollectBulk(c.DB.Read(ctx), db.Bulk[string](ids), db.Value[string],
 		`SELECT b.id FROM {v} JOIN blobs b ON b.id = v.value`)
 	if err != nil {
 		return nil, fmt.Errorf("look up blobs: %w", err)
@@ -179,17 +197,17 @@ func (s *Store) orphans(ctx context.Context, ids []string) (orphans []string, er
 }
 
 // AbortStaleUploads aborts uploads that were begun long ago and never completed.
-func (s *Store) AbortStaleUploads(ctx context.Context) error {
-	before := stamp.Of(s.Now()).Add(-s.limits().Upload)
-	return s.removeUploads(ctx, `created_at < $1 ORDER BY created_at`, before)
+func (c *Cleaner) AbortStaleUploads(ctx context.Context) error {
+	before := stamp.Of(c.Now()).Add(-maxUploadAge)
+	return c.removeUploads(ctx, `created_at < $1 ORDER BY created_at`, before)
 }
 
 // DeleteCompletions deletes the answers to uploads that were completed more than a day ago.
-func (s *Store) DeleteCompletions(ctx context.Context) error {
-	before := stamp.Of(s.Now()).Add(-completionPeriod)
-	for batch := int64(s.limits().Batch); ; {
+func (c *Cleaner) DeleteCompletions(ctx context.Context) error {
+	before := stamp.Of(c.Now()).Add(-completionPeriod)
+	for batch := int64(c.Index.limits().Batch); ; {
 		var n int64
-		err := s.DB.Write(ctx, func(tx *db.Tx) (err error) {
+		err := c.DB.Write(ctx, func(tx *db.Tx) (err error) {
 			n, err = tx.Exec(deleteCompletionsText, before, batch)
 			return err
 		})
@@ -206,14 +224,14 @@ const deleteCompletionsText = `DELETE FROM object_completions WHERE upload_id IN
 	(SELECT upload_id FROM object_completions WHERE completed_at <= $1 ORDER BY completed_at LIMIT $2)`
 
 // removeUploads removes the uploads that meet a condition.
-func (s *Store) removeUploads(ctx context.Context, condition string, arg any) error {
+func (c *Cleaner) removeUploads(ctx context.Context, condition string, arg any) error {
 	for {
-		ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT id FROM object_uploads WHERE `+condition+` LIMIT 100`, arg)
+		ids, err := db.Collect(c.DB.Read(ctx), db.Value[string], `SELECT id FROM object_uploads WHERE `+condition+` LIMIT 100`, arg)
 		if err != nil {
 			return fmt.Errorf("list uploads: %w", err)
 		}
 		for _, uploadID := range ids {
-			if err := s.DB.Write(ctx, func(tx *db.Tx) error { return s.removeLocked(tx, uploadID) }); err != nil {
+			if err := c.DB.Write(ctx, func(tx *db.Tx) error { return c.removeLocked(tx, uploadID) }); err != nil {
 				return err
 			}
 		}
@@ -224,41 +242,41 @@ func (s *Store) removeUploads(ctx context.Context, condition string, arg any) er
 }
 
 // removeLocked locks an upload and removes it, unless somebody else has removed it.
-func (s *Store) removeLocked(tx *db.Tx, uploadID string) error {
+func (c *Cleaner) removeLocked(tx *db.Tx, uploadID string) error {
 	n, err := tx.Exec(`UPDATE object_uploads SET created_at = created_at WHERE id = $1`, uploadID)
 	if err != nil || n == 0 {
 		return err
 	}
-	return s.removeUpload(tx, uploadID)
+	return removeUpload(tx, uploadID, stamp.Of(c.Now()))
 }
 
 // Purge removes the objects and uploads of deleted buckets, whose totals were subtracted when the
 // bucket was deleted.
-func (s *Store) Purge(ctx context.Context) error {
-	ids, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT bucket_id FROM bucket_purges ORDER BY bucket_id`)
+func (c *Cleaner) Purge(ctx context.Context) error {
+	ids, err := db.Collect(c.DB.Read(ctx), db.Value[string], `SELECT bucket_id FROM bucket_purges ORDER BY bucket_id`)
 	if err != nil {
 		return fmt.Errorf("list purges: %w", err)
 	}
 	for _, bucketID := range ids {
-		if err := s.purgeBucket(ctx, bucketID); err != nil {
+		if err := c.purgeBucket(ctx, bucketID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) purgeBucket(ctx context.Context, bucketID string) error {
-	batch := s.limits().Batch
+func (c *Cleaner) purgeBucket(ctx context.Context, bucketID string) error {
+	batch := c.Index.limits().Batch
 	for n := batch; n == batch; {
 		var err error
-		if n, err = s.purgeObjects(ctx, bucketID, batch); err != nil {
+		if n, err = c.purgeObjects(ctx, bucketID, batch); err != nil {
 			return err
 		}
 	}
-	if err := s.removeUploads(ctx, `bucket_id = $1`, bucketID); err != nil {
+	if err := c.removeUploads(ctx, `bucket_id = $1`, bucketID); err != nil {
 		return err
 	}
-	return s.DB.Write(ctx, func(tx *db.Tx) error {
+	return c.DB.Write(ctx, func(tx *db.Tx) error {
 		for _, table := range []string{"object_blocks", "bucket_purges"} {
 			if _, err := tx.Exec(`DELETE FROM `+table+` WHERE bucket_id = $1`, bucketID); err != nil {
 				return fmt.Errorf("delete from %s: %w", table, err)
@@ -269,8 +287,8 @@ func (s *Store) purgeBucket(ctx context.Context, bucketID string) error {
 }
 
 // purgeObjects removes up to limit objects of a deleted bucket, whose blobs become garbage.
-func (s *Store) purgeObjects(ctx context.Context, bucketID string, limit int) (n int, err error) {
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+func (c *Cleaner) purgeObjects(ctx context.Context, bucketID string, limit int) (n int, err error) {
+	err = c.DB.Write(ctx, func(tx *db.Tx) error {
 		type purged struct{ key, blobs string }
 		some, err := db.Collect(tx, func(r db.Row) (p purged, err error) { return p, r.Scan(&p.key, &p.blobs) },
 			`SELECT key, blobs FROM objects WHERE bucket_id = $1 ORDER BY key LIMIT $2`, bucketID, limit)
@@ -287,7 +305,7 @@ func (s *Store) purgeObjects(ctx context.Context, bucketID string, limit int) (n
 				return fmt.Errorf("decode blobs: %w", err)
 			}
 			for _, ref := range refs {
-				garbage = append(garbage, garbageRow{ID: ref.id, GarbageAt: stamp.Of(s.Now())})
+				garbage = append(garbage, garbageRow{ID: ref.id, GarbageAt: stamp.Of(c.Now())})
 			}
 		}
 		if err := keys.Send(tx, deleteObjects); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"steward/internal/db"
+	"steward/internal/errs"
 	"steward/internal/stamp"
 )
 
@@ -31,7 +32,7 @@ func (c *change) Bytes() int { return 512 + 2*len(c.key) }
 
 // change makes changes in one transaction. One alone shares its transaction with those of other
 // callers.
-func (s *Store) change(ctx context.Context, changes ...*change) error {
+func (s *Index) change(ctx context.Context, changes ...*change) error {
 	if len(changes) == 1 {
 		if err := s.changes.Do(ctx, s.DB, changes[0], s.changeAll); err != nil {
 			return err
@@ -44,8 +45,8 @@ func (s *Store) change(ctx context.Context, changes ...*change) error {
 // changeAll is the only function that changes rows of objects in buckets that exist. It writes rows,
 // references to blobs, blocks, totals, usage of the day and events. A change that is refused has its
 // error; the others are made.
-func (s *Store) changeAll(tx *db.Tx, changes []*change) error {
-	b := &batch{store: s, tx: tx, now: stamp.Of(s.Now()), rows: map[rowKey]*row{}, blobs: map[string]bool{}}
+func (s *Index) changeAll(tx *db.Tx, changes []*change) error {
+	b := &batch{index: s, tx: tx, now: stamp.Of(s.Now()), rows: map[rowKey]*row{}, blobs: map[string]bool{}}
 	if err := b.lock(changes); err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (s *Store) changeAll(tx *db.Tx, changes []*change) error {
 
 // batch are the changes of one transaction.
 type batch struct {
-	store   *Store
+	index   *Index
 	tx      *db.Tx
 	now     stamp.Time
 	buckets []*Bucket // those that exist, in the order of their ids
@@ -109,6 +110,8 @@ func (b *batch) lock(changes []*change) error {
 	}
 	return nil
 }
+
+func isMissing(err error) bool { return errs.KindOf(err) == errs.NotFound }
 
 func sortedBuckets(byID map[string]*Bucket) []*Bucket {
 	all := make([]*Bucket, 0, len(byID))
@@ -303,15 +306,7 @@ func (b *batch) book(r *row, o *Object, sign int64) error {
 	if o == nil || r.old == r.new {
 		return nil
 	}
-	return book(b.tx, b.now, r.bucket, o.Tier, sign, sign*o.Size)
-}
-
-// book adds to the totals of a bucket and to the usage of the day.
-func book(tx *db.Tx, now stamp.Time, b *Bucket, tier Tier, objects, bytes int64) error {
-	if err := totals.Add(tx, []any{b.OrgID, b.ID, string(tier)}, objects, bytes); err != nil {
-		return err
-	}
-	return usage.Add(tx, []any{b.OrgID, dayOf(now.Std()), string(tier)}, objects, bytes)
+	return book(b.tx, b.now, r.bucket, tierSums{o.Tier, sums{sign, sign * o.Size}})
 }
 
 func (b *batch) writeEvents() error {
@@ -323,10 +318,10 @@ func (b *batch) writeEvents() error {
 		if err := b.tx.Send(`UPDATE bucket_states SET last_event_at = $2 WHERE bucket_id = $1`, bucket.ID, b.now); err != nil {
 			return fmt.Errorf("update state of bucket: %w", err)
 		}
-		if b.store.Event == nil {
+		if b.index.Event == nil {
 			continue
 		}
-		if err := b.store.Event(b.tx, bucket, events); err != nil {
+		if err := b.index.Event(b.tx, bucket, events); err != nil {
 			return fmt.Errorf("record events: %w", err)
 		}
 	}

@@ -1,0 +1,229 @@
+package object
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"steward/internal/blob"
+	"steward/internal/db"
+	"steward/internal/disk"
+	"steward/internal/errs"
+	"steward/internal/id"
+)
+
+// Blobs writes and reads the bytes of objects and parts, and has the SQL of what refers to them.
+type Blobs struct {
+	DB    *db.DB
+	Store blob.Store
+	// Disk is that of the database, unless it is elsewhere.
+	Disk *disk.Space
+	Now  func() time.Time
+	// Log receives what is not returned to a caller.
+	Log *slog.Logger
+}
+
+// orphanAge is the age at which bytes without a row are removed. A blob can be referred to only for
+// half of that time after its id was made.
+const orphanAge = 24 * time.Hour
+
+// written is a blob that was written.
+type written struct {
+	ref      blobRef
+	etag     string
+	checksum *Checksum
+}
+
+// write stores the bytes of r as a new blob. Nothing refers to it yet: if the process ends now, Sweep
+// removes it.
+func (s *Blobs) write(ctx context.Context, r io.Reader, size int64, checksum func() (*Checksum, error)) (written, error) {
+	if err := s.Disk.Room(); err != nil {
+		return written{}, err
+	}
+	w := written{ref: blobRef{id: id.Blob(s.Now())}}
+	sum := md5.New()
+	in := &input{r: io.TeeReader(r, sum)}
+	if err := s.Store.Put(ctx, w.ref.id, in, size); err != nil {
+		return w, explainPut(err, in.err)
+	}
+	w.ref.size = in.n
+	w.etag = hex.EncodeToString(sum.Sum(nil))
+	if checksum == nil {
+		return w, nil
+	}
+	var err error
+	if w.checksum, err = checksum(); err != nil {
+		s.discard(err, w.ref)
+		return w, err
+	}
+	return w, nil
+}
+
+// input counts what is read and keeps the error of the reader.
+type input struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	n, err := i.r.Read(p)
+	i.n += int64(n)
+	if err != nil && err != io.EOF {
+		i.err = err
+	}
+	return n, err
+}
+
+// explainPut returns the error of the reader, if there is one, and otherwise that of the blob store in
+// words for clients.
+func explainPut(err, ofReader error) error {
+	if ofReader != nil {
+		return ofReader
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errs.New(errs.Malformed, "the body has another size than the request says")
+	}
+	return explain(err)
+}
+
+// explain turns errors of the blob store into those that clients may see.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, blob.ErrFull):
+		return errs.Unavailablef(err, "the storage is full")
+	case errors.Is(err, blob.ErrUnavailable):
+		return errs.Unavailablef(err, "the storage cannot be used at the moment")
+	}
+	return err
+}
+
+// discardFor bounds the deletion of a blob that nothing refers to.
+const discardFor = 10 * time.Second
+
+// discard deletes a blob if the change that was to refer to it was refused. After other errors the
+// change may have been committed, so Sweep decides.
+func (s *Blobs) discard(refused error, ref blobRef) {
+	if refused == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), discardFor)
+	defer cancel()
+	if err := s.Store.Delete(ctx, ref.id); err != nil {
+		s.Log.Warn("the bytes of a refused write stay until the next sweep", "blob", ref.id, "error", err)
+	}
+}
+
+// checkAge refuses to refer to a blob that is so old that Sweep may be about to remove it.
+func (s *Blobs) checkAge(ref blobRef) error {
+	made, _ := id.BlobTime(ref.id)
+	if s.Now().Sub(made) > orphanAge/2 {
+		return errs.Unavailablef(nil, "the upload took too long")
+	}
+	return nil
+}
+
+// Open returns the bytes of an object that Get returned: length from offset on, or all that follow if
+// length is -1. The first blob is opened at once, so that an error is known before the response
+// begins.
+func (s *Blobs) Open(ctx context.Context, o Object, offset, length int64) (io.ReadCloser, error) {
+	if length < 0 {
+		length = o.Size - offset
+	}
+	if offset < 0 || length < 0 || offset+length > o.Size {
+		return nil, errs.InvalidField("range", "expected a range within the object")
+	}
+	r := &reader{ctx: ctx, store: s.Store, left: pieces(o.blobs, offset, length)}
+	if err := r.next(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// piece is a range of a blob.
+type piece struct {
+	id             string
+	offset, length int64
+}
+
+// pieces returns the ranges of blobs that make up a range of an object.
+func pieces(blobs []blobRef, offset, length int64) (all []piece) {
+	for _, b := range blobs {
+		if length == 0 {
+			break
+		}
+		if offset >= b.size {
+			offset -= b.size
+			continue
+		}
+		n := min(length, b.size-offset)
+		all = append(all, piece{b.id, offset, n})
+		offset = 0
+		length -= n
+	}
+	return all
+}
+
+// reader reads pieces one after the other.
+type reader struct {
+	ctx   context.Context
+	store blob.Store
+	left  []piece
+	// current reads the piece that is open, of which expected bytes are still to come.
+	current  io.ReadCloser
+	expected int64
+}
+
+// next opens the next piece, if there is one.
+func (r *reader) next() error {
+	if err := r.Close(); err != nil {
+		return explain(err)
+	}
+	if len(r.left) == 0 {
+		return nil
+	}
+	p := r.left[0]
+	r.left = r.left[1:]
+	current, err := r.store.Open(r.ctx, p.id, p.offset, p.length)
+	if err != nil {
+		return explain(err)
+	}
+	r.current = current
+	r.expected = p.length
+	return nil
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	for r.current != nil {
+		n, err := r.current.Read(p)
+		r.expected -= int64(n)
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return n, explain(err)
+		case err != nil && r.expected > 0:
+			return n, io.ErrUnexpectedEOF // the blob is too short
+		case n > 0:
+			return n, nil
+		}
+		if err != nil {
+			if err := r.next(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return 0, io.EOF
+}
+
+// Close closes the piece that is open.
+func (r *reader) Close() error {
+	if r.current == nil {
+		return nil
+	}
+	current := r.current
+	r.current = nil
+	return current.Close()
+}
