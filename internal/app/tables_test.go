@@ -40,10 +40,19 @@ var owners = map[string][]string{
 	"resource": {"resources"},
 }
 
+// writers maps packages to the tables of their slice that they alone write; its other packages read them.
+var writers = map[string][]string{
+	"webhook/eventlog": {"webhook_log"},
+	"webhook/queue":    {"webhook_queue", "webhook_leases", "webhook_recoveries"},
+	"webhook/stats":    {"webhook_counts_each"},
+}
+
 var (
 	created = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
 	// touched matches the tables of a statement.
 	touched = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(\w+)`)
+	// written matches the tables that a statement changes.
+	written = regexp.MustCompile(`\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)`)
 	// literal matches the texts between backquotes, and those between quotes, in Go.
 	literal = regexp.MustCompile("`[^`]*`" + `|"(?:[^"\\\n]|\\.)*"`)
 )
@@ -74,15 +83,21 @@ func TestTablesHaveOwners(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		owner, _, _ := strings.Cut(filepath.ToSlash(strings.TrimPrefix(path, "../")), "/")
+		name := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../"))
+		owner, _, _ := strings.Cut(name, "/")
 		for _, text := range literal.FindAllString(string(source), -1) {
-			for _, name := range touched.FindAllStringSubmatch(text, -1) {
-				if !tables[name[1]] {
+			for _, table := range touched.FindAllStringSubmatch(text, -1) {
+				if !tables[table[1]] {
 					continue
 				}
 				found++
-				if !slices.Contains(owners[owner], name[1]) {
-					t.Errorf("%s has SQL with %s, a table of another package", path, name[1])
+				if !slices.Contains(owners[owner], table[1]) {
+					t.Errorf("%s has SQL with %s, a table of another package", path, table[1])
+				}
+			}
+			for _, table := range written.FindAllStringSubmatch(text, -1) {
+				if by := writerOf(table[1]); by != "" && by != name {
+					t.Errorf("%s changes %s, which only %s does", path, table[1], by)
 				}
 			}
 		}
@@ -94,6 +109,16 @@ func TestTablesHaveOwners(t *testing.T) {
 	if found < 200 {
 		t.Errorf("only %d uses of tables were found", found)
 	}
+}
+
+// writerOf returns the package that alone writes a table of its slice, or "".
+func writerOf(table string) string {
+	for name, tables := range writers {
+		if slices.Contains(tables, table) {
+			return name
+		}
+	}
+	return ""
 }
 
 // tablesOfMigrations returns the tables that the migrations create.

@@ -19,7 +19,7 @@ func (p *parts) measure(m *metrics.Metrics) {
 	p.provider.Refused = m.TokenRefused
 	p.webhooks.ingest.Accepted = m.IngestAccepted
 	p.webhooks.ingest.Refused = m.IngestRefused
-	p.webhooks.scheduler.Delivered = m.Delivered
+	p.webhooks.sender.Delivered = m.Delivered
 	stats := p.webhooks.scheduler.Stats
 	m.InFlightBytes(func() float64 { return float64(stats().Bytes) })
 	m.InFlightSockets(func() float64 { return float64(stats().Sockets) })

@@ -11,6 +11,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/webhook"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/replay"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
@@ -22,7 +23,8 @@ type webhooks struct {
 	store        *webhook.Store
 	ingest       *webhook.Ingest
 	tails        *tail.Server
-	scheduler    *webhook.Scheduler
+	sender       *webhook.Sender
+	scheduler    *queue.Scheduler
 	replayWorker *replay.Worker
 	retention    *webhook.Retention
 }
@@ -30,19 +32,20 @@ type webhooks struct {
 // wireWebhooks returns the parts of the webhook slice. connectTails completes its live tails.
 func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 	store := &webhook.Store{
-		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record, Owner: id.New("rep"),
+		DB: b.db, Ring: b.ring, Now: b.now, Log: b.log, Audit: auditLog.Record,
+		Queue: &queue.Store{DB: b.db, Now: b.now, Owner: id.New("rep")},
 	}
-	scheduler := webhook.NewScheduler(store, deliverySockets(), b.poolSizes.deliveries)
-	scheduler.Send = send.New(egress(b.cfg, b.addresses), b.now).Send
-	scheduler.Log = b.log
+	sender := webhook.NewSender(store)
+	sender.Send = send.New(egress(b.cfg, b.addresses), b.now).Send
+	scheduler := sender.Scheduler(deliverySockets(), b.poolSizes.deliveries)
 	scheduler.Disk = b.databaseDisk
 	scheduler.Exclusive = b.db.Dialect() == db.SQLite
-	store.Wake = scheduler.Wake
+	store.Queue.Wake = scheduler.Wake
 	tails := tail.New(store, b.log, b.poolSizes.tails)
 	store.Logged = tails.Wake
 	replays := &replay.Store{DB: b.db, Now: b.now, Audit: auditLog.Record, Hooks: store}
 	store.Replayed = replays.Ended
-	worker := replay.NewWorker(replays, b.log, store.Owner)
+	worker := replay.NewWorker(replays, b.log, store.Queue.Owner)
 	worker.Disk = b.databaseDisk
 	ingest := webhook.NewIngest(store, b.cfg.IngestLimit, b.poolSizes.ingest)
 	ingest.Disk = b.databaseDisk
@@ -50,6 +53,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 		store:        store,
 		ingest:       ingest,
 		tails:        tails,
+		sender:       sender,
 		scheduler:    scheduler,
 		replayWorker: worker,
 		retention:    &webhook.Retention{Store: store, Keep: b.cfg.WebhookRetention},
@@ -59,7 +63,7 @@ func (b base) wireWebhooks(auditLog *audit.Store) webhooks {
 // handler returns the handler of the routes, which sends tests with the client of deliveries.
 func (w webhooks) handler(b base) *webhook.Handler {
 	return &webhook.Handler{
-		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Send: w.scheduler.Send,
+		Store: w.store, Stats: &stats.Store{DB: b.db, Now: b.now}, BaseURL: b.addresses.BaseURL, Send: w.sender.Send,
 	}
 }
 

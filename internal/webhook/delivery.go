@@ -3,16 +3,17 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/oklog/ulid/v2"
 
 	"steward/internal/encode"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
 
@@ -53,19 +54,23 @@ type Delivery struct {
 	ReplayID      string          `json:"replay_id,omitempty" example:"whrp_01jcq3v5w8z9d6y4k2m7n0p1rt" doc:"Id of the replay that it belongs to, if any"`
 
 	orgID string
-	key   string     // of its row
-	due   stamp.Time // when a pending one may be sent; DueAt is for the API
-	size  int64      // of the receipt's headers and body
+	key   string // of its row
 }
 
-// newDelivery returns a pending delivery of a receipt.
-func newDelivery(orgID, webhookID, destinationID, receiptID string, now time.Time) Delivery {
-	d := Delivery{
-		ID: id.At(id.Delivery, now), Date: stamp.Of(now), WebhookID: webhookID, DestinationID: destinationID, ReceiptID: receiptID,
-		Status: Pending, orgID: orgID, due: stamp.Of(now),
+// newAttempt returns the row of a new attempt to deliver what a row says. It is due now.
+func newAttempt(of queue.Row, now time.Time) queue.Row {
+	of.Key = of.ReceiptKey[:ulid.EncodedSize] + bare(id.At(id.Delivery, now))
+	of.Date = stamp.Of(now)
+	of.DueAt = of.Date
+	return of
+}
+
+// pendingDelivery returns the delivery of a row in the queue.
+func pendingDelivery(r queue.Row) Delivery {
+	return Delivery{
+		ID: r.DeliveryID(), Date: r.Date, WebhookID: r.WebhookID(), DestinationID: r.DestinationID, ReceiptID: r.ReceiptID(),
+		Status: Pending, Retries: r.Retries, DueAt: &r.DueAt, ReplayID: r.ReplayID, orgID: r.OrgID, key: r.Key,
 	}
-	d.key = rowKey(webhookID, d.ID)
-	return d
 }
 
 // Response is the response of a destination, as the API shows it.
@@ -80,8 +85,8 @@ type Response struct {
 // StoredResponse is a Response as JSON, which is how it is stored and shown.
 type StoredResponse string
 
-// storedResponse returns the response of an attempt, or "" if there was none.
-func storedResponse(r *send.Response) (StoredResponse, error) {
+// storedResponse returns the response of an attempt as it is stored, or "" if there was none.
+func storedResponse(r *send.Response) (string, error) {
 	if r == nil {
 		return "", nil
 	}
@@ -89,7 +94,7 @@ func storedResponse(r *send.Response) (StoredResponse, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode response: %w", err)
 	}
-	return StoredResponse(text), nil
+	return string(text), nil
 }
 
 // withoutBody returns the response without its headers and body.
@@ -147,58 +152,21 @@ func (d Delivery) AppendJSON(to []byte) ([]byte, error) {
 // MarshalJSON is AppendJSON for encoding/json.
 func (d Delivery) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil) }
 
-// backoff are the pauses before each retry; the last one is for all that follow.
-var backoff = []time.Duration{
-	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour, 12 * time.Hour,
-}
-
-// pause returns the time until retry n, from 1: what the destination asked for, or the policy ±20 %.
-func pause(n int, retryAfter time.Duration) time.Duration {
-	if retryAfter > 0 {
-		return retryAfter
-	}
-	d := backoff[min(n, len(backoff))-1]
-	return d - d/5 + rand.N(d*2/5+1)
-}
-
-// Result is how an attempt ended.
-type Result struct {
-	Delivery Delivery
-	At       stamp.Time
-	// Error is empty for a success.
-	Error    string
-	Response StoredResponse
-	// RetryAfter is what the destination asked for, or 0.
-	RetryAfter time.Duration
-	// Gone says that the destination wants no more deliveries.
-	Gone bool
-	// Final says that no retry may follow, whatever MaxRetries is.
-	Final      bool
-	MaxRetries int
-}
-
-func (r Result) status() Status {
+// statusOf returns the state of a delivery after an attempt.
+func statusOf(r queue.Result) Status {
 	if r.Error == "" {
 		return Success
 	}
 	return Failed
 }
 
-// isRetried reports whether another attempt follows.
-func (r Result) isRetried() bool {
-	return r.Error != "" && !r.Final && !r.Gone && r.Delivery.Retries < r.MaxRetries
-}
-
-// retry returns the attempt that follows a failed one, and false if there is none.
-func (r Result) retry() (Delivery, bool) {
-	d := r.Delivery
-	if !r.isRetried() {
-		return Delivery{}, false
+// retryOf returns the attempt that follows a failed one, and false if there is none.
+func retryOf(r queue.Result) (queue.Row, bool) {
+	if !r.IsRetried() {
+		return queue.Row{}, false
 	}
-	next := newDelivery(d.orgID, d.WebhookID, d.DestinationID, d.ReceiptID, r.At.Std())
-	next.Retries = d.Retries + 1
-	next.due = r.At.Add(pause(next.Retries, r.RetryAfter))
-	next.size = d.size
-	next.ReplayID = d.ReplayID
+	next := newAttempt(r.Row, r.At.Std())
+	next.Retries++
+	next.DueAt = r.RetryAt()
 	return next, true
 }

@@ -15,6 +15,8 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
+	"steward/internal/webhook/webhooktest"
 )
 
 // TestAnswers has destinations that answer in every way, and looks at the first attempt and what
@@ -105,7 +107,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%s: destination %+v", name, list[0])
 			}
 		}
-		h.sumsHold("org_a")
+		webhooktest.SumsHold(t, h.db, "org_a")
 	})
 }
 
@@ -147,7 +149,7 @@ func TestChainEndsWithItsDestination(t *testing.T) {
 			h.accept(w, alice, "x")
 			tasks, _ := h.store.claim(t, to.ID, 1)
 			must(t, end(w, to))
-			counted, _, err := h.store.Finish(t.Context(), []Result{{Delivery: tasks[0], Error: "no", MaxRetries: 3}})
+			counted, _, err := h.store.Finish(t.Context(), []queue.Result{{Row: tasks[0], Error: "no", MaxRetries: 3}})
 			if must(t, err); len(counted) != 1 {
 				t.Errorf("%s: %d results counted", name, len(counted))
 			}
@@ -205,7 +207,7 @@ func TestChain(t *testing.T) {
 		mustBe(t, err, errs.Conflict)
 		_, err = h.store.Retry(as(alice), "org_a", w.ID, "whdv_none")
 		mustBe(t, err, errs.NotFound)
-		h.sumsHold("org_a")
+		webhooktest.SumsHold(t, h.db, "org_a")
 	})
 }
 
@@ -219,8 +221,8 @@ func TestRetriesAreDueInTime(t *testing.T) {
 		h.accept(w, alice, "x")
 		for to, pause := range map[string]time.Duration{soon.ID: 10 * time.Second, late.ID: time.Minute} {
 			taken, _ := h.store.claim(t, to, 1)
-			r := Result{Delivery: taken[0], At: taken[0].Date, Error: "x", RetryAfter: pause, MaxRetries: 1}
-			_, _, err := h.store.Finish(t.Context(), []Result{r})
+			r := queue.Result{Row: taken[0], At: taken[0].Date, Error: "x", RetryAfter: pause, MaxRetries: 1}
+			_, _, err := h.store.Finish(t.Context(), []queue.Result{r})
 			must(t, err)
 		}
 		for _, step := range []struct {
@@ -233,11 +235,11 @@ func TestRetriesAreDueInTime(t *testing.T) {
 			{time.Second, []string{soon.ID, late.ID}},
 		} {
 			h.clock.advance(step.pause)
-			heads, err := h.store.Heads(t.Context())
+			heads, err := h.store.Queue.Heads(t.Context())
 			must(t, err)
 			var due []string
 			for _, head := range heads {
-				due = append(due, head.destinationID)
+				due = append(due, head.DestinationID)
 			}
 			slices.Sort(due)
 			if !slices.Equal(due, step.want) {
@@ -245,26 +247,6 @@ func TestRetriesAreDueInTime(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestPolicy(t *testing.T) {
-	policy := []time.Duration{
-		1: 5 * time.Second, 2: 30 * time.Second, 3: 2 * time.Minute, 4: 10 * time.Minute, 5: time.Hour, 6: 3 * time.Hour, 7: 8 * time.Hour,
-		8: 12 * time.Hour, 9: 12 * time.Hour, 20: 12 * time.Hour,
-	}
-	for n, want := range policy {
-		if want == 0 {
-			continue
-		}
-		low, high := want, want
-		for range 2000 {
-			d := pause(n, 0)
-			low, high = min(low, d), max(high, d)
-		}
-		if low < want*8/10 || high > want*12/10 || low > want*82/100 || high < want*118/100 {
-			t.Errorf("attempt %d: %v to %v around %v", n, low, high, want)
-		}
-	}
 }
 
 func TestFilters(t *testing.T) {
@@ -278,8 +260,8 @@ func TestFilters(t *testing.T) {
 		mid := stamp.Of(h.clock.now())
 		two := h.accept(w, alice, "two")[0]
 		taken, _ := h.store.claim(t, a.ID, 10)
-		good, bad := Result{Delivery: taken[0], At: mid}, Result{Delivery: taken[1], At: mid, Error: "x"}
-		_, _, err := h.store.Finish(t.Context(), []Result{good, bad})
+		good, bad := queue.Result{Row: taken[0], At: mid}, queue.Result{Row: taken[1], At: mid, Error: "x"}
+		_, _, err := h.store.Finish(t.Context(), []queue.Result{good, bad})
 		must(t, err)
 		for name, test := range map[string]struct {
 			f    Filter

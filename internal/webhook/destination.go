@@ -21,6 +21,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
 
@@ -42,6 +43,9 @@ type Destination struct {
 	signingKey []byte
 	version    int64
 }
+
+// DestinationRef names a destination of a webhook.
+type DestinationRef struct{ OrgID, WebhookID, ID string }
 
 // ETag returns the row's version.
 func (d Destination) ETag() string { return page.ETag(d.version) }
@@ -83,12 +87,11 @@ type Config struct {
 
 // Defaults and limits of a destination's settings.
 const (
-	defaultTimeout     = 15
-	defaultRetries     = 8
-	defaultConcurrency = 10
-	maxURL             = 2048
-	maxHeaders         = 200
-	maxConfig          = 64 << 10
+	defaultTimeout = 15
+	defaultRetries = 8
+	maxURL         = 2048
+	maxHeaders     = 200
+	maxConfig      = 64 << 10
 )
 
 // UnmarshalJSON decodes the settings. Keys that are absent or null have their defaults. Names match
@@ -99,7 +102,7 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*c = Config{
-		TimeoutSeconds: defaultTimeout, MaxRetries: defaultRetries, Concurrency: defaultConcurrency, raw: slices.Clone(text),
+		TimeoutSeconds: defaultTimeout, MaxRetries: defaultRetries, Concurrency: queue.DefaultConcurrency, raw: slices.Clone(text),
 	}
 	return errors.Join(
 		pick(keys["url"], &c.URL), pick(keys["headers"], &c.Headers), pick(keys["disabled"], &c.Disabled),
@@ -151,7 +154,7 @@ func (Config) Schema(huma.Registry) *huma.Schema {
 		},
 		"timeout_seconds": number(1, 60, defaultTimeout, "Timeout of one attempt"),
 		"max_retries":     number(0, 20, defaultRetries, "Retries after the first attempt"),
-		"concurrency":     number(1, 100, defaultConcurrency, "Deliveries at the same time; with 1 they arrive in order"),
+		"concurrency":     number(1, 100, queue.DefaultConcurrency, "Deliveries at the same time; with 1 they arrive in order"),
 		"disabled":        {Type: "boolean", Nullable: true, Description: "If true, nothing is forwarded"},
 	}}
 	s.Examples = []any{map[string]any{

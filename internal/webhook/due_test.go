@@ -7,6 +7,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // dueOf returns when each delivery of a list is due, by its id; 0 if it has no such time.
@@ -43,19 +44,19 @@ func TestPendingDeliveriesHaveDueAt(t *testing.T) {
 				}
 			}
 		}
-		check(Filter{}, map[string]stamp.Time{first[0].ID: accepted})
-		check(Filter{Status: Pending}, map[string]stamp.Time{first[0].ID: accepted})
+		check(Filter{}, map[string]stamp.Time{first[0].DeliveryID(): accepted})
+		check(Filter{Status: Pending}, map[string]stamp.Time{first[0].DeliveryID(): accepted})
 
-		_, _, err := h.store.Finish(t.Context(), []Result{{
-			Delivery: first[0], At: accepted, Error: "x", MaxRetries: 3, RetryAfter: time.Hour,
+		_, _, err := h.store.Finish(t.Context(), []queue.Result{{
+			Row: first[0], At: accepted, Error: "x", MaxRetries: 3, RetryAfter: time.Hour,
 		}})
 		must(t, err)
 		waiting := h.deliveries(alice, w.ID, Filter{Status: Pending})[0].ID
 		later := accepted.Add(time.Hour)
 		check(Filter{Status: Pending}, map[string]stamp.Time{waiting: later})
-		check(Filter{Status: Failed}, map[string]stamp.Time{first[0].ID: 0})
+		check(Filter{Status: Failed}, map[string]stamp.Time{first[0].DeliveryID(): 0})
 		for _, f := range []Filter{{}, {ReceiptID: receiptID}, {DestinationID: to.ID}} {
-			check(f, map[string]stamp.Time{waiting: later, first[0].ID: 0})
+			check(f, map[string]stamp.Time{waiting: later, first[0].DeliveryID(): 0})
 		}
 		check(Filter{ReceiptID: receiptID, Status: Pending}, map[string]stamp.Time{waiting: later})
 	})

@@ -12,6 +12,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // end ends the attempts of a destination that are due: with an error, or "" for success.
@@ -21,9 +22,9 @@ func (h *fixture) end(to Destination, n int, reason string, maxRetries int) {
 	if len(rows) != n {
 		h.t.Fatalf("%d attempts are due, want %d", len(rows), n)
 	}
-	var results []Result
+	var results []queue.Result
 	for _, d := range rows {
-		results = append(results, Result{Delivery: d, At: stamp.Of(h.clock.now()), Error: reason, MaxRetries: maxRetries})
+		results = append(results, queue.Result{Row: d, At: stamp.Of(h.clock.now()), Error: reason, MaxRetries: maxRetries})
 	}
 	_, _, err := h.store.Finish(h.t.Context(), results)
 	must(h.t, err)
@@ -34,7 +35,7 @@ func (h *fixture) replayed(w Webhook, receiptID string, to Destination, replayID
 	h.t.Helper()
 	must(h.t, h.db.Write(h.t.Context(), func(tx *db.Tx) error {
 		item := Redelivery{ReceiptKey: rowKey(w.ID, receiptID), DestinationID: to.ID}
-		return h.store.Redeliver(tx, Replay{alice.OrgID, w.ID, replayID}, []Redelivery{item}, stamp.Of(h.clock.now()), 0)
+		return h.store.Redeliver(tx, Replay{alice.OrgID, w.ID, replayID}, Redeliveries{Items: []Redelivery{item}, Due: stamp.Of(h.clock.now())})
 	}))
 }
 
@@ -176,7 +177,7 @@ func TestFailingEndsThoughClocksDiffer(t *testing.T) {
 		h.accept(w, alice, "order")
 		rows, _ := h.store.claim(t, to.ID, 1)
 		late := stamp.Of(h.clock.now().Add(-time.Minute))
-		_, _, err := h.store.Finish(t.Context(), []Result{{Delivery: rows[0], At: late, Error: "x", MaxRetries: 8}})
+		_, _, err := h.store.Finish(t.Context(), []queue.Result{{Row: rows[0], At: late, Error: "x", MaxRetries: 8}})
 		must(t, err)
 		if got := h.failing(w, Filter{}); len(got) != 1 {
 			t.Errorf("after the first attempt: %+v", got)

@@ -20,6 +20,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/waittest"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 	"steward/internal/webhook/stats"
 )
@@ -32,7 +33,8 @@ type fixture struct {
 	store     *Store
 	http      *Handler
 	ingest    *Ingest
-	scheduler *Scheduler
+	sender    *Sender
+	scheduler *queue.Scheduler
 	mux       *http.ServeMux
 	audit     []string
 }
@@ -54,33 +56,29 @@ func (c *clock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
+func newClock() time.Time { return time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC) }
+
 var silent = slog.New(slog.DiscardHandler)
 
 func newFixture(t testing.TB, d *db.DB) *fixture {
 	t.Helper()
 	ring, err := seal.NewRing([]byte("0123456789abcdef0123456789abcdef"))
 	must(t, err)
-	h := &fixture{t: t, db: d, clock: &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}}
+	h := &fixture{t: t, db: d, clock: &clock{at: newClock()}}
 	h.store = &Store{
-		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Owner: "rep_1",
+		DB: d, Ring: ring, Now: h.clock.now, Log: silent, Queue: &queue.Store{DB: d, Now: h.clock.now, Owner: "rep_1"},
 		Audit: func(_ *db.Tx, action, _ string) error { h.audit = append(h.audit, action); return nil },
 	}
 	h.http = &Handler{Store: h.store, Stats: &stats.Store{DB: d, Now: h.clock.now}, BaseURL: "http://steward.test"}
 	h.ingest = NewIngest(h.store, 1<<20, 64<<20)
 	h.http.Send = send.New(send.Egress{Loopback: true}, h.clock.now).Send
-	h.scheduler = newScheduler(h.store, h.http.Send)
+	h.sender = NewSender(h.store)
+	h.sender.Send = h.http.Send
+	h.scheduler = h.sender.Scheduler(3000, 128<<20)
+	h.store.Queue.Wake = h.scheduler.Wake
 	h.mux = http.NewServeMux()
 	h.mux.Handle("/in/{id}/{token}", h.ingest)
 	return h
-}
-
-// newScheduler returns a scheduler that the store wakes.
-func newScheduler(s *Store, attempt func(context.Context, send.Request) send.Result) *Scheduler {
-	scheduler := NewScheduler(s, 3000, 128<<20)
-	scheduler.Send = attempt
-	scheduler.Log = silent
-	s.Wake = scheduler.Wake
-	return scheduler
 }
 
 // run runs the scheduler until the test ends.
@@ -253,7 +251,9 @@ func TestForward(t *testing.T) {
 
 // sameStore returns the store of another process on the same database.
 func sameStore(s *Store, owner string) *Store {
-	return &Store{DB: s.DB, Ring: s.Ring, Now: s.Now, Log: s.Log, Audit: s.Audit, Owner: owner}
+	return &Store{
+		DB: s.DB, Ring: s.Ring, Now: s.Now, Log: s.Log, Audit: s.Audit, Queue: &queue.Store{DB: s.DB, Now: s.Now, Owner: owner},
+	}
 }
 
 // acceptNow stores a batch in one transaction.
@@ -261,25 +261,32 @@ func (s *Store) acceptNow(batch []*arrival) error {
 	return s.DB.Write(context.Background(), func(tx *db.Tx) error { return s.acceptBatch(tx, batch) })
 }
 
+func numbered(n int) (bodies []string) {
+	for i := range n {
+		bodies = append(bodies, fmt.Sprintf("%05d", i))
+	}
+	return bodies
+}
+
 // claim leases a destination and reads its queue, as a scheduler would. It reports whether the
 // lease is held.
-func (s *Store) claim(t testing.TB, destinationID string, want int) ([]Delivery, bool) {
+func (s *Store) claim(t testing.TB, destinationID string, want int) ([]queue.Row, bool) {
 	t.Helper()
-	_, held, err := s.Lease(context.Background(), []string{destinationID})
+	_, held, err := s.Queue.Lease(context.Background(), []string{destinationID})
 	must(t, err)
 	if len(held) == 0 {
 		return nil, false
 	}
-	due, err := s.Due(context.Background(), destinationID, want)
+	due, err := s.Queue.Due(context.Background(), destinationID, want)
 	must(t, err)
-	var tasks []*task
-	for _, d := range due {
-		tasks = append(tasks, &task{Delivery: Delivery{key: d.key, due: d.due, size: d.size}, lane: &lane{id: destinationID}})
+	var tasks []*queue.Task
+	for _, row := range due {
+		tasks = append(tasks, &queue.Task{Row: row})
 	}
 	must(t, s.load(context.Background(), tasks))
-	var rows []Delivery
+	var rows []queue.Row
 	for _, t := range tasks {
-		rows = append(rows, t.Delivery)
+		rows = append(rows, t.Row)
 	}
 	return rows, true
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
 
@@ -61,18 +62,18 @@ type streak struct {
 
 // streaks returns the streaks of the destinations of some results. Results of attempts that were not
 // made, since the destination was deleted or disabled or the receipt is gone, say nothing.
-func streaks(results []Result) map[string]streak {
-	ordered := slices.SortedStableFunc(slices.Values(results), func(a, b Result) int { return cmp.Compare(a.At, b.At) })
-	ordered = slices.DeleteFunc(ordered, func(r Result) bool { return r.Final })
+func streaks(results []queue.Result) map[string]streak {
+	ordered := slices.SortedStableFunc(slices.Values(results), func(a, b queue.Result) int { return cmp.Compare(a.At, b.At) })
+	ordered = slices.DeleteFunc(ordered, func(r queue.Result) bool { return r.Final })
 	lastSuccess := map[string]int{}
 	for i, r := range ordered {
-		if r.status() == Success {
-			lastSuccess[r.Delivery.DestinationID] = i
+		if statusOf(r) == Success {
+			lastSuccess[r.Row.DestinationID] = i
 		}
 	}
 	all := map[string]streak{}
 	for i, r := range ordered {
-		to := r.Delivery.DestinationID
+		to := r.Row.DestinationID
 		last, succeeded := lastSuccess[to]
 		s := all[to]
 		s.succeeded = succeeded
@@ -82,8 +83,8 @@ func streaks(results []Result) map[string]streak {
 }
 
 // add adds a result, which was followed by a success or not.
-func (s streak) add(r Result, recovered bool) streak {
-	if r.status() == Success || recovered && !r.isRetried() {
+func (s streak) add(r queue.Result, recovered bool) streak {
+	if statusOf(r) == Success || recovered && !r.IsRetried() {
 		return s
 	}
 	if !s.failed {
@@ -91,7 +92,7 @@ func (s streak) add(r Result, recovered bool) streak {
 	}
 	s.failed = true
 	s.lastError = send.CleanText(r.Error)
-	if !r.isRetried() {
+	if !r.IsRetried() {
 		s.ended++
 	}
 	return s
@@ -103,7 +104,7 @@ const firstWaiting = ` FROM webhook_queue q WHERE q.destination_id = d.id AND q.
 // writeHealth notes for destinations how their last attempts ended, after what follows them was added to
 // the queue. Only that of a destination that fails, or has failed until now, is written. A destination
 // that another transaction has locked is left out: its next attempts are noted.
-func writeHealth(tx *db.Tx, results []Result) error {
+func writeHealth(tx *db.Tx, results []queue.Result) error {
 	all := streaks(results)
 	skip := db.SkipLocked(tx.Dialect())
 	type failure struct {

@@ -11,6 +11,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 func (h *fixture) health() Health {
@@ -69,26 +70,26 @@ func TestHealthFollowsAttempts(t *testing.T) {
 // TestHealthIsThatOfTheLastResults writes results of one transaction in all orders of success and
 // failure.
 func TestHealthIsThatOfTheLastResults(t *testing.T) {
-	result := func(at int, reason string) Result {
-		return Result{Delivery: Delivery{DestinationID: "d"}, At: stamp.Time(at), Error: reason}
+	result := func(at int, reason string) queue.Result {
+		return queue.Result{Row: queue.Row{DestinationID: "d"}, At: stamp.Time(at), Error: reason}
 	}
-	retried := func(at int, reason string) Result {
+	retried := func(at int, reason string) queue.Result {
 		r := result(at, reason)
 		r.MaxRetries = 1
 		return r
 	}
 	for name, c := range map[string]struct {
-		results []Result
+		results []queue.Result
 		want    streak
 	}{
-		"failures":             {[]Result{result(2, "b"), result(1, "a")}, streak{failed: true, since: 1, lastError: "b", ended: 2}},
-		"recovered":            {[]Result{result(1, "a"), result(2, "")}, streak{succeeded: true}},
-		"failing again":        {[]Result{result(1, "a"), result(2, ""), result(3, "c")}, streak{true, true, 3, "c", 1}},
-		"waiting":              {[]Result{retried(1, "a"), result(2, "b")}, streak{failed: true, since: 1, lastError: "b", ended: 1}},
-		"waiting nevertheless": {[]Result{retried(1, "a"), result(2, "")}, streak{succeeded: true, failed: true, since: 1, lastError: "a"}},
-		"not sent":             {[]Result{{Delivery: Delivery{DestinationID: "d"}, Error: "disabled", Final: true}}, streak{}},
+		"failures":             {[]queue.Result{result(2, "b"), result(1, "a")}, streak{failed: true, since: 1, lastError: "b", ended: 2}},
+		"recovered":            {[]queue.Result{result(1, "a"), result(2, "")}, streak{succeeded: true}},
+		"failing again":        {[]queue.Result{result(1, "a"), result(2, ""), result(3, "c")}, streak{true, true, 3, "c", 1}},
+		"waiting":              {[]queue.Result{retried(1, "a"), result(2, "b")}, streak{failed: true, since: 1, lastError: "b", ended: 1}},
+		"waiting nevertheless": {[]queue.Result{retried(1, "a"), result(2, "")}, streak{succeeded: true, failed: true, since: 1, lastError: "a"}},
+		"not sent":             {[]queue.Result{{Row: queue.Row{DestinationID: "d"}, Error: "disabled", Final: true}}, streak{}},
 		"not sent after a try": {
-			[]Result{result(1, "a"), {At: 2, Error: "disabled", Final: true}},
+			[]queue.Result{result(1, "a"), {At: 2, Error: "disabled", Final: true}},
 			streak{failed: true, since: 1, lastError: "a", ended: 1},
 		},
 	} {
@@ -129,7 +130,7 @@ func TestFailingDestinationsAreBounded(t *testing.T) {
 			}
 			to := h.destination(alice, w.ID, `{"url": "http://example.com"}`)
 			must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-				return writeHealth(tx, []Result{{Delivery: Delivery{DestinationID: to.ID}, At: stamp.Time(i), Error: "x"}})
+				return writeHealth(tx, []queue.Result{{Row: queue.Row{DestinationID: to.ID}, At: stamp.Time(i), Error: "x"}})
 			}))
 		}
 		health := h.health()

@@ -36,6 +36,11 @@ type DestinationPath struct {
 	DestinationID string `path:"destinationId" example:"whds_01jcq44h7k0n3q6t9w2z5c8f1j"`
 }
 
+// of returns the destination of an organization.
+func (p DestinationPath) of(orgID string) DestinationRef {
+	return DestinationRef{OrgID: orgID, WebhookID: p.ID, ID: p.DestinationID}
+}
+
 // ReceiptPath has the parameters in the paths of a receipt.
 type ReceiptPath struct {
 	Path

@@ -20,6 +20,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
+	"steward/internal/webhook/webhooktest"
 )
 
 func (h *fixture) receipts(w Webhook) []Receipt {
@@ -182,7 +183,7 @@ func TestPoison(t *testing.T) {
 		if n := len(h.receipts(w)); n != 40 {
 			t.Errorf("%d receipts", n)
 		}
-		h.sumsHold("org_a")
+		webhooktest.SumsHold(t, h.db, "org_a")
 	})
 }
 

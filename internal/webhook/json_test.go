@@ -61,7 +61,7 @@ func TestDeliveryJSONEqualsEncodingJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.Response = &text
+			d.Response = new(StoredResponse(text))
 		}
 		if rapid.Bool().Draw(t, "pending") {
 			due := stamp.Time(rapid.Int64Range(0, 4e15).Draw(t, "due"))

@@ -10,6 +10,7 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // TestOffsetsDeepInAList compares pages by offset with the list as cursors show it.
@@ -54,9 +55,9 @@ func (h *fixture) failAll(destinationID string) {
 		if len(rows) == 0 {
 			return
 		}
-		var results []Result
+		var results []queue.Result
 		for _, d := range rows {
-			results = append(results, Result{Delivery: d, Error: "refused", At: stamp.Of(h.clock.now())})
+			results = append(results, queue.Result{Row: d, Error: "refused", At: stamp.Of(h.clock.now())})
 		}
 		_, _, err := h.store.Finish(h.t.Context(), results)
 		must(h.t, err)

@@ -2,25 +2,18 @@ package webhook
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
 
 	"steward/internal/auth"
+	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/idempotency"
 	"steward/internal/page"
-	"steward/internal/stamp"
 )
 
-const (
-	// recoverBatch is how many waiting attempts are made due in one transaction.
-	recoverBatch = 1000
-	// maxRecovered is up to how many waiting attempts are counted for the response.
-	maxRecovered = 1_000_000
-	// maxRecoverRate is the highest rate that can be asked for.
-	maxRecoverRate = 1000
-	// recoverEvery is the time between two looks for recoveries that are not at their end.
-	recoverEvery = time.Second
-)
+// maxRecoverRate is the highest rate that can be asked for.
+const maxRecoverRate = 1000
 
 // RecoverRequest is the body of a request to recover a destination.
 type RecoverRequest struct {
@@ -58,13 +51,13 @@ func (h *Handler) RecoverDestination(ctx context.Context, in *struct {
 		}
 		in.Body.Rate.Set(&rate)
 	}
-	orgID := auth.From(ctx).OrgID
-	waiting, err := h.Store.countWaiting(ctx, orgID, in.ID, in.DestinationID)
+	to := in.of(auth.From(ctx).OrgID)
+	waiting, err := h.Store.countWaiting(ctx, to)
 	if err != nil {
 		return Recovered{}, err
 	}
 	return idempotency.Once(ctx, func(ctx context.Context) (Recovered, error) {
-		n, done, err := h.Store.Recover(ctx, orgID, in.ID, in.DestinationID, rate)
+		n, done, err := h.Store.Recover(ctx, to, rate)
 		if !done {
 			n = max(n, waiting)
 		}
@@ -72,77 +65,46 @@ func (h *Handler) RecoverDestination(ctx context.Context, in *struct {
 	})
 }
 
-// recovery is a destination whose waiting attempts are being made due. Its batches walk them in the order
-// in which they were due. An attempt that is made due gets an earlier place in that order, so it is not
-// found again; those that are added meanwhile, since an attempt failed once more, stay as they are.
-type recovery struct {
-	destinationID string
-	rate          int64 // per second, 0 for none
-	startedAt     stamp.Time
-	nextDue       stamp.Time // of the next attempt
-	toDue         stamp.Time // the place that the walk has reached, with toKey
-	toKey         string
-}
-
-func newRecovery(destinationID string, rate int64, now stamp.Time) recovery {
-	return recovery{destinationID: destinationID, rate: rate, startedAt: now, nextDue: now, toDue: now, toKey: afterAll}
-}
-
-// waitingRow is a waiting attempt in the queue.
-type waitingRow struct {
-	key       string
-	due, date stamp.Time
-}
-
-// advance moves the walk past rows, and returns those that are due earlier than they were, with the new
-// time.
-func (r *recovery) advance(rows []waitingRow, now stamp.Time) (changed []waitingRow) {
-	r.nextDue = max(r.nextDue, now)
-	for _, row := range rows {
-		r.toDue, r.toKey = row.due, row.key
-		if row.date > r.startedAt {
-			continue
-		}
-		if r.nextDue < row.due {
-			changed = append(changed, waitingRow{key: row.key, due: r.nextDue})
-		}
-		if r.rate > 0 {
-			r.nextDue = r.nextDue.Add(time.Second / time.Duration(r.rate))
-		}
+// countWaiting returns how many attempts of a destination wait and are not due yet. It returns NotFound.
+func (s *Store) countWaiting(ctx context.Context, to DestinationRef) (n int64, err error) {
+	q := s.DB.Read(ctx)
+	if _, err := findDestination(q, to); err != nil {
+		return 0, err
 	}
-	return changed
+	return s.Queue.CountWaiting(q, to.ID)
 }
 
-// recoverLoop continues recoveries, whichever replica they were asked of. Each gets a batch in turn, and
-// the batches take at most half of the time.
-func (s *Scheduler) recoverLoop(ctx context.Context) {
-	for sleep(ctx, recoverEvery) {
-		for busy := true; busy; {
-			busy = s.recoverAll(ctx)
-		}
+// findDestination reports whether a destination of a webhook is disabled. It returns NotFound.
+func findDestination(q db.Querier, to DestinationRef) (disabled bool, err error) {
+	if _, err := get(q, to.OrgID, to.WebhookID); err != nil {
+		return false, err
 	}
+	err = q.Row(`SELECT disabled FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
+		to.OrgID, to.WebhookID, to.ID).Scan(&disabled)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, errs.Missing("destination", to.ID)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read destination: %w", err)
+	}
+	return disabled, nil
 }
 
-// recoverAll makes a batch of each recovery due, and reports whether there is more to do.
-func (s *Scheduler) recoverAll(ctx context.Context) (busy bool) {
-	if s.Disk.Room() != nil {
-		return false
-	}
-	for after := ""; ; {
-		some, err := s.Store.recovering(ctx, after)
-		if err != nil || len(some) == 0 {
-			s.logError("list recoveries", err)
-			return busy && err == nil
+// Recover makes the waiting attempts of a destination due, as queue.Store.Recover does. It returns
+// NotFound, or Conflict if the destination is disabled.
+func (s *Store) Recover(ctx context.Context, to DestinationRef, rate int64) (n int64, done bool, err error) {
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		disabled, err := findDestination(tx, to)
+		if err != nil {
+			return err
 		}
-		for _, destinationID := range some {
-			after = destinationID
-			began := time.Now()
-			more, err := s.Store.continueRecovery(ctx, destinationID)
-			s.logError("recover a destination", err)
-			busy = busy || more
-			if !sleep(ctx, time.Since(began)) {
-				return false
-			}
+		if disabled {
+			return errs.New(errs.Conflict, "the destination is disabled")
 		}
-	}
+		if n, done, err = s.Queue.Recover(tx, to.ID, rate); err != nil {
+			return err
+		}
+		return s.Audit(tx, "webhook.destination-recover", to.ID)
+	})
+	return n, done, err
 }

@@ -9,6 +9,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/stamp"
 	"steward/internal/webhook/eventlog"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/stats"
 )
 
@@ -36,7 +37,7 @@ type Retention struct {
 
 // Run removes expired leases, and sweeps until nothing is left or its time is over.
 func (r *Retention) Run(ctx context.Context) error {
-	if err := r.Store.purgeLeases(ctx); err != nil {
+	if err := r.Store.Queue.PurgeLeases(ctx); err != nil {
 		return err
 	}
 	began := r.Store.Now()
@@ -208,8 +209,7 @@ func (r *Retention) removeCounts(ctx context.Context, w swept) (all bool, err er
 // delete there is no transaction, and rows that must stay are passed over once. Rows that another
 // transaction has locked are left to the next run. It reports whether all were deleted.
 func (r *Retention) remove(ctx context.Context, w swept, table, condition string, keys keyRange) (all bool, err error) {
-	some := `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
-	skip := db.SkipLocked(r.Store.DB.Dialect())
+	some := someKeys(table, condition)
 	for range sweepRounds {
 		first, err := db.Collect(r.Store.DB.Read(ctx), db.Value[string], some, keys.from, keys.to, 1)
 		if err != nil {
@@ -219,7 +219,7 @@ func (r *Retention) remove(ctx context.Context, w swept, table, condition string
 			return true, nil
 		}
 		keys.from = first[0]
-		n, err := r.removeBatch(ctx, w, table, `DELETE FROM `+table+` WHERE key IN (`+some+skip+`)`+condition, keys)
+		n, err := r.removeBatch(ctx, w, table, condition, keys)
 		if err != nil {
 			return false, err
 		}
@@ -231,22 +231,40 @@ func (r *Retention) remove(ctx context.Context, w swept, table, condition string
 	return false, nil
 }
 
+// someKeys selects the first keys of a range for which a condition holds.
+func someKeys(table, condition string) string {
+	return `SELECT key FROM ` + table + ` WHERE key >= $1 AND key < $2` + condition + ` ORDER BY key LIMIT $3`
+}
+
 // removeBatch deletes rows and subtracts them from the webhook's totals.
-func (r *Retention) removeBatch(ctx context.Context, w swept, table, text string, keys keyRange) (n int64, err error) {
+func (r *Retention) removeBatch(ctx context.Context, w swept, table, condition string, keys keyRange) (n int64, err error) {
 	err = r.Store.DB.Write(ctx, func(tx *db.Tx) error {
-		if n, err = tx.Exec(text, keys.from, keys.to, sweepRows); err != nil {
-			return fmt.Errorf("delete from %s: %w", table, err)
-		}
 		sums := newTally()
 		switch table {
-		case receiptTable:
-			sums.total(w.orgID, w.webhookID, total{receipts: -n})
-		case deliveryTable:
-			sums.total(w.orgID, w.webhookID, total{deliveries: -n})
 		case queueTable:
+			n, err = queue.RemoveRange(tx, queue.Range{From: keys.from, To: keys.to}, sweepRows)
 			sums.total(w.orgID, w.webhookID, total{pending: -n})
+		case deliveryTable:
+			n, err = deleteRows(tx, table, condition, keys)
+			sums.total(w.orgID, w.webhookID, total{deliveries: -n})
+		case receiptTable:
+			n, err = deleteRows(tx, table, condition, keys)
+			sums.total(w.orgID, w.webhookID, total{receipts: -n})
+		}
+		if err != nil {
+			return err
 		}
 		return sums.write(tx)
 	})
 	return n, err
+}
+
+// deleteRows deletes some rows of a range, but none that another transaction has locked.
+func deleteRows(tx *db.Tx, table, condition string, keys keyRange) (int64, error) {
+	n, err := tx.Exec(`DELETE FROM `+table+` WHERE key IN (`+someKeys(table, condition)+db.SkipLocked(tx.Dialect())+`)`+condition,
+		keys.from, keys.to, sweepRows)
+	if err != nil {
+		return 0, fmt.Errorf("delete from %s: %w", table, err)
+	}
+	return n, nil
 }

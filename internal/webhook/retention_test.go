@@ -12,7 +12,9 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/period"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/stats"
+	"steward/internal/webhook/webhooktest"
 )
 
 func pageOf(n int) page.Paging { return page.Paging{Limit: n} }
@@ -33,9 +35,9 @@ func TestRetention(t *testing.T) {
 		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		h.accept(w, alice, "done", "pending")
 		taken, _ := h.store.claim(t, to.ID, 1)
-		_, _, err = h.store.Finish(t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date}})
+		_, _, err = h.store.Finish(t.Context(), []queue.Result{{Row: taken[0], At: taken[0].Date}})
 		must(t, err)
-		h.sumsHold("org_a")
+		webhooktest.SumsHold(t, h.db, "org_a")
 		h.clock.advance(2 * time.Hour)
 		h.accept(w, alice, "new")
 		must(t, r.Run(t.Context()))
@@ -44,7 +46,7 @@ func TestRetention(t *testing.T) {
 		}
 		_, err = d.Exec(t.Context(), `INSERT INTO webhook_leases (destination_id, owner, expires_at) VALUES ('of no destination', '', 0)`)
 		must(t, err)
-		must(t, h.store.purgeLeases(t.Context()))
+		must(t, h.store.Queue.PurgeLeases(t.Context()))
 		var leases int
 		if must(t, d.Read(t.Context()).Row(`SELECT count(*) FROM webhook_leases`).Scan(&leases)); leases != 1 {
 			t.Errorf("%d leases are kept, want that of the destination", leases)
@@ -58,7 +60,7 @@ func TestRetention(t *testing.T) {
 		if n := len(h.deliveries(alice, w.ID, Filter{})); n != 2 {
 			t.Errorf("%d deliveries are left", n)
 		}
-		h.totalsHold("org_a")
+		webhooktest.TotalsHold(t, h.db, "org_a")
 		sums, err := h.http.Analytics(as(alice), &struct{ stats.Query }{stats.Query{Query: period.Query{Granularity: "day", Start: "2026-11-01T00:00:00Z"}}})
 		must(t, err)
 		if sums.Summary.Received != sweepRows+104 || sums.Summary.Delivered != 1 {
@@ -137,7 +139,7 @@ func TestCascade(t *testing.T) {
 		if len(h.receipts(other)) != 1 || len(h.deliveries(alice, other.ID, Filter{})) != 1 {
 			t.Error("another webhook lost rows")
 		}
-		h.totalsHold("org_a")
+		webhooktest.TotalsHold(t, h.db, "org_a")
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"steward/internal/db/dbtest"
 	"steward/internal/errs"
 	"steward/internal/page"
+	"steward/internal/webhook/queue"
+	"steward/internal/webhook/webhooktest"
 )
 
 // failed makes a delivery that has failed for good, without a worker.
@@ -19,9 +21,9 @@ func (h *fixture) failed() (w Webhook, to Destination, d Delivery) {
 	to = h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 	h.accept(w, alice, "x")
 	taken, _ := h.store.claim(h.t, to.ID, 1)
-	_, _, err := h.store.Finish(h.t.Context(), []Result{{Delivery: taken[0], At: taken[0].Date, Error: "x", Final: true}})
+	_, _, err := h.store.Finish(h.t.Context(), []queue.Result{{Row: taken[0], At: taken[0].Date, Error: "x", Final: true}})
 	must(h.t, err)
-	return w, to, taken[0]
+	return w, to, pendingDelivery(taken[0])
 }
 
 // TestRetryRefuses what could not be sent: nothing is added then, and the answer says why.
@@ -104,7 +106,7 @@ func TestRetriesAtOnce(t *testing.T) {
 	if n := len(h.deliveries(alice, w.ID, Filter{Status: Pending})); n != 1 {
 		t.Errorf("%d attempts wait", n)
 	}
-	h.sumsHold("org_a")
+	webhooktest.SumsHold(t, h.db, "org_a")
 }
 
 // TestEveryChange is audited, and made only under the condition that came with it.

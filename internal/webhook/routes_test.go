@@ -18,6 +18,7 @@ import (
 	"steward/internal/page"
 	"steward/internal/period"
 	"steward/internal/webhook/stats"
+	"steward/internal/webhook/webhooktest"
 )
 
 type createIn = struct{ Body NewWebhook }
@@ -287,7 +288,7 @@ func TestInternalWebhooks(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		woken := 0
-		h.store.Wake = func(destinationIDs []string) { woken += len(destinationIDs) }
+		h.store.Queue.Wake = func(destinationIDs []string) { woken += len(destinationIDs) }
 		must(t, event("org_a", `{"Records": []}`))
 		if woken != 2 {
 			t.Errorf("the scheduler was woken for %d destinations", woken)
@@ -304,7 +305,7 @@ func TestInternalWebhooks(t *testing.T) {
 		if !errors.Is(err, errRolledBack) || len(receipts) != 1 || woken != 2 {
 			t.Fatalf("rolled back: %v, receipts %+v", err, receipts)
 		}
-		h.sumsHold("org_a")
+		webhooktest.SumsHold(t, h.db, "org_a")
 		r, err := h.store.Receipt(as(alice), "org_a", hookID, receipts[0].ID)
 		must(t, err)
 		if string(r.withPayload().Payload) != `{"Records":[]}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receipts[0].ID})) != 2 {

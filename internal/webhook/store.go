@@ -16,10 +16,11 @@ import (
 	"steward/internal/page"
 	"steward/internal/seal"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // Store has the SQL of this package. The other store_*.go files are parts of it: destinations,
-// receipts and how they are accepted, lists, and the queue of deliveries.
+// receipts and how they are accepted, lists, and how deliveries end.
 type Store struct {
 	DB   *db.DB
 	Ring *seal.Ring
@@ -27,11 +28,8 @@ type Store struct {
 	Log  *slog.Logger
 	// Audit records who did something, in the same transaction.
 	Audit func(tx *db.Tx, action, target string) error
-	// Owner names this process in leases.
-	Owner string
-	// Wake is called after rows for these destinations were committed to the queue; nil in a
-	// process that sends nothing.
-	Wake func(destinationIDs []string)
+	// Queue has the pending deliveries.
+	Queue *queue.Store
 	// Logged is called after events of organizations were committed to the log; nil for none.
 	Logged func(orgIDs []string)
 	// Replayed counts first attempts of replays that have ended, in the same transaction; nil for none.

@@ -11,11 +11,9 @@ import (
 	"steward/internal/id"
 	"steward/internal/stamp"
 	"steward/internal/webhook/eventlog"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
-
-// queueChanged is the name under which replicas notify each other of new rows in the queue.
-const queueChanged = "webhook.queue"
 
 // arrival is a receipt that is to be stored.
 type arrival struct {
@@ -92,7 +90,7 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 	}
 	now := s.Now()
 	receipts := make(db.Bulk[receiptRow], 0, len(batch))
-	deliveries := db.Bulk[deliveryRow]{}
+	deliveries := db.Bulk[queue.Row]{}
 	sums := newTally()
 	log := eventLog{}
 	woken := map[string]bool{}
@@ -117,9 +115,10 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		})
 		sums.received(r)
 		for _, destinationID := range destinationIDs {
-			d := newDelivery(r.orgID, r.WebhookID, destinationID, r.ID, now)
-			d.size = int64(len(r.headerText) + len(r.body))
-			deliveries = append(deliveries, d.row())
+			d := newAttempt(queue.Row{
+				OrgID: r.orgID, DestinationID: destinationID, ReceiptKey: key, Size: int64(len(r.headerText) + len(r.body)),
+			}, now)
+			deliveries = append(deliveries, d)
 			sums.scheduled(d)
 			woken[destinationID] = true
 		}
@@ -136,17 +135,9 @@ func (s *Store) acceptBatch(tx *db.Tx, batch []*arrival) error {
 		return err
 	}
 	if len(woken) > 0 {
-		tx.OnCommit(func() { s.wake(slices.Collect(maps.Keys(woken))) })
+		tx.OnCommit(func() { s.Queue.Notify(slices.Collect(maps.Keys(woken))) })
 	}
 	return sums.write(tx)
-}
-
-// wake tells this process and other replicas that rows were added to the queues of destinations.
-func (s *Store) wake(destinationIDs []string) {
-	if s.Wake != nil {
-		s.Wake(destinationIDs)
-	}
-	s.DB.Notify(queueChanged)
 }
 
 // enabledDestinations returns the enabled destinations of the webhooks of a batch. A webhook that
@@ -185,33 +176,25 @@ func enabledDestinations(tx *db.Tx, batch []*arrival) (map[hookKey][]string, err
 	return enabled, nil
 }
 
-// deliveryRow is a pending delivery to be inserted, with its row in the queue.
+// deliveryRow is a pending delivery to be inserted.
 type deliveryRow struct {
 	Key, DestinationID, ReceiptID string
 	Date                          stamp.Time
 	Retries                       int
-	ReceiptKey, OrgID             string
-	DueAt                         stamp.Time
-	Size                          int64
 	ReplayID                      string
 }
 
-// row returns a pending delivery as it is inserted.
-func (d Delivery) row() deliveryRow {
-	return deliveryRow{
-		Key: d.key, DestinationID: d.DestinationID, ReceiptID: d.ReceiptID, Date: d.Date, Retries: d.Retries,
-		ReceiptKey: rowKey(d.WebhookID, d.ReceiptID), OrgID: d.orgID, DueAt: d.due, Size: d.size, ReplayID: d.ReplayID,
+// insertDeliveries inserts pending deliveries, and their rows into the queue.
+func insertDeliveries(tx *db.Tx, rows db.Bulk[queue.Row]) error {
+	deliveries := make(db.Bulk[deliveryRow], len(rows))
+	for i, r := range rows {
+		deliveries[i] = deliveryRow{
+			Key: r.Key, DestinationID: r.DestinationID, ReceiptID: r.ReceiptID(), Date: r.Date, Retries: r.Retries, ReplayID: r.ReplayID,
+		}
 	}
-}
-
-func insertDeliveries(tx *db.Tx, rows db.Bulk[deliveryRow]) error {
-	if err := rows.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, replay_id, status, failed)
+	if err := deliveries.Send(tx, `INSERT INTO webhook_deliveries (key, destination_id, receipt_id, date, retries, replay_id, status, failed)
 		SELECT v.key, v.destination_id, v.receipt_id, v.date, v.retries, v.replay_id, 'pending', false FROM {v}`); err != nil {
 		return fmt.Errorf("insert deliveries: %w", err)
 	}
-	if err := rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
-		SELECT v.key, v.destination_id, v.date, v.retries, v.receipt_key, v.org_id, v.due_at, v.size, v.replay_id FROM {v}`); err != nil {
-		return fmt.Errorf("insert into queue: %w", err)
-	}
-	return nil
+	return queue.Insert(tx, rows)
 }

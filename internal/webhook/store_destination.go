@@ -13,6 +13,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // maxDestinations bounds the deliveries of one receipt.
@@ -116,7 +117,7 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 	); err != nil {
 		return fmt.Errorf("insert destination: %w", err)
 	}
-	if err := sendLeases(tx, []string{d.ID}); err != nil {
+	if err := queue.AddLeases(tx, []string{d.ID}); err != nil {
 		return err
 	}
 	return tx.Invalidate(destinationsChanged)

@@ -10,6 +10,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/stamp"
 	"steward/internal/webhook/eventlog"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
 
@@ -17,18 +18,18 @@ import (
 // and the counters. It returns those results, and those of deliveries that another transaction has
 // locked, for which it does not wait. It leaves out results of destinations whose lease this process has
 // lost, and of deliveries that have ended already.
-func (s *Store) Finish(ctx context.Context, results []Result) (counted, locked []Result, err error) {
+func (s *Store) Finish(ctx context.Context, results []queue.Result) (counted, locked []queue.Result, err error) {
 	// Sorted, since rows with neighbouring keys share pages. A delivery whose lease was lost and
 	// taken again may end twice here.
 	results = slices.Clone(results)
-	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(a.Delivery.key, b.Delivery.key) })
-	results = slices.CompactFunc(results, func(a, b Result) bool { return a.Delivery.key == b.Delivery.key })
+	slices.SortStableFunc(results, func(a, b queue.Result) int { return cmp.Compare(a.Row.Key, b.Row.Key) })
+	results = slices.CompactFunc(results, func(a, b queue.Result) bool { return a.Row.Key == b.Row.Key })
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		held, err := s.leasesOf(tx, results)
 		if err != nil {
 			return err
 		}
-		counted = slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !held[r.Delivery.DestinationID] })
+		counted = slices.DeleteFunc(slices.Clone(results), func(r queue.Result) bool { return !held[r.Row.DestinationID] })
 		if counted, locked, err = withoutLocked(tx, counted); err != nil {
 			return err
 		}
@@ -48,7 +49,7 @@ func (s *Store) Finish(ctx context.Context, results []Result) (counted, locked [
 
 // withoutLocked locks the deliveries of results that are pending. It separates them from those that
 // another transaction has locked, such as that of a replica which is frozen, and leaves out the others.
-func withoutLocked(tx *db.Tx, results []Result) (free, locked []Result, err error) {
+func withoutLocked(tx *db.Tx, results []queue.Result) (free, locked []queue.Result, err error) {
 	if tx.Dialect() == db.SQLite { // has one writer
 		return results, nil, nil
 	}
@@ -63,10 +64,10 @@ func withoutLocked(tx *db.Tx, results []Result) (free, locked []Result, err erro
 }
 
 // split separates results by whether a statement returns the keys of their deliveries.
-func split(tx *db.Tx, results []Result, text string) (found, others []Result, err error) {
+func split(tx *db.Tx, results []queue.Result, text string) (found, others []queue.Result, err error) {
 	keys := make(db.Bulk[string], len(results))
 	for i, r := range results {
-		keys[i] = r.Delivery.key
+		keys[i] = r.Row.Key
 	}
 	rows, err := db.CollectBulk(tx, keys, db.Value[string], text)
 	if err != nil {
@@ -77,7 +78,7 @@ func split(tx *db.Tx, results []Result, text string) (found, others []Result, er
 		isFound[key] = true
 	}
 	for _, r := range results {
-		if isFound[r.Delivery.key] {
+		if isFound[r.Row.Key] {
 			found = append(found, r)
 		} else {
 			others = append(others, r)
@@ -87,29 +88,20 @@ func split(tx *db.Tx, results []Result, text string) (found, others []Result, er
 }
 
 // leasesOf returns the destinations of results that are leased to this process.
-func (s *Store) leasesOf(tx *db.Tx, results []Result) (map[string]bool, error) {
+func (s *Store) leasesOf(tx *db.Tx, results []queue.Result) (map[string]bool, error) {
 	asked := map[string]bool{}
-	wanted := db.Bulk[leaseRow]{}
+	var destinationIDs []string
 	for _, r := range results {
-		if to := r.Delivery.DestinationID; !asked[to] {
+		if to := r.Row.DestinationID; !asked[to] {
 			asked[to] = true
-			wanted = append(wanted, leaseRow{DestinationID: to, Owner: s.Owner})
+			destinationIDs = append(destinationIDs, to)
 		}
 	}
-	found, err := db.CollectBulk(tx, wanted, db.Value[string], `SELECT l.destination_id
-		FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id AND l.owner = v.owner`)
-	if err != nil {
-		return nil, fmt.Errorf("check leases: %w", err)
-	}
-	held := map[string]bool{}
-	for _, to := range found {
-		held[to] = true
-	}
-	return held, nil
+	return s.Queue.Held(tx, destinationIDs)
 }
 
 // endDeliveries writes the state of deliveries, and returns those that were pending.
-func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
+func endDeliveries(tx *db.Tx, results []queue.Result) ([]queue.Result, error) {
 	type row struct {
 		Key             string
 		Status          Status
@@ -119,8 +111,8 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 	ended := make(db.Bulk[row], len(results))
 	for i, r := range results {
 		ended[i] = row{
-			Key: r.Delivery.key, Status: r.status(), FinishedAt: r.At,
-			Error: db.Null(send.CleanText(r.Error)), Response: db.Null(string(r.Response)),
+			Key: r.Row.Key, Status: statusOf(r), FinishedAt: r.At,
+			Error: db.Null(send.CleanText(r.Error)), Response: db.Null(r.Response),
 		}
 	}
 	rows, err := ended.Changed(tx, `UPDATE webhook_deliveries SET status = v.status, failed = (v.status = 'failed'),
@@ -128,7 +120,7 @@ func endDeliveries(tx *db.Tx, results []Result) ([]Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("end deliveries: %w", err)
 	}
-	counted := make([]Result, len(rows))
+	counted := make([]queue.Result, len(rows))
 	for i, row := range rows {
 		counted[i] = results[row]
 	}
@@ -151,11 +143,11 @@ type attempt struct {
 
 // endFailing notes that attempts before those that have ended are not the last ones any more. The first
 // attempt of a receipt has none before it.
-func endFailing(tx *db.Tx, results []Result) error {
+func endFailing(tx *db.Tx, results []queue.Result) error {
 	var ended db.Bulk[attempt]
 	for _, r := range results {
-		if d := r.Delivery; d.Retries > 0 || d.ReplayID != "" {
-			ended = append(ended, attempt{d.key, d.ReceiptID, d.DestinationID, d.ReplayID, d.Retries})
+		if d := r.Row; d.Retries > 0 || d.ReplayID != "" {
+			ended = append(ended, attempt{d.Key, d.ReceiptID(), d.DestinationID, d.ReplayID, d.Retries})
 		}
 	}
 	found, err := db.CollectBulk(tx, ended, db.Value[*string], failingBefore)
@@ -176,27 +168,27 @@ func endFailing(tx *db.Tx, results []Result) error {
 
 // follow writes what comes after ended deliveries: they leave the queue, destinations that are gone
 // are disabled, the next attempts are added, the health of destinations is noted, and all is counted.
-func (s *Store) follow(tx *db.Tx, results []Result) error {
+func (s *Store) follow(tx *db.Tx, results []queue.Result) error {
 	done := db.Bulk[string]{}
 	log := eventLog{}
 	replays := replayResults{}
-	retries := db.Bulk[deliveryRow]{}
+	retries := db.Bulk[queue.Row]{}
 	sums := newTally()
 	enabled := map[string]bool{}
 	for _, r := range results {
-		done = append(done, r.Delivery.key)
-		log.add(r.Delivery.orgID, r.Delivery.key)
+		done = append(done, r.Row.Key)
+		log.add(r.Row.OrgID, r.Row.Key)
 		sums.ended(r)
 		replays.add(r)
 		if r.Gone {
-			if err := s.disableGone(tx, r.Delivery.DestinationID); err != nil {
+			if err := s.disableGone(tx, r.Row.DestinationID); err != nil {
 				return err
 			}
-			enabled[r.Delivery.DestinationID] = false
+			enabled[r.Row.DestinationID] = false
 		}
 	}
 	for _, r := range results {
-		next, ok := r.retry()
+		next, ok := retryOf(r)
 		if !ok {
 			continue
 		}
@@ -210,15 +202,15 @@ func (s *Store) follow(tx *db.Tx, results []Result) error {
 			enabled[next.DestinationID] = on
 		}
 		if on {
-			retries = append(retries, next.row())
+			retries = append(retries, next)
 			sums.scheduled(next)
 		}
 	}
 	if err := replays.addWaiting(tx, results); err != nil {
 		return err
 	}
-	if err := done.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
-		return fmt.Errorf("remove from queue: %w", err)
+	if err := queue.Remove(tx, done); err != nil {
+		return err
 	}
 	if err := insertDeliveries(tx, retries); err != nil {
 		return err

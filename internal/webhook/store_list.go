@@ -104,7 +104,7 @@ func deliveryList(orgID, webhookID string, f Filter, isShort bool) list.Query[De
 	keys := keysOf(webhookID, f.Since, f.Until)
 	l := list.Query[Delivery]{
 		Name: "deliveries", From: list.Text(deliveryTable), Where: list.Where(`key >= ?`, keys.from),
-		Columns: deliveryColumns, Scan: deliveryScanner(orgID, webhookID),
+		Columns: deliveryColumns, Scan: deliveryScanner(hookKey{orgID, webhookID}),
 	}
 	columns := []string{`key`}
 	position := func(key string) []any { return []any{key} }
@@ -247,18 +247,18 @@ func (d *Delivery) columns() []any {
 	}
 }
 
-func scanDelivery(row db.Row, orgID, webhookID string) (Delivery, error) {
-	d := Delivery{orgID: orgID, WebhookID: webhookID}
+func scanDelivery(row db.Row, hook hookKey) (Delivery, error) {
+	d := Delivery{orgID: hook.orgID, WebhookID: hook.webhookID}
 	err := row.Scan(d.columns()...)
-	d.key = rowKey(webhookID, d.ID)
+	d.key = rowKey(hook.webhookID, d.ID)
 	return d, err
 }
 
 // deliveryScanner returns a function that reads the rows of a page.
-func deliveryScanner(orgID, webhookID string) func(db.Row) (Delivery, error) {
+func deliveryScanner(hook hookKey) func(db.Row) (Delivery, error) {
 	var budget page.Budget
 	return func(row db.Row) (Delivery, error) {
-		d, err := scanDelivery(row, orgID, webhookID)
+		d, err := scanDelivery(row, hook)
 		if err != nil || d.Response == nil || budget.Take(len(*d.Response)) {
 			return d, err
 		}

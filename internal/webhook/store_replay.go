@@ -11,6 +11,7 @@ import (
 	"steward/internal/db"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // Replay names a replay of a webhook. Package replay owns replays.
@@ -23,39 +24,41 @@ type Redelivery struct {
 	Size          int64 // of the receipt's headers and body
 }
 
-// Redeliver schedules deliveries of a replay. The first is due at a time, and each after the one before
-// it. If the destination has an attempt of the receipt that waits for a retry, that is due then; if not,
-// one is added to the queue, which begins a chain of its own.
-func (s *Store) Redeliver(tx *db.Tx, r Replay, items []Redelivery, due stamp.Time, every time.Duration) error {
+// Redeliveries are deliveries of a replay. The first is due at a time, and each after the one before it.
+type Redeliveries struct {
+	Items []Redelivery
+	Due   stamp.Time
+	Every time.Duration
+}
+
+// Redeliver schedules deliveries of a replay. If the destination has an attempt of the receipt that waits
+// for a retry, that is due then; if not, one is added to the queue, which begins a chain of its own.
+func (s *Store) Redeliver(tx *db.Tx, r Replay, all Redeliveries) error {
 	now := s.Now()
-	all := make([]Delivery, len(items))
+	rows := make([]queue.Row, len(all.Items))
 	woken := map[string]bool{}
-	for i, item := range items {
-		_, receiptID, err := splitKey(item.ReceiptKey, id.Receipt)
-		if err != nil {
+	for i, item := range all.Items {
+		if _, _, err := splitKey(item.ReceiptKey, id.Receipt); err != nil {
 			return err
 		}
-		d := newDelivery(r.OrgID, r.WebhookID, item.DestinationID, receiptID, now)
-		d.ReplayID = r.ID
-		d.size = item.Size
-		d.due = due.Add(time.Duration(i) * every)
-		all[i] = d
+		rows[i] = newAttempt(queue.Row{
+			OrgID: r.OrgID, DestinationID: item.DestinationID, ReceiptKey: item.ReceiptKey, Size: item.Size, ReplayID: r.ID,
+		}, now)
+		rows[i].DueAt = all.Due.Add(time.Duration(i) * all.Every)
 		woken[item.DestinationID] = true
 	}
-	added, err := withoutWaiting(tx, r.ID, all)
+	added, err := withoutWaiting(tx, r.ID, rows)
 	if err != nil {
 		return err
 	}
-	rows := db.Bulk[deliveryRow]{}
 	sums := newTally()
 	for _, d := range added {
-		rows = append(rows, d.row())
 		sums.scheduled(d)
 	}
-	if err := insertDeliveries(tx, rows); err != nil {
+	if err := insertDeliveries(tx, added); err != nil {
 		return err
 	}
-	tx.OnCommit(func() { s.wake(slices.Collect(maps.Keys(woken))) })
+	tx.OnCommit(func() { s.Queue.Notify(slices.Collect(maps.Keys(woken))) })
 	return sums.write(tx)
 }
 
@@ -75,10 +78,10 @@ const waitingOf = `SELECT v.number, (SELECT d.key FROM webhook_deliveries d
 // withoutWaiting makes the waiting attempts of deliveries due when these are, has a replay count how they
 // end, and returns the other deliveries. An attempt that ends meanwhile, in another transaction, is not
 // waiting any more.
-func withoutWaiting(tx *db.Tx, replayID string, all []Delivery) (others []Delivery, err error) {
+func withoutWaiting(tx *db.Tx, replayID string, all []queue.Row) (others []queue.Row, err error) {
 	asked := make(db.Bulk[waitingQuestion], len(all))
 	for i, d := range all {
-		asked[i] = waitingQuestion{Number: i, ReceiptID: d.ReceiptID, DestinationID: d.DestinationID}
+		asked[i] = waitingQuestion{Number: i, ReceiptID: d.ReceiptID(), DestinationID: d.DestinationID}
 	}
 	type waiting struct {
 		number int
@@ -92,19 +95,13 @@ func withoutWaiting(tx *db.Tx, replayID string, all []Delivery) (others []Delive
 	}
 	found = slices.DeleteFunc(found, func(w waiting) bool { return w.key == nil })
 	slices.SortFunc(found, func(a, b waiting) int { return cmp.Compare(*a.key, *b.key) })
-	type attempt struct {
-		Key    string
-		DueAt  stamp.Time
-		Replay string
-	}
-	rows := make(db.Bulk[attempt], len(found))
+	rows := make(db.Bulk[queue.Replayed], len(found))
 	for i, w := range found {
-		rows[i] = attempt{Key: *w.key, DueAt: all[w.number].due, Replay: " " + replayID}
+		rows[i] = queue.Replayed{Key: *w.key, DueAt: all[w.number].DueAt, ReplayID: replayID}
 	}
-	changed, err := rows.Changed(tx, `UPDATE webhook_queue SET replays = replays || v.replay,
-		due_at = CASE WHEN due_at > v.due_at THEN v.due_at ELSE due_at END {FROM v} WHERE key = v.key`)
+	changed, err := queue.MakeReplayedDue(tx, rows)
 	if err != nil {
-		return nil, fmt.Errorf("make waiting attempts due: %w", err)
+		return nil, err
 	}
 	isWaiting := map[int]bool{}
 	for _, row := range changed {
@@ -128,42 +125,39 @@ type ReplayResult struct {
 type replayResults map[string]*ReplayResult
 
 // add counts the result of a replay's own first attempt.
-func (p replayResults) add(r Result) {
-	if r.Delivery.ReplayID != "" && r.Delivery.Retries == 0 {
-		p.count(r.Delivery.ReplayID, r)
+func (p replayResults) add(r queue.Result) {
+	if r.Row.ReplayID != "" && r.Row.Retries == 0 {
+		p.count(r.Row.ReplayID, r)
 	}
 }
 
-func (p replayResults) count(replayID string, r Result) {
+func (p replayResults) count(replayID string, r queue.Result) {
 	if p[replayID] == nil {
-		p[replayID] = &ReplayResult{Replay: Replay{r.Delivery.orgID, r.Delivery.WebhookID, replayID}}
+		p[replayID] = &ReplayResult{Replay: Replay{r.Row.OrgID, r.Row.WebhookID(), replayID}}
 	}
 	p[replayID].Done++
-	if r.status() == Failed {
+	if statusOf(r) == Failed {
 		p[replayID].Failed++
 	}
 }
 
 // addWaiting counts results of attempts that replays have made due, while they are in the queue.
-func (p replayResults) addWaiting(tx *db.Tx, results []Result) error {
+func (p replayResults) addWaiting(tx *db.Tx, results []queue.Result) error {
 	retries := db.Bulk[string]{}
-	byKey := map[string]Result{}
+	byKey := map[string]queue.Result{}
 	for _, r := range results {
-		if r.Delivery.Retries > 0 {
-			retries = append(retries, r.Delivery.key)
-			byKey[r.Delivery.key] = r
+		if r.Row.Retries > 0 {
+			retries = append(retries, r.Row.Key)
+			byKey[r.Row.Key] = r
 		}
 	}
-	type counted struct{ key, replays string }
-	found, err := db.CollectBulk(tx, retries, func(row db.Row) (c counted, err error) {
-		return c, row.Scan(&c.key, &c.replays)
-	}, `SELECT q.key, q.replays FROM {v} JOIN webhook_queue q ON q.key = v.value WHERE q.replays <> ''`)
+	found, err := queue.ReplaysOf(tx, retries)
 	if err != nil {
-		return fmt.Errorf("find replays of attempts: %w", err)
+		return err
 	}
 	for _, c := range found {
-		for _, replayID := range strings.Fields(c.replays) {
-			p.count(replayID, byKey[c.key])
+		for _, replayID := range strings.Fields(c.IDs) {
+			p.count(replayID, byKey[c.Key])
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // Retry returns the waiting attempt of a failed delivery's chain, which becomes due now, or a new
@@ -30,20 +31,20 @@ func (s *Store) Retry(ctx context.Context, orgID, webhookID, deliveryID string) 
 		if next, err = s.retry(tx, failed, size); err != nil {
 			return err
 		}
-		tx.OnCommit(func() { s.wake([]string{next.DestinationID}) })
+		tx.OnCommit(func() { s.Queue.Notify([]string{next.DestinationID}) })
 		return s.Audit(tx, "webhook.delivery-retry", deliveryID)
 	})
 	return next, err
 }
 
 // findDelivery returns the first delivery of a webhook for which a condition holds, or ErrNoRows.
-func findDelivery(q db.Querier, orgID, webhookID, where string, args ...any) (Delivery, error) {
-	return scanDelivery(q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+where, args...), orgID, webhookID)
+func findDelivery(q db.Querier, hook hookKey, where string, args ...any) (Delivery, error) {
+	return scanDelivery(q.Row(`SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+where, args...), hook)
 }
 
 // failedDelivery returns a delivery that can be retried.
 func (s *Store) failedDelivery(tx *db.Tx, orgID, webhookID, deliveryID string) (Delivery, error) {
-	d, err := findDelivery(tx, orgID, webhookID, `key = $1`, rowKey(webhookID, deliveryID))
+	d, err := findDelivery(tx, hookKey{orgID, webhookID}, `key = $1`, rowKey(webhookID, deliveryID))
 	if errors.Is(err, db.ErrNoRows) || err == nil && !id.Is(id.Delivery, deliveryID) {
 		return d, errs.Missing("delivery", deliveryID)
 	}
@@ -82,7 +83,7 @@ func lockReceipt(tx *db.Tx, d Delivery) (size int64, err error) {
 // retry makes the pending attempt that follows a failed one due now, or adds one. An attempt that
 // is due already stays as it is.
 func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) {
-	last, err := findDelivery(tx, failed.orgID, failed.WebhookID,
+	last, err := findDelivery(tx, hookKey{failed.orgID, failed.WebhookID},
 		`receipt_id = $1 AND destination_id = $2 AND replay_id = $3 ORDER BY retries DESC, key DESC LIMIT 1`,
 		failed.ReceiptID, failed.DestinationID, failed.ReplayID)
 	if err != nil {
@@ -95,17 +96,16 @@ func (s *Store) retry(tx *db.Tx, failed Delivery, size int64) (Delivery, error) 
 	if err := countRetried(tx, last); err != nil {
 		return last, err
 	}
-	next := newDelivery(last.orgID, last.WebhookID, last.DestinationID, last.ReceiptID, now)
-	next.Retries = last.Retries + 1
-	next.size = size
-	next.ReplayID = last.ReplayID
-	next.DueAt = &next.due
-	if err := insertDeliveries(tx, db.Bulk[deliveryRow]{next.row()}); err != nil {
-		return next, err
+	next := newAttempt(queue.Row{
+		OrgID: last.orgID, DestinationID: last.DestinationID, ReceiptKey: rowKey(last.WebhookID, last.ReceiptID),
+		Retries: last.Retries + 1, Size: size, ReplayID: last.ReplayID,
+	}, now)
+	if err := insertDeliveries(tx, db.Bulk[queue.Row]{next}); err != nil {
+		return last, err
 	}
 	sums := newTally()
 	sums.scheduled(next)
-	return next, sums.write(tx)
+	return pendingDelivery(next), sums.write(tx)
 }
 
 // makeDue makes a pending delivery due now, unless it is already.
@@ -113,8 +113,8 @@ func makeDue(tx *db.Tx, d Delivery, now stamp.Time) (Delivery, error) {
 	if d.DueAt != nil && *d.DueAt <= now {
 		return d, nil
 	}
-	if _, err := tx.Exec(`UPDATE webhook_queue SET due_at = $2 WHERE key = $1 AND due_at > $2`, d.key, now); err != nil {
-		return d, fmt.Errorf("make delivery due: %w", err)
+	if err := queue.MakeDue(tx, d.key, now); err != nil {
+		return d, err
 	}
 	d.DueAt = &now
 	return d, nil

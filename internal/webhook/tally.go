@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/stats"
 )
 
@@ -59,18 +60,18 @@ func (t *tally) received(r *Receipt) {
 }
 
 // scheduled counts a new delivery.
-func (t *tally) scheduled(d Delivery) {
-	t.total(d.orgID, d.WebhookID, total{deliveries: 1, pending: 1})
+func (t *tally) scheduled(d queue.Row) {
+	t.total(d.OrgID, d.WebhookID(), total{deliveries: 1, pending: 1})
 }
 
 // ended counts a result.
-func (t *tally) ended(r Result) {
+func (t *tally) ended(r queue.Result) {
 	n := stats.Count{Delivered: 1}
-	if r.status() == Failed {
+	if statusOf(r) == Failed {
 		n = stats.Count{Failed: 1}
 	}
-	t.event(r.Delivery.orgID, r.Delivery.WebhookID, r.At, n)
-	t.total(r.Delivery.orgID, r.Delivery.WebhookID, total{pending: -1})
+	t.event(r.Row.OrgID, r.Row.WebhookID(), r.At, n)
+	t.total(r.Row.OrgID, r.Row.WebhookID(), total{pending: -1})
 }
 
 // write adds the sums to the counters.

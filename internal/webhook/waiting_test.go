@@ -13,6 +13,7 @@ import (
 	"steward/internal/errs"
 	"steward/internal/page"
 	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
 )
 
 // failEach ends n due attempts of a destination as failed; their retries wait.
@@ -22,9 +23,9 @@ func (h *fixture) failEach(to Destination, n int) {
 	if len(rows) != n {
 		h.t.Fatalf("%d attempts are due, want %d", len(rows), n)
 	}
-	var results []Result
+	var results []queue.Result
 	for _, d := range rows {
-		results = append(results, Result{Delivery: d, At: stamp.Of(h.clock.now()), Error: "the destination answered 503", MaxRetries: 8})
+		results = append(results, queue.Result{Row: d, At: stamp.Of(h.clock.now()), Error: "the destination answered 503", MaxRetries: 8})
 	}
 	_, _, err := h.store.Finish(h.t.Context(), results)
 	must(h.t, err)
@@ -41,7 +42,7 @@ func (h *fixture) waiting(c *auth.Caller, w Webhook, n int) Destination {
 
 func (h *fixture) due(destinationID string) int {
 	h.t.Helper()
-	rows, err := h.store.Due(h.t.Context(), destinationID, 1_000_000)
+	rows, err := h.store.Queue.Due(h.t.Context(), destinationID, 1_000_000)
 	must(h.t, err)
 	return len(rows)
 }
@@ -119,9 +120,9 @@ func (h *fixture) succeed(to Destination, n int) {
 	if len(rows) != n {
 		h.t.Fatalf("%d attempts are due, want %d", len(rows), n)
 	}
-	var results []Result
+	var results []queue.Result
 	for _, d := range rows {
-		results = append(results, Result{Delivery: d, At: stamp.Of(h.clock.now())})
+		results = append(results, queue.Result{Row: d, At: stamp.Of(h.clock.now())})
 	}
 	_, _, err := h.store.Finish(h.t.Context(), results)
 	must(h.t, err)
@@ -135,14 +136,14 @@ func TestRetriedChainCountsOnce(t *testing.T) {
 		to := h.destination(alice, w.ID, `{"url": "http://127.0.0.1:1"}`)
 		h.accept(w, alice, "a", "b")
 		rows, _ := h.store.claim(t, to.ID, 2)
-		_, _, err := h.store.Finish(t.Context(), []Result{
-			{Delivery: rows[0], At: rows[0].Date, Error: "x"}, {Delivery: rows[1], At: rows[1].Date, Error: "x"},
+		_, _, err := h.store.Finish(t.Context(), []queue.Result{
+			{Row: rows[0], At: rows[0].Date, Error: "x"}, {Row: rows[1], At: rows[1].Date, Error: "x"},
 		})
 		must(t, err)
 		if f := h.health().Failing; len(f) != 1 || f[0].Count != 2 || f[0].Waiting != 0 {
 			t.Fatalf("%+v", f)
 		}
-		_, err = h.store.Retry(as(alice), alice.OrgID, w.ID, rows[0].ID)
+		_, err = h.store.Retry(as(alice), alice.OrgID, w.ID, rows[0].DeliveryID())
 		must(t, err)
 		if f := h.health().Failing; len(f) != 1 || f[0].Count != 2 || f[0].Waiting != 1 {
 			t.Errorf("%+v", f)
@@ -161,7 +162,7 @@ func (h *fixture) recoverDestination(c *auth.Caller, webhookID, destinationID st
 // TestRecoverMakesAllWaitingAttemptsDue recovers a destination with more attempts than fit into a batch,
 // twice. The rest is made due by another process, of which the first may have died.
 func TestRecoverMakesAllWaitingAttemptsDue(t *testing.T) {
-	const n = 2*recoverBatch + 257
+	const n = 2*queue.RecoverBatch + 257
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
@@ -172,7 +173,7 @@ func TestRecoverMakesAllWaitingAttemptsDue(t *testing.T) {
 		if err != nil || got != n {
 			t.Fatalf("%d, %v", got, err)
 		}
-		if due := h.due(to.ID); due != recoverBatch+1 {
+		if due := h.due(to.ID); due != queue.RecoverBatch+1 {
 			t.Errorf("%d are due after the request", due)
 		}
 		// What fails again meanwhile waits for its retry.
@@ -180,9 +181,9 @@ func TestRecoverMakesAllWaitingAttemptsDue(t *testing.T) {
 		h.failEach(to, 100)
 		again := sameStore(h.store, "rep_2")
 		for range 3 {
-			more, err := again.continueRecovery(t.Context(), to.ID)
+			more, err := again.Queue.ContinueRecovery(t.Context(), to.ID)
 			must(t, err)
-			if some, err := again.recovering(t.Context(), ""); err != nil || (len(some) == 1) != more {
+			if some, err := again.Queue.Recovering(t.Context(), ""); err != nil || (len(some) == 1) != more {
 				t.Errorf("%v, %v, more: %v", some, err, more)
 			}
 		}
@@ -206,17 +207,17 @@ func TestRecoverMakesAllWaitingAttemptsDue(t *testing.T) {
 
 // TestRecoverAtARate spreads attempts over time, over the end of a batch.
 func TestRecoverAtARate(t *testing.T) {
-	const n = recoverBatch + 500
+	const n = queue.RecoverBatch + 500
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 		h.accept(w, alice, numbered(n)...)
 		rows, _ := h.store.claim(t, to.ID, n)
-		var results []Result
+		var results []queue.Result
 		for _, d := range rows {
-			results = append(results, Result{
-				Delivery: d, At: stamp.Of(h.clock.now()), Error: "x", MaxRetries: 8, RetryAfter: time.Hour,
+			results = append(results, queue.Result{
+				Row: d, At: stamp.Of(h.clock.now()), Error: "x", MaxRetries: 8, RetryAfter: time.Hour,
 			})
 		}
 		_, _, err := h.store.Finish(t.Context(), results)
@@ -225,7 +226,7 @@ func TestRecoverAtARate(t *testing.T) {
 		if err != nil || got != n {
 			t.Fatalf("%d, %v", got, err)
 		}
-		_, err = h.store.continueRecovery(t.Context(), to.ID)
+		_, err = h.store.Queue.ContinueRecovery(t.Context(), to.ID)
 		must(t, err)
 		for _, test := range []struct {
 			after time.Duration
@@ -279,12 +280,12 @@ func TestRecoveryEndsWithItsDestination(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		w, _ := h.webhook(alice)
-		to := h.waiting(alice, w, recoverBatch+1)
+		to := h.waiting(alice, w, queue.RecoverBatch+1)
 		_, err := h.recoverDestination(alice, w.ID, to.ID, nil)
 		must(t, err)
 		must(t, h.store.DeleteDestination(as(alice), alice.OrgID, w.ID, to.ID, page.IfMatch{}))
-		more, err := h.store.continueRecovery(t.Context(), to.ID)
-		if some, _ := h.store.recovering(t.Context(), ""); more || err != nil || len(some) != 0 {
+		more, err := h.store.Queue.ContinueRecovery(t.Context(), to.ID)
+		if some, _ := h.store.Queue.Recovering(t.Context(), ""); more || err != nil || len(some) != 0 {
 			t.Errorf("more: %v, %v, %v", more, err, some)
 		}
 	})
@@ -292,7 +293,7 @@ func TestRecoveryEndsWithItsDestination(t *testing.T) {
 
 // TestRecoveredDestinationGetsEverything runs two schedulers, as two replicas do, of which one was asked.
 func TestRecoveredDestinationGetsEverything(t *testing.T) {
-	const n = recoverBatch + 300
+	const n = queue.RecoverBatch + 300
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		var got atomic.Int64
@@ -301,13 +302,14 @@ func TestRecoveredDestinationGetsEverything(t *testing.T) {
 		to := h.destination(alice, w.ID, fmt.Sprintf(`{"url": %q, "concurrency": 50}`, s.URL))
 		h.accept(w, alice, numbered(n)...)
 		h.failEach(to, n)
-		must(t, h.store.DropLeases(t.Context()))
+		must(t, h.store.Queue.DropLeases(t.Context()))
 		second := newFixture(t, d)
-		second.store.Owner = "rep_2"
 		second.clock = h.clock
 		second.store.Now = h.clock.now
+		second.store.Queue.Now = h.clock.now
+		second.store.Queue.Owner = "rep_2"
 		second.run()
-		h.store.Wake = nil // this process sends nothing
+		h.store.Queue.Wake = nil // this process sends nothing
 		recovered, err := h.recoverDestination(alice, w.ID, to.ID, nil)
 		if err != nil || recovered != n {
 			t.Fatalf("%d, %v", recovered, err)

@@ -1,18 +1,17 @@
 // Package webhook owns webhooks: the URLs that accept requests, the destinations that they are
-// forwarded to, and what became of each.
+// forwarded to, and what became of each. It is built upon the packages queue, send, stats and eventlog
+// below it, and imports no other slice; replay and tail are built upon it.
 //
 // How a request moves through it. Ingest (ingest.go) checks the token from a cache, reads the
 // bounded body and makes a Receipt. Receipts that arrive at the same time go to Store.Accept
 // together, which writes them, a pending Delivery and a row in the queue for each enabled
 // destination, and the counters, in one transaction. The 200 is sent after its commit, and the
-// Scheduler (scheduler.go) is woken: it leases destinations with due rows, reads their queues in
-// order, sends through package send, and has Store.Finish write the results: success, or failed and
-// the next attempt, and the counters.
+// scheduler of package queue is woken, which decides when each delivery is attempted. Sender
+// (attempt.go) loads its receipt and sends it through package send; Store.Finish (store_finish.go)
+// writes the results: success, or failed and the next attempt, and the counters.
 //
-// The queue table is the only source of work. One process at a time holds the lease of a
-// destination; it fences Finish. A row stays in the queue until its delivery has ended, so a crash
-// needs no recovery: the lease expires, and whoever holds the next one finds the rows. Deliveries
-// are sent at least once and recorded exactly once. docs/states.md shows the states.
+// Deliveries are sent at least once and recorded exactly once: Finish is fenced by the lease of the
+// destination. docs/states.md shows the states.
 //
 // Receipts and results are also written to the log of events (package eventlog), which the live tail
 // (package tail) reads.

@@ -22,6 +22,7 @@ import (
 	"steward/internal/stamp"
 	"steward/internal/waittest"
 	"steward/internal/webhook"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
 
@@ -58,7 +59,9 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	must(t, err)
 	log := slog.New(slog.DiscardHandler)
 	audit := func(*db.Tx, string, string) error { return nil }
-	hooks := &webhook.Store{DB: d, Ring: ring, Now: time.Now, Log: log, Owner: "rep_1", Audit: audit}
+	hooks := &webhook.Store{
+		DB: d, Ring: ring, Now: time.Now, Log: log, Audit: audit, Queue: &queue.Store{DB: d, Now: time.Now, Owner: "rep_1"},
+	}
 	replays := &Store{DB: d, Now: time.Now, Audit: audit, Hooks: hooks}
 	hooks.Replayed = replays.Ended
 	f := &fixture{
@@ -104,10 +107,10 @@ func (f *fixture) arrived(path string) []string {
 
 // runScheduler sends deliveries until the test ends.
 func (f *fixture) runScheduler() {
-	scheduler := webhook.NewScheduler(f.hooks.Store, 1000, 128<<20)
-	scheduler.Send = send.New(send.Egress{Loopback: true}, time.Now).Send
-	scheduler.Log = slog.New(slog.DiscardHandler)
-	f.hooks.Store.Wake = scheduler.Wake
+	sender := webhook.NewSender(f.hooks.Store)
+	sender.Send = send.New(send.Egress{Loopback: true}, time.Now).Send
+	scheduler := sender.Scheduler(1000, 128<<20)
+	f.hooks.Store.Queue.Wake = scheduler.Wake
 	f.run(scheduler.Run)
 }
 
@@ -289,7 +292,7 @@ func TestReplayedDeliveriesAreChainsOfTheirOwn(t *testing.T) {
 		if next.Retries != 1 || next.ReplayID != made.ID {
 			t.Errorf("retried as %+v", next)
 		}
-		f.hooks.Store.Wake([]string{next.DestinationID})
+		f.hooks.Store.Queue.Wake([]string{next.DestinationID})
 		waittest.True(t, "the retry", func() bool { return len(f.deliveries(webhook.Filter{Status: webhook.Success})) == 3 })
 		if again := f.get(made); again.Done != 2 || again.Failed != 2 || again.State != Done {
 			t.Errorf("after a retry: %+v", again)

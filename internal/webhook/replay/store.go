@@ -265,6 +265,7 @@ func (s *Store) add(ctx context.Context, r Replay, items []webhook.Redelivery, t
 		if n == 0 {
 			return errTaken
 		}
-		return s.Hooks.Redeliver(tx, webhook.Replay{OrgID: r.orgID, WebhookID: r.WebhookID, ID: r.ID}, items, due, r.pace())
+		return s.Hooks.Redeliver(tx, webhook.Replay{OrgID: r.orgID, WebhookID: r.WebhookID, ID: r.ID},
+			webhook.Redeliveries{Items: items, Due: due, Every: r.pace()})
 	})
 }

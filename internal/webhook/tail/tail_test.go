@@ -28,6 +28,7 @@ import (
 	"steward/internal/web"
 	"steward/internal/webhook"
 	"steward/internal/webhook/eventlog"
+	"steward/internal/webhook/queue"
 )
 
 var alice = &auth.Caller{OrgID: "org_a", UserID: "usr_alice", Role: auth.Owner, KeyID: "key_a"}
@@ -54,7 +55,7 @@ func newFixture(t *testing.T, d *db.DB) *fixture {
 	must(t, err)
 	log := slog.New(slog.DiscardHandler)
 	store := &webhook.Store{
-		DB: d, Ring: ring, Now: time.Now, Log: log, Owner: "rep_1",
+		DB: d, Ring: ring, Now: time.Now, Log: log, Queue: &queue.Store{DB: d, Now: time.Now, Owner: "rep_1"},
 		Audit: func(*db.Tx, string, string) error { return nil },
 	}
 	f := &fixture{t: t, hooks: &webhook.Handler{Store: store}, tails: New(store, log, 32<<20)}

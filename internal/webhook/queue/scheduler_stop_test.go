@@ -1,10 +1,9 @@
-package webhook
+package queue_test
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,28 +14,10 @@ import (
 	"steward/internal/page"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
+	"steward/internal/webhook"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
-
-// TestCutOffAttemptIsNotRecorded stops the process while an attempt goes on: that is not the
-// destination's failure.
-func TestCutOffAttemptIsNotRecorded(t *testing.T) {
-	h := newFixture(t, dbtest.Open(t, db.SQLite))
-	w, _ := h.webhook(alice)
-	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
-	h.accept(w, alice, "x")
-	rows, _ := h.store.claim(t, to.ID, 1)
-	var cut context.CancelFunc
-	h.scheduler.cut, cut = context.WithCancel(t.Context())
-	h.scheduler.Send = func(context.Context, send.Request) send.Result {
-		cut()
-		return send.Result{Error: "cut off"}
-	}
-	attempt := &task{Delivery: rows[0], receipt: textReceipt(w, alice, "x")}
-	if result, err := h.scheduler.attempt(attempt); err == nil {
-		t.Errorf("it ended with %+v", result)
-	}
-}
 
 // TestPendingDeliveriesEndWithTheirDestination disables and deletes destinations with a backlog.
 func TestPendingDeliveriesEndWithTheirDestination(t *testing.T) {
@@ -44,29 +25,27 @@ func TestPendingDeliveriesEndWithTheirDestination(t *testing.T) {
 		h := newFixture(t, d)
 		release := make(chan struct{})
 		n := &network{respond: func(context.Context, send.Request) send.Result { <-release; return ok() }}
-		h.scheduler.Send = n.Send
+		h.sender.Send = n.Send
 		h.run()
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		gone := h.destination(alice, w.ID, `{"url": "http://gone.test", "concurrency": 1}`)
 		off := h.destination(alice, w.ID, `{"url": "http://off.test", "concurrency": 1}`)
-		for batch := range slices.Chunk(numbered(readAhead+50), 50) {
+		for batch := range slices.Chunk(numbered(queue.ReadAhead+50), 50) {
 			h.accept(w, alice, batch...)
 		}
 		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, gone.ID, page.IfMatch{}))
-		c := config(t, `{"url": "http://off.test", "disabled": true}`)
-		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, off.ID, &c, page.IfMatch{})
-		must(t, err)
+		h.change(alice, off, `{"url": "http://off.test", "disabled": true}`)
 		close(release)
-		h.waitFor(alice, w, Filter{Status: Pending}, 0)
+		h.waitFor(alice, w, webhook.Pending, 0)
 		reasons := map[string]int{}
-		for _, d := range h.deliveries(alice, w.ID, Filter{Status: Failed}) {
+		for _, d := range h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Failed}) {
 			reasons[*d.Error]++
 		}
-		if len(reasons) != 2 || reasons["the destination was deleted"] < readAhead || reasons["the destination is disabled"] < readAhead {
+		if len(reasons) != 2 || reasons["the destination was deleted"] < queue.ReadAhead || reasons["the destination is disabled"] < queue.ReadAhead {
 			t.Errorf("reasons %v", reasons)
 		}
 		h.accept(w, alice, "after")
-		if waiting := len(h.deliveries(alice, w.ID, Filter{Status: Pending})); waiting != 0 {
+		if waiting := len(h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Pending})); waiting != 0 {
 			t.Errorf("%d deliveries to disabled destinations", waiting)
 		}
 		h.sumsHold("org_a")
@@ -84,8 +63,8 @@ func TestStopFinishesWhatIsBeingSent(t *testing.T) {
 			<-release
 			return ok()
 		}}
-		h.scheduler.Send = n.Send
-		w, _ := h.webhook(alice)
+		h.sender.Send = n.Send
+		w := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 2}`)
 		h.accept(w, alice, numbered(20)...)
 		ctx, stop := context.WithCancel(t.Context())
@@ -94,22 +73,16 @@ func TestStopFinishesWhatIsBeingSent(t *testing.T) {
 		waittest.Receive(t, "the first attempt", started)
 		waittest.Receive(t, "the second attempt", started)
 		stop()
-		eventually(t, "the lanes are closed", h.scheduler.lanes.isClosed)
+		waittest.True(t, "the lanes are closed", h.scheduler.IsClosed)
 		close(release)
 		waittest.Receive(t, "the end", chanOf(done))
-		if ended := len(h.deliveries(alice, w.ID, Filter{Status: Success})); ended != 2 {
+		if ended := len(h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Success})); ended != 2 {
 			t.Errorf("%d have ended", ended)
 		}
-		if taken, held := sameStore(h.store, "rep_2").claim(t, to.ID, 100); !held || len(taken) != 18 {
+		if taken, held := claim(t, h.process("rep_2"), to.ID, 100); !held || len(taken) != 18 {
 			t.Errorf("another process can claim %d", len(taken))
 		}
 	})
-}
-
-func (l *lanes) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }
 
 // TestResultsWaitForTheDatabase: results that cannot be written are kept until they can be; nothing
@@ -119,17 +92,16 @@ func TestResultsWaitForTheDatabase(t *testing.T) {
 	logged := make(firstLine, 1)
 	h.scheduler.Log = slog.New(slog.NewTextHandler(logged, nil))
 	h.run()
-	s := newSink(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<10)) })
-	w, _ := h.webhook(alice)
-	to := h.destination(alice, w.ID, `{"url": "`+s.URL+`"}`)
+	n := &network{respond: func(context.Context, send.Request) send.Result {
+		return send.Result{Response: &send.Response{Status: 200, Body: strings.Repeat("x", 16<<10)}}
+	}}
+	h.sender.Send = n.Send
+	w := h.webhook(alice)
+	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 	h.accept(w, alice, "first") // which takes the lease
-	h.waitFor(alice, w, Filter{Status: Success}, 1)
+	h.waitFor(alice, w, webhook.Success, 1)
 	must(t, h.db.Write(t.Context(), func(tx *db.Tx) error {
-		var batch []*arrival
-		for range 20 {
-			batch = append(batch, &arrival{receipt: textReceipt(w, alice, "x")})
-		}
-		if err := h.store.acceptBatch(tx, batch); err != nil {
+		if err := h.store.AcceptEventsTx(tx, "org_a", w.ID, bytesOf(numbered(20))); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`PRAGMA max_page_count = 1`) // as many as there are
@@ -138,22 +110,22 @@ func TestResultsWaitForTheDatabase(t *testing.T) {
 	if line := waittest.Receive(t, "a line in the log", logged); !strings.Contains(line, "write results") {
 		t.Errorf("the log says %s", line)
 	}
-	waittest.Until(t, "21 requests", func() (int, bool) { n := len(s.got()); return n, n == 21 })
-	h.clock.advance(leaseFor - renewBefore + time.Second)
-	want := stamp.Of(h.clock.now().Add(leaseFor))
-	eventually(t, "the lease is renewed", func() bool { return h.leaseUntil(to.ID) >= want })
+	waittest.Until(t, "21 requests", func() (int, bool) { sent := len(n.bodies("http://sink.test")); return sent, sent == 21 })
+	h.clock.advance(queue.LeaseFor - queue.RenewBefore + time.Second)
+	want := stamp.Of(h.clock.now().Add(queue.LeaseFor))
+	waittest.True(t, "the lease is renewed", func() bool { return h.leaseUntil(to.ID) >= want })
 	must(t, h.db.Write(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`PRAGMA max_page_count = 1000000`)
 		return err
 	}))
-	h.waitFor(alice, w, Filter{Status: Success}, 21)
-	for _, d := range h.deliveries(alice, w.ID, Filter{}) {
+	h.waitFor(alice, w, webhook.Success, 21)
+	for _, d := range h.deliveries(alice, w.ID, webhook.Filter{}) {
 		if d.Response == nil {
 			t.Errorf("%s has no response", d.ID)
 		}
 	}
-	if n := len(s.got()); n != 21 {
-		t.Errorf("%d requests", n)
+	if sent := len(n.bodies("http://sink.test")); sent != 21 {
+		t.Errorf("%d requests", sent)
 	}
 }
 
@@ -176,11 +148,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		h := newFixture(t, d)
 		release := make(chan struct{})
 		n := &network{respond: func(context.Context, send.Request) send.Result { <-release; return ok() }}
-		h.scheduler.Send = n.Send
+		h.sender.Send = n.Send
 		h.run()
-		var hooks []Webhook
+		var hooks []webhook.Webhook
 		for i := range 3 {
-			w, _ := h.webhook(alice)
+			w := h.webhook(alice)
 			h.destination(alice, w.ID, fmt.Sprintf(`{"url": "http://sink%d.test", "concurrency": 100}`, i))
 			hooks = append(hooks, w)
 		}
@@ -189,7 +161,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				h.accept(w, alice, strings.Repeat("x", size))
 			}
 		}
-		perLane := h.scheduler.lanes.budget.share()
+		perLane := h.scheduler.Share()
 		for i := range hooks {
 			// A lane is read again once half of its share is free. How much of it is in use while all
 			// requests hang depends on how many rows there were when it was read.
@@ -200,9 +172,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		close(release)
 		for _, w := range hooks {
-			h.waitFor(alice, w, Filter{Status: Success}, count)
+			h.waitFor(alice, w, webhook.Success, count)
 		}
-		eventually(t, "nothing is in memory", func() bool { return h.scheduler.Stats() == Stats{} })
+		waittest.True(t, "nothing is in memory", func() bool { return h.scheduler.Stats() == queue.Stats{} })
 		h.sumsHold("org_a")
 	})
 }

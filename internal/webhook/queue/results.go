@@ -1,4 +1,4 @@
-package webhook
+package queue
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const (
 
 // ended is a task with its result.
 type ended struct {
-	task   *task
+	task   *Task
 	result Result
 }
 
@@ -109,7 +109,7 @@ func (s *Scheduler) finish(batch []ended) {
 		}
 		time.Sleep(pollEvery)
 	}
-	tasks := make([]*task, len(batch))
+	tasks := make([]*Task, len(batch))
 	for i, e := range batch {
 		tasks[i] = e.task
 	}
@@ -120,10 +120,10 @@ func (s *Scheduler) finish(batch []ended) {
 func (s *Scheduler) putBack(batch []ended, locked []Result) (others []ended) {
 	isLocked := map[string]bool{}
 	for _, r := range locked {
-		isLocked[r.Delivery.key] = true
+		isLocked[r.Row.Key] = true
 	}
 	for _, e := range batch {
-		if !isLocked[e.task.key] {
+		if !isLocked[e.task.Key] {
 			others = append(others, e)
 			continue
 		}
@@ -141,7 +141,7 @@ func (s *Scheduler) write(batch []ended) (locked []Result, err error) {
 	for i, e := range batch {
 		results[i] = e.result
 	}
-	_, locked, err = s.Store.Finish(context.Background(), results)
+	_, locked, err = s.Finish(context.Background(), results)
 	return locked, err
 }
 
@@ -155,7 +155,7 @@ func (s *Scheduler) finishEach(batch []ended) (others []ended) {
 			e.result.Response = ""
 			var again error
 			if locked, again = s.write([]ended{e}); again != nil {
-				s.Log.Error("write result of a delivery", "delivery", e.task.ID, "error", errors.Join(err, again))
+				s.Log.Error("write result of a delivery", "delivery", e.task.DeliveryID(), "error", errors.Join(err, again))
 			}
 		}
 		others = append(others, s.putBack([]ended{e}, locked)...)

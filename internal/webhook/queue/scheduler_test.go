@@ -1,8 +1,7 @@
-package webhook
+package queue_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,59 +14,17 @@ import (
 	"steward/internal/seal"
 	"steward/internal/stamp"
 	"steward/internal/waittest"
+	"steward/internal/webhook"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
 )
-
-// network stands in for destinations: it records what is sent, and responds as the test says.
-type network struct {
-	mu      sync.Mutex
-	sent    map[string][]string // bodies by URL, in the order in which the attempts began
-	respond func(ctx context.Context, r send.Request) send.Result
-}
-
-func (n *network) Send(ctx context.Context, r send.Request) send.Result {
-	n.mu.Lock()
-	if n.sent == nil {
-		n.sent = map[string][]string{}
-	}
-	n.sent[r.URL] = append(n.sent[r.URL], string(r.Body))
-	n.mu.Unlock()
-	if n.respond == nil {
-		return ok()
-	}
-	return n.respond(ctx, r)
-}
-
-func ok() send.Result { return send.Result{Response: &send.Response{Status: 200}} }
-
-func (n *network) bodies(url string) []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.sent[url])
-}
-
-// waitFor waits until so many deliveries to a URL have begun.
-func (n *network) waitFor(t testing.TB, url string, want int) {
-	t.Helper()
-	waittest.Until(t, fmt.Sprintf("%d deliveries to %s", want, url), func() (int, bool) {
-		sent := len(n.bodies(url))
-		return sent, sent >= want
-	})
-}
-
-func numbered(n int) (bodies []string) {
-	for i := range n {
-		bodies = append(bodies, fmt.Sprintf("%05d", i))
-	}
-	return bodies
-}
 
 // TestDeliveriesWaitForTheDisk has a disk that is almost full, until there is room.
 func TestDeliveriesWaitForTheDisk(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		n := &network{}
-		h.scheduler.Send = n.Send
+		h.sender.Send = n.Send
 		const reserve = 1 << 60 // more than any disk has
 		var checks, reusable atomic.Int64
 		h.scheduler.Disk = &disk.Space{Dir: t.TempDir(), Reserve: reserve, Reusable: func() (int64, error) {
@@ -75,7 +32,7 @@ func TestDeliveriesWaitForTheDisk(t *testing.T) {
 			return reusable.Load(), nil
 		}}
 		h.run()
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 		h.accept(w, alice, "x")
 		waittest.Until(t, "the disk to be checked", func() (int64, bool) { return checks.Load(), checks.Load() > 2 })
@@ -92,11 +49,11 @@ func TestDeliveriesStartInOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		n := &network{}
-		h.scheduler.Send = n.Send
+		h.sender.Send = n.Send
 		h.run()
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 1}`)
-		want := numbered(3*readAhead + 7)
+		want := numbered(3*queue.ReadAhead + 7)
 		for batch := range slices.Chunk(want, 50) {
 			h.accept(w, alice, batch...)
 		}
@@ -104,7 +61,7 @@ func TestDeliveriesStartInOrder(t *testing.T) {
 		if got := n.bodies("http://sink.test"); !slices.Equal(got, want) {
 			t.Errorf("%d arrived, not in order", len(got))
 		}
-		h.waitFor(alice, w, Filter{Status: Pending}, 0)
+		h.waitFor(alice, w, webhook.Pending, 0)
 		h.sumsHold("org_a")
 	})
 }
@@ -124,13 +81,13 @@ func TestSlowDestinationDelaysNoOther(t *testing.T) {
 			}
 			return ok()
 		}}
-		h.scheduler.Send = n.Send
+		h.sender.Send = n.Send
 		h.run()
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://hangs.test", "concurrency": 3}`)
 		h.destination(alice, w.ID, `{"url": "http://fails.test"}`)
 		h.destination(alice, w.ID, `{"url": "http://healthy.test"}`)
-		want := numbered(readAhead + 100)
+		want := numbered(queue.ReadAhead + 100)
 		for batch := range slices.Chunk(want, 64) {
 			h.accept(w, alice, batch...)
 		}
@@ -140,7 +97,7 @@ func TestSlowDestinationDelaysNoOther(t *testing.T) {
 		}
 		close(release)
 		n.waitFor(t, "http://hangs.test", len(want))
-		h.waitFor(alice, w, Filter{Status: Success}, 2*len(want))
+		h.waitFor(alice, w, webhook.Success, 2*len(want))
 		h.sumsHold("org_a")
 	})
 }
@@ -151,15 +108,15 @@ func TestUnreadableDestinationDelaysNoOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
 		n := &network{}
-		h.scheduler.Send = n.Send
-		w, _ := h.webhook(alice)
+		h.sender.Send = n.Send
+		w := h.webhook(alice)
 		bad := h.destination(alice, w.ID, `{"url": "http://bad.test"}`)
 		good := h.destination(alice, w.ID, `{"url": "http://good.test"}`)
 		other, err := seal.NewRing([]byte("ffffffffffffffffffffffffffffffff"))
 		must(t, err)
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			if _, err := tx.Exec(`UPDATE webhook_destinations SET config = $2 WHERE id = $1`, bad.ID,
-				other.Seal(configPurpose, []byte(`{}`))); err != nil {
+				other.Seal("webhook.destination.config", []byte(`{}`))); err != nil {
 				return err
 			}
 			_, err := tx.Exec(`INSERT INTO webhook_queue (key, org_id, destination_id, receipt_key, date, retries, due_at, size)
@@ -168,14 +125,14 @@ func TestUnreadableDestinationDelaysNoOther(t *testing.T) {
 		}))
 		h.accept(w, alice, numbered(20)...)
 		h.run()
-		h.waitFor(alice, w, Filter{Status: Success}, 20)
-		h.waitFor(alice, w, Filter{Status: Failed}, 20)
-		for _, f := range h.deliveries(alice, w.ID, Filter{Status: Failed}) {
+		h.waitFor(alice, w, webhook.Success, 20)
+		h.waitFor(alice, w, webhook.Failed, 20)
+		for _, f := range h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Failed}) {
 			if f.DestinationID != bad.ID || *f.Error != "the destination's settings cannot be read" {
 				t.Fatalf("failed: %+v", f)
 			}
 		}
-		if waiting := len(h.deliveries(alice, w.ID, Filter{Status: Pending, DestinationID: bad.ID})); waiting != 20 {
+		if waiting := len(h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Pending, DestinationID: bad.ID})); waiting != 20 {
 			t.Errorf("%d retries, want 20", waiting)
 		}
 	})
@@ -186,33 +143,33 @@ func TestUnreadableDestinationDelaysNoOther(t *testing.T) {
 func TestLeaseKeepsOthersAway(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 		h.accept(w, alice, numbered(5)...)
-		dead := sameStore(h.store, "rep_dead")
-		lost, held := dead.claim(t, to.ID, 3)
+		dead := h.process("rep_dead")
+		lost, held := claim(t, dead, to.ID, 3)
 		if !held || len(lost) != 3 {
 			t.Fatalf("claimed %d", len(lost))
 		}
-		if _, held := h.store.claim(t, to.ID, 9); held {
+		if _, held := claim(t, h.store, to.ID, 9); held {
 			t.Error("a lease of another process was taken")
 		}
-		heads, err := h.store.Heads(t.Context())
+		heads, err := h.store.Queue.Heads(t.Context())
 		must(t, err)
-		if len(heads) != 1 || !heads[0].leased {
+		if len(heads) != 1 || !heads[0].Leased {
 			t.Errorf("heads %+v", heads)
 		}
-		h.clock.advance(leaseFor)
-		heads, err = h.store.Heads(t.Context())
+		h.clock.advance(queue.LeaseFor)
+		heads, err = h.store.Queue.Heads(t.Context())
 		must(t, err)
-		if len(heads) != 1 || heads[0].leased || heads[0].key != lost[0].key {
+		if len(heads) != 1 || heads[0].Leased || heads[0].Key != lost[0].Key {
 			t.Errorf("heads %+v", heads)
 		}
-		taken, held := h.store.claim(t, to.ID, 9)
+		taken, held := claim(t, h.store, to.ID, 9)
 		if !held || len(taken) != 5 {
 			t.Errorf("claimed %d", len(taken))
 		}
-		late, _, err := dead.Finish(t.Context(), []Result{{Delivery: lost[0], At: lost[0].Date}})
+		late, _, err := dead.Finish(t.Context(), []queue.Result{{Row: lost[0], At: lost[0].Date}})
 		must(t, err)
 		if len(late) != 0 {
 			t.Error("a process without the lease finished a delivery")
@@ -230,23 +187,23 @@ func TestLeaseIsRenewed(t *testing.T) {
 			<-release
 			return ok()
 		}}
-		h.scheduler.Send = n.Send
+		h.sender.Send = n.Send
 		h.run()
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		to := h.destination(alice, w.ID, `{"url": "http://slow.test"}`)
 		h.accept(w, alice, "x")
 		waittest.Receive(t, "the attempt", chanOf(started))
-		other := sameStore(h.store, "rep_2")
+		other := h.process("rep_2")
 		for range 3 {
-			h.clock.advance(leaseFor - renewBefore + time.Second)
-			want := stamp.Of(h.clock.now().Add(leaseFor))
-			eventually(t, "the lease is renewed", func() bool { return h.leaseUntil(to.ID) == want })
-			if _, held := other.claim(t, to.ID, 1); held {
+			h.clock.advance(queue.LeaseFor - queue.RenewBefore + time.Second)
+			want := stamp.Of(h.clock.now().Add(queue.LeaseFor))
+			waittest.True(t, "the lease is renewed", func() bool { return h.leaseUntil(to.ID) == want })
+			if _, held := claim(t, other, to.ID, 1); held {
 				t.Error("another process has the lease")
 			}
 		}
 		close(release)
-		h.waitFor(alice, w, Filter{Status: Success}, 1)
+		h.waitFor(alice, w, webhook.Success, 1)
 	})
 }
 
@@ -270,17 +227,17 @@ func (h *fixture) leaseUntil(destinationID string) (until stamp.Time) {
 // before it, which died.
 func TestExclusiveProcessDropsLeases(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.SQLite))
-	w, _ := h.webhook(alice)
+	w := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 	h.accept(w, alice, "x")
-	if _, held := sameStore(h.store, "rep_dead").claim(t, to.ID, 1); !held {
+	if _, held := claim(t, h.process("rep_dead"), to.ID, 1); !held {
 		t.Fatal("the lease was not taken")
 	}
 	n := &network{}
-	h.scheduler.Send = n.Send
+	h.sender.Send = n.Send
 	h.scheduler.Exclusive = true
 	h.run() // and the clock stands still
-	h.waitFor(alice, w, Filter{Status: Success}, 1)
+	h.waitFor(alice, w, webhook.Success, 1)
 }
 
 // TestReplicasDeliverEverythingOnce runs two schedulers on one database, with a network that fails.
@@ -299,8 +256,7 @@ func TestReplicasDeliverEverythingOnce(t *testing.T) {
 	h := newFixture(t, open())
 	other := newFixture(t, open())
 	other.clock = h.clock
-	other.store.Now = h.clock.now
-	other.store.Owner = "rep_2"
+	other.store = other.process("rep_2")
 	var sent atomic.Int64
 	n := &network{respond: func(context.Context, send.Request) send.Result {
 		if sent.Add(1)%3 == 0 {
@@ -309,12 +265,12 @@ func TestReplicasDeliverEverythingOnce(t *testing.T) {
 		return ok()
 	}}
 	for _, one := range []*fixture{h, other} {
-		one.scheduler = newScheduler(one.store, n.Send)
+		one.sender, one.scheduler = newScheduler(one.store, n.Send)
 		one.run()
 	}
-	var hooks []Webhook
+	var hooks []webhook.Webhook
 	for range 4 {
-		w, _ := h.webhook(alice)
+		w := h.webhook(alice)
 		h.destination(alice, w.ID, `{"url": "http://sink.test", "max_retries": 20}`)
 		hooks = append(hooks, w)
 	}
@@ -325,7 +281,7 @@ func TestReplicasDeliverEverythingOnce(t *testing.T) {
 		h.advanceToNextDue()
 		succeeded := 0
 		for _, w := range hooks {
-			succeeded += len(h.deliveries(alice, w.ID, Filter{Status: Success}))
+			succeeded += len(h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Success}))
 		}
 		return succeeded, succeeded == 800
 	})
@@ -350,21 +306,18 @@ func (h *fixture) advanceToNextDue() {
 func TestReplicasKeepOrder(t *testing.T) {
 	d := dbtest.Open(t, db.Postgres)
 	h := newFixture(t, d)
-	other := sameStore(h.store, "rep_2")
+	other := h.process("rep_2")
 	n := &network{}
-	h.scheduler.Send = n.Send
-	second := newScheduler(other, n.Send)
+	h.sender.Send = n.Send
+	_, second := newScheduler(other, n.Send)
 	h.run()
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { second.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
-	w, _ := h.webhook(alice)
+	run(t, second)
+	w := h.webhook(alice)
 	h.destination(alice, w.ID, `{"url": "http://sink.test", "concurrency": 1}`)
 	want := numbered(200)
 	for i, body := range want {
-		store := []*Store{h.store, other}[i%2]
-		must(t, store.acceptNow([]*arrival{{receipt: textReceipt(w, alice, body)}}))
+		store := []*webhook.Store{h.store, other}[i%2]
+		must(t, acceptBy(store, w, alice, body))
 		h.clock.advance(time.Millisecond)
 	}
 	n.waitFor(t, "http://sink.test", len(want))
@@ -377,21 +330,21 @@ func TestReplicasKeepOrder(t *testing.T) {
 // delivery ends without it.
 func TestUnstorableResponseEndsAlone(t *testing.T) {
 	h := newFixture(t, dbtest.Open(t, db.Postgres))
-	w, _ := h.webhook(alice)
+	w := h.webhook(alice)
 	to := h.destination(alice, w.ID, `{"url": "http://sink.test"}`)
 	h.accept(w, alice, numbered(20)...)
-	rows, _ := h.store.claim(t, to.ID, 20)
-	var batch []ended
-	for i, d := range rows {
-		e := ended{task: &task{Delivery: d, lane: h.scheduler.lanes.lane(to.ID)}, result: Result{Delivery: d, At: d.Date, Response: `{}`}}
+	rows, _ := claim(t, h.store, to.ID, 20)
+	var results []queue.Result
+	for i, row := range rows {
+		r := queue.Result{Row: row, At: row.Date, Response: `{}`}
 		if i == 7 {
-			e.result.Response = "\x00"
+			r.Response = "\x00"
 		}
-		batch = append(batch, e)
+		results = append(results, r)
 	}
-	h.scheduler.finish(batch)
+	h.scheduler.Write(to.ID, results)
 	without := 0
-	for _, d := range h.deliveries(alice, w.ID, Filter{Status: Success}) {
+	for _, d := range h.deliveries(alice, w.ID, webhook.Filter{Status: webhook.Success}) {
 		if d.Response == nil {
 			without++
 		}

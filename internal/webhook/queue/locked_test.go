@@ -1,4 +1,4 @@
-package webhook
+package queue_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
+	"steward/internal/webhook"
 	"steward/internal/webhook/send"
 )
 
@@ -36,11 +37,11 @@ func TestLockedRowDelaysNoOtherDestination(t *testing.T) {
 				}
 				return ok()
 			}}
-			h.scheduler.Send = n.Send
-			hers, _ := h.webhook(alice)
+			h.sender.Send = n.Send
+			hers := h.webhook(alice)
 			to := h.destination(alice, hers.ID, `{"url": "http://alice.test", "max_retries": 0}`)
 			h.accept(hers, alice, "x")
-			his, _ := h.webhook(bob)
+			his := h.webhook(bob)
 			h.destination(bob, his.ID, `{"url": "http://bob.test"}`)
 
 			frozen, err := pgx.Connect(t.Context(), options.URL)
@@ -57,11 +58,11 @@ func TestLockedRowDelaysNoOtherDestination(t *testing.T) {
 			h.run()
 			for i, body := range numbered(20) {
 				h.accept(his, bob, body)
-				h.waitFor(bob, his, Filter{Status: Success}, i+1)
+				h.waitFor(bob, his, webhook.Success, i+1)
 			}
 			_, err = frozen.Exec(t.Context(), "ROLLBACK")
 			must(t, err)
-			h.waitFor(alice, hers, Filter{Status: Failed}, 1)
+			h.waitFor(alice, hers, webhook.Failed, 1)
 			if sent := len(n.bodies("http://alice.test")); sent != 1 {
 				t.Errorf("alice's delivery was sent %d times", sent)
 			}

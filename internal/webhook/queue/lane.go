@@ -1,4 +1,4 @@
-package webhook
+package queue
 
 import (
 	"cmp"
@@ -9,26 +9,11 @@ import (
 	"steward/internal/stamp"
 )
 
-// laneState says what is known of the due rows of a destination's queue.
-type laneState int
-
-// The states of a lane, and what moves it on.
-const (
-	laneIdle    laneState = iota // nothing is known to be due: until rows are committed or discovered
-	laneWanted                   // rows are due, but the lease is not held: until the lease loop has asked for it
-	laneQueued                   // rows are due: until a reader takes the lane
-	laneReading                  // a reader reads the queue: until it is done
-	laneStale                    // as laneReading, and more rows were committed since the read began
-	laneFull                     // rows may be due, but there is no room for them: until a delivery has been sent
-)
-
 const (
 	// readAhead is the default of lanes.readAhead. A lane is read again when half of it is left.
 	readAhead = 1000
-	// leaseFor is how long a process may be silent before another one may take over its destinations.
-	leaseFor = 30 * time.Second
 	// renewBefore is how much of a lease may be left when it is renewed.
-	renewBefore = leaseFor / 2
+	renewBefore = LeaseFor / 2
 	// rereadAfter is when the queue is read again although its first row is in flight: an earlier
 	// row may have been committed late.
 	rereadAfter = time.Second
@@ -36,17 +21,8 @@ const (
 	leaseBatch = 500
 )
 
-// task is a delivery in memory.
-type task struct {
-	Delivery
-	lane    *lane
-	receipt *Receipt // nil before it is read, when it is no longer kept, and after the delivery was sent
-	charge  charge   // what it takes of the budget
-	written bool     // its result is durable, but its lane is still being read
-}
-
-func (t *task) compare(o *task) int {
-	return cmp.Or(cmp.Compare(t.due, o.due), cmp.Compare(t.key, o.key))
+func (t *Task) compare(o *Task) int {
+	return cmp.Or(cmp.Compare(t.DueAt, o.DueAt), cmp.Compare(t.Key, o.Key))
 }
 
 // lane is a destination that this process has in memory.
@@ -58,8 +34,8 @@ type lane struct {
 	read  stamp.Time // when its queue was last read
 	slots int        // the destination's concurrency
 
-	inFlight map[string]*task // by row key: everything in memory, until its result is durable
-	pending  []*task          // the tasks that are not being sent yet, in the order of the queue
+	inFlight map[string]*Task // by row key: everything in memory, until its result is durable
+	pending  []*Task          // the tasks that are not being sent yet, in the order of the queue
 	sending  int
 	blocked  bool // it is in lanes.blocked
 
@@ -68,9 +44,6 @@ type lane struct {
 	sockets        int
 	reservedSocket bool
 }
-
-// isReading reports whether a reader works on the lane.
-func (n *lane) isReading() bool { return n.state == laneReading || n.state == laneStale }
 
 // lanes decides what is read, leased and sent next. It does no I/O and starts no goroutines: the
 // Scheduler does, and reports what came of it.
@@ -83,7 +56,7 @@ type lanes struct {
 
 	mu      sync.Mutex
 	byID    map[string]*lane
-	queue   []*lane // laneQueued, first in first out
+	queue   []*lane // those to read, first in first out; what is not queued any more is passed over
 	blocked []*lane // have nothing being sent, and wait for the budget
 	budget  sendBudget
 	closed  bool
@@ -103,7 +76,7 @@ func newLanes(now func() time.Time, sockets int, bytes int64) *lanes {
 func (l *lanes) lane(destinationID string) *lane {
 	n := l.byID[destinationID]
 	if n == nil {
-		n = &lane{id: destinationID, inFlight: map[string]*task{}, slots: defaultConcurrency}
+		n = &lane{id: destinationID, inFlight: map[string]*Task{}, slots: DefaultConcurrency}
 		l.byID[destinationID] = n
 	}
 	return n
@@ -122,47 +95,23 @@ func (l *lanes) wake(destinationIDs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, destinationID := range destinationIDs {
-		l.want(l.lane(destinationID))
+		l.fire(l.lane(destinationID), rowsDue)
 	}
 }
 
 // discovered notes the first due row of destinations, as the database has them, and returns what
 // can be sent now.
-func (l *lanes) discovered(heads []head) (start []*task) {
+func (l *lanes) discovered(heads []Head) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recently := stamp.Of(l.now()).Add(-rereadAfter)
 	for _, h := range heads {
-		n := l.lane(h.destinationID)
-		if n.inFlight[h.key] == nil || n.read < recently {
-			l.want(n)
+		n := l.lane(h.DestinationID)
+		if n.inFlight[h.Key] == nil || n.read < recently {
+			l.fire(n, rowsDue)
 		}
 	}
 	return l.unblock()
-}
-
-// want notes that a lane has due rows.
-func (l *lanes) want(n *lane) {
-	switch n.state {
-	case laneIdle:
-		l.enqueue(n)
-	case laneReading:
-		n.state = laneStale
-	}
-}
-
-// enqueue has a lane read next, or leased first.
-func (l *lanes) enqueue(n *lane) {
-	now := stamp.Of(l.now())
-	n.used = now
-	if n.lease <= now {
-		n.state = laneWanted
-		signal(l.leases)
-		return
-	}
-	n.state = laneQueued
-	l.queue = append(l.queue, n)
-	signal(l.reads)
 }
 
 // hasRoom reports whether a lane should read more of its queue.
@@ -178,10 +127,9 @@ func (l *lanes) nextRead() (n *lane, limit int) {
 		n := l.queue[0]
 		l.queue[0] = nil
 		l.queue = l.queue[1:]
-		if n.state != laneQueued { // it lost its lease
+		if l.fire(n, readerFree) != startRead { // it lost its lease
 			continue
 		}
-		n.state = laneReading
 		n.read = stamp.Of(l.now())
 		if len(l.queue) > 0 {
 			signal(l.reads)
@@ -193,73 +141,76 @@ func (l *lanes) nextRead() (n *lane, limit int) {
 
 // choose returns a task for each row that is not in flight, as far as the budget has room, and
 // takes it from the budget. It reports whether rows were left for want of room.
-func (l *lanes) choose(n *lane, rows []dueRow) (chosen []*task, left bool) {
+func (l *lanes) choose(n *lane, rows []Row) (chosen []*Task, left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range rows {
-		if n.inFlight[d.key] != nil {
+		if n.inFlight[d.Key] != nil {
 			continue
 		}
-		c, ok := l.budget.take(n, d.size+taskBytes, len(n.pending)+n.sending+len(chosen) == 0)
+		c, ok := l.budget.take(n, d.Size+taskBytes, len(n.pending)+n.sending+len(chosen) == 0)
 		if !ok {
 			return chosen, true
 		}
-		t := &task{Delivery: Delivery{key: d.key, due: d.due, size: d.size}, lane: n, charge: c}
-		n.inFlight[d.key] = t
+		t := &Task{Row: d, lane: n, charge: c}
+		n.inFlight[d.Key] = t
 		chosen = append(chosen, t)
 	}
 	return chosen, false
 }
 
-// endRead adds the tasks that could be loaded to a lane, and returns what can be sent now. more
-// reports whether there may be other due rows, and left whether the budget had no room for some.
-func (l *lanes) endRead(n *lane, chosen []*task, slots int, more, left bool) (start []*task) {
+// readEnd is what a read has found.
+type readEnd struct {
+	tasks []*Task
+	slots int  // the destination's concurrency
+	more  bool // there may be other due rows
+	left  bool // the budget had no room for some of them
+}
+
+// endRead adds the tasks that could be loaded to a lane, and returns what can be sent now.
+func (l *lanes) endRead(n *lane, end readEnd) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	more = more || left || n.state == laneStale
-	n.state = laneIdle
-	n.slots = slots
+	again := l.fire(n, readEnded) == readAgain
+	n.slots = end.slots
 	for key, t := range n.inFlight {
 		if t.written {
 			delete(n.inFlight, key)
 		}
 	}
-	for _, t := range chosen {
-		if t.ID == "" {
+	for _, t := range end.tasks {
+		if t.ReceiptKey == "" {
 			l.release(t)
 			continue
 		}
 		n.pending = append(n.pending, t)
 	}
-	slices.SortFunc(n.pending, (*task).compare)
+	slices.SortFunc(n.pending, (*Task).compare)
 	start = l.dispatch(n)
-	if !more || n.state != laneIdle {
-		return start
-	}
 	switch {
-	case !left && l.hasRoom(n):
-		l.enqueue(n)
-	case left && len(n.pending)+n.sending == 0:
-		n.state = laneFull
-		l.block(n)
+	case !end.more && !end.left && !again:
+	case !end.left && l.hasRoom(n):
+		l.fire(n, rowsDue)
 	default:
-		n.state = laneFull
+		if l.fire(n, rowsLeft) == waitForRoom && end.left && len(n.pending)+n.sending == 0 {
+			l.block(n)
+		}
 	}
 	return start
 }
 
 // failRead ends a read that failed. The rows are discovered again.
-func (l *lanes) failRead(n *lane, chosen []*task) {
+func (l *lanes) failRead(n *lane, tasks []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range chosen {
+	for _, t := range tasks {
 		l.release(t)
 	}
-	n.state = laneIdle
+	l.fire(n, readEnded)
 }
 
 // dispatch returns the tasks of a lane that can be sent now, and counts them as being sent.
-func (l *lanes) dispatch(n *lane) (start []*task) {
+func (l *lanes) dispatch(n *lane) (start []*Task) {
 	if l.closed {
 		return nil
 	}
@@ -295,44 +246,47 @@ func (l *lanes) block(n *lane) {
 
 // unblock gives some lanes that wait for the budget another try, first in first out, and returns
 // what can be sent now.
-func (l *lanes) unblock() (start []*task) {
+func (l *lanes) unblock() (start []*Task) {
 	for range min(len(l.blocked), shares) {
 		n := l.blocked[0]
 		l.blocked[0] = nil
 		l.blocked = l.blocked[1:]
 		n.blocked = false
 		start = append(start, l.dispatch(n)...)
-		if n.state == laneFull && l.hasRoom(n) {
-			l.enqueue(n)
-		}
+		l.offerRoom(n)
 	}
 	return start
 }
 
+// offerRoom has a lane that waits for room read again, if there is some.
+func (l *lanes) offerRoom(n *lane) {
+	if l.hasRoom(n) {
+		l.fire(n, roomFound)
+	}
+}
+
 // sent notes that an attempt has ended with a result of some bytes, which is still to be written.
 // It returns what can be sent now.
-func (l *lanes) sent(t *task, bytes int64) (start []*task) {
+func (l *lanes) sent(t *Task, bytes int64) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := t.lane
 	n.sending--
 	l.budget.releaseSocket(n)
-	t.receipt = nil
+	t.Request = nil
 	l.budget.release(n, t.charge)
 	t.charge = l.budget.force(n, bytes+taskBytes)
 	start = append(l.unblock(), l.dispatch(n)...) // those that wait come first
-	if n.state == laneFull && l.hasRoom(n) {
-		l.enqueue(n)
-	}
+	l.offerRoom(n)
 	return start
 }
 
 // written notes that results are durable, and returns what can be sent now.
-func (l *lanes) written(tasks []*task) (start []*task) {
+func (l *lanes) written(tasks []*Task) (start []*Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range tasks {
-		if t.lane.isReading() { // the reader may have seen its row
+		if t.lane.state.isReading() { // the reader may have seen its row
 			l.budget.release(t.lane, t.charge)
 			t.charge = charge{}
 			t.written = true
@@ -344,23 +298,21 @@ func (l *lanes) written(tasks []*task) (start []*task) {
 }
 
 // untried forgets a task whose delivery was not attempted. Its row is discovered again.
-func (l *lanes) untried(t *task) {
+func (l *lanes) untried(t *Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.release(t)
 }
 
 // release forgets a task.
-func (l *lanes) release(t *task) {
+func (l *lanes) release(t *Task) {
 	n := t.lane
-	if n.inFlight[t.key] == t {
-		delete(n.inFlight, t.key)
+	if n.inFlight[t.Key] == t {
+		delete(n.inFlight, t.Key)
 	}
 	l.budget.release(n, t.charge)
 	t.charge = charge{}
-	if n.state == laneFull && l.hasRoom(n) {
-		l.enqueue(n)
-	}
+	l.offerRoom(n)
 }
 
 // drop forgets what a lane has not sent, since its lease has ended. The rows stay in the queue for
@@ -372,10 +324,11 @@ func (l *lanes) drop(n *lane) {
 		l.release(t)
 	}
 	n.lease = 0
-	if !n.isReading() && len(dropped) > 0 || n.state == laneQueued || n.state == laneFull {
-		n.state = laneWanted
-		signal(l.leases)
+	if len(dropped) > 0 {
+		l.fire(n, tasksDropped)
+		return
 	}
+	l.fire(n, leaseEnded)
 }
 
 // leasesToTake returns destinations whose lease is wanted, or should be renewed.
@@ -388,7 +341,7 @@ func (l *lanes) leasesToTake() (destinationIDs []string) {
 			signal(l.leases)
 			break
 		}
-		busy := len(n.inFlight) > 0 || now.Sub(n.used) < leaseFor
+		busy := len(n.inFlight) > 0 || now.Sub(n.used) < LeaseFor
 		expiring := n.lease != 0 && n.lease.Sub(now) < renewBefore
 		if n.state == laneWanted || expiring && busy {
 			destinationIDs = append(destinationIDs, n.id)
@@ -415,15 +368,11 @@ func (l *lanes) leased(asked, held []string, until stamp.Time) {
 		}
 		if !isHeld[destinationID] {
 			l.drop(n)
-			if !n.isReading() {
-				n.state = laneIdle
-			}
+			l.fire(n, leaseRefused)
 			continue
 		}
 		n.lease = until
-		if n.state == laneWanted {
-			l.enqueue(n)
-		}
+		l.fire(n, leaseGranted)
 	}
 }
 
@@ -437,7 +386,7 @@ func (l *lanes) expire() {
 		if n.lease <= now && len(n.pending) > 0 {
 			l.drop(n)
 		}
-		if n.state == laneIdle && len(n.inFlight) == 0 && now.Sub(n.used) > 2*leaseFor {
+		if n.state == laneIdle && len(n.inFlight) == 0 && now.Sub(n.used) > 2*LeaseFor {
 			delete(l.byID, destinationID)
 		}
 	}

@@ -1,4 +1,4 @@
-package webhook
+package queue
 
 const (
 	// shares is how many destinations at least it takes to use up the budget.

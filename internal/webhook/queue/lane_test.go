@@ -1,4 +1,4 @@
-package webhook
+package queue
 
 import (
 	"slices"
@@ -11,21 +11,24 @@ import (
 // laneFixture drives lanes without a database. Rows are named by their keys, and due in their order.
 type laneFixture struct {
 	*lanes
-	t     *testing.T
-	clock *clock
+	t  *testing.T
+	at time.Time
 }
 
 func newLaneFixture(t *testing.T) *laneFixture {
-	c := &clock{at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}
-	return &laneFixture{lanes: newLanes(c.now, 48, 128<<20), t: t, clock: c}
+	f := &laneFixture{t: t, at: time.Date(2026, 11, 15, 8, 30, 0, 0, time.UTC)}
+	f.lanes = newLanes(func() time.Time { return f.at }, 48, 128<<20)
+	return f
 }
+
+func (f *laneFixture) advance(d time.Duration) { f.at = f.at.Add(d) }
 
 // hold leases destinations.
 func (f *laneFixture) hold(destinationIDs ...string) {
 	for _, destinationID := range destinationIDs {
 		f.lane(destinationID)
 	}
-	f.leased(destinationIDs, destinationIDs, stamp.Of(f.clock.now().Add(leaseFor)))
+	f.leased(destinationIDs, destinationIDs, stamp.Of(f.at.Add(LeaseFor)))
 }
 
 // readRows reads the next lane, in which the queue has these rows of one byte, and returns the keys
@@ -40,20 +43,20 @@ func (f *laneFixture) readRows(keys ...string) []string {
 }
 
 func (f *laneFixture) endReadOf(n *lane, limit int, size int64, keys ...string) []string {
-	var rows []dueRow
+	var rows []Row
 	for _, key := range keys {
-		rows = append(rows, dueRow{key: key, size: size})
+		rows = append(rows, Row{Key: key, Size: size})
 	}
 	chosen, left := f.choose(n, rows)
 	for _, t := range chosen {
-		t.ID = t.key
+		t.ReceiptKey = t.Key
 	}
-	return keysOfTasks(f.endRead(n, chosen, n.slots, len(rows) == limit, left))
+	return keysOfTasks(f.endRead(n, readEnd{tasks: chosen, slots: n.slots, more: len(rows) == limit, left: left}))
 }
 
-func keysOfTasks(tasks []*task) (keys []string) {
+func keysOfTasks(tasks []*Task) (keys []string) {
 	for _, t := range tasks {
-		keys = append(keys, t.key)
+		keys = append(keys, t.Key)
 	}
 	return keys
 }
@@ -67,7 +70,7 @@ func (f *laneFixture) end(destinationID string, keys ...string) (started []strin
 			f.t.Fatalf("%s is not in flight", key)
 		}
 		started = append(started, keysOfTasks(f.sent(t, 1))...)
-		started = append(started, keysOfTasks(f.written([]*task{t}))...)
+		started = append(started, keysOfTasks(f.written([]*Task{t}))...)
 	}
 	return started
 }
@@ -82,7 +85,7 @@ func (f *laneFixture) want(what string, got []string, want ...string) {
 func (f *laneFixture) wantState(destinationID string, want laneState) {
 	f.t.Helper()
 	if got := f.byID[destinationID].state; got != want {
-		f.t.Errorf("%s is in state %d, want %d", destinationID, got, want)
+		f.t.Errorf("%s is in state %s, want %s", destinationID, got, want)
 	}
 }
 
@@ -143,7 +146,7 @@ func TestExpiredLeaseSendsNothing(t *testing.T) {
 	f.lane("d").slots = 1
 	f.wake([]string{"d"})
 	f.want("read", f.readRows("1", "2"), "1")
-	f.clock.advance(leaseFor)
+	f.advance(LeaseFor)
 	f.want("after 1", f.end("d", "1"))
 	f.wantState("d", laneWanted)
 	if n := len(f.byID["d"].inFlight); n != 0 {
@@ -208,7 +211,7 @@ func TestIdleLanesAreForgotten(t *testing.T) {
 	f.end("idle", "1")
 	f.wake([]string{"busy"})
 	f.want("busy", f.readRows("2"), "2")
-	f.clock.advance(3 * leaseFor)
+	f.advance(3 * LeaseFor)
 	f.expire()
 	if f.byID["idle"] != nil || f.byID["busy"] == nil {
 		t.Errorf("lanes %v", f.byID)

@@ -1,7 +1,8 @@
-package webhook
+package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,11 +10,15 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/auth"
 	"steward/internal/db"
 	"steward/internal/db/dbtest"
 	"steward/internal/id"
-	"steward/internal/stamp"
+	"steward/internal/page"
+	"steward/internal/webhook"
+	"steward/internal/webhook/queue"
 	"steward/internal/webhook/send"
+	"steward/internal/webhook/webhooktest"
 )
 
 // simulation runs replicas step by step: accepting, discovering, leasing, the two halves of a read,
@@ -23,8 +28,9 @@ import (
 type simulation struct {
 	*fixture
 	rt       *rapid.T
-	hook     Webhook
-	to       []Destination
+	caller   *auth.Caller
+	hook     webhook.Webhook
+	to       []webhook.Destination
 	replicas []*replica
 	started  int // replicas that there ever were
 
@@ -36,42 +42,27 @@ type simulation struct {
 	retried bool // a user asked for another attempt
 }
 
-// replica is a process: what it has in memory, which a crash loses.
-type replica struct {
-	*Scheduler
-	running []*task // attempts that have begun
-	reads   []openRead
-}
-
-// openRead is a read whose rows were read, but not yet used.
-type openRead struct {
-	lane *lane
-	rows []dueRow
-	more bool
-}
-
 // pick draws a number below n, each with the same probability; rapid prefers small ones.
 func (s *simulation) pick(n int, what string) int { return int(rapid.Uint32().Draw(s.rt, what)) % n }
 
-// newReplica adds a replica with small limits, so that histories reach them.
+// newReplica adds a process. What it has in memory is lost by a crash.
 func (s *simulation) newReplica() *replica {
 	s.started++
-	store := sameStore(s.store, fmt.Sprintf("rep_%d_%s", s.started, s.hook.orgID))
-	r := &replica{Scheduler: &Scheduler{Store: store, Send: s.send, Log: silent, lanes: newLanes(store.Now, 0, 0)}}
-	store.Wake = r.Wake
-	r.cut = s.fixture.t.Context()
-	r.results = &resultQueue{queue: make(chan ended, 100)}
-	r.lanes.readAhead = 4
-	r.lanes.budget = sendBudget{
-		maxBytes: 8 * (taskBytes + 64), reserveBytes: 3 * taskBytes, maxSockets: 4, reserveSockets: 1, shares: 2,
-	}
-	r.spawn = func(t *task) {
-		if t.lane.lease <= stamp.Of(s.clock.now()) {
-			s.rt.Fatalf("%s is sent without a lease", t.ID)
+	store := s.process(fmt.Sprintf("rep_%d_%s", s.started, s.caller.OrgID))
+	_, scheduler := newScheduler(store, s.send)
+	r := &replica{Replica: queue.NewReplica(s.fixture.t, scheduler), store: store}
+	r.OnStart(func(t *queue.Task, leased bool) {
+		if !leased {
+			s.rt.Fatalf("%s is sent without a lease", t.DeliveryID())
 		}
-		r.running = append(r.running, t)
-	}
+	})
 	return r
+}
+
+// replica is a process.
+type replica struct {
+	*queue.Replica
+	store *webhook.Store
 }
 
 // send is the network.
@@ -96,10 +87,10 @@ func (s *simulation) setUp() {
 	}))
 	caller := *alice
 	caller.OrgID = id.New(id.Org)
-	s.hook, _ = s.webhook(&caller)
-	s.hook.orgID = caller.OrgID
+	s.caller = &caller
+	s.hook = s.webhook(s.caller)
 	for i := range rapid.IntRange(1, 3).Draw(s.rt, "destinations") {
-		s.to = append(s.to, s.destination(&caller, s.hook.ID, fmt.Sprintf(`{"url": "http://sink%d.test", "max_retries": 2, "concurrency": %d}`,
+		s.to = append(s.to, s.destination(s.caller, s.hook.ID, fmt.Sprintf(`{"url": "http://sink%d.test", "max_retries": 2, "concurrency": %d}`,
 			i, rapid.IntRange(1, 3).Draw(s.rt, "concurrency"))))
 	}
 	for range rapid.IntRange(1, 3).Draw(s.rt, "replicas") {
@@ -118,6 +109,8 @@ type historyTB struct {
 func (h historyTB) Fatal(args ...any)                 { h.rt.Fatal(args...) }
 func (h historyTB) Fatalf(format string, args ...any) { h.rt.Fatalf(format, args...) }
 
+var errRolledBack = errors.New("rolled back")
+
 // What may happen, each as often as it is listed.
 var (
 	calmSteps = []string{
@@ -135,64 +128,54 @@ func (s *simulation) step(r *replica, steps []string) {
 	case "roll back":
 		s.acceptSome(r, errRolledBack)
 	case "discover":
-		r.discover(ctx)
+		r.Discover(ctx)
 	case "lease":
-		r.lanes.expire()
-		r.takeLeases(ctx)
+		r.Expire()
+		r.TakeLeases(ctx)
 	case "read":
-		s.read(r)
+		must(s.tb(), r.BeginRead(ctx))
 	case "load":
 		s.load(r)
 	case "fail read":
-		if len(r.reads) > 0 {
-			chosen, _ := r.lanes.choose(r.reads[0].lane, r.reads[0].rows)
-			r.lanes.failRead(r.reads[0].lane, chosen)
-			r.reads = r.reads[1:]
+		if r.Reads() > 0 {
+			r.FailRead(0)
 		}
 	case "send":
-		s.finishAttempt(r)
+		if len(r.Running()) > 0 {
+			r.EndAttempt()
+		}
 	case "write":
-		s.write(r)
+		r.Write()
 	case "wait":
 		s.clock.advance(time.Duration(rapid.IntRange(1, 2000).Draw(s.rt, "ms")) * time.Millisecond)
 		for _, each := range s.replicas { // leases in use are renewed in time
-			each.takeLeases(ctx)
+			each.TakeLeases(ctx)
 		}
 	case "lose leases":
 		s.calm = false
-		s.clock.advance(leaseFor + time.Second)
+		s.clock.advance(queue.LeaseFor + time.Second)
 	case "crash":
 		s.calm = false
 		s.replicas[slices.Index(s.replicas, r)] = s.newReplica()
 	case "untried": // the results cannot be queued: the process stops
 		s.calm = false
-		if len(r.running) > 0 {
-			var cut context.CancelFunc
-			r.cut, cut = context.WithCancel(ctx)
-			cut()
-			s.finishAttempt(r)
-			r.cut = ctx
+		if len(r.Running()) > 0 {
+			r.CutOffAttempt()
 		}
 	case "retry":
 		s.retryOne()
 	case "disable":
 		to := s.to[s.pick(len(s.to), "destination")]
-		must(s.tb(), s.db.Write(ctx, func(tx *db.Tx) error { return s.store.disableGone(tx, to.ID) }))
-	}
-	for _, each := range s.replicas { // nothing watches the caches of a simulated replica
-		each.targets.Forget()
+		s.change(s.caller, to, fmt.Sprintf(`{"url": %q, "max_retries": 2, "concurrency": %d, "disabled": true}`,
+			to.Config.URL, to.Config.Concurrency))
 	}
 	s.checkConcurrency()
 }
 
 func (s *simulation) acceptSome(r *replica, fault error) {
-	var batch []*arrival
-	for range rapid.IntRange(1, 4).Draw(s.rt, "receipts") {
-		batch = append(batch, &arrival{receipt: textReceipt(s.hook, alice, "x")})
-		batch[len(batch)-1].receipt.orgID = s.hook.orgID
-	}
+	bodies := bytesOf(numbered(rapid.IntRange(1, 4).Draw(s.rt, "receipts")))
 	err := s.db.Write(s.fixture.t.Context(), func(tx *db.Tx) error {
-		if err := r.Store.acceptBatch(tx, batch); err != nil {
+		if err := r.store.AcceptEventsTx(tx, s.caller.OrgID, s.hook.ID, bodies); err != nil {
 			return err
 		}
 		return fault
@@ -202,42 +185,10 @@ func (s *simulation) acceptSome(r *replica, fault error) {
 	}
 }
 
-// read is the first half of a read: the rows may be old when they are used.
-func (s *simulation) read(r *replica) {
-	n, limit := r.lanes.nextRead()
-	if n == nil {
-		return
-	}
-	rows, err := r.Store.Due(s.fixture.t.Context(), n.id, limit)
-	must(s.tb(), err)
-	r.reads = append(r.reads, openRead{n, rows, len(rows) == limit})
-}
-
-// load is the second half.
+// load is the second half of a read.
 func (s *simulation) load(r *replica) {
-	if len(r.reads) == 0 {
-		return
-	}
-	i := s.pick(len(r.reads), "read")
-	open := r.reads[i]
-	r.reads = slices.Delete(r.reads, i, i+1)
-	r.Scheduler.load(s.fixture.t.Context(), open.lane, open.rows, open.more)
-}
-
-// finishAttempt ends one of the attempts that a replica has begun. The first of each destination is
-// sent first, as a goroutine that was started earlier would.
-func (s *simulation) finishAttempt(r *replica) {
-	if len(r.running) == 0 {
-		return
-	}
-	next := r.running[0]
-	r.running = r.running[1:]
-	r.deliver(next)
-}
-
-func (s *simulation) write(r *replica) {
-	if len(r.results.queue) > 0 {
-		r.finish(r.results.batch(<-r.results.queue))
+	if r.Reads() > 0 {
+		r.EndRead(s.fixture.t.Context(), s.pick(r.Reads(), "read"))
 	}
 }
 
@@ -250,9 +201,7 @@ func (s *simulation) checkConcurrency() {
 	for _, to := range s.to {
 		sending := 0
 		for _, r := range s.replicas {
-			if n := r.lanes.byID[to.ID]; n != nil {
-				sending += n.sending
-			}
+			sending += r.Sending(to.ID)
 		}
 		if sending > to.Config.Concurrency {
 			s.rt.Fatalf("%d attempts at the same time, concurrency %d", sending, to.Config.Concurrency)
@@ -261,11 +210,11 @@ func (s *simulation) checkConcurrency() {
 }
 
 func (s *simulation) retryOne() {
-	failed, err := s.store.Deliveries(s.fixture.t.Context(), s.hook.orgID, s.hook.ID, Filter{Status: Failed}, pageOf(5))
+	failed, err := s.store.Deliveries(s.fixture.t.Context(), s.caller.OrgID, s.hook.ID, webhook.Filter{Status: webhook.Failed}, page.Paging{Limit: 5})
 	must(s.tb(), err)
 	if len(failed.Items) > 0 {
 		d := failed.Items[s.pick(len(failed.Items), "failed")]
-		_, err := s.store.Retry(as(alice), s.hook.orgID, s.hook.ID, d.ID) // a disabled destination refuses it
+		_, err := s.store.Retry(as(s.caller), s.caller.OrgID, s.hook.ID, d.ID) // a disabled destination refuses it
 		s.retried = s.retried || err == nil
 	}
 }
@@ -276,17 +225,17 @@ func (s *simulation) settle() {
 	s.faults = false
 	for range 300 {
 		for _, r := range s.replicas {
-			for r.lanes.expire(); len(r.reads) > 0; {
+			for r.Expire(); r.Reads() > 0; {
 				s.load(r)
 			}
-			r.discover(ctx)
-			r.takeLeases(ctx)
-			s.read(r)
+			r.Discover(ctx)
+			r.TakeLeases(ctx)
+			must(s.tb(), r.BeginRead(ctx))
 			s.load(r)
-			for len(r.running) > 0 {
-				s.finishAttempt(r)
+			for len(r.Running()) > 0 {
+				r.EndAttempt()
 			}
-			s.write(r)
+			r.Write()
 		}
 		if s.count(`status = 'pending'`) == 0 {
 			return
@@ -301,14 +250,14 @@ func (s *simulation) settle() {
 }
 
 func (s *simulation) due() int {
-	heads, err := s.store.Heads(s.fixture.t.Context())
+	heads, err := s.store.Queue.Heads(s.fixture.t.Context())
 	must(s.tb(), err)
 	return len(heads)
 }
 
 func (s *simulation) count(where string) (n int) {
 	q := s.db.Read(s.fixture.t.Context())
-	must(s.tb(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE `+ofOrg+` AND `+where, s.hook.orgID).Scan(&n))
+	must(s.tb(), q.Row(`SELECT count(*) FROM webhook_deliveries WHERE `+webhooktest.OfOrg+` AND `+where, s.caller.OrgID).Scan(&n))
 	return n
 }
 
@@ -339,13 +288,13 @@ func (s *simulation) check() {
 		s.rt.Fatalf("%d deliveries are failing, or not, against what came after", bad)
 	}
 	for _, r := range s.replicas {
-		if bytes, sockets := r.lanes.inUse(); s.calm && (bytes != 0 || sockets != 0) {
+		if bytes, sockets := r.InUse(); s.calm && (bytes != 0 || sockets != 0) {
 			s.rt.Fatalf("%d bytes and %d sockets were not released", bytes, sockets)
 		}
 	}
 	f := *s.fixture
 	f.t = s.tb()
-	f.sumsHold(s.hook.orgID)
+	f.sumsHold(s.caller.OrgID)
 }
 
 // rounds of as many histories as -rapid.checks says, which is 100.

@@ -1,4 +1,4 @@
-package webhook
+package queue
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"steward/internal/db"
-	"steward/internal/errs"
 	"steward/internal/stamp"
 )
 
@@ -18,70 +17,39 @@ import (
 const laterText = ` FROM webhook_queue WHERE destination_id = $1 AND retries > 0 AND (due_at, key) > ($2, $3)
 	ORDER BY due_at, key LIMIT `
 
-// countWaiting returns how many attempts of a destination wait and are not due yet, up to maxRecovered.
-// It returns NotFound.
-func (s *Store) countWaiting(ctx context.Context, orgID, webhookID, destinationID string) (n int64, err error) {
-	q := s.DB.Read(ctx)
-	if _, err := findDestination(q, orgID, webhookID, destinationID); err != nil {
-		return 0, err
-	}
-	if err := q.Row(`SELECT count(*) FROM (SELECT 1`+laterText+strconv.Itoa(maxRecovered)+`) AS waiting`,
+// maxWaiting is up to how many waiting attempts are counted.
+const maxWaiting = 1_000_000
+
+// CountWaiting returns how many attempts of a destination wait and are not due yet, up to maxWaiting.
+func (s *Store) CountWaiting(q db.Querier, destinationID string) (n int64, err error) {
+	if err := q.Row(`SELECT count(*) FROM (SELECT 1`+laterText+strconv.Itoa(maxWaiting)+`) AS waiting`,
 		destinationID, stamp.Of(s.Now()), afterAll).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count waiting attempts: %w", err)
 	}
 	return n, nil
 }
 
-// findDestination reports whether a destination of a webhook is disabled. It returns NotFound.
-func findDestination(q db.Querier, orgID, webhookID, destinationID string) (disabled bool, err error) {
-	if _, err := get(q, orgID, webhookID); err != nil {
-		return false, err
-	}
-	err = q.Row(`SELECT disabled FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-		orgID, webhookID, destinationID).Scan(&disabled)
-	if errors.Is(err, db.ErrNoRows) {
-		return false, errs.Missing("destination", destinationID)
-	}
-	if err != nil {
-		return false, fmt.Errorf("read destination: %w", err)
-	}
-	return disabled, nil
-}
-
 // Recover makes the waiting attempts of a destination due: the first at once and so many per second, or
 // all now if rate is 0. It returns how many of them it found in one batch, and whether those are all; if
-// not, the others follow in the background. It returns NotFound, or Conflict if the destination is
-// disabled.
-func (s *Store) Recover(
-	ctx context.Context, orgID, webhookID, destinationID string, rate int64,
-) (n int64, done bool, err error) {
-	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		disabled, err := findDestination(tx, orgID, webhookID, destinationID)
-		if err != nil {
-			return err
-		}
-		if disabled {
-			return errs.New(errs.Conflict, "the destination is disabled")
-		}
-		r := newRecovery(destinationID, rate, stamp.Of(s.Now()))
-		if err := r.insert(tx); err != nil {
-			return err
-		}
-		if n, done, err = s.recoverBatch(tx, r); err != nil {
-			return err
-		}
-		return s.Audit(tx, "webhook.destination-recover", destinationID)
-	})
-	return n, done, err
+// not, the others follow in the background.
+func (s *Store) Recover(tx *db.Tx, destinationID string, rate int64) (n int64, done bool, err error) {
+	r := newRecovery(destinationID, rate, stamp.Of(s.Now()))
+	if err := r.insert(tx); err != nil {
+		return 0, false, err
+	}
+	return s.recoverBatch(tx, r)
 }
 
 // insert stores a recovery, in place of one that is not at its end. The row is locked before those of the
 // queue are, by everybody.
 func (r recovery) insert(tx *db.Tx) error {
 	if _, err := tx.Exec(`INSERT INTO webhook_recoveries (destination_id, rate, started_at, next_due, to_due, to_key)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (destination_id) DO UPDATE SET rate = excluded.rate,
+		VALUES (@destination_id, @rate, @started_at, @next_due, @to_due, @to_key) ON CONFLICT (destination_id) DO UPDATE SET rate = excluded.rate,
 		started_at = excluded.started_at, next_due = excluded.next_due, to_due = excluded.to_due, to_key = excluded.to_key`,
-		r.destinationID, r.rate, r.startedAt, r.nextDue, r.toDue, r.toKey); err != nil {
+		db.Args{
+			"destination_id": r.destinationID, "rate": r.rate, "started_at": r.startedAt, "next_due": r.nextDue, "to_due": r.toDue,
+			"to_key": r.toKey,
+		}); err != nil {
 		return fmt.Errorf("insert recovery: %w", err)
 	}
 	return nil
@@ -92,15 +60,15 @@ func (r recovery) insert(tx *db.Tx) error {
 func (s *Store) recoverBatch(tx *db.Tx, r recovery) (n int64, done bool, err error) {
 	rows, err := db.Collect(tx, func(row db.Row) (w waitingRow, err error) {
 		return w, row.Scan(&w.key, &w.due, &w.date)
-	}, `SELECT key, due_at, date`+laterText+strconv.Itoa(recoverBatch), r.destinationID, r.toDue, r.toKey)
+	}, `SELECT key, due_at, date`+laterText+strconv.Itoa(RecoverBatch), r.destinationID, r.toDue, r.toKey)
 	if err != nil {
 		return 0, false, fmt.Errorf("read waiting attempts: %w", err)
 	}
 	if err := setDue(tx, r.advance(rows, stamp.Of(s.Now()))); err != nil {
 		return 0, false, err
 	}
-	tx.OnCommit(func() { s.wake([]string{r.destinationID}) })
-	done = len(rows) < recoverBatch
+	tx.OnCommit(func() { s.Notify([]string{r.destinationID}) })
+	done = len(rows) < RecoverBatch
 	if done {
 		return int64(len(rows)), true, deleteRecovery(tx, r.destinationID)
 	}
@@ -137,9 +105,9 @@ func deleteRecovery(tx *db.Tx, destinationID string) error {
 	return nil
 }
 
-// recovering returns some destinations of all organizations that are being recovered, in the order of
+// Recovering returns some destinations of all organizations that are being recovered, in the order of
 // their ids after one.
-func (s *Store) recovering(ctx context.Context, after string) ([]string, error) {
+func (s *Store) Recovering(ctx context.Context, after string) ([]string, error) {
 	some, err := db.Collect(s.DB.Read(ctx), db.Value[string], `SELECT destination_id FROM webhook_recoveries
 		WHERE destination_id > $1 ORDER BY destination_id LIMIT 100`, after)
 	if err != nil {
@@ -148,10 +116,10 @@ func (s *Store) recovering(ctx context.Context, after string) ([]string, error) 
 	return some, nil
 }
 
-// continueRecovery makes the next attempts of a destination due, and reports whether there are more. It
+// ContinueRecovery makes the next attempts of a destination due, and reports whether there are more. It
 // does nothing if another process is doing that. The recovery of a destination that was deleted or
 // disabled ends.
-func (s *Store) continueRecovery(ctx context.Context, destinationID string) (more bool, err error) {
+func (s *Store) ContinueRecovery(ctx context.Context, destinationID string) (more bool, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
 		more = false
 		r := recovery{destinationID: destinationID}
@@ -163,11 +131,11 @@ func (s *Store) continueRecovery(ctx context.Context, destinationID string) (mor
 		if err != nil {
 			return fmt.Errorf("read recovery: %w", err)
 		}
-		exists, disabled, err := destinationState(tx, destinationID)
+		enabled, err := isEnabled(tx, destinationID)
 		if err != nil {
 			return err
 		}
-		if !exists || disabled {
+		if !enabled {
 			return deleteRecovery(tx, destinationID)
 		}
 		_, done, err := s.recoverBatch(tx, r)
@@ -175,4 +143,16 @@ func (s *Store) continueRecovery(ctx context.Context, destinationID string) (mor
 		return err
 	})
 	return more, err
+}
+
+// isEnabled reports whether a destination exists and is not disabled.
+func isEnabled(q db.Querier, destinationID string) (enabled bool, err error) {
+	err = q.Row(`SELECT NOT disabled FROM webhook_destinations WHERE id = $1`, destinationID).Scan(&enabled)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read destination: %w", err)
+	}
+	return enabled, nil
 }

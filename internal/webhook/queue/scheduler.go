@@ -1,4 +1,4 @@
-package webhook
+package queue
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"steward/internal/disk"
 	"steward/internal/errs"
 	"steward/internal/stamp"
-	"steward/internal/webhook/send"
 )
 
 const (
@@ -32,28 +31,32 @@ const (
 	logEvery = 10 * time.Second
 )
 
-// Scheduler sends deliveries. The queue table is its only source of work: it discovers destinations
-// with due rows, leases them, reads their queues in order, sends what it read, and writes the
-// results. Discovering, leasing and reading have goroutines of their own, so that a slow query
+// Scheduler has deliveries sent. The queue table is its only source of work: it discovers destinations
+// with due rows, leases them, reads their queues in order, has sent what it read, and has the results
+// written. Discovering, leasing and reading have goroutines of their own, so that a slow query
 // delays nothing else.
 type Scheduler struct {
 	Store *Store
-	// Send makes one attempt. It returns when ctx ends.
-	Send func(ctx context.Context, r send.Request) send.Result
-	Log  *slog.Logger
+	// Load sets what tasks of a destination need to be sent, and returns the destination's concurrency.
+	// A task whose row is gone or malformed keeps an empty ReceiptKey.
+	Load func(ctx context.Context, destinationID string, tasks []*Task) (concurrency int, err error)
+	// Attempt makes one attempt. It returns when ctx ends. An error means that it was not made, or was
+	// cut off.
+	Attempt func(ctx context.Context, t *Task) (Result, error)
+	// Finish writes how attempts ended, in one transaction: those whose destination is leased to this
+	// process, and whose delivery is pending. It returns them, and those whose delivery another
+	// transaction has locked.
+	Finish func(ctx context.Context, results []Result) (counted, locked []Result, err error)
+	Log    *slog.Logger
 	// Exclusive says that no other process uses the database, so that leases found at the start are
 	// those of a process that died.
 	Exclusive bool
 	// Disk is that of the database, unless it is elsewhere. While it is almost full, what is due waits:
 	// its results could not be stored.
 	Disk *disk.Space
-	// Delivered receives the result of each attempt ("success" or "failed") and how long it took;
-	// nil for none.
-	Delivered func(result string, took time.Duration)
 
 	lanes    *lanes
-	spawn    func(*task) // starts an attempt
-	targets  db.Cache[string, target]
+	spawn    func(*Task) // starts an attempt
 	results  *resultQueue
 	poll     chan struct{}
 	noLease  chan []string   // destinations without a row in webhook_leases
@@ -67,10 +70,9 @@ type Scheduler struct {
 // of memory for what it sends.
 func NewScheduler(s *Store, sockets int, bytes int64) *Scheduler {
 	c := &Scheduler{Store: s, lanes: newLanes(s.Now, sockets, bytes), poll: make(chan struct{}, 1), noLease: make(chan []string, 1)}
-	c.spawn = func(t *task) { go c.deliver(t) }
+	c.spawn = func(t *Task) { go c.deliver(t) }
 	c.results = newResultQueue(c.finish)
-	s.DB.Watch(destinationsChanged, c.targets.Forget)
-	s.DB.Watch(queueChanged, func() { signal(c.poll) })
+	s.DB.Watch(changed, func() { signal(c.poll) })
 	return c
 }
 
@@ -170,14 +172,14 @@ func (s *Scheduler) discover(ctx context.Context) {
 	own := heads[:0]
 	var missing []string
 	for _, h := range heads {
-		if oldest == 0 || h.due < oldest {
-			oldest = h.due
+		if oldest == 0 || h.DueAt < oldest {
+			oldest = h.DueAt
 		}
-		if !h.leased {
+		if !h.Leased {
 			own = append(own, h)
 		}
 		if h.noLease {
-			missing = append(missing, h.destinationID)
+			missing = append(missing, h.DestinationID)
 		}
 	}
 	s.oldestAt.Store(int64(oldest))
@@ -268,7 +270,7 @@ func (s *Scheduler) read(ctx context.Context, n *lane, limit int) {
 	s.load(ctx, n, rows, len(rows) == limit)
 }
 
-func (s *Scheduler) due(ctx context.Context, n *lane, limit int) ([]dueRow, error) {
+func (s *Scheduler) due(ctx context.Context, n *lane, limit int) ([]Row, error) {
 	if err := s.Disk.Room(); err != nil {
 		return nil, err
 	}
@@ -276,22 +278,19 @@ func (s *Scheduler) due(ctx context.Context, n *lane, limit int) ([]dueRow, erro
 }
 
 // load reads the deliveries of the rows that are not in flight, and starts what can be sent.
-func (s *Scheduler) load(ctx context.Context, n *lane, rows []dueRow, more bool) {
+func (s *Scheduler) load(ctx context.Context, n *lane, rows []Row, more bool) {
 	chosen, left := s.lanes.choose(n, rows)
-	to, err := s.target(ctx, n.id)
-	if err == nil {
-		err = s.Store.load(ctx, chosen)
-	}
+	concurrency, err := s.Load(ctx, n.id, chosen)
 	if err != nil {
 		s.lanes.failRead(n, chosen)
 		s.logError("read the deliveries of a destination", err)
 		return
 	}
-	s.start(s.lanes.endRead(n, chosen, to.concurrency, more, left))
+	s.start(s.lanes.endRead(n, readEnd{tasks: chosen, slots: concurrency, more: more, left: left}))
 }
 
 // start sends tasks, each in a goroutine of its own.
-func (s *Scheduler) start(tasks []*task) {
+func (s *Scheduler) start(tasks []*Task) {
 	for _, t := range tasks {
 		s.spawn(t)
 	}
@@ -299,100 +298,14 @@ func (s *Scheduler) start(tasks []*task) {
 
 // deliver makes one attempt and hands on its result. A delivery that was not tried, or that was cut
 // off because the process stops, stays in the queue.
-func (s *Scheduler) deliver(t *task) {
+func (s *Scheduler) deliver(t *Task) {
 	defer s.lanes.attempts.Done()
-	result, err := s.attempt(t)
+	result, err := s.Attempt(s.cut, t)
 	next := s.lanes.sent(t, int64(len(result.Response)))
 	if err != nil || !s.results.put(ended{task: t, result: result}) {
 		s.lanes.untried(t)
 	}
 	s.start(next)
-}
-
-// target is a destination as deliveries need it.
-type target struct {
-	url         string
-	headers     map[string]string
-	timeout     time.Duration
-	maxRetries  int
-	concurrency int
-	signer      *send.Signer
-	deleted     bool
-	disabled    bool
-	fault       string // why nothing can be sent
-}
-
-// target returns a destination by its id alone, from the cache.
-func (s *Scheduler) target(ctx context.Context, destinationID string) (target, error) {
-	return s.targets.Get(destinationID, func() (target, error) {
-		d, err := s.Store.destination(s.Store.DB.Read(ctx), destinationID)
-		if errors.Is(err, db.ErrNoRows) {
-			return target{deleted: true, concurrency: defaultConcurrency}, nil
-		}
-		if errors.Is(err, errUnreadable) {
-			s.Log.Error("read destination", "destination", destinationID, "error", err)
-			return target{fault: "the destination's settings cannot be read", concurrency: 1}, nil
-		}
-		if err != nil {
-			return target{}, err
-		}
-		return target{
-			url: d.Config.URL, headers: d.Config.Headers, timeout: time.Duration(d.Config.TimeoutSeconds) * time.Second,
-			maxRetries: d.Config.MaxRetries, concurrency: d.Config.Concurrency, signer: send.NewSigner(d.signingKey),
-			disabled: d.Config.Disabled,
-		}, nil
-	})
-}
-
-// attempt sends a delivery, if it can be sent. An error means that it was not tried.
-func (s *Scheduler) attempt(t *task) (Result, error) {
-	r := Result{Delivery: t.Delivery, Final: true}
-	to, err := s.target(s.cut, t.DestinationID)
-	if err != nil {
-		return r, err
-	}
-	switch {
-	case to.deleted:
-		r.Error = "the destination was deleted"
-	case to.disabled:
-		r.Error = "the destination is disabled"
-	case t.receipt == nil:
-		r.Error = "the receipt is no longer kept"
-	case to.fault != "":
-		r.Error = to.fault
-		r.Final = false
-		r.MaxRetries = defaultRetries
-	default:
-		r, err = s.send(to, t)
-	}
-	r.At = stamp.Of(s.Store.Now())
-	if s.cut.Err() != nil { // not the destination's fault
-		return r, s.cut.Err()
-	}
-	return r, err
-}
-
-func (s *Scheduler) send(to target, t *task) (Result, error) {
-	r := Result{Delivery: t.Delivery, MaxRetries: to.maxRetries}
-	received, err := send.UnmarshalFields(t.receipt.headerText)
-	if err != nil {
-		r.Error = "the receipt cannot be read"
-		r.Final = true
-		return r, nil
-	}
-	began := time.Now()
-	out := s.Send(s.cut, send.Request{
-		Method: t.receipt.Method, URL: to.url, Received: received, Headers: to.headers, Body: t.receipt.body,
-		ReceiptID: t.ReceiptID, DeliveryID: t.ID, Attempt: t.Retries, Signer: to.signer, Timeout: to.timeout,
-	})
-	r.Error = out.Error
-	r.RetryAfter = out.RetryAfter
-	r.Gone = out.Gone
-	r.Response, err = storedResponse(out.Response)
-	if s.Delivered != nil {
-		s.Delivered(string(r.status()), time.Since(began))
-	}
-	return r, err
 }
 
 // logError logs an error of the background, if there is one, but not more often than logEvery.

@@ -1,0 +1,199 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/id"
+	"steward/internal/stamp"
+	"steward/internal/webhook/queue"
+	"steward/internal/webhook/send"
+)
+
+// Sender makes the attempts of deliveries, when the queue says so.
+type Sender struct {
+	Store *Store
+	// Send makes one attempt. It returns when ctx ends.
+	Send func(ctx context.Context, r send.Request) send.Result
+	// Delivered receives the result of each attempt ("success" or "failed") and how long it took;
+	// nil for none.
+	Delivered func(result string, took time.Duration)
+
+	targets db.Cache[string, target]
+}
+
+// NewSender returns a sender whose cache of destinations is invalidated by changes on any replica.
+func NewSender(s *Store) *Sender {
+	sender := &Sender{Store: s}
+	s.DB.Watch(destinationsChanged, sender.targets.Forget)
+	return sender
+}
+
+// Scheduler returns a scheduler of the store's queue. It uses up to so many sockets at a time, and about
+// so many bytes of memory for what is sent.
+func (s *Sender) Scheduler(sockets int, bytes int64) *queue.Scheduler {
+	scheduler := queue.NewScheduler(s.Store.Queue, sockets, bytes)
+	scheduler.Load = s.load
+	scheduler.Attempt = s.attempt
+	scheduler.Finish = s.Store.Finish
+	scheduler.Log = s.Store.Log
+	return scheduler
+}
+
+// target is a destination as deliveries need it.
+type target struct {
+	url         string
+	headers     map[string]string
+	timeout     time.Duration
+	maxRetries  int
+	concurrency int
+	signer      *send.Signer
+	deleted     bool
+	disabled    bool
+	fault       string // why nothing can be sent
+}
+
+// target returns a destination by its id alone, from the cache.
+func (s *Sender) target(ctx context.Context, destinationID string) (target, error) {
+	return s.targets.Get(destinationID, func() (target, error) {
+		d, err := s.Store.destination(s.Store.DB.Read(ctx), destinationID)
+		if errors.Is(err, db.ErrNoRows) {
+			return target{deleted: true, concurrency: queue.DefaultConcurrency}, nil
+		}
+		if errors.Is(err, errUnreadable) {
+			s.Store.Log.Error("read destination", "destination", destinationID, "error", err)
+			return target{fault: "the destination's settings cannot be read", concurrency: 1}, nil
+		}
+		if err != nil {
+			return target{}, err
+		}
+		return target{
+			url: d.Config.URL, headers: d.Config.Headers, timeout: time.Duration(d.Config.TimeoutSeconds) * time.Second,
+			maxRetries: d.Config.MaxRetries, concurrency: d.Config.Concurrency, signer: send.NewSigner(d.signingKey),
+			disabled: d.Config.Disabled,
+		}, nil
+	})
+}
+
+// load implements queue.Scheduler.Load.
+func (s *Sender) load(ctx context.Context, destinationID string, tasks []*queue.Task) (concurrency int, err error) {
+	to, err := s.target(ctx, destinationID)
+	if err != nil {
+		return 0, err
+	}
+	return to.concurrency, s.Store.load(ctx, tasks)
+}
+
+// loadedRow is a row of the queue with what is needed of its receipt to send it.
+type loadedRow struct {
+	queue.Row
+	method, headers *string
+	body            []byte
+}
+
+// load reads the rows and receipts of tasks. A task whose receipt is no longer kept has none. A task
+// whose row is gone or malformed stays as it is: it must not keep others back.
+func (s *Store) load(ctx context.Context, tasks []*queue.Task) error {
+	keys := make(db.Bulk[string], len(tasks))
+	byKey := make(map[string]*queue.Task, len(tasks))
+	for i, t := range tasks {
+		keys[i] = t.Key
+		byKey[t.Key] = t
+	}
+	rows, err := db.CollectBulk(s.DB.Read(ctx), keys, func(row db.Row) (r loadedRow, err error) {
+		return r, row.Scan(&r.Key, &r.ReceiptKey, &r.OrgID, &r.Date, &r.Retries, &r.ReplayID, &r.method, &r.headers, &r.body)
+	}, `SELECT q.key, q.receipt_key, q.org_id, q.date, q.retries, q.replay_id, r.method, r.headers, r.body
+		FROM {v} JOIN webhook_queue q ON q.key = v.value LEFT JOIN webhook_receipts r ON r.key = q.receipt_key`)
+	if err != nil {
+		return fmt.Errorf("read deliveries: %w", err)
+	}
+	for _, r := range rows {
+		t := byKey[r.Key]
+		if err := checkKeys(r.Row); err != nil {
+			s.Log.Error("malformed row in the queue", "destination", t.DestinationID, "key", t.Key, "error", err)
+			continue
+		}
+		s.fill(t, r)
+	}
+	return nil
+}
+
+// checkKeys returns an error if the keys of a row are not those of a delivery and a receipt.
+func checkKeys(r queue.Row) error {
+	if _, _, err := splitKey(r.Key, id.Delivery); err != nil {
+		return err
+	}
+	_, _, err := splitKey(r.ReceiptKey, id.Receipt)
+	return err
+}
+
+// fill sets what a task needs to be sent.
+func (s *Store) fill(t *queue.Task, r loadedRow) {
+	t.ReceiptKey = r.ReceiptKey
+	t.OrgID = r.OrgID
+	t.Date = r.Date
+	t.Retries = r.Retries
+	t.ReplayID = r.ReplayID
+	if r.method == nil {
+		return
+	}
+	headers, err := s.openHeaders(t.WebhookID(), *r.headers)
+	if err != nil {
+		s.Log.Error("read receipt", "webhook", t.WebhookID(), "receipt", t.ReceiptID(), "error", err)
+	}
+	t.Request = &queue.Request{Method: *r.method, Headers: headers, Body: r.body}
+}
+
+// attempt implements queue.Scheduler.Attempt: it sends a delivery, if it can be sent.
+func (s *Sender) attempt(ctx context.Context, t *queue.Task) (queue.Result, error) {
+	r := queue.Result{Row: t.Row, Final: true}
+	to, err := s.target(ctx, t.DestinationID)
+	if err != nil {
+		return r, err
+	}
+	switch {
+	case to.deleted:
+		r.Error = "the destination was deleted"
+	case to.disabled:
+		r.Error = "the destination is disabled"
+	case t.Request == nil:
+		r.Error = "the receipt is no longer kept"
+	case to.fault != "":
+		r.Error = to.fault
+		r.Final = false
+		r.MaxRetries = defaultRetries
+	default:
+		r, err = s.send(ctx, to, t)
+	}
+	r.At = stamp.Of(s.Store.Now())
+	if ctx.Err() != nil { // not the destination's fault
+		return r, ctx.Err()
+	}
+	return r, err
+}
+
+func (s *Sender) send(ctx context.Context, to target, t *queue.Task) (queue.Result, error) {
+	r := queue.Result{Row: t.Row, MaxRetries: to.maxRetries}
+	received, err := send.UnmarshalFields(t.Request.Headers)
+	if err != nil {
+		r.Error = "the receipt cannot be read"
+		r.Final = true
+		return r, nil
+	}
+	began := time.Now()
+	out := s.Send(ctx, send.Request{
+		Method: t.Request.Method, URL: to.url, Received: received, Headers: to.headers, Body: t.Request.Body,
+		ReceiptID: t.ReceiptID(), DeliveryID: t.DeliveryID(), Attempt: t.Retries, Signer: to.signer, Timeout: to.timeout,
+	})
+	r.Error = out.Error
+	r.RetryAfter = out.RetryAfter
+	r.Gone = out.Gone
+	r.Response, err = storedResponse(out.Response)
+	if s.Delivered != nil {
+		s.Delivered(string(statusOf(r)), time.Since(began))
+	}
+	return r, err
+}

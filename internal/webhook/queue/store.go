@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// changed is the name under which replicas notify each other of new rows in the queue.
+const changed = "webhook.queue"
+
+// Store has the SQL of this package, for one process.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+	// Owner names this process in leases.
+	Owner string
+	// Wake is called after rows of these destinations were committed; nil in a process that sends
+	// nothing.
+	Wake func(destinationIDs []string)
+}
+
+// Notify tells this process and other replicas that rows of destinations were committed, or are due
+// earlier than they were.
+func (s *Store) Notify(destinationIDs []string) {
+	if s.Wake != nil {
+		s.Wake(destinationIDs)
+	}
+	s.DB.Notify(changed)
+}
+
+// Insert adds rows.
+func Insert(tx *db.Tx, rows db.Bulk[Row]) error {
+	if err := rows.Send(tx, `INSERT INTO webhook_queue (key, destination_id, date, retries, receipt_key, org_id, due_at, size, replay_id)
+		SELECT v.key, v.destination_id, v.date, v.retries, v.receipt_key, v.org_id, v.due_at, v.size, v.replay_id FROM {v}`); err != nil {
+		return fmt.Errorf("insert into queue: %w", err)
+	}
+	return nil
+}
+
+// Remove deletes the rows of deliveries that have ended.
+func Remove(tx *db.Tx, keys db.Bulk[string]) error {
+	if err := keys.Send(tx, `DELETE FROM webhook_queue WHERE key {IN v}`); err != nil {
+		return fmt.Errorf("remove from queue: %w", err)
+	}
+	return nil
+}
+
+// Range are keys from one on, and before another.
+type Range struct{ From, To string }
+
+// RemoveRange deletes up to limit rows, and returns how many. Rows that another transaction has locked stay.
+func RemoveRange(tx *db.Tx, keys Range, limit int) (int64, error) {
+	n, err := tx.Exec(`DELETE FROM webhook_queue WHERE key IN (SELECT key FROM webhook_queue WHERE key >= $1 AND key < $2
+		ORDER BY key LIMIT $3`+db.SkipLocked(tx.Dialect())+`)`, keys.From, keys.To, limit)
+	if err != nil {
+		return 0, fmt.Errorf("remove from queue: %w", err)
+	}
+	return n, nil
+}
+
+// MakeDue makes a row due at a time, unless it is due earlier.
+func MakeDue(tx *db.Tx, key string, at stamp.Time) error {
+	if _, err := tx.Exec(`UPDATE webhook_queue SET due_at = $2 WHERE key = $1 AND due_at > $2`, key, at); err != nil {
+		return fmt.Errorf("make delivery due: %w", err)
+	}
+	return nil
+}
+
+// Replayed is a row that a replay makes due at a time, in place of a delivery of its own.
+type Replayed struct {
+	Key      string
+	DueAt    stamp.Time
+	ReplayID string
+}
+
+// MakeReplayedDue makes rows due, unless they are due earlier, and notes the replays. It returns the
+// numbers of those that are in the queue.
+func MakeReplayedDue(tx *db.Tx, rows db.Bulk[Replayed]) ([]int, error) {
+	found, err := rows.Changed(tx, `UPDATE webhook_queue SET replays = replays || ' ' || v.replay_id,
+		due_at = CASE WHEN due_at > v.due_at THEN v.due_at ELSE due_at END {FROM v} WHERE key = v.key`)
+	if err != nil {
+		return nil, fmt.Errorf("make waiting attempts due: %w", err)
+	}
+	return found, nil
+}
+
+// Replays are the replays that have made a row due.
+type Replays struct {
+	Key string
+	IDs string // separated by blanks
+}
+
+// ReplaysOf returns the replays of rows. Rows without any are left out.
+func ReplaysOf(tx *db.Tx, keys db.Bulk[string]) ([]Replays, error) {
+	found, err := db.CollectBulk(tx, keys, func(row db.Row) (r Replays, err error) {
+		return r, row.Scan(&r.Key, &r.IDs)
+	}, `SELECT q.key, q.replays FROM {v} JOIN webhook_queue q ON q.key = v.value WHERE q.replays <> ''`)
+	if err != nil {
+		return nil, fmt.Errorf("find replays of attempts: %w", err)
+	}
+	return found, nil
+}
+
+// Head is the first due row of a destination's queue.
+type Head struct {
+	Row          // its key, destination and due time
+	Leased  bool // by another process
+	noLease bool // it has no row in webhook_leases, which an older version has removed
+}
+
+// Heads returns the first row of the queue of each destination, if it is due. It jumps from one
+// destination to the next in the index, so its cost is the number of destinations with rows, not
+// the number of rows.
+func (s *Store) Heads(ctx context.Context) ([]Head, error) {
+	heads, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (h Head, err error) {
+		return h, row.Scan(&h.DestinationID, &h.Key, &h.DueAt, &h.Leased, &h.noLease)
+	}, `WITH RECURSIVE heads(key) AS (
+			SELECT (SELECT key FROM webhook_queue ORDER BY destination_id, due_at, key LIMIT 1)
+			UNION ALL
+			SELECT (SELECT n.key FROM webhook_queue n WHERE n.destination_id > q.destination_id
+				ORDER BY n.destination_id, n.due_at, n.key LIMIT 1)
+			FROM heads JOIN webhook_queue q ON q.key = heads.key)
+		SELECT q.destination_id, q.key, q.due_at, COALESCE(l.owner <> $1 AND l.expires_at > $2, false), l.owner IS NULL
+		FROM heads JOIN webhook_queue q ON q.key = heads.key
+		LEFT JOIN webhook_leases l ON l.destination_id = q.destination_id WHERE q.due_at <= $2`, s.Owner, stamp.Of(s.Now()))
+	if err != nil {
+		return nil, fmt.Errorf("find due deliveries: %w", err)
+	}
+	return heads, nil
+}
+
+// Due returns the first due rows of a destination's queue, in order: their keys, due times and sizes.
+func (s *Store) Due(ctx context.Context, destinationID string, limit int) ([]Row, error) {
+	rows, err := db.Collect(s.DB.Read(ctx), func(row db.Row) (Row, error) {
+		r := Row{DestinationID: destinationID}
+		err := row.Scan(&r.Key, &r.DueAt, &r.Size)
+		return r, err
+	}, `SELECT key, due_at, size FROM webhook_queue
+		WHERE destination_id = $1 AND due_at <= $2 ORDER BY due_at, key LIMIT $3`,
+		destinationID, stamp.Of(s.Now()), limit)
+	if err != nil {
+		return nil, fmt.Errorf("read queue of %s: %w", destinationID, err)
+	}
+	return rows, nil
+}

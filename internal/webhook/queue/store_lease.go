@@ -1,0 +1,120 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"steward/internal/db"
+	"steward/internal/stamp"
+)
+
+// LeaseFor is how long a process may be silent before another one may take over its destinations.
+const LeaseFor = 30 * time.Second
+
+var leaseMicros = strconv.FormatInt(LeaseFor.Microseconds(), 10)
+
+// A destination has a row in webhook_leases from its creation on, so that taking a lease is an UPDATE
+// that leaves out rows which somebody else has locked: an INSERT would wait for them. Nobody holds the
+// lease of a row without an owner.
+
+// leaseRow is the lease of a destination.
+type leaseRow struct {
+	DestinationID, Owner string
+	ExpiresAt            stamp.Time
+}
+
+// Lease takes or renews the leases of destinations for this process. It returns when they expire,
+// and which of them it holds: those that nobody else held, or whose lease had expired, and whose row
+// is not locked.
+func (s *Store) Lease(ctx context.Context, destinationIDs []string) (until stamp.Time, held []string, err error) {
+	until = stamp.Of(s.Now()).Add(LeaseFor)
+	wanted := make(db.Bulk[leaseRow], len(destinationIDs))
+	for i, destinationID := range destinationIDs {
+		wanted[i] = leaseRow{DestinationID: destinationID, Owner: s.Owner, ExpiresAt: until}
+	}
+	err = s.DB.Write(ctx, func(tx *db.Tx) error {
+		return wanted.SendInto(tx, db.Into(&held, db.Value[string]), `WITH free AS (
+				SELECT l.destination_id AS id, v.owner AS taker, v.expires_at AS until
+				FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id
+				WHERE l.owner = v.owner OR l.expires_at <= v.expires_at - `+leaseMicros+db.SkipLocked(tx.Dialect())+`)
+			UPDATE webhook_leases SET owner = free.taker, expires_at = free.until FROM free
+			WHERE destination_id = free.id RETURNING destination_id`)
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("take leases: %w", err)
+	}
+	return until, held, nil
+}
+
+// addLeases adds the rows of destinations that have none.
+func (s *Store) addLeases(ctx context.Context, destinationIDs []string) error {
+	return s.DB.Write(ctx, func(tx *db.Tx) error { return AddLeases(tx, destinationIDs) })
+}
+
+// AddLeases adds the rows of leases, which nobody holds yet, of destinations that have none.
+func AddLeases(tx *db.Tx, destinationIDs db.Bulk[string]) error {
+	if err := destinationIDs.Send(tx, `INSERT INTO webhook_leases (destination_id, owner, expires_at)
+		SELECT v.value, '', 0 FROM {v} WHERE true ON CONFLICT (destination_id) DO NOTHING`); err != nil {
+		return fmt.Errorf("add leases: %w", err)
+	}
+	return nil
+}
+
+// Held returns those of some destinations that are leased to this process.
+func (s *Store) Held(tx *db.Tx, destinationIDs []string) (map[string]bool, error) {
+	wanted := make(db.Bulk[leaseRow], len(destinationIDs))
+	for i, destinationID := range destinationIDs {
+		wanted[i] = leaseRow{DestinationID: destinationID, Owner: s.Owner}
+	}
+	found, err := db.CollectBulk(tx, wanted, db.Value[string], `SELECT l.destination_id
+		FROM {v} JOIN webhook_leases l ON l.destination_id = v.destination_id AND l.owner = v.owner`)
+	if err != nil {
+		return nil, fmt.Errorf("check leases: %w", err)
+	}
+	held := map[string]bool{}
+	for _, destinationID := range found {
+		held[destinationID] = true
+	}
+	return held, nil
+}
+
+// ReleaseLeases gives up all leases of this process, so that others need not wait until they expire.
+func (s *Store) ReleaseLeases(ctx context.Context) error {
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE destination_id IN (
+		SELECT destination_id FROM webhook_leases WHERE owner = $1`+db.SkipLocked(s.DB.Dialect())+`)`, s.Owner); err != nil {
+		return fmt.Errorf("release leases: %w", err)
+	}
+	return nil
+}
+
+// DropLeases ends all leases. No other process may use the database.
+func (s *Store) DropLeases(ctx context.Context) error {
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_leases SET owner = '', expires_at = 0 WHERE owner <> ''`); err != nil {
+		return fmt.Errorf("drop leases: %w", err)
+	}
+	return nil
+}
+
+// unusedLeases are those of deleted destinations that have nothing in the queue any more.
+const unusedLeases = `SELECT l.destination_id FROM webhook_leases l WHERE l.expires_at < $1
+	AND NOT EXISTS (SELECT 1 FROM webhook_destinations d WHERE d.id = l.destination_id)
+	AND NOT EXISTS (SELECT 1 FROM webhook_queue q WHERE q.destination_id = l.destination_id)`
+
+// PurgeLeases removes the leases of deleted destinations that expired long ago.
+func (s *Store) PurgeLeases(ctx context.Context) error {
+	before := stamp.Of(s.Now()).Add(-time.Hour)
+	found, err := db.Collect(s.DB.Read(ctx), db.Value[string], unusedLeases+` LIMIT 1`, before)
+	if err != nil {
+		return fmt.Errorf("find unused leases: %w", err)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	if _, err := s.DB.Exec(ctx, `DELETE FROM webhook_leases WHERE destination_id IN (`+unusedLeases+
+		db.SkipLocked(s.DB.Dialect())+`)`, before); err != nil {
+		return fmt.Errorf("delete unused leases: %w", err)
+	}
+	return nil
+}

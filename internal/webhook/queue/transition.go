@@ -1,0 +1,189 @@
+package queue
+
+import (
+	"fmt"
+
+	"steward/internal/stamp"
+)
+
+// laneState says what is known of the due rows of a destination's queue.
+type laneState int
+
+// The states of a lane. docs/states.md shows what moves it from one to another.
+const (
+	laneIdle    laneState = iota // nothing is known to be due
+	laneWanted                   // rows are due, but the lease is not held
+	laneQueued                   // rows are due, and the lane waits for a reader
+	laneReading                  // a reader reads the queue
+	laneStale                    // as laneReading, and more rows were committed since the read began
+	laneFull                     // rows may be due, but there is no room for them
+	laneStates
+)
+
+func (s laneState) String() string {
+	return [laneStates]string{"idle", "wanted", "queued", "reading", "stale", "full"}[s]
+}
+
+// isReading reports whether a reader works on the lane.
+func (s laneState) isReading() bool { return s == laneReading || s == laneStale }
+
+// laneEvent is what happens to a lane.
+type laneEvent int
+
+// The events.
+const (
+	rowsDue      laneEvent = iota // rows were committed or discovered, or were left by a read and have room
+	leaseGranted                  // the lease was taken or renewed
+	leaseHeld                     // the lease was found to be held, by seekLease
+	leaseRefused                  // the lease has ended, and another process has it or its row is locked
+	leaseEnded                    // the lease has ended, and there was nothing to drop
+	tasksDropped                  // the lease has ended, and tasks that were not sent were dropped
+	readerFree                    // a reader has come to the lane
+	readEnded                     // the reader is done, or has failed
+	rowsLeft                      // a read that has just ended left rows, for which there is no room
+	roomFound                     // there is room for more rows
+	laneEvents
+)
+
+func (e laneEvent) String() string {
+	return [laneEvents]string{
+		"rows due", "lease granted", "lease held", "lease refused", "lease ended", "tasks dropped", "reader free", "read ended",
+		"rows left", "room found",
+	}[e]
+}
+
+// laneAction is what a transition does besides changing the state.
+type laneAction int
+
+// The actions. Those that have a comment "by the caller" are told to whoever reports the event.
+const (
+	noAction    laneAction = iota
+	seekLease              // leaseHeld follows, if the lease is held; if not, the lease loop is to ask for it
+	askForLease            // the lease loop is to ask for the lease
+	waitForRead            // the lane is added to those to read
+	startRead              // by the caller: the reader reads it
+	readAgain              // by the caller: rows were committed during the read
+	waitForRoom            // by the caller: the lane may have to wait for the budget
+)
+
+func (a laneAction) String() string {
+	return []string{"", "seek lease", "ask for lease", "wait for read", "start read", "read again", "wait for room"}[a]
+}
+
+// transition is what an event does to a lane in some state.
+type transition struct {
+	next   laneState
+	action laneAction
+	// never says that the event cannot happen in that state.
+	never bool
+}
+
+// never is the transition of events that cannot happen in a state.
+var never = transition{never: true}
+
+// transitions has all that can happen to a lane, by its state and the event. It is the only place that
+// moves a lane from one state to another.
+var transitions = [laneStates][laneEvents]transition{
+	laneIdle: {
+		rowsDue:      {laneWanted, seekLease, false},
+		leaseGranted: {next: laneIdle},
+		leaseHeld:    never,
+		leaseRefused: {next: laneIdle},
+		leaseEnded:   {next: laneIdle},
+		tasksDropped: {laneWanted, askForLease, false},
+		readerFree:   {next: laneIdle},
+		readEnded:    never,
+		rowsLeft:     {laneFull, waitForRoom, false},
+		roomFound:    {next: laneIdle},
+	},
+	laneWanted: {
+		rowsDue:      {next: laneWanted},
+		leaseGranted: {laneWanted, seekLease, false},
+		leaseHeld:    {laneQueued, waitForRead, false},
+		leaseRefused: {next: laneIdle},
+		leaseEnded:   {next: laneWanted},
+		tasksDropped: {laneWanted, askForLease, false},
+		readerFree:   {next: laneWanted},
+		readEnded:    never,
+		rowsLeft:     {next: laneWanted},
+		roomFound:    {next: laneWanted},
+	},
+	laneQueued: {
+		rowsDue:      {next: laneQueued},
+		leaseGranted: {next: laneQueued},
+		leaseHeld:    never,
+		leaseRefused: never, // it has ended before
+		leaseEnded:   {laneWanted, askForLease, false},
+		tasksDropped: {laneWanted, askForLease, false},
+		readerFree:   {laneReading, startRead, false},
+		readEnded:    never,
+		rowsLeft:     never,
+		roomFound:    {next: laneQueued},
+	},
+	laneReading: {
+		rowsDue:      {next: laneStale},
+		leaseGranted: {next: laneReading},
+		leaseHeld:    never,
+		leaseRefused: {next: laneReading},
+		leaseEnded:   {next: laneReading},
+		tasksDropped: {next: laneReading},
+		readerFree:   {next: laneReading},
+		readEnded:    {next: laneIdle},
+		rowsLeft:     never,
+		roomFound:    {next: laneReading},
+	},
+	laneStale: {
+		rowsDue:      {next: laneStale},
+		leaseGranted: {next: laneStale},
+		leaseHeld:    never,
+		leaseRefused: {next: laneStale},
+		leaseEnded:   {next: laneStale},
+		tasksDropped: {next: laneStale},
+		readerFree:   {next: laneStale},
+		readEnded:    {laneIdle, readAgain, false},
+		rowsLeft:     never,
+		roomFound:    {next: laneStale},
+	},
+	laneFull: {
+		rowsDue:      {next: laneFull},
+		leaseGranted: {next: laneFull},
+		leaseHeld:    never,
+		leaseRefused: never, // it has ended before
+		leaseEnded:   {laneWanted, askForLease, false},
+		tasksDropped: {laneWanted, askForLease, false},
+		readerFree:   {next: laneFull},
+		readEnded:    never,
+		rowsLeft:     never,
+		roomFound:    {laneWanted, seekLease, false},
+	},
+}
+
+// fire moves a lane on by an event, and returns the action. It panics if the event cannot happen.
+func (l *lanes) fire(n *lane, e laneEvent) laneAction {
+	t := transitions[n.state][e]
+	if t.never {
+		panic(fmt.Sprintf("queue: a lane that is %s cannot have the event %q", n.state, e))
+	}
+	n.state = t.next
+	switch t.action {
+	case seekLease:
+		l.seekLease(n)
+	case askForLease:
+		signal(l.leases)
+	case waitForRead:
+		l.queue = append(l.queue, n)
+		signal(l.reads)
+	}
+	return t.action
+}
+
+// seekLease has a lane read, if its lease is held, or leased first.
+func (l *lanes) seekLease(n *lane) {
+	now := stamp.Of(l.now())
+	n.used = now
+	if n.lease <= now {
+		signal(l.leases)
+		return
+	}
+	l.fire(n, leaseHeld)
+}
