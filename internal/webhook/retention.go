@@ -52,7 +52,9 @@ func (r *Retention) Run(ctx context.Context) error {
 
 // sweep goes over all webhooks once.
 func (r *Retention) sweep(ctx context.Context) error {
-	deleted, err := db.Collect(r.Store.DB.Read(ctx), scanSwept, `SELECT org_id, webhook_id, deleted_at FROM webhook_tombstones`)
+	deleted, err := db.Collect(r.Store.DB.Read(ctx), func(row db.Row) (w swept, err error) {
+		return w, row.Scan(&w.orgID, &w.webhookID, &w.deletedAt)
+	}, `SELECT org_id, webhook_id, deleted_at FROM webhook_tombstones`)
 	if err != nil {
 		return fmt.Errorf("list tombstones: %w", err)
 	}
@@ -63,7 +65,9 @@ func (r *Retention) sweep(ctx context.Context) error {
 	}
 	after := swept{}
 	for {
-		some, err := db.Collect(r.Store.DB.Read(ctx), scanSwept, `SELECT org_id, id, COALESCE(retention_seconds, -1) FROM webhooks
+		some, err := db.Collect(r.Store.DB.Read(ctx), func(row db.Row) (w swept, err error) {
+			return w, row.Scan(&w.orgID, &w.webhookID, &w.retentionSeconds)
+		}, `SELECT org_id, id, retention_seconds FROM webhooks
 			WHERE (org_id, id) > ($1, $2) ORDER BY org_id, id LIMIT 100`, after.orgID, after.webhookID)
 		if err != nil {
 			return fmt.Errorf("list webhooks: %w", err)
@@ -80,13 +84,12 @@ func (r *Retention) sweep(ctx context.Context) error {
 	}
 }
 
-// swept is a webhook with the time of its deletion, or its retention in seconds.
+// swept is a webhook whose rows are removed.
 type swept struct {
 	orgID, webhookID string
-	n                int64
+	deletedAt        stamp.Time // of one that was deleted
+	retentionSeconds *int64     // of one that was not, if it has its own
 }
-
-func scanSwept(row db.Row) (w swept, err error) { return w, row.Scan(&w.orgID, &w.webhookID, &w.n) }
 
 const (
 	endedOnly = ` AND status <> 'pending'`
@@ -99,8 +102,8 @@ const (
 // and receipts of which nothing is pending.
 func (r *Retention) sweepExpired(ctx context.Context, w swept) error {
 	keep := r.Keep
-	if w.n >= 0 {
-		keep = time.Duration(w.n) * time.Second
+	if w.retentionSeconds != nil {
+		keep = time.Duration(*w.retentionSeconds) * time.Second
 	}
 	before := stamp.Of(r.Store.Now()).Add(-keep)
 	old := keysOf(w.webhookID, nil, &before)
@@ -150,7 +153,7 @@ func (r *Retention) sweepDeleted(ctx context.Context, w swept) error {
 	if err := r.removeReplays(ctx, w, ""); err != nil {
 		return err
 	}
-	if stamp.Of(r.Store.Now()).Sub(stamp.Time(w.n)) < tombstoneFor {
+	if stamp.Of(r.Store.Now()).Sub(w.deletedAt) < tombstoneFor {
 		return nil
 	}
 	if all, err := r.removeCounts(ctx, w); err != nil || !all {
