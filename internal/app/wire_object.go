@@ -27,7 +27,7 @@ func (b base) wireObjects(auditLog *audit.Store, hooks *webhook.Store) (s storag
 		DB: b.db, Ring: b.ring, Now: b.now, Audit: auditLog.Record,
 		CreateWebhook: func(tx *db.Tx, b *object.Bucket) (string, error) {
 			metadata := map[string]string{"type": "s3", "bucket_name": b.Name}
-			return hooks.CreateInternalTx(tx, b.OrgID, b.CreatedBy, "Bucket "+b.Name, metadata)
+			return hooks.CreateInternalTx(tx, webhook.Creator{OrgID: b.OrgID, UserID: b.CreatedBy}, "Bucket "+b.Name, metadata)
 		},
 		DeleteWebhook: hooks.DeleteInternalTx,
 	}

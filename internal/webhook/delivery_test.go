@@ -137,11 +137,11 @@ func TestChainEndsWithItsDestination(t *testing.T) {
 		for name, end := range map[string]func(w Webhook, to Destination) error{
 			"lives": func(Webhook, Destination) error { return nil },
 			"disabled": func(w Webhook, to Destination) error {
-				_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, page.IfMatch{})
+				_, err := h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, to.ID}, &off, page.IfMatch{})
 				return err
 			},
 			"deleted": func(w Webhook, to Destination) error {
-				return h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, page.IfMatch{})
+				return h.store.DeleteDestination(as(alice), DestinationRef{"org_a", w.ID, to.ID}, page.IfMatch{})
 			},
 		} {
 			w, _ := h.webhook(alice)

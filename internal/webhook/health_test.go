@@ -110,9 +110,9 @@ func TestDestinationsThatAreDisabledOrDeletedDoNotFail(t *testing.T) {
 		h.accept(w, alice, "a")
 		eventually(t, "two failing destinations", func() bool { return len(h.health().Failing) == 2 })
 		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
-		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, disabled.ID, &off, page.IfMatch{})
+		_, err := h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, disabled.ID}, &off, page.IfMatch{})
 		must(t, err)
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, deleted.ID, page.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), DestinationRef{"org_a", w.ID, deleted.ID}, page.IfMatch{}))
 		if got := h.health().Failing; len(got) != 0 {
 			t.Errorf("%+v", got)
 		}

@@ -164,7 +164,7 @@ func (h *Handler) UpdateDestination(ctx context.Context, in *struct {
 			return Destination{}, err
 		}
 	}
-	return h.Store.UpdateDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, c, in.IfMatch)
+	return h.Store.UpdateDestination(ctx, in.of(auth.From(ctx).OrgID), c, in.IfMatch)
 }
 
 // DeleteDestination handles DELETE /webhook/destination-delete/{webhookId}/{destinationId}.
@@ -173,7 +173,7 @@ func (h *Handler) DeleteDestination(ctx context.Context, in *struct {
 	page.IfMatch
 },
 ) (web.None, error) {
-	return web.None{}, h.Store.DeleteDestination(ctx, auth.From(ctx).OrgID, in.ID, in.DestinationID, in.IfMatch)
+	return web.None{}, h.Store.DeleteDestination(ctx, in.of(auth.From(ctx).OrgID), in.IfMatch)
 }
 
 // ReceiptsRequest is a request for a list of receipts.

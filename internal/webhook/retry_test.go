@@ -42,10 +42,10 @@ func TestRetryRefuses(t *testing.T) {
 		}
 		w, to, failed := h.failed()
 		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
-		_, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, to.ID, &off, page.IfMatch{})
+		_, err := h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, to.ID}, &off, page.IfMatch{})
 		must(t, err)
 		refused(w, failed, "is disabled")
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, to.ID, page.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), DestinationRef{"org_a", w.ID, to.ID}, page.IfMatch{}))
 		refused(w, failed, "was deleted")
 		w, _, failed = h.failed()
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
@@ -116,14 +116,14 @@ func TestEveryChange(t *testing.T) {
 	ctx, none, other := as(alice), page.IfMatch{}, page.IfMatch{IfMatch: `"99"`}
 	c := config(t, `{"url": "http://127.0.0.1:1"}`)
 	for _, match := range []page.IfMatch{other, none} {
-		_, up := h.store.UpdateDestination(ctx, "org_a", w.ID, to.ID, &c, match)
+		_, up := h.store.UpdateDestination(ctx, DestinationRef{"org_a", w.ID, to.ID}, &c, match)
 		_, name := h.update(alice, w.ID, Patch{Name: page.Some("x")}, match.IfMatch)
 		_, _, rotated := h.store.Rotate(ctx, "org_a", w.ID, match)
 		if match == none {
 			_, err := h.store.Retry(ctx, "org_a", w.ID, failed.ID)
 			must(t, err)
 		}
-		gone := h.store.DeleteDestination(ctx, "org_a", w.ID, to.ID, match)
+		gone := h.store.DeleteDestination(ctx, DestinationRef{"org_a", w.ID, to.ID}, match)
 		deleted := h.store.Delete(ctx, "org_a", w.ID, match)
 		for _, err := range []error{up, name, rotated, gone, deleted} {
 			if match == none {

@@ -176,22 +176,22 @@ func TestDestinationLife(t *testing.T) {
 			t.Error("the stored secret differs")
 		}
 		c := config(t, `{"url": "http://example.com/y", "concurrency": 1, "disabled": true}`)
-		up, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, page.IfMatch{IfMatch: made.ETag()})
+		up, err := h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, made.ID}, &c, page.IfMatch{IfMatch: made.ETag()})
 		must(t, err)
 		if !up.Config.Disabled || up.Config.Concurrency != 1 || up.Config.URL != "http://example.com/y" {
 			t.Errorf("updated %+v", up)
 		}
-		same, err := h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, nil, page.IfMatch{})
+		same, err := h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, made.ID}, nil, page.IfMatch{})
 		must(t, err)
 		if same.ETag() != up.ETag() {
 			t.Error("an update without config changed something")
 		}
-		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, made.ID, &c, page.IfMatch{IfMatch: made.ETag()})
+		_, err = h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, made.ID}, &c, page.IfMatch{IfMatch: made.ETag()})
 		mustBe(t, err, errs.PreconditionFailed)
-		_, err = h.store.UpdateDestination(as(alice), "org_a", w.ID, "whds_none", &c, page.IfMatch{})
+		_, err = h.store.UpdateDestination(as(alice), DestinationRef{"org_a", w.ID, "whds_none"}, &c, page.IfMatch{})
 		mustBe(t, err, errs.NotFound)
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, page.IfMatch{}))
-		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, made.ID, page.IfMatch{}), errs.NotFound)
+		must(t, h.store.DeleteDestination(as(alice), DestinationRef{"org_a", w.ID, made.ID}, page.IfMatch{}))
+		mustBe(t, h.store.DeleteDestination(as(alice), DestinationRef{"org_a", w.ID, made.ID}, page.IfMatch{}), errs.NotFound)
 		for range maxDestinations {
 			h.destination(alice, w.ID, `{"url": "http://example.com"}`)
 		}
@@ -255,7 +255,7 @@ func TestInternalWebhooks(t *testing.T) {
 		must(t, err)
 		var hookID string
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
-			hookID, err = h.store.CreateInternalTx(tx, "org_a", "usr_alice", "bucket", map[string]string{"type": "s3", "bucket_name": "b"})
+			hookID, err = h.store.CreateInternalTx(tx, Creator{"org_a", "usr_alice"}, "bucket", map[string]string{"type": "s3", "bucket_name": "b"})
 			return err
 		}))
 		event := func(orgID, body string) error {
@@ -271,7 +271,7 @@ func TestInternalWebhooks(t *testing.T) {
 		var kept Destination
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			n := NewDestination{Type: "url", Config: config(t, `{"url": "http://127.0.0.1:2"}`), Internal: true}
-			kept, err = h.store.CreateDestinationTx(tx, "org_a", "usr_alice", hookID, n)
+			kept, err = h.store.CreateDestinationTx(tx, Creator{"org_a", "usr_alice"}, hookID, n)
 			return err
 		}))
 		for _, id := range []string{byUser.ID, hookID} {
@@ -281,7 +281,7 @@ func TestInternalWebhooks(t *testing.T) {
 			_, _, err = h.store.Rotate(as(alice), "org_a", id, page.IfMatch{})
 			mustBe(t, err, errs.Forbidden)
 		}
-		mustBe(t, h.store.DeleteDestination(as(alice), "org_a", hookID, kept.ID, page.IfMatch{}), errs.Forbidden)
+		mustBe(t, h.store.DeleteDestination(as(alice), DestinationRef{"org_a", hookID, kept.ID}, page.IfMatch{}), errs.Forbidden)
 		got, err := h.get(alice, hookID)
 		must(t, err)
 		if !got.Internal || string(got.Metadata) != `{"bucket_name":"b","type":"s3"}` {
@@ -311,7 +311,7 @@ func TestInternalWebhooks(t *testing.T) {
 		if string(r.withPayload().Payload) != `{"Records":[]}` || len(h.deliveries(alice, hookID, Filter{ReceiptID: receipts[0].ID})) != 2 {
 			t.Errorf("receipt %+v", r)
 		}
-		must(t, h.store.DeleteDestination(as(alice), "org_a", hookID, own.ID, page.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), DestinationRef{"org_a", hookID, own.ID}, page.IfMatch{}))
 		must(t, d.Write(t.Context(), func(tx *db.Tx) error { return h.store.DeleteInternalTx(tx, "org_a", hookID) }))
 		_, err = h.get(alice, hookID)
 		mustBe(t, err, errs.NotFound)
@@ -336,10 +336,12 @@ func TestIsolation(t *testing.T) {
 			"destination-create": func() error { _, err := h.store.CreateDestination(ctx, bob, w.ID, to); return err },
 			"destination-list":   func() error { _, err := h.store.Destinations(ctx, "org_b", w.ID); return err },
 			"destination-update": func() error {
-				_, err := h.store.UpdateDestination(ctx, "org_b", w.ID, to.ID, nil, page.IfMatch{})
+				_, err := h.store.UpdateDestination(ctx, DestinationRef{"org_b", w.ID, to.ID}, nil, page.IfMatch{})
 				return err
 			},
-			"destination-delete": func() error { return h.store.DeleteDestination(ctx, "org_b", w.ID, to.ID, page.IfMatch{}) },
+			"destination-delete": func() error {
+				return h.store.DeleteDestination(ctx, DestinationRef{"org_b", w.ID, to.ID}, page.IfMatch{})
+			},
 			"receipt-list": func() error {
 				_, err := h.store.Receipts(ctx, "org_b", w.ID, ReceiptFilter{}, page.Paging{Limit: 1})
 				return err

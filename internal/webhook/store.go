@@ -83,15 +83,18 @@ func (s *Store) Create(ctx context.Context, caller *auth.Caller, w Webhook) (tok
 	return token, err
 }
 
+// Creator is an organization and the user in it for whom the system creates something.
+type Creator struct{ OrgID, UserID string }
+
 // CreateInternalTx inserts a system webhook with metadata, in the transaction of what it is for,
 // and returns its id.
-func (s *Store) CreateInternalTx(tx *db.Tx, orgID, userID, name string, metadata map[string]string) (string, error) {
+func (s *Store) CreateInternalTx(tx *db.Tx, by Creator, name string, metadata map[string]string) (string, error) {
 	w, err := NewWebhook{Name: name, Internal: true, Metadata: metadata}.build(s.Now())
 	if err != nil {
 		return "", err
 	}
-	w.orgID = orgID
-	w.CreatedBy = userID
+	w.orgID = by.OrgID
+	w.CreatedBy = by.UserID
 	_, err = s.insert(tx, w)
 	return w.ID, err
 }
@@ -99,9 +102,14 @@ func (s *Store) CreateInternalTx(tx *db.Tx, orgID, userID, name string, metadata
 func (s *Store) insert(tx *db.Tx, w Webhook) (token string, err error) {
 	token = id.Secret(tokenSize)
 	if _, err := tx.Exec(`INSERT INTO webhooks (org_id, id, name, description, internal, metadata, token_hash, retention_seconds,
-		created_by, created_at, updated_at, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		w.orgID, w.ID, w.Name, w.Description, w.Internal, textOf(w.Metadata), seal.Hash(token), w.Retention, w.CreatedBy, w.CreatedAt,
-		w.UpdatedAt, w.version); err != nil {
+		created_by, created_at, updated_at, version)
+		VALUES (@org_id, @id, @name, @description, @internal, @metadata, @token_hash, @retention_seconds,
+		@created_by, @created_at, @updated_at, @version)`,
+		db.Args{
+			"org_id": w.orgID, "id": w.ID, "name": w.Name, "description": w.Description, "internal": w.Internal,
+			"metadata": textOf(w.Metadata), "token_hash": seal.Hash(token), "retention_seconds": w.Retention,
+			"created_by": w.CreatedBy, "created_at": w.CreatedAt, "updated_at": w.UpdatedAt, "version": w.version,
+		}); err != nil {
 		return "", fmt.Errorf("insert webhook: %w", err)
 	}
 	return token, nil
@@ -168,8 +176,12 @@ func (s *Store) Update(ctx context.Context, orgID, webhookID string, p Patch, ma
 		if w, err = p.apply(w, s.Now()); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE webhooks SET name = $3, description = $4, retention_seconds = $5, updated_at = $6, version = $7
-			WHERE org_id = $1 AND id = $2`, orgID, webhookID, w.Name, w.Description, w.Retention, w.UpdatedAt, w.version); err != nil {
+		if _, err := tx.Exec(`UPDATE webhooks SET name = @name, description = @description, retention_seconds = @retention_seconds,
+			updated_at = @updated_at, version = @version WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": orgID, "id": webhookID, "name": w.Name, "description": w.Description, "retention_seconds": w.Retention,
+				"updated_at": w.UpdatedAt, "version": w.version,
+			}); err != nil {
 			return fmt.Errorf("update webhook: %w", err)
 		}
 		return s.Audit(tx, "webhook.update", webhookID)
@@ -187,8 +199,11 @@ func (s *Store) Rotate(ctx context.Context, orgID, webhookID string, match page.
 		}
 		w.UpdatedAt = stamp.Of(s.Now())
 		w.version++
-		if _, err := tx.Exec(`UPDATE webhooks SET token_hash = $3, updated_at = $4, version = $5 WHERE org_id = $1 AND id = $2`,
-			orgID, webhookID, seal.Hash(token), w.UpdatedAt, w.version); err != nil {
+		if _, err := tx.Exec(`UPDATE webhooks SET token_hash = @token_hash, updated_at = @updated_at, version = @version
+			WHERE org_id = @org_id AND id = @id`,
+			db.Args{
+				"org_id": orgID, "id": webhookID, "token_hash": seal.Hash(token), "updated_at": w.UpdatedAt, "version": w.version,
+			}); err != nil {
 			return fmt.Errorf("update token: %w", err)
 		}
 		if err := tx.Invalidate(tokensChanged); err != nil {

@@ -91,14 +91,14 @@ func (s *Store) CreateDestination(ctx context.Context, caller *auth.Caller, webh
 }
 
 // CreateDestinationTx adds a destination that the system owns, in the transaction of what it is for.
-func (s *Store) CreateDestinationTx(tx *db.Tx, orgID, userID, webhookID string, n NewDestination) (Destination, error) {
+func (s *Store) CreateDestinationTx(tx *db.Tx, by Creator, webhookID string, n NewDestination) (Destination, error) {
 	d, err := n.build(s.Now())
 	if err != nil {
 		return d, err
 	}
-	d.orgID = orgID
+	d.orgID = by.OrgID
 	d.WebhookID = webhookID
-	d.CreatedBy = userID
+	d.CreatedBy = by.UserID
 	return d, s.insertDestination(tx, d)
 }
 
@@ -111,10 +111,15 @@ func (s *Store) insertDestination(tx *db.Tx, d Destination) error {
 		return errs.New(errs.Conflict, "the webhook has %d destinations, which is the maximum", n)
 	}
 	if _, err := tx.Exec(`INSERT INTO webhook_destinations (org_id, webhook_id, id, type, disabled, config, secret, internal, metadata,
-		created_by, created_at, updated_at, version, failing_count) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0)`,
-		d.orgID, d.WebhookID, d.ID, d.Type, d.Config.Disabled, s.Ring.Seal(configPurpose, d.Config.raw),
-		s.Ring.Seal(secretPurpose, []byte(d.Secret)), d.Internal, textOf(d.Metadata), d.CreatedBy, d.CreatedAt, d.UpdatedAt, d.version,
-	); err != nil {
+		created_by, created_at, updated_at, version, failing_count)
+		VALUES (@org_id, @webhook_id, @id, @type, @disabled, @config, @secret, @internal, @metadata,
+		@created_by, @created_at, @updated_at, @version, 0)`,
+		db.Args{
+			"org_id": d.orgID, "webhook_id": d.WebhookID, "id": d.ID, "type": d.Type, "disabled": d.Config.Disabled,
+			"config": s.Ring.Seal(configPurpose, d.Config.raw), "secret": s.Ring.Seal(secretPurpose, []byte(d.Secret)),
+			"internal": d.Internal, "metadata": textOf(d.Metadata), "created_by": d.CreatedBy, "created_at": d.CreatedAt,
+			"updated_at": d.UpdatedAt, "version": d.version,
+		}); err != nil {
 		return fmt.Errorf("insert destination: %w", err)
 	}
 	if err := queue.AddLeases(tx, []string{d.ID}); err != nil {
@@ -157,17 +162,10 @@ func (s *Store) HasDestinationTx(tx *db.Tx, orgID, webhookID string) (bool, erro
 
 // destinationForChange returns a destination that a user may change. It returns NotFound, Forbidden
 // for an internal one, and PreconditionFailed.
-func (s *Store) destinationForChange(tx *db.Tx, orgID, webhookID, destinationID string, match page.IfMatch) (Destination, error) {
-	if _, err := get(tx, orgID, webhookID); err != nil {
-		return Destination{}, err
-	}
-	d, err := s.scanDestination(tx.Row(`SELECT `+destinationColumns+` FROM webhook_destinations
-		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, orgID, webhookID, destinationID))
-	if errors.Is(err, db.ErrNoRows) {
-		return d, errs.Missing("destination", destinationID)
-	}
+func (s *Store) destinationForChange(tx *db.Tx, to DestinationRef, match page.IfMatch) (Destination, error) {
+	d, err := s.destinationOf(tx, to)
 	if err != nil {
-		return d, fmt.Errorf("read destination: %w", err)
+		return d, err
 	}
 	if err := checkUserChange(d.Internal, "destination"); err != nil {
 		return d, err
@@ -178,10 +176,10 @@ func (s *Store) destinationForChange(tx *db.Tx, orgID, webhookID, destinationID 
 // UpdateDestination replaces a destination's config; nil changes nothing. Errors are those of
 // destinationForChange.
 func (s *Store) UpdateDestination(
-	ctx context.Context, orgID, webhookID, destinationID string, c *Config, match page.IfMatch,
+	ctx context.Context, to DestinationRef, c *Config, match page.IfMatch,
 ) (d Destination, err error) {
 	err = s.DB.Write(ctx, func(tx *db.Tx) error {
-		d, err = s.destinationForChange(tx, orgID, webhookID, destinationID, match)
+		d, err = s.destinationForChange(tx, to, match)
 		if err != nil || c == nil {
 			return err
 		}
@@ -205,9 +203,13 @@ func (s *Store) UpdateDestination(
 func (s *Store) saveConfig(tx *db.Tx, d *Destination) error {
 	d.UpdatedAt = stamp.Of(s.Now())
 	d.version++
-	if _, err := tx.Exec(`UPDATE webhook_destinations SET config = $4, disabled = $5, updated_at = $6, version = $7
-		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-		d.orgID, d.WebhookID, d.ID, s.Ring.Seal(configPurpose, d.Config.raw), d.Config.Disabled, d.UpdatedAt, d.version); err != nil {
+	if _, err := tx.Exec(`UPDATE webhook_destinations
+		SET config = @config, disabled = @disabled, updated_at = @updated_at, version = @version
+		WHERE org_id = @org_id AND webhook_id = @webhook_id AND id = @id`,
+		db.Args{
+			"org_id": d.orgID, "webhook_id": d.WebhookID, "id": d.ID, "config": s.Ring.Seal(configPurpose, d.Config.raw),
+			"disabled": d.Config.Disabled, "updated_at": d.UpdatedAt, "version": d.version,
+		}); err != nil {
 		return fmt.Errorf("update destination: %w", err)
 	}
 	return tx.Invalidate(destinationsChanged)
@@ -231,20 +233,36 @@ func (s *Store) disableGone(tx *db.Tx, destinationID string) error {
 
 // DeleteDestination removes a destination. Its deliveries stay listed; pending ones fail. Errors
 // are those of destinationForChange.
-func (s *Store) DeleteDestination(ctx context.Context, orgID, webhookID, destinationID string, match page.IfMatch) error {
+func (s *Store) DeleteDestination(ctx context.Context, to DestinationRef, match page.IfMatch) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		if _, err := s.destinationForChange(tx, orgID, webhookID, destinationID, match); err != nil {
+		if _, err := s.destinationForChange(tx, to, match); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`DELETE FROM webhook_destinations WHERE org_id = $1 AND webhook_id = $2 AND id = $3`,
-			orgID, webhookID, destinationID); err != nil {
+			to.OrgID, to.WebhookID, to.ID); err != nil {
 			return fmt.Errorf("delete destination: %w", err)
 		}
 		if err := tx.Invalidate(destinationsChanged); err != nil {
 			return err
 		}
-		return s.Audit(tx, "webhook.destination-delete", destinationID)
+		return s.Audit(tx, "webhook.destination-delete", to.ID)
 	})
+}
+
+// destinationOf returns a destination, or NotFound for it or its webhook.
+func (s *Store) destinationOf(q db.Querier, to DestinationRef) (Destination, error) {
+	if _, err := get(q, to.OrgID, to.WebhookID); err != nil {
+		return Destination{}, err
+	}
+	d, err := s.scanDestination(q.Row(`SELECT `+destinationColumns+` FROM webhook_destinations
+		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, to.OrgID, to.WebhookID, to.ID))
+	if errors.Is(err, db.ErrNoRows) {
+		return Destination{}, errs.Missing("destination", to.ID)
+	}
+	if err != nil {
+		return Destination{}, fmt.Errorf("read destination: %w", err)
+	}
+	return d, nil
 }
 
 // destination returns a destination by its id alone, or ErrNoRows.

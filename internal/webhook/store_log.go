@@ -24,7 +24,7 @@ func (l eventLog) add(orgID, key string) { l[orgID] = append(l[orgID], key) }
 func (s *Store) logEvents(tx *db.Tx, kind eventlog.Kind, at stamp.Time, events eventLog) error {
 	orgIDs := slices.Sorted(maps.Keys(events))
 	for _, orgID := range orgIDs {
-		if err := eventlog.Append(tx, orgID, kind, at, events[orgID]); err != nil {
+		if err := eventlog.Append(tx, eventlog.Batch{OrgID: orgID, Kind: kind, At: at, Keys: events[orgID]}); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ func (t *tally) ended(r queue.Result) {
 // write adds the sums to the counters.
 func (t *tally) write(tx *db.Tx) error {
 	for key, n := range t.events {
-		if err := stats.Add(tx, key.hook.orgID, key.hook.webhookID, key.at, n); err != nil {
+		if err := stats.Add(tx, stats.Events{OrgID: key.hook.orgID, WebhookID: key.hook.webhookID, At: key.at, Count: n}); err != nil {
 			return err
 		}
 	}

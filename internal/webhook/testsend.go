@@ -3,14 +3,12 @@ package webhook
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"steward/internal/auth"
-	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/id"
 	"steward/internal/idempotency"
@@ -87,7 +85,7 @@ func testResponse(r send.Result, took time.Duration) TestResponse {
 // destination can be tested, so that it can be enabled once it works.
 func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (TestResponse, error) {
 	orgID := auth.From(ctx).OrgID
-	d, err := h.Store.destinationOf(ctx, orgID, in.ID, in.DestinationID)
+	d, err := h.Store.destinationOf(h.Store.DB.Read(ctx), in.of(orgID))
 	if err != nil {
 		return TestResponse{}, err
 	}
@@ -107,23 +105,6 @@ func (h *Handler) TestDestination(ctx context.Context, in *DestinationPath) (Tes
 	began := time.Now()
 	result := h.Send(ctx, request)
 	return testResponse(result, time.Since(began)), nil
-}
-
-// destinationOf returns a destination of an organization's webhook, or NotFound.
-func (s *Store) destinationOf(ctx context.Context, orgID, webhookID, destinationID string) (Destination, error) {
-	q := s.DB.Read(ctx)
-	if _, err := get(q, orgID, webhookID); err != nil {
-		return Destination{}, err
-	}
-	d, err := s.scanDestination(q.Row(`SELECT `+destinationColumns+` FROM webhook_destinations
-		WHERE org_id = $1 AND webhook_id = $2 AND id = $3`, orgID, webhookID, destinationID))
-	if errors.Is(err, db.ErrNoRows) {
-		return Destination{}, errs.Missing("destination", destinationID)
-	}
-	if err != nil {
-		return Destination{}, fmt.Errorf("read destination: %w", err)
-	}
-	return d, nil
 }
 
 // running counts the tests that are running. The zero value is ready to use.

@@ -268,7 +268,7 @@ func TestRecoverRefuses(t *testing.T) {
 			t.Errorf("%d are due", due)
 		}
 		off := config(t, `{"url": "http://127.0.0.1:1", "disabled": true}`)
-		_, err := h.store.UpdateDestination(as(alice), alice.OrgID, w.ID, to.ID, &off, page.IfMatch{})
+		_, err := h.store.UpdateDestination(as(alice), DestinationRef{alice.OrgID, w.ID, to.ID}, &off, page.IfMatch{})
 		must(t, err)
 		_, err = h.recoverDestination(alice, w.ID, to.ID, nil)
 		mustBe(t, err, errs.Conflict)
@@ -283,7 +283,7 @@ func TestRecoveryEndsWithItsDestination(t *testing.T) {
 		to := h.waiting(alice, w, queue.RecoverBatch+1)
 		_, err := h.recoverDestination(alice, w.ID, to.ID, nil)
 		must(t, err)
-		must(t, h.store.DeleteDestination(as(alice), alice.OrgID, w.ID, to.ID, page.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), DestinationRef{alice.OrgID, w.ID, to.ID}, page.IfMatch{}))
 		more, err := h.store.Queue.ContinueRecovery(t.Context(), to.ID)
 		if some, _ := h.store.Queue.Recovering(t.Context(), ""); more || err != nil || len(some) != 0 {
 			t.Errorf("more: %v, %v, %v", more, err, some)

@@ -87,7 +87,7 @@ func (h *history) write(t *testing.T, d *db.DB, hooks []string, transactions int
 		}
 		undo := rand.N(5) == 0
 		err := d.Write(t.Context(), func(tx *db.Tx) error {
-			if err := Append(tx, "org_a", Receipt, stamp.Of(time.Now()), keys); err != nil {
+			if err := Append(tx, Batch{"org_a", Receipt, stamp.Of(time.Now()), keys}); err != nil {
 				return err
 			}
 			var one int

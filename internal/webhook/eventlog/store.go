@@ -22,9 +22,17 @@ const (
 	purgeRows = 500
 )
 
-// Append adds events of one kind and organization to the log. keys are those of their rows.
-func Append(tx *db.Tx, orgID string, kind Kind, at stamp.Time, keys []string) error {
-	if len(keys) == 0 {
+// Batch is events of one kind and organization.
+type Batch struct {
+	OrgID string
+	Kind  Kind
+	At    stamp.Time
+	Keys  []string // of their rows
+}
+
+// Append adds events to the log.
+func Append(tx *db.Tx, b Batch) error {
+	if len(b.Keys) == 0 {
 		return nil
 	}
 	number, err := tx.NumberCommit()
@@ -38,8 +46,8 @@ func Append(tx *db.Tx, orgID string, kind Kind, at stamp.Time, keys []string) er
 		IDs        string
 	}
 	var rows db.Bulk[event]
-	for _, r := range rowsOf(keys) {
-		rows = append(rows, event{OrgID: orgID, Key: r.key, Kind: kind, At: at, IDs: r.ids})
+	for _, r := range rowsOf(b.Keys) {
+		rows = append(rows, event{OrgID: b.OrgID, Key: r.key, Kind: b.Kind, At: b.At, IDs: r.ids})
 	}
 	if err := rows.Send(tx, `INSERT INTO webhook_log (org_id, number, key, kind, at, ids)
 		SELECT v.org_id, `+number+`, v.key, v.kind, v.at, v.ids FROM {v}`); err != nil {
@@ -187,9 +195,10 @@ func After(q db.Querier, orgID, hook string, p Position) (Page, error) {
 	if first.key != "" {
 		from = first.key
 	}
-	rows, err := q.Query(`SELECT number, key, kind, at, CASE WHEN key >= $4 AND key < $5 THEN ids ELSE '' END FROM webhook_log
-		WHERE org_id = $1 AND (number, key) >= ($2, $3) AND number < `+db.Settled(q.Dialect())+`
-		ORDER BY number, key LIMIT $6`, orgID, p.Number, from, hook, hook+"{", scanRows)
+	rows, err := q.Query(`SELECT number, key, kind, at, CASE WHEN key >= @hook AND key < @end THEN ids ELSE '' END FROM webhook_log
+		WHERE org_id = @org_id AND (number, key) >= (@number, @from) AND number < `+db.Settled(q.Dialect())+`
+		ORDER BY number, key LIMIT @limit`,
+		db.Args{"org_id": orgID, "number": p.Number, "from": from, "hook": hook, "end": hook + "{", "limit": scanRows})
 	if err != nil {
 		return Page{}, fmt.Errorf("read log: %w", err)
 	}

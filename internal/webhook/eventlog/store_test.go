@@ -35,7 +35,7 @@ func newKeys(hook string, n int) (keys []string) {
 // commit appends events in a transaction of their own.
 func commit(t testing.TB, d *db.DB, orgID string, at time.Time, keys []string) {
 	t.Helper()
-	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return Append(tx, orgID, Receipt, stamp.Of(at), keys) }))
+	must(t, d.Write(t.Context(), func(tx *db.Tx) error { return Append(tx, Batch{orgID, Receipt, stamp.Of(at), keys}) }))
 }
 
 // readAll reads the log from a position to its end, once all that was committed is settled.
@@ -268,7 +268,7 @@ func TestRolledBackEventsAreNeverShown(t *testing.T) {
 		for i := range 20 {
 			keys := newKeys(hook, 2)
 			err := d.Write(t.Context(), func(tx *db.Tx) error {
-				err := Append(tx, "org_a", Delivery, stamp.Of(start), keys)
+				err := Append(tx, Batch{"org_a", Delivery, stamp.Of(start), keys})
 				if err == nil && i%2 == 0 {
 					return errRollback
 				}

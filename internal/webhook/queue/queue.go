@@ -1,9 +1,9 @@
 // Package queue owns the queue of deliveries: it decides when each is attempted.
 //
-// It owns the tables webhook_queue, webhook_leases and webhook_recoveries, which no other package
-// writes. It imports db and leaves, and nothing of the other packages of webhooks: what is
-// sent is bytes. Package webhook is built upon it, reads its tables in lists,
-// and gives the Scheduler three functions: Load, Attempt and Finish.
+// It owns the tables webhook_queue, webhook_leases and webhook_recoveries, which no other package writes,
+// and reads webhook_destinations to end what belonged to those that are gone. It imports db and leaves,
+// and nothing of the other packages of webhooks: what is sent is bytes. Package webhook is built upon it,
+// reads its tables in lists, and gives the Scheduler three functions: Load, Attempt and Finish.
 //
 // How a delivery moves through it. The transaction that stores a receipt adds a Row for each
 // destination (Insert), and Store.Notify wakes the Scheduler (scheduler.go) after the commit. The
@@ -34,8 +34,7 @@ import (
 // otherwise.
 const DefaultConcurrency = 10
 
-// Row is a pending delivery in the queue. The row of a Heads or Due has no other fields than those that
-// are named there.
+// Row is a pending delivery in the queue. What Heads and Due return has only some of its fields.
 type Row struct {
 	Key           string // of the delivery
 	DestinationID string

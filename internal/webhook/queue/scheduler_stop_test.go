@@ -33,7 +33,7 @@ func TestPendingDeliveriesEndWithTheirDestination(t *testing.T) {
 		for batch := range slices.Chunk(numbered(queue.ReadAhead+50), 50) {
 			h.accept(w, alice, batch...)
 		}
-		must(t, h.store.DeleteDestination(as(alice), "org_a", w.ID, gone.ID, page.IfMatch{}))
+		must(t, h.store.DeleteDestination(as(alice), webhook.DestinationRef{OrgID: "org_a", WebhookID: w.ID, ID: gone.ID}, page.IfMatch{}))
 		h.change(alice, off, `{"url": "http://off.test", "disabled": true}`)
 		close(release)
 		h.waitFor(alice, w, webhook.Pending, 0)

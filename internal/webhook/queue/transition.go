@@ -55,15 +55,15 @@ func (e laneEvent) String() string {
 // laneAction is what a transition does besides changing the state.
 type laneAction int
 
-// The actions. Those that have a comment "by the caller" are told to whoever reports the event.
+// The actions. The last three are those of the caller of fire.
 const (
 	noAction    laneAction = iota
 	seekLease              // leaseHeld follows, if the lease is held; if not, the lease loop is to ask for it
 	askForLease            // the lease loop is to ask for the lease
 	waitForRead            // the lane is added to those to read
-	startRead              // by the caller: the reader reads it
-	readAgain              // by the caller: rows were committed during the read
-	waitForRoom            // by the caller: the lane may have to wait for the budget
+	startRead              // the reader reads the queue
+	readAgain              // the rows that were committed during the read are to be read
+	waitForRoom            // the lane waits for the budget, if nothing of it is in memory
 )
 
 func (a laneAction) String() string {
@@ -85,24 +85,24 @@ var never = transition{never: true}
 // moves a lane from one state to another.
 var transitions = [laneStates][laneEvents]transition{
 	laneIdle: {
-		rowsDue:      {laneWanted, seekLease, false},
+		rowsDue:      {next: laneWanted, action: seekLease},
 		leaseGranted: {next: laneIdle},
 		leaseHeld:    never,
 		leaseRefused: {next: laneIdle},
 		leaseEnded:   {next: laneIdle},
-		tasksDropped: {laneWanted, askForLease, false},
+		tasksDropped: {next: laneWanted, action: askForLease},
 		readerFree:   {next: laneIdle},
 		readEnded:    never,
-		rowsLeft:     {laneFull, waitForRoom, false},
+		rowsLeft:     {next: laneFull, action: waitForRoom},
 		roomFound:    {next: laneIdle},
 	},
 	laneWanted: {
 		rowsDue:      {next: laneWanted},
-		leaseGranted: {laneWanted, seekLease, false},
-		leaseHeld:    {laneQueued, waitForRead, false},
+		leaseGranted: {next: laneWanted, action: seekLease},
+		leaseHeld:    {next: laneQueued, action: waitForRead},
 		leaseRefused: {next: laneIdle},
 		leaseEnded:   {next: laneWanted},
-		tasksDropped: {laneWanted, askForLease, false},
+		tasksDropped: {next: laneWanted, action: askForLease},
 		readerFree:   {next: laneWanted},
 		readEnded:    never,
 		rowsLeft:     {next: laneWanted},
@@ -113,9 +113,9 @@ var transitions = [laneStates][laneEvents]transition{
 		leaseGranted: {next: laneQueued},
 		leaseHeld:    never,
 		leaseRefused: never, // it has ended before
-		leaseEnded:   {laneWanted, askForLease, false},
-		tasksDropped: {laneWanted, askForLease, false},
-		readerFree:   {laneReading, startRead, false},
+		leaseEnded:   {next: laneWanted, action: askForLease},
+		tasksDropped: {next: laneWanted, action: askForLease},
+		readerFree:   {next: laneReading, action: startRead},
 		readEnded:    never,
 		rowsLeft:     never,
 		roomFound:    {next: laneQueued},
@@ -140,7 +140,7 @@ var transitions = [laneStates][laneEvents]transition{
 		leaseEnded:   {next: laneStale},
 		tasksDropped: {next: laneStale},
 		readerFree:   {next: laneStale},
-		readEnded:    {laneIdle, readAgain, false},
+		readEnded:    {next: laneIdle, action: readAgain},
 		rowsLeft:     never,
 		roomFound:    {next: laneStale},
 	},
@@ -149,12 +149,12 @@ var transitions = [laneStates][laneEvents]transition{
 		leaseGranted: {next: laneFull},
 		leaseHeld:    never,
 		leaseRefused: never, // it has ended before
-		leaseEnded:   {laneWanted, askForLease, false},
-		tasksDropped: {laneWanted, askForLease, false},
+		leaseEnded:   {next: laneWanted, action: askForLease},
+		tasksDropped: {next: laneWanted, action: askForLease},
 		readerFree:   {next: laneFull},
 		readEnded:    never,
 		rowsLeft:     never,
-		roomFound:    {laneWanted, seekLease, false},
+		roomFound:    {next: laneWanted, action: seekLease},
 	},
 }
 

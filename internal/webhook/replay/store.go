@@ -126,9 +126,14 @@ func (s *Store) insert(tx *db.Tx, r Replay) error {
 		return errs.New(errs.Conflict, "%d replays of this webhook are running; cancel one or wait until it is done", running)
 	}
 	if _, err := tx.Exec(`INSERT INTO webhook_replays (`+columns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`,
-		r.ID, r.WebhookID, string(r.State), r.Total, r.Done, r.Failed, r.Since, r.Until, string(r.Status), r.DestinationID, r.To,
-		r.Rate, r.CreatedAt, r.FinishedAt, r.orgID, r.createdBy, r.added, r.counted, r.countedTo, r.walked, r.addedTo, r.nextDue); err != nil {
+		VALUES (@id, @webhook_id, @state, @total, @done, @failed, @since, @until, @status, @destination_id, @to_id, @rate, @created_at,
+		@finished_at, @org_id, @created_by, @added, @counted, @counted_to, @walked, @added_to, @next_due)`,
+		db.Args{
+			"id": r.ID, "webhook_id": r.WebhookID, "state": string(r.State), "total": r.Total, "done": r.Done, "failed": r.Failed,
+			"since": r.Since, "until": r.Until, "status": string(r.Status), "destination_id": r.DestinationID, "to_id": r.To, "rate": r.Rate,
+			"created_at": r.CreatedAt, "finished_at": r.FinishedAt, "org_id": r.orgID, "created_by": r.createdBy, "added": r.added,
+			"counted": r.counted, "counted_to": r.countedTo, "walked": r.walked, "added_to": r.addedTo, "next_due": r.nextDue,
+		}); err != nil {
 		return fmt.Errorf("insert replay: %w", err)
 	}
 	tx.OnCommit(func() {
@@ -233,9 +238,12 @@ func (s *Store) toWalk(ctx context.Context, after string) ([]Replay, error) {
 
 // saveCount stores how far a running replay is counted, unless another process has gone on with it.
 func (s *Store) saveCount(ctx context.Context, before, after Replay) error {
-	if _, err := s.DB.Exec(ctx, `UPDATE webhook_replays SET total = $4, counted = $5, counted_to = $6
-		WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND counted_to = $7 AND NOT walked AND state = 'running'`,
-		before.orgID, before.WebhookID, before.ID, after.Total, after.counted, after.countedTo, before.countedTo); err != nil {
+	if _, err := s.DB.Exec(ctx, `UPDATE webhook_replays SET total = @total, counted = @counted, counted_to = @counted_to
+		WHERE org_id = @org_id AND webhook_id = @webhook_id AND id = @id AND counted_to = @before AND NOT walked AND state = 'running'`,
+		db.Args{
+			"org_id": before.orgID, "webhook_id": before.WebhookID, "id": before.ID, "total": after.Total, "counted": after.counted,
+			"counted_to": after.countedTo, "before": before.countedTo,
+		}); err != nil {
 		return fmt.Errorf("store count of replay: %w", err)
 	}
 	return nil
@@ -253,12 +261,15 @@ func (s *Store) add(ctx context.Context, r Replay, items []webhook.Redelivery, t
 	// that of due times.
 	next := due.Add(max(time.Duration(len(items))*r.pace(), time.Microsecond))
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
-		n, err := tx.Exec(`UPDATE webhook_replays SET added = added + $4, added_to = $5, next_due = $6, walked = $7,
-			total = CASE WHEN $7 THEN added + $4 ELSE total END,
-			state = CASE WHEN $7 AND done >= added + $4 THEN 'done' ELSE state END,
-			finished_at = CASE WHEN $7 AND done >= added + $4 THEN $8 ELSE finished_at END
-			WHERE org_id = $1 AND webhook_id = $2 AND id = $3 AND added_to = $9 AND NOT walked AND state = 'running'`,
-			r.orgID, r.WebhookID, r.ID, int64(len(items)), to, next, walked, now, r.addedTo)
+		n, err := tx.Exec(`UPDATE webhook_replays SET added = added + @n, added_to = @added_to, next_due = @next_due, walked = @walked,
+			total = CASE WHEN @walked THEN added + @n ELSE total END,
+			state = CASE WHEN @walked AND done >= added + @n THEN 'done' ELSE state END,
+			finished_at = CASE WHEN @walked AND done >= added + @n THEN @now ELSE finished_at END
+			WHERE org_id = @org_id AND webhook_id = @webhook_id AND id = @id AND added_to = @before AND NOT walked AND state = 'running'`,
+			db.Args{
+				"org_id": r.orgID, "webhook_id": r.WebhookID, "id": r.ID, "n": int64(len(items)), "added_to": to, "next_due": next,
+				"walked": walked, "now": now, "before": r.addedTo,
+			})
 		if err != nil {
 			return fmt.Errorf("store walk of replay: %w", err)
 		}

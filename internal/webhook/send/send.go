@@ -1,11 +1,12 @@
-// Package send sends webhook deliveries over HTTP.
+// Package send sends webhook deliveries over HTTP. It owns the connections to destinations, has no
+// tables, and imports leaves alone.
 //
 // A Client turns a Request into an HTTP request (request.go, header.go), signs it in the form of
 // Standard Webhooks (signature.go), sends it with a net/http Transport that dials only the
 // addresses that Egress permits (egress.go), and turns the response or the failure (failure.go) into a
 // Result.
 // It follows no redirects and uses no proxy, since both would bypass the egress check. The package
-// stores nothing and knows nothing about webhooks, receipts or queues.
+// knows nothing about webhooks, receipts or queues.
 package send
 
 import (

@@ -19,14 +19,21 @@ var (
 		[]string{"org_id", "webhook_id", "unit", "bucket"}, []string{"received", "delivered", "failed"})
 )
 
-// Add counts events of a webhook at a time, as part of a transaction.
-func Add(tx *db.Tx, orgID, webhookID string, at stamp.Time, n Count) error {
+// Events are what happened to a webhook at a time.
+type Events struct {
+	OrgID, WebhookID string
+	At               stamp.Time
+	Count
+}
+
+// Add counts events, as part of a transaction.
+func Add(tx *db.Tx, e Events) error {
 	for _, unit := range period.Units() {
-		bucket := period.BucketOf(at, unit)
-		if err := counts.Add(tx, []any{orgID, unit, bucket}, n.Received, n.Delivered, n.Failed); err != nil {
+		bucket := period.BucketOf(e.At, unit)
+		if err := counts.Add(tx, []any{e.OrgID, unit, bucket}, e.Received, e.Delivered, e.Failed); err != nil {
 			return fmt.Errorf("count webhook events: %w", err)
 		}
-		if err := hookCounts.Add(tx, []any{orgID, webhookID, unit, bucket}, n.Received, n.Delivered, n.Failed); err != nil {
+		if err := hookCounts.Add(tx, []any{e.OrgID, e.WebhookID, unit, bucket}, e.Received, e.Delivered, e.Failed); err != nil {
 			return fmt.Errorf("count events of a webhook: %w", err)
 		}
 	}

@@ -88,7 +88,7 @@ func TestCountsMatchModel(t *testing.T) {
 func writeEvents(ctx context.Context, t rapid.TB, d *db.DB, orgID string, events []event, failure error) {
 	err := d.Write(ctx, func(tx *db.Tx) error {
 		for _, e := range events {
-			if err := Add(tx, orgID, e.hook, e.at, e.n); err != nil {
+			if err := Add(tx, Events{orgID, e.hook, e.at, e.n}); err != nil {
 				return err
 			}
 		}
@@ -151,7 +151,7 @@ func TestConcurrentWriters(t *testing.T) {
 			writing.Go(func() {
 				for range times {
 					err := d.Write(t.Context(), func(tx *db.Tx) error {
-						return Add(tx, "org_a", "wh_a", stamp.Of(now()), Count{Received: 1, Failed: 2})
+						return Add(tx, Events{"org_a", "wh_a", stamp.Of(now()), Count{Received: 1, Failed: 2}})
 					})
 					if err != nil {
 						t.Error(err)

@@ -135,7 +135,8 @@ func (f *feed) read(ctx context.Context) (more bool, err error) {
 	}
 	events := slices.DeleteFunc(page.Events, func(e eventlog.Event) bool { return !wanted[""] && !wanted[hookOf(e.Position)] })
 	for len(events) > 0 {
-		loaded, n, err := f.server.load(ctx, f.audience, events[:min(loadRows, len(events))], f.missing, feedBytes)
+		some := events[:min(loadRows, len(events))]
+		loaded, n, err := f.server.load(ctx, unloaded{to: f.audience, events: some, missing: f.missing, limit: feedBytes})
 		if err != nil {
 			return false, err
 		}

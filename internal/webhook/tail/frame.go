@@ -24,19 +24,27 @@ func (f frame) hook() string { return hookOf(f.at) }
 
 func hookOf(p eventlog.Position) string { return p.Key[:len(p.Key)/2] }
 
-// frames returns the frames of events for an audience, up to about limit bytes, and the number of events
-// that they are for. What is no longer kept has none: it is noted in missing, unless its webhook
-// was deleted.
-func frames(ctx context.Context, s *webhook.Store, to audience, events []eventlog.Event, missing gaps, limit int) (all []frame, n int, err error) {
-	values, err := load(ctx, s, to, events)
+// unloaded are events that an audience is to see.
+type unloaded struct {
+	to     audience
+	events []eventlog.Event
+	// missing is where events that are no longer kept are noted, unless their webhook was deleted.
+	missing gaps
+	limit   int // about how many bytes of frames are wanted
+}
+
+// frames returns the frames of events up to the limit, and the number of events that they are for. What
+// is no longer kept has none.
+func frames(ctx context.Context, s *webhook.Store, u unloaded) (all []frame, n int, err error) {
+	values, err := load(ctx, s, u.to, u.events)
 	if err != nil {
 		return nil, 0, err
 	}
 	deleted := map[string]bool{} // by the ULID of a webhook, of those that were asked for
-	for bytes := 0; n < len(events) && bytes < limit; n++ {
-		e := events[n]
+	for bytes := 0; n < len(u.events) && bytes < u.limit; n++ {
+		e := u.events[n]
 		if value, found := values[e]; found {
-			text, err := encodeEvent(e, value, missing)
+			text, err := encodeEvent(e, value, u.missing)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -46,12 +54,12 @@ func frames(ctx context.Context, s *webhook.Store, to audience, events []eventlo
 		}
 		hook := hookOf(e.Position)
 		if _, known := deleted[hook]; !known {
-			if deleted[hook], err = isDeleted(ctx, s, to.orgID, hook); err != nil {
+			if deleted[hook], err = isDeleted(ctx, s, u.to.orgID, hook); err != nil {
 				return nil, 0, err
 			}
 		}
 		if !deleted[hook] {
-			missing.add(hook, e.At)
+			u.missing.add(hook, e.At)
 		}
 	}
 	return all, n, nil

@@ -276,7 +276,7 @@ func (c *connection) catchUp(ctx context.Context) (more bool, err error) {
 		if err := c.memory.Wait(ctx, loadBytes); err != nil {
 			return false, err
 		}
-		loaded, n, err := c.server.load(ctx, c.audience, some, c.missing, batchBytes)
+		loaded, n, err := c.server.load(ctx, unloaded{to: c.audience, events: some, missing: c.missing, limit: batchBytes})
 		if err != nil {
 			return false, err
 		}

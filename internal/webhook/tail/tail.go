@@ -1,5 +1,6 @@
 // Package tail serves the live tail of webhooks: receipts and ended deliveries as server-sent events,
-// in the order in which they are in the log (package eventlog).
+// in the order in which they are in the log (package eventlog). It owns the connections of tails, has no
+// tables, and is built upon packages webhook and eventlog.
 //
 // A connection has a position in that log. At the end of the log it is served by the feed of its
 // audience (feed.go), which reads each event once for all connections of this process that get it in the
@@ -30,7 +31,6 @@ import (
 	"steward/internal/db"
 	"steward/internal/errs"
 	"steward/internal/webhook"
-	"steward/internal/webhook/eventlog"
 )
 
 const (
@@ -209,9 +209,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // load calls frames within the share of the time that loading may take.
-func (s *Server) load(ctx context.Context, to audience, events []eventlog.Event, missing gaps, limit int) (loaded []frame, n int, err error) {
-	err = s.limited(ctx, to.orgID, func() error {
-		loaded, n, err = frames(ctx, s.Store, to, events, missing, limit)
+func (s *Server) load(ctx context.Context, u unloaded) (loaded []frame, n int, err error) {
+	err = s.limited(ctx, u.to.orgID, func() error {
+		loaded, n, err = frames(ctx, s.Store, u)
 		return err
 	})
 	return loaded, n, err

@@ -341,7 +341,7 @@ func TestLoadsAreCutToABatch(t *testing.T) {
 		f.ingest(path, 20, 50_000)
 		log, err := eventlog.After(d.Read(t.Context()), alice.OrgID, "", eventlog.Position{})
 		must(t, err)
-		loaded, n, err := f.tails.load(t.Context(), audienceOf(alice), log.Events, gaps{}, batchBytes)
+		loaded, n, err := f.tails.load(t.Context(), unloaded{audienceOf(alice), log.Events, gaps{}, batchBytes})
 		must(t, err)
 		if n != 2 || len(loaded) != 2 || loaded[1].at != log.Events[1].Position {
 			t.Errorf("%d frames of %d events", len(loaded), n)
