@@ -17,8 +17,6 @@ import (
 	"steward/internal/webhook/webhooktest"
 )
 
-func pageOf(n int) page.Paging { return page.Paging{Limit: n} }
-
 func TestRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newFixture(t, d)
