@@ -13,16 +13,10 @@ import (
 	"github.com/dustin/go-humanize/english"
 )
 
-// notYetCommented lists folders whose packages do not say yet what they import.
-var notYetCommented = []string{"object", "webhook"}
-
 // TestPackageCommentsNameTheirImports checks that the first paragraph of each package's comment says what
 // the package imports of Steward. Base packages are named by base packages only: all others may use them.
 func TestPackageCommentsNameTheirImports(t *testing.T) {
 	for _, p := range packages(t, "steward/internal/...", "steward/client", "steward/cmd/...") {
-		if slices.Contains(notYetCommented, topLevel(p.ImportPath)) {
-			continue
-		}
 		first, _, _ := strings.Cut(p.comment(t), "\n\n")
 		if want := p.importSentence(); !strings.Contains(strings.Join(strings.Fields(first), " "), want) {
 			t.Errorf("the first paragraph of the comment of %s does not say %q", p.ImportPath, want)

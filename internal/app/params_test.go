@@ -16,40 +16,6 @@ const maxParams = 4
 // longCalls has the functions with more parameters, and why.
 var longCalls = map[string]string{
 	"web.On": "it is the entry of a route in the route table, which is read as a table",
-
-	// These are being changed.
-	"app.Main":                     "to be changed",
-	"app.start":                    "to be changed",
-	"app.wire":                     "to be changed",
-	"app.wireEngines":              "to be changed",
-	"app.wireHooks":                "to be changed",
-	"app.wireOAuth":                "to be changed",
-	"app.wireObjects":              "to be changed",
-	"app.wireProvider":             "to be changed",
-	"app.wireStatus":               "to be changed",
-	"object.CopyPart":              "to be changed",
-	"object.DeleteBucket":          "to be changed",
-	"object.Parts":                 "to be changed",
-	"object.Uploads":               "to be changed",
-	"object.analyze":               "to be changed",
-	"object.book":                  "to be changed",
-	"object.daily":                 "to be changed",
-	"object.findUpload":            "to be changed",
-	"object.listRows":              "to be changed",
-	"object.modify":                "to be changed",
-	"object.page":                  "to be changed",
-	"object/s3.copyPart":           "to be changed",
-	"webhook.CreateDestinationTx":  "to be changed",
-	"webhook.CreateInternalTx":     "to be changed",
-	"webhook.Redeliver":            "to be changed",
-	"webhook.UpdateDestination":    "to be changed",
-	"webhook.destinationForChange": "to be changed",
-	"webhook.endRead":              "to be changed",
-	"webhook.findDelivery":         "to be changed",
-	"webhook.newDelivery":          "to be changed",
-	"webhook/eventlog.Append":      "to be changed",
-	"webhook/stats.Add":            "to be changed",
-	"webhook/tail.frames":          "to be changed",
 }
 
 // TestParams requires that functions have few parameters: what belongs together is a struct.

@@ -1,8 +1,8 @@
-// Package queue owns the queue of deliveries: it decides when each is attempted.
+// Package queue owns the queue of deliveries: it decides when each is attempted. It imports base packages
+// only.
 //
 // It owns the tables webhook_queue, webhook_leases and webhook_recoveries, which no other package writes,
-// and reads webhook_destinations to end what belonged to those that are gone. It imports db and leaves,
-// and nothing of the other packages of webhooks: what is sent is bytes. Package webhook is built upon it,
+// and reads webhook_destinations to end what belonged to those that are gone. Package webhook is built upon it,
 // reads its tables in lists, and gives the Scheduler three functions: Load, Attempt and Finish.
 //
 // How a delivery moves through it. The transaction that stores a receipt adds a Row for each

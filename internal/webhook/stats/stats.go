@@ -1,9 +1,8 @@
 // Package stats counts what happens to webhooks: receipts, successful and failed deliveries of an
 // organization, and of each of its webhooks, over time. It owns the tables webhook_counts and
-// webhook_counts_each, and imports db and leaves.
+// webhook_counts_each. It imports base packages only.
 //
-// The transaction that writes a receipt or
-// ends a delivery also adds to the counts of its minute, hour and day (Add). Reading (Store) sums them
+// The transaction that writes a receipt or ends a delivery also adds to the counts of its minute, hour and day (Add). Reading (Store) sums them
 // up over a period, or returns them as a series of buckets. Counts of an organization are never
 // removed, while retention removes receipts and deliveries; those of a webhook go with it (Remove).
 package stats

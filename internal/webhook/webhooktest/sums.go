@@ -1,5 +1,5 @@
-// Package webhooktest has checks that the tests of several packages of webhooks share. It imports db
-// alone.
+// Package webhooktest has checks that the tests of several packages of webhooks share. It imports base
+// packages only.
 package webhooktest
 
 import (
