@@ -121,6 +121,7 @@ func (s *process) prepare(ctx context.Context, p *parts) error {
 	if err := p.provider.Open(ctx); err != nil {
 		return err
 	}
+	p.connectTails()
 	if err := p.engines.open(ctx); err != nil {
 		return err
 	}

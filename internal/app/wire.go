@@ -95,7 +95,6 @@ func wire(b base) (*parts, error) {
 		Seen: p.lastSeen.Note, PerSecond: b.cfg.RateLimit,
 	}
 	p.connectDeletions()
-	p.connectTails()
 	p.server = p.newServer()
 	return p, nil
 }
@@ -110,13 +109,14 @@ func (p *parts) connectDeletions() {
 	p.oauth.clients.ConsentGone = []func(*db.Tx, string, string, string) error{p.apiKeys.DeleteOfClient}
 }
 
-// connectTails has the callers of live tails checked again when their rights may have changed.
+// connectTails has the callers of live tails checked again when their rights may have changed. It must be
+// called after the caches of callers are registered, which are emptied first then.
 func (p *parts) connectTails() {
 	tails := p.webhooks.tails
 	tails.Authorize = func(r *http.Request) (*auth.Caller, error) {
 		return p.authenticator.Reauthorize(r, auth.ReadWebhooks)
 	}
-	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} { // after their caches were emptied
+	for _, name := range []string{auth.Callers, oidc.Cache, session.Cache} {
 		p.db.Watch(name, tails.Recheck)
 	}
 }
