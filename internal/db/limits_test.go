@@ -161,8 +161,15 @@ func TestCommitWithoutItsStandbyIsUnknown(t *testing.T) {
 		return name, name == "missing"
 	})
 	written := make(chan error, 1)
-	go func() { written <- d.Write(db.Long(t.Context()), putting("a")) }()
+	write := func() { written <- d.Write(db.Long(t.Context()), putting("a")) }
+	go write()
 	waittest.Until(t, "the commit to wait", func() (n int, ok bool) {
+		select {
+		case err := <-written: // by a connection that has not read the setting yet
+			must(t, err)
+			go write()
+		default:
+		}
 		must(t, d.Read(t.Context()).Row(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
 			WHERE wait_event = 'SyncRep'`).Scan(&n))
 		return n, n > 0
