@@ -54,7 +54,7 @@ console: ## build the web console into internal/console/dist (needs Node.js)
 
 .PHONY: screenshots
 screenshots: deps ## take the pictures in docs/images/console again
-	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e -run TestConsolePictures
+	STEWARD_TEST_SCREENSHOTS=1 $(GO) test -count=1 ./e2e/console -run TestConsolePictures
 
 .PHONY: faults
 faults: SHELL = bash

@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"steward/e2e/installation"
+	"steward/internal/waittest"
 )
 
 // memberTokens is all with which a member can use the organization.
 type memberTokens struct {
 	userID          string
-	b               *browser
-	a               application // for members only
+	b               *installation.Browser
+	a               installation.Application // for members only
 	access, refresh string
 	public          string // an access token of a client for everybody
 	device          string // the device code that the member has approved
@@ -21,100 +24,100 @@ type memberTokens struct {
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
-// memberTokens invites a member who signs in everywhere, approves a device and creates a key.
-func (s *steward) memberTokens(email string) memberTokens {
-	s.t.Helper()
+// newMemberTokens invites a member who signs in everywhere, approves a device and creates a key.
+func newMemberTokens(s *installation.Steward, email string) memberTokens {
+	s.T.Helper()
 	scopes := []string{"openid", "offline_access", "webhook:read", "apikey:read", "apikey:write"}
-	closed := object{"scopes": scopes, "grant_types": everyGrant, "is_public": false}
-	open := object{"scopes": scopes, "grant_types": everyGrant}
-	m := memberTokens{a: s.application(closed)}
-	m.b, m.userID = s.invite(email, "member")
-	token, _ := s.relyingParty(m.a, scopes...).signIn(m.b)
+	closed := object{"scopes": scopes, "grant_types": installation.EveryGrant, "is_public": false}
+	open := object{"scopes": scopes, "grant_types": installation.EveryGrant}
+	m := memberTokens{a: s.NewApplication(closed)}
+	m.b, m.userID = s.Invite(email, "member")
+	token, _ := s.NewRelyingParty(m.a, scopes...).SignIn(m.b)
 	m.access = token.AccessToken
 	m.refresh = token.RefreshToken
-	token, _ = s.relyingParty(s.application(open), scopes...).signIn(m.b)
+	token, _ = s.NewRelyingParty(s.NewApplication(open), scopes...).SignIn(m.b)
 	m.public = token.AccessToken
-	_, device := s.post(m.a, "/device_authorization", url.Values{"scope": {"openid"}})
-	m.b.visit(device["verification_uri_complete"].(string))
+	_, device := s.PostForm(m.a, "/device_authorization", url.Values{"scope": {"openid"}})
+	m.b.Visit(device["verification_uri_complete"].(string))
 	m.device = device["device_code"].(string)
-	m.key = s.as(m.access).call("POST", "/cli/apikey", object{"name": "mine"}).want(201).text("value")
+	m.key = s.As(m.access).Call("POST", "/cli/apikey", object{"name": "mine"}).Want(201).Text("value")
 	return m
 }
 
 // uses returns the ways in which the member can use a replica, but for the device code, which works
 // once.
-func (m memberTokens) uses(s *steward) map[string]func() bool {
+func (m memberTokens) uses(s *installation.Steward) map[string]func() bool {
 	works := func(key, path string) func() bool {
-		return func() bool { return s.as(key).call("GET", path, nil).status == http.StatusOK }
+		return func() bool { return s.As(key).Call("GET", path, nil).Status == http.StatusOK }
 	}
 	return map[string]func() bool{
 		"userinfo":       works(m.access, "/userinfo"),
 		"public client":  works(m.public, "/userinfo"),
 		"management API": works(m.access, "/webhook/list"),
 		"API key":        works(m.key, "/webhook/list"),
-		"introspection":  func() bool { return s.active(m.a, m.access) },
+		"introspection":  func() bool { return s.Active(m.a, m.access) },
 		"refresh": func() bool {
-			status, _ := s.post(m.a, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {m.refresh}})
+			status, _ := s.PostForm(m.a, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {m.refresh}})
 			return status == http.StatusOK
 		},
 	}
 }
 
 // wantEnded checks that nothing of the member works.
-func (m memberTokens) wantEnded(s *steward) {
-	s.t.Helper()
+func (m memberTokens) wantEnded(s *installation.Steward) {
+	s.T.Helper()
 	for name, works := range m.uses(s) {
 		if works() {
-			s.t.Errorf("%s works", name)
+			s.T.Errorf("%s works", name)
 		}
 	}
-	status, body := s.post(m.a, "/oauth/token", url.Values{"grant_type": {deviceGrant}, "device_code": {m.device}})
+	status, body := s.PostForm(m.a, "/oauth/token", url.Values{"grant_type": {deviceGrant}, "device_code": {m.device}})
 	if status != http.StatusBadRequest || body["error"] != "invalid_grant" {
-		s.t.Errorf("device code: %d %v", status, body)
+		s.T.Errorf("device code: %d %v", status, body)
 	}
 }
 
-// signedIn reports whether the session of the browser has not ended.
-func (b *browser) signedIn() bool {
-	b.s.t.Helper()
-	return !strings.Contains(b.do("GET", b.s.URL+"/account", nil).body, `action="/sign-in"`)
+// hasSession reports whether the session of the browser has not ended.
+func hasSession(b *installation.Browser) bool {
+	b.Steward.T.Helper()
+	return !strings.Contains(b.Do("GET", b.Steward.URL+"/account", nil).Body, `action="/sign-in"`)
 }
 
-// signIn signs in on the account page and reports whether that worked.
-func (b *browser) signIn() bool {
-	b.s.t.Helper()
-	p := b.do("GET", b.s.URL+"/account", nil)
-	return b.submit(p, map[string]string{"email": b.email, "password": b.password}).status == http.StatusSeeOther
+// signInToAccount signs in on the account page and reports whether that worked.
+func signInToAccount(b *installation.Browser) bool {
+	b.Steward.T.Helper()
+	p := b.Do("GET", b.Steward.URL+"/account", nil)
+	return b.Submit(p, map[string]string{"email": b.Email, "password": b.Password}).Status == http.StatusSeeOther
 }
 
 func TestDisabledOrRemovedMemberLosesAllAccess(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		for _, how := range []struct {
 			name string
 			end  func(userID string)
 		}{
 			{"disabled", func(userID string) {
-				got := s.call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).want(200)
-				if got.get("disabled") != true || got.text("role") != "member" {
-					t.Errorf("got %s", got.body)
+				got := s.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
+				if got.Get("disabled") != true || got.Text("role") != "member" {
+					t.Errorf("got %s", got.Body)
 				}
 			}},
-			{"removed", func(userID string) { s.call("DELETE", "/oidc/org/members/"+userID, nil).want(204) }},
+			{"removed", func(userID string) { s.Call("DELETE", "/oidc/org/members/"+userID, nil).Want(204) }},
 		} {
 			t.Run(how.name, func(t *testing.T) {
-				m := s.memberTokens(how.name + "@example.com")
+				m := newMemberTokens(s, how.name+"@example.com")
 				for name, works := range m.uses(s) {
 					if !works() {
 						t.Fatalf("%s does not work before", name)
 					}
 				}
-				if !m.b.signedIn() {
+				if !hasSession(m.b) {
 					t.Fatal("the member is not signed in before")
 				}
 				how.end(m.userID)
 				m.wantEnded(s)
-				if m.b.signedIn() || m.b.signIn() {
+				if hasSession(m.b) || signInToAccount(m.b) {
 					t.Error("the member is signed in")
 				}
 			})
@@ -124,38 +127,38 @@ func TestDisabledOrRemovedMemberLosesAllAccess(t *testing.T) {
 
 func TestEnabledMemberStartsAnew(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		m := s.memberTokens("grace@example.com")
-		s.call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": true}).want(200)
-		got := s.call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": false}).want(200)
-		if got.get("disabled") != false {
-			t.Errorf("got %s", got.body)
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		m := newMemberTokens(s, "grace@example.com")
+		s.Call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": true}).Want(200)
+		got := s.Call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": false}).Want(200)
+		if got.Get("disabled") != false {
+			t.Errorf("got %s", got.Body)
 		}
 		m.wantEnded(s)
-		if m.b.signedIn() {
+		if hasSession(m.b) {
 			t.Error("the old session works again")
 		}
-		if !m.b.signIn() {
+		if !signInToAccount(m.b) {
 			t.Error("the member cannot sign in")
 		}
-		token, _ := s.relyingParty(m.a, "openid", "webhook:read").signIn(m.b)
-		s.as(token.AccessToken).call("GET", "/webhook/list", nil).want(200)
+		token, _ := s.NewRelyingParty(m.a, "openid", "webhook:read").SignIn(m.b)
+		s.As(token.AccessToken).Call("GET", "/webhook/list", nil).Want(200)
 	})
 }
 
 func TestMemberDisabledOnOneReplicaIsRefusedByTheOther(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := s.balancedReplica()
-	m := s.memberTokens("grace@example.com")
+	s := installation.StartWithOwner(t, "postgres")
+	other := balancedReplica(s)
+	m := newMemberTokens(s, "grace@example.com")
 	uses := m.uses(other)
 	for name, works := range uses {
 		if !works() {
 			t.Fatalf("%s does not work before", name)
 		}
 	}
-	s.call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": true}).want(200)
-	within(t, time.Second, "the other replica to refuse the member", func() bool {
+	s.Call("PUT", "/oidc/org/members/"+m.userID, object{"disabled": true}).Want(200)
+	waittest.Within(t, time.Second, "the other replica to refuse the member", func() bool {
 		for _, works := range uses {
 			if works() {
 				return false
@@ -165,26 +168,26 @@ func TestMemberDisabledOnOneReplicaIsRefusedByTheOther(t *testing.T) {
 	})
 	m.wantEnded(other)
 	there := *m.b
-	there.s = other
-	if there.signedIn() || there.signIn() {
+	there.Steward = other
+	if hasSession(&there) || signInToAccount(&there) {
 		t.Error("the member is signed in at the other replica")
 	}
 }
 
 func TestUserOfAnotherOrganizationStaysSignedIn(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		other := s.secondOrganization()
-		b, userID := s.invite("grace@example.com", "member")
-		b.join(other.invitation("grace@example.com", "viewer").Link)
-		s.call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).want(200)
-		if !b.signedIn() {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		other := s.SecondOrganization()
+		b, userID := s.Invite("grace@example.com", "member")
+		joinOrganization(b, inviteMember(other, "grace@example.com", "viewer").Link)
+		s.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
+		if !hasSession(b) {
 			t.Fatal("the session has ended with the first of two memberships")
 		}
-		s.call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).want(409)
-		other.call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).want(403)
-		other.call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).want(200)
-		if b.signedIn() || b.signIn() {
+		s.Call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).Want(409)
+		other.Call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).Want(403)
+		other.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
+		if hasSession(b) || signInToAccount(b) {
 			t.Error("a user without an enabled membership is signed in")
 		}
 	})
@@ -192,54 +195,54 @@ func TestUserOfAnotherOrganizationStaysSignedIn(t *testing.T) {
 
 func TestLastEnabledOwnerCannotBeDisabled(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		me := s.call("GET", "/cli/auth/user", nil).text("id")
-		s.call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).want(409)
-		_, second := s.invite("grace@example.com", "owner")
-		s.call("PUT", "/oidc/org/members/"+second, object{"disabled": true}).want(200)
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		me := s.Call("GET", "/cli/auth/user", nil).Text("id")
+		s.Call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).Want(409)
+		_, second := s.Invite("grace@example.com", "owner")
+		s.Call("PUT", "/oidc/org/members/"+second, object{"disabled": true}).Want(200)
 		for method, body := range map[string]any{"DELETE": nil, "PUT": object{"role": "admin"}} {
-			s.call(method, "/oidc/org/members/"+me, body).want(409)
+			s.Call(method, "/oidc/org/members/"+me, body).Want(409)
 		}
-		s.call("PUT", "/oidc/org/members/"+second, object{"disabled": false}).want(200)
-		s.call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).want(200)
-		s.call("GET", "/cli/auth/user", nil).want(401) // also the root key, which is that owner's
+		s.Call("PUT", "/oidc/org/members/"+second, object{"disabled": false}).Want(200)
+		s.Call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).Want(200)
+		s.Call("GET", "/cli/auth/user", nil).Want(401) // also the root key, which is that owner's
 	})
 }
 
 // asMember returns the installation, used with an access token of a member that has all rights of the
 // role over members.
-func (s *steward) asMember(b *browser) *steward {
-	s.t.Helper()
+func asMember(s *installation.Steward, b *installation.Browser) *installation.Steward {
+	s.T.Helper()
 	scopes := []string{"openid", "member:read", "member:write"}
-	token, _ := s.relyingParty(s.application(object{"scopes": scopes}), scopes...).signIn(b)
-	return s.as(token.AccessToken)
+	token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(b)
+	return s.As(token.AccessToken)
 }
 
 func TestPasswordIsReset(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		me := s.call("GET", "/cli/auth/user", nil).text("id")
-		b, userID := s.invite("grace@example.com", "member")
-		adminBrowser, _ := s.invite("admin@example.com", "admin")
-		admin := s.asMember(adminBrowser)
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		me := s.Call("GET", "/cli/auth/user", nil).Text("id")
+		b, userID := s.Invite("grace@example.com", "member")
+		adminBrowser, _ := s.Invite("admin@example.com", "admin")
+		admin := asMember(s, adminBrowser)
 		path := "/oidc/org/members/" + userID + "/reset-password"
-		got := admin.call("POST", path, nil).want(200)
-		expires, err := time.Parse(time.RFC3339, got.text("expires_at"))
+		got := admin.Call("POST", path, nil).Want(200)
+		expires, err := time.Parse(time.RFC3339, got.Text("expires_at"))
 		if left := time.Until(expires); err != nil || left > time.Hour || left < 50*time.Minute {
-			t.Errorf("expires_at: %s, %v", got.text("expires_at"), err)
+			t.Errorf("expires_at: %s, %v", got.Text("expires_at"), err)
 		}
-		if link := got.text("link"); !strings.HasPrefix(link, s.URL+"/reset/") || len(link) < len(s.URL)+40 {
+		if link := got.Text("link"); !strings.HasPrefix(link, s.URL+"/reset/") || len(link) < len(s.URL)+40 {
 			t.Errorf("link: %s", link)
 		}
-		s.as("").call("POST", path, nil).want(401)
-		s.asMember(b).call("POST", path, nil).want(403)
-		s.usesReset(b, got.text("link"))
-		admin.call("POST", "/oidc/org/members/"+me+"/reset-password", nil).want(403)
-		admin.call("POST", "/oidc/org/members/"+me+"/invite", nil).want(403)
-		admin.call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).want(403)
-		admin.call("POST", "/oidc/org/members/usr_none/reset-password", nil).want(404)
+		s.As("").Call("POST", path, nil).Want(401)
+		asMember(s, b).Call("POST", path, nil).Want(403)
+		usesReset(s, b, got.Text("link"))
+		admin.Call("POST", "/oidc/org/members/"+me+"/reset-password", nil).Want(403)
+		admin.Call("POST", "/oidc/org/members/"+me+"/invite", nil).Want(403)
+		admin.Call("PUT", "/oidc/org/members/"+me, object{"disabled": true}).Want(403)
+		admin.Call("POST", "/oidc/org/members/usr_none/reset-password", nil).Want(404)
 		var lines []struct{ Action, Target string }
-		s.call("GET", "/audit", nil).want(200).decode(&lines)
+		s.Call("GET", "/audit", nil).Want(200).Decode(&lines)
 		for _, line := range lines {
 			if line.Action == "member.reset_password" && line.Target == userID {
 				return
@@ -250,75 +253,75 @@ func TestPasswordIsReset(t *testing.T) {
 }
 
 // usesReset sets a new password with a link: the sessions of the user end, and the link works once.
-func (s *steward) usesReset(b *browser, link string) {
-	s.t.Helper()
-	elsewhere := s.browser()
-	elsewhere.email = b.email
+func usesReset(s *installation.Steward, b *installation.Browser, link string) {
+	s.T.Helper()
+	elsewhere := s.NewBrowser()
+	elsewhere.Email = b.Email
 	const password = "a second password"
-	form := elsewhere.do("GET", link, nil)
-	if p := elsewhere.submit(form, map[string]string{"password": password}); p.location != "/account" {
-		s.t.Fatalf("the reset leads to %q: %s", p.location, p.body)
+	form := elsewhere.Do("GET", link, nil)
+	if p := elsewhere.Submit(form, map[string]string{"password": password}); p.Location != "/account" {
+		s.T.Fatalf("the reset leads to %q: %s", p.Location, p.Body)
 	}
-	if p := b.do("GET", s.URL+"/account", nil); !strings.Contains(p.body, `name="password"`) || strings.Contains(p.body, "Sign out") {
-		s.t.Errorf("another session lives on: %s", p.body)
+	if p := b.Do("GET", s.URL+"/account", nil); !strings.Contains(p.Body, `name="password"`) || strings.Contains(p.Body, "Sign out") {
+		s.T.Errorf("another session lives on: %s", p.Body)
 	}
-	if p := elsewhere.do("GET", link, nil); p.status != 404 {
-		s.t.Errorf("the link works again: %d", p.status)
+	if p := elsewhere.Do("GET", link, nil); p.Status != 404 {
+		s.T.Errorf("the link works again: %d", p.Status)
 	}
-	signIn := b.do("GET", s.URL+"/account", nil)
-	if p := b.submit(signIn, map[string]string{"email": b.email, "password": b.password}); p.status != 400 {
-		s.t.Errorf("the old password: %d %q", p.status, p.location)
+	signIn := b.Do("GET", s.URL+"/account", nil)
+	if p := b.Submit(signIn, map[string]string{"email": b.Email, "password": b.Password}); p.Status != 400 {
+		s.T.Errorf("the old password: %d %q", p.Status, p.Location)
 	}
-	b.password = password
-	if p := b.submit(signIn, map[string]string{"email": b.email, "password": password}); p.location != "/account" {
-		s.t.Errorf("the new password: %d %s", p.status, p.body)
+	b.Password = password
+	if p := b.Submit(signIn, map[string]string{"email": b.Email, "password": password}); p.Location != "/account" {
+		s.T.Errorf("the new password: %d %s", p.Status, p.Body)
 	}
 }
 
 func TestInvitationLinkIsReplaced(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		var first, second member
-		s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer"}).want(201).decode(&first)
-		s.call("POST", "/oidc/org/members/"+first.ID+"/invite", nil).want(200).decode(&second)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		var first, second installation.Member
+		s.Call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer"}).Want(201).Decode(&first)
+		s.Call("POST", "/oidc/org/members/"+first.ID+"/invite", nil).Want(200).Decode(&second)
 		if second.ID != first.ID || second.Role != "viewer" || second.Link == first.Link {
 			t.Fatalf("got %+v after %+v", second, first)
 		}
-		b := s.browser()
-		if got := b.do("GET", first.Link, nil); got.status != http.StatusNotFound {
-			t.Errorf("the first link: %d", got.status)
+		b := s.NewBrowser()
+		if got := b.Do("GET", first.Link, nil); got.Status != http.StatusNotFound {
+			t.Errorf("the first link: %d", got.Status)
 		}
-		p := b.submit(b.do("GET", second.Link, nil), map[string]string{"password": "a first password"})
-		if p.location != "/account" {
-			t.Errorf("the second link leads to %q: %s", p.location, p.body)
+		p := b.Submit(b.Do("GET", second.Link, nil), map[string]string{"password": "a first password"})
+		if p.Location != "/account" {
+			t.Errorf("the second link leads to %q: %s", p.Location, p.Body)
 		}
-		s.call("POST", "/oidc/org/members/"+first.ID+"/invite", nil).want(404)
-		s.call("POST", "/oidc/org/members/"+s.memberOf("grace@example.com").ID+"/invite", nil).want(409)
+		s.Call("POST", "/oidc/org/members/"+first.ID+"/invite", nil).Want(404)
+		s.Call("POST", "/oidc/org/members/"+s.MemberOf("grace@example.com").ID+"/invite", nil).Want(409)
 	})
 }
 
 func TestNamesWithHiddenCharactersAreRefused(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		me := s.call("GET", "/cli/auth/user", nil).text("id")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		me := s.Call("GET", "/cli/auth/user", nil).Text("id")
 		const hidden = "Ada\u202eecalevoL"
-		s.call("POST", "/oidc/org/members", object{"email": "g@example.com", "role": "viewer", "last_name": hidden}).want(422)
-		got := s.call("PUT", "/oidc/org/members/"+me, object{"first_name": hidden}).want(422)
-		if !strings.Contains(string(got.body), "body.first_name") {
-			t.Errorf("got %s", got.body)
+		s.Call("POST", "/oidc/org/members", object{"email": "g@example.com", "role": "viewer", "last_name": hidden}).Want(422)
+		got := s.Call("PUT", "/oidc/org/members/"+me, object{"first_name": hidden}).Want(422)
+		if !strings.Contains(string(got.Body), "body.first_name") {
+			t.Errorf("got %s", got.Body)
 		}
-		s.call("POST", "/cli/project", object{"name": hidden}).want(422)
+		s.Call("POST", "/cli/project", object{"name": hidden}).Want(422)
 	})
 }
 
 func TestWhoAmIHasNoNullForSDKs(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		root := s.call("GET", "/cli/auth/user", nil).want(200)
-		sdk := s.call("GET", "/sdk/cli/auth/user", nil).want(200)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		root := s.Call("GET", "/cli/auth/user", nil).Want(200)
+		sdk := s.Call("GET", "/sdk/cli/auth/user", nil).Want(200)
 		for _, name := range []string{"email", "firstName", "lastName"} {
-			if root.get(name) != nil || sdk.get("data."+name) != "" {
-				t.Errorf("%s is %v at the root and %v for SDKs", name, root.get(name), sdk.get("data."+name))
+			if root.Get(name) != nil || sdk.Get("data."+name) != "" {
+				t.Errorf("%s is %v at the root and %v for SDKs", name, root.Get(name), sdk.Get("data."+name))
 			}
 		}
 	})

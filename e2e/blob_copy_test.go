@@ -22,6 +22,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
@@ -31,17 +32,17 @@ type copyBucket struct {
 	client                             *minio.Core
 }
 
-// copyBucket returns a bucket of an installation, which it creates if there is none.
-func (s *steward) copyBucket() copyBucket {
-	s.t.Helper()
-	path := "/resource/" + s.orgID + "/local"
+// openCopyBucket returns a bucket of an installation, which it creates if there is none.
+func openCopyBucket(s *installation.Steward) copyBucket {
+	s.T.Helper()
+	path := "/resource/" + s.OrgID + "/local"
 	var list struct {
 		S3 []struct{ Env map[string]string }
 	}
-	s.call("GET", path, nil).want(200).decode(&list)
+	s.Call("GET", path, nil).Want(200).Decode(&list)
 	if len(list.S3) == 0 {
-		s.call("POST", path, object{"resources": []object{{"type": "s3"}}}).want(201)
-		s.call("GET", path, nil).want(200).decode(&list)
+		s.Call("POST", path, object{"resources": []object{{"type": "s3"}}}).Want(201)
+		s.Call("GET", path, nil).Want(200).Decode(&list)
 	}
 	env := list.S3[0].Env
 	b := copyBucket{
@@ -51,7 +52,7 @@ func (s *steward) copyBucket() copyBucket {
 	client, err := minio.NewCore(strings.TrimPrefix(b.origin, "http://"), &minio.Options{
 		Creds: credentials.NewStaticV4(b.accessKey, b.secretKey, ""), Region: env["S3_REGION"], BucketLookup: minio.BucketLookupPath,
 	})
-	s.must(err)
+	s.Must(err)
 	b.client = client
 	return b
 }
@@ -111,8 +112,8 @@ func (b copyBucket) blobURL(origin string) (blobURL string, env []string) {
 }
 
 // copyCommand returns `steward blob copy`.
-func (s *steward) copyCommand(from, to string, env []string) *exec.Cmd {
-	s.t.Helper()
+func copyCommand(s *installation.Steward, from, to string, env []string) *exec.Cmd {
+	s.T.Helper()
 	cmd := s.Command("blob", "copy", "--from", from, "--to", to)
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
@@ -190,89 +191,89 @@ func newGate(t *testing.T, origin string, limit int64) *gate {
 // moves back.
 func TestBlobCopyMovesAnInstallation(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		b := s.copyBucket()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		b := openCopyBucket(s)
 		content, uploadID := b.fill(t)
 		blobs := copyObjects + 4 // the large one has two parts, the empty one, and that of the upload
-		cluster := start(t, "sqlite").copyBucket()
+		cluster := openCopyBucket(installation.Start(t, "sqlite"))
 		g := newGate(t, cluster.origin, copyObjects/2)
 		blobURL, env := cluster.blobURL(g.URL)
 
-		killed := s.copyCommand("disk", blobURL, env)
-		s.must(killed.Start())
+		killed := copyCommand(s, "disk", blobURL, env)
+		s.Must(killed.Start())
 		waittest.Receive(t, "half of the writes", g.blocked)
-		s.must(killed.Process.Signal(syscall.SIGKILL))
+		s.Must(killed.Process.Signal(syscall.SIGKILL))
 		_ = killed.Wait() // returns that it was killed
 
 		g.limit.Store(1 << 30)
-		copied, skipped := mustCopy(t, s.copyCommand("disk", blobURL, env))
+		copied, skipped := mustCopy(t, copyCommand(s, "disk", blobURL, env))
 		if copied+skipped != blobs || copied == 0 || skipped == 0 {
 			t.Errorf("%d blobs were copied and %d skipped, want %d in all and some of each", copied, skipped, blobs)
 		}
 		content["later"] = []byte("stored while the server was running")
 		b.put(t, "later", content["later"])
-		s.stop()
-		if copied, skipped := mustCopy(t, s.copyCommand("disk", blobURL, env)); copied != 1 || skipped != blobs {
+		s.Stop()
+		if copied, skipped := mustCopy(t, copyCommand(s, "disk", blobURL, env)); copied != 1 || skipped != blobs {
 			t.Errorf("%d blobs were copied and %d skipped after the stop, want 1 and %d", copied, skipped, blobs)
 		}
 
 		files := filepath.Join(s.Dir, "blobs")
-		s.must(os.RemoveAll(files))
+		s.Must(os.RemoveAll(files))
 		s.Args, s.Env = []string{"--blob-url", blobURL}, env
-		s.start()
-		b = s.copyBucket()
+		s.Start()
+		b = openCopyBucket(s)
 		b.mustHave(t, content)
-		s.completeUpload(b, uploadID)
+		completeUpload(s, b, uploadID)
 		content["upload"] = []byte("part")
 		b.mustHave(t, content)
-		s.stop()
+		s.Stop()
 
-		if copied, skipped := mustCopy(t, s.copyCommand(blobURL, "disk", env)); copied != blobs+1 || skipped != 0 {
+		if copied, skipped := mustCopy(t, copyCommand(s, blobURL, "disk", env)); copied != blobs+1 || skipped != 0 {
 			t.Errorf("%d blobs were copied back and %d skipped, want %d and 0", copied, skipped, blobs+1)
 		}
 		s.Args, s.Env = nil, nil
-		s.start()
-		s.copyBucket().mustHave(t, content)
+		s.Start()
+		openCopyBucket(s).mustHave(t, content)
 	})
 }
 
 // completeUpload completes an upload with the parts that the server lists.
-func (s *steward) completeUpload(b copyBucket, uploadID string) {
-	s.t.Helper()
-	ctx := s.t.Context()
+func completeUpload(s *installation.Steward, b copyBucket, uploadID string) {
+	s.T.Helper()
+	ctx := s.T.Context()
 	parts, err := b.client.ListObjectParts(ctx, b.name, "upload", uploadID, 0, 100)
-	s.must(err)
+	s.Must(err)
 	var complete []minio.CompletePart
 	for _, p := range parts.ObjectParts {
 		complete = append(complete, minio.CompletePart{PartNumber: p.PartNumber, ETag: p.ETag})
 	}
 	_, err = b.client.CompleteMultipartUpload(ctx, b.name, "upload", uploadID, complete, minio.PutObjectOptions{})
-	s.must(err)
+	s.Must(err)
 }
 
 // TestBlobCopyFailsVisibly has a file that is missing, and a cluster that cannot be reached.
 func TestBlobCopyFailsVisibly(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		b := s.copyBucket()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		b := openCopyBucket(s)
 		b.put(t, "lost", []byte("lost"))
 		files, err := filepath.Glob(filepath.Join(s.Dir, "blobs", "*", "*"))
-		s.must(err)
+		s.Must(err)
 		if len(files) != 1 {
 			t.Fatalf("files: %v", files)
 		}
-		s.must(os.Remove(files[0]))
+		s.Must(os.Remove(files[0]))
 		b.put(t, "kept", []byte("kept"))
-		cluster := start(t, "sqlite")
-		target := cluster.copyBucket()
+		cluster := installation.Start(t, "sqlite")
+		target := openCopyBucket(cluster)
 		blobURL, env := target.blobURL(target.origin)
-		out, err := s.copyCommand("disk", blobURL, env).CombinedOutput()
+		out, err := copyCommand(s, "disk", blobURL, env).CombinedOutput()
 		copied, _, failed := summaryOf(t, string(out))
 		if err == nil || copied != 1 || failed != 1 || !strings.Contains(string(out), filepath.Base(files[0])+": open: blob: not found") {
 			t.Errorf("%v: %s", err, out)
 		}
-		cluster.stop()
-		if out, err := s.copyCommand("disk", blobURL, env).CombinedOutput(); err == nil || !strings.Contains(string(out), "--blob-url") {
+		cluster.Stop()
+		if out, err := copyCommand(s, "disk", blobURL, env).CombinedOutput(); err == nil || !strings.Contains(string(out), "--blob-url") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
@@ -280,17 +281,17 @@ func TestBlobCopyFailsVisibly(t *testing.T) {
 
 func TestBlobCopyShowsABarOnATerminal(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
-	b := s.copyBucket()
+	s := installation.Start(t, "sqlite")
+	b := openCopyBucket(s)
 	b.put(t, "large", make([]byte, 5<<20))
-	cluster := start(t, "sqlite").copyBucket()
+	cluster := openCopyBucket(installation.Start(t, "sqlite"))
 	blobURL, env := cluster.blobURL(cluster.origin)
-	cmd := s.copyCommand("disk", blobURL, env)
+	cmd := copyCommand(s, "disk", blobURL, env)
 	terminal, err := pty.Start(cmd)
-	s.must(err)
+	s.Must(err)
 	defer func() { _ = terminal.Close() }()
 	out, _ := io.ReadAll(terminal) // ends with an error when the process does
-	s.must(cmd.Wait())
+	s.Must(cmd.Wait())
 	if !strings.Contains(string(out), "copying") || !strings.Contains(string(out), "%") {
 		t.Errorf("there is no bar in %q", out)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 	"steward/internal/cli/contexts"
 	"steward/internal/waittest"
@@ -21,16 +22,16 @@ import (
 
 // cli is a user of the command line, with a configuration directory.
 type cli struct {
-	s      *steward
+	s      *installation.Steward
 	binary string
 	config string
 	env    []string
 }
 
-func (s *steward) cli() *cli {
+func newCLI(s *installation.Steward) *cli {
 	binary, err := process.Build()
-	s.must(err)
-	return &cli{s: s, binary: binary, config: s.t.TempDir()}
+	s.Must(err)
+	return &cli{s: s, binary: binary, config: s.T.TempDir()}
 }
 
 // command returns a command of the user.
@@ -42,12 +43,12 @@ func (c *cli) command(args ...string) *exec.Cmd {
 
 // run runs a command, which succeeds, and returns what it prints.
 func (c *cli) run(args ...string) string {
-	c.s.t.Helper()
+	c.s.T.Helper()
 	out, err := c.command(args...).Output()
 	if err != nil {
 		var exit *exec.ExitError
 		_ = errors.As(err, &exit)
-		c.s.t.Fatalf("steward %s: %v: %s", strings.Join(args, " "), err, exit.Stderr)
+		c.s.T.Fatalf("steward %s: %v: %s", strings.Join(args, " "), err, exit.Stderr)
 	}
 	return string(out)
 }
@@ -60,13 +61,13 @@ type started struct {
 
 // start starts a command and reads the lines of a stream that pipe returns.
 func (c *cli) start(pipe func(*exec.Cmd) (io.ReadCloser, error), args ...string) *started {
-	c.s.t.Helper()
+	c.s.T.Helper()
 	p := &started{cmd: c.command(args...), lines: make(chan *string, 10_000)}
 	stream, err := pipe(p.cmd)
-	c.s.must(err)
+	c.s.Must(err)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	c.s.must(p.cmd.Start())
-	c.s.t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it may have ended
+	c.s.Must(p.cmd.Start())
+	c.s.T.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it may have ended
 	go func() {
 		defer close(p.lines)
 		for scanner := bufio.NewScanner(stream); scanner.Scan(); {
@@ -109,12 +110,12 @@ func (p *started) interrupt(t testing.TB) int {
 }
 
 // signIn signs in with the device flow.
-func (c *cli) signIn(b *browser) {
-	c.s.t.Helper()
+func (c *cli) signIn(b *installation.Browser) {
+	c.s.T.Helper()
 	p := c.start((*exec.Cmd).StderrPipe, "login", c.s.URL, "--name", "here")
-	b.visit(p.match(c.s.t, `^ +(http://\S+user_code=\S+)$`))
-	p.match(c.s.t, "^Signed in to .* as "+b.email)
-	c.s.must(p.cmd.Wait())
+	b.Visit(p.match(c.s.T, `^ +(http://\S+user_code=\S+)$`))
+	p.match(c.s.T, "^Signed in to .* as "+b.Email)
+	c.s.Must(p.cmd.Wait())
 }
 
 func (c *cli) contexts() contexts.File {
@@ -123,10 +124,10 @@ func (c *cli) contexts() contexts.File {
 
 func TestCLISignsInWithABrowser(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		c := s.cli()
-		c.signIn(s.browser())
-		if got := c.run("whoami"); !strings.Contains(got, adminEmail+" (owner)") {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		c := newCLI(s)
+		c.signIn(s.NewBrowser())
+		if got := c.run("whoami"); !strings.Contains(got, installation.AdminEmail+" (owner)") {
 			t.Errorf("whoami prints %q", got)
 		}
 		if got := c.run("context", "list"); !regexp.MustCompile(`here .* token`).MatchString(got) {
@@ -140,10 +141,10 @@ func TestCLISignsInWithABrowser(t *testing.T) {
 			t.Errorf("consent get prints %q", got)
 		}
 		all, err := c.contexts().Read()
-		s.must(err)
+		s.Must(err)
 		token := all.Contexts["here"].Token
 		c.run("logout")
-		if got := s.as(token.Access).call("GET", "/cli/auth/user", nil).status; got != 401 {
+		if got := s.As(token.Access).Call("GET", "/cli/auth/user", nil).Status; got != 401 {
 			t.Errorf("after logout the token gets %d", got)
 		}
 	})
@@ -151,9 +152,9 @@ func TestCLISignsInWithABrowser(t *testing.T) {
 
 func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		c := s.cli()
-		c.signIn(s.browser())
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		c := newCLI(s)
+		c.signIn(s.NewBrowser())
 		c.run("consent", "delete", "steward-cli", "--yes")
 		c.expire()
 		out, err := c.command("whoami").CombinedOutput()
@@ -165,8 +166,8 @@ func TestCLIRefusesAnExpiredSignIn(t *testing.T) {
 
 // expire makes the access token appear to have expired.
 func (c *cli) expire() {
-	c.s.t.Helper()
-	c.s.must(c.contexts().Update(func(all *contexts.All) error {
+	c.s.T.Helper()
+	c.s.Must(c.contexts().Update(func(all *contexts.All) error {
 		here := all.Contexts["here"]
 		here.Token.Expiry = time.Now()
 		all.Contexts["here"] = here
@@ -176,12 +177,12 @@ func (c *cli) expire() {
 
 func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		c := s.cli()
-		c.signIn(s.browser())
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		c := newCLI(s)
+		c.signIn(s.NewBrowser())
 		for range 3 {
 			before, err := c.contexts().Read()
-			s.must(err)
+			s.Must(err)
 			c.expire()
 			var group sync.WaitGroup
 			for range 8 {
@@ -189,7 +190,7 @@ func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 			}
 			group.Wait()
 			after, err := c.contexts().Read()
-			s.must(err)
+			s.Must(err)
 			if before.Contexts["here"].Token.Refresh == after.Contexts["here"].Token.Refresh {
 				t.Error("the refresh token was not replaced")
 			}
@@ -199,23 +200,23 @@ func TestCLIRefreshesTokensOnceForCommandsAtOnce(t *testing.T) {
 
 func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		c := s.signedInCLI()
-		a := s.application(object{"scopes": []string{"openid"}})
-		token, claims := s.relyingParty(a, "openid").signIn(s.browser())
-		if got := c.run("client", "users", a.id); !strings.Contains(got, claims.Subject) || !strings.Contains(got, "openid") {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		c := signedInCLI(s)
+		a := s.NewApplication(object{"scopes": []string{"openid"}})
+		token, claims := s.NewRelyingParty(a, "openid").SignIn(s.NewBrowser())
+		if got := c.run("client", "users", a.ID); !strings.Contains(got, claims.Subject) || !strings.Contains(got, "openid") {
 			t.Errorf("users prints %q", got)
 		}
 		waittest.True(t, "the day of the activity", func() bool {
-			return strings.Contains(c.run("client", "activity", a.id), time.Now().UTC().Format("2006-"))
+			return strings.Contains(c.run("client", "activity", a.ID), time.Now().UTC().Format("2006-"))
 		})
-		out, err := c.command("client", "revoke", a.id, claims.Subject).CombinedOutput()
+		out, err := c.command("client", "revoke", a.ID, claims.Subject).CombinedOutput()
 		asked := "'s consent, which signs the user out there, cannot be undone"
 		if code, runErr := exitCode(err); runErr != nil || code != 2 || !strings.Contains(string(out), claims.Subject+asked) {
 			t.Errorf("%v: %s", err, out)
 		}
-		c.run("client", "revoke", a.id, claims.Subject, "--yes")
-		if got := s.userinfoStatus(token.AccessToken); got != 401 {
+		c.run("client", "revoke", a.ID, claims.Subject, "--yes")
+		if got := s.UserinfoStatus(token.AccessToken); got != 401 {
 			t.Errorf("the token of a user who was revoked gets %d", got)
 		}
 	})
@@ -223,12 +224,12 @@ func TestCLIShowsAndRevokesTheUsersOfAClient(t *testing.T) {
 
 func TestCLITellsAViewerWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		owner := s.signedInCLI()
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		owner := signedInCLI(s)
 		owner.run("db", "create", "orders")
 		owner.run("kv", "create", "sessions")
-		b, _ := s.invite("viewer@example.com", "viewer")
-		viewer := s.cli()
+		b, _ := s.Invite("viewer@example.com", "viewer")
+		viewer := newCLI(s)
 		viewer.signIn(b)
 		for command, want := range map[string]string{
 			"webhook create orders":                "an owner can change your role",

@@ -9,16 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/internal/waittest"
 )
 
-// doctor runs `steward doctor` on the installation and returns what it prints and its exit code.
-func (s *steward) doctor(args ...string) (out string, code int) {
-	s.t.Helper()
+// runDoctor runs `steward doctor` on the installation and returns what it prints and its exit code.
+func runDoctor(s *installation.Steward, args ...string) (out string, code int) {
+	s.T.Helper()
 	cmd := s.Command(append([]string{"doctor"}, args...)...)
 	text, err := cmd.CombinedOutput()
 	code, err = exitCode(err)
-	s.must(err)
+	s.Must(err)
 	return string(text), code
 }
 
@@ -37,10 +39,10 @@ func TestDoctorInEveryState(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s := prepare(t, name)
+			s := installation.Prepare(t, name)
 			s.Dir = filepath.Join(s.Dir, "data")
 			free := []string{"--listen", "127.0.0.1:0", "--s3-listen", "127.0.0.1:0", "--kv-listen", "127.0.0.1:0", "--metrics-listen", ""}
-			out, code := s.doctor(free...)
+			out, code := runDoctor(s, free...)
 			if code != 0 {
 				t.Errorf("before the first start: code %d: %s", code, out)
 			}
@@ -48,16 +50,16 @@ func TestDoctorInEveryState(t *testing.T) {
 			if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
 				t.Errorf("the data directory was created: %v", err)
 			}
-			s.must(os.Mkdir(s.Dir, 0o700))
-			s.start()
-			out, code = s.doctor()
+			s.Must(os.Mkdir(s.Dir, 0o700))
+			s.Start()
+			out, code = runDoctor(s)
 			if code != 0 {
 				t.Errorf("while it runs: code %d: %s", code, out)
 			}
 			wantChecks(t, out, "version  ok  .*the server runs as process", "database  ok  "+name+" .*schema", "master key  ok  it is the one",
 				"API listener  ok  process .* listens on", "base URL  ok  http://.* is ready", "clock  ok", "fsync  ok|fsync  warning", "egress  ok")
-			s.stop()
-			out, code = s.doctor(free...)
+			s.Stop()
+			out, code = runDoctor(s, free...)
 			if code != 0 {
 				t.Errorf("after the stop: code %d: %s", code, out)
 			}
@@ -68,14 +70,14 @@ func TestDoctorInEveryState(t *testing.T) {
 
 func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		s.stop()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		s.Stop()
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
-		s.must(err)
+		s.Must(err)
 		defer taken.Close()
-		s.must(os.Chmod(s.Dir, 0o755))
-		s.must(os.Remove(filepath.Join(s.Dir, "master.key")))
-		out, code := s.doctor("--listen", taken.Addr().String(), "--egress-allow", "0.0.0.0/0")
+		s.Must(os.Chmod(s.Dir, 0o755))
+		s.Must(os.Remove(filepath.Join(s.Dir, "master.key")))
+		out, code := runDoctor(s, "--listen", taken.Addr().String(), "--egress-allow", "0.0.0.0/0")
 		if code != 1 || !strings.Contains(out, "steward: ") {
 			t.Errorf("code %d", code)
 		}
@@ -84,11 +86,11 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(s.Dir, "master.key")); !os.IsNotExist(err) {
 			t.Errorf("a master key was created: %v", err)
 		}
-		s.must(os.WriteFile(filepath.Join(s.Dir, "master.key"), []byte(strings.Repeat("A", 43)+"=\n"), 0o600))
-		out, _ = s.doctor()
+		s.Must(os.WriteFile(filepath.Join(s.Dir, "master.key"), []byte(strings.Repeat("A", 43)+"=\n"), 0o600))
+		out, _ = runDoctor(s)
 		wantChecks(t, out, "master key  failed  the master key is not the one")
 		if s.Database != "" {
-			out, code = s.doctor("--database-url", "postgres://nobody:secret@127.0.0.1:1/x")
+			out, code = runDoctor(s, "--database-url", "postgres://nobody:secret@127.0.0.1:1/x")
 			wantChecks(t, out, "database  failed  .*; check --database-url")
 			if code != 1 || strings.Contains(out, "secret") {
 				t.Errorf("without a database server: code %d: %s", code, out)
@@ -140,26 +142,26 @@ func TestConfigSaysWhereSettingsComeFrom(t *testing.T) {
 
 func TestRootKeyRevokesTheOthers(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		made := s.keyOf("")
-		second := s.rootKey()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		made := s.KeyOf("")
+		second := rootKey(s)
 		var out, errOut strings.Builder
 		cmd := s.Command("root-key", "--revoke-others")
 		cmd.Stdout, cmd.Stderr = &out, &errOut
-		s.must(cmd.Run())
-		third := s.as(strings.TrimSpace(out.String()))
+		s.Must(cmd.Run())
+		third := s.As(strings.TrimSpace(out.String()))
 		if !strings.Contains(errOut.String(), "2 other root keys were deleted") {
 			t.Errorf("stderr: %s", errOut.String())
 		}
-		third.call("GET", "/cli/auth/user", nil).want(200)
-		made.call("GET", "/cli/auth/user", nil).want(200)
-		for name, old := range map[string]*steward{"first": s, "second": second} {
-			within(t, 0, "the "+name+" key to be refused", func() bool {
-				return old.call("GET", "/cli/auth/user", nil).status == 401
+		third.Call("GET", "/cli/auth/user", nil).Want(200)
+		made.Call("GET", "/cli/auth/user", nil).Want(200)
+		for name, old := range map[string]*installation.Steward{"first": s, "second": second} {
+			waittest.Within(t, 0, "the "+name+" key to be refused", func() bool {
+				return old.Call("GET", "/cli/auth/user", nil).Status == 401
 			})
 		}
 		var lines []object
-		third.call("GET", "/audit", nil).want(200).decode(&lines)
+		third.Call("GET", "/audit", nil).Want(200).Decode(&lines)
 		if len(lines) < 3 || lines[0]["action"] != "apikey.root" || lines[1]["action"] != "apikey.delete" || lines[1]["user_id"] != nil {
 			t.Errorf("audit log: %v", lines)
 		}

@@ -16,7 +16,9 @@ import (
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -32,22 +34,22 @@ import (
 // Requests to $SINK are answered with 200, those to $SINK/refused with 503.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) { s.runTestscripts(t, "testdata/cli") })
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) { runTestscripts(s, t, "testdata/cli") })
 }
 
 // TestCLIRegions runs the scripts of testdata/cli_regions, where another region has its databases on a
 // PostgreSQL server and its stores on a Redis server.
 func TestCLIRegions(t *testing.T) {
 	t.Parallel()
-	eachExternal(t, func(t *testing.T, s *external) { s.runTestscripts(t, "testdata/cli_regions") })
+	eachExternal(t, func(t *testing.T, s *external) { runTestscripts(s.Steward, t, "testdata/cli_regions") })
 }
 
 // runTestscripts runs the scripts of a directory.
-func (s *steward) runTestscripts(t *testing.T, dir string) {
+func runTestscripts(s *installation.Steward, t *testing.T, dir string) {
 	binary, err := process.Build()
-	s.must(err)
-	sink := newSink(t)
-	sink.status("/refused", 503)
+	s.Must(err)
+	sink := sink.New(t)
+	sink.Status("/refused", 503)
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(env *testscript.Env) error {
@@ -55,10 +57,10 @@ func (s *steward) runTestscripts(t *testing.T, dir string) {
 			env.Setenv("HOME", env.Getenv("WORK"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.Getenv("WORK"), ".config"))
 			env.Setenv("STEWARD_URL", s.URL)
-			env.Setenv("STEWARD_KEY", s.key)
-			env.Setenv("KEY", s.key)
+			env.Setenv("STEWARD_KEY", s.Key)
+			env.Setenv("KEY", s.Key)
 			env.Setenv("SERVER", s.URL)
-			env.Setenv("ORG", s.orgID)
+			env.Setenv("ORG", s.OrgID)
 			env.Setenv("SINK", sink.URL)
 			env.Setenv("TERM", "xterm")
 			return nil

@@ -9,14 +9,15 @@ import (
 
 	"github.com/creack/pty"
 
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
 func TestCLIWatchesLists(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		c := s.signedInCLI()
-		url := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201).text("url")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		c := signedInCLI(s)
+		url := s.Call("POST", "/webhook/create", object{"name": "orders"}).Want(201).Text("url")
 		c.run("bucket", "create", "watched-files")
 		c.run("kv", "create", "watched-store")
 		c.run("db", "create", "watched-data")
@@ -24,7 +25,7 @@ func TestCLIWatchesLists(t *testing.T) {
 			return func() {
 				cmd := c.command("object", "cp", "-", "s3://watched-files/"+key)
 				cmd.Stdin = strings.NewReader("x")
-				s.must(cmd.Run())
+				s.Must(cmd.Run())
 			}
 		}
 		for list, change := range map[string]func(){
@@ -78,12 +79,12 @@ func (s *screen) pages() []string {
 
 func TestCLIWatchReplacesTheTableOnATerminal(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		c := s.signedInCLI()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		c := signedInCLI(s)
 		cmd := c.command("webhook", "list", "--watch", "--interval", "100ms")
 		cmd.Env = append(cmd.Env, "TERM=xterm")
 		terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 100})
-		s.must(err)
+		s.Must(err)
 		defer func() { _ = terminal.Close() }()
 		shown := &screen{}
 		ended := make(chan int, 1)
@@ -113,7 +114,7 @@ func TestCLIWatchReplacesTheTableOnATerminal(t *testing.T) {
 		c.run("webhook", "create", "second")
 		page("the table with another row", 3, "ID", "first", "second")
 		_, err = terminal.Write([]byte{3}) // Ctrl-C
-		s.must(err)
+		s.Must(err)
 		if code := waittest.Receive(t, "the command to end", ended); code != 0 {
 			t.Errorf("exit code %d", code)
 		}

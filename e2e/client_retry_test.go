@@ -11,14 +11,15 @@ import (
 	"testing"
 
 	api "steward/client"
+	"steward/e2e/installation"
 )
 
-// proxied returns a client that reaches the installation through a proxy. Before a request is passed
+// proxiedClient returns a client that reaches the installation through a proxy. Before a request is passed
 // on, disturb may answer instead, given its number from 1; it returns false then.
-func (s *steward) proxied(disturb func(w http.ResponseWriter, n int32, pass func()) bool) (*api.Client, *atomic.Int32) {
-	s.t.Helper()
+func proxiedClient(s *installation.Steward, disturb func(w http.ResponseWriter, n int32, pass func()) bool) (*api.Client, *atomic.Int32) {
+	s.T.Helper()
 	target, err := url.Parse(s.URL)
-	s.must(err)
+	s.Must(err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	requests := &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,15 +28,15 @@ func (s *steward) proxied(disturb func(w http.ResponseWriter, n int32, pass func
 			proxy.ServeHTTP(w, r)
 		}
 	}))
-	s.t.Cleanup(server.Close)
-	return api.New(server.URL, s.key), requests
+	s.T.Cleanup(server.Close)
+	return api.New(server.URL, s.Key), requests
 }
 
 func TestClientRepeatsWhenTheServerIsUnavailable(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		for _, status := range []int{429, 503} {
-			c, requests := s.proxied(func(w http.ResponseWriter, n int32, _ func()) bool {
+			c, requests := proxiedClient(s, func(w http.ResponseWriter, n int32, _ func()) bool {
 				if n <= 2 {
 					w.Header().Set("Retry-After", "0")
 					w.WriteHeader(status)
@@ -47,7 +48,7 @@ func TestClientRepeatsWhenTheServerIsUnavailable(t *testing.T) {
 				t.Errorf("%d requests, %+v", requests.Load(), project)
 			}
 		}
-		if all := everything(t, s.api().AllProjects(t.Context(), nil)); len(all) != 3 { // and that of the first start
+		if all := everything(t, newAPIClient(s).AllProjects(t.Context(), nil)); len(all) != 3 { // and that of the first start
 			t.Errorf("%+v", all)
 		}
 	})
@@ -56,8 +57,8 @@ func TestClientRepeatsWhenTheServerIsUnavailable(t *testing.T) {
 // TestClientPostsOnceOverLostConnections loses the responses of requests that were processed.
 func TestClientPostsOnceOverLostConnections(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		c, requests := s.proxied(func(_ http.ResponseWriter, n int32, pass func()) bool {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		c, requests := proxiedClient(s, func(_ http.ResponseWriter, n int32, pass func()) bool {
 			if n <= 2 {
 				pass()
 				panic(http.ErrAbortHandler)
@@ -68,7 +69,7 @@ func TestClientPostsOnceOverLostConnections(t *testing.T) {
 		if requests.Load() != 3 {
 			t.Errorf("%d requests", requests.Load())
 		}
-		keys := everything(t, s.api().AllAPIKeys(t.Context(), nil))
+		keys := everything(t, newAPIClient(s).AllAPIKeys(t.Context(), nil))
 		if len(keys) != 2 { // and the root key
 			t.Errorf("%+v", keys)
 		}
@@ -78,13 +79,13 @@ func TestClientPostsOnceOverLostConnections(t *testing.T) {
 
 func TestClientDoSendsWhatItIsGiven(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
-	c := s.api()
+	s := installation.Start(t, "sqlite")
+	c := newAPIClient(s)
 	res := ok(c.Do(t.Context(), "POST", "/webhook/create", []byte(`{"name":"raw"}`)))(t)
-	direct := s.call("GET", "/webhook/list", nil).want(200)
+	direct := s.Call("GET", "/webhook/list", nil).Want(200)
 	listed := ok(c.Do(t.Context(), "GET", "/webhook/list?limit=5", nil))(t)
-	if res.Status != 201 || !bytes.Equal(listed.Body, direct.body) {
-		t.Errorf("%d, %s, want %s", res.Status, listed.Body, direct.body)
+	if res.Status != 201 || !bytes.Equal(listed.Body, direct.Body) {
+		t.Errorf("%d, %s, want %s", res.Status, listed.Body, direct.Body)
 	}
 	if _, err := c.Do(t.Context(), "POST", "/webhook/create", object{"name": 1}); !api.IsInvalid(err) {
 		t.Error(err)

@@ -14,14 +14,16 @@ import (
 	"time"
 
 	api "steward/client"
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
-// cutting returns a client that reaches the installation through a proxy that cuts every response
+// cuttingClient returns a client that reaches the installation through a proxy that cuts every response
 // after a number of bytes.
-func (s *steward) cutting(bytes int64) *api.Client {
-	s.t.Helper()
+func cuttingClient(s *installation.Steward, bytes int64) *api.Client {
+	s.T.Helper()
 	target, err := url.Parse(s.URL)
-	s.must(err)
+	s.Must(err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := r.Clone(r.Context())
 		out.RequestURI = ""
@@ -45,21 +47,21 @@ func (s *steward) cutting(bytes int64) *api.Client {
 			}
 		}
 	}))
-	s.t.Cleanup(server.Close)
-	s.t.Cleanup(server.CloseClientConnections)
-	return api.New(server.URL, s.key)
+	s.T.Cleanup(server.Close)
+	s.T.Cleanup(server.CloseClientConnections)
+	return api.New(server.URL, s.Key)
 }
 
 // TestClientTailMissesNothing tails over connections that are cut in the middle of events.
 func TestClientTailMissesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		k := newSink(t)
-		webhook := ok(s.api().CreateWebhook(ctx, api.NewWebhook{Name: "orders"}))(t)
-		ok(s.api().CreateDestination(ctx, webhook.ID, api.NewDestination{Type: "url", Config: api.DestinationConfig{URL: k.URL}}))(t)
-		h := hook{ID: webhook.ID, path: strings.TrimPrefix(*webhook.URL, s.URL)}
+		k := sink.New(t)
+		webhook := ok(newAPIClient(s).CreateWebhook(ctx, api.NewWebhook{Name: "orders"}))(t)
+		ok(newAPIClient(s).CreateDestination(ctx, webhook.ID, api.NewDestination{Type: "url", Config: api.DestinationConfig{URL: k.URL}}))(t)
+		h := installation.Hook{ID: webhook.ID, Path: strings.TrimPrefix(*webhook.URL, s.URL)}
 		const total = 60
 		sent := make(chan []string, 1)
 		positioned := make(chan struct{}, 1000)
@@ -67,7 +69,7 @@ func TestClientTailMissesNothing(t *testing.T) {
 			<-positioned // the tail has a position
 			var ids []string
 			for i := range total {
-				ids = append(ids, s.ingest(h, fmt.Sprintf(`{"n":%d}`, i)))
+				ids = append(ids, s.Ingest(h, fmt.Sprintf(`{"n":%d}`, i)))
 			}
 			sent <- ids
 		}()
@@ -83,7 +85,7 @@ func TestClientTailMissesNothing(t *testing.T) {
 			},
 			Reconnecting: func(error, time.Duration) { reconnects++ },
 		}
-		for event, err := range s.cutting(3000).Tail(ctx, params) {
+		for event, err := range cuttingClient(s, 3000).Tail(ctx, params) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +105,7 @@ func TestClientTailMissesNothing(t *testing.T) {
 			t.Errorf("%d receipts, %d deliveries, %d reconnects", len(receipts), len(deliveries), reconnects)
 		}
 		var again []string
-		for event, err := range s.api().Tail(ctx, api.TailParams{WebhookID: webhook.ID, Since: time.Now().Add(-time.Hour), NoFollow: true}) {
+		for event, err := range newAPIClient(s).Tail(ctx, api.TailParams{WebhookID: webhook.ID, Since: time.Now().Add(-time.Hour), NoFollow: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +116,7 @@ func TestClientTailMissesNothing(t *testing.T) {
 		if !slices.Equal(again, want) {
 			t.Errorf("%d receipts since an hour ago, want %d", len(again), len(want))
 		}
-		for _, err := range s.api().Tail(ctx, api.TailParams{WebhookID: "wh_none"}) {
+		for _, err := range newAPIClient(s).Tail(ctx, api.TailParams{WebhookID: "wh_none"}) {
 			if !api.IsNotFound(err) || errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	api "steward/client"
+	"steward/e2e/installation"
+	"steward/e2e/sink"
+	"steward/internal/waittest"
 )
 
-// api returns a client of package client with the installation's key.
-func (s *steward) api() *api.Client { return api.New(s.URL, s.key) }
+// newAPIClient returns a client of package client with the installation's key.
+func newAPIClient(s *installation.Steward) *api.Client { return api.New(s.URL, s.Key) }
 
 // ok fails the test if a call of the client failed, and returns its result.
 func ok[T any](value T, err error) func(t testing.TB) T {
@@ -43,22 +46,22 @@ func everything[T any](t testing.TB, all iter.Seq2[T, error]) (items []T) {
 // TestClient uses package client over all areas of the API.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	areas := map[string]func(t *testing.T, s *steward, c *api.Client){
+	areas := map[string]func(t *testing.T, s *installation.Steward, c *api.Client){
 		"account": clientAccount, "API keys": clientKeys, "members": clientMembers, "OAuth clients": clientOAuth,
 		"webhooks": clientWebhooks, "deliveries": clientDeliveries, "storage": clientStorage, "threads": clientThreads,
 		"sessions": clientSessions, "evaluations": clientEvals,
 	}
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		for name, area := range areas {
-			t.Run(name, func(t *testing.T) { area(t, s, s.api()) })
+			t.Run(name, func(t *testing.T) { area(t, s, newAPIClient(s)) })
 		}
 	})
 }
 
-func clientAccount(t *testing.T, s *steward, c *api.Client) {
+func clientAccount(t *testing.T, s *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	me := ok(c.GetCurrentUser(ctx))(t)
-	if me.Role != string(api.RoleOwner) || me.Organizations[0].ID != s.orgID {
+	if me.Role != string(api.RoleOwner) || me.Organizations[0].ID != s.OrgID {
 		t.Errorf("%+v", me)
 	}
 	if orgs := ok(c.ListOrganizations(ctx))(t); !slices.Equal(orgs, me.Organizations) {
@@ -84,7 +87,7 @@ func clientAccount(t *testing.T, s *steward, c *api.Client) {
 	}
 }
 
-func clientKeys(t *testing.T, s *steward, c *api.Client) {
+func clientKeys(t *testing.T, s *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	made := ok(c.CreateAPIKey(ctx, api.NewAPIKey{Name: "ci", ExpiresAt: &expires, Scopes: []string{"webhook:read"}}))(t)
@@ -109,7 +112,7 @@ func clientKeys(t *testing.T, s *steward, c *api.Client) {
 	}
 }
 
-func clientMembers(t *testing.T, _ *steward, c *api.Client) {
+func clientMembers(t *testing.T, _ *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	invited := ok(c.InviteMember(ctx, api.NewMember{Email: "ada@example.com", Role: api.RoleViewer, FirstName: new("Ada")}))(t)
 	if !strings.HasPrefix(invited.Link, "http") || *invited.FirstName != "Ada" || invited.LastName != nil {
@@ -132,7 +135,7 @@ func clientMembers(t *testing.T, _ *steward, c *api.Client) {
 	}
 }
 
-func clientOAuth(t *testing.T, _ *steward, c *api.Client) {
+func clientOAuth(t *testing.T, _ *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	made := ok(c.CreateOAuthClient(ctx, api.NewOAuthClient{
 		Name: "Portal", Description: "d", HomepageURL: "https://portal.example.com", AccessTokenLifetimeSeconds: new(int64(600)),
@@ -167,7 +170,7 @@ func clientOAuth(t *testing.T, _ *steward, c *api.Client) {
 }
 
 // clientWebhooks has more webhooks than a page.
-func clientWebhooks(t *testing.T, _ *steward, c *api.Client) {
+func clientWebhooks(t *testing.T, _ *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	var made []string
 	for i := range 7 {
@@ -210,10 +213,10 @@ func clientWebhooks(t *testing.T, _ *steward, c *api.Client) {
 }
 
 // clientDeliveries reads what a failing destination leaves.
-func clientDeliveries(t *testing.T, s *steward, c *api.Client) {
+func clientDeliveries(t *testing.T, s *installation.Steward, c *api.Client) {
 	ctx := t.Context()
-	k := newSink(t)
-	k.status("/", 500)
+	k := sink.New(t)
+	k.Status("/", 500)
 	webhook := ok(c.CreateWebhook(ctx, api.NewWebhook{Name: "orders"}))(t)
 	destination := ok(c.CreateDestination(ctx, webhook.ID, api.NewDestination{
 		Type: "url", Config: api.DestinationConfig{URL: k.URL, MaxRetries: new(0), AdditionalProperties: map[string]any{"team": "shop"}},
@@ -222,9 +225,9 @@ func clientDeliveries(t *testing.T, s *steward, c *api.Client) {
 		t.Errorf("%+v", destination)
 	}
 	body := `{"order":9007199254740993}` // more digits than a float64 has
-	s.ingest(hook{ID: webhook.ID, path: strings.TrimPrefix(*webhook.URL, s.URL)}, body)
+	s.Ingest(installation.Hook{ID: webhook.ID, Path: strings.TrimPrefix(*webhook.URL, s.URL)}, body)
 	var failed []api.Delivery
-	within(t, time.Minute, "a failed delivery", func() bool {
+	waittest.Within(t, time.Minute, "a failed delivery", func() bool {
 		failed = ok(c.ListDeliveries(ctx, webhook.ID, &api.ListDeliveriesParams{Status: api.ListDeliveriesParamsStatusFailed}))(t)
 		return len(failed) > 0
 	})
@@ -236,11 +239,11 @@ func clientDeliveries(t *testing.T, s *steward, c *api.Client) {
 	if string(receipt.Payload) != body || string(raw) != body || receipt.Method != "POST" {
 		t.Errorf("%s, %s, %+v", receipt.Payload, raw, receipt)
 	}
-	k.status("/", 204)
+	k.Status("/", 204)
 	if retried := ok(c.RetryDelivery(ctx, webhook.ID, failed[0].ID))(t); retried.Retries != 1 {
 		t.Errorf("%+v", retried)
 	}
-	within(t, time.Minute, "a delivery", func() bool {
+	waittest.Within(t, time.Minute, "a delivery", func() bool {
 		return ok(c.GetWebhookAnalytics(ctx, nil))(t).Summary.TotalDelivered > 0
 	})
 	destination.Config.Disabled = new(true)
@@ -256,17 +259,17 @@ func clientDeliveries(t *testing.T, s *steward, c *api.Client) {
 	}
 }
 
-func clientStorage(t *testing.T, s *steward, c *api.Client) {
+func clientStorage(t *testing.T, s *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	one := []api.NewResource{{Type: api.ResourceTypeS3, Name: new("invoices")}}
-	made := ok(c.CreateResources(ctx, s.orgID, "local", api.NewResources{Resources: one}))(t)
-	if _, err := c.CreateResources(ctx, s.orgID, "local", api.NewResources{Resources: one}); !api.IsConflict(err) {
+	made := ok(c.CreateResources(ctx, s.OrgID, "local", api.NewResources{Resources: one}))(t)
+	if _, err := c.CreateResources(ctx, s.OrgID, "local", api.NewResources{Resources: one}); !api.IsConflict(err) {
 		t.Error(err)
 	}
 	env := made.Created[0].Env
-	b := bucket{s, "invoices", env["S3_ACCESS_KEY_ID"], env["S3_SECRET_ACCESS_KEY"]}
+	b := installation.Bucket{Steward: s, Name: "invoices", Access: env["S3_ACCESS_KEY_ID"], Secret: env["S3_SECRET_ACCESS_KEY"]}
 	for _, key := range []string{"2026/a", "2026/b", "other"} {
-		b.put(key, "content")
+		b.Put(key, "content")
 	}
 	keys := []string{}
 	for _, object := range everything(t, c.AllObjects(ctx, "invoices", "2026/")) {
@@ -299,20 +302,20 @@ func clientStorage(t *testing.T, s *steward, c *api.Client) {
 		t.Errorf("%+v", stats)
 	}
 	gone := api.ResourceDeletion{Resources: []api.NamedResource{{Type: api.ResourceTypeS3, Name: "invoices", IfEmpty: new(true)}}}
-	if err := c.DeleteResources(ctx, s.orgID, "local", gone); !api.IsConflict(err) {
+	if err := c.DeleteResources(ctx, s.OrgID, "local", gone); !api.IsConflict(err) {
 		t.Error(err)
 	}
 	gone.Resources[0].IfEmpty = nil
-	if err := c.DeleteResources(ctx, s.orgID, "local", gone); err != nil {
+	if err := c.DeleteResources(ctx, s.OrgID, "local", gone); err != nil {
 		t.Error(err)
 	}
-	if left := ok(c.ListRegionResources(ctx, s.orgID, "local"))(t); len(left.S3) != 0 {
+	if left := ok(c.ListRegionResources(ctx, s.OrgID, "local"))(t); len(left.S3) != 0 {
 		t.Errorf("%+v", left)
 	}
 }
 
 // clientThreads has more threads than a page of the iterator.
-func clientThreads(t *testing.T, _ *steward, c *api.Client) {
+func clientThreads(t *testing.T, _ *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	for i := range 120 {
 		thread := api.NewThread{ProjectID: new("threads"), Metadata: map[string]any{"even": i%2 == 0}}
@@ -340,10 +343,10 @@ func clientThreads(t *testing.T, _ *steward, c *api.Client) {
 	}
 }
 
-func clientSessions(t *testing.T, s *steward, c *api.Client) {
+func clientSessions(t *testing.T, s *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	started := ok(c.StartSession(ctx, api.NewSession{
-		ID: "session-1", OrgID: s.orgID, ProjectID: "sessions", RouteID: "r", Environment: "production", URL: "/", Method: "GET", Trigger: "api",
+		ID: "session-1", OrgID: s.OrgID, ProjectID: "sessions", RouteID: "r", Environment: "production", URL: "/", Method: "GET", Trigger: "api",
 	}))(t)
 	if !started.Pending || started.StatusCode != nil {
 		t.Errorf("%+v", started)
@@ -357,13 +360,13 @@ func clientSessions(t *testing.T, s *steward, c *api.Client) {
 	}
 }
 
-func clientEvals(t *testing.T, s *steward, c *api.Client) {
+func clientEvals(t *testing.T, s *installation.Steward, c *api.Client) {
 	ctx := t.Context()
 	eval := ok(c.PutEval(ctx, "eval-1", api.NewEval{Name: "Politeness", AgentIdentifier: "agent", ProjectID: "evals"}))(t)
 	if eval.Description != nil || eval.Name != "Politeness" {
 		t.Errorf("%+v", eval)
 	}
-	run := ok(c.StartEvalRun(ctx, api.NewEvalRun{ID: "run-1", SessionID: "s", EvalID: "eval-1", OrgID: s.orgID, ProjectID: "evals"}))(t)
+	run := ok(c.StartEvalRun(ctx, api.NewEvalRun{ID: "run-1", SessionID: "s", EvalID: "eval-1", OrgID: s.OrgID, ProjectID: "evals"}))(t)
 	if !run.Pending {
 		t.Errorf("%+v", run)
 	}
@@ -382,8 +385,8 @@ func clientEvals(t *testing.T, s *steward, c *api.Client) {
 
 func TestClientEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
-	c := s.api()
+	s := installation.Start(t, "sqlite")
+	c := newAPIClient(s)
 	ok(c.CreateProject(t.Context(), api.NewProject{Name: "second"}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -16,6 +16,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/id"
 	"steward/internal/waittest"
 )
@@ -23,91 +25,91 @@ import (
 // writeDataDirectory fills an installation of an earlier binary until every table has rows, and packs
 // its data directory, with a dump of the database if that is PostgreSQL, into the fixture.
 func writeDataDirectory(t *testing.T, database, binary string) {
-	s := prepare(t, database)
+	s := installation.Prepare(t, database)
 	s.Binary = binary
-	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + adminEmail, "STEWARD_ADMIN_PASSWORD=" + adminPassword}
-	s.start()
-	want := &stored{Key: s.key, OrgID: s.orgID}
+	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword}
+	s.Start()
+	want := &stored{Key: s.Key, OrgID: s.OrgID}
 	want.fillAccounts(s)
 	want.fillProvider(s)
 	want.fillRuntime(s)
 	want.fillWebhooks(s)
 	want.fillResources(s)
-	s.stop() // writes what is counted in memory
-	s.start()
-	waittest.True(t, "the leases of jobs", func() bool { return s.status().Replicas == 1 })
-	s.kill() // leaves the rows of a running process
-	rows := s.openRaw()
+	s.Stop() // writes what is counted in memory
+	s.Start()
+	waittest.True(t, "the leases of jobs", func() bool { return getStatus(s).Replicas == 1 })
+	s.Kill() // leaves the rows of a running process
+	rows := openRaw(s)
 	fillWorkLists(s, rows, want)
 	want.Rows = countRows(s, rows)
-	s.must(rows.Close())
+	s.Must(rows.Close())
 	want.pack(s, dataDirectory(database))
 }
 
-func (w *stored) fillAccounts(s *steward) {
-	w.ProjectKey = s.keyOf("p1").key
-	s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer"}).want(201)
-	_, userID := s.invite("alan@example.com", "member")
-	s.call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).want(200)
+func (w *stored) fillAccounts(s *installation.Steward) {
+	w.ProjectKey = s.KeyOf("p1").Key
+	s.Call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer"}).Want(201)
+	_, userID := s.Invite("alan@example.com", "member")
+	s.Call("POST", "/oidc/org/members/"+userID+"/reset-password", nil).Want(200)
 }
 
-func (w *stored) fillProvider(s *steward) {
-	a := s.application(object{"grant_types": everyGrant, "scopes": []string{"openid", "offline_access", "webhook:read"}})
-	w.Client = a.id
-	w.ClientSecret = a.secret
-	b := s.browser()
-	token, _ := s.relyingParty(a, "openid", "offline_access", "webhook:read").signIn(b)
-	s.post(a, "/revoke", url.Values{"token": {token.AccessToken}})
-	s.token(a, url.Values{"grant_type": {"client_credentials"}, "scope": {"webhook:read"}}, newProver(s), "")
-	s.post(a, "/device_authorization", url.Values{"scope": {"openid"}})
-	s.post(a, "/par", url.Values{"response_type": {"code"}, "redirect_uri": {redirectURI}, "scope": {"openid"}, "client_id": {a.id}})
+func (w *stored) fillProvider(s *installation.Steward) {
+	a := s.NewApplication(object{"grant_types": installation.EveryGrant, "scopes": []string{"openid", "offline_access", "webhook:read"}})
+	w.Client = a.ID
+	w.ClientSecret = a.Secret
+	b := s.NewBrowser()
+	token, _ := s.NewRelyingParty(a, "openid", "offline_access", "webhook:read").SignIn(b)
+	s.PostForm(a, "/revoke", url.Values{"token": {token.AccessToken}})
+	requestToken(s, a, url.Values{"grant_type": {"client_credentials"}, "scope": {"webhook:read"}}, newProver(s), "")
+	s.PostForm(a, "/device_authorization", url.Values{"scope": {"openid"}})
+	s.PostForm(a, "/par", url.Values{"response_type": {"code"}, "redirect_uri": {installation.RedirectURI}, "scope": {"openid"}, "client_id": {a.ID}})
 }
 
-func (w *stored) fillRuntime(s *steward) {
-	s.call("PUT", "/thread/t1", object{"project_id": "p1", "user_data": storedText, "metadata": object{"k": "v"}}).want(200)
-	s.call("PUT", "/thread/gone", object{"project_id": "p1"}).want(200)
-	s.call("DELETE", "/thread/gone", nil).want(204)
-	s.call("POST", "/session", newSession(s, "s1", "t1", "p1")).want(201)
-	s.call("PUT", "/cli/eval/e1", object{"name": "e", "agentIdentifier": "a", "projectId": "p1"}).want(200)
-	s.call("POST", "/evalrun", evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.body(s.orgID, 0)).want(201)
+func (w *stored) fillRuntime(s *installation.Steward) {
+	s.Call("PUT", "/thread/t1", object{"project_id": "p1", "user_data": storedText, "metadata": object{"k": "v"}}).Want(200)
+	s.Call("PUT", "/thread/gone", object{"project_id": "p1"}).Want(200)
+	s.Call("DELETE", "/thread/gone", nil).Want(204)
+	s.Call("POST", "/session", installation.SessionRequest(s, "s1", "t1", "p1")).Want(201)
+	s.Call("PUT", "/cli/eval/e1", object{"name": "e", "agentIdentifier": "a", "projectId": "p1"}).Want(200)
+	s.Call("POST", "/evalrun", installation.EvalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.Body(s.OrgID, 0)).Want(201)
 }
 
 // closedPort is a URL at which nothing listens, on any machine.
 const closedPort = "http://127.0.0.1:9/"
 
-func (w *stored) fillWebhooks(s *steward) {
-	k := newSink(s.t)
-	h := s.hook("orders")
+func (w *stored) fillWebhooks(s *installation.Steward) {
+	k := sink.New(s.T)
+	h := s.NewHook("orders")
 	w.HookID = h.ID
-	w.HookPath = h.path
-	destination, _ := s.destination(h, k.URL)
-	w.Receipt = s.ingest(h, storedText)
-	s.firstAttempt(h, destination)
+	w.HookPath = h.Path
+	destination, _ := s.NewDestination(h, k.URL)
+	w.Receipt = s.Ingest(h, storedText)
+	firstAttempt(s, h, destination)
 	update := object{"config": object{"url": closedPort}}
-	s.call("PUT", "/webhook/destination-update/"+h.ID+"/"+destination, update).want(200)
-	s.call("POST", "/webhook/replay/"+h.ID, aReplay).want(201)
-	waittest.True(s.t, "a delivery that failed", func() bool { return len(s.deliveries(h, "status=failed")) > 0 })
-	s.call("POST", "/webhook/create", object{"name": "again"}, "Idempotency-Key", "k").want(201)
+	s.Call("PUT", "/webhook/destination-update/"+h.ID+"/"+destination, update).Want(200)
+	s.Call("POST", "/webhook/replay/"+h.ID, aReplay).Want(201)
+	waittest.True(s.T, "a delivery that failed", func() bool { return len(listDeliveries(s, h, "status=failed")) > 0 })
+	s.Call("POST", "/webhook/create", object{"name": "again"}, "Idempotency-Key", "k").Want(201)
 }
 
-func (w *stored) fillResources(s *steward) {
-	b := s.bucket("files")
-	b.put("a/b.txt", "first") // its bytes become garbage
-	b.put("a/b.txt", storedText)
-	core := b.core()
-	upload, err := core.NewMultipartUpload(s.t.Context(), b.name, "large", minio.PutObjectOptions{})
-	s.must(err)
-	_, err = core.PutObjectPart(s.t.Context(), b.name, "large", upload, 1, bytes.NewReader([]byte("part")), 4, minio.PutObjectPartOptions{})
-	s.must(err)
-	d := s.database("shop")
-	d.exec("CREATE TABLE items (name TEXT)")
-	d.exec("INSERT INTO items VALUES ('" + storedText + "')")
-	s.must(s.kvStore("cache").client().Set(s.t.Context(), "greeting", storedText, 0).Err())
+func (w *stored) fillResources(s *installation.Steward) {
+	b := s.NewBucket("files")
+	b.Put("a/b.txt", "first") // its bytes become garbage
+	b.Put("a/b.txt", storedText)
+	core := b.Core()
+	upload, err := core.NewMultipartUpload(s.T.Context(), b.Name, "large", minio.PutObjectOptions{})
+	s.Must(err)
+	_, err = core.PutObjectPart(s.T.Context(), b.Name, "large", upload, 1, bytes.NewReader([]byte("part")), 4, minio.PutObjectPartOptions{})
+	s.Must(err)
+	d := s.NewDatabase("shop")
+	d.Exec("CREATE TABLE items (name TEXT)")
+	d.Exec("INSERT INTO items VALUES ('" + storedText + "')")
+	s.Must(s.NewKVStore("cache").Client().Set(s.T.Context(), "greeting", storedText, 0).Err())
 }
 
 // fillWorkLists adds what the process removes as soon as it can: the lists of what is still to be
 // deleted, here for things that do not exist, a lease, and another process.
-func fillWorkLists(s *steward, rows *sql.DB, w *stored) {
+func fillWorkLists(s *installation.Steward, rows *sql.DB, w *stored) {
 	const longAgo = 1_700_000_000_000_000
 	for _, insert := range []struct {
 		text string
@@ -123,7 +125,7 @@ func fillWorkLists(s *steward, rows *sql.DB, w *stored) {
 		{`INSERT INTO processes (id, seen_at) VALUES ('gone', $1)`, []any{longAgo}},
 	} {
 		_, err := rows.Exec(insert.text+" ON CONFLICT DO NOTHING", insert.args...)
-		s.must(err)
+		s.Must(err)
 	}
 }
 
@@ -131,28 +133,28 @@ func fillWorkLists(s *steward, rows *sql.DB, w *stored) {
 var ofOneRun = regexp.MustCompile(`^(stderr\.log|steward\.sock|steward\.lock|steward\.json|steward\.db-(wal|shm))$`)
 
 // pack writes the fixture: the data directory, what is in it, and the dump.
-func (w *stored) pack(s *steward, path string) {
+func (w *stored) pack(s *installation.Steward, path string) {
 	text, err := json.MarshalIndent(w, "", "\t")
-	s.must(err)
-	s.must(os.WriteFile(filepath.Join(s.Dir, storedFile), text, 0o600))
+	s.Must(err)
+	s.Must(os.WriteFile(filepath.Join(s.Dir, storedFile), text, 0o600))
 	if s.Database != "" {
 		dump, err := exec.Command("pg_dump", "--inserts", "--rows-per-insert=100", "--no-owner", "--no-privileges", s.Database).Output()
-		s.must(err)
-		s.must(os.WriteFile(filepath.Join(s.Dir, dumpFile), withoutCommands(dump), 0o600))
+		s.Must(err)
+		s.Must(os.WriteFile(filepath.Join(s.Dir, dumpFile), withoutCommands(dump), 0o600))
 	}
 	var packed bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	s.must(err)
+	s.Must(err)
 	archive := tar.NewWriter(compressed)
-	s.must(filepath.WalkDir(s.Dir, func(file string, entry fs.DirEntry, err error) error {
+	s.Must(filepath.WalkDir(s.Dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || ofOneRun.MatchString(entry.Name()) {
 			return err
 		}
 		return addFile(archive, s.Dir, file)
 	}))
-	s.must(archive.Close())
-	s.must(compressed.Close())
-	s.must(os.WriteFile(path, packed.Bytes(), 0o600))
+	s.Must(archive.Close())
+	s.Must(compressed.Close())
+	s.Must(os.WriteFile(path, packed.Bytes(), 0o600))
 }
 
 func addFile(archive *tar.Writer, dir, file string) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"steward/e2e/installation"
 	"steward/internal/disk"
 	"steward/internal/waittest"
 )
@@ -19,114 +20,114 @@ const (
 )
 
 // onSmallDisk starts an installation whose data directory is a small file system with a reserve.
-func onSmallDisk(t *testing.T, database string) *steward {
+func onSmallDisk(t *testing.T, database string) *installation.Steward {
 	t.Helper()
-	s := prepare(t, database, "--disk-reserve", "50331648") // smallReserve
+	s := installation.Prepare(t, database, "--disk-reserve", "50331648") // smallReserve
 	mountSmall(t, s.Dir, smallDisk, os.Getuid(), os.Getgid())
 	// The log of the process must stay writable.
-	s.must(os.Symlink(filepath.Join(t.TempDir(), "log"), filepath.Join(s.Dir, "stderr.log")))
-	s.start()
+	s.Must(os.Symlink(filepath.Join(t.TempDir(), "log"), filepath.Join(s.Dir, "stderr.log")))
+	s.Start()
 	return s
 }
 
 // tenant has something of each kind.
 type tenant struct {
-	*steward
-	hook     hook
-	bucket   bucket
-	database *sqlDatabase
-	store    kvStore
+	*installation.Steward
+	hook     installation.Hook
+	bucket   installation.Bucket
+	database *installation.SQLDatabase
+	store    installation.KVStore
 	apiKey   string
 	runtime  *socket
 }
 
-func newTenant(s *steward, name string) *tenant {
-	s.t.Helper()
+func newTenant(s *installation.Steward, name string) *tenant {
+	s.T.Helper()
 	a := &tenant{
-		steward: s, hook: s.hook(name), bucket: s.bucket(name), database: s.database(name), store: s.kvStore(name),
-		apiKey: s.call("POST", "/cli/apikey", object{"name": name}).want(201).text("id"), runtime: s.socket(),
+		Steward: s, hook: s.NewHook(name), bucket: s.NewBucket(name), database: s.NewDatabase(name), store: s.NewKVStore(name),
+		apiKey: s.Call("POST", "/cli/apikey", object{"name": name}).Want(201).Text("id"), runtime: openSocket(s),
 	}
-	s.ingest(a.hook, "x")
-	a.bucket.put("a", "x")
-	a.database.exec("CREATE TABLE t (v)")
-	s.must(a.store.client().Set(s.t.Context(), "greeting", "hello", 0).Err())
-	s.call("PUT", "/thread/t", object{"project_id": "p", "user_data": "{}"}).want(200)
+	s.Ingest(a.hook, "x")
+	a.bucket.Put("a", "x")
+	a.database.Exec("CREATE TABLE t (v)")
+	s.Must(a.store.Client().Set(s.T.Context(), "greeting", "hello", 0).Err())
+	s.Call("PUT", "/thread/t", object{"project_id": "p", "user_data": "{}"}).Want(200)
 	return a
 }
 
 // checkReserve fails if more of the reserve is used than what is in flight when it is reached.
-func (s *steward) checkReserve() {
-	s.t.Helper()
+func checkReserve(s *installation.Steward) {
+	s.T.Helper()
 	free, err := disk.Free(s.Dir)
-	s.must(err)
+	s.Must(err)
 	if free < smallReserve/2 {
-		s.t.Errorf("only %d bytes are free", free)
+		s.T.Errorf("only %d bytes are free", free)
 	}
 }
 
 // checkRefuses checks that nothing can be added.
 func (a *tenant) checkRefuses() {
-	a.t.Helper()
-	r, err := a.send("POST", a.hook.path, strings.NewReader("x"))
-	a.must(err)
-	refused := []*response{
-		r, a.call("PUT", "/thread/t", object{"user_data": "{}"}), a.call("POST", "/webhook/create", object{"name": "n"}),
-		a.call("POST", "/session", newSession(a.steward, "s", "t", "p")), a.call("POST", "/cli/apikey", object{"name": "n"}),
-		a.call("POST", "/resource/"+a.orgID+"/local", resources("another")), a.call("POST", "/sdk/webhook/create", object{"name": "n"}),
+	a.T.Helper()
+	r, err := a.Send("POST", a.hook.Path, strings.NewReader("x"))
+	a.Must(err)
+	refused := []*installation.Response{
+		r, a.Call("PUT", "/thread/t", object{"user_data": "{}"}), a.Call("POST", "/webhook/create", object{"name": "n"}),
+		a.Call("POST", "/session", installation.SessionRequest(a.Steward, "s", "t", "p")), a.Call("POST", "/cli/apikey", object{"name": "n"}),
+		a.Call("POST", "/resource/"+a.OrgID+"/local", installation.BucketRequest("another")), a.Call("POST", "/sdk/webhook/create", object{"name": "n"}),
 	}
 	for i, r := range refused {
-		if r.status != 503 || r.header.Get("Retry-After") == "" || !strings.Contains(string(r.body), "disk of the server is almost full") {
-			a.t.Errorf("request %d: %d %s", i, r.status, r.body)
+		if r.Status != 503 || r.Header.Get("Retry-After") == "" || !strings.Contains(string(r.Body), "disk of the server is almost full") {
+			a.T.Errorf("request %d: %d %s", i, r.Status, r.Body)
 		}
 	}
 	reply, err := a.runtime.try("save", object{"thread_id": "t", "user_data": "{}"})
 	if err != nil || reply.Success || !strings.Contains(reply.Error, "almost full") {
-		a.t.Errorf("the socket: %+v, %v", reply, err)
+		a.T.Errorf("the socket: %+v, %v", reply, err)
 	}
 	a.checkRefusesBytes()
 }
 
 // checkRefusesBytes checks that no bytes can be added to the data directory.
 func (a *tenant) checkRefusesBytes() {
-	a.t.Helper()
-	a.bucket.wantCode("an object", a.bucket.tryPut("b", "x", minio.PutObjectOptions{}), "SlowDown")
-	got := a.database.pipeline(nil, executeSQL("INSERT INTO t VALUES (1)")).want(200)
-	if got.at("results.0.error.code") != "SQLITE_FULL" {
-		a.t.Errorf("the database: %s", got.body)
+	a.T.Helper()
+	a.bucket.WantCode("an object", a.bucket.TryPut("b", "x", minio.PutObjectOptions{}), "SlowDown")
+	got := a.database.Pipeline(nil, installation.ExecuteSQL("INSERT INTO t VALUES (1)")).Want(200)
+	if got.At("results.0.error.code") != "SQLITE_FULL" {
+		a.T.Errorf("the database: %s", got.Body)
 	}
-	if err := a.store.client().Set(a.t.Context(), "k", "v", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
-		a.t.Errorf("the key-value store: %v", err)
+	if err := a.store.Client().Set(a.T.Context(), "k", "v", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
+		a.T.Errorf("the key-value store: %v", err)
 	}
 }
 
 // checkDeletes checks that everything can be read, changed a little, and deleted.
 func (a *tenant) checkDeletes() {
-	a.t.Helper()
-	a.call("GET", "/webhook/receipt-list/"+a.hook.ID, nil).want(200)
-	a.call("PUT", "/webhook/update/"+a.hook.ID, object{"retention_seconds": 60}).want(200)
-	if a.bucket.get("a") != "x" {
-		a.t.Error("the object has other bytes")
+	a.T.Helper()
+	a.Call("GET", "/webhook/receipt-list/"+a.hook.ID, nil).Want(200)
+	a.Call("PUT", "/webhook/update/"+a.hook.ID, object{"retention_seconds": 60}).Want(200)
+	if a.bucket.Get("a") != "x" {
+		a.T.Error("the object has other bytes")
 	}
-	a.must(a.bucket.core().RemoveObject(a.t.Context(), a.bucket.name, "a", minio.RemoveObjectOptions{}))
+	a.Must(a.bucket.Core().RemoveObject(a.T.Context(), a.bucket.Name, "a", minio.RemoveObjectOptions{}))
 	a.runtime.do("delete", object{"thread_id": "t"})
-	a.must(a.store.client().Del(a.t.Context(), "greeting").Err())
-	a.call("DELETE", "/resource/"+a.orgID+"/local", object{"resources": []object{
-		{"type": "s3", "name": a.bucket.name}, {"type": "db", "name": a.database.name}, {"type": "kv", "name": a.store.name},
-	}}).want(204)
-	a.call("DELETE", "/cli/apikey/"+a.apiKey, nil).want(204)
-	a.call("DELETE", "/cli/project/p", nil).want(204)
-	a.call("DELETE", "/webhook/delete/"+a.hook.ID, nil).want(204)
+	a.Must(a.store.Client().Del(a.T.Context(), "greeting").Err())
+	a.Call("DELETE", "/resource/"+a.OrgID+"/local", object{"resources": []object{
+		{"type": "s3", "name": a.bucket.Name}, {"type": "db", "name": a.database.Name}, {"type": "kv", "name": a.store.Name},
+	}}).Want(204)
+	a.Call("DELETE", "/cli/apikey/"+a.apiKey, nil).Want(204)
+	a.Call("DELETE", "/cli/project/p", nil).Want(204)
+	a.Call("DELETE", "/webhook/delete/"+a.hook.ID, nil).Want(204)
 }
 
 // checkDiskIsTold checks what readiness and status say.
-func (s *steward) checkDiskIsTold(ok bool) {
-	s.t.Helper()
-	ready := s.call("GET", "/readyz", nil).want(200)
-	if (ready.get("disk") == nil) != ok || !ok && ready.text("disk") != "almost full" {
-		s.t.Errorf("/readyz: %s", ready.body)
+func checkDiskIsTold(s *installation.Steward, ok bool) {
+	s.T.Helper()
+	ready := s.Call("GET", "/readyz", nil).Want(200)
+	if (ready.Get("disk") == nil) != ok || !ok && ready.Text("disk") != "almost full" {
+		s.T.Errorf("/readyz: %s", ready.Body)
 	}
-	if got := s.call("GET", "/status", nil).want(200); got.get("disk.ok") != ok {
-		s.t.Errorf("/status: %s", got.body)
+	if got := s.Call("GET", "/status", nil).Want(200); got.Get("disk.ok") != ok {
+		s.T.Errorf("/status: %s", got.Body)
 	}
 }
 
@@ -136,32 +137,32 @@ func (s *steward) checkDiskIsTold(ok bool) {
 func TestFullDiskLeavesRoomToDelete(t *testing.T) {
 	t.Parallel()
 	s := onSmallDisk(t, "sqlite")
-	victim, heavy := newTenant(s, "victim"), newTenant(s.secondOrganization(), "heavy")
-	s.checkDiskIsTold(true)
+	victim, heavy := newTenant(s, "victim"), newTenant(s.SecondOrganization(), "heavy")
+	checkDiskIsTold(s, true)
 	large := `"` + strings.Repeat("x", 1<<20-2) + `"`
 	for i := range 16 {
-		heavy.call("PUT", fmt.Sprintf("/thread/large%d", i), object{"project_id": "p", "user_data": large}).want(200)
+		heavy.Call("PUT", fmt.Sprintf("/thread/large%d", i), object{"project_id": "p", "user_data": large}).Want(200)
 	}
 	acked := newAcknowledged()
-	for heavy.sendRandom(heavy.hook, acked, 512<<10) == 200 && acked.size() < 1000 {
+	for sendRandom(heavy.Steward, heavy.hook, acked, 512<<10) == 200 && acked.size() < 1000 {
 	}
-	s.checkReserve()
-	s.checkDiskIsTold(false)
+	checkReserve(s)
+	checkDiskIsTold(s, false)
 	for _, a := range []*tenant{heavy, victim} {
 		a.checkRefuses()
 	}
-	s.checkReserve()
+	checkReserve(s)
 
 	free, err := disk.Free(s.Dir)
-	s.must(err)
+	s.Must(err)
 	other := ballast(s, s.Dir, int(free)-smallReserve/4) // something else takes most of the reserve
 	for _, a := range []*tenant{heavy, victim} {
 		a.checkDeletes()
 	}
-	s.must(os.Remove(other))
+	s.Must(os.Remove(other))
 	waittest.True(t, "events to be accepted again", func() bool {
-		r := s.call("POST", "/webhook/create", object{"name": "again"})
-		return r.status == 201
+		r := s.Call("POST", "/webhook/create", object{"name": "again"})
+		return r.Status == 201
 	})
 }
 
@@ -170,17 +171,17 @@ func TestFullDiskLeavesRoomToDelete(t *testing.T) {
 func TestFullDiskOfObjectsLeavesRoomToDelete(t *testing.T) {
 	t.Parallel()
 	s := onSmallDisk(t, "postgres")
-	victim, heavy := newTenant(s, "victim"), newTenant(s.secondOrganization(), "heavy")
+	victim, heavy := newTenant(s, "victim"), newTenant(s.SecondOrganization(), "heavy")
 	content := strings.Repeat("x", 4<<20)
 	stored := 0
-	for heavy.bucket.tryPut(fmt.Sprint(stored), content, minio.PutObjectOptions{}) == nil && stored < 100 {
+	for heavy.bucket.TryPut(fmt.Sprint(stored), content, minio.PutObjectOptions{}) == nil && stored < 100 {
 		stored++
 	}
-	s.checkReserve()
-	s.checkDiskIsTold(false)
+	checkReserve(s)
+	checkDiskIsTold(s, false)
 	for _, a := range []*tenant{heavy, victim} {
 		a.checkRefusesBytes()
-		a.ingest(a.hook, "x") // rows are elsewhere
+		a.Ingest(a.hook, "x") // rows are elsewhere
 	}
 	for _, a := range []*tenant{heavy, victim} {
 		a.checkDeletes()
@@ -191,14 +192,14 @@ func TestFullDiskOfObjectsLeavesRoomToDelete(t *testing.T) {
 func TestLargeObjectIsRefusedAtTheReserve(t *testing.T) {
 	t.Parallel()
 	s := onSmallDisk(t, "sqlite")
-	b := s.bucket("large")
+	b := s.NewBucket("large")
 	huge := strings.Repeat("x", smallDisk)
-	if err := b.tryPut("huge", huge, minio.PutObjectOptions{DisableMultipart: true}); err == nil {
+	if err := b.TryPut("huge", huge, minio.PutObjectOptions{DisableMultipart: true}); err == nil {
 		t.Error("it was stored")
 	}
-	waittest.True(t, "its bytes to be removed", func() bool { return b.tryPut("small", "x", minio.PutObjectOptions{}) == nil })
-	if keys := b.keys(""); len(keys) != 1 {
+	waittest.True(t, "its bytes to be removed", func() bool { return b.TryPut("small", "x", minio.PutObjectOptions{}) == nil })
+	if keys := b.Keys(""); len(keys) != 1 {
 		t.Errorf("the bucket has %v", keys)
 	}
-	s.call("POST", "/webhook/create", object{"name": "n"}).want(201)
+	s.Call("POST", "/webhook/create", object{"name": "n"}).Want(201)
 }

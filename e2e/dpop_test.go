@@ -14,23 +14,24 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 	"steward/internal/id"
 )
 
 // prover makes the DPoP proofs of a client.
 type prover struct {
-	s      *steward // whose base URL is the issuer
+	s      *installation.Steward // whose base URL is the issuer
 	signer jose.Signer
 }
 
-func newProver(s *steward) *prover {
-	s.t.Helper()
+func newProver(s *installation.Steward) *prover {
+	s.T.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	s.must(err)
+	s.Must(err)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
 		(&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
-	s.must(err)
+	s.Must(err)
 	return &prover{s, signer}
 }
 
@@ -46,7 +47,7 @@ func (p *prover) proof(method, uri, token, nonce string) string {
 		claims["nonce"] = nonce
 	}
 	text, err := jwt.Signed(p.signer).Claims(claims).Serialize()
-	p.s.must(err)
+	p.s.Must(err)
 	return text
 }
 
@@ -56,26 +57,26 @@ func dpopClient() object {
 	return object{"scopes": []string{"webhook:read"}, "grant_types": []string{"client_credentials"}}
 }
 
-// with sends a request with a token and a proof.
-func (s *steward) with(token, proof, method, path string) *response {
-	s.t.Helper()
-	r, err := s.send(method, path, nil, "Authorization", "DPoP "+token, "DPoP", proof)
-	s.must(err)
+// callWithProof sends a request with a token and a proof.
+func callWithProof(s *installation.Steward, token, proof, method, path string) *installation.Response {
+	s.T.Helper()
+	r, err := s.Send(method, path, nil, "Authorization", "DPoP "+token, "DPoP", proof)
+	s.Must(err)
 	return r
 }
 
 func TestProofIsUsedOnceOverAllReplicas(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := s.balancedReplica()
+	s := installation.StartWithOwner(t, "postgres")
+	other := balancedReplica(s)
 	p := newProver(s)
-	token := s.token(s.application(dpopClient()), clientCredentials, p, "").text("access_token")
+	token := requestToken(s, s.NewApplication(dpopClient()), clientCredentials, p, "").Text("access_token")
 	for _, path := range []string{"/webhook/list", "/sdk/webhook/list"} {
 		proof := p.proof("GET", s.URL+path, token, "")
-		s.with(token, proof, "GET", path+"?limit=1").want(200)
-		s.with(token, proof, "GET", path+"?limit=1").want(401)
-		other.with(token, proof, "GET", path+"?limit=1").want(401)
-		other.with(token, p.proof("GET", s.URL+path, token, ""), "GET", path).want(200)
+		callWithProof(s, token, proof, "GET", path+"?limit=1").Want(200)
+		callWithProof(s, token, proof, "GET", path+"?limit=1").Want(401)
+		callWithProof(other, token, proof, "GET", path+"?limit=1").Want(401)
+		callWithProof(other, token, p.proof("GET", s.URL+path, token, ""), "GET", path).Want(200)
 	}
 }
 
@@ -83,22 +84,22 @@ func TestNonceOfTheServerIsDemanded(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, name, "--dpop-nonce")
-			a, p := s.application(dpopClient()), newProver(s)
-			refused := s.tokenResponse(a, clientCredentials, p, "").want(400)
-			nonce := refused.header.Get("DPoP-Nonce")
-			if refused.text("error") != "use_dpop_nonce" || nonce == "" {
-				t.Fatalf("got %v %s", refused.header, refused.body)
+			s := installation.Start(t, name, "--dpop-nonce")
+			a, p := s.NewApplication(dpopClient()), newProver(s)
+			refused := tokenResponse(s, a, clientCredentials, p, "").Want(400)
+			nonce := refused.Header.Get("DPoP-Nonce")
+			if refused.Text("error") != "use_dpop_nonce" || nonce == "" {
+				t.Fatalf("got %v %s", refused.Header, refused.Body)
 			}
-			s.token(a, clientCredentials, nil, "") // a token that is not bound needs none
-			token := s.token(a, clientCredentials, p, nonce).text("access_token")
-			got := s.with(token, p.proof("GET", s.URL+"/webhook/list", token, "another"), "GET", "/webhook/list").want(401)
-			if !strings.Contains(got.header.Get("WWW-Authenticate"), `DPoP error="use_dpop_nonce"`) {
-				t.Errorf("got %v", got.header)
+			requestToken(s, a, clientCredentials, nil, "") // a token that is not bound needs none
+			token := requestToken(s, a, clientCredentials, p, nonce).Text("access_token")
+			got := callWithProof(s, token, p.proof("GET", s.URL+"/webhook/list", token, "another"), "GET", "/webhook/list").Want(401)
+			if !strings.Contains(got.Header.Get("WWW-Authenticate"), `DPoP error="use_dpop_nonce"`) {
+				t.Errorf("got %v", got.Header)
 			}
-			next := got.header.Get("DPoP-Nonce")
-			ok := s.with(token, p.proof("GET", s.URL+"/webhook/list", token, next), "GET", "/webhook/list").want(200)
-			if ok.header.Get("DPoP-Nonce") == "" {
+			next := got.Header.Get("DPoP-Nonce")
+			ok := callWithProof(s, token, p.proof("GET", s.URL+"/webhook/list", token, next), "GET", "/webhook/list").Want(200)
+			if ok.Header.Get("DPoP-Nonce") == "" {
 				t.Error("no nonce for the next request")
 			}
 		})

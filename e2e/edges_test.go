@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"steward/e2e/installation"
 )
 
-// faults returns the locations of the faults in an error, sorted.
-func (r *response) faults() string {
-	r.t.Helper()
+// faultLocations returns the locations of the faults in an error, sorted.
+func faultLocations(r *installation.Response) string {
+	r.T.Helper()
 	var problem struct{ Errors []struct{ Location string } }
-	r.decode(&problem)
+	r.Decode(&problem)
 	var locations []string
 	for _, f := range problem.Errors {
 		locations = append(locations, f.Location)
@@ -26,38 +28,38 @@ func (r *response) faults() string {
 
 func TestBodiesAreReadExactlyAndFaultsComeTogether(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		if got := s.call("POST", "/webhook/create", `{"NAME":"x","description":1,"retention_seconds":5}`).want(422).faults(); got !=
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		if got := faultLocations(s.Call("POST", "/webhook/create", `{"NAME":"x","description":1,"retention_seconds":5}`).Want(422)); got !=
 			"body.description body.name body.retention_seconds" {
 			t.Errorf("faults at %s", got)
 		}
-		hook := s.call("POST", "/webhook/create", `{"name":"a","Name":"b","name":"c","NAME":"d"}`).want(201)
-		if hook.text("name") != "c" {
-			t.Errorf("the last of equal names does not win: %s", hook.body)
+		hook := s.Call("POST", "/webhook/create", `{"name":"a","Name":"b","name":"c","NAME":"d"}`).Want(201)
+		if hook.Text("name") != "c" {
+			t.Errorf("the last of equal names does not win: %s", hook.Body)
 		}
 		config := `{"url":"https://a.example/","URL":1,"Headers":{"x":1}}`
-		destination := s.call("POST", "/webhook/destination-create/"+hook.text("id"), `{"type":"url","config":`+config+`}`).want(201)
+		destination := s.Call("POST", "/webhook/destination-create/"+hook.Text("id"), `{"type":"url","config":`+config+`}`).Want(201)
 		var echoed struct{ Config json.RawMessage }
-		if destination.decode(&echoed); string(echoed.Config) != config {
+		if destination.Decode(&echoed); string(echoed.Config) != config {
 			t.Errorf("the free-form config became %s", echoed.Config)
 		}
 		bad := `{"create":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1<<20/3-20), ",") + `]}`
 		for _, prefix := range []string{"", "/sdk"} {
-			got := s.call("POST", prefix+"/cli/devmode/eval", bad).want(422)
-			if len(got.body) > 1000 || !strings.Contains(string(got.body), "expected at most 1000 items") {
-				t.Errorf("%d bytes: %.500s", len(got.body), got.body)
+			got := s.Call("POST", prefix+"/cli/devmode/eval", bad).Want(422)
+			if len(got.Body) > 1000 || !strings.Contains(string(got.Body), "expected at most 1000 items") {
+				t.Errorf("%d bytes: %.500s", len(got.Body), got.Body)
 			}
 		}
-		many := s.call("POST", "/cli/devmode/eval", `{"create":[`+strings.TrimSuffix(strings.Repeat(`{},`, 1000), ",")+`]}`).want(422)
-		if many.get("errors_omitted") != 3900.0 || len(many.get("errors").([]any)) != 100 {
-			t.Errorf("%v omitted: %.500s", many.get("errors_omitted"), many.body)
+		many := s.Call("POST", "/cli/devmode/eval", `{"create":[`+strings.TrimSuffix(strings.Repeat(`{},`, 1000), ",")+`]}`).Want(422)
+		if many.Get("errors_omitted") != 3900.0 || len(many.Get("errors").([]any)) != 100 {
+			t.Errorf("%v omitted: %.500s", many.Get("errors_omitted"), many.Body)
 		}
 	})
 }
 
 func TestMisspeltParametersAndUncleanPaths(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		for path, want := range map[string]struct {
 			status int
 			faults string
@@ -73,9 +75,9 @@ func TestMisspeltParametersAndUncleanPaths(t *testing.T) {
 			"/thread?projectId=%zz":       {400, ""},
 			"/thread/" + longID():         {404, ""},
 		} {
-			got := s.call("GET", path, nil)
-			if got.status != want.status || got.status == 422 && got.faults() != want.faults || !json.Valid(got.body) || len(got.body) > 1000 {
-				t.Errorf("%.80s: %d %s", path, got.status, got.body)
+			got := s.Call("GET", path, nil)
+			if got.Status != want.status || got.Status == 422 && faultLocations(got) != want.faults || !json.Valid(got.Body) || len(got.Body) > 1000 {
+				t.Errorf("%.80s: %d %s", path, got.Status, got.Body)
 			}
 		}
 	})
@@ -86,17 +88,17 @@ func longID() string { return strings.Repeat("x", 4000) }
 // TestDocumentedSocketProtocol plays the dialogue in the documentation.
 func TestDocumentedSocketProtocol(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		page := html.UnescapeString(string(s.call("GET", "/docs", nil).want(200).body))
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		page := html.UnescapeString(string(s.Call("GET", "/docs", nil).Want(200).Body))
 		_, dialogue, _ := strings.Cut(page, "→ ")
 		dialogue, _, _ = strings.Cut(dialogue, "</pre>")
-		a := s.connect("/thread/ws")
-		requests := strings.Split(strings.ReplaceAll(dialogue, "sk_…", s.key), "→ ")
+		a := connectSocket(s, "/thread/ws")
+		requests := strings.Split(strings.ReplaceAll(dialogue, "sk_…", s.Key), "→ ")
 		for _, exchange := range requests {
 			sent, want, _ := strings.Cut(exchange, "← ")
-			s.must(a.conn.Write(context.Background(), websocket.MessageText, []byte(sent)))
+			s.Must(a.conn.Write(context.Background(), websocket.MessageText, []byte(sent)))
 			got := <-a.frames
-			s.must(got.err)
+			s.Must(got.err)
 			if strings.Join(strings.Fields(want), "") != string(got.text) {
 				t.Errorf("%s was answered with %s, want %s", sent, got.text, want)
 			}

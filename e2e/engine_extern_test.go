@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 	"steward/internal/db/dbtest"
 	"steward/internal/resource/rediskv/redistest"
@@ -22,7 +23,7 @@ import (
 // external is an installation with the region local, which is embedded, and the region far, whose
 // databases are on a PostgreSQL server and whose stores are on a redis-server.
 type external struct {
-	*steward
+	*installation.Steward
 	postgres *dbtest.Server
 	redis    *redistest.Server
 }
@@ -32,8 +33,8 @@ func eachExternal(t *testing.T, test func(t *testing.T, s *external)) {
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
 			s := &external{postgres: dbtest.NewServer(t), redis: redistest.Start(t)}
-			s.steward = prepare(t, database, "--config", regionsFile(t, s.postgres.URL, s.redis.URL))
-			s.start()
+			s.Steward = installation.Prepare(t, database, "--config", regionsFile(t, s.postgres.URL, s.redis.URL))
+			s.Start()
 			test(t, s)
 		})
 	}
@@ -62,13 +63,13 @@ type createdResource struct {
 
 // create creates resources named after their types.
 func (s *external) create(region string, types ...string) map[string]createdResource {
-	s.t.Helper()
+	s.T.Helper()
 	var wanted []object
 	for _, kind := range types {
 		wanted = append(wanted, object{"type": kind, "name": "the-" + kind})
 	}
 	var response struct{ Created []createdResource }
-	s.call("POST", s.path(region), object{"resources": wanted}).want(201).decode(&response)
+	s.Call("POST", s.path(region), object{"resources": wanted}).Want(201).Decode(&response)
 	created := map[string]createdResource{}
 	for _, r := range response.Created {
 		created[r.Type] = r
@@ -76,65 +77,65 @@ func (s *external) create(region string, types ...string) map[string]createdReso
 	return created
 }
 
-func (s *external) path(region string) string { return "/resource/" + s.orgID + "/" + region }
+func (s *external) path(region string) string { return "/resource/" + s.OrgID + "/" + region }
 
 // remove deletes what create has created.
-func (s *external) remove(region string, types ...string) *response {
-	s.t.Helper()
+func (s *external) remove(region string, types ...string) *installation.Response {
+	s.T.Helper()
 	var named []object
 	for _, kind := range types {
 		named = append(named, object{"type": kind, "name": "the-" + kind})
 	}
-	return s.call("DELETE", s.path(region), object{"resources": named})
+	return s.Call("DELETE", s.path(region), object{"resources": named})
 }
 
 // run runs a client and returns what it prints.
 func (s *external) run(name string, args ...string) string {
-	s.t.Helper()
+	s.T.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
-		s.t.Fatalf("%s: %v: %s", name, err, out)
+		s.T.Fatalf("%s: %v: %s", name, err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
 
 // runRedisClients uses a store on a Redis server with ioredis and redis-benchmark.
 func (s *external) runRedisClients(kv createdResource) {
-	s.t.Helper()
+	s.T.Helper()
 	node := exec.Command("node", "clients/ioredis.mjs")
 	node.Env = append(os.Environ(), "REDIS_URL="+kv.Env["REDIS_URL"], "REDIS_KEY_PREFIX="+kv.Env["REDIS_KEY_PREFIX"])
 	if out, err := node.CombinedOutput(); err != nil {
-		s.t.Errorf("ioredis: %v: %s", err, out)
+		s.T.Errorf("ioredis: %v: %s", err, out)
 	}
 	at, err := url.Parse(kv.URL)
-	s.must(err)
+	s.Must(err)
 	out := s.run("redis-benchmark", "-h", at.Hostname(), "-p", at.Port(), "--user", kv.Username, "-a", kv.Password,
 		"-n", "2000", "-c", "10", "-q", "SET", kv.Env["REDIS_KEY_PREFIX"]+"key:__rand_int__", "value")
 	if !strings.Contains(out, "requests per second") {
-		s.t.Errorf("redis-benchmark: %s", out)
+		s.T.Errorf("redis-benchmark: %s", out)
 	}
 }
 
 // dialPostgres connects with pgx, until the test ends.
 func (s *external) dialPostgres(address string) *pgx.Conn {
-	s.t.Helper()
+	s.T.Helper()
 	conn, err := pgx.Connect(context.Background(), address)
-	s.must(err)
-	s.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	s.Must(err)
+	s.T.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
 
 // dialRedis returns a client with one connection that is not repeated.
 func (s *external) dialRedis(address string) *redis.Client {
-	s.t.Helper()
+	s.T.Helper()
 	o, err := redis.ParseURL(address)
-	s.must(err)
+	s.Must(err)
 	o.MaxRetries = -1
-	o.DialTimeout = requestTimeout
-	o.ReadTimeout = requestTimeout
-	o.WriteTimeout = requestTimeout
+	o.DialTimeout = installation.RequestTimeout
+	o.ReadTimeout = installation.RequestTimeout
+	o.WriteTimeout = installation.RequestTimeout
 	c := redis.NewClient(o)
-	s.t.Cleanup(func() { _ = c.Close() })
+	s.T.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -156,14 +157,14 @@ func TestResourcesOnOtherServersWorkAtOnce(t *testing.T) {
 
 		conn := s.dialPostgres(db.Env["DATABASE_URL"])
 		_, err := conn.Exec(ctx, "CREATE TABLE t (a int PRIMARY KEY)")
-		s.must(err)
+		s.Must(err)
 		if out := s.run("psql", db.Env["DATABASE_URL"], "-AtXc", "INSERT INTO t VALUES (41), (1)", "-c", "SELECT sum(a) FROM t"); !strings.HasSuffix(out, "42") {
 			t.Errorf("psql: %s", out)
 		}
 
 		key := kv.Env["REDIS_KEY_PREFIX"] + "a"
 		client := s.dialRedis(kv.Env["REDIS_URL"])
-		s.must(client.Set(ctx, key, "1", 0).Err())
+		s.Must(client.Set(ctx, key, "1", 0).Err())
 		if out := s.run("redis-cli", "--no-auth-warning", "-u", kv.Env["REDIS_URL"], "INCR", key); out != "2" {
 			t.Errorf("redis-cli: %s", out)
 		}
@@ -171,16 +172,16 @@ func TestResourcesOnOtherServersWorkAtOnce(t *testing.T) {
 			t.Errorf("a key without the prefix: %v", err)
 		}
 
-		s.call("GET", s.path("far")+"/the-db/tables", nil).want(200)
-		rows := s.call("POST", s.path("far")+"/the-db/query", object{"query": "SELECT a FROM t WHERE a > $1", "args": []any{2}}).want(200)
-		if got := string(rows.body); !strings.Contains(got, "[[41]]") {
+		s.Call("GET", s.path("far")+"/the-db/tables", nil).Want(200)
+		rows := s.Call("POST", s.path("far")+"/the-db/query", object{"query": "SELECT a FROM t WHERE a > $1", "args": []any{2}}).Want(200)
+		if got := string(rows.Body); !strings.Contains(got, "[[41]]") {
 			t.Errorf("query: %s", got)
 		}
-		if got := string(s.call("GET", s.path("far")+"/the-kv/keys", nil).want(200).body); !strings.Contains(got, key) {
+		if got := string(s.Call("GET", s.path("far")+"/the-kv/keys", nil).Want(200).Body); !strings.Contains(got, key) {
 			t.Errorf("keys: %s", got)
 		}
 
-		s.remove("far", "db", "s3", "kv").want(204)
+		s.remove("far", "db", "s3", "kv").Want(204)
 		s.refused(db, kv)
 		if err := conn.Ping(ctx); err == nil {
 			t.Error("a connection to the deleted database still works")
@@ -197,13 +198,13 @@ func TestResourcesOnOtherServersWorkAtOnce(t *testing.T) {
 
 // refused fails the test if credentials are accepted.
 func (s *external) refused(db, kv createdResource) {
-	s.t.Helper()
+	s.T.Helper()
 	if conn, err := pgx.Connect(context.Background(), db.URL); err == nil {
 		_ = conn.Close(context.Background())
-		s.t.Error("PostgreSQL accepts credentials that should be dead")
+		s.T.Error("PostgreSQL accepts credentials that should be dead")
 	}
 	if err := s.dialRedis(kv.URL).Ping(context.Background()).Err(); err == nil {
-		s.t.Error("Redis accepts credentials that should be dead")
+		s.T.Error("Redis accepts credentials that should be dead")
 	}
 }
 
@@ -213,9 +214,9 @@ func TestRotationOnOtherServers(t *testing.T) {
 		made := s.create("far", "db", "kv")
 		conn := s.dialPostgres(made["db"].URL)
 		client := s.dialRedis(made["kv"].URL)
-		s.must(client.Ping(t.Context()).Err())
-		newDB := s.call("POST", s.path("far")+"/the-db/rotate", nil).want(200).text("url")
-		newKV := s.call("POST", s.path("far")+"/the-kv/rotate", nil).want(200).text("url")
+		s.Must(client.Ping(t.Context()).Err())
+		newDB := s.Call("POST", s.path("far")+"/the-db/rotate", nil).Want(200).Text("url")
+		newKV := s.Call("POST", s.path("far")+"/the-kv/rotate", nil).Want(200).Text("url")
 		s.refused(made["db"], made["kv"])
 		if err := conn.Ping(t.Context()); err == nil {
 			t.Error("a connection with the old password still works")
@@ -223,8 +224,8 @@ func TestRotationOnOtherServers(t *testing.T) {
 		if err := client.Ping(t.Context()).Err(); err == nil {
 			t.Error("a connection with the old password still works")
 		}
-		s.must(s.dialPostgres(newDB).Ping(t.Context()))
-		s.must(s.dialRedis(newKV).Ping(t.Context()).Err())
+		s.Must(s.dialPostgres(newDB).Ping(t.Context()))
+		s.Must(s.dialRedis(newKV).Ping(t.Context()).Err())
 	})
 }
 
@@ -233,19 +234,19 @@ func TestServerThatIsDownConcernsItsResourcesOnly(t *testing.T) {
 	eachExternal(t, func(t *testing.T, s *external) {
 		s.create("far", "db", "kv")
 		s.postgres.Stop()
-		if code := s.call("POST", s.path("far"), object{"resources": []object{{"type": "kv"}, {"type": "db"}}}).want(503).code(); code != "unavailable" {
+		if code := s.Call("POST", s.path("far"), object{"resources": []object{{"type": "kv"}, {"type": "db"}}}).Want(503).Code(); code != "unavailable" {
 			t.Errorf("code %s", code)
 		}
-		s.remove("far", "kv", "db").want(503)
-		s.call("POST", s.path("far")+"/the-db/query", object{"query": "SELECT 1"}).want(503)
-		s.call("POST", s.path("far")+"/the-db/rotate", nil).want(503)
-		s.call("GET", s.path("far"), nil).want(200)
-		s.call("GET", s.path("far")+"/the-kv/keys", nil).want(200)
+		s.remove("far", "kv", "db").Want(503)
+		s.Call("POST", s.path("far")+"/the-db/query", object{"query": "SELECT 1"}).Want(503)
+		s.Call("POST", s.path("far")+"/the-db/rotate", nil).Want(503)
+		s.Call("GET", s.path("far"), nil).Want(200)
+		s.Call("GET", s.path("far")+"/the-kv/keys", nil).Want(200)
 		s.create("local", "db", "kv", "s3")
-		s.remove("local", "db", "kv", "s3").want(204)
+		s.remove("local", "db", "kv", "s3").Want(204)
 
 		waittest.True(t, "the status to tell which engine is down", func() bool {
-			for _, r := range s.status().Regions {
+			for _, r := range getStatus(s.Steward).Regions {
 				down := r.Region == "far"
 				if r.Engines["db"].OK == down || down != (r.Engines["db"].Error != "") || !r.Engines["kv"].OK {
 					return false
@@ -255,14 +256,14 @@ func TestServerThatIsDownConcernsItsResourcesOnly(t *testing.T) {
 		})
 
 		s.redis.Stop()
-		s.call("GET", s.path("far")+"/the-kv/keys", nil).want(503)
-		s.stop()
-		s.start() // a server that cannot be reached does not stop the start
-		s.call("GET", s.path("far")+"/the-kv/keys", nil).want(503)
+		s.Call("GET", s.path("far")+"/the-kv/keys", nil).Want(503)
+		s.Stop()
+		s.Start() // a server that cannot be reached does not stop the start
+		s.Call("GET", s.path("far")+"/the-kv/keys", nil).Want(503)
 
 		s.postgres.Start()
 		s.redis.Restart()
-		waittest.True(t, "the engines to be used again", func() bool { return s.remove("far", "kv", "db").status == 204 })
+		waittest.True(t, "the engines to be used again", func() bool { return s.remove("far", "kv", "db").Status == 204 })
 		s.create("far", "db", "kv")
 	})
 }
@@ -288,7 +289,7 @@ func TestRefusingServerStopsTheStart(t *testing.T) {
 				"db": regionsFile(t, withPassword(t, pg, "wrong-secret"), kv),
 				"kv": regionsFile(t, pg, withPassword(t, kv, "wrong-secret")),
 			} {
-				s := prepare(t, database)
+				s := installation.Prepare(t, database)
 				cmd := s.Serve("--config", config)
 				out, err := cmd.CombinedOutput()
 				if err == nil || !strings.Contains(string(out), "far") || !strings.Contains(string(out), name) || strings.Contains(string(out), "wrong-secret") {

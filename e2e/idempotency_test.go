@@ -8,32 +8,34 @@ import (
 	"sync"
 	"testing"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
 // TestIdempotencyKeyHoldsOverRestartAndReplicas repeats a request whose response has a secret.
 func TestIdempotencyKeyHoldsOverRestartAndReplicas(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		body := object{"name": "once"}
-		first := s.call("POST", "/cli/apikey", body, "Idempotency-Key", "a-1").want(201)
-		repeat := func(what string, s *steward) {
+		first := s.Call("POST", "/cli/apikey", body, "Idempotency-Key", "a-1").Want(201)
+		repeat := func(what string, s *installation.Steward) {
 			t.Helper()
-			again := s.call("POST", "/cli/apikey", body, "Idempotency-Key", "a-1").want(201)
-			if string(again.body) != string(first.body) {
-				t.Fatalf("%s: got %s, want %s", what, again.body, first.body)
+			again := s.Call("POST", "/cli/apikey", body, "Idempotency-Key", "a-1").Want(201)
+			if string(again.Body) != string(first.Body) {
+				t.Fatalf("%s: got %s, want %s", what, again.Body, first.Body)
 			}
 		}
 		repeat("at once", s)
-		s.call("POST", "/cli/apikey", object{"name": "other"}, "Idempotency-Key", "a-1").want(422)
-		s.kill()
-		s.start()
+		s.Call("POST", "/cli/apikey", object{"name": "other"}, "Idempotency-Key", "a-1").Want(422)
+		s.Kill()
+		s.Start()
 		repeat("after a restart", s)
 		if s.Database != "" {
-			repeat("on a replica", s.replica())
+			repeat("on a replica", s.Replica())
 		}
 		var keys []any
-		s.call("GET", "/cli/apikey", nil).want(200).decode(&keys)
+		s.Call("GET", "/cli/apikey", nil).Want(200).Decode(&keys)
 		if len(keys) != 2 {
 			t.Fatalf("%d keys, want the root key and one more", len(keys))
 		}
@@ -44,12 +46,12 @@ func TestIdempotencyKeyHoldsOverRestartAndReplicas(t *testing.T) {
 // PostgreSQL over two replicas.
 func TestConcurrentRepeatsTakeEffectOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		replicas := []*steward{s, s}
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		replicas := []*installation.Steward{s, s}
 		if s.Database != "" {
-			replicas[1] = s.replica()
+			replicas[1] = s.Replica()
 		}
-		region := "/resource/" + s.orgID + "/local"
+		region := "/resource/" + s.OrgID + "/local"
 		repeatAtOnce(t, replicas, "/cli/project", object{"name": "one"})
 		repeatAtOnce(t, replicas, region, object{"resources": []object{{"type": "s3"}, {"type": "kv"}}})
 		// An embedded database is served by the replica that has created it.
@@ -60,7 +62,7 @@ func TestConcurrentRepeatsTakeEffectOnce(t *testing.T) {
 }
 
 // repeatAtOnce sends a request 16 times at once, with the same key, and checks that all get the same.
-func repeatAtOnce(t *testing.T, replicas []*steward, path string, body any) {
+func repeatAtOnce(t *testing.T, replicas []*installation.Steward, path string, body any) {
 	t.Helper()
 	key := rand.Text()
 	responses := make([]string, 16)
@@ -68,13 +70,13 @@ func repeatAtOnce(t *testing.T, replicas []*steward, path string, body any) {
 	for i := range responses {
 		clients.Go(func() {
 			for range 10 { // on a slow machine a repeat may wait for too long
-				r, err := replicas[i%len(replicas)].try("POST", path, body, "Idempotency-Key", key)
+				r, err := replicas[i%len(replicas)].Try("POST", path, body, "Idempotency-Key", key)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				responses[i] = fmt.Sprint(r.status, string(r.body))
-				if r.status != 503 {
+				responses[i] = fmt.Sprint(r.Status, string(r.Body))
+				if r.Status != 503 {
 					return
 				}
 			}
@@ -92,24 +94,24 @@ func repeatAtOnce(t *testing.T, replicas []*steward, path string, body any) {
 // waits until it is clear that the first one is gone, which must not take minutes.
 func TestKeyOfAKilledProcessIsFree(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k := newSink(t)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k := sink.New(t)
 		arrived := make(chan bool, 10)
-		k.handle("/slow", func(_ http.ResponseWriter, r *http.Request, n int) {
+		k.Handle("/slow", func(_ http.ResponseWriter, r *http.Request, n int) {
 			arrived <- true
 			if n == 1 {
 				<-r.Context().Done()
 			}
 		})
-		hook := s.call("POST", "/webhook/create", object{"name": "a"}).want(201).text("id")
-		destination := s.call("POST", "/webhook/destination-create/"+hook,
-			object{"type": "url", "config": object{"url": k.URL + "/slow", "timeout_seconds": 60}}).want(201).text("id")
+		hook := s.Call("POST", "/webhook/create", object{"name": "a"}).Want(201).Text("id")
+		destination := s.Call("POST", "/webhook/destination-create/"+hook,
+			object{"type": "url", "config": object{"url": k.URL + "/slow", "timeout_seconds": 60}}).Want(201).Text("id")
 		test := "/webhook/destination-test/" + hook + "/" + destination
-		go func() { _, _ = s.try("POST", test, nil, "Idempotency-Key", "k") }()
+		go func() { _, _ = s.Try("POST", test, nil, "Idempotency-Key", "k") }()
 		waittest.Receive(t, "the test to arrive", arrived)
-		s.kill()
-		s.start()
-		s.call("POST", test, nil, "Idempotency-Key", "k").want(200)
+		s.Kill()
+		s.Start()
+		s.Call("POST", test, nil, "Idempotency-Key", "k").Want(200)
 		waittest.Receive(t, "the test to arrive again", arrived)
 	})
 }
@@ -117,10 +119,10 @@ func TestKeyOfAKilledProcessIsFree(t *testing.T) {
 // TestFailedAnswerFreesItsKey corrects requests that were refused, and sends them with the same key.
 func TestFailedAnswerFreesItsKey(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		region := "/resource/" + s.orgID + "/local"
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		region := "/resource/" + s.OrgID + "/local"
 		database := func(name string) object { return object{"resources": []object{{"type": "db", "name": name}}} }
-		s.call("POST", region, database("taken")).want(201)
+		s.Call("POST", region, database("taken")).Want(201)
 		for i, c := range []struct {
 			path    string
 			refused object
@@ -134,13 +136,13 @@ func TestFailedAnswerFreesItsKey(t *testing.T) {
 			{region + "/taken/query", object{"query": "SELECT FROM"}, 422, object{"query": "SELECT 1"}},
 		} {
 			key := fmt.Sprint("k", i)
-			s.call("POST", c.path, c.refused, "Idempotency-Key", key).want(c.status)
-			again := s.call("POST", c.path, c.refused, "Idempotency-Key", key).want(c.status)
-			first := s.call("POST", c.path, c.correct, "Idempotency-Key", key)
-			if first.status/100 != 2 {
-				t.Errorf("%s after %s: %d %s", c.path, again.body, first.status, first.body)
+			s.Call("POST", c.path, c.refused, "Idempotency-Key", key).Want(c.status)
+			again := s.Call("POST", c.path, c.refused, "Idempotency-Key", key).Want(c.status)
+			first := s.Call("POST", c.path, c.correct, "Idempotency-Key", key)
+			if first.Status/100 != 2 {
+				t.Errorf("%s after %s: %d %s", c.path, again.Body, first.Status, first.Body)
 			}
-			s.call("POST", c.path, c.refused, "Idempotency-Key", key).want(422)
+			s.Call("POST", c.path, c.refused, "Idempotency-Key", key).Want(422)
 		}
 	})
 }

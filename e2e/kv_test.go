@@ -10,89 +10,38 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"steward/e2e/installation"
 )
 
-// kvStore is a key-value store of an installation.
-type kvStore struct {
-	*steward
-	name, url string
-}
-
-// kvStore creates a key-value store.
-func (s *steward) kvStore(name string) kvStore {
-	s.t.Helper()
-	var made struct {
-		Created []struct {
-			Type, Name, URL string
-			Env             map[string]string
-		}
-	}
-	body := object{"resources": []object{{"type": "kv", "name": name}}}
-	s.call("POST", "/resource/"+s.orgID+"/local", body).want(201).decode(&made)
-	entry := made.Created[0]
-	if entry.URL == "" || entry.Env["REDIS_URL"] != entry.URL {
-		s.t.Errorf("REDIS_URL is %q, url %q", entry.Env["REDIS_URL"], entry.URL)
-	}
-	return kvStore{s, name, entry.URL}
-}
-
-// again returns the store as the installation lists it now: its port is another one after a start.
-func (k kvStore) again() kvStore {
-	k.t.Helper()
-	var list struct{ KV []struct{ Name, URL string } }
-	k.call("GET", "/resource/"+k.orgID+"/local", nil).want(200).decode(&list)
-	for _, entry := range list.KV {
-		if entry.Name == k.name {
-			k.url = entry.URL
-			return k
-		}
-	}
-	k.t.Fatalf("%s is not listed", k.name)
-	return k
-}
-
-// client returns a go-redis client, which does not retry.
-func (k kvStore) client() *redis.Client {
-	k.t.Helper()
-	options, err := redis.ParseURL(k.url)
-	k.must(err)
-	options.MaxRetries = -1
-	options.DialTimeout = requestTimeout
-	options.ReadTimeout = requestTimeout
-	options.WriteTimeout = requestTimeout
-	c := redis.NewClient(options)
-	k.t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// cli runs redis-cli and returns what it prints.
-func (k kvStore) cli(args ...string) string {
-	k.t.Helper()
-	out, err := exec.Command("redis-cli", append([]string{"--no-auth-warning", "-u", k.url}, args...)...).CombinedOutput()
+// redisCLI runs redis-cli and returns what it prints.
+func redisCLI(k installation.KVStore, args ...string) string {
+	k.T.Helper()
+	out, err := exec.Command("redis-cli", append([]string{"--no-auth-warning", "-u", k.Address}, args...)...).CombinedOutput()
 	if err != nil {
-		k.t.Fatalf("redis-cli %v (Debian package redis-tools): %v: %s", args, err, out)
+		k.T.Fatalf("redis-cli %v (Debian package redis-tools): %v: %s", args, err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
 
 // wantValue fails the test unless a key has a value.
-func (k kvStore) wantValue(key, want string) {
-	k.t.Helper()
-	if got, err := k.client().Get(k.t.Context(), key).Result(); err != nil || got != want {
-		k.t.Errorf("%s: got %q (%v), want %q", key, got, err, want)
+func wantValue(k installation.KVStore, key, want string) {
+	k.T.Helper()
+	if got, err := k.Client().Get(k.T.Context(), key).Result(); err != nil || got != want {
+		k.T.Errorf("%s: got %q (%v), want %q", key, got, err, want)
 	}
 }
 
 func TestKVClients(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k := s.kvStore("cache")
-		if got := k.cli("set", "greeting", "hello"); got != "OK" {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k := s.NewKVStore("cache")
+		if got := redisCLI(k, "set", "greeting", "hello"); got != "OK" {
 			t.Errorf("redis-cli: %s", got)
 		}
-		k.wantValue("greeting", "hello")
+		wantValue(k, "greeting", "hello")
 		run := exec.Command("node", "clients/ioredis.mjs")
-		run.Env = append(os.Environ(), "REDIS_URL="+k.url)
+		run.Env = append(os.Environ(), "REDIS_URL="+k.Address)
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("ioredis: %v: %s", err, out)
 		}
@@ -101,49 +50,49 @@ func TestKVClients(t *testing.T) {
 
 func TestKVSurvives(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k := s.kvStore("cache")
-		s.must(k.client().Set(t.Context(), "a", "restart", 0).Err())
-		s.stop()
-		s.start()
-		k = k.again()
-		k.wantValue("a", "restart")
-		c := k.client()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k := s.NewKVStore("cache")
+		s.Must(k.Client().Set(t.Context(), "a", "restart", 0).Err())
+		s.Stop()
+		s.Start()
+		k = k.Again()
+		wantValue(k, "a", "restart")
+		c := k.Client()
 		for i := range 100 {
-			s.must(c.Set(t.Context(), fmt.Sprint("n", i), i, 0).Err())
+			s.Must(c.Set(t.Context(), fmt.Sprint("n", i), i, 0).Err())
 		}
-		s.kill()
-		s.start()
-		k = k.again()
+		s.Kill()
+		s.Start()
+		k = k.Again()
 		for i := range 100 {
-			k.wantValue(fmt.Sprint("n", i), fmt.Sprint(i))
+			wantValue(k, fmt.Sprint("n", i), fmt.Sprint(i))
 		}
 	})
 }
 
 func TestKVRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		ctx := t.Context()
-		path := "/resource/" + s.orgID + "/local"
-		k, other := s.kvStore("cache"), s.kvStore("other")
-		open, old := k.client(), k
-		s.must(open.Set(ctx, "k", "v", 0).Err())
-		s.must(other.client().Set(ctx, "k", "other", 0).Err())
+		path := "/resource/" + s.OrgID + "/local"
+		k, other := s.NewKVStore("cache"), s.NewKVStore("other")
+		open, old := k.Client(), k
+		s.Must(open.Set(ctx, "k", "v", 0).Err())
+		s.Must(other.Client().Set(ctx, "k", "other", 0).Err())
 
-		s.call("POST", path+"/cache/rotate", nil).want(200)
+		s.Call("POST", path+"/cache/rotate", nil).Want(200)
 		wantRefused(t, "open connection after rotation", open, false)
-		wantRefused(t, "old password", old.client(), true)
-		k = k.again()
-		k.wantValue("k", "v")
+		wantRefused(t, "old password", old.Client(), true)
+		k = k.Again()
+		wantValue(k, "k", "v")
 
-		open = k.client()
-		s.must(open.Ping(ctx).Err())
-		s.call("DELETE", path, object{"resources": []object{{"type": "kv", "name": "cache"}}}).want(204)
+		open = k.Client()
+		s.Must(open.Ping(ctx).Err())
+		s.Call("DELETE", path, object{"resources": []object{{"type": "kv", "name": "cache"}}}).Want(204)
 		wantRefused(t, "open connection after deletion", open, false)
-		wantRefused(t, "deleted store", k.client(), true)
-		other.wantValue("k", "other")
-		if got := s.kvStore("cache").cli("get", "k"); got != "" {
+		wantRefused(t, "deleted store", k.Client(), true)
+		wantValue(other, "k", "other")
+		if got := redisCLI(s.NewKVStore("cache"), "get", "k"); got != "" {
 			t.Errorf("a new store of that name has %q", got)
 		}
 	})
@@ -160,23 +109,23 @@ func wantRefused(t *testing.T, what string, c *redis.Client, password bool) {
 
 func TestKVIsolation(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		ctx := t.Context()
-		mine, theirs := s.kvStore("mine"), s.kvStore("theirs")
-		s.must(theirs.client().Set(ctx, "secret", "x", 0).Err())
-		c := mine.client()
+		mine, theirs := s.NewKVStore("mine"), s.NewKVStore("theirs")
+		s.Must(theirs.Client().Set(ctx, "secret", "x", 0).Err())
+		c := mine.Client()
 		if keys := c.Keys(ctx, "*").Val(); len(keys) != 0 {
 			t.Errorf("KEYS: %v", keys)
 		}
-		s.must(c.FlushAll(ctx).Err())
-		theirs.wantValue("secret", "x")
+		s.Must(c.FlushAll(ctx).Err())
+		wantValue(theirs, "secret", "x")
 		if err := c.Do(ctx, "SELECT", 1).Err(); err == nil {
 			t.Error("SELECT 1 succeeded")
 		}
-		options, err := redis.ParseURL(mine.url)
-		s.must(err)
-		their, err := redis.ParseURL(theirs.url)
-		s.must(err)
+		options, err := redis.ParseURL(mine.Address)
+		s.Must(err)
+		their, err := redis.ParseURL(theirs.Address)
+		s.Must(err)
 		options.Username = their.Username
 		crossed := redis.NewClient(options)
 		defer func() { _ = crossed.Close() }()
@@ -188,25 +137,25 @@ func TestKVIsolation(t *testing.T) {
 
 func TestKVKeys(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k := s.kvStore("cache")
-		c := k.client()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k := s.NewKVStore("cache")
+		c := k.Client()
 		for i := range 12 {
-			s.must(c.Set(t.Context(), fmt.Sprintf("a:%02d", i), "v", time.Hour).Err())
+			s.Must(c.Set(t.Context(), fmt.Sprintf("a:%02d", i), "v", time.Hour).Err())
 		}
-		s.must(c.HSet(t.Context(), "b", "f", "v").Err())
+		s.Must(c.HSet(t.Context(), "b", "f", "v").Err())
 		var page struct {
 			Keys []struct{ Key, Type string }
 			Next string
 		}
-		path := "/resource/" + s.orgID + "/local/cache/keys?prefix=a:&limit=10"
-		s.call("GET", path, nil).want(200).decode(&page)
+		path := "/resource/" + s.OrgID + "/local/cache/keys?prefix=a:&limit=10"
+		s.Call("GET", path, nil).Want(200).Decode(&page)
 		if len(page.Keys) != 10 || page.Keys[0].Key != "a:00" || page.Next == "" {
 			t.Errorf("first page: %+v", page)
 		}
 		next := page.Next
 		page.Next = ""
-		s.call("GET", path+"&cursor="+next, nil).want(200).decode(&page)
+		s.Call("GET", path+"&cursor="+next, nil).Want(200).Decode(&page)
 		if len(page.Keys) != 2 || page.Keys[1].Key != "a:11" || page.Next != "" {
 			t.Errorf("second page: %+v", page)
 		}

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/internal/waittest"
 )
 
 // TestPasswordOfTheFirstOwnerMustNotBeCommon checks that a start with such a password fails, says
@@ -19,106 +21,106 @@ func TestPasswordOfTheFirstOwnerMustNotBeCommon(t *testing.T) {
 	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
-			s := prepare(t, database)
+			s := installation.Prepare(t, database)
 			for password, want := range map[string]string{
-				"short":        "STEWARD_ADMIN_PASSWORD must be 10 or more characters",
-				"Password123!": "the password of the first owner is refused: This password is easy to guess.",
-				adminEmail:     "the password of the first owner is refused: The password must not be your email address.",
+				"short":                 "STEWARD_ADMIN_PASSWORD must be 10 or more characters",
+				"Password123!":          "the password of the first owner is refused: This password is easy to guess.",
+				installation.AdminEmail: "the password of the first owner is refused: The password must not be your email address.",
 			} {
 				cmd := s.Serve()
-				cmd.Env = append(cmd.Env, "STEWARD_ADMIN_EMAIL="+adminEmail, "STEWARD_ADMIN_PASSWORD="+password)
+				cmd.Env = append(cmd.Env, "STEWARD_ADMIN_EMAIL="+installation.AdminEmail, "STEWARD_ADMIN_PASSWORD="+password)
 				out, err := cmd.CombinedOutput()
 				if err == nil || !strings.Contains(string(out), want) {
 					t.Errorf("%s: %v, %s; want %q", password, err, out, want)
 				}
 			}
-			s.Env = []string{"STEWARD_ADMIN_EMAIL=" + adminEmail, "STEWARD_ADMIN_PASSWORD=" + adminPassword}
-			s.start()
-			if p := s.browser().visitAccount(); !strings.Contains(p.body, "Your account") {
-				t.Errorf("the owner cannot sign in: %s", p.body)
+			s.Env = []string{"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword}
+			s.Start()
+			if p := visitAccount(s.NewBrowser()); !strings.Contains(p.Body, "Your account") {
+				t.Errorf("the owner cannot sign in: %s", p.Body)
 			}
 		})
 	}
 }
 
 // visitAccount signs in on the account page and returns it.
-func (b *browser) visitAccount() page {
-	b.s.t.Helper()
-	p := b.do("GET", b.s.URL+"/account", nil)
-	if strings.Contains(p.body, `action="/sign-in"`) {
-		p = b.submit(p, map[string]string{"email": b.email, "password": b.password})
-		if p.location != "/account" {
-			b.s.t.Fatalf("the sign-in fails with %d: %s", p.status, p.body)
+func visitAccount(b *installation.Browser) installation.Page {
+	b.Steward.T.Helper()
+	p := b.Do("GET", b.Steward.URL+"/account", nil)
+	if strings.Contains(p.Body, `action="/sign-in"`) {
+		p = b.Submit(p, map[string]string{"email": b.Email, "password": b.Password})
+		if p.Location != "/account" {
+			b.Steward.T.Fatalf("the sign-in fails with %d: %s", p.Status, p.Body)
 		}
-		p = b.do("GET", b.s.URL+p.location, nil)
+		p = b.Do("GET", b.Steward.URL+p.Location, nil)
 	}
 	return p
 }
 
-// post sends a form of the account page with these fields.
-func (b *browser) post(path string, fields map[string]string) page {
-	b.s.t.Helper()
-	own := formValues(firstForm.FindStringSubmatch(b.visitAccount().body)[3])
+// postAccount sends a form of the account page with these fields.
+func postAccount(b *installation.Browser, path string, fields map[string]string) installation.Page {
+	b.Steward.T.Helper()
+	own := installation.FormValues(installation.FirstForm.FindStringSubmatch(visitAccount(b).Body)[3])
 	values := url.Values{"csrf": {own.Get("csrf")}}
 	for name, value := range fields {
 		values.Set(name, value)
 	}
-	return b.do("POST", b.s.URL+path, values)
+	return b.Do("POST", b.Steward.URL+path, values)
 }
 
 // TestInvitedMemberManagesAPIKeysOnTheAccountPage uses the key that the page shows.
 func TestInvitedMemberManagesAPIKeysOnTheAccountPage(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		b, userID := s.invite("member@example.com", "member")
-		made := b.post("/account/keys", map[string]string{"org": s.orgID, "name": "laptop", "lifetime": "90d"})
-		value := regexp.MustCompile(`sk_\w{49}`).FindString(made.body)
-		mine := s.as(value)
-		if who := mine.call("GET", "/cli/auth/user", nil).want(200); who.text("id") != userID || who.text("role") != "member" {
-			t.Errorf("the key acts as %s", who.body)
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		b, userID := s.Invite("member@example.com", "member")
+		made := postAccount(b, "/account/keys", map[string]string{"org": s.OrgID, "name": "laptop", "lifetime": "90d"})
+		value := regexp.MustCompile(`sk_\w{49}`).FindString(made.Body)
+		mine := s.As(value)
+		if who := mine.Call("GET", "/cli/auth/user", nil).Want(200); who.Text("id") != userID || who.Text("role") != "member" {
+			t.Errorf("the key acts as %s", who.Body)
 		}
-		list := b.visitAccount()
-		key := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(list.body)
-		if key == nil || strings.Contains(list.body, value) {
-			t.Fatalf("the key is not listed, or with its value: %s", list.body)
+		list := visitAccount(b)
+		key := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(list.Body)
+		if key == nil || strings.Contains(list.Body, value) {
+			t.Fatalf("the key is not listed, or with its value: %s", list.Body)
 		}
-		if p := b.post("/account/keys/delete", map[string]string{"org": s.orgID, "key": key[1]}); p.location != "/account" {
+		if p := postAccount(b, "/account/keys/delete", map[string]string{"org": s.OrgID, "key": key[1]}); p.Location != "/account" {
 			t.Errorf("got %+v", p)
 		}
-		mine.call("GET", "/cli/auth/user", nil).want(401)
+		mine.Call("GET", "/cli/auth/user", nil).Want(401)
 	})
 }
 
 // TestPasswordChangeReachesTheOtherReplica also covers the sign-out everywhere.
 func TestPasswordChangeReachesTheOtherReplica(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := s.balancedReplica()
-	a := s.application(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
-	b := other.browser()
+	s := installation.StartWithOwner(t, "postgres")
+	other := balancedReplica(s)
+	a := s.NewApplication(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
+	b := other.NewBrowser()
 	for _, end := range []func(){
 		func() {
 			const changed = "another good password"
-			fields := map[string]string{"password": adminPassword, "new_password": changed}
-			if p := b.post("/account/password", fields); p.status != 200 {
+			fields := map[string]string{"password": installation.AdminPassword, "new_password": changed}
+			if p := postAccount(b, "/account/password", fields); p.Status != 200 {
 				t.Fatalf("got %+v", p)
 			}
-			b.password = changed
+			b.Password = changed
 		},
-		func() { b.post("/account/sign-out", nil) },
+		func() { postAccount(b, "/account/sign-out", nil) },
 	} {
-		there := s.browser()
-		there.password = b.password
-		p := s.relyingParty(a, "openid", "offline_access", "webhook:read")
-		token, _ := p.signIn(there)
-		got := tokens{a: a, p: p, access: token.AccessToken, refresh: token.RefreshToken}
-		got.wantValid(s)
+		there := s.NewBrowser()
+		there.Password = b.Password
+		p := s.NewRelyingParty(a, "openid", "offline_access", "webhook:read")
+		token, _ := p.SignIn(there)
+		got := installation.Tokens{Application: a, RelyingParty: p, Access: token.AccessToken, Refresh: token.RefreshToken}
+		wantValid(got, s)
 		end()
-		within(t, time.Second, "the first replica to refuse the token", func() bool {
-			return s.userinfoStatus(got.access) == http.StatusUnauthorized
+		waittest.Within(t, time.Second, "the first replica to refuse the token", func() bool {
+			return s.UserinfoStatus(got.Access) == http.StatusUnauthorized
 		})
-		got.wantRevoked(s)
-		if p := there.do("GET", s.URL+"/account", nil); strings.Contains(p.body, "Your account") {
+		wantRevoked(got, s)
+		if p := there.Do("GET", s.URL+"/account", nil); strings.Contains(p.Body, "Your account") {
 			t.Error("the session at the first replica has not ended")
 		}
 	}
@@ -135,55 +137,55 @@ func (a *addresses) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestKnownBrowserIsNotLockedOutOnAnyReplica guesses at a replica at which the user has never been.
 func TestKnownBrowserIsNotLockedOutOnAnyReplica(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := &steward{Steward: s.Replica(), t: t, key: s.key}
+	s := installation.StartWithOwner(t, "postgres")
+	other := &installation.Steward{Steward: s.Steward.Replica(), T: t, Key: s.Key}
 	other.Args = []string{"--trusted-proxies=127.0.0.0/8"}
-	other.start()
-	known := s.browser()
-	known.visitAccount()
-	known.post("/account/sign-out", nil) // the address of a session would be known as well
-	known.s = other
+	other.Start()
+	known := s.NewBrowser()
+	visitAccount(known)
+	postAccount(known, "/account/sign-out", nil) // the address of a session would be known as well
+	known.Steward = other
 
 	locked := false
 	for i := 0; i < 5 && !locked; i++ { // one more guess is allowed every five seconds, which may be now
-		locked = other.isLockedOut(fmt.Sprintf("192.0.%d", i))
+		locked = isLockedOut(other, fmt.Sprintf("192.0.%d", i))
 	}
 	if !locked {
 		t.Fatal("the account is not locked")
 	}
-	if p := known.visitAccount(); !strings.Contains(p.body, "Your account") {
-		t.Errorf("the known browser is locked out: %s", p.body)
+	if p := visitAccount(known); !strings.Contains(p.Body, "Your account") {
+		t.Errorf("the known browser is locked out: %s", p.Body)
 	}
 }
 
 // isLockedOut guesses the password of the owner, from the addresses of a network, until no more guesses are
 // allowed, and reports whether the right one is then refused.
-func (s *steward) isLockedOut(network string) bool {
-	s.t.Helper()
-	b := s.browser()
+func isLockedOut(s *installation.Steward, network string) bool {
+	s.T.Helper()
+	b := s.NewBrowser()
 	from := &addresses{}
-	b.http.Transport = from
-	page := b.do("GET", s.URL+"/account", nil)
+	b.HTTP.Transport = from
+	page := b.Do("GET", s.URL+"/account", nil)
 	for i := range 250 { // more than the limit, which grows while they are sent
 		from.address = fmt.Sprintf("%s.%d", network, i)
-		guess := b.submit(page, map[string]string{"email": adminEmail, "password": "wrong password"})
-		if guess.status == http.StatusTooManyRequests {
+		guess := b.Submit(page, map[string]string{"email": installation.AdminEmail, "password": "wrong password"})
+		if guess.Status == http.StatusTooManyRequests {
 			break
 		}
 	}
 	from.address = network + ".254"
-	p := b.submit(page, map[string]string{"email": adminEmail, "password": adminPassword})
-	return p.status == http.StatusTooManyRequests
+	p := b.Submit(page, map[string]string{"email": installation.AdminEmail, "password": installation.AdminPassword})
+	return p.Status == http.StatusTooManyRequests
 }
 
 // TestBurstOfSignInsIsRefusedClearly sends more passwords than can be checked in two seconds.
 func TestBurstOfSignInsIsRefusedClearly(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, "sqlite", "--trusted-proxies=127.0.0.0/8")
+	s := installation.Prepare(t, "sqlite", "--trusted-proxies=127.0.0.0/8")
 	s.Env = []string{"GOMAXPROCS=1"}
-	s.start()
-	b := s.browser()
-	form := formValues(firstForm.FindStringSubmatch(b.do("GET", s.URL+"/account", nil).body)[3])
+	s.Start()
+	b := s.NewBrowser()
+	form := installation.FormValues(installation.FirstForm.FindStringSubmatch(b.Do("GET", s.URL+"/account", nil).Body)[3])
 	var mu sync.Mutex
 	statuses := map[int]int{}
 	var all sync.WaitGroup
@@ -192,19 +194,19 @@ func TestBurstOfSignInsIsRefusedClearly(t *testing.T) {
 			values := url.Values{"csrf": form["csrf"], "flow": form["flow"], "email": {fmt.Sprintf("u%d@example.com", i)}}
 			values.Set("password", "wrong password")
 			req, err := http.NewRequest("POST", s.URL+"/sign-in", strings.NewReader(values.Encode()))
-			s.must(err)
+			s.Must(err)
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			req.Header.Set("X-Forwarded-For", fmt.Sprintf("10.0.%d.%d", i/250, i%250))
-			res, err := b.http.Do(req)
-			s.must(err)
-			got, err := read(t, res)
-			s.must(err)
+			res, err := b.HTTP.Do(req)
+			s.Must(err)
+			got, err := installation.ReadResponse(t, res)
+			s.Must(err)
 			mu.Lock()
 			defer mu.Unlock()
-			statuses[got.status]++
-			if got.status == http.StatusTooManyRequests &&
-				(got.header.Get("Retry-After") == "" || !strings.Contains(string(got.body), "Many people are signing in")) {
-				t.Errorf("got %v %s", got.header, got.body)
+			statuses[got.Status]++
+			if got.Status == http.StatusTooManyRequests &&
+				(got.Header.Get("Retry-After") == "" || !strings.Contains(string(got.Body), "Many people are signing in")) {
+				t.Errorf("got %v %s", got.Header, got.Body)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"steward/e2e/installation"
 	"steward/internal/porttest"
 	"steward/internal/waittest"
 )
@@ -61,34 +62,34 @@ OIDCRemoteUserClaim email
 
 // apache is a running Apache with mod_auth_openidc, a relying party.
 type apache struct {
-	app application
+	app installation.Application
 	url string
 	cmd *exec.Cmd
 	dir string
 }
 
-// apache starts Apache with a client of its own, as a user without privileges. It tries other ports if
+// startApache starts Apache with a client of its own, as a user without privileges. It tries other ports if
 // the one that it has chosen is taken meanwhile.
-func (s *steward) apache() *apache {
-	s.t.Helper()
+func startApache(s *installation.Steward) *apache {
+	s.T.Helper()
 	for range 5 {
-		if a := s.tryApache(); a != nil {
+		if a := tryApache(s); a != nil {
 			return a
 		}
 	}
-	s.t.Fatal("Apache finds no free port")
+	s.T.Fatal("Apache finds no free port")
 	return nil
 }
 
 // tryApache returns nil if the port is taken.
-func (s *steward) tryApache() *apache {
-	s.t.Helper()
+func tryApache(s *installation.Steward) *apache {
+	s.T.Helper()
 	dir, err := os.MkdirTemp("", "steward-apache-") // the directory of the test is for its user only
-	s.must(err)
-	s.t.Cleanup(func() { s.must(os.RemoveAll(dir)) })
-	address := porttest.Address(porttest.Free(s.t))
+	s.Must(err)
+	s.T.Cleanup(func() { s.Must(os.RemoveAll(dir)) })
+	address := porttest.Address(porttest.Free(s.T))
 	a := &apache{url: "http://" + address, dir: dir}
-	a.app = s.application(object{
+	a.app = s.NewApplication(object{
 		"redirect_uris":             []string{a.url + "/protected/callback"},
 		"post_logout_redirect_uris": []string{a.url + "/bye.html"},
 	})
@@ -97,22 +98,22 @@ func (s *steward) tryApache() *apache {
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Credential: unprivileged(s, dir)}
 	var output strings.Builder
 	a.cmd.Stdout, a.cmd.Stderr = &output, &output
-	s.must(a.cmd.Start())
+	s.Must(a.cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- a.cmd.Wait() }()
 	stopped := false
-	s.t.Cleanup(func() {
+	s.T.Cleanup(func() {
 		if !stopped {
-			s.must(a.cmd.Process.Signal(syscall.SIGTERM)) // it ends its children
+			s.Must(a.cmd.Process.Signal(syscall.SIGTERM)) // it ends its children
 			<-ended
 		}
 	})
-	waittest.True(s.t, "Apache to listen", func() bool {
+	waittest.True(s.T, "Apache to listen", func() bool {
 		select {
 		case err := <-ended:
 			stopped = true
 			if !strings.Contains(output.String(), "could not bind") {
-				s.t.Fatalf("Apache does not start: %v: %s%s", err, &output, a.log())
+				s.T.Fatalf("Apache does not start: %v: %s%s", err, &output, a.log())
 			}
 			return true
 		default:
@@ -130,19 +131,19 @@ func (s *steward) tryApache() *apache {
 }
 
 // configure writes the configuration and the pages.
-func (a *apache) configure(s *steward, address string) {
-	s.t.Helper()
+func (a *apache) configure(s *installation.Steward, address string) {
+	s.T.Helper()
 	var config strings.Builder
-	s.must(apacheConfig.Execute(&config, map[string]string{
-		"Dir": a.dir, "Address": address, "Modules": apacheModules, "Issuer": s.URL, "ClientID": a.app.id, "ClientSecret": a.app.secret,
+	s.Must(apacheConfig.Execute(&config, map[string]string{
+		"Dir": a.dir, "Address": address, "Modules": apacheModules, "Issuer": s.URL, "ClientID": a.app.ID, "ClientSecret": a.app.Secret,
 	}))
-	s.must(os.MkdirAll(filepath.Join(a.dir, "www", "protected"), 0o755))
+	s.Must(os.MkdirAll(filepath.Join(a.dir, "www", "protected"), 0o755))
 	for name, text := range map[string]string{
 		"apache.conf":              config.String(),
 		"www/protected/index.html": `user <!--#echo var="REMOTE_USER" -->, subject <!--#echo var="OIDC_CLAIM_sub" -->`,
 		"www/bye.html":             "Goodbye",
 	} {
-		s.must(os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o644))
+		s.Must(os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o644))
 	}
 }
 
@@ -153,12 +154,12 @@ func (a *apache) log() string {
 }
 
 // apacheBinary returns the path of Apache.
-func apacheBinary(s *steward) string {
-	s.t.Helper()
+func apacheBinary(s *installation.Steward) string {
+	s.T.Helper()
 	const binary = "/usr/sbin/apache2"
 	for _, path := range []string{binary, apacheModules + "/mod_auth_openidc.so"} {
 		if _, err := os.Stat(path); err != nil {
-			s.t.Fatalf("mod_auth_openidc is not installed: run `make deps`: %v", err)
+			s.T.Fatalf("mod_auth_openidc is not installed: run `make deps`: %v", err)
 		}
 	}
 	return binary
@@ -166,18 +167,18 @@ func apacheBinary(s *steward) string {
 
 // unprivileged gives a directory to the user that root runs Apache as. It returns nil for other users
 // than root, who run it themselves.
-func unprivileged(s *steward, dir string) *syscall.Credential {
-	s.t.Helper()
+func unprivileged(s *installation.Steward, dir string) *syscall.Credential {
+	s.T.Helper()
 	if os.Getuid() != 0 {
 		return nil
 	}
 	nobody, err := user.Lookup("nobody")
-	s.must(err)
+	s.Must(err)
 	uid, err := strconv.Atoi(nobody.Uid)
-	s.must(err)
+	s.Must(err)
 	gid, err := strconv.Atoi(nobody.Gid)
-	s.must(err)
-	s.must(os.Chown(dir, uid, gid))
+	s.Must(err)
+	s.Must(os.Chown(dir, uid, gid))
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
@@ -190,64 +191,64 @@ func (pageRequests) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// travel visits an address and follows redirects between sites, up to the page without one.
-func (b *browser) travel(address string) page {
-	b.s.t.Helper()
+// followSites visits an address and follows redirects between sites, up to the page without one.
+func followSites(b *installation.Browser, address string) installation.Page {
+	b.Steward.T.Helper()
 	for range 8 {
-		p := b.visit(address)
-		if p.location == "" {
+		p := b.Visit(address)
+		if p.Location == "" {
 			return p
 		}
-		address = p.location
+		address = p.Location
 	}
-	b.s.t.Fatalf("too many redirects, the last one to %s", address)
-	return page{}
+	b.Steward.T.Fatalf("too many redirects, the last one to %s", address)
+	return installation.Page{}
 }
 
 // TestApacheSignsInAndOut uses Debian's mod_auth_openidc: a protected page has the user sign in here and
 // shows who that is; its logout ends the session here too and returns to the page after logout.
 func TestApacheSignsInAndOut(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		a, b := s.apache(), s.browser()
-		b.http.Transport = pageRequests{}
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		a, b := startApache(s), s.NewBrowser()
+		b.HTTP.Transport = pageRequests{}
 		protected := a.url + "/protected/index.html"
-		asked := b.do("GET", protected, nil)
-		if asked.status != http.StatusFound || !strings.HasPrefix(asked.location, s.URL+"/authorize?") {
-			t.Fatalf("Apache answers %d with a redirect to %q: %s", asked.status, asked.location, a.log())
+		asked := b.Do("GET", protected, nil)
+		if asked.Status != http.StatusFound || !strings.HasPrefix(asked.Location, s.URL+"/authorize?") {
+			t.Fatalf("Apache answers %d with a redirect to %q: %s", asked.Status, asked.Location, a.log())
 		}
-		shown := b.travel(protected)
-		if shown.status != http.StatusOK || !strings.HasPrefix(shown.body, "user "+adminEmail+", subject usr_") {
-			t.Fatalf("the page shows %d: %s\n%s", shown.status, shown.body, a.log())
+		shown := followSites(b, protected)
+		if shown.Status != http.StatusOK || !strings.HasPrefix(shown.Body, "user "+installation.AdminEmail+", subject usr_") {
+			t.Fatalf("the page shows %d: %s\n%s", shown.Status, shown.Body, a.log())
 		}
-		if again := b.do("GET", protected, nil); again.body != shown.body {
-			t.Errorf("the second visit shows %d: %s", again.status, again.body)
+		if again := b.Do("GET", protected, nil); again.Body != shown.Body {
+			t.Errorf("the second visit shows %d: %s", again.Status, again.Body)
 		}
 
-		logout := b.do("GET", a.url+"/protected/callback?logout="+url.QueryEscape(a.url+"/bye.html"), nil)
-		end, err := url.Parse(logout.location)
-		s.must(err)
+		logout := b.Do("GET", a.url+"/protected/callback?logout="+url.QueryEscape(a.url+"/bye.html"), nil)
+		end, err := url.Parse(logout.Location)
+		s.Must(err)
 		if end.Path != "/end_session" || end.Query().Get("id_token_hint") == "" {
-			t.Fatalf("Apache's logout leads to %q: %s", logout.location, a.log())
+			t.Fatalf("Apache's logout leads to %q: %s", logout.Location, a.log())
 		}
-		back := b.do("GET", logout.location, nil) // with the ID token nobody is asked
-		if back.status != http.StatusSeeOther || back.location != a.url+"/bye.html" {
-			t.Fatalf("logout answers %d with a redirect to %q: %s", back.status, back.location, back.body)
+		back := b.Do("GET", logout.Location, nil) // with the ID token nobody is asked
+		if back.Status != http.StatusSeeOther || back.Location != a.url+"/bye.html" {
+			t.Fatalf("logout answers %d with a redirect to %q: %s", back.Status, back.Location, back.Body)
 		}
-		if bye := b.do("GET", back.location, nil); bye.body != "Goodbye" {
-			t.Errorf("after logout: %d: %s", bye.status, bye.body)
+		if bye := b.Do("GET", back.Location, nil); bye.Body != "Goodbye" {
+			t.Errorf("after logout: %d: %s", bye.Status, bye.Body)
 		}
 
 		// Both sessions are over: Apache asks, and so does Steward.
-		asked = b.do("GET", protected, nil)
-		if !strings.HasPrefix(asked.location, s.URL+"/authorize?") {
-			t.Errorf("after logout Apache answers %d: %s", asked.status, asked.body)
+		asked = b.Do("GET", protected, nil)
+		if !strings.HasPrefix(asked.Location, s.URL+"/authorize?") {
+			t.Errorf("after logout Apache answers %d: %s", asked.Status, asked.Body)
 		}
-		p := s.relyingParty(a.app, "openid")
-		p.config.RedirectURL = a.url + "/protected/callback"
-		silent := b.do("GET", p.config.AuthCodeURL("s", oauth2.SetAuthURLParam("prompt", "none")), nil)
-		if !strings.Contains(silent.location, "error=login_required") {
-			t.Errorf("the session has not ended: %d, redirect to %q", silent.status, silent.location)
+		p := s.NewRelyingParty(a.app, "openid")
+		p.Config.RedirectURL = a.url + "/protected/callback"
+		silent := b.Do("GET", p.Config.AuthCodeURL("s", oauth2.SetAuthURLParam("prompt", "none")), nil)
+		if !strings.Contains(silent.Location, "error=login_required") {
+			t.Errorf("the session has not ended: %d, redirect to %q", silent.Status, silent.Location)
 		}
 	})
 }

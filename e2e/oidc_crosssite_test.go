@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"golang.org/x/oauth2"
 
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
@@ -21,7 +23,7 @@ import (
 // must allow.
 func TestFormPostAndLogoutFromAnotherSiteWithChromium(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `<title>home</title>`)
 	}))
@@ -50,38 +52,38 @@ func TestFormPostAndLogoutFromAnotherSiteWithChromium(t *testing.T) {
 	})
 	rp.Start()
 	defer rp.Close()
-	a := s.application(object{
+	a := s.NewApplication(object{
 		"redirect_uris": []string{origin + "/callback"}, "post_logout_redirect_uris": []string{origin + "/bye"},
 	})
-	p := s.relyingParty(a, "openid")
-	p.config.RedirectURL = origin + "/callback"
+	p := s.NewRelyingParty(a, "openid")
+	p.Config.RedirectURL = origin + "/callback"
 
-	b := newChromium(t)
-	b.open(p.config.AuthCodeURL("st", oauth2.SetAuthURLParam("response_mode", "form_post")))
-	b.submit("email", adminEmail, "password", adminPassword)
-	b.do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)))
+	b := chromium.New(t)
+	b.Open(p.Config.AuthCodeURL("st", oauth2.SetAuthURLParam("response_mode", "form_post")))
+	b.Submit("email", installation.AdminEmail, "password", installation.AdminPassword)
+	b.Do(chromedp.Click(chromedp.CSS(`button[value="approve"]`)))
 	form := waittest.Receive(t, "the form at the application", forms)
 	if form.Get("state") != "st" || form.Get("iss") != s.URL {
 		t.Errorf("got %v", form)
 	}
-	waittest.True(t, "the page after the redirect", func() bool { return b.title() == "home" })
-	token, err := p.config.Exchange(t.Context(), form.Get("code"))
-	s.must(err)
+	waittest.True(t, "the page after the redirect", func() bool { return pageTitle(b) == "home" })
+	token, err := p.Config.Exchange(t.Context(), form.Get("code"))
+	s.Must(err)
 	hint, _ := token.Extra("id_token").(string)
 
-	b.do(chromedp.Navigate(origin+"/logout?hint="+hint), chromedp.Click(chromedp.CSS(`button`)))
+	b.Do(chromedp.Navigate(origin+"/logout?hint="+hint), chromedp.Click(chromedp.CSS(`button`)))
 	if query := waittest.Receive(t, "the browser after the logout", left); query != "state=s1" {
 		t.Errorf("got %s", query)
 	}
-	waittest.True(t, "the page after the logout", func() bool { return b.title() == "bye" })
-	b.do(chromedp.Navigate(s.URL + "/account"))
-	b.do(chromedp.WaitVisible(chromedp.CSS(`input[name="password"]`))) // the sign-in page
+	waittest.True(t, "the page after the logout", func() bool { return pageTitle(b) == "bye" })
+	b.Do(chromedp.Navigate(s.URL + "/account"))
+	b.Do(chromedp.WaitVisible(chromedp.CSS(`input[name="password"]`))) // the sign-in page
 }
 
-// title returns the title of the page, or "" of one that is being left or opened, which cannot be asked.
-func (b *chromium) title() string {
-	b.t.Helper()
-	title, err := chromedp.Run(b.ctx, chromedp.Title())
+// pageTitle returns the title of the page, or "" of one that is being left or opened, which cannot be asked.
+func pageTitle(b *chromium.Browser) string {
+	b.T.Helper()
+	title, err := chromedp.Run(b.Ctx, chromedp.Title())
 	if err != nil {
 		return ""
 	}

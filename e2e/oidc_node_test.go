@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 // nodeRelyingParty is a running relying_party.mjs, a relying party with openid-client.
 type nodeRelyingParty struct {
-	s      *steward
+	s      *installation.Steward
 	flow   string
 	in     io.WriteCloser
 	out    *bufio.Scanner
@@ -21,31 +23,31 @@ type nodeRelyingParty struct {
 	cmd    *exec.Cmd
 }
 
-func (s *steward) nodeRelyingParty(a application, flow string) *nodeRelyingParty {
-	s.t.Helper()
+func startNodeRelyingParty(s *installation.Steward, a installation.Application, flow string) *nodeRelyingParty {
+	s.T.Helper()
 	if _, err := os.Stat("oidc/node_modules/openid-client"); err != nil {
-		s.t.Fatal("openid-client is not installed: run `make deps`")
+		s.T.Fatal("openid-client is not installed: run `make deps`")
 	}
 	p := &nodeRelyingParty{s: s, flow: flow}
-	p.cmd = exec.CommandContext(s.t.Context(), "node", "oidc/relying_party.mjs", s.URL, a.id, a.secret, redirectURI, flow)
+	p.cmd = exec.CommandContext(s.T.Context(), "node", "oidc/relying_party.mjs", s.URL, a.ID, a.Secret, installation.RedirectURI, flow)
 	p.cmd.Stderr = &p.errors
 	in, err := p.cmd.StdinPipe()
-	s.must(err)
+	s.Must(err)
 	out, err := p.cmd.StdoutPipe()
-	s.must(err)
+	s.Must(err)
 	p.in, p.out = in, bufio.NewScanner(out)
-	s.must(p.cmd.Start())
+	s.Must(p.cmd.Start())
 	return p
 }
 
 // next reads the next JSON object that the relying party prints.
 func (p *nodeRelyingParty) next() (printed object) {
-	p.s.t.Helper()
+	p.s.T.Helper()
 	if !p.out.Scan() {
 		err := p.cmd.Wait()
-		p.s.t.Fatalf("openid-client (%s) stopped: %v: %s", p.flow, err, p.errors.String())
+		p.s.T.Fatalf("openid-client (%s) stopped: %v: %s", p.flow, err, p.errors.String())
 	}
-	p.s.must(json.Unmarshal(p.out.Bytes(), &printed))
+	p.s.Must(json.Unmarshal(p.out.Bytes(), &printed))
 	return printed
 }
 
@@ -54,15 +56,15 @@ func (p *nodeRelyingParty) next() (printed object) {
 // logout.
 func TestOpenIDClientUsesTheProvider(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		scopes := []string{"openid", "email", "offline_access", "webhook:read"}
-		confidential := s.application(object{"grant_types": everyGrant, "scopes": scopes})
-		public := s.application(object{
+		confidential := s.NewApplication(object{"grant_types": installation.EveryGrant, "scopes": scopes})
+		public := s.NewApplication(object{
 			"client_type": "public", "scopes": scopes[:3],
-			"grant_types": []string{everyGrant[0], everyGrant[1], everyGrant[3]},
+			"grant_types": []string{installation.EveryGrant[0], installation.EveryGrant[1], installation.EveryGrant[3]},
 		})
 		for _, run := range []struct {
-			a         application
+			a         installation.Application
 			flow      string
 			tokenType string
 		}{
@@ -75,29 +77,29 @@ func TestOpenIDClientUsesTheProvider(t *testing.T) {
 			{public, "dpop", "dpop"},
 			{public, "device", "bearer"},
 		} {
-			b := s.browser()
-			p := s.nodeRelyingParty(run.a, run.flow)
-			redirect := b.visit(p.next()["visit"].(string))
+			b := s.NewBrowser()
+			p := startNodeRelyingParty(s, run.a, run.flow)
+			redirect := b.Visit(p.next()["visit"].(string))
 			if run.flow != "device" {
-				_, err := fmt.Fprintln(p.in, redirect.location)
-				s.must(err)
+				_, err := fmt.Fprintln(p.in, redirect.Location)
+				s.Must(err)
 			}
 			got := p.next()
-			if got["email"] != adminEmail || got["rotated"] != true || got["type"] != run.tokenType {
+			if got["email"] != installation.AdminEmail || got["rotated"] != true || got["type"] != run.tokenType {
 				t.Errorf("%s: got %v", run.flow, got)
 			}
-			if run.a.secret != "" && (got["active"] != true || got["activeAfterRevocation"] != false) {
+			if run.a.Secret != "" && (got["active"] != true || got["activeAfterRevocation"] != false) {
 				t.Errorf("%s: introspection before and after revocation: %v", run.flow, got)
 			}
-			if page := b.visit(got["logout"].(string)); !strings.Contains(page.body, "signed out") {
-				t.Errorf("%s: logout shows %s", run.flow, page.body)
+			if page := b.Visit(got["logout"].(string)); !strings.Contains(page.Body, "signed out") {
+				t.Errorf("%s: logout shows %s", run.flow, page.Body)
 			}
-			s.must(p.cmd.Wait())
+			s.Must(p.cmd.Wait())
 		}
-		p := s.nodeRelyingParty(confidential, "client_credentials")
+		p := startNodeRelyingParty(s, confidential, "client_credentials")
 		if got := p.next(); got["scope"] != "webhook:read" {
 			t.Errorf("client_credentials: got %v", got)
 		}
-		s.must(p.cmd.Wait())
+		s.Must(p.cmd.Wait())
 	})
 }

@@ -10,48 +10,51 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"steward/e2e/installation"
+	"steward/internal/waittest"
 )
 
 // balancedReplica starts a replica with the base URL of the first one, as behind a load balancer. Its
 // URL is that of its own listener.
-func (s *steward) balancedReplica() *steward {
-	s.t.Helper()
-	r := &steward{Steward: s.Replica(), t: s.t, key: s.key}
+func balancedReplica(s *installation.Steward) *installation.Steward {
+	s.T.Helper()
+	r := &installation.Steward{Steward: s.Steward.Replica(), T: s.T, Key: s.Key}
 	r.Args = []string{"--base-url", s.URL}
-	r.start()
-	r.URL = "http://" + r.addresses().Listen["api"]
+	r.Start()
+	r.URL = "http://" + r.Addresses().Listen["api"]
 	if r.URL == s.URL {
-		s.t.Fatal("the replica has no address of its own")
+		s.T.Fatal("the replica has no address of its own")
 	}
 	return r
 }
 
 // kidOf returns the id of the key that signed a token.
-func (s *steward) kidOf(token string) string {
-	s.t.Helper()
+func kidOf(s *installation.Steward, token string) string {
+	s.T.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[0])
-	s.must(err)
+	s.Must(err)
 	var head struct{ Kid string }
-	s.must(json.Unmarshal(text, &head))
+	s.Must(json.Unmarshal(text, &head))
 	return head.Kid
 }
 
 // keySet returns the published key set as text.
-func (s *steward) keySet() string {
-	s.t.Helper()
-	return string(s.call("GET", "/jwks", nil).want(200).body)
+func keySet(s *installation.Steward) string {
+	s.T.Helper()
+	return string(s.Call("GET", "/jwks", nil).Want(200).Body)
 }
 
 // redeemAt signs a user in at one replica and redeems the code at another.
-func (p *relyingParty) redeemAt(other *steward, a application) object {
-	p.s.t.Helper()
+func redeemAt(p *installation.RelyingParty, other *installation.Steward, a installation.Application) object {
+	p.Steward.T.Helper()
 	verifier := oauth2.GenerateVerifier()
-	code := p.s.browser().authorize(p.config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))).Get("code")
-	status, tokens := other.post(a, "/oauth/token", url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirectURI}, "code_verifier": {verifier},
+	code := p.Steward.NewBrowser().Authorize(p.Config.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier))).Get("code")
+	status, tokens := other.PostForm(a, "/oauth/token", url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {installation.RedirectURI}, "code_verifier": {verifier},
 	})
 	if status != http.StatusOK {
-		p.s.t.Fatalf("the other replica responds with %d %v", status, tokens)
+		p.Steward.T.Fatalf("the other replica responds with %d %v", status, tokens)
 	}
 	return tokens
 }
@@ -61,34 +64,34 @@ func (p *relyingParty) redeemAt(other *steward, a application) object {
 // key set.
 func TestKeyRotationOnOneReplicaReachesTheOther(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := s.balancedReplica()
-	a := s.application(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
-	p := s.relyingParty(a, "openid", "offline_access")
-	before := p.redeemAt(other, a)
-	sets := []string{s.keySet(), other.keySet()}
-	if got := s.call("POST", "/oidc/keys/rotate", nil).want(200); got.get("rotated") != true {
-		t.Fatalf("got %s", got.body)
+	s := installation.StartWithOwner(t, "postgres")
+	other := balancedReplica(s)
+	a := s.NewApplication(object{"scopes": []string{"openid", "offline_access", "webhook:read"}})
+	p := s.NewRelyingParty(a, "openid", "offline_access")
+	before := redeemAt(p, other, a)
+	sets := []string{keySet(s), keySet(other)}
+	if got := s.Call("POST", "/oidc/keys/rotate", nil).Want(200); got.Get("rotated") != true {
+		t.Fatalf("got %s", got.Body)
 	}
-	here, _ := p.signIn(s.browser())
-	old := s.kidOf(before["access_token"].(string))
+	here, _ := p.SignIn(s.NewBrowser())
+	old := kidOf(s, before["access_token"].(string))
 	rotated := func(tokens object) bool {
 		for _, name := range []string{"access_token", "id_token"} {
 			for _, set := range sets {
-				if kid := s.kidOf(tokens[name].(string)); !strings.Contains(set, kid) {
+				if kid := kidOf(s, tokens[name].(string)); !strings.Contains(set, kid) {
 					t.Errorf("the %s was signed with %s, which was not published", name, kid)
 				}
 			}
 		}
-		return s.kidOf(tokens["access_token"].(string)) != old
+		return kidOf(s, tokens["access_token"].(string)) != old
 	}
 	idToken, _ := here.Extra("id_token").(string)
 	if !rotated(object{"access_token": here.AccessToken, "id_token": idToken}) {
 		t.Error("the replica that rotated signs with the old key")
 	}
 	refresh := before["refresh_token"].(string)
-	within(t, time.Second, "the other replica to sign with the new key", func() bool {
-		status, tokens := other.post(a, "/oauth/token", url.Values{
+	waittest.Within(t, time.Second, "the other replica to sign with the new key", func() bool {
+		status, tokens := other.PostForm(a, "/oauth/token", url.Values{
 			"grant_type": {"refresh_token"}, "refresh_token": {refresh},
 		})
 		if status != http.StatusOK {
@@ -97,9 +100,9 @@ func TestKeyRotationOnOneReplicaReachesTheOther(t *testing.T) {
 		refresh = tokens["refresh_token"].(string)
 		return rotated(tokens)
 	})
-	for _, at := range []*steward{s, other} {
+	for _, at := range []*installation.Steward{s, other} {
 		for _, token := range []string{before["access_token"].(string), here.AccessToken} {
-			if got := at.userinfoStatus(token); got != http.StatusOK {
+			if got := at.UserinfoStatus(token); got != http.StatusOK {
 				t.Errorf("userinfo after the rotation: %d", got)
 			}
 		}
@@ -110,44 +113,44 @@ func TestKeyRotationOnOneReplicaReachesTheOther(t *testing.T) {
 // API.
 func TestRevocationOnOneReplicaReachesTheOther(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := s.balancedReplica()
-	me := s.call("GET", "/cli/auth/user", nil).want(200).text("id")
+	s := installation.StartWithOwner(t, "postgres")
+	other := balancedReplica(s)
+	me := s.Call("GET", "/cli/auth/user", nil).Want(200).Text("id")
 	for _, how := range []struct {
 		name   string
-		revoke func(a application, tokens object)
+		revoke func(a installation.Application, tokens object)
 	}{
-		{"revoked by its client", func(a application, tokens object) {
-			s.post(a, "/revoke", url.Values{"token": {tokens["refresh_token"].(string)}})
+		{"revoked by its client", func(a installation.Application, tokens object) {
+			s.PostForm(a, "/revoke", url.Values{"token": {tokens["refresh_token"].(string)}})
 		}},
-		{"user revoked", func(a application, _ object) {
-			s.call("DELETE", "/oidc/clients/"+a.id+"/users/"+me, nil).want(200)
+		{"user revoked", func(a installation.Application, _ object) {
+			s.Call("DELETE", "/oidc/clients/"+a.ID+"/users/"+me, nil).Want(200)
 		}},
-		{"all users revoked", func(a application, _ object) {
-			s.call("DELETE", "/oidc/clients/"+a.id+"/users", nil).want(200)
+		{"all users revoked", func(a installation.Application, _ object) {
+			s.Call("DELETE", "/oidc/clients/"+a.ID+"/users", nil).Want(200)
 		}},
-		{"own consent revoked", func(a application, _ object) {
-			s.call("DELETE", "/oidc/user/consent/"+a.id, nil).want(200)
+		{"own consent revoked", func(a installation.Application, _ object) {
+			s.Call("DELETE", "/oidc/user/consent/"+a.ID, nil).Want(200)
 		}},
-		{"client deleted", func(a application, _ object) {
-			s.call("DELETE", "/oidc/clients/"+a.id, nil).want(200)
+		{"client deleted", func(a installation.Application, _ object) {
+			s.Call("DELETE", "/oidc/clients/"+a.ID, nil).Want(200)
 		}},
 	} {
 		t.Run(how.name, func(t *testing.T) {
-			a := s.application(object{"scopes": []string{"openid", "offline_access", "account:read"}})
-			tokens := s.relyingParty(a, "openid", "offline_access", "account:read").redeemAt(other, a)
+			a := s.NewApplication(object{"scopes": []string{"openid", "offline_access", "account:read"}})
+			tokens := redeemAt(s.NewRelyingParty(a, "openid", "offline_access", "account:read"), other, a)
 			access := tokens["access_token"].(string)
 			uses := map[string]func() bool{
-				"userinfo": func() bool { return other.userinfoStatus(access) == http.StatusOK },
+				"userinfo": func() bool { return other.UserinfoStatus(access) == http.StatusOK },
 				"management API": func() bool {
-					return other.as(access).call("GET", "/cli/auth/user", nil).status == http.StatusOK
+					return other.As(access).Call("GET", "/cli/auth/user", nil).Status == http.StatusOK
 				},
 				"introspection": func() bool {
-					_, body := other.post(a, "/introspect", url.Values{"token": {access}})
+					_, body := other.PostForm(a, "/introspect", url.Values{"token": {access}})
 					return body["active"] == true
 				},
 				"refresh": func() bool {
-					status, _ := other.post(a, "/oauth/token", url.Values{
+					status, _ := other.PostForm(a, "/oauth/token", url.Values{
 						"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)},
 					})
 					return status == http.StatusOK
@@ -159,7 +162,7 @@ func TestRevocationOnOneReplicaReachesTheOther(t *testing.T) {
 				}
 			}
 			how.revoke(a, tokens)
-			within(t, time.Second, "the other replica to refuse the tokens", func() bool {
+			waittest.Within(t, time.Second, "the other replica to refuse the tokens", func() bool {
 				for _, works := range uses {
 					if works() {
 						return false

@@ -10,45 +10,46 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 	"steward/internal/account"
 	"steward/internal/db"
 )
 
 // rootKey runs `steward root-key` and returns the installation with the key that it prints.
-func (s *steward) rootKey() *steward {
-	s.t.Helper()
+func rootKey(s *installation.Steward) *installation.Steward {
+	s.T.Helper()
 	out, err := s.Command("root-key").CombinedOutput()
 	if err != nil {
-		s.t.Fatalf("root-key: %v: %s", err, out)
+		s.T.Fatalf("root-key: %v: %s", err, out)
 	}
-	return s.as(strings.TrimSpace(string(out)))
+	return s.As(strings.TrimSpace(string(out)))
 }
 
 // resetPassword runs `steward reset-password` and returns the link that it prints.
-func (s *steward) resetPassword(email string, args ...string) string {
-	s.t.Helper()
+func resetPassword(s *installation.Steward, email string, args ...string) string {
+	s.T.Helper()
 	out, err := s.Command(append([]string{"reset-password", email}, args...)...).CombinedOutput()
 	if err != nil {
-		s.t.Fatalf("reset-password: %v: %s", err, out)
+		s.T.Fatalf("reset-password: %v: %s", err, out)
 	}
 	m := regexp.MustCompile(`^(\S+/reset/\w{43})\nThe link can be used once, until (\S+Z)\.\n$`).FindSubmatch(out)
 	if m == nil {
-		s.t.Fatalf("reset-password prints %q", out)
+		s.T.Fatalf("reset-password prints %q", out)
 	}
 	expires, err := time.Parse(time.RFC3339, string(m[2]))
 	if left := time.Until(expires); err != nil || left > time.Hour || left < 50*time.Minute {
-		s.t.Errorf("the link expires at %s: %v", m[2], err)
+		s.T.Errorf("the link expires at %s: %v", m[2], err)
 	}
 	return string(m[1])
 }
 
 // resetUser returns the address of the user of a link. The server must be stopped.
-func (s *steward) resetUser(link string) string {
-	s.t.Helper()
+func resetUser(s *installation.Steward, link string) string {
+	s.T.Helper()
 	ctx := context.Background()
 	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
-	s.must(err)
+	s.Must(err)
 	defer d.Close()
 	accounts := &account.Store{DB: d, Now: time.Now}
 	login, err := accounts.ResetOf(ctx, link[strings.LastIndex(link, "/")+1:])
@@ -59,7 +60,7 @@ func (s *steward) resetUser(link string) string {
 }
 
 // controlSocket returns the mode of the control socket.
-func (s *steward) controlSocket() (fs.FileMode, error) {
+func controlSocket(s *installation.Steward) (fs.FileMode, error) {
 	info, err := os.Stat(filepath.Join(s.Dir, "steward.sock"))
 	if err != nil {
 		return 0, err
@@ -69,11 +70,11 @@ func (s *steward) controlSocket() (fs.FileMode, error) {
 
 // inShortDirectory puts the data where the path of the socket is short enough, whatever the name of
 // the test.
-func (s *steward) inShortDirectory() {
-	s.t.Helper()
+func inShortDirectory(s *installation.Steward) {
+	s.T.Helper()
 	dir, err := os.MkdirTemp("", "steward-")
-	s.must(err)
-	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s.Must(err)
+	s.T.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s.Dir = dir
 }
 
@@ -81,44 +82,44 @@ func TestOperatorCommandsWorkInEveryState(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s := prepare(t, name)
-			s.Env = []string{"STEWARD_ADMIN_EMAIL=" + adminEmail, "STEWARD_ADMIN_PASSWORD=" + adminPassword}
-			s.inShortDirectory()
-			s.start()
-			mode, err := s.controlSocket()
+			s := installation.Prepare(t, name)
+			s.Env = []string{"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword}
+			inShortDirectory(s)
+			s.Start()
+			mode, err := controlSocket(s)
 			if err != nil || mode != fs.ModeSocket|0o600 {
 				t.Fatalf("the socket of the running server: %v, %v", mode, err)
 			}
-			s.rootKey().call("GET", "/oidc/org/members", nil).want(200)
-			while := s.resetPassword("Ada@Example.com")
+			rootKey(s).Call("GET", "/oidc/org/members", nil).Want(200)
+			while := resetPassword(s, "Ada@Example.com")
 			if !strings.HasPrefix(while, s.URL+"/reset/") {
 				t.Errorf("the link of the running server is %s", while)
 			}
 
-			s.kill() // leaves the socket behind
-			if _, err := s.controlSocket(); err != nil {
+			s.Kill() // leaves the socket behind
+			if _, err := controlSocket(s); err != nil {
 				t.Fatalf("after the kill: %v", err)
 			}
-			key := s.rootKey()
-			s.start()
-			s.as(key.key).call("GET", "/oidc/org/members", nil).want(200)
-			s.rootKey().call("GET", "/oidc/org/members", nil).want(200) // the stale socket was replaced
+			key := rootKey(s)
+			s.Start()
+			s.As(key.Key).Call("GET", "/oidc/org/members", nil).Want(200)
+			rootKey(s).Call("GET", "/oidc/org/members", nil).Want(200) // the stale socket was replaced
 
-			s.stop()
-			if _, err := s.controlSocket(); !os.IsNotExist(err) {
+			s.Stop()
+			if _, err := controlSocket(s); !os.IsNotExist(err) {
 				t.Errorf("after the stop: %v", err)
 			}
-			if got := s.resetUser(while); got != adminEmail {
+			if got := resetUser(s, while); got != installation.AdminEmail {
 				t.Errorf("the link of the running server is of %s", got)
 			}
-			link := s.resetPassword(adminEmail)
-			if !strings.HasPrefix(link, s.URL+"/reset/") || s.resetUser(link) != adminEmail {
+			link := resetPassword(s, installation.AdminEmail)
+			if !strings.HasPrefix(link, s.URL+"/reset/") || resetUser(s, link) != installation.AdminEmail {
 				t.Errorf("the link of the stopped server is %s", link)
 			}
-			if got := s.resetUser(while); got == adminEmail {
+			if got := resetUser(s, while); got == installation.AdminEmail {
 				t.Error("the first link works after the second")
 			}
-			link = s.resetPassword(adminEmail, "--base-url", "https://steward.example.com")
+			link = resetPassword(s, installation.AdminEmail, "--base-url", "https://steward.example.com")
 			if !strings.HasPrefix(link, "https://steward.example.com/reset/") {
 				t.Errorf("the link with a base URL is %s", link)
 			}
@@ -128,12 +129,12 @@ func TestOperatorCommandsWorkInEveryState(t *testing.T) {
 
 func TestOperatorIsNobodyInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		s.stop()
-		s.resetPassword(adminEmail)
-		s.start()
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		s.Stop()
+		resetPassword(s, installation.AdminEmail)
+		s.Start()
 		var lines []object
-		s.call("GET", "/audit", nil).want(200).decode(&lines)
+		s.Call("GET", "/audit", nil).Want(200).Decode(&lines)
 		if len(lines) != 1 || lines[0]["action"] != "member.reset_password" || lines[0]["user_id"] != nil {
 			t.Errorf("audit log: %v", lines)
 		}
@@ -142,10 +143,10 @@ func TestOperatorIsNobodyInTheAuditLog(t *testing.T) {
 
 func TestOperatorCommandsExplainTheirErrors(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		_, userID := s.invite("grace@example.com", "member")
-		s.call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).want(200)
-		s.stop()
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		_, userID := s.Invite("grace@example.com", "member")
+		s.Call("PUT", "/oidc/org/members/"+userID, object{"disabled": true}).Want(200)
+		s.Stop()
 		for email, want := range map[string]string{
 			"bob@example.com":   "no user has the e-mail address bob@example.com",
 			"grace@example.com": "grace@example.com is not an enabled member of any organization and cannot sign in",
@@ -159,20 +160,20 @@ func TestOperatorCommandsExplainTheirErrors(t *testing.T) {
 			return
 		}
 		s.Dir = t.TempDir() // no server was ever started here
-		out, err := s.Command("reset-password", adminEmail).CombinedOutput()
+		out, err := s.Command("reset-password", installation.AdminEmail).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "--base-url") {
 			t.Errorf("without a base URL: %v: %s", err, out)
 		}
-		s.resetPassword(adminEmail, "--base-url", "https://steward.example.com")
+		resetPassword(s, installation.AdminEmail, "--base-url", "https://steward.example.com")
 	})
 }
 
 func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, "sqlite")
+	s := installation.Prepare(t, "sqlite")
 	s.Dir = filepath.Join(s.Dir, strings.Repeat("d", 120))
-	s.must(os.Mkdir(s.Dir, 0o700))
-	s.start()
+	s.Must(os.Mkdir(s.Dir, 0o700))
+	s.Start()
 	if !strings.Contains(s.Log(), "steward root-key, reset-password and organization will not work") {
 		t.Errorf("log: %s", s.Log())
 	}
@@ -180,27 +181,27 @@ func TestServerRunsWithoutItsSocketInALongPath(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "is longer than") {
 		t.Errorf("got %v: %s", err, out)
 	}
-	s.stop()
-	key := s.rootKey().key
-	s.start()
-	s.as(key).call("GET", "/oidc/org/members", nil).want(200)
+	s.Stop()
+	key := rootKey(s).Key
+	s.Start()
+	s.As(key).Call("GET", "/oidc/org/members", nil).Want(200)
 }
 
 // TestOrganizationsAreCreatedAndSeparate creates organizations while the process runs and while it is
 // stopped. Each has its owner, its project and its audit log, and sees nothing of another.
 func TestOrganizationsAreCreatedAndSeparate(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		acme := s.organization("Acme Ltd")
-		s.stop()
-		offline := s.as(s.Organization("Büro 2"))
-		s.start()
-		all := map[string]*steward{"Default organization": s, "Acme Ltd": acme, "Büro 2": offline}
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		acme := s.Organization("Acme Ltd")
+		s.Stop()
+		offline := s.As(s.Steward.Organization("Büro 2"))
+		s.Start()
+		all := map[string]*installation.Steward{"Default organization": s, "Acme Ltd": acme, "Büro 2": offline}
 		for name, one := range all {
-			one.readOrganization()
-			one.call("POST", "/webhook/create", object{"name": "hook of " + name}).want(201)
-			project := one.call("GET", "/cli/project", nil).ids()
-			one.call("PUT", "/thread/t", object{"project_id": project, "metadata": object{"of": name}}).want(200)
+			one.ReadOrganization()
+			one.Call("POST", "/webhook/create", object{"name": "hook of " + name}).Want(201)
+			project := one.Call("GET", "/cli/project", nil).IDs()
+			one.Call("PUT", "/thread/t", object{"project_id": project, "metadata": object{"of": name}}).Want(200)
 		}
 		for name, one := range all {
 			for path, want := range map[string]string{
@@ -208,16 +209,16 @@ func TestOrganizationsAreCreatedAndSeparate(t *testing.T) {
 				"/webhook/list": "hook of " + name, "/thread": `"` + name + `"`,
 			} {
 				var rows []object
-				got := one.call("GET", path, nil).want(200).decode(&rows)
-				if len(rows) != 1 || !strings.Contains(string(got.body), want) {
-					t.Errorf("%s of %s: %s", path, name, got.body)
+				got := one.Call("GET", path, nil).Want(200).Decode(&rows)
+				if len(rows) != 1 || !strings.Contains(string(got.Body), want) {
+					t.Errorf("%s of %s: %s", path, name, got.Body)
 				}
 			}
 			var lines []object
-			one.call("GET", "/audit?action=organization.create", nil).want(200).decode(&lines)
+			one.Call("GET", "/audit?action=organization.create", nil).Want(200).Decode(&lines)
 			switch {
 			case one == s && len(lines) == 0: // the log of a first organization begins after it
-			case one != s && len(lines) == 1 && lines[0]["target"] == one.orgID && lines[0]["user_id"] == nil:
+			case one != s && len(lines) == 1 && lines[0]["target"] == one.OrgID && lines[0]["user_id"] == nil:
 			default:
 				t.Errorf("the audit log of %s: %v", name, lines)
 			}
@@ -227,7 +228,7 @@ func TestOrganizationsAreCreatedAndSeparate(t *testing.T) {
 
 func TestOrganizationNeedsAName(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
+	s := installation.Start(t, "sqlite")
 	for _, name := range []string{"", " ", strings.Repeat("n", 257)} {
 		out, err := s.Command("organization", "create", name).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "name") || strings.Contains(string(out), "sk_") {

@@ -8,17 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/internal/apikey"
 	"steward/internal/auth"
 	"steward/internal/db"
 )
 
 // newMatrix fills an installation.
-func newMatrix(s *steward) *matrix {
-	s.t.Helper()
+func newMatrix(s *installation.Steward) *matrix {
+	s.T.Helper()
 	m := &matrix{s: s, ids: map[string]string{}}
 	keys := m.memberKeys()
-	other := s.secondOrganization()
+	other := s.SecondOrganization()
 	m.create()
 	with, without := scopeLists()
 
@@ -31,36 +32,36 @@ func newMatrix(s *steward) *matrix {
 		{name: "nobody", authorization: constant(""), want: refused("Bearer")},
 		{name: "wrong key", authorization: constant("Bearer " + apikey.NewValue()), want: refused("Bearer")},
 		{name: "expired key", authorization: constant("Bearer " + keys["expired"]), want: refused("Bearer")},
-		{name: "key as DPoP", authorization: constant("DPoP " + s.key), want: refused(`DPoP error="invalid_token"`)},
-		{name: "owner", authorization: constant("Bearer " + s.key), want: kind{role: "owner"}.want, exact: true},
+		{name: "key as DPoP", authorization: constant("DPoP " + s.Key), want: refused(`DPoP error="invalid_token"`)},
+		{name: "owner", authorization: constant("Bearer " + s.Key), want: kind{role: "owner"}.want, exact: true},
 		{name: "admin", authorization: constant("Bearer " + keys["admin"]), want: kind{role: "admin"}.want},
 		{name: "member", authorization: constant("Bearer " + keys["member"]), want: kind{role: "member"}.want},
 		{name: "viewer", authorization: constant("Bearer " + keys["viewer"]), want: kind{role: "viewer"}.want},
 		{
-			name: "project key", authorization: constant("Bearer " + s.keyOf(matrixProject).key),
+			name: "project key", authorization: constant("Bearer " + s.KeyOf(matrixProject).Key),
 			want: kind{role: "owner", confined: true}.want, exact: true,
 		},
-		{name: "key with the scope", authorization: byScope("Bearer ", s.scopedKeys(with)), want: kind{role: "owner"}.want, exact: true},
+		{name: "key with the scope", authorization: byScope("Bearer ", scopedKeys(s, with)), want: kind{role: "owner"}.want, exact: true},
 		{
-			name: "key without the scope", authorization: byScope("Bearer ", s.scopedKeys(without)),
+			name: "key without the scope", authorization: byScope("Bearer ", scopedKeys(s, without)),
 			want: kind{role: "owner", without: true}.want,
 		},
-		{name: "other organization", authorization: constant("Bearer " + other.key), want: kind{role: "owner"}.want, other: true},
+		{name: "other organization", authorization: constant("Bearer " + other.Key), want: kind{role: "owner"}.want, other: true},
 		{
-			name: "key of another organization with the scope", authorization: byScope("Bearer ", other.scopedKeys(with)),
+			name: "key of another organization with the scope", authorization: byScope("Bearer ", scopedKeys(other, with)),
 			want: kind{role: "owner"}.want, other: true,
 		},
 		{
 			name: "key for members", want: kind{role: "owner"}.only("member"),
-			authorization: constant("Bearer " + s.scopedKey("member:read", "member:write").key),
+			authorization: constant("Bearer " + scopedKey(s, "member:read", "member:write").Key),
 		},
 		{
 			name: "key for clients", want: kind{role: "owner"}.only("oauth"),
-			authorization: constant("Bearer " + s.scopedKey("oauth:read", "oauth:write").key),
+			authorization: constant("Bearer " + scopedKey(s, "oauth:read", "oauth:write").Key),
 		},
 		{
 			name: "key for members of an admin", want: kind{role: "admin"}.only("member"),
-			authorization: constant("Bearer " + s.as(keys["admin"]).scopedKey("member:read", "member:write").key),
+			authorization: constant("Bearer " + scopedKey(s.As(keys["admin"]), "member:read", "member:write").Key),
 		},
 		{name: "token with the scope", authorization: byScope("Bearer ", owner.with), want: kind{role: "owner"}.want, exact: true},
 		{
@@ -134,11 +135,11 @@ func (k kind) only(area string) func(right) (int, string) {
 }
 
 // scopedKeys creates a key for each list of scopes.
-func (s *steward) scopedKeys(lists map[string][]string) map[string]string {
-	s.t.Helper()
+func scopedKeys(s *installation.Steward, lists map[string][]string) map[string]string {
+	s.T.Helper()
 	values := map[string]string{}
 	for scope, list := range lists {
-		values[scope] = s.scopedKey(list...).key
+		values[scope] = scopedKey(s, list...).Key
 	}
 	return values
 }
@@ -162,15 +163,15 @@ func scopeLists() (with, without map[string][]string) {
 // memberKeys invites a member of each role and creates a key for each, and one that has expired.
 func (m *matrix) memberKeys() map[string]string {
 	s := m.s
-	s.t.Helper()
+	s.T.Helper()
 	users := map[string]string{}
 	for _, role := range everybody[1:] {
-		_, users[role] = s.invite(role+"@example.com", role)
+		_, users[role] = s.Invite(role+"@example.com", role)
 	}
 	m.ids["/oidc/org/members"] = users["viewer"]
 	users["expired"] = users["admin"]
 	keys := map[string]string{}
-	s.offline(func(ctx context.Context, d *db.DB) {
+	s.Offline(func(ctx context.Context, d *db.DB) {
 		past := time.Now().Add(-2 * time.Hour)
 		store := &apikey.Store{
 			DB: d, Now: func() time.Time { return past }, Audit: func(*db.Tx, string, string) error { return nil },
@@ -180,9 +181,9 @@ func (m *matrix) memberKeys() map[string]string {
 			if name == "expired" {
 				body.ExpiresAt = new(past.Add(time.Hour).Format(time.RFC3339))
 			}
-			caller := auth.With(ctx, &auth.Caller{OrgID: s.orgID, UserID: userID})
+			caller := auth.With(ctx, &auth.Caller{OrgID: s.OrgID, UserID: userID})
 			made, err := (&apikey.Handler{Store: store}).Create(caller, &struct{ Body apikey.NewKey }{body})
-			s.must(err)
+			s.Must(err)
 			keys[name] = made.Value
 		}
 	})
@@ -194,36 +195,36 @@ const matrixProject = "prj_matrix"
 // create creates something of each kind.
 func (m *matrix) create() {
 	s := m.s
-	s.t.Helper()
-	m.ids["/cli/project"] = s.call("POST", "/cli/project", object{"name": "p"}).want(201).text("id")
-	m.ids["/cli/apikey"] = s.call("POST", "/cli/apikey", object{"name": "k"}).want(201).text("id")
-	m.ids["/oidc/clients"] = s.application(object{}).id
+	s.T.Helper()
+	m.ids["/cli/project"] = s.Call("POST", "/cli/project", object{"name": "p"}).Want(201).Text("id")
+	m.ids["/cli/apikey"] = s.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("id")
+	m.ids["/oidc/clients"] = s.NewApplication(object{}).ID
 	resources := object{"resources": []object{
 		{"type": "s3", "name": "matrix-bucket"}, {"type": "db", "name": "matrix"}, {"type": "kv", "name": "matrix"},
 	}}
-	s.call("POST", "/resource/"+s.orgID+"/local", resources).want(201)
+	s.Call("POST", "/resource/"+s.OrgID+"/local", resources).Want(201)
 	m.ids["{bucket}"] = "matrix-bucket"
-	m.ids["{orgId}"] = s.orgID
+	m.ids["{orgId}"] = s.OrgID
 	m.ids["{region}"] = "local"
 	m.ids["{name}"] = "matrix"
 	m.ids["{client_id}"] = m.ids["/oidc/clients"]
-	m.ids["{user_id}"] = s.call("GET", "/cli/auth/user", nil).want(200).text("id")
+	m.ids["{user_id}"] = s.Call("GET", "/cli/auth/user", nil).Want(200).Text("id")
 	m.ids["/cli/eval"], m.ids["/cli/eval-run"], m.ids["/thread"], m.ids["/session"] = "e1", "r1", "t1", "s1"
-	s.call("PUT", "/cli/eval/e1", object{"name": "e", "agentIdentifier": "a", "projectId": matrixProject}).want(200)
-	run := evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: matrixProject}
-	s.call("POST", "/evalrun", run.body(s.orgID, 0)).want(201)
-	s.call("PUT", "/thread/t1", object{"project_id": matrixProject}).want(200)
-	s.call("POST", "/session", object{
-		"id": "s1", "threadId": "t1", "orgId": s.orgID, "projectId": matrixProject, "routeId": "r", "environment": "e",
+	s.Call("PUT", "/cli/eval/e1", object{"name": "e", "agentIdentifier": "a", "projectId": matrixProject}).Want(200)
+	run := installation.EvalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: matrixProject}
+	s.Call("POST", "/evalrun", run.Body(s.OrgID, 0)).Want(201)
+	s.Call("PUT", "/thread/t1", object{"project_id": matrixProject}).Want(200)
+	s.Call("POST", "/session", object{
+		"id": "s1", "threadId": "t1", "orgId": s.OrgID, "projectId": matrixProject, "routeId": "r", "environment": "e",
 		"devmode": false, "url": "https://example.com", "method": "GET", "trigger": "api",
-	}).want(201)
-	hook := s.call("POST", "/webhook/create", object{"name": "w"}).want(201)
-	m.ids["{webhookId}"] = hook.text("id")
-	ingest := strings.TrimPrefix(hook.text("url"), s.URL)
-	m.ids["{receiptId}"] = s.as("").call("POST", ingest, object{}).want(200).text("id")
-	m.ids["{destinationId}"] = s.call("POST", "/webhook/destination-create/"+m.ids["{webhookId}"], aHook).want(201).text("id")
+	}).Want(201)
+	hook := s.Call("POST", "/webhook/create", object{"name": "w"}).Want(201)
+	m.ids["{webhookId}"] = hook.Text("id")
+	ingest := strings.TrimPrefix(hook.Text("url"), s.URL)
+	m.ids["{receiptId}"] = s.As("").Call("POST", ingest, object{}).Want(200).Text("id")
+	m.ids["{destinationId}"] = s.Call("POST", "/webhook/destination-create/"+m.ids["{webhookId}"], aHook).Want(201).Text("id")
 	m.ids["{deliveryId}"] = "none"
-	m.ids["{replayId}"] = s.call("POST", "/webhook/replay/"+m.ids["{webhookId}"], aReplay).want(201).text("id")
+	m.ids["{replayId}"] = s.Call("POST", "/webhook/replay/"+m.ids["{webhookId}"], aReplay).Want(201).Text("id")
 }
 
 // issued are access tokens by scope.
@@ -236,21 +237,21 @@ type issued struct {
 // userTokens signs the owner in at a client with all scopes, and gets tokens with some of them.
 func (m *matrix) userTokens(with, without map[string][]string) issued {
 	s := m.s
-	s.t.Helper()
+	s.T.Helper()
 	scopes := []string{"openid", "offline_access"}
 	for scope := range with {
 		scopes = append(scopes, scope)
 	}
-	a := s.application(object{"scopes": scopes})
-	token, _ := s.relyingParty(a, scopes...).signIn(s.browser())
+	a := s.NewApplication(object{"scopes": scopes})
+	token, _ := s.NewRelyingParty(a, scopes...).SignIn(s.NewBrowser())
 	refresh := token.RefreshToken
 	get := func(p *prover, list ...string) string {
 		form := url.Values{
 			"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "scope": {strings.Join(list, " ")},
 		}
-		body := s.token(a, form, p, "")
-		refresh = body.text("refresh_token")
-		return body.text("access_token")
+		body := requestToken(s, a, form, p, "")
+		refresh = body.Text("refresh_token")
+		return body.Text("access_token")
 	}
 	i := issued{prover: newProver(s), openid: get(nil, "openid")}
 	i.with = collect(with, func(list []string) string { return get(nil, list...) })
@@ -262,18 +263,18 @@ func (m *matrix) userTokens(with, without map[string][]string) issued {
 // clientTokens gets tokens of clients that act as themselves, with some of their scopes.
 func (m *matrix) clientTokens(with, without map[string][]string) issued {
 	s := m.s
-	s.t.Helper()
+	s.T.Helper()
 	var scopes []string
 	for scope := range with {
 		scopes = append(scopes, scope)
 	}
 	settings := object{"scopes": scopes, "grant_types": []string{"client_credentials"}}
-	a := s.application(settings)
+	a := s.NewApplication(settings)
 	settings["project_id"] = matrixProject
-	confined := s.application(settings)
-	get := func(a application, p *prover, list []string) string {
+	confined := s.NewApplication(settings)
+	get := func(a installation.Application, p *prover, list []string) string {
 		form := url.Values{"grant_type": {"client_credentials"}, "scope": {strings.Join(list, " ")}}
-		return s.token(a, form, p, "").text("access_token")
+		return requestToken(s, a, form, p, "").Text("access_token")
 	}
 	i := issued{prover: newProver(s)}
 	i.with = collect(with, func(list []string) string { return get(a, nil, list) })
@@ -291,28 +292,28 @@ func collect(lists map[string][]string, get func([]string) string) map[string]st
 	return tokens
 }
 
-// token sends a request to the token endpoint, with a DPoP proof unless the prover is nil.
-func (s *steward) token(a application, form url.Values, p *prover, nonce string) *response {
-	s.t.Helper()
-	r := s.tokenResponse(a, form, p, nonce)
-	if r.status != http.StatusOK {
-		s.t.Fatalf("token endpoint: %d %s", r.status, r.body)
+// requestToken sends a request to the token endpoint, with a DPoP proof unless the prover is nil.
+func requestToken(s *installation.Steward, a installation.Application, form url.Values, p *prover, nonce string) *installation.Response {
+	s.T.Helper()
+	r := tokenResponse(s, a, form, p, nonce)
+	if r.Status != http.StatusOK {
+		s.T.Fatalf("token endpoint: %d %s", r.Status, r.Body)
 	}
 	return r
 }
 
-func (s *steward) tokenResponse(a application, form url.Values, p *prover, nonce string) *response {
-	s.t.Helper()
+func tokenResponse(s *installation.Steward, a installation.Application, form url.Values, p *prover, nonce string) *installation.Response {
+	s.T.Helper()
 	req, err := http.NewRequest("POST", s.URL+"/oauth/token", strings.NewReader(form.Encode()))
-	s.must(err)
+	s.Must(err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth(a.id, a.secret)
+	req.SetBasicAuth(a.ID, a.Secret)
 	if p != nil {
 		req.Header.Set("DPoP", p.proof("POST", p.s.URL+"/oauth/token", "", nonce))
 	}
-	res, err := client.Do(req)
-	s.must(err)
-	r, err := read(s.t, res)
-	s.must(err)
+	res, err := installation.Client.Do(req)
+	s.Must(err)
+	r, err := installation.ReadResponse(s.T, res)
+	s.Must(err)
 	return r
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 // right is who may use a route.
@@ -156,10 +158,10 @@ type presenter struct {
 // TestEveryRouteChecksEveryCaller uses every operation of the API in all ways.
 func TestEveryRouteChecksEveryCaller(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		m := newMatrix(s)
 		var doc struct{ Paths map[string]map[string]any }
-		s.call("GET", "/openapi.json", nil).want(200).decode(&doc)
+		s.Call("GET", "/openapi.json", nil).Want(200).Decode(&doc)
 		var work []string
 		for path, operations := range doc.Paths {
 			for method := range operations {
@@ -186,7 +188,7 @@ func TestEveryRouteChecksEveryCaller(t *testing.T) {
 // matrix is an installation with something of each kind in one organization, and everybody who may
 // want to use it.
 type matrix struct {
-	s          *steward
+	s          *installation.Steward
 	ids        map[string]string // by the end of a path, or by the name of a parameter
 	presenters []presenter
 }
@@ -195,7 +197,7 @@ type matrix struct {
 func (m *matrix) check(route string) {
 	r, known := rights[route]
 	if !known {
-		m.s.t.Errorf("%s has no entry in rights: add one", route)
+		m.s.T.Errorf("%s has no entry in rights: add one", route)
 		return
 	}
 	method, pattern, _ := strings.Cut(route, " ")
@@ -207,30 +209,30 @@ func (m *matrix) check(route string) {
 		}
 		got, err := m.send(p, method, path, r)
 		if err != nil {
-			m.s.t.Errorf("%s as %s: %v", route, p.name, err)
+			m.s.T.Errorf("%s as %s: %v", route, p.name, err)
 			continue
 		}
 		if !p.accepts(got, method, status, detail) {
-			m.s.t.Errorf("%s as %s: got %d %s %s, want %d %s", route, p.name, got.status,
-				got.header.Get("WWW-Authenticate"), got.body, status, detail)
+			m.s.T.Errorf("%s as %s: got %d %s %s, want %d %s", route, p.name, got.Status,
+				got.Header.Get("WWW-Authenticate"), got.Body, status, detail)
 		}
 	}
 }
 
 // accepts reports whether a response is as it must be.
-func (p presenter) accepts(got *response, method string, status int, detail string) bool {
+func (p presenter) accepts(got *installation.Response, method string, status int, detail string) bool {
 	switch {
 	case status == 401:
-		return got.status == 401 && strings.HasPrefix(got.header.Get("WWW-Authenticate"), detail)
+		return got.Status == 401 && strings.HasPrefix(got.Header.Get("WWW-Authenticate"), detail)
 	case status != 0:
-		return got.status == status && strings.Contains(string(got.body), detail)
+		return got.Status == status && strings.Contains(string(got.Body), detail)
 	case p.exact && method == "GET":
-		return got.status == 200
+		return got.Status == 200
 	}
-	return got.status != 401 && got.status != 403 && got.status < 500
+	return got.Status != 401 && got.Status != 403 && got.Status < 500
 }
 
-func (m *matrix) send(p presenter, method, path string, r right) (*response, error) {
+func (m *matrix) send(p presenter, method, path string, r right) (*installation.Response, error) {
 	authorization := p.authorization(r.scope)
 	var headers []string
 	if authorization != "" {
@@ -240,7 +242,7 @@ func (m *matrix) send(p presenter, method, path string, r right) (*response, err
 		_, token, _ := strings.Cut(authorization, " ")
 		headers = append(headers, "DPoP", p.proof.proof(method, m.s.URL+path, token, ""))
 	}
-	return m.s.as("").try(method, path, r.body, headers...)
+	return m.s.As("").Try(method, path, r.body, headers...)
 }
 
 // path returns a path with ids that exist, or with ids that do not, so that nothing is changed.

@@ -7,14 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/db/dbtest"
 	"steward/internal/waittest"
 )
 
 // pooled returns an installation, not started yet, whose database is behind PgBouncer in transaction
 // mode.
-func pooled(t *testing.T, args ...string) *steward {
-	s := prepare(t, "", args...)
+func pooled(t *testing.T, args ...string) *installation.Steward {
+	s := installation.Prepare(t, "", args...)
 	s.Database = dbtest.PgBouncer(t, dbtest.Postgres(t), "transaction")
 	return s
 }
@@ -25,32 +27,32 @@ func TestReplicasBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	const clients, rounds = 8, 15
 	s := pooled(t, "--database-pooler", "transaction")
-	s.start()
-	replicas := []*steward{s, s.replica()}
-	k := newSink(t)
-	h := s.hook("orders")
-	s.destination(h, k.URL+"/a")
+	s.Start()
+	replicas := []*installation.Steward{s, s.Replica()}
+	k := sink.New(t)
+	h := s.NewHook("orders")
+	s.NewDestination(h, k.URL+"/a")
 	work := func(client int) error {
 		at, other := replicas[client%2], replicas[(client+1)%2]
 		for i := range rounds {
 			thread := fmt.Sprintf("/thread/t%d-%d", client, i)
 			for _, step := range []struct {
-				s            *steward
+				s            *installation.Steward
 				method, path string
 				body         any
 			}{
-				{at, "POST", h.path, object{"n": i}},
+				{at, "POST", h.Path, object{"n": i}},
 				{at, "PUT", thread, object{"project_id": "prj_a", "metadata": object{"n": i}}},
 				{other, "GET", thread, nil},
 				{other, "GET", "/webhook/receipt-list/" + h.ID + "?limit=5", nil},
 				{other, "PUT", thread, object{"metadata": object{"n": i + 1}}},
 			} {
-				r, err := step.s.try(step.method, step.path, step.body)
+				r, err := step.s.Try(step.method, step.path, step.body)
 				if err != nil {
 					return err
 				}
-				if r.status != 200 {
-					return fmt.Errorf("%s %s: %d %s", step.method, step.path, r.status, r.body)
+				if r.Status != 200 {
+					return fmt.Errorf("%s %s: %d %s", step.method, step.path, r.Status, r.Body)
 				}
 			}
 		}
@@ -65,18 +67,18 @@ func TestReplicasBehindPgBouncer(t *testing.T) {
 		})
 	}
 	all.Wait()
-	k.wait("/a", clients*rounds)
+	k.Wait("/a", clients*rounds)
 	for _, r := range replicas {
-		if n := r.total("/webhook/receipt-list/" + h.ID + "?limit=1"); n != fmt.Sprint(clients*rounds) {
+		if n := r.Total("/webhook/receipt-list/" + h.ID + "?limit=1"); n != fmt.Sprint(clients*rounds) {
 			t.Errorf("%s receipts", n)
 		}
 	}
-	made := s.call("POST", "/cli/apikey", object{"name": "short-lived"}).want(201)
-	key := replicas[1].as(made.text("value"))
-	key.call("GET", "/webhook/list", nil).want(200)
-	s.call("DELETE", "/cli/apikey/"+made.text("id"), nil).want(204)
+	made := s.Call("POST", "/cli/apikey", object{"name": "short-lived"}).Want(201)
+	key := replicas[1].As(made.Text("value"))
+	key.Call("GET", "/webhook/list", nil).Want(200)
+	s.Call("DELETE", "/cli/apikey/"+made.Text("id"), nil).Want(204)
 	waittest.Until(t, "the other replica to refuse the key", func() (int, bool) {
-		status := key.call("GET", "/webhook/list", nil).status
+		status := key.Call("GET", "/webhook/list", nil).Status
 		return status, status == 401
 	})
 }
@@ -94,10 +96,10 @@ func TestUnnamedPoolerIsRefusedAtTheStart(t *testing.T) {
 func TestFrozenDatabaseEndsRequests(t *testing.T) {
 	t.Parallel()
 	server := dbtest.NewServer(t)
-	s := prepare(t, "")
+	s := installation.Prepare(t, "")
 	s.Database = server.URL
-	s.start()
-	h := s.hook("orders")
+	s.Start()
+	h := s.NewHook("orders")
 	requests := []struct {
 		method, path string
 		body         any
@@ -105,20 +107,20 @@ func TestFrozenDatabaseEndsRequests(t *testing.T) {
 		{"GET", "/webhook/list", nil},
 		{"GET", "/thread?limit=1", nil},
 		{"PUT", "/thread/t1", object{"project_id": "prj_a"}},
-		{"POST", h.path, object{}},
+		{"POST", h.Path, object{}},
 	}
 	thaw := server.Freeze()
 	began := time.Now()
 	var all sync.WaitGroup
 	for _, q := range requests {
 		all.Go(func() {
-			r, err := s.try(q.method, q.path, q.body)
+			r, err := s.Try(q.method, q.path, q.body)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			if r.status != 503 || r.header.Get("Retry-After") == "" {
-				t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
+			if r.Status != 503 || r.Header.Get("Retry-After") == "" {
+				t.Errorf("%s %s: %d %s", q.method, q.path, r.Status, r.Body)
 			}
 		})
 	}
@@ -127,8 +129,8 @@ func TestFrozenDatabaseEndsRequests(t *testing.T) {
 	thaw()
 	for _, q := range requests {
 		waittest.Until(t, q.method+" "+q.path, func() (string, bool) {
-			r := s.call(q.method, q.path, q.body)
-			return string(r.body), r.status == 200
+			r := s.Call(q.method, q.path, q.body)
+			return string(r.Body), r.Status == 200
 		})
 	}
 }

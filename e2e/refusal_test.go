@@ -9,13 +9,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 // TestRequestsThatCannotBeParsedGetAProblem sends what net/http refuses before a handler is called, alone
 // and after a request on the same connection.
 func TestRequestsThatCannotBeParsedGetAProblem(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		address := strings.TrimPrefix(s.URL, "http://")
 		for _, before := range []string{"", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"} {
 			for request, want := range map[string]struct {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 	"steward/internal/waittest"
 )
@@ -23,14 +24,14 @@ import (
 // connections until the drain delay ends, which a second signal does.
 func TestStoppingProcessServesOnAllListeners(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite", "--drain-delay", "5m", "--metrics-listen", "127.0.0.1:0")
-	listen := s.addresses().Listen
-	s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
-	waittest.True(t, "the process to be not ready", func() bool { return s.call("GET", "/readyz", nil).status == 503 })
-	s.call("POST", "/cli/project", object{"name": "late"}).want(201)
+	s := installation.Start(t, "sqlite", "--drain-delay", "5m", "--metrics-listen", "127.0.0.1:0")
+	listen := s.Addresses().Listen
+	s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
+	waittest.True(t, "the process to be not ready", func() bool { return s.Call("GET", "/readyz", nil).Status == 503 })
+	s.Call("POST", "/cli/project", object{"name": "late"}).Want(201)
 	for name, want := range map[string]bool{"api": true, "s3": true, "metrics": false} {
-		res, err := client.Get("http://" + listen[name] + "/")
-		s.must(err)
+		res, err := installation.Client.Get("http://" + listen[name] + "/")
+		s.Must(err)
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		if res.Close != want {
@@ -38,14 +39,14 @@ func TestStoppingProcessServesOnAllListeners(t *testing.T) {
 		}
 	}
 	conn, err := net.Dial("tcp", listen["kv"])
-	s.must(err)
+	s.Must(err)
 	_, err = io.WriteString(conn, "PING\r\n")
-	s.must(err)
+	s.Must(err)
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
 		t.Errorf("the Redis protocol: %q, %v", line, err)
 	}
-	s.must(conn.Close())
-	s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
+	s.Must(conn.Close())
+	s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
 	s.Wait()
 }
 
@@ -53,10 +54,10 @@ func TestStoppingProcessServesOnAllListeners(t *testing.T) {
 // drain delay, while clients send requests all the time.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
-	one := start(t, "postgres")
-	two := one.replica()
+	one := installation.Start(t, "postgres")
+	two := one.Replica()
 	b := newBalancer(t, one.URL, two.URL)
-	via := &steward{Steward: &process.Steward{T: t, URL: b.URL}, t: t, key: one.key}
+	via := &installation.Steward{Steward: &process.Steward{T: t, URL: b.URL}, T: t, Key: one.Key}
 	var served, failed atomic.Int64
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -69,18 +70,18 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 				default:
 				}
 				n := served.Add(1)
-				r, err := via.try("POST", "/cli/project", object{"name": fmt.Sprint("project ", n)})
-				if err != nil || r.status != 201 {
+				r, err := via.Try("POST", "/cli/project", object{"name": fmt.Sprint("project ", n)})
+				if err != nil || r.Status != 201 {
 					failed.Add(1)
 					t.Errorf("request %d: %+v, %v", n, r, err)
 				}
 			}
 		})
 	}
-	for i, s := range []*steward{one, two} {
+	for i, s := range []*installation.Steward{one, two} {
 		waitMore(t, &served, 50)
 		s.Drain()
-		s.start()
+		s.Start()
 		b.replace(i, s.URL)
 	}
 	waitMore(t, &served, 50)
@@ -165,7 +166,7 @@ func (b *balancer) check(i int, stop chan struct{}) {
 		b.mu.Lock()
 		backend := b.backends[i]
 		b.mu.Unlock()
-		res, err := client.Get(backend.String() + "/readyz")
+		res, err := installation.Client.Get(backend.String() + "/readyz")
 		ready := err == nil && res.StatusCode == 200
 		if err == nil {
 			_ = res.Body.Close()

@@ -6,55 +6,57 @@ import (
 	"testing"
 
 	"golang.org/x/oauth2"
+
+	"steward/e2e/installation"
 )
 
 // TestScopedCallerNeverGrantsMoreThanItHas uses keys and a token that are restricted to oauth:* to invite an
 // owner, and to get hold of a client with more scopes. An organization beside it has the same.
 func TestScopedCallerNeverGrantsMoreThanItHas(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
 		scopes := []string{"oauth:read", "oauth:write"}
 		granted := append([]string{"openid"}, scopes...)
-		token, _ := s.relyingParty(s.application(object{"scopes": granted}), granted...).signIn(s.browser())
-		other := s.secondOrganization()
-		for name, as := range map[string]*steward{
-			"key": s.scopedKey(scopes...), "token": s.as(token.AccessToken),
-			"key of another organization": other.scopedKey(scopes...),
+		token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": granted}), granted...).SignIn(s.NewBrowser())
+		other := s.SecondOrganization()
+		for name, as := range map[string]*installation.Steward{
+			"key": scopedKey(s, scopes...), "token": s.As(token.AccessToken),
+			"key of another organization": scopedKey(other, scopes...),
 		} {
 			owner := s
 			if strings.Contains(name, "another") {
 				owner = other
 			}
-			t.Run(name, func(t *testing.T) { as.sub(t).grantsOnlyItsScopes(owner.sub(t)) })
+			t.Run(name, func(t *testing.T) { grantsOnlyItsScopes(forSubtest(as, t), forSubtest(owner, t)) })
 		}
 		// A foreign client is not found, whatever its scopes are.
-		foreign := s.application(object{"scopes": []string{"openid", "storage:write"}})
-		as := other.scopedKey(scopes...)
-		as.call("POST", "/oidc/clients/"+foreign.id+"/rotate-secret", nil).want(404)
-		as.call("PUT", "/oidc/clients/"+foreign.id, object{"redirect_uris": []string{"https://evil.example.com"}}).want(404)
+		foreign := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}})
+		as := scopedKey(other, scopes...)
+		as.Call("POST", "/oidc/clients/"+foreign.ID+"/rotate-secret", nil).Want(404)
+		as.Call("PUT", "/oidc/clients/"+foreign.ID, object{"redirect_uris": []string{"https://evil.example.com"}}).Want(404)
 	})
 }
 
-// sub returns the installation for a subtest.
-func (s *steward) sub(t *testing.T) *steward {
+// forSubtest returns the installation for a subtest.
+func forSubtest(s *installation.Steward, t *testing.T) *installation.Steward {
 	sub := *s
-	sub.t = t
+	sub.T = t
 	return &sub
 }
 
 // scopedKey returns the installation with a key that is restricted to scopes.
-func (s *steward) scopedKey(scopes ...string) *steward {
-	s.t.Helper()
-	return s.as(s.call("POST", "/cli/apikey", object{"name": "scoped", "scopes": scopes}).want(201).text("value"))
+func scopedKey(s *installation.Steward, scopes ...string) *installation.Steward {
+	s.T.Helper()
+	return s.As(s.Call("POST", "/cli/apikey", object{"name": "scoped", "scopes": scopes}).Want(201).Text("value"))
 }
 
 // grantsOnlyItsScopes requires that a caller with oauth:read and oauth:write makes no more than it has.
-func (s *steward) grantsOnlyItsScopes(owner *steward) {
-	s.t.Helper()
+func grantsOnlyItsScopes(s *installation.Steward, owner *installation.Steward) {
+	s.T.Helper()
 	refused := func(scope, method, path string, body any) {
-		s.t.Helper()
-		if got := s.call(method, path, body).want(403); !strings.Contains(got.text("detail"), "the scope "+scope+" is required") {
-			s.t.Errorf("%s %s %v: got %s", method, path, body, got.body)
+		s.T.Helper()
+		if got := s.Call(method, path, body).Want(403); !strings.Contains(got.Text("detail"), "the scope "+scope+" is required") {
+			s.T.Errorf("%s %s %v: got %s", method, path, body, got.Body)
 		}
 	}
 	refused("member:read", "GET", "/oidc/org/members", nil)
@@ -70,47 +72,47 @@ func (s *steward) grantsOnlyItsScopes(owner *steward) {
 	}
 	refused("storage:write", "POST", "/oidc/clients", client("openid", "oauth:read", "storage:write"))
 	refused("member:write", "POST", "/oidc/clients", client("member:write"))
-	s.call("POST", "/oidc/clients", client()).want(200)
-	own := s.call("POST", "/oidc/clients", client("openid", "profile", "email", "offline_access", "oauth:write")).want(200)
-	path := "/oidc/clients/" + own.text("client.id")
+	s.Call("POST", "/oidc/clients", client()).Want(200)
+	own := s.Call("POST", "/oidc/clients", client("openid", "profile", "email", "offline_access", "oauth:write")).Want(200)
+	path := "/oidc/clients/" + own.Text("client.id")
 	refused("storage:read", "PUT", path, object{"scopes": []string{"oauth:write", "storage:read"}})
-	s.call("POST", path+"/rotate-secret", nil).want(200)
-	s.call("PUT", path, object{"redirect_uris": []string{"https://a.example.com/cb"}, "grant_types": everyGrant}).want(200)
-	s.call("PUT", path, object{"scopes": []string{"openid", "oauth:read"}}).want(200)
+	s.Call("POST", path+"/rotate-secret", nil).Want(200)
+	s.Call("PUT", path, object{"redirect_uris": []string{"https://a.example.com/cb"}, "grant_types": installation.EveryGrant}).Want(200)
+	s.Call("PUT", path, object{"scopes": []string{"openid", "oauth:read"}}).Want(200)
 
-	more := "/oidc/clients/" + owner.application(object{"scopes": []string{"openid", "oauth:read", "storage:write"}}).id
+	more := "/oidc/clients/" + owner.NewApplication(object{"scopes": []string{"openid", "oauth:read", "storage:write"}}).ID
 	refused("storage:write", "POST", more+"/rotate-secret", nil)
 	for field, value := range map[string]any{
-		"redirect_uris": []string{redirectURI, "https://evil.example.com"}, "client_type": "public",
-		"grant_types": everyGrant, "audience": "https://evil.example.com/" + more, "project_id": "prj_evil",
+		"redirect_uris": []string{installation.RedirectURI, "https://evil.example.com"}, "client_type": "public",
+		"grant_types": installation.EveryGrant, "audience": "https://evil.example.com/" + more, "project_id": "prj_evil",
 	} {
 		refused("storage:write", "PUT", more, object{field: value})
 	}
 	refused("thread:read", "PUT", more, object{"scopes": []string{"openid", "storage:write", "thread:read"}})
-	got := s.call("GET", more, nil).want(200)
+	got := s.Call("GET", more, nil).Want(200)
 	// What gives no access may be changed, also in one request with what stays as it is.
-	s.call("PUT", more, object{
-		"name": "Other", "scopes": []string{"storage:write", "openid"}, "redirect_uris": got.get("redirect_uris"),
-		"client_type": "confidential", "grant_types": got.get("grant_types"), "audience": nil,
-	}).want(200)
-	s.call("DELETE", more+"/users", nil).want(200)
-	s.call("DELETE", more, nil).want(200)
+	s.Call("PUT", more, object{
+		"name": "Other", "scopes": []string{"storage:write", "openid"}, "redirect_uris": got.Get("redirect_uris"),
+		"client_type": "confidential", "grant_types": got.Get("grant_types"), "audience": nil,
+	}).Want(200)
+	s.Call("DELETE", more+"/users", nil).Want(200)
+	s.Call("DELETE", more, nil).Want(200)
 }
 
 // TestMemberScopesManageMembersOnly uses a key with member:write, which may invite but grants no client more.
 func TestMemberScopesManageMembersOnly(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		reader, writer := s.scopedKey("member:read"), s.scopedKey("member:write")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		reader, writer := scopedKey(s, "member:read"), scopedKey(s, "member:write")
 		for _, path := range []string{"/oidc/org/members", "/audit"} {
-			reader.call("GET", path, nil).want(200)
-			writer.call("GET", path, nil).want(403)
+			reader.Call("GET", path, nil).Want(200)
+			writer.Call("GET", path, nil).Want(403)
 		}
 		invitation := object{"email": "grace@example.com", "role": "admin"}
-		reader.call("POST", "/oidc/org/members", invitation).want(403)
-		writer.call("POST", "/oidc/org/members", invitation).want(201)
-		writer.call("POST", "/oidc/clients", object{}).want(403)
-		writer.call("GET", "/oidc/clients", nil).want(403)
+		reader.Call("POST", "/oidc/org/members", invitation).Want(403)
+		writer.Call("POST", "/oidc/org/members", invitation).Want(201)
+		writer.Call("POST", "/oidc/clients", object{}).Want(403)
+		writer.Call("GET", "/oidc/clients", nil).Want(403)
 		var catalogue struct {
 			Permissions []struct {
 				Groups []struct {
@@ -122,7 +124,7 @@ func TestMemberScopesManageMembersOnly(t *testing.T) {
 				}
 			}
 		}
-		s.call("GET", "/oidc/scopes", nil).want(200).decode(&catalogue)
+		s.Call("GET", "/oidc/scopes", nil).Want(200).Decode(&catalogue)
 		for _, section := range catalogue.Permissions {
 			for _, group := range section.Groups {
 				if group.ID != "member" {
@@ -141,33 +143,33 @@ func TestMemberScopesManageMembersOnly(t *testing.T) {
 // TestResourceReadShowsNoCredentials compares callers of both faces, as key, token and client.
 func TestResourceReadShowsNoCredentials(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		s.call("POST", "/resource/"+s.orgID+"/local", object{"resources": []object{
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		s.Call("POST", "/resource/"+s.OrgID+"/local", object{"resources": []object{
 			{"type": "s3", "name": "scoped-bucket"}, {"type": "db", "name": "scoped"}, {"type": "kv", "name": "scoped"},
-		}}).want(201)
+		}}).Want(201)
 		var list struct{ S3, DB, KV []object }
-		s.call("GET", "/resource/"+s.orgID+"/local", nil).want(200).decode(&list)
+		s.Call("GET", "/resource/"+s.OrgID+"/local", nil).Want(200).Decode(&list)
 		secrets := []any{
 			list.S3[0]["secret_key"], list.S3[0]["access_key"], list.DB[0]["password"], list.KV[0]["password"],
 		}
 		scopes := []string{"resource:read", "resource:write", "storage:read", "storage:write"}
-		a, machine := s.machine(object{"scopes": scopes})
+		a, machine := machineClient(s, object{"scopes": scopes})
 		narrow := url.Values{"grant_type": {"client_credentials"}, "scope": {"resource:read"}}
-		token := s.token(a, narrow, nil, "").text("access_token")
+		token := requestToken(s, a, narrow, nil, "").Text("access_token")
 		for name, c := range map[string]struct {
-			as    *steward
+			as    *installation.Steward
 			shown bool
 		}{
 			"owner":                     {s, true},
-			"key with resource:write":   {s.scopedKey("resource:read", "resource:write"), true},
-			"key with resource:read":    {s.scopedKey("resource:read", "storage:write"), false},
-			"client with resource:read": {s.as(token), false},
+			"key with resource:write":   {scopedKey(s, "resource:read", "resource:write"), true},
+			"key with resource:read":    {scopedKey(s, "resource:read", "storage:write"), false},
+			"client with resource:read": {s.As(token), false},
 			"client with all":           {machine, true},
 		} {
 			for _, path := range []string{
-				"/resource", "/resource/" + s.orgID + "/local", "/sdk/resource", "/sdk/resource/" + s.orgID + "/local",
+				"/resource", "/resource/" + s.OrgID + "/local", "/sdk/resource", "/sdk/resource/" + s.OrgID + "/local",
 			} {
-				body := string(c.as.call("GET", path, nil).want(200).body)
+				body := string(c.as.Call("GET", path, nil).Want(200).Body)
 				for _, secret := range secrets {
 					text, _ := secret.(string)
 					if text == "" || strings.Contains(body, text) != c.shown {
@@ -183,37 +185,37 @@ func TestResourceReadShowsNoCredentials(t *testing.T) {
 // rotate its secret. The owner's browser, which the admin sends to the authorization endpoint, must ask.
 func TestAdminGetsNoCodeAtANewRedirectURI(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		a, b := s.application(object{"scopes": []string{"openid", "storage:write"}}), s.browser()
-		p := s.relyingParty(a, "openid", "storage:write")
-		p.signIn(b)
-		b.wantCode(p, redirectURI, true)
-		adminBrowser, _ := s.invite("admin@example.com", "admin")
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		a, b := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}}), s.NewBrowser()
+		p := s.NewRelyingParty(a, "openid", "storage:write")
+		p.SignIn(b)
+		wantAuthorizationCode(b, p, installation.RedirectURI, true)
+		adminBrowser, _ := s.Invite("admin@example.com", "admin")
 		scopes := []string{"openid", "oauth:read", "oauth:write", "storage:write"}
-		token, _ := s.relyingParty(s.application(object{"scopes": scopes}), scopes...).signIn(adminBrowser)
-		admin := s.as(token.AccessToken)
+		token, _ := s.NewRelyingParty(s.NewApplication(object{"scopes": scopes}), scopes...).SignIn(adminBrowser)
+		admin := s.As(token.AccessToken)
 		const evil = "https://evil.example.com/cb"
-		admin.call("PUT", "/oidc/clients/"+a.id, object{"redirect_uris": []string{redirectURI, evil}}).want(200)
-		admin.call("POST", "/oidc/clients/"+a.id+"/rotate-secret", nil).want(200)
-		b.wantCode(p, redirectURI, true)
-		b.wantCode(p, evil, false)
+		admin.Call("PUT", "/oidc/clients/"+a.ID, object{"redirect_uris": []string{installation.RedirectURI, evil}}).Want(200)
+		admin.Call("POST", "/oidc/clients/"+a.ID+"/rotate-secret", nil).Want(200)
+		wantAuthorizationCode(b, p, installation.RedirectURI, true)
+		wantAuthorizationCode(b, p, evil, false)
 	})
 }
 
-// wantCode requires that a browser is sent to a redirect URI with a code, or with prompt=none with the error
+// wantAuthorizationCode requires that a browser is sent to a redirect URI with a code, or with prompt=none with the error
 // consent_required.
-func (b *browser) wantCode(p *relyingParty, uri string, want bool) {
-	b.s.t.Helper()
-	config := p.config
+func wantAuthorizationCode(b *installation.Browser, p *installation.RelyingParty, uri string, want bool) {
+	b.Steward.T.Helper()
+	config := p.Config
 	config.RedirectURL = uri
 	challenge := oauth2.S256ChallengeOption(oauth2.GenerateVerifier())
-	shown := b.do("GET", config.AuthCodeURL("s", challenge), nil)
-	silent := b.do("GET", config.AuthCodeURL("s", challenge, oauth2.SetAuthURLParam("prompt", "none")), nil)
-	sent := strings.Contains(shown.location, "code=")
-	if sent != want || !want && !strings.Contains(shown.body, "evil.example.com") {
-		b.s.t.Errorf("%s: a code is sent without a page: %t: %s", uri, sent, shown.body)
+	shown := b.Do("GET", config.AuthCodeURL("s", challenge), nil)
+	silent := b.Do("GET", config.AuthCodeURL("s", challenge, oauth2.SetAuthURLParam("prompt", "none")), nil)
+	sent := strings.Contains(shown.Location, "code=")
+	if sent != want || !want && !strings.Contains(shown.Body, "evil.example.com") {
+		b.Steward.T.Errorf("%s: a code is sent without a page: %t: %s", uri, sent, shown.Body)
 	}
-	if !strings.HasPrefix(silent.location, uri) || strings.Contains(silent.location, "error=consent_required") == want {
-		b.s.t.Errorf("%s with prompt=none: sent to %s", uri, silent.location)
+	if !strings.HasPrefix(silent.Location, uri) || strings.Contains(silent.Location, "error=consent_required") == want {
+		b.Steward.T.Errorf("%s with prompt=none: sent to %s", uri, silent.Location)
 	}
 }

@@ -8,44 +8,47 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"steward/e2e/installation"
+	"steward/internal/waittest"
 )
 
 func TestKeysAreRestrictedToScopes(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		create := func(as *steward, scopes any) *response {
-			return as.call("POST", "/cli/apikey", object{"name": "k", "scopes": scopes})
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		create := func(as *installation.Steward, scopes any) *installation.Response {
+			return as.Call("POST", "/cli/apikey", object{"name": "k", "scopes": scopes})
 		}
-		create(s, []string{}).want(422)
-		create(s, []string{"webhook:everything"}).want(422)
-		create(s, []string{"openid"}).want(422)
-		create(s, "webhook:read").want(422)
-		made := create(s, []string{"webhook:read", "apikey:write", "webhook:read", "apikey:read"}).want(201)
-		for _, path := range []string{"/cli/apikey/" + made.text("id"), "/sdk/cli/apikey/" + made.text("id"), "/cli/apikey"} {
-			if got := s.call("GET", path, nil).want(200); !strings.Contains(string(got.body),
+		create(s, []string{}).Want(422)
+		create(s, []string{"webhook:everything"}).Want(422)
+		create(s, []string{"openid"}).Want(422)
+		create(s, "webhook:read").Want(422)
+		made := create(s, []string{"webhook:read", "apikey:write", "webhook:read", "apikey:read"}).Want(201)
+		for _, path := range []string{"/cli/apikey/" + made.Text("id"), "/sdk/cli/apikey/" + made.Text("id"), "/cli/apikey"} {
+			if got := s.Call("GET", path, nil).Want(200); !strings.Contains(string(got.Body),
 				`"scopes":["webhook:read","apikey:write","apikey:read"]`) {
-				t.Errorf("%s: got %s", path, got.body)
+				t.Errorf("%s: got %s", path, got.Body)
 			}
 		}
-		free := create(s, nil).want(201)
-		if got := s.call("GET", "/cli/apikey/"+free.text("id"), nil).want(200); strings.Contains(string(got.body), "scopes") {
-			t.Errorf("a key without scopes: %s", got.body)
+		free := create(s, nil).Want(201)
+		if got := s.Call("GET", "/cli/apikey/"+free.Text("id"), nil).Want(200); strings.Contains(string(got.Body), "scopes") {
+			t.Errorf("a key without scopes: %s", got.Body)
 		}
 
-		scoped := s.as(made.text("value"))
-		scoped.call("GET", "/webhook/list", nil).want(200)
-		scoped.call("POST", "/webhook/create", object{"name": "w"}).want(403)
-		refused := create(scoped, []string{"webhook:read", "webhook:write"}).want(403)
-		if !strings.Contains(refused.text("detail"), "the scope webhook:write is required") {
-			t.Errorf("got %s", refused.body)
+		scoped := s.As(made.Text("value"))
+		scoped.Call("GET", "/webhook/list", nil).Want(200)
+		scoped.Call("POST", "/webhook/create", object{"name": "w"}).Want(403)
+		refused := create(scoped, []string{"webhook:read", "webhook:write"}).Want(403)
+		if !strings.Contains(refused.Text("detail"), "the scope webhook:write is required") {
+			t.Errorf("got %s", refused.Body)
 		}
-		heir := scoped.as(create(scoped, nil).want(201).text("value")) // has the scopes of its maker
-		heir.call("GET", "/webhook/list", nil).want(200)
-		heir.call("POST", "/webhook/create", object{"name": "w"}).want(403)
-		less := scoped.as(create(heir, []string{"apikey:read"}).want(201).text("value"))
-		less.call("GET", "/cli/apikey", nil).want(200)
-		less.call("GET", "/webhook/list", nil).want(403)
-		create(less, []string{"apikey:read"}).want(403)
+		heir := scoped.As(create(scoped, nil).Want(201).Text("value")) // has the scopes of its maker
+		heir.Call("GET", "/webhook/list", nil).Want(200)
+		heir.Call("POST", "/webhook/create", object{"name": "w"}).Want(403)
+		less := scoped.As(create(heir, []string{"apikey:read"}).Want(201).Text("value"))
+		less.Call("GET", "/cli/apikey", nil).Want(200)
+		less.Call("GET", "/webhook/list", nil).Want(403)
+		create(less, []string{"apikey:read"}).Want(403)
 	})
 }
 
@@ -55,142 +58,142 @@ var keyScopes = []string{"openid", "offline_access", "account:read", "apikey:wri
 // revokes the consent in all ways.
 func TestKeyOfATokenDiesWithItsConsent(t *testing.T) {
 	t.Parallel()
-	eachWithOwner(t, func(t *testing.T, s *steward) {
-		me := s.call("GET", "/cli/auth/user", nil).text("id")
-		revoke := func(path string) func(application, *browser) {
-			return func(a application, _ *browser) {
-				s.call("DELETE", strings.NewReplacer("{id}", a.id, "{me}", me).Replace(path), nil).want(200)
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) {
+		me := s.Call("GET", "/cli/auth/user", nil).Text("id")
+		revoke := func(path string) func(installation.Application, *installation.Browser) {
+			return func(a installation.Application, _ *installation.Browser) {
+				s.Call("DELETE", strings.NewReplacer("{id}", a.ID, "{me}", me).Replace(path), nil).Want(200)
 			}
 		}
-		for name, revoke := range map[string]func(application, *browser){
+		for name, revoke := range map[string]func(installation.Application, *installation.Browser){
 			"by a manager":   revoke("/oidc/clients/{id}/users/{me}"),
 			"all users":      revoke("/oidc/clients/{id}/users"),
 			"by the user":    revoke("/oidc/user/consent/{id}"),
 			"client deleted": revoke("/oidc/clients/{id}"),
-			"scope declined": s.decline,
+			"scope declined": func(a installation.Application, b *installation.Browser) { declineScope(s, a, b) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				a, b := s.application(object{"scopes": keyScopes}), s.browser()
-				token, _ := s.relyingParty(a, keyScopes...).signIn(b)
-				app := s.as(token.AccessToken)
-				app.call("POST", "/cli/apikey", object{"name": "k", "scopes": []string{"oauth:write"}}).want(403)
-				first := s.as(app.call("POST", "/cli/apikey", object{"name": "k"}).want(201).text("value"))
-				second := s.as(first.call("POST", "/cli/apikey", object{"name": "k"}).want(201).text("value"))
-				stays := s.keyOf("")
-				for _, key := range []*steward{first, second, stays} {
-					key.call("GET", "/webhook/list", nil).want(200)
+				a, b := s.NewApplication(object{"scopes": keyScopes}), s.NewBrowser()
+				token, _ := s.NewRelyingParty(a, keyScopes...).SignIn(b)
+				app := s.As(token.AccessToken)
+				app.Call("POST", "/cli/apikey", object{"name": "k", "scopes": []string{"oauth:write"}}).Want(403)
+				first := s.As(app.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
+				second := s.As(first.Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
+				stays := s.KeyOf("")
+				for _, key := range []*installation.Steward{first, second, stays} {
+					key.Call("GET", "/webhook/list", nil).Want(200)
 				}
-				first.call("POST", "/webhook/create", object{"name": "w"}).want(403)
+				first.Call("POST", "/webhook/create", object{"name": "w"}).Want(403)
 				revoke(a, b)
-				first.call("GET", "/webhook/list", nil).want(401)
-				second.call("GET", "/webhook/list", nil).want(401)
-				app.call("POST", "/cli/apikey", object{"name": "k"}).want(401)
-				stays.call("GET", "/webhook/list", nil).want(200)
+				first.Call("GET", "/webhook/list", nil).Want(401)
+				second.Call("GET", "/webhook/list", nil).Want(401)
+				app.Call("POST", "/cli/apikey", object{"name": "k"}).Want(401)
+				stays.Call("GET", "/webhook/list", nil).Want(200)
 			})
 		}
 	})
 }
 
-// decline consents again, without a scope that was granted before.
-func (s *steward) decline(a application, b *browser) {
-	s.t.Helper()
-	config := s.relyingParty(a, keyScopes...).config
+// declineScope consents again, without a scope that was granted before.
+func declineScope(s *installation.Steward, a installation.Application, b *installation.Browser) {
+	s.T.Helper()
+	config := s.NewRelyingParty(a, keyScopes...).Config
 	address := config.AuthCodeURL("s", oauth2.SetAuthURLParam("prompt", "consent"), oauth2.S256ChallengeOption("v"))
-	m := firstForm.FindStringSubmatch(b.do("GET", address, nil).body)
+	m := installation.FirstForm.FindStringSubmatch(b.Do("GET", address, nil).Body)
 	if m == nil {
-		s.t.Fatal("there is no consent page")
+		s.T.Fatal("there is no consent page")
 	}
-	values := formValues(m[3])
+	values := installation.FormValues(m[3])
 	values["scope"] = slices.DeleteFunc(values["scope"], func(scope string) bool { return scope == "account:read" })
-	b.do("POST", s.URL+html.UnescapeString(m[2]), values)
+	b.Do("POST", s.URL+html.UnescapeString(m[2]), values)
 }
 
 func TestKeyOfATokenDiesOnTheOtherReplica(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
-	other := s.balancedReplica()
-	a := s.application(object{"scopes": keyScopes})
-	token, _ := s.relyingParty(a, keyScopes...).signIn(s.browser())
-	key := other.as(other.as(token.AccessToken).call("POST", "/cli/apikey", object{"name": "k"}).want(201).text("value"))
-	key.call("GET", "/webhook/list", nil).want(200)
-	s.call("DELETE", "/oidc/user/consent/"+a.id, nil).want(200)
+	s := installation.StartWithOwner(t, "postgres")
+	other := balancedReplica(s)
+	a := s.NewApplication(object{"scopes": keyScopes})
+	token, _ := s.NewRelyingParty(a, keyScopes...).SignIn(s.NewBrowser())
+	key := other.As(other.As(token.AccessToken).Call("POST", "/cli/apikey", object{"name": "k"}).Want(201).Text("value"))
+	key.Call("GET", "/webhook/list", nil).Want(200)
+	s.Call("DELETE", "/oidc/user/consent/"+a.ID, nil).Want(200)
 	// A token that is still accepted there creates no key.
-	other.as(token.AccessToken).call("POST", "/cli/apikey", object{"name": "k"}).want(401)
-	within(t, time.Second, "the other replica to refuse the key", func() bool {
-		return key.call("GET", "/webhook/list", nil).status == 401
+	other.As(token.AccessToken).Call("POST", "/cli/apikey", object{"name": "k"}).Want(401)
+	waittest.Within(t, time.Second, "the other replica to refuse the key", func() bool {
+		return key.Call("GET", "/webhook/list", nil).Status == 401
 	})
 }
 
-// machine returns the installation as a client that acts as itself uses it.
-func (s *steward) machine(settings object) (application, *steward) {
-	s.t.Helper()
+// machineClient returns the installation as a client that acts as itself uses it.
+func machineClient(s *installation.Steward, settings object) (installation.Application, *installation.Steward) {
+	s.T.Helper()
 	settings["grant_types"] = []string{"client_credentials"}
-	a := s.application(settings)
-	return a, s.as(s.token(a, clientCredentials, nil, "").text("access_token"))
+	a := s.NewApplication(settings)
+	return a, s.As(requestToken(s, a, clientCredentials, nil, "").Text("access_token"))
 }
 
 func TestClientActsAsItself(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		scopes := []string{"account:read", "account:write", "apikey:read", "apikey:write", "webhook:write", "thread:read", "thread:write"}
-		a, machine := s.machine(object{"scopes": scopes})
-		hook := machine.call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").want(201)
-		if hook.text("created_by") != a.id {
-			t.Errorf("got %s", hook.body)
+		a, machine := machineClient(s, object{"scopes": scopes})
+		hook := machine.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
+		if hook.Text("created_by") != a.ID {
+			t.Errorf("got %s", hook.Body)
 		}
-		again := machine.call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").want(201)
-		_, second := s.machine(object{"scopes": scopes})
-		apart := second.call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").want(201)
-		if again.text("id") != hook.text("id") || apart.text("id") == hook.text("id") {
+		again := machine.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
+		_, second := machineClient(s, object{"scopes": scopes})
+		apart := second.Call("POST", "/webhook/create", object{"name": "w"}, "Idempotency-Key", "k").Want(201)
+		if again.Text("id") != hook.Text("id") || apart.Text("id") == hook.Text("id") {
 			t.Error("Idempotency-Key does not tell clients apart")
 		}
-		destination := machine.call("POST", "/webhook/destination-create/"+hook.text("id"), aHook).want(201)
-		if destination.text("created_by") != a.id {
-			t.Errorf("got %s", destination.body)
+		destination := machine.Call("POST", "/webhook/destination-create/"+hook.Text("id"), aHook).Want(201)
+		if destination.Text("created_by") != a.ID {
+			t.Errorf("got %s", destination.Body)
 		}
-		machine.call("PUT", "/thread/t1", object{"project_id": "p1"}).want(200)
-		machine.call("DELETE", "/thread/t1", nil).want(204)
-		if got := s.call("GET", "/thread?deleted=true", nil).want(200); !strings.Contains(string(got.body), `"deleted_by":"`+a.id+`"`) {
-			t.Errorf("got %s", got.body)
+		machine.Call("PUT", "/thread/t1", object{"project_id": "p1"}).Want(200)
+		machine.Call("DELETE", "/thread/t1", nil).Want(204)
+		if got := s.Call("GET", "/thread?deleted=true", nil).Want(200); !strings.Contains(string(got.Body), `"deleted_by":"`+a.ID+`"`) {
+			t.Errorf("got %s", got.Body)
 		}
 		var lines []object
-		s.call("GET", "/audit?limit=1", nil).want(200).decode(&lines)
-		if l := lines[0]; l["action"] != "thread.delete" || l["client_id"] != a.id || l["user_id"] != nil || l["key_id"] != nil {
+		s.Call("GET", "/audit?limit=1", nil).Want(200).Decode(&lines)
+		if l := lines[0]; l["action"] != "thread.delete" || l["client_id"] != a.ID || l["user_id"] != nil || l["key_id"] != nil {
 			t.Errorf("the audit log has %v", l)
 		}
 		for _, route := range []string{
 			"GET /cli/auth/user", "GET /oidc/user/consent", "DELETE /oidc/user/consent/x", "GET /cli/apikey", "POST /cli/apikey",
 		} {
 			method, path, _ := strings.Cut(route, " ")
-			got := machine.call(method, path, object{"name": "k"}).want(403)
-			if !strings.Contains(got.text("detail"), "a user is required") {
-				t.Errorf("%s: got %s", route, got.body)
+			got := machine.Call(method, path, object{"name": "k"}).Want(403)
+			if !strings.Contains(got.Text("detail"), "a user is required") {
+				t.Errorf("%s: got %s", route, got.Body)
 			}
 		}
-		s.call("DELETE", "/oidc/clients/"+a.id, nil).want(200)
-		machine.call("GET", "/thread", nil).want(401)
-		second.call("GET", "/thread", nil).want(200)
+		s.Call("DELETE", "/oidc/clients/"+a.ID, nil).Want(200)
+		machine.Call("GET", "/thread", nil).Want(401)
+		second.Call("GET", "/thread", nil).Want(200)
 	})
 }
 
 func TestClientIsConfinedToItsProject(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		scopes := []string{"thread:read", "thread:write", "webhook:read", "resource:read"}
-		a, machine := s.machine(object{"scopes": scopes, "project_id": "red"})
-		s.call("PUT", "/thread/green", object{"project_id": "green"}).want(200)
-		machine.call("PUT", "/thread/red", object{"project_id": "red"}).want(200)
-		machine.call("PUT", "/thread/other", object{"project_id": "green"}).want(403)
-		machine.call("GET", "/thread/green", nil).want(404)
-		if got := machine.call("GET", "/thread", nil).ids(); got != "red" {
+		a, machine := machineClient(s, object{"scopes": scopes, "project_id": "red"})
+		s.Call("PUT", "/thread/green", object{"project_id": "green"}).Want(200)
+		machine.Call("PUT", "/thread/red", object{"project_id": "red"}).Want(200)
+		machine.Call("PUT", "/thread/other", object{"project_id": "green"}).Want(403)
+		machine.Call("GET", "/thread/green", nil).Want(404)
+		if got := machine.Call("GET", "/thread", nil).IDs(); got != "red" {
 			t.Errorf("it lists %s", got)
 		}
-		machine.call("GET", "/webhook/list", nil).want(403)
-		machine.call("GET", "/cli/region", nil).want(200)
-		s.call("DELETE", "/cli/project/red", nil).want(204)
-		machine.call("GET", "/thread", nil).want(401)
-		if got := s.tokenResponse(a, clientCredentials, nil, ""); got.status != 400 {
-			t.Errorf("a client of a deleted project gets %d %s", got.status, got.body)
+		machine.Call("GET", "/webhook/list", nil).Want(403)
+		machine.Call("GET", "/cli/region", nil).Want(200)
+		s.Call("DELETE", "/cli/project/red", nil).Want(204)
+		machine.Call("GET", "/thread", nil).Want(401)
+		if got := tokenResponse(s, a, clientCredentials, nil, ""); got.Status != 400 {
+			t.Errorf("a client of a deleted project gets %d %s", got.Status, got.Body)
 		}
 	})
 }

@@ -9,117 +9,119 @@ import (
 	"strings"
 	"testing"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/e2e/sink"
 )
 
 // eachAtOnce is each with both databases at the same time: the platform's clients mostly wait.
-func eachAtOnce(t *testing.T, test func(t *testing.T, s *steward)) {
+func eachAtOnce(t *testing.T, test func(t *testing.T, s *installation.Steward)) {
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, start(t, name))
+			test(t, installation.Start(t, name))
 		})
 	}
 }
 
 // platformCLI is the CLI of the platform, configured for an installation.
 type platformCLI struct {
-	s   *steward
+	s   *installation.Steward
 	bun string
 	dir string // home and working directory
 }
 
-func (s *steward) platformCLI() *platformCLI {
-	s.t.Helper()
-	return &platformCLI{s: s, bun: s.bun(), dir: s.t.TempDir()}
+func newPlatformCLI(s *installation.Steward) *platformCLI {
+	s.T.Helper()
+	return &platformCLI{s: s, bun: bunPath(s), dir: s.T.TempDir()}
 }
 
 // as returns the CLI with another key.
 func (c *platformCLI) as(key string) *platformCLI {
 	other := *c
-	other.s = c.s.as(key)
+	other.s = c.s.As(key)
 	return &other
 }
 
 // run runs a command without a terminal. The environment has nothing but what docs/sdk.md names.
 func (c *platformCLI) run(stdin string, args ...string) (stdout, stderr string, code int) {
-	c.s.t.Helper()
+	c.s.T.Helper()
 	main, err := filepath.Abs(sdkDir + "@agentuity/cli/bin/cli.ts")
-	c.s.must(err)
-	cmd := exec.CommandContext(c.s.t.Context(), c.bun, append([]string{main}, args...)...)
+	c.s.Must(err)
+	cmd := exec.CommandContext(c.s.T.Context(), c.bun, append([]string{main}, args...)...)
 	cmd.Dir = c.dir
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = []string{
 		"PATH=" + filepath.Dir(c.bun) + ":" + os.Getenv("PATH"), "HOME=" + c.dir,
-		"AGENTUITY_API_KEY=" + c.s.key, "AGENTUITY_API_URL=" + c.s.URL + "/sdk", "AGENTUITY_CATALYST_URL=" + c.s.URL + "/sdk",
+		"AGENTUITY_API_KEY=" + c.s.Key, "AGENTUITY_API_URL=" + c.s.URL + "/sdk", "AGENTUITY_CATALYST_URL=" + c.s.URL + "/sdk",
 		"AGENTUITY_SKIP_VERSION_CHECK=1",
 	}
-	return finish(c.s.t, cmd)
+	return finish(c.s.T, cmd)
 }
 
 // cloud runs a command of `cloud`, which must succeed, and returns the JSON that it prints.
-func (c *platformCLI) cloud(args ...string) *response {
-	c.s.t.Helper()
+func (c *platformCLI) cloud(args ...string) *installation.Response {
+	c.s.T.Helper()
 	return c.json(append([]string{"cloud"}, args...)...)
 }
 
 // json runs a command, which must succeed, and returns the JSON that it prints. Some print it twice.
-func (c *platformCLI) json(args ...string) *response {
-	c.s.t.Helper()
+func (c *platformCLI) json(args ...string) *installation.Response {
+	c.s.T.Helper()
 	stdout, stderr, code := c.run("", append([]string{"--json"}, args...)...)
 	if code != 0 {
-		c.s.t.Fatalf("%q: exit code %d: %s%s", args, code, stdout, stderr)
+		c.s.T.Fatalf("%q: exit code %d: %s%s", args, code, stdout, stderr)
 	}
 	if half := len(stdout) / 2; len(stdout) > 0 && stdout[:half] == stdout[half:] {
 		stdout = stdout[:half]
 	}
-	return &response{t: c.s.t, what: strings.Join(args, " "), status: 200, body: []byte(stdout)}
+	return &installation.Response{T: c.s.T, What: strings.Join(args, " "), Status: 200, Body: []byte(stdout)}
 }
 
 // wantText checks that a command prints all of these texts and no errors.
 func (c *platformCLI) wantText(args string, wants ...string) {
-	c.s.t.Helper()
+	c.s.T.Helper()
 	stdout, stderr, code := c.run("", strings.Fields(args)...)
 	missing := slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(stdout+stderr, want) })
 	if code != 0 || missing {
-		c.s.t.Errorf("%s: got exit code %d, want %q: %s%s", args, code, wants, stdout, stderr)
+		c.s.T.Errorf("%s: got exit code %d, want %q: %s%s", args, code, wants, stdout, stderr)
 	}
 }
 
 // wantError checks that a command fails with an exit code and a text, wherever it prints it.
 func (c *platformCLI) wantError(code int, want string, args ...string) {
-	c.s.t.Helper()
+	c.s.T.Helper()
 	stdout, stderr, got := c.run("", args...)
 	if got != code || !strings.Contains(stdout+stderr, want) {
-		c.s.t.Errorf("%q: got exit code %d, want %d and %q: %s%s", args, got, code, want, stdout, stderr)
+		c.s.T.Errorf("%q: got exit code %d, want %d and %q: %s%s", args, got, code, want, stdout, stderr)
 	}
 }
 
 // TestPlatformCLIManagesAPIKeys also covers regions and the current user.
 func TestPlatformCLIManagesAPIKeys(t *testing.T) {
 	t.Parallel()
-	eachAtOnce(t, func(t *testing.T, s *steward) {
-		c := s.platformCLI()
+	eachAtOnce(t, func(t *testing.T, s *installation.Steward) {
+		c := newPlatformCLI(s)
 		made := c.cloud("apikey", "create", "--name", "laptop", "--expires-at", "30d", "--confirm")
-		s.as(made.text("value")).call("GET", "/cli/auth/user", nil).want(200)
-		id := made.text("id")
-		if got := c.cloud("apikey", "get", id); got.text("name") != "laptop" || got.text("orgId") != s.orgID || got.text("expiresAt") == "" {
-			t.Errorf("get: %s", got.body)
+		s.As(made.Text("value")).Call("GET", "/cli/auth/user", nil).Want(200)
+		id := made.Text("id")
+		if got := c.cloud("apikey", "get", id); got.Text("name") != "laptop" || got.Text("orgId") != s.OrgID || got.Text("expiresAt") == "" {
+			t.Errorf("get: %s", got.Body)
 		}
-		s.keyOf("prj_cli")
-		if got := c.cloud("apikey", "list"); strings.Count(string(got.body), `"id": "key_`) != 3 {
-			t.Errorf("list: %s", got.body)
+		s.KeyOf("prj_cli")
+		if got := c.cloud("apikey", "list"); strings.Count(string(got.Body), `"id": "key_`) != 3 {
+			t.Errorf("list: %s", got.Body)
 		}
 		var ofProject []struct{ Name string }
-		c.cloud("apikey", "list", "--project-id", "prj_cli").decode(&ofProject)
+		c.cloud("apikey", "list", "--project-id", "prj_cli").Decode(&ofProject)
 		if len(ofProject) != 1 || ofProject[0].Name != "key of prj_cli" {
 			t.Errorf("list of a project: %v", ofProject)
 		}
 		c.wantText("cloud apikey list", "laptop", "root key", "key of prj_cli")
-		if got := c.cloud("apikey", "delete", id); got.get("success") != true {
-			t.Errorf("delete: %s", got.body)
+		if got := c.cloud("apikey", "delete", id); got.Get("success") != true {
+			t.Errorf("delete: %s", got.Body)
 		}
-		s.as(made.text("value")).call("GET", "/cli/auth/user", nil).want(401)
+		s.As(made.Text("value")).Call("GET", "/cli/auth/user", nil).Want(401)
 
 		c.wantError(12, "'"+id+"' not found", "cloud", "apikey", "get", id)
 		c.wantError(12, "'"+id+"' not found", "cloud", "apikey", "delete", id)
@@ -133,23 +135,23 @@ func TestPlatformCLIManagesAPIKeys(t *testing.T) {
 // TestPlatformCLIShowsUserAndRegions covers `auth` and `cloud region`.
 func TestPlatformCLIShowsUserAndRegions(t *testing.T) {
 	t.Parallel()
-	eachAtOnce(t, func(t *testing.T, s *steward) {
-		c := s.platformCLI()
+	eachAtOnce(t, func(t *testing.T, s *installation.Steward) {
+		c := newPlatformCLI(s)
 		var user struct{ Organizations []struct{ ID string } }
-		c.json("auth", "whoami").decode(&user)
-		if len(user.Organizations) != 1 || user.Organizations[0].ID != s.orgID {
+		c.json("auth", "whoami").Decode(&user)
+		if len(user.Organizations) != 1 || user.Organizations[0].ID != s.OrgID {
 			t.Errorf("whoami: %+v", user)
 		}
-		c.wantText("auth whoami", s.orgID, "Default organization")
-		if got := c.json("auth", "apikey"); got.text("apiKey") != s.key {
-			t.Errorf("apikey: %s", got.body)
+		c.wantText("auth whoami", s.OrgID, "Default organization")
+		if got := c.json("auth", "apikey"); got.Text("apiKey") != s.Key {
+			t.Errorf("apikey: %s", got.Body)
 		}
 		c.as("sk_wrong").wantError(1, "the API key is missing, unknown or expired", "auth", "whoami")
 
 		c.wantText("cloud region list", "local", "This machine")
 		c.wantText("cloud region select local", "This machine (local)")
-		if got := c.cloud("region", "current"); string(got.body) != "\"local\"\n" {
-			t.Errorf("current: %s", got.body)
+		if got := c.cloud("region", "current"); string(got.Body) != "\"local\"\n" {
+			t.Errorf("current: %s", got.Body)
 		}
 		c.wantError(1, "'nowhere' not found. Available regions: local", "cloud", "region", "select", "nowhere")
 		c.wantText("cloud region unselect", "cleared")
@@ -159,85 +161,85 @@ func TestPlatformCLIShowsUserAndRegions(t *testing.T) {
 // TestPlatformCLIManagesOAuthClients covers `cloud oidc`, which needs the organization.
 func TestPlatformCLIManagesOAuthClients(t *testing.T) {
 	t.Parallel()
-	eachAtOnce(t, func(t *testing.T, s *steward) {
-		c := s.platformCLI()
-		oidc := func(args ...string) *response {
-			return c.cloud(append([]string{"oidc", "--org-id", s.orgID}, args...)...)
+	eachAtOnce(t, func(t *testing.T, s *installation.Steward) {
+		c := newPlatformCLI(s)
+		oidc := func(args ...string) *installation.Response {
+			return c.cloud(append([]string{"oidc", "--org-id", s.OrgID}, args...)...)
 		}
 		create := []string{
 			"create", "--name", "App", "--description", "For tests", "--homepage-url", "https://app.example.com",
 			"--redirect-uris", "https://app.example.com/a,https://app.example.com/b", "--scopes", "openid,email",
 		}
 		made := oidc(append(create, "--type", "confidential")...)
-		id := made.text("client.id")
-		if uris, _ := made.get("client.redirect_uris").([]any); len(uris) != 2 || made.text("client_secret") == "" {
-			t.Errorf("create: %s", made.body)
+		id := made.Text("client.id")
+		if uris, _ := made.Get("client.redirect_uris").([]any); len(uris) != 2 || made.Text("client_secret") == "" {
+			t.Errorf("create: %s", made.Body)
 		}
 		oidc(append(create, "--type", "public")...)
-		if got := oidc("get", id); got.text("name") != "App" || got.get("user_count") != 0.0 {
-			t.Errorf("get: %s", got.body)
+		if got := oidc("get", id); got.Text("name") != "App" || got.Get("user_count") != 0.0 {
+			t.Errorf("get: %s", got.Body)
 		}
-		if got := oidc("list"); strings.Count(string(got.body), `"id": "oac_`) != 2 {
-			t.Errorf("list: %s", got.body)
+		if got := oidc("list"); strings.Count(string(got.Body), `"id": "oac_`) != 2 {
+			t.Errorf("list: %s", got.Body)
 		}
-		if got := oidc("rotate-secret", id, "--force"); got.text("client_id") != id || got.text("client_secret") == made.text("client_secret") {
-			t.Errorf("rotate-secret: %s", got.body)
+		if got := oidc("rotate-secret", id, "--force"); got.Text("client_id") != id || got.Text("client_secret") == made.Text("client_secret") {
+			t.Errorf("rotate-secret: %s", got.Body)
 		}
 		for _, empty := range [][]string{{"users", id}, {"activity", id, "--days", "30"}} {
-			if got := oidc(empty...); string(got.body) != "[]\n" {
-				t.Errorf("%q: %s", empty, got.body)
+			if got := oidc(empty...); string(got.Body) != "[]\n" {
+				t.Errorf("%q: %s", empty, got.Body)
 			}
 		}
-		c.wantText("cloud oidc get "+id+" --org-id "+s.orgID, "https://app.example.com/b", "confidential")
+		c.wantText("cloud oidc get "+id+" --org-id "+s.OrgID, "https://app.example.com/b", "confidential")
 
 		c.wantError(1, "Organization ID is required", "cloud", "oidc", "list")
 		c.wantError(1, "not a member of", "cloud", "oidc", "list", "--org-id", "org_other")
-		c.wantError(16, "Operation cancelled", "cloud", "oidc", "delete", id, "--org-id", s.orgID)
-		c.wantError(1, "Invalid scopes: all", "cloud", "oidc", "create", "--org-id", s.orgID, "--name", "x", "--homepage-url", "https://x.example",
+		c.wantError(16, "Operation cancelled", "cloud", "oidc", "delete", id, "--org-id", s.OrgID)
+		c.wantError(1, "Invalid scopes: all", "cloud", "oidc", "create", "--org-id", s.OrgID, "--name", "x", "--homepage-url", "https://x.example",
 			"--type", "public", "--redirect-uris", "https://x.example", "--scopes", "all")
-		c.wantError(1, "body.redirect_uris[0]: expected", "cloud", "oidc", "create", "--org-id", s.orgID, "--name", "x", "--homepage-url",
+		c.wantError(1, "body.redirect_uris[0]: expected", "cloud", "oidc", "create", "--org-id", s.OrgID, "--name", "x", "--homepage-url",
 			"https://x.example", "--type", "public", "--redirect-uris", "nowhere", "--scopes", "openid")
-		if got := oidc("delete", id, "--force"); got.get("success") != true {
-			t.Errorf("delete: %s", got.body)
+		if got := oidc("delete", id, "--force"); got.Get("success") != true {
+			t.Errorf("delete: %s", got.Body)
 		}
-		c.wantError(12, "'"+id+"' not found", "cloud", "oidc", "get", id, "--org-id", s.orgID)
-		c.wantError(1, id+" not found", "cloud", "oidc", "delete", id, "--org-id", s.orgID, "--yes")
+		c.wantError(12, "'"+id+"' not found", "cloud", "oidc", "get", id, "--org-id", s.OrgID)
+		c.wantError(1, id+" not found", "cloud", "oidc", "delete", id, "--org-id", s.OrgID, "--yes")
 	})
 }
 
 // TestPlatformCLIManagesWebhooks covers `cloud webhook` with destinations, receipts and deliveries.
 func TestPlatformCLIManagesWebhooks(t *testing.T) {
 	t.Parallel()
-	eachAtOnce(t, func(t *testing.T, s *steward) {
-		c, k := s.platformCLI(), newSink(t)
-		k.status("/failing", 500)
+	eachAtOnce(t, func(t *testing.T, s *installation.Steward) {
+		c, k := newPlatformCLI(s), sink.New(t)
+		k.Status("/failing", 500)
 		made := c.cloud("webhook", "create", "--name", "orders", "--description", "From the shop")
-		h := hook{ID: made.text("id"), path: strings.TrimPrefix(made.text("url"), s.URL)}
-		if got := c.cloud("webhook", "get", h.ID); got.text("description") != "From the shop" || got.get("url") != nil {
-			t.Errorf("get: %s", got.body)
+		h := installation.Hook{ID: made.Text("id"), Path: strings.TrimPrefix(made.Text("url"), s.URL)}
+		if got := c.cloud("webhook", "get", h.ID); got.Text("description") != "From the shop" || got.Get("url") != nil {
+			t.Errorf("get: %s", got.Body)
 		}
 		c.wantText("cloud webhook list --limit 1", "orders", h.ID)
-		to := c.cloud("webhook", "destinations", "create", "url", h.ID, k.URL+"/old").text("id")
-		if got := c.cloud("webhook", "destinations", "update", h.ID, to, "--url", k.URL+"/failing"); got.text("config.url") != k.URL+"/failing" {
-			t.Errorf("update a destination: %s", got.body)
+		to := c.cloud("webhook", "destinations", "create", "url", h.ID, k.URL+"/old").Text("id")
+		if got := c.cloud("webhook", "destinations", "update", h.ID, to, "--url", k.URL+"/failing"); got.Text("config.url") != k.URL+"/failing" {
+			t.Errorf("update a destination: %s", got.Body)
 		}
 		c.wantText("cloud webhook destinations list "+h.ID, to, k.URL+"/failing")
 
-		text := s.ingest(h, "plain, ü")
-		binary := s.ingest(h, "\xff\x00")
-		if got := c.cloud("webhook", "receipts", "get", h.ID, binary); got.text("payload") != "/wA=" || got.text("webhook_id") != h.ID {
-			t.Errorf("a binary receipt: %s", got.body)
+		text := s.Ingest(h, "plain, ü")
+		binary := s.Ingest(h, "\xff\x00")
+		if got := c.cloud("webhook", "receipts", "get", h.ID, binary); got.Text("payload") != "/wA=" || got.Text("webhook_id") != h.ID {
+			t.Errorf("a binary receipt: %s", got.Body)
 		}
 		c.wantText("cloud webhook receipts get "+h.ID+" "+text, "plain, ü", "Headers")
 		var receipts struct{ Receipts []struct{ ID string } }
-		c.cloud("webhook", "receipts", "list", h.ID, "--limit", "1", "--offset", "1").decode(&receipts)
+		c.cloud("webhook", "receipts", "list", h.ID, "--limit", "1", "--offset", "1").Decode(&receipts)
 		if len(receipts.Receipts) != 1 || receipts.Receipts[0].ID != text {
 			t.Errorf("receipts: %+v", receipts)
 		}
 
-		failed := s.firstAttempt(h, to)[0]
-		if got := c.cloud("webhook", "deliveries", "retry", h.ID, failed.ID); got.text("webhook_destination_id") != to {
-			t.Errorf("retry: %s", got.body)
+		failed := firstAttempt(s, h, to)[0]
+		if got := c.cloud("webhook", "deliveries", "retry", h.ID, failed.ID); got.Text("webhook_destination_id") != to {
+			t.Errorf("retry: %s", got.Body)
 		}
 		c.wantText("cloud webhook deliveries list "+h.ID, failed.ID, "failed")
 
@@ -255,42 +257,42 @@ func TestPlatformCLIManagesWebhooks(t *testing.T) {
 // `eval-run`.
 func TestPlatformCLIShowsThreadsSessionsAndEvaluations(t *testing.T) {
 	t.Parallel()
-	eachAtOnce(t, func(t *testing.T, s *steward) {
-		c := s.platformCLI()
+	eachAtOnce(t, func(t *testing.T, s *installation.Steward) {
+		c := newPlatformCLI(s)
 		for _, id := range []string{"t1", "t2"} {
-			s.call("PUT", "/thread/"+id, object{"project_id": "p1", "user_data": `{"a":1}`}).want(200)
+			s.Call("PUT", "/thread/"+id, object{"project_id": "p1", "user_data": `{"a":1}`}).Want(200)
 		}
-		s.call("POST", "/session", newSession(s, "s1", "t1", "p1")).want(201)
-		s.call("PUT", "/session", object{"id": "s1", "threadId": "t1", "statusCode": 200, "agentIds": []string{"agent_1"}}).want(200)
-		s.call("PUT", "/cli/eval/e1", object{"name": "Polite", "projectId": "p1", "agentIdentifier": "agent_1"}).want(200)
-		run := object{"id": "r1", "sessionId": "s1", "evalId": "e1", "orgId": s.orgID, "projectId": "p1"}
-		s.call("POST", "/evalrun", run).want(201)
-		s.call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": true, "reason": "kind"}}).want(200)
+		s.Call("POST", "/session", installation.SessionRequest(s, "s1", "t1", "p1")).Want(201)
+		s.Call("PUT", "/session", object{"id": "s1", "threadId": "t1", "statusCode": 200, "agentIds": []string{"agent_1"}}).Want(200)
+		s.Call("PUT", "/cli/eval/e1", object{"name": "Polite", "projectId": "p1", "agentIdentifier": "agent_1"}).Want(200)
+		run := object{"id": "r1", "sessionId": "s1", "evalId": "e1", "orgId": s.OrgID, "projectId": "p1"}
+		s.Call("POST", "/evalrun", run).Want(201)
+		s.Call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": true, "reason": "kind"}}).Want(200)
 
 		list := func(want string, args ...string) {
 			t.Helper()
-			if got := c.cloud(args...).ids(); got != want {
+			if got := c.cloud(args...).IDs(); got != want {
 				t.Errorf("%q: got %s, want %s", args, got, want)
 			}
 		}
 		list("t2 t1", "thread", "list")
 		list("t1", "thread", "list", "--project-id", "p1", "--count", "1", "--sort", "created", "--direction", "asc")
-		if got := c.cloud("thread", "get", "t1"); got.text("user_data") != `{"a":1}` || got.text("org_id") != s.orgID {
-			t.Errorf("thread: %s", got.body)
+		if got := c.cloud("thread", "get", "t1"); got.Text("user_data") != `{"a":1}` || got.Text("org_id") != s.OrgID {
+			t.Errorf("thread: %s", got.Body)
 		}
 		list("s1", "session", "list", "--thread-id", "t1")
 		c.wantText("cloud session list", "s1", "production")
 		detail := c.cloud("session", "get", "s1")
-		if detail.get("success") != true || detail.text("thread_id") != "t1" || !strings.Contains(string(detail.body), `"eval_id": "e1"`) {
-			t.Errorf("session: %s", detail.body)
+		if detail.Get("success") != true || detail.Text("thread_id") != "t1" || !strings.Contains(string(detail.Body), `"eval_id": "e1"`) {
+			t.Errorf("session: %s", detail.Body)
 		}
 		list("e1", "eval", "list", "--agent-id", "agent_1")
-		if got := c.cloud("eval", "get", "e1"); got.text("name") != "Polite" || got.text("org_id") != s.orgID {
-			t.Errorf("eval: %s", got.body)
+		if got := c.cloud("eval", "get", "e1"); got.Text("name") != "Polite" || got.Text("org_id") != s.OrgID {
+			t.Errorf("eval: %s", got.Body)
 		}
 		list("r1", "eval-run", "list", "--session-id", "s1", "--eval-id", "e1")
-		if got := c.cloud("eval-run", "get", "r1"); got.text("eval_name") != "Polite" || got.text("result.reason") != "kind" {
-			t.Errorf("run: %s", got.body)
+		if got := c.cloud("eval-run", "get", "r1"); got.Text("eval_name") != "Polite" || got.Text("result.reason") != "kind" {
+			t.Errorf("run: %s", got.Body)
 		}
 
 		c.wantText("cloud thread delete t1", "t1 deleted successfully")

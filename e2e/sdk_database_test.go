@@ -3,29 +3,31 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 // TestPlatformCLIManagesDatabases covers `cloud db` and `cloud redis`.
 func TestPlatformCLIManagesDatabases(t *testing.T) {
 	t.Parallel()
-	eachAtOnce(t, func(t *testing.T, s *steward) {
-		c := s.platformCLI()
-		db := func(args ...string) *response { return c.cloud(append([]string{"db"}, args...)...) }
-		if got := db("create", "--name", "shop", "--description", "Orders"); got.text("name") != "shop" {
-			t.Errorf("create: %s", got.body)
+	eachAtOnce(t, func(t *testing.T, s *installation.Steward) {
+		c := newPlatformCLI(s)
+		db := func(args ...string) *installation.Response { return c.cloud(append([]string{"db"}, args...)...) }
+		if got := db("create", "--name", "shop", "--description", "Orders"); got.Text("name") != "shop" {
+			t.Errorf("create: %s", got.Body)
 		}
 		got := db("get", "shop")
-		if got.text("description") != "Orders" || got.text("org_id") != s.orgID || !strings.HasPrefix(got.text("url"), s.URL+"/db/") {
-			t.Errorf("get: %s", got.body)
+		if got.Text("description") != "Orders" || got.Text("org_id") != s.OrgID || !strings.HasPrefix(got.Text("url"), s.URL+"/db/") {
+			t.Errorf("get: %s", got.Body)
 		}
-		generated := db("create").text("name")
+		generated := db("create").Text("name")
 		c.wantText("cloud db list --name-only", "shop", generated)
 
 		db("sql", "shop", "CREATE TABLE orders (id integer PRIMARY KEY, item text NOT NULL)")
 		db("sql", "shop", "INSERT INTO orders (item) VALUES ('tea'), ('ü')")
 		rows := db("sql", "shop", "SELECT * FROM orders")
-		if rows.get("rowCount") != 2.0 || !strings.Contains(string(rows.body), `"item": "ü"`) {
-			t.Errorf("sql: %s", rows.body)
+		if rows.Get("rowCount") != 2.0 || !strings.Contains(string(rows.Body), `"item": "ü"`) {
+			t.Errorf("sql: %s", rows.Body)
 		}
 		c.wantText("cloud db get shop --show-tables --sql", "CREATE TABLE orders", "PRIMARY KEY (id)")
 
@@ -34,15 +36,15 @@ func TestPlatformCLIManagesDatabases(t *testing.T) {
 		c.wantError(10, "must be lowercase", "cloud", "db", "create", "--name", "Shop")
 		c.wantError(12, "'missing' not found", "cloud", "db", "get", "missing")
 		c.wantError(12, "'missing' not found", "cloud", "db", "delete", "missing", "--confirm")
-		if got := db("delete", "shop", "--confirm"); got.get("success") != true {
-			t.Errorf("delete: %s", got.body)
+		if got := db("delete", "shop", "--confirm"); got.Get("success") != true {
+			t.Errorf("delete: %s", got.Body)
 		}
 		c.wantError(12, "'shop' not found", "cloud", "db", "get", "shop")
 
 		c.wantText("cloud redis show", "No Redis provisioned")
-		made := s.call("POST", "/resource/"+s.orgID+"/local", object{"resources": []object{{"type": "kv", "name": "cache"}}}).want(201)
-		if got := c.cloud("redis", "show"); !strings.Contains(string(made.body), `"REDIS_URL":"`+got.text("url")+`"`) {
-			t.Errorf("redis: %s, created %s", got.body, made.body)
+		made := s.Call("POST", "/resource/"+s.OrgID+"/local", object{"resources": []object{{"type": "kv", "name": "cache"}}}).Want(201)
+		if got := c.cloud("redis", "show"); !strings.Contains(string(made.Body), `"REDIS_URL":"`+got.Text("url")+`"`) {
+			t.Errorf("redis: %s, created %s", got.Body, made.Body)
 		}
 	})
 }

@@ -14,20 +14,22 @@ import (
 	"strings"
 	"testing"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/e2e/sink"
 )
 
 // sdkDir has the public clients of the platform.
 const sdkDir = "sdk/node_modules/"
 
-// bun returns the absolute path of Bun. It fails the test if the clients are not installed.
-func (s *steward) bun() string {
-	s.t.Helper()
+// bunPath returns the absolute path of Bun. It fails the test if the clients are not installed.
+func bunPath(s *installation.Steward) string {
+	s.T.Helper()
 	path, err := filepath.Abs(sdkDir + ".bin/bun")
-	s.must(err)
+	s.Must(err)
 	for _, needed := range []string{path, sdkDir + "@agentuity/cli", sdkDir + "@agentuity/core", sdkDir + "@agentuity/runtime", sdkDir + "@agentuity/server"} {
 		if _, err := os.Stat(needed); err != nil {
-			s.t.Fatalf("the clients of the platform are not installed: run `make deps`: %v", err)
+			s.T.Fatalf("the clients of the platform are not installed: run `make deps`: %v", err)
 		}
 	}
 	return path
@@ -53,15 +55,15 @@ func isExit(err error) bool {
 }
 
 // viewerKey invites a member, who creates an API key and becomes a viewer: viewers create none.
-func (s *steward) viewerKey(email string) string {
-	s.t.Helper()
-	b, userID := s.invite(email, "member")
-	made := b.post("/account/keys", map[string]string{"org": s.orgID, "name": "viewer", "lifetime": "90d"})
-	value := regexp.MustCompile(`sk_\w{49}`).FindString(made.body)
+func viewerKey(s *installation.Steward, email string) string {
+	s.T.Helper()
+	b, userID := s.Invite(email, "member")
+	made := postAccount(b, "/account/keys", map[string]string{"org": s.OrgID, "name": "viewer", "lifetime": "90d"})
+	value := regexp.MustCompile(`sk_\w{49}`).FindString(made.Body)
 	if value == "" {
-		s.t.Fatalf("the page shows no key: %s", made.body)
+		s.T.Fatalf("the page shows no key: %s", made.Body)
 	}
-	s.call("PUT", "/oidc/org/members/"+userID, object{"role": "viewer"}).want(200)
+	s.Call("PUT", "/oidc/org/members/"+userID, object{"role": "viewer"}).Want(200)
 	return value
 }
 
@@ -78,26 +80,26 @@ type sdkFixture struct {
 
 // runScripts runs the scripts of some areas. A script may ask for an authorization: it prints a URL,
 // the browser signs in, and the script reads the code.
-func (s *steward) runScripts(t *testing.T, runtime string, b *browser, f sdkFixture, areas ...string) {
+func runScripts(s *installation.Steward, t *testing.T, runtime string, b *installation.Browser, f sdkFixture, areas ...string) {
 	t.Helper()
 	fixture, err := json.Marshal(f)
-	s.must(err)
+	s.Must(err)
 	cmd := exec.CommandContext(t.Context(), runtime, append([]string{"sdk/run.mjs"}, areas...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "STEWARD_FIXTURE=" + string(fixture)}
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	in, err := cmd.StdinPipe()
-	s.must(err)
+	s.Must(err)
 	out, err := cmd.StdoutPipe()
-	s.must(err)
-	s.must(cmd.Start())
+	s.Must(err)
+	s.Must(cmd.Start())
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		address, ok := strings.CutPrefix(lines.Text(), "authorize ")
 		if !ok {
 			t.Errorf("the script prints %s", lines.Text())
 			continue
 		}
-		if _, err := fmt.Fprintln(in, b.authorize(address).Get("code")); err != nil {
+		if _, err := fmt.Fprintln(in, b.Authorize(address).Get("code")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -113,16 +115,16 @@ func TestSDKs(t *testing.T) {
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			s, k := startWithOwner(t, database), newSink(t)
-			k.status("/failing", 500)
-			viewer := s.viewerKey("viewer@example.com")
+			s, k := installation.StartWithOwner(t, database), sink.New(t)
+			k.Status("/failing", 500)
+			viewer := viewerKey(s, "viewer@example.com")
 			for i, run := range [][2]string{
-				{"node", "@agentuity/core"}, {"node", "@agentuity/server"}, {s.bun(), "@agentuity/core"}, {s.bun(), "@agentuity/server"},
+				{"node", "@agentuity/core"}, {"node", "@agentuity/server"}, {bunPath(s), "@agentuity/core"}, {bunPath(s), "@agentuity/server"},
 			} {
 				name := filepath.Base(run[0]) + "-" + filepath.Base(run[1])
 				t.Run(name, func(t *testing.T) {
-					f := sdkFixture{Package: run[1], URL: s.URL, Key: s.key, Viewer: viewer, Sink: k.URL, Tag: name, Rotate: i == 0}
-					s.runScripts(t, run[0], s.browser(), f, sdkAreas...)
+					f := sdkFixture{Package: run[1], URL: s.URL, Key: s.Key, Viewer: viewer, Sink: k.URL, Tag: name, Rotate: i == 0}
+					runScripts(s, t, run[0], s.NewBrowser(), f, sdkAreas...)
 				})
 			}
 		})

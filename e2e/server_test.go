@@ -15,28 +15,29 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
 func TestShutdownFinishesRunningRequests(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		address := strings.TrimPrefix(s.URL, "http://")
 		conn, err := net.Dial("tcp", address)
-		s.must(err)
+		s.Must(err)
 		defer conn.Close()
 		body := `{"name":"slow but sure"}`
 		_, err = fmt.Fprintf(conn, "POST /cli/project HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-			"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.key, len(body))
-		s.must(err)
+			"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.Key, len(body))
+		s.Must(err)
 		in := bufio.NewReader(conn)
 		line, err := in.ReadString('\n') // comes when the handler starts to read the body
 		if err != nil || !strings.Contains(line, "100 Continue") {
 			t.Fatalf("%q %v", line, err)
 		}
 		_, err = in.ReadString('\n')
-		s.must(err)
-		s.must(s.Cmd.Process.Signal(syscall.SIGTERM))
+		s.Must(err)
+		s.Must(s.Cmd.Process.Signal(syscall.SIGTERM))
 		waittest.True(t, "the listener to be closed", func() bool {
 			probe, err := net.Dial("tcp", address)
 			if err == nil {
@@ -45,16 +46,16 @@ func TestShutdownFinishesRunningRequests(t *testing.T) {
 			return err != nil
 		})
 		_, err = io.WriteString(conn, body)
-		s.must(err)
+		s.Must(err)
 		res, err := http.ReadResponse(in, nil)
-		s.must(err)
+		s.Must(err)
 		if res.StatusCode != 201 {
 			t.Fatalf("the running request ended with %s", res.Status)
 		}
-		s.must(s.Cmd.Wait())
-		s.start()
+		s.Must(s.Cmd.Wait())
+		s.Start()
 		var projects []struct{ Name string }
-		s.call("GET", "/cli/project", nil).want(200).decode(&projects)
+		s.Call("GET", "/cli/project", nil).Want(200).Decode(&projects)
 		if !slices.Contains(projects, struct{ Name string }{"slow but sure"}) {
 			t.Errorf("an acknowledged project is missing: %v", projects)
 		}
@@ -63,20 +64,20 @@ func TestShutdownFinishesRunningRequests(t *testing.T) {
 
 func TestOversizeBodiesAreRefused(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
+	s := installation.Start(t, "sqlite")
 	body := `{"name":"` + strings.Repeat("x", 2<<20) + `"}`
 	for _, prefix := range []string{"", "/sdk"} {
 		path := prefix + "/cli/project"
-		s.call("POST", path, body).want(413)
+		s.Call("POST", path, body).Want(413)
 		chunked := io.MultiReader(strings.NewReader(body)) // of unknown length
-		refused, err := s.send("POST", path, chunked, "Authorization", "Bearer "+s.key)
-		s.must(err)
-		if refused.want(413).code() != "too_large" || refused.header.Get("X-Request-Id") == "" {
-			t.Errorf("%s, chunked: %s", path, refused.body)
+		refused, err := s.Send("POST", path, chunked, "Authorization", "Bearer "+s.Key)
+		s.Must(err)
+		if refused.Want(413).Code() != "too_large" || refused.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s, chunked: %s", path, refused.Body)
 		}
 	}
 	var projects []any
-	s.call("GET", "/cli/project", nil).want(200).decode(&projects)
+	s.Call("GET", "/cli/project", nil).Want(200).Decode(&projects)
 	if len(projects) != 1 {
 		t.Errorf("%d projects, want 1", len(projects))
 	}
@@ -84,23 +85,23 @@ func TestOversizeBodiesAreRefused(t *testing.T) {
 
 func TestMetricsHaveTheirOwnListener(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
-	anonymous := s.as("")
+	s := installation.Start(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
+	anonymous := s.As("")
 	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs"} {
-		anonymous.call("GET", path, nil).want(200)
+		anonymous.Call("GET", path, nil).Want(200)
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/"} {
-		anonymous.call("GET", path, nil).want(404)
+		anonymous.Call("GET", path, nil).Want(404)
 	}
 	for path, want := range map[string]string{
 		"/metrics":                  `route="GET /readyz",status="200"`,
 		"/debug/pprof/heap?debug=1": "heap profile",
 	} {
-		res, err := client.Get("http://" + s.addresses().Listen["metrics"] + path)
-		s.must(err)
-		got, err := read(t, res)
-		s.must(err)
-		if !strings.Contains(string(got.want(200).body), want) {
+		res, err := installation.Client.Get("http://" + s.Addresses().Listen["metrics"] + path)
+		s.Must(err)
+		got, err := installation.ReadResponse(t, res)
+		s.Must(err)
+		if !strings.Contains(string(got.Want(200).Body), want) {
 			t.Errorf("%s does not contain %s", path, want)
 		}
 	}
@@ -112,16 +113,16 @@ func TestLogHasRequestsWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
-			s := start(t, "sqlite", "--log-format", format)
-			key := s.call("POST", "/cli/apikey", object{"name": "very-private-name"},
-				"X-Request-Id", "request-1", "Idempotency-Key", "i").want(201).text("value")
-			h := s.hook("h")
-			s.ingest(h, `{"card": "4111"}`)
-			s.as("sk_not-a-good-key-at-all-but-long").call("GET", "/cli/region?token=in-the-query", nil).want(401)
-			s.stop()
+			s := installation.Start(t, "sqlite", "--log-format", format)
+			key := s.Call("POST", "/cli/apikey", object{"name": "very-private-name"},
+				"X-Request-Id", "request-1", "Idempotency-Key", "i").Want(201).Text("value")
+			h := s.NewHook("h")
+			s.Ingest(h, `{"card": "4111"}`)
+			s.As("sk_not-a-good-key-at-all-but-long").Call("GET", "/cli/region?token=in-the-query", nil).Want(401)
+			s.Stop()
 			log := s.Log()
-			token := h.path[strings.LastIndex(h.path, "/")+1:]
-			for _, secret := range []string{s.key, key, token, "very-private-name", "4111", "not-a-good-key", "in-the-query"} {
+			token := h.Path[strings.LastIndex(h.Path, "/")+1:]
+			for _, secret := range []string{s.Key, key, token, "very-private-name", "4111", "not-a-good-key", "in-the-query"} {
 				if strings.Contains(log, secret) {
 					t.Errorf("the log contains %s:\n%s", secret, log)
 				}
@@ -144,12 +145,12 @@ func TestLogHasRequestsWithoutSecrets(t *testing.T) {
 func TestForwardedAddressIsUsedBehindTrustedProxyOnly(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{"": "127.0.0.1", "--trusted-proxies=127.0.0.0/8": "192.0.2.7"} {
-		s := start(t, "sqlite", strings.Fields(args)...)
-		s.call("POST", "/cli/project", object{"name": "p"}, "X-Forwarded-For", "203.0.113.9, 192.0.2.7").want(201)
+		s := installation.Start(t, "sqlite", strings.Fields(args)...)
+		s.Call("POST", "/cli/project", object{"name": "p"}, "X-Forwarded-For", "203.0.113.9, 192.0.2.7").Want(201)
 		var lines []struct {
 			RemoteAddr string `json:"remote_addr"`
 		}
-		s.call("GET", "/audit", nil).want(200).decode(&lines)
+		s.Call("GET", "/audit", nil).Want(200).Decode(&lines)
 		if len(lines) != 1 || lines[0].RemoteAddr != want {
 			t.Errorf("with %q the audit log is %+v", args, lines)
 		}
@@ -159,14 +160,14 @@ func TestForwardedAddressIsUsedBehindTrustedProxyOnly(t *testing.T) {
 // TestAcknowledgedWritesSurviveKill kills the process in the middle of a load of writes, three times.
 func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		acked := map[string]string{}
 		for round := range 3 {
 			maps.Copy(acked, createUntilKilled(s, round))
-			s.start()
+			s.Start()
 		}
 		var projects []struct{ ID, Name string }
-		s.call("GET", "/cli/project", nil).want(200).decode(&projects)
+		s.Call("GET", "/cli/project", nil).Want(200).Decode(&projects)
 		stored := map[string]string{}
 		for _, p := range projects {
 			stored[p.ID] = p.Name
@@ -182,7 +183,7 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 
 // createUntilKilled creates projects from several clients, kills the process when 60 of them were
 // acknowledged, and returns the names of those by id.
-func createUntilKilled(s *steward, round int) map[string]string {
+func createUntilKilled(s *installation.Steward, round int) map[string]string {
 	var mu sync.Mutex
 	var clients sync.WaitGroup
 	acked := map[string]string{}
@@ -190,22 +191,22 @@ func createUntilKilled(s *steward, round int) map[string]string {
 		clients.Go(func() {
 			for i := 0; ; i++ {
 				name := fmt.Sprintf("project %d-%d-%d", round, c, i)
-				r, err := s.try("POST", "/cli/project", object{"name": name})
-				if err != nil || r.status != 201 {
+				r, err := s.Try("POST", "/cli/project", object{"name": name})
+				if err != nil || r.Status != 201 {
 					return
 				}
 				mu.Lock()
-				acked[r.text("id")] = name
+				acked[r.Text("id")] = name
 				mu.Unlock()
 			}
 		})
 	}
-	waittest.Until(s.t, "60 acknowledged writes", func() (int, bool) {
+	waittest.Until(s.T, "60 acknowledged writes", func() (int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(acked), len(acked) >= 60
 	})
-	s.kill()
+	s.Kill()
 	clients.Wait()
 	return acked
 }

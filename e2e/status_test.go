@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -35,20 +37,20 @@ type status struct {
 	}
 }
 
-func (s *steward) status() (got status) {
-	s.t.Helper()
-	s.call("GET", "/status", nil).want(200).decode(&got)
+func getStatus(s *installation.Steward) (got status) {
+	s.T.Helper()
+	s.Call("GET", "/status", nil).Want(200).Decode(&got)
 	return got
 }
 
 func TestStatusShowsEnginesAndFailingDestinations(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
-		id, _ := s.destination(h, "http://127.0.0.1:1/secret", "max_retries", 1)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
+		id, _ := s.NewDestination(h, "http://127.0.0.1:1/secret", "max_retries", 1)
 		var got status
 		waittest.True(t, "a database that answers within a second", func() bool {
-			got = s.status()
+			got = getStatus(s)
 			return got.Database.OK
 		})
 		if got.Version == "" || got.Replicas != 1 || !got.Database.OK || len(got.Regions) != 1 || got.Webhooks.Pending != 0 {
@@ -59,9 +61,9 @@ func TestStatusShowsEnginesAndFailingDestinations(t *testing.T) {
 				t.Errorf("%s: %+v", kind, e)
 			}
 		}
-		s.ingest(h, "x")
+		s.Ingest(h, "x")
 		waittest.True(t, "the destination to fail", func() bool {
-			got = s.status()
+			got = getStatus(s)
 			return got.Database.OK && len(got.Webhooks.Failing) == 1
 		})
 		f := got.Webhooks.Failing[0]
@@ -69,11 +71,11 @@ func TestStatusShowsEnginesAndFailingDestinations(t *testing.T) {
 			!strings.Contains(f.LastError, "could not be reached") {
 			t.Errorf("%+v", f)
 		}
-		sdk := s.call("GET", "/sdk/status", nil).want(200)
-		if sdk.get("success") != true || sdk.get("data.version") != got.Version {
-			t.Errorf("SDK face: %s", sdk.body)
+		sdk := s.Call("GET", "/sdk/status", nil).Want(200)
+		if sdk.Get("success") != true || sdk.Get("data.version") != got.Version {
+			t.Errorf("SDK face: %s", sdk.Body)
 		}
-		other := s.secondOrganization().status()
+		other := getStatus(s.SecondOrganization())
 		if other.Webhooks.Pending != 0 || len(other.Webhooks.Failing) != 0 || other.Webhooks.OldestDueAt != nil {
 			t.Errorf("another organization sees %+v", other.Webhooks)
 		}
@@ -82,40 +84,40 @@ func TestStatusShowsEnginesAndFailingDestinations(t *testing.T) {
 
 func TestStatusCountsReplicas(t *testing.T) {
 	t.Parallel()
-	s := start(t, "postgres")
-	r := s.replica()
-	waittest.True(t, "both processes", func() bool { return s.status().Replicas == 2 && r.status().Replicas == 2 })
-	r.stop()
-	if n := s.status().Replicas; n != 1 {
+	s := installation.Start(t, "postgres")
+	r := s.Replica()
+	waittest.True(t, "both processes", func() bool { return getStatus(s).Replicas == 2 && getStatus(r).Replicas == 2 })
+	r.Stop()
+	if n := getStatus(s).Replicas; n != 1 {
 		t.Errorf("%d replicas after one was stopped", n)
 	}
 }
 
 func TestDestinationTestAnswersAtOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
-		id, _ := s.destination(h, k.URL+"/tested", "disabled", true)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
+		id, _ := s.NewDestination(h, k.URL+"/tested", "disabled", true)
 		path := "/webhook/destination-test/" + h.ID + "/" + id
 		for range 2 { // the second one gets the first answer again
-			got := s.call("POST", path, nil, "Idempotency-Key", "once").want(200)
-			if got.get("status") != 200.0 || got.get("error") != nil {
-				t.Errorf("%s", got.body)
+			got := s.Call("POST", path, nil, "Idempotency-Key", "once").Want(200)
+			if got.Get("status") != 200.0 || got.Get("error") != nil {
+				t.Errorf("%s", got.Body)
 			}
 		}
-		if n := k.count("/tested"); n != 1 {
+		if n := k.Count("/tested"); n != 1 {
 			t.Errorf("%d requests", n)
 		}
-		sdk := s.call("POST", "/sdk"+path, object{}).want(200)
-		if sdk.get("data.status") != 200.0 {
-			t.Errorf("SDK face: %s", sdk.body)
+		sdk := s.Call("POST", "/sdk"+path, object{}).Want(200)
+		if sdk.Get("data.status") != 200.0 {
+			t.Errorf("SDK face: %s", sdk.Body)
 		}
-		own, _ := s.destination(h, s.URL+"/webhook/list")
-		refused := s.call("POST", "/webhook/destination-test/"+h.ID+"/"+own, nil).want(200)
-		if reason, _ := refused.get("error").(string); !strings.Contains(reason, "not allowed") || refused.get("status") != nil {
-			t.Errorf("a test of the server itself: %s", refused.body)
+		own, _ := s.NewDestination(h, s.URL+"/webhook/list")
+		refused := s.Call("POST", "/webhook/destination-test/"+h.ID+"/"+own, nil).Want(200)
+		if reason, _ := refused.Get("error").(string); !strings.Contains(reason, "not allowed") || refused.Get("status") != nil {
+			t.Errorf("a test of the server itself: %s", refused.Body)
 		}
-		if n := s.total("/webhook/receipt-list/" + h.ID); n != "0" {
+		if n := s.Total("/webhook/receipt-list/" + h.ID); n != "0" {
 			t.Errorf("%s receipts were stored", n)
 		}
 	})

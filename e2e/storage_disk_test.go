@@ -10,6 +10,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 )
 
@@ -20,34 +21,34 @@ func TestFullDiskRefusesObjectsAndLosesNone(t *testing.T) {
 	t.Parallel()
 	for _, database := range process.Databases {
 		t.Run(database, func(t *testing.T) {
-			s := prepare(t, database, "--disk-reserve", "0")
+			s := installation.Prepare(t, database, "--disk-reserve", "0")
 			blobs := filepath.Join(s.Dir, "blobs")
-			s.must(os.MkdirAll(blobs, 0o700))
+			s.Must(os.MkdirAll(blobs, 0o700))
 			mountSmall(t, blobs, 24<<20, os.Getuid(), os.Getgid())
 			space := ballast(s, blobs, 8<<20)
-			s.start()
-			b := s.bucket("full")
+			s.Start()
+			b := s.NewBucket("full")
 			content := strings.Repeat("x", 1<<20)
 			var acknowledged []string
 			for i := range 40 {
 				key := fmt.Sprintf("%02d", i)
-				err := b.tryPut(key, content, minio.PutObjectOptions{})
+				err := b.TryPut(key, content, minio.PutObjectOptions{})
 				if err == nil {
 					acknowledged = append(acknowledged, key)
 					continue
 				}
-				b.wantCode("a write to a full disk", err, "SlowDown")
+				b.WantCode("a write to a full disk", err, "SlowDown")
 			}
 			if n := len(acknowledged); n < 8 || n > 16 {
 				t.Errorf("%d writes of 1 MiB were acknowledged", n)
 			}
-			if keys := b.keys(""); !slices.Equal(keys, acknowledged) {
+			if keys := b.Keys(""); !slices.Equal(keys, acknowledged) {
 				t.Errorf("listed are %v, acknowledged %v", keys, acknowledged)
 			}
-			s.must(os.Remove(space))
-			b.put("later", content)
+			s.Must(os.Remove(space))
+			b.Put("later", content)
 			for _, key := range append(acknowledged, "later") {
-				if b.get(key) != content {
+				if b.Get(key) != content {
 					t.Errorf("%s has other bytes", key)
 				}
 			}

@@ -8,23 +8,26 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
+
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
-// webhook returns the internal webhook of the bucket, and whether there is one.
-func (b bucket) webhook() (h hook, found bool) {
-	b.t.Helper()
+// bucketWebhook returns the internal webhook of the bucket, and whether there is one.
+func bucketWebhook(b installation.Bucket) (h installation.Hook, found bool) {
+	b.T.Helper()
 	var all []struct {
 		ID       string
 		Internal bool
 		Metadata map[string]string
 	}
-	b.call("GET", "/webhook/list", nil).want(200).decode(&all)
+	b.Call("GET", "/webhook/list", nil).Want(200).Decode(&all)
 	for _, w := range all {
-		if w.Internal && w.Metadata["type"] == "s3" && w.Metadata["bucket_name"] == b.name {
-			return hook{ID: w.ID}, true
+		if w.Internal && w.Metadata["type"] == "s3" && w.Metadata["bucket_name"] == b.Name {
+			return installation.Hook{ID: w.ID}, true
 		}
 	}
-	return hook{}, false
+	return installation.Hook{}, false
 }
 
 // s3Event is the message of an event.
@@ -46,30 +49,30 @@ type s3Event struct {
 // destination, and before that.
 func TestBucketEventsAreDelivered(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, b, other := newSink(t), s.bucket("photos"), s.bucket("other")
-		h, found := b.webhook()
-		if _, both := other.webhook(); !found || !both {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, b, other := sink.New(t), s.NewBucket("photos"), s.NewBucket("other")
+		h, found := bucketWebhook(b)
+		if _, both := bucketWebhook(other); !found || !both {
 			t.Fatal("a bucket has no webhook")
 		}
-		b.put("before", "x")
-		if got := s.receipts(h); len(got) != 0 {
+		b.Put("before", "x")
+		if got := listReceipts(s, h); len(got) != 0 {
 			t.Errorf("%d receipts without a destination", len(got))
 		}
-		s.destination(h, k.URL+"/events", "concurrency", 1)
-		b.put("dir/ü +1.txt", "12345")
-		other.put("a", "x")
-		_, err := b.core().Client.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.name, Object: "copy"},
-			minio.CopySrcOptions{Bucket: b.name, Object: "before"})
-		s.must(err)
-		_, err = b.core().Client.PutObject(t.Context(), b.name, "large", strings.NewReader(randomText(6<<20)), 6<<20, minio.PutObjectOptions{PartSize: 5 << 20})
-		s.must(err)
-		s.must(b.core().RemoveObject(t.Context(), b.name, "large", minio.RemoveObjectOptions{}))
-		s.must(b.core().RemoveObject(t.Context(), b.name, "missing", minio.RemoveObjectOptions{}))
-		s.call("DELETE", "/storage/objects/photos?prefix=dir/", nil).want(200)
+		s.NewDestination(h, k.URL+"/events", "concurrency", 1)
+		b.Put("dir/ü +1.txt", "12345")
+		other.Put("a", "x")
+		_, err := b.Core().Client.CopyObject(t.Context(), minio.CopyDestOptions{Bucket: b.Name, Object: "copy"},
+			minio.CopySrcOptions{Bucket: b.Name, Object: "before"})
+		s.Must(err)
+		_, err = b.Core().Client.PutObject(t.Context(), b.Name, "large", strings.NewReader(randomText(6<<20)), 6<<20, minio.PutObjectOptions{PartSize: 5 << 20})
+		s.Must(err)
+		s.Must(b.Core().RemoveObject(t.Context(), b.Name, "large", minio.RemoveObjectOptions{}))
+		s.Must(b.Core().RemoveObject(t.Context(), b.Name, "missing", minio.RemoveObjectOptions{}))
+		s.Call("DELETE", "/storage/objects/photos?prefix=dir/", nil).Want(200)
 		var got []string
-		for _, a := range k.wait("/events", 5) {
-			got = append(got, s.describe(a.body))
+		for _, a := range k.Wait("/events", 5) {
+			got = append(got, describeEvent(s, a.Body))
 		}
 		want := []string{
 			"ObjectCreated:Put photos dir/%C3%BC+%2B1.txt 5",
@@ -81,31 +84,31 @@ func TestBucketEventsAreDelivered(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		if n := len(s.receipts(h)); n != len(want) {
+		if n := len(listReceipts(s, h)); n != len(want) {
 			t.Errorf("%d receipts", n)
 		}
-		s.call("DELETE", "/webhook/delete/"+h.ID, nil).want(403)
-		b.remove()
-		if _, found := b.webhook(); found {
+		s.Call("DELETE", "/webhook/delete/"+h.ID, nil).Want(403)
+		b.Remove()
+		if _, found := bucketWebhook(b); found {
 			t.Error("the webhook stays without its bucket")
 		}
-		s.call("GET", "/webhook/get/"+h.ID, nil).want(404)
+		s.Call("GET", "/webhook/get/"+h.ID, nil).Want(404)
 	})
 }
 
-// describe checks an event and returns what it is about.
-func (s *steward) describe(body string) string {
-	s.t.Helper()
+// describeEvent checks an event and returns what it is about.
+func describeEvent(s *installation.Steward, body string) string {
+	s.T.Helper()
 	var e s3Event
-	s.must(json.Unmarshal([]byte(body), &e))
+	s.Must(json.Unmarshal([]byte(body), &e))
 	if len(e.Records) != 1 {
-		s.t.Fatalf("the event is %s", body)
+		s.T.Fatalf("the event is %s", body)
 	}
 	r := e.Records[0]
 	created := strings.HasPrefix(r.EventName, "ObjectCreated:")
 	if r.EventSource != "aws:s3" || r.EventTime == "" || r.AWSRegion == "" || r.S3.Bucket.ARN != "arn:aws:s3:::"+r.S3.Bucket.Name ||
 		r.RequestParameters.SourceIPAddress != "127.0.0.1" || created != (r.S3.Object.ETag != "") {
-		s.t.Errorf("the event is %s", body)
+		s.T.Errorf("the event is %s", body)
 	}
 	return fmt.Sprintf("%s %s %s %d", r.EventName, r.S3.Bucket.Name, r.S3.Object.Key, r.S3.Object.Size)
 }

@@ -10,44 +10,46 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
+
+	"steward/e2e/installation"
 )
 
 // TestCredentialsOpenOneBucketOnly tries every operation on a bucket with the credentials of another
 // one of the same organization, and of another organization.
 func TestCredentialsOpenOneBucketOnly(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		foreign := s.secondOrganization()
-		theirs := s.bucket("theirs")
-		theirs.put("secret", "top secret")
-		upload, err := theirs.core().NewMultipartUpload(t.Context(), "theirs", "secret", minio.PutObjectOptions{})
-		s.must(err)
-		for _, mine := range []bucket{s.bucket("mine"), foreign.bucket("foreign")} {
-			mine.checkRefused(upload)
-			if keys := mine.keys(""); len(keys) != 0 {
-				t.Errorf("%s has %q", mine.name, keys)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		foreign := s.SecondOrganization()
+		theirs := s.NewBucket("theirs")
+		theirs.Put("secret", "top secret")
+		upload, err := theirs.Core().NewMultipartUpload(t.Context(), "theirs", "secret", minio.PutObjectOptions{})
+		s.Must(err)
+		for _, mine := range []installation.Bucket{s.NewBucket("mine"), foreign.NewBucket("foreign")} {
+			checkBucketRefused(mine, upload)
+			if keys := mine.Keys(""); len(keys) != 0 {
+				t.Errorf("%s has %q", mine.Name, keys)
 			}
 		}
 		for _, path := range []string{"/storage/objects/theirs", "/storage/stats/theirs", "/storage/folders/theirs", "/storage/presign/theirs?key=secret", "/bucket/config/theirs"} {
-			foreign.call("GET", path, nil).want(404)
+			foreign.Call("GET", path, nil).Want(404)
 		}
-		foreign.call("DELETE", "/storage/objects/theirs?key=secret", nil).want(404)
-		foreign.call("PUT", "/bucket/config/theirs", object{"public": true}).want(404)
-		foreign.call("DELETE", "/resource/"+foreign.orgID+"/local", resources("theirs")).want(404)
-		foreign.call("POST", "/resource/"+foreign.orgID+"/local", resources("theirs")).want(409)
-		if got := theirs.keys(""); !slices.Equal(got, []string{"secret"}) || theirs.get("secret") != "top secret" {
+		foreign.Call("DELETE", "/storage/objects/theirs?key=secret", nil).Want(404)
+		foreign.Call("PUT", "/bucket/config/theirs", object{"public": true}).Want(404)
+		foreign.Call("DELETE", "/resource/"+foreign.OrgID+"/local", installation.BucketRequest("theirs")).Want(404)
+		foreign.Call("POST", "/resource/"+foreign.OrgID+"/local", installation.BucketRequest("theirs")).Want(409)
+		if got := theirs.Keys(""); !slices.Equal(got, []string{"secret"}) || theirs.Get("secret") != "top secret" {
 			t.Errorf("keys are %q", got)
 		}
 	})
 }
 
-// checkRefused tries to use the bucket theirs, its object secret and an upload of it.
-func (b bucket) checkRefused(upload string) {
-	b.t.Helper()
+// checkBucketRefused tries to use the bucket theirs, its object secret and an upload of it.
+func checkBucketRefused(b installation.Bucket, upload string) {
+	b.T.Helper()
 	const deletion = "<Delete><Object><Key>secret</Key></Object></Delete>"
 	sum := md5.Sum([]byte(deletion))
-	own, err := b.core().NewMultipartUpload(b.t.Context(), b.name, "k", minio.PutObjectOptions{})
-	b.must(err)
+	own, err := b.Core().NewMultipartUpload(b.T.Context(), b.Name, "k", minio.PutObjectOptions{})
+	b.Must(err)
 	at, from := "/theirs/secret", []string{"X-Amz-Copy-Source", "/theirs/secret"}
 	for _, r := range []struct {
 		method, path, body string
@@ -69,19 +71,19 @@ func (b bucket) checkRefused(upload string) {
 		{"PUT", at + "?partNumber=1&uploadId=" + upload, "changed", nil},
 		{"GET", at + "?uploadId=" + upload, "", nil},
 		{"DELETE", at + "?uploadId=" + upload, "", nil},
-		{"PUT", "/" + b.name + "/stolen", "", from},
-		{"PUT", "/" + b.name + "/stolen", "", []string{"X-Amz-Copy-Source", "theirs%2Fsecret"}},
-		{"PUT", "/" + b.name + "/k?partNumber=1&uploadId=" + own, "", from},
-		{"PUT", at, "", []string{"X-Amz-Copy-Source", "/" + b.name + "/k"}},
+		{"PUT", "/" + b.Name + "/stolen", "", from},
+		{"PUT", "/" + b.Name + "/stolen", "", []string{"X-Amz-Copy-Source", "theirs%2Fsecret"}},
+		{"PUT", "/" + b.Name + "/k?partNumber=1&uploadId=" + own, "", from},
+		{"PUT", at, "", []string{"X-Amz-Copy-Source", "/" + b.Name + "/k"}},
 		{"DELETE", "/theirs", "", nil},
 		{"PUT", "/theirs?policy=", "{}", nil},
 	} {
-		got := b.signed(r.method, r.path, r.body, r.headers...)
-		got.wantDenied()
-		anonymous := b.s3(r.method, r.path, r.body, r.headers...)
-		anonymous.wantDenied()
-		if strings.Contains(string(got.body)+string(anonymous.body), "top secret") {
-			b.t.Errorf("%s %s returns the object", r.method, r.path)
+		got := b.Signed(r.method, r.path, r.body, r.headers...)
+		got.WantDenied()
+		anonymous := b.S3(r.method, r.path, r.body, r.headers...)
+		anonymous.WantDenied()
+		if strings.Contains(string(got.Body)+string(anonymous.Body), "top secret") {
+			b.T.Errorf("%s %s returns the object", r.method, r.path)
 		}
 	}
 }
@@ -90,9 +92,9 @@ func (b bucket) checkRefused(upload string) {
 // them twice.
 func TestPathsDoNotLeaveTheBucket(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
-	mine, theirs := s.bucket("mine"), s.bucket("theirs")
-	theirs.put("secret", "top secret")
+	s := installation.Start(t, "sqlite")
+	mine, theirs := s.NewBucket("mine"), s.NewBucket("theirs")
+	theirs.Put("secret", "top secret")
 	for _, path := range []string{
 		"/mine/../theirs/secret",
 		"/mine/%2e%2e/theirs/secret",
@@ -119,25 +121,25 @@ func TestPathsDoNotLeaveTheBucket(t *testing.T) {
 		"/mine/%ff%fe",
 	} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
-			got := mine.signed(method, path, map[string]string{"PUT": "changed"}[method])
-			if strings.Contains(string(got.body), "top secret") || strings.Contains(string(got.body), "root:") || got.status >= 500 {
-				t.Errorf("%s %s: got %d %s", method, path, got.status, got.body)
+			got := mine.Signed(method, path, map[string]string{"PUT": "changed"}[method])
+			if strings.Contains(string(got.Body), "top secret") || strings.Contains(string(got.Body), "root:") || got.Status >= 500 {
+				t.Errorf("%s %s: got %d %s", method, path, got.Status, got.Body)
 			}
-			if got.status < 300 && method == "GET" && string(got.body) != "changed" {
-				t.Errorf("%s %s: got %d %s", method, path, got.status, got.body)
+			if got.Status < 300 && method == "GET" && string(got.Body) != "changed" {
+				t.Errorf("%s %s: got %d %s", method, path, got.Status, got.Body)
 			}
 		}
 	}
-	if got := theirs.keys(""); !slices.Equal(got, []string{"secret"}) || theirs.get("secret") != "top secret" {
+	if got := theirs.Keys(""); !slices.Equal(got, []string{"secret"}) || theirs.Get("secret") != "top secret" {
 		t.Errorf("the other bucket has %q", got)
 	}
-	if got := mine.keys(""); len(got) != 0 {
+	if got := mine.Keys(""); len(got) != 0 {
 		t.Errorf("what was deleted is listed: %q", got)
 	}
 	for _, source := range []string{"/mine/../theirs/secret", "mine/%2e%2e/theirs/secret", "/mine/..%2Ftheirs%2Fsecret", "//theirs/secret", "/./theirs/secret"} {
-		got := mine.signed("PUT", "/mine/copy", "", "X-Amz-Copy-Source", source)
-		if got.status < 400 || got.status >= 500 {
-			t.Errorf("copy of %s: got %d %s", source, got.status, got.body)
+		got := mine.Signed("PUT", "/mine/copy", "", "X-Amz-Copy-Source", source)
+		if got.Status < 400 || got.Status >= 500 {
+			t.Errorf("copy of %s: got %d %s", source, got.Status, got.Body)
 		}
 	}
 }
@@ -146,34 +148,34 @@ func TestPathsDoNotLeaveTheBucket(t *testing.T) {
 // are those of buckets.
 func TestBucketsThatLookLikeHosts(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite", "--s3-domain", "s3.example.com")
+	s := installation.Start(t, "sqlite", "--s3-domain", "s3.example.com")
 	for _, name := range []string{"127.0.0.1", "10.1.2.3", "a..b", "xn--bucket", "-a", "a_b", "Abc", "ab", "a/b", strings.Repeat("a", 64)} {
-		s.call("POST", "/resource/"+s.orgID+"/local", resources(name)).want(422)
+		s.Call("POST", "/resource/"+s.OrgID+"/local", installation.BucketRequest(name)).Want(422)
 	}
-	var all []bucket
+	var all []installation.Bucket
 	for _, name := range []string{"localhost", "example.com", "s3.example.com", "mine.s3.example.com", "mine", "api", "127-0-0-1", "1.2.3"} {
-		b := s.bucket(name)
-		b.put("name", name)
-		b.put("mine/name", "below "+name)
+		b := s.NewBucket(name)
+		b.Put("name", name)
+		b.Put("mine/name", "below "+name)
 		all = append(all, b)
 	}
 	got := map[string]string{}
 	for _, b := range all {
-		got[b.name] = b.get("name")
+		got[b.Name] = b.Get("name")
 		for _, other := range all {
-			if other.name != b.name {
-				b.signed("GET", "/"+other.name+"/name", "").wantDenied()
+			if other.Name != b.Name {
+				b.Signed("GET", "/"+other.Name+"/name", "").WantDenied()
 			}
 		}
 	}
 	want := map[string]string{}
 	for _, b := range all {
-		want[b.name] = b.name
+		want[b.Name] = b.Name
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
-	mine := all[slices.IndexFunc(all, func(b bucket) bool { return b.name == "mine" })]
+	mine := all[slices.IndexFunc(all, func(b installation.Bucket) bool { return b.Name == "mine" })]
 	for _, r := range []struct {
 		host, path, want string
 	}{
@@ -183,21 +185,21 @@ func TestBucketsThatLookLikeHosts(t *testing.T) {
 		{"s3.example.com", "/mine/name", "mine"},
 		{"", "/mine/name", "mine"},
 	} {
-		if body := mine.signed("GET", r.path, "", "Host", r.host).want(http.StatusOK).body; string(body) != r.want {
+		if body := mine.Signed("GET", r.path, "", "Host", r.host).Want(http.StatusOK).Body; string(body) != r.want {
 			t.Errorf("%s at %s: got %q, want %q", r.path, r.host, body, r.want)
 		}
 	}
 	for _, host := range []string{"localhost.s3.example.com", "example.com.s3.example.com", "api.s3.example.com"} {
-		mine.signed("GET", "/name", "", "Host", host).wantDenied()
-		mine.signed("PUT", "/name", "changed", "Host", host).wantDenied()
+		mine.Signed("GET", "/name", "", "Host", host).WantDenied()
+		mine.Signed("PUT", "/name", "changed", "Host", host).WantDenied()
 	}
 	for _, host := range []string{
 		"mine.s3.example.com.s3.example.com", "mine.s3.example.com.evil.com", ".s3.example.com", "..s3.example.com", "mine.evil.com", "a/b.s3.example.com",
 	} {
 		for _, path := range []string{"/name", "/localhost/name", "/mine.s3.example.com/name"} {
-			got := mine.signed("GET", path, "", "Host", host)
-			if got.status == http.StatusOK && string(got.body) != "mine" || got.status >= 500 {
-				t.Errorf("%s at %s: got %d %q", path, host, got.status, got.body)
+			got := mine.Signed("GET", path, "", "Host", host)
+			if got.Status == http.StatusOK && string(got.Body) != "mine" || got.Status >= 500 {
+				t.Errorf("%s at %s: got %d %q", path, host, got.Status, got.Body)
 			}
 		}
 	}

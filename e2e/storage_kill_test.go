@@ -13,6 +13,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
 	"steward/internal/db"
 	"steward/internal/id"
@@ -33,34 +34,34 @@ func TestAcknowledgedObjectsSurviveKill(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, name)
-			b := s.bucket("photos")
+			s := installation.Start(t, name)
+			b := s.NewBucket("photos")
 			acked := map[string]bool{}
 			for round := range 5 {
-				b.putUntilKilled(round, acked)
-				s.start()
+				putUntilKilled(b, round, acked)
+				s.Start()
 			}
-			b.checkStored(acked)
-			b.checkSweep()
-			b.checkStored(acked)
+			checkObjectsStored(b, acked)
+			checkSweep(b)
+			checkObjectsStored(b, acked)
 		})
 	}
 }
 
 // putUntilKilled writes objects from several clients, some of them in parts, kills the process when 60
 // of them were acknowledged, and adds these to acked.
-func (b bucket) putUntilKilled(round int, acked map[string]bool) {
-	b.t.Helper()
+func putUntilKilled(b installation.Bucket, round int, acked map[string]bool) {
+	b.T.Helper()
 	var mu sync.Mutex
 	var clients sync.WaitGroup
 	n := 0
 	for c := range 8 {
-		core := b.core()
+		core := b.Core()
 		clients.Go(func() {
 			for i := 0; ; i++ {
 				key := fmt.Sprintf("round-%d/%d/%d", round, c, i)
 				content := contentOf(key)
-				if err := put(core, b.name, key, content, i%4 == 3); err != nil {
+				if err := put(core, b.Name, key, content, i%4 == 3); err != nil {
 					return
 				}
 				mu.Lock()
@@ -70,12 +71,12 @@ func (b bucket) putUntilKilled(round int, acked map[string]bool) {
 			}
 		})
 	}
-	waittest.Until(b.t, "60 acknowledged objects", func() (int, bool) {
+	waittest.Until(b.T, "60 acknowledged objects", func() (int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		return n, n >= 60
 	})
-	b.kill()
+	b.Kill()
 	clients.Wait()
 }
 
@@ -100,31 +101,31 @@ func put(c minio.Core, bucket, key, content string, inParts bool) error {
 	return err
 }
 
-// checkStored reads every object, and compares the list with the totals.
-func (b bucket) checkStored(acked map[string]bool) {
-	b.t.Helper()
+// checkObjectsStored reads every object, and compares the list with the totals.
+func checkObjectsStored(b installation.Bucket, acked map[string]bool) {
+	b.T.Helper()
 	var size int64
 	stored := map[string]bool{}
-	for _, o := range b.list("") {
+	for _, o := range b.List("") {
 		stored[o.Key] = true
 		size += o.Size
-		if b.get(o.Key) != contentOf(o.Key) {
-			b.t.Errorf("%s has other bytes", o.Key)
+		if b.Get(o.Key) != contentOf(o.Key) {
+			b.T.Errorf("%s has other bytes", o.Key)
 		}
 	}
 	for key := range acked {
 		if !stored[key] {
-			b.t.Errorf("%s was acknowledged and is missing", key)
+			b.T.Errorf("%s was acknowledged and is missing", key)
 		}
 	}
-	b.t.Logf("%d acknowledged, %d stored", len(acked), len(stored))
-	b.checkTotals(int64(len(stored)), size)
+	b.T.Logf("%d acknowledged, %d stored", len(acked), len(stored))
+	checkTotals(b, int64(len(stored)), size)
 }
 
-// files returns the number of files with blobs, also incomplete ones.
-func (b bucket) files() (n int) {
-	b.t.Helper()
-	b.must(filepath.WalkDir(filepath.Join(b.Dir, "blobs"), func(_ string, entry fs.DirEntry, err error) error {
+// countBlobFiles returns the number of files with blobs, also incomplete ones.
+func countBlobFiles(b installation.Bucket) (n int) {
+	b.T.Helper()
+	b.Must(filepath.WalkDir(filepath.Join(b.Dir, "blobs"), func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			n++
 		}
@@ -134,27 +135,27 @@ func (b bucket) files() (n int) {
 }
 
 // checkSweep sweeps today and a day later.
-func (b bucket) checkSweep() {
-	b.t.Helper()
+func checkSweep(b installation.Bucket) {
+	b.T.Helper()
 	later := time.Duration(0)
 	now := func() time.Time { return time.Now().Add(later) }
-	b.offlineObjects(now, func(ctx context.Context, d *db.DB, cleaner *objects.Cleaner) {
-		b.must(cleaner.Blobs.Store.Put(ctx, id.Blob(time.Now()), strings.NewReader("orphan"), 6)) // at least one
+	offlineObjects(b.Steward, now, func(ctx context.Context, d *db.DB, cleaner *objects.Cleaner) {
+		b.Must(cleaner.Blobs.Store.Put(ctx, id.Blob(time.Now()), strings.NewReader("orphan"), 6)) // at least one
 		var referenced int
-		b.must(d.Read(ctx).Row(`SELECT COUNT(*) FROM blobs`).Scan(&referenced))
-		before := b.files()
-		b.must(cleaner.Sweep(ctx))
-		if got := b.files(); got != before {
-			b.t.Errorf("%d of %d files are left after a sweep on the same day", got, before)
+		b.Must(d.Read(ctx).Row(`SELECT COUNT(*) FROM blobs`).Scan(&referenced))
+		before := countBlobFiles(b)
+		b.Must(cleaner.Sweep(ctx))
+		if got := countBlobFiles(b); got != before {
+			b.T.Errorf("%d of %d files are left after a sweep on the same day", got, before)
 		}
 		later = 25 * time.Hour
-		b.must(cleaner.Sweep(ctx))
-		if got := b.files(); got != referenced {
-			b.t.Errorf("%d files are left after a sweep on the next day, want %d", got, referenced)
+		b.Must(cleaner.Sweep(ctx))
+		if got := countBlobFiles(b); got != referenced {
+			b.T.Errorf("%d files are left after a sweep on the next day, want %d", got, referenced)
 		}
-		b.t.Logf("%d of %d files were orphans", before-referenced, before)
+		b.T.Logf("%d of %d files were orphans", before-referenced, before)
 		if before == referenced {
-			b.t.Error("there were no orphans")
+			b.T.Error("there were no orphans")
 		}
 	})
 }

@@ -9,69 +9,72 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+
+	"steward/e2e/installation"
+	"steward/internal/waittest"
 )
 
 // TestReplicasShareBuckets writes through one replica and reads through another. What takes a right
 // away at one is known to the other within a second.
 func TestReplicasShareBuckets(t *testing.T) {
 	t.Parallel()
-	s, _ := startOnCluster(t, "postgres")
-	other := s.replica()
-	b := s.bucket("photos")
-	there := b.at(other)
-	there.put("a", "zero")
-	b.put("a", "one")
-	if got := there.get("a"); got != "one" {
+	s, _ := installation.StartOnCluster(t, "postgres")
+	other := s.Replica()
+	b := s.NewBucket("photos")
+	there := b.At(other)
+	there.Put("a", "zero")
+	b.Put("a", "one")
+	if got := there.Get("a"); got != "one" {
 		t.Errorf("got %q", got)
 	}
-	there.put("a", "two")
-	if got := b.get("a"); got != "two" {
+	there.Put("a", "two")
+	if got := b.Get("a"); got != "two" {
 		t.Errorf("got %q", got)
 	}
-	b.checkUploadAcross(there)
-	b.checkTotals(2, 3+5<<20+3)
-	there.checkTotals(2, 3+5<<20+3)
+	checkUploadAcross(b, there)
+	checkTotals(b, 2, 3+5<<20+3)
+	checkTotals(there, 2, 3+5<<20+3)
 
-	readable := func() bool { return other.s3("GET", "/photos/a", "").status == http.StatusOK }
+	readable := func() bool { return other.S3("GET", "/photos/a", "").Status == http.StatusOK }
 	if readable() {
 		t.Error("anybody can read")
 	}
-	b.configure(object{"public": true})
-	within(t, time.Second, "the bucket to be public", readable)
-	b.configure(object{"public": false})
-	within(t, time.Second, "the bucket to be private", func() bool { return !readable() })
+	configureBucket(b, object{"public": true})
+	waittest.Within(t, time.Second, "the bucket to be public", readable)
+	configureBucket(b, object{"public": false})
+	waittest.Within(t, time.Second, "the bucket to be private", func() bool { return !readable() })
 
-	b.remove()
-	b.signed("GET", "/photos/a", "").want(403)
-	within(t, time.Second, "the other replica to refuse the credentials", func() bool {
-		return there.signed("GET", "/photos/a", "").status == http.StatusForbidden && there.signed("PUT", "/photos/b", "x").status == http.StatusForbidden
+	b.Remove()
+	b.Signed("GET", "/photos/a", "").Want(403)
+	waittest.Within(t, time.Second, "the other replica to refuse the credentials", func() bool {
+		return there.Signed("GET", "/photos/a", "").Status == http.StatusForbidden && there.Signed("PUT", "/photos/b", "x").Status == http.StatusForbidden
 	})
-	again := s.bucket("photos").at(other)
-	within(t, time.Second, "a new bucket of the same name", func() bool {
-		return again.signed("GET", "/photos", "").status == http.StatusOK
+	again := s.NewBucket("photos").At(other)
+	waittest.Within(t, time.Second, "a new bucket of the same name", func() bool {
+		return again.Signed("GET", "/photos", "").Status == http.StatusOK
 	})
-	if got := again.keys(""); len(got) != 0 {
+	if got := again.Keys(""); len(got) != 0 {
 		t.Errorf("a new bucket of the same name has %q", got)
 	}
 }
 
 // checkUploadAcross uploads an object whose parts are written by two replicas.
-func (b bucket) checkUploadAcross(there bucket) {
-	b.t.Helper()
-	ctx := b.t.Context()
-	upload, err := b.core().NewMultipartUpload(ctx, b.name, "large", minio.PutObjectOptions{})
-	b.must(err)
+func checkUploadAcross(b installation.Bucket, there installation.Bucket) {
+	b.T.Helper()
+	ctx := b.T.Context()
+	upload, err := b.Core().NewMultipartUpload(ctx, b.Name, "large", minio.PutObjectOptions{})
+	b.Must(err)
 	var parts []minio.CompletePart
 	contents := []string{randomText(5 << 20), "end"}
-	for i, by := range []bucket{there, b} {
-		part, err := by.core().PutObjectPart(ctx, b.name, "large", upload, i+1, strings.NewReader(contents[i]), int64(len(contents[i])), minio.PutObjectPartOptions{})
-		b.must(err)
+	for i, by := range []installation.Bucket{there, b} {
+		part, err := by.Core().PutObjectPart(ctx, b.Name, "large", upload, i+1, strings.NewReader(contents[i]), int64(len(contents[i])), minio.PutObjectPartOptions{})
+		b.Must(err)
 		parts = append(parts, minio.CompletePart{PartNumber: i + 1, ETag: part.ETag})
 	}
-	_, err = there.core().CompleteMultipartUpload(ctx, b.name, "large", upload, parts, minio.PutObjectOptions{})
-	b.must(err)
-	if b.get("large") != strings.Join(contents, "") {
-		b.t.Error("the parts are not what was sent")
+	_, err = there.Core().CompleteMultipartUpload(ctx, b.Name, "large", upload, parts, minio.PutObjectOptions{})
+	b.Must(err)
+	if b.Get("large") != strings.Join(contents, "") {
+		b.T.Error("the parts are not what was sent")
 	}
 }
 
@@ -97,37 +100,37 @@ func TestClusterThatIsDown(t *testing.T) {
 	t.Parallel()
 	for _, database := range []string{"sqlite", "postgres"} {
 		t.Run(database, func(t *testing.T) {
-			s, cluster := startOnCluster(t, database)
-			b := s.bucket("photos")
-			b.put("kept", "stored before")
+			s, cluster := installation.StartOnCluster(t, database)
+			b := s.NewBucket("photos")
+			b.Put("kept", "stored before")
 			const size = 24 << 20 // in two parts
-			broken := &breakingReader{strings.NewReader(randomText(size)), size / 2, cluster.kill}
-			_, err := b.core().PutObject(t.Context(), b.name, "half", broken, size, "", "", minio.PutObjectOptions{})
-			b.wantCode("a write that is interrupted", err, "SlowDown")
+			broken := &breakingReader{strings.NewReader(randomText(size)), size / 2, cluster.Kill}
+			_, err := b.Core().PutObject(t.Context(), b.Name, "half", broken, size, "", "", minio.PutObjectOptions{})
+			b.WantCode("a write that is interrupted", err, "SlowDown")
 			for _, r := range [][2]string{{"PUT", "/photos/new"}, {"PUT", "/photos/kept"}, {"GET", "/photos/kept"}} {
 				body := ""
 				if r[0] == "PUT" {
 					body = "not stored"
 				}
-				got := b.signed(r[0], r[1], body).want(503)
-				if !strings.Contains(string(got.body), "<Code>SlowDown</Code>") {
-					t.Errorf("%s %s: %s", r[0], r[1], got.body)
+				got := b.Signed(r[0], r[1], body).Want(503)
+				if !strings.Contains(string(got.Body), "<Code>SlowDown</Code>") {
+					t.Errorf("%s %s: %s", r[0], r[1], got.Body)
 				}
 			}
-			if got := b.keys(""); !slices.Equal(got, []string{"kept"}) {
+			if got := b.Keys(""); !slices.Equal(got, []string{"kept"}) {
 				t.Errorf("keys are %q", got)
 			}
-			b.checkTotals(1, 13)
-			b.signed("DELETE", "/photos/none", "").want(204)
-			cluster.start()
-			if got := b.get("kept"); got != "stored before" {
+			checkTotals(b, 1, 13)
+			b.Signed("DELETE", "/photos/none", "").Want(204)
+			cluster.Start()
+			if got := b.Get("kept"); got != "stored before" {
 				t.Errorf("got %q", got)
 			}
-			b.put("new", "stored after")
-			if got := b.get("new"); got != "stored after" {
+			b.Put("new", "stored after")
+			if got := b.Get("new"); got != "stored after" {
 				t.Errorf("got %q", got)
 			}
-			b.checkTotals(2, 25)
+			checkTotals(b, 2, 25)
 		})
 	}
 }

@@ -14,38 +14,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/tags"
+
+	"steward/e2e/installation"
 )
 
 // TestStorage uses a bucket with an S3 client, and checks after each step what the management API
 // says about it.
 func TestStorage(t *testing.T) {
 	t.Parallel()
-	eachStorage(t, func(t *testing.T, s *steward) {
-		b := s.bucket("photos")
-		b.checkTotals(0, 0)
-		b.checkObjects()
-		b.checkMultipart()
-		b.checkLists()
-		b.checkDeletions()
-		b.remove()
-		if got := b.signed("GET", "/photos/a", ""); got.status != http.StatusForbidden {
-			t.Errorf("the credentials of a deleted bucket: got %d %s", got.status, got.body)
+	eachStorage(t, func(t *testing.T, s *installation.Steward) {
+		b := s.NewBucket("photos")
+		checkTotals(b, 0, 0)
+		checkObjects(b)
+		checkMultipart(b)
+		checkLists(b)
+		checkDeletions(b)
+		b.Remove()
+		if got := b.Signed("GET", "/photos/a", ""); got.Status != http.StatusForbidden {
+			t.Errorf("the credentials of a deleted bucket: got %d %s", got.Status, got.Body)
 		}
-		s.call("GET", "/storage/stats/photos", nil).want(404)
+		s.Call("GET", "/storage/stats/photos", nil).Want(404)
 	})
 }
 
 // checkTotals fails unless the list, the statistics and the analytics say the same.
-func (b bucket) checkTotals(count, size int64) {
-	b.t.Helper()
+func checkTotals(b installation.Bucket, count, size int64) {
+	b.T.Helper()
 	var list struct{ Total int64 }
-	b.call("GET", "/storage/objects/"+b.name, nil).want(200).decode(&list)
+	b.Call("GET", "/storage/objects/"+b.Name, nil).Want(200).Decode(&list)
 	type totals struct {
 		Count int64 `json:"object_count"`
 		Size  int64 `json:"total_size"`
 	}
 	var stats totals
-	b.call("GET", "/storage/stats/"+b.name, nil).want(200).decode(&stats)
+	b.Call("GET", "/storage/stats/"+b.Name, nil).Want(200).Decode(&stats)
 	var all struct {
 		Buckets []struct {
 			totals
@@ -56,82 +58,82 @@ func (b bucket) checkTotals(count, size int64) {
 			Size  int64 `json:"total_size"`
 		}
 	}
-	b.call("GET", "/storage/analytics", nil).want(200).decode(&all)
+	b.Call("GET", "/storage/analytics", nil).Want(200).Decode(&all)
 	want := totals{count, size}
 	if list.Total != count || stats != want || len(all.Buckets) != 1 || all.Buckets[0].totals != want || totals(all.Summary) != want {
-		b.t.Errorf("total %d, statistics %+v, analytics %+v, want %d objects of %d bytes", list.Total, stats, all, count, size)
+		b.T.Errorf("total %d, statistics %+v, analytics %+v, want %d objects of %d bytes", list.Total, stats, all, count, size)
 	}
 }
 
 // checkObjects writes, reads, copies and tags objects.
-func (b bucket) checkObjects() {
-	b.t.Helper()
-	ctx, core := b.t.Context(), b.core()
+func checkObjects(b installation.Bucket) {
+	b.T.Helper()
+	ctx, core := b.T.Context(), b.Core()
 	const text = "a text of some length"
-	err := b.tryPut("a", text, minio.PutObjectOptions{
+	err := b.TryPut("a", text, minio.PutObjectOptions{
 		ContentType: "text/plain", UserMetadata: map[string]string{"color": "red"}, UserTags: map[string]string{"state": "new"}, Checksum: minio.ChecksumCRC32C,
 	})
-	b.must(err)
+	b.Must(err)
 	sum := crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))
 	want := base64.StdEncoding.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
-	info, err := core.StatObject(ctx, b.name, "a", minio.StatObjectOptions{Checksum: true})
-	b.must(err)
+	info, err := core.StatObject(ctx, b.Name, "a", minio.StatObjectOptions{Checksum: true})
+	b.Must(err)
 	if info.ContentType != "text/plain" || info.UserMetadata["Color"] != "red" || info.ChecksumCRC32C != want || info.UserTagCount != 1 {
-		b.t.Errorf("got %+v, want the checksum %s", info, want)
+		b.T.Errorf("got %+v, want the checksum %s", info, want)
 	}
-	b.wantCode("a wrong checksum", b.tryPut("wrong", text, minio.PutObjectOptions{
+	b.WantCode("a wrong checksum", b.TryPut("wrong", text, minio.PutObjectOptions{
 		UserMetadata: map[string]string{"x-amz-checksum-crc32c": "AAAAAA=="}, DisableMultipart: true,
 	}), "BadDigest")
 
 	var part minio.GetObjectOptions
-	b.must(part.SetRange(2, 5))
-	if got := b.content("a", part); got != text[2:6] {
-		b.t.Errorf("range: got %q", got)
+	b.Must(part.SetRange(2, 5))
+	if got := b.Content("a", part); got != text[2:6] {
+		b.T.Errorf("range: got %q", got)
 	}
 	var fresh minio.GetObjectOptions
-	b.must(fresh.SetMatchETagExcept(info.ETag))
-	if _, _, _, err := core.GetObject(ctx, b.name, "a", fresh); minio.ToErrorResponse(err).StatusCode != http.StatusNotModified {
-		b.t.Errorf("an object that has not changed: %v", err)
+	b.Must(fresh.SetMatchETagExcept(info.ETag))
+	if _, _, _, err := core.GetObject(ctx, b.Name, "a", fresh); minio.ToErrorResponse(err).StatusCode != http.StatusNotModified {
+		b.T.Errorf("an object that has not changed: %v", err)
 	}
 	var create minio.PutObjectOptions
 	create.SetMatchETagExcept("*")
-	b.wantCode("a write on condition", b.tryPut("a", "other", create), "PreconditionFailed")
-	b.must(b.tryPut("a/b", "below", create))
+	b.WantCode("a write on condition", b.TryPut("a", "other", create), "PreconditionFailed")
+	b.Must(b.TryPut("a/b", "below", create))
 
-	_, err = core.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: b.name, Object: "d//x"}, minio.CopySrcOptions{Bucket: b.name, Object: "a"})
-	b.must(err)
-	if got := b.get("d//x"); got != text || b.get("a/b") != "below" {
-		b.t.Errorf("copy: got %q", got)
+	_, err = core.Client.CopyObject(ctx, minio.CopyDestOptions{Bucket: b.Name, Object: "d//x"}, minio.CopySrcOptions{Bucket: b.Name, Object: "a"})
+	b.Must(err)
+	if got := b.Get("d//x"); got != text || b.Get("a/b") != "below" {
+		b.T.Errorf("copy: got %q", got)
 	}
 	changed, err := tags.NewTags(map[string]string{"state": "old", "by": "me"}, true)
-	b.must(err)
-	b.must(core.PutObjectTagging(ctx, b.name, "a", changed, minio.PutObjectTaggingOptions{}))
-	stored, err := core.GetObjectTagging(ctx, b.name, "a", minio.GetObjectTaggingOptions{})
-	b.must(err)
+	b.Must(err)
+	b.Must(core.PutObjectTagging(ctx, b.Name, "a", changed, minio.PutObjectTaggingOptions{}))
+	stored, err := core.GetObjectTagging(ctx, b.Name, "a", minio.GetObjectTaggingOptions{})
+	b.Must(err)
 	if diff := cmp.Diff(changed.ToMap(), stored.ToMap()); diff != "" {
-		b.t.Errorf("tags (-want +got):\n%s", diff)
+		b.T.Errorf("tags (-want +got):\n%s", diff)
 	}
-	b.checkTotals(3, int64(2*len(text)+len("below")))
+	checkTotals(b, 3, int64(2*len(text)+len("below")))
 }
 
 // checkMultipart uploads an object in parts, and reads it across their boundaries.
-func (b bucket) checkMultipart() {
-	b.t.Helper()
+func checkMultipart(b installation.Bucket) {
+	b.T.Helper()
 	const size = 11 << 20
 	content := randomText(size)
-	_, err := b.core().Client.PutObject(b.t.Context(), b.name, "large", strings.NewReader(content), size, minio.PutObjectOptions{PartSize: 5 << 20})
-	b.must(err)
-	info, err := b.core().StatObject(b.t.Context(), b.name, "large", minio.StatObjectOptions{})
-	b.must(err)
-	if info.Size != size || !strings.HasSuffix(info.ETag, "-3") || b.get("large") != content {
-		b.t.Errorf("%d bytes with ETag %s", info.Size, info.ETag)
+	_, err := b.Core().Client.PutObject(b.T.Context(), b.Name, "large", strings.NewReader(content), size, minio.PutObjectOptions{PartSize: 5 << 20})
+	b.Must(err)
+	info, err := b.Core().StatObject(b.T.Context(), b.Name, "large", minio.StatObjectOptions{})
+	b.Must(err)
+	if info.Size != size || !strings.HasSuffix(info.ETag, "-3") || b.Get("large") != content {
+		b.T.Errorf("%d bytes with ETag %s", info.Size, info.ETag)
 	}
 	var middle minio.GetObjectOptions
-	b.must(middle.SetRange(5<<20-10, 10<<20+9))
-	if got := b.content("large", middle); got != content[5<<20-10:10<<20+10] {
-		b.t.Errorf("a range over three parts: %d bytes", len(got))
+	b.Must(middle.SetRange(5<<20-10, 10<<20+9))
+	if got := b.Content("large", middle); got != content[5<<20-10:10<<20+10] {
+		b.T.Errorf("a range over three parts: %d bytes", len(got))
 	}
-	b.must(b.core().RemoveObject(b.t.Context(), b.name, "large", minio.RemoveObjectOptions{}))
+	b.Must(b.Core().RemoveObject(b.T.Context(), b.Name, "large", minio.RemoveObjectOptions{}))
 }
 
 // randomText returns bytes that are the same in every run.
@@ -154,36 +156,36 @@ type listed struct {
 	Limit, Offset int
 }
 
-// objects returns a list of the management API.
-func (b bucket) objects(query string) (l listed) {
-	b.t.Helper()
-	b.call("GET", "/storage/objects/"+b.name+"?"+query, nil).want(200).decode(&l)
+// listObjects returns a list of the management API.
+func listObjects(b installation.Bucket, query string) (l listed) {
+	b.T.Helper()
+	b.Call("GET", "/storage/objects/"+b.Name+"?"+query, nil).Want(200).Decode(&l)
 	return l
 }
 
 // checkLists lists 300 objects in ten folders by delimiter, page, prefix and folder.
-func (b bucket) checkLists() {
-	b.t.Helper()
-	core := b.core()
+func checkLists(b installation.Bucket) {
+	b.T.Helper()
+	core := b.Core()
 	for i := range 300 {
-		if _, err := core.PutObject(b.t.Context(), b.name, fmt.Sprintf("year/%d/%03d", i%10, i), strings.NewReader("12345"), 5, "", "", minio.PutObjectOptions{}); err != nil {
-			b.t.Fatal(err)
+		if _, err := core.PutObject(b.T.Context(), b.Name, fmt.Sprintf("year/%d/%03d", i%10, i), strings.NewReader("12345"), 5, "", "", minio.PutObjectOptions{}); err != nil {
+			b.T.Fatal(err)
 		}
 	}
-	first, err := core.ListObjectsV2(b.name, "year/", "", "", "/", 4)
-	b.must(err)
-	second, err := core.ListObjectsV2(b.name, "year/", "", first.NextContinuationToken, "/", 100)
-	b.must(err)
-	old, err := core.ListObjects(b.name, "", "", "/", 100)
-	b.must(err)
+	first, err := core.ListObjectsV2(b.Name, "year/", "", "", "/", 4)
+	b.Must(err)
+	second, err := core.ListObjectsV2(b.Name, "year/", "", first.NextContinuationToken, "/", 100)
+	b.Must(err)
+	old, err := core.ListObjects(b.Name, "", "", "/", 100)
+	b.Must(err)
 	if len(first.CommonPrefixes) != 4 || !first.IsTruncated || len(second.CommonPrefixes) != 6 || second.IsTruncated ||
-		len(old.CommonPrefixes) != 3 || len(old.Contents) != 1 || len(b.list("year/")) != 300 {
-		b.t.Errorf("lists with delimiter: %+v, %+v, %+v", first, second, old)
+		len(old.CommonPrefixes) != 3 || len(old.Contents) != 1 || len(b.List("year/")) != 300 {
+		b.T.Errorf("lists with delimiter: %+v, %+v, %+v", first, second, old)
 	}
-	page := b.objects("prefix=year/&limit=2&offset=298")
+	page := listObjects(b, "prefix=year/&limit=2&offset=298")
 	if page.Total != 300 || len(page.Objects) != 2 || page.Objects[1].Key != "year/9/299" || page.Objects[0].Size != 5 ||
-		page.Objects[0].Bucket != b.name || page.Prefix != "year/" || page.Limit != 2 || page.Offset != 298 {
-		b.t.Errorf("the last page: %+v", page)
+		page.Objects[0].Bucket != b.Name || page.Prefix != "year/" || page.Limit != 2 || page.Offset != 298 {
+		b.T.Errorf("the last page: %+v", page)
 	}
 	type folder struct {
 		Prefix string
@@ -194,26 +196,26 @@ func (b bucket) checkLists() {
 		Folders []folder
 		Objects []struct{ Key string }
 	}
-	b.call("GET", "/storage/folders/"+b.name, nil).want(200).decode(&view)
+	b.Call("GET", "/storage/folders/"+b.Name, nil).Want(200).Decode(&view)
 	want := []folder{{"a/", 1, 5}, {"d/", 1, 21}, {"year/", 300, 1500}}
 	if diff := cmp.Diff(want, view.Folders); diff != "" || len(view.Objects) != 1 || view.Objects[0].Key != "a" {
-		b.t.Errorf("folders (-want +got):\n%s%v", diff, view.Objects)
+		b.T.Errorf("folders (-want +got):\n%s%v", diff, view.Objects)
 	}
-	b.checkTotals(303, 1500+47)
+	checkTotals(b, 303, 1500+47)
 }
 
 // checkDeletions deletes several objects by one request, by key and by prefix.
-func (b bucket) checkDeletions() {
-	b.t.Helper()
+func checkDeletions(b installation.Bucket) {
+	b.T.Helper()
 	doomed := make(chan minio.ObjectInfo, 300)
-	for _, o := range b.list("year/1/") {
+	for _, o := range b.List("year/1/") {
 		doomed <- o
 	}
 	close(doomed)
-	for failed := range b.core().RemoveObjects(b.t.Context(), b.name, doomed, minio.RemoveObjectsOptions{}) {
-		b.t.Errorf("%s: %v", failed.ObjectName, failed.Err)
+	for failed := range b.Core().RemoveObjects(b.T.Context(), b.Name, doomed, minio.RemoveObjectsOptions{}) {
+		b.T.Errorf("%s: %v", failed.ObjectName, failed.Err)
 	}
-	b.checkTotals(273, 1350+47)
+	checkTotals(b, 273, 1350+47)
 	for _, d := range []struct {
 		query string
 		count float64
@@ -225,15 +227,15 @@ func (b bucket) checkDeletions() {
 		{"prefix=year/", 239},
 		{"prefix=a", 2},
 	} {
-		if got := b.call("DELETE", "/storage/objects/"+b.name+"?"+d.query, nil).want(200).get("deleted_count"); got != d.count {
-			b.t.Errorf("%s: deleted %v, want %v", d.query, got, d.count)
+		if got := b.Call("DELETE", "/storage/objects/"+b.Name+"?"+d.query, nil).Want(200).Get("deleted_count"); got != d.count {
+			b.T.Errorf("%s: deleted %v, want %v", d.query, got, d.count)
 		}
 	}
 	for _, query := range []string{"", "prefix=", "key=a&prefix=b"} {
-		b.call("DELETE", "/storage/objects/"+b.name+"?"+query, nil).want(422)
+		b.Call("DELETE", "/storage/objects/"+b.Name+"?"+query, nil).Want(422)
 	}
-	b.checkTotals(0, 0)
-	if keys := b.keys(""); len(keys) > 0 {
-		b.t.Errorf("keys after deletion: %q", keys)
+	checkTotals(b, 0, 0)
+	if keys := b.Keys(""); len(keys) > 0 {
+		b.T.Errorf("keys after deletion: %q", keys)
 	}
 }

@@ -15,23 +15,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
 // tools runs S3 clients that are programs, in a home directory without any configuration of theirs.
 type tools struct {
-	bucket
+	installation.Bucket
 	home string
 }
 
-func (b bucket) tools() tools { return tools{b, b.t.TempDir()} }
+func newTools(b installation.Bucket) tools { return tools{b, b.T.TempDir()} }
 
 // run runs a program with the bucket's credentials, and returns what it prints.
 func (c tools) run(program string, args ...string) string {
-	c.t.Helper()
+	c.T.Helper()
 	out, err := c.try(program, args...)
 	if err != nil {
-		c.t.Fatalf("%s %s: %v", program, args, err)
+		c.T.Fatalf("%s %s: %v", program, args, err)
 	}
 	return out
 }
@@ -41,7 +42,7 @@ func (c tools) try(program string, args ...string) (string, error) {
 	cmd.Dir = c.home
 	cmd.Env = []string{
 		"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
-		"AWS_ACCESS_KEY_ID=" + c.access, "AWS_SECRET_ACCESS_KEY=" + c.secret, "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_ACCESS_KEY_ID=" + c.Access, "AWS_SECRET_ACCESS_KEY=" + c.Secret, "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true",
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -52,7 +53,7 @@ func (c tools) try(program string, args ...string) (string, error) {
 
 // writeTree writes 50 files below a directory, and returns the directory.
 func (c tools) writeTree() string {
-	c.t.Helper()
+	c.T.Helper()
 	root := filepath.Join(c.home, "tree")
 	for i := range 50 {
 		name := fmt.Sprintf("dir %d/ü+%%20&=#/file-%d.txt", i%5, i)
@@ -63,21 +64,21 @@ func (c tools) writeTree() string {
 			name = "quo'te \"[x]\".bin"
 		}
 		path := filepath.Join(root, name)
-		c.must(os.MkdirAll(filepath.Dir(path), 0o700))
+		c.Must(os.MkdirAll(filepath.Dir(path), 0o700))
 		content := randomText(1 + i*i*31)
 		if i == 49 {
 			content = randomText(17 << 20) // in parts
 		}
-		c.must(os.WriteFile(path, []byte(content), 0o600))
+		c.Must(os.WriteFile(path, []byte(content), 0o600))
 	}
 	return root
 }
 
 // sums returns the hashes of all files below a directory.
 func (c tools) sums(root string) map[string]string {
-	c.t.Helper()
+	c.T.Helper()
 	sums := map[string]string{}
-	c.must(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	c.Must(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -90,32 +91,32 @@ func (c tools) sums(root string) map[string]string {
 
 // checkSync synchronizes a tree up and down, up again after a change, and compares.
 func (c tools) checkSync(up, down func(local string)) {
-	c.t.Helper()
+	c.T.Helper()
 	root := c.writeTree()
 	up(root)
-	if n := c.objects("prefix=tree/").Total; n != 50 {
-		c.t.Errorf("%d objects after the first sync", n)
+	if n := listObjects(c.Bucket, "prefix=tree/").Total; n != 50 {
+		c.T.Errorf("%d objects after the first sync", n)
 	}
-	c.must(os.WriteFile(filepath.Join(root, "top.txt"), []byte("changed and longer"), 0o600))
-	c.must(os.Remove(filepath.Join(root, "dir 2/ü+%20&=#/file-2.txt")))
+	c.Must(os.WriteFile(filepath.Join(root, "top.txt"), []byte("changed and longer"), 0o600))
+	c.Must(os.Remove(filepath.Join(root, "dir 2/ü+%20&=#/file-2.txt")))
 	up(root)
-	if n := c.objects("prefix=tree/").Total; n != 49 {
-		c.t.Errorf("%d objects after the second sync", n)
+	if n := listObjects(c.Bucket, "prefix=tree/").Total; n != 49 {
+		c.T.Errorf("%d objects after the second sync", n)
 	}
 	copied := filepath.Join(c.home, "copy")
-	c.must(os.Mkdir(copied, 0o700))
+	c.Must(os.Mkdir(copied, 0o700))
 	down(copied)
 	if diff := cmp.Diff(c.sums(root), c.sums(copied)); diff != "" {
-		c.t.Errorf("after the sync (-want +got):\n%s", diff)
+		c.T.Errorf("after the sync (-want +got):\n%s", diff)
 	}
 }
 
 func TestS3cmd(t *testing.T) {
 	t.Parallel()
-	c := start(t, "sqlite").bucket("photos").tools()
+	c := newTools(installation.Start(t, "sqlite").NewBucket("photos"))
 	config := fmt.Sprintf("[default]\naccess_key = %s\nsecret_key = %s\nhost_base = %s\nhost_bucket = %[3]s\nuse_https = False\n"+
-		"signature_v2 = False\nmultipart_chunk_size_mb = 5\n", c.access, c.secret, c.addresses().Listen["s3"])
-	c.must(os.WriteFile(filepath.Join(c.home, ".s3cfg"), []byte(config), 0o600))
+		"signature_v2 = False\nmultipart_chunk_size_mb = 5\n", c.Access, c.Secret, c.Addresses().Listen["s3"])
+	c.Must(os.WriteFile(filepath.Join(c.home, ".s3cfg"), []byte(config), 0o600))
 	c.checkSync(
 		func(local string) { c.run("s3cmd", "sync", "--delete-removed", local+"/", "s3://photos/tree/") },
 		func(local string) { c.run("s3cmd", "sync", "s3://photos/tree/", local+"/") },
@@ -128,14 +129,14 @@ func TestS3cmd(t *testing.T) {
 	}
 	c.run("s3cmd", "cp", "s3://photos/tree/top.txt", "s3://photos/copy.txt")
 	c.run("s3cmd", "del", "--recursive", "s3://photos/tree/")
-	c.checkTotals(1, 18)
+	checkTotals(c.Bucket, 1, 18)
 }
 
 func TestRclone(t *testing.T) {
 	t.Parallel()
-	s, _ := startOnCluster(t, "postgres")
-	c := s.bucket("photos").tools()
-	remote := ":s3,provider=Other,env_auth=true,region=us-east-1,endpoint='" + s.addresses().S3URL + "':photos/"
+	s, _ := installation.StartOnCluster(t, "postgres")
+	c := newTools(s.NewBucket("photos"))
+	remote := ":s3,provider=Other,env_auth=true,region=us-east-1,endpoint='" + s.Addresses().S3URL + "':photos/"
 	rclone := func(args ...string) string {
 		return c.run("rclone", append([]string{"--config", "", "--retries", "1"}, args...)...)
 	}
@@ -153,18 +154,18 @@ func TestRclone(t *testing.T) {
 	}
 	rclone("moveto", remote+"tree/top.txt", remote+"moved.txt")
 	rclone("purge", remote+"tree")
-	c.checkTotals(1, 18)
+	checkTotals(c.Bucket, 1, 18)
 }
 
 // aws runs Debian's awscli.
 func (c tools) aws(args ...string) string {
-	c.t.Helper()
-	return c.run("/usr/bin/aws", append([]string{"--endpoint-url", c.addresses().S3URL}, args...)...)
+	c.T.Helper()
+	return c.run("/usr/bin/aws", append([]string{"--endpoint-url", c.Addresses().S3URL}, args...)...)
 }
 
 func TestAwscli(t *testing.T) {
 	t.Parallel()
-	c := start(t, "sqlite").bucket("photos").tools()
+	c := newTools(installation.Start(t, "sqlite").NewBucket("photos"))
 	c.checkSync(
 		func(local string) { c.aws("s3", "sync", "--delete", "--only-show-errors", local, "s3://photos/tree") },
 		func(local string) { c.aws("s3", "sync", "--only-show-errors", "s3://photos/tree", local) },
@@ -172,7 +173,7 @@ func TestAwscli(t *testing.T) {
 	c.aws("s3", "rm", "--recursive", "--only-show-errors", "s3://photos/")
 
 	large := filepath.Join(c.home, "large")
-	c.must(os.WriteFile(large, []byte(randomText(100<<20)), 0o600))
+	c.Must(os.WriteFile(large, []byte(randomText(100<<20)), 0o600))
 	c.aws("s3", "cp", "--only-show-errors", large, "s3://photos/large")
 	if head := c.aws("s3api", "head-object", "--bucket", "photos", "--key", "large"); !strings.Contains(head, `-13\"`) {
 		t.Errorf("not in 13 parts of 8 MiB: %s", head)
@@ -184,11 +185,11 @@ func TestAwscli(t *testing.T) {
 	part := filepath.Join(c.home, "part")
 	c.aws("s3api", "get-object", "--bucket", "photos", "--key", "large", "--range", "bytes=8388600-8388615", part)
 	c.wantSlice(part, large, 8388600, 16)
-	c.checkTotals(1, 100<<20)
+	checkTotals(c.Bucket, 1, 100<<20)
 
 	wrong := c
-	wrong.secret = "wrong" + c.secret[5:]
-	if out, err := wrong.try("/usr/bin/aws", "--endpoint-url", c.addresses().S3URL, "s3", "ls", "s3://photos"); err == nil || !strings.Contains(out, "SignatureDoesNotMatch") {
+	wrong.Secret = "wrong" + c.Secret[5:]
+	if out, err := wrong.try("/usr/bin/aws", "--endpoint-url", c.Addresses().S3URL, "s3", "ls", "s3://photos"); err == nil || !strings.Contains(out, "SignatureDoesNotMatch") {
 		t.Errorf("a wrong secret: %s", out)
 	}
 	address := strings.TrimSpace(c.aws("s3", "presign", "s3://photos/large"))
@@ -199,18 +200,18 @@ func TestAwscli(t *testing.T) {
 // TestReadmePresigns runs what the README says about presigned URLs.
 func TestReadmePresigns(t *testing.T) {
 	t.Parallel()
-	c := start(t, "sqlite").bucket("invoices").tools()
-	c.must(os.WriteFile(filepath.Join(c.home, "hello.txt"), []byte("hello"), 0o600))
+	c := newTools(installation.Start(t, "sqlite").NewBucket("invoices"))
+	c.Must(os.WriteFile(filepath.Join(c.home, "hello.txt"), []byte("hello"), 0o600))
 	c.aws("s3", "cp", "--only-show-errors", "hello.txt", "s3://invoices/2026/hello.txt")
 	c.run("/usr/bin/aws", "configure", "set", "default.s3.signature_version", "s3v4")
 	readme, err := os.ReadFile("../README.md")
-	c.must(err)
+	c.Must(err)
 	_, script, _ := strings.Cut(string(readme), "```python\n")
 	script, _, ok := strings.Cut(script, "```\n")
 	if !ok {
 		t.Fatal("the README has no Python")
 	}
-	script = strings.ReplaceAll(script, "http://127.0.0.1:9000", c.addresses().S3URL)
+	script = strings.ReplaceAll(script, "http://127.0.0.1:9000", c.Addresses().S3URL)
 	for what, address := range map[string]string{
 		"boto3":   c.run("/usr/bin/python3", "-c", script),
 		"aws-cli": c.aws("s3", "presign", "s3://invoices/2026/hello.txt"),
@@ -227,30 +228,30 @@ func TestReadmePresigns(t *testing.T) {
 
 // wantSlice fails unless a file is a part of another one.
 func (c tools) wantSlice(part, whole string, offset, length int64) {
-	c.t.Helper()
+	c.T.Helper()
 	got, err := os.ReadFile(part)
-	c.must(err)
+	c.Must(err)
 	file, err := os.Open(whole)
-	c.must(err)
+	c.Must(err)
 	defer func() { _ = file.Close() }()
 	want := make([]byte, length)
 	_, err = file.ReadAt(want, offset)
-	c.must(err)
+	c.Must(err)
 	if !bytes.Equal(got, want) {
-		c.t.Errorf("%d bytes from %d are %x, want %x", length, offset, got, want)
+		c.T.Errorf("%d bytes from %d are %x, want %x", length, offset, got, want)
 	}
 }
 
-// presign returns a URL of the management API.
-func (b bucket) presign(key, operation string) string {
-	b.t.Helper()
+// presignURL returns a URL of the management API.
+func presignURL(b installation.Bucket, key, operation string) string {
+	b.T.Helper()
 	query := url.Values{"key": {key}, "operation": {operation}}
-	return b.call("GET", "/storage/presign/"+b.name+"?"+query.Encode(), nil).want(200).text("presigned_url")
+	return b.Call("GET", "/storage/presign/"+b.Name+"?"+query.Encode(), nil).Want(200).Text("presigned_url")
 }
 
 // curl returns the status of a response and its body.
 func (c tools) curl(args ...string) (status, body string) {
-	c.t.Helper()
+	c.T.Helper()
 	out := c.run("curl", append([]string{"-sS", "-w", "\n%{http_code}"}, args...)...)
 	at := strings.LastIndexByte(out, '\n')
 	return out[at+1:], out[:at]
@@ -260,12 +261,12 @@ func (c tools) curl(args ...string) (status, body string) {
 // and blob stores, and tries those that are not right.
 func TestPresignedURLsWithCurl(t *testing.T) {
 	t.Parallel()
-	eachStorage(t, func(t *testing.T, s *steward) {
-		c := s.bucket("photos").tools()
+	eachStorage(t, func(t *testing.T, s *installation.Steward) {
+		c := newTools(s.NewBucket("photos"))
 		const key = "dir/ü +&?#%.txt"
 		file := filepath.Join(c.home, "file")
-		c.must(os.WriteFile(file, []byte(randomText(100_000)), 0o600))
-		upload, download := c.presign(key, "upload"), c.presign(key, "download")
+		c.Must(os.WriteFile(file, []byte(randomText(100_000)), 0o600))
+		upload, download := presignURL(c.Bucket, key, "upload"), presignURL(c.Bucket, key, "download")
 		if status, body := c.curl("-T", file, upload); status != "200" {
 			t.Errorf("upload: %s %s", status, body)
 		}
@@ -274,8 +275,8 @@ func TestPresignedURLsWithCurl(t *testing.T) {
 		}
 		now := time.Now()
 		c.checkForged(map[string][]string{
-			"expired":              {c.presigned("GET", "a", now.Add(-time.Minute), "59")},
-			"expired upload":       {"-T", file, c.presigned("PUT", "a", now.Add(-time.Hour), "60")},
+			"expired":              {c.Presigned("GET", "a", now.Add(-time.Minute), "59")},
+			"expired upload":       {"-T", file, c.Presigned("PUT", "a", now.Add(-time.Hour), "60")},
 			"upload by a download": {"-T", file, download},
 			"download by upload":   {upload},
 			"other key":            {strings.Replace(download, "txt", "txu", 1)},
@@ -285,7 +286,7 @@ func TestPresignedURLsWithCurl(t *testing.T) {
 			"delete":               {"-X", "DELETE", download},
 			"other bucket":         {strings.Replace(download, "/photos/", "/videos/", 1)},
 		})
-		if got := c.keys(""); len(got) != 1 || got[0] != key {
+		if got := c.Keys(""); len(got) != 1 || got[0] != key {
 			t.Errorf("keys are %q", got)
 		}
 	})
@@ -293,24 +294,24 @@ func TestPresignedURLsWithCurl(t *testing.T) {
 
 // checkForged fails unless each request is refused.
 func (c tools) checkForged(requests map[string][]string) {
-	c.t.Helper()
+	c.T.Helper()
 	for what, args := range requests {
 		status, body := c.curl(args...)
 		if status != "403" && (what != "other bucket" || status != "404") || !strings.Contains(body, "<Error>") {
-			c.t.Errorf("%s: %s %s", what, status, body)
+			c.T.Errorf("%s: %s %s", what, status, body)
 		}
 		if strings.HasPrefix(what, "expired") && !strings.Contains(body, "expired") {
-			c.t.Errorf("%s: %s", what, body)
+			c.T.Errorf("%s: %s", what, body)
 		}
 	}
 }
 
 func TestPresignedURLsExpire(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite", "--presign-expiry", "1s")
-	c := s.bucket("photos").tools()
-	c.put("a", "x")
-	address := c.presign("a", "download")
+	s := installation.Start(t, "sqlite", "--presign-expiry", "1s")
+	c := newTools(s.NewBucket("photos"))
+	c.Put("a", "x")
+	address := presignURL(c.Bucket, "a", "download")
 	waittest.True(t, "the URL to expire", func() bool {
 		status, body := c.curl(address)
 		return status == "403" && strings.Contains(body, "expired")

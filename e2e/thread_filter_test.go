@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 // modelThread is a thread in the model of TestThreadFilters.
@@ -23,11 +25,11 @@ type modelThread struct {
 // once, in order.
 func TestThreadFilters(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		random := rand.New(rand.NewPCG(3, 4))
 		all := randomThreads(s, random)
 		choices := [][]string{
-			{"orgId=" + s.orgID},
+			{"orgId=" + s.OrgID},
 			{"projectId=p0", "projectId=p1", "projectId=p9"},
 			{"sort=updated"},
 			{"direction=asc"},
@@ -50,7 +52,7 @@ func TestThreadFilters(t *testing.T) {
 					checkThreadPages(s, all, q, func() {
 						added++
 						put := object{"project_id": "p0", "metadata": object{"kind": "a", "n": 1}}
-						s.call("PUT", fmt.Sprintf("/thread/added%d", added), put).want(200)
+						s.Call("PUT", fmt.Sprintf("/thread/added%d", added), put).Want(200)
 					})
 				}
 			}
@@ -59,8 +61,8 @@ func TestThreadFilters(t *testing.T) {
 }
 
 // randomThreads creates threads, changes some of them and deletes others, by PUT and over a socket.
-func randomThreads(s *steward, random *rand.Rand) []*modelThread {
-	socket := s.socket()
+func randomThreads(s *installation.Steward, random *rand.Rand) []*modelThread {
+	socket := openSocket(s)
 	var all []*modelThread
 	for step := range 90 {
 		m := object{"kind": []string{"a", "b"}[random.IntN(2)]}
@@ -83,9 +85,9 @@ func randomThreads(s *steward, random *rand.Rand) []*modelThread {
 			id: fmt.Sprintf("t%02d", step), project: fmt.Sprintf("p%d", random.IntN(2)),
 			created: step, changed: step, metadata: m,
 		}
-		s.call("PUT", "/thread/"+one.id, object{"project_id": one.project, "metadata": m}).want(200)
+		s.Call("PUT", "/thread/"+one.id, object{"project_id": one.project, "metadata": m}).Want(200)
 		if random.IntN(8) == 0 {
-			s.call("DELETE", "/thread/"+one.id, nil).want(204)
+			s.Call("DELETE", "/thread/"+one.id, nil).Want(204)
 			one.deleted = true
 		}
 		all = append(all, one)
@@ -95,20 +97,20 @@ func randomThreads(s *steward, random *rand.Rand) []*modelThread {
 
 // matches reports whether a filter selects the thread. Values are compared as JSON text, in which keys
 // are sorted and numbers have one form.
-func (m *modelThread) matches(s *steward, q url.Values) bool {
+func (m *modelThread) matches(s *installation.Steward, q url.Values) bool {
 	if q.Get("projectId") != "" && q.Get("projectId") != m.project || m.deleted != (q.Get("deleted") == "true") {
 		return false
 	}
 	var want object
 	if text := q.Get("metadata"); text != "" {
-		s.must(json.Unmarshal([]byte(text), &want))
+		s.Must(json.Unmarshal([]byte(text), &want))
 	}
 	for key, value := range want {
 		stored, found := m.metadata[key]
 		a, err := json.Marshal(value)
-		s.must(err)
+		s.Must(err)
 		b, err := json.Marshal(stored)
-		s.must(err)
+		s.Must(err)
 		if !found || string(a) != string(b) {
 			return false
 		}
@@ -116,8 +118,8 @@ func (m *modelThread) matches(s *steward, q url.Values) bool {
 	return true
 }
 
-func checkThreadPages(s *steward, all []*modelThread, q url.Values, meanwhile func()) {
-	s.t.Helper()
+func checkThreadPages(s *installation.Steward, all []*modelThread, q url.Values, meanwhile func()) {
+	s.T.Helper()
 	var found []*modelThread
 	for _, one := range all {
 		if one.matches(s, q) {
@@ -140,8 +142,8 @@ func checkThreadPages(s *steward, all []*modelThread, q url.Values, meanwhile fu
 	}
 	first := "/thread?limit=7&" + q.Encode()
 	for path := first; path != ""; {
-		page := s.call("GET", path, nil).want(200)
-		for _, id := range strings.Fields(page.ids()) {
+		page := s.Call("GET", path, nil).Want(200)
+		for _, id := range strings.Fields(page.IDs()) {
 			if !strings.HasPrefix(id, "added") {
 				got = append(got, id)
 			}
@@ -149,9 +151,9 @@ func checkThreadPages(s *steward, all []*modelThread, q url.Values, meanwhile fu
 		if path == first {
 			meanwhile()
 		}
-		path = page.next()
+		path = page.Next()
 	}
 	if !slices.Equal(got, want) {
-		s.t.Errorf("%s:\ngot  %v\nwant %v", q.Encode(), got, want)
+		s.T.Errorf("%s:\ngot  %v\nwant %v", q.Encode(), got, want)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"steward/e2e/installation"
 )
 
 // socket is the runtime's end of a WebSocket. It reads ahead by one frame, so that pings are answered.
 type socket struct {
-	s      *steward
+	s      *installation.Steward
 	conn   *websocket.Conn
 	frames chan frame
 }
@@ -33,25 +35,25 @@ type reply struct {
 	Error   string  `json:"error"`
 }
 
-// socket opens a socket and authenticates with the installation's key.
-func (s *steward) socket() *socket {
-	s.t.Helper()
-	a := s.connect("/thread/ws")
-	s.must(a.conn.Write(s.t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"authorization":%q}`, s.key)))
+// openSocket opens a socket and authenticates with the installation's key.
+func openSocket(s *installation.Steward) *socket {
+	s.T.Helper()
+	a := connectSocket(s, "/thread/ws")
+	s.Must(a.conn.Write(s.T.Context(), websocket.MessageText, fmt.Appendf(nil, `{"authorization":%q}`, s.Key)))
 	if r, err := a.read(); err != nil || !r.Success {
-		s.t.Fatalf("the key was refused: %+v, %v", r, err)
+		s.T.Fatalf("the key was refused: %+v, %v", r, err)
 	}
 	return a
 }
 
-func (s *steward) connect(path string) *socket {
-	s.t.Helper()
-	conn, _, err := websocket.Dial(s.t.Context(), s.URL+path, nil)
-	s.must(err)
-	s.t.Cleanup(func() { conn.CloseNow() })
+func connectSocket(s *installation.Steward, path string) *socket {
+	s.T.Helper()
+	conn, _, err := websocket.Dial(s.T.Context(), s.URL+path, nil)
+	s.Must(err)
+	s.T.Cleanup(func() { conn.CloseNow() })
 	conn.SetReadLimit(8 << 20)
 	a := &socket{s: s, conn: conn, frames: make(chan frame)}
-	go a.readFrames(s.t.Context())
+	go a.readFrames(s.T.Context())
 	return a
 }
 
@@ -74,8 +76,8 @@ func (a *socket) read() (r reply, err error) {
 		}
 		err = json.Unmarshal(f.text, &r)
 		return r, err
-	case <-time.After(requestTimeout):
-		return r, fmt.Errorf("no frame within %v", requestTimeout)
+	case <-time.After(installation.RequestTimeout):
+		return r, fmt.Errorf("no frame within %v", installation.RequestTimeout)
 	}
 }
 
@@ -83,7 +85,7 @@ func (a *socket) read() (r reply, err error) {
 func (a *socket) try(action string, data object) (reply, error) {
 	text, err := json.Marshal(object{"id": "1", "action": action, "data": data})
 	if err == nil {
-		err = a.conn.Write(a.s.t.Context(), websocket.MessageText, text)
+		err = a.conn.Write(a.s.T.Context(), websocket.MessageText, text)
 	}
 	if err != nil {
 		return reply{}, err
@@ -92,52 +94,52 @@ func (a *socket) try(action string, data object) (reply, error) {
 }
 
 func (a *socket) do(action string, data object) *string {
-	a.s.t.Helper()
+	a.s.T.Helper()
 	r, err := a.try(action, data)
 	if err != nil || !r.Success {
-		a.s.t.Fatalf("%s: %+v, %v", action, r, err)
+		a.s.T.Fatalf("%s: %+v, %v", action, r, err)
 	}
 	return r.Data
 }
 
 func TestSocketSavesAndRestores(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		a := s.socket()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		a := openSocket(s)
 		a.do("save", object{"thread_id": "t", "user_data": `{"a":1}`, "metadata": object{"k": "v"}})
-		got := s.call("GET", "/thread/t", nil).want(200)
-		if got.text("user_data") != `{"a":1}` || got.text("metadata.k") != "v" || !strings.HasPrefix(got.text("project_id"), "prj_") {
-			t.Errorf("saved %s", got.body)
+		got := s.Call("GET", "/thread/t", nil).Want(200)
+		if got.Text("user_data") != `{"a":1}` || got.Text("metadata.k") != "v" || !strings.HasPrefix(got.Text("project_id"), "prj_") {
+			t.Errorf("saved %s", got.Body)
 		}
-		sdk := s.connect("/sdk/thread/ws")
-		s.must(sdk.conn.Write(t.Context(), websocket.MessageText, []byte(`{"authorization":"`+s.keyOf("").key+`"}`)))
+		sdk := connectSocket(s, "/sdk/thread/ws")
+		s.Must(sdk.conn.Write(t.Context(), websocket.MessageText, []byte(`{"authorization":"`+s.KeyOf("").Key+`"}`)))
 		if r, err := sdk.read(); err != nil || !r.Success {
 			t.Fatalf("on the SDK face: %+v, %v", r, err)
 		}
 		if data := sdk.do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
 			t.Errorf("restored %v", data)
 		}
-		one := s.keyOf("p1")
-		one.socket().do("save", object{"thread_id": "u", "user_data": `{}`})
-		if data := s.keyOf("p2").socket().do("restore", object{"thread_id": "u"}); data != nil {
+		one := s.KeyOf("p1")
+		openSocket(one).do("save", object{"thread_id": "u", "user_data": `{}`})
+		if data := openSocket(s.KeyOf("p2")).do("restore", object{"thread_id": "u"}); data != nil {
 			t.Errorf("another project restored %s", *data)
 		}
-		s.call("GET", "/thread/ws", nil).want(400)
+		s.Call("GET", "/thread/ws", nil).Want(400)
 
-		key := s.call("POST", "/cli/apikey", object{"name": "short-lived"}).want(201)
-		short := s.as(key.text("value")).socket()
+		key := s.Call("POST", "/cli/apikey", object{"name": "short-lived"}).Want(201)
+		short := openSocket(s.As(key.Text("value")))
 		short.do("restore", object{"thread_id": "t"})
-		s.call("DELETE", "/cli/apikey/"+key.text("id"), nil).want(204)
+		s.Call("DELETE", "/cli/apikey/"+key.Text("id"), nil).Want(204)
 		if r, err := short.try("restore", object{"thread_id": "t"}); err != nil || r.Success {
 			t.Errorf("with a deleted key: %+v, %v", r, err)
 		}
 
-		s.stop()
+		s.Stop()
 		if _, err := a.read(); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 			t.Errorf("at shutdown: %v", err)
 		}
-		s.start()
-		if data := s.socket().do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
+		s.Start()
+		if data := openSocket(s).do("restore", object{"thread_id": "t"}); data == nil || *data != `{"a":1}` {
 			t.Errorf("after a restart: %v", data)
 		}
 	})
@@ -147,19 +149,19 @@ func TestSocketSavesAndRestores(t *testing.T) {
 // replicas.
 func TestConcurrentMergesAreAllKept(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		replicas := []*steward{s}
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		replicas := []*installation.Steward{s}
 		if s.Database != "" {
-			replicas = append(replicas, s.replica())
+			replicas = append(replicas, s.Replica())
 		}
 		checkPushes(t, replicas)
 	})
 }
 
-func checkPushes(t *testing.T, replicas []*steward) {
+func checkPushes(t *testing.T, replicas []*installation.Steward) {
 	var all sync.WaitGroup
 	for i := range 32 {
-		a := replicas[i%len(replicas)].socket()
+		a := openSocket(replicas[i%len(replicas)])
 		all.Go(func() {
 			for j := range 5 {
 				push := []object{{"op": "push", "key": "l", "value": fmt.Sprint(i, j)}}
@@ -172,7 +174,7 @@ func checkPushes(t *testing.T, replicas []*steward) {
 	all.Wait()
 	var got struct{ State struct{ L []string } }
 	one := replicas[0]
-	one.must(json.Unmarshal([]byte(*one.socket().do("restore", object{"thread_id": "t"})), &got))
+	one.Must(json.Unmarshal([]byte(*openSocket(one).do("restore", object{"thread_id": "t"})), &got))
 	seen := map[string]bool{}
 	for _, push := range got.State.L {
 		seen[push] = true
@@ -197,19 +199,19 @@ func TestIdleSocketsTakeLittleMemory(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	each(t, func(t *testing.T, s *steward) { checkSocketMemory(t, s, sockets, limit) })
+	installation.Each(t, func(t *testing.T, s *installation.Steward) { checkSocketMemory(t, s, sockets, limit) })
 }
 
-func checkSocketMemory(t *testing.T, s *steward, n, limit int) {
-	s.socket().do("save", object{"thread_id": "warm", "user_data": `{}`})
-	both := []*steward{s, s.secondOrganization()}
+func checkSocketMemory(t *testing.T, s *installation.Steward, n, limit int) {
+	openSocket(s).do("save", object{"thread_id": "warm", "user_data": `{}`})
+	both := []*installation.Steward{s, s.SecondOrganization()}
 	before := s.RSS()
 	sockets := make([]*socket, n)
 	var clients sync.WaitGroup
 	for c := range 20 {
 		clients.Go(func() {
 			for i := c; i < n; i += 20 {
-				sockets[i] = both[i%2].socket()
+				sockets[i] = openSocket(both[i%2])
 			}
 		})
 	}
@@ -222,27 +224,27 @@ func checkSocketMemory(t *testing.T, s *steward, n, limit int) {
 	for i := 0; i < n; i += 500 {
 		sockets[i].do("save", object{"thread_id": "warm", "user_data": `{}`})
 	}
-	s.stop()
+	s.Stop()
 }
 
 // TestInvalidFrames checks that what is not JSON closes its socket, that an invalid request gets an
 // error, and that other sockets are not affected.
 func TestInvalidFrames(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		other := s.socket()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		other := openSocket(s)
 		for text, want := range map[string]websocket.StatusCode{
 			`{"id":`:                   websocket.StatusInvalidFramePayloadData,
 			"\"\xff\"":                 websocket.StatusInvalidFramePayloadData,
 			strings.Repeat("x", 5<<20): websocket.StatusMessageTooBig,
 		} {
-			a := s.socket()
+			a := openSocket(s)
 			_ = a.conn.Write(t.Context(), websocket.MessageText, []byte(text)) // the server may close before it is sent
 			if _, err := a.read(); websocket.CloseStatus(err) != want {
 				t.Errorf("%.20q: %v, want status %d", text, err, want)
 			}
 		}
-		a := s.socket()
+		a := openSocket(s)
 		for _, text := range []string{
 			`[]`,
 			`{"id":"1","action":"sing","data":{"thread_id":"t"}}`,
@@ -253,7 +255,7 @@ func TestInvalidFrames(t *testing.T) {
 			`{"authorization":"x"}`,
 			`{"id":"1","action":"save","data":{"thread_id":"t","user_data":"\"` + strings.Repeat("x", 1<<20) + `\""}}`,
 		} {
-			s.must(a.conn.Write(t.Context(), websocket.MessageText, []byte(text)))
+			s.Must(a.conn.Write(t.Context(), websocket.MessageText, []byte(text)))
 			if r, err := a.read(); err != nil || r.Success || r.Error == "" {
 				t.Errorf("%.80s: %+v, %v", text, r, err)
 			}
@@ -266,8 +268,8 @@ func TestInvalidFrames(t *testing.T) {
 // TestSocketThatDoesNotReadBlocksOnlyItself requests large replies and reads none of them.
 func TestSocketThatDoesNotReadBlocksOnlyItself(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		quick, slow := s.socket(), s.socket()
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		quick, slow := openSocket(s), openSocket(s)
 		quick.do("save", object{"thread_id": "t", "user_data": `"` + strings.Repeat("x", 1<<20-2) + `"`})
 		ctx, cancel := context.WithCancel(t.Context())
 		sent := make(chan int, 1)

@@ -8,71 +8,72 @@ import (
 	"sync"
 	"testing"
 
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
 func TestThreadIsCreatedReplacedAndDeleted(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		s.call("PUT", "/thread/t1", object{"user_data": "{}"}).want(422)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		s.Call("PUT", "/thread/t1", object{"user_data": "{}"}).Want(422)
 		first := object{"project_id": "prj_new", "user_data": `{"a":1}`, "metadata": object{"n": 1, "who": "ada"}}
-		made := s.call("PUT", "/thread/t1", first).want(200)
+		made := s.Call("PUT", "/thread/t1", first).Want(200)
 		fields := object{
 			"id": "t1", "deleted": false, "deleted_at": nil, "deleted_by": nil,
-			"org_id": s.orgID, "project_id": "prj_new", "user_data": `{"a":1}`,
+			"org_id": s.OrgID, "project_id": "prj_new", "user_data": `{"a":1}`,
 		}
 		for key, want := range fields {
-			present := strings.Contains(string(made.body), `"`+key+`":`)
-			if got := made.get(key); got != want || !present {
+			present := strings.Contains(string(made.Body), `"`+key+`":`)
+			if got := made.Get(key); got != want || !present {
 				t.Errorf("%s is %v, want %v", key, got, want)
 			}
 		}
-		tag := made.header.Get("ETag")
-		got := s.call("GET", "/thread/t1", nil).want(200)
-		if string(got.body) != string(made.body) || got.header.Get("ETag") != tag {
-			t.Errorf("GET returns %s, PUT returned %s", got.body, made.body)
+		tag := made.Header.Get("ETag")
+		got := s.Call("GET", "/thread/t1", nil).Want(200)
+		if string(got.Body) != string(made.Body) || got.Header.Get("ETag") != tag {
+			t.Errorf("GET returns %s, PUT returned %s", got.Body, made.Body)
 		}
-		s.call("PUT", "/thread/t1", object{"metadata": object{"n": 1.0}}, "If-Match", tag).want(200)
-		s.call("PUT", "/thread/t1", object{}, "If-Match", tag).want(412)
-		s.call("PUT", "/thread/a%20b", object{"project_id": "prj_new"}).want(422)
-		s.call("PUT", "/thread/ws", object{"project_id": "prj_new"}).want(422) // the socket's path
-		s.call("PUT", "/thread/t2", object{"project_id": "a b"}).want(422)
-		s.call("PUT", "/thread/t2", object{"project_id": "prj_new", "user_data": "x"}).want(422)
-		s.call("PUT", "/thread/t2", object{"project_id": "prj_new", "metadata": []int{}}).want(422)
-		if !strings.Contains(string(s.call("GET", "/cli/project", nil).want(200).body), `"prj_new"`) {
+		s.Call("PUT", "/thread/t1", object{"metadata": object{"n": 1.0}}, "If-Match", tag).Want(200)
+		s.Call("PUT", "/thread/t1", object{}, "If-Match", tag).Want(412)
+		s.Call("PUT", "/thread/a%20b", object{"project_id": "prj_new"}).Want(422)
+		s.Call("PUT", "/thread/ws", object{"project_id": "prj_new"}).Want(422) // the socket's path
+		s.Call("PUT", "/thread/t2", object{"project_id": "a b"}).Want(422)
+		s.Call("PUT", "/thread/t2", object{"project_id": "prj_new", "user_data": "x"}).Want(422)
+		s.Call("PUT", "/thread/t2", object{"project_id": "prj_new", "metadata": []int{}}).Want(422)
+		if !strings.Contains(string(s.Call("GET", "/cli/project", nil).Want(200).Body), `"prj_new"`) {
 			t.Error("the project of the thread is not listed")
 		}
 
-		s.call("DELETE", "/thread/t1", nil, "If-Match", tag).want(412)
-		if gone := s.call("DELETE", "/thread/t1", nil).want(204); len(gone.body) != 0 {
-			t.Errorf("204 with a body: %s", gone.body)
+		s.Call("DELETE", "/thread/t1", nil, "If-Match", tag).Want(412)
+		if gone := s.Call("DELETE", "/thread/t1", nil).Want(204); len(gone.Body) != 0 {
+			t.Errorf("204 with a body: %s", gone.Body)
 		}
-		s.call("DELETE", "/thread/t1", nil).want(404)
-		s.call("GET", "/thread/t1", nil).want(404)
-		s.call("PUT", "/thread/t1", object{"project_id": "prj_new"}).want(409)
-		deleted := s.call("GET", "/thread?deleted=true&metadata="+url.QueryEscape(`{"n":1}`), nil)
-		body := string(deleted.body)
-		if deleted.ids() != "t1" || !strings.Contains(body, `"deleted":true`) || strings.Contains(body, `"deleted_by":null`) {
-			t.Errorf("deleted threads: %s", deleted.body)
+		s.Call("DELETE", "/thread/t1", nil).Want(404)
+		s.Call("GET", "/thread/t1", nil).Want(404)
+		s.Call("PUT", "/thread/t1", object{"project_id": "prj_new"}).Want(409)
+		deleted := s.Call("GET", "/thread?deleted=true&metadata="+url.QueryEscape(`{"n":1}`), nil)
+		body := string(deleted.Body)
+		if deleted.IDs() != "t1" || !strings.Contains(body, `"deleted":true`) || strings.Contains(body, `"deleted_by":null`) {
+			t.Errorf("deleted threads: %s", deleted.Body)
 		}
-		s.stop()
-		s.start()
-		s.call("GET", "/thread/t1", nil).want(404)
-		if got := s.call("GET", "/sdk/thread?deleted=true", nil).want(200); got.get("success") != true {
-			t.Errorf("on the SDK face: %s", got.body)
+		s.Stop()
+		s.Start()
+		s.Call("GET", "/thread/t1", nil).Want(404)
+		if got := s.Call("GET", "/sdk/thread?deleted=true", nil).Want(200); got.Get("success") != true {
+			t.Errorf("on the SDK face: %s", got.Body)
 		}
 	})
 }
 
 func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		for i := range 25 {
 			body := object{"project_id": fmt.Sprintf("p%d", i%2), "metadata": object{"third": i % 3, "all": "x"}}
-			s.call("PUT", fmt.Sprintf("/thread/t%02d", i), body).want(200)
+			s.Call("PUT", fmt.Sprintf("/thread/t%02d", i), body).Want(200)
 		}
-		s.call("PUT", "/thread/t05", object{"metadata": object{"third": 2, "all": "x"}}).want(200)
-		list := func(query string) *response { return s.call("GET", "/thread?"+query, nil).want(200) }
+		s.Call("PUT", "/thread/t05", object{"metadata": object{"third": 2, "all": "x"}}).Want(200)
+		list := func(query string) *installation.Response { return s.Call("GET", "/thread?"+query, nil).Want(200) }
 		filter := func(text string) string { return "&metadata=" + url.QueryEscape(text) }
 		for query, want := range map[string]string{
 			"":                                  "t24 t23 t22 t21 t20 t19 t18 t17 t16 t15",
@@ -89,9 +90,9 @@ func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 			"orgId=org_other":                                        "",
 			"projectId=nowhere":                                      "",
 			"limit=0":                                                "",
-			"limit=1&orgId=" + s.orgID + "&offset=24":                "t00",
+			"limit=1&orgId=" + s.OrgID + "&offset=24":                "t00",
 		} {
-			if got := list(query).ids(); got != want {
+			if got := list(query).IDs(); got != want {
 				t.Errorf("%s: got %s, want %s", query, got, want)
 			}
 		}
@@ -99,7 +100,7 @@ func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 			"": "25", "projectId=p1": "12", filter(`{"third":0}`): "9",
 			"deleted=true": "0", "orgId=org_other": "0", "limit=0": "25",
 		} {
-			if got := list(query).header.Get("X-Total-Count"); got != want {
+			if got := list(query).Header.Get("X-Total-Count"); got != want {
 				t.Errorf("%s: X-Total-Count %s, want %s", query, got, want)
 			}
 		}
@@ -107,12 +108,12 @@ func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 			"limit=1001", "limit=-1", "limit=x", "offset=-1", "sort=name", "direction=up",
 			"metadata=1", "metadata={", "metadata={}&metadata={}", "deleted=maybe", "cursor=x",
 		} {
-			a := s.call("GET", "/thread?"+query, nil).want(422)
-			if name, _, _ := strings.Cut(query, "="); !strings.Contains(string(a.body), name) {
-				t.Errorf("%s: the error does not name the parameter: %s", query, a.body)
+			a := s.Call("GET", "/thread?"+query, nil).Want(422)
+			if name, _, _ := strings.Cut(query, "="); !strings.Contains(string(a.Body), name) {
+				t.Errorf("%s: the error does not name the parameter: %s", query, a.Body)
 			}
 		}
-		got := s.pages("/thread?limit=7"+filter(`{"all":"x"}`), nil)
+		got := s.Pages("/thread?limit=7"+filter(`{"all":"x"}`), nil)
 		slices.Reverse(got)
 		if len(got) != 25 || got[0] != "t00" || got[24] != "t24" || !slices.IsSorted(got) {
 			t.Errorf("by the next links: %v", got)
@@ -122,67 +123,67 @@ func TestThreadListsAreFilteredAndPaged(t *testing.T) {
 
 func TestThreadsOfProjectsAreIsolated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		one, two := s.keyOf("p1"), s.keyOf("p2")
-		one.call("PUT", "/thread/t", object{"metadata": object{"k": "v"}}).want(200)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		one, two := s.KeyOf("p1"), s.KeyOf("p2")
+		one.Call("PUT", "/thread/t", object{"metadata": object{"k": "v"}}).Want(200)
 		for _, path := range []string{"/thread/t", "/sdk/thread/t"} {
-			two.call("GET", path, nil).want(404)
-			two.call("PUT", path, object{}).want(404)
-			two.call("DELETE", path, nil).want(404)
+			two.Call("GET", path, nil).Want(404)
+			two.Call("PUT", path, object{}).Want(404)
+			two.Call("DELETE", path, nil).Want(404)
 		}
-		two.call("PUT", "/thread/u", object{"project_id": "p1"}).want(403)
-		one.call("PUT", "/thread/t", object{"project_id": "p2"}).want(403)
+		two.Call("PUT", "/thread/u", object{"project_id": "p1"}).Want(403)
+		one.Call("PUT", "/thread/t", object{"project_id": "p2"}).Want(403)
 		for _, query := range []string{"", "?projectId=p1", "?metadata=" + url.QueryEscape(`{"k":"v"}`)} {
-			if got := two.call("GET", "/thread"+query, nil); got.ids() != "" || got.header.Get("X-Total-Count") != "0" {
-				t.Errorf("the other project lists %s", got.body)
+			if got := two.Call("GET", "/thread"+query, nil); got.IDs() != "" || got.Header.Get("X-Total-Count") != "0" {
+				t.Errorf("the other project lists %s", got.Body)
 			}
 		}
-		s.call("PUT", "/thread/t", object{"project_id": "p2"}).want(200)
-		one.call("GET", "/thread/t", nil).want(404)
-		two.call("GET", "/thread/t", nil).want(200)
-		s.call("DELETE", "/cli/project/p2", nil).want(204)
-		s.call("GET", "/thread/t", nil).want(404)
-		if got := s.call("GET", "/thread", nil).header.Get("X-Total-Count"); got != "0" {
+		s.Call("PUT", "/thread/t", object{"project_id": "p2"}).Want(200)
+		one.Call("GET", "/thread/t", nil).Want(404)
+		two.Call("GET", "/thread/t", nil).Want(200)
+		s.Call("DELETE", "/cli/project/p2", nil).Want(204)
+		s.Call("GET", "/thread/t", nil).Want(404)
+		if got := s.Call("GET", "/thread", nil).Header.Get("X-Total-Count"); got != "0" {
 			t.Errorf("%s threads are counted after their project was deleted", got)
 		}
 	})
 }
 
-func TestThreadSizeIsLimited(t *testing.T) { each(t, checkThreadSizes) }
+func TestThreadSizeIsLimited(t *testing.T) { installation.Each(t, checkThreadSizes) }
 
-func checkThreadSizes(t *testing.T, s *steward) {
+func checkThreadSizes(t *testing.T, s *installation.Steward) {
 	full := `"` + strings.Repeat(`\"`, 1<<19-1) + `"` // 1 MiB, and nearly 3 MiB when it is escaped
 	metadata := object{"m": strings.Repeat("é", 1<<19-4)}
-	s.call("PUT", "/thread/t", object{"project_id": "p", "user_data": full, "metadata": metadata}).want(200)
-	if got := s.call("GET", "/thread/t", nil).want(200).text("user_data"); got != full {
+	s.Call("PUT", "/thread/t", object{"project_id": "p", "user_data": full, "metadata": metadata}).Want(200)
+	if got := s.Call("GET", "/thread/t", nil).Want(200).Text("user_data"); got != full {
 		t.Errorf("%d bytes were returned, want %d", len(got), len(full))
 	}
-	if got := s.call("GET", "/thread", nil); !strings.Contains(string(got.body), `"user_data":null`) {
+	if got := s.Call("GET", "/thread", nil); !strings.Contains(string(got.Body), `"user_data":null`) {
 		t.Error("a list has a user_data of 1 MiB")
 	}
-	s.call("PUT", "/thread/t", object{"user_data": full[:len(full)-1] + ` "`}).want(422)
-	s.call("PUT", "/thread/t", object{"user_data": strings.Repeat(" ", 9<<20)}).want(413)
+	s.Call("PUT", "/thread/t", object{"user_data": full[:len(full)-1] + ` "`}).Want(422)
+	s.Call("PUT", "/thread/t", object{"user_data": strings.Repeat(" ", 9<<20)}).Want(413)
 }
 
 // TestAcknowledgedSavesSurviveKill kills the process while sockets save threads.
 func TestAcknowledgedSavesSurviveKill(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		acked := map[string]string{}
 		for round := range 3 {
 			saveUntilKilled(s, round, acked)
-			s.start()
+			s.Start()
 		}
 		for id, want := range acked {
 			// The last save before the kill may be stored without having been acknowledged.
-			if got := s.call("GET", "/thread/"+id, nil).want(200).text("user_data"); got < want {
+			if got := s.Call("GET", "/thread/"+id, nil).Want(200).Text("user_data"); got < want {
 				t.Errorf("%s: %s was acknowledged, %s is stored", id, want, got)
 			}
 		}
 		t.Logf("%d threads have acknowledged saves", len(acked))
-		all := s.call("GET", "/thread?limit=1000", nil)
-		total := all.header.Get("X-Total-Count")
-		if stored := len(strings.Fields(all.ids())); total != fmt.Sprint(stored) || stored < len(acked) {
+		all := s.Call("GET", "/thread?limit=1000", nil)
+		total := all.Header.Get("X-Total-Count")
+		if stored := len(strings.Fields(all.IDs())); total != fmt.Sprint(stored) || stored < len(acked) {
 			t.Errorf("%d acknowledged, %d stored, %s counted", len(acked), stored, total)
 		}
 	})
@@ -190,12 +191,12 @@ func TestAcknowledgedSavesSurviveKill(t *testing.T) {
 
 // saveUntilKilled saves threads again and again over 16 sockets, each time with a larger number, adds
 // what was acknowledged to acked, and kills the process after 400 saves.
-func saveUntilKilled(s *steward, round int, acked map[string]string) {
+func saveUntilKilled(s *installation.Steward, round int, acked map[string]string) {
 	var mu sync.Mutex
 	var sockets sync.WaitGroup
 	total := 0
 	for c := range 16 {
-		a := s.socket()
+		a := openSocket(s)
 		sockets.Go(func() {
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("t-%d-%d-%d", round, c, i%5)
@@ -211,11 +212,11 @@ func saveUntilKilled(s *steward, round int, acked map[string]string) {
 			}
 		})
 	}
-	waittest.Until(s.t, "400 acknowledged saves", func() (int, bool) {
+	waittest.Until(s.T, "400 acknowledged saves", func() (int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		return total, total >= 400
 	})
-	s.kill()
+	s.Kill()
 	sockets.Wait()
 }

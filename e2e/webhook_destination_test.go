@@ -12,37 +12,40 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
 func TestDestinationChangesApplyToTheNextEvent(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
-		id, _ := s.destination(h, k.URL+"/a", "max_retries", 0)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
+		id, _ := s.NewDestination(h, k.URL+"/a", "max_retries", 0)
 		path := "/webhook/destination-update/" + h.ID + "/" + id
-		s.ingest(h, "1")
-		k.wait("/a", 1)
-		s.call("PUT", path, object{}).want(200)
-		s.ingest(h, "2")
-		k.wait("/a", 2)
-		s.call("PUT", path, object{"config": object{"url": k.URL + "/b", "own": "kept"}}).want(200)
-		s.ingest(h, "3")
-		k.wait("/b", 1)
-		disabled := s.call("PUT", path, object{"config": object{"url": k.URL + "/b", "disabled": true}}).want(200)
-		if disabled.get("config.own") != nil || disabled.get("config.disabled") != true || disabled.get("secret") != nil {
-			t.Errorf("updated to %s", disabled.body)
+		s.Ingest(h, "1")
+		k.Wait("/a", 1)
+		s.Call("PUT", path, object{}).Want(200)
+		s.Ingest(h, "2")
+		k.Wait("/a", 2)
+		s.Call("PUT", path, object{"config": object{"url": k.URL + "/b", "own": "kept"}}).Want(200)
+		s.Ingest(h, "3")
+		k.Wait("/b", 1)
+		disabled := s.Call("PUT", path, object{"config": object{"url": k.URL + "/b", "disabled": true}}).Want(200)
+		if disabled.Get("config.own") != nil || disabled.Get("config.disabled") != true || disabled.Get("secret") != nil {
+			t.Errorf("updated to %s", disabled.Body)
 		}
-		s.ingest(h, "4") // has no delivery
-		s.call("PUT", path, object{"config": object{"url": k.URL + "/c"}}).want(200)
-		s.ingest(h, "5")
-		k.wait("/c", 1)
-		total := s.total("/webhook/delivery-list/" + h.ID)
-		if k.count("/a") != 2 || k.count("/b") != 1 || k.count("/c") != 1 || total != "4" {
-			t.Errorf("deliveries: %+v", s.deliveries(h, ""))
+		s.Ingest(h, "4") // has no delivery
+		s.Call("PUT", path, object{"config": object{"url": k.URL + "/c"}}).Want(200)
+		s.Ingest(h, "5")
+		k.Wait("/c", 1)
+		total := s.Total("/webhook/delivery-list/" + h.ID)
+		if k.Count("/a") != 2 || k.Count("/b") != 1 || k.Count("/c") != 1 || total != "4" {
+			t.Errorf("deliveries: %+v", listDeliveries(s, h, ""))
 		}
-		s.call("DELETE", "/webhook/destination-delete/"+h.ID+"/"+id, nil).want(204)
-		s.ingest(h, "6")
-		if total := s.total("/webhook/delivery-list/" + h.ID); total != "4" {
+		s.Call("DELETE", "/webhook/destination-delete/"+h.ID+"/"+id, nil).Want(204)
+		s.Ingest(h, "6")
+		if total := s.Total("/webhook/delivery-list/" + h.ID); total != "4" {
 			t.Errorf("%s deliveries after the destination was deleted, want 4", total)
 		}
 		for _, bad := range []object{
@@ -52,10 +55,10 @@ func TestDestinationChangesApplyToTheNextEvent(t *testing.T) {
 			{"url": k.URL, "max_retries": -1},
 			{"url": k.URL, "concurrency": 0},
 		} {
-			s.call("POST", "/webhook/destination-create/"+h.ID, object{"type": "url", "config": bad}).want(422)
+			s.Call("POST", "/webhook/destination-create/"+h.ID, object{"type": "url", "config": bad}).Want(422)
 		}
 		fax := object{"type": "fax", "config": object{"url": k.URL}}
-		s.call("POST", "/webhook/destination-create/"+h.ID, fax).want(422)
+		s.Call("POST", "/webhook/destination-create/"+h.ID, fax).Want(422)
 	})
 }
 
@@ -92,22 +95,22 @@ func (b behaviour) timeout() int {
 }
 
 // handleAll makes the sink behave as behaviours says.
-func handleAll(k *sink) {
+func handleAll(k *sink.Sink) {
 	for _, status := range []int{200, 204, 404, 410, 500} {
-		k.status("/"+strconv.Itoa(status), status)
+		k.Status("/"+strconv.Itoa(status), status)
 	}
-	k.status("/301", 301, "Location", k.URL+"/200")
-	k.status("/429", 429, "Retry-After", "3600")
-	k.hang("/hang")
-	large := func(status int) handler {
+	k.Status("/301", 301, "Location", k.URL+"/200")
+	k.Status("/429", 429, "Retry-After", "3600")
+	k.Hang("/hang")
+	large := func(status int) sink.Handler {
 		return func(w http.ResponseWriter, _ *http.Request, _ int) {
 			w.WriteHeader(status)
 			w.Write([]byte(strings.Repeat("0123456789", 1_000_000))) // fails when the sender stops to read
 		}
 	}
-	k.handle("/large", large(200))
-	k.handle("/large500", large(500))
-	closeAfter := func(text string) handler {
+	k.Handle("/large", large(200))
+	k.Handle("/large500", large(500))
+	closeAfter := func(text string) sink.Handler {
 		return func(w http.ResponseWriter, _ *http.Request, _ int) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
@@ -116,22 +119,22 @@ func handleAll(k *sink) {
 			}
 		}
 	}
-	k.handle("/close", closeAfter(""))
-	k.handle("/garbage", closeAfter("\x16\x03 this is not HTTP\r\n\r\n"))
+	k.Handle("/close", closeAfter(""))
+	k.Handle("/garbage", closeAfter("\x16\x03 this is not HTTP\r\n\r\n"))
 }
 
 func TestDeliveryHasTheResponseOfItsDestination(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
 		handleAll(k)
 		ids := map[string]string{}
 		for _, b := range behaviours {
-			ids[b.path], _ = s.destination(h, k.URL+b.path, "timeout_seconds", b.timeout(), "max_retries", 1)
+			ids[b.path], _ = s.NewDestination(h, k.URL+b.path, "timeout_seconds", b.timeout(), "max_retries", 1)
 		}
-		receiptID := s.ingest(h, `{"n": 1}`)
+		receiptID := s.Ingest(h, `{"n": 1}`)
 		for _, b := range behaviours {
-			chain := s.firstAttempt(h, ids[b.path])
+			chain := firstAttempt(s, h, ids[b.path])
 			first := chain[0]
 			if first.Status != b.status || first.Retries != 0 || first.ReceiptID != receiptID || first.WebhookID != h.ID {
 				t.Errorf("%s: %+v", b.path, first)
@@ -145,27 +148,27 @@ func TestDeliveryHasTheResponseOfItsDestination(t *testing.T) {
 			if b.retried != (len(chain) == 2) || b.retried && chain[1].Retries != 1 {
 				t.Errorf("%s: attempts %+v", b.path, chain)
 			}
-			if b.retried && k.count(b.path) == 1 && (chain[1].Status != "pending" || chain[1].Response != nil) {
+			if b.retried && k.Count(b.path) == 1 && (chain[1].Status != "pending" || chain[1].Response != nil) {
 				t.Errorf("%s: the retry is %+v before it is sent", b.path, chain[1])
 			}
 		}
 		kept := strings.Repeat("0123456789", 2000)[:16<<10]
 		for path, want := range map[string]string{"/200": "OK", "/404": "Not Found", "/large": kept, "/large500": kept} {
-			response := s.firstAttempt(h, ids[path])[0].Response
+			response := firstAttempt(s, h, ids[path])[0].Response
 			if response.Body != want || response.Duration == nil || response.Headers["date"] == "" {
 				t.Errorf("%s: the stored response has %d bytes, %v", path, len(response.Body), response.Headers)
 			}
 		}
-		if n := k.count("/200"); n != 1 {
+		if n := k.Count("/200"); n != 1 {
 			t.Errorf("%d requests at /200: the redirect was followed", n)
 		}
-		s.checkDisabled(h, k, ids["/410"])
+		checkDisabled(s, h, k, ids["/410"])
 	})
 }
 
 // checkDisabled checks that the destination which responded with 410 is disabled, and no other.
-func (s *steward) checkDisabled(h hook, k *sink, id string) {
-	s.t.Helper()
+func checkDisabled(s *installation.Steward, h installation.Hook, k *sink.Sink, id string) {
+	s.T.Helper()
 	var list []struct {
 		ID     string
 		Config struct {
@@ -174,17 +177,17 @@ func (s *steward) checkDisabled(h hook, k *sink, id string) {
 			MaxRetries int `json:"max_retries"`
 		}
 	}
-	s.call("GET", "/webhook/destination-list/"+h.ID, nil).want(200).decode(&list)
+	s.Call("GET", "/webhook/destination-list/"+h.ID, nil).Want(200).Decode(&list)
 	for _, d := range list {
 		if d.Config.Disabled != (d.ID == id) || d.Config.MaxRetries != 1 {
-			s.t.Errorf("%s has %+v", d.Config.URL, d.Config)
+			s.T.Errorf("%s has %+v", d.Config.URL, d.Config)
 		}
 	}
-	receiptID := s.ingest(h, "after the 410")
-	k.wait("/200", 2)
-	got := s.deliveries(h, "destinationId="+id+"&receiptId="+receiptID)
-	if len(got) != 0 || k.count("/410") != 1 {
-		s.t.Errorf("the disabled destination gets %+v", got)
+	receiptID := s.Ingest(h, "after the 410")
+	k.Wait("/200", 2)
+	got := listDeliveries(s, h, "destinationId="+id+"&receiptId="+receiptID)
+	if len(got) != 0 || k.Count("/410") != 1 {
+		s.T.Errorf("the disabled destination gets %+v", got)
 	}
 }
 
@@ -199,32 +202,32 @@ func TestInternalAddressesAreRefused(t *testing.T) {
 		"10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.1.1", "0.0.0.0", "224.0.0.1",
 		"192.0.2.1", "255.255.255.255", "[fe80::1]", "[fc00::1]", "[::ffff:10.0.0.1]",
 	}
-	each(t, func(t *testing.T, s *steward) { s.checkRefused(append(internal, metadata...)) })
+	installation.Each(t, func(t *testing.T, s *installation.Steward) { checkHostsRefused(s, append(internal, metadata...)) })
 	t.Run("all allowed but metadata", func(t *testing.T) {
-		s := prepare(t, "sqlite")
+		s := installation.Prepare(t, "sqlite")
 		s.Env = []string{"STEWARD_EGRESS_ALLOW=0.0.0.0/0,::/0"}
-		s.start()
-		s.checkRefused(metadata)
+		s.Start()
+		checkHostsRefused(s, metadata)
 	})
 }
 
-// checkRefused checks that deliveries to these hosts fail, and that others to loopback arrive.
-func (s *steward) checkRefused(hosts []string) {
-	s.t.Helper()
-	k, h := newSink(s.t), s.hook("orders")
+// checkHostsRefused checks that deliveries to these hosts fail, and that others to loopback arrive.
+func checkHostsRefused(s *installation.Steward, hosts []string) {
+	s.T.Helper()
+	k, h := sink.New(s.T), s.NewHook("orders")
 	refused := map[string]string{}
 	for _, host := range hosts {
-		refused[host], _ = s.destination(h, "http://"+host+":9/", "max_retries", 0)
+		refused[host], _ = s.NewDestination(h, "http://"+host+":9/", "max_retries", 0)
 	}
-	s.destination(h, k.URL+"/number")
-	s.destination(h, strings.Replace(k.URL, "127.0.0.1", "localhost", 1)+"/name")
-	s.ingest(h, "x")
-	k.wait("/number", 1)
-	k.wait("/name", 1)
+	s.NewDestination(h, k.URL+"/number")
+	s.NewDestination(h, strings.Replace(k.URL, "127.0.0.1", "localhost", 1)+"/name")
+	s.Ingest(h, "x")
+	k.Wait("/number", 1)
+	k.Wait("/name", 1)
 	for host, id := range refused {
-		d := s.firstAttempt(h, id)[0]
+		d := firstAttempt(s, h, id)[0]
 		if d.Status != "failed" || d.Response != nil || !strings.Contains(d.failure(), "not allowed") {
-			s.t.Errorf("%s: %s, %s", host, d.Status, d.failure())
+			s.T.Errorf("%s: %s, %s", host, d.Status, d.failure())
 		}
 	}
 }
@@ -235,29 +238,29 @@ func TestOwnListenersAreRefused(t *testing.T) {
 	t.Parallel()
 	for what, allowed := range map[string]string{"loopback by default": "", "loopback by setting": "127.0.0.0/8,::1/128"} {
 		t.Run(what, func(t *testing.T) {
-			s := prepare(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
+			s := installation.Prepare(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
 			s.Env = []string{"STEWARD_EGRESS_ALLOW=" + allowed}
-			s.start()
-			listen := s.addresses().Listen
-			k, h := newSink(t), s.hook("orders")
+			s.Start()
+			listen := s.Addresses().Listen
+			k, h := sink.New(t), s.NewHook("orders")
 			var ids, urls []string
 			for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
 				for _, target := range []string{
 					listen["api"] + "/healthz", listen["metrics"] + "/metrics", listen["metrics"] + "/debug/pprof/goroutine?debug=1",
 				} {
 					url := "http://" + strings.Replace(target, "127.0.0.1", host, 1)
-					id, _ := s.destination(h, url, "max_retries", 0)
+					id, _ := s.NewDestination(h, url, "max_retries", 0)
 					ids = append(ids, id)
 					urls = append(urls, url)
 				}
 			}
-			s.destination(h, k.URL+"/allowed")
-			r, err := s.send("GET", h.path, nil)
-			s.must(err)
-			r.want(200)
-			k.wait("/allowed", 1)
+			s.NewDestination(h, k.URL+"/allowed")
+			r, err := s.Send("GET", h.Path, nil)
+			s.Must(err)
+			r.Want(200)
+			k.Wait("/allowed", 1)
 			for i, id := range ids {
-				d := s.firstAttempt(h, id)[0]
+				d := firstAttempt(s, h, id)[0]
 				if d.Status != "failed" || d.Response != nil || !strings.Contains(d.failure(), "not allowed") ||
 					!strings.Contains(d.failure(), "Steward") {
 					t.Errorf("%s: %s, error: %s", urls[i], d.Status, d.failure())
@@ -270,57 +273,57 @@ func TestOwnListenersAreRefused(t *testing.T) {
 // TestDestinationConfigIsSealed looks for parts of a config in the database.
 func TestDestinationConfigIsSealed(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		const header, path = "value-of-a-secret-header-7f3a", "secret-part-of-a-url-91bc"
-		k, h := newSink(t), s.hook("orders")
-		s.destination(h, k.URL+"/"+path, "headers", map[string]string{"X-Api-Key": header}, "own", "unknown-field-44de")
-		s.ingest(h, "x")
-		if got := k.wait("/"+path, 1)[0]; got.header.Get("X-Api-Key") != header {
-			t.Errorf("the header is %q", got.header.Get("X-Api-Key"))
+		k, h := sink.New(t), s.NewHook("orders")
+		s.NewDestination(h, k.URL+"/"+path, "headers", map[string]string{"X-Api-Key": header}, "own", "unknown-field-44de")
+		s.Ingest(h, "x")
+		if got := k.Wait("/"+path, 1)[0]; got.Header.Get("X-Api-Key") != header {
+			t.Errorf("the header is %q", got.Header.Get("X-Api-Key"))
 		}
-		s.waitEnded(map[string]hook{"": h})
-		list := string(s.call("GET", "/webhook/destination-list/"+h.ID, nil).want(200).body)
+		waitEnded(s, map[string]installation.Hook{"": h})
+		list := string(s.Call("GET", "/webhook/destination-list/"+h.ID, nil).Want(200).Body)
 		for _, secret := range []string{header, path, "unknown-field-44de"} {
 			if !strings.Contains(list, secret) {
 				t.Errorf("the list does not have %s: %s", secret, list)
 			}
-			s.checkNotStored(secret)
+			checkNotStored(s, secret)
 		}
-		s.stop()
-		s.checkNotStored(header)
+		s.Stop()
+		checkNotStored(s, header)
 	})
 }
 
 // checkNotStored checks that a text is not in the files of SQLite, or in webhook_destinations of
 // PostgreSQL.
-func (s *steward) checkNotStored(text string) {
-	s.t.Helper()
-	for where, content := range s.storedDestinations() {
+func checkNotStored(s *installation.Steward, text string) {
+	s.T.Helper()
+	for where, content := range storedDestinations(s) {
 		if strings.Contains(content, text) || strings.Contains(content, hex.EncodeToString([]byte(text))) {
-			s.t.Errorf("%s is readable in %s", text, where)
+			s.T.Errorf("%s is readable in %s", text, where)
 		}
 	}
 }
 
-func (s *steward) storedDestinations() map[string]string {
-	s.t.Helper()
+func storedDestinations(s *installation.Steward) map[string]string {
+	s.T.Helper()
 	all := map[string]string{}
 	if s.Database == "" {
 		files, err := filepath.Glob(filepath.Join(s.Dir, "steward.db*"))
-		s.must(err)
+		s.Must(err)
 		for _, file := range files {
 			content, err := os.ReadFile(file)
-			s.must(err)
+			s.Must(err)
 			all[filepath.Base(file)] = string(content)
 		}
 		return all
 	}
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.Database)
-	s.must(err)
+	s.Must(err)
 	defer conn.Close(ctx)
 	var content string
-	s.must(conn.QueryRow(ctx, "SELECT string_agg(d::text, ' ') FROM webhook_destinations d").Scan(&content))
+	s.Must(conn.QueryRow(ctx, "SELECT string_agg(d::text, ' ') FROM webhook_destinations d").Scan(&content))
 	all["webhook_destinations"] = content
 	return all
 }

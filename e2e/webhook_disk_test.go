@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -32,10 +34,10 @@ func mountSmall(t *testing.T, dir string, size, uid, gid int) {
 }
 
 // ballast writes a file that takes space until it is removed, and returns its path.
-func ballast(s *steward, dir string, size int) string {
-	s.t.Helper()
+func ballast(s *installation.Steward, dir string, size int) string {
+	s.T.Helper()
 	path := filepath.Join(dir, "ballast")
-	s.must(os.WriteFile(path, make([]byte, size), 0o600))
+	s.Must(os.WriteFile(path, make([]byte, size), 0o600))
 	return path
 }
 
@@ -44,141 +46,141 @@ func ballast(s *steward, dir string, size int) string {
 func TestFullDiskRefusesEventsAndLosesNone(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		s := prepare(t, "sqlite", "--disk-reserve", "0")
+		s := installation.Prepare(t, "sqlite", "--disk-reserve", "0")
 		// The write-ahead log takes 16 MiB before it is copied into the file.
 		mountSmall(t, s.Dir, 40<<20, os.Getuid(), os.Getgid())
 		// The log of the process must stay writable.
-		s.must(os.Symlink(filepath.Join(t.TempDir(), "log"), filepath.Join(s.Dir, "stderr.log")))
+		s.Must(os.Symlink(filepath.Join(t.TempDir(), "log"), filepath.Join(s.Dir, "stderr.log")))
 		space := ballast(s, s.Dir, 20<<20)
-		s.start()
-		s.testFullDisk(space)
+		s.Start()
+		testFullDisk(s, space)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		s := prepare(t, "postgres")
-		space := ballast(s, s.smallTablespace(t), 8<<20)
-		s.start()
-		s.testFullDisk(space)
+		s := installation.Prepare(t, "postgres")
+		space := ballast(s, smallTablespace(s, t), 8<<20)
+		s.Start()
+		testFullDisk(s, space)
 	})
 }
 
 // smallTablespace moves the still empty database to a small file system and returns its directory. The
 // write-ahead log of the server stays where it is: without space for that, the server would stop.
-func (s *steward) smallTablespace(t *testing.T) string {
+func smallTablespace(s *installation.Steward, t *testing.T) string {
 	t.Helper()
 	ctx := context.Background()
 	u, err := url.Parse(s.Database)
-	s.must(err)
+	s.Must(err)
 	name := strings.TrimPrefix(u.Path, "/")
 	u.Path = "/postgres"
 	conn, err := pgx.Connect(ctx, u.String())
-	s.must(err)
+	s.Must(err)
 	t.Cleanup(func() { conn.Close(ctx) })
 	var data string
-	s.must(conn.QueryRow(ctx, "SHOW data_directory").Scan(&data))
+	s.Must(conn.QueryRow(ctx, "SHOW data_directory").Scan(&data))
 	info, err := os.Stat(data)
 	if err != nil {
 		t.Fatalf("this test needs a PostgreSQL server on this machine: %v", err)
 	}
 	owner := info.Sys().(*syscall.Stat_t)
 	dir, err := os.MkdirTemp("", "steward-tablespace-") // not t.TempDir: the server must be able to reach it
-	s.must(err)
-	t.Cleanup(func() { s.must(os.Remove(dir)) })
+	s.Must(err)
+	t.Cleanup(func() { s.Must(os.Remove(dir)) })
 	mountSmall(t, dir, 28<<20, int(owner.Uid), int(owner.Gid))
-	s.sql(conn, "CREATE TABLESPACE "+name+" LOCATION '"+dir+"'", "ALTER DATABASE "+name+" SET TABLESPACE "+name)
+	execStatements(s, conn, "CREATE TABLESPACE "+name+" LOCATION '"+dir+"'", "ALTER DATABASE "+name+" SET TABLESPACE "+name)
 	t.Cleanup(func() {
-		s.kill()
-		s.sql(conn, "DROP DATABASE "+name+" WITH (FORCE)", "DROP TABLESPACE "+name,
+		s.Kill()
+		execStatements(s, conn, "DROP DATABASE "+name+" WITH (FORCE)", "DROP TABLESPACE "+name,
 			"CREATE DATABASE "+name) // which dbtest drops
 	})
 	return dir
 }
 
-func (s *steward) sql(conn *pgx.Conn, statements ...string) {
-	s.t.Helper()
+func execStatements(s *installation.Steward, conn *pgx.Conn, statements ...string) {
+	s.T.Helper()
 	for _, text := range statements {
 		if _, err := conn.Exec(context.Background(), text); err != nil {
-			s.t.Errorf("%s: %v", text, err)
+			s.T.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
 // testFullDisk fills the disk, removes the ballast, and checks what is stored and delivered.
-func (s *steward) testFullDisk(space string) {
-	s.t.Helper()
-	k, h := newSink(s.t), s.hook("orders")
-	s.destination(h, k.URL+"/hook")
+func testFullDisk(s *installation.Steward, space string) {
+	s.T.Helper()
+	k, h := sink.New(s.T), s.NewHook("orders")
+	s.NewDestination(h, k.URL+"/hook")
 	acked := newAcknowledged()
-	for s.sendRandom(h, acked, 64<<10) == 200 && acked.size() < 1000 {
+	for sendRandom(s, h, acked, 64<<10) == 200 && acked.size() < 1000 {
 	}
 	full := acked.size()
 	refused := 0
 	for range 20 {
-		if s.sendRandom(h, acked, 64<<10) == 503 {
+		if sendRandom(s, h, acked, 64<<10) == 503 {
 			refused++
 		}
 	}
-	s.t.Logf("%d events fill the disk; then %d of 20 were refused", full, refused)
+	s.T.Logf("%d events fill the disk; then %d of 20 were refused", full, refused)
 	if full < 20 || refused == 0 {
-		s.t.Error("the disk was not full")
+		s.T.Error("the disk was not full")
 	}
-	s.call("GET", "/healthz", nil).want(200)
-	s.checkStored(h, acked)
+	s.Call("GET", "/healthz", nil).Want(200)
+	checkReceiptsStored(s, h, acked)
 	if !strings.Contains(s.Log(), "full") && !strings.Contains(s.Log(), "No space left") {
-		s.t.Errorf("the log does not say that the disk is full: %.2000s", s.Log())
+		s.T.Errorf("the log does not say that the disk is full: %.2000s", s.Log())
 	}
-	s.must(os.Remove(space))
-	waittest.True(s.t, "events to be accepted again", func() bool { return s.sendRandom(h, acked, 100) == 200 })
+	s.Must(os.Remove(space))
+	waittest.True(s.T, "events to be accepted again", func() bool { return sendRandom(s, h, acked, 100) == 200 })
 	for range 10 {
-		if status := s.sendRandom(h, acked, 1000); status != 200 {
-			s.t.Fatalf("with space again: %d", status)
+		if status := sendRandom(s, h, acked, 1000); status != 200 {
+			s.T.Fatalf("with space again: %d", status)
 		}
 	}
-	s.checkAfterRestart(h, k, acked)
+	checkAfterRestart(s, h, k, acked)
 }
 
 // checkAfterRestart restarts the process and checks that all acknowledged events are stored and
 // delivered.
-func (s *steward) checkAfterRestart(h hook, k *sink, acked *acknowledged) {
-	s.t.Helper()
-	s.stop()
-	s.start()
-	s.checkStored(h, acked)
-	hooks := map[string]hook{"/hook": h}
-	s.waitArrived(k, hooks, acked)
-	s.waitEnded(hooks)
-	s.checkCounts(hooks)
+func checkAfterRestart(s *installation.Steward, h installation.Hook, k *sink.Sink, acked *acknowledged) {
+	s.T.Helper()
+	s.Stop()
+	s.Start()
+	checkReceiptsStored(s, h, acked)
+	hooks := map[string]installation.Hook{"/hook": h}
+	waitArrived(s, k, hooks, acked)
+	waitEnded(s, hooks)
+	checkCounts(s, hooks)
 }
 
 // sendRandom sends an event of that many random bytes and returns the status: 200, or 503 with a
 // Retry-After.
-func (s *steward) sendRandom(h hook, acked *acknowledged, size int) int {
-	s.t.Helper()
+func sendRandom(s *installation.Steward, h installation.Hook, acked *acknowledged, size int) int {
+	s.T.Helper()
 	random := make([]byte, size) // PostgreSQL cannot compress it
 	rand.Read(random)
 	body := string(random)
-	r, err := s.send("POST", h.path, strings.NewReader(body))
-	s.must(err)
+	r, err := s.Send("POST", h.Path, strings.NewReader(body))
+	s.Must(err)
 	switch {
-	case r.status == 200:
-		acked.add(r.text("id"), body)
-	case r.status != 503 || r.code() != "unavailable" || r.header.Get("Retry-After") == "":
-		s.t.Fatalf("got %d: %s", r.status, r.body)
+	case r.Status == 200:
+		acked.add(r.Text("id"), body)
+	case r.Status != 503 || r.Code() != "unavailable" || r.Header.Get("Retry-After") == "":
+		s.T.Fatalf("got %d: %s", r.Status, r.Body)
 	}
-	return r.status
+	return r.Status
 }
 
-// checkStored compares the stored receipts with the acknowledged ones, byte for byte. Refused ones
+// checkReceiptsStored compares the stored receipts with the acknowledged ones, byte for byte. Refused ones
 // must not be stored.
-func (s *steward) checkStored(h hook, acked *acknowledged) {
-	s.t.Helper()
-	ids := s.pages("/webhook/receipt-list/"+h.ID+"?limit=100", nil)
+func checkReceiptsStored(s *installation.Steward, h installation.Hook, acked *acknowledged) {
+	s.T.Helper()
+	ids := s.Pages("/webhook/receipt-list/"+h.ID+"?limit=100", nil)
 	if len(ids) != len(acked.all) {
-		s.t.Errorf("%d events were acknowledged, %d are stored", len(acked.all), len(ids))
+		s.T.Errorf("%d events were acknowledged, %d are stored", len(acked.all), len(ids))
 	}
 	for id, body := range acked.all {
-		got := s.call("GET", "/webhook/receipt-payload/"+h.ID+"/"+id, nil)
-		if got.status != 200 || string(got.body) != body {
-			s.t.Fatalf("%s was acknowledged; got %d, %d of %d bytes", id, got.status, len(got.body), len(body))
+		got := s.Call("GET", "/webhook/receipt-payload/"+h.ID+"/"+id, nil)
+		if got.Status != 200 || string(got.Body) != body {
+			s.T.Fatalf("%s was acknowledged; got %d, %d of %d bytes", id, got.Status, len(got.Body), len(body))
 		}
 	}
 }
@@ -187,59 +189,59 @@ func (s *steward) checkStored(h hook, acked *acknowledged) {
 // only: on PostgreSQL the server crashes and recovers from its log.
 func TestFailedSyncIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
-	k, h := newSink(t), s.hook("orders")
-	s.destination(h, k.URL+"/hook")
+	s := installation.Start(t, "sqlite")
+	k, h := sink.New(t), s.NewHook("orders")
+	s.NewDestination(h, k.URL+"/hook")
 	acked := newAcknowledged()
 	for range 20 {
-		s.sendRandom(h, acked, 100)
+		sendRandom(s, h, acked, 100)
 	}
-	k.wait("/hook", acked.size())
-	release := s.failSync(t)
+	k.Wait("/hook", acked.size())
+	release := failSync(s, t)
 	for range 20 {
-		if status := s.sendRandom(h, acked, 100); status != 503 {
+		if status := sendRandom(s, h, acked, 100); status != 503 {
 			t.Errorf("got %d while fsync fails, want 503", status)
 		}
 	}
-	s.call("GET", "/healthz", nil).want(200)
+	s.Call("GET", "/healthz", nil).Want(200)
 	release()
-	waittest.True(s.t, "events to be accepted again", func() bool { return s.sendRandom(h, acked, 100) == 200 })
+	waittest.True(s.T, "events to be accepted again", func() bool { return sendRandom(s, h, acked, 100) == 200 })
 	if !strings.Contains(s.Log(), "the database could not write") {
 		t.Errorf("the log does not say that the database failed: %.2000s", s.Log())
 	}
-	s.checkStored(h, acked)
-	s.kill()
-	s.start()
-	s.checkStored(h, acked)
-	s.waitArrived(k, map[string]hook{"/hook": h}, acked)
+	checkReceiptsStored(s, h, acked)
+	s.Kill()
+	s.Start()
+	checkReceiptsStored(s, h, acked)
+	waitArrived(s, k, map[string]installation.Hook{"/hook": h}, acked)
 }
 
 // failSync makes every fsync and fdatasync of the process fail until release is called.
-func (s *steward) failSync(t *testing.T) (release func()) {
+func failSync(s *installation.Steward, t *testing.T) (release func()) {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "strace")
 	log, err := os.Create(output)
-	s.must(err)
+	s.Must(err)
 	strace := exec.Command("strace", "-f", "-p", fmt.Sprint(s.Cmd.Process.Pid), "-e", "trace=fsync,fdatasync",
 		"-e", "inject=fsync,fdatasync:error=EIO", "-o", output+".calls")
 	strace.Stderr = log
 	if err := strace.Start(); err != nil {
 		t.Fatalf("this test needs the Debian package strace: %v", err)
 	}
-	s.must(log.Close())
+	s.Must(log.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- strace.Wait() }()
 	waittest.True(t, "strace to attach (this test needs CAP_SYS_PTRACE)", func() bool {
 		text, err := os.ReadFile(output)
-		s.must(err)
+		s.Must(err)
 		return strings.Contains(string(text), "attached")
 	})
 	return func() {
 		t.Helper()
-		s.must(strace.Process.Signal(os.Interrupt))
+		s.Must(strace.Process.Signal(os.Interrupt))
 		<-ended
 		calls, err := os.ReadFile(output + ".calls")
-		s.must(err)
+		s.Must(err)
 		t.Logf("%d calls failed", strings.Count(string(calls), "INJECTED"))
 		if !strings.Contains(string(calls), "INJECTED") {
 			t.Error("no call failed")

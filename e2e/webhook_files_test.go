@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/e2e/sink"
+	"steward/internal/waittest"
 )
 
 // TestHangingDestinationsLeaveFilesForRequests limits the process to 400 open files, has destinations
@@ -17,38 +20,38 @@ func TestHangingDestinationsLeaveFilesForRequests(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s := prepare(t, name)
+			s := installation.Prepare(t, name)
 			s.MaxFiles = 400
-			s.start()
-			k, hung, other := newSink(t), s.hook("hung"), s.hook("other")
-			hanging := s.hang(hung, 8)
+			s.Start()
+			k, hung, other := sink.New(t), s.NewHook("hung"), s.NewHook("other")
+			hanging := addHanging(s, hung, 8)
 			for i := range 120 {
-				s.promptly(k, fmt.Sprintf("event %d for hanging destinations", i), "POST", hung.path, 200)
+				callPromptly(s, k, fmt.Sprintf("event %d for hanging destinations", i), "POST", hung.Path, 200)
 			}
 			for i := range 60 {
-				s.promptly(k, fmt.Sprintf("event %d", i), "POST", other.path, 200)
-				s.promptly(k, fmt.Sprintf("list %d", i), "GET", "/webhook/list", 200)
+				callPromptly(s, k, fmt.Sprintf("event %d", i), "POST", other.Path, 200)
+				callPromptly(s, k, fmt.Sprintf("list %d", i), "GET", "/webhook/list", 200)
 			}
 			t.Logf("%d requests in flight to hanging destinations", hanging.inFlight.Load())
 		})
 	}
 }
 
-// promptly sends a request over a new connection. It fails the test when there is no response although
+// callPromptly sends a request over a new connection. It fails the test when there is no response although
 // 5 s have passed and the sink has responded to 200 requests since.
-func (s *steward) promptly(k *sink, what, method, path string, want int) {
-	s.t.Helper()
+func callPromptly(s *installation.Steward, k *sink.Sink, what, method, path string, want int) {
+	s.T.Helper()
 	req, err := http.NewRequest(method, s.URL+path, strings.NewReader("x"))
-	s.must(err)
+	s.Must(err)
 	if method == "GET" {
 		req.Body = nil
 		req.ContentLength = 0
 	}
-	req.Header.Set("Authorization", "Bearer "+s.key)
+	req.Header.Set("Authorization", "Bearer "+s.Key)
 	req.Close = true
 	var status atomic.Int64
 	go func() {
-		res, err := client.Do(req)
+		res, err := installation.Client.Do(req)
 		if err != nil {
 			status.Store(-1)
 			return
@@ -56,13 +59,13 @@ func (s *steward) promptly(k *sink, what, method, path string, want int) {
 		res.Body.Close()
 		status.Store(int64(res.StatusCode))
 	}()
-	within(s.t, 5*time.Second, what, func() bool {
-		res, err := client.Get(k.URL)
-		s.must(err)
+	waittest.Within(s.T, 5*time.Second, what, func() bool {
+		res, err := installation.Client.Get(k.URL)
+		s.Must(err)
 		res.Body.Close()
 		return status.Load() != 0
 	})
 	if got := status.Load(); got != int64(want) {
-		s.t.Fatalf("%s: got %d, want %d", what, got, want)
+		s.T.Fatalf("%s: got %d, want %d", what, got, want)
 	}
 }

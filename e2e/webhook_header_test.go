@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
 // headerFields returns n header fields with different names.
@@ -17,17 +20,17 @@ func headerFields(n int, value string) string {
 }
 
 // rawEvent sends an event with these header fields besides Host and Content-Length.
-func (s *steward) rawEvent(h hook, fields string) (status int, body string) {
-	s.t.Helper()
-	return s.raw("POST %s HTTP/1.1\r\nHost: example.com\r\nContent-Length: 2\r\n%s\r\nhi", h.path, fields)
+func rawEvent(s *installation.Steward, h installation.Hook, fields string) (status int, body string) {
+	s.T.Helper()
+	return s.Raw("POST %s HTTP/1.1\r\nHost: example.com\r\nContent-Length: 2\r\n%s\r\nhi", h.Path, fields)
 }
 
 func TestEventsWithMoreThan200HeaderFieldsAreRefused(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
-		s.destination(h, k.URL+"/hook")
-		status, body := s.rawEvent(h, headerFields(198, "v"))
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
+		s.NewDestination(h, k.URL+"/hook")
+		status, body := rawEvent(s, h, headerFields(198, "v"))
 		if status != 200 {
 			t.Fatalf("200 header fields: %d %s", status, body)
 		}
@@ -36,36 +39,36 @@ func TestEventsWithMoreThan200HeaderFieldsAreRefused(t *testing.T) {
 			"201 times one":     strings.Repeat("X-Same: v\r\n", 201),
 			"9,608 names, 66 K": headerFields(9608, ""),
 		} {
-			s.checkTooManyFields(h, what, fields)
+			checkTooManyFields(s, h, what, fields)
 		}
-		if total := s.total("/webhook/receipt-list/" + h.ID); total != "1" {
+		if total := s.Total("/webhook/receipt-list/" + h.ID); total != "1" {
 			t.Errorf("%s receipts are stored, want 1", total)
 		}
-		got := k.wait("/hook", 1)[0]
+		got := k.Wait("/hook", 1)[0]
 		for i := range 198 {
-			if name := fmt.Sprintf("%04x", i); got.header.Get(name) != "v" {
-				t.Fatalf("the header field %s was not forwarded: %d were", name, len(got.header))
+			if name := fmt.Sprintf("%04x", i); got.Header.Get(name) != "v" {
+				t.Fatalf("the header field %s was not forwarded: %d were", name, len(got.Header))
 			}
 		}
 	})
 }
 
 // checkTooManyFields checks that an event is refused with 431 and a problem document.
-func (s *steward) checkTooManyFields(h hook, what, fields string) {
-	s.t.Helper()
-	status, body := s.rawEvent(h, fields)
+func checkTooManyFields(s *installation.Steward, h installation.Hook, what, fields string) {
+	s.T.Helper()
+	status, body := rawEvent(s, h, fields)
 	if status != 431 {
-		s.t.Errorf("%s: got %d, want 431: %.200s", what, status, body)
+		s.T.Errorf("%s: got %d, want 431: %.200s", what, status, body)
 		return
 	}
-	r := &response{t: s.t, what: what, status: status, body: []byte(body)}
+	r := &installation.Response{T: s.T, What: what, Status: status, Body: []byte(body)}
 	for _, field := range []string{"type", "title", "detail", "code", "request_id"} {
-		if r.text(field) == "" {
-			s.t.Errorf("%s: the problem has no %s: %s", what, field, body)
+		if r.Text(field) == "" {
+			s.T.Errorf("%s: the problem has no %s: %s", what, field, body)
 		}
 	}
-	if r.get("status") != 431.0 {
-		s.t.Errorf("%s: the problem is %s", what, body)
+	if r.Get("status") != 431.0 {
+		s.T.Errorf("%s: the problem is %s", what, body)
 	}
 }
 
@@ -73,25 +76,25 @@ func (s *steward) checkTooManyFields(h hook, what, fields string) {
 // destinations, which took 13.7 s of CPU time, and then the largest request that is accepted.
 func TestHeaderFieldsCostLittleCPU(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite")
-	k, h := newSink(t), s.hook("orders")
+	s := installation.Start(t, "sqlite")
+	k, h := sink.New(t), s.NewHook("orders")
 	for i := range 50 {
-		s.destination(h, fmt.Sprintf("%s/hook-%d", k.URL, i), "max_retries", 0, "timeout_seconds", 60)
+		s.NewDestination(h, fmt.Sprintf("%s/hook-%d", k.URL, i), "max_retries", 0, "timeout_seconds", 60)
 	}
 	for what, fields := range map[string]string{
 		"9,608 header names":               headerFields(9608, ""),
 		"198 header fields of 320 B, 66 K": headerFields(198, strings.Repeat("v", 320)),
 	} {
 		before := s.CPUTime()
-		status, _ := s.rawEvent(h, fields)
-		s.waitEnded(map[string]hook{"": h})
+		status, _ := rawEvent(s, h, fields)
+		waitEnded(s, map[string]installation.Hook{"": h})
 		used := s.CPUTime() - before
 		t.Logf("%s: %d, %v of CPU time", what, status, used)
 		if used > 2*time.Second {
 			t.Errorf("%s: %v of CPU time, at most 2 s are allowed", what, used)
 		}
 	}
-	if n := k.count("/hook-0"); n != 1 {
+	if n := k.Count("/hook-0"); n != 1 {
 		t.Errorf("%d events arrived, want 1", n)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 const mebi = 1 << 20
@@ -42,13 +44,13 @@ var bodies = []struct {
 
 func TestReceiptHasWhatWasSent(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
 		for i, b := range bodies {
-			sent, err := s.send(b.method, h.path+"?from=a%20b&x", strings.NewReader(b.body), "Content-Type", b.contentType)
-			s.must(err)
-			id := sent.want(200).text("id")
-			r := s.receipt(h, id)
+			sent, err := s.Send(b.method, h.Path+"?from=a%20b&x", strings.NewReader(b.body), "Content-Type", b.contentType)
+			s.Must(err)
+			id := sent.Want(200).Text("id")
+			r := getReceipt(s, h, id)
 			if !equalJSON(t, r.Payload, b.payload) || r.Encoding != b.encoding {
 				t.Errorf("%s: payload %.200s, encoding %q", b.name, r.Payload, r.Encoding)
 			}
@@ -57,15 +59,15 @@ func TestReceiptHasWhatWasSent(t *testing.T) {
 				r.Payload = nil
 				t.Errorf("%s: receipt %+v", b.name, r)
 			}
-			raw := s.call("GET", "/webhook/receipt-payload/"+h.ID+"/"+id, nil).want(200)
-			if string(raw.body) != b.body {
-				t.Errorf("%s: the raw payload differs: %.100q", b.name, raw.body)
+			raw := s.Call("GET", "/webhook/receipt-payload/"+h.ID+"/"+id, nil).Want(200)
+			if string(raw.Body) != b.body {
+				t.Errorf("%s: the raw payload differs: %.100q", b.name, raw.Body)
 			}
-			if total := s.total("/webhook/receipt-list/" + h.ID + "?limit=1"); total != fmt.Sprint(i+1) {
+			if total := s.Total("/webhook/receipt-list/" + h.ID + "?limit=1"); total != fmt.Sprint(i+1) {
 				t.Errorf("%s: total %s, want %d", b.name, total, i+1)
 			}
 		}
-		for _, r := range s.receipts(h) {
+		for _, r := range listReceipts(s, h) {
 			if large := r.Size > 64<<10; r.Omitted != large || large && string(r.Payload) != "null" {
 				t.Errorf("a listed receipt of %d bytes has payload_omitted %v", r.Size, r.Omitted)
 			}
@@ -91,21 +93,21 @@ func decodeNumbers(t *testing.T, text string) (v any) {
 
 func TestRefusedEventsAreNotStored(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
 		over := bytes.Repeat([]byte("x"), mebi+1)
-		r, err := s.send("POST", h.path, bytes.NewReader(over))
-		s.must(err)
-		if r.want(413).code() != "too_large" {
-			t.Errorf("with Content-Length: %s", r.body)
+		r, err := s.Send("POST", h.Path, bytes.NewReader(over))
+		s.Must(err)
+		if r.Want(413).Code() != "too_large" {
+			t.Errorf("with Content-Length: %s", r.Body)
 		}
-		r, err = s.send("POST", h.path, io.MultiReader(bytes.NewReader(over))) // of unknown length, so chunked
-		s.must(err)
-		if r.want(413).code() != "too_large" {
-			t.Errorf("chunked: %s", r.body)
+		r, err = s.Send("POST", h.Path, io.MultiReader(bytes.NewReader(over))) // of unknown length, so chunked
+		s.Must(err)
+		if r.Want(413).Code() != "too_large" {
+			t.Errorf("chunked: %s", r.Body)
 		}
 		// The response comes before the body, so that a client that waits for it need not send any.
-		if status, _ := s.raw("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", h.path); status != 413 {
+		if status, _ := s.Raw("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", h.Path); status != 413 {
 			t.Errorf("a Content-Length over the limit: %d", status)
 		}
 		for what, rest := range map[string]string{
@@ -113,31 +115,31 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 			"truncated chunks": "Transfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
 			"invalid chunks":   "Transfer-Encoding: chunked\r\n\r\nzz\r\nshort\r\n0\r\n\r\n",
 		} {
-			if status, _ := s.raw("POST %s HTTP/1.1\r\nHost: a\r\n%s", h.path, rest); status/100 == 2 {
+			if status, _ := s.Raw("POST %s HTTP/1.1\r\nHost: a\r\n%s", h.Path, rest); status/100 == 2 {
 				t.Errorf("%s: %d", what, status)
 			}
 		}
-		options, err := s.send("OPTIONS", h.path, nil)
-		s.must(err)
-		if options.want(405).header.Get("Allow") == "" {
+		options, err := s.Send("OPTIONS", h.Path, nil)
+		s.Must(err)
+		if options.Want(405).Header.Get("Allow") == "" {
 			t.Error("405 without Allow")
 		}
-		if total := s.total("/webhook/receipt-list/" + h.ID); total != "0" || len(s.receipts(h)) != 0 {
-			t.Errorf("%s receipts are counted, %d are stored", total, len(s.receipts(h)))
+		if total := s.Total("/webhook/receipt-list/" + h.ID); total != "0" || len(listReceipts(s, h)) != 0 {
+			t.Errorf("%s receipts are counted, %d are stored", total, len(listReceipts(s, h)))
 		}
 	})
 }
 
 func TestReceiptHeadersAreJoinedInLowerCase(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
-		status, _ := s.raw("POST %s HTTP/1.1\r\nHost: example.com\r\nX-MANY: a\r\nx-many: b\r\nX-Odd: caf\xe9\r\nX-Empty:\r\n"+
-			"Content-Type: Text/Plain\r\nContent-Length: 2\r\n\r\nhi", h.path)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
+		status, _ := s.Raw("POST %s HTTP/1.1\r\nHost: example.com\r\nX-MANY: a\r\nx-many: b\r\nX-Odd: caf\xe9\r\nX-Empty:\r\n"+
+			"Content-Type: Text/Plain\r\nContent-Length: 2\r\n\r\nhi", h.Path)
 		if status != 200 {
 			t.Fatalf("got %d", status)
 		}
-		got := s.receipts(h)[0]
+		got := listReceipts(s, h)[0]
 		want := map[string]string{
 			"host": "example.com", "x-many": "a, b", "x-odd": "caf\uFFFD", "x-empty": "", "content-type": "Text/Plain",
 		}
@@ -157,11 +159,11 @@ func TestReceiptHeadersAreJoinedInLowerCase(t *testing.T) {
 // TestWebhooksOnTheSDKFace checks the forms of payloads that SDKs expect, and their envelope.
 func TestWebhooksOnTheSDKFace(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		made := s.call("POST", "/sdk/webhook/create", object{"name": "orders"}).want(201)
-		u, err := url.Parse(made.text("data.url"))
-		s.must(err)
-		h := hook{ID: made.text("data.id"), path: u.Path}
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		made := s.Call("POST", "/sdk/webhook/create", object{"name": "orders"}).Want(201)
+		u, err := url.Parse(made.Text("data.url"))
+		s.Must(err)
+		h := installation.Hook{ID: made.Text("data.id"), Path: u.Path}
 		forms := object{
 			`{"a": "b"}`:                            object{"a": "b"},
 			"plain text":                            base64.StdEncoding.EncodeToString([]byte("plain text")),
@@ -173,39 +175,39 @@ func TestWebhooksOnTheSDKFace(t *testing.T) {
 			"":                                      "",
 		}
 		for body, want := range forms {
-			id := s.ingest(h, body)
-			got := s.call("GET", "/sdk/webhook/receipt-get/"+h.ID+"/"+id, nil).want(200)
-			if payload := got.get("data.payload"); !reflect.DeepEqual(payload, want) {
+			id := s.Ingest(h, body)
+			got := s.Call("GET", "/sdk/webhook/receipt-get/"+h.ID+"/"+id, nil).Want(200)
+			if payload := got.Get("data.payload"); !reflect.DeepEqual(payload, want) {
 				t.Errorf("%q is returned as %v, want %v", body, payload, want)
 			}
 			var list struct{ Data []struct{ Payload any } }
-			s.call("GET", "/sdk/webhook/receipt-list/"+h.ID+"?limit=1", nil).want(200).decode(&list)
+			s.Call("GET", "/sdk/webhook/receipt-list/"+h.ID+"?limit=1", nil).Want(200).Decode(&list)
 			if !reflect.DeepEqual(list.Data[0].Payload, want) {
 				t.Errorf("%q is listed as %v, want %v", body, list.Data[0].Payload, want)
 			}
 		}
 		n := float64(len(forms))
-		analytics := s.call("GET", "/sdk/webhook/analytics/org", nil).want(200)
-		if analytics.get("data.analytics.summary.total_received") != n {
-			t.Errorf("analytics: %s", analytics.body)
+		analytics := s.Call("GET", "/sdk/webhook/analytics/org", nil).Want(200)
+		if analytics.Get("data.analytics.summary.total_received") != n {
+			t.Errorf("analytics: %s", analytics.Body)
 		}
 		for webhookID, want := range map[string]float64{h.ID: n, "wh_unknown": 0} {
-			one := s.call("GET", "/webhook/analytics/org?webhookId="+webhookID, nil).want(200)
-			if one.get("summary.total_received") != want {
-				t.Errorf("analytics of %s: %s", webhookID, one.body)
+			one := s.Call("GET", "/webhook/analytics/org?webhookId="+webhookID, nil).Want(200)
+			if one.Get("summary.total_received") != want {
+				t.Errorf("analytics of %s: %s", webhookID, one.Body)
 			}
 		}
-		series := s.call("GET", "/sdk/webhook/analytics/org/timeseries", nil).want(200)
-		if series.get("data.timeseries.series") == nil {
-			t.Errorf("timeseries: %s", series.body)
+		series := s.Call("GET", "/sdk/webhook/analytics/org/timeseries", nil).Want(200)
+		if series.Get("data.timeseries.series") == nil {
+			t.Errorf("timeseries: %s", series.Body)
 		}
-		deleted := s.call("DELETE", "/sdk/webhook/delete/"+h.ID, nil).want(200)
-		if strings.TrimSpace(string(deleted.body)) != `{"success":true}` {
-			t.Errorf("delete: %s", deleted.body)
+		deleted := s.Call("DELETE", "/sdk/webhook/delete/"+h.ID, nil).Want(200)
+		if strings.TrimSpace(string(deleted.Body)) != `{"success":true}` {
+			t.Errorf("delete: %s", deleted.Body)
 		}
-		missing := s.call("GET", "/sdk/webhook/get/"+h.ID, nil).want(404)
-		if missing.get("success") != false || missing.code() != "not_found" || missing.text("message") == "" {
-			t.Errorf("an error: %s", missing.body)
+		missing := s.Call("GET", "/sdk/webhook/get/"+h.ID, nil).Want(404)
+		if missing.Get("success") != false || missing.Code() != "not_found" || missing.Text("message") == "" {
+			t.Errorf("an error: %s", missing.Body)
 		}
 	})
 }

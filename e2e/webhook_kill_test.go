@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/e2e/sink"
 )
 
 // TestAcknowledgedEventsSurviveKill kills processes while they accept and deliver events. Every
@@ -19,16 +21,16 @@ func TestAcknowledgedEventsSurviveKill(t *testing.T) {
 	t.Parallel()
 	var checks []func()
 	for _, name := range process.Databases {
-		s, k, acked := start(t, name), newSink(t), newAcknowledged()
-		hooks := s.killRounds(k, acked)
+		s, k, acked := installation.Start(t, name), sink.New(t), newAcknowledged()
+		hooks := killRounds(s, k, acked)
 		started := time.Now()
 		checks = append(checks, func() {
-			s.waitArrived(k, hooks, acked)
+			waitArrived(s, k, hooks, acked)
 			t.Logf("%s: all delivered %v after the last start", name, time.Since(started).Round(time.Millisecond))
 			for path, h := range hooks {
-				s.checkReceipts(h, k, path, acked)
+				checkReceipts(s, h, k, path, acked)
 			}
-			s.checkCounts(hooks)
+			checkCounts(s, hooks)
 		})
 	}
 	for _, check := range append(checks, killReplica(t)) {
@@ -38,21 +40,21 @@ func TestAcknowledgedEventsSurviveKill(t *testing.T) {
 
 // killRounds runs four loads, each of which ends with a kill and a start. Each has its own webhook,
 // since the killed process still holds the lease of the last one's destination.
-func (s *steward) killRounds(k *sink, acked *acknowledged) map[string]hook {
-	s.t.Helper()
-	hooks := map[string]hook{}
+func killRounds(s *installation.Steward, k *sink.Sink, acked *acknowledged) map[string]installation.Hook {
+	s.T.Helper()
+	hooks := map[string]installation.Hook{}
 	for round := range 4 {
 		path := fmt.Sprintf("/round-%d", round)
-		h := s.hook(path)
+		h := s.NewHook(path)
 		hooks[path] = h
-		s.destination(h, k.URL+path, "concurrency", 1+9*(round%2)) // with 1, a backlog grows
+		s.NewDestination(h, k.URL+path, "concurrency", 1+9*(round%2)) // with 1, a backlog grows
 		before := acked.size()
-		clients := s.load(h, path, 16, acked, nil)
-		k.wait(path, 150+100*round)
-		s.kill()
+		clients := sendLoad(s, h, path, 16, acked, nil)
+		k.Wait(path, 150+100*round)
+		s.Kill()
 		clients.Wait()
-		s.t.Logf("%s: %d acknowledged, %d delivered at the kill", path, acked.size()-before, k.count(path))
-		s.start()
+		s.T.Logf("%s: %d acknowledged, %d delivered at the kill", path, acked.size()-before, k.Count(path))
+		s.Start()
 	}
 	return hooks
 }
@@ -63,25 +65,25 @@ func (s *steward) killRounds(k *sink, acked *acknowledged) map[string]hook {
 func killReplica(t *testing.T) (check func()) {
 	var killed atomic.Bool
 	const flaky = "/shared-3"
-	r := loadReplicas(t, map[string]handler{flaky: func(w http.ResponseWriter, _ *http.Request, n int) {
+	r := loadReplicas(t, map[string]sink.Handler{flaky: func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n%10 == 0 && !killed.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}})
 	killed.Store(true)
-	r.two.kill()
+	r.two.Kill()
 	at := time.Now()
 	r.stopLoad()
 	return func() {
-		r.one.waitEnded(r.hooks)
-		r.one.waitArrived(r.k, r.hooks, r.acked)
-		t.Logf("the other replica had sent all %v after the kill", r.k.latest(r.hooks).Sub(at).Round(time.Millisecond))
+		waitEnded(r.one, r.hooks)
+		waitArrived(r.one, r.k, r.hooks, r.acked)
+		t.Logf("the other replica had sent all %v after the kill", latest(r.k, r.hooks).Sub(at).Round(time.Millisecond))
 		for path, h := range r.hooks {
-			r.one.checkReceipts(h, r.k, path, r.acked)
+			checkReceipts(r.one, h, r.k, path, r.acked)
 		}
-		if r.one.total("/webhook/delivery-list/"+r.hooks[flaky].ID+"?status=failed") == "0" {
+		if r.one.Total("/webhook/delivery-list/"+r.hooks[flaky].ID+"?status=failed") == "0" {
 			t.Error("no delivery failed")
 		}
-		r.one.checkCounts(r.hooks)
+		checkCounts(r.one, r.hooks)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -17,23 +19,23 @@ type totals struct {
 	Failed    int `json:"total_failed"`
 }
 
-func (s *steward) totals(query string) totals {
-	s.t.Helper()
+func getTotals(s *installation.Steward, query string) totals {
+	s.T.Helper()
 	var a struct{ Summary totals }
-	s.call("GET", "/webhook/analytics/org?"+query, nil).want(200).decode(&a)
+	s.Call("GET", "/webhook/analytics/org?"+query, nil).Want(200).Decode(&a)
 	return a.Summary
 }
 
-// series returns the sum of a time series and the number of its buckets.
-func (s *steward) series(query string) (sum totals, buckets int) {
-	s.t.Helper()
+// sumSeries returns the sum of a time series and the number of its buckets.
+func sumSeries(s *installation.Steward, query string) (sum totals, buckets int) {
+	s.T.Helper()
 	var a struct {
 		Series []struct {
 			Timestamp                   time.Time
 			Received, Delivered, Failed int
 		}
 	}
-	s.call("GET", "/webhook/analytics/org/timeseries?"+query, nil).want(200).decode(&a)
+	s.Call("GET", "/webhook/analytics/org/timeseries?"+query, nil).Want(200).Decode(&a)
 	for _, b := range a.Series {
 		sum.Received += b.Received
 		sum.Delivered += b.Delivered
@@ -45,21 +47,21 @@ func (s *steward) series(query string) (sum totals, buckets int) {
 // TestWebhookListsAreFilteredAndPaged compares lists and analytics with the events that were sent.
 func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
-		k.status("/bad", 500)
-		good, _ := s.destination(h, k.URL+"/good")
-		bad, _ := s.destination(h, k.URL+"/bad", "max_retries", 0)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
+		k.Status("/bad", 500)
+		good, _ := s.NewDestination(h, k.URL+"/good")
+		bad, _ := s.NewDestination(h, k.URL+"/bad", "max_retries", 0)
 		var ids []string
 		for i := range 15 {
-			ids = append(ids, s.ingest(h, fmt.Sprint(i)))
+			ids = append(ids, s.Ingest(h, fmt.Sprint(i)))
 		}
-		middle := s.receipt(h, ids[14]).Date.Add(time.Millisecond) // times have milliseconds
+		middle := getReceipt(s, h, ids[14]).Date.Add(time.Millisecond) // times have milliseconds
 		waittest.True(t, "the next millisecond", func() bool { return time.Now().After(middle.Add(time.Millisecond)) })
 		for i := range 10 {
-			ids = append(ids, s.ingest(h, fmt.Sprint(i)))
+			ids = append(ids, s.Ingest(h, fmt.Sprint(i)))
 		}
-		s.waitEnded(map[string]hook{"": h})
+		waitEnded(s, map[string]installation.Hook{"": h})
 		at := url.QueryEscape(middle.Format(time.RFC3339Nano))
 		for query, want := range map[string]int{
 			"": 50, "status=success": 25, "status=failed": 25, "status=pending": 0,
@@ -73,8 +75,8 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 			"until=" + at:                                   30,
 			"since=" + at + "&status=failed":                10,
 		} {
-			got := s.deliveries(h, query)
-			total := s.total("/webhook/delivery-list/" + h.ID + "?" + query)
+			got := listDeliveries(s, h, query)
+			total := s.Total("/webhook/delivery-list/" + h.ID + "?" + query)
 			if len(got) != want || total != fmt.Sprint(want) {
 				t.Errorf("?%s: %d deliveries, total %s, want %d", query, len(got), total, want)
 			}
@@ -82,19 +84,19 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 		for query, want := range map[string]string{
 			"since=" + at: "10", "until=" + at: "15", "since=" + at + "&until=" + at: "0",
 		} {
-			if total := s.total("/webhook/receipt-list/" + h.ID + "?" + query); total != want {
+			if total := s.Total("/webhook/receipt-list/" + h.ID + "?" + query); total != want {
 				t.Errorf("?%s: %s receipts, want %s", query, total, want)
 			}
 		}
-		s.call("GET", "/webhook/delivery-list/"+h.ID+"?status=lost", nil).want(422)
-		s.call("GET", "/webhook/delivery-list/"+h.ID+"?since=yesterday", nil).want(422)
-		s.checkAnalytics(totals{25, 25, 25})
+		s.Call("GET", "/webhook/delivery-list/"+h.ID+"?status=lost", nil).Want(422)
+		s.Call("GET", "/webhook/delivery-list/"+h.ID+"?since=yesterday", nil).Want(422)
+		checkAnalytics(s, totals{25, 25, 25})
 		slices.Reverse(ids)
-		more := func() { s.ingest(h, "between two pages") }
-		if got := s.pages("/webhook/receipt-list/"+h.ID+"?limit=7", more); !slices.Equal(got, ids) {
+		more := func() { s.Ingest(h, "between two pages") }
+		if got := s.Pages("/webhook/receipt-list/"+h.ID+"?limit=7", more); !slices.Equal(got, ids) {
 			t.Errorf("the pages have %d of %d receipts: %v", len(got), len(ids), got)
 		}
-		got := s.pages("/webhook/delivery-list/"+h.ID+"?limit=4&destinationId="+bad, more)
+		got := s.Pages("/webhook/delivery-list/"+h.ID+"?limit=4&destinationId="+bad, more)
 		slices.Sort(got)
 		if unique := slices.Compact(slices.Clone(got)); len(got) != 25+4 || len(unique) != len(got) {
 			t.Errorf("the pages have %d deliveries, %d of them different, want 29: %v", len(got), len(unique), got)
@@ -103,8 +105,8 @@ func TestWebhookListsAreFilteredAndPaged(t *testing.T) {
 }
 
 // checkAnalytics compares summary and series, at every granularity.
-func (s *steward) checkAnalytics(want totals) {
-	s.t.Helper()
+func checkAnalytics(s *installation.Steward, want totals) {
+	s.T.Helper()
 	now := time.Now().UTC()
 	start := now.Add(-2 * time.Hour).Format(time.RFC3339)
 	end := now.Add(time.Minute).Format(time.RFC3339)
@@ -112,19 +114,19 @@ func (s *steward) checkAnalytics(want totals) {
 		"", "granularity=day", "granularity=minute", "start=" + start,
 		"start=" + start + "&end=" + end + "&granularity=minute",
 	} {
-		if got := s.totals(query); got != want {
-			s.t.Errorf("?%s: the summary is %+v, want %+v", query, got, want)
+		if got := getTotals(s, query); got != want {
+			s.T.Errorf("?%s: the summary is %+v, want %+v", query, got, want)
 		}
-		if got, buckets := s.series(query); got != want || buckets == 0 {
-			s.t.Errorf("?%s: the sum of %d buckets is %+v, want %+v", query, buckets, got, want)
+		if got, buckets := sumSeries(s, query); got != want || buckets == 0 {
+			s.T.Errorf("?%s: the sum of %d buckets is %+v, want %+v", query, buckets, got, want)
 		}
 	}
-	if _, buckets := s.series(""); buckets < 24 || buckets > 25 {
-		s.t.Errorf("a day has %d hours", buckets)
+	if _, buckets := sumSeries(s, ""); buckets < 24 || buckets > 25 {
+		s.T.Errorf("a day has %d hours", buckets)
 	}
-	if got := s.totals("end=" + start); got != (totals{}) {
-		s.t.Errorf("before anything was sent: %+v", got)
+	if got := getTotals(s, "end="+start); got != (totals{}) {
+		s.T.Errorf("before anything was sent: %+v", got)
 	}
 	year := now.AddDate(-1, 0, 0).Format(time.RFC3339) // has more than 10,000 minutes
-	s.call("GET", "/webhook/analytics/org/timeseries?granularity=minute&start="+year, nil).want(422)
+	s.Call("GET", "/webhook/analytics/org/timeseries?granularity=minute&start="+year, nil).Want(422)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -29,12 +31,12 @@ func (a *acknowledged) size() int {
 	return len(a.all)
 }
 
-// load sends events, each with a body of its own, from several clients until stop is closed or the
+// sendLoad sends events, each with a body of its own, from several clients until stop is closed or the
 // process is gone.
-func (s *steward) load(h hook, name string, clients int, acked *acknowledged, stop <-chan struct{}) *sync.WaitGroup {
+func sendLoad(s *installation.Steward, h installation.Hook, name string, clients int, acked *acknowledged, stop <-chan struct{}) *sync.WaitGroup {
 	var group sync.WaitGroup
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: requestTimeout}
-	address := s.URL + h.path
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: installation.RequestTimeout}
+	address := s.URL + h.Path
 	for c := range clients {
 		group.Go(func() {
 			for i := 0; ; i++ {
@@ -44,7 +46,7 @@ func (s *steward) load(h hook, name string, clients int, acked *acknowledged, st
 				default:
 				}
 				body := fmt.Sprintf(`{"event": "%s-%d-%d"}`, name, c, i)
-				if !s.sendEvent(client, address, body, acked) {
+				if !sendEvent(s, client, address, body, acked) {
 					return
 				}
 			}
@@ -55,24 +57,24 @@ func (s *steward) load(h hook, name string, clients int, acked *acknowledged, st
 
 // sendEvent sends an event and adds it to acked if it was acknowledged. It reports whether there was a
 // response.
-func (s *steward) sendEvent(client *http.Client, address, body string, acked *acknowledged) bool {
+func sendEvent(s *installation.Steward, client *http.Client, address, body string, acked *acknowledged) bool {
 	res, err := client.Post(address, "application/json", strings.NewReader(body))
 	if err != nil {
 		return false
 	}
-	r, err := read(s.t, res)
-	if err == nil && r.status == 200 {
-		acked.add(r.text("id"), body)
+	r, err := installation.ReadResponse(s.T, res)
+	if err == nil && r.Status == 200 {
+		acked.add(r.Text("id"), body)
 	}
 	return err == nil
 }
 
 // waitArrived waits until every acknowledged receipt has reached the sink, and logs the number of
 // duplicates.
-func (s *steward) waitArrived(k *sink, hooks map[string]hook, acked *acknowledged) {
-	s.t.Helper()
-	waittest.Until(s.t, "every acknowledged receipt at the sink", func() (missing int, done bool) {
-		arrived := k.arrived(hooks)
+func waitArrived(s *installation.Steward, k *sink.Sink, hooks map[string]installation.Hook, acked *acknowledged) {
+	s.T.Helper()
+	waittest.Until(s.T, "every acknowledged receipt at the sink", func() (missing int, done bool) {
+		arrived := arrived(k, hooks)
 		for receiptID := range acked.all {
 			if arrived[receiptID] == 0 {
 				missing++
@@ -80,69 +82,69 @@ func (s *steward) waitArrived(k *sink, hooks map[string]hook, acked *acknowledge
 		}
 		return missing, missing == 0
 	})
-	arrived, duplicates := k.arrived(hooks), 0
+	arrived, duplicates := arrived(k, hooks), 0
 	for _, n := range arrived {
 		duplicates += n - 1
 	}
-	s.t.Logf("%d acknowledged, %d delivered, %d duplicates", len(acked.all), len(arrived), duplicates)
+	s.T.Logf("%d acknowledged, %d delivered, %d duplicates", len(acked.all), len(arrived), duplicates)
 }
 
 // checkReceipts compares the rows of a webhook with what was acknowledged and what arrived at its path
 // of the sink. Each receipt has one successful delivery.
-func (s *steward) checkReceipts(h hook, k *sink, path string, acked *acknowledged) {
-	s.t.Helper()
-	s.waitEnded(map[string]hook{path: h})
+func checkReceipts(s *installation.Steward, h installation.Hook, k *sink.Sink, path string, acked *acknowledged) {
+	s.T.Helper()
+	waitEnded(s, map[string]installation.Hook{path: h})
 	stored := map[string]bool{}
-	for _, id := range s.pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil) {
+	for _, id := range s.Pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil) {
 		stored[id] = true
 	}
 	bodies := map[string]string{}
-	for _, a := range k.wait(path, 1) {
-		bodies[a.header.Get("Webhook-Id")] = a.body
+	for _, a := range k.Wait(path, 1) {
+		bodies[a.Header.Get("Webhook-Id")] = a.Body
 	}
 	for receiptID, body := range acked.all {
 		if !strings.Contains(body, `"`+path+"-") {
 			continue
 		}
 		if !stored[receiptID] || bodies[receiptID] != body {
-			s.t.Errorf("%s was acknowledged with %s; stored: %v, sent: %q",
+			s.T.Errorf("%s was acknowledged with %s; stored: %v, sent: %q",
 				receiptID, body, stored[receiptID], bodies[receiptID])
 		}
 	}
 	for receiptID := range bodies {
 		if !stored[receiptID] {
-			s.t.Errorf("%s was sent and is not stored", receiptID)
+			s.T.Errorf("%s was sent and is not stored", receiptID)
 		}
 	}
-	if n := s.countDeliveries(h, "&status=success"); n != len(stored) {
-		s.t.Errorf("%s: %d receipts, %d successful deliveries", path, len(stored), n)
+	if n := countDeliveries(s, h, "&status=success"); n != len(stored) {
+		s.T.Errorf("%s: %d receipts, %d successful deliveries", path, len(stored), n)
 	}
 }
 
 // countDeliveries counts the stored deliveries.
-func (s *steward) countDeliveries(h hook, filter string) int {
-	s.t.Helper()
-	return len(s.pages("/webhook/delivery-list/"+h.ID+"?limit=1000"+filter, nil))
+func countDeliveries(s *installation.Steward, h installation.Hook, filter string) int {
+	s.T.Helper()
+	return len(s.Pages("/webhook/delivery-list/"+h.ID+"?limit=1000"+filter, nil))
 }
 
 // checkCounts compares the totals of lists and the analytics with the stored rows.
-func (s *steward) checkCounts(hooks map[string]hook) {
-	s.t.Helper()
+func checkCounts(s *installation.Steward, hooks map[string]installation.Hook) {
+	s.T.Helper()
 	var rows totals
 	for path, h := range hooks {
-		receipts := len(s.pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil))
-		deliveries := s.countDeliveries(h, "")
-		if total := s.total("/webhook/receipt-list/" + h.ID); total != fmt.Sprint(receipts) {
-			s.t.Errorf("%s: %s receipts are counted, %d are stored", path, total, receipts)
+		receipts := len(s.Pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil))
+		deliveries := countDeliveries(s, h, "")
+		if total := s.Total("/webhook/receipt-list/" + h.ID); total != fmt.Sprint(receipts) {
+			s.T.Errorf("%s: %s receipts are counted, %d are stored", path, total, receipts)
 		}
-		if total := s.total("/webhook/delivery-list/" + h.ID); total != fmt.Sprint(deliveries) {
-			s.t.Errorf("%s: %s deliveries are counted, %d are stored", path, total, deliveries)
+		if total := s.Total("/webhook/delivery-list/" + h.ID); total != fmt.Sprint(deliveries) {
+			s.T.Errorf("%s: %s deliveries are counted, %d are stored", path, total, deliveries)
 		}
 		rows.Received += receipts
-		rows.Delivered += s.countDeliveries(h, "&status=success")
-		rows.Failed += s.countDeliveries(h, "&status=failed")
+		rows.Delivered += countDeliveries(s, h, "&status=success")
+		rows.Failed += countDeliveries(s, h, "&status=failed")
 	}
-	if counted := s.totals(""); counted != rows {
-		s.t.Errorf("analytics %+v, rows %+v", counted, rows)
+	if counted := getTotals(s, ""); counted != rows {
+		s.T.Errorf("analytics %+v, rows %+v", counted, rows)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
@@ -26,15 +27,15 @@ type hanging struct {
 	large    atomic.Int64  // those with a body of 1 MiB
 }
 
-// hang adds hanging destinations to a webhook.
-func (s *steward) hang(h hook, destinations int) *hanging {
-	s.t.Helper()
+// addHanging adds hanging destinations to a webhook.
+func addHanging(s *installation.Steward, h installation.Hook, destinations int) *hanging {
+	s.T.Helper()
 	k := &hanging{release: make(chan struct{})}
 	for range destinations {
 		server := httptest.NewServer(k)
-		s.t.Cleanup(server.Close)
-		s.t.Cleanup(server.CloseClientConnections) // before Close, which would wait for them
-		s.destination(h, server.URL, "concurrency", 100, "timeout_seconds", 60, "max_retries", 0)
+		s.T.Cleanup(server.Close)
+		s.T.Cleanup(server.CloseClientConnections) // before Close, which would wait for them
+		s.NewDestination(h, server.URL, "concurrency", 100, "timeout_seconds", 60, "max_retries", 0)
 	}
 	return k
 }
@@ -58,12 +59,12 @@ func (k *hanging) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *steward) checkMemory() {
-	s.t.Helper()
+func checkMemory(s *installation.Steward) {
+	s.T.Helper()
 	peak := s.PeakRSS()
-	s.t.Logf("peak memory: %d MB", peak/1_000_000)
+	s.T.Logf("peak memory: %d MB", peak/1_000_000)
 	if peak > memoryLimit {
-		s.t.Errorf("the process had %d MB of resident memory, at most %d are allowed", peak/1_000_000, memoryLimit/1_000_000)
+		s.T.Errorf("the process had %d MB of resident memory, at most %d are allowed", peak/1_000_000, memoryLimit/1_000_000)
 	}
 }
 
@@ -72,7 +73,7 @@ func (s *steward) checkMemory() {
 // of the concurrency, get their responses: then there is memory for a part of the bodies only.
 func TestHangingDestinationsDoNotFillMemoryOrStarveOthers(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
 		var arrived atomic.Int64
 		healthy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if _, err := io.Copy(io.Discard, r.Body); err == nil {
@@ -80,17 +81,17 @@ func TestHangingDestinationsDoNotFillMemoryOrStarveOthers(t *testing.T) {
 			}
 		}))
 		t.Cleanup(healthy.Close)
-		h := s.hook("orders")
-		hung := s.hang(h, 8)
-		s.destination(h, healthy.URL)
+		h := s.NewHook("orders")
+		hung := addHanging(s, h, 8)
+		s.NewDestination(h, healthy.URL)
 		var sent int64
 		send := func(n int, body string) {
 			t.Helper()
 			for range n {
-				s.ingest(h, body)
+				s.Ingest(h, body)
 				sent++
-				within(t, 10*time.Second, fmt.Sprintf("event %d at the healthy destination", sent), func() bool {
-					s.call("GET", "/healthz", nil).want(200)
+				waittest.Within(t, 10*time.Second, fmt.Sprintf("event %d at the healthy destination", sent), func() bool {
+					s.Call("GET", "/healthz", nil).Want(200)
 					return arrived.Load() >= sent
 				})
 			}
@@ -103,7 +104,7 @@ func TestHangingDestinationsDoNotFillMemoryOrStarveOthers(t *testing.T) {
 		waittest.True(t, "large requests to hanging destinations", func() bool { return hung.large.Load() > 0 })
 		send(50, large)
 		t.Logf("%d large requests in flight to hanging destinations", hung.large.Load())
-		s.checkMemory()
+		checkMemory(s)
 	})
 }
 
@@ -111,72 +112,72 @@ func TestHangingDestinationsDoNotFillMemoryOrStarveOthers(t *testing.T) {
 // payloads of 64,000 bytes and do not read it.
 func TestStalledReadersOfPagesTakeLittleMemory(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
-		s.ingestMany(h, 1000, strings.Repeat("x", 64_000))
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
+		ingestMany(s, h, 1000, strings.Repeat("x", 64_000))
 		path := "/webhook/receipt-list/" + h.ID + "?limit=1000"
-		s.checkPageIsBounded(path)
+		checkPageIsBounded(s, path)
 		for range 12 {
-			s.stall(path)
+			stallPage(s, path)
 		}
-		s.checkMemory()
+		checkMemory(s)
 	})
 }
 
 // ingestMany sends an event n times, from 8 clients.
-func (s *steward) ingestMany(h hook, n int, body string) {
-	s.t.Helper()
+func ingestMany(s *installation.Steward, h installation.Hook, n int, body string) {
+	s.T.Helper()
 	var clients sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(n))
 	for range 8 {
 		clients.Go(func() {
 			for left.Add(-1) >= 0 {
-				r, err := s.send("POST", h.path, strings.NewReader(body))
-				if err != nil || r.status != 200 {
-					s.t.Errorf("ingest: %v %v", r, err)
+				r, err := s.Send("POST", h.Path, strings.NewReader(body))
+				if err != nil || r.Status != 200 {
+					s.T.Errorf("ingest: %v %v", r, err)
 					return
 				}
 			}
 		})
 	}
 	clients.Wait()
-	if s.t.Failed() {
-		s.t.FailNow()
+	if s.T.Failed() {
+		s.T.FailNow()
 	}
 }
 
-// stall requests a page and reads the first byte of the response, but nothing more until the test ends.
-func (s *steward) stall(path string) {
-	s.t.Helper()
+// stallPage requests a page and reads the first byte of the response, but nothing more until the test ends.
+func stallPage(s *installation.Steward, path string) {
+	s.T.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-	s.must(err)
-	s.t.Cleanup(func() { conn.Close() })
-	s.must(conn.(*net.TCPConn).SetReadBuffer(4096))
-	s.must(conn.SetDeadline(time.Now().Add(requestTimeout)))
-	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: steward\r\nAuthorization: Bearer %s\r\n\r\n", path, s.key)
-	s.must(err)
+	s.Must(err)
+	s.T.Cleanup(func() { conn.Close() })
+	s.Must(conn.(*net.TCPConn).SetReadBuffer(4096))
+	s.Must(conn.SetDeadline(time.Now().Add(installation.RequestTimeout)))
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: steward\r\nAuthorization: Bearer %s\r\n\r\n", path, s.Key)
+	s.Must(err)
 	_, err = conn.Read(make([]byte, 1))
-	s.must(err)
+	s.Must(err)
 }
 
 // checkPageIsBounded checks that a page of 1,000 receipts of 64,000 bytes has all rows, and payloads of
 // 8 MiB.
-func (s *steward) checkPageIsBounded(path string) {
-	s.t.Helper()
+func checkPageIsBounded(s *installation.Steward, path string) {
+	s.T.Helper()
 	var rows []struct {
 		Payload json.RawMessage
 		Omitted bool `json:"payload_omitted"`
 	}
-	s.call("GET", path, nil).want(200).decode(&rows)
+	s.Call("GET", path, nil).Want(200).Decode(&rows)
 	if len(rows) != 1000 {
-		s.t.Errorf("the page has %d rows, want 1000", len(rows))
+		s.T.Errorf("the page has %d rows, want 1000", len(rows))
 	}
 	size, omitted := 0, 0
 	for i, row := range rows {
 		present := len(row.Payload) > 0 && string(row.Payload) != "null"
 		if present == row.Omitted || present && omitted > 0 {
-			s.t.Fatalf("row %d: payload of %d bytes, payload_omitted %v, after %d omitted ones",
+			s.T.Fatalf("row %d: payload of %d bytes, payload_omitted %v, after %d omitted ones",
 				i, len(row.Payload), row.Omitted, omitted)
 		}
 		if row.Omitted {
@@ -185,8 +186,8 @@ func (s *steward) checkPageIsBounded(path string) {
 			size += len(row.Payload)
 		}
 	}
-	s.t.Logf("%d bytes of payloads in %d rows, %d omitted", size, len(rows)-omitted, omitted)
+	s.T.Logf("%d bytes of payloads in %d rows, %d omitted", size, len(rows)-omitted, omitted)
 	if size < 7<<20 || size > 8<<20+2*64_000 {
-		s.t.Errorf("the page has %d bytes of payloads, want about 8 MiB", size)
+		s.T.Errorf("the page has %d bytes of payloads, want about 8 MiB", size)
 	}
 }

@@ -3,6 +3,8 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 var long = strings.Repeat("é", 1025)
@@ -81,36 +83,36 @@ var unusual = []string{
 // TestInvalidWebhookRequestsListAllErrors also checks that errors of the JSON decoder do not leak.
 func TestInvalidWebhookRequestsListAllErrors(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
-		s.destination(h, "http://127.0.0.1:9/", "concurrency", 5.0)
-		receiptID := s.ingest(h, "x")
-		known := strings.NewReplacer("/W", "/"+h.ID, "/D", "/"+s.deliveries(h, "")[0].ID, "/R", "/"+receiptID)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
+		s.NewDestination(h, "http://127.0.0.1:9/", "concurrency", 5.0)
+		receiptID := s.Ingest(h, "x")
+		known := strings.NewReplacer("/W", "/"+h.ID, "/D", "/"+listDeliveries(s, h, "")[0].ID, "/R", "/"+receiptID)
 		for _, m := range invalid {
-			r := s.call(m.method, "/webhook/"+known.Replace(m.path), m.body)
+			r := s.Call(m.method, "/webhook/"+known.Replace(m.path), m.body)
 			var problem struct {
 				Detail string
 				Errors []struct{ Location, Message string }
 			}
-			r.decode(&problem)
+			r.Decode(&problem)
 			var locations []string
 			for _, e := range problem.Errors {
 				locations = append(locations, e.Location)
 			}
-			if r.status != m.status || strings.Join(locations, " ") != m.locations || problem.Detail == "" ||
-				strings.Contains(string(r.body), "json:") {
-				t.Errorf("%s %s %.120s: %d %s", m.method, m.path, m.body, r.status, r.body)
+			if r.Status != m.status || strings.Join(locations, " ") != m.locations || problem.Detail == "" ||
+				strings.Contains(string(r.Body), "json:") {
+				t.Errorf("%s %s %.120s: %d %s", m.method, m.path, m.body, r.Status, r.Body)
 			}
 		}
 		for _, path := range unusual {
-			s.call("GET", "/webhook/"+known.Replace(path), nil).want(200)
+			s.Call("GET", "/webhook/"+known.Replace(path), nil).Want(200)
 		}
 		// Fields of a config match exactly; unknown ones are kept.
-		made := s.call("POST", "/webhook/destination-create/"+h.ID, object{"type": "http", "config": object{
+		made := s.Call("POST", "/webhook/destination-create/"+h.ID, object{"type": "http", "config": object{
 			"url": "http://127.0.0.1:9/", "URL": "ftp://kept", "max_retries": 2,
-		}}).want(201)
-		if made.get("config.URL") != "ftp://kept" || made.text("type") != "http" {
-			t.Errorf("created %s", made.body)
+		}}).Want(201)
+		if made.Get("config.URL") != "ftp://kept" || made.Text("type") != "http" {
+			t.Errorf("created %s", made.Body)
 		}
 	})
 }

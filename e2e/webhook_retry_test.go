@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -13,40 +15,40 @@ import (
 // one of the policy, and then adds another attempt.
 func TestDeliveryIsRetriedOnRequest(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
-		k.status("/broken", 500, "Retry-After", "3600")
-		id, _ := s.destination(h, k.URL+"/broken", "max_retries", 1)
-		receiptID := s.ingest(h, "x")
-		chain := s.firstAttempt(h, id)
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
+		k.Status("/broken", 500, "Retry-After", "3600")
+		id, _ := s.NewDestination(h, k.URL+"/broken", "max_retries", 1)
+		receiptID := s.Ingest(h, "x")
+		chain := firstAttempt(s, h, id)
 		if len(chain) != 2 || chain[1].Status != "pending" {
 			t.Fatalf("attempts %+v", chain)
 		}
 		waiting := chain[1].ID
-		if r := s.retry(h, waiting, nil).want(409); r.code() != "conflict" {
-			t.Errorf("retry of a pending delivery: %s", r.body)
+		if r := retryDelivery(s, h, waiting, nil).Want(409); r.Code() != "conflict" {
+			t.Errorf("retry of a pending delivery: %s", r.Body)
 		}
 		var again delivery
-		s.retry(h, chain[0].ID, "").want(200).decode(&again)
+		retryDelivery(s, h, chain[0].ID, "").Want(200).Decode(&again)
 		if again.ID != waiting || again.Status != "pending" || again.Retries != 1 || again.ReceiptID != receiptID {
 			t.Errorf("the retry returns %+v, want %s", again, waiting)
 		}
-		s.waitStatus(h, waiting, "failed")
-		if all := s.deliveries(h, ""); len(all) != 2 {
+		waitStatus(s, h, waiting, "failed")
+		if all := listDeliveries(s, h, ""); len(all) != 2 {
 			t.Errorf("attempts after the last retry: %+v", all)
 		}
-		k.status("/broken", 200)
-		s.retry(h, waiting, object{}).want(200).decode(&again)
+		k.Status("/broken", 200)
+		retryDelivery(s, h, waiting, object{}).Want(200).Decode(&again)
 		if again.ID == waiting || again.Status != "pending" || again.Retries != 2 {
 			t.Errorf("the retry returns %+v", again)
 		}
-		s.waitStatus(h, again.ID, "success")
-		s.retry(h, again.ID, nil).want(409)
-		if n := k.count("/broken"); n != 3 {
+		waitStatus(s, h, again.ID, "success")
+		retryDelivery(s, h, again.ID, nil).Want(409)
+		if n := k.Count("/broken"); n != 3 {
 			t.Errorf("%d requests were sent, want 3", n)
 		}
-		s.retry(h, "whdv_01jcq3v5w8z9d6y4k2m7n0p1rt", nil).want(404)
-		s.retry(hook{ID: "wh_01jcq3v5w8z9d6y4k2m7n0p1rt"}, again.ID, nil).want(404)
+		retryDelivery(s, h, "whdv_01jcq3v5w8z9d6y4k2m7n0p1rt", nil).Want(404)
+		retryDelivery(s, installation.Hook{ID: "wh_01jcq3v5w8z9d6y4k2m7n0p1rt"}, again.ID, nil).Want(404)
 	})
 }
 
@@ -54,9 +56,9 @@ func TestDeliveryIsRetriedOnRequest(t *testing.T) {
 // Retry-After of 1 s.
 func TestDeliveryIsRetriedByPolicyAndRetryAfter(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h := newSink(t), s.hook("orders")
-		failOnce := func(status int, headers ...string) handler {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h := sink.New(t), s.NewHook("orders")
+		failOnce := func(status int, headers ...string) sink.Handler {
 			return func(w http.ResponseWriter, _ *http.Request, n int) {
 				if n == 1 {
 					for i := 0; i < len(headers); i += 2 {
@@ -66,26 +68,26 @@ func TestDeliveryIsRetriedByPolicyAndRetryAfter(t *testing.T) {
 				}
 			}
 		}
-		k.handle("/flaky", failOnce(500))
-		k.handle("/busy", failOnce(429, "Retry-After", "1"))
-		flaky, _ := s.destination(h, k.URL+"/flaky")
-		busy, _ := s.destination(h, k.URL+"/busy")
-		receiptID := s.ingest(h, `{"n": 1}`)
+		k.Handle("/flaky", failOnce(500))
+		k.Handle("/busy", failOnce(429, "Retry-After", "1"))
+		flaky, _ := s.NewDestination(h, k.URL+"/flaky")
+		busy, _ := s.NewDestination(h, k.URL+"/busy")
+		receiptID := s.Ingest(h, `{"n": 1}`)
 		for _, retry := range []struct {
 			path     string
 			min, max time.Duration
 		}{{"/busy", time.Second, 3 * time.Second}, {"/flaky", 4 * time.Second, 7 * time.Second}} {
 			path := retry.path
-			within(t, retry.max, "the second attempt at "+path, func() bool {
-				s.call("GET", "/healthz", nil).want(200)
-				return k.count(path) == 2
+			waittest.Within(t, retry.max, "the second attempt at "+path, func() bool {
+				s.Call("GET", "/healthz", nil).Want(200)
+				return k.Count(path) == 2
 			})
-			got := k.wait(path, 2)
-			if pause := got[1].at.Sub(got[0].at); pause < retry.min {
+			got := k.Wait(path, 2)
+			if pause := got[1].At.Sub(got[0].At); pause < retry.min {
 				t.Errorf("%s was retried after %v, want %v or more", path, pause, retry.min)
 			}
 			for i := range 2 {
-				header := got[i].header
+				header := got[i].Header
 				if header.Get("Webhook-Id") != receiptID || header.Get("Steward-Attempt") != strconv.Itoa(i) {
 					t.Errorf("%s: attempt %d has the headers %v", path, i, header)
 				}
@@ -94,7 +96,7 @@ func TestDeliveryIsRetriedByPolicyAndRetryAfter(t *testing.T) {
 		for _, id := range []string{flaky, busy} {
 			var all []delivery
 			waittest.True(t, "the end of the second attempt", func() bool {
-				all = s.deliveries(h, "destinationId="+id)
+				all = listDeliveries(s, h, "destinationId="+id)
 				return len(all) == 2 && all[0].Status != "pending"
 			})
 			if all[0].Status != "success" || all[0].Retries != 1 || all[1].Status != "failed" {

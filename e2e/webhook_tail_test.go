@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"steward/e2e/installation"
 	"steward/e2e/process"
+	"steward/e2e/sink"
 	"steward/internal/waittest"
 )
 
@@ -36,8 +38,8 @@ func (e tailEvent) key() string {
 type tail struct {
 	t      testing.TB
 	path   string
-	cut    int             // about how many events it reads from one connection; 0 for all
-	server func() *steward // the one to connect to next
+	cut    int                          // about how many events it reads from one connection; 0 for all
+	server func() *installation.Steward // the one to connect to next
 	stop   context.CancelFunc
 
 	mu       sync.Mutex
@@ -47,7 +49,7 @@ type tail struct {
 }
 
 // follow starts a tail and waits until it has its position.
-func follow(t testing.TB, path, position string, cut int, server func() *steward) *tail {
+func follow(t testing.TB, path, position string, cut int, server func() *installation.Steward) *tail {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &tail{t: t, path: path, position: position, cut: cut, server: server, stop: stop}
 	var group sync.WaitGroup
@@ -72,7 +74,7 @@ func (f *tail) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+s.key)
+	req.Header.Set("Authorization", "Bearer "+s.Key)
 	f.mu.Lock()
 	if f.position != "" {
 		req.Header.Set("Last-Event-ID", f.position)
@@ -151,12 +153,12 @@ func (f *tail) wait(kind string, n int) []string {
 }
 
 // caughtUp reads a tail up to its present end.
-func (s *steward) caughtUp(path string, headers ...string) (all []tailEvent) {
-	s.t.Helper()
-	body := s.call("GET", path, nil, headers...).want(200).body
+func caughtUp(s *installation.Steward, path string, headers ...string) (all []tailEvent) {
+	s.T.Helper()
+	body := s.Call("GET", path, nil, headers...).Want(200).Body
 	res := &http.Response{Body: http.NoBody}
 	res.Body = nopCloser{strings.NewReader(string(body))}
-	s.must(readEvents(res, func(e tailEvent) bool {
+	s.Must(readEvents(res, func(e tailEvent) bool {
 		if e.kind != "" {
 			all = append(all, e)
 		}
@@ -171,16 +173,16 @@ func (nopCloser) Close() error { return nil }
 
 func TestTailShowsReceiptsAndDeliveriesAsListsDo(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		k, h, other := newSink(t), s.hook("orders"), s.hook("other")
-		s.destination(h, k.URL+"/hook")
-		before := s.ingest(other, "before")
-		if shown := s.caughtUp("/webhook/tail?follow=false&since=2026-01-01T00:00:00Z"); len(shown) != 1 {
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		k, h, other := sink.New(t), s.NewHook("orders"), s.NewHook("other")
+		s.NewDestination(h, k.URL+"/hook")
+		before := s.Ingest(other, "before")
+		if shown := caughtUp(s, "/webhook/tail?follow=false&since=2026-01-01T00:00:00Z"); len(shown) != 1 {
 			t.Errorf("%d events, want the one that was acknowledged", len(shown))
 		}
-		one := follow(t, "/webhook/tail/"+h.ID, "", 0, func() *steward { return s })
-		all := follow(t, "/webhook/tail", "", 0, func() *steward { return s })
-		receipts := []string{s.ingest(h, `{"n": 1}`), s.ingest(other, "text"), s.ingest(h, strings.Repeat("x", 70_000))}
+		one := follow(t, "/webhook/tail/"+h.ID, "", 0, func() *installation.Steward { return s })
+		all := follow(t, "/webhook/tail", "", 0, func() *installation.Steward { return s })
+		receipts := []string{s.Ingest(h, `{"n": 1}`), s.Ingest(other, "text"), s.Ingest(h, strings.Repeat("x", 70_000))}
 		one.wait("delivery", 2)
 		if got := all.wait("receipt", 3); !slices.Equal(got, receipts) {
 			t.Errorf("all: %v, want %v", got, receipts)
@@ -190,7 +192,7 @@ func TestTailShowsReceiptsAndDeliveriesAsListsDo(t *testing.T) {
 		}
 		for kind, path := range map[string]string{"receipt": "/webhook/receipt-list/", "delivery": "/webhook/delivery-list/"} {
 			var listed []json.RawMessage
-			s.call("GET", path+h.ID, nil).want(200).decode(&listed)
+			s.Call("GET", path+h.ID, nil).Want(200).Decode(&listed)
 			slices.Reverse(listed)
 			for i, id := range one.seen(kind) {
 				got := one.events[slices.IndexFunc(one.events, func(e tailEvent) bool { return e.key() == id })].data
@@ -199,17 +201,17 @@ func TestTailShowsReceiptsAndDeliveriesAsListsDo(t *testing.T) {
 				}
 			}
 		}
-		since := s.caughtUp("/webhook/tail?follow=false&since=2026-01-01T00:00:00Z")
+		since := caughtUp(s, "/webhook/tail?follow=false&since=2026-01-01T00:00:00Z")
 		if len(since) != 6 || since[0].key() != before {
 			t.Errorf("%d events since the beginning, want 4 receipts and 2 deliveries", len(since))
 		}
-		rest := s.caughtUp("/webhook/tail?follow=false", "Last-Event-ID", since[2].id)
+		rest := caughtUp(s, "/webhook/tail?follow=false", "Last-Event-ID", since[2].id)
 		if len(rest) != 3 || rest[0].id != since[3].id {
 			t.Errorf("%d events after the third", len(rest))
 		}
-		s.call("GET", "/webhook/tail?since=yesterday", nil).want(422)
-		s.call("GET", "/webhook/tail", nil, "Last-Event-ID", "x").want(422)
-		s.call("GET", "/webhook/tail/wh_none", nil).want(404)
+		s.Call("GET", "/webhook/tail?since=yesterday", nil).Want(422)
+		s.Call("GET", "/webhook/tail", nil, "Last-Event-ID", "x").Want(422)
+		s.Call("GET", "/webhook/tail/wh_none", nil).Want(404)
 	})
 }
 
@@ -217,17 +219,17 @@ func TestTailShowsReceiptsAndDeliveriesAsListsDo(t *testing.T) {
 // does not keep the process from stopping.
 func TestTailEndsWithItsRight(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
-		made := s.call("POST", "/cli/apikey", object{"name": "tail"}).want(201)
-		other := s.as(made.text("value"))
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
+		made := s.Call("POST", "/cli/apikey", object{"name": "tail"}).Want(201)
+		other := s.As(made.Text("value"))
 		ended := make(chan struct{})
 		open := func(path string) {
 			req, err := http.NewRequest("GET", s.URL+path, nil)
-			s.must(err)
-			req.Header.Set("Authorization", "Bearer "+other.key)
-			res, err := client.Do(req)
-			s.must(err)
+			s.Must(err)
+			req.Header.Set("Authorization", "Bearer "+other.Key)
+			res, err := installation.Client.Do(req)
+			s.Must(err)
 			go func() {
 				defer res.Body.Close()
 				_ = readEvents(res, func(tailEvent) bool { return true })
@@ -235,13 +237,13 @@ func TestTailEndsWithItsRight(t *testing.T) {
 			}()
 		}
 		open("/webhook/tail")
-		s.call("DELETE", "/cli/apikey/"+made.text("id"), nil).want(204)
+		s.Call("DELETE", "/cli/apikey/"+made.Text("id"), nil).Want(204)
 		waittest.Receive(t, "the end of the tail of a deleted key", ended)
 		other = s
 		open("/webhook/tail/" + h.ID)
-		s.stop()
+		s.Stop()
 		waittest.Receive(t, "the end of the tail of a stopped process", ended)
-		s.start()
+		s.Start()
 	})
 }
 
@@ -249,26 +251,26 @@ func TestTailEndsWithItsRight(t *testing.T) {
 // connection; what comes then has to be taken within 30 s.
 func TestStalledTailIsClosed(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
-	h := s.hook("orders")
+	s := installation.Start(t, "sqlite", "--metrics-listen", "127.0.0.1:0")
+	h := s.NewHook("orders")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
-	s.must(err)
+	s.Must(err)
 	defer conn.Close()
-	s.must(conn.(*net.TCPConn).SetReadBuffer(4096))
-	_, err = fmt.Fprintf(conn, "GET /webhook/tail HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", s.key)
-	s.must(err)
+	s.Must(conn.(*net.TCPConn).SetReadBuffer(4096))
+	_, err = fmt.Fprintf(conn, "GET /webhook/tail HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", s.Key)
+	s.Must(err)
 	tails := func() string {
-		res, err := client.Get("http://" + s.addresses().Listen["metrics"] + "/metrics")
-		s.must(err)
-		got, err := read(t, res)
-		s.must(err)
-		_, rest, _ := strings.Cut(string(got.body), "\nsteward_webhook_open_tails ")
+		res, err := installation.Client.Get("http://" + s.Addresses().Listen["metrics"] + "/metrics")
+		s.Must(err)
+		got, err := installation.ReadResponse(t, res)
+		s.Must(err)
+		_, rest, _ := strings.Cut(string(got.Body), "\nsteward_webhook_open_tails ")
 		value, _, _ := strings.Cut(rest, "\n")
 		return value
 	}
 	waittest.True(t, "the tail", func() bool { return tails() == "1" })
 	for range 200 {
-		s.ingest(h, strings.Repeat("x", 60_000))
+		s.Ingest(h, strings.Repeat("x", 60_000))
 	}
 	waittest.True(t, "the end of the tail", func() bool { return tails() == "0" })
 }
@@ -280,20 +282,20 @@ func TestTailMissesNothing(t *testing.T) {
 	t.Parallel()
 	for _, name := range process.Databases {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, name)
-			servers := []*steward{s}
+			s := installation.Start(t, name)
+			servers := []*installation.Steward{s}
 			if name == "postgres" {
-				servers = append(servers, s.replica())
+				servers = append(servers, s.Replica())
 			}
 			var mu sync.Mutex // held while a process is started again
-			any := func() *steward {
+			any := func() *installation.Steward {
 				mu.Lock()
 				defer mu.Unlock()
 				copied := *servers[rand.N(len(servers))].Steward
-				return &steward{Steward: &copied, t: t, key: s.key}
+				return &installation.Steward{Steward: &copied, T: t, Key: s.Key}
 			}
-			k, h := newSink(t), s.hook("orders")
-			s.destination(h, k.URL+"/hook", "concurrency", 50)
+			k, h := sink.New(t), s.NewHook("orders")
+			s.NewDestination(h, k.URL+"/hook", "concurrency", 50)
 			tails := []*tail{
 				follow(t, "/webhook/tail", "", 0, any), follow(t, "/webhook/tail", "", 300, any),
 				follow(t, "/webhook/tail/"+h.ID, "", 1500, any), follow(t, "/webhook/tail/"+h.ID, "", 0, any),
@@ -304,11 +306,11 @@ func TestTailMissesNothing(t *testing.T) {
 				stop := make(chan struct{})
 				var clients []*sync.WaitGroup
 				for i, to := range servers {
-					clients = append(clients, to.load(h, fmt.Sprintf("/hook-%d-%d", round, i), 16, acked, stop))
+					clients = append(clients, sendLoad(to, h, fmt.Sprintf("/hook-%d-%d", round, i), 16, acked, stop))
 				}
 				waittest.Until(t, "events", func() (int, bool) { n := acked.size(); return n, n >= round*5000 })
 				if round < 4 {
-					victim.kill()
+					victim.Kill()
 				}
 				close(stop)
 				for _, c := range clients {
@@ -316,43 +318,43 @@ func TestTailMissesNothing(t *testing.T) {
 				}
 				if round < 4 {
 					mu.Lock()
-					victim.start()
+					victim.Start()
 					mu.Unlock()
 				}
 			}
-			s.checkTails(h, tails, acked)
+			checkTails(s, h, tails, acked)
 		})
 	}
 }
 
 // checkTails compares what tails have shown with each other and with the stored receipts.
-func (s *steward) checkTails(h hook, tails []*tail, acked *acknowledged) {
-	s.t.Helper()
-	stored := s.pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil)
+func checkTails(s *installation.Steward, h installation.Hook, tails []*tail, acked *acknowledged) {
+	s.T.Helper()
+	stored := s.Pages("/webhook/receipt-list/"+h.ID+"?limit=1000", nil)
 	first := tails[0].wait("receipt", len(stored))
 	for i, f := range tails {
 		got := f.wait("receipt", len(stored))
 		if !slices.Equal(got, first) {
-			s.t.Errorf("tail %d showed %d receipts in another order than the first, which showed %d", i, len(got), len(first))
+			s.T.Errorf("tail %d showed %d receipts in another order than the first, which showed %d", i, len(got), len(first))
 		}
 	}
 	got := slices.Clone(first)
 	slices.Sort(got)
 	slices.Sort(stored)
 	if !slices.Equal(got, stored) {
-		s.t.Errorf("%d receipts were shown, %d are stored", len(got), len(stored))
+		s.T.Errorf("%d receipts were shown, %d are stored", len(got), len(stored))
 	}
 	for receiptID := range acked.all {
 		if _, found := slices.BinarySearch(got, receiptID); !found {
-			s.t.Errorf("%s was acknowledged and not shown", receiptID)
+			s.T.Errorf("%s was acknowledged and not shown", receiptID)
 		}
 	}
-	s.waitEnded(map[string]hook{"": h})
-	ended := s.countDeliveries(h, "")
+	waitEnded(s, map[string]installation.Hook{"": h})
+	ended := countDeliveries(s, h, "")
 	deliveries := tails[1].wait("delivery", ended)
 	slices.Sort(deliveries)
 	if n := len(slices.Compact(deliveries)); n != ended || len(deliveries) != ended {
-		s.t.Errorf("%d deliveries were shown %d times, %d have ended", n, len(deliveries), ended)
+		s.T.Errorf("%d deliveries were shown %d times, %d have ended", n, len(deliveries), ended)
 	}
-	s.t.Logf("%d receipts and %d deliveries, over %d connections", len(first), ended, tails[1].opened)
+	s.T.Logf("%d receipts and %d deliveries, over %d connections", len(first), ended, tails[1].opened)
 }

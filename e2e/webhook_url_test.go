@@ -6,46 +6,49 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"steward/e2e/installation"
+	"steward/internal/waittest"
 )
 
 // TestIngestURLIsShownOnceAndRotated also checks that a wrong token and a wrong webhook get the same
 // response.
 func TestIngestURLIsShownOnceAndRotated(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *steward) {
-		h := s.hook("orders")
+	installation.Each(t, func(t *testing.T, s *installation.Steward) {
+		h := s.NewHook("orders")
 		if !strings.HasPrefix(h.URL, s.URL+"/in/"+h.ID+"/") {
 			t.Errorf("the URL is %s", h.URL)
 		}
-		if got := s.call("GET", "/webhook/get/"+h.ID, nil).want(200); got.get("url") != nil {
-			t.Errorf("get returns the URL: %s", got.body)
+		if got := s.Call("GET", "/webhook/get/"+h.ID, nil).Want(200); got.Get("url") != nil {
+			t.Errorf("get returns the URL: %s", got.Body)
 		}
-		if got := s.call("GET", "/webhook/list", nil).want(200); strings.Contains(string(got.body), "/in/") {
-			t.Errorf("the list has the URL: %s", got.body)
+		if got := s.Call("GET", "/webhook/list", nil).Want(200); strings.Contains(string(got.Body), "/in/") {
+			t.Errorf("the list has the URL: %s", got.Body)
 		}
-		if got := s.call("PUT", "/webhook/update/"+h.ID, object{"name": "renamed"}).want(200); got.get("url") != nil {
-			t.Errorf("update returns the URL: %s", got.body)
+		if got := s.Call("PUT", "/webhook/update/"+h.ID, object{"name": "renamed"}).Want(200); got.Get("url") != nil {
+			t.Errorf("update returns the URL: %s", got.Body)
 		}
-		if total := s.total("/webhook/list?limit=0"); total != "1" {
+		if total := s.Total("/webhook/list?limit=0"); total != "1" {
 			t.Errorf("%s webhooks, want 1", total)
 		}
-		s.ingest(h, "1")
+		s.Ingest(h, "1")
 		wrong := []string{
-			h.path[:len(h.path)-1] + "_", h.path[:len(h.path)-1], h.path + "x",
-			"/in/wh_01jcq3v5w8z9d6y4k2m7n0p1rt/" + h.path[len(h.path)-32:], "/in/nothing/x", "/in/%ff/%fe",
+			h.Path[:len(h.Path)-1] + "_", h.Path[:len(h.Path)-1], h.Path + "x",
+			"/in/wh_01jcq3v5w8z9d6y4k2m7n0p1rt/" + h.Path[len(h.Path)-32:], "/in/nothing/x", "/in/%ff/%fe",
 		}
-		first := s.checkNotFound(wrong[0])
+		first := checkNotFound(s, wrong[0])
 		for _, path := range wrong[1:] {
-			if got := s.checkNotFound(path); got != first {
+			if got := checkNotFound(s, path); got != first {
 				t.Errorf("%s differs from a wrong token: %s, %s", path, got, first)
 			}
 		}
-		rotated := s.call("POST", "/webhook/rotate-url/"+h.ID, nil).want(200)
-		s.checkNotFound(h.path)
-		u, err := url.Parse(rotated.text("url"))
-		s.must(err)
-		s.ingest(hook{path: u.Path}, "2")
-		if total := s.total("/webhook/receipt-list/" + h.ID); total != "2" {
+		rotated := s.Call("POST", "/webhook/rotate-url/"+h.ID, nil).Want(200)
+		checkNotFound(s, h.Path)
+		u, err := url.Parse(rotated.Text("url"))
+		s.Must(err)
+		s.Ingest(installation.Hook{Path: u.Path}, "2")
+		if total := s.Total("/webhook/receipt-list/" + h.ID); total != "2" {
 			t.Errorf("%s receipts, want 2", total)
 		}
 	})
@@ -54,34 +57,34 @@ func TestIngestURLIsShownOnceAndRotated(t *testing.T) {
 // TestRevokedIngestURLIsRefusedByOtherReplica revokes a URL that the other replica has in its cache.
 func TestRevokedIngestURLIsRefusedByOtherReplica(t *testing.T) {
 	t.Parallel()
-	one := start(t, "postgres")
-	two := one.replica()
-	for what, revoke := range map[string]func(h hook){
-		"rotate": func(h hook) { one.call("POST", "/webhook/rotate-url/"+h.ID, nil).want(200) },
-		"delete": func(h hook) { one.call("DELETE", "/webhook/delete/"+h.ID, nil).want(204) },
+	one := installation.Start(t, "postgres")
+	two := one.Replica()
+	for what, revoke := range map[string]func(h installation.Hook){
+		"rotate": func(h installation.Hook) { one.Call("POST", "/webhook/rotate-url/"+h.ID, nil).Want(200) },
+		"delete": func(h installation.Hook) { one.Call("DELETE", "/webhook/delete/"+h.ID, nil).Want(204) },
 	} {
-		h := one.hook("orders")
-		two.ingest(h, "x")
+		h := one.NewHook("orders")
+		two.Ingest(h, "x")
 		revoke(h)
-		one.checkNotFound(h.path)
-		within(t, time.Second, "the other replica to refuse the URL after "+what, func() bool {
-			r, err := two.send("POST", h.path, nil)
-			two.must(err)
-			return r.status == 404
+		checkNotFound(one, h.Path)
+		waittest.Within(t, time.Second, "the other replica to refuse the URL after "+what, func() bool {
+			r, err := two.Send("POST", h.Path, nil)
+			two.Must(err)
+			return r.Status == 404
 		})
 	}
 }
 
 // checkNotFound sends an event to a path that does not exist, and returns the response without its
 // request id.
-func (s *steward) checkNotFound(path string) string {
-	s.t.Helper()
-	r, err := s.send("POST", path, strings.NewReader("x"))
-	s.must(err)
+func checkNotFound(s *installation.Steward, path string) string {
+	s.T.Helper()
+	r, err := s.Send("POST", path, strings.NewReader("x"))
+	s.Must(err)
 	var problem object
-	r.want(404).decode(&problem)
+	r.Want(404).Decode(&problem)
 	delete(problem, "request_id")
 	text, err := json.Marshal(problem)
-	s.must(err)
+	s.Must(err)
 	return string(text)
 }

@@ -40,6 +40,27 @@ func True(t testing.TB, what string, done func() bool) {
 	Until(t, what, func() (bool, bool) { ok := done(); return ok, ok })
 }
 
+// Within waits for something that is promised within a time. It does not mistake a slow machine for
+// a broken promise: it fails when the time has passed and holds was called 200 more times since. To
+// make sure that the other side gets its share of the machine, holds sends it a request.
+func Within(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	start := time.Now()
+	late := 0
+	Until(t, what, func() (checks int, done bool) {
+		if holds() {
+			return late, true
+		}
+		if time.Since(start) > limit {
+			late++
+		}
+		if late > 200 {
+			t.Fatalf("waiting for %s: not within %v", what, limit)
+		}
+		return late, false
+	})
+}
+
 // Receive receives from a channel.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"net"
@@ -7,28 +7,31 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 )
 
 // fixedPort returns an installation that has the same address after each start.
-func fixedPort(t *testing.T) *steward {
+func fixedPort(t *testing.T) *installation.Steward {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := prepare(t, "sqlite", "--listen", free.Addr().String())
-	s.must(free.Close())
-	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + adminEmail, "STEWARD_ADMIN_PASSWORD=" + adminPassword}
-	s.start()
+	s := installation.Prepare(t, "sqlite", "--listen", free.Addr().String())
+	s.Must(free.Close())
+	s.Env = []string{"STEWARD_ADMIN_EMAIL=" + installation.AdminEmail, "STEWARD_ADMIN_PASSWORD=" + installation.AdminPassword}
+	s.Start()
 	return s
 }
 
 // nav clicks a page in the navigation.
 func (c *console) nav(label string) {
-	c.t.Helper()
+	c.T.Helper()
 	link := `[...document.querySelectorAll('.side a.nav')].find(a => a.innerText.trim() === ` + quoted(label) + `)`
 	c.wait("the page "+label, link)
-	c.do(chromedp.Evaluate[chromedp.Void](link + `.click(); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](link + `.click(); undefined`))
 }
 
 // TestConsoleRecoversAfterARestart stops the server while pages are open: what was loaded stays, and
@@ -37,7 +40,7 @@ func (c *console) nav(label string) {
 func TestConsoleRecoversAfterARestart(t *testing.T) {
 	t.Parallel()
 	s := fixedPort(t)
-	h := s.hook("orders")
+	h := s.NewHook("orders")
 	c := signedIn(t, s)
 	c.visit("/settings")
 	c.see("Running since")
@@ -47,17 +50,17 @@ func TestConsoleRecoversAfterARestart(t *testing.T) {
 	gone := c.newTab()
 	gone.visit("/webhooks")
 	gone.see("orders")
-	s.stop()
+	s.Stop()
 	c.nav("Threads") // its script is not in the cache
 	c.see("could not be loaded")
 	live.wait("the break", `!document.querySelector('.dot.live')`)
 	gone.nav("Webhooks") // loaded already: its requests fail
-	gone.do(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new PopStateEvent('popstate')); undefined`))
-	s.start()
+	gone.Do(chromedp.Evaluate[chromedp.Void](`dispatchEvent(new PopStateEvent('popstate')); undefined`))
+	s.Start()
 	c.see("No threads yet")
 	c.wait("no error", `!document.querySelector('.failure') && location.pathname === '/console/threads'`)
 	live.wait("the stream again", `document.querySelector('.dot.live')`)
-	s.ingest(h, `{"order": 1042}`)
+	s.Ingest(h, `{"order": 1042}`)
 	live.see("1042")
 	gone.wait("no error", `!document.querySelector('.failure')`)
 }
@@ -67,17 +70,17 @@ func TestConsoleRecoversAfterARestart(t *testing.T) {
 func TestConsoleLoadsAgain(t *testing.T) {
 	t.Parallel()
 	s := fixedPort(t)
-	s.hook("orders")
+	s.NewHook("orders")
 	c := signedIn(t, s)
 	c.nav("Webhooks")
 	c.see("orders")
 	c.nav("Overview")
 	c.see("Latest changes")
-	s.stop()
+	s.Stop()
 	c.nav("Webhooks")
 	c.see("The server cannot be reached")
 	c.see("tries again by itself")
-	s.start()
+	s.Start()
 	c.see("orders")
 	c.misses("The server cannot be reached")
 	c.clean()
@@ -85,8 +88,8 @@ func TestConsoleLoadsAgain(t *testing.T) {
 
 // endSession ends the session of a browser without the page knowing.
 func (c *console) endSession() {
-	c.t.Helper()
-	evaluate[int](c.chromium, `fetch('/console/sign-out', {method: 'POST', headers: {'X-Steward-Console': '1'}}).then(r => r.status)`)
+	c.T.Helper()
+	chromium.Evaluate[int](c.Browser, `fetch('/console/sign-out', {method: 'POST', headers: {'X-Steward-Console': '1'}}).then(r => r.status)`)
 }
 
 // over is the expression of the dialogs that say that the session has ended.
@@ -96,31 +99,31 @@ const over = `[...document.querySelectorAll('dialog')].filter(d => d.innerText.i
 // one message with one button, which leads back to the same page.
 func TestConsoleSaysOnceThatTheSessionHasEnded(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	h := s.hook("orders")
+	s := installation.StartWithOwner(t, "sqlite")
+	h := s.NewHook("orders")
 	c := signedIn(t, s)
 	c.at("/webhooks/"+h.ID+"?tab=destinations", "No destinations yet")
 	c.endSession()
 	c.nav("Overview")
 	c.wait("one message", over+`.length === 1`)
-	c.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`history.back()`))
 	c.wait("the page of before", `location.search === '?tab=destinations'`)
 	c.settle()
-	if n := evaluate[int](c.chromium, over+`.length + document.querySelectorAll('.toast, .failure').length`); n != 1 {
+	if n := chromium.Evaluate[int](c.Browser, over+`.length + document.querySelectorAll('.toast, .failure').length`); n != 1 {
 		t.Errorf("%d messages: %s", n, c.text("body"))
 	}
-	if n := evaluate[int](c.chromium, over+`[0].querySelectorAll('a, button').length`); n != 1 {
+	if n := chromium.Evaluate[int](c.Browser, over+`[0].querySelectorAll('a, button').length`); n != 1 {
 		t.Errorf("the message has %d buttons", n)
 	}
-	c.loadAxe()
-	c.check("console-session-ended")
+	c.LoadAxe()
+	c.Check("console-session-ended")
 	c.press("Sign in again")
 	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), adminEmail))
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), adminPassword))
-	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.Do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), installation.AdminEmail))
+	c.Do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), installation.AdminPassword))
+	c.Do(chromedp.Click(chromedp.CSS(`form button`)))
 	c.see("No destinations yet")
-	if at := evaluate[string](c.chromium, `location.pathname + location.search`); at != "/console/webhooks/"+url.PathEscape(h.ID)+"?tab=destinations" {
+	if at := chromium.Evaluate[string](c.Browser, `location.pathname + location.search`); at != "/console/webhooks/"+url.PathEscape(h.ID)+"?tab=destinations" {
 		t.Errorf("the sign-in leads to %s", at)
 	}
 	c.clean()
@@ -130,7 +133,7 @@ func TestConsoleSaysOnceThatTheSessionHasEnded(t *testing.T) {
 // another tab; the page goes on by itself, with what was entered.
 func TestConsoleFormSurvivesTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.at("/webhooks", "No webhooks yet")
 	c.press("New webhook")
@@ -149,20 +152,20 @@ func TestConsoleFormSurvivesTheEndOfTheSession(t *testing.T) {
 // TestConsolePagesGoBack pages through a list and back, over a reload and the browser's own buttons.
 func TestConsolePagesGoBack(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	for range 120 {
-		s.call("POST", "/cli/project", object{"name": "project"}).want(201)
+		s.Call("POST", "/cli/project", object{"name": "project"}).Want(201)
 	}
 	c := signedIn(t, s)
 	c.at("/projects", "50 shown")
 	const shown = `[...document.querySelectorAll('#content .mono, #content code')].map(e => e.innerText).join()`
-	pages := []string{evaluate[string](c.chromium, shown)}
+	pages := []string{chromium.Evaluate[string](c.Browser, shown)}
 	moved := func(button string) string {
 		t.Helper()
-		before := evaluate[string](c.chromium, shown)
+		before := chromium.Evaluate[string](c.Browser, shown)
 		c.press(button)
 		c.wait("another page", shown+` !== `+quoted(before))
-		return evaluate[string](c.chromium, shown)
+		return chromium.Evaluate[string](c.Browser, shown)
 	}
 	wants := func(where, got string, n int) {
 		t.Helper()
@@ -170,20 +173,20 @@ func TestConsolePagesGoBack(t *testing.T) {
 			t.Errorf("%s shows %s, want page %d", where, got, n)
 		}
 	}
-	if evaluate[bool](c.chromium, `!!`+control("Previous page")) {
+	if chromium.Evaluate[bool](c.Browser, `!!`+control("Previous page")) {
 		t.Error("the first page has a previous one")
 	}
 	pages = append(pages, moved("Next page"))
 	pages = append(pages, moved("Next page"))
 	wants("Previous on the third page", moved("Previous page"), 1)
-	c.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
 	c.see("Previous page")
 	wants("Previous after a reload", moved("Previous page"), 0)
-	if at := evaluate[string](c.chromium, `location.search`); at != "" {
+	if at := chromium.Evaluate[string](c.Browser, `location.search`); at != "" {
 		t.Errorf("the first page is at %s", at)
 	}
 	wants("Next again", moved("Next page"), 1)
-	c.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`history.back()`))
 	c.wait("the first page", shown+` === `+quoted(pages[0])+` && !`+control("Previous page"))
 	c.clean()
 }

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"strings"
@@ -6,6 +6,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 )
 
 // editorText is the expression of what is in the SQL editor.
@@ -13,15 +16,15 @@ const editorText = `[...document.querySelector('.editor').shadowRoot.querySelect
 
 // openSQL opens the SQL editor of a database.
 func (c *console) openSQL(database string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.visit("/databases/local/" + database + "?tab=sql")
 	c.wait("the editor", `document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')`)
 }
 
 // write replaces what is in the SQL editor, by keyboard.
 func (c *console) write(statement string) {
-	c.t.Helper()
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".editor").shadowRoot.querySelector(".cm-content").focus(); undefined`))
+	c.T.Helper()
+	c.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".editor").shadowRoot.querySelector(".cm-content").focus(); undefined`))
 	c.keys("ctrl+a")
 	c.keys("\b")
 	c.keys(statement)
@@ -29,7 +32,7 @@ func (c *console) write(statement string) {
 
 // sql runs a statement with the editor, by keyboard.
 func (c *console) sql(statement string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.write(statement)
 	c.keys("ctrl+\r")
 }
@@ -38,18 +41,18 @@ func (c *console) sql(statement string) {
 // page is opened again, for each database its own, and gone when the user has signed out.
 func TestConsoleKeepsStatements(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	s.database("shop")
-	s.database("other")
+	s := installation.StartWithOwner(t, "sqlite")
+	s.NewDatabase("shop")
+	s.NewDatabase("other")
 	c := signedIn(t, s)
 	c.openSQL("shop")
 	c.write("SELECT 40 + 2 AS answer")
 	c.press("Threads") // by the navigation, without loading the console again
 	c.see("No threads yet")
-	c.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`history.back()`))
 	c.wait("the statement", `location.search === '?tab=sql' && `+editorText+` === 'SELECT 40 + 2 AS answer'`)
 	c.openSQL("other")
-	if text := evaluate[string](c.chromium, editorText); strings.Contains(text, "answer") {
+	if text := chromium.Evaluate[string](c.Browser, editorText); strings.Contains(text, "answer") {
 		t.Errorf("the editor of another database has %q", text)
 	}
 	c.openSQL("shop")
@@ -73,7 +76,7 @@ func TestConsoleKeepsStatements(t *testing.T) {
 	c.clickNth(".who", 0)
 	c.press("Sign out")
 	c.see("Sign in to the console")
-	if left := evaluate[string](c.chromium, `JSON.stringify({...localStorage, ...sessionStorage})`); strings.Contains(left, "SELECT") {
+	if left := chromium.Evaluate[string](c.Browser, `JSON.stringify({...localStorage, ...sessionStorage})`); strings.Contains(left, "SELECT") {
 		t.Errorf("the browser keeps %s", left)
 	}
 }
@@ -82,8 +85,8 @@ func TestConsoleKeepsStatements(t *testing.T) {
 // that fail: the page says how many rows were changed, and shows no result of before beside an error.
 func TestConsoleTellsTheOutcomeOfStatements(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	s.database("shop").exec("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)")
+	s := installation.StartWithOwner(t, "sqlite")
+	s.NewDatabase("shop").Exec("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)")
 	c := signedIn(t, s)
 	c.openSQL("shop")
 	c.sql("INSERT INTO notes (text) VALUES ('one'), ('NULL'), (NULL)")
@@ -108,8 +111,8 @@ func TestConsoleTellsTheOutcomeOfStatements(t *testing.T) {
 // Content-Security-Policy allows no inline styles, and nothing may violate it.
 func TestConsoleEditorKeepsThePolicy(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	s.database("shop")
+	s := installation.StartWithOwner(t, "sqlite")
+	s.NewDatabase("shop")
 	c := signedIn(t, s)
 	violations := c.logged("Content Security Policy")
 	c.openSQL("shop")
@@ -117,15 +120,15 @@ func TestConsoleEditorKeepsThePolicy(t *testing.T) {
 	for _, key := range []string{kb.Home, kb.ArrowRight, "ctrl+a", "ctrl+z", "ctrl+y", "ctrl+f", kb.Escape, kb.PageDown, kb.Tab} {
 		c.keys(key)
 	}
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.editor').shadowRoot.querySelector('.cm-content').focus(); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.editor').shadowRoot.querySelector('.cm-content').focus(); undefined`))
 	for range 40 {
 		c.keys("\r")
 	}
 	c.keys("((')")
-	c.colorScheme("dark")
-	c.do(chromedp.EmulateViewport(390, 844))
+	c.ColorScheme("dark")
+	c.Do(chromedp.EmulateViewport(390, 844))
 	c.settle()
-	if styled := evaluate[bool](c.chromium, `getComputedStyle(document.querySelector('.editor').shadowRoot.querySelector('.cm-gutters')).display === 'flex'`); !styled {
+	if styled := chromium.Evaluate[bool](c.Browser, `getComputedStyle(document.querySelector('.editor').shadowRoot.querySelector('.cm-gutters')).display === 'flex'`); !styled {
 		t.Error("the editor has no styles")
 	}
 	c.clean()

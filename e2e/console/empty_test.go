@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 	"steward/e2e/process"
 )
 
@@ -38,25 +40,25 @@ func TestConsoleEmptyPagesShowLinesThatWork(t *testing.T) {
 }
 
 func runEmptyPages(t *testing.T, kind, label string) {
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	dir := t.TempDir()
-	s.must(os.WriteFile(filepath.Join(dir, "report.pdf"), []byte("%PDF-1.7"), 0o644))
+	s.Must(os.WriteFile(filepath.Join(dir, "report.pdf"), []byte("%PDF-1.7"), 0o644))
 	for _, p := range emptyPages {
 		c.visit(p.path)
 		c.wait("an empty page at "+p.path, `document.querySelector('.empty h2')`)
 		if kind == "curl" {
-			c.check("console-empty-" + strings.Trim(strings.NewReplacer("/", "-", "?tab=", "-").Replace(p.path), "-"))
+			c.Check("console-empty-" + strings.Trim(strings.NewReplacer("/", "-", "?tab=", "-").Replace(p.path), "-"))
 		}
-		line := evaluate[string](c.chromium, `[...document.querySelectorAll('.empty .code')].find((e) => e.querySelector('.label').innerText === `+quoted(label)+`)?.querySelector('pre').innerText ?? ''`)
+		line := chromium.Evaluate[string](c.Browser, `[...document.querySelectorAll('.empty .code')].find((e) => e.querySelector('.label').innerText === `+quoted(label)+`)?.querySelector('pre').innerText ?? ''`)
 		if !strings.Contains(p.lines, kind) {
-			line = s.kvLine()
+			line = kvLine(s)
 		}
 		if line == "" {
 			t.Fatalf("%s has no line %q", p.path, label)
 		}
-		s.runLine(dir, line)
+		runLine(s, dir, line)
 		c.visit(p.path)
 		c.wait(p.path+" to show what was made", `document.querySelector('#content .table, #content .list, .plot') && !document.querySelector('.empty')`)
 		c.clean()
@@ -64,30 +66,30 @@ func runEmptyPages(t *testing.T, kind, label string) {
 }
 
 // kvLine sets a key where a page has no line for it.
-func (s *steward) kvLine() string { return "steward kv cli orders SET greeting hello" }
+func kvLine(s *installation.Steward) string { return "steward kv cli orders SET greeting hello" }
 
 // runLine runs a line in a shell that knows the key, the command line and the credentials of the bucket.
-func (s *steward) runLine(dir, line string) {
-	s.t.Helper()
+func runLine(s *installation.Steward, dir, line string) {
+	s.T.Helper()
 	binary, err := process.Build()
-	s.must(err)
+	s.Must(err)
 	shell := exec.Command("sh", "-ec", "curl() { command curl -sS --fail-with-body \"$@\"; }\n"+line)
 	shell.Dir = dir
-	shell.Env = append(os.Environ(), "STEWARD_KEY="+s.key, "STEWARD_URL="+s.URL, "HOME="+dir,
+	shell.Env = append(os.Environ(), "STEWARD_KEY="+s.Key, "STEWARD_URL="+s.URL, "HOME="+dir,
 		"PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	shell.Env = append(shell.Env, s.bucketEnv()...)
+	shell.Env = append(shell.Env, bucketEnv(s)...)
 	if out, err := shell.CombinedOutput(); err != nil {
-		s.t.Fatalf("%s\n%v: %s", line, err, out)
+		s.T.Fatalf("%s\n%v: %s", line, err, out)
 	}
 }
 
 // bucketEnv returns the variables of the first bucket.
-func (s *steward) bucketEnv() (env []string) {
-	s.t.Helper()
+func bucketEnv(s *installation.Steward) (env []string) {
+	s.T.Helper()
 	var all struct {
 		S3 []struct{ Env map[string]string }
 	}
-	s.call("GET", "/resource?type=s3", nil).want(200).decode(&all)
+	s.Call("GET", "/resource?type=s3", nil).Want(200).Decode(&all)
 	for _, b := range all.S3 {
 		for name, value := range b.Env {
 			env = append(env, name+"="+value)

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"strings"
@@ -6,6 +6,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 )
 
 // focused is the expression of how the element with the focus is called: its label, its text, or
@@ -14,28 +17,28 @@ const focused = `(e => e.getAttribute('aria-label') || e.innerText?.trim() || e.
 
 // keys presses keys, with Ctrl if the text begins with "ctrl+".
 func (c *console) keys(text string) {
-	c.t.Helper()
+	c.T.Helper()
 	if key, ok := strings.CutPrefix(text, "ctrl+"); ok {
-		c.do(chromedp.KeyEvent(key, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+		c.Do(chromedp.KeyEvent(key, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 		return
 	}
-	c.do(chromedp.KeyEvent(text))
+	c.Do(chromedp.KeyEvent(text))
 }
 
 // tab moves the focus to the next element, which must show that it has it.
 func (c *console) tab() string {
-	c.t.Helper()
+	c.T.Helper()
 	c.keys(kb.Tab)
-	name := evaluate[string](c.chromium, focused)
-	if !evaluate[bool](c.chromium, `(e => e === document.body || e.matches('.editor') || getComputedStyle(e).outlineStyle !== 'none' && parseFloat(getComputedStyle(e).outlineWidth) >= 2)(document.activeElement)`) {
-		c.t.Errorf("%s: nothing shows that %q has the focus", evaluate[string](c.chromium, `location.pathname`), name)
+	name := chromium.Evaluate[string](c.Browser, focused)
+	if !chromium.Evaluate[bool](c.Browser, `(e => e === document.body || e.matches('.editor') || getComputedStyle(e).outlineStyle !== 'none' && parseFloat(getComputedStyle(e).outlineWidth) >= 2)(document.activeElement)`) {
+		c.T.Errorf("%s: nothing shows that %q has the focus", chromium.Evaluate[string](c.Browser, `location.pathname`), name)
 	}
 	return name
 }
 
 // tabTo moves the focus to the element whose name begins with a text.
 func (c *console) tabTo(text string) {
-	c.t.Helper()
+	c.T.Helper()
 	var passed []string
 	for range 150 {
 		name := c.tab()
@@ -44,18 +47,18 @@ func (c *console) tabTo(text string) {
 		}
 		passed = append(passed, name)
 	}
-	c.t.Fatalf("%q cannot be reached with Tab, which goes to %q", text, passed)
+	c.T.Fatalf("%q cannot be reached with Tab, which goes to %q", text, passed)
 }
 
 // wantFocus waits until an element has the focus.
 func (c *console) wantFocus(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait("the focus on "+name, focused+`.startsWith(`+quoted(name)+`)`)
 }
 
 // find goes to a page or thing with the search.
 func (c *console) find(text, path string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.keys("ctrl+k")
 	c.wantFocus("Search")
 	c.keys(text)
@@ -72,7 +75,7 @@ func (c *console) find(text, path string) {
 // alone. A dialog keeps the focus and gives it back, and Escape closes it.
 func TestConsoleByKeyboard(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	for _, job := range []struct{ page, path, button, field, value, shows string }{
 		{"Webhooks", "/webhooks", "New webhook", "name", "orders", "The webhook was created"},
@@ -90,8 +93,8 @@ func TestConsoleByKeyboard(t *testing.T) {
 		c.keys(job.value)
 		for range 30 {
 			c.tab()
-			if !evaluate[bool](c.chromium, `document.activeElement === document.body || !!document.activeElement.closest('dialog')`) {
-				t.Fatalf("%s: the focus has left the dialog: %s", job.page, evaluate[string](c.chromium, focused))
+			if !chromium.Evaluate[bool](c.Browser, `document.activeElement === document.body || !!document.activeElement.closest('dialog')`) {
+				t.Fatalf("%s: the focus has left the dialog: %s", job.page, chromium.Evaluate[string](c.Browser, focused))
 			}
 		}
 		c.keys(kb.Escape)
@@ -115,7 +118,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	c.keys("deploy")
 	c.keys(kb.Enter)
 	c.see("The API key was deleted.")
-	if list := string(s.call("GET", "/cli/apikey", nil).want(200).body); strings.Contains(list, `"deploy"`) {
+	if list := string(s.Call("GET", "/cli/apikey", nil).Want(200).Body); strings.Contains(list, `"deploy"`) {
 		t.Errorf("the API keys are %s", list)
 	}
 }
@@ -123,20 +126,20 @@ func TestConsoleByKeyboard(t *testing.T) {
 // TestConsoleOpensThingsByKeyboard goes to things by name and id, and opens rows of lists.
 func TestConsoleOpensThingsByKeyboard(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	h := s.hook("orders")
-	receipt := s.ingest(h, `{"order": 1042}`)
-	s.database("shop")
-	s.kvStore("carts")
-	s.bucket("photos").put("lamp.txt", "a lamp")
-	a := s.application(object{})
-	s.call("PUT", "/thread/conversation-1", object{"project_id": "support"}).want(200)
-	s.startSessions("conversation-1", "s1", "s2")
-	s.call("POST", "/evalrun", evalRun{ID: "run-1", SessionID: "s1", EvalID: "polite", ProjectID: "p1"}.body(s.orgID, 0)).want(201)
+	s := installation.StartWithOwner(t, "sqlite")
+	h := s.NewHook("orders")
+	receipt := s.Ingest(h, `{"order": 1042}`)
+	s.NewDatabase("shop")
+	s.NewKVStore("carts")
+	s.NewBucket("photos").Put("lamp.txt", "a lamp")
+	a := s.NewApplication(object{})
+	s.Call("PUT", "/thread/conversation-1", object{"project_id": "support"}).Want(200)
+	startSessions(s, "conversation-1", "s1", "s2")
+	s.Call("POST", "/evalrun", installation.EvalRun{ID: "run-1", SessionID: "s1", EvalID: "polite", ProjectID: "p1"}.Body(s.OrgID, 0)).Want(201)
 	c := signedIn(t, s)
 	c.find("shop", "/databases/local/shop")
 	c.find("carts", "/key-value/local/carts")
-	c.find(a.id, "/oauth/clients/"+a.id)
+	c.find(a.ID, "/oauth/clients/"+a.ID)
 	c.find("conversation-1", "/threads/conversation-1")
 	c.find("photos", "/storage/photos")
 	c.tabTo("lamp.txt")
@@ -157,7 +160,7 @@ func TestConsoleOpensThingsByKeyboard(t *testing.T) {
 		{"Threads", "/threads", "conversation-1", "/threads/conversation-1"},
 		{"Sessions", "/sessions", "POST", "/sessions/s"},
 		{"Evaluations", "/evaluations", "stable", "/evaluations/runs/run-1"},
-		{"OAuth apps", "/oauth/clients", "Harbour Dashboard", "/oauth/clients/" + a.id},
+		{"OAuth apps", "/oauth/clients", "Harbour Dashboard", "/oauth/clients/" + a.ID},
 		{"Projects", "/projects", "support", "/threads"},
 	} {
 		c.find(row.page, row.path)
@@ -173,13 +176,13 @@ func TestConsoleOpensThingsByKeyboard(t *testing.T) {
 // the user, and the navigation on a narrow screen.
 func TestConsoleShellByKeyboard(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/projects")
 	if first := c.tab(); first != "Skip to the content" {
 		t.Errorf("the first element is %q", first)
 	}
-	if !evaluate[bool](c.chromium, `document.activeElement.getBoundingClientRect().height > 20`) {
+	if !chromium.Evaluate[bool](c.Browser, `document.activeElement.getBoundingClientRect().height > 20`) {
 		t.Error("the link to the content is not to be seen")
 	}
 	c.keys(kb.Enter)
@@ -199,7 +202,7 @@ func TestConsoleShellByKeyboard(t *testing.T) {
 	c.wait("no menu", `!document.querySelector('.sheet')`)
 	c.wantFocus("A\n")
 
-	c.do(chromedp.EmulateViewport(390, 844))
+	c.Do(chromedp.EmulateViewport(390, 844))
 	c.visit("/projects")
 	c.tabTo("Navigation")
 	c.keys(kb.Enter)
@@ -217,7 +220,7 @@ func TestConsoleShellByKeyboard(t *testing.T) {
 
 // command types a command into the search, and carries out the first that is found.
 func (c *console) command(text, label string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.keys("ctrl+k")
 	c.wantFocus("Search")
 	c.keys(text)
@@ -232,9 +235,9 @@ const options = `[...document.querySelectorAll('[role=option]')].map(o => o.inne
 // TestConsoleCommands creates things, changes the color scheme and signs out with the search.
 func TestConsoleCommands(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	for _, job := range []struct{ text, label, path, shows string }{
 		{"create webhook", "Create webhook", "/webhooks", "New webhook"},
 		{"new buck", "Create bucket", "/storage", "New bucket"},
@@ -255,7 +258,7 @@ func TestConsoleCommands(t *testing.T) {
 
 	c.keys("ctrl+k")
 	c.see("Sign out")
-	c.check("console-palette-commands")
+	c.Check("console-palette-commands")
 	c.keys(kb.Escape)
 	for _, scheme := range []string{"dark", "light"} {
 		c.command(scheme, strings.ToUpper(scheme[:1])+scheme[1:]+" mode")
@@ -272,7 +275,7 @@ func TestConsoleCommands(t *testing.T) {
 // TestConsoleCommandsOfRoles offers what a role may do.
 func TestConsoleCommandsOfRoles(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	for _, who := range []struct {
 		role            string
 		offers, refuses []string
@@ -282,7 +285,7 @@ func TestConsoleCommandsOfRoles(t *testing.T) {
 		{"admin", []string{"Create webhook", "Create OAuth app", "Invite member"}, nil},
 	} {
 		email := who.role + "@example.com"
-		s.invite(email, who.role)
+		s.Invite(email, who.role)
 		c := newConsole(t, s)
 		c.visit("/")
 		c.signInAs(email, "a first password")
@@ -293,7 +296,7 @@ func TestConsoleCommandsOfRoles(t *testing.T) {
 			c.wait(label, options+`.includes(`+quoted(label+" Command")+`)`)
 		}
 		for _, label := range who.refuses {
-			if evaluate[bool](c.chromium, options+`.includes(`+quoted(label+" Command")+`)`) {
+			if chromium.Evaluate[bool](c.Browser, options+`.includes(`+quoted(label+" Command")+`)`) {
 				t.Errorf("a %s may %s", who.role, label)
 			}
 		}

@@ -1,33 +1,35 @@
-package e2e
+package console
 
 import (
 	"os"
 	"strings"
 	"testing"
+
+	"steward/e2e/installation"
 )
 
 // TestConsoleRefusesIdsOfOtherOrganizations opens the page of everything that another organization
 // has, by its address: nothing of it is shown.
 func TestConsoleRefusesIdsOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	other := s.secondOrganization()
+	s := installation.StartWithOwner(t, "sqlite")
+	other := s.SecondOrganization()
 	const name, secret = "theirs", "confidential-text" // the name is in addresses, which a page may repeat
-	h := other.hook(secret)
-	receipt := other.ingest(h, `{"text": "`+secret+`"}`)
-	b := other.bucket(name)
-	b.put("a.txt", secret)
-	b.put(secret, secret)
-	other.database(name).exec(`CREATE TABLE "` + secret + `" (a)`)
-	s.must(other.kvStore(name).client().Set(t.Context(), secret, secret, 0).Err())
-	a := other.application(object{})
-	other.call("PUT", "/oidc/clients/"+a.id, object{"name": secret}).want(200)
-	other.call("PUT", "/thread/t1", object{"project_id": "p1", "user_data": `"` + secret + `"`}).want(200)
-	session := newSession(other, "s1", "t1", "p1")
+	h := other.NewHook(secret)
+	receipt := other.Ingest(h, `{"text": "`+secret+`"}`)
+	b := other.NewBucket(name)
+	b.Put("a.txt", secret)
+	b.Put(secret, secret)
+	other.NewDatabase(name).Exec(`CREATE TABLE "` + secret + `" (a)`)
+	s.Must(other.NewKVStore(name).Client().Set(t.Context(), secret, secret, 0).Err())
+	a := other.NewApplication(object{})
+	other.Call("PUT", "/oidc/clients/"+a.ID, object{"name": secret}).Want(200)
+	other.Call("PUT", "/thread/t1", object{"project_id": "p1", "user_data": `"` + secret + `"`}).Want(200)
+	session := installation.SessionRequest(other, "s1", "t1", "p1")
 	session["url"] = "/" + secret
-	other.call("POST", "/session", session).want(201)
-	other.call("PUT", "/cli/eval/e1", object{"name": secret, "projectId": "p1", "agentIdentifier": "a"}).want(200)
-	other.call("POST", "/evalrun", evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.body(other.orgID, 0)).want(201)
+	other.Call("POST", "/session", session).Want(201)
+	other.Call("PUT", "/cli/eval/e1", object{"name": secret, "projectId": "p1", "agentIdentifier": "a"}).Want(200)
+	other.Call("POST", "/evalrun", installation.EvalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.Body(other.OrgID, 0)).Want(201)
 
 	pages := map[string][]string{
 		"/webhooks/:id":                     {"/webhooks/" + h.ID, "?tab=deliveries", "?tab=destinations", "?tab=replay", "?tab=settings"},
@@ -38,10 +40,10 @@ func TestConsoleRefusesIdsOfOtherOrganizations(t *testing.T) {
 		"/threads/:id":                      {"/threads/t1"},
 		"/sessions/:id":                     {"/sessions/s1"},
 		"/evaluations/runs/:id":             {"/evaluations/runs/r1"},
-		"/oauth/clients/:id":                {"/oauth/clients/" + a.id, "?tab=users", "?tab=connect", "?tab=settings"},
+		"/oauth/clients/:id":                {"/oauth/clients/" + a.ID, "?tab=users", "?tab=connect", "?tab=settings"},
 	}
-	source, err := os.ReadFile("../console/src/routes.ts")
-	s.must(err)
+	source, err := os.ReadFile("../../console/src/routes.ts")
+	s.Must(err)
 	c := signedIn(t, s)
 	for _, route := range patterns.FindAllStringSubmatch(string(source), -1) {
 		if strings.Contains(route[1], ":") && len(pages[route[1]]) == 0 {
@@ -60,7 +62,7 @@ func TestConsoleRefusesIdsOfOtherOrganizations(t *testing.T) {
 		}
 		c.clean()
 	}
-	c.visit("/webhooks/" + s.hook("ours").ID + "/receipts/" + receipt)
+	c.visit("/webhooks/" + s.NewHook("ours").ID + "/receipts/" + receipt)
 	c.wait("the refusal of a receipt of others", `document.querySelector('.failure')`)
 	c.keys("ctrl+k")
 	c.keys(secret)

@@ -1,8 +1,10 @@
-package e2e
+// Package console uses the console of a real installation in Chromium.
+package console
 
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,14 +14,21 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/e2e/process"
 	"steward/internal/waittest"
 )
+
+func TestMain(m *testing.M) { os.Exit(process.Main(m)) }
+
+type object = map[string]any
 
 // console is Chromium at the console, used as people do: by labels and texts. Errors of scripts,
 // violations of the Content-Security-Policy and an executed alert fail the test.
 type console struct {
-	*chromium
-	s *steward
+	*chromium.Browser
+	s *installation.Steward
 }
 
 // watch collects what goes wrong in a page. A script that was smuggled in calls smuggled.
@@ -31,17 +40,17 @@ document.addEventListener('securitypolicyviolation', e => faults.push('policy: '
 window.smuggled = () => faults.push('a stored text was executed');
 window.alert = window.smuggled;`
 
-func newConsole(t *testing.T, s *steward) *console {
-	c := &console{chromium: newChromium(t), s: s}
-	c.do(chromedp.Evaluate[chromedp.Void](`undefined`)) // starts the browser
-	_, err := chromedp.Call(c.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
-	s.must(err)
-	c.do(chromedp.EmulateViewport(1280, 900))
+func newConsole(t *testing.T, s *installation.Steward) *console {
+	c := &console{Browser: chromium.New(t), s: s}
+	c.Do(chromedp.Evaluate[chromedp.Void](`undefined`)) // starts the browser
+	_, err := chromedp.Call(c.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
+	s.Must(err)
+	c.Do(chromedp.EmulateViewport(1280, 900))
 	return c
 }
 
 // signedIn returns a console in which the first owner is signed in.
-func signedIn(t *testing.T, s *steward) *console {
+func signedIn(t *testing.T, s *installation.Steward) *console {
 	t.Helper()
 	c := newConsole(t, s)
 	c.visit("/")
@@ -51,39 +60,42 @@ func signedIn(t *testing.T, s *steward) *console {
 }
 
 // signIn signs the first owner in, from the page that says that nobody is.
-func (c *console) signIn() { c.t.Helper(); c.signInAs(adminEmail, adminPassword) }
+func (c *console) signIn() {
+	c.T.Helper()
+	c.signInAs(installation.AdminEmail, installation.AdminPassword)
+}
 
 func (c *console) signInAs(email, password string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.press("Sign in")
 	c.wait("the sign-in page", `document.querySelector('input[name="password"]')`)
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), email))
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), password))
-	c.do(chromedp.Click(chromedp.CSS(`form button`)))
+	c.Do(chromedp.SetValue(chromedp.CSS(`input[name="email"]`), email))
+	c.Do(chromedp.SetValue(chromedp.CSS(`input[name="password"]`), password))
+	c.Do(chromedp.Click(chromedp.CSS(`form button`)))
 	c.wait("the console", `location.pathname.startsWith('/console/') && document.querySelector('#app h1')`)
 }
 
 // visit opens a page of the console by its address.
 func (c *console) visit(path string) {
-	c.t.Helper()
-	c.do(chromedp.Navigate(c.s.URL + "/console" + path))
+	c.T.Helper()
+	c.Do(chromedp.Navigate(c.s.URL + "/console" + path))
 	c.wait("a page", `document.querySelector('#app h1')`)
 }
 
 // wait waits until a JavaScript expression is true.
 func (c *console) wait(what, expression string) {
-	c.t.Helper()
+	c.T.Helper()
 	shown := false
 	defer func() {
 		if !shown {
-			c.screenshot("console-stuck")
-			c.t.Logf("%s shows\n%s", evaluate[string](c.chromium, `location.href`), evaluate[string](c.chromium, `document.body.innerText`))
+			c.Screenshot("console-stuck")
+			c.T.Logf("%s shows\n%s", chromium.Evaluate[string](c.Browser, `location.href`), chromium.Evaluate[string](c.Browser, `document.body.innerText`))
 			c.clean()
 		}
 	}()
-	waittest.True(c.t, what, func() bool {
-		c.watchdog.Reset(actionTimeout)
-		value, err := chromedp.Run(c.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+	waittest.True(c.T, what, func() bool {
+		c.KeepOpen()
+		value, err := chromedp.Run(c.Ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		shown = err == nil && value // a page that is being left or opened cannot be asked
 		return shown
 	})
@@ -91,7 +103,7 @@ func (c *console) wait(what, expression string) {
 
 // see waits until the page shows a text.
 func (c *console) see(text string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait(fmt.Sprintf("%q", text), `document.body?.innerText.includes(`+quoted(text)+`)`)
 }
 
@@ -104,41 +116,41 @@ func control(text string) string {
 
 // press clicks a button or link.
 func (c *console) press(text string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait("the button "+text, control(text))
-	c.do(chromedp.Evaluate[chromedp.Void](control(text) + `.click(); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](control(text) + `.click(); undefined`))
 }
 
 // fill sets the field with a name in the open dialog or on the page.
 func (c *console) fill(name, value string) {
-	c.t.Helper()
+	c.T.Helper()
 	field := `[...document.querySelectorAll('[name="` + name + `"]')].filter(e => e.checkVisibility()).at(-1)`
 	c.wait("the field "+name, `(e => e && (e.tagName !== 'SELECT' || [...e.options].some(o => o.value === `+quoted(value)+`)))(`+field+`)`)
-	c.do(chromedp.Evaluate[chromedp.Void](`{ const e = ` + field + `; e.focus(); e.value = ` + quoted(value) +
+	c.Do(chromedp.Evaluate[chromedp.Void](`{ const e = ` + field + `; e.focus(); e.value = ` + quoted(value) +
 		`; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); } undefined`))
 }
 
 // text returns what the first element with a CSS selector shows.
 func (c *console) text(selector string) string {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait(selector, `document.querySelector(`+quoted(selector)+`)`)
-	return evaluate[string](c.chromium, `document.querySelector(`+quoted(selector)+`).innerText`)
+	return chromium.Evaluate[string](c.Browser, `document.querySelector(`+quoted(selector)+`).innerText`)
 }
 
 // offline cuts the browser off from the network, or connects it again.
 func (c *console) offline(off bool) {
-	c.t.Helper()
-	_, err := chromedp.Call(c.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+	c.T.Helper()
+	_, err := chromedp.Call(c.Ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
 	})
-	c.s.must(err)
+	c.s.Must(err)
 }
 
 // clean fails the test if something went wrong on the page since it was opened.
 func (c *console) clean() {
-	c.t.Helper()
-	if faults := evaluate[[]string](c.chromium, `window.faults ?? []`); len(faults) > 0 {
-		c.t.Errorf("%s: %s", evaluate[string](c.chromium, `location.pathname`), strings.Join(faults, "\n"))
+	c.T.Helper()
+	if faults := chromium.Evaluate[[]string](c.Browser, `window.faults ?? []`); len(faults) > 0 {
+		c.T.Errorf("%s: %s", chromium.Evaluate[string](c.Browser, `location.pathname`), strings.Join(faults, "\n"))
 	}
 }
 
@@ -147,7 +159,7 @@ func (c *console) clean() {
 func (c *console) logged(text string) func() []string {
 	var mu sync.Mutex
 	var found []string
-	messages := chromedp.Console(c.ctx)
+	messages := chromedp.Console(c.Ctx)
 	go func() {
 		for m, err := range messages {
 			if err != nil {

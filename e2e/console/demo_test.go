@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"bytes"
@@ -15,28 +15,30 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/db"
 )
 
 // demo is an installation with what a small company would have in it, for the pictures of the
 // documentation and for tests of whole pages.
 type demo struct {
-	*steward
+	*installation.Steward
 	orders, receiptID string // a webhook, and one of its receipts
-	dashboard         application
+	dashboard         installation.Application
 }
 
 // startDemo starts an installation and fills it.
 func startDemo(t *testing.T) *demo {
-	d := &demo{steward: startWithOwner(t, "sqlite")}
-	hooks := []hook{d.hook("orders"), d.hook("payments"), d.hook("repository")}
+	d := &demo{Steward: installation.StartWithOwner(t, "sqlite")}
+	hooks := []installation.Hook{d.NewHook("orders"), d.NewHook("payments"), d.NewHook("repository")}
 	d.orders = hooks[0].ID
 	d.addPeople()
 	d.addProjects()
 	d.addBuckets()
 	d.addDatabase()
-	d.offline(func(ctx context.Context, store *db.DB) {
-		d.must(store.Write(ctx, func(tx *db.Tx) error { return d.addHistory(tx, hooks) }))
+	d.Offline(func(ctx context.Context, store *db.DB) {
+		d.Must(store.Write(ctx, func(tx *db.Tx) error { return d.addHistory(tx, hooks) }))
 	})
 	d.addKeys()
 	d.addRuns()
@@ -46,62 +48,62 @@ func startDemo(t *testing.T) *demo {
 
 // addPeople adds members, OAuth apps that some of them use, and API keys.
 func (d *demo) addPeople() {
-	d.t.Helper()
+	d.T.Helper()
 	scopes := []string{"openid", "profile", "email", "offline_access", "webhook:read"}
-	d.dashboard = d.application(object{"scopes": scopes})
+	d.dashboard = d.NewApplication(object{"scopes": scopes})
 	describe := object{"name": "Shop dashboard", "description": "What the shop sells, hour by hour", "homepage_url": "https://dashboard.example.com"}
-	d.call("PUT", "/oidc/clients/"+d.dashboard.id, describe).want(200)
+	d.Call("PUT", "/oidc/clients/"+d.dashboard.ID, describe).Want(200)
 	for _, app := range []object{
 		{"name": "Nightly export", "description": "Copies invoices to the accountant", "homepage_url": "https://export.example.com", "grant_types": []string{"client_credentials"}, "scopes": []string{"storage:read"}},
-		{"name": "Warehouse scanner", "description": "Runs on the scanners", "homepage_url": "https://scanner.example.com", "client_type": "public", "grant_types": []string{everyGrant[3], "refresh_token"}, "scopes": []string{"openid", "offline_access"}},
+		{"name": "Warehouse scanner", "description": "Runs on the scanners", "homepage_url": "https://scanner.example.com", "client_type": "public", "grant_types": []string{installation.EveryGrant[3], "refresh_token"}, "scopes": []string{"openid", "offline_access"}},
 	} {
-		d.call("POST", "/oidc/clients", app).want(200)
+		d.Call("POST", "/oidc/clients", app).Want(200)
 	}
-	p := d.relyingParty(d.dashboard, scopes...)
-	ada := d.browser()
-	p.signIn(ada)
-	ada.rename("Ada", "Brandt")
+	p := d.NewRelyingParty(d.dashboard, scopes...)
+	ada := d.NewBrowser()
+	p.SignIn(ada)
+	ada.Rename("Ada", "Brandt")
 	for _, m := range []struct{ first, last, role string }{{"Grace", "Okafor", "admin"}, {"Mina", "Weber", "member"}, {"Jonas", "Ferrer", "viewer"}} {
 		email := strings.ToLower(m.first) + "@example.com"
-		b, _ := d.invite(email, m.role)
-		p.signIn(b)
-		b.rename(m.first, m.last)
+		b, _ := d.Invite(email, m.role)
+		p.SignIn(b)
+		b.Rename(m.first, m.last)
 	}
 	for name, scope := range map[string]string{"deploy": "webhook:write", "backup of the shop": "storage:write"} {
-		key := d.call("POST", "/cli/apikey", object{"name": name, "scopes": []string{scope}, "expiresAt": time.Now().AddDate(0, 3, 0)}).want(201)
-		d.as(key.text("value")).call("GET", "/cli/auth/user", nil)
+		key := d.Call("POST", "/cli/apikey", object{"name": name, "scopes": []string{scope}, "expiresAt": time.Now().AddDate(0, 3, 0)}).Want(201)
+		d.As(key.Text("value")).Call("GET", "/cli/auth/user", nil)
 	}
 }
 
 // addProjects adds projects with threads.
 func (d *demo) addProjects() {
-	d.t.Helper()
-	support := d.call("POST", "/cli/project", object{"name": "Support agent"}).want(201).text("id")
-	d.call("POST", "/cli/apikey", object{"name": "support runtime", "projectId": support}).want(201)
+	d.T.Helper()
+	support := d.Call("POST", "/cli/project", object{"name": "Support agent"}).Want(201).Text("id")
+	d.Call("POST", "/cli/apikey", object{"name": "support runtime", "projectId": support}).Want(201)
 	for i := range 14 {
 		state := fmt.Sprintf(`{"step": "%s", "order": {"id": %d, "total": %d.5, "items": ["lamp", "shade"]}, "turns": %d}`, []string{"greeting", "refund", "done"}[i%3], 1042+i, 20+i, 2+i)
 		metadata := object{"customer": []string{"ada", "grace", "mina", "jonas"}[i%4], "channel": []string{"chat", "mail"}[i%2]}
-		d.call("PUT", fmt.Sprintf("/thread/conversation-%d", 480+i), object{"project_id": support, "metadata": metadata, "user_data": state}).want(200)
+		d.Call("PUT", fmt.Sprintf("/thread/conversation-%d", 480+i), object{"project_id": support, "metadata": metadata, "user_data": state}).Want(200)
 	}
 	for i := range 24 {
 		d.addSession(support, i)
 	}
 	for eval, name := range map[string]string{"polite": "Is polite", "order": "Names the right order"} {
-		d.call("PUT", "/cli/eval/"+eval, object{"name": name, "projectId": support, "agentIdentifier": "support", "description": "Asks another model about the answer"}).want(200)
+		d.Call("PUT", "/cli/eval/"+eval, object{"name": name, "projectId": support, "agentIdentifier": "support", "description": "Asks another model about the answer"}).Want(200)
 	}
 }
 
 // addSession adds a session of the last hours. Every ninth fails.
 func (d *demo) addSession(project string, i int) {
-	d.t.Helper()
+	d.T.Helper()
 	id := fmt.Sprintf("session-%d", 7200+i)
 	thread := fmt.Sprintf("conversation-%d", 480+i%14)
 	began := time.Now().Add(-time.Duration(24-i) * 11 * time.Minute)
-	body := newSession(d.steward, id, thread, project)
+	body := installation.SessionRequest(d.Steward, id, thread, project)
 	body["routeId"] = ""
 	body["url"] = "/support/message"
 	body["timestamp"] = began
-	d.call("POST", "/session", body).want(201)
+	d.Call("POST", "/session", body).Want(201)
 	end := object{
 		"id": id, "threadId": thread, "statusCode": 200, "agentIds": []string{"support"},
 		"userData": `{"answer": "Your lamp is on its way."}`, "timestamp": began.Add(time.Duration(800+i*370) * time.Millisecond),
@@ -110,41 +112,41 @@ func (d *demo) addSession(project string, i int) {
 		end["statusCode"] = 504
 		end["error"] = "the model did not answer within 30 s"
 	}
-	d.call("PUT", "/session", end).want(200)
+	d.Call("PUT", "/session", end).Want(200)
 }
 
 // addRuns adds runs of the evaluations over the last month, of which nine of ten pass.
 func (d *demo) addRuns() {
-	d.t.Helper()
+	d.T.Helper()
 	var evals []struct{ ID, ProjectID string }
-	d.call("GET", "/cli/eval", nil).want(200).decode(&evals)
+	d.Call("GET", "/cli/eval", nil).Want(200).Decode(&evals)
 	for i := range 90 {
 		e := evals[i%len(evals)]
-		r := evalRun{ID: fmt.Sprintf("run-%d", 300+i), SessionID: fmt.Sprintf("session-%d", 7200+i%24), EvalID: e.ID, ProjectID: e.ProjectID}
-		body := r.body(d.orgID, 0)
+		r := installation.EvalRun{ID: fmt.Sprintf("run-%d", 300+i), SessionID: fmt.Sprintf("session-%d", 7200+i%24), EvalID: e.ID, ProjectID: e.ProjectID}
+		body := r.Body(d.OrgID, 0)
 		body["timestamp"] = time.Now().Add(-time.Duration(90-i) * 8 * time.Hour)
-		d.call("POST", "/evalrun", body).want(201)
+		d.Call("POST", "/evalrun", body).Want(201)
 		result := object{"success": i%10 != 7 && i%23 != 5, "score": 0.6 + float64(i%4)/10, "reason": "The answer names the order and is friendly."}
-		d.call("PUT", "/evalrun", object{"id": r.ID, "result": result}).want(200)
+		d.Call("PUT", "/evalrun", object{"id": r.ID, "result": result}).Want(200)
 	}
 }
 
 // addBuckets adds buckets with folders, documents and pictures.
 func (d *demo) addBuckets() {
-	d.t.Helper()
-	photos, invoices, backups := d.bucket("product-photos"), d.bucket("invoices"), d.bucket("backups")
+	d.T.Helper()
+	photos, invoices, backups := d.NewBucket("product-photos"), d.NewBucket("invoices"), d.NewBucket("backups")
 	for i, name := range []string{"lamp", "shade", "desk", "chair", "clock", "vase"} {
 		picture := sphere(uint8(i * 40))
 		for _, view := range []string{"front", "side"} {
 			options := minio.PutObjectOptions{ContentType: "image/png"}
-			d.must(photos.tryPut("2026/"+name+"/"+view+".png", picture, options))
-			d.must(photos.tryPut(name+"-"+view+".png", picture, options))
+			d.Must(photos.TryPut("2026/"+name+"/"+view+".png", picture, options))
+			d.Must(photos.TryPut(name+"-"+view+".png", picture, options))
 		}
-		d.must(invoices.tryPut(fmt.Sprintf("2026/%02d/invoice-%d.json", i+1, 1042+i), `{"invoice": 1042, "total": 129.5, "paid": true}`, minio.PutObjectOptions{ContentType: "application/json"}))
+		d.Must(invoices.TryPut(fmt.Sprintf("2026/%02d/invoice-%d.json", i+1, 1042+i), `{"invoice": 1042, "total": 129.5, "paid": true}`, minio.PutObjectOptions{ContentType: "application/json"}))
 	}
-	photos.put("readme.txt", "Photos of all products. Front and side, 480 pixels wide.\n")
+	photos.Put("readme.txt", "Photos of all products. Front and side, 480 pixels wide.\n")
 	for i := range 3 {
-		backups.put(fmt.Sprintf("shop-%d.tar.zst", i), strings.Repeat("backup", 1<<18))
+		backups.Put(fmt.Sprintf("shop-%d.tar.zst", i), strings.Repeat("backup", 1<<18))
 	}
 }
 
@@ -171,64 +173,64 @@ func sphere(hue uint8) string {
 
 // addDatabase adds a database with tables.
 func (d *demo) addDatabase() {
-	d.t.Helper()
-	shop := d.database("shop")
-	shop.exec(`CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT, since TEXT)`)
-	shop.exec(`CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customers, total REAL, state TEXT, paid_at TEXT)`)
-	shop.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 60) INSERT INTO customers SELECT i,
+	d.T.Helper()
+	shop := d.NewDatabase("shop")
+	shop.Exec(`CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT, since TEXT)`)
+	shop.Exec(`CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customers, total REAL, state TEXT, paid_at TEXT)`)
+	shop.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 60) INSERT INTO customers SELECT i,
 		substr('AdaGraMinJonEvaTomLeaBen', (i%8)*3+1, 3) || ' ' || char(65+i%26) || '.', CASE i%4 WHEN 0 THEN 'Zürich' WHEN 1 THEN 'Wien' WHEN 2 THEN 'Lyon' ELSE NULL END,
 		date('2026-01-01', '+' || (i*4) || ' days') FROM n`)
-	shop.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 400) INSERT INTO orders SELECT 1000+i, 1+i%60,
+	shop.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 400) INSERT INTO orders SELECT 1000+i, 1+i%60,
 		round(19.9 + (i*37)%230, 2), CASE i%7 WHEN 0 THEN 'open' WHEN 3 THEN 'sent' ELSE 'paid' END, CASE i%7 WHEN 0 THEN NULL ELSE datetime('2026-08-01', '+' || (i*6) || ' hours') END FROM n`)
-	d.database("analytics")
+	d.NewDatabase("analytics")
 }
 
 // addKeys adds a key-value store with keys, some of which expire.
 func (d *demo) addKeys() {
-	d.t.Helper()
+	d.T.Helper()
 	ctx := context.Background()
-	c := d.kvStore("carts").client()
+	c := d.NewKVStore("carts").Client()
 	for i := range 30 {
-		d.must(c.Set(ctx, fmt.Sprintf("cart:%d", 2210+i), fmt.Sprintf(`{"items": %d, "total": %d}`, 1+i%5, 20+i*3), time.Duration(60+i*7)*time.Minute).Err())
+		d.Must(c.Set(ctx, fmt.Sprintf("cart:%d", 2210+i), fmt.Sprintf(`{"items": %d, "total": %d}`, 1+i%5, 20+i*3), time.Duration(60+i*7)*time.Minute).Err())
 	}
-	d.must(c.HSet(ctx, "stock:lamp", "zürich", 14, "wien", 3).Err())
-	d.must(c.LPush(ctx, "recent", "lamp", "vase", "desk").Err())
-	d.must(c.Set(ctx, "rate:limit", "250", 0).Err())
+	d.Must(c.HSet(ctx, "stock:lamp", "zürich", 14, "wien", 3).Err())
+	d.Must(c.LPush(ctx, "recent", "lamp", "vase", "desk").Err())
+	d.Must(c.Set(ctx, "rate:limit", "250", 0).Err())
 }
 
 // addTraffic sends requests to the webhooks. One of three destinations refuses what it gets.
-func (d *demo) addTraffic(hooks []hook) {
-	d.t.Helper()
-	k := newSink(d.t)
-	k.handle("/newsletter", func(w http.ResponseWriter, _ *http.Request, _ int) {
+func (d *demo) addTraffic(hooks []installation.Hook) {
+	d.T.Helper()
+	k := sink.New(d.T)
+	k.Handle("/newsletter", func(w http.ResponseWriter, _ *http.Request, _ int) {
 		http.Error(w, `{"error": "the mailing list is full"}`, http.StatusServiceUnavailable)
 	})
 	slow := func(_ http.ResponseWriter, _ *http.Request, n int) {
 		time.Sleep(time.Duration(8+n%5*6) * time.Millisecond) // as long as a service takes
 	}
-	k.handle("/warehouse", slow)
-	k.handle("/accounting", slow)
+	k.Handle("/warehouse", slow)
+	k.Handle("/accounting", slow)
 	for _, to := range []string{"/warehouse", "/accounting", "/newsletter"} {
-		d.destination(hooks[0], k.URL+to)
+		d.NewDestination(hooks[0], k.URL+to)
 	}
-	d.destination(hooks[1], k.URL+"/accounting")
+	d.NewDestination(hooks[1], k.URL+"/accounting")
 	for i := range 24 {
 		body := fmt.Sprintf(`{"order": %d, "state": %q, "total": %d.5, "customer": {"name": %q, "city": %q}, "lines": [{"sku": "lamp-2", "count": %d}]}`,
 			1042+i, []string{"paid", "sent", "returned"}[i*i%3], 20+i*13%90, []string{"Mina", "Jonas", "Lea", "Tom"}[i%4], []string{"Zürich", "Lyon", "Wien"}[i%3], 1+i%3)
-		d.receiptID = d.ingest(hooks[0], body, "Content-Type", "application/json", "User-Agent", "shop/4.1", "X-Signature", fmt.Sprintf("sha256=%064x", 77+i))
+		d.receiptID = d.Ingest(hooks[0], body, "Content-Type", "application/json", "User-Agent", "shop/4.1", "X-Signature", fmt.Sprintf("sha256=%064x", 77+i))
 	}
 	for i := range 9 {
-		d.ingest(hooks[1], fmt.Sprintf(`{"payment": "pay_%d", "amount": %d}`, 9200+i, 40+i), "Content-Type", "application/json")
+		d.Ingest(hooks[1], fmt.Sprintf(`{"payment": "pay_%d", "amount": %d}`, 9200+i, 40+i), "Content-Type", "application/json")
 	}
-	k.wait("/warehouse", 24)
-	k.wait("/newsletter", 24)
-	k.wait("/accounting", 33)
-	d.call("POST", "/webhook/replay/"+d.orders, object{"since": time.Now().Add(-time.Hour)}).want(201)
+	k.Wait("/warehouse", 24)
+	k.Wait("/newsletter", 24)
+	k.Wait("/accounting", 33)
+	d.Call("POST", "/webhook/replay/"+d.orders, object{"since": time.Now().Add(-time.Hour)}).Want(201)
 }
 
 // addHistory writes what the installation would have counted over the last months.
-func (d *demo) addHistory(tx *db.Tx, hooks []hook) error {
-	if _, err := tx.Exec(`UPDATE orgs SET name = 'Lamplight' WHERE id = $1`, d.orgID); err != nil {
+func (d *demo) addHistory(tx *db.Tx, hooks []installation.Hook) error {
+	if _, err := tx.Exec(`UPDATE orgs SET name = 'Lamplight' WHERE id = $1`, d.OrgID); err != nil {
 		return err
 	}
 	now := time.Now().Unix()
@@ -236,7 +238,7 @@ func (d *demo) addHistory(tx *db.Tx, hooks []hook) error {
 		for _, span := range []struct{ unit, count int64 }{{60, 360}, {3600, 24 * 60}, {86400, 365}} {
 			for n := int64(1); n < span.count; n++ {
 				bucket := now/span.unit - n
-				if err := addCounts(tx, d.orgID, h.ID, span.unit, bucket, busy(bucket*span.unit, i)*span.unit/3600); err != nil {
+				if err := addCounts(tx, d.OrgID, h.ID, span.unit, bucket, busy(bucket*span.unit, i)*span.unit/3600); err != nil {
 					return err
 				}
 			}
@@ -279,7 +281,7 @@ func addCounts(tx *db.Tx, orgID, webhookID string, unit, bucket, received int64)
 func (d *demo) addActivity(tx *db.Tx, today int64) error {
 	for day := today - 90; day < today; day++ {
 		if _, err := tx.Exec(`INSERT INTO oidc_client_days (org_id, client_id, day, total, users) VALUES ($1, $2, $3, $4, $5)`,
-			d.orgID, d.dashboard.id, day, 30+day*31%50, 1+day*7%4); err != nil {
+			d.OrgID, d.dashboard.ID, day, 30+day*31%50, 1+day*7%4); err != nil {
 			return err
 		}
 	}
@@ -296,11 +298,11 @@ func (d *demo) addGrowth(tx *db.Tx, today int64) error {
 		}
 		total += grown
 		if _, err := tx.Exec(`INSERT INTO object_usage (org_id, day, tier, objects, bytes) SELECT $1, $2, tier, 0, $3 FROM bucket_totals
-			WHERE org_id = $1 LIMIT 1`, d.orgID, day, grown); err != nil {
+			WHERE org_id = $1 LIMIT 1`, d.OrgID, day, grown); err != nil {
 			return err
 		}
 	}
 	_, err := tx.Exec(`UPDATE bucket_totals SET bytes = bytes + $1 WHERE org_id = $2
-		AND bucket_id = (SELECT id FROM buckets WHERE org_id = $2 AND name = 'backups')`, total, d.orgID)
+		AND bucket_id = (SELECT id FROM buckets WHERE org_id = $2 AND name = 'backups')`, total, d.OrgID)
 	return err
 }

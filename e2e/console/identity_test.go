@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"fmt"
@@ -6,12 +6,15 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 )
 
 // TestConsoleKeys creates API keys, one of them with scopes, uses what is shown once, and deletes one.
 func TestConsoleKeys(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/keys")
 	c.press("New API key")
@@ -21,20 +24,20 @@ func TestConsoleKeys(t *testing.T) {
 	c.fill("expires", "30")
 	c.press("Create")
 	c.see("The API key was created")
-	key := s.as(c.text(".secret pre"))
-	key.call("GET", "/webhook/list", nil).want(200)
-	key.call("GET", "/cli/project", nil).want(403)
+	key := s.As(c.text(".secret pre"))
+	key.Call("GET", "/webhook/list", nil).Want(200)
+	key.Call("GET", "/cli/project", nil).Want(403)
 	c.press("I have stored it")
 	c.see("webhook:read")
 	c.see("in 30 days")
-	if shown := evaluate[string](c.chromium, `document.body.innerHTML`); strings.Contains(shown, key.key) {
+	if shown := chromium.Evaluate[string](c.Browser, `document.body.innerHTML`); strings.Contains(shown, key.Key) {
 		t.Error("the value of the key is still on the page")
 	}
 	c.press("Delete deploy")
 	c.fill("confirm", "deploy")
 	c.press("Delete API key")
 	c.see("The API key was deleted.")
-	key.call("GET", "/webhook/list", nil).want(401)
+	key.Call("GET", "/webhook/list", nil).Want(401)
 	c.clean()
 }
 
@@ -42,7 +45,7 @@ func TestConsoleKeys(t *testing.T) {
 // reset link, and disables and removes the member. The actions are those that fit the state.
 func TestConsoleMembers(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/members")
 	c.press("Invite member")
@@ -59,12 +62,12 @@ func TestConsoleMembers(t *testing.T) {
 	}
 	c.press("Copy a new link")
 	c.see("New invitation link")
-	b := s.browser()
-	if p := b.do("GET", first, nil); strings.Contains(p.body, `name="password"`) {
+	b := s.NewBrowser()
+	if p := b.Do("GET", first, nil); strings.Contains(p.Body, `name="password"`) {
 		t.Error("the link of before still works")
 	}
-	if p := b.submit(b.do("GET", c.text(".secret pre"), nil), map[string]string{"password": "a first password"}); p.location != "/account" {
-		t.Fatalf("the invitation leads to %q: %s", p.location, p.body)
+	if p := b.Submit(b.Do("GET", c.text(".secret pre"), nil), map[string]string{"password": "a first password"}); p.Location != "/account" {
+		t.Fatalf("the invitation leads to %q: %s", p.Location, p.Body)
 	}
 	c.at("/members?find=grace", "Joined")
 	c.see("Not seen yet")
@@ -74,7 +77,7 @@ func TestConsoleMembers(t *testing.T) {
 	c.press("Change role")
 	c.clickNth(`dialog input[value="viewer"]`, 0)
 	c.see("Grace becomes viewer instead of member")
-	if members := string(s.call("GET", "/oidc/org/members", nil).want(200).body); strings.Contains(members, `"viewer"`) {
+	if members := string(s.Call("GET", "/oidc/org/members", nil).Want(200).Body); strings.Contains(members, `"viewer"`) {
 		t.Error("the role is changed before that is confirmed")
 	}
 	c.press("Change role")
@@ -104,16 +107,16 @@ func TestConsoleMembers(t *testing.T) {
 
 // actions opens the menu of a member and returns what it offers.
 func (c *console) actions(name string) string {
-	c.t.Helper()
+	c.T.Helper()
 	c.press("Actions for " + name)
 	c.wait("the menu", `document.querySelector('.sheet.down')`)
-	return evaluate[string](c.chromium, `[...document.querySelectorAll('.sheet.down button')].map(e => e.innerText.trim()).join()`)
+	return chromium.Evaluate[string](c.Browser, `[...document.querySelectorAll('.sheet.down button')].map(e => e.innerText.trim()).join()`)
 }
 
 // TestConsoleProjectsAndAudit creates and deletes a project, and finds both in the audit log.
 func TestConsoleProjectsAndAudit(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/projects")
 	c.see("Default project")
@@ -124,12 +127,12 @@ func TestConsoleProjectsAndAudit(t *testing.T) {
 	c.fill("confirm", "support agent")
 	c.press("Delete project")
 	c.wait("the project gone", `!document.querySelector('[aria-label="Delete support agent"]')`)
-	s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+	s.Call("POST", "/webhook/create", object{"name": "orders"}).Want(201)
 
 	c.visit("/audit")
 	c.see("Webhook created")
 	c.fill("kind", "project")
-	c.see("Project deleted by " + adminEmail)
+	c.see("Project deleted by " + installation.AdminEmail)
 	c.see("Project created")
 	c.misses("Webhook created")
 	c.clickNth(`#content .list button`, 0)
@@ -144,7 +147,7 @@ func TestConsoleProjectsAndAudit(t *testing.T) {
 // user, replaces the secret, changes the settings, and deletes the app.
 func TestConsoleOAuthApp(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.visit("/oauth/clients")
 	c.press("New app")
@@ -153,40 +156,40 @@ func TestConsoleOAuthApp(t *testing.T) {
 	c.press("Continue")
 	c.fill("redirect", "http://harbour.example.com/callback")
 	c.see("http is for loopback addresses")
-	c.fill("redirect", redirectURI)
+	c.fill("redirect", installation.RedirectURI)
 	c.see("This address can be used.")
 	c.press("Continue")
 	c.clickNth(`[data-level="webhook.write"]`, 0)
 	c.see("Can delete webhooks")
 	c.press("Create app")
-	a := application{id: c.text(".facts code"), secret: c.text(".secret pre")}
+	a := installation.Application{ID: c.text(".facts code"), Secret: c.text(".secret pre")}
 	c.press("Show how to connect it")
-	c.see(a.id)
+	c.see(a.ID)
 	c.press("Go")
 	c.see("oidc.NewProvider(ctx, " + quoted(s.URL) + ")")
 
-	link := s.call("GET", "/oidc/clients/"+a.id, nil).want(200).text("link")
-	c.do(chromedp.Navigate(link))
+	link := s.Call("GET", "/oidc/clients/"+a.ID, nil).Want(200).Text("link")
+	c.Do(chromedp.Navigate(link))
 	c.see("Harbour")
 	c.wait("the plot", `document.querySelector('.plot canvas')`)
-	p := s.relyingParty(a, "openid", "offline_access", "webhook:write")
-	token, _ := p.signIn(s.browser())
-	c.visit("/oauth/clients/" + a.id + "?tab=users")
+	p := s.NewRelyingParty(a, "openid", "offline_access", "webhook:write")
+	token, _ := p.SignIn(s.NewBrowser())
+	c.visit("/oauth/clients/" + a.ID + "?tab=users")
 	c.see("webhook:write")
-	c.press("Revoke the access of " + adminEmail)
-	c.fill("confirm", adminEmail)
+	c.press("Revoke the access of " + installation.AdminEmail)
+	c.fill("confirm", installation.AdminEmail)
 	c.press("Revoke access")
 	c.see("Nobody has given consent yet")
-	s.as(token.AccessToken).call("GET", "/webhook/list", nil).want(401)
+	s.As(token.AccessToken).Call("GET", "/webhook/list", nil).Want(401)
 
 	c.press("Replace secret")
 	c.fill("confirm", "Harbour")
 	c.press("Replace secret")
-	if secret := c.text(".secret pre"); secret == a.secret || len(secret) != 43 {
+	if secret := c.text(".secret pre"); secret == a.Secret || len(secret) != 43 {
 		t.Errorf("the new secret is %q", secret)
 	}
 	c.press("I have stored it")
-	c.visit("/oauth/clients/" + a.id + "?tab=settings")
+	c.visit("/oauth/clients/" + a.ID + "?tab=settings")
 	c.fill("name", "Harbour two")
 	c.fill("access_token_lifetime_seconds", "59")
 	c.press("Save")
@@ -194,14 +197,14 @@ func TestConsoleOAuthApp(t *testing.T) {
 	c.fill("access_token_lifetime_seconds", "600")
 	c.press("Save")
 	c.see("The app was changed.")
-	s.call("PUT", "/oidc/clients/"+a.id, object{"description": "changed elsewhere"}).want(200)
+	s.Call("PUT", "/oidc/clients/"+a.ID, object{"description": "changed elsewhere"}).Want(200)
 	c.press("Save")
 	c.see("Somebody else has changed this")
 	c.press("Delete")
 	c.fill("confirm", "Harbour two")
 	c.press("Delete OAuth app")
 	c.see("No OAuth apps yet")
-	s.call("GET", "/oidc/clients/"+a.id, nil).want(404)
+	s.Call("GET", "/oidc/clients/"+a.ID, nil).Want(404)
 	c.clean()
 }
 
@@ -210,18 +213,18 @@ func TestConsoleOAuthApp(t *testing.T) {
 // serious, and no page is wider than the screen.
 func TestConsoleIdentityPages(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	const script = `<img src=x onerror=smuggled()><script>smuggled()</script>{{smuggled()}}`
-	project := s.call("POST", "/cli/project", object{"name": script}).want(201).text("id")
-	s.call("POST", "/cli/apikey", object{"name": script, "projectId": project, "scopes": []string{"thread:read"}}).want(201)
-	s.call("POST", "/cli/apikey", object{"name": "deploy"}).want(201)
-	s.call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer", "first_name": script, "last_name": `"><svg onload=smuggled()>`}).want(201)
-	s.call("POST", "/oidc/org/members", object{"email": "linus@example.com", "role": "admin", "first_name": "Linus"}).want(201)
-	a := s.application(object{"scopes": []string{"openid", "email", "offline_access", "webhook:read"}})
-	s.signIn(a)
-	s.call("PUT", "/oidc/clients/"+a.id, object{"name": script, "description": script, "homepage_url": "https://x.example/'onclick=smuggled()"}).want(200)
+	project := s.Call("POST", "/cli/project", object{"name": script}).Want(201).Text("id")
+	s.Call("POST", "/cli/apikey", object{"name": script, "projectId": project, "scopes": []string{"thread:read"}}).Want(201)
+	s.Call("POST", "/cli/apikey", object{"name": "deploy"}).Want(201)
+	s.Call("POST", "/oidc/org/members", object{"email": "grace@example.com", "role": "viewer", "first_name": script, "last_name": `"><svg onload=smuggled()>`}).Want(201)
+	s.Call("POST", "/oidc/org/members", object{"email": "linus@example.com", "role": "admin", "first_name": "Linus"}).Want(201)
+	a := s.NewApplication(object{"scopes": []string{"openid", "email", "offline_access", "webhook:read"}})
+	s.SignIn(a)
+	s.Call("PUT", "/oidc/clients/"+a.ID, object{"name": script, "description": script, "homepage_url": "https://x.example/'onclick=smuggled()"}).Want(200)
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	for _, p := range []struct{ name, path, shows string }{
 		{"keys", "/keys", script},
 		{"key-new", "/keys?new=1", "Which program uses it"},
@@ -231,10 +234,10 @@ func TestConsoleIdentityPages(t *testing.T) {
 		{"audit", "/audit", script},
 		{"apps", "/oauth/clients", script},
 		{"app-new", "/oauth/clients/new", "What is it?"},
-		{"app", "/oauth/clients/" + a.id, script},
-		{"app-users", "/oauth/clients/" + a.id + "?tab=users", "webhook:read"},
-		{"app-connect", "/oauth/clients/" + a.id + "?tab=connect", "openid-client"},
-		{"app-settings", "/oauth/clients/" + a.id + "?tab=settings", "Object storage"},
+		{"app", "/oauth/clients/" + a.ID, script},
+		{"app-users", "/oauth/clients/" + a.ID + "?tab=users", "webhook:read"},
+		{"app-connect", "/oauth/clients/" + a.ID + "?tab=connect", "openid-client"},
+		{"app-settings", "/oauth/clients/" + a.ID + "?tab=settings", "Object storage"},
 	} {
 		c.visit(p.path)
 		c.see(p.shows)
@@ -245,7 +248,7 @@ func TestConsoleIdentityPages(t *testing.T) {
 		if p.name == "audit" {
 			c.clickNth(`#content .list button`, 0)
 		}
-		c.check("console-" + p.name)
+		c.Check("console-" + p.name)
 		c.clean()
 	}
 }
@@ -253,18 +256,18 @@ func TestConsoleIdentityPages(t *testing.T) {
 // TestConsoleIdentityForMembers opens the pages as a member, who may not manage: a refusal says why.
 func TestConsoleIdentityForMembers(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	a := s.application(object{})
-	b, _ := s.invite("grace@example.com", "member")
+	s := installation.StartWithOwner(t, "sqlite")
+	a := s.NewApplication(object{})
+	b, _ := s.Invite("grace@example.com", "member")
 	c := newConsole(t, s)
 	c.visit("/keys")
-	c.signInAs(b.email, b.password)
+	c.signInAs(b.Email, b.Password)
 	c.see("New API key")
 	for _, path := range []string{"/members", "/audit"} {
 		c.visit(path)
 		c.see("Your role does not include this page")
 	}
-	c.visit("/oauth/clients/" + a.id)
+	c.visit("/oauth/clients/" + a.ID)
 	c.see("Harbour Dashboard")
 	c.see("Redirect URIs")
 	if text := c.text("#content"); strings.Contains(text, "Replace secret") || strings.Contains(text, "Delete") {
@@ -278,7 +281,7 @@ func TestConsoleIdentityForMembers(t *testing.T) {
 // request and what to do.
 func TestConsoleFormsKeepTheirContent(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	for _, form := range []struct{ path, button, field, value, submit, shows string }{
 		{"/keys", "New API key", "name", "deploy", "Create", "The API key was created"},
@@ -296,7 +299,7 @@ func TestConsoleFormsKeepTheirContent(t *testing.T) {
 		c.press(form.submit)
 		c.see("The server cannot be reached")
 		c.see("Then try again.")
-		kept := evaluate[string](c.chromium, `document.querySelector('dialog [name="`+form.field+`"]').value`)
+		kept := chromium.Evaluate[string](c.Browser, `document.querySelector('dialog [name="`+form.field+`"]').value`)
 		c.offline(false)
 		if kept != form.value {
 			t.Errorf("%s: the form has %q, want %q", form.path, kept, form.value)
@@ -308,15 +311,15 @@ func TestConsoleFormsKeepTheirContent(t *testing.T) {
 	c.fill("email", "grace@example.com")
 	c.press("Invite")
 	c.wait("the refusal with the id of the request", `/^req_|^[0-9a-zA-Z_-]{10,}$/.test(document.querySelector('dialog .failure .mono')?.innerText) && document.querySelector('dialog .failure .soft')?.innerText.length > 10`)
-	if kept := evaluate[string](c.chromium, `document.querySelector('dialog [name="email"]').value`); kept != "grace@example.com" {
+	if kept := chromium.Evaluate[string](c.Browser, `document.querySelector('dialog [name="email"]').value`); kept != "grace@example.com" {
 		t.Errorf("the form has %q", kept)
 	}
 }
 
 // clickNth clicks one of the elements with a selector.
 func (c *console) clickNth(selector string, n int) {
-	c.t.Helper()
+	c.T.Helper()
 	element := fmt.Sprintf(`document.querySelectorAll(%s)[%d]`, quoted(selector), n)
 	c.wait(selector, element)
-	c.do(chromedp.Evaluate[chromedp.Void](element + `.click(); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](element + `.click(); undefined`))
 }

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"bytes"
@@ -12,47 +12,51 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
 // TestConsoleFindsReceipts searches by status, destination and time. The filters are in the
 // address, and go on to a replay, which is counted, slowed down, watched and cancelled.
 func TestConsoleFindsReceipts(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	k := newSink(t)
-	k.handle("/failing", func(w http.ResponseWriter, r *http.Request, _ int) {
+	s := installation.StartWithOwner(t, "sqlite")
+	k := sink.New(t)
+	k.Handle("/failing", func(w http.ResponseWriter, r *http.Request, _ int) {
 		if r.ContentLength == int64(len(`"refused 1"`)) { // the others are longer
 			http.Error(w, "no", http.StatusUnprocessableEntity)
 		}
 	})
-	hook := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+	hook := s.Call("POST", "/webhook/create", object{"name": "orders"}).Want(201)
 	destinations := map[string]string{}
 	for _, path := range []string{"/healthy", "/failing"} {
 		config := object{"url": k.URL + path, "max_retries": 0}
-		destinations[path] = s.call("POST", "/webhook/destination-create/"+hook.text("id"), object{"type": "url", "config": config}).want(201).text("id")
+		destinations[path] = s.Call("POST", "/webhook/destination-create/"+hook.Text("id"), object{"type": "url", "config": config}).Want(201).Text("id")
 	}
 	for _, body := range []string{`"accepted 1"`, `"refused 1"`, `"accepted 2"`, `"refused 2"`, `"refused 3"`} {
-		send(t, hook.text("url"), body)
+		send(t, hook.Text("url"), body)
 	}
-	k.wait("/healthy", 5)
-	k.wait("/failing", 5)
+	k.Wait("/healthy", 5)
+	k.Wait("/failing", 5)
 
 	c := signedIn(t, s)
-	c.loadAxe()
-	c.visit("/webhooks/" + hook.text("id"))
+	c.LoadAxe()
+	c.visit("/webhooks/" + hook.Text("id"))
 	c.wants(5, "")
 	c.wait("their states", `document.querySelectorAll('.stream .dot.good').length === 2 && document.querySelectorAll('.stream .dot.bad').length === 3`)
 	c.fill("status", "failed")
 	c.wants(3, "status=failed")
 	c.see("the destination answered 422")
 	c.see("refused 1")
-	c.check("console-receipts-found")
+	c.Check("console-receipts-found")
 	if strings.Contains(c.text(".stream"), "accepted") {
 		t.Error("receipts without a failed delivery are shown")
 	}
 	c.fill("destination", destinations["/healthy"])
 	c.see("Nothing matches")
-	c.check("console-receipts-none")
+	c.Check("console-receipts-none")
 	c.fill("status", "success")
 	c.wants(5, "status=success", "destination="+destinations["/healthy"])
 	c.fill("destination", destinations["/failing"])
@@ -60,7 +64,7 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	c.see("accepted 2")
 	c.fill("status", "failed")
 	c.wants(3, "status=failed")
-	c.do(chromedp.Reload())
+	c.Do(chromedp.Reload())
 	c.wants(3, "status=failed", "destination="+destinations["/failing"])
 	c.fill("until", "2020-01-01T00:00")
 	c.see("Nothing matches")
@@ -73,33 +77,33 @@ func TestConsoleFindsReceipts(t *testing.T) {
 	c.press("Deliver again…")
 	c.see("Count first")
 	for name, want := range map[string]string{"since": "2020-01-01T00:00", "status": "failed"} {
-		if got := evaluate[string](c.chromium, `document.querySelector('[name="`+name+`"]').value`); got != want {
+		if got := chromium.Evaluate[string](c.Browser, `document.querySelector('[name="`+name+`"]').value`); got != want {
 			t.Errorf("the replay begins with %s %q", name, got)
 		}
 	}
 	c.fill("rate", "1") // a second for each
 	c.press("Count")
 	c.see("3 deliveries would be made again.")
-	if n := k.count("/failing"); n != 5 {
+	if n := k.Count("/failing"); n != 5 {
 		t.Errorf("counting has delivered %d", n-5)
 	}
-	k.hang("/failing") // so that it is not done before it is cancelled
+	k.Hang("/failing") // so that it is not done before it is cancelled
 	c.press("Deliver 3 again")
 	c.see("of 3")
 	c.press("Cancel")
 	c.press("Cancel the replay")
 	c.see("cancelled")
-	c.check("console-webhook-replays")
+	c.Check("console-webhook-replays")
 	c.clean()
 }
 
 // wants waits until the list has a number of rows, and the address has filters.
 func (c *console) wants(rows int, filters ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait("the rows", rowCount+` === `+strconv.Itoa(rows))
 	for _, filter := range filters {
-		if address := evaluate[string](c.chromium, `location.search`); !strings.Contains(address, filter) {
-			c.t.Errorf("the address has %q, want %q", address, filter)
+		if address := chromium.Evaluate[string](c.Browser, `location.search`); !strings.Contains(address, filter) {
+			c.T.Errorf("the address has %q, want %q", address, filter)
 		}
 	}
 }
@@ -108,8 +112,8 @@ func (c *console) wants(rows int, filters ...string) {
 // and compares what arrives with the request.
 func TestConsoleCopiesReceiptsAsCurl(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	hook := s.call("POST", "/webhook/create", object{"name": "orders"}).want(201)
+	s := installation.StartWithOwner(t, "sqlite")
+	hook := s.Call("POST", "/webhook/create", object{"name": "orders"}).Want(201)
 	every := make([]byte, 256)
 	for i := range every {
 		every[i] = byte(i)
@@ -133,28 +137,28 @@ func TestConsoleCopiesReceiptsAsCurl(t *testing.T) {
 		"two values": {"POST", "", http.Header{"X-Many": {"1", "2"}, "Content-Type": {"text/plain"}}, "-d @x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := http.NewRequest(r.method, hook.text("url"), strings.NewReader(r.body))
-			s.must(err)
+			req, err := http.NewRequest(r.method, hook.Text("url"), strings.NewReader(r.body))
+			s.Must(err)
 			req.URL.RawQuery = r.query
 			req.Header = r.header
-			res, err := client.Do(req)
-			s.must(err)
-			s.must(res.Body.Close())
-			sent := s.newestReceipt(hook.text("id"))
+			res, err := installation.Client.Do(req)
+			s.Must(err)
+			s.Must(res.Body.Close())
+			sent := newestReceipt(s, hook.Text("id"))
 
-			c.visit("/webhooks/" + hook.text("id") + "/receipts/" + sent.id)
+			c.visit("/webhooks/" + hook.Text("id") + "/receipts/" + sent.id)
 			c.see("Copy as curl")
-			c.do(chromedp.Evaluate[chromedp.Void](`navigator.clipboard.writeText = async text => { window.copied = text }; undefined`))
+			c.Do(chromedp.Evaluate[chromedp.Void](`navigator.clipboard.writeText = async text => { window.copied = text }; undefined`))
 			c.press("Copy as curl")
 			c.wait("the command", `window.copied`)
 			script := filepath.Join(t.TempDir(), "command.sh")
-			s.must(os.WriteFile(script, []byte(evaluate[string](c.chromium, `window.copied`)), 0o600))
+			s.Must(os.WriteFile(script, []byte(chromium.Evaluate[string](c.Browser, `window.copied`)), 0o600))
 			command := exec.Command("sh", script)
-			command.Env = append(os.Environ(), "WEBHOOK_URL="+hook.text("url"))
+			command.Env = append(os.Environ(), "WEBHOOK_URL="+hook.Text("url"))
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			got := s.newestReceipt(hook.text("id"))
+			got := newestReceipt(s, hook.Text("id"))
 			if got.id == sent.id {
 				t.Fatal("the command has sent nothing")
 			}
@@ -183,13 +187,13 @@ type storedRequest struct {
 	body              []byte
 }
 
-func (s *steward) newestReceipt(webhookID string) storedRequest {
-	s.t.Helper()
+func newestReceipt(s *installation.Steward, webhookID string) storedRequest {
+	s.T.Helper()
 	var all []struct {
 		ID, Method, Query string
 		Headers           map[string]string
 	}
-	s.call("GET", "/webhook/receipt-list/"+webhookID+"?limit=1", nil).want(200).decode(&all)
-	body := s.call("GET", "/webhook/receipt-payload/"+webhookID+"/"+all[0].ID, nil).want(200).body
+	s.Call("GET", "/webhook/receipt-list/"+webhookID+"?limit=1", nil).Want(200).Decode(&all)
+	body := s.Call("GET", "/webhook/receipt-payload/"+webhookID+"/"+all[0].ID, nil).Want(200).Body
 	return storedRequest{all[0].ID, all[0].Method, all[0].Query, all[0].Headers, body}
 }

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"context"
@@ -11,18 +11,20 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/jackc/pgx/v5"
 
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
 // streaming opens the live stream of a new webhook.
-func streaming(t *testing.T, s *steward) (c *console, url string) {
+func streaming(t *testing.T, s *installation.Steward) (c *console, url string) {
 	t.Helper()
-	hook := s.call("POST", "/webhook/create", object{"name": "many"}).want(201)
+	hook := s.Call("POST", "/webhook/create", object{"name": "many"}).Want(201)
 	c = signedIn(t, s)
-	c.loadAxe()
-	c.visit("/webhooks/" + hook.text("id") + "?live=1")
+	c.LoadAxe()
+	c.visit("/webhooks/" + hook.Text("id") + "?live=1")
 	c.wait("the stream", `document.querySelector('.dot.live')`)
-	return c, hook.text("url")
+	return c, hook.Text("url")
 }
 
 // sendNumbers sends requests with the numbers from one up to another.
@@ -39,8 +41,8 @@ const rowCount = `Number(document.querySelector('.stream li')?.getAttribute('ari
 // checkRows scrolls through the list and fails the test unless its rows are the numbers from one
 // down to 0.
 func (c *console) checkRows(newest int) {
-	c.t.Helper()
-	texts := evaluate[[]string](c.chromium, `(async () => {
+	c.T.Helper()
+	texts := chromium.Evaluate[[]string](c.Browser, `(async () => {
 		const found = new Map();
 		for (let y = 0; ; y += 400) {
 			scrollTo(0, y);
@@ -56,7 +58,7 @@ func (c *console) checkRows(newest int) {
 		want = append(want, fmt.Sprintf(`{"n":%d}`, i))
 	}
 	if got := strings.Join(texts, ","); got != strings.Join(want, ",") {
-		c.t.Errorf("the rows are %s", got)
+		c.T.Errorf("the rows are %s", got)
 	}
 }
 
@@ -64,10 +66,10 @@ func (c *console) checkRows(newest int) {
 // shown, once and in order, also those that come while the connection is broken.
 func TestConsoleStreamsWhatArrives(t *testing.T) {
 	t.Parallel()
-	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	c, url := streaming(t, installation.StartWithOwner(t, "sqlite"))
 	sendNumbers(t, url, 0, 300)
 	c.wait("all of them", rowCount+` === 300`)
-	if rows := evaluate[int](c.chromium, `document.querySelectorAll('.stream li').length`); rows > 100 {
+	if rows := chromium.Evaluate[int](c.Browser, `document.querySelectorAll('.stream li').length`); rows > 100 {
 		t.Errorf("%d rows are in the document, of which the screen shows 20", rows)
 	}
 	c.disconnected(func() { sendNumbers(t, url, 300, 310) })
@@ -78,7 +80,7 @@ func TestConsoleStreamsWhatArrives(t *testing.T) {
 
 // disconnected calls a function while the stream is not connected.
 func (c *console) disconnected(do func()) {
-	c.t.Helper()
+	c.T.Helper()
 	c.offline(true)
 	c.unplug(true)
 	c.see("Reconnecting")
@@ -90,18 +92,18 @@ func (c *console) disconnected(do func()) {
 // unplug tells the page that the device is offline, or online again. offline alone leaves open
 // connections.
 func (c *console) unplug(off bool) {
-	c.t.Helper()
-	_, err := chromedp.Call(c.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
+	c.T.Helper()
+	_, err := chromedp.Call(c.Ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{
 		Offline: off, DownloadThroughput: -1, UploadThroughput: -1,
 	})
-	c.s.must(err)
+	c.s.Must(err)
 }
 
 // TestConsoleStreamPauses checks that rows stay where they are while the user has paused the
 // stream, scrolls, or is at one with the keyboard, and that what came meanwhile is shown then.
 func TestConsoleStreamPauses(t *testing.T) {
 	t.Parallel()
-	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	c, url := streaming(t, installation.StartWithOwner(t, "sqlite"))
 	sendNumbers(t, url, 0, 100)
 	c.wait("all of them", rowCount+` === 100`)
 
@@ -109,23 +111,23 @@ func TestConsoleStreamPauses(t *testing.T) {
 	c.see("Paused")
 	sendNumbers(t, url, 100, 105)
 	c.see("5 new requests")
-	c.check("console-stream-paused")
+	c.Check("console-stream-paused")
 	c.wait("the rows", rowCount+` === 100`)
 	c.press("Resume")
 	c.wait("those that came meanwhile", rowCount+` === 105`)
 
-	c.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 1000); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 1000); undefined`))
 	c.see("Paused")
 	sendNumbers(t, url, 105, 106)
 	c.see("1 new request")
 	c.press("1 new request")
 	c.wait("it, at the top", rowCount+` === 106 && scrollY === 0`)
 
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').focus(); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').focus(); undefined`))
 	c.see("Paused")
 	sendNumbers(t, url, 106, 107)
 	c.see("1 new request")
-	c.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(); undefined`))
 	c.wait("the row", rowCount+` === 107`)
 	c.checkRows(106)
 	c.clean()
@@ -134,11 +136,11 @@ func TestConsoleStreamPauses(t *testing.T) {
 // TestConsoleStreamKeepsTheNewest sends more than a page keeps.
 func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 	t.Parallel()
-	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	c, url := streaming(t, installation.StartWithOwner(t, "sqlite"))
 	sendNumbers(t, url, 0, 1100)
 	c.wait("the last one", `document.querySelector('.stream .mono')?.textContent === '{"n":1099}'`)
 	c.see("1,000 shown: the newest")
-	if rows := evaluate[int](c.chromium, rowCount); rows != 1000 {
+	if rows := chromium.Evaluate[int](c.Browser, rowCount); rows != 1000 {
 		t.Errorf("the list has %d rows", rows)
 	}
 	c.clean()
@@ -149,7 +151,7 @@ func TestConsoleStreamKeepsTheNewest(t *testing.T) {
 // seconds.
 func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
 	t.Parallel()
-	c, url := streaming(t, startWithOwner(t, "sqlite"))
+	c, url := streaming(t, installation.StartWithOwner(t, "sqlite"))
 	sent := 0
 	says := func(pattern string) func() bool {
 		return func() bool {
@@ -159,9 +161,9 @@ func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
 		}
 	}
 	waittest.True(t, "that it is live", says("Live · "))
-	c.do(chromedp.Evaluate[chromedp.Void](`window.now = Date.now; Date.now = () => now() + 20_000; undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`window.now = Date.now; Date.now = () => now() + 20_000; undefined`))
 	waittest.True(t, "that it is behind", says(`Behind by [12]\d s`))
-	c.do(chromedp.Evaluate[chromedp.Void](`Date.now = now; undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`Date.now = now; undefined`))
 	waittest.True(t, "that it is live", says("Live · "))
 	c.clean()
 }
@@ -169,23 +171,23 @@ func TestConsoleStreamSaysThatItIsBehind(t *testing.T) {
 // TestConsoleStreamSaysWhatIsMissing removes requests that came while the connection was broken.
 func TestConsoleStreamSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "postgres")
+	s := installation.StartWithOwner(t, "postgres")
 	c, url := streaming(t, s)
 	sendNumbers(t, url, 0, 1)
 	c.see(`{"n":0}`)
 	conn, err := pgx.Connect(t.Context(), s.Database)
-	s.must(err)
+	s.Must(err)
 	defer conn.Close(context.Background())
 	c.disconnected(func() {
 		sendNumbers(t, url, 1, 21)
 		_, err := conn.Exec(t.Context(), `DELETE FROM webhook_receipts WHERE key IN (
 			SELECT key FROM webhook_receipts ORDER BY key OFFSET 1 LIMIT 19)`)
-		s.must(err)
+		s.Must(err)
 	})
 	c.see("they were removed while this page was not connected")
 	c.see(`{"n":20}`)
 	c.wait("the others", rowCount+` === 2`)
-	c.check("console-stream-missing")
+	c.Check("console-stream-missing")
 	c.clean()
 }
 
@@ -194,31 +196,31 @@ func TestConsoleStreamSaysWhatIsMissing(t *testing.T) {
 // nothing that comes later, and goes on when the user has signed in again.
 func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c, url := streaming(t, s)
 	sendNumbers(t, url, 0, 1)
 	c.see(`{"n":0}`)
 
 	const ended = `performance.getEntriesByType('resource').filter(r => r.name.includes('/webhook/tail/')).length`
 	for range 3 {
-		key := s.call("POST", "/cli/apikey", object{"name": "other"}).want(201)
-		s.call("DELETE", "/cli/apikey/"+key.text("id"), nil).want(204)
+		key := s.Call("POST", "/cli/apikey", object{"name": "other"}).Want(201)
+		s.Call("DELETE", "/cli/apikey/"+key.Text("id"), nil).Want(204)
 	}
 	sendNumbers(t, url, 1, 2)
 	c.see(`{"n":1}`)
-	if n := evaluate[int](c.chromium, ended); n > 0 {
+	if n := chromium.Evaluate[int](c.Browser, ended); n > 0 {
 		t.Errorf("%d streams have ended because a key of somebody else was deleted", n)
 	}
 
 	other := c.newTab()
 	other.visit("/")
-	other.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.who').click(); undefined`))
+	other.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.who').click(); undefined`))
 	other.press("Sign out")
 	other.see("Sign in to the console")
 	c.see("The live stream has stopped, because your session has ended.")
 	c.see("Stopped")
 	sendNumbers(t, url, 2, 3)
-	if text := evaluate[string](c.chromium, `document.body.innerText`); strings.Contains(text, `{"n":2}`) {
+	if text := chromium.Evaluate[string](c.Browser, `document.body.innerText`); strings.Contains(text, `{"n":2}`) {
 		t.Error("the page shows what came after its session ended")
 	}
 
@@ -232,10 +234,8 @@ func TestConsoleStreamEndsWithTheSession(t *testing.T) {
 
 // newTab opens another tab of the browser.
 func (c *console) newTab() *console {
-	c.t.Helper()
-	ctx, cancel := chromedp.NewContext(c.ctx)
-	c.t.Cleanup(cancel)
-	other := &console{chromium: &chromium{t: c.t, ctx: ctx, watchdog: c.watchdog}, s: c.s}
-	other.do(chromedp.EmulateViewport(1280, 900))
+	c.T.Helper()
+	other := &console{Browser: c.NewTab(), s: c.s}
+	other.Do(chromedp.EmulateViewport(1280, 900))
 	return other
 }

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"os"
@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 )
 
 // TestConsoleShowsWhatTheRoleIncludes opens every page without an id, as each role, and with a second
@@ -14,18 +17,18 @@ import (
 // when it is opened by its address; what is in the navigation sends no request that the server refuses.
 func TestConsoleShowsWhatTheRoleIncludes(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	other := s.secondOrganization()
-	other.call("POST", "/oidc/org/members", object{"email": "else@example.com", "role": "viewer"}).want(201)
-	source, err := os.ReadFile("../console/src/routes.ts")
-	s.must(err)
+	s := installation.StartWithOwner(t, "sqlite")
+	other := s.SecondOrganization()
+	other.Call("POST", "/oidc/org/members", object{"email": "else@example.com", "role": "viewer"}).Want(201)
+	source, err := os.ReadFile("../../console/src/routes.ts")
+	s.Must(err)
 	for role, hidden := range map[string][]string{
 		"admin": {}, "member": {"/members", "/audit", "/oauth/clients/new"}, "viewer": {"/members", "/audit", "/oauth/clients/new"},
 	} {
-		b, _ := s.invite(role+"@example.com", role)
+		b, _ := s.Invite(role+"@example.com", role)
 		c := newConsole(t, s)
 		c.visit("/")
-		c.signInAs(b.email, b.password)
+		c.signInAs(b.Email, b.Password)
 		for _, m := range patterns.FindAllStringSubmatch(string(source), -1) {
 			path := m[1]
 			if strings.Contains(path, ":") {
@@ -37,17 +40,17 @@ func TestConsoleShowsWhatTheRoleIncludes(t *testing.T) {
 			if says := strings.Contains(c.text("#content"), "Your role does not include this page"); says != refused {
 				t.Errorf("%s as %s: says that it is not included: %v", path, role, says)
 			}
-			if linked := evaluate[bool](c.chromium, `!!document.querySelector('.side a.nav[href=`+quoted("/console"+path)+`]')`); linked && refused {
+			if linked := chromium.Evaluate[bool](c.Browser, `!!document.querySelector('.side a.nav[href=`+quoted("/console"+path)+`]')`); linked && refused {
 				t.Errorf("%s is in the navigation of a %s", path, role)
 			}
-			if n := evaluate[[]string](c.chromium, `performance.getEntriesByType('resource').filter(e => e.responseStatus === 403).map(e => e.name)`); len(n) > 0 {
+			if n := chromium.Evaluate[[]string](c.Browser, `performance.getEntriesByType('resource').filter(e => e.responseStatus === 403).map(e => e.name)`); len(n) > 0 {
 				t.Errorf("%s as %s: the server refuses %q", path, role, n)
 			}
 			c.clean()
 		}
-		c.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+		c.Do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 		c.wantFocus("Search")
-		offered := evaluate[string](c.chromium, `[...document.querySelectorAll('[role=option]')].map(e => e.innerText).join()`)
+		offered := chromium.Evaluate[string](c.Browser, `[...document.querySelectorAll('[role=option]')].map(e => e.innerText).join()`)
 		if found := strings.Contains(offered, "Members") && strings.Contains(offered, "Audit log"); found != (len(hidden) == 0) {
 			t.Errorf("the search offers a %s %s", role, offered)
 		}

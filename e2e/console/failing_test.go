@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"fmt"
@@ -7,11 +7,15 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
-// refusing makes a path answer 503, and tells the sender to wait for half an hour.
-func (k *sink) refusing(path string) {
-	k.status(path, http.StatusServiceUnavailable, "Retry-After", "1800")
+// refuse makes a path answer 503, and tells the sender to wait for half an hour.
+func refuse(k *sink.Sink, path string) {
+	k.Status(path, http.StatusServiceUnavailable, "Retry-After", "1800")
 }
 
 // rows is the expression of the texts of the rows of a table.
@@ -22,34 +26,34 @@ const rows = `[...document.querySelectorAll('#content tbody tr')].map(r => r.inn
 // webhook is healthy.
 func TestConsoleShowsWhatIsFailing(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	k := newSink(t)
-	k.refusing("/newsletter")
-	orders, payments := s.hook("orders"), s.hook("payments")
-	s.destination(orders, k.URL+"/newsletter")
-	s.destination(payments, k.URL+"/accounting")
+	s := installation.StartWithOwner(t, "sqlite")
+	k := sink.New(t)
+	refuse(k, "/newsletter")
+	orders, payments := s.NewHook("orders"), s.NewHook("payments")
+	s.NewDestination(orders, k.URL+"/newsletter")
+	s.NewDestination(payments, k.URL+"/accounting")
 	const sent = 130
 	for i := range sent {
-		s.ingest(orders, fmt.Sprintf(`{"n": %d}`, i))
+		s.Ingest(orders, fmt.Sprintf(`{"n": %d}`, i))
 	}
-	s.ingest(payments, `{"n": 1}`)
-	k.wait("/newsletter", sent)
-	k.wait("/accounting", 1)
+	s.Ingest(payments, `{"n": 1}`)
+	k.Wait("/newsletter", sent)
+	k.Wait("/accounting", 1)
 
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	c.visit("/")
 	c.wait("webhook and path of the failing destination", `[...document.querySelectorAll('a.item')].some(a => /orders\s+127\.0\.0\.1[:\d]*\/newsletter[^]*answered 503[^]*130 deliveries/.test(a.innerText))`)
 	c.visit("/webhooks")
 	c.wait("the mark on the failing webhook alone", rows+`.filter(r => r.includes('failing')).join() === `+rows+`.filter(r => r.startsWith('orders')).join()`)
 	c.misses("not marked")
-	c.check("console-webhooks-failing")
+	c.Check("console-webhooks-failing")
 
 	c.at("/webhooks/"+orders.ID+"?tab=destinations", "the destination answered 503")
 	c.wait("the badge and the dots", `document.querySelector('section .tag.bad')?.innerText === 'failing' && document.querySelectorAll('.dots .dot.bad').length === 20`)
 	c.see("0 of the last 20 deliveries succeeded")
 	c.see("130 wait for a retry; the next one is due in")
-	c.check("console-destinations-failing")
+	c.Check("console-destinations-failing")
 	c.at("/webhooks/"+payments.ID+"?tab=destinations", "1 of the last 1 delivery succeeded")
 	c.see("healthy")
 
@@ -60,21 +64,21 @@ func TestConsoleShowsWhatIsFailing(t *testing.T) {
 
 // seeWaitingDeliveries opens the deliveries of a webhook, all of which wait for a retry, and counts
 // those that a replay would deliver.
-func (c *console) seeWaitingDeliveries(h hook) {
-	c.t.Helper()
+func (c *console) seeWaitingDeliveries(h installation.Hook) {
+	c.T.Helper()
 	c.visit("/webhooks/" + h.ID)
 	c.press("Deliveries")
 	c.wait("what failed, with the next attempt", rows+`.length === 50 && `+rows+`.every(r => /failed\s+in \d+ min[^]*answered 503/.test(r))`)
 	c.wait("the filter", `document.querySelector('[name=status]').value === 'failing'`)
 	c.see("130 deliveries")
-	if asked := evaluate[int](c.chromium, `performance.getEntriesByType('resource').filter(e => e.name.includes('receiptId=')).length`); asked != 0 {
-		c.t.Errorf("the list made %d requests for single receipts", asked)
+	if asked := chromium.Evaluate[int](c.Browser, `performance.getEntriesByType('resource').filter(e => e.name.includes('receiptId=')).length`); asked != 0 {
+		c.T.Errorf("the list made %d requests for single receipts", asked)
 	}
-	c.check("console-deliveries-failing")
+	c.Check("console-deliveries-failing")
 	c.fill("status", "waiting")
 	c.wait("what waits", rows+`.length === 50 && `+rows+`.every(r => /waiting\s+in \d+ min[^]*the attempt before failed/.test(r))`)
 	c.see("130 deliveries")
-	c.check("console-deliveries-waiting")
+	c.Check("console-deliveries-waiting")
 	c.press("Replay")
 	for _, status := range []string{"failed", "waiting"} {
 		c.fill("status", status)
@@ -87,26 +91,26 @@ func (c *console) seeWaitingDeliveries(h hook) {
 }
 
 // recover retries all that waits, after the destination has been mended.
-func (c *console) recover(k *sink, h hook) {
-	c.t.Helper()
+func (c *console) recover(k *sink.Sink, h installation.Hook) {
+	c.T.Helper()
 	c.at("/webhooks/"+h.ID+"?tab=destinations", "Retry all waiting now")
 	c.press("Disable")
 	c.see("Enable it before you retry")
 	c.misses("Retry all waiting now")
-	c.check("console-destinations-disabled")
+	c.Check("console-destinations-disabled")
 	c.press("Enable")
 	c.misses("Enable it before you retry")
-	k.handle("/newsletter", nil)
+	k.Handle("/newsletter", nil)
 	c.press("Retry all waiting now")
 	c.see("130 deliveries wait for a retry")
-	c.check("console-destinations-recover")
+	c.Check("console-destinations-recover")
 	c.fill("rate", "1001")
 	c.press("Retry 130 deliveries")
 	c.see("Something in the form is not right")
 	c.fill("rate", "1000")
 	c.press("Retry 130 deliveries")
 	c.see("130 deliveries are retried now.")
-	k.wait("/newsletter", 260)
+	k.Wait("/newsletter", 260)
 	c.see("healthy")
 	c.misses("failing")
 	c.see("20 of the last 20 deliveries succeeded")
@@ -116,40 +120,40 @@ func (c *console) recover(k *sink, h hook) {
 // leaves out what was delivered later.
 func TestConsoleListsFailingDeliveriesOnce(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	k := newSink(t)
-	k.refusing("/waits")
-	k.status("/gone-wrong", http.StatusBadRequest)
-	k.handle("/recovers", func(w http.ResponseWriter, _ *http.Request, n int) {
+	s := installation.StartWithOwner(t, "sqlite")
+	k := sink.New(t)
+	refuse(k, "/waits")
+	k.Status("/gone-wrong", http.StatusBadRequest)
+	k.Handle("/recovers", func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n == 1 {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	h := s.hook("orders")
-	s.destination(h, k.URL+"/waits")
-	s.destination(h, k.URL+"/gone-wrong", "max_retries", 0)
-	s.destination(h, k.URL+"/recovers")
-	s.ingest(h, `{"n": 1}`)
-	k.wait("/recovers", 2)
-	k.wait("/waits", 1)
-	k.wait("/gone-wrong", 1)
+	h := s.NewHook("orders")
+	s.NewDestination(h, k.URL+"/waits")
+	s.NewDestination(h, k.URL+"/gone-wrong", "max_retries", 0)
+	s.NewDestination(h, k.URL+"/recovers")
+	s.Ingest(h, `{"n": 1}`)
+	k.Wait("/recovers", 2)
+	k.Wait("/waits", 1)
+	k.Wait("/gone-wrong", 1)
 
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	c.visit("/webhooks/" + h.ID + "?tab=deliveries&status=failing")
 	c.wait("the two that fail", rows+`.length === 2`)
 	c.wait("the next attempt", rows+`.some(r => /in \d+ min[^]*\/waits\s+answered 503/.test(r)) && `+rows+`.some(r => /none left[^]*\/gone-wrong\s+answered 400/.test(r))`)
 	c.see("2 deliveries")
-	c.check("console-deliveries-failing-once")
+	c.Check("console-deliveries-failing-once")
 	c.fill("status", "failed")
 	c.wait("the one that was delivered later", rows+`.length === 3 && `+rows+`.some(r => /attempted again[^]*\/recovers\s+answered 502/.test(r))`)
 	c.fill("status", "all")
 	c.wait("all attempts", rows+`.length === 5 && `+rows+`.some(r => /waiting[^]*\/waits\s+the attempt before failed/.test(r))`)
-	k.handle("/waits", nil)
+	k.Handle("/waits", nil)
 	c.fill("status", "failing")
 	c.wait("the two that fail", rows+`.length === 2`)
-	c.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('tbody tr')].find(r => r.innerText.includes('/waits')).querySelector('button').click(); undefined`))
-	k.wait("/waits", 2)
+	c.Do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('tbody tr')].find(r => r.innerText.includes('/waits')).querySelector('button').click(); undefined`))
+	k.Wait("/waits", 2)
 	c.wait("the one that still fails", rows+`.length === 1`)
 	c.clean()
 }
@@ -158,22 +162,22 @@ func TestConsoleListsFailingDeliveriesOnce(t *testing.T) {
 // appears without a reload, and so do those that follow.
 func TestConsoleShowsTheFirstRequest(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	h := s.hook("orders")
+	s := installation.StartWithOwner(t, "sqlite")
+	h := s.NewHook("orders")
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	c.visit("/webhooks/" + h.ID)
 	c.see("Waiting for the first request")
 	c.wait("the stream", `document.querySelector('.dot.live')`)
-	c.check("console-webhook-listening")
+	c.Check("console-webhook-listening")
 	for i := range 2 {
-		s.ingest(h, fmt.Sprintf(`{"n": %d}`, i))
+		s.Ingest(h, fmt.Sprintf(`{"n": %d}`, i))
 		c.wait("the request", rowCount+fmt.Sprintf(` === %d`, i+1))
 	}
 	c.press("Stop")
 	c.wait("the filters", `document.querySelector('[name=status]')`)
 	c.see("2 receipts")
-	if loads := evaluate[int](c.chromium, `performance.getEntriesByType('navigation').length`); loads != 1 {
+	if loads := chromium.Evaluate[int](c.Browser, `performance.getEntriesByType('navigation').length`); loads != 1 {
 		t.Errorf("the page was loaded %d times", loads)
 	}
 	c.clean()
@@ -183,22 +187,22 @@ func TestConsoleShowsTheFirstRequest(t *testing.T) {
 // there are more of them than a page has.
 func TestConsoleListsSystemWebhooksApart(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
-	c.loadAxe()
-	s.hook("orders")
+	c.LoadAxe()
+	s.NewHook("orders")
 	const system = 101
 	for i := range system {
-		s.call("POST", "/webhook/create", object{"name": fmt.Sprintf("Bucket %d", i), "internal": true}).want(201)
+		s.Call("POST", "/webhook/create", object{"name": fmt.Sprintf("Bucket %d", i), "internal": true}).Want(201)
 	}
 	c.at("/webhooks", "orders")
 	c.see("1 webhook")
-	c.check("console-webhooks-system")
+	c.Check("console-webhooks-system")
 	c.wait("those of users alone", rows+`.length === 1`)
 	c.press("System webhooks")
 	c.wait("those of the system", rows+`.length === 100 && `+rows+`.every(r => r.startsWith('Bucket'))`)
 	c.see("101 webhooks")
-	c.check("console-webhooks-system-open")
+	c.Check("console-webhooks-system-open")
 	c.press("Next page")
 	c.wait("the last one of the system", rows+`.length === 1 && `+rows+`[0].startsWith('Bucket 0')`)
 	c.clean()
@@ -208,10 +212,10 @@ func TestConsoleListsSystemWebhooksApart(t *testing.T) {
 // that there is one, and why it is not shown.
 func TestConsoleMasksHeadersForViewers(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	s.invite("grace@example.com", "viewer")
-	h := s.hook("orders")
-	receipt := s.ingest(h, `{"n": 1}`, "Authorization", "Bearer of-the-shop", "X-Shop", "seven")
+	s := installation.StartWithOwner(t, "sqlite")
+	s.Invite("grace@example.com", "viewer")
+	h := s.NewHook("orders")
+	receipt := s.Ingest(h, `{"n": 1}`, "Authorization", "Bearer of-the-shop", "X-Shop", "seven")
 	const hint = "shown as *** to viewers"
 	page := "/webhooks/" + h.ID + "/receipts/" + receipt
 
@@ -219,7 +223,7 @@ func TestConsoleMasksHeadersForViewers(t *testing.T) {
 	c.at(page, "Bearer of-the-shop")
 	c.misses(hint)
 	viewer := newConsole(t, s)
-	viewer.loadAxe()
+	viewer.LoadAxe()
 	viewer.visit(page)
 	viewer.signInAs("grace@example.com", "a first password")
 	viewer.see(hint)
@@ -227,6 +231,6 @@ func TestConsoleMasksHeadersForViewers(t *testing.T) {
 	if text := viewer.text("#content"); strings.Contains(text, "of-the-shop") {
 		t.Errorf("a viewer sees %s", text)
 	}
-	viewer.check("console-receipt-viewer")
+	viewer.Check("console-receipt-viewer")
 	viewer.clean()
 }

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 	"steward/internal/waittest"
 )
 
@@ -22,12 +24,12 @@ const hostileKey = `<img src=x onerror="smuggled()">.txt`
 // bucket and deletes it.
 func TestConsoleStorage(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
-	c.loadAxe()
+	c.LoadAxe()
 	c.visit("/storage")
 	c.see("No buckets yet")
-	c.check("console-storage-empty")
+	c.Check("console-storage-empty")
 	c.press("New bucket")
 	c.fill("name", "Bad Name")
 	c.press("Create")
@@ -43,12 +45,12 @@ func TestConsoleStorage(t *testing.T) {
 	c.wait("two uploads", `document.querySelectorAll(".tag.good").length === 2`)
 	c.press("hello.json")
 	c.wait("the JSON as a tree", `[...document.querySelectorAll("dialog .tree .key")].some((k) => k.innerText === "greeting")`)
-	c.check("console-storage-preview")
+	c.Check("console-storage-preview")
 	c.press("Share")
 	for _, expiry := range []struct{ label, seconds string }{{"1 hour", "3600"}, {"15 minutes", "900"}, {"1 day", "86400"}, {"7 days", "604800"}} {
 		c.press(expiry.label)
 		c.see("without signing in, for " + expiry.label)
-		link := evaluate[string](c.chromium, `document.querySelector("dialog .code pre").innerText`)
+		link := chromium.Evaluate[string](c.Browser, `document.querySelector("dialog .code pre").innerText`)
 		if !strings.Contains(link, "X-Amz-Expires="+expiry.seconds+"&") {
 			t.Errorf("%s: the link is %s", expiry.label, link)
 		}
@@ -56,7 +58,7 @@ func TestConsoleStorage(t *testing.T) {
 			t.Errorf("the shared link: %d %s", status, body)
 		}
 	}
-	c.check("console-storage-share")
+	c.Check("console-storage-share")
 	c.press("Close")
 	c.press(hostileKey)
 	c.see(hostile)
@@ -65,12 +67,12 @@ func TestConsoleStorage(t *testing.T) {
 	c.inert("the list of objects")
 	c.drops()
 
-	b := s.existing("photos")
-	b.put("2026/a/1.txt", "one")
-	b.put("2026/a/2.txt", "two")
-	b.put("2026/b.bin", "\xff\xfe\x00")
+	b := existingBucket(s, "photos")
+	b.Put("2026/a/1.txt", "one")
+	b.Put("2026/a/2.txt", "two")
+	b.Put("2026/b.bin", "\xff\xfe\x00")
 	c.at("/storage/photos", "2026/")
-	c.check("console-storage")
+	c.Check("console-storage")
 	c.press("2026/")
 	c.see("b.bin")
 	c.upload(map[string]string{"inside.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="80" height="80"><circle cx="40" cy="40" r="30"/></svg>`})
@@ -86,31 +88,31 @@ func TestConsoleStorage(t *testing.T) {
 	c.press("Delete the folder 2026/a/")
 	c.see("2 objects have keys that begin with “2026/a/”")
 	c.fill("confirm", "2026/a/")
-	c.screenshot("console-storage-delete")
+	c.Screenshot("console-storage-delete")
 	c.press("Delete 2 objects")
 	c.see("2 objects were deleted.")
 	c.misses("a/")
-	s.call("GET", "/storage/objects/photos?prefix=2026/a/", nil).want(200)
-	if total := s.call("GET", "/storage/objects/photos?prefix=2026/", nil).want(200).get("total"); total != 1.0 {
+	s.Call("GET", "/storage/objects/photos?prefix=2026/a/", nil).Want(200)
+	if total := s.Call("GET", "/storage/objects/photos?prefix=2026/", nil).Want(200).Get("total"); total != 1.0 {
 		t.Errorf("%v objects are left, want inside.svg", total)
 	}
 
 	c.at("/storage/photos?tab=config", "Storage tier")
-	c.check("console-storage-config")
+	c.Check("console-storage-config")
 	c.fill("ttl", "86400")
 	c.fill("origins", "https://app.example.com")
 	c.fill("extra", "X-Robots-Tag: noindex")
 	c.press("Save")
 	c.see("The configuration was saved")
-	config := s.call("GET", "/bucket/config/photos", nil).want(200)
-	if config.get("ttl") != 86400.0 || config.text("additional_headers.X-Robots-Tag") != "noindex" ||
-		!strings.Contains(string(config.body), "https://app.example.com") {
-		t.Errorf("the configuration is %s", config.body)
+	config := s.Call("GET", "/bucket/config/photos", nil).Want(200)
+	if config.Get("ttl") != 86400.0 || config.Text("additional_headers.X-Robots-Tag") != "noindex" ||
+		!strings.Contains(string(config.Body), "https://app.example.com") {
+		t.Errorf("the configuration is %s", config.Body)
 	}
 	c.at("/storage/photos?tab=connection", "S3_ENDPOINT")
-	c.check("console-storage-connection")
+	c.Check("console-storage-connection")
 	c.at("/storage", "photos")
-	c.check("console-storage-buckets")
+	c.Check("console-storage-buckets")
 	c.press("Delete the bucket photos")
 	c.fill("confirm", "photos")
 	c.press("Delete bucket")
@@ -119,44 +121,44 @@ func TestConsoleStorage(t *testing.T) {
 
 // upload chooses files with the button of the page.
 func (c *console) upload(files map[string]string) {
-	c.t.Helper()
-	dir := c.t.TempDir()
+	c.T.Helper()
+	dir := c.T.TempDir()
 	var paths []string
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		c.s.must(os.WriteFile(path, []byte(content), 0o644))
+		c.s.Must(os.WriteFile(path, []byte(content), 0o644))
 		paths = append(paths, path)
 	}
-	c.do(chromedp.SetUploadFiles(chromedp.CSS(`input[name="files"]`), paths, chromedp.NodeReady))
+	c.Do(chromedp.SetUploadFiles(chromedp.CSS(`input[name="files"]`), paths, chromedp.NodeReady))
 }
 
-// existing returns a bucket with its credentials.
-func (s *steward) existing(name string) bucket {
-	s.t.Helper()
+// existingBucket returns a bucket with its credentials.
+func existingBucket(s *installation.Steward, name string) installation.Bucket {
+	s.T.Helper()
 	var all struct {
 		S3 []struct{ Env map[string]string }
 	}
-	s.call("GET", "/resource?type=s3&name="+name, nil).want(200).decode(&all)
+	s.Call("GET", "/resource?type=s3&name="+name, nil).Want(200).Decode(&all)
 	env := all.S3[0].Env
-	return bucket{s, name, env["S3_ACCESS_KEY_ID"], env["S3_SECRET_ACCESS_KEY"]}
+	return installation.Bucket{Steward: s, Name: name, Access: env["S3_ACCESS_KEY_ID"], Secret: env["S3_SECRET_ACCESS_KEY"]}
 }
 
 // drops drops a folder with many files and a large one on the list. While the storage cannot be
 // reached, the uploads are tried again, and fail only then.
 func (c *console) drops() {
-	c.t.Helper()
-	dir := filepath.Join(c.t.TempDir(), "dropped")
-	c.s.must(os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
+	c.T.Helper()
+	dir := filepath.Join(c.T.TempDir(), "dropped")
+	c.s.Must(os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
 	for i := range 119 {
-		c.s.must(os.WriteFile(filepath.Join(dir, "sub", fmt.Sprintf("%03d.txt", i)), []byte("x"), 0o644))
+		c.s.Must(os.WriteFile(filepath.Join(dir, "sub", fmt.Sprintf("%03d.txt", i)), []byte("x"), 0o644))
 	}
 	const large = 40 << 20
-	c.s.must(os.WriteFile(filepath.Join(dir, "large.bin"), make([]byte, large), 0o644))
+	c.s.Must(os.WriteFile(filepath.Join(dir, "large.bin"), make([]byte, large), 0o644))
 	c.press("Hide") // earlier uploads
 	c.drop(dir)
 	c.see("of 120 files stored")
-	c.screenshot("console-storage-uploads")
-	waittest.Until(c.t, "all uploads", func() (string, bool) {
+	c.Screenshot("console-storage-uploads")
+	waittest.Until(c.T, "all uploads", func() (string, bool) {
 		shown := c.text(`section[aria-label="Uploads"] h2`)
 		return shown, shown == "120 of 120 files stored"
 	})
@@ -169,9 +171,9 @@ func (c *console) drops() {
 			Size int
 		}
 	}
-	c.s.call("GET", "/storage/objects/photos?prefix=dropped/&limit=1", nil).want(200).decode(&listed)
+	c.s.Call("GET", "/storage/objects/photos?prefix=dropped/&limit=1", nil).Want(200).Decode(&listed)
 	if listed.Total != 120 || listed.Objects[0].Key != "dropped/large.bin" || listed.Objects[0].Size != large {
-		c.t.Errorf("the drop has stored %+v", listed)
+		c.T.Errorf("the drop has stored %+v", listed)
 	}
 	c.press("Delete the folder dropped/")
 	c.see("120 objects have keys that begin with “dropped/”")
@@ -192,14 +194,14 @@ func (c *console) drops() {
 
 // drop drops a file or folder of this machine on the list of objects.
 func (c *console) drop(path string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait("the list", `document.querySelector('section[aria-label="Objects"]')`)
-	at := evaluate[[]float64](c.chromium, `(() => { const r = document.querySelector('section[aria-label="Objects"]').getBoundingClientRect(); return [r.x + 30, r.y + 10]; })()`)
+	at := chromium.Evaluate[[]float64](c.Browser, `(() => { const r = document.querySelector('section[aria-label="Objects"]').getBoundingClientRect(); return [r.x + 30, r.y + 10]; })()`)
 	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
-		_, err := chromedp.Call(c.ctx, input.DispatchDragEvent, input.DispatchDragEventParams{
+		_, err := chromedp.Call(c.Ctx, input.DispatchDragEvent, input.DispatchDragEventParams{
 			Type: kind, X: at[0], Y: at[1], Data: &input.DragData{Items: []*input.DragDataItem{}, Files: []string{path}, DragOperationsMask: 1},
 		})
-		c.s.must(err)
+		c.s.Must(err)
 	}
 }
 
@@ -208,14 +210,14 @@ func (c *console) drop(path string) {
 // is gone at the first.
 func TestConsoleStorageOnReplicas(t *testing.T) {
 	t.Parallel()
-	s, _ := startOnCluster(t, "postgres")
-	other := s.replica()
-	s.bucket("photos")
-	b, _ := s.invite("grace@example.com", "member")
+	s, _ := installation.StartOnCluster(t, "postgres")
+	other := s.Replica()
+	s.NewBucket("photos")
+	b, _ := s.Invite("grace@example.com", "member")
 	here, there := newConsole(t, s), newConsole(t, other)
 	for _, c := range []*console{here, there} {
 		c.visit("/")
-		c.signInAs(b.email, b.password)
+		c.signInAs(b.Email, b.Password)
 		c.see("Overview")
 	}
 	here.at("/storage/photos", "The bucket is empty")
@@ -225,8 +227,8 @@ func TestConsoleStorageOnReplicas(t *testing.T) {
 	there.at("/storage/photos", "hello.json")
 	there.press("hello.json")
 	there.see("from the first replica")
-	link := evaluate[string](there.chromium, `document.querySelector("dialog a[download]").href`)
-	if !strings.HasPrefix(link, other.addresses().S3URL) {
+	link := chromium.Evaluate[string](there.Browser, `document.querySelector("dialog a[download]").href`)
+	if !strings.HasPrefix(link, other.Addresses().S3URL) {
 		t.Errorf("the download is from %s", link)
 	}
 	if status, body := fetchText(t, link); status != http.StatusOK || body != `{"greeting": "from the first replica"}` {
@@ -246,7 +248,7 @@ func TestConsoleStorageOnReplicas(t *testing.T) {
 // fetchText returns what a URL answers without credentials.
 func fetchText(t *testing.T, address string) (status int, body string) {
 	t.Helper()
-	got, err := client.Get(address)
+	got, err := installation.Client.Get(address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"fmt"
@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 )
 
 // TestConsoleWebhooks does with a mouse what people do with webhooks: create one, add a
@@ -16,18 +20,18 @@ import (
 func TestConsoleWebhooks(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		s := startWithOwner(t, "sqlite")
+		s := installation.StartWithOwner(t, "sqlite")
 		useWebhooks(t, s, s)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		s := startWithOwner(t, "postgres")
-		useWebhooks(t, s, s.replica())
+		s := installation.StartWithOwner(t, "postgres")
+		useWebhooks(t, s, s.Replica())
 	})
 }
 
-func useWebhooks(t *testing.T, s, ingest *steward) {
-	k := newSink(t)
-	k.handle("/hooks", func(w http.ResponseWriter, _ *http.Request, n int) {
+func useWebhooks(t *testing.T, s, ingest *installation.Steward) {
+	k := sink.New(t)
+	k.Handle("/hooks", func(w http.ResponseWriter, _ *http.Request, n int) {
 		if n == 2 { // after the test event
 			w.Header().Set("Retry-After", "600") // the test retries it
 			w.WriteHeader(http.StatusInternalServerError)
@@ -54,7 +58,7 @@ func useWebhooks(t *testing.T, s, ingest *steward) {
 	c.fill("url", "ftp://example.com")
 	c.press("Add")
 	c.see("Something in the form is not right")
-	if kept := evaluate[string](c.chromium, `document.querySelector('dialog [name="url"]').value`); kept != "ftp://example.com" {
+	if kept := chromium.Evaluate[string](c.Browser, `document.querySelector('dialog [name="url"]').value`); kept != "ftp://example.com" {
 		t.Errorf("the form has lost what was entered: %q", kept)
 	}
 	c.fill("url", k.URL+"/hooks")
@@ -69,16 +73,16 @@ func useWebhooks(t *testing.T, s, ingest *steward) {
 	c.press("Send a test")
 	c.see("It answered 200")
 	c.press("Done")
-	if test := k.wait("/hooks", 1)[0]; test.header.Get("Webhook-Signature") == "" {
-		t.Errorf("the test event is not signed: %v", test.header)
+	if test := k.Wait("/hooks", 1)[0]; test.Header.Get("Webhook-Signature") == "" {
+		t.Errorf("the test event is not signed: %v", test.Header)
 	}
 
 	c.press("Receipts") // there are none: it is live
 	c.wait("the stream", `document.querySelector('.dot.live')`)
 	send(t, url, `{"order": 1042, "state": "paid", "lines": [1, 2, 3]}`)
 	c.see(`"order":1042`)
-	k.wait("/hooks", 2)
-	c.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').click(); undefined`))
+	k.Wait("/hooks", 2)
+	c.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('.stream a').click(); undefined`))
 	c.see("POST request")
 	c.see("order")
 	c.see("answered 500")
@@ -89,8 +93,8 @@ func useWebhooks(t *testing.T, s, ingest *steward) {
 	c.see("7b 22 6f 72 64 65 72")
 	c.press("Retry now")
 	c.see("success")
-	if got := k.wait("/hooks", 3)[2]; got.header.Get("X-Shop") != "7" {
-		t.Errorf("the delivery has the headers %v", got.header)
+	if got := k.Wait("/hooks", 3)[2]; got.Header.Get("X-Shop") != "7" {
+		t.Errorf("the delivery has the headers %v", got.Header)
 	}
 	c.press("orders")
 
@@ -102,7 +106,7 @@ func useWebhooks(t *testing.T, s, ingest *steward) {
 	c.see("1 delivery would be made again.")
 	c.press("Deliver 1 again")
 	c.see("1 of 1")
-	k.wait("/hooks", 4)
+	k.Wait("/hooks", 4)
 
 	c.press("Analytics")
 	c.wait("the plot", `document.querySelector('.plot canvas')`)
@@ -118,7 +122,7 @@ func useWebhooks(t *testing.T, s, ingest *steward) {
 	c.press("Delete webhook")
 	c.see("This cannot be undone")
 	c.fill("confirm", "order")
-	if !evaluate[bool](c.chromium, `document.querySelector('dialog .btn.fill').disabled`) {
+	if !chromium.Evaluate[bool](c.Browser, `document.querySelector('dialog .btn.fill').disabled`) {
 		t.Error("the wrong name is enough to delete")
 	}
 	c.fill("confirm", "orders")
@@ -138,9 +142,9 @@ func requested(text string) string {
 // those on the screen, at most four at a time, and of others when they are scrolled to.
 func TestConsoleReadsTrafficOfVisibleWebhooks(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	for i := range 500 {
-		s.call("POST", "/webhook/create", object{"name": fmt.Sprintf("hook %d", i)}).want(201)
+		s.Call("POST", "/webhook/create", object{"name": fmt.Sprintf("hook %d", i)}).Want(201)
 	}
 	c := signedIn(t, s)
 	c.visit("/webhooks")
@@ -148,16 +152,16 @@ func TestConsoleReadsTrafficOfVisibleWebhooks(t *testing.T) {
 	const traffic = `performance.getEntriesByType('resource').filter(r => r.name.includes('/timeseries'))`
 	const drawn = `document.querySelectorAll('svg.spark').length`
 	c.wait("the sparklines", drawn+` >= 5 && `+traffic+`.length === `+drawn)
-	first := evaluate[int](c.chromium, drawn)
+	first := chromium.Evaluate[int](c.Browser, drawn)
 	if first > 40 {
 		t.Errorf("%d webhooks are asked for, of which the screen shows a part", first)
 	}
-	c.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, document.body.scrollHeight); undefined`))
+	c.Do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, document.body.scrollHeight); undefined`))
 	c.wait("those at the end", `document.querySelector('tbody tr:last-child svg.spark')`)
-	if all := evaluate[int](c.chromium, drawn); all >= 100 {
+	if all := chromium.Evaluate[int](c.Browser, drawn); all >= 100 {
 		t.Errorf("%d webhooks are asked for, also those that were scrolled past", all)
 	}
-	parallel := evaluate[int](c.chromium, `(() => { const all = `+traffic+`;
+	parallel := chromium.Evaluate[int](c.Browser, `(() => { const all = `+traffic+`;
 		return Math.max(...all.map(a => all.filter(b => b.startTime <= a.startTime && a.startTime < b.responseEnd).length)); })()`)
 	if parallel > 4 {
 		t.Errorf("%d requests at a time", parallel)
@@ -170,7 +174,7 @@ func TestConsoleReadsTrafficOfVisibleWebhooks(t *testing.T) {
 // send sends a request to a webhook.
 func send(t testing.TB, url, body string) {
 	t.Helper()
-	res, err := client.Post(url, "application/json", strings.NewReader(body))
+	res, err := installation.Client.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

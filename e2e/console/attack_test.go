@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/minio/minio-go/v7"
 
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
+	"steward/e2e/sink"
 	"steward/internal/db"
 )
 
@@ -27,37 +30,37 @@ const markup = `<img src=x onerror=smuggled()><script>smuggled()</script>"'></te
 // them, and checks that nothing was executed and that no element was made of it.
 func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	k := newSink(t)
-	k.handle("/x", func(w http.ResponseWriter, _ *http.Request, _ int) {
+	s := installation.StartWithOwner(t, "sqlite")
+	k := sink.New(t)
+	k.Handle("/x", func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("X-Answer", markup)
 		http.Error(w, markup, 500)
 	})
-	hook := s.call("POST", "/webhook/create", object{"name": markup, "description": markup}).want(201)
-	id := hook.text("id")
+	hook := s.Call("POST", "/webhook/create", object{"name": markup, "description": markup}).Want(201)
+	id := hook.Text("id")
 	config := object{"url": k.URL + "/x?q=<script>smuggled()</script>", "headers": object{"X-Evil": markup}}
-	s.call("POST", "/webhook/destination-create/"+id, object{"type": "url", "config": config}).want(201)
+	s.Call("POST", "/webhook/destination-create/"+id, object{"type": "url", "config": config}).Want(201)
 	receipts := map[string]string{
 		"application/json": `{"<img src=x onerror=smuggled()>": ` + quoted(markup) + `}`,
 		"text/html":        markup,
 	}
 	for contentType, body := range receipts {
-		req, err := http.NewRequest("POST", hook.text("url")+"?q=%3Cscript%3Esmuggled()%3C/script%3E", strings.NewReader(body))
-		s.must(err)
+		req, err := http.NewRequest("POST", hook.Text("url")+"?q=%3Cscript%3Esmuggled()%3C/script%3E", strings.NewReader(body))
+		s.Must(err)
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("X-Evil", markup)
 		req.Header.Set("User-Agent", markup)
-		res, err := client.Do(req)
-		s.must(err)
-		s.must(res.Body.Close())
+		res, err := installation.Client.Do(req)
+		s.Must(err)
+		s.Must(res.Body.Close())
 		if res.StatusCode != 200 {
 			t.Fatalf("got %s", res.Status)
 		}
 	}
-	k.wait("/x", 2)
+	k.Wait("/x", 2)
 	var list []struct{ ID string }
-	s.call("GET", "/webhook/receipt-list/"+id, nil).want(200).decode(&list)
+	s.Call("GET", "/webhook/receipt-list/"+id, nil).Want(200).Decode(&list)
 
 	c := signedIn(t, s)
 	pages := []string{"/", "/webhooks", "/webhooks/" + id, "/settings"}
@@ -74,7 +77,7 @@ func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 		c.visit(page)
 		c.wait("the content of "+page, `document.querySelector('#content .card, #content .failure')`)
 		c.wait("what is loaded on "+page, `![...document.querySelectorAll('.loading')].some(e => e.innerText === 'Loading…')`)
-		if made := evaluate[int](c.chromium, `document.querySelectorAll('#app img, #app script, #app [onerror], #app [onload]').length`); made != 0 {
+		if made := chromium.Evaluate[int](c.Browser, `document.querySelectorAll('#app img, #app script, #app [onerror], #app [onload]').length`); made != 0 {
 			t.Errorf("%s: %d elements were made of stored markup", page, made)
 		}
 		c.clean()
@@ -86,13 +89,13 @@ func TestConsoleShowsStoredMarkupAsText(t *testing.T) {
 // into the database.
 func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	a := s.application(object{})
-	s.call("PUT", "/oidc/clients/"+a.id, object{"homepage_url": "javascript:smuggled()"}).want(422)
-	s.call("POST", "/oidc/org/members", object{"email": `"<img src=x onerror=smuggled()>"@example.com`, "role": "viewer"}).want(422)
-	_, member := s.invite("grace@example.com", "viewer")
-	s.offline(func(ctx context.Context, d *db.DB) {
-		s.must(d.Write(ctx, func(tx *db.Tx) error {
+	s := installation.StartWithOwner(t, "sqlite")
+	a := s.NewApplication(object{})
+	s.Call("PUT", "/oidc/clients/"+a.ID, object{"homepage_url": "javascript:smuggled()"}).Want(422)
+	s.Call("POST", "/oidc/org/members", object{"email": `"<img src=x onerror=smuggled()>"@example.com`, "role": "viewer"}).Want(422)
+	_, member := s.Invite("grace@example.com", "viewer")
+	s.Offline(func(ctx context.Context, d *db.DB) {
+		s.Must(d.Write(ctx, func(tx *db.Tx) error {
 			if _, err := tx.Exec(`UPDATE oidc_clients SET homepage_url = $1, icon = $1, description = $2`, "javascript:smuggled()", markup); err != nil {
 				return err
 			}
@@ -107,32 +110,32 @@ func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 		}))
 	})
 	resources := []object{{"type": "s3", "name": "files"}, {"type": "db", "name": "shop", "description": markup}, {"type": "kv", "name": "carts", "description": markup}}
-	s.call("POST", "/resource/"+s.orgID+"/local", object{"resources": resources}).want(201)
-	b := s.existing("files")
-	s.must(b.tryPut("page.html", markup, minio.PutObjectOptions{ContentType: "text/html"}))
-	s.must(b.tryPut("drawing.svg", `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="smuggled()"><script>smuggled()</script></svg>`, minio.PutObjectOptions{ContentType: "image/svg+xml"}))
-	s.must(b.tryPut("odd", "x", minio.PutObjectOptions{ContentType: markup}))
-	query := "/resource/" + s.orgID + "/local/shop/query"
-	s.call("POST", query, object{"query": `CREATE TABLE "` + strings.ReplaceAll(markup, `"`, `""`) + `" ("` + strings.ReplaceAll(markup, `"`, `""`) + `" TEXT)`}).want(200)
-	s.must(kvStore{steward: s, name: "carts"}.again().client().Set(t.Context(), "key", markup, 0).Err())
-	session := newSession(s, "s1", "t1", "p1")
+	s.Call("POST", "/resource/"+s.OrgID+"/local", object{"resources": resources}).Want(201)
+	b := existingBucket(s, "files")
+	s.Must(b.TryPut("page.html", markup, minio.PutObjectOptions{ContentType: "text/html"}))
+	s.Must(b.TryPut("drawing.svg", `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="smuggled()"><script>smuggled()</script></svg>`, minio.PutObjectOptions{ContentType: "image/svg+xml"}))
+	s.Must(b.TryPut("odd", "x", minio.PutObjectOptions{ContentType: markup}))
+	query := "/resource/" + s.OrgID + "/local/shop/query"
+	s.Call("POST", query, object{"query": `CREATE TABLE "` + strings.ReplaceAll(markup, `"`, `""`) + `" ("` + strings.ReplaceAll(markup, `"`, `""`) + `" TEXT)`}).Want(200)
+	s.Must(installation.KVStore{Steward: s, Name: "carts"}.Again().Client().Set(t.Context(), "key", markup, 0).Err())
+	session := installation.SessionRequest(s, "s1", "t1", "p1")
 	session["url"] = "/x?q=" + markup
 	session["metadata"] = object{markup: markup}
-	s.call("POST", "/session", session).want(201)
-	s.call("PUT", "/cli/eval/e1", object{"name": markup, "projectId": "p1", "agentIdentifier": markup, "description": markup}).want(200)
-	s.call("POST", "/evalrun", evalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.body(s.orgID, 0)).want(201)
-	s.call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": false, markup: markup}}).want(200)
+	s.Call("POST", "/session", session).Want(201)
+	s.Call("PUT", "/cli/eval/e1", object{"name": markup, "projectId": "p1", "agentIdentifier": markup, "description": markup}).Want(200)
+	s.Call("POST", "/evalrun", installation.EvalRun{ID: "r1", SessionID: "s1", EvalID: "e1", ProjectID: "p1"}.Body(s.OrgID, 0)).Want(201)
+	s.Call("PUT", "/evalrun", object{"id": "r1", "result": object{"success": false, markup: markup}}).Want(200)
 
 	c := signedIn(t, s)
 	for _, page := range []string{
-		"/", "/settings", "/audit", "/members", "/oauth/clients", "/oauth/clients/" + a.id, "/oauth/clients/" + a.id + "?tab=connect", "/oauth/clients/" + a.id + "?tab=settings",
+		"/", "/settings", "/audit", "/members", "/oauth/clients", "/oauth/clients/" + a.ID, "/oauth/clients/" + a.ID + "?tab=connect", "/oauth/clients/" + a.ID + "?tab=settings",
 		"/storage", "/storage/files", "/storage/files?key=page.html", "/storage/files?key=drawing.svg", "/storage/files?key=odd", "/storage/files?prefix=%3Cimg%20src=x%20onerror=smuggled()%3E",
 		"/databases", "/databases/local/shop", "/key-value", "/key-value/local/carts",
 		"/sessions", "/sessions/s1", "/evaluations", "/evaluations?tab=evals", "/evaluations/runs/r1",
 	} {
 		c.visit(page)
 		c.settle()
-		if made := evaluate[int](c.chromium, `document.querySelectorAll('#app img:not([src^="http"]), #app script, #app [onerror], #app [onload], #app iframe, #app object, #app a[href^="javascript:"]').length`); made != 0 {
+		if made := chromium.Evaluate[int](c.Browser, `document.querySelectorAll('#app img:not([src^="http"]), #app script, #app [onerror], #app [onload], #app iframe, #app object, #app a[href^="javascript:"]').length`); made != 0 {
 			t.Errorf("%s: %d elements were made of stored markup", page, made)
 		}
 		c.clean()
@@ -143,18 +146,18 @@ func TestConsoleShowsMarkupOfResourcesAsText(t *testing.T) {
 // host, since the frames of another site belong to another process of the browser.
 func TestConsoleCannotBeFramed(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	for address, want := range map[string]bool{
 		"/console/": false, "/console/webhooks": false, "/console/api/cli/region": false, "/console/sign-in": false, "/console/icon.svg": false,
-		s.site("<h1>open</h1>"): true, // which shows that the test could fail
+		otherSite(s, "<h1>open</h1>"): true, // which shows that the test could fail
 	} {
 		if strings.HasPrefix(address, "/") {
 			address = s.URL + address
 		}
-		c.do(chromedp.Navigate(s.site(`<h1>evil</h1><iframe src="` + address + `"></iframe>`)))
-		tree, err := chromedp.Call(c.ctx, cdppage.GetFrameTree, cdp.Empty{})
-		s.must(err)
+		c.Do(chromedp.Navigate(otherSite(s, `<h1>evil</h1><iframe src="`+address+`"></iframe>`)))
+		tree, err := chromedp.Call(c.Ctx, cdppage.GetFrameTree, cdp.Empty{})
+		s.Must(err)
 		if len(tree.FrameTree.ChildFrames) != 1 {
 			t.Fatalf("%s: the page has %d frames", address, len(tree.FrameTree.ChildFrames))
 		}
@@ -164,25 +167,25 @@ func TestConsoleCannotBeFramed(t *testing.T) {
 	}
 }
 
-// site starts another server with one page, and returns its address.
-func (s *steward) site(html string) string {
+// otherSite starts another server with one page, and returns its address.
+func otherSite(s *installation.Steward, html string) string {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Write([]byte(html))
 	}))
-	s.t.Cleanup(other.Close)
+	s.T.Cleanup(other.Close)
 	return other.URL
 }
 
 // otherSite opens a page of another site.
 func (c *console) otherSite(html string) {
-	c.t.Helper()
-	c.do(chromedp.Navigate(strings.Replace(c.s.site(html), "127.0.0.1", "localhost", 1)))
+	c.T.Helper()
+	c.Do(chromedp.Navigate(strings.Replace(otherSite(c.s, html), "127.0.0.1", "localhost", 1)))
 }
 
-// forgery is a script that tries to create a webhook with the user's session, and to read what the
+// forgeryScript is a script that tries to create a webhook with the user's session, and to read what the
 // browser keeps.
-func (s *steward) forgery() string {
+func forgeryScript(s *installation.Steward) string {
 	return `<h1>evil</h1><form method="post" action="` + s.URL + `/console/api/webhook/create" enctype="text/plain"><input name='{"name":"csrf","x":"' value='"}'><button>Win a prize</button></form>
 		<script>
 		const send = (method, headers, mode) => fetch("` + s.URL + `/console/api/webhook/create", {method, mode, credentials: "include", headers, body: '{"name":"csrf"}'}).then(r => r.type + r.status, e => String(e));
@@ -198,24 +201,24 @@ func (s *steward) forgery() string {
 // storage, which is on the same host and so of the same site for cookies.
 func TestConsoleIgnoresForgedRequests(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	b := s.bucket("files")
-	s.must(b.tryPut("evil.html", s.forgery(), minio.PutObjectOptions{ContentType: "text/html"}))
+	s := installation.StartWithOwner(t, "sqlite")
+	b := s.NewBucket("files")
+	s.Must(b.TryPut("evil.html", forgeryScript(s), minio.PutObjectOptions{ContentType: "text/html"}))
 	c := signedIn(t, s)
 	for name, open := range map[string]func(){
-		"another site": func() { c.otherSite(s.forgery()) },
-		"an object":    func() { c.do(chromedp.Navigate(b.presigned("GET", "evil.html", time.Now(), "600"))) },
+		"another site": func() { c.otherSite(forgeryScript(s)) },
+		"an object":    func() { c.Do(chromedp.Navigate(b.Presigned("GET", "evil.html", time.Now(), "600"))) },
 	} {
 		open()
 		c.wait("the requests", `window.result`)
-		got := evaluate[string](c.chromium, `window.result`)
+		got := chromium.Evaluate[string](c.Browser, `window.result`)
 		if !strings.HasPrefix(got, "TypeError: Failed to fetch TypeError: Failed to fetch TypeError: Failed to fetch") || strings.Contains(got, "steward") {
 			t.Errorf("%s: a script gets %s", name, got)
 		}
-		c.do(chromedp.Click(chromedp.CSS(`button`)))
+		c.Do(chromedp.Click(chromedp.CSS(`button`)))
 		c.wait("the answer to the form", `document.body.innerText.includes('forbidden')`)
 	}
-	if list := s.call("GET", "/webhook/list", nil).want(200).body; strings.Contains(string(list), "csrf") {
+	if list := s.Call("GET", "/webhook/list", nil).Want(200).Body; strings.Contains(string(list), "csrf") {
 		t.Errorf("somebody else has created %s", list)
 	}
 }
@@ -223,10 +226,10 @@ func TestConsoleIgnoresForgedRequests(t *testing.T) {
 // TestConsoleKeepsItsCookieFromScripts looks for the cookie of the console where scripts can read.
 func TestConsoleKeepsItsCookieFromScripts(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
-	stored, err := chromedp.Call(c.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{s.URL + "/console/api/"}})
-	s.must(err)
+	stored, err := chromedp.Call(c.Ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{s.URL + "/console/api/"}})
+	s.Must(err)
 	value := ""
 	for _, cookie := range stored.Cookies {
 		if cookie.Name != "steward_console" {
@@ -243,7 +246,7 @@ func TestConsoleKeepsItsCookieFromScripts(t *testing.T) {
 	for _, page := range []string{"/", "/settings", "/keys"} {
 		c.visit(page)
 		c.settle()
-		readable := evaluate[string](c.chromium, `[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.documentElement.outerHTML, name, location.href].join('\n')`)
+		readable := chromium.Evaluate[string](c.Browser, `[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.documentElement.outerHTML, name, location.href].join('\n')`)
 		for what, secret := range map[string]string{"cookie": value, "token": "eyJ", "name of the cookie": "steward_console", "session": "ses_"} {
 			if strings.Contains(readable, secret) {
 				t.Errorf("%s: a script can read the %s", page, what)
@@ -255,19 +258,19 @@ func TestConsoleKeepsItsCookieFromScripts(t *testing.T) {
 // TestConsoleCopiesCommandsThatRunNothingElse copies a request as a command and gives that to a shell.
 func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	h := s.hook("orders")
+	s := installation.StartWithOwner(t, "sqlite")
+	h := s.NewHook("orders")
 	dir := t.TempDir()
-	s.must(os.WriteFile(filepath.Join(dir, "curl"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\nfor arg; do [ \"$arg\" = @- ] && cat; done\ntrue\n"), 0o755))
+	s.Must(os.WriteFile(filepath.Join(dir, "curl"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\nfor arg; do [ \"$arg\" = @- ] && cat; done\ntrue\n"), 0o755))
 	c := signedIn(t, s)
 	for _, body := range []string{"'; touch ran; '", "$(touch ran)`touch ran`", "\x1b[201~\ntouch ran\n", "@/etc/passwd", "\"; touch ran; \"\\"} {
-		r, err := s.send("POST", h.path+"?q=$(touch%20ran)`touch${IFS}ran`\"", strings.NewReader(body), "Content-Type", "text/plain", "X-Evil", "'$(touch ran)`touch ran`")
-		s.must(err)
-		c.at("/webhooks/"+h.ID+"/receipts/"+r.want(200).text("id"), "POST")
-		evaluate[bool](c.chromium, `(navigator.clipboard.writeText = async (text) => { window.copied = text; }, true)`)
+		r, err := s.Send("POST", h.Path+"?q=$(touch%20ran)`touch${IFS}ran`\"", strings.NewReader(body), "Content-Type", "text/plain", "X-Evil", "'$(touch ran)`touch ran`")
+		s.Must(err)
+		c.at("/webhooks/"+h.ID+"/receipts/"+r.Want(200).Text("id"), "POST")
+		chromium.Evaluate[bool](c.Browser, `(navigator.clipboard.writeText = async (text) => { window.copied = text; }, true)`)
 		c.press("Copy as curl")
 		c.wait("the command", `window.copied`)
-		command := evaluate[string](c.chromium, `window.copied`)
+		command := chromium.Evaluate[string](c.Browser, `window.copied`)
 		run := exec.Command("bash", "-c", command)
 		run.Dir = dir
 		run.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "WEBHOOK_URL=http://h"}
@@ -288,10 +291,10 @@ func TestConsoleCopiesCommandsThatRunNothingElse(t *testing.T) {
 // sends no cookie of the console, and expects to be signed in there.
 func TestConsoleLinksFromOtherSitesWork(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
+	s := installation.StartWithOwner(t, "sqlite")
 	c := signedIn(t, s)
 	c.otherSite(`<a href="` + s.URL + `/console/webhooks">webhooks</a>`)
-	c.do(chromedp.Click(chromedp.CSS(`a`)))
+	c.Do(chromedp.Click(chromedp.CSS(`a`)))
 	c.see("No webhooks yet")
 	c.clean()
 }

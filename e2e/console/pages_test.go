@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"net/url"
@@ -12,6 +12,9 @@ import (
 	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"steward/e2e/chromium"
+	"steward/e2e/installation"
 )
 
 // place is something that the console shows: the page of a route, one of its tabs, or a dialog.
@@ -39,7 +42,7 @@ func (p place) tab() string {
 // places returns what the console shows of the installation: every route, and every tab that is a
 // page of its own.
 func (d *demo) places() []place {
-	hook, app := "/webhooks/"+d.orders, "/oauth/clients/"+d.dashboard.id
+	hook, app := "/webhooks/"+d.orders, "/oauth/clients/"+d.dashboard.ID
 	return []place{
 		{route: "/", path: "/", shows: "127.0.0.1", picture: "overview", dark: true},
 		{route: "/webhooks", path: "/webhooks", shows: "repository", picture: "webhooks"},
@@ -74,7 +77,7 @@ func (d *demo) places() []place {
 		{route: "/evaluations/runs/:id", path: "/evaluations/runs/run-380", shows: "friendly"},
 		{route: "/oauth/clients", path: "/oauth/clients", shows: "Warehouse scanner", picture: "apps"},
 		{route: "/oauth/clients/new", path: "/oauth/clients/new", shows: "What is it?"},
-		{route: "/oauth/clients/:id", path: app, shows: d.dashboard.id, picture: "app"},
+		{route: "/oauth/clients/:id", path: app, shows: d.dashboard.ID, picture: "app"},
 		{route: "/oauth/clients/:id", path: app + "?tab=users", shows: "Grace"},
 		{route: "/oauth/clients/:id", path: app + "?tab=connect", shows: "openid-client", picture: "connect"},
 		{route: "/oauth/clients/:id", path: app + "?tab=settings", shows: "Object storage"},
@@ -92,7 +95,7 @@ func (d *demo) places() []place {
 
 // show opens a place and waits until nothing on it is being loaded.
 func (c *console) show(p place) {
-	c.t.Helper()
+	c.T.Helper()
 	c.at(p.path, p.shows)
 	for _, text := range p.then {
 		c.press(text)
@@ -102,11 +105,11 @@ func (c *console) show(p place) {
 
 // settle waits until nothing on the page is being loaded or drawn.
 func (c *console) settle() {
-	c.t.Helper()
+	c.T.Helper()
 	c.wait("what is loaded", `![...document.querySelectorAll('.loading, [aria-busy=true]')].some(e => e.checkVisibility() && /^$|Loading|Searching/.test(e.innerText))
 		&& [...document.querySelectorAll('.plot')].every(e => e.querySelector('canvas'))
 		&& [...document.querySelectorAll('img')].every(e => e.complete)`)
-	evaluate[bool](c.chromium, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+	chromium.Evaluate[bool](c.Browser, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
 // patterns matches the routes in console/src/routes.ts.
@@ -120,8 +123,8 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
 	places := d.places()
-	source, err := os.ReadFile("../console/src/routes.ts")
-	d.must(err)
+	source, err := os.ReadFile("../../console/src/routes.ts")
+	d.Must(err)
 	routes := patterns.FindAllStringSubmatch(string(source), -1)
 	if len(routes) < 20 {
 		t.Fatalf("routes.ts has %d routes", len(routes))
@@ -131,15 +134,15 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 			t.Errorf("the route %s is not checked", route[1])
 		}
 	}
-	c := newConsole(t, d.steward)
-	c.loadAxe()
+	c := newConsole(t, d.Steward)
+	c.LoadAxe()
 	c.visit("/webhooks")
-	c.check("console-signed-out")
+	c.Check("console-signed-out")
 	c.signIn()
 	for _, p := range places {
 		c.show(p)
-		c.check("console" + artifact.ReplaceAllString(p.path, "-"))
-		for _, tab := range evaluate[[]string](c.chromium, `[...document.querySelectorAll('nav.tabs a')].map(a => new URLSearchParams(a.search).get('tab') ?? '')`) {
+		c.Check("console" + artifact.ReplaceAllString(p.path, "-"))
+		for _, tab := range chromium.Evaluate[[]string](c.Browser, `[...document.querySelectorAll('nav.tabs a')].map(a => new URLSearchParams(a.search).get('tab') ?? '')`) {
 			if !slices.ContainsFunc(places, func(o place) bool { return o.route == p.route && o.tab() == tab }) {
 				t.Errorf("the tab %q of %s is not checked", tab, p.route)
 			}
@@ -147,20 +150,20 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 		c.clean()
 	}
 	c.at("/nowhere", "does not exist")
-	c.check("console-nowhere")
+	c.Check("console-nowhere")
 	c.at("/webhooks/wh_unknown", "not found")
-	c.check("console-not-found")
-	c.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	c.Check("console-not-found")
+	c.Do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	c.see("Page")
-	c.check("console-palette")
+	c.Check("console-palette")
 	c.clean()
-	b, _ := d.invite("viewer@example.com", "viewer")
-	viewer := newConsole(t, d.steward)
-	viewer.loadAxe()
+	b, _ := d.Invite("viewer@example.com", "viewer")
+	viewer := newConsole(t, d.Steward)
+	viewer.LoadAxe()
 	viewer.visit("/members")
-	viewer.signInAs(b.email, b.password)
+	viewer.signInAs(b.Email, b.Password)
 	viewer.see("Your role does not include this page")
-	viewer.check("console-no-access")
+	viewer.Check("console-no-access")
 	viewer.clean()
 }
 
@@ -168,25 +171,25 @@ func TestConsolePagesAreAccessible(t *testing.T) {
 var artifact = regexp.MustCompile(`[^a-z0-9]+`)
 
 // pictures is where the pictures of the documentation are.
-const pictures = "../docs/images/console"
+const pictures = "../../docs/images/console"
 
 // TestConsolePictures opens the pages of which docs/console.md has pictures. `make screenshots`
 // takes them.
 func TestConsolePictures(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
-	c := signedIn(t, d.steward)
+	c := signedIn(t, d.Steward)
 	taken := map[string]bool{}
 	for _, p := range d.places() {
 		if p.picture == "" {
 			continue
 		}
-		c.colorScheme("light")
+		c.ColorScheme("light")
 		c.show(p)
 		c.picture(p.picture)
 		taken[p.picture] = true
 		if p.dark {
-			c.colorScheme("dark")
+			c.ColorScheme("dark")
 			c.settle()
 			c.picture(p.picture + "-dark")
 			taken[p.picture+"-dark"] = true
@@ -198,18 +201,18 @@ func TestConsolePictures(t *testing.T) {
 
 // picture takes a picture of what a screen shows, if that is asked for.
 func (c *console) picture(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	if os.Getenv("STEWARD_TEST_SCREENSHOTS") == "" {
 		return
 	}
 	quality := int64(80)
-	c.do(chromedp.EmulateViewport(1280, 832))
-	shot, err := chromedp.Call(c.ctx, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{
+	c.Do(chromedp.EmulateViewport(1280, 832))
+	shot, err := chromedp.Call(c.Ctx, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{
 		Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality,
 	})
-	c.s.must(err)
-	c.s.must(os.MkdirAll(pictures, 0o755))
-	c.s.must(os.WriteFile(filepath.Join(pictures, name+".webp"), shot.Data, 0o644))
+	c.s.Must(err)
+	c.s.Must(os.MkdirAll(pictures, 0o755))
+	c.s.Must(os.WriteFile(filepath.Join(pictures, name+".webp"), shot.Data, 0o644))
 }
 
 // named matches the pictures that a document shows.
@@ -220,7 +223,7 @@ var named = regexp.MustCompile(`images/console/([a-z-]+)\.webp`)
 func checkPictures(t *testing.T, taken map[string]bool) {
 	t.Helper()
 	shown := map[string]bool{}
-	for _, document := range []string{"../docs/console.md", "../README.md"} {
+	for _, document := range []string{"../../docs/console.md", "../../README.md"} {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -254,9 +257,9 @@ func checkPictures(t *testing.T, taken map[string]bool) {
 // TestConsoleUnknownTabIsTheFirst opens an address with a tab that does not exist.
 func TestConsoleUnknownTabIsTheFirst(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	h := s.hook("orders")
-	s.ingest(h, `{"order": 1042}`)
+	s := installation.StartWithOwner(t, "sqlite")
+	h := s.NewHook("orders")
+	s.Ingest(h, `{"order": 1042}`)
 	c := signedIn(t, s)
 	c.at("/webhooks/"+h.ID+"?tab=nowhere", "1042")
 	c.wait("the address of the first tab", `location.search === ''`)
@@ -265,7 +268,7 @@ func TestConsoleUnknownTabIsTheFirst(t *testing.T) {
 
 func TestConsoleRotatesSigningKeys(t *testing.T) {
 	t.Parallel()
-	c := signedIn(t, startWithOwner(t, "sqlite"))
+	c := signedIn(t, installation.StartWithOwner(t, "sqlite"))
 	c.at("/settings", "libsql")
 	c.wait("the signing keys", `[...document.querySelectorAll('.tag.good')].some((t) => t.innerText === "active")`)
 	c.press("Rotate")
@@ -280,15 +283,15 @@ func TestConsoleRotatesSigningKeys(t *testing.T) {
 // loads for it from the server, as it is sent, without what the API responds with.
 func TestConsoleFirstLoadIsSmall(t *testing.T) {
 	t.Parallel()
-	s := startWithOwner(t, "sqlite")
-	h := s.hook("orders")
-	s.ingest(h, `{"order": 1042}`)
+	s := installation.StartWithOwner(t, "sqlite")
+	h := s.NewHook("orders")
+	s.Ingest(h, `{"order": 1042}`)
 	c := signedIn(t, s)
-	_, err := chromedp.Call(c.ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
-	s.must(err)
+	_, err := chromedp.Call(c.Ctx, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
+	s.Must(err)
 	c.at("/", "Latest changes")
 	c.settle()
-	loaded := evaluate[[]int](c.chromium, `[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].filter(e => !e.name.includes('/api/')).map(e => e.encodedBodySize)`)
+	loaded := chromium.Evaluate[[]int](c.Browser, `[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].filter(e => !e.name.includes('/api/')).map(e => e.encodedBodySize)`)
 	sum := 0
 	for _, size := range loaded {
 		sum += size

@@ -1,0 +1,12 @@
+package installation
+
+// EvalRun is a run of an eval, with the agent of that eval.
+type EvalRun struct{ ID, SessionID, EvalID, ProjectID, AgentIdentifier string }
+
+// Body returns the request that starts the run.
+func (r EvalRun) Body(orgID string, at int) map[string]any {
+	return map[string]any{
+		"id": r.ID, "sessionId": r.SessionID, "evalId": r.EvalID, "evalIdentifier": "stable",
+		"orgId": orgID, "projectId": r.ProjectID, "devmode": false, "timestamp": 1763200000000 + at,
+	}
+}

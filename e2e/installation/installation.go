@@ -1,0 +1,131 @@
+// Package installation starts real installations and uses them as clients do, for end-to-end tests.
+//
+// Each runs a test on a fresh installation on SQLite and on PostgreSQL. Steward.Call sends a request as
+// a user would; Kill, Stop and Start end the process and start it on the same data. There are clients
+// for webhooks, buckets, databases, key-value stores and relying parties, and a browser without
+// JavaScript; package chromium has one with it.
+package installation
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"steward/e2e/process"
+	"steward/internal/app/datadir"
+	"steward/internal/db"
+)
+
+// RequestTimeout bounds a single request. It is long, so that only a test that hangs reaches it.
+const RequestTimeout = 5 * time.Minute
+
+// Client sends the requests of the tests.
+var Client = &http.Client{Timeout: RequestTimeout}
+
+// Steward is an installation, the process that serves it, and a key to use it with.
+type Steward struct {
+	*process.Steward
+	T     testing.TB // the test, or the subtest that uses the installation
+	Key   string     // of the requests: the root key, unless changed by As
+	OrgID string     // of the organization that the key belongs to
+}
+
+// Each runs a test on a fresh installation on each database.
+func Each(t *testing.T, test func(t *testing.T, s *Steward)) {
+	for _, name := range process.Databases {
+		t.Run(name, func(t *testing.T) { test(t, Start(t, name)) })
+	}
+}
+
+// Start starts a fresh installation. The arguments are added to those of `steward serve`.
+func Start(t testing.TB, database string, args ...string) *Steward {
+	s := Prepare(t, database, args...)
+	s.Start()
+	return s
+}
+
+// Prepare returns an installation that is not started yet, so that s.Env can be set.
+func Prepare(t testing.TB, database string, args ...string) *Steward {
+	p := process.New(t, database, args...)
+	return &Steward{Steward: p, T: t, Key: p.Key}
+}
+
+// Replica starts a second process on the same PostgreSQL database.
+func (s *Steward) Replica() *Steward {
+	r := &Steward{Steward: s.Steward.Replica(), T: s.T, Key: s.Key}
+	r.Start()
+	return r
+}
+
+// Start starts the process, also again, and reads the organization's id.
+func (s *Steward) Start() {
+	s.T.Helper()
+	s.Steward.Start()
+	s.ReadOrganization()
+}
+
+// ReadOrganization reads the id of the organization that the key belongs to.
+func (s *Steward) ReadOrganization() {
+	s.T.Helper()
+	var profile struct{ Organizations []struct{ ID string } }
+	s.Call("GET", "/cli/auth/user", nil).Want(200).Decode(&profile)
+	s.OrgID = profile.Organizations[0].ID
+}
+
+// As returns the same installation, used with another key.
+func (s *Steward) As(key string) *Steward {
+	other := *s
+	other.Key = key
+	return &other
+}
+
+// KeyOf returns the installation with a new key, which is confined to a project unless that is "".
+func (s *Steward) KeyOf(project string) *Steward {
+	s.T.Helper()
+	body := map[string]any{"name": "key of " + project}
+	if project != "" {
+		body["projectId"] = project
+	}
+	return s.As(s.Call("POST", "/cli/apikey", body).Want(201).Text("value"))
+}
+
+// Offline calls a function with the installation's database while the process is stopped, since a
+// SQLite file is open in one process only.
+func (s *Steward) Offline(do func(ctx context.Context, d *db.DB)) {
+	s.T.Helper()
+	s.Stop()
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Options{Path: filepath.Join(s.Dir, "steward.db"), URL: s.Database})
+	s.Must(err)
+	do(ctx, d)
+	s.Must(d.Close())
+	s.Start()
+}
+
+// SecondOrganization creates another organization, and returns the installation with its id and its
+// root key.
+func (s *Steward) SecondOrganization() *Steward {
+	s.T.Helper()
+	return s.Organization("Second organization")
+}
+
+// Organization creates another organization of this name while the process runs.
+func (s *Steward) Organization(name string) *Steward {
+	s.T.Helper()
+	other := s.As(s.Steward.Organization(name))
+	other.ReadOrganization()
+	return other
+}
+
+// Addresses reads steward.json.
+func (s *Steward) Addresses() (a datadir.Addresses) {
+	s.T.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Dir, "steward.json"))
+	s.Must(err)
+	s.Must(json.Unmarshal(text, &a))
+	return a
+}
