@@ -53,7 +53,7 @@ func runEmptyPages(t *testing.T, kind, label string) {
 		}
 		line := chromium.Evaluate[string](c.Browser, `[...document.querySelectorAll('.empty .code')].find((e) => e.querySelector('.label').innerText === `+quoted(label)+`)?.querySelector('pre').innerText ?? ''`)
 		if !strings.Contains(p.lines, kind) {
-			line = kvLine(s)
+			line = kvLine
 		}
 		if line == "" {
 			t.Fatalf("%s has no line %q", p.path, label)
@@ -66,7 +66,7 @@ func runEmptyPages(t *testing.T, kind, label string) {
 }
 
 // kvLine sets a key where a page has no line for it.
-func kvLine(s *installation.Steward) string { return "steward kv cli orders SET greeting hello" }
+const kvLine = "steward kv cli orders SET greeting hello"
 
 // runLine runs a line in a shell that knows the key, the command line and the credentials of the bucket.
 func runLine(s *installation.Steward, dir, line string) {
