@@ -34,18 +34,18 @@ import (
 // Requests to $SINK are answered with 200, those to $SINK/refused with 503.
 func TestCLI(t *testing.T) {
 	t.Parallel()
-	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) { runTestscripts(s, t, "testdata/cli") })
+	installation.EachWithOwner(t, func(t *testing.T, s *installation.Steward) { runTestscripts(t, s, "testdata/cli") })
 }
 
 // TestCLIRegions runs the scripts of testdata/cli_regions, where another region has its databases on a
 // PostgreSQL server and its stores on a Redis server.
 func TestCLIRegions(t *testing.T) {
 	t.Parallel()
-	eachExternal(t, func(t *testing.T, s *external) { runTestscripts(s.Steward, t, "testdata/cli_regions") })
+	eachExternal(t, func(t *testing.T, s *external) { runTestscripts(t, s.Steward, "testdata/cli_regions") })
 }
 
 // runTestscripts runs the scripts of a directory.
-func runTestscripts(s *installation.Steward, t *testing.T, dir string) {
+func runTestscripts(t *testing.T, s *installation.Steward, dir string) {
 	binary, err := process.Build()
 	s.Must(err)
 	sink := sink.New(t)

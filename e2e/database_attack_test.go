@@ -27,7 +27,7 @@ func dialDatabase(d *installation.SQLDatabase, length int, body string) {
 
 // attackDatabase uses as much as it can of the server until ctx ends: bodies that are not sent, idle
 // transactions, statements without end.
-func attackDatabase(d *installation.SQLDatabase, ctx context.Context, all *sync.WaitGroup) {
+func attackDatabase(ctx context.Context, d *installation.SQLDatabase, all *sync.WaitGroup) {
 	d.T.Helper()
 	for range 50 {
 		dialDatabase(d, 16<<20, "{")
@@ -69,7 +69,7 @@ func TestDatabasesOfAnotherOrganizationAreServed(t *testing.T) {
 	defer all.Wait()
 	defer stop()
 	for i := range 8 {
-		attackDatabase(s.NewDatabase(fmt.Sprint("attacker", i)), ctx, &all)
+		attackDatabase(ctx, s.NewDatabase(fmt.Sprint("attacker", i)), &all)
 	}
 	for range 20 {
 		victim.Exec("INSERT INTO items VALUES ('" + strings.Repeat("x", 100_000) + "')")

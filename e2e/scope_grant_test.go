@@ -27,7 +27,7 @@ func TestScopedCallerNeverGrantsMoreThanItHas(t *testing.T) {
 			if strings.Contains(name, "another") {
 				owner = other
 			}
-			t.Run(name, func(t *testing.T) { grantsOnlyItsScopes(forSubtest(as, t), forSubtest(owner, t)) })
+			t.Run(name, func(t *testing.T) { grantsOnlyItsScopes(forSubtest(t, as), forSubtest(t, owner)) })
 		}
 		// A foreign client is not found, whatever its scopes are.
 		foreign := s.NewApplication(object{"scopes": []string{"openid", "storage:write"}})
@@ -38,7 +38,7 @@ func TestScopedCallerNeverGrantsMoreThanItHas(t *testing.T) {
 }
 
 // forSubtest returns the installation for a subtest.
-func forSubtest(s *installation.Steward, t *testing.T) *installation.Steward {
+func forSubtest(t *testing.T, s *installation.Steward) *installation.Steward {
 	sub := *s
 	sub.T = t
 	return &sub

@@ -80,7 +80,7 @@ type sdkFixture struct {
 
 // runScripts runs the scripts of some areas. A script may ask for an authorization: it prints a URL,
 // the browser signs in, and the script reads the code.
-func runScripts(s *installation.Steward, t *testing.T, runtime string, b *installation.Browser, f sdkFixture, areas ...string) {
+func runScripts(t *testing.T, s *installation.Steward, runtime string, b *installation.Browser, f sdkFixture, areas ...string) {
 	t.Helper()
 	fixture, err := json.Marshal(f)
 	s.Must(err)
@@ -124,7 +124,7 @@ func TestSDKs(t *testing.T) {
 				name := filepath.Base(run[0]) + "-" + filepath.Base(run[1])
 				t.Run(name, func(t *testing.T) {
 					f := sdkFixture{Package: run[1], URL: s.URL, Key: s.Key, Viewer: viewer, Sink: k.URL, Tag: name, Rotate: i == 0}
-					runScripts(s, t, run[0], s.NewBrowser(), f, sdkAreas...)
+					runScripts(t, s, run[0], s.NewBrowser(), f, sdkAreas...)
 				})
 			}
 		})

@@ -57,7 +57,7 @@ func TestFullDiskRefusesEventsAndLosesNone(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		s := installation.Prepare(t, "postgres")
-		space := ballast(s, smallTablespace(s, t), 8<<20)
+		space := ballast(s, smallTablespace(t, s), 8<<20)
 		s.Start()
 		testFullDisk(s, space)
 	})
@@ -65,7 +65,7 @@ func TestFullDiskRefusesEventsAndLosesNone(t *testing.T) {
 
 // smallTablespace moves the still empty database to a small file system and returns its directory. The
 // write-ahead log of the server stays where it is: without space for that, the server would stop.
-func smallTablespace(s *installation.Steward, t *testing.T) string {
+func smallTablespace(t *testing.T, s *installation.Steward) string {
 	t.Helper()
 	ctx := context.Background()
 	u, err := url.Parse(s.Database)
@@ -197,7 +197,7 @@ func TestFailedSyncIsNotAcknowledged(t *testing.T) {
 		sendRandom(s, h, acked, 100)
 	}
 	k.Wait("/hook", acked.size())
-	release := failSync(s, t)
+	release := failSync(t, s)
 	for range 20 {
 		if status := sendRandom(s, h, acked, 100); status != 503 {
 			t.Errorf("got %d while fsync fails, want 503", status)
@@ -217,7 +217,7 @@ func TestFailedSyncIsNotAcknowledged(t *testing.T) {
 }
 
 // failSync makes every fsync and fdatasync of the process fail until release is called.
-func failSync(s *installation.Steward, t *testing.T) (release func()) {
+func failSync(t *testing.T, s *installation.Steward) (release func()) {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "strace")
 	log, err := os.Create(output)
