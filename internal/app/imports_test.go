@@ -14,7 +14,7 @@ import (
 // to topBase, are called base packages. A package whose name ends in
 // test is imported by tests only, and may import others of its layer, as they may.
 var layers = [][]string{
-	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "waittest", "porttest", "blob"},
+	{"budget", "disk", "durable", "errs", "id", "name", "stamp", "auth", "seal", "encode", "decode", "page", "period", "sqlite", "redis", "waittest", "porttest", "blob"},
 	{"db", "web"},
 	{"idempotency", "job", "list"},
 	{"account", "apikey", "audit", "oidc", "object", "resource", "thread", "eval", "webhook", "status", "search"},
@@ -88,6 +88,7 @@ var restricted = map[string][]string{
 	"modernc.org/sqlite":                  {"db", "resource", "sqlite"},
 	"zombiezen.com/go/sqlite":             {"db", "resource", "sqlite"},
 	"github.com/nalgeon/redka":            {"resource"},
+	"github.com/tidwall/btree":            {"redis"},
 	"github.com/tidwall/redcon":           {"resource"},
 	"github.com/redis/go-redis":           {"cli", "resource"},
 }

@@ -1,0 +1,4 @@
+package redis
+
+// bitmapCommands are the commands of bitmaps.
+var bitmapCommands = []*command{}

@@ -1,0 +1,148 @@
+package redis
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+// blocked is a request that waits for keys.
+type blocked struct {
+	cmd  *command
+	args []string
+	keys []string
+	// deadline is when it ends without a result; zero if never.
+	deadline time.Time
+	// expire appends the reply that it has then.
+	expire func(*reply)
+}
+
+// timers has the blocked clients that have a deadline.
+type timers struct{ tree *btree.BTreeG[*Client] }
+
+func deadlineLess(a, b *Client) bool {
+	if !a.blocked.deadline.Equal(b.blocked.deadline) {
+		return a.blocked.deadline.Before(b.blocked.deadline)
+	}
+	return a.ID < b.ID
+}
+
+// next returns the first deadline.
+func (t *timers) next() (time.Time, bool) {
+	if t.tree == nil || t.tree.Len() == 0 {
+		return time.Time{}, false
+	}
+	c, _ := t.tree.Min()
+	return c.blocked.deadline, true
+}
+
+// block has a client wait until one of some keys has changed, and returns errBlocked. The command is then
+// run again, with the same arguments but for those that were replaced in args. In a transaction or a script
+// nothing blocks, and expire is what it replies at once. A timeout of zero means forever.
+func (x *call) block(args, keys []string, timeout time.Duration, expire func(*reply)) error {
+	if x.nested {
+		expire(x.out)
+		return nil
+	}
+	if x.client.blocked != nil {
+		return errBlocked // it was run again in vain
+	}
+	b := &blocked{cmd: x.cmd, args: args, keys: slices.Compact(slices.Sorted(slices.Values(keys))), expire: expire}
+	if timeout > 0 {
+		b.deadline = x.options.Now().Add(timeout)
+	}
+	x.client.blocked = b
+	for _, key := range b.keys {
+		x.waiting[key] = append(x.waiting[key], x.client)
+	}
+	if timeout > 0 {
+		if x.timers.tree == nil {
+			x.timers.tree = btree.NewBTreeGOptions(deadlineLess, btree.Options{NoLocks: true})
+		}
+		x.timers.tree.Set(x.client)
+	}
+	x.client.pin()
+	return errBlocked
+}
+
+// timeoutArg returns the timeout of a blocking command, in seconds.
+func (x *call) timeoutArg(i int) (time.Duration, error) {
+	seconds, ok := parseFloat(x.args[i])
+	if !ok {
+		return 0, errorf("ERR timeout is not a float or out of range")
+	}
+	if seconds < 0 {
+		return 0, errorf("ERR timeout is negative")
+	}
+	if seconds > 1e9 {
+		return 0, errorf("ERR timeout is out of range")
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// unblock has a client go on with its next requests.
+func (s *Store) unblock(c *Client) {
+	b := c.blocked
+	if !b.deadline.IsZero() {
+		s.timers.tree.Delete(c)
+	}
+	for _, key := range b.keys {
+		s.waiting[key] = slices.DeleteFunc(s.waiting[key], func(other *Client) bool { return other == c })
+		if len(s.waiting[key]) == 0 {
+			delete(s.waiting, key)
+		}
+	}
+	c.blocked = nil
+	c.pin()
+	s.enqueue(c)
+}
+
+// signal remembers that clients which wait for a key may go on.
+func (s *Store) signal(key string) {
+	if !slices.Contains(s.ready, key) {
+		s.ready = append(s.ready, key)
+	}
+}
+
+// serveBlocked runs the requests of blocked clients whose keys have changed again, those that wait longest
+// first, until none of them goes on.
+func (s *Store) serveBlocked() {
+	for len(s.ready) > 0 {
+		key := s.ready[0]
+		s.ready = s.ready[1:]
+		for _, c := range slices.Clone(s.waiting[key]) {
+			if c.blocked != nil {
+				s.retry(c)
+			}
+		}
+	}
+}
+
+// retry runs the request of a blocked client again. It stays blocked if there is still nothing for it.
+func (s *Store) retry(c *Client) {
+	b := c.blocked
+	start := len(c.out.b)
+	x := &call{Store: s, client: c, cmd: b.cmd, args: b.args, out: &c.out.reply, now: s.now()}
+	s.call(x)
+	s.log.endFrame()
+	if len(c.out.b) == start {
+		return
+	}
+	s.turn = append(s.turn, c)
+	s.unblock(c)
+}
+
+// runTimers answers blocked clients whose time is over.
+func (s *Store) runTimers() {
+	for {
+		at, ok := s.timers.next()
+		if !ok || at.After(s.options.Now()) {
+			return
+		}
+		c, _ := s.timers.tree.Min()
+		c.blocked.expire(&c.out.reply)
+		s.turn = append(s.turn, c)
+		s.unblock(c)
+	}
+}

@@ -1,0 +1,76 @@
+package redis
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// call is a command that runs: its request, and where its reply goes.
+type call struct {
+	*Store
+	client *Client
+	cmd    *command
+	args   []string
+	out    *reply
+	// now is the time in milliseconds, the same for all commands of a transaction or script.
+	now int64
+	// nested is whether the call is part of a transaction or a script, in which nothing blocks.
+	nested bool
+	// script is whether the call is part of a script.
+	script bool
+	// changes is the number of changes, and effects whether the command has written effects itself.
+	changes int
+	effects bool
+}
+
+// parseInt returns the number of an argument as Redis reads it: no spaces, no plus, no leading zeros.
+func parseInt(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || text[0] == '+' {
+		return 0, false
+	}
+	digits := strings.TrimPrefix(text, "-")
+	if len(digits) > 1 && digits[0] == '0' || text == "-0" {
+		return 0, false
+	}
+	return n, true
+}
+
+// parseFloat returns the floating-point number of an argument, which may be infinite.
+func parseFloat(text string) (float64, bool) {
+	if text == "" || strings.ContainsAny(text, "_ \t\n\r\v\f") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, false
+	}
+	if err != nil {
+		return 0, false // out of range
+	}
+	return v, true
+}
+
+// int returns an argument that is a number.
+func (x *call) int(i int) (int64, error) {
+	n, ok := parseInt(x.args[i])
+	if !ok {
+		return 0, errNotInt
+	}
+	return n, nil
+}
+
+// float returns an argument that is a floating-point number.
+func (x *call) float(i int) (float64, error) {
+	v, ok := parseFloat(x.args[i])
+	if !ok {
+		return 0, errNotFloat
+	}
+	return v, nil
+}
+
+// is reports whether an argument is a word, in any case of letters.
+func (x *call) is(i int, word string) bool {
+	return i < len(x.args) && strings.EqualFold(x.args[i], word)
+}

@@ -1,0 +1,144 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// command is an entry of the table of commands.
+type command struct {
+	name string // in lower case; "client|list" for a subcommand
+	// arity is the number of arguments with the name, or, if it is negative, the least number.
+	arity int
+	flags flags
+	// first, last and step say which arguments are keys: first is 0 if there is none, and a negative last
+	// counts from the end. keys finds them where that is not enough.
+	first, last, step int
+	keys              func(args []string) []string
+	run               func(x *call) error
+	// sub are the subcommands; run is nil if there are some.
+	sub []*command
+	// categories are ACL categories beside those that follow from flags, for COMMAND.
+	categories string
+}
+
+// flags say what a command does.
+type flags uint32
+
+// The flags have the meaning that they have in Redis.
+const (
+	flagWrite flags = 1 << iota
+	flagReadonly
+	// flagDenyOOM is set if a command may need more memory. It is refused when there is none.
+	flagDenyOOM
+	flagFast
+	flagBlocking
+	flagPubSub
+	flagNoScript
+	// flagNoMulti is set if a command is refused within a transaction.
+	flagNoMulti
+	// flagSubscribed is set if a client in RESP2 may use a command while it has subscriptions.
+	flagSubscribed
+	flagAdmin
+	flagMovableKeys
+	flagRandom
+)
+
+func (f flags) has(other flags) bool { return f&other != 0 }
+
+// replyError is an error in the words of Redis.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// The errors of many commands.
+const (
+	errWrongType  replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errSyntax     replyError = "ERR syntax error"
+	errNotInt     replyError = "ERR value is not an integer or out of range"
+	errNotFloat   replyError = "ERR value is not a valid float"
+	errNoSuchKey  replyError = "ERR no such key"
+	errOutOfRange replyError = "ERR index out of range"
+	errOverflow   replyError = "ERR increment or decrement would overflow"
+	errTooLong    replyError = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	errNegative   replyError = "ERR value is out of range, must be positive"
+	errOOM        replyError = "OOM command not allowed when used memory > 'maxmemory'."
+)
+
+func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
+
+// errBlocked is returned by a command whose client was blocked. It has no reply yet.
+var errBlocked = errors.New("the client is blocked")
+
+// table finds commands by their names in lower case.
+type table map[string]*command
+
+// newTable returns the table of all commands.
+func newTable() table {
+	t := table{}
+	for _, group := range [][]*command{
+		stringCommands, bitmapCommands, hyperLogLogCommands, hashCommands, listCommands, setCommands,
+		zsetCommands, geoCommands, streamCommands, keyCommands, sortCommands, transactionCommands,
+		pubSubCommands, scriptCommands, connectionCommands, serverCommands,
+	} {
+		for _, cmd := range group {
+			t[cmd.name] = cmd
+		}
+	}
+	return t
+}
+
+// find returns the command of a request, or an error in the words of Redis.
+func (t table) find(args []string) (*command, error) {
+	cmd := t[strings.ToLower(args[0])]
+	if cmd == nil {
+		return nil, unknownCommand(args)
+	}
+	if len(cmd.sub) > 0 && len(args) > 1 {
+		name := cmd.name + "|" + strings.ToLower(args[1])
+		parent := cmd
+		for _, sub := range parent.sub {
+			if sub.name == name {
+				cmd = sub
+			}
+		}
+		if cmd == parent {
+			return nil, errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(parent.name))
+		}
+	}
+	if cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity || cmd.run == nil {
+		return nil, errorf("ERR wrong number of arguments for '%s' command", cmd.name)
+	}
+	return cmd, nil
+}
+
+func unknownCommand(args []string) error {
+	var begin strings.Builder
+	for _, arg := range args[1:] {
+		if begin.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&begin, "'%.*s' ", 128-begin.Len(), arg)
+	}
+	return errorf("ERR unknown command '%.128s', with args beginning with: %s", args[0], begin.String())
+}
+
+// keysOf returns the keys of a request.
+func (c *command) keysOf(args []string) []string {
+	if c.keys != nil {
+		return c.keys(args)
+	}
+	if c.first == 0 {
+		return nil
+	}
+	last := c.last
+	if last < 0 {
+		last += len(args)
+	}
+	var keys []string
+	for i := c.first; i <= last && i < len(args); i += c.step {
+		keys = append(keys, args[i])
+	}
+	return keys
+}

@@ -1,0 +1,4 @@
+package redis
+
+// connectionCommands are the commands of the connection: CLIENT, HELLO, RESET ….
+var connectionCommands = []*command{}

@@ -1,0 +1,192 @@
+package redis
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/tidwall/btree"
+)
+
+// hashOf returns the hash by which keys and members are ordered. It is the same in every process, so
+// that cursors of scans stay valid when a store is opened again.
+func hashOf(key string) uint64 { return xxhash.Sum64String(key) }
+
+// item is an entry of a dict.
+type item[V any] struct {
+	hash  uint64
+	key   string
+	value V
+}
+
+func itemLess[V any](a, b *item[V]) bool {
+	return a.hash < b.hash || a.hash == b.hash && a.key < b.key
+}
+
+// itemOverhead is about what an item takes in memory beside its key and value.
+const itemOverhead = 48
+
+// dict maps strings to values. A small one keeps the order of insertion; a large one is ordered by
+// hashes, in which a scan can continue at any position while other items come and go.
+type dict[V any] struct {
+	small []*item[V]
+	tree  *btree.BTreeG[*item[V]] // nil while the dict is small
+	probe item[V]
+	// keys is the number of bytes of all keys.
+	keys int64
+}
+
+// Len returns the number of items.
+func (d *dict[V]) Len() int {
+	if d.tree != nil {
+		return d.tree.Len()
+	}
+	return len(d.small)
+}
+
+// isLarge reports whether the dict is ordered by hashes.
+func (d *dict[V]) isLarge() bool { return d.tree != nil }
+
+// grow makes the dict one that is ordered by hashes.
+func (d *dict[V]) grow() {
+	if d.tree != nil {
+		return
+	}
+	d.tree = btree.NewBTreeGOptions(itemLess[V], btree.Options{NoLocks: true})
+	for _, it := range d.small {
+		d.tree.Set(it)
+	}
+	d.small = nil
+}
+
+// find returns the item of a key, or nil.
+func (d *dict[V]) find(key string) *item[V] {
+	hash := hashOf(key)
+	if d.tree != nil {
+		d.probe.hash = hash
+		d.probe.key = key
+		it, _ := d.tree.Get(&d.probe)
+		d.probe.key = ""
+		return it
+	}
+	if i := d.index(hash, key); i >= 0 {
+		return d.small[i]
+	}
+	return nil
+}
+
+// index returns the position of a key in a small dict, or -1.
+func (d *dict[V]) index(hash uint64, key string) int {
+	for i, it := range d.small {
+		if it.hash == hash && it.key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// get returns the value of a key.
+func (d *dict[V]) get(key string) (V, bool) {
+	it := d.find(key)
+	if it == nil {
+		var none V
+		return none, false
+	}
+	return it.value, true
+}
+
+// set sets the value of a key, and reports whether the key is new. It keeps a copy of a new key.
+func (d *dict[V]) set(key string, v V) bool {
+	if it := d.find(key); it != nil {
+		it.value = v
+		return false
+	}
+	it := &item[V]{hash: hashOf(key), key: strings.Clone(key), value: v}
+	d.keys += int64(len(key))
+	if d.tree != nil {
+		d.tree.Set(it)
+	} else {
+		d.small = append(d.small, it)
+	}
+	return true
+}
+
+// delete removes a key and returns its item, or nil.
+func (d *dict[V]) delete(key string) *item[V] {
+	it := d.find(key)
+	if it == nil {
+		return nil
+	}
+	d.keys -= int64(len(key))
+	if d.tree != nil {
+		d.tree.Delete(it)
+		return it
+	}
+	i := d.index(it.hash, key)
+	copy(d.small[i:], d.small[i+1:])
+	d.small[len(d.small)-1] = nil
+	d.small = d.small[:len(d.small)-1]
+	return it
+}
+
+// at returns an item by its position.
+func (d *dict[V]) at(i int) *item[V] {
+	if d.tree != nil {
+		it, _ := d.tree.GetAt(i)
+		return it
+	}
+	return d.small[i]
+}
+
+// random returns any item of a dict that has some.
+func (d *dict[V]) random() *item[V] { return d.at(rand.IntN(d.Len())) }
+
+// all calls yield for each item until it returns false. The dict must not change meanwhile.
+func (d *dict[V]) all(yield func(*item[V]) bool) {
+	if d.tree != nil {
+		d.tree.Scan(yield)
+		return
+	}
+	for _, it := range d.small {
+		if !yield(it) {
+			return
+		}
+	}
+}
+
+// scan calls visit for about count items from a cursor on, and returns the cursor of the next, or 0. Items
+// that are in the dict from the first call to the last are visited; a small dict is visited at once.
+func (d *dict[V]) scan(cursor uint64, count int, visit func(*item[V])) uint64 {
+	if d.tree == nil {
+		for _, it := range d.small {
+			visit(it)
+		}
+		return 0
+	}
+	return scanTree(d.tree, &item[V]{hash: cursor}, count, visit)
+}
+
+// hashed is what scanTree visits.
+type hashed interface{ position() uint64 }
+
+func (it *item[V]) position() uint64 { return it.hash }
+
+// scanTree visits items in the order of their hashes, from a pivot on. It visits all items of one hash
+// at once, so that the cursor that it returns, a hash, is exact.
+func scanTree[T hashed](tree *btree.BTreeG[T], from T, count int, visit func(T)) uint64 {
+	next, last := uint64(0), uint64(0)
+	tree.Ascend(from, func(it T) bool {
+		if hash := it.position(); count <= 0 && hash != last {
+			next = hash
+			return false
+		}
+		last = it.position()
+		count--
+		visit(it)
+		return true
+	})
+	return next
+}
+
+// size returns about the number of bytes of the keys and of what belongs to each item.
+func (d *dict[V]) size() int64 { return d.keys + int64(d.Len())*itemOverhead }

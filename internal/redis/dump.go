@@ -1,0 +1,133 @@
+package redis
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math"
+	"strings"
+)
+
+// dumpVersion is that of the format of dumps.
+const dumpVersion = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// dump returns a value as DUMP does, in a format of this package: the kind, the value, a version, and a
+// checksum.
+func dump(v value) []byte {
+	b := append([]byte(nil), byte(v.kind()))
+	b = v.appendTo(b)
+	b = append(b, dumpVersion)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+var errDump = errors.New("bad data format")
+
+// undump returns the value of a dump.
+func undump(text string) (value, error) {
+	if len(text) < 6 {
+		return nil, errDump
+	}
+	body, sum := text[:len(text)-4], text[len(text)-4:]
+	if crc32.Checksum([]byte(body), castagnoli) != binary.LittleEndian.Uint32([]byte(sum)) || body[len(body)-1] != dumpVersion {
+		return nil, errDump
+	}
+	r := &loader{text: body[1 : len(body)-1]}
+	v := loadValue(kind(body[0]), r)
+	if r.bad || r.text != "" || v == nil {
+		return nil, errDump
+	}
+	return v, nil
+}
+
+// loadValue reads a value of a kind, or returns nil if there is no such kind.
+func loadValue(k kind, r *loader) value {
+	switch k {
+	case kindString:
+		return loadString(r)
+	case kindList:
+		return loadList(r)
+	case kindSet:
+		return loadSet(r)
+	case kindZSet:
+		return loadZSet(r)
+	case kindHash:
+		return loadHash(r)
+	case kindStream:
+		return loadStream(r)
+	}
+	return nil
+}
+
+// loader reads what the appendTo methods of values write. After something that cannot be read, bad is
+// true and all that follows is zero.
+type loader struct {
+	text string
+	bad  bool
+}
+
+func (r *loader) fail() {
+	r.text = ""
+	r.bad = true
+}
+
+// uint reads a number.
+func (r *loader) uint() uint64 {
+	var n uint64
+	for i := 0; i < len(r.text) && i < binary.MaxVarintLen64; i++ {
+		c := r.text[i]
+		n |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			r.text = r.text[i+1:]
+			return n
+		}
+	}
+	r.fail()
+	return 0
+}
+
+// count reads the number of elements that follow, each of which takes a byte at least.
+func (r *loader) count() int {
+	n := r.uint()
+	if n > uint64(len(r.text)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// int reads a number that may be negative.
+func (r *loader) int() int64 {
+	n := r.uint()
+	return int64(n>>1) ^ -int64(n&1)
+}
+
+// string reads a string, which does not share memory with the text.
+func (r *loader) string() string {
+	n := r.count()
+	s := strings.Clone(r.text[:n])
+	r.text = r.text[n:]
+	return s
+}
+
+// float reads a floating-point number.
+func (r *loader) float() float64 {
+	if len(r.text) < 8 {
+		r.fail()
+		return 0
+	}
+	v := math.Float64frombits(binary.LittleEndian.Uint64([]byte(r.text[:8])))
+	r.text = r.text[8:]
+	return v
+}
+
+func appendUint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }
+
+func appendInt(b []byte, n int64) []byte { return binary.AppendVarint(b, n) }
+
+func appendString(b []byte, s string) []byte { return append(appendUint(b, uint64(len(s))), s...) }
+
+func appendFloat(b []byte, v float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+}

@@ -1,0 +1,51 @@
+package redis
+
+import "math/rand/v2"
+
+// evictSamples is how many keys are looked at to find one that was not used for long.
+const evictSamples = 5
+
+// evict deletes keys as the policy says until the memory is within its limit, and reports whether it is.
+func (s *Store) evict() bool {
+	for s.keys.memory > s.options.Memory {
+		e := s.victim()
+		if e == nil {
+			return false
+		}
+		key := e.key
+		s.keys.remove(e)
+		s.stats.evicted++
+		s.log.effect("del", key)
+		s.log.endFrame()
+		for c := range s.watched[key] {
+			c.broken = true
+		}
+	}
+	return true
+}
+
+// victim returns the key that is to be deleted next, or nil.
+func (s *Store) victim() *entry {
+	switch s.options.Policy {
+	case VolatileTTL:
+		e, _ := s.keys.expiring.Min()
+		return e
+	case AllKeysLRU:
+		return s.leastUsed()
+	default:
+		return nil
+	}
+}
+
+// leastUsed returns the one of some random keys that was used least recently, or nil if there is none.
+func (s *Store) leastUsed() *entry {
+	n := s.keys.entries.Len()
+	var oldest *entry
+	for range min(n, evictSamples) {
+		e, _ := s.keys.entries.GetAt(rand.IntN(n))
+		if oldest == nil || e.used < oldest.used {
+			oldest = e
+		}
+	}
+	return oldest
+}

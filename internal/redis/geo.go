@@ -1,0 +1,4 @@
+package redis
+
+// geoCommands are the commands of geographic positions.
+var geoCommands = []*command{}

@@ -1,0 +1,4 @@
+package redis
+
+// hyperLogLogCommands are the commands of HyperLogLog.
+var hyperLogLogCommands = []*command{}

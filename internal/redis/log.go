@@ -1,0 +1,243 @@
+package redis
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"strings"
+)
+
+// The names of the files of a store: the log, and one that is being written in its place.
+const (
+	logName = "store.log"
+	newName = "store.log.new"
+)
+
+// magic begins a log.
+const magic = "SKVLOG1\n"
+
+// frameHeader is the size of what precedes the effects of a frame: their length and their checksum.
+const frameHeader = 8
+
+// log is the log of a store: frames of effects. A frame has all that one request changed. Its methods are
+// called by the goroutine of the store.
+type log struct {
+	fs   FS
+	file File
+	// frame has the effects of the current request, behind room for the header.
+	frame []byte
+	// buf has frames that are to be written.
+	buf []byte
+	// size is the number of bytes that are on disk, and base what it was after the log was last rewritten.
+	size, base int64
+	// rewrite is the rewriting that is under way, or nil.
+	rewrite *rewrite
+	// off is whether effects are dropped, as while they are replayed.
+	off bool
+}
+
+// openLog opens the log of a store, or creates one.
+func openLog(dir FS) (*log, error) {
+	if err := dir.Remove(newName); err != nil {
+		return nil, err
+	}
+	l := &log{fs: dir}
+	f, err := dir.Open(logName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, l.create()
+	}
+	l.file = f
+	return l, err
+}
+
+// create creates an empty log.
+func (l *log) create() error {
+	f, err := l.fs.Create(newName)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt([]byte(magic), 0); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Sync(), l.fs.Rename(newName, logName), l.fs.Sync()); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.file = f
+	l.size = int64(len(magic))
+	l.base = l.size
+	return nil
+}
+
+// effect adds an effect to the current frame.
+func (l *log) effect(args ...string) {
+	if l.off {
+		return
+	}
+	l.frame = appendEffect(l.frame, args)
+	if r := l.rewrite; r != nil && r.covers(args) {
+		r.frame = appendEffect(r.frame, args)
+	}
+}
+
+func appendEffect(frame []byte, args []string) []byte {
+	if len(frame) == 0 {
+		frame = append(frame, make([]byte, frameHeader)...)
+	}
+	frame = appendUint(frame, uint64(len(args)))
+	for _, arg := range args {
+		frame = appendString(frame, arg)
+	}
+	return frame
+}
+
+// endFrame ends the current frame. What it has is written by sync.
+func (l *log) endFrame() {
+	l.buf = appendFrame(l.buf, l.frame)
+	l.frame = l.frame[:0]
+	if r := l.rewrite; r != nil {
+		r.buf = appendFrame(r.buf, r.frame)
+		r.frame = r.frame[:0]
+	}
+}
+
+// appendFrame appends a frame with its header, unless it is empty.
+func appendFrame(buf, frame []byte) []byte {
+	if len(frame) == 0 {
+		return buf
+	}
+	body := frame[frameHeader:]
+	binary.LittleEndian.PutUint32(frame, uint32(len(body)))
+	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(body, castagnoli))
+	return append(buf, frame...)
+}
+
+// pending reports whether there is something to be written.
+func (l *log) pending() bool { return len(l.buf) > 0 }
+
+// maxKept is the size up to which a buffer is used again.
+const maxKept = 1 << 20
+
+// sync writes all frames and makes them durable.
+func (l *log) sync() error {
+	if len(l.buf) == 0 {
+		return nil
+	}
+	if _, err := l.file.WriteAt(l.buf, l.size); err != nil {
+		return fmt.Errorf("write log: %w", err)
+	}
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("sync log: %w", err)
+	}
+	l.size += int64(len(l.buf))
+	l.buf = emptied(l.buf)
+	l.frame = emptied(l.frame)
+	return nil
+}
+
+// emptied returns an empty buffer, of the same memory unless that is large.
+func emptied(b []byte) []byte {
+	if cap(b) > maxKept {
+		return nil
+	}
+	return b[:0]
+}
+
+// discard drops what is not durable, after an error.
+func (l *log) discard() error {
+	l.buf = nil
+	l.frame = nil
+	l.stopRewrite()
+	return l.file.Truncate(l.size)
+}
+
+// replay calls apply with each effect of the log, in order, and sets size to the end of the last whole
+// frame. It returns how many bytes follow that.
+func (l *log) replay(limit int64, apply func(args []string) error) (int64, error) {
+	total, err := l.file.Size()
+	if err != nil {
+		return 0, err
+	}
+	total = min(total, limit)
+	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, total), 1<<20)
+	if first := make([]byte, len(magic)); readFull(in, first) != nil || string(first) != magic {
+		return 0, errors.New("the file is no log of a key-value store")
+	}
+	l.size = int64(len(magic))
+	for {
+		body, err := readFrame(in, total-l.size)
+		if err != nil {
+			return 0, err
+		}
+		if body == "" {
+			return total - l.size, nil
+		}
+		if err := applyFrame(body, apply); err != nil {
+			return 0, err
+		}
+		l.size += frameHeader + int64(len(body))
+	}
+}
+
+// readFrame returns the effects of the next frame, or "" if there is no whole one.
+func readFrame(in *bufio.Reader, left int64) (string, error) {
+	var header [frameHeader]byte
+	if left < frameHeader {
+		return "", nil
+	}
+	if err := readFull(in, header[:]); err != nil {
+		return "", err
+	}
+	n := int64(binary.LittleEndian.Uint32(header[:]))
+	if n > left-frameHeader || n == 0 {
+		return "", nil
+	}
+	var body strings.Builder
+	body.Grow(int(n))
+	if _, err := io.CopyN(&body, in, n); err != nil {
+		return "", err
+	}
+	if sum := crc32.New(castagnoli); sum != nil {
+		_, _ = io.WriteString(sum, body.String())
+		if sum.Sum32() != binary.LittleEndian.Uint32(header[4:]) {
+			return "", nil
+		}
+	}
+	return body.String(), nil
+}
+
+func readFull(in io.Reader, b []byte) error {
+	_, err := io.ReadFull(in, b)
+	return err
+}
+
+// applyFrame calls apply with the effects of a frame.
+func applyFrame(body string, apply func(args []string) error) error {
+	var args []string
+	for body != "" {
+		r := loader{text: body}
+		args = args[:0]
+		for range r.count() {
+			n := r.count()
+			args = append(args, r.text[:n])
+			r.text = r.text[n:]
+		}
+		if r.bad || len(args) == 0 {
+			return errors.New("the log of a key-value store has a frame that cannot be read")
+		}
+		if err := apply(args); err != nil {
+			return fmt.Errorf("replay %s: %w", args[0], err)
+		}
+		body = r.text
+	}
+	return nil
+}
+
+// close closes the file.
+func (l *log) close() error {
+	l.stopRewrite()
+	return l.file.Close()
+}

@@ -1,0 +1,226 @@
+package redis
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Reader reads requests. Memory for them is taken as their bytes come, not as they are announced.
+type Reader struct {
+	In *bufio.Reader
+	// Begun is called after the first line of a request, and Grow for the memory of one beyond FreeMemory.
+	// They may be nil.
+	Begun func()
+	Grow  func(n int) error
+	// Args and Bytes are the maximum number of arguments of a request and of its bytes.
+	Args, Bytes int
+
+	ends []int
+}
+
+// argOverhead is about what an argument takes in memory beside its bytes.
+const argOverhead = 32
+
+// FreeMemory is the size up to which requests are not charged.
+const FreeMemory = 16 << 10
+
+// ProtocolError is an error after which a connection is closed.
+type ProtocolError string
+
+func (e ProtocolError) Error() string { return "ERR Protocol error: " + string(e) }
+
+// Next returns the next request, which has one argument at least.
+func (r *Reader) Next() ([]string, error) {
+	for {
+		line, err := r.line("too big inline request")
+		if err != nil {
+			return nil, err
+		}
+		if r.Begun != nil {
+			r.Begun()
+		}
+		if len(line) > 0 && line[0] == '*' {
+			args, err := r.multi(line)
+			if err != nil || len(args) > 0 {
+				return args, err
+			}
+			continue
+		}
+		args, ok := splitLine(string(line))
+		if !ok {
+			return nil, ProtocolError("unbalanced quotes in request")
+		}
+		if len(args) > r.Args {
+			return nil, ProtocolError("invalid multibulk length")
+		}
+		if len(args) > 0 {
+			return args, nil
+		}
+	}
+}
+
+// line returns the next line without its end. It is valid until the next read.
+func (r *Reader) line(tooLong ProtocolError) ([]byte, error) {
+	line, err := r.In.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, tooLong
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'}), nil
+}
+
+// multi reads a request that is a list of strings, after its first line.
+func (r *Reader) multi(line []byte) ([]string, error) {
+	n, err := strconv.Atoi(string(line[1:]))
+	if err != nil || n > r.Args {
+		return nil, ProtocolError("invalid multibulk length")
+	}
+	var text strings.Builder
+	r.ends = r.ends[:0]
+	for range n {
+		if err := r.bulk(&text); err != nil {
+			return nil, err
+		}
+		r.ends = append(r.ends, text.Len())
+	}
+	return cut(text.String(), r.ends), nil
+}
+
+// cut returns the parts of a text that end at some positions.
+func cut(text string, ends []int) []string {
+	parts := make([]string, len(ends))
+	start := 0
+	for i, end := range ends {
+		parts[i] = text[start:end]
+		start = end
+	}
+	return parts
+}
+
+// bulk reads an argument.
+func (r *Reader) bulk(text *strings.Builder) error {
+	line, err := r.line("too big bulk count string")
+	if err != nil {
+		return err
+	}
+	if len(line) == 0 || line[0] != '$' {
+		return ProtocolError("expected '$', got '" + string(line[:min(len(line), 1)]) + "'")
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	used := text.Len() + len(r.ends)*argOverhead
+	if err != nil || n < 0 || n > r.Bytes-used {
+		return ProtocolError("invalid bulk length")
+	}
+	if err := r.copy(text, n); err != nil {
+		return err
+	}
+	var end [2]byte
+	if _, err := io.ReadFull(r.In, end[:]); err != nil {
+		return err
+	}
+	if string(end[:]) != "\r\n" {
+		return ProtocolError("invalid bulk length")
+	}
+	return nil
+}
+
+// copy reads n bytes into text, whose memory grows as they come.
+func (r *Reader) copy(text *strings.Builder, n int) error {
+	for n > 0 {
+		part, err := r.In.Peek(min(n, max(r.In.Buffered(), 1)))
+		if err != nil {
+			return err
+		}
+		if grown := text.Len() + len(part); grown > FreeMemory && r.Grow != nil {
+			if err := r.Grow(len(part)); err != nil {
+				return err
+			}
+		}
+		text.Write(part)
+		n -= len(part)
+		if _, err := r.In.Discard(len(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitLine returns the arguments of a request that was written as a line, in which quotes have the meaning
+// that they have in Redis. It returns false if a quote is not closed.
+func splitLine(line string) ([]string, bool) {
+	var args []string
+	for {
+		line = strings.TrimLeft(line, " \t\r\n\v\f\x00")
+		if line == "" {
+			return args, true
+		}
+		arg, rest, ok := cutArg(line)
+		if !ok {
+			return nil, false
+		}
+		args = append(args, arg)
+		line = rest
+	}
+}
+
+// cutArg returns the first argument of a line and what follows it.
+func cutArg(line string) (arg, rest string, ok bool) {
+	var text strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quote == '"' && c == '\\' && i+3 < len(line) && line[i+1] == 'x' && isHex(line[i+2]) && isHex(line[i+3]):
+			n, _ := strconv.ParseUint(line[i+2:i+4], 16, 8)
+			text.WriteByte(byte(n))
+			i += 3
+		case quote == '"' && c == '\\' && i+1 < len(line):
+			i++
+			text.WriteByte(unescape(line[i]))
+		case quote == '\'' && c == '\\' && i+1 < len(line) && line[i+1] == '\'':
+			i++
+			text.WriteByte('\'')
+		case quote != 0 && c == quote:
+			rest := line[i+1:]
+			return text.String(), rest, rest == "" || isSpace(rest[0])
+		case quote != 0:
+			text.WriteByte(c)
+		case c == '"' || c == '\'':
+			quote = c
+		case isSpace(c):
+			return text.String(), line[i:], true
+		default:
+			text.WriteByte(c)
+		}
+	}
+	return text.String(), "", quote == 0
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
+
+// unescape returns what a letter behind a backslash means.
+func unescape(c byte) byte {
+	switch c {
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	case 'b':
+		return '\b'
+	case 'a':
+		return '\a'
+	}
+	return c
+}

@@ -1,0 +1,4 @@
+package redis
+
+// scriptCommands are the commands of scripts.
+var scriptCommands = []*command{}

@@ -1,0 +1,4 @@
+package redis
+
+// sortCommands are the commands of sorting.
+var sortCommands = []*command{}

@@ -1,0 +1,453 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options are those of a store. Zero values mean the defaults.
+type Options struct {
+	// Log is where failures are reported.
+	Log *slog.Logger
+	// Memory is the maximum number of bytes of keys and values; 256 MiB by default.
+	Memory int64
+	// Policy says what happens when there is no memory left.
+	Policy Policy
+	// Writable returns an error in the words of Redis while nothing may be written, such as when the disk is
+	// almost full. Commands that only delete are run all the same. It may be nil.
+	Writable func() error
+	// Now returns the time.
+	Now func() time.Time
+}
+
+// Policy is what happens when a store has no memory left, in the words of Redis's maxmemory-policy.
+type Policy string
+
+// The policies.
+const (
+	NoEviction  Policy = "noeviction"
+	AllKeysLRU  Policy = "allkeys-lru"
+	VolatileTTL Policy = "volatile-ttl"
+)
+
+const defaultMemory = 256 << 20
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Memory == 0 {
+		o.Memory = defaultMemory
+	}
+	if o.Policy == "" {
+		o.Policy = NoEviction
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Store is an open keyspace. One goroutine runs its commands.
+type Store struct {
+	options Options
+	fs      FS
+	table   table
+
+	// What follows belongs to the goroutine of the store.
+
+	keys      keyspace
+	log       *log
+	replaying bool
+	// turn are the clients that have replies since the last sync.
+	turn []*Client
+	// watched are the clients that watch a key, by key.
+	watched map[string]map[*Client]bool
+	// waiting are the blocked clients that wait for a key, in the order of their requests, and ready the keys
+	// of which some may go on.
+	waiting map[string][]*Client
+	ready   []string
+	timers  timers
+	stats   stats
+	// panicked is whether a command has left the keyspace in an unknown state.
+	panicked bool
+	failed   error
+
+	ended chan struct{}
+	wake  chan struct{}
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// runnable are clients with requests in their inbox, jobs functions to run.
+	runnable []*Client
+	jobs     []func()
+	// clients are those that have run requests.
+	clients map[*Client]bool
+	// pinned is the number of clients whose state would be lost if the store were closed.
+	pinned int
+	used   time.Time
+	closed bool
+}
+
+// stats counts what INFO tells.
+type stats struct {
+	commands, expired, evicted, hits, misses int64
+}
+
+// Open opens the store of a directory, or creates one.
+func Open(dir FS, o Options) (*Store, error) {
+	s := &Store{options: o.withDefaults(), fs: dir, table: newTable(), ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{}}
+	s.used = s.options.Now()
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open key-value store: %w", err)
+	}
+	go s.loop()
+	return s, nil
+}
+
+// load reads the keyspace from the log.
+func (s *Store) load() error {
+	s.keys = newKeyspace()
+	s.watched = map[string]map[*Client]bool{}
+	s.waiting = map[string][]*Client{}
+	l, err := openLog(s.fs)
+	if err != nil {
+		return err
+	}
+	s.log = l
+	if err := s.replay(); err != nil {
+		return errors.Join(err, l.close())
+	}
+	return nil
+}
+
+// replay runs the effects of the log, and cuts off what is behind the last whole frame.
+func (s *Store) replay() error {
+	s.replaying = true
+	s.log.off = true
+	out := &reply{}
+	torn, err := s.log.replay(math.MaxInt64, func(args []string) error {
+		out.b = out.b[:0]
+		cmd, err := s.table.find(args)
+		if err != nil {
+			return err
+		}
+		x := &call{Store: s, client: &Client{}, cmd: cmd, args: args, out: out, now: s.now(), nested: true}
+		return cmd.run(x)
+	})
+	s.replaying = false
+	s.log.off = false
+	if err != nil {
+		return err
+	}
+	s.log.base = s.log.size
+	if torn == 0 {
+		return nil
+	}
+	s.options.Log.Warn("cut a transaction that was not written whole off the log of a key-value store", "bytes", torn)
+	return errors.Join(s.log.file.Truncate(s.log.size), s.log.file.Sync())
+}
+
+// now returns the time in milliseconds.
+func (s *Store) now() int64 { return s.options.Now().UnixMilli() }
+
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
+
+// wakeUp has the goroutine of the store look for work.
+func (s *Store) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ErrClosed is returned for a store that is closed.
+var ErrClosed = errors.New("ERR the store is closed")
+
+// enqueue has the store run the requests of a client. It reports whether the store is open.
+func (s *Store) enqueue(c *Client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.runnable = append(s.runnable, c)
+	s.wakeUp()
+	return true
+}
+
+// do runs a function in the goroutine of the store and waits for it. What it changes is durable then.
+func (s *Store) do(f func()) error {
+	done := make(chan struct{})
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.jobs = append(s.jobs, func() {
+		f()
+		close(done)
+	})
+	s.wakeUp()
+	s.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-s.ended:
+		return ErrClosed
+	}
+}
+
+// takeWork returns clients and functions that wait, and whether the store has been closed.
+func (s *Store) takeWork() (clients []*Client, jobs []func(), closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clients, jobs = s.runnable, s.jobs
+	s.runnable = nil
+	s.jobs = nil
+	if len(clients) > 0 || len(jobs) > 0 {
+		s.used = s.options.Now()
+	}
+	return clients, jobs, s.closed
+}
+
+// expirePause is how long expired keys stay in memory, about.
+const expirePause = 100 * time.Millisecond
+
+// loop runs turns until the store is closed.
+func (s *Store) loop() {
+	defer close(s.ended)
+	timer := time.NewTimer(expirePause)
+	defer timer.Stop()
+	for {
+		clients, jobs, closed := s.takeWork()
+		if closed {
+			s.end()
+			return
+		}
+		more := s.runTurn(clients, jobs)
+		if more || s.failed != nil {
+			continue
+		}
+		timer.Reset(s.untilTimer())
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// untilTimer returns how long the store may sleep.
+func (s *Store) untilTimer() time.Duration {
+	pause := time.Hour
+	if e, ok := s.keys.expiring.Min(); ok {
+		pause = max(time.Duration(e.expires-s.now())*time.Millisecond, expirePause)
+	}
+	if at, ok := s.timers.next(); ok {
+		pause = min(pause, max(at.Sub(s.options.Now()), 0))
+	}
+	return pause
+}
+
+// A turn runs at most turnCommands requests of a client, and deletes at most turnExpired keys.
+const (
+	turnCommands = 256
+	turnExpired  = 1000
+)
+
+// runTurn runs requests of clients and functions, makes what they changed durable, and sends the
+// replies. It reports whether there is more to do at once.
+func (s *Store) runTurn(clients []*Client, jobs []func()) bool {
+	for _, job := range jobs {
+		job()
+	}
+	for _, c := range clients {
+		s.runClient(c)
+	}
+	s.runTimers()
+	more := s.expireSome(turnExpired)
+	if s.panicked {
+		s.panicked = false
+		s.fail(errors.New("a command failed"))
+		return true
+	}
+	if err := s.log.sync(); err != nil {
+		s.fail(err)
+		return true
+	}
+	s.sendReplies()
+	rewriting, err := s.rewriteSome()
+	if err != nil {
+		s.options.Log.Warn("rewriting the log of a key-value store failed", "error", err)
+		s.log.stopRewrite()
+	}
+	return more || rewriting
+}
+
+// sendReplies hands the replies of the turn over to the clients.
+func (s *Store) sendReplies() {
+	for _, c := range s.turn {
+		c.flush()
+	}
+	clear(s.turn)
+	s.turn = s.turn[:0]
+}
+
+// fail answers all requests of a turn with an error, since nothing of it was kept, and reads the store
+// from its log again. If that fails too, the store is closed.
+func (s *Store) fail(cause error) {
+	s.options.Log.Error("writing to the log of a key-value store failed", "error", cause)
+	for _, c := range s.turn {
+		c.failReplies("MISCONF Errors writing to the log of the store: " + cause.Error())
+	}
+	s.sendReplies()
+	err := errors.Join(s.log.discard(), s.log.close())
+	if err == nil {
+		s.forgetClients()
+		err = s.load()
+	}
+	if err != nil {
+		s.options.Log.Error("a key-value store is closed", "error", err)
+		s.failed = err
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+	}
+}
+
+// end closes the clients and the log when the store is closed.
+func (s *Store) end() {
+	s.forgetClients()
+	if s.failed == nil {
+		s.failed = s.log.close()
+	}
+}
+
+// Close closes the store after its current turn. It returns an error if the log cannot be closed.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.wakeUp()
+	<-s.ended
+	return s.failed
+}
+
+// CloseUnused closes the store if no client needs it and it was not used since a time. It reports whether
+// it did.
+func (s *Store) CloseUnused(since time.Time) bool {
+	s.mu.Lock()
+	if s.closed || s.pinned > 0 || len(s.runnable) > 0 || len(s.jobs) > 0 || s.used.After(since) {
+		s.mu.Unlock()
+		return false
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.wakeUp()
+	<-s.ended
+	return true
+}
+
+// runClient runs some of the requests of a client.
+func (s *Store) runClient(c *Client) {
+	s.turn = append(s.turn, c)
+	for range turnCommands {
+		if c.blocked != nil || c.stall() {
+			return // it is enqueued again when it goes on
+		}
+		args, ok := c.next()
+		if !ok {
+			return
+		}
+		s.execute(c, args)
+	}
+	s.mu.Lock()
+	s.runnable = append(s.runnable, c)
+	s.wakeUp()
+	s.mu.Unlock()
+}
+
+// execute runs a request of a client, and those of blocked clients that can go on after it.
+func (s *Store) execute(c *Client, args []string) {
+	s.run(c, args)
+	s.log.endFrame()
+	s.serveBlocked()
+}
+
+// run runs a request, or adds it to the transaction of its client.
+func (s *Store) run(c *Client, args []string) {
+	s.stats.commands++
+	cmd, err := s.table.find(args)
+	if err == nil {
+		err = s.admit(c, cmd)
+	}
+	switch {
+	case err != nil:
+		c.fail(err)
+	case c.queue != nil && !cmd.immediate():
+		c.enqueue(cmd, args)
+	default:
+		s.call(&call{Store: s, client: c, cmd: cmd, args: args, out: &c.out.reply, now: s.now()})
+	}
+	c.out.requests++
+}
+
+// admit returns an error if a client must not run a command now.
+func (s *Store) admit(c *Client, cmd *command) error {
+	if c.subscriptions() > 0 && !c.out.resp3 && !cmd.flags.has(flagSubscribed) {
+		return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.name)
+	}
+	return s.admitWrite(cmd)
+}
+
+// admitWrite returns an error if there is no room for what a command may write.
+func (s *Store) admitWrite(cmd *command) error {
+	if !cmd.flags.has(flagDenyOOM) {
+		return nil
+	}
+	if s.options.Writable != nil {
+		if err := s.options.Writable(); err != nil {
+			return err
+		}
+	}
+	if s.keys.memory > s.options.Memory && !s.evict() {
+		return errOOM
+	}
+	return nil
+}
+
+// call runs a command. An error replaces what it has appended to its reply.
+func (s *Store) call(x *call) {
+	start := len(x.out.b)
+	err := s.runRecovered(x)
+	if errors.Is(err, errBlocked) {
+		x.out.b = x.out.b[:start]
+		return
+	}
+	if err != nil {
+		x.out.b = x.out.b[:start]
+		x.out.error(err.Error())
+	}
+	if x.changes > 0 && !x.effects {
+		s.log.effect(x.args...)
+	}
+}
+
+// runRecovered runs a command. A command that panics may leave the keyspace in any state, so that the store
+// is read from its log again.
+func (s *Store) runRecovered(x *call) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.options.Log.Error("a command panicked", "command", x.cmd.name, "panic", v, "stack", string(debug.Stack()))
+			err = errors.New("ERR internal error")
+			s.panicked = true
+		}
+	}()
+	return x.cmd.run(x)
+}

@@ -1,0 +1,140 @@
+package redis
+
+// queue are the commands between MULTI and EXEC.
+type queue struct {
+	commands []queued
+	// failed is whether one of them was refused.
+	failed bool
+}
+
+type queued struct {
+	cmd  *command
+	args []string
+}
+
+// transactionCommands are the commands of transactions.
+var transactionCommands = []*command{
+	{name: "multi", arity: 1, flags: flagNoScript | flagFast | flagNoMulti, run: multi, categories: "transaction"},
+	{name: "exec", arity: 1, flags: flagNoScript, run: exec, categories: "transaction"},
+	{name: "discard", arity: 1, flags: flagNoScript | flagFast, run: discard, categories: "transaction"},
+	{name: "watch", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, first: 1, last: -1, step: 1, run: watch, categories: "transaction"},
+	{name: "unwatch", arity: 1, flags: flagNoScript | flagFast, run: unwatch, categories: "transaction"},
+}
+
+// immediate reports whether a command is run within a transaction instead of being queued.
+func (c *command) immediate() bool {
+	switch c.name {
+	case "multi", "exec", "discard", "watch", "quit", "reset":
+		return true
+	}
+	return false
+}
+
+// enqueue adds a command to the transaction of its client.
+func (c *Client) enqueue(cmd *command, args []string) {
+	if cmd.flags.has(flagNoMulti) {
+		c.fail(errorf("ERR Command not allowed inside a transaction"))
+		return
+	}
+	c.queue.commands = append(c.queue.commands, queued{cmd, args})
+	c.out.simple("QUEUED")
+}
+
+func multi(x *call) error {
+	if x.client.queue != nil {
+		return errorf("ERR MULTI calls can not be nested")
+	}
+	x.client.queue = &queue{}
+	x.client.pin()
+	x.out.ok()
+	return nil
+}
+
+func discard(x *call) error {
+	if x.client.queue == nil {
+		return errorf("ERR DISCARD without MULTI")
+	}
+	x.client.queue = nil
+	x.unwatchAll(x.client)
+	x.out.ok()
+	return nil
+}
+
+// exec runs the commands of a transaction. All that they change is one frame of the log.
+func exec(x *call) error {
+	q := x.client.queue
+	if q == nil {
+		return errorf("ERR EXEC without MULTI")
+	}
+	broken := x.client.broken || x.watchesExpired(x.client)
+	x.client.queue = nil
+	x.unwatchAll(x.client)
+	if q.failed {
+		return errorf("EXECABORT Transaction discarded because of previous errors.")
+	}
+	if broken {
+		x.out.nullArray()
+		return nil
+	}
+	x.out.array(len(q.commands))
+	for _, c := range q.commands {
+		if err := x.admitWrite(c.cmd); err != nil {
+			x.out.error(err.Error())
+			continue
+		}
+		x.Store.call(&call{Store: x.Store, client: x.client, cmd: c.cmd, args: c.args, out: x.out, now: x.now, nested: true})
+	}
+	x.effects = true // the commands have written theirs
+	return nil
+}
+
+func watch(x *call) error {
+	if x.client.queue != nil {
+		return errorf("ERR WATCH inside MULTI is not allowed")
+	}
+	for _, key := range x.args[1:] {
+		if e := x.keys.find(key); e != nil && e.expired(x.now) {
+			x.expireNow(e)
+		}
+		if x.client.watching == nil {
+			x.client.watching = map[string]bool{}
+		}
+		if x.watched[key] == nil {
+			x.watched[key] = map[*Client]bool{}
+		}
+		x.client.watching[key] = true
+		x.watched[key][x.client] = true
+	}
+	x.client.pin()
+	x.out.ok()
+	return nil
+}
+
+func unwatch(x *call) error {
+	x.unwatchAll(x.client)
+	x.out.ok()
+	return nil
+}
+
+// unwatchAll forgets the keys that a client watches.
+func (s *Store) unwatchAll(c *Client) {
+	for key := range c.watching {
+		delete(s.watched[key], c)
+		if len(s.watched[key]) == 0 {
+			delete(s.watched, key)
+		}
+	}
+	c.watching = nil
+	c.broken = false
+	c.pin()
+}
+
+// watchesExpired reports whether a key that a client watches has expired since.
+func (s *Store) watchesExpired(c *Client) bool {
+	for key := range c.watching {
+		if e := s.keys.find(key); e != nil && e.expired(s.now()) {
+			return true
+		}
+	}
+	return false
+}
