@@ -63,6 +63,7 @@ type Store struct {
 	// What follows belongs to the goroutine of the store.
 
 	keys      keyspace
+	limits    encodings
 	log       *log
 	replaying bool
 	// turn are the clients that have replies since the last sync.
@@ -102,7 +103,7 @@ type stats struct {
 
 // Open opens the store of a directory, or creates one.
 func Open(dir FS, o Options) (*Store, error) {
-	s := &Store{options: o.withDefaults(), fs: dir, table: newTable(), ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{}}
+	s := &Store{options: o.withDefaults(), fs: dir, table: newTable(), ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{}, limits: defaultEncodings()}
 	s.used = s.options.Now()
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open key-value store: %w", err)
