@@ -1,12 +1,37 @@
 package redis
 
-// keyCommands are the commands of keys of any kind.
-var keyCommands = []*command{
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// keyCommands are the commands of keys of any kind. Those about expiry are in expire.go.
+var keyCommands = append([]*command{
 	{name: "del", arity: -2, flags: flagWrite, first: 1, last: -1, step: 1, run: del, categories: "keyspace"},
-	{name: "restore", arity: -4, flags: flagWrite | flagDenyOOM, first: 1, last: 1, step: 1, run: restore, categories: "keyspace dangerous"},
+	{name: "unlink", arity: -2, flags: flagWrite | flagFast, first: 1, last: -1, step: 1, run: del, categories: "keyspace"},
+	{name: "exists", arity: -2, flags: readsFast, first: 1, last: -1, step: 1, run: exists, categories: "keyspace"},
+	{name: "touch", arity: -2, flags: readsFast, first: 1, last: -1, step: 1, run: exists, categories: "keyspace"},
+	{name: "type", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: typeOf, categories: "keyspace"},
+	{name: "rename", arity: 3, flags: flagWrite, first: 1, last: 2, step: 1, run: rename, categories: "keyspace"},
+	{name: "renamenx", arity: 3, flags: flagWrite | flagFast, first: 1, last: 2, step: 1, run: renameNX, categories: "keyspace"},
+	{name: "copy", arity: -3, flags: writes, first: 1, last: 2, step: 1, run: copyKey, categories: "keyspace"},
+	{name: "randomkey", arity: 1, flags: flagReadonly, run: randomKey, categories: "keyspace"},
+	{name: "keys", arity: 2, flags: flagReadonly, run: keysLike, categories: "keyspace dangerous"},
+	{name: "scan", arity: -2, flags: flagReadonly, run: scan, categories: "keyspace"},
+	{name: "dump", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: dumpKey, categories: "keyspace"},
+	{name: "restore", arity: -4, flags: writes, first: 1, last: 1, step: 1, run: restore, categories: "keyspace dangerous"},
+	{name: "object", arity: -2, sub: []*command{
+		{name: "object|encoding", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectEncoding, categories: "keyspace"},
+		{name: "object|refcount", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectRefCount, categories: "keyspace"},
+		{name: "object|idletime", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectIdleTime, categories: "keyspace"},
+		{name: "object|freq", arity: 3, flags: flagReadonly, first: 2, last: 2, step: 1, run: objectFreq, categories: "keyspace"},
+		{name: "object|help", arity: 2, run: help, categories: "keyspace"},
+	}},
 	{name: "flushall", arity: -1, flags: flagWrite, run: flushAll, categories: "keyspace dangerous"},
-	{name: "dbsize", arity: 1, flags: flagReadonly | flagFast, run: dbSize, categories: "keyspace"},
-}
+	{name: "flushdb", arity: -1, flags: flagWrite, run: flushAll, categories: "keyspace dangerous"},
+	{name: "dbsize", arity: 1, flags: readsFast, run: dbSize, categories: "keyspace"},
+}, expireCommands...)
 
 func del(x *call) error {
 	n := 0
@@ -21,31 +46,354 @@ func del(x *call) error {
 	return nil
 }
 
-func restore(x *call) error {
-	v, err := undump(x.args[3])
+func exists(x *call) error {
+	n := 0
+	for _, key := range x.args[1:] {
+		if x.lookup(key) != nil {
+			n++
+		}
+	}
+	x.out.len(n)
+	return nil
+}
+
+func typeOf(x *call) error {
+	if e := x.peek(x.args[1]); e != nil {
+		x.out.simple(kindNames[e.value.kind()])
+	} else {
+		x.out.simple("none")
+	}
+	return nil
+}
+
+func rename(x *call) error {
+	if err := x.rename(x.args[1], x.args[2]); err != nil {
+		return err
+	}
+	x.out.ok()
+	return nil
+}
+
+// rename gives the value of a key to another.
+func (x *call) rename(from, to string) error {
+	e := x.lookup(from)
+	if e == nil {
+		return errNoSuchKey
+	}
+	if from == to {
+		return nil
+	}
+	at := e.expires
+	x.remove(e)
+	x.keys.setExpires(x.set(to, e.value), at)
+	x.effect("del", from)
+	x.effectOf(to)
+	return nil
+}
+
+func renameNX(x *call) error {
+	if x.lookup(x.args[1]) == nil {
+		return errNoSuchKey
+	}
+	taken := x.lookup(x.args[2]) != nil
+	if !taken {
+		if err := x.rename(x.args[1], x.args[2]); err != nil {
+			return err
+		}
+	}
+	x.out.flag(!taken)
+	return nil
+}
+
+func copyKey(x *call) error {
+	replace := false
+	for i := 3; i < len(x.args); i++ {
+		switch {
+		case x.is(i, "REPLACE"):
+			replace = true
+		case x.is(i, "DB") && i+1 < len(x.args):
+			i++
+			if err := x.database(i); err != nil {
+				return err
+			}
+		default:
+			return errSyntax
+		}
+	}
+	from, to := x.args[1], x.args[2]
+	if from == to {
+		return errorf("ERR source and destination objects are the same")
+	}
+	e := x.lookup(from)
+	if e == nil || x.lookup(to) != nil && !replace {
+		x.out.int(0)
+		return nil
+	}
+	v, err := undump(string(dump(e.value)))
 	if err != nil {
-		return errorf("ERR DUMP payload version or checksum are wrong")
+		return err
+	}
+	x.keys.setExpires(x.set(to, v), e.expires)
+	x.effectOf(to)
+	x.out.int(1)
+	return nil
+}
+
+// database returns an error unless an argument is the number of the only database.
+func (x *call) database(i int) error {
+	n, err := x.int(i)
+	if err != nil {
+		return err
+	}
+	if n != 0 {
+		return errorf("ERR DB index is out of range")
+	}
+	return nil
+}
+
+func randomKey(x *call) error {
+	for range 100 { // expired keys are deleted soon
+		n := x.keys.entries.Len()
+		if n == 0 {
+			break
+		}
+		if e, _ := x.keys.entries.GetAt(rand.IntN(n)); !e.expired(x.now) {
+			x.out.bulk(e.key)
+			return nil
+		}
+	}
+	x.out.null()
+	return nil
+}
+
+func keysLike(x *call) error {
+	var all []string
+	x.keys.entries.Scan(func(e *entry) bool {
+		if !e.expired(x.now) && globMatch(x.args[1], e.key) {
+			all = append(all, e.key)
+		}
+		return true
+	})
+	x.out.bulks(all)
+	return nil
+}
+
+// scanOptions are the arguments of SCAN, HSCAN, SSCAN and ZSCAN.
+type scanOptions struct {
+	cursor  uint64
+	pattern string // "" if all match
+	count   int
+	kind    string // "" for all
+}
+
+// scanOptions reads a cursor and what follows it.
+func (x *call) scanOptions(at int, types bool) (scanOptions, error) {
+	o := scanOptions{count: 10}
+	cursor, err := strconv.ParseUint(x.args[at], 10, 64)
+	if err != nil {
+		return o, errorf("ERR invalid cursor")
+	}
+	o.cursor = cursor
+	for i := at + 1; i < len(x.args); i += 2 {
+		switch {
+		case i+1 == len(x.args):
+			return o, errSyntax
+		case x.is(i, "COUNT"):
+			n, err := x.int(i + 1)
+			if err != nil {
+				return o, err
+			}
+			if n < 1 {
+				return o, errSyntax
+			}
+			o.count = int(n)
+		case x.is(i, "MATCH"):
+			o.pattern = x.args[i+1]
+			if o.pattern == "*" {
+				o.pattern = ""
+			}
+		case x.is(i, "TYPE") && types:
+			o.kind = strings.ToLower(x.args[i+1])
+		default:
+			return o, errSyntax
+		}
+	}
+	return o, nil
+}
+
+// matches reports whether a key or member is to be returned.
+func (o *scanOptions) matches(key string) bool { return o.pattern == "" || globMatch(o.pattern, key) }
+
+// replyScan appends the cursor and the elements of a scan.
+func (x *call) replyScan(cursor uint64, all []string) {
+	x.out.array(2)
+	x.out.bulk(strconv.FormatUint(cursor, 10))
+	x.out.bulks(all)
+}
+
+func scan(x *call) error {
+	o, err := x.scanOptions(1, true)
+	if err != nil {
+		return err
+	}
+	var all []string
+	next := scanTree(x.keys.entries, &entry{hash: o.cursor}, o.count, func(e *entry) {
+		if !e.expired(x.now) && o.matches(e.key) && (o.kind == "" || o.kind == kindNames[e.value.kind()]) {
+			all = append(all, e.key)
+		}
+	})
+	x.replyScan(next, all)
+	return nil
+}
+
+func dumpKey(x *call) error {
+	if e := x.lookup(x.args[1]); e != nil {
+		x.out.bytes(dump(e.value))
+	} else {
+		x.out.null()
+	}
+	return nil
+}
+
+// restoreOptions are the options of RESTORE.
+type restoreOptions struct {
+	replace, absolute, hasIdle, hasFreq bool
+	idle                                int64
+}
+
+func (x *call) restoreOptions() (o restoreOptions, err error) {
+	for i := 4; i < len(x.args); i++ {
+		switch {
+		case x.is(i, "REPLACE"):
+			o.replace = true
+		case x.is(i, "ABSTTL"):
+			o.absolute = true
+		case x.is(i, "IDLETIME") && i+1 < len(x.args) && !o.hasFreq:
+			i++
+			o.hasIdle = true
+			if o.idle, err = x.int(i); err != nil {
+				return o, err
+			}
+			if o.idle < 0 {
+				return o, errorf("ERR Invalid IDLETIME value, must be >= 0")
+			}
+		case x.is(i, "FREQ") && i+1 < len(x.args) && !o.hasIdle:
+			i++
+			o.hasFreq = true
+			n, err := x.int(i)
+			if err != nil {
+				return o, err
+			}
+			if n < 0 || n > 255 {
+				return o, errorf("ERR Invalid FREQ value, must be >= 0 and <= 255")
+			}
+		default:
+			return o, errSyntax
+		}
+	}
+	return o, nil
+}
+
+func restore(x *call) error {
+	o, err := x.restoreOptions()
+	if err != nil {
+		return err
+	}
+	old := x.lookup(x.args[1])
+	if old != nil && !o.replace {
+		return errorf("BUSYKEY Target key name already exists.")
 	}
 	at, err := x.int(2)
 	if err != nil {
 		return err
 	}
+	if at < 0 {
+		return errorf("ERR Invalid TTL value, must be >= 0")
+	}
+	v, err := undump(x.args[3])
+	if err != nil {
+		return errorf("ERR DUMP payload version or checksum are wrong")
+	}
+	if at != 0 && !o.absolute {
+		at += x.now
+	}
+	if at != 0 && at <= x.now && !x.replaying {
+		if old != nil {
+			x.remove(old)
+			x.effect("del", x.args[1])
+		}
+		x.out.ok()
+		return nil
+	}
 	e := x.set(x.args[1], v)
-	x.Store.keys.setExpires(e, at)
+	x.keys.setExpires(e, at)
+	e.used -= o.idle * 1000
+	x.effect("restore", x.args[1], formatInt(at), x.args[3], "replace", "absttl")
 	x.out.ok()
 	return nil
 }
 
+// object returns the entry of an OBJECT command, or nil after it has replied that there is none.
+func (x *call) object() *entry {
+	e := x.peek(x.args[2])
+	if e == nil {
+		x.out.null()
+	}
+	return e
+}
+
+func objectEncoding(x *call) error {
+	if e := x.object(); e != nil {
+		x.out.bulk(e.value.encoding())
+	}
+	return nil
+}
+
+func objectRefCount(x *call) error {
+	if e := x.object(); e != nil {
+		x.out.int(1)
+	}
+	return nil
+}
+
+func objectIdleTime(x *call) error {
+	if e := x.object(); e != nil {
+		x.out.int(max(x.now-e.used, 0) / 1000)
+	}
+	return nil
+}
+
+func objectFreq(x *call) error {
+	if e := x.object(); e != nil {
+		return errorf("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+	}
+	return nil
+}
+
+// help lists the subcommands of a command.
+func help(x *call) error {
+	parent := x.table[strings.ToLower(x.args[0])]
+	x.out.array(len(parent.sub) + 1)
+	x.out.simple(strings.ToUpper(parent.name) + " has these subcommands:")
+	for _, sub := range parent.sub {
+		x.out.simple("  " + strings.ToUpper(strings.TrimPrefix(sub.name, parent.name+"|")))
+	}
+	return nil
+}
+
 func flushAll(x *call) error {
+	if len(x.args) > 2 || len(x.args) == 2 && !x.is(1, "SYNC") && !x.is(1, "ASYNC") {
+		return errSyntax
+	}
 	n := x.keys.entries.Len()
 	x.Store.keys = newKeyspace()
-	x.changes += n
 	for _, clients := range x.watched {
 		for c := range clients {
 			c.broken = true
 		}
 	}
 	if n > 0 {
+		x.changes += n
 		x.effect("flushall")
 	}
 	x.out.ok()

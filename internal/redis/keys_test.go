@@ -1,10 +1,74 @@
 package redis
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 var keyExamples = []example{
-	{name: "del", draw: words(someKey)},
+	{name: "set", draw: words(someKey, someValue)},
+	{name: "del", draw: func(t *rapid.T) []string { return several(t, 0, 4, someKey) }},
+	{name: "unlink", draw: func(t *rapid.T) []string { return several(t, 0, 4, someKey) }},
+	{name: "exists", draw: func(t *rapid.T) []string { return several(t, 0, 4, someKey) }},
+	{name: "touch", draw: func(t *rapid.T) []string { return several(t, 0, 4, someKey) }},
+	{name: "type", draw: words(someKey)},
+	{name: "rename", draw: words(someKey, someKey)},
+	{name: "renamenx", draw: words(someKey, someKey)},
+	{name: "copy", draw: func(t *rapid.T) []string {
+		return append([]string{someKey(t), someKey(t)}, options(t, []string{"REPLACE"}, []string{"db", "0"}, []string{"DB", "x"}, []string{"y"})...)
+	}},
+	{name: "randomkey", same: sameType, draw: words()},
+	{name: "keys", same: anyOrder, draw: words(somePattern)},
+	{name: "scan", same: func(a, b any) bool {
+		m, ok := a.([]any)
+		n, also := b.([]any)
+		if !ok || !also {
+			return fmt.Sprint(a) == fmt.Sprint(b)
+		}
+		return anyOrder(m[1], n[1])
+	}, draw: func(t *rapid.T) []string {
+		return append([]string{rapid.SampledFrom([]string{"0", "0", "0", "x", "-"}).Draw(t, "cursor"), "COUNT", "1000"}, options(t,
+			[]string{"match", somePattern(t)}, []string{"COUNT", "1000"}, []string{"TYPE", "string"}, []string{"TYPE", "list"}, []string{"count", "x"}, []string{"x"})...)
+	}},
+	{name: "object encoding", draw: words(someKey)},
+	{name: "object refcount", draw: words(someKey), same: sameType},
+	{name: "object idletime", same: about, draw: words(someKey)},
+	{name: "object freq", draw: words(someKey)},
+	{name: "object help", same: sameType, draw: words()},
+	{name: "object x", draw: words(someKey)},
+	{name: "object", draw: words()},
+	{name: "expire", draw: expireWords(someSeconds)},
+	{name: "pexpire", draw: expireWords(someMilliseconds)},
+	{name: "expireat", draw: expireWords(someSeconds)},
+	{name: "pexpireat", draw: expireWords(someMilliseconds)},
+	{name: "persist", draw: words(someKey)},
+	{name: "ttl", same: about, draw: words(someKey)},
+	{name: "pttl", same: about, draw: words(someKey)},
+	{name: "expiretime", same: about, draw: words(someKey)},
+	{name: "pexpiretime", same: about, draw: words(someKey)},
+	{name: "restore", draw: func(t *rapid.T) []string {
+		return append([]string{someKey(t), someMilliseconds(t), "x"}, options(t, []string{"REPLACE"}, []string{"absttl"},
+			[]string{"IDLETIME", someInt(t)}, []string{"FREQ", someInt(t)}, []string{"y"})...)
+	}},
+	{name: "flushall", draw: func(t *rapid.T) []string {
+		return options(t, []string{"SYNC"}, []string{"async"}, []string{"x"})
+	}},
 	{name: "dbsize", draw: words()},
+	{name: "nosuch", draw: words(someKey, someValue)},
 }
 
-func TestKeys(t *testing.T) { compareWithRedis(t, keyExamples) }
+func expireWords(draw func(*rapid.T) string) func(*rapid.T) []string {
+	return func(t *rapid.T) []string {
+		return append([]string{someKey(t), draw(t)}, options(t, []string{"NX"}, []string{"xx"}, []string{"GT"}, []string{"lt"}, []string{"y"})...)
+	}
+}
+
+func somePattern(t *rapid.T) string {
+	return rapid.OneOf(rapid.SampledFrom([]string{"*", "?", "a", "[a-c]", "[^a]", "\\a", "{e}*", "*f", "[", "[a", "[c-a]"}),
+		rapid.StringMatching(`[a-c*?\[\]\^\\-]{0,5}`)).Draw(t, "pattern")
+}
+
+func TestKeys(t *testing.T) { compareWithRedis(t, slices.Concat(keyExamples, stringExamples[:5])) }

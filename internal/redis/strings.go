@@ -1,6 +1,11 @@
 package redis
 
-import "strconv"
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
 
 // str is the value of a string.
 type str struct {
@@ -41,11 +46,40 @@ func (s *str) appendTo(b []byte) []byte {
 
 func loadString(r *loader) value { return newStr(r.string()) }
 
+// maxString is the size of the largest string.
+const maxString = 512 << 20
+
+// Flags of most commands of strings.
+const (
+	readsFast  = flagReadonly | flagFast
+	writes     = flagWrite | flagDenyOOM
+	writesFast = flagWrite | flagDenyOOM | flagFast
+)
+
 // stringCommands are the commands of strings.
 var stringCommands = []*command{
-	{name: "get", arity: 2, flags: flagReadonly | flagFast, first: 1, last: 1, step: 1, run: get, categories: "string"},
-	{name: "set", arity: -3, flags: flagWrite | flagDenyOOM, first: 1, last: 1, step: 1, run: set, categories: "string"},
-	{name: "incr", arity: 2, flags: flagWrite | flagDenyOOM | flagFast, first: 1, last: 1, step: 1, run: incr, categories: "string"},
+	{name: "get", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: get, categories: "string"},
+	{name: "set", arity: -3, flags: writes, first: 1, last: 1, step: 1, run: set, categories: "string"},
+	{name: "setnx", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: setNX, categories: "string"},
+	{name: "setex", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: setEX, categories: "string"},
+	{name: "psetex", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: pSetEX, categories: "string"},
+	{name: "getset", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: getSet, categories: "string"},
+	{name: "getdel", arity: 2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: getDel, categories: "string"},
+	{name: "getex", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: getEX, categories: "string"},
+	{name: "mget", arity: -2, flags: readsFast, first: 1, last: -1, step: 1, run: mGet, categories: "string"},
+	{name: "mset", arity: -3, flags: writes, first: 1, last: -1, step: 2, run: mSet, categories: "string"},
+	{name: "msetnx", arity: -3, flags: writes, first: 1, last: -1, step: 2, run: mSetNX, categories: "string"},
+	{name: "append", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: appendTo, categories: "string"},
+	{name: "strlen", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: strLen, categories: "string"},
+	{name: "getrange", arity: 4, flags: flagReadonly, first: 1, last: 1, step: 1, run: getRange, categories: "string"},
+	{name: "substr", arity: 4, flags: flagReadonly, first: 1, last: 1, step: 1, run: getRange, categories: "string"},
+	{name: "setrange", arity: 4, flags: writes, first: 1, last: 1, step: 1, run: setRange, categories: "string"},
+	{name: "incr", arity: 2, flags: writesFast, first: 1, last: 1, step: 1, run: incr, categories: "string"},
+	{name: "decr", arity: 2, flags: writesFast, first: 1, last: 1, step: 1, run: decr, categories: "string"},
+	{name: "incrby", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: incrBy, categories: "string"},
+	{name: "decrby", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: decrBy, categories: "string"},
+	{name: "incrbyfloat", arity: 3, flags: writesFast, first: 1, last: 1, step: 1, run: incrByFloat, categories: "string"},
+	{name: "lcs", arity: -3, flags: flagReadonly, first: 1, last: 2, step: 1, run: lcs, categories: "string"},
 }
 
 func get(x *call) error {
@@ -53,21 +87,389 @@ func get(x *call) error {
 	if err != nil {
 		return err
 	}
-	if s == nil {
-		x.out.null()
-		return nil
-	}
-	x.out.bytes(s.b)
+	x.replyStr(s)
 	return nil
 }
 
+// replyStr appends a string, which may be nil.
+func (x *call) replyStr(s *str) {
+	if s == nil {
+		x.out.null()
+	} else {
+		x.out.bytes(s.b)
+	}
+}
+
+func mGet(x *call) error {
+	x.out.array(len(x.args) - 1)
+	for _, key := range x.args[1:] {
+		s, _ := find[*str](x, key)
+		x.replyStr(s)
+	}
+	return nil
+}
+
+// setOptions are the options of SET and GETEX.
+type setOptions struct {
+	onlyNew, onlyOld, get, keepTTL, persist bool
+	// expires is the word that says how deadline is meant; "" if there is none.
+	expires  string
+	deadline string
+}
+
+// setOptions reads options from an argument on. Of allowed words it takes those that do not exclude each
+// other.
+func (x *call) setOptions(from int, isGet bool) (setOptions, error) {
+	var o setOptions
+	for i := from; i < len(x.args); i++ {
+		switch word := strings.ToUpper(x.args[i]); {
+		case word == "NX" && !isGet && !o.onlyOld:
+			o.onlyNew = true
+		case word == "XX" && !isGet && !o.onlyNew:
+			o.onlyOld = true
+		case word == "GET" && !isGet:
+			o.get = true
+		case word == "KEEPTTL" && !isGet && o.expires == "":
+			o.keepTTL = true
+		case word == "PERSIST" && isGet && o.expires == "":
+			o.persist = true
+		case (word == "EX" || word == "PX" || word == "EXAT" || word == "PXAT") &&
+			!o.keepTTL && !o.persist && (o.expires == "" || o.expires == word) && i+1 < len(x.args):
+			o.expires = word
+			i++
+			o.deadline = x.args[i]
+		default:
+			return o, errSyntax
+		}
+	}
+	return o, nil
+}
+
+// expiresAt returns when a key expires, in milliseconds since 1970, by a word such as EX and its argument.
+func (x *call) expiresAt(word, text string) (int64, error) {
+	n, ok := parseInt(text)
+	if !ok {
+		return 0, errNotInt
+	}
+	if n <= 0 {
+		return 0, x.errExpire()
+	}
+	if strings.HasPrefix(word, "EX") {
+		if n > math.MaxInt64/1000 {
+			return 0, x.errExpire()
+		}
+		n *= 1000
+	}
+	if !strings.HasSuffix(word, "AT") {
+		if n > math.MaxInt64-x.now {
+			return 0, x.errExpire()
+		}
+		n += x.now
+	}
+	return n, nil
+}
+
+func (x *call) errExpire() error {
+	return errorf("ERR invalid expire time in '%s' command", x.cmd.name)
+}
+
 func set(x *call) error {
-	x.set(x.args[1], newStr(x.args[2]))
+	o, err := x.setOptions(3, false)
+	if err != nil {
+		return err
+	}
+	at := int64(0)
+	if o.expires != "" {
+		if at, err = x.expiresAt(o.expires, o.deadline); err != nil {
+			return err
+		}
+	}
+	e := x.lookup(x.args[1])
+	if o.get {
+		if e != nil && e.value.kind() != kindString {
+			return errWrongType
+		}
+		x.replyEntry(e)
+	}
+	if o.onlyNew && e != nil || o.onlyOld && e == nil {
+		if !o.get {
+			x.out.null()
+		}
+		return nil
+	}
+	if o.keepTTL && e != nil {
+		at = e.expires
+	}
+	x.setString(x.args[1], x.args[2], at)
+	if !o.get {
+		x.out.ok()
+	}
+	return nil
+}
+
+// replyEntry appends the string of an entry, or that there is none.
+func (x *call) replyEntry(e *entry) {
+	if e == nil {
+		x.out.null()
+	} else {
+		x.out.bytes(e.value.(*str).b)
+	}
+}
+
+// setString gives a key a string that expires at a time, unless that is 0. A time that has passed deletes
+// the key.
+func (x *call) setString(key, text string, at int64) {
+	if at != 0 && at <= x.now && !x.replaying {
+		if e := x.lookup(key); e != nil {
+			x.remove(e)
+		}
+		x.touched(key)
+		x.effect("del", key)
+		return
+	}
+	e := x.set(key, newStr(text))
+	if at == 0 {
+		x.effect("set", key, text)
+		return
+	}
+	x.keys.setExpires(e, at)
+	x.effect("set", key, text, "pxat", formatInt(at))
+}
+
+func setNX(x *call) error {
+	missing := x.lookup(x.args[1]) == nil
+	if missing {
+		x.setString(x.args[1], x.args[2], 0)
+	}
+	x.out.flag(missing)
+	return nil
+}
+
+func setEX(x *call) error { return x.setExpiring("EX") }
+
+func pSetEX(x *call) error { return x.setExpiring("PX") }
+
+func (x *call) setExpiring(word string) error {
+	at, err := x.expiresAt(word, x.args[2])
+	if err != nil {
+		return err
+	}
+	x.setString(x.args[1], x.args[3], at)
 	x.out.ok()
 	return nil
 }
 
+func getSet(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	x.replyEntry(e)
+	x.setString(x.args[1], x.args[2], 0)
+	return nil
+}
+
+func getDel(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	x.replyEntry(e)
+	if e != nil {
+		x.remove(e)
+		x.effect("del", x.args[1])
+	}
+	return nil
+}
+
+func getEX(x *call) error {
+	o, err := x.setOptions(2, true)
+	if err != nil {
+		return err
+	}
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	at := int64(0)
+	if e != nil && o.expires != "" {
+		if at, err = x.expiresAt(o.expires, o.deadline); err != nil {
+			return err
+		}
+	}
+	x.replyEntry(e)
+	switch {
+	case e == nil:
+	case at != 0:
+		x.expireAt(e, at)
+	case o.persist && e.expires != 0:
+		x.keys.setExpires(e, 0)
+		x.changed(e)
+		x.effect("persist", e.key)
+	}
+	return nil
+}
+
+func mSet(x *call) error {
+	if len(x.args)%2 == 0 {
+		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+	}
+	for i := 1; i < len(x.args); i += 2 {
+		x.setString(x.args[i], x.args[i+1], 0)
+	}
+	x.out.ok()
+	return nil
+}
+
+func mSetNX(x *call) error {
+	if len(x.args)%2 == 0 {
+		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+	}
+	for i := 1; i < len(x.args); i += 2 {
+		if x.lookup(x.args[i]) != nil {
+			x.out.int(0)
+			return nil
+		}
+	}
+	for i := 1; i < len(x.args); i += 2 {
+		x.setString(x.args[i], x.args[i+1], 0)
+	}
+	x.out.int(1)
+	return nil
+}
+
+func appendTo(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		x.set(x.args[1], newStr(x.args[2]))
+		x.out.len(len(x.args[2]))
+		return nil
+	}
+	s := e.value.(*str)
+	if len(s.b)+len(x.args[2]) > maxString {
+		return errTooLong
+	}
+	s.b = append(s.b, x.args[2]...)
+	s.edited = true
+	x.changed(e)
+	x.out.len(len(s.b))
+	return nil
+}
+
+func strLen(x *call) error {
+	s, err := find[*str](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		x.out.int(0)
+		return nil
+	}
+	x.out.len(len(s.b))
+	return nil
+}
+
+func getRange(x *call) error {
+	start, err := x.int(2)
+	if err != nil {
+		return err
+	}
+	end, err := x.int(3)
+	if err != nil {
+		return err
+	}
+	s, err := find[*str](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if s == nil || start < 0 && end < 0 && start > end {
+		x.out.bulk("")
+		return nil
+	}
+	n := int64(len(s.b))
+	if start < 0 {
+		start = max(start+n, 0)
+	}
+	if end < 0 {
+		end = max(end+n, 0)
+	}
+	end = min(end, n-1)
+	if start > end || n == 0 {
+		x.out.bulk("")
+		return nil
+	}
+	x.out.bytes(s.b[start : end+1])
+	return nil
+}
+
+func setRange(x *call) error {
+	offset, err := x.int(2)
+	if err != nil {
+		return err
+	}
+	if offset < 0 {
+		return errorf("ERR offset is out of range")
+	}
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	text := x.args[3]
+	if text == "" {
+		n := 0
+		if e != nil {
+			n = len(e.value.(*str).b)
+		}
+		x.out.len(n)
+		return nil
+	}
+	if offset > maxString || offset+int64(len(text)) > maxString {
+		return errTooLong
+	}
+	if e == nil {
+		e = x.set(x.args[1], &str{})
+	}
+	s := e.value.(*str)
+	s.grow(int(offset) + len(text))
+	copy(s.b[offset:], text)
+	s.edited = true
+	x.changed(e)
+	x.out.len(len(s.b))
+	return nil
+}
+
+// grow makes the string at least n bytes long. What is added is zero.
+func (s *str) grow(n int) {
+	if missing := n - len(s.b); missing > 0 {
+		s.b = append(s.b, make([]byte, missing)...)
+	}
+}
+
 func incr(x *call) error { return x.incrBy(1) }
+
+func decr(x *call) error { return x.incrBy(-1) }
+
+func incrBy(x *call) error {
+	by, err := x.int(2)
+	if err != nil {
+		return err
+	}
+	return x.incrBy(by)
+}
+
+func decrBy(x *call) error {
+	by, err := x.int(2)
+	if err != nil {
+		return err
+	}
+	if by == math.MinInt64 {
+		return errorf("ERR decrement would overflow")
+	}
+	return x.incrBy(-by)
+}
 
 // incrBy adds a number to the string of a key.
 func (x *call) incrBy(by int64) error {
@@ -83,7 +485,7 @@ func (x *call) incrBy(by int64) error {
 		}
 		n = parsed
 	}
-	if by > 0 && n+by < n || by < 0 && n+by > n {
+	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
 		return errOverflow
 	}
 	n += by
@@ -97,4 +499,66 @@ func (x *call) incrBy(by int64) error {
 	}
 	x.out.int(n)
 	return nil
+}
+
+func incrByFloat(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	text := "0"
+	at := int64(0)
+	if e != nil {
+		text = string(e.value.(*str).b)
+		at = e.expires
+	}
+	sum, err := addFloats(text, x.args[2])
+	if err != nil {
+		return err
+	}
+	x.setString(x.args[1], sum, at)
+	x.out.bulk(sum)
+	return nil
+}
+
+// addFloats adds two numbers as Redis does: in extended precision, written with 17 digits behind the point at
+// most.
+func addFloats(a, b string) (string, error) {
+	m, ok := parseLongDouble(a)
+	n, also := parseLongDouble(b)
+	if !ok || !also {
+		return "", errNotFloat
+	}
+	if m.IsInf() || n.IsInf() {
+		return "", errorf("ERR increment would produce NaN or Infinity")
+	}
+	m.Add(m, n)
+	if m.MantExp(nil) > 16384 {
+		return "", errorf("ERR increment would produce NaN or Infinity")
+	}
+	return formatLongDouble(m), nil
+}
+
+// longDoubleBits is the precision of C's long double on most machines.
+const longDoubleBits = 64
+
+// parseLongDouble returns a number in the precision of C's long double.
+func parseLongDouble(text string) (*big.Float, bool) {
+	if text == "" || strings.ContainsAny(text, "_ \t\n\r\v\f") || strings.ContainsAny(text[1:], "bBoO") {
+		return nil, false
+	}
+	v, _, err := big.ParseFloat(text, 0, longDoubleBits, big.ToNearestEven)
+	if err != nil {
+		return nil, false
+	}
+	return v, true
+}
+
+// formatLongDouble returns a number with 17 digits behind the point at most.
+func formatLongDouble(v *big.Float) string {
+	text := trimZeros(v.Text('f', 17))
+	if text == "-0" {
+		return "0"
+	}
+	return text
 }

@@ -1,0 +1,73 @@
+package redis
+
+// globMatch reports whether a text matches a pattern as Redis has them: * ? [a-z] [^a] and \ for the next
+// character. It takes time in proportion to the product of both lengths at most.
+func globMatch(pattern, text string) bool {
+	p, t := 0, 0
+	star, retry := -1, 0 // the last *, and where the text behind it begins
+	for t < len(text) {
+		if p < len(pattern) && pattern[p] == '*' {
+			star = p
+			retry = t
+			p++
+			continue
+		}
+		if n, ok := globOne(pattern[p:], text[t]); ok {
+			p += n
+			t++
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		retry++
+		p = star + 1
+		t = retry
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// globOne reports whether the first element of a pattern matches a character, and how long the element is.
+func globOne(pattern string, c byte) (int, bool) {
+	if pattern == "" {
+		return 0, false
+	}
+	switch pattern[0] {
+	case '?':
+		return 1, true
+	case '[':
+		return globClass(pattern, c)
+	case '\\':
+		if len(pattern) > 1 {
+			return 2, pattern[1] == c
+		}
+	}
+	return 1, pattern[0] == c
+}
+
+// globClass is globOne for a class of characters. One that is not closed ends with the pattern.
+func globClass(pattern string, c byte) (int, bool) {
+	i := 1
+	not := i < len(pattern) && pattern[i] == '^'
+	if not {
+		i++
+	}
+	found := false
+	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i++
+			found = found || pattern[i] == c
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			low, high := min(pattern[i], pattern[i+2]), max(pattern[i], pattern[i+2])
+			found = found || low <= c && c <= high
+			i += 2
+		default:
+			found = found || pattern[i] == c
+		}
+	}
+	return min(i+1, len(pattern)), found != not
+}
