@@ -1,6 +1,378 @@
 package redis
 
-// hashCommands are the commands of hashes.
-var hashCommands = []*command{}
+import (
+	"math"
+	"strings"
+)
 
-func loadHash(*loader) value { return nil }
+// hash is the value of a hash: fields and their values.
+type hash struct {
+	fields dict[string]
+	// values is the number of bytes of all values.
+	values int64
+}
+
+func (*hash) kind() kind { return kindHash }
+
+func (h *hash) encoding() string {
+	if h.fields.isLarge() {
+		return "hashtable"
+	}
+	return "listpack"
+}
+
+func (h *hash) size() int64 { return 64 + h.fields.size() + h.values }
+
+func (h *hash) empty() bool { return h.fields.Len() == 0 }
+
+func (h *hash) appendTo(b []byte) []byte {
+	large := uint64(0)
+	if h.fields.isLarge() {
+		large = 1
+	}
+	b = appendUint(appendUint(b, large), uint64(h.fields.Len()))
+	h.fields.all(func(it *item[string]) bool {
+		b = appendString(appendString(b, it.key), it.value)
+		return true
+	})
+	return b
+}
+
+func loadHash(r *loader) value {
+	h := &hash{}
+	if r.uint() != 0 {
+		h.fields.grow()
+	}
+	for range r.count() {
+		field := r.string()
+		h.put(field, r.string())
+	}
+	return h
+}
+
+// put sets a field to a value that is not shared, and reports whether the field is new.
+func (h *hash) put(field, v string) bool {
+	if it := h.fields.find(field); it != nil {
+		h.values += int64(len(v) - len(it.value))
+		it.value = v
+		return false
+	}
+	h.values += int64(len(v))
+	return h.fields.set(field, v)
+}
+
+// set sets a field to a copy of a value, and reports whether the field is new.
+func (x *call) setField(h *hash, field, v string) bool {
+	if len(field) > x.limits.hashMaxListpackValue || len(v) > x.limits.hashMaxListpackValue {
+		h.fields.grow()
+	}
+	added := h.put(field, strings.Clone(v))
+	if h.fields.Len() > x.limits.hashMaxListpackEntries {
+		h.fields.grow()
+	}
+	return added
+}
+
+// remove removes a field and reports whether there was one.
+func (h *hash) remove(field string) bool {
+	it := h.fields.delete(field)
+	if it != nil {
+		h.values -= int64(len(it.value))
+	}
+	return it != nil
+}
+
+// hashCommands are the commands of hashes.
+var hashCommands = []*command{
+	{name: "hset", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: hSet, categories: "hash"},
+	{name: "hmset", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: hSet, categories: "hash"},
+	{name: "hsetnx", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: hSetNX, categories: "hash"},
+	{name: "hget", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: hGet, categories: "hash"},
+	{name: "hmget", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: hMGet, categories: "hash"},
+	{name: "hdel", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: hDel, categories: "hash"},
+	{name: "hlen", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: hLen, categories: "hash"},
+	{name: "hstrlen", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: hStrLen, categories: "hash"},
+	{name: "hexists", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: hExists, categories: "hash"},
+	{name: "hkeys", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hKeys, categories: "hash"},
+	{name: "hvals", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hVals, categories: "hash"},
+	{name: "hgetall", arity: 2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hGetAll, categories: "hash"},
+	{name: "hincrby", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: hIncrBy, categories: "hash"},
+	{name: "hincrbyfloat", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: hIncrByFloat, categories: "hash"},
+	{name: "hrandfield", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: hRandField, categories: "hash"},
+	{name: "hscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: hScan, categories: "hash"},
+}
+
+// hashFor returns the entry of a hash that is to be changed. It is added if there is none.
+func (x *call) hashFor(key string) (*entry, *hash, error) {
+	e, err := x.lookupKind(key, kindHash)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e == nil {
+		e = x.keys.add(key, &hash{})
+		e.used = x.now
+	}
+	return e, e.value.(*hash), nil
+}
+
+func hSet(x *call) error {
+	if len(x.args)%2 == 1 {
+		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+	}
+	e, h, err := x.hashFor(x.args[1])
+	if err != nil {
+		return err
+	}
+	added := 0
+	for i := 2; i < len(x.args); i += 2 {
+		if x.setField(h, x.args[i], x.args[i+1]) {
+			added++
+		}
+	}
+	x.changed(e)
+	if x.cmd.name == "hmset" {
+		x.out.ok()
+	} else {
+		x.out.len(added)
+	}
+	return nil
+}
+
+func hSetNX(x *call) error {
+	e, h, err := x.hashFor(x.args[1])
+	if err != nil {
+		return err
+	}
+	if h.fields.find(x.args[2]) != nil {
+		x.out.int(0)
+		return nil
+	}
+	x.setField(h, x.args[2], x.args[3])
+	x.changed(e)
+	x.out.int(1)
+	return nil
+}
+
+func hGet(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.replyField(h, x.args[2])
+	return nil
+}
+
+// replyField appends the value of a field. The hash may be nil.
+func (x *call) replyField(h *hash, field string) {
+	if h != nil {
+		if v, ok := h.fields.get(field); ok {
+			x.out.bulk(v)
+			return
+		}
+	}
+	x.out.null()
+}
+
+func hMGet(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.out.array(len(x.args) - 2)
+	for _, field := range x.args[2:] {
+		x.replyField(h, field)
+	}
+	return nil
+}
+
+func hDel(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindHash)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		x.out.int(0)
+		return nil
+	}
+	h := e.value.(*hash)
+	n := 0
+	for _, field := range x.args[2:] {
+		if h.remove(field) {
+			n++
+		}
+	}
+	if n > 0 {
+		x.changed(e)
+	}
+	x.out.len(n)
+	return nil
+}
+
+func hLen(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	n := 0
+	if h != nil {
+		n = h.fields.Len()
+	}
+	x.out.len(n)
+	return nil
+}
+
+func hStrLen(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	n := 0
+	if h != nil {
+		v, _ := h.fields.get(x.args[2])
+		n = len(v)
+	}
+	x.out.len(n)
+	return nil
+}
+
+func hExists(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.out.flag(h != nil && h.fields.find(x.args[2]) != nil)
+	return nil
+}
+
+func hKeys(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		x.out.array(0)
+		return nil
+	}
+	x.out.array(h.fields.Len())
+	h.fields.all(func(it *item[string]) bool {
+		x.out.bulk(it.key)
+		return true
+	})
+	return nil
+}
+
+func hVals(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		x.out.array(0)
+		return nil
+	}
+	x.out.array(h.fields.Len())
+	h.fields.all(func(it *item[string]) bool {
+		x.out.bulk(it.value)
+		return true
+	})
+	return nil
+}
+
+func hGetAll(x *call) error {
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		x.out.mapOf(0)
+		return nil
+	}
+	x.out.mapOf(h.fields.Len())
+	h.fields.all(func(it *item[string]) bool {
+		x.out.bulk(it.key)
+		x.out.bulk(it.value)
+		return true
+	})
+	return nil
+}
+
+func hIncrBy(x *call) error {
+	by, err := x.int(3)
+	if err != nil {
+		return err
+	}
+	e, h, err := x.hashFor(x.args[1])
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if old, ok := h.fields.get(x.args[2]); ok {
+		if n, ok = parseInt(old); !ok {
+			return errorf("ERR hash value is not an integer")
+		}
+	}
+	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
+		return x.dropEmpty(e, errOverflow)
+	}
+	x.setField(h, x.args[2], formatInt(n+by))
+	x.changed(e)
+	x.out.int(n + by)
+	return nil
+}
+
+// dropEmpty removes an entry that was added for nothing, and returns an error.
+func (x *call) dropEmpty(e *entry, err error) error {
+	if e.value.empty() {
+		x.keys.remove(e)
+	}
+	return err
+}
+
+func hIncrByFloat(x *call) error {
+	if v, ok := parseLongDouble(x.args[3]); !ok {
+		return errNotFloat
+	} else if v.IsInf() {
+		return errorf("ERR value is NaN or Infinity")
+	}
+	e, h, err := x.hashFor(x.args[1])
+	if err != nil {
+		return err
+	}
+	old, ok := h.fields.get(x.args[2])
+	if !ok {
+		old = "0"
+	} else if _, ok := parseLongDouble(old); !ok {
+		return errorf("ERR hash value is not a float")
+	}
+	sum, err := addFloats(old, x.args[3])
+	if err != nil {
+		return x.dropEmpty(e, err)
+	}
+	x.setField(h, x.args[2], sum)
+	x.changed(e)
+	x.effect("hset", x.args[1], x.args[2], sum)
+	x.out.bulk(sum)
+	return nil
+}
+
+func hRandField(x *call) error {
+	r, err := x.randomOptions("WITHVALUES")
+	if err != nil {
+		return err
+	}
+	h, err := find[*hash](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		x.replyNoRandom(r)
+		return nil
+	}
+	replyItems(x, r, randomItems(&h.fields, r), func(it *item[string]) { x.out.bulk(it.value) })
+	return nil
+}
+
+func hScan(x *call) error {
+	fields := func(h *hash) *dict[string] { return &h.fields }
+	return scanDict(x, fields, func(it *item[string]) string { return it.value })
+}

@@ -178,23 +178,27 @@ func keysLike(x *call) error {
 	return nil
 }
 
-// scanOptions are the arguments of SCAN, HSCAN, SSCAN and ZSCAN.
+// scanOptions are the options of SCAN, HSCAN, SSCAN and ZSCAN.
 type scanOptions struct {
-	cursor  uint64
-	pattern string // "" if all match
+	pattern string
+	like    bool // whether there is a pattern
 	count   int
 	kind    string // "" for all
 }
 
-// scanOptions reads a cursor and what follows it.
-func (x *call) scanOptions(at int, types bool) (scanOptions, error) {
-	o := scanOptions{count: 10}
-	cursor, err := strconv.ParseUint(x.args[at], 10, 64)
+// cursor returns an argument that is the cursor of a scan.
+func (x *call) cursor(i int) (uint64, error) {
+	cursor, err := strconv.ParseUint(x.args[i], 10, 64)
 	if err != nil {
-		return o, errorf("ERR invalid cursor")
+		return 0, errorf("ERR invalid cursor")
 	}
-	o.cursor = cursor
-	for i := at + 1; i < len(x.args); i += 2 {
+	return cursor, nil
+}
+
+// scanOptions reads what follows a cursor.
+func (x *call) scanOptions(from int, types bool) (scanOptions, error) {
+	o := scanOptions{count: 10}
+	for i := from; i < len(x.args); i += 2 {
 		switch {
 		case i+1 == len(x.args):
 			return o, errSyntax
@@ -209,9 +213,7 @@ func (x *call) scanOptions(at int, types bool) (scanOptions, error) {
 			o.count = int(n)
 		case x.is(i, "MATCH"):
 			o.pattern = x.args[i+1]
-			if o.pattern == "*" {
-				o.pattern = ""
-			}
+			o.like = o.pattern != "*"
 		case x.is(i, "TYPE") && types:
 			o.kind = strings.ToLower(x.args[i+1])
 		default:
@@ -222,7 +224,7 @@ func (x *call) scanOptions(at int, types bool) (scanOptions, error) {
 }
 
 // matches reports whether a key or member is to be returned.
-func (o *scanOptions) matches(key string) bool { return o.pattern == "" || globMatch(o.pattern, key) }
+func (o *scanOptions) matches(key string) bool { return !o.like || globMatch(o.pattern, key) }
 
 // replyScan appends the cursor and the elements of a scan.
 func (x *call) replyScan(cursor uint64, all []string) {
@@ -231,13 +233,51 @@ func (x *call) replyScan(cursor uint64, all []string) {
 	x.out.bulks(all)
 }
 
-func scan(x *call) error {
-	o, err := x.scanOptions(1, true)
+// scanDict replies to a scan of the dict of a value; of returns it. Each element is followed by what extra
+// returns, unless that is nil.
+func scanDict[T value, V any](x *call, of func(T) *dict[V], extra func(*item[V]) string) error {
+	cursor, err := x.cursor(2)
+	if err != nil {
+		return err
+	}
+	e := x.lookup(x.args[1])
+	if e == nil {
+		x.replyScan(0, nil)
+		return nil
+	}
+	v, ok := e.value.(T)
+	if !ok {
+		return errWrongType
+	}
+	o, err := x.scanOptions(3, false)
 	if err != nil {
 		return err
 	}
 	var all []string
-	next := scanTree(x.keys.entries, &entry{hash: o.cursor}, o.count, func(e *entry) {
+	next := of(v).scan(cursor, o.count, func(it *item[V]) {
+		if !o.matches(it.key) {
+			return
+		}
+		all = append(all, it.key)
+		if extra != nil {
+			all = append(all, extra(it))
+		}
+	})
+	x.replyScan(next, all)
+	return nil
+}
+
+func scan(x *call) error {
+	cursor, err := x.cursor(1)
+	if err != nil {
+		return err
+	}
+	o, err := x.scanOptions(2, true)
+	if err != nil {
+		return err
+	}
+	var all []string
+	next := scanTree(x.keys.entries, &entry{hash: cursor}, o.count, func(e *entry) {
 		if !e.expired(x.now) && o.matches(e.key) && (o.kind == "" || o.kind == kindNames[e.value.kind()]) {
 			all = append(all, e.key)
 		}

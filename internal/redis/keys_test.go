@@ -56,7 +56,7 @@ var keyExamples = []example{
 	{name: "flushall", draw: func(t *rapid.T) []string {
 		return options(t, []string{"SYNC"}, []string{"async"}, []string{"x"})
 	}},
-	{name: "dbsize", draw: words()},
+	{name: "dbsize", same: sameType, draw: words()},
 	{name: "nosuch", draw: words(someKey, someValue)},
 }
 
