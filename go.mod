@@ -46,6 +46,8 @@ require (
 	zombiezen.com/go/sqlite v1.4.2
 )
 
+require github.com/gammazero/deque v1.2.0 // indirect
+
 require (
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect
 	github.com/DataDog/datadog-go/v5 v5.9.1 // indirect

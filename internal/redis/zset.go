@@ -1,6 +1,423 @@
 package redis
 
-// zsetCommands are the commands of sorted sets.
-var zsetCommands = []*command{}
+import (
+	"math"
+	"sort"
+	"strings"
 
-func loadZSet(*loader) value { return nil }
+	"github.com/tidwall/btree"
+)
+
+// scored is a member of a sorted set with its score.
+type scored struct {
+	score  float64
+	member string
+}
+
+func scoredLess(a, b scored) bool {
+	return a.score < b.score || a.score == b.score && a.member < b.member
+}
+
+// zset is the value of a sorted set: scores by member, and members by score.
+type zset struct {
+	scores dict[float64]
+	order  *btree.BTreeG[scored]
+	// large is whether the set has been too large for a listpack.
+	large bool
+}
+
+func newZSet() *zset {
+	return &zset{order: btree.NewBTreeGOptions(scoredLess, btree.Options{NoLocks: true})}
+}
+
+func (*zset) kind() kind { return kindZSet }
+
+func (z *zset) encoding() string {
+	if z.large {
+		return "skiplist"
+	}
+	return "listpack"
+}
+
+func (z *zset) size() int64 { return 128 + z.scores.size() + 32*int64(z.scores.Len()) }
+
+func (z *zset) empty() bool { return z.scores.Len() == 0 }
+
+func (z *zset) appendTo(b []byte) []byte {
+	large := uint64(0)
+	if z.large {
+		large = 1
+	}
+	b = appendUint(appendUint(b, large), uint64(z.len()))
+	z.order.Scan(func(m scored) bool {
+		b = appendString(appendFloat(b, m.score), m.member)
+		return true
+	})
+	return b
+}
+
+func loadZSet(r *loader) value {
+	z := newZSet()
+	z.large = r.uint() != 0
+	for range r.count() {
+		score := r.float()
+		z.put(r.string(), score)
+	}
+	return z
+}
+
+// len returns the number of members of a sorted set, which may be nil.
+func (z *zset) len() int {
+	if z == nil {
+		return 0
+	}
+	return z.scores.Len()
+}
+
+// smallZSet is the size up to which members are not ordered by hashes.
+const smallZSet = 64
+
+// put sets the score of a member, and reports whether the member is new.
+func (z *zset) put(member string, score float64) bool {
+	score += 0 // -0 is 0, as in Redis's small sorted sets
+	if it := z.scores.find(member); it != nil {
+		if it.value != score {
+			z.order.Delete(scored{it.value, it.key})
+			it.value = score
+			z.order.Set(scored{score, it.key})
+		}
+		return false
+	}
+	z.scores.set(member, score)
+	if z.scores.Len() > smallZSet {
+		z.scores.grow()
+	}
+	z.order.Set(scored{score, z.scores.find(member).key})
+	return true
+}
+
+// setScore is put that remembers when the set has become too large for a listpack.
+func (x *call) setScore(z *zset, member string, score float64) bool {
+	added := z.put(member, score)
+	if z.len() > x.limits.zsetMaxListpackEntries || len(member) > x.limits.zsetMaxListpackValue {
+		z.large = true
+	}
+	return added
+}
+
+// remove removes a member and reports whether there was one.
+func (z *zset) remove(member string) bool {
+	it := z.scores.delete(member)
+	if it != nil {
+		z.order.Delete(scored{it.value, it.key})
+	}
+	return it != nil
+}
+
+// rank returns the position of a member with a score.
+func (z *zset) rank(m scored) int {
+	return z.search(func(other scored) bool { return !scoredLess(other, m) })
+}
+
+// search returns the position of the first member for which f is true; it is true for all that follow.
+func (z *zset) search(f func(scored) bool) int {
+	return sort.Search(z.order.Len(), func(i int) bool { return f(z.at(i)) })
+}
+
+// at returns a member by its position.
+func (z *zset) at(i int) scored {
+	m, _ := z.order.GetAt(i)
+	return m
+}
+
+// zsetFor returns the entry of a sorted set that is to be changed. It is added if there is none.
+func (x *call) zsetFor(key string) (*entry, *zset, error) {
+	e, err := x.lookupKind(key, kindZSet)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e == nil {
+		e = x.keys.add(key, newZSet())
+		e.used = x.now
+	}
+	return e, e.value.(*zset), nil
+}
+
+// zsetCommands are the commands of sorted sets.
+var zsetCommands = append(append([]*command{
+	{name: "zadd", arity: -4, flags: writesFast, first: 1, last: 1, step: 1, run: zAdd, categories: "sortedset"},
+	{name: "zincrby", arity: 4, flags: writesFast, first: 1, last: 1, step: 1, run: zIncrBy, categories: "sortedset"},
+	{name: "zrem", arity: -3, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zRem, categories: "sortedset"},
+	{name: "zcard", arity: 2, flags: readsFast, first: 1, last: 1, step: 1, run: zCard, categories: "sortedset"},
+	{name: "zscore", arity: 3, flags: readsFast, first: 1, last: 1, step: 1, run: zScore, categories: "sortedset"},
+	{name: "zmscore", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: zMScore, categories: "sortedset"},
+	{name: "zrank", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: zRank, categories: "sortedset"},
+	{name: "zrevrank", arity: -3, flags: readsFast, first: 1, last: 1, step: 1, run: zRank, categories: "sortedset"},
+	{name: "zrandmember", arity: -2, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRandMember, categories: "sortedset"},
+	{name: "zscan", arity: -3, flags: flagReadonly, first: 1, last: 1, step: 1, run: zScan, categories: "sortedset"},
+}, zsetRangeCommands...), zsetStoreCommands...)
+
+// addOptions are the options of ZADD.
+type addOptions struct {
+	onlyNew, onlyOld, greater, less, countChanges, increment bool
+}
+
+// addOptions reads options, and returns where they end.
+func (x *call) addOptions() (o addOptions, end int) {
+	for i := 2; i < len(x.args); i++ {
+		switch strings.ToUpper(x.args[i]) {
+		case "NX":
+			o.onlyNew = true
+		case "XX":
+			o.onlyOld = true
+		case "GT":
+			o.greater = true
+		case "LT":
+			o.less = true
+		case "CH":
+			o.countChanges = true
+		case "INCR":
+			o.increment = true
+		default:
+			return o, i
+		}
+	}
+	return o, len(x.args)
+}
+
+// check returns an error if options exclude each other.
+func (o addOptions) check(pairs int) error {
+	switch {
+	case o.onlyNew && o.onlyOld:
+		return errorf("ERR XX and NX options at the same time are not compatible")
+	case o.greater && o.onlyNew || o.less && o.onlyNew || o.greater && o.less:
+		return errorf("ERR GT, LT, and/or NX options at the same time are not compatible")
+	case o.increment && pairs > 1:
+		return errorf("ERR INCR option supports a single increment-element pair")
+	}
+	return nil
+}
+
+func zAdd(x *call) error {
+	o, at := x.addOptions()
+	return x.addScores(o, at)
+}
+
+func zIncrBy(x *call) error { return x.addScores(addOptions{increment: true}, 2) }
+
+// addScores adds members, or changes their scores, from an argument on.
+func (x *call) addScores(o addOptions, at int) error {
+	pairs := x.args[at:]
+	if len(pairs) == 0 || len(pairs)%2 == 1 {
+		return errSyntax
+	}
+	if err := o.check(len(pairs) / 2); err != nil {
+		return err
+	}
+	scores := make([]float64, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		score, ok := parseFloat(pairs[i])
+		if !ok {
+			return errNotFloat
+		}
+		scores = append(scores, score)
+	}
+	if e, err := x.lookupKind(x.args[1], kindZSet); err != nil {
+		return err
+	} else if e == nil && o.onlyOld {
+		x.replyAdded(o, 0, nil)
+		return nil
+	}
+	e, z, err := x.zsetFor(x.args[1])
+	if err != nil {
+		return err
+	}
+	added, updated := 0, 0
+	var result *float64
+	for i, score := range scores {
+		r, err := x.addScore(z, o, scored{score, pairs[2*i+1]})
+		if err != nil {
+			return x.dropEmpty(e, err)
+		}
+		result = r.score
+		added += r.added
+		updated += r.updated
+	}
+	if added+updated > 0 {
+		x.changed(e)
+	} else if z.empty() {
+		x.keys.remove(e)
+	}
+	if o.countChanges {
+		added += updated
+	}
+	x.replyAdded(o, added, result)
+	return nil
+}
+
+// replyAdded replies to ZADD: the new score with INCR, nil if nothing was done, or a number.
+func (x *call) replyAdded(o addOptions, n int, score *float64) {
+	switch {
+	case !o.increment:
+		x.out.len(n)
+	case score == nil:
+		x.out.null()
+	default:
+		x.out.double(*score)
+	}
+}
+
+// addResult is what became of a member: the numbers are 0 or 1, the score is nil if nothing was done.
+type addResult struct {
+	added, updated int
+	score          *float64
+}
+
+// addScore adds a member, or changes its score, as far as the options allow.
+func (x *call) addScore(z *zset, o addOptions, m scored) (addResult, error) {
+	old, exists := z.scores.get(m.member)
+	if exists && o.onlyNew || !exists && o.onlyOld {
+		return addResult{}, nil
+	}
+	if exists && o.increment {
+		m.score += old
+		if math.IsNaN(m.score) {
+			return addResult{}, errorf("ERR resulting score is not a number (NaN)")
+		}
+	}
+	if exists && (o.greater && m.score <= old || o.less && m.score >= old) {
+		return addResult{}, nil
+	}
+	r := addResult{score: &m.score}
+	switch {
+	case !exists:
+		r.added = 1
+	case old != m.score:
+		r.updated = 1
+	}
+	x.setScore(z, m.member, m.score)
+	return r, nil
+}
+
+func zRem(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindZSet)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		x.out.int(0)
+		return nil
+	}
+	n := 0
+	for _, member := range x.args[2:] {
+		if e.value.(*zset).remove(member) {
+			n++
+		}
+	}
+	if n > 0 {
+		x.changed(e)
+	}
+	x.out.len(n)
+	return nil
+}
+
+func zCard(x *call) error {
+	z, err := find[*zset](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.out.len(z.len())
+	return nil
+}
+
+func zScore(x *call) error {
+	z, err := find[*zset](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.replyScore(z, x.args[2])
+	return nil
+}
+
+// replyScore appends the score of a member. The sorted set may be nil.
+func (x *call) replyScore(z *zset, member string) {
+	if z != nil {
+		if score, ok := z.scores.get(member); ok {
+			x.out.double(score)
+			return
+		}
+	}
+	x.out.null()
+}
+
+func zMScore(x *call) error {
+	z, err := find[*zset](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.out.array(len(x.args) - 2)
+	for _, member := range x.args[2:] {
+		x.replyScore(z, member)
+	}
+	return nil
+}
+
+// zRank runs ZRANK and ZREVRANK.
+func zRank(x *call) error {
+	if len(x.args) > 4 {
+		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+	}
+	withScore := len(x.args) == 4
+	if withScore && !x.is(3, "WITHSCORE") {
+		return errSyntax
+	}
+	z, err := find[*zset](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	score, ok := 0.0, false
+	if z != nil {
+		score, ok = z.scores.get(x.args[2])
+	}
+	switch {
+	case !ok && withScore:
+		x.out.nullArray()
+		return nil
+	case !ok:
+		x.out.null()
+		return nil
+	case withScore:
+		x.out.array(2)
+	}
+	rank := z.rank(scored{score, x.args[2]})
+	if x.cmd.name == "zrevrank" {
+		rank = z.len() - 1 - rank
+	}
+	x.out.len(rank)
+	if withScore {
+		x.out.double(score)
+	}
+	return nil
+}
+
+func zRandMember(x *call) error {
+	r, err := x.randomOptions("WITHSCORES")
+	if err != nil {
+		return err
+	}
+	z, err := find[*zset](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	if z == nil {
+		x.replyNoRandom(r)
+		return nil
+	}
+	replyItems(x, r, randomItems(&z.scores, r), func(it *item[float64]) { x.out.double(it.value) })
+	return nil
+}
+
+func zScan(x *call) error {
+	scores := func(z *zset) *dict[float64] { return &z.scores }
+	return scanDict(x, scores, func(it *item[float64]) string { return formatFloat(it.value) })
+}

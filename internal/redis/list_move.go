@@ -1,0 +1,223 @@
+package redis
+
+// listMoveCommands are the commands that move elements of lists, and those that block.
+var listMoveCommands = []*command{
+	{name: "lmove", arity: 5, flags: writes, first: 1, last: 2, step: 1, run: lMove, categories: "list"},
+	{name: "rpoplpush", arity: 3, flags: writes, first: 1, last: 2, step: 1, run: rPopLPush, categories: "list"},
+	{name: "lmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: lMPop, categories: "list"},
+	{name: "blpop", arity: -3, flags: flagWrite | flagNoScript | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
+	{name: "brpop", arity: -3, flags: flagWrite | flagNoScript | flagBlocking, first: 1, last: -2, step: 1, run: bPop, categories: "list"},
+	{name: "blmove", arity: 6, flags: writes | flagNoScript | flagBlocking, first: 1, last: 2, step: 1, run: bLMove, categories: "list"},
+	{name: "brpoplpush", arity: 4, flags: writes | flagNoScript | flagBlocking, first: 1, last: 2, step: 1, run: bRPopLPush, categories: "list"},
+	{name: "blmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bLMPop, categories: "list"},
+}
+
+// side returns whether an argument is LEFT, or an error if it is neither that nor RIGHT.
+func (x *call) side(i int) (left bool, err error) {
+	if !x.is(i, "LEFT") && !x.is(i, "RIGHT") {
+		return false, errSyntax
+	}
+	return x.is(i, "LEFT"), nil
+}
+
+func lMove(x *call) error {
+	fromLeft, err := x.side(3)
+	if err != nil {
+		return err
+	}
+	toLeft, err := x.side(4)
+	if err != nil {
+		return err
+	}
+	_, err = x.move(fromLeft, toLeft, func() error {
+		x.out.null()
+		return nil
+	})
+	return err
+}
+
+func rPopLPush(x *call) error {
+	_, err := x.move(false, true, func() error {
+		x.out.null()
+		return nil
+	})
+	return err
+}
+
+// move moves an element from one end of a list to one of another, and replies with it. It calls missing if there
+// is none.
+func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
+	from, err := x.lookupKind(x.args[1], kindList)
+	if err != nil {
+		return false, err
+	}
+	if from == nil {
+		return false, missing()
+	}
+	to, err := x.lookupKind(x.args[2], kindList)
+	if err != nil {
+		return false, err
+	}
+	element := from.value.(*list).pop(fromLeft)
+	if to == nil {
+		to = x.addList(x.args[2])
+	}
+	to.value.(*list).push(toLeft, element)
+	x.changed(to)
+	if from != to {
+		x.changed(from)
+	}
+	x.effect(popName(fromLeft), x.args[1])
+	x.effect(pushName(toLeft), x.args[2], element)
+	x.out.bulk(element)
+	return true, nil
+}
+
+func popName(left bool) string {
+	if left {
+		return "lpop"
+	}
+	return "rpop"
+}
+
+func pushName(left bool) string {
+	if left {
+		return "lpush"
+	}
+	return "rpush"
+}
+
+func bLMove(x *call) error {
+	fromLeft, err := x.side(3)
+	if err != nil {
+		return err
+	}
+	toLeft, err := x.side(4)
+	if err != nil {
+		return err
+	}
+	return x.blockingMove(fromLeft, toLeft, 5)
+}
+
+func bRPopLPush(x *call) error { return x.blockingMove(false, true, 3) }
+
+func (x *call) blockingMove(fromLeft, toLeft bool, timeoutAt int) error {
+	timeout, err := x.timeoutArg(timeoutAt)
+	if err != nil {
+		return err
+	}
+	_, err = x.move(fromLeft, toLeft, func() error {
+		return x.block(x.args, x.args[1:2], timeout, (*reply).null)
+	})
+	return err
+}
+
+// bPop runs BLPOP and BRPOP.
+func bPop(x *call) error {
+	last := len(x.args) - 1
+	timeout, err := x.timeoutArg(last)
+	if err != nil {
+		return err
+	}
+	for _, key := range x.args[1:last] {
+		e, err := x.lookupKind(key, kindList)
+		if err != nil {
+			if x.client.blocked != nil {
+				continue // it waits for a list
+			}
+			return err
+		}
+		if e == nil {
+			continue
+		}
+		left := x.cmd.name == "blpop"
+		x.out.array(2)
+		x.out.bulk(key)
+		x.out.bulk(e.value.(*list).pop(left))
+		x.changed(e)
+		x.effect(popName(left), key)
+		return nil
+	}
+	return x.block(x.args, x.args[1:last], timeout, (*reply).nullArray)
+}
+
+// popOptions are the arguments of LMPOP behind the timeout of BLMPOP.
+type popOptions struct {
+	keys  []string
+	left  bool
+	count int64
+}
+
+// popOptions reads the number of keys and what follows.
+func (x *call) popOptions(at int) (o popOptions, err error) {
+	n, ok := parseInt(x.args[at])
+	if !ok || n <= 0 {
+		return o, errorf("ERR numkeys should be greater than 0")
+	}
+	if n > int64(len(x.args)-at-2) {
+		return o, errSyntax
+	}
+	where := at + 1 + int(n)
+	o.keys = x.args[at+1 : where]
+	if o.left, err = x.side(where); err != nil {
+		return o, err
+	}
+	o.count = 1
+	rest := x.args[where+1:]
+	if len(rest) == 0 {
+		return o, nil
+	}
+	if len(rest) != 2 || !x.is(where+1, "COUNT") {
+		return o, errSyntax
+	}
+	if o.count, ok = parseInt(rest[1]); !ok || o.count <= 0 {
+		return o, errorf("ERR count should be greater than 0")
+	}
+	return o, nil
+}
+
+func lMPop(x *call) error {
+	o, err := x.popOptions(1)
+	if err != nil {
+		return err
+	}
+	return x.popFirst(o, func() error {
+		x.out.nullArray()
+		return nil
+	})
+}
+
+func bLMPop(x *call) error {
+	timeout, err := x.timeoutArg(1)
+	if err != nil {
+		return err
+	}
+	o, err := x.popOptions(2)
+	if err != nil {
+		return err
+	}
+	return x.popFirst(o, func() error { return x.block(x.args, o.keys, timeout, (*reply).nullArray) })
+}
+
+// popFirst pops elements of the first list that has some. It calls missing if there is none.
+func (x *call) popFirst(o popOptions, missing func() error) error {
+	for _, key := range o.keys {
+		e, err := x.lookupKind(key, kindList)
+		if err != nil {
+			if x.client.blocked != nil {
+				continue
+			}
+			return err
+		}
+		if e == nil {
+			continue
+		}
+		n := min(o.count, int64(e.value.(*list).len()))
+		x.out.array(2)
+		x.out.bulk(key)
+		x.replyPopped(e, o.left, n)
+		x.effect(popName(o.left), key, formatInt(n))
+		return nil
+	}
+	return missing()
+}

@@ -1,0 +1,531 @@
+package redis
+
+import (
+	"slices"
+	"strings"
+)
+
+// zsetRangeCommands are the commands of ranges of sorted sets, and of their ends.
+var zsetRangeCommands = []*command{
+	{name: "zrange", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRange, categories: "sortedset"},
+	{name: "zrangestore", arity: -5, flags: writes, first: 1, last: 2, step: 1, run: zRangeStore, categories: "sortedset"},
+	{name: "zrevrange", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{reverse: true}), categories: "sortedset"},
+	{name: "zrangebyscore", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byScore}), categories: "sortedset"},
+	{name: "zrevrangebyscore", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byScore, reverse: true}), categories: "sortedset"},
+	{name: "zrangebylex", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byLex}), categories: "sortedset"},
+	{name: "zrevrangebylex", arity: -4, flags: flagReadonly, first: 1, last: 1, step: 1, run: zRangeBy(rangeQuery{by: byLex, reverse: true}), categories: "sortedset"},
+	{name: "zcount", arity: 4, flags: readsFast, first: 1, last: 1, step: 1, run: zCount(byScore), categories: "sortedset"},
+	{name: "zlexcount", arity: 4, flags: readsFast, first: 1, last: 1, step: 1, run: zCount(byLex), categories: "sortedset"},
+	{name: "zremrangebyrank", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: zRemRange(byRank), categories: "sortedset"},
+	{name: "zremrangebyscore", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: zRemRange(byScore), categories: "sortedset"},
+	{name: "zremrangebylex", arity: 4, flags: flagWrite, first: 1, last: 1, step: 1, run: zRemRange(byLex), categories: "sortedset"},
+	{name: "zpopmin", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zPop, categories: "sortedset"},
+	{name: "zpopmax", arity: -2, flags: flagWrite | flagFast, first: 1, last: 1, step: 1, run: zPop, categories: "sortedset"},
+	{name: "zmpop", arity: -4, flags: flagWrite | flagMovableKeys, keys: numberedKeys(1), run: zMPop, categories: "sortedset"},
+	{name: "bzpopmin", arity: -3, flags: flagWrite | flagNoScript | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
+	{name: "bzpopmax", arity: -3, flags: flagWrite | flagNoScript | flagFast | flagBlocking, first: 1, last: -2, step: 1, run: bZPop, categories: "sortedset"},
+	{name: "bzmpop", arity: -5, flags: flagWrite | flagBlocking | flagMovableKeys, keys: numberedKeys(2), run: bZMPop, categories: "sortedset"},
+}
+
+// order is what the bounds of a range are.
+type order int
+
+const (
+	byRank order = iota
+	byScore
+	byLex
+)
+
+// rangeQuery selects a part of a sorted set.
+type rangeQuery struct {
+	by         order
+	reverse    bool
+	withScores bool
+	// limited is whether there is a LIMIT; a negative count means all.
+	limited       bool
+	offset, count int64
+	// bounds returns the positions of the first member of the range and behind its last.
+	bounds func(*zset) (from, to int)
+}
+
+func zRange(x *call) error {
+	q, err := x.rangeQuery(rangeQuery{}, 2, true)
+	if err != nil {
+		return err
+	}
+	return x.replyRange(q)
+}
+
+// zRangeBy returns a command that has some of the options of ZRANGE in its name.
+func zRangeBy(q rangeQuery) func(x *call) error {
+	return func(x *call) error {
+		q, err := x.rangeQuery(q, 2, false)
+		if err != nil {
+			return err
+		}
+		return x.replyRange(q)
+	}
+}
+
+func (x *call) replyRange(q rangeQuery) error {
+	z, err := find[*zset](x, x.args[1])
+	if err != nil {
+		return err
+	}
+	x.replyScored(q.members(z), q.withScores)
+	return nil
+}
+
+func zRangeStore(x *call) error {
+	q, err := x.rangeQuery(rangeQuery{}, 3, true)
+	if err != nil {
+		return err
+	}
+	if q.withScores {
+		return errSyntax
+	}
+	z, err := find[*zset](x, x.args[2])
+	if err != nil {
+		return err
+	}
+	result := newZSet()
+	for _, m := range q.members(z) {
+		x.setScore(result, m.member, m.score)
+	}
+	x.store(x.args[1], result)
+	x.out.len(result.len())
+	return nil
+}
+
+// rangeQuery reads the bounds from an argument on, and the options behind them. Those that say what the bounds
+// are belong to ZRANGE and ZRANGESTORE only.
+func (x *call) rangeQuery(q rangeQuery, at int, general bool) (rangeQuery, error) {
+	q.count = -1
+	for i := at + 2; i < len(x.args); i++ {
+		switch word := strings.ToUpper(x.args[i]); {
+		case word == "WITHSCORES" && x.cmd.name != "zrangestore":
+			q.withScores = true
+		case word == "LIMIT" && i+2 < len(x.args):
+			offset, err := x.int(i + 1)
+			if err != nil {
+				return q, err
+			}
+			count, err := x.int(i + 2)
+			if err != nil {
+				return q, err
+			}
+			q.limited = true
+			q.offset = offset
+			q.count = count
+			i += 2
+		case word == "REV" && general:
+			q.reverse = true
+		case word == "BYSCORE" && general:
+			q.by = byScore
+		case word == "BYLEX" && general:
+			q.by = byLex
+		default:
+			return q, errSyntax
+		}
+	}
+	if q.limited && q.count != -1 && q.by == byRank {
+		return q, errorf("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+	}
+	if q.withScores && q.by == byLex {
+		return q, errorf("ERR syntax error, WITHSCORES not supported in combination with BYLEX")
+	}
+	first, last := x.args[at], x.args[at+1]
+	if q.reverse && q.by != byRank {
+		first, last = last, first
+	}
+	var err error
+	q.bounds, err = parseBounds(q.by, first, last, q.reverse)
+	return q, err
+}
+
+// parseBounds returns a function that finds the positions of a range in a sorted set.
+func parseBounds(by order, first, last string, reverse bool) (func(*zset) (from, to int), error) {
+	switch by {
+	case byScore:
+		return scoreBounds(first, last)
+	case byLex:
+		return lexBounds(first, last)
+	}
+	start, ok := parseInt(first)
+	end, also := parseInt(last)
+	if !ok || !also {
+		return nil, errNotInt
+	}
+	return func(z *zset) (int, int) {
+		n := int64(z.len())
+		from, to := start, end
+		if from < 0 {
+			from = max(from+n, 0)
+		}
+		if to < 0 {
+			to += n
+		}
+		if from > to || from >= n {
+			return 0, 0
+		}
+		to = min(to, n-1)
+		if reverse {
+			from, to = n-1-to, n-1-from
+		}
+		return int(from), int(to) + 1
+	}, nil
+}
+
+// scoreBounds returns the bounds of a range of scores, of which ( excludes one.
+func scoreBounds(first, last string) (func(*zset) (from, to int), error) {
+	least, exclusive, ok := parseScore(first)
+	most, exclusive2, also := parseScore(last)
+	if !ok || !also {
+		return nil, errorf("ERR min or max is not a float")
+	}
+	return func(z *zset) (int, int) {
+		from := z.search(func(m scored) bool { return m.score > least || m.score == least && !exclusive })
+		to := z.search(func(m scored) bool { return m.score > most || m.score == most && exclusive2 })
+		return from, max(from, to)
+	}, nil
+}
+
+func parseScore(text string) (score float64, exclusive, ok bool) {
+	text, exclusive = strings.CutPrefix(text, "(")
+	if text == "" {
+		return 0, exclusive, true // as in Redis
+	}
+	score, ok = parseFloat(text)
+	return score, exclusive, ok
+}
+
+// lexBounds returns the bounds of a range of members that all have the same score: - and + are the ends, [
+// includes a member and ( excludes one.
+func lexBounds(first, last string) (func(*zset) (from, to int), error) {
+	from, ok := parseLex(first)
+	to, also := parseLex(last)
+	if !ok || !also {
+		return nil, errorf("ERR min or max not valid string range item")
+	}
+	return func(z *zset) (int, int) {
+		start := z.search(from)
+		var end int
+		switch last[0] {
+		case '[':
+			end = z.search(func(m scored) bool { return m.member > last[1:] })
+		default:
+			end = z.search(to)
+		}
+		return start, max(start, end)
+	}, nil
+}
+
+// parseLex returns a function that is true for the members that follow a bound.
+func parseLex(text string) (func(scored) bool, bool) {
+	switch {
+	case text == "-":
+		return func(scored) bool { return true }, true
+	case text == "+":
+		return func(scored) bool { return false }, true
+	case strings.HasPrefix(text, "["), strings.HasPrefix(text, "("):
+		bound := text[1:]
+		inclusive := text[0] == '['
+		return func(m scored) bool {
+			return m.member > bound || m.member == bound && inclusive
+		}, true
+	}
+	return nil, false
+}
+
+// members returns the members of the range, in its order. The sorted set may be nil.
+func (q rangeQuery) members(z *zset) []scored {
+	if z == nil {
+		return nil
+	}
+	from, to := q.bounds(z)
+	if q.limited {
+		from, to = q.limit(from, to)
+	}
+	all := z.slice(from, to)
+	if q.reverse {
+		slices.Reverse(all)
+	}
+	return all
+}
+
+// limit applies the offset and the count to a range.
+func (q rangeQuery) limit(from, to int) (int, int) {
+	n := int64(to - from)
+	if q.offset < 0 || q.offset >= n {
+		return 0, 0
+	}
+	count := n - q.offset
+	if q.count >= 0 {
+		count = min(count, q.count)
+	}
+	if q.reverse {
+		to -= int(q.offset)
+		return to - int(count), to
+	}
+	from += int(q.offset)
+	return from, from + int(count)
+}
+
+// slice returns the members between two positions.
+func (z *zset) slice(from, to int) []scored {
+	if from >= to {
+		return nil
+	}
+	all := make([]scored, 0, to-from)
+	z.order.Ascend(z.at(from), func(m scored) bool {
+		all = append(all, m)
+		return len(all) < to-from
+	})
+	return all
+}
+
+// replyScored appends members, and their scores if wanted: in pairs in RESP3.
+func (x *call) replyScored(all []scored, withScores bool) {
+	if withScores && !x.out.resp3 {
+		x.out.array(2 * len(all))
+	} else {
+		x.out.array(len(all))
+	}
+	for _, m := range all {
+		if withScores && x.out.resp3 {
+			x.out.array(2)
+		}
+		x.out.bulk(m.member)
+		if withScores {
+			x.out.double(m.score)
+		}
+	}
+}
+
+// zCount returns a command that counts the members of a range.
+func zCount(by order) func(x *call) error {
+	return func(x *call) error {
+		bounds, err := parseBounds(by, x.args[2], x.args[3], false)
+		if err != nil {
+			return err
+		}
+		z, err := find[*zset](x, x.args[1])
+		if err != nil {
+			return err
+		}
+		if z == nil {
+			x.out.int(0)
+			return nil
+		}
+		from, to := bounds(z)
+		x.out.len(to - from)
+		return nil
+	}
+}
+
+// zRemRange returns a command that removes the members of a range.
+func zRemRange(by order) func(x *call) error {
+	return func(x *call) error {
+		bounds, err := parseBounds(by, x.args[2], x.args[3], false)
+		if err != nil {
+			return err
+		}
+		e, err := x.lookupKind(x.args[1], kindZSet)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			x.out.int(0)
+			return nil
+		}
+		z := e.value.(*zset)
+		all := z.slice(bounds(z))
+		x.removeScored(e, all)
+		x.out.len(len(all))
+		return nil
+	}
+}
+
+// removeScored removes members.
+func (x *call) removeScored(e *entry, all []scored) {
+	for _, m := range all {
+		e.value.(*zset).remove(m.member)
+	}
+	if len(all) > 0 {
+		x.changed(e)
+	}
+}
+
+// ends returns members at one end of a sorted set, the outermost first.
+func (z *zset) ends(highest bool, count int64) []scored {
+	n := z.len()
+	count = min(count, int64(n))
+	if !highest {
+		return z.slice(0, int(count))
+	}
+	all := z.slice(n-int(count), n)
+	slices.Reverse(all)
+	return all
+}
+
+// zPop runs ZPOPMIN and ZPOPMAX.
+func zPop(x *call) error {
+	if len(x.args) > 3 {
+		return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+	}
+	count := int64(1)
+	counted := len(x.args) == 3
+	if counted {
+		n, ok := parseInt(x.args[2])
+		if !ok || n < 0 {
+			return errNegative
+		}
+		count = n
+	}
+	e, err := x.lookupKind(x.args[1], kindZSet)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		x.out.array(0)
+		return nil
+	}
+	all := e.value.(*zset).ends(x.cmd.name == "zpopmax", count)
+	x.removeScored(e, all)
+	if counted {
+		x.replyScored(all, true)
+		return nil
+	}
+	x.out.array(2)
+	x.out.bulk(all[0].member)
+	x.out.double(all[0].score)
+	return nil
+}
+
+// zPopOptions are the arguments of ZMPOP behind the timeout of BZMPOP.
+type zPopOptions struct {
+	keys    []string
+	highest bool
+	count   int64
+}
+
+func (x *call) zPopOptions(at int) (o zPopOptions, err error) {
+	n, ok := parseInt(x.args[at])
+	if !ok || n <= 0 {
+		return o, errorf("ERR numkeys should be greater than 0")
+	}
+	if n > int64(len(x.args)-at-2) {
+		return o, errSyntax
+	}
+	where := at + 1 + int(n)
+	o.keys = x.args[at+1 : where]
+	o.highest = x.is(where, "MAX")
+	if !o.highest && !x.is(where, "MIN") {
+		return o, errSyntax
+	}
+	o.count = 1
+	rest := x.args[where+1:]
+	if len(rest) == 0 {
+		return o, nil
+	}
+	if len(rest) != 2 || !x.is(where+1, "COUNT") {
+		return o, errSyntax
+	}
+	if o.count, ok = parseInt(rest[1]); !ok || o.count <= 0 {
+		return o, errorf("ERR count should be greater than 0")
+	}
+	return o, nil
+}
+
+func zMPop(x *call) error {
+	o, err := x.zPopOptions(1)
+	if err != nil {
+		return err
+	}
+	return x.zPopFirst(o, func() error {
+		x.out.nullArray()
+		return nil
+	})
+}
+
+func bZMPop(x *call) error {
+	timeout, err := x.timeoutArg(1)
+	if err != nil {
+		return err
+	}
+	o, err := x.zPopOptions(2)
+	if err != nil {
+		return err
+	}
+	return x.zPopFirst(o, func() error { return x.block(x.args, o.keys, timeout, (*reply).nullArray) })
+}
+
+// zPopFirst pops members of the first sorted set that has some. It calls missing if there is none.
+func (x *call) zPopFirst(o zPopOptions, missing func() error) error {
+	e, key, err := x.firstZSet(o.keys)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return missing()
+	}
+	all := e.value.(*zset).ends(o.highest, o.count)
+	x.popScored(e, key, all)
+	x.out.array(2)
+	x.out.bulk(key)
+	x.out.array(len(all))
+	for _, m := range all {
+		x.out.array(2)
+		x.out.bulk(m.member)
+		x.out.double(m.score)
+	}
+	return nil
+}
+
+// firstZSet returns the first of some keys that has a sorted set. A client that waits for one is not told of
+// keys of another type.
+func (x *call) firstZSet(keys []string) (*entry, string, error) {
+	for _, key := range keys {
+		e, err := x.lookupKind(key, kindZSet)
+		if err != nil && x.client.blocked == nil {
+			return nil, "", err
+		}
+		if e != nil {
+			return e, key, nil
+		}
+	}
+	return nil, "", nil
+}
+
+// popScored removes members, with an effect that names them.
+func (x *call) popScored(e *entry, key string, all []scored) {
+	x.removeScored(e, all)
+	removal := []string{"zrem", key}
+	for _, m := range all {
+		removal = append(removal, m.member)
+	}
+	x.effect(removal...)
+}
+
+// bZPop runs BZPOPMIN and BZPOPMAX.
+func bZPop(x *call) error {
+	last := len(x.args) - 1
+	timeout, err := x.timeoutArg(last)
+	if err != nil {
+		return err
+	}
+	e, key, err := x.firstZSet(x.args[1:last])
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return x.block(x.args, x.args[1:last], timeout, (*reply).nullArray)
+	}
+	all := e.value.(*zset).ends(x.cmd.name == "bzpopmax", 1)
+	x.popScored(e, key, all)
+	x.out.array(3)
+	x.out.bulk(key)
+	x.out.bulk(all[0].member)
+	x.out.double(all[0].score)
+	return nil
+}
