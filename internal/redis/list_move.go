@@ -162,18 +162,24 @@ func (x *call) popOptions(at int) (o popOptions, err error) {
 	if o.left, err = x.side(where); err != nil {
 		return o, err
 	}
-	o.count = 1
-	rest := x.args[where+1:]
-	if len(rest) == 0 {
-		return o, nil
+	o.count, err = x.countOption(where + 1)
+	return o, err
+}
+
+// countOption reads COUNT and a number from an argument on; 1 without it.
+func (x *call) countOption(from int) (int64, error) {
+	count := int64(0)
+	for i := from; i < len(x.args); i += 2 {
+		if count > 0 || !x.is(i, "COUNT") || i+1 == len(x.args) {
+			return 0, errSyntax
+		}
+		n, ok := parseInt(x.args[i+1])
+		if !ok || n <= 0 {
+			return 0, errorf("ERR count should be greater than 0")
+		}
+		count = n
 	}
-	if len(rest) != 2 || !x.is(where+1, "COUNT") {
-		return o, errSyntax
-	}
-	if o.count, ok = parseInt(rest[1]); !ok || o.count <= 0 {
-		return o, errorf("ERR count should be greater than 0")
-	}
-	return o, nil
+	return max(count, 1), nil
 }
 
 func lMPop(x *call) error {

@@ -423,18 +423,8 @@ func (x *call) zPopOptions(at int) (o zPopOptions, err error) {
 	if !o.highest && !x.is(where, "MIN") {
 		return o, errSyntax
 	}
-	o.count = 1
-	rest := x.args[where+1:]
-	if len(rest) == 0 {
-		return o, nil
-	}
-	if len(rest) != 2 || !x.is(where+1, "COUNT") {
-		return o, errSyntax
-	}
-	if o.count, ok = parseInt(rest[1]); !ok || o.count <= 0 {
-		return o, errorf("ERR count should be greater than 0")
-	}
-	return o, nil
+	o.count, err = x.countOption(where + 1)
+	return o, err
 }
 
 func zMPop(x *call) error {
