@@ -23,8 +23,8 @@ type Client struct {
 	watching map[string]bool
 	broken   bool
 	blocked  *blocked
-	channels map[string]bool
-	patterns map[string]bool
+	// channels, patterns and shards are the subscriptions.
+	channels, patterns, shards map[string]bool
 	// noTouch is whether the commands of the client do not count as uses of keys.
 	noTouch bool
 	pinned  bool
@@ -69,7 +69,7 @@ func (c *Client) stall() bool {
 
 // newClient returns a client without a store.
 func newClient() *Client {
-	c := &Client{}
+	c := &Client{channels: map[string]bool{}, patterns: map[string]bool{}, shards: map[string]bool{}}
 	c.room.L = &c.mu
 	c.sent.L = &c.mu
 	return c
@@ -140,7 +140,7 @@ func (c *Client) flush() {
 }
 
 // subscriptions returns the number of channels and patterns of the client.
-func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) }
+func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) + len(c.shards) }
 
 // pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction,
 // or a command that blocks. It must be called when one of them begins or ends.

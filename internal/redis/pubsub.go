@@ -1,10 +1,216 @@
 package redis
 
-// unsubscribeAll ends the subscriptions of a client.
-func (s *Store) unsubscribeAll(c *Client) {
-	c.channels = nil
-	c.patterns = nil
+import "slices"
+
+// subscribers are the clients of channels, or of patterns, by name.
+type subscribers map[string]map[*Client]bool
+
+// add adds a client and reports whether it is new.
+func (s subscribers) add(name string, c *Client) bool {
+	if s[name] == nil {
+		s[name] = map[*Client]bool{}
+	}
+	added := !s[name][c]
+	s[name][c] = true
+	return added
 }
 
+// remove removes a client.
+func (s subscribers) remove(name string, c *Client) {
+	delete(s[name], c)
+	if len(s[name]) == 0 {
+		delete(s, name)
+	}
+}
+
+// subscription is a kind of subscription: to channels, patterns, or channels of shards.
+type subscription struct {
+	// subscribe, unsubscribe and message are the first words of what clients receive.
+	subscribe, unsubscribe, message string
+	all                             func(*Store) subscribers
+	of                              func(*Client) map[string]bool
+}
+
+// The kinds of subscriptions.
+var (
+	toChannels = subscription{
+		"subscribe", "unsubscribe", "message",
+		func(s *Store) subscribers { return s.channels },
+		func(c *Client) map[string]bool { return c.channels },
+	}
+	toPatterns = subscription{
+		"psubscribe", "punsubscribe", "pmessage",
+		func(s *Store) subscribers { return s.patterns },
+		func(c *Client) map[string]bool { return c.patterns },
+	}
+	toShards = subscription{
+		"ssubscribe", "sunsubscribe", "smessage",
+		func(s *Store) subscribers { return s.shards },
+		func(c *Client) map[string]bool { return c.shards },
+	}
+)
+
+const flagsOfSubscribe = flagPubSub | flagNoScript | flagSubscribed
+
 // pubSubCommands are the commands of publish and subscribe.
-var pubSubCommands = []*command{}
+var pubSubCommands = []*command{
+	{name: "subscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toChannels), categories: "pubsub"},
+	{name: "psubscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toPatterns), categories: "pubsub"},
+	{name: "ssubscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toShards), categories: "pubsub"},
+	{name: "unsubscribe", arity: -1, flags: flagsOfSubscribe, run: unsubscribeFrom(toChannels), categories: "pubsub"},
+	{name: "punsubscribe", arity: -1, flags: flagsOfSubscribe, run: unsubscribeFrom(toPatterns), categories: "pubsub"},
+	{name: "sunsubscribe", arity: -1, flags: flagsOfSubscribe, run: unsubscribeFrom(toShards), categories: "pubsub"},
+	{name: "publish", arity: 3, flags: flagPubSub | flagFast, run: publish, categories: "pubsub"},
+	{name: "spublish", arity: 3, flags: flagPubSub | flagFast, run: sPublish, categories: "pubsub"},
+	{name: "pubsub", arity: -2, sub: []*command{
+		{name: "pubsub|channels", arity: -2, flags: flagPubSub, run: listChannels(toChannels), categories: "pubsub"},
+		{name: "pubsub|shardchannels", arity: -2, flags: flagPubSub, run: listChannels(toShards), categories: "pubsub"},
+		{name: "pubsub|numsub", arity: -2, flags: flagPubSub, run: countSubscribers(toChannels), categories: "pubsub"},
+		{name: "pubsub|shardnumsub", arity: -2, flags: flagPubSub, run: countSubscribers(toShards), categories: "pubsub"},
+		{name: "pubsub|numpat", arity: 2, flags: flagPubSub, run: numPat, categories: "pubsub"},
+		{name: "pubsub|help", arity: 2, run: help, categories: "pubsub"},
+	}},
+}
+
+// subscribeTo returns the command that subscribes. A client receives one message for each name.
+func subscribeTo(kind subscription) func(x *call) error {
+	return func(x *call) error {
+		if x.script {
+			return errorf("ERR This Redis command is not allowed from script")
+		}
+		for _, name := range x.args[1:] {
+			if kind.all(x.Store).add(name, x.client) {
+				kind.of(x.client)[name] = true
+			}
+			x.replySubscribed(kind.subscribe, &name)
+		}
+		x.client.pin()
+		return nil
+	}
+}
+
+// replySubscribed appends that a subscription has begun or ended, and how many the client has. There is no name if
+// there was none to end.
+func (x *call) replySubscribed(word string, name *string) {
+	x.out.push(3)
+	x.out.bulk(word)
+	if name == nil {
+		x.out.null()
+	} else {
+		x.out.bulk(*name)
+	}
+	if word == toShards.subscribe || word == toShards.unsubscribe {
+		x.out.len(len(x.client.shards))
+		return
+	}
+	x.out.len(len(x.client.channels) + len(x.client.patterns))
+}
+
+// unsubscribeFrom returns the command that ends subscriptions: all if none is named.
+func unsubscribeFrom(kind subscription) func(x *call) error {
+	return func(x *call) error {
+		names := x.args[1:]
+		if len(names) == 0 {
+			for name := range kind.of(x.client) {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+		}
+		if len(names) == 0 {
+			x.replySubscribed(kind.unsubscribe, nil)
+		}
+		for _, name := range names {
+			kind.all(x.Store).remove(name, x.client)
+			delete(kind.of(x.client), name)
+			x.replySubscribed(kind.unsubscribe, &name)
+		}
+		x.client.pin()
+		return nil
+	}
+}
+
+// unsubscribeAll ends the subscriptions of a client.
+func (s *Store) unsubscribeAll(c *Client) {
+	for _, kind := range []subscription{toChannels, toPatterns, toShards} {
+		for name := range kind.of(c) {
+			kind.all(s).remove(name, c)
+		}
+		clear(kind.of(c))
+	}
+}
+
+func publish(x *call) error {
+	n := x.send(toChannels, x.args[1], "", x.args[2])
+	for pattern := range x.patterns {
+		if globMatch(pattern, x.args[1]) {
+			n += x.send(toPatterns, pattern, x.args[1], x.args[2])
+		}
+	}
+	x.out.len(n)
+	return nil
+}
+
+func sPublish(x *call) error {
+	x.out.len(x.send(toShards, x.args[1], "", x.args[2]))
+	return nil
+}
+
+// send sends a message to the subscribers of a name, and returns how many there are. The channel is named to those
+// of a pattern.
+func (x *call) send(kind subscription, name, channel, text string) int {
+	clients := kind.all(x.Store)[name]
+	for c := range clients {
+		out := &c.out.reply
+		if c == x.client {
+			out = &x.later // behind the reply
+		}
+		if channel == "" {
+			out.push(3)
+		} else {
+			out.push(4)
+		}
+		out.bulk(kind.message)
+		out.bulk(name)
+		if channel != "" {
+			out.bulk(channel)
+		}
+		out.bulk(text)
+		x.turn = append(x.turn, c)
+	}
+	return len(clients)
+}
+
+// listChannels returns the command that lists channels that have subscribers.
+func listChannels(kind subscription) func(x *call) error {
+	return func(x *call) error {
+		if len(x.args) > 3 {
+			return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+		}
+		var names []string
+		for name := range kind.all(x.Store) {
+			if len(x.args) == 2 || globMatch(x.args[2], name) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		x.out.bulks(names)
+		return nil
+	}
+}
+
+// countSubscribers returns the command that tells the number of subscribers of some channels.
+func countSubscribers(kind subscription) func(x *call) error {
+	return func(x *call) error {
+		x.out.array(2 * (len(x.args) - 2))
+		for _, name := range x.args[2:] {
+			x.out.bulk(name)
+			x.out.len(len(kind.all(x.Store)[name]))
+		}
+		return nil
+	}
+}
+
+func numPat(x *call) error {
+	x.out.len(len(x.patterns))
+	return nil
+}

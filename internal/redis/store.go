@@ -75,7 +75,9 @@ type Store struct {
 	waiting map[string][]*Client
 	ready   []string
 	timers  timers
-	stats   stats
+	// channels, patterns and shards are the subscribers of each.
+	channels, patterns, shards subscribers
+	stats                      stats
 	// panicked is whether a command has left the keyspace in an unknown state.
 	panicked bool
 	failed   error
@@ -104,6 +106,7 @@ type stats struct {
 // Open opens the store of a directory, or creates one.
 func Open(dir FS, o Options) (*Store, error) {
 	s := &Store{options: o.withDefaults(), fs: dir, table: newTable(), ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{}, limits: defaultEncodings()}
+	s.channels, s.patterns, s.shards = subscribers{}, subscribers{}, subscribers{}
 	s.used = s.options.Now()
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open key-value store: %w", err)
@@ -435,6 +438,7 @@ func (s *Store) call(x *call) {
 		x.out.b = x.out.b[:start]
 		x.out.error(err.Error())
 	}
+	x.out.b = append(x.out.b, x.later.b...)
 	if x.changes > 0 && !x.effects {
 		s.log.effect(x.args...)
 	}
