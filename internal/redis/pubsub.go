@@ -162,6 +162,7 @@ func (x *call) send(kind subscription, name, channel, text string) int {
 	for c := range clients {
 		out := &c.out.reply
 		if c == x.client {
+			x.later.resp3 = x.out.resp3
 			out = &x.later // behind the reply
 		}
 		if channel == "" {

@@ -1,10 +1,52 @@
 package redis
 
-// serverCommands are the commands about the server and the connection.
-var serverCommands = []*command{
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Version is that of Redis whose commands a store has.
+const Version = "7.0.15"
+
+// serverCommands are the commands about the server. Those that describe commands are in introspect.go.
+var serverCommands = append([]*command{
 	{name: "ping", arity: -1, flags: flagFast | flagSubscribed, run: ping, categories: "connection"},
 	{name: "echo", arity: 2, flags: flagFast, run: echo, categories: "connection"},
-}
+	{name: "time", arity: 1, flags: flagFast, run: timeNow},
+	{name: "info", arity: -1, run: info, categories: "dangerous"},
+	{name: "wait", arity: 3, flags: flagNoScript, run: wait, categories: "blocking connection"},
+	{name: "lastsave", arity: 1, flags: flagFast, run: lastSave, categories: "dangerous admin"},
+	{name: "save", arity: 1, flags: flagAdmin | flagNoScript | flagNoMulti, run: save},
+	{name: "bgsave", arity: -1, flags: flagAdmin | flagNoScript, run: bgSave},
+	{name: "bgrewriteaof", arity: 1, flags: flagAdmin | flagNoScript, run: bgRewrite},
+	{name: "role", arity: 1, flags: flagNoScript | flagFast, run: role, categories: "dangerous admin"},
+	{name: "memory", arity: -2, sub: []*command{
+		{name: "memory|usage", arity: -3, flags: flagReadonly, first: 2, last: 2, step: 1, run: memoryUsage},
+		{name: "memory|doctor", arity: 2, run: memoryDoctor},
+		{name: "memory|help", arity: 2, run: help},
+	}},
+	{name: "slowlog", arity: -2, sub: []*command{
+		{name: "slowlog|get", arity: -2, flags: flagAdmin, run: emptyList},
+		{name: "slowlog|len", arity: 2, flags: flagAdmin, run: zero},
+		{name: "slowlog|reset", arity: 2, flags: flagAdmin, run: ok},
+		{name: "slowlog|help", arity: 2, run: help},
+	}},
+	{name: "latency", arity: -2, sub: []*command{
+		{name: "latency|latest", arity: 2, flags: flagAdmin, run: emptyList},
+		{name: "latency|history", arity: 3, flags: flagAdmin, run: emptyList},
+		{name: "latency|reset", arity: -2, flags: flagAdmin, run: zero},
+		{name: "latency|help", arity: 2, run: help},
+	}},
+	{name: "config", arity: -2, sub: []*command{
+		{name: "config|get", arity: -3, flags: flagAdmin | flagNoScript, run: configGet},
+		{name: "config|set", arity: -4, flags: flagAdmin | flagNoScript, run: configSet},
+		{name: "config|resetstat", arity: 2, flags: flagAdmin | flagNoScript, run: resetStat},
+		{name: "config|help", arity: 2, run: help},
+	}},
+}, introspectCommands...)
 
 func ping(x *call) error {
 	switch {
@@ -13,7 +55,7 @@ func ping(x *call) error {
 	case x.client.subscriptions() > 0 && !x.out.resp3:
 		x.out.array(2)
 		x.out.bulk("pong")
-		x.out.bulk(pingText(x.args, ""))
+		x.out.bulk(strings.Join(x.args[1:], ""))
 	case len(x.args) == 2:
 		x.out.bulk(x.args[1])
 	default:
@@ -22,14 +64,292 @@ func ping(x *call) error {
 	return nil
 }
 
-func pingText(args []string, none string) string {
-	if len(args) == 2 {
-		return args[1]
-	}
-	return none
-}
-
 func echo(x *call) error {
 	x.out.bulk(x.args[1])
+	return nil
+}
+
+func ok(x *call) error {
+	x.out.ok()
+	return nil
+}
+
+func zero(x *call) error {
+	x.out.int(0)
+	return nil
+}
+
+func emptyList(x *call) error {
+	x.out.array(0)
+	return nil
+}
+
+func timeNow(x *call) error {
+	now := x.options.Now()
+	x.out.array(2)
+	x.out.bulk(formatInt(now.Unix()))
+	x.out.bulk(strconv.Itoa(now.Nanosecond() / 1000))
+	return nil
+}
+
+// wait replies that no replica has what was written: there are none, and it is on disk already.
+func wait(x *call) error {
+	if _, err := x.int(1); err != nil {
+		return err
+	}
+	timeout, ok := parseInt(x.args[2])
+	if !ok {
+		return errorf("ERR timeout is not an integer or out of range")
+	}
+	if timeout < 0 {
+		return errorf("ERR timeout is negative")
+	}
+	x.out.int(0)
+	return nil
+}
+
+func lastSave(x *call) error {
+	x.out.int(x.now / 1000)
+	return nil
+}
+
+// save replies at once: what was acknowledged is on disk.
+func save(x *call) error {
+	x.out.ok()
+	return nil
+}
+
+func bgSave(x *call) error {
+	if len(x.args) > 2 || len(x.args) == 2 && !x.is(1, "SCHEDULE") {
+		return errSyntax
+	}
+	x.out.simple("Background saving started")
+	return nil
+}
+
+func bgRewrite(x *call) error {
+	x.log.base = 0
+	x.out.simple("Background append only file rewriting started")
+	return nil
+}
+
+func role(x *call) error {
+	x.out.array(3)
+	x.out.bulk("master")
+	x.out.int(0)
+	x.out.array(0)
+	return nil
+}
+
+func memoryUsage(x *call) error {
+	for i := 3; i < len(x.args); i += 2 {
+		if !x.is(i, "SAMPLES") || i+1 == len(x.args) {
+			return errSyntax
+		}
+		if n, err := x.int(i + 1); err != nil {
+			return err
+		} else if n < 0 {
+			return errSyntax
+		}
+	}
+	e := x.peek(x.args[2])
+	if e == nil {
+		x.out.null()
+		return nil
+	}
+	x.out.int(e.charged)
+	return nil
+}
+
+func memoryDoctor(x *call) error {
+	x.out.verbatim(fmt.Sprintf("%d of %d bytes are in use.", x.keys.memory, x.options.Memory))
+	return nil
+}
+
+// infoSections are the sections of INFO in their order. Each returns names and values.
+var infoSections = []struct {
+	name  string
+	lines func(x *call) []string
+}{
+	{"Server", func(x *call) []string {
+		return []string{
+			"redis_version:" + Version, "redis_mode:standalone", "arch_bits:64", "process_id:1", "tcp_port:0",
+			fmt.Sprintf("uptime_in_seconds:%d", (x.now-x.opened)/1000),
+			fmt.Sprintf("uptime_in_days:%d", (x.now-x.opened)/86_400_000),
+			fmt.Sprintf("server_time_usec:%d", x.options.Now().UnixMicro()),
+		}
+	}},
+	{"Clients", func(x *call) []string {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return []string{
+			fmt.Sprintf("connected_clients:%d", len(x.clients)), fmt.Sprintf("blocked_clients:%d", x.blockedClients()),
+			fmt.Sprintf("pubsub_clients:%d", x.subscribedClients()),
+		}
+	}},
+	{"Memory", func(x *call) []string {
+		return []string{
+			fmt.Sprintf("used_memory:%d", x.keys.memory), fmt.Sprintf("used_memory_dataset:%d", x.keys.memory),
+			fmt.Sprintf("maxmemory:%d", x.options.Memory), "maxmemory_policy:" + string(x.options.Policy),
+		}
+	}},
+	{"Persistence", func(x *call) []string {
+		return []string{
+			"loading:0", "rdb_bgsave_in_progress:0", "rdb_last_bgsave_status:ok", "aof_enabled:1",
+			fmt.Sprintf("aof_rewrite_in_progress:%d", count(x.log.rewrite != nil)), "aof_last_write_status:ok",
+			fmt.Sprintf("aof_current_size:%d", x.log.size), fmt.Sprintf("aof_base_size:%d", x.log.base),
+		}
+	}},
+	{"Stats", func(x *call) []string {
+		return []string{
+			fmt.Sprintf("total_commands_processed:%d", x.stats.commands), fmt.Sprintf("expired_keys:%d", x.stats.expired),
+			fmt.Sprintf("evicted_keys:%d", x.stats.evicted), fmt.Sprintf("keyspace_hits:%d", x.stats.hits),
+			fmt.Sprintf("keyspace_misses:%d", x.stats.misses), fmt.Sprintf("pubsub_channels:%d", len(x.channels)),
+			fmt.Sprintf("pubsub_patterns:%d", len(x.patterns)),
+		}
+	}},
+	{"Replication", func(*call) []string { return []string{"role:master", "connected_slaves:0"} }},
+	{"Cluster", func(*call) []string { return []string{"cluster_enabled:0"} }},
+	{"Keyspace", func(x *call) []string {
+		n := x.keys.entries.Len()
+		if n == 0 {
+			return nil
+		}
+		return []string{fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0", n, x.keys.expiring.Len())}
+	}},
+}
+
+func count(v bool) int {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// blockedClients returns the number of clients that are blocked.
+func (s *Store) blockedClients() int {
+	n := 0
+	for c := range s.clients {
+		n += count(c.blocked != nil)
+	}
+	return n
+}
+
+// subscribedClients returns the number of clients that have subscriptions.
+func (s *Store) subscribedClients() int {
+	n := 0
+	for c := range s.clients {
+		n += count(c.subscriptions() > 0)
+	}
+	return n
+}
+
+func info(x *call) error {
+	wanted := map[string]bool{}
+	for _, name := range x.args[1:] {
+		wanted[strings.ToLower(name)] = true
+	}
+	all := len(wanted) == 0 || wanted["all"] || wanted["default"] || wanted["everything"]
+	var text strings.Builder
+	for _, section := range infoSections {
+		if !all && !wanted[strings.ToLower(section.name)] {
+			continue
+		}
+		if text.Len() > 0 {
+			text.WriteString("\r\n")
+		}
+		text.WriteString("# " + section.name + "\r\n")
+		for _, line := range section.lines(x) {
+			text.WriteString(line + "\r\n")
+		}
+	}
+	x.out.verbatim(text.String())
+	return nil
+}
+
+// setting is a setting that CONFIG GET shows. Those with a number can be changed until the store is closed.
+type setting struct {
+	text   func(s *Store) string
+	number func(s *Store) *int
+}
+
+func fixed(text string) setting { return setting{text: func(*Store) string { return text }} }
+
+func number(of func(s *Store) *int) setting {
+	return setting{text: func(s *Store) string { return strconv.Itoa(*of(s)) }, number: of}
+}
+
+// settings are those that clients ask for. Names with ziplist are older ones for the same.
+var settings = map[string]setting{
+	"appendonly":                fixed("yes"),
+	"appendfsync":               fixed("always"),
+	"save":                      fixed(""),
+	"databases":                 fixed("1"),
+	"timeout":                   fixed("0"),
+	"maxclients":                fixed("10000"),
+	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
+	"maxmemory":                 {text: func(s *Store) string { return formatInt(s.options.Memory) }},
+	"maxmemory-policy":          {text: func(s *Store) string { return string(s.options.Policy) }},
+	"notify-keyspace-events":    fixed(""),
+	"lfu-log-factor":            fixed("10"),
+	"hash-max-listpack-entries": number(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
+	"hash-max-ziplist-entries":  number(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
+	"hash-max-listpack-value":   number(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
+	"hash-max-ziplist-value":    number(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
+	"set-max-intset-entries":    number(func(s *Store) *int { return &s.limits.setMaxIntsetEntries }),
+	"zset-max-listpack-entries": number(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
+	"zset-max-ziplist-entries":  number(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
+	"zset-max-listpack-value":   number(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
+	"zset-max-ziplist-value":    number(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
+	"list-max-listpack-size":    number(func(s *Store) *int { return &s.limits.listMaxListpackSize }),
+	"list-max-ziplist-size":     number(func(s *Store) *int { return &s.limits.listMaxListpackSize }),
+	"stream-node-max-bytes":     number(func(s *Store) *int { return &s.limits.streamNodeMaxBytes }),
+	"stream-node-max-entries":   number(func(s *Store) *int { return &s.limits.streamNodeMaxEntries }),
+	"hll-sparse-max-bytes":      number(func(s *Store) *int { return &s.limits.hllSparseMaxBytes }),
+}
+
+func configGet(x *call) error {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if slices.ContainsFunc(x.args[2:], func(pattern string) bool { return globMatch(strings.ToLower(pattern), name) }) {
+			names = append(names, name)
+		}
+	}
+	x.out.mapOf(len(names))
+	for _, name := range names {
+		x.out.bulk(name)
+		x.out.bulk(settings[name].text(x.Store))
+	}
+	return nil
+}
+
+func configSet(x *call) error {
+	if len(x.args)%2 == 1 {
+		return errorf("ERR wrong number of arguments for 'config|set' command")
+	}
+	for i := 2; i < len(x.args); i += 2 {
+		name := strings.ToLower(x.args[i])
+		s, known := settings[name]
+		if !known {
+			return errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", x.args[i])
+		}
+		if s.number == nil {
+			return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - it is a setting of the server", x.args[i])
+		}
+		if _, ok := parseInt(x.args[i+1]); !ok {
+			return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - argument couldn't be parsed into an integer", x.args[i])
+		}
+	}
+	for i := 2; i < len(x.args); i += 2 {
+		n, _ := parseInt(x.args[i+1])
+		*settings[strings.ToLower(x.args[i])].number(x.Store) = int(n)
+	}
+	x.out.ok()
+	return nil
+}
+
+func resetStat(x *call) error {
+	x.Store.stats = stats{}
+	x.out.ok()
 	return nil
 }

@@ -78,6 +78,8 @@ type Store struct {
 	// channels, patterns and shards are the subscribers of each.
 	channels, patterns, shards subscribers
 	stats                      stats
+	// opened is when the store was opened, in milliseconds.
+	opened int64
 	// panicked is whether a command has left the keyspace in an unknown state.
 	panicked bool
 	failed   error
@@ -108,6 +110,7 @@ func Open(dir FS, o Options) (*Store, error) {
 	s := &Store{options: o.withDefaults(), fs: dir, table: newTable(), ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{}, limits: defaultEncodings()}
 	s.channels, s.patterns, s.shards = subscribers{}, subscribers{}, subscribers{}
 	s.used = s.options.Now()
+	s.opened = s.now()
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open key-value store: %w", err)
 	}
