@@ -29,7 +29,7 @@ type example struct {
 
 // examples are those of all groups of commands: each file of a group's tests has some.
 func examples() []example {
-	return slices.Concat(stringExamples, keyExamples, hashExamples, setExamples, listExamples, zsetExamples, bitmapExamples, sortExamples)
+	return slices.Concat(stringExamples, keyExamples, hashExamples, setExamples, listExamples, zsetExamples, bitmapExamples, sortExamples, hyperLogLogExamples)
 }
 
 // TestDifferential runs random commands on redis-server and on a store, and compares replies, keys, and

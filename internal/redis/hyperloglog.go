@@ -1,4 +1,338 @@
 package redis
 
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// A HyperLogLog is a string: a header, and 16,384 registers of 6 bits. Sparse ones have runs of registers
+// instead, with Redis's three kinds of runs:
+//
+//	00nnnnnn           n+1 registers are zero
+//	01nnnnnn nnnnnnnn  n+1 registers are zero
+//	1vvvvvnn           n+1 registers are v+1
+const (
+	hllMagic     = "HYLL"
+	hllHeader    = 16
+	hllBits      = 14
+	hllRegisters = 1 << hllBits
+	hllDenseSize = hllHeader + hllRegisters*6/8
+	hllDense     = 0
+	hllSparse    = 1
+	// hllMaxSparse is the largest value of a register in a sparse one.
+	hllMaxSparse = 32
+)
+
 // hyperLogLogCommands are the commands of HyperLogLog.
-var hyperLogLogCommands = []*command{}
+var hyperLogLogCommands = []*command{
+	{name: "pfadd", arity: -2, flags: writesFast, first: 1, last: 1, step: 1, run: pfAdd, categories: "hyperloglog"},
+	{name: "pfcount", arity: -2, flags: flagReadonly, first: 1, last: -1, step: 1, run: pfCount, categories: "hyperloglog"},
+	{name: "pfmerge", arity: -2, flags: writes, first: 1, last: -1, step: 1, run: pfMerge, categories: "hyperloglog"},
+}
+
+// registers are those of a HyperLogLog.
+type registers [hllRegisters]uint8
+
+const errHLL replyError = "WRONGTYPE Key is not a valid HyperLogLog string value."
+
+// hllOf returns the entry of a HyperLogLog, or nil if there is none.
+func (x *call) hllOf(key string) (*entry, error) {
+	e, err := x.lookupKind(key, kindString)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	b := e.value.(*str).b
+	if len(b) < hllHeader || string(b[:4]) != hllMagic || b[4] > hllSparse || b[4] == hllDense && len(b) != hllDenseSize {
+		return nil, errHLL
+	}
+	return e, nil
+}
+
+// loadRegisters reads the registers of a HyperLogLog.
+func loadRegisters(b []byte) (*registers, error) {
+	r := &registers{}
+	if b[4] == hllDense {
+		for i := range r {
+			r[i] = denseRegister(b, i)
+		}
+		return r, nil
+	}
+	at := 0
+	for i := hllHeader; i < len(b); i++ {
+		run, v := 0, uint8(0)
+		switch c := b[i]; {
+		case c&0x80 != 0:
+			v = c>>2&0x1f + 1
+			run = int(c&3) + 1
+		case c&0x40 != 0:
+			i++
+			if i == len(b) {
+				return nil, errBadHLL
+			}
+			run = int(c&0x3f)<<8 + int(b[i]) + 1
+		default:
+			run = int(c&0x3f) + 1
+		}
+		if at+run > hllRegisters {
+			return nil, errBadHLL
+		}
+		for range run {
+			r[at] = v
+			at++
+		}
+	}
+	if at != hllRegisters {
+		return nil, errBadHLL
+	}
+	return r, nil
+}
+
+const errBadHLL replyError = "INVALIDOBJ Corrupted HLL object detected"
+
+// denseRegister returns a register of a dense one.
+func denseRegister(b []byte, i int) uint8 {
+	at, shift := hllHeader+i*6/8, i*6%8
+	v := uint16(b[at]) >> shift
+	if shift > 2 {
+		v |= uint16(b[at+1]) << (8 - shift)
+	}
+	return uint8(v & 0x3f)
+}
+
+// setDenseRegister sets a register of a dense one.
+func setDenseRegister(b []byte, i int, v uint8) {
+	at, shift := hllHeader+i*6/8, i*6%8
+	b[at] = b[at]&^(0x3f<<shift) | v<<shift
+	if shift > 2 {
+		b[at+1] = b[at+1]&^(0x3f>>(8-shift)) | v>>(8-shift)
+	}
+}
+
+// bytes returns registers as a string: sparse if that is possible and not longer than a limit.
+func (r *registers) bytes(sparse bool, limit int) []byte {
+	if sparse {
+		if b := r.sparse(); b != nil && len(b)-hllHeader <= limit {
+			return b
+		}
+	}
+	b := make([]byte, hllDenseSize)
+	copy(b, hllMagic)
+	for i, v := range r {
+		setDenseRegister(b, i, v)
+	}
+	return b
+}
+
+// sparse returns registers as runs, or nil if one of them is too large.
+func (r *registers) sparse() []byte {
+	b := append([]byte(hllMagic), make([]byte, hllHeader-len(hllMagic))...)
+	b[4] = hllSparse
+	for i := 0; i < hllRegisters; {
+		v := r[i]
+		run := 1
+		for i+run < hllRegisters && r[i+run] == v {
+			run++
+		}
+		i += run
+		if v > hllMaxSparse {
+			return nil
+		}
+		b = appendRun(b, v, run)
+	}
+	return b
+}
+
+// appendRun appends a number of equal registers.
+func appendRun(b []byte, v uint8, run int) []byte {
+	for run > 0 {
+		switch {
+		case v > 0:
+			n := min(run, 4)
+			b = append(b, 0x80|(v-1)<<2|uint8(n-1))
+			run -= n
+		case run > 64:
+			b = append(b, 0x40|uint8((run-1)>>8), uint8(run-1))
+			run = 0
+		default:
+			b = append(b, uint8(run-1))
+			run = 0
+		}
+	}
+	return b
+}
+
+// hllPosition returns the register of an element, and the value that it has at least.
+func hllPosition(element string) (int, uint8) {
+	h := murmur64(element, 0xadc83b19)
+	return int(h & (hllRegisters - 1)), uint8(bits.TrailingZeros64(h>>hllBits|1<<(64-hllBits)) + 1)
+}
+
+// murmur64 is MurmurHash64A, which decides which elements meet in a register.
+func murmur64(text string, seed uint64) uint64 {
+	const m = 0xc6a4a7935bd1e995
+	h := seed ^ uint64(len(text))*m
+	b := []byte(text)
+	for ; len(b) >= 8; b = b[8:] {
+		k := binary.LittleEndian.Uint64(b) * m
+		k ^= k >> 47
+		h = (h ^ k*m) * m
+	}
+	if len(b) > 0 {
+		var rest [8]byte
+		copy(rest[:], b)
+		h = (h ^ binary.LittleEndian.Uint64(rest[:])) * m
+	}
+	h ^= h >> 47
+	h *= m
+	return h ^ h>>47
+}
+
+func pfAdd(x *call) error {
+	e, err := x.hllOf(x.args[1])
+	if err != nil {
+		return err
+	}
+	updated := e == nil
+	if e == nil {
+		e = x.set(x.args[1], &str{b: (&registers{}).sparse(), edited: true})
+	}
+	changed, err := e.value.(*str).addElements(x.args[2:], x.limits.hllSparseMaxBytes)
+	if err != nil {
+		return err
+	}
+	if changed {
+		x.changed(e)
+	}
+	x.out.flag(updated || changed)
+	return nil
+}
+
+// addElements adds elements to a HyperLogLog, and reports whether it has changed.
+func (s *str) addElements(all []string, maxSparse int) (bool, error) {
+	if s.b[4] == hllDense {
+		changed := false
+		for _, element := range all {
+			i, v := hllPosition(element)
+			if denseRegister(s.b, i) < v {
+				setDenseRegister(s.b, i, v)
+				changed = true
+			}
+		}
+		return changed, nil
+	}
+	r, err := loadRegisters(s.b)
+	if err != nil {
+		return false, err
+	}
+	changed := false
+	for _, element := range all {
+		i, v := hllPosition(element)
+		changed = changed || r[i] < v
+		r[i] = max(r[i], v)
+	}
+	if changed {
+		s.b = r.bytes(true, maxSparse)
+	}
+	return changed, nil
+}
+
+// merged returns the registers of some keys, each with its largest value, and whether all keys that exist are
+// sparse.
+func (x *call) merged(keys []string) (*registers, bool, error) {
+	all := &registers{}
+	sparse := true
+	for _, key := range keys {
+		e, err := x.hllOf(key)
+		if err != nil {
+			return nil, false, err
+		}
+		if e == nil {
+			continue
+		}
+		b := e.value.(*str).b
+		sparse = sparse && b[4] == hllSparse
+		r, err := loadRegisters(b)
+		if err != nil {
+			return nil, false, err
+		}
+		for i, v := range r {
+			all[i] = max(all[i], v)
+		}
+	}
+	return all, sparse, nil
+}
+
+func pfCount(x *call) error {
+	r, _, err := x.merged(x.args[1:])
+	if err != nil {
+		return err
+	}
+	x.out.int(r.estimate())
+	return nil
+}
+
+func pfMerge(x *call) error {
+	r, sparse, err := x.merged(x.args[1:])
+	if err != nil {
+		return err
+	}
+	at := int64(0)
+	if e := x.keys.find(x.args[1]); e != nil {
+		at = e.expires
+	}
+	e := x.set(x.args[1], &str{b: r.bytes(sparse, x.limits.hllSparseMaxBytes), edited: true})
+	x.keys.setExpires(e, at)
+	x.effectOf(x.args[1])
+	x.out.ok()
+	return nil
+}
+
+// estimate returns about how many elements were added: Ertl's estimator, which Redis has too.
+func (r *registers) estimate() int64 {
+	const q = 64 - hllBits
+	var histogram [64]float64
+	for _, v := range r {
+		histogram[v]++
+	}
+	m := float64(hllRegisters)
+	z := m * hllTau((m-histogram[q+1])/m)
+	for j := q; j >= 1; j-- {
+		z += histogram[j]
+		z *= 0.5
+	}
+	z += m * hllSigma(histogram[0]/m)
+	return int64(math.Round(0.721347520444481703680 * m * m / z))
+}
+
+func hllSigma(x float64) float64 {
+	if x == 1 {
+		return math.Inf(1)
+	}
+	y, z := 1.0, x
+	for {
+		x *= x
+		before := z
+		z += x * y
+		y += y
+		if z == before {
+			return z
+		}
+	}
+}
+
+func hllTau(x float64) float64 {
+	if x == 0 || x == 1 {
+		return 0
+	}
+	y, z := 1.0, 1-x
+	for {
+		x = math.Sqrt(x)
+		before := z
+		y *= 0.5
+		z -= (1 - x) * (1 - x) * y
+		if z == before {
+			return z / 3
+		}
+	}
+}
