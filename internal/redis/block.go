@@ -12,6 +12,8 @@ type blocked struct {
 	cmd  *command
 	args []string
 	keys []string
+	// woken is the key because of which it is run again.
+	woken string
 	// deadline is when it ends without a result; zero if never.
 	deadline time.Time
 	// expire appends the reply that it has then.
@@ -66,6 +68,15 @@ func (x *call) block(args, keys []string, timeout time.Duration, expire func(*re
 	return errBlocked
 }
 
+// candidates returns the keys at which a command that blocks looks: when it is run again, the one that has
+// changed.
+func (x *call) candidates(keys []string) []string {
+	if b := x.client.blocked; b != nil {
+		return []string{b.woken}
+	}
+	return keys
+}
+
 // timeoutArg returns the timeout of a blocking command, in seconds.
 func (x *call) timeoutArg(i int) (time.Duration, error) {
 	seconds, ok := parseFloat(x.args[i])
@@ -113,13 +124,15 @@ func (s *Store) serveBlocked() {
 		s.ready = s.ready[1:]
 		for _, c := range slices.Clone(s.waiting[key]) {
 			if c.blocked != nil {
+				c.blocked.woken = key
 				s.retry(c)
 			}
 		}
 	}
 }
 
-// retry runs the request of a blocked client again. It stays blocked if there is still nothing for it.
+// retry runs the request of a blocked client again after a key has changed. It stays blocked if there is
+// still nothing for it.
 func (s *Store) retry(c *Client) {
 	b := c.blocked
 	start := len(c.out.b)
@@ -129,6 +142,12 @@ func (s *Store) retry(c *Client) {
 	if len(c.out.b) == start {
 		return
 	}
+	s.answered(c)
+}
+
+// answered has a blocked client go on that has been answered.
+func (s *Store) answered(c *Client) {
+	c.out.requests++
 	s.turn = append(s.turn, c)
 	s.unblock(c)
 }
@@ -142,7 +161,6 @@ func (s *Store) runTimers() {
 		}
 		c, _ := s.timers.tree.Min()
 		c.blocked.expire(&c.out.reply)
-		s.turn = append(s.turn, c)
-		s.unblock(c)
+		s.answered(c)
 	}
 }

@@ -3,14 +3,7 @@ package redis
 import (
 	"math/rand/v2"
 	"strings"
-
-	"github.com/cespare/xxhash/v2"
-	"github.com/tidwall/btree"
 )
-
-// hashOf returns the hash by which keys and members are ordered. It is the same in every process, so
-// that cursors of scans stay valid when a store is opened again.
-func hashOf(key string) uint64 { return xxhash.Sum64String(key) }
 
 // item is an entry of a dict.
 type item[V any] struct {
@@ -19,9 +12,7 @@ type item[V any] struct {
 	value V
 }
 
-func itemLess[V any](a, b *item[V]) bool {
-	return a.hash < b.hash || a.hash == b.hash && a.key < b.key
-}
+func (it *item[V]) name() string { return it.key }
 
 // itemOverhead is about what an item takes in memory beside its key and value.
 const itemOverhead = 48
@@ -30,7 +21,7 @@ const itemOverhead = 48
 // hashes, in which a scan can continue at any position while other items come and go.
 type dict[V any] struct {
 	small []*item[V]
-	tree  *btree.BTreeG[*item[V]] // nil while the dict is small
+	tree  *hashTree[*item[V]] // nil while the dict is small
 	probe item[V]
 	// keys is the number of bytes of all keys.
 	keys int64
@@ -52,9 +43,9 @@ func (d *dict[V]) grow() {
 	if d.tree != nil {
 		return
 	}
-	d.tree = btree.NewBTreeGOptions(itemLess[V], btree.Options{NoLocks: true})
+	d.tree = newHashTree[*item[V]]()
 	for _, it := range d.small {
-		d.tree.Set(it)
+		d.tree.Set(it.hash, it)
 	}
 	d.small = nil
 }
@@ -63,9 +54,8 @@ func (d *dict[V]) grow() {
 func (d *dict[V]) find(key string) *item[V] {
 	hash := hashOf(key)
 	if d.tree != nil {
-		d.probe.hash = hash
 		d.probe.key = key
-		it, _ := d.tree.Get(&d.probe)
+		it, _ := d.tree.Get(hash, &d.probe)
 		d.probe.key = ""
 		return it
 	}
@@ -104,7 +94,7 @@ func (d *dict[V]) set(key string, v V) bool {
 	it := &item[V]{hash: hashOf(key), key: strings.Clone(key), value: v}
 	d.keys += int64(len(key))
 	if d.tree != nil {
-		d.tree.Set(it)
+		d.tree.Set(it.hash, it)
 	} else {
 		d.small = append(d.small, it)
 	}
@@ -119,7 +109,7 @@ func (d *dict[V]) delete(key string) *item[V] {
 	}
 	d.keys -= int64(len(key))
 	if d.tree != nil {
-		d.tree.Delete(it)
+		d.tree.Delete(it.hash, it)
 		return it
 	}
 	i := d.index(it.hash, key)
@@ -132,8 +122,7 @@ func (d *dict[V]) delete(key string) *item[V] {
 // at returns an item by its position.
 func (d *dict[V]) at(i int) *item[V] {
 	if d.tree != nil {
-		it, _ := d.tree.GetAt(i)
-		return it
+		return d.tree.At(i)
 	}
 	return d.small[i]
 }
@@ -144,7 +133,7 @@ func (d *dict[V]) random() *item[V] { return d.at(rand.IntN(d.Len())) }
 // all calls yield for each item until it returns false. The dict must not change meanwhile.
 func (d *dict[V]) all(yield func(*item[V]) bool) {
 	if d.tree != nil {
-		d.tree.Scan(yield)
+		d.tree.All(yield)
 		return
 	}
 	for _, it := range d.small {
@@ -163,29 +152,7 @@ func (d *dict[V]) scan(cursor uint64, count int, visit func(*item[V])) uint64 {
 		}
 		return 0
 	}
-	return scanTree(d.tree, &item[V]{hash: cursor}, count, visit)
-}
-
-// hashed is what scanTree visits.
-type hashed interface{ position() uint64 }
-
-func (it *item[V]) position() uint64 { return it.hash }
-
-// scanTree visits items in the order of their hashes, from a pivot on. It visits all items of one hash
-// at once, so that the cursor that it returns, a hash, is exact.
-func scanTree[T hashed](tree *btree.BTreeG[T], from T, count int, visit func(T)) uint64 {
-	next, last := uint64(0), uint64(0)
-	tree.Ascend(from, func(it T) bool {
-		if hash := it.position(); count <= 0 && hash != last {
-			next = hash
-			return false
-		}
-		last = it.position()
-		count--
-		visit(it)
-		return true
-	})
-	return next
+	return d.tree.Scan(cursor, &item[V]{}, count, visit)
 }
 
 // size returns about the number of bytes of the keys and of what belongs to each item.

@@ -29,7 +29,8 @@ type example struct {
 
 // examples are those of all groups of commands: each file of a group's tests has some.
 func examples() []example {
-	return slices.Concat(stringExamples, keyExamples, hashExamples, setExamples, listExamples, zsetExamples, bitmapExamples, sortExamples, hyperLogLogExamples)
+	return slices.Concat(stringExamples, keyExamples, hashExamples, setExamples, listExamples, zsetExamples,
+		bitmapExamples, sortExamples, hyperLogLogExamples, geoExamples, streamExamples)
 }
 
 // TestDifferential runs random commands on redis-server and on a store, and compares replies, keys, and
@@ -134,7 +135,7 @@ func (j *judge) compareReplay(t rapid.TB) {
 func dumps(s *Store) map[string]string {
 	all := map[string]string{}
 	_ = s.do(func() {
-		s.keys.entries.Scan(func(e *entry) bool {
+		s.keys.entries.All(func(e *entry) bool {
 			if !e.expired(s.now() + 100) {
 				all[e.key] = fmt.Sprintf("%d %q", e.expires, dump(e.value))
 			}
@@ -152,16 +153,22 @@ type wire struct {
 
 func dial(t testing.TB, addr string) *wire {
 	t.Helper()
+	w := connect(t, addr)
+	t.Cleanup(func() { _ = w.conn.Close() })
+	return w
+}
+
+// connect is dial for a connection that the caller closes.
+func connect(t rapid.TB, addr string) *wire {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
 	return &wire{conn: conn, in: bufio.NewReader(conn)}
 }
 
-// pipeline sends requests and returns their replies.
-func (w *wire) pipeline(t rapid.TB, requests [][]string) []any {
+// send sends requests.
+func (w *wire) send(t rapid.TB, requests [][]string) {
 	var b strings.Builder
 	for _, args := range requests {
 		fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -172,6 +179,11 @@ func (w *wire) pipeline(t rapid.TB, requests [][]string) []any {
 	if _, err := io.WriteString(w.conn, b.String()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// pipeline sends requests and returns their replies.
+func (w *wire) pipeline(t rapid.TB, requests [][]string) []any {
+	w.send(t, requests)
 	replies := make([]any, len(requests))
 	for i := range replies {
 		var err error
@@ -191,6 +203,7 @@ type (
 	map3      []any
 	push3     []any
 	verbatim3 string
+	bigNumber string
 )
 
 // readReply reads a reply: nil, int64, string, bool, simple, failure, []any, or one of the types of RESP3.
@@ -211,6 +224,8 @@ func readReply(in *bufio.Reader) (any, error) {
 		return text == "t", nil
 	case ',':
 		return double(text), nil
+	case '(':
+		return bigNumber(text), nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || kind == ':' {

@@ -16,7 +16,6 @@ func (s *Store) evict() bool {
 		s.keys.remove(e)
 		s.stats.evicted++
 		s.log.effect("del", key)
-		s.log.endFrame()
 		for c := range s.watched[key] {
 			c.broken = true
 		}
@@ -42,7 +41,7 @@ func (s *Store) leastUsed() *entry {
 	n := s.keys.entries.Len()
 	var oldest *entry
 	for range min(n, evictSamples) {
-		e, _ := s.keys.entries.GetAt(rand.IntN(n))
+		e := s.keys.entries.At(rand.IntN(n))
 		if oldest == nil || e.used < oldest.used {
 			oldest = e
 		}

@@ -20,6 +20,8 @@ const (
 	hllDenseSize = hllHeader + hllRegisters*6/8
 	hllDense     = 0
 	hllSparse    = 1
+	// hllStale in the last byte of the header says that the count in it is stale. It is not used here.
+	hllStale = 0x80
 	// hllMaxSparse is the largest value of a register in a sparse one.
 	hllMaxSparse = 32
 )
@@ -118,6 +120,7 @@ func (r *registers) bytes(sparse bool, limit int) []byte {
 	}
 	b := make([]byte, hllDenseSize)
 	copy(b, hllMagic)
+	b[hllHeader-1] = hllStale
 	for i, v := range r {
 		setDenseRegister(b, i, v)
 	}
@@ -128,6 +131,7 @@ func (r *registers) bytes(sparse bool, limit int) []byte {
 func (r *registers) sparse() []byte {
 	b := append([]byte(hllMagic), make([]byte, hllHeader-len(hllMagic))...)
 	b[4] = hllSparse
+	b[hllHeader-1] = hllStale
 	for i := 0; i < hllRegisters; {
 		v := r[i]
 		run := 1

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -79,11 +81,15 @@ func (c *Client) refuse(err error) error {
 	return nil
 }
 
-// attach has the store run the requests of a client. It reports whether the store is open.
+// attach has the store run the requests of a client. It reports whether the store is open; one that is not
+// has ended, and uses the client no more.
 func (s *Store) attach(c *Client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
+		s.mu.Unlock()
+		<-s.ended
+		s.mu.Lock()
 		return false
 	}
 	c.store = s // nothing else uses it: the client was not queued
@@ -163,23 +169,24 @@ func (s *Store) leave(c *Client) {
 	delete(s.clients, c)
 }
 
+// attached returns the clients of the store.
+func (s *Store) attached() []*Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.clients))
+}
+
 // forgetClients closes the clients that have state in the store, which is about to be lost.
 func (s *Store) forgetClients() {
-	s.mu.Lock()
-	var all []*Client
-	for c := range s.clients {
-		all = append(all, c)
-	}
-	s.mu.Unlock()
-	for _, c := range all {
-		pinned := c.pinned
-		s.leave(c)
-		if pinned {
-			c.mu.Lock()
-			c.closed = true
-			c.room.Broadcast()
-			c.sent.Broadcast()
-			c.mu.Unlock()
+	for _, c := range s.attached() {
+		if !c.pinned {
+			continue
 		}
+		s.leave(c)
+		c.mu.Lock()
+		c.closed = true
+		c.room.Broadcast()
+		c.sent.Broadcast()
+		c.mu.Unlock()
 	}
 }

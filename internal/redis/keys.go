@@ -157,7 +157,7 @@ func randomKey(x *call) error {
 		if n == 0 {
 			break
 		}
-		if e, _ := x.keys.entries.GetAt(rand.IntN(n)); !e.expired(x.now) {
+		if e := x.keys.entries.At(rand.IntN(n)); !e.expired(x.now) {
 			x.out.bulk(e.key)
 			return nil
 		}
@@ -168,7 +168,7 @@ func randomKey(x *call) error {
 
 func keysLike(x *call) error {
 	var all []string
-	x.keys.entries.Scan(func(e *entry) bool {
+	x.keys.entries.All(func(e *entry) bool {
 		if !e.expired(x.now) && globMatch(x.args[1], e.key) {
 			all = append(all, e.key)
 		}
@@ -277,7 +277,7 @@ func scan(x *call) error {
 		return err
 	}
 	var all []string
-	next := scanTree(x.keys.entries, &entry{hash: cursor}, o.count, func(e *entry) {
+	next := x.keys.entries.Scan(cursor, &entry{}, o.count, func(e *entry) {
 		if !e.expired(x.now) && o.matches(e.key) && (o.kind == "" || o.kind == kindNames[e.value.kind()]) {
 			all = append(all, e.key)
 		}
@@ -426,12 +426,18 @@ func flushAll(x *call) error {
 		return errSyntax
 	}
 	n := x.keys.entries.Len()
-	x.Store.keys = newKeyspace()
-	for _, clients := range x.watched {
+	for key := range x.waiting {
+		x.signal(key)
+	}
+	for key, clients := range x.watched {
+		if x.keys.find(key) == nil {
+			continue
+		}
 		for c := range clients {
 			c.broken = true
 		}
 	}
+	x.Store.keys = newKeyspace()
 	if n > 0 {
 		x.changes += n
 		x.effect("flushall")

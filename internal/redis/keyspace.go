@@ -54,17 +54,15 @@ type entry struct {
 // entryOverhead is about what an entry takes in memory beside its key and value.
 const entryOverhead = 96
 
-func (e *entry) position() uint64 { return e.hash }
-
-func entryLess(a, b *entry) bool { return a.hash < b.hash || a.hash == b.hash && a.key < b.key }
+func (e *entry) name() string { return e.key }
 
 func expiresLess(a, b *entry) bool {
-	return a.expires < b.expires || a.expires == b.expires && entryLess(a, b)
+	return a.expires < b.expires || a.expires == b.expires && a.key < b.key
 }
 
 // keyspace has the keys of a store, in the order of their hashes, and those that expire, by time.
 type keyspace struct {
-	entries  *btree.BTreeG[*entry]
+	entries  *hashTree[*entry]
 	expiring *btree.BTreeG[*entry]
 	probe    entry
 	// memory is about the number of bytes of all entries.
@@ -72,18 +70,16 @@ type keyspace struct {
 }
 
 func newKeyspace() keyspace {
-	options := btree.Options{NoLocks: true}
 	return keyspace{
-		entries:  btree.NewBTreeGOptions(entryLess, options),
-		expiring: btree.NewBTreeGOptions(expiresLess, options),
+		entries:  newHashTree[*entry](),
+		expiring: btree.NewBTreeGOptions(expiresLess, btree.Options{NoLocks: true}),
 	}
 }
 
 // find returns the entry of a key, or nil. It may have expired.
 func (k *keyspace) find(key string) *entry {
-	k.probe.hash = hashOf(key)
 	k.probe.key = key
-	e, _ := k.entries.Get(&k.probe)
+	e, _ := k.entries.Get(hashOf(key), &k.probe)
 	k.probe.key = ""
 	return e
 }
@@ -91,7 +87,7 @@ func (k *keyspace) find(key string) *entry {
 // add adds an entry for a new key, of which it keeps a copy.
 func (k *keyspace) add(key string, v value) *entry {
 	e := &entry{hash: hashOf(key), key: strings.Clone(key), value: v}
-	k.entries.Set(e)
+	k.entries.Set(e.hash, e)
 	k.charge(e)
 	return e
 }
@@ -99,7 +95,7 @@ func (k *keyspace) add(key string, v value) *entry {
 // remove removes an entry.
 func (k *keyspace) remove(e *entry) {
 	k.setExpires(e, 0)
-	k.entries.Delete(e)
+	k.entries.Delete(e.hash, e)
 	k.memory -= e.charged
 	e.charged = 0
 }
@@ -203,10 +199,13 @@ func (x *call) changed(e *entry) {
 	}
 }
 
-// remove deletes an entry.
+// remove deletes an entry. Clients that wait for entries of a stream are told that it is gone.
 func (x *call) remove(e *entry) {
 	x.keys.remove(e)
 	x.touched(e.key)
+	if x.waiting[e.key] != nil {
+		x.signal(e.key)
+	}
 }
 
 // touched counts a change of a key, and breaks the transactions that watch it.
@@ -223,6 +222,9 @@ func (x *call) expireNow(e *entry) {
 	x.keys.remove(e)
 	x.stats.expired++
 	x.log.effect("del", key)
+	if x.waiting[key] != nil {
+		x.signal(key)
+	}
 	for c := range x.watched[key] {
 		c.broken = true
 	}

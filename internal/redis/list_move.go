@@ -48,7 +48,7 @@ func rPopLPush(x *call) error {
 // is none.
 func (x *call) move(fromLeft, toLeft bool, missing func() error) (bool, error) {
 	from, err := x.lookupKind(x.args[1], kindList)
-	if err != nil {
+	if err != nil && x.client.blocked == nil {
 		return false, err
 	}
 	if from == nil {
@@ -119,7 +119,7 @@ func bPop(x *call) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range x.args[1:last] {
+	for _, key := range x.candidates(x.args[1:last]) {
 		e, err := x.lookupKind(key, kindList)
 		if err != nil {
 			if x.client.blocked != nil {
@@ -207,7 +207,7 @@ func bLMPop(x *call) error {
 
 // popFirst pops elements of the first list that has some. It calls missing if there is none.
 func (x *call) popFirst(o popOptions, missing func() error) error {
-	for _, key := range o.keys {
+	for _, key := range x.candidates(o.keys) {
 		e, err := x.lookupKind(key, kindList)
 		if err != nil {
 			if x.client.blocked != nil {

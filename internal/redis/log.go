@@ -36,6 +36,10 @@ type log struct {
 	size, base int64
 	// rewrite is the rewriting that is under way, or nil.
 	rewrite *rewrite
+	// keyOf returns the key of an effect, and whether it has one.
+	keyOf func(args []string) (string, bool)
+	// large is whether a frame was too large, and has been dropped.
+	large bool
 	// off is whether effects are dropped, as while they are replayed.
 	off bool
 }
@@ -60,16 +64,23 @@ func (l *log) create() error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteAt([]byte(magic), 0); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), l.fs.Rename(newName, logName), l.fs.Sync()); err != nil {
+	if err := l.begin(f); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	l.file = f
-	l.size = int64(len(magic))
-	l.base = l.size
 	return nil
+}
+
+// begin writes the beginning of a log and gives the file its name when that is durable, so that no log is
+// without it.
+func (l *log) begin(f File) error {
+	if _, err := f.WriteAt([]byte(magic), 0); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return l.fs.Rename(newName, logName)
 }
 
 // effect adds an effect to the current frame.
@@ -77,8 +88,12 @@ func (l *log) effect(args ...string) {
 	if l.off {
 		return
 	}
+	if len(l.frame)+sizeOf(args) > maxFrame {
+		l.large = true
+		return
+	}
 	l.frame = appendEffect(l.frame, args)
-	if r := l.rewrite; r != nil && r.covers(args) {
+	if r := l.rewrite; r != nil && r.covers(l.keyOf(args)) {
 		r.frame = appendEffect(r.frame, args)
 	}
 }
@@ -115,14 +130,20 @@ func appendFrame(buf, frame []byte) []byte {
 	return append(buf, frame...)
 }
 
-// pending reports whether there is something to be written.
-func (l *log) pending() bool { return len(l.buf) > 0 }
-
-// maxKept is the size up to which a buffer is used again.
+// maxKept is the size up to which a buffer is used again. A turn ends when its frames are larger.
 const maxKept = 1 << 20
+
+// maxFrame is the largest size of a frame.
+const maxFrame = 1 << 31
+
+// full reports whether there is so much to be written that the turn should end.
+func (l *log) full() bool { return len(l.buf) > maxKept }
 
 // sync writes all frames and makes them durable.
 func (l *log) sync() error {
+	if l.large {
+		return errors.New("one request changes too much")
+	}
 	if len(l.buf) == 0 {
 		return nil
 	}
@@ -146,22 +167,38 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// discard drops what is not durable, after an error.
+// settle makes what has been replayed durable, and the name of the file, and cuts off what follows: a
+// process that was killed may have written it without a sync.
+func (l *log) settle(torn int64) error {
+	if torn > 0 {
+		if err := l.file.Truncate(l.size); err != nil {
+			return fmt.Errorf("truncate log: %w", err)
+		}
+	}
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("sync log: %w", err)
+	}
+	if err := l.fs.Sync(); err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	return nil
+}
+
+// discard cuts off what is not durable, after an error, and closes the log.
 func (l *log) discard() error {
-	l.buf = nil
-	l.frame = nil
-	l.stopRewrite()
-	return l.file.Truncate(l.size)
+	if err := l.file.Truncate(l.size); err != nil {
+		return errors.Join(fmt.Errorf("truncate log: %w", err), l.close())
+	}
+	return l.close()
 }
 
 // replay calls apply with each effect of the log, in order, and sets size to the end of the last whole
 // frame. It returns how many bytes follow that.
-func (l *log) replay(limit int64, apply func(args []string) error) (int64, error) {
+func (l *log) replay(apply func(args []string) error) (int64, error) {
 	total, err := l.file.Size()
 	if err != nil {
 		return 0, err
 	}
-	total = min(total, limit)
 	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, total), 1<<20)
 	if first := make([]byte, len(magic)); readFull(in, first) != nil || string(first) != magic {
 		return 0, errors.New("the file is no log of a key-value store")
@@ -200,11 +237,10 @@ func readFrame(in *bufio.Reader, left int64) (string, error) {
 	if _, err := io.CopyN(&body, in, n); err != nil {
 		return "", err
 	}
-	if sum := crc32.New(castagnoli); sum != nil {
-		_, _ = io.WriteString(sum, body.String())
-		if sum.Sum32() != binary.LittleEndian.Uint32(header[4:]) {
-			return "", nil
-		}
+	sum := crc32.New(castagnoli)
+	_, _ = io.WriteString(sum, body.String()) // a hash never fails
+	if sum.Sum32() != binary.LittleEndian.Uint32(header[4:]) {
+		return "", nil
 	}
 	return body.String(), nil
 }

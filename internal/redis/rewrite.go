@@ -3,6 +3,8 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // rewrite writes the keys of a store into a new log, some in each turn, in the order of their hashes.
@@ -20,21 +22,21 @@ type rewrite struct {
 	synced chan error
 }
 
-// A rewriting begins when the log is larger than minRewrite and twice what it was after the last one. A
-// turn writes about rewriteStep bytes.
+// The defaults of the fields of a store.
 const (
 	minRewrite  = 1 << 20
 	rewriteStep = 256 << 10
 )
 
-// covers reports whether the key of an effect is in the new log already.
-func (r *rewrite) covers(args []string) bool {
-	return len(args) < 2 || r.all || hashOf(args[1]) < r.next
+// covers reports whether the new log has to have an effect: if its key is there already, or if it has none.
+func (r *rewrite) covers(key string, ok bool) bool {
+	return !ok || r.all || hashOf(key) < r.next
 }
 
-// wantsRewrite reports whether it is time to rewrite the log.
-func (l *log) wantsRewrite() bool {
-	return l.rewrite == nil && l.size > minRewrite && l.size > 2*l.base
+// wantsRewrite reports whether it is time to rewrite the log: when it is larger than a size and twice what
+// it was after the last rewriting.
+func (l *log) wantsRewrite(size int64) bool {
+	return l.rewrite == nil && l.size > size && l.size > 2*l.base
 }
 
 // startRewrite begins to rewrite the log.
@@ -59,10 +61,26 @@ func (l *log) stopRewrite() {
 	}
 }
 
-// rewriteSome continues a rewriting, if there is one or should be. It is called at the end of a turn. It
+// continueRewrite continues a rewriting, if there is one or should be. It is called at the end of a turn. It
 // returns whether there is more to do at once.
+func (s *Store) continueRewrite() bool {
+	more, err := s.rewriteSome()
+	if err == nil {
+		return more
+	}
+	if errors.Is(err, errRenaming) {
+		s.fail(err)
+		return true
+	}
+	s.options.Log.Warn("rewriting the log of a key-value store failed", "error", err)
+	s.log.stopRewrite()
+	s.log.base = s.log.size // there is no other attempt until the log is twice as large
+	return false
+}
+
+// rewriteSome writes some keys, or makes the new log durable after the last.
 func (s *Store) rewriteSome() (bool, error) {
-	if s.log.wantsRewrite() {
+	if s.log.wantsRewrite(s.minRewrite) {
 		if err := s.log.startRewrite(); err != nil {
 			return false, err
 		}
@@ -108,8 +126,8 @@ func (s *Store) writeKeys(r *rewrite) {
 		}
 	}
 	start := len(r.buf)
-	for len(r.buf)-start < rewriteStep {
-		r.next = scanTree(s.keys.entries, &entry{hash: r.next}, 16, func(e *entry) {
+	for len(r.buf)-start < s.rewriteStep {
+		r.next = s.keys.entries.Scan(r.next, &entry{}, 16, func(e *entry) {
 			args := []string{"restore", e.key, formatInt(e.expires), string(dump(e.value)), "replace", "absttl"}
 			r.frame = appendEffect(r.frame[:0], args)
 			r.buf = appendFrame(r.buf, r.frame)
@@ -124,6 +142,9 @@ func (s *Store) writeKeys(r *rewrite) {
 
 // flush writes what is buffered.
 func (r *rewrite) flush() error {
+	if len(r.buf) == 0 {
+		return nil
+	}
 	if _, err := r.file.WriteAt(r.buf, r.size); err != nil {
 		return fmt.Errorf("write new log: %w", err)
 	}
@@ -132,20 +153,36 @@ func (r *rewrite) flush() error {
 	return nil
 }
 
+// errRenaming is returned if it is not known which of two logs has the name of the log. Both have all that
+// was acknowledged, and the store has to be read from the one that has it.
+var errRenaming = errors.New("replace log")
+
 // finishRewrite puts the new log in the place of the old one.
 func (l *log) finishRewrite() error {
 	r := l.rewrite
-	l.rewrite = nil
-	err := errors.Join(r.file.Sync(), l.fs.Rename(newName, logName), l.fs.Sync())
-	if err != nil {
-		return errors.Join(fmt.Errorf("replace log: %w", err), r.file.Close())
+	if err := r.file.Sync(); err != nil {
+		return fmt.Errorf("sync new log: %w", err)
+	}
+	if err := l.fs.Rename(newName, logName); err != nil {
+		return fmt.Errorf("%w: %w", errRenaming, err)
+	}
+	if err := l.fs.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", errRenaming, err)
 	}
 	old := l.file
+	l.rewrite = nil
 	l.file = r.file
 	l.size = r.size
 	l.base = r.size
-	return old.Close()
+	_ = old.Close() // nothing in it is needed
+	return nil
 }
 
-// preamble returns the effects that a log begins with: what is not a key.
-func (s *Store) preamble() [][]string { return nil }
+// preamble returns the effects that a log begins with: what is not a key, which are the libraries of functions.
+func (s *Store) preamble() [][]string {
+	var effects [][]string
+	for _, name := range slices.Sorted(maps.Keys(s.scripts.libraries)) {
+		effects = append(effects, []string{"function", "load", "replace", s.scripts.libraries[name].text})
+	}
+	return effects
+}

@@ -1,4 +1,299 @@
 package redis
 
-// scriptCommands are the commands of scripts.
-var scriptCommands = []*command{}
+import (
+	lru "container/list"
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// evals are the flags of the commands that run scripts.
+const evals = flagNoScript | flagMovableKeys
+
+// scriptCommands are the commands of scripts. Those of functions are in script_function.go.
+var scriptCommands = append([]*command{
+	{name: "eval", arity: -3, flags: evals, keys: scriptKeys, run: eval, categories: "scripting"},
+	{name: "eval_ro", arity: -3, flags: evals | flagReadonly, keys: scriptKeys, run: eval, categories: "scripting"},
+	{name: "evalsha", arity: -3, flags: evals, keys: scriptKeys, run: evalSHA, categories: "scripting"},
+	{name: "evalsha_ro", arity: -3, flags: evals | flagReadonly, keys: scriptKeys, run: evalSHA, categories: "scripting"},
+	{name: "script", arity: -2, sub: []*command{
+		{name: "script|load", arity: 3, flags: flagNoScript, run: scriptLoad, categories: "scripting"},
+		{name: "script|exists", arity: -3, flags: flagNoScript, run: scriptExists, categories: "scripting"},
+		{name: "script|flush", arity: -2, flags: flagNoScript, run: scriptFlush, categories: "scripting"},
+		{name: "script|kill", arity: 2, flags: flagNoScript, run: scriptKill, categories: "scripting"},
+		{name: "script|debug", arity: 3, flags: flagNoScript, run: scriptDebug, categories: "scripting"},
+		{name: "script|help", arity: 2, run: help, categories: "scripting"},
+	}},
+}, functionCommands...)
+
+const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
+
+// defaultScriptTime is how long a script may run unless the options of the store say otherwise.
+const defaultScriptTime = 5 * time.Second
+
+// scripting has what a store keeps for scripts. It belongs to the goroutine of the store.
+type scripting struct {
+	// lua is the interpreter; nil before the first script, and after one that was stopped.
+	lua   *interpreter
+	cache scriptCache
+	// functions is the interpreter of functions, which is another, and libraries have their texts.
+	functions *interpreter
+	libraries map[string]*library
+}
+
+// interpreter returns the interpreter of the store's scripts.
+func (x *call) interpreter() *interpreter {
+	if x.scripts.lua == nil {
+		x.scripts.lua = newInterpreter(x.options.Memory)
+	}
+	return x.scripts.lua
+}
+
+// script is a script that was compiled.
+type script struct {
+	sha   string
+	size  int
+	flags scriptFlags
+	proto *lua.FunctionProto
+}
+
+// A cache of scripts has at most maxScripts, whose text has at most maxScriptBytes together.
+const (
+	maxScripts     = 1024
+	maxScriptBytes = 4 << 20
+)
+
+// scriptCache has the scripts that were used last, by the SHA-1 of their text.
+type scriptCache struct {
+	scripts map[string]*lru.Element
+	// used are the scripts, those that were used last first.
+	used lru.List
+	size int
+}
+
+// find returns a script and counts it as used, or returns nil.
+func (c *scriptCache) find(sha string) *script {
+	e := c.scripts[sha]
+	if e == nil {
+		return nil
+	}
+	c.used.MoveToFront(e)
+	return e.Value.(*script)
+}
+
+// add adds a script, and removes those that were not used for longest if there are too many.
+func (c *scriptCache) add(s *script) {
+	if c.scripts == nil {
+		c.scripts = map[string]*lru.Element{}
+	}
+	c.scripts[s.sha] = c.used.PushFront(s)
+	c.size += s.size
+	for c.used.Len() > 1 && (c.used.Len() > maxScripts || c.size > maxScriptBytes) {
+		old := c.used.Remove(c.used.Back()).(*script)
+		delete(c.scripts, old.sha)
+		c.size -= old.size
+	}
+}
+
+func sha1Hex(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// loadScript returns the script of a text. It compiles it unless it is in the cache.
+func (x *call) loadScript(text string) (*script, error) {
+	sha := sha1Hex(text)
+	if s := x.scripts.cache.find(sha); s != nil {
+		return s, nil
+	}
+	flags, body, err := cutShebang(text)
+	if err != nil {
+		return nil, err
+	}
+	proto, err := compileScript(body, "user_script")
+	if err != nil {
+		return nil, errorf("ERR Error compiling script (new function): %v", err)
+	}
+	s := &script{sha: sha, size: len(text), flags: flags, proto: proto}
+	x.scripts.cache.add(s)
+	return s, nil
+}
+
+// scriptFlags are those that a script has in its first line.
+type scriptFlags uint8
+
+// The flags of scripts. Those about replicas and clusters have no meaning here.
+const (
+	scriptNoWrites scriptFlags = 1 << iota
+	scriptAllowOOM
+	scriptAllowStale
+	scriptNoCluster
+	scriptAllowCrossSlot
+	// scriptHasShebang is set if there is a first line with flags at all.
+	scriptHasShebang
+)
+
+func (f scriptFlags) has(other scriptFlags) bool { return f&other != 0 }
+
+var scriptFlagNames = []struct {
+	name string
+	flag scriptFlags
+}{
+	{"no-writes", scriptNoWrites}, {"allow-oom", scriptAllowOOM}, {"allow-stale", scriptAllowStale},
+	{"no-cluster", scriptNoCluster}, {"allow-cross-slot-keys", scriptAllowCrossSlot},
+}
+
+func findScriptFlag(name string) (scriptFlags, bool) {
+	for _, f := range scriptFlagNames {
+		if f.name == name {
+			return f.flag, true
+		}
+	}
+	return 0, false
+}
+
+// cutShebang reads the flags of a script from its first line if that begins with #!, and returns what follows. The
+// end of the first line stays, so that lines have their numbers.
+func cutShebang(text string) (scriptFlags, string, error) {
+	if !strings.HasPrefix(text, "#!") {
+		return 0, text, nil
+	}
+	line, _, found := strings.Cut(text, "\n")
+	if !found {
+		return 0, "", errorf("ERR Invalid script shebang")
+	}
+	parts, ok := splitLine(line)
+	if !ok || len(parts) == 0 {
+		return 0, "", errorf("ERR Invalid engine in script shebang")
+	}
+	if parts[0] != "#!lua" {
+		return 0, "", errorf("ERR Unexpected engine in script shebang: %s", parts[0])
+	}
+	flags := scriptHasShebang
+	for _, part := range parts[1:] {
+		names, ok := strings.CutPrefix(part, "flags=")
+		if !ok {
+			return 0, "", errorf("ERR Unknown lua shebang option: %s", part)
+		}
+		if names == "" {
+			continue
+		}
+		for _, name := range strings.Split(names, ",") {
+			flag, ok := findScriptFlag(name)
+			if !ok {
+				return 0, "", errorf("ERR Unexpected flag in script shebang: %s", name)
+			}
+			flags |= flag
+		}
+	}
+	return flags, text[len(line):], nil
+}
+
+// scriptKeys returns the keys of EVAL and FCALL, whose number is their second argument.
+func scriptKeys(args []string) []string {
+	n, ok := parseInt(args[2])
+	if !ok || n < 0 || n > int64(len(args)-3) {
+		return nil
+	}
+	return args[3 : 3+n]
+}
+
+// scriptArgs returns the keys and the other arguments of EVAL and FCALL.
+func (x *call) scriptArgs() (keys, argv []string, err error) {
+	n, err := x.int(2)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case n > int64(len(x.args)-3):
+		return nil, nil, errorf("ERR Number of keys can't be greater than number of args")
+	case n < 0:
+		return nil, nil, errorf("ERR Number of keys can't be negative")
+	}
+	return x.args[3 : 3+n], x.args[3+n:], nil
+}
+
+func eval(x *call) error {
+	keys, argv, err := x.scriptArgs()
+	if err != nil {
+		return err
+	}
+	s, err := x.loadScript(x.args[1])
+	if err != nil {
+		return err
+	}
+	return x.runScript(s, keys, argv)
+}
+
+func evalSHA(x *call) error {
+	if len(x.args[1]) != 40 {
+		return errNoScript
+	}
+	keys, argv, err := x.scriptArgs()
+	if err != nil {
+		return err
+	}
+	s := x.scripts.cache.find(strings.ToLower(x.args[1]))
+	if s == nil {
+		return errNoScript
+	}
+	return x.runScript(s, keys, argv)
+}
+
+// runScript runs a script and appends what it returns.
+func (x *call) runScript(s *script, keys, argv []string) error {
+	r, err := x.newRun(s.sha, s.flags)
+	if err != nil {
+		return err
+	}
+	i := x.interpreter()
+	i.globals.RawSetString("KEYS", i.strings(keys))
+	i.globals.RawSetString("ARGV", i.strings(argv))
+	return i.run(r, i.function(s.proto))
+}
+
+func scriptLoad(x *call) error {
+	s, err := x.loadScript(x.args[2])
+	if err != nil {
+		return err
+	}
+	x.out.bulk(s.sha)
+	return nil
+}
+
+func scriptExists(x *call) error {
+	x.out.array(len(x.args) - 2)
+	for _, sha := range x.args[2:] {
+		_, found := x.scripts.cache.scripts[strings.ToLower(sha)]
+		x.out.flag(found)
+	}
+	return nil
+}
+
+func scriptFlush(x *call) error {
+	if len(x.args) > 3 || len(x.args) == 3 && !x.is(2, "SYNC") && !x.is(2, "ASYNC") {
+		return errorf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+	}
+	x.scripts.cache = scriptCache{}
+	x.scripts.lua = nil
+	x.out.ok()
+	return nil
+}
+
+// scriptKill never finds a script: a store runs one command at a time, and stops scripts itself.
+func scriptKill(*call) error {
+	return errorf("NOTBUSY No scripts in execution right now.")
+}
+
+func scriptDebug(x *call) error {
+	if x.is(2, "NO") {
+		x.out.ok()
+		return nil
+	}
+	if !x.is(2, "YES") && !x.is(2, "SYNC") {
+		return errorf("ERR Use SCRIPT DEBUG YES/SYNC/NO")
+	}
+	return errorf("ERR SCRIPT DEBUG is not supported")
+}

@@ -196,7 +196,7 @@ var infoSections = []struct {
 	{"Persistence", func(x *call) []string {
 		return []string{
 			"loading:0", "rdb_bgsave_in_progress:0", "rdb_last_bgsave_status:ok", "aof_enabled:1",
-			fmt.Sprintf("aof_rewrite_in_progress:%d", count(x.log.rewrite != nil)), "aof_last_write_status:ok",
+			fmt.Sprintf("aof_rewrite_in_progress:%d", flagNumber(x.log.rewrite != nil)), "aof_last_write_status:ok",
 			fmt.Sprintf("aof_current_size:%d", x.log.size), fmt.Sprintf("aof_base_size:%d", x.log.base),
 		}
 	}},
@@ -219,7 +219,7 @@ var infoSections = []struct {
 	}},
 }
 
-func count(v bool) int {
+func flagNumber(v bool) int {
 	if v {
 		return 1
 	}
@@ -230,7 +230,7 @@ func count(v bool) int {
 func (s *Store) blockedClients() int {
 	n := 0
 	for c := range s.clients {
-		n += count(c.blocked != nil)
+		n += flagNumber(c.blocked != nil)
 	}
 	return n
 }
@@ -239,7 +239,7 @@ func (s *Store) blockedClients() int {
 func (s *Store) subscribedClients() int {
 	n := 0
 	for c := range s.clients {
-		n += count(c.subscriptions() > 0)
+		n += flagNumber(c.subscriptions() > 0)
 	}
 	return n
 }

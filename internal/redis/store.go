@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -22,6 +21,8 @@ type Options struct {
 	// Writable returns an error in the words of Redis while nothing may be written, such as when the disk is
 	// almost full. Commands that only delete are run all the same. It may be nil.
 	Writable func() error
+	// ScriptTime is how long a script may run; 5 seconds by default.
+	ScriptTime time.Duration
 	// Now returns the time.
 	Now func() time.Time
 }
@@ -48,6 +49,9 @@ func (o Options) withDefaults() Options {
 	if o.Policy == "" {
 		o.Policy = NoEviction
 	}
+	if o.ScriptTime == 0 {
+		o.ScriptTime = defaultScriptTime
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -59,6 +63,10 @@ type Store struct {
 	options Options
 	fs      FS
 	table   table
+	// A rewriting of the log begins when it is larger than minRewrite bytes, and writes about rewriteStep
+	// bytes in a turn.
+	minRewrite  int64
+	rewriteStep int
 
 	// What follows belongs to the goroutine of the store.
 
@@ -79,7 +87,8 @@ type Store struct {
 	channels, patterns, shards subscribers
 	stats                      stats
 	// opened is when the store was opened, in milliseconds.
-	opened int64
+	opened  int64
+	scripts scripting
 	// panicked is whether a command has left the keyspace in an unknown state.
 	panicked bool
 	failed   error
@@ -91,13 +100,20 @@ type Store struct {
 	mu sync.Mutex
 	// runnable are clients with requests in their inbox, jobs functions to run.
 	runnable []*Client
-	jobs     []func()
+	jobs     []job
 	// clients are those that have run requests.
 	clients map[*Client]bool
 	// pinned is the number of clients whose state would be lost if the store were closed.
 	pinned int
 	used   time.Time
 	closed bool
+}
+
+// job is a function that the goroutine of a store runs.
+type job struct {
+	run func()
+	// done is closed when what it changed is durable. It may be nil.
+	done chan struct{}
 }
 
 // stats counts what INFO tells.
@@ -107,15 +123,25 @@ type stats struct {
 
 // Open opens the store of a directory, or creates one.
 func Open(dir FS, o Options) (*Store, error) {
-	s := &Store{options: o.withDefaults(), fs: dir, table: newTable(), ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{}, limits: defaultEncodings()}
-	s.channels, s.patterns, s.shards = subscribers{}, subscribers{}, subscribers{}
-	s.used = s.options.Now()
-	s.opened = s.now()
+	s := newStore(dir, o)
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open key-value store: %w", err)
 	}
 	go s.loop()
 	return s, nil
+}
+
+// newStore returns a store that has not been read from its log.
+func newStore(dir FS, o Options) *Store {
+	s := &Store{
+		options: o.withDefaults(), fs: dir, table: newTable(), limits: defaultEncodings(),
+		minRewrite: minRewrite, rewriteStep: rewriteStep,
+		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
+		ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},
+	}
+	s.used = s.options.Now()
+	s.opened = s.now()
+	return s
 }
 
 // load reads the keyspace from the log.
@@ -127,6 +153,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	l.keyOf = s.keyOf
 	s.log = l
 	if err := s.replay(); err != nil {
 		return errors.Join(err, l.close())
@@ -134,31 +161,48 @@ func (s *Store) load() error {
 	return nil
 }
 
-// replay runs the effects of the log, and cuts off what is behind the last whole frame.
+// keyOf returns the key of an effect, and whether it has one.
+func (s *Store) keyOf(args []string) (string, bool) {
+	cmd, err := s.table.find(args)
+	if err != nil {
+		return "", false
+	}
+	keys := cmd.keysOf(args)
+	if len(keys) == 0 {
+		return "", false
+	}
+	return keys[0], true
+}
+
+// replay runs the effects of the log, cuts off what is behind the last whole frame, and makes the rest
+// durable.
 func (s *Store) replay() error {
 	s.replaying = true
 	s.log.off = true
 	out := &reply{}
-	torn, err := s.log.replay(math.MaxInt64, func(args []string) error {
-		out.b = out.b[:0]
-		cmd, err := s.table.find(args)
-		if err != nil {
-			return err
-		}
-		x := &call{Store: s, client: &Client{}, cmd: cmd, args: args, out: out, now: s.now(), nested: true}
-		return cmd.run(x)
-	})
+	torn, err := s.log.replay(func(args []string) error { return s.apply(args, out) })
 	s.replaying = false
 	s.log.off = false
 	if err != nil {
 		return err
 	}
-	s.log.base = s.log.size
-	if torn == 0 {
-		return nil
+	if torn > 0 {
+		s.options.Log.Warn("cut a transaction that was not written whole off the log of a key-value store", "bytes", torn)
 	}
-	s.options.Log.Warn("cut a transaction that was not written whole off the log of a key-value store", "bytes", torn)
-	return errors.Join(s.log.file.Truncate(s.log.size), s.log.file.Sync())
+	s.log.base = min(s.log.size, s.keys.memory)
+	return s.log.settle(torn)
+}
+
+// apply runs an effect of the log. What it replies is overwritten.
+func (s *Store) apply(args []string, out *reply) error {
+	out.b = out.b[:0]
+	cmd, err := s.table.find(args)
+	if err != nil {
+		return err
+	}
+	err = s.runRecovered(&call{Store: s, client: &Client{}, cmd: cmd, args: args, out: out, now: s.now(), nested: true})
+	s.panicked = false
+	return err
 }
 
 // now returns the time in milliseconds.
@@ -189,7 +233,8 @@ func (s *Store) enqueue(c *Client) bool {
 	return true
 }
 
-// do runs a function in the goroutine of the store and waits for it. What it changes is durable then.
+// do runs a function in the goroutine of the store and waits for it. What it changed is durable then, unless
+// the log could not be written.
 func (s *Store) do(f func()) error {
 	done := make(chan struct{})
 	s.mu.Lock()
@@ -197,10 +242,7 @@ func (s *Store) do(f func()) error {
 		s.mu.Unlock()
 		return ErrClosed
 	}
-	s.jobs = append(s.jobs, func() {
-		f()
-		close(done)
-	})
+	s.jobs = append(s.jobs, job{f, done})
 	s.wakeUp()
 	s.mu.Unlock()
 	select {
@@ -212,7 +254,7 @@ func (s *Store) do(f func()) error {
 }
 
 // takeWork returns clients and functions that wait, and whether the store has been closed.
-func (s *Store) takeWork() (clients []*Client, jobs []func(), closed bool) {
+func (s *Store) takeWork() (clients []*Client, jobs []job, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clients, jobs = s.runnable, s.jobs
@@ -270,15 +312,17 @@ const (
 
 // runTurn runs requests of clients and functions, makes what they changed durable, and sends the
 // replies. It reports whether there is more to do at once.
-func (s *Store) runTurn(clients []*Client, jobs []func()) bool {
-	for _, job := range jobs {
-		job()
+func (s *Store) runTurn(clients []*Client, jobs []job) bool {
+	defer closeDone(jobs)
+	for _, j := range jobs {
+		j.run()
 	}
 	for _, c := range clients {
 		s.runClient(c)
 	}
 	s.runTimers()
 	more := s.expireSome(turnExpired)
+	s.serveBlocked()
 	if s.panicked {
 		s.panicked = false
 		s.fail(errors.New("a command failed"))
@@ -289,12 +333,17 @@ func (s *Store) runTurn(clients []*Client, jobs []func()) bool {
 		return true
 	}
 	s.sendReplies()
-	rewriting, err := s.rewriteSome()
-	if err != nil {
-		s.options.Log.Warn("rewriting the log of a key-value store failed", "error", err)
-		s.log.stopRewrite()
-	}
+	rewriting := s.continueRewrite()
 	return more || rewriting
+}
+
+// closeDone tells those that wait for functions.
+func closeDone(jobs []job) {
+	for _, j := range jobs {
+		if j.done != nil {
+			close(j.done)
+		}
+	}
 }
 
 // sendReplies hands the replies of the turn over to the clients.
@@ -314,7 +363,7 @@ func (s *Store) fail(cause error) {
 		c.failReplies("MISCONF Errors writing to the log of the store: " + cause.Error())
 	}
 	s.sendReplies()
-	err := errors.Join(s.log.discard(), s.log.close())
+	err := s.log.discard()
 	if err == nil {
 		s.forgetClients()
 		err = s.load()
@@ -328,9 +377,13 @@ func (s *Store) fail(cause error) {
 	}
 }
 
-// end closes the clients and the log when the store is closed.
+// end closes the clients and the log when the store is closed. Requests that wait are answered with an error:
+// there are none unless it was closed while it was in use.
 func (s *Store) end() {
 	s.forgetClients()
+	for _, c := range s.attached() {
+		_ = c.refuse(ErrClosed)
+	}
 	if s.failed == nil {
 		s.failed = s.log.close()
 	}
@@ -368,6 +421,9 @@ func (s *Store) runClient(c *Client) {
 		if c.blocked != nil || c.stall() {
 			return // it is enqueued again when it goes on
 		}
+		if s.log.full() {
+			break
+		}
 		args, ok := c.next()
 		if !ok {
 			return
@@ -396,13 +452,15 @@ func (s *Store) run(c *Client, args []string) {
 	}
 	switch {
 	case err != nil:
-		c.fail(err)
+		s.refuse(c, args, err)
 	case c.queue != nil && !cmd.immediate():
 		c.enqueue(cmd, args)
 	default:
 		s.call(&call{Store: s, client: c, cmd: cmd, args: args, out: &c.out.reply, now: s.now()})
 	}
-	c.out.requests++
+	if c.blocked == nil {
+		c.out.requests++
+	}
 }
 
 // admit returns an error if a client must not run a command now.
@@ -410,12 +468,12 @@ func (s *Store) admit(c *Client, cmd *command) error {
 	if c.subscriptions() > 0 && !c.out.resp3 && !cmd.flags.has(flagSubscribed) {
 		return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.name)
 	}
-	return s.admitWrite(cmd)
+	return s.admitWrite(cmd.flags)
 }
 
-// admitWrite returns an error if there is no room for what a command may write.
-func (s *Store) admitWrite(cmd *command) error {
-	if !cmd.flags.has(flagDenyOOM) {
+// admitWrite returns an error if there is no room for what commands with some flags may write.
+func (s *Store) admitWrite(f flags) error {
+	if !f.has(flagDenyOOM) {
 		return nil
 	}
 	if s.options.Writable != nil {

@@ -1,8 +1,13 @@
 package redis
 
+import "strings"
+
 // queue are the commands between MULTI and EXEC.
 type queue struct {
 	commands []queued
+	// size is about the bytes of the commands, and flags those of all of them.
+	size  int64
+	flags flags
 	// failed is whether one of them was refused.
 	failed bool
 }
@@ -15,7 +20,7 @@ type queued struct {
 // transactionCommands are the commands of transactions.
 var transactionCommands = []*command{
 	{name: "multi", arity: 1, flags: flagNoScript | flagFast | flagNoMulti, run: multi, categories: "transaction"},
-	{name: "exec", arity: 1, flags: flagNoScript, run: exec, categories: "transaction"},
+	{name: "exec", arity: 1, flags: flagNoScript, run: execQueue, categories: "transaction"},
 	{name: "discard", arity: 1, flags: flagNoScript | flagFast, run: discard, categories: "transaction"},
 	{name: "watch", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, first: 1, last: -1, step: 1, run: watch, categories: "transaction"},
 	{name: "unwatch", arity: 1, flags: flagNoScript | flagFast, run: unwatch, categories: "transaction"},
@@ -30,12 +35,33 @@ func (c *command) immediate() bool {
 	return false
 }
 
+// refuse answers a request that is not run. EXEC discards the transaction then.
+func (s *Store) refuse(c *Client, args []string, err error) {
+	if strings.EqualFold(args[0], "exec") {
+		err = s.abort(c, err)
+	}
+	c.fail(err)
+}
+
+// abort discards the transaction of a client, and returns an error that says why.
+func (s *Store) abort(c *Client, reason error) error {
+	c.queue = nil
+	s.unwatchAll(c)
+	return errorf("EXECABORT Transaction discarded because of: %s", strings.TrimPrefix(reason.Error(), "ERR "))
+}
+
 // enqueue adds a command to the transaction of its client.
 func (c *Client) enqueue(cmd *command, args []string) {
 	if cmd.flags.has(flagNoMulti) {
 		c.fail(errorf("ERR Command not allowed inside a transaction"))
 		return
 	}
+	c.queue.size += int64(sizeOf(args))
+	if c.queue.size > c.store.options.Memory {
+		c.fail(errOOM)
+		return
+	}
+	c.queue.flags |= cmd.flags
 	c.queue.commands = append(c.queue.commands, queued{cmd, args})
 	c.out.simple("QUEUED")
 }
@@ -60,8 +86,8 @@ func discard(x *call) error {
 	return nil
 }
 
-// exec runs the commands of a transaction. All that they change is one frame of the log.
-func exec(x *call) error {
+// execQueue runs the commands of a transaction. All that they change is one frame of the log.
+func execQueue(x *call) error {
 	q := x.client.queue
 	if q == nil {
 		return errorf("ERR EXEC without MULTI")
@@ -76,12 +102,11 @@ func exec(x *call) error {
 		x.out.nullArray()
 		return nil
 	}
+	if err := x.admitWrite(q.flags); err != nil {
+		return x.abort(x.client, err)
+	}
 	x.out.array(len(q.commands))
 	for _, c := range q.commands {
-		if err := x.admitWrite(c.cmd); err != nil {
-			x.out.error(err.Error())
-			continue
-		}
 		x.Store.call(&call{Store: x.Store, client: x.client, cmd: c.cmd, args: c.args, out: x.out, now: x.now, nested: true})
 	}
 	x.effects = true // the commands have written theirs

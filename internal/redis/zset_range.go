@@ -475,7 +475,7 @@ func (x *call) zPopFirst(o zPopOptions, missing func() error) error {
 // firstZSet returns the first of some keys that has a sorted set. A client that waits for one is not told of
 // keys of another type.
 func (x *call) firstZSet(keys []string) (*entry, string, error) {
-	for _, key := range keys {
+	for _, key := range x.candidates(keys) {
 		e, err := x.lookupKind(key, kindZSet)
 		if err != nil && x.client.blocked == nil {
 			return nil, "", err

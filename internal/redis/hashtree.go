@@ -1,0 +1,76 @@
+package redis
+
+import (
+	"github.com/cespare/xxhash/v2"
+	"github.com/tidwall/btree"
+)
+
+// hashOf returns the hash by which keys and members are ordered. It is the same in every process, so
+// that cursors of scans stay valid when a store is opened again.
+func hashOf(key string) uint64 { return xxhash.Sum64String(key) }
+
+// named is what a hashTree holds.
+type named interface{ name() string }
+
+// slot is an element of a hashTree. The hash is beside the pointer, so that a search reads what it points
+// to only where hashes are equal.
+type slot[T named] struct {
+	hash uint64
+	of   T
+}
+
+func slotLess[T named](a, b slot[T]) bool {
+	return a.hash < b.hash || a.hash == b.hash && a.of.name() < b.of.name()
+}
+
+// hashTree holds elements by name, in the order of the hashes of their names. So a scan can continue at any
+// position while others come and go.
+type hashTree[T named] struct{ tree *btree.BTreeG[slot[T]] }
+
+func newHashTree[T named]() *hashTree[T] {
+	return &hashTree[T]{btree.NewBTreeGOptions(slotLess[T], btree.Options{NoLocks: true})}
+}
+
+// Len returns the number of elements.
+func (h *hashTree[T]) Len() int { return h.tree.Len() }
+
+// Get returns the element with the name of another.
+func (h *hashTree[T]) Get(hash uint64, like T) (T, bool) {
+	s, ok := h.tree.Get(slot[T]{hash, like})
+	return s.of, ok
+}
+
+// Set adds an element, in place of one with its name.
+func (h *hashTree[T]) Set(hash uint64, of T) { h.tree.Set(slot[T]{hash, of}) }
+
+// Delete removes the element with the name of another.
+func (h *hashTree[T]) Delete(hash uint64, like T) { h.tree.Delete(slot[T]{hash, like}) }
+
+// At returns an element by its position.
+func (h *hashTree[T]) At(i int) T {
+	s, _ := h.tree.GetAt(i)
+	return s.of
+}
+
+// All calls yield for each element until it returns false. The tree must not change meanwhile.
+func (h *hashTree[T]) All(yield func(T) bool) {
+	h.tree.Scan(func(s slot[T]) bool { return yield(s.of) })
+}
+
+// Scan visits about count elements from a cursor on, and returns the cursor of the next, or 0. It visits all
+// elements of one hash at once, so that the cursor, a hash, is exact. least is an element whose name comes
+// before all others.
+func (h *hashTree[T]) Scan(cursor uint64, least T, count int, visit func(T)) uint64 {
+	next, last := uint64(0), uint64(0)
+	h.tree.Ascend(slot[T]{cursor, least}, func(s slot[T]) bool {
+		if count <= 0 && s.hash != last {
+			next = s.hash
+			return false
+		}
+		last = s.hash
+		count--
+		visit(s.of)
+		return true
+	})
+	return next
+}

@@ -1,0 +1,153 @@
+package redis
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// formatG returns a number as C's printf does with %.*g.
+func formatG(v float64, digits int) string {
+	switch {
+	case math.IsInf(v, 1):
+		return "inf"
+	case math.IsInf(v, -1):
+		return "-inf"
+	case math.IsNaN(v) && math.Signbit(v):
+		return "-nan"
+	case math.IsNaN(v):
+		return "nan"
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
+}
+
+// stringFormat is string.format.
+func (i *interpreter) stringFormat(l *lua.LState) int {
+	format := stringArg(l, 1)
+	var b strings.Builder
+	arg := 1
+	for {
+		plain, rest, found := strings.Cut(format, "%")
+		b.WriteString(plain)
+		if !found {
+			break
+		}
+		if strings.HasPrefix(rest, "%") {
+			b.WriteByte('%')
+			format = rest[1:]
+			continue
+		}
+		arg++
+		spec, verb, rest := cutSpec(l, rest)
+		text := formatArg(l, arg, spec, verb)
+		i.guard.charge(l, b.Len()+len(text))
+		i.guard.charged -= int64(b.Len())
+		b.WriteString(text)
+		format = rest
+	}
+	l.Push(lua.LString(b.String()))
+	return 1
+}
+
+// cutSpec returns flags, width and precision behind a percent sign, and the letter that follows.
+func cutSpec(l *lua.LState, text string) (spec string, verb byte, rest string) {
+	n := 0
+	for n < len(text) && strings.IndexByte("-+ #0", text[n]) >= 0 {
+		n++
+	}
+	if n > 5 {
+		l.RaiseError("invalid format (repeated flags)")
+	}
+	digits := func() {
+		start := n
+		for n < len(text) && isDigit(text[n]) {
+			n++
+		}
+		if n-start > 2 {
+			l.RaiseError("invalid format (width or precision too long)")
+		}
+	}
+	digits()
+	if n < len(text) && text[n] == '.' {
+		n++
+		digits()
+	}
+	if n == len(text) {
+		l.RaiseError("invalid option '%s' to 'format'", "%")
+	}
+	return "%" + text[:n], text[n], text[n+1:]
+}
+
+// formatArg returns an argument in a format.
+func formatArg(l *lua.LState, n int, spec string, verb byte) string {
+	if n > l.GetTop() {
+		argError(l, n, "no value")
+	}
+	switch verb {
+	case 'c':
+		return fmt.Sprintf(spec+"s", string([]byte{byte(intArg(l, n, noDefault))}))
+	case 'd', 'i':
+		return formatInteger(spec, 'd', int64(intArg(l, n, noDefault)))
+	case 'u':
+		return formatInteger(spec, 'd', uint64(intArg(l, n, noDefault)))
+	case 'o', 'x', 'X':
+		return formatInteger(spec, verb, uint64(intArg(l, n, noDefault)))
+	case 'e', 'E', 'f', 'g', 'G':
+		v, ok := toNumber(l.Get(n))
+		if !ok {
+			typeError(l, n, "number")
+		}
+		return formatFloatArg(spec, verb, v)
+	case 'q':
+		return quote(stringArg(l, n))
+	case 's':
+		return formatText(spec, stringArg(l, n))
+	}
+	l.RaiseError("invalid option '%%%c' to 'format'", verb)
+	return ""
+}
+
+// formatInteger formats a number. A precision is its least number of digits, and makes the flag 0 void.
+func formatInteger(spec string, verb byte, v any) string {
+	if strings.Contains(spec, ".") {
+		flags := spec[:len(spec)-len(strings.TrimLeft(spec, "%-+ #0"))]
+		spec = strings.ReplaceAll(flags, "0", "") + spec[len(flags):]
+	}
+	return fmt.Sprintf(spec+string(verb), v)
+}
+
+func formatFloatArg(spec string, verb byte, v float64) string {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		width, _, _ := strings.Cut(spec, ".")
+		flags := width[:len(width)-len(strings.TrimLeft(width, "%-+ #0"))]
+		return fmt.Sprintf(strings.NewReplacer("0", "", "+", "", " ", "", "#", "").Replace(flags)+width[len(flags):]+"s", formatG(v, 14))
+	}
+	if !strings.Contains(spec, ".") {
+		spec += ".6"
+	}
+	return fmt.Sprintf(spec+string(verb), v)
+}
+
+// formatText formats a string, byte by byte.
+func formatText(spec, s string) string {
+	width, precision, found := strings.Cut(strings.TrimPrefix(spec, "%"), ".")
+	if found {
+		n, _ := strconv.Atoi(precision)
+		s = s[:min(n, len(s))]
+	}
+	left := strings.HasPrefix(width, "-")
+	n, _ := strconv.Atoi(strings.TrimLeft(width, "-+ #0"))
+	pad := strings.Repeat(" ", max(n-len(s), 0))
+	if left {
+		return s + pad
+	}
+	return pad + s
+}
+
+// quote returns a string as Lua reads it.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`, "\x00", `\000`).Replace(s) + `"`
+}

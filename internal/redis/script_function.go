@@ -1,0 +1,512 @@
+package redis
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// functionCommands are the commands of functions.
+var functionCommands = []*command{
+	{name: "fcall", arity: -3, flags: evals, keys: scriptKeys, run: fcall, categories: "scripting"},
+	{name: "fcall_ro", arity: -3, flags: evals | flagReadonly, keys: scriptKeys, run: fcall, categories: "scripting"},
+	{name: "function", arity: -2, sub: []*command{
+		{name: "function|load", arity: -3, flags: flagNoScript | writes, run: functionLoad, categories: "scripting"},
+		{name: "function|delete", arity: 3, flags: flagNoScript | flagWrite, run: functionDelete, categories: "scripting"},
+		{name: "function|flush", arity: -2, flags: flagNoScript | flagWrite, run: functionFlush, categories: "scripting"},
+		{name: "function|list", arity: -2, flags: flagNoScript, run: functionList, categories: "scripting"},
+		{name: "function|dump", arity: 2, flags: flagNoScript, run: functionDump, categories: "scripting"},
+		{name: "function|restore", arity: -3, flags: flagNoScript | writes, run: functionRestore, categories: "scripting"},
+		{name: "function|stats", arity: 2, flags: flagNoScript, run: functionStats, categories: "scripting"},
+		{name: "function|kill", arity: 2, flags: flagNoScript, run: scriptKill, categories: "scripting"},
+		{name: "function|help", arity: 2, run: help, categories: "scripting"},
+	}},
+}
+
+// library is a library of functions. Its text is what is kept; its functions are made by running the text, again for
+// each interpreter.
+type library struct {
+	name, text string
+	functions  []*function
+	// in is the interpreter that has its functions; nil before the text was run.
+	in *interpreter
+}
+
+// function is a function of a library.
+type function struct {
+	name, description string
+	hasDescription    bool
+	flags             scriptFlags
+	callback          *lua.LFunction
+}
+
+// find returns a function, or nil.
+func (b *library) find(name string) *function {
+	for _, f := range b.functions {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// functionInterpreter returns the interpreter of functions.
+func (x *call) functionInterpreter() *interpreter {
+	if x.scripts.functions == nil {
+		x.scripts.functions = newInterpreter(x.options.Memory)
+	}
+	return x.scripts.functions
+}
+
+// libraries returns all libraries by name, with their functions. Those whose text fails, which has not failed before,
+// have none.
+func (x *call) libraries() []*library {
+	var all []*library
+	for _, name := range slices.Sorted(maps.Keys(x.scripts.libraries)) {
+		b := x.scripts.libraries[name]
+		if b.in == nil || b.in != x.scripts.functions {
+			if err := x.runLibrary(b); err != nil {
+				x.options.Log.Warn("a library of functions cannot be loaded", "library", name, "error", err)
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// runLibrary runs the text of a library to have its functions.
+func (x *call) runLibrary(b *library) error {
+	i := x.functionInterpreter()
+	_, body, _ := strings.Cut(b.text, "\n")
+	proto, err := compileScript("\n"+body, "user_function")
+	if err != nil {
+		return errorf("ERR Error compiling function: %v", err)
+	}
+	b.functions = nil
+	b.in = i
+	i.loading = b
+	i.globals.RawSetString("redis", i.loader)
+	f := i.function(proto)
+	err = i.protect(&scriptRun{x: x, name: b.name}, f, nil, func(lua.LValue) error { return nil })
+	i.loading = nil
+	i.globals.RawSetString("redis", i.redis)
+	var failed *runError
+	if errors.As(err, &failed) {
+		return errorf("ERR Error registering functions: %s", failed.text)
+	}
+	return err
+}
+
+// registerFunction is redis.register_function.
+func (i *interpreter) registerFunction(l *lua.LState) int {
+	f, err := readFunction(l)
+	if err == nil && !isFunctionName(f.name) {
+		err = errFunctionName
+	}
+	if err == nil && i.loading.find(f.name) != nil {
+		err = errorf("ERR Function already exists in the library")
+	}
+	if err != nil {
+		return i.fail(l, err.Error(), true)
+	}
+	i.loading.functions = append(i.loading.functions, f)
+	return 0
+}
+
+const errFunctionName replyError = "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+
+func isFunctionName(name string) bool {
+	for _, c := range []byte(name) {
+		if !isAlpha(c) && !isDigit(c) && c != '_' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// readFunction returns the function of the arguments of redis.register_function.
+func readFunction(l *lua.LState) (*function, error) {
+	switch l.GetTop() {
+	case 1:
+		t, ok := l.Get(1).(*lua.LTable)
+		if !ok {
+			return nil, errorf("ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).")
+		}
+		return readNamedFunction(t)
+	case 2:
+		f := &function{name: numberOrString(l.Get(1))}
+		if !lua.LVCanConvToString(l.Get(1)) {
+			return nil, errorf("ERR first argument to redis.register_function must be a string")
+		}
+		var ok bool
+		if f.callback, ok = l.Get(2).(*lua.LFunction); !ok {
+			return nil, errorf("ERR second argument to redis.register_function must be a function")
+		}
+		return f, nil
+	}
+	return nil, errorf("ERR wrong number of arguments to redis.register_function")
+}
+
+// readNamedFunction returns the function of a table.
+func readNamedFunction(t *lua.LTable) (*function, error) {
+	f := &function{}
+	hasName := false
+	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+		if !lua.LVCanConvToString(k) {
+			return nil, errorf("ERR named argument key given to redis.register_function is not a string")
+		}
+		var ok bool
+		switch strings.ToLower(numberOrString(k)) {
+		case "function_name":
+			if hasName = lua.LVCanConvToString(v); !hasName {
+				return nil, errorf("ERR function_name argument given to redis.register_function must be a string")
+			}
+			f.name = numberOrString(v)
+		case "description":
+			if f.hasDescription = lua.LVCanConvToString(v); !f.hasDescription {
+				return nil, errorf("ERR description argument given to redis.register_function must be a string")
+			}
+			f.description = numberOrString(v)
+		case "callback":
+			if f.callback, ok = v.(*lua.LFunction); !ok {
+				return nil, errorf("ERR callback argument given to redis.register_function must be a function")
+			}
+		case "flags":
+			flags, ok := v.(*lua.LTable)
+			if !ok {
+				return nil, errorf("ERR flags argument to redis.register_function must be a table representing function flags")
+			}
+			if !f.readFlags(flags) {
+				return nil, errorf("ERR unknown flag given")
+			}
+		default:
+			return nil, errorf("ERR unknown argument given to redis.register_function")
+		}
+	}
+	if !hasName {
+		return nil, errorf("ERR redis.register_function must get a function name argument")
+	}
+	if f.callback == nil {
+		return nil, errorf("ERR redis.register_function must get a callback argument")
+	}
+	return f, nil
+}
+
+// readFlags reads the flags of a function. It returns false if one is unknown.
+func (f *function) readFlags(t *lua.LTable) bool {
+	for n := 1; ; n++ {
+		v := t.RawGet(lua.LNumber(n))
+		if v == lua.LNil {
+			return true
+		}
+		flag, ok := findScriptFlag(strings.ToLower(numberOrString(v)))
+		if !ok {
+			return false
+		}
+		f.flags |= flag
+	}
+}
+
+func fcall(x *call) error {
+	var f *function
+	for _, b := range x.libraries() {
+		if found := b.find(x.args[1]); found != nil {
+			f = found
+		}
+	}
+	if f == nil {
+		return errorf("ERR Function not found")
+	}
+	if _, ok := parseInt(x.args[2]); !ok {
+		return errorf("ERR Bad number of keys provided")
+	}
+	keys, argv, err := x.scriptArgs()
+	if err != nil {
+		return err
+	}
+	r, err := x.newRun(f.name, f.flags|scriptHasShebang)
+	if err != nil {
+		return err
+	}
+	i := x.functionInterpreter()
+	return i.run(r, f.callback, i.strings(keys), i.strings(argv))
+}
+
+// libraryName returns the name of a library from the first line of its text.
+func libraryName(text string) (string, error) {
+	if !strings.HasPrefix(text, "#!") {
+		return "", errorf("ERR Missing library metadata")
+	}
+	line, _, found := strings.Cut(text, "\n")
+	parts, ok := splitLine(line)
+	if !found || !ok || len(parts) == 0 {
+		return "", errorf("ERR Invalid library metadata")
+	}
+	name, hasName := "", false
+	for _, part := range parts[1:] {
+		if len(part) < 5 || !strings.EqualFold(part[:5], "name=") {
+			return "", errorf("ERR Invalid metadata value given: %s", part)
+		}
+		if hasName {
+			return "", errorf("ERR Invalid metadata value, name argument was given multiple times")
+		}
+		name, hasName = part[5:], true
+	}
+	switch {
+	case !hasName:
+		return "", errorf("ERR Library name was not given")
+	case !isFunctionName(name):
+		return "", errFunctionName
+	case parts[0] != "#!lua":
+		return "", errorf("ERR Engine '%s' not found", strings.TrimPrefix(parts[0], "#!"))
+	}
+	return name, nil
+}
+
+// addLibrary adds a library. While the log is replayed its text is not run, which may take long and fail, but when its
+// functions are needed.
+func (x *call) addLibrary(text string, replace bool) (*library, error) {
+	name, err := libraryName(text)
+	if err != nil {
+		return nil, err
+	}
+	if x.scripts.libraries[name] != nil && !replace {
+		return nil, errorf("ERR Library '%s' already exists", name)
+	}
+	b := &library{name: strings.Clone(name), text: strings.Clone(text)}
+	if !x.replaying {
+		if err := x.checkLibrary(b); err != nil {
+			return nil, err
+		}
+	}
+	if x.scripts.libraries == nil {
+		x.scripts.libraries = map[string]*library{}
+	}
+	x.scripts.libraries[b.name] = b
+	return b, nil
+}
+
+// checkLibrary runs the text of a new library and compares its functions with those of others.
+func (x *call) checkLibrary(b *library) error {
+	size := len(b.text)
+	for _, other := range x.scripts.libraries {
+		size += len(other.text)
+	}
+	if size > maxScriptBytes {
+		return errorf("ERR the libraries are too large")
+	}
+	if err := x.runLibrary(b); err != nil {
+		return err
+	}
+	if len(b.functions) == 0 {
+		return errorf("ERR No functions registered")
+	}
+	for _, other := range x.libraries() {
+		for _, f := range b.functions {
+			if other.name != b.name && other.find(f.name) != nil {
+				return errorf("ERR Function %s already exists", f.name)
+			}
+		}
+	}
+	return nil
+}
+
+func functionLoad(x *call) error {
+	replace := false
+	for n := 2; n < len(x.args)-1; n++ {
+		if !x.is(n, "REPLACE") {
+			return errorf("ERR Unknown option given: %s", x.args[n])
+		}
+		replace = true
+	}
+	b, err := x.addLibrary(x.args[len(x.args)-1], replace)
+	if err != nil {
+		return err
+	}
+	x.effect("function", "load", "replace", b.text)
+	x.out.bulk(b.name)
+	return nil
+}
+
+func functionDelete(x *call) error {
+	if x.scripts.libraries[x.args[2]] == nil {
+		return errorf("ERR Library not found")
+	}
+	delete(x.scripts.libraries, x.args[2])
+	x.effect("function", "delete", x.args[2])
+	x.out.ok()
+	return nil
+}
+
+func functionFlush(x *call) error {
+	if len(x.args) > 3 {
+		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try FUNCTION HELP.", x.args[1])
+	}
+	if len(x.args) == 3 && !x.is(2, "SYNC") && !x.is(2, "ASYNC") {
+		return errorf("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+	}
+	x.flushLibraries()
+	x.out.ok()
+	return nil
+}
+
+// flushLibraries deletes all libraries.
+func (x *call) flushLibraries() {
+	x.scripts.libraries = nil
+	x.scripts.functions = nil
+	x.effect("function", "flush")
+}
+
+func functionList(x *call) error {
+	withCode, pattern, filtered := false, "", false
+	for n := 2; n < len(x.args); n++ {
+		switch {
+		case x.is(n, "WITHCODE") && !withCode:
+			withCode = true
+		case x.is(n, "LIBRARYNAME") && !filtered:
+			n++
+			if n == len(x.args) {
+				return errorf("ERR library name argument was not given")
+			}
+			filtered, pattern = true, x.args[n]
+		default:
+			return errorf("ERR Unknown argument %s", x.args[n])
+		}
+	}
+	all := x.libraries()
+	if filtered {
+		all = slices.DeleteFunc(all, func(b *library) bool { return !globMatch(strings.ToLower(pattern), strings.ToLower(b.name)) })
+	}
+	x.out.array(len(all))
+	for _, b := range all {
+		x.replyLibrary(b, withCode)
+	}
+	return nil
+}
+
+func (x *call) replyLibrary(b *library, withCode bool) {
+	if withCode {
+		x.out.mapOf(4)
+	} else {
+		x.out.mapOf(3)
+	}
+	x.out.bulk("library_name")
+	x.out.bulk(b.name)
+	x.out.bulk("engine")
+	x.out.bulk("LUA")
+	x.out.bulk("functions")
+	x.out.array(len(b.functions))
+	for _, f := range b.functions {
+		x.replyFunction(f)
+	}
+	if withCode {
+		x.out.bulk("library_code")
+		x.out.bulk(b.text)
+	}
+}
+
+func (x *call) replyFunction(f *function) {
+	x.out.mapOf(3)
+	x.out.bulk("name")
+	x.out.bulk(f.name)
+	x.out.bulk("description")
+	if f.hasDescription {
+		x.out.bulk(f.description)
+	} else {
+		x.out.null()
+	}
+	x.out.bulk("flags")
+	var names []string
+	for _, flag := range scriptFlagNames {
+		if f.flags.has(flag.flag) {
+			names = append(names, flag.name)
+		}
+	}
+	x.out.set(len(names))
+	for _, name := range names {
+		x.out.simple(name)
+	}
+}
+
+func functionStats(x *call) error {
+	all := x.libraries()
+	functions := 0
+	for _, b := range all {
+		functions += len(b.functions)
+	}
+	x.out.mapOf(2)
+	x.out.bulk("running_script")
+	x.out.null()
+	x.out.bulk("engines")
+	x.out.mapOf(1)
+	x.out.bulk("LUA")
+	x.out.mapOf(2)
+	x.out.bulk("libraries_count")
+	x.out.len(len(all))
+	x.out.bulk("functions_count")
+	x.out.len(functions)
+	return nil
+}
+
+// functionDump returns the texts of all libraries in a format of this package, with a version and a checksum.
+func functionDump(x *call) error {
+	b := appendUint(nil, uint64(len(x.scripts.libraries)))
+	for _, name := range slices.Sorted(maps.Keys(x.scripts.libraries)) {
+		b = appendString(b, x.scripts.libraries[name].text)
+	}
+	b = append(b, dumpVersion)
+	x.out.bytes(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
+	return nil
+}
+
+// libraryTexts returns the texts of a dump.
+func libraryTexts(text string) ([]string, bool) {
+	if len(text) < 6 {
+		return nil, false
+	}
+	body, sum := text[:len(text)-4], text[len(text)-4:]
+	if crc32.Checksum([]byte(body), castagnoli) != binary.LittleEndian.Uint32([]byte(sum)) || body[len(body)-1] != dumpVersion {
+		return nil, false
+	}
+	r := &loader{text: body[:len(body)-1]}
+	var all []string
+	for range r.count() {
+		all = append(all, r.string())
+	}
+	return all, !r.bad && r.text == ""
+}
+
+func functionRestore(x *call) error {
+	if len(x.args) > 4 {
+		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try FUNCTION HELP.", x.args[1])
+	}
+	if len(x.args) == 4 && !x.is(3, "FLUSH") && !x.is(3, "APPEND") && !x.is(3, "REPLACE") {
+		return errorf("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
+	}
+	texts, ok := libraryTexts(x.args[2])
+	if !ok {
+		return errorf("ERR DUMP payload version or checksum are wrong")
+	}
+	old := x.scripts.libraries
+	x.scripts.libraries = maps.Clone(old)
+	if x.is(3, "FLUSH") {
+		x.scripts.libraries = nil
+	}
+	for _, text := range texts {
+		if _, err := x.addLibrary(text, x.is(3, "REPLACE")); err != nil {
+			x.scripts.libraries = old
+			return replyError(strings.ReplaceAll(err.Error(), "'", ""))
+		}
+	}
+	x.effect("function", "flush")
+	for _, args := range x.preamble() {
+		x.effect(args...)
+	}
+	x.out.ok()
+	return nil
+}

@@ -1,0 +1,294 @@
+package redis
+
+import (
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// scriptRun is a script that runs.
+type scriptRun struct {
+	x *call
+	// name is the SHA-1 of the script, or the name of a function.
+	name string
+	// readonly is whether commands that write are refused, and allowOOM whether those that need memory never are.
+	readonly, allowOOM bool
+	// denied is the error of commands that need memory, if there was none when the script began.
+	denied error
+	// dirty is whether the script has called a command that writes.
+	dirty bool
+	// out has the reply of a command.
+	out reply
+}
+
+// newRun returns a run of a script, or an error if it must not run now.
+func (x *call) newRun(name string, flags scriptFlags) (*scriptRun, error) {
+	r := &scriptRun{x: x, name: name, readonly: x.cmd.flags.has(flagReadonly) || flags.has(scriptNoWrites), allowOOM: flags.has(scriptAllowOOM)}
+	if flags.has(scriptHasShebang) && !flags.has(scriptNoWrites) && x.cmd.flags.has(flagReadonly) {
+		return nil, errorf("ERR Can not execute a script with write flag using *_ro command.")
+	}
+	r.denied = x.admitWrite(flagDenyOOM)
+	if r.denied == errOOM && flags.has(scriptHasShebang) && !flags.has(scriptAllowOOM|scriptNoWrites) {
+		return nil, errorf("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
+	}
+	return r, nil
+}
+
+// openRedis makes the global variable redis.
+func (i *interpreter) openRedis() {
+	t := i.openLibrary("redis", map[string]lua.LGFunction{
+		"call":               func(l *lua.LState) int { return i.call(l, true) },
+		"pcall":              func(l *lua.LState) int { return i.call(l, false) },
+		"error_reply":        errorReply,
+		"status_reply":       statusReply,
+		"sha1hex":            sha1HexOf,
+		"log":                i.logText,
+		"setresp":            i.setResp,
+		"set_repl":           setRepl,
+		"replicate_commands": replicateCommands,
+		"acl_check_cmd":      i.checkCommand,
+		"breakpoint":         breakpoint,
+		"debug":              func(*lua.LState) int { return 0 },
+	})
+	addConstants(t)
+	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3} {
+		t.RawSetString(name, lua.LNumber(n))
+	}
+	i.redis = i.globals.RawGetString("redis").(*lua.LTable)
+	loader := i.l.NewTable()
+	i.addFunctions(loader, map[string]lua.LGFunction{"register_function": i.registerFunction, "log": i.logText})
+	addConstants(loader)
+	loader.Metatable = i.noSuchGlobal()
+	i.loader = i.readonly(loader)
+}
+
+// addConstants adds what scripts and libraries know of the server.
+func addConstants(t *lua.LTable) {
+	for name, n := range map[string]int{"LOG_DEBUG": 0, "LOG_VERBOSE": 1, "LOG_NOTICE": 2, "LOG_WARNING": 3, "REDIS_VERSION_NUM": 0x07000f} {
+		t.RawSetString(name, lua.LNumber(n))
+	}
+	t.RawSetString("REDIS_VERSION", lua.LString("7.0.15"))
+}
+
+// call runs a command for redis.call and redis.pcall.
+func (i *interpreter) call(l *lua.LState, raise bool) int {
+	r := i.current
+	if r == nil {
+		return i.fail(l, "ERR redis.call/pcall can only be called inside a script invocation", true)
+	}
+	args, err := commandArgs(l)
+	if err == nil {
+		err = i.runCommand(r, args)
+	}
+	if err != nil {
+		return i.fail(l, err.Error(), raise)
+	}
+	i.guard.charge(l, len(r.out.b))
+	reader := replyReader{l: l, text: string(r.out.b)}
+	failed := strings.HasPrefix(reader.text, "-")
+	r.out.b = emptied(r.out.b)
+	v := reader.value()
+	if failed && raise {
+		l.Error(v, 0)
+	}
+	l.Push(v)
+	return 1
+}
+
+// fail returns an error as a table, or raises it.
+func (i *interpreter) fail(l *lua.LState, text string, raise bool) int {
+	t := errorTable(l, text)
+	if raise {
+		l.Error(t, 0)
+	}
+	l.Push(t)
+	return 1
+}
+
+func errorTable(l *lua.LState, text string) *lua.LTable {
+	t := l.NewTable()
+	t.RawSetString("err", lua.LString(text))
+	return t
+}
+
+// commandArgs returns the arguments of redis.call.
+func commandArgs(l *lua.LState) ([]string, error) {
+	if l.GetTop() == 0 {
+		return nil, errorf("ERR Please specify at least one argument for this redis lib call")
+	}
+	args := make([]string, l.GetTop())
+	for n := range args {
+		switch v := l.Get(n + 1).(type) {
+		case lua.LString:
+			args[n] = string(v)
+		case lua.LNumber:
+			args[n] = formatG(float64(v), 17)
+		default:
+			return nil, errorf("ERR Lua redis lib command arguments must be strings or integers")
+		}
+	}
+	return args, nil
+}
+
+// runCommand runs a command. Its reply is in r.out, unless it was refused.
+func (i *interpreter) runCommand(r *scriptRun, args []string) error {
+	cmd, err := r.find(args)
+	if err != nil {
+		return err
+	}
+	if err := r.admit(cmd); err != nil {
+		return err
+	}
+	if cmd.flags.has(flagWrite) {
+		r.dirty = true
+	}
+	x := r.x
+	x.stats.commands++
+	x.Store.call(&call{Store: x.Store, client: x.client, cmd: cmd, args: args, out: &r.out, now: x.now, nested: true, script: true})
+	return nil
+}
+
+// find returns a command that a script may call.
+func (r *scriptRun) find(args []string) (*command, error) {
+	cmd, err := r.x.table.find(args)
+	if err != nil && strings.HasPrefix(err.Error(), "ERR wrong number") {
+		return nil, errorf("ERR Wrong number of args calling Redis command from script")
+	}
+	if err != nil {
+		return nil, errorf("ERR Unknown Redis command called from script")
+	}
+	if cmd.flags.has(flagNoScript) {
+		return nil, errorf("ERR This Redis command is not allowed from script")
+	}
+	return cmd, nil
+}
+
+// admit returns an error if a script must not run a command now. A script that has written something may go on when
+// memory becomes scarce, since it should not end half way, but not without end.
+func (r *scriptRun) admit(cmd *command) error {
+	if r.readonly && (cmd.flags.has(flagWrite) || cmd.mayReplicate()) {
+		return errorf("ERR Write commands are not allowed from read-only scripts.")
+	}
+	if !cmd.flags.has(flagDenyOOM) {
+		return nil
+	}
+	if !r.dirty && !r.allowOOM && r.denied != nil {
+		return r.denied
+	}
+	if r.x.keys.memory/2 > r.x.options.Memory {
+		return errOOM
+	}
+	return nil
+}
+
+// mayReplicate reports whether Redis counts a command that does not write among those that do in scripts.
+func (c *command) mayReplicate() bool {
+	return c.name == "publish" || c.name == "spublish" || c.name == "pfcount"
+}
+
+func errorReply(l *lua.LState) int {
+	text, ok := l.Get(1).(lua.LString)
+	if !ok || l.GetTop() != 1 {
+		l.Push(errorTable(l, "ERR wrong number or type of arguments"))
+		return 1
+	}
+	l.Push(errorTable(l, withCode(strings.TrimPrefix(string(text), "-"))))
+	return 1
+}
+
+// withCode puts a code before the text of an error that has one word only.
+func withCode(text string) string {
+	if !strings.Contains(text, " ") {
+		text = "ERR " + text
+	}
+	return strings.TrimRight(text, "\r\n")
+}
+
+func statusReply(l *lua.LState) int {
+	text, ok := l.Get(1).(lua.LString)
+	if !ok || l.GetTop() != 1 {
+		l.Push(errorTable(l, "ERR wrong number or type of arguments"))
+		return 1
+	}
+	t := l.NewTable()
+	t.RawSetString("ok", text)
+	l.Push(t)
+	return 1
+}
+
+func sha1HexOf(l *lua.LState) int {
+	if l.GetTop() != 1 {
+		l.Error(errorTable(l, "ERR wrong number of arguments"), 0)
+	}
+	l.Push(lua.LString(sha1Hex(numberOrString(l.Get(1)))))
+	return 1
+}
+
+// logText writes into the log of the process at its level for debugging: the texts are those of users.
+func (i *interpreter) logText(l *lua.LState) int {
+	if l.GetTop() < 2 {
+		return i.fail(l, "ERR redis.log() requires two arguments or more.", true)
+	}
+	level, ok := toNumber(l.Get(1))
+	if !ok {
+		return i.fail(l, "ERR First argument must be a number (log level).", true)
+	}
+	if level < 0 || level > 3 {
+		return i.fail(l, "ERR Invalid debug level.", true)
+	}
+	var words []string
+	for n := 2; n <= l.GetTop(); n++ {
+		words = append(words, numberOrString(l.Get(n)))
+	}
+	if i.current != nil {
+		i.current.x.options.Log.Debug("a script says", "text", strings.Join(words, " "))
+	}
+	return 0
+}
+
+func (i *interpreter) setResp(l *lua.LState) int {
+	if l.GetTop() != 1 {
+		return i.fail(l, "ERR redis.setresp() requires one argument.", true)
+	}
+	v, _ := toNumber(l.Get(1))
+	if v = float64(int64(v)); v != 2 && v != 3 {
+		return i.fail(l, "ERR RESP version must be 2 or 3.", true)
+	}
+	i.current.out.resp3 = v == 3
+	return 0
+}
+
+// setRepl accepts what Redis accepts. All that a script changes is logged.
+func setRepl(l *lua.LState) int {
+	if l.GetTop() != 1 {
+		l.Error(errorTable(l, "ERR redis.set_repl() requires two arguments."), 0)
+	}
+	v, _ := toNumber(l.Get(1))
+	if int64(v)&^3 != 0 {
+		l.Error(errorTable(l, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."), 0)
+	}
+	return 0
+}
+
+func replicateCommands(l *lua.LState) int {
+	l.Push(lua.LTrue)
+	return 1
+}
+
+func breakpoint(l *lua.LState) int {
+	l.Push(lua.LFalse)
+	return 1
+}
+
+// checkCommand returns true for every command that exists: the users of a store may run all.
+func (i *interpreter) checkCommand(l *lua.LState) int {
+	args, err := commandArgs(l)
+	if err != nil {
+		return i.fail(l, err.Error(), true)
+	}
+	if i.current.x.table[strings.ToLower(args[0])] == nil {
+		return i.fail(l, "ERR Invalid command passed to redis.acl_check_cmd()", true)
+	}
+	l.Push(lua.LTrue)
+	return 1
+}

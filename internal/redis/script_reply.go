@@ -1,0 +1,265 @@
+package redis
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// replyReader turns the reply of a command into a value of Lua.
+type replyReader struct {
+	l    *lua.LState
+	text string
+}
+
+// line takes a line.
+func (r *replyReader) line() string {
+	line, rest, _ := strings.Cut(r.text, "\r\n")
+	r.text = rest
+	return line
+}
+
+// take takes n bytes and the end of the line.
+func (r *replyReader) take(n int) string {
+	s := r.text[:n]
+	r.text = r.text[n+2:]
+	return s
+}
+
+// value takes a value.
+func (r *replyReader) value() lua.LValue {
+	line := r.line()
+	kind, text := line[0], line[1:]
+	switch kind {
+	case '+':
+		return r.field("ok", lua.LString(text))
+	case '-':
+		return r.field("err", lua.LString(withCode(text)))
+	case '_':
+		return lua.LNil
+	case '#':
+		return lua.LBool(text == "t")
+	case ',':
+		v, _ := strconv.ParseFloat(text, 64)
+		return r.field("double", lua.LNumber(v))
+	case '(':
+		return r.field("big_number", lua.LString(text))
+	}
+	n, _ := strconv.Atoi(text)
+	if kind == ':' {
+		return lua.LNumber(n)
+	}
+	if n < 0 {
+		return lua.LFalse
+	}
+	return r.sized(kind, n)
+}
+
+// sized takes a value whose first line has a length.
+func (r *replyReader) sized(kind byte, n int) lua.LValue {
+	switch kind {
+	case '$':
+		return lua.LString(r.take(n))
+	case '=':
+		text := r.take(n)
+		t := r.l.NewTable()
+		t.RawSetString("format", lua.LString(text[:3]))
+		t.RawSetString("string", lua.LString(text[4:]))
+		return r.field("verbatim_string", t)
+	case '%':
+		t := r.l.NewTable()
+		for range n {
+			key := r.value()
+			t.RawSet(key, r.value())
+		}
+		return r.field("map", t)
+	case '~':
+		t := r.l.NewTable()
+		for range n {
+			t.RawSet(r.value(), lua.LTrue)
+		}
+		return r.field("set", t)
+	default:
+		t := r.l.CreateTable(min(n, maxArrayPart), 0)
+		for i := range n {
+			t.RawSetInt(i+1, r.value())
+		}
+		return t
+	}
+}
+
+// field returns a table of one field.
+func (r *replyReader) field(name string, v lua.LValue) *lua.LTable {
+	t := r.l.NewTable()
+	t.RawSetString(name, v)
+	return t
+}
+
+// replyWriter appends values of Lua as a reply.
+type replyWriter struct {
+	*interpreter
+	out *reply
+	// resp3 is whether the script has chosen RESP3, in which true and false are replies of their own.
+	resp3 bool
+	// limit is the number of bytes of the reply.
+	limit int
+	err   error
+}
+
+// maxReplyDepth is how deep tables may be nested in a reply.
+const maxReplyDepth = 1000
+
+func (w *replyWriter) value(v lua.LValue, depth int) {
+	if len(w.out.b) > w.limit || w.guard.stopped() {
+		w.err = errorf("ERR the reply of the script is too long")
+	}
+	if w.err != nil {
+		return
+	}
+	switch v := v.(type) {
+	case lua.LString:
+		w.out.bulk(string(v))
+	case lua.LNumber:
+		w.out.int(toInt64(float64(v)))
+	case lua.LBool:
+		w.bool(bool(v))
+	case *lua.LTable:
+		if depth > maxReplyDepth {
+			w.out.error("ERR reached lua stack limit")
+			return
+		}
+		w.table(w.original(v), depth+1)
+	default:
+		w.out.null()
+	}
+}
+
+func (w *replyWriter) bool(v bool) {
+	switch {
+	case w.resp3:
+		w.out.boolean(v)
+	case v:
+		w.out.int(1)
+	default:
+		w.out.null()
+	}
+}
+
+// boolean appends a boolean of RESP3, which is a number in RESP2.
+func (r *reply) boolean(v bool) {
+	if r.resp3 {
+		r.bool(v)
+	} else {
+		r.flag(v)
+	}
+}
+
+// toInt64 converts a number as C does on most machines.
+func toInt64(v float64) int64 {
+	if math.IsNaN(v) || v >= 1<<63 || v < -1<<63 {
+		return math.MinInt64
+	}
+	return int64(v)
+}
+
+// table appends a table: a reply of a kind that one of its fields names, or a list.
+func (w *replyWriter) table(t *lua.LTable, depth int) {
+	if s, ok := t.RawGetString("err").(lua.LString); ok {
+		w.out.error(string(s))
+		return
+	}
+	if s, ok := t.RawGetString("ok").(lua.LString); ok {
+		w.out.simple(oneLine(string(s)))
+		return
+	}
+	if v, ok := t.RawGetString("double").(lua.LNumber); ok {
+		w.out.double(float64(v))
+		return
+	}
+	if s, ok := t.RawGetString("big_number").(lua.LString); ok {
+		w.out.bigNumber(oneLine(string(s)))
+		return
+	}
+	if inner, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
+		format, hasFormat := inner.RawGetString("format").(lua.LString)
+		text, hasText := inner.RawGetString("string").(lua.LString)
+		if hasFormat && hasText {
+			w.out.verbatimOf(string(format), string(text))
+			return
+		}
+	}
+	if inner, ok := t.RawGetString("map").(*lua.LTable); ok {
+		w.pairs(inner, depth)
+		return
+	}
+	if inner, ok := t.RawGetString("set").(*lua.LTable); ok {
+		w.members(inner, depth)
+		return
+	}
+	w.list(t, depth)
+}
+
+func oneLine(text string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(text) }
+
+// bigNumber appends a large number, which is a string in RESP2.
+func (r *reply) bigNumber(text string) {
+	if !r.resp3 {
+		r.bulk(text)
+		return
+	}
+	r.b = append(r.b, '(')
+	r.b = append(r.b, text...)
+	r.b = append(r.b, '\r', '\n')
+}
+
+// verbatimOf appends a text in a format of three letters, which is a string in RESP2.
+func (r *reply) verbatimOf(format, text string) {
+	if !r.resp3 {
+		r.bulk(text)
+		return
+	}
+	format += "   "
+	r.header('=', int64(len(text))+4)
+	r.b = append(r.b, format[:3]...)
+	r.b = append(r.b, ':')
+	r.b = append(r.b, text...)
+	r.b = append(r.b, '\r', '\n')
+}
+
+// count returns the number of keys of a table.
+func count(t *lua.LTable) int {
+	n := 0
+	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+		n++
+	}
+	return n
+}
+
+func (w *replyWriter) pairs(t *lua.LTable, depth int) {
+	w.out.mapOf(count(t))
+	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+		w.value(k, depth)
+		w.value(v, depth)
+	}
+}
+
+func (w *replyWriter) members(t *lua.LTable, depth int) {
+	w.out.set(count(t))
+	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+		w.value(k, depth)
+	}
+}
+
+// list appends the elements of a table up to the first nil.
+func (w *replyWriter) list(t *lua.LTable, depth int) {
+	n := 0
+	for t.RawGet(lua.LNumber(n+1)) != lua.LNil {
+		n++
+	}
+	w.out.array(n)
+	for i := range n {
+		w.value(t.RawGet(lua.LNumber(i+1)), depth)
+	}
+}

@@ -1,0 +1,329 @@
+package redis
+
+import (
+	"math"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// openString makes the global variable string, and the methods and the arithmetic of strings.
+func (i *interpreter) openString() {
+	i.openLibrary("string", map[string]lua.LGFunction{
+		"byte":    i.stringByte,
+		"char":    stringChar,
+		"find":    func(l *lua.LState) int { return i.stringFind(l, true) },
+		"format":  i.stringFormat,
+		"gmatch":  i.stringGmatch,
+		"gfind":   i.stringGmatch,
+		"gsub":    i.stringGsub,
+		"len":     func(l *lua.LState) int { l.Push(lua.LNumber(len(stringArg(l, 1)))); return 1 },
+		"lower":   i.stringMap(lowerByte),
+		"match":   func(l *lua.LState) int { return i.stringFind(l, false) },
+		"rep":     i.stringRep,
+		"reverse": i.stringReverse,
+		"sub":     stringSub,
+		"upper":   i.stringMap(upperByte),
+	})
+	meta := i.l.NewTable()
+	meta.RawSetString("__index", i.globals.RawGetString("string"))
+	for name, f := range map[string]func(a, b float64) float64{
+		"__add": func(a, b float64) float64 { return a + b },
+		"__sub": func(a, b float64) float64 { return a - b },
+		"__mul": func(a, b float64) float64 { return a * b },
+		"__div": func(a, b float64) float64 { return a / b },
+		"__mod": func(a, b float64) float64 { return a - math.Floor(a/b)*b },
+		"__pow": math.Pow,
+		"__unm": func(a, _ float64) float64 { return -a },
+	} {
+		meta.RawSetString(name, i.l.NewFunction(stringArithmetic(name, f)))
+	}
+	i.l.SetMetatable(lua.LString(""), meta)
+}
+
+// stringArithmetic returns an operator for operands of which one is a string. The interpreter would read those with
+// leading zeros as octal numbers.
+func stringArithmetic(name string, f func(a, b float64) float64) lua.LGFunction {
+	return func(l *lua.LState) int {
+		a, okA := toNumber(l.Get(1))
+		b, okB := toNumber(l.Get(2))
+		if name == "__unm" {
+			b, okB = 0, true
+		}
+		if okA && okB {
+			l.Push(lua.LNumber(f(a, b)))
+			return 1
+		}
+		bad := l.Get(2)
+		if bad.Type() != lua.LTString && okA {
+			if op, ok := l.GetMetaField(bad, name).(*lua.LFunction); ok {
+				l.Push(op)
+				l.Push(l.Get(1))
+				l.Push(bad)
+				l.Call(2, 1)
+				return 1
+			}
+		}
+		if !okA {
+			bad = l.Get(1)
+		}
+		l.RaiseError("attempt to perform arithmetic on a %s value", bad.Type())
+		return 0
+	}
+}
+
+// span returns the part of a text of n bytes that two positions name, which count from the end if they are negative.
+func span(n, first, last int) (from, to int) {
+	if first < 0 {
+		first = max(first+n+1, 1)
+	}
+	if last < 0 {
+		last += n + 1
+	}
+	first = max(first, 1)
+	last = min(last, n)
+	if first > last {
+		return 0, 0
+	}
+	return first - 1, last
+}
+
+func stringSub(l *lua.LState) int {
+	s := stringArg(l, 1)
+	from, to := span(len(s), intArg(l, 2, noDefault), intArg(l, 3, -1))
+	l.Push(lua.LString(s[from:to]))
+	return 1
+}
+
+func (i *interpreter) stringByte(l *lua.LState) int {
+	s := stringArg(l, 1)
+	first := intArg(l, 2, 1)
+	from, to := span(len(s), first, intArg(l, 3, first))
+	if to-from > maxResults {
+		l.RaiseError("string slice too long")
+	}
+	for _, c := range []byte(s[from:to]) {
+		l.Push(lua.LNumber(c))
+	}
+	return to - from
+}
+
+func stringChar(l *lua.LState) int {
+	b := make([]byte, l.GetTop())
+	for n := range b {
+		c := intArg(l, n+1, noDefault)
+		if c < 0 || c > 255 {
+			argError(l, n+1, "invalid value")
+		}
+		b[n] = byte(c)
+	}
+	l.Push(lua.LString(b))
+	return 1
+}
+
+func lowerByte(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 32
+	}
+	return c
+}
+
+func upperByte(c byte) byte {
+	if c >= 'a' && c <= 'z' {
+		return c - 32
+	}
+	return c
+}
+
+// stringMap returns a function that changes each byte of a string.
+func (i *interpreter) stringMap(f func(byte) byte) lua.LGFunction {
+	return func(l *lua.LState) int {
+		s := stringArg(l, 1)
+		i.guard.charge(l, len(s))
+		b := []byte(s)
+		for n, c := range b {
+			b[n] = f(c)
+		}
+		l.Push(lua.LString(b))
+		return 1
+	}
+}
+
+func (i *interpreter) stringReverse(l *lua.LState) int {
+	s := stringArg(l, 1)
+	i.guard.charge(l, len(s))
+	b := make([]byte, len(s))
+	for n := range b {
+		b[n] = s[len(s)-1-n]
+	}
+	l.Push(lua.LString(b))
+	return 1
+}
+
+func (i *interpreter) stringRep(l *lua.LState) int {
+	s := stringArg(l, 1)
+	n := intArg(l, 2, noDefault)
+	if n <= 0 || s == "" {
+		l.Push(lua.LString(""))
+		return 1
+	}
+	if n > maxString/len(s) {
+		l.RaiseError("string length overflow")
+	}
+	i.guard.charge(l, n*len(s))
+	l.Push(lua.LString(strings.Repeat(s, n)))
+	return 1
+}
+
+// stringFind is string.find, and string.match unless positions are wanted.
+func (i *interpreter) stringFind(l *lua.LState, positions bool) int {
+	s, pattern := stringArg(l, 1), stringArg(l, 2)
+	from := intArg(l, 3, 1)
+	if from < 0 {
+		from = max(from+len(s)+1, 1)
+	}
+	from = min(max(from, 1)-1, len(s))
+	if positions && (lua.LVAsBool(l.Get(4)) || !strings.ContainsAny(pattern, "^$*+?.([%-")) {
+		at := strings.Index(s[from:], pattern)
+		if at < 0 {
+			l.Push(lua.LNil)
+			return 1
+		}
+		l.Push(lua.LNumber(from + at + 1))
+		l.Push(lua.LNumber(from + at + len(pattern)))
+		return 2
+	}
+	m := &matcher{interpreter: i, l: l, text: s, pattern: pattern}
+	start, end := m.find(from)
+	if start < 0 {
+		l.Push(lua.LNil)
+		return 1
+	}
+	if !positions {
+		return m.pushCaptures(start, end, true)
+	}
+	l.Push(lua.LNumber(start + 1))
+	l.Push(lua.LNumber(end))
+	return 2 + m.pushCaptures(start, end, false)
+}
+
+func (i *interpreter) stringGmatch(l *lua.LState) int {
+	m := &matcher{interpreter: i, text: stringArg(l, 1), pattern: stringArg(l, 2)}
+	at := 0
+	l.Push(l.NewFunction(func(l *lua.LState) int {
+		m.l = l
+		for ; at <= len(m.text); at++ {
+			m.captures = m.captures[:0]
+			start := at
+			end := m.match(at, 0)
+			if end < 0 {
+				continue
+			}
+			at = end
+			if end == start {
+				at++
+			}
+			return m.pushCaptures(start, end, true)
+		}
+		l.Push(lua.LNil)
+		return 1
+	}))
+	return 1
+}
+
+func (i *interpreter) stringGsub(l *lua.LState) int {
+	s, pattern := stringArg(l, 1), stringArg(l, 2)
+	switch l.Get(3).Type() {
+	case lua.LTString, lua.LTNumber, lua.LTTable, lua.LTFunction:
+	default:
+		argError(l, 3, "string/function/table expected")
+	}
+	limit := intArg(l, 4, len(s)+1)
+	m := &matcher{interpreter: i, l: l, text: s, pattern: pattern}
+	anchored := strings.HasPrefix(pattern, "^")
+	p := 0
+	if anchored {
+		p = 1
+	}
+	var b strings.Builder
+	at, n := 0, 0
+	for n < limit {
+		m.captures = m.captures[:0]
+		end := m.match(at, p)
+		if end >= 0 {
+			n++
+			m.replace(&b, l.Get(3), at, end)
+		}
+		switch {
+		case end > at:
+			at = end
+		case at < len(s):
+			b.WriteByte(s[at])
+			at++
+		default:
+			at++
+		}
+		if at > len(s) || anchored {
+			break
+		}
+	}
+	if at < len(s) {
+		b.WriteString(s[at:])
+	}
+	i.guard.charge(l, b.Len())
+	l.Push(lua.LString(b.String()))
+	l.Push(lua.LNumber(n))
+	return 2
+}
+
+// replace appends what replaces a match.
+func (m *matcher) replace(b *strings.Builder, by lua.LValue, start, end int) {
+	m.guard.charge(m.l, b.Len())
+	m.guard.charged -= int64(b.Len())
+	var v lua.LValue
+	switch by := by.(type) {
+	case *lua.LTable:
+		v = m.l.GetTable(by, m.value(0, start, end))
+	case *lua.LFunction:
+		m.l.Push(by)
+		n := m.pushCaptures(start, end, true)
+		m.l.Call(n, 1)
+		v = m.l.Get(-1)
+		m.l.Pop(1)
+	default:
+		m.expand(b, numberOrString(by), start, end)
+		return
+	}
+	switch {
+	case lua.LVIsFalse(v):
+		b.WriteString(m.text[start:end])
+	case lua.LVCanConvToString(v):
+		b.WriteString(numberOrString(v))
+	default:
+		m.l.RaiseError("invalid replacement value (a %s)", v.Type())
+	}
+}
+
+// expand appends a text in which %1 means the first capture.
+func (m *matcher) expand(b *strings.Builder, text string, start, end int) {
+	for k := 0; k < len(text); k++ {
+		c := text[k]
+		if c != '%' {
+			b.WriteByte(c)
+			continue
+		}
+		k++
+		switch {
+		case k == len(text):
+			b.WriteByte(0)
+		case text[k] == '0':
+			b.WriteString(m.text[start:end])
+		case isDigit(text[k]):
+			b.WriteString(numberOrString(m.value(int(text[k]-'1'), start, end)))
+		default:
+			b.WriteByte(text[k])
+		}
+		m.guard.charge(m.l, b.Len())
+		m.guard.charged -= int64(b.Len())
+	}
+}

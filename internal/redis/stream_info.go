@@ -1,0 +1,211 @@
+package redis
+
+// infoStream returns the stream of XINFO's subcommands.
+func (x *call) infoStream() (*stream, error) {
+	s, err := find[*stream](x, x.args[2])
+	if err == nil && s == nil {
+		err = errNoSuchKey
+	}
+	return s, err
+}
+
+// fullCount is the number of entries that XINFO STREAM FULL returns unless it says how many.
+const fullCount = 10
+
+func xInfoStream(x *call) error {
+	s, err := x.infoStream()
+	if err != nil {
+		return err
+	}
+	if len(x.args) == 3 {
+		x.out.streamSummary(s)
+		return nil
+	}
+	if len(x.args) != 4 && len(x.args) != 6 || !x.is(3, "full") || len(x.args) == 6 && !x.is(4, "count") {
+		return x.badSubcommand("XINFO")
+	}
+	count := int64(fullCount)
+	if len(x.args) == 6 {
+		if count, err = x.int(5); err != nil {
+			return err
+		}
+	}
+	if count < 0 {
+		count = fullCount
+	}
+	x.out.fullStream(s, count)
+	return nil
+}
+
+// streamFacts appends what XINFO STREAM says with and without FULL: seven pairs. There is no radix tree
+// here, so that the number of its nodes is made up.
+func (r *reply) streamFacts(s *stream) {
+	r.bulk("length")
+	r.len(s.length)
+	r.bulk("radix-tree-keys")
+	r.len(len(s.nodes))
+	r.bulk("radix-tree-nodes")
+	r.len(len(s.nodes) + 1)
+	r.bulk("last-generated-id")
+	r.streamID(s.last)
+	r.bulk("max-deleted-entry-id")
+	r.streamID(s.deleted)
+	r.bulk("entries-added")
+	r.int(s.added)
+	r.bulk("recorded-first-entry-id")
+	r.streamID(s.firstID())
+}
+
+func (r *reply) streamSummary(s *stream) {
+	r.mapOf(10)
+	r.streamFacts(s)
+	r.bulk("groups")
+	r.len(s.groups.Len())
+	r.bulk("first-entry")
+	r.streamEntryOrNull(s.first())
+	r.bulk("last-entry")
+	r.streamEntryOrNull(s.final())
+}
+
+func (r *reply) streamEntryOrNull(e *streamEntry) {
+	if e == nil {
+		r.null()
+		return
+	}
+	r.streamEntry(e)
+}
+
+// fullStream appends a stream with its first entries and its groups. A count of 0 means all entries.
+func (r *reply) fullStream(s *stream, count int64) {
+	r.mapOf(9)
+	r.streamFacts(s)
+	r.bulk("entries")
+	r.streamEntries(s.entries(streamID{}, maxStreamID, count))
+	r.bulk("groups")
+	r.array(s.groups.Len())
+	s.groups.Scan(func(_ string, g *streamGroup) bool {
+		r.fullGroup(s, g, count)
+		return true
+	})
+}
+
+func (r *reply) fullGroup(s *stream, g *streamGroup, count int64) {
+	r.mapOf(7)
+	r.bulk("name")
+	r.bulk(g.name)
+	r.groupProgress(s, g)
+	r.bulk("pel-count")
+	r.len(g.pending.Len())
+	r.bulk("pending")
+	r.array(limited(g.pending.Len(), count))
+	g.pending.Scan(limit(count, func(p *pendingEntry) {
+		r.array(4)
+		r.streamID(p.id)
+		r.bulk(p.consumer.name)
+		r.int(p.delivered)
+		r.int(int64(p.count))
+	}))
+	r.bulk("consumers")
+	r.array(g.consumers.Len())
+	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+		r.fullConsumer(c, count)
+		return true
+	})
+}
+
+func (r *reply) fullConsumer(c *streamConsumer, count int64) {
+	r.mapOf(4)
+	r.bulk("name")
+	r.bulk(c.name)
+	r.bulk("seen-time")
+	r.int(c.seen)
+	r.bulk("pel-count")
+	r.len(c.pending.Len())
+	r.bulk("pending")
+	r.array(limited(c.pending.Len(), count))
+	c.pending.Scan(limit(count, func(p *pendingEntry) {
+		r.array(3)
+		r.streamID(p.id)
+		r.int(p.delivered)
+		r.int(int64(p.count))
+	}))
+}
+
+// limited returns a length that is at most count, unless that is 0.
+func limited(n int, count int64) int {
+	if count == 0 {
+		return n
+	}
+	return int(min(int64(n), count))
+}
+
+// limit returns a function that calls visit, and returns false after count times, unless that is 0.
+func limit(count int64, visit func(*pendingEntry)) func(*pendingEntry) bool {
+	visited := int64(0)
+	return func(p *pendingEntry) bool {
+		visit(p)
+		visited++
+		return visited != count
+	}
+}
+
+// groupProgress appends what a group has read: three pairs.
+func (r *reply) groupProgress(s *stream, g *streamGroup) {
+	r.bulk("last-delivered-id")
+	r.streamID(g.last)
+	r.bulk("entries-read")
+	if g.read == unknownRead {
+		r.null()
+	} else {
+		r.int(g.read)
+	}
+	r.bulk("lag")
+	if lag, known := s.lag(g); known {
+		r.int(lag)
+	} else {
+		r.null()
+	}
+}
+
+func xInfoGroups(x *call) error {
+	s, err := x.infoStream()
+	if err != nil {
+		return err
+	}
+	x.out.array(s.groups.Len())
+	s.groups.Scan(func(_ string, g *streamGroup) bool {
+		x.out.mapOf(6)
+		x.out.bulk("name")
+		x.out.bulk(g.name)
+		x.out.bulk("consumers")
+		x.out.len(g.consumers.Len())
+		x.out.bulk("pending")
+		x.out.len(g.pending.Len())
+		x.out.groupProgress(s, g)
+		return true
+	})
+	return nil
+}
+
+func xInfoConsumers(x *call) error {
+	s, err := x.infoStream()
+	if err != nil {
+		return err
+	}
+	g := s.group(x.args[3])
+	if g == nil {
+		return errorf("NOGROUP No such consumer group '%s' for key name '%s'", x.args[3], x.args[2])
+	}
+	x.out.array(g.consumers.Len())
+	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+		x.out.mapOf(3)
+		x.out.bulk("name")
+		x.out.bulk(c.name)
+		x.out.bulk("pending")
+		x.out.len(c.pending.Len())
+		x.out.bulk("idle")
+		x.out.int(max(x.now-c.seen, 0))
+		return true
+	})
+	return nil
+}

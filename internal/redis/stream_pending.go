@@ -1,0 +1,431 @@
+package redis
+
+import "math"
+
+func errNoGroup(key, group string) error {
+	return errorf("NOGROUP No such key '%s' or consumer group '%s'", key, group)
+}
+
+// streamOfGroup returns the stream of a key and a group of it, or nil if there is no such key or group.
+func (x *call) streamOfGroup(key, group string) (*entry, *stream, *streamGroup, error) {
+	e, s, err := x.lookupStream(key)
+	if s == nil || err != nil {
+		return nil, nil, nil, err
+	}
+	return e, s, s.group(group), nil
+}
+
+// pendingRange are the arguments of XPENDING that select entries.
+type pendingRange struct {
+	minIdle    int64
+	start, end streamID
+	count      int64
+	consumer   string
+	// named is whether only entries of the consumer are selected.
+	named bool
+}
+
+func xPending(x *call) error {
+	if len(x.args) != 3 && (len(x.args) < 6 || len(x.args) > 9) {
+		return errSyntax
+	}
+	r := &pendingRange{}
+	if len(x.args) > 3 {
+		if err := r.parse(x); err != nil {
+			return err
+		}
+	}
+	_, _, g, err := x.streamOfGroup(x.args[1], x.args[2])
+	if err != nil {
+		return err
+	}
+	if g == nil {
+		return errNoGroup(x.args[1], x.args[2])
+	}
+	if len(x.args) == 3 {
+		x.out.pendingSummary(g)
+		return nil
+	}
+	x.pendingEntries(g, r)
+	return nil
+}
+
+// parse reads the arguments.
+func (r *pendingRange) parse(x *call) error {
+	i := 3
+	var err error
+	if x.is(3, "idle") {
+		if r.minIdle, err = x.int(4); err != nil {
+			return err
+		}
+		if len(x.args) < 8 {
+			return errSyntax
+		}
+		i = 5
+	}
+	if r.count, err = x.int(i + 2); err != nil {
+		return err
+	}
+	if r.start, err = parseStart(x.args[i]); err != nil {
+		return err
+	}
+	if r.end, err = parseEnd(x.args[i+1]); err != nil {
+		return err
+	}
+	if i+3 < len(x.args) {
+		r.named = true
+		r.consumer = x.args[i+3]
+	}
+	return nil
+}
+
+// pendingSummary appends how many entries of a group are pending, the first and last, and how many each
+// consumer has.
+func (r *reply) pendingSummary(g *streamGroup) {
+	r.array(4)
+	r.len(g.pending.Len())
+	first, found := g.pending.Min()
+	if !found {
+		r.null()
+		r.null()
+		r.nullArray()
+		return
+	}
+	last, _ := g.pending.Max()
+	r.streamID(first.id)
+	r.streamID(last.id)
+	var consumers []*streamConsumer
+	g.consumers.Scan(func(_ string, c *streamConsumer) bool {
+		if c.pending.Len() > 0 {
+			consumers = append(consumers, c)
+		}
+		return true
+	})
+	r.array(len(consumers))
+	for _, c := range consumers {
+		r.array(2)
+		r.bulk(c.name)
+		r.bulk(formatInt(int64(c.pending.Len())))
+	}
+}
+
+// pendingEntries appends the pending entries of a range.
+func (x *call) pendingEntries(g *streamGroup, r *pendingRange) {
+	pending := g.pending
+	if r.named {
+		c, found := g.consumers.Get(r.consumer)
+		if !found {
+			x.out.array(0)
+			return
+		}
+		pending = c.pending
+	}
+	var all []*pendingEntry
+	pending.Ascend(&pendingEntry{id: r.start}, func(p *pendingEntry) bool {
+		if int64(len(all)) >= r.count || r.end.less(p.id) {
+			return false
+		}
+		if r.minIdle == 0 || x.now-p.delivered >= r.minIdle {
+			all = append(all, p)
+		}
+		return true
+	})
+	x.out.array(len(all))
+	for _, p := range all {
+		x.out.array(4)
+		x.out.streamID(p.id)
+		x.out.bulk(p.consumer.name)
+		x.out.int(max(x.now-p.delivered, 0))
+		x.out.int(int64(p.count))
+	}
+}
+
+// claiming are the arguments of XCLAIM.
+type claiming struct {
+	minIdle int64
+	ids     []streamID
+	// delivered is the time that entries get, count how many times they were delivered, or -1.
+	delivered, count int64
+	force, justID    bool
+	lastID           streamID
+	// seen is when the consumer was seen. Effects say that.
+	seen int64
+}
+
+func xClaim(x *call) error {
+	e, s, g, err := x.streamOfGroup(x.args[1], x.args[2])
+	if err != nil {
+		return err
+	}
+	if g == nil {
+		return errNoGroup(x.args[1], x.args[2])
+	}
+	q := &claiming{delivered: -1, count: -1, seen: x.now}
+	if err := q.parse(x); err != nil {
+		return err
+	}
+	moved := g.last.less(q.lastID)
+	if moved {
+		g.last = q.lastID
+	}
+	if x.replaying {
+		s.consumer(g, x.args[3], q.seen)
+	}
+	claimed, gone := x.claimAll(s, g, q)
+	if !x.replaying {
+		x.effectsOfClaim(e, g, claimResult{claimed, gone, moved})
+	}
+	x.appendClaimed(x.out, s, claimed, q.justID)
+	if len(claimed) > 0 || len(gone) > 0 || moved || x.replaying {
+		x.groupsChanged(e)
+	}
+	return nil
+}
+
+// parse reads the arguments: IDs, and options from the first that is no ID on.
+func (q *claiming) parse(x *call) error {
+	minIdle, ok := parseInt(x.args[4])
+	if !ok {
+		return errorf("ERR Invalid min-idle-time argument for XCLAIM")
+	}
+	q.minIdle = max(minIdle, 0)
+	i := 5
+	for ; i < len(x.args); i++ {
+		id, err := parseStreamID(x.args[i], 0)
+		if err != nil {
+			break
+		}
+		q.ids = append(q.ids, id)
+	}
+	for ; i < len(x.args); i++ {
+		var err error
+		switch {
+		case x.is(i, "force"):
+			q.force = true
+		case x.is(i, "justid"):
+			q.justID = true
+		case i+1 < len(x.args) && q.takesValue(x, i):
+			i++
+			err = q.parseOption(x, i)
+		default:
+			err = errorf("ERR Unrecognized XCLAIM option '%s'", x.args[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !x.replaying && (q.delivered < 0 || q.delivered > x.now) {
+		q.delivered = x.now
+	}
+	return nil
+}
+
+// takesValue reports whether an argument is an option that has a value.
+func (q *claiming) takesValue(x *call, i int) bool {
+	return x.is(i, "idle") || x.is(i, "time") || x.is(i, "retrycount") || x.is(i, "lastid") ||
+		x.replaying && x.is(i, "seen")
+}
+
+// parseOption reads the value of the option before it.
+func (q *claiming) parseOption(x *call, i int) error {
+	var err error
+	if x.is(i-1, "lastid") {
+		q.lastID, err = parseStreamID(x.args[i], 0)
+		return err
+	}
+	n, ok := parseInt(x.args[i])
+	switch {
+	case x.is(i-1, "idle"):
+		if !ok {
+			return errorf("ERR Invalid IDLE option argument for XCLAIM")
+		}
+		q.delivered = x.now - n
+	case x.is(i-1, "time"):
+		if !ok {
+			return errorf("ERR Invalid TIME option argument for XCLAIM")
+		}
+		q.delivered = n
+	case x.is(i-1, "retrycount"):
+		if !ok {
+			return errorf("ERR Invalid RETRYCOUNT option argument for XCLAIM")
+		}
+		q.count = n
+	default:
+		q.seen = n
+	}
+	return nil
+}
+
+// claimAll claims entries, and returns them, and the IDs of pending entries that are no longer in the
+// stream and so no longer pending.
+func (x *call) claimAll(s *stream, g *streamGroup, q *claiming) (claimed []*pendingEntry, gone []streamID) {
+	for _, id := range q.ids {
+		if s.find(id) == nil {
+			if s.acknowledge(g, id) {
+				gone = append(gone, id)
+			}
+			continue
+		}
+		p := g.findPending(id)
+		if p == nil && !q.force || p != nil && q.minIdle > 0 && x.now-p.delivered < q.minIdle {
+			continue
+		}
+		fresh := p == nil
+		p = s.deliver(g, s.consumer(g, x.args[3], q.seen), id)
+		if fresh {
+			p.count = 1
+		}
+		p.delivered = q.delivered
+		switch {
+		case q.count >= 0:
+			p.count = uint64(q.count)
+		case !q.justID:
+			p.count++
+		}
+		claimed = append(claimed, p)
+	}
+	return claimed, gone
+}
+
+// claimResult is what a claim has done: entries that have another owner now, entries that are gone, and
+// whether the group has moved on.
+type claimResult struct {
+	claimed []*pendingEntry
+	gone    []streamID
+	moved   bool
+}
+
+// effectsOfClaim writes the effects of XCLAIM and XAUTOCLAIM: entries that were claimed, those that are no
+// longer pending, and whether the last ID of the group was moved.
+func (x *call) effectsOfClaim(e *entry, g *streamGroup, r claimResult) {
+	if len(r.gone) > 0 {
+		args := []string{"xack", e.key, g.name}
+		for _, id := range r.gone {
+			args = append(args, id.String())
+		}
+		x.effect(args...)
+	}
+	if len(r.claimed) > 0 {
+		x.effectClaimed(e.key, g, r.claimed[0].consumer, r.claimed)
+	}
+	if r.moved {
+		x.effectGroup(e.key, g)
+	}
+}
+
+// appendClaimed appends entries that were claimed, or their IDs.
+func (x *call) appendClaimed(out *reply, s *stream, claimed []*pendingEntry, justID bool) {
+	out.array(len(claimed))
+	for _, p := range claimed {
+		if justID {
+			out.streamID(p.id)
+		} else {
+			out.streamEntry(s.find(p.id))
+		}
+	}
+}
+
+// An XAUTOCLAIM claims autoClaimCount entries unless it says how many, and looks at autoClaimFactor times
+// as many.
+const (
+	autoClaimCount    = 100
+	autoClaimFactor   = 10
+	maxAutoClaimCount = math.MaxInt64 / 16
+)
+
+// autoClaiming are the arguments of XAUTOCLAIM.
+type autoClaiming struct {
+	minIdle int64
+	start   streamID
+	count   int64
+	justID  bool
+}
+
+func (q *autoClaiming) parse(x *call) error {
+	minIdle, ok := parseInt(x.args[4])
+	if !ok {
+		return errorf("ERR Invalid min-idle-time argument for XAUTOCLAIM")
+	}
+	q.minIdle = max(minIdle, 0)
+	var err error
+	if q.start, err = parseStart(x.args[5]); err != nil {
+		return err
+	}
+	q.count = autoClaimCount
+	for i := 6; i < len(x.args); i++ {
+		switch {
+		case x.is(i, "count") && i+1 < len(x.args):
+			i++
+			q.count, ok = parseInt(x.args[i])
+			if !ok || q.count < 1 || q.count > maxAutoClaimCount {
+				return errorf("ERR COUNT must be > 0")
+			}
+		case x.is(i, "justid"):
+			q.justID = true
+		default:
+			return errSyntax
+		}
+	}
+	return nil
+}
+
+func xAutoClaim(x *call) error {
+	q := &autoClaiming{}
+	if err := q.parse(x); err != nil {
+		return err
+	}
+	e, s, g, err := x.streamOfGroup(x.args[1], x.args[2])
+	if err != nil {
+		return err
+	}
+	if g == nil {
+		return errNoGroup(x.args[1], x.args[2])
+	}
+	found, gone, next := x.idle(s, g, q)
+	for _, id := range gone {
+		s.acknowledge(g, id)
+	}
+	for _, p := range found {
+		s.deliver(g, s.consumer(g, x.args[3], x.now), p.id)
+		p.delivered = x.now
+		if !q.justID {
+			p.count++
+		}
+	}
+	x.effectsOfClaim(e, g, claimResult{claimed: found, gone: gone})
+	x.out.array(3)
+	x.out.streamID(next)
+	x.appendClaimed(x.out, s, found, q.justID)
+	x.out.array(len(gone))
+	for _, id := range gone {
+		x.out.streamID(id)
+	}
+	if len(found) > 0 || len(gone) > 0 {
+		x.groupsChanged(e)
+	}
+	return nil
+}
+
+// idle returns pending entries that XAUTOCLAIM claims, the IDs of those that are no longer in the stream,
+// and the ID at which to go on, or 0-0.
+func (x *call) idle(s *stream, g *streamGroup, q *autoClaiming) (found []*pendingEntry, gone []streamID, next streamID) {
+	attempts := int64(math.MaxInt64)
+	if q.count < math.MaxInt64/autoClaimFactor {
+		attempts = q.count * autoClaimFactor
+	}
+	g.pending.Ascend(&pendingEntry{id: q.start}, func(p *pendingEntry) bool {
+		if attempts == 0 || int64(len(found)+len(gone)) == q.count {
+			next = p.id
+			return false
+		}
+		attempts--
+		switch {
+		case s.find(p.id) == nil:
+			gone = append(gone, p.id)
+		case q.minIdle == 0 || x.now-p.delivered >= q.minIdle:
+			found = append(found, p)
+		}
+		return true
+	})
+	return found, gone, next
+}
