@@ -1,0 +1,12 @@
+package account
+
+import (
+	"testing"
+
+	"steward/internal/cli/noun/nountest"
+)
+
+// TestCommandsUseTheAPI checks the routes, flags and arguments of the tables against the API.
+func TestCommandsUseTheAPI(t *testing.T) {
+	nountest.Check(t, "../../../client/openapi.json", apikeyNoun(), memberNoun(), projectNoun(), clientNoun(), consentNoun(), auditNoun())
+}
