@@ -16,7 +16,6 @@ type Client struct {
 
 	store *Store
 	out   output
-	name  string
 	// queue are the commands since MULTI; nil if there was none.
 	queue *queue
 	// watching are the keys of WATCH; broken is whether one of them has been changed.
@@ -25,9 +24,7 @@ type Client struct {
 	blocked  *blocked
 	// channels, patterns and shards are the subscriptions.
 	channels, patterns, shards map[string]bool
-	// noTouch is whether the commands of the client do not count as uses of keys.
-	noTouch bool
-	pinned  bool
+	pinned                     bool
 
 	// mu guards what follows.
 	mu sync.Mutex

@@ -112,7 +112,7 @@ func (j *judge) compareReplay(t rapid.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(copied)
+	defer func() { _ = os.RemoveAll(copied) }()
 	_ = j.store.do(func() {}) // the turn before has been written
 	data, err := os.ReadFile(j.dir + "/" + logName)
 	if err != nil {
@@ -125,7 +125,7 @@ func (j *judge) compareReplay(t rapid.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
+	defer func() { _ = again.Close() }()
 	if want, got := dumps(j.store), dumps(again); !reflect.DeepEqual(want, got) {
 		t.Fatalf("the log makes other keys:\nwant %q\ngot  %q", want, got)
 	}

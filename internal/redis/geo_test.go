@@ -66,8 +66,10 @@ var geoExamples = []example{
 	{name: "geosearchstore", draw: func(t *rapid.T) []string {
 		return slices.Concat([]string{someKey(t), someKey(t)}, drawSearch(t), options(t, []string{"STOREDIST"}, []string{"COUNT", "2"}, []string{"WITHDIST"}))
 	}},
-	{name: "georadius", draw: drawRadius}, {name: "georadius_ro", draw: drawRadius},
-	{name: "georadiusbymember", draw: drawRadiusByMember}, {name: "georadiusbymember_ro", draw: drawRadiusByMember},
+	{name: "georadius", draw: drawRadius},
+	{name: "georadius_ro", draw: drawRadius},
+	{name: "georadiusbymember", draw: drawRadiusByMember},
+	{name: "georadiusbymember_ro", draw: drawRadiusByMember},
 	{name: "zrange", draw: func(t *rapid.T) []string { return []string{someKey(t), "0", "-1"} }},
 	{name: "set", draw: func(t *rapid.T) []string { return []string{someKey(t), "x"} }},
 	{name: "del", draw: func(t *rapid.T) []string { return []string{someKey(t)} }},

@@ -59,9 +59,6 @@ func (l *list) pop(left bool) string {
 	return element
 }
 
-// remove removes an element.
-func (l *list) remove(i int) { l.bytes -= int64(len(l.elements.Remove(i))) }
-
 // len returns the number of elements of a list, which may be nil.
 func (l *list) len() int {
 	if l == nil {

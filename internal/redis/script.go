@@ -142,8 +142,11 @@ var scriptFlagNames = []struct {
 	name string
 	flag scriptFlags
 }{
-	{"no-writes", scriptNoWrites}, {"allow-oom", scriptAllowOOM}, {"allow-stale", scriptAllowStale},
-	{"no-cluster", scriptNoCluster}, {"allow-cross-slot-keys", scriptAllowCrossSlot},
+	{"no-writes", scriptNoWrites},
+	{"allow-oom", scriptAllowOOM},
+	{"allow-stale", scriptAllowStale},
+	{"no-cluster", scriptNoCluster},
+	{"allow-cross-slot-keys", scriptAllowCrossSlot},
 }
 
 func findScriptFlag(name string) (scriptFlags, bool) {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"math"
 	"sort"
 	"strconv"
@@ -194,7 +195,8 @@ func (i *interpreter) tryCall(l *lua.LState, n int) (lua.LValue, bool) {
 	if err == nil {
 		return lua.LNil, true
 	}
-	if failed, ok := err.(*lua.ApiError); ok {
+	var failed *lua.ApiError
+	if errors.As(err, &failed) {
 		return failed.Object, false
 	}
 	return lua.LString(err.Error()), false

@@ -2,8 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -43,7 +41,7 @@ const (
 	guardCharge = 8 << 20
 )
 
-var errScriptMemory = errors.New("Script stopped: it needs too much memory.")
+const errScriptMemory replyError = "Script stopped: it needs too much memory."
 
 // start begins to watch a script.
 func (g *scriptGuard) start(ctx context.Context, cancel context.CancelCauseFunc, timeout time.Duration) {
@@ -81,7 +79,7 @@ func (g *scriptGuard) look() {
 	}
 	left := time.Until(g.deadline)
 	if left <= 0 {
-		g.cancel(fmt.Errorf("Script stopped: it ran longer than %v.", g.timeout))
+		g.cancel(errorf("Script stopped: it ran longer than %v.", g.timeout))
 		return
 	}
 	g.checkMemory()

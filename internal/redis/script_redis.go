@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -28,7 +29,7 @@ func (x *call) newRun(name string, flags scriptFlags) (*scriptRun, error) {
 		return nil, errorf("ERR Can not execute a script with write flag using *_ro command.")
 	}
 	r.denied = x.admitWrite(flagDenyOOM)
-	if r.denied == errOOM && flags.has(scriptHasShebang) && !flags.has(scriptAllowOOM|scriptNoWrites) {
+	if errors.Is(r.denied, errOOM) && flags.has(scriptHasShebang) && !flags.has(scriptAllowOOM|scriptNoWrites) {
 		return nil, errorf("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
 	return r, nil

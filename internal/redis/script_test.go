@@ -217,13 +217,30 @@ func TestScriptCommands(t *testing.T) {
 	j.begin(t, 2)
 	sha := sha1Hex("return ARGV[1]")
 	requests := [][]string{
-		{"SCRIPT", "EXISTS", sha, "x"}, {"EVALSHA", sha, "0", "x"}, {"SCRIPT", "LOAD", "return ARGV[1]"},
-		{"SCRIPT", "EXISTS", sha, strings.ToUpper(sha)}, {"EVALSHA", sha, "0", "x"}, {"EVALSHA", strings.ToUpper(sha), "0", "x"},
-		{"EVALSHA_RO", sha, "0", "x"}, {"EVALSHA", "x", "0"}, {"EVAL", "return 1"}, {"EVAL", "return 1", "x"},
-		{"EVAL", "return 1", "-1"}, {"EVAL", "return 1", "1"}, {"EVALSHA", "x", "y"}, {"SCRIPT", "FLUSH", "x"},
-		{"SCRIPT", "FLUSH", "ASYNC"}, {"SCRIPT", "FLUSH", "sync", "x"}, {"EVALSHA", sha, "0", "x"}, {"SCRIPT", "KILL"}, {"SCRIPT"},
-		{"SCRIPT", "NOSUCH"}, {"SCRIPT", "LOAD"},
-		{"MULTI"}, {"EVAL", "return redis.call('incr', 'x')", "0"}, {"EXEC"},
+		{"SCRIPT", "EXISTS", sha, "x"},
+		{"EVALSHA", sha, "0", "x"},
+		{"SCRIPT", "LOAD", "return ARGV[1]"},
+		{"SCRIPT", "EXISTS", sha, strings.ToUpper(sha)},
+		{"EVALSHA", sha, "0", "x"},
+		{"EVALSHA", strings.ToUpper(sha), "0", "x"},
+		{"EVALSHA_RO", sha, "0", "x"},
+		{"EVALSHA", "x", "0"},
+		{"EVAL", "return 1"},
+		{"EVAL", "return 1", "x"},
+		{"EVAL", "return 1", "-1"},
+		{"EVAL", "return 1", "1"},
+		{"EVALSHA", "x", "y"},
+		{"SCRIPT", "FLUSH", "x"},
+		{"SCRIPT", "FLUSH", "ASYNC"},
+		{"SCRIPT", "FLUSH", "sync", "x"},
+		{"EVALSHA", sha, "0", "x"},
+		{"SCRIPT", "KILL"},
+		{"SCRIPT"},
+		{"SCRIPT", "NOSUCH"},
+		{"SCRIPT", "LOAD"},
+		{"MULTI"},
+		{"EVAL", "return redis.call('incr', 'x')", "0"},
+		{"EXEC"},
 	}
 	theirs, ours := j.theirs.pipeline(t, requests), j.run(requests)
 	for i, args := range requests {

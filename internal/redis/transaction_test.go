@@ -15,10 +15,34 @@ import (
 
 // transactionExamples are requests of transactions, and some that are refused within them.
 var transactionExamples = [][]string{
-	{"MULTI"}, {"MULTI"}, {"EXEC"}, {"EXEC"}, {"EXEC"}, {"DISCARD"}, {"UNWATCH"}, {"WATCH", "a"}, {"WATCH", "a", "b", "b"},
-	{"WATCH"}, {"MULTI", "x"}, {"EXEC", "x"}, {"NOSUCH", "x"}, {"GET"}, {"RESET"}, {"FLUSHALL"}, {"PEXPIRE", "a", "-1"},
-	{"BLPOP", "a", "b", "0"}, {"BLMOVE", "a", "b", "LEFT", "LEFT", "0"}, {"BZPOPMIN", "a", "0"}, {"SET", "a", "1"},
-	{"INCR", "a"}, {"RPUSH", "a", "x"}, {"GET", "a"}, {"DEL", "a"}, {"RENAME", "b", "a"}, {"SET", "b", "x"}, {"PING"},
+	{"MULTI"},
+	{"MULTI"},
+	{"EXEC"},
+	{"EXEC"},
+	{"EXEC"},
+	{"DISCARD"},
+	{"UNWATCH"},
+	{"WATCH", "a"},
+	{"WATCH", "a", "b", "b"},
+	{"WATCH"},
+	{"MULTI", "x"},
+	{"EXEC", "x"},
+	{"NOSUCH", "x"},
+	{"GET"},
+	{"RESET"},
+	{"FLUSHALL"},
+	{"PEXPIRE", "a", "-1"},
+	{"BLPOP", "a", "b", "0"},
+	{"BLMOVE", "a", "b", "LEFT", "LEFT", "0"},
+	{"BZPOPMIN", "a", "0"},
+	{"SET", "a", "1"},
+	{"INCR", "a"},
+	{"RPUSH", "a", "x"},
+	{"GET", "a"},
+	{"DEL", "a"},
+	{"RENAME", "b", "a"},
+	{"SET", "b", "x"},
+	{"PING"},
 }
 
 // TestTransactionsDifferential compares transactions of two clients with those of redis-server.
