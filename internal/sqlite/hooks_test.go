@@ -116,7 +116,9 @@ func TestHooksAreThoseOfTheirConnection(t *testing.T) {
 	for i := range 40 {
 		group.Go(func() {
 			got := calls{interrupt: i%2 == 0}
-			conn, err := OpenWithHooks(path, nil, got.hooks())
+			h := got.hooks()
+			h.Busy = func(int) bool { return true } // others open the file at the same time
+			conn, err := OpenWithHooks(path, nil, h)
 			if err != nil {
 				t.Error(err)
 				return
