@@ -118,11 +118,11 @@ func TestFieldTypes(t *testing.T) {
 func TestUnionHasTheFieldsOfAll(t *testing.T) {
 	text := `{"paths": {}, "components": {"schemas": {
 		"List": {"properties": {"created": {"type": "array", "items": {"anyOf": [
-			{"$ref": "#/components/schemas/ResourceS3Created"}, {"$ref": "#/components/schemas/ResourceDBCreated"},
-			{"$ref": "#/components/schemas/ResourceKVCreated"}]}}}},
-		"ResourceS3Created": {"properties": {"type": {"type": "string", "enum": ["s3"]}, "bucket": {"type": "string"}}, "required": ["type", "bucket"]},
-		"ResourceDBCreated": {"properties": {"type": {"type": "string", "enum": ["db"]}, "url": {"type": "string", "nullable": true}}, "required": ["type", "url"]},
-		"ResourceKVCreated": {"properties": {"type": {"type": "string", "enum": ["kv"]}}, "required": ["type"]}}}}`
+			{"$ref": "#/components/schemas/S3Created"}, {"$ref": "#/components/schemas/DBCreated"},
+			{"$ref": "#/components/schemas/KVCreated"}]}}}},
+		"S3Created": {"properties": {"type": {"type": "string", "enum": ["s3"]}, "bucket": {"type": "string"}}, "required": ["type", "bucket"]},
+		"DBCreated": {"properties": {"type": {"type": "string", "enum": ["db"]}, "url": {"type": "string", "nullable": true}}, "required": ["type", "url"]},
+		"KVCreated": {"properties": {"type": {"type": "string", "enum": ["kv"]}}, "required": ["type"]}}}}`
 	var tree node
 	if err := json.Unmarshal([]byte(text), &tree); err != nil {
 		t.Fatal(err)
