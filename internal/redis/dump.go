@@ -35,7 +35,7 @@ func undump(text string) (value, error) {
 	}
 	r := &loader{text: body[1 : len(body)-1]}
 	v := loadValue(kind(body[0]), r)
-	if r.bad || r.text != "" || v == nil {
+	if r.bad || r.text != "" || v == nil || v.empty() {
 		return nil, errDump
 	}
 	return v, nil

@@ -245,23 +245,15 @@ func hExists(x *call) error {
 }
 
 func hKeys(x *call) error {
-	h, err := find[*hash](x, x.args[1])
-	if err != nil {
-		return err
-	}
-	if h == nil {
-		x.out.array(0)
-		return nil
-	}
-	x.out.array(h.fields.Len())
-	h.fields.all(func(it *item[string]) bool {
-		x.out.bulk(it.key)
-		return true
-	})
-	return nil
+	return x.replyFields(func(it *item[string]) string { return it.key })
 }
 
 func hVals(x *call) error {
+	return x.replyFields(func(it *item[string]) string { return it.value })
+}
+
+// replyFields appends what a function returns for each field of a hash.
+func (x *call) replyFields(of func(*item[string]) string) error {
 	h, err := find[*hash](x, x.args[1])
 	if err != nil {
 		return err
@@ -272,7 +264,7 @@ func hVals(x *call) error {
 	}
 	x.out.array(h.fields.Len())
 	h.fields.all(func(it *item[string]) bool {
-		x.out.bulk(it.value)
+		x.out.bulk(of(it))
 		return true
 	})
 	return nil

@@ -2,7 +2,9 @@ package redis
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -72,3 +74,32 @@ func somePattern(t *rapid.T) string {
 }
 
 func TestKeys(t *testing.T) { compareWithRedis(t, slices.Concat(keyExamples, stringExamples[:5])) }
+
+// TestRestoreRefusesWhatNobodyDumps restores values that have a checksum and cannot exist.
+func TestRestoreRefusesWhatNobodyDumps(t *testing.T) {
+	j := &judge{dir: t.TempDir(), client: NewClient(1, "")}
+	j.store = open(t, Dir(j.dir), Options{})
+	z := newZSet()
+	z.scores.set("m", math.NaN())
+	z.order.Set(scored{math.NaN(), "m"})
+	for _, v := range []value{&hash{}, &list{}, newMembers(), newZSet(), z} {
+		if reply := j.run([][]string{{"RESTORE", "k", "1000000", string(dump(v))}})[0]; reply == simple("OK") {
+			t.Errorf("%T was restored", v)
+		}
+	}
+	_ = j.store.do(func() {
+		if n := j.store.keys.entries.Len() + j.store.keys.expiring.Len(); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+	})
+}
+
+// TestReadsAreCounted compares what INFO tells of reads with what was read.
+func TestReadsAreCounted(t *testing.T) {
+	j := &judge{dir: t.TempDir(), client: NewClient(1, "")}
+	j.store = open(t, Dir(j.dir), Options{})
+	replies := j.run([][]string{{"SET", "a", "1"}, {"MGET", "a", "a", "b"}, {"INFO", "stats"}})
+	if text := fmt.Sprint(replies[2]); !strings.Contains(text, "keyspace_hits:2\r\nkeyspace_misses:1\r\n") {
+		t.Error(text)
+	}
+}

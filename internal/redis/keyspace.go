@@ -125,6 +125,9 @@ func (e *entry) expired(now int64) bool { return e.expires != 0 && e.expires <= 
 // key must not be left with one that has expired: a command with flagWrite deletes it.
 func (x *call) lookup(key string) *entry {
 	e := x.keys.find(key)
+	if x.cmd.flags.has(flagReadonly) {
+		x.countLookup(e != nil && !e.expired(x.now))
+	}
 	if e == nil {
 		return nil
 	}
@@ -136,6 +139,15 @@ func (x *call) lookup(key string) *entry {
 	}
 	e.used = x.now
 	return e
+}
+
+// countLookup counts a read of a key, for INFO.
+func (x *call) countLookup(found bool) {
+	if found {
+		x.stats.hits++
+	} else {
+		x.stats.misses++
+	}
 }
 
 // peek is lookup without using the key, as OBJECT and TTL do.

@@ -141,15 +141,16 @@ func bPop(x *call) error {
 	return x.block(x.args, x.args[1:last], timeout, (*reply).nullArray)
 }
 
-// popOptions are the arguments of LMPOP behind the timeout of BLMPOP.
+// popOptions are the arguments of LMPOP and ZMPOP behind the timeout of BLMPOP and BZMPOP.
 type popOptions struct {
-	keys  []string
-	left  bool
+	keys []string
+	// last is whether elements are taken from the end: RIGHT, or MAX.
+	last  bool
 	count int64
 }
 
-// popOptions reads the number of keys and what follows.
-func (x *call) popOptions(at int) (o popOptions, err error) {
+// popOptions reads the number of keys and what follows. The words name the two ends.
+func (x *call) popOptions(at int, first, last string) (o popOptions, err error) {
 	n, ok := parseInt(x.args[at])
 	if !ok || n <= 0 {
 		return o, errorf("ERR numkeys should be greater than 0")
@@ -159,8 +160,9 @@ func (x *call) popOptions(at int) (o popOptions, err error) {
 	}
 	where := at + 1 + int(n)
 	o.keys = x.args[at+1 : where]
-	if o.left, err = x.side(where); err != nil {
-		return o, err
+	o.last = x.is(where, last)
+	if !o.last && !x.is(where, first) {
+		return o, errSyntax
 	}
 	o.count, err = x.countOption(where + 1)
 	return o, err
@@ -183,7 +185,7 @@ func (x *call) countOption(from int) (int64, error) {
 }
 
 func lMPop(x *call) error {
-	o, err := x.popOptions(1)
+	o, err := x.popOptions(1, "LEFT", "RIGHT")
 	if err != nil {
 		return err
 	}
@@ -198,7 +200,7 @@ func bLMPop(x *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := x.popOptions(2)
+	o, err := x.popOptions(2, "LEFT", "RIGHT")
 	if err != nil {
 		return err
 	}
@@ -221,8 +223,8 @@ func (x *call) popFirst(o popOptions, missing func() error) error {
 		n := min(o.count, int64(e.value.(*list).len()))
 		x.out.array(2)
 		x.out.bulk(key)
-		x.replyPopped(e, o.left, n)
-		x.effect(popName(o.left), key, formatInt(n))
+		x.replyPopped(e, !o.last, n)
+		x.effect(popName(!o.last), key, formatInt(n))
 		return nil
 	}
 	return missing()

@@ -16,6 +16,9 @@ type randomOptions struct {
 	values bool
 }
 
+// maxRepeated is the largest number of elements that may be repeated, which can be more than there are.
+const maxRepeated = 1 << 20
+
 // randomOptions reads the count and the word that asks for values, "" if there is none.
 func (x *call) randomOptions(word string) (randomOptions, error) {
 	if len(x.args) == 2 {
@@ -35,7 +38,7 @@ func (x *call) randomOptions(word string) (randomOptions, error) {
 	if r.repeat {
 		r.count = -n
 	}
-	if r.values && (n < math.MinInt64/2 || n > math.MaxInt64/2) {
+	if r.repeat && r.count > maxRepeated || r.values && n > math.MaxInt64/2 {
 		return randomOptions{}, errorf("ERR value is out of range")
 	}
 	return r, nil
@@ -50,16 +53,13 @@ func (x *call) replyNoRandom(r randomOptions) {
 	}
 }
 
-// maxRandom bounds how many elements are returned if they may be repeated.
-const maxRandom = 1 << 20
-
 // randomItems returns random items of a dict that has some.
 func randomItems[V any](d *dict[V], r randomOptions) []*item[V] {
 	if r.single {
 		return []*item[V]{d.random()}
 	}
 	if r.repeat {
-		all := make([]*item[V], min(r.count, maxRandom))
+		all := make([]*item[V], r.count)
 		for i := range all {
 			all[i] = d.random()
 		}

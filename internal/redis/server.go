@@ -25,20 +25,7 @@ var serverCommands = append([]*command{
 	{name: "role", arity: 1, flags: flagNoScript | flagFast, run: role, categories: "dangerous admin"},
 	{name: "memory", arity: -2, sub: []*command{
 		{name: "memory|usage", arity: -3, flags: flagReadonly, first: 2, last: 2, step: 1, run: memoryUsage},
-		{name: "memory|doctor", arity: 2, run: memoryDoctor},
 		{name: "memory|help", arity: 2, run: help},
-	}},
-	{name: "slowlog", arity: -2, sub: []*command{
-		{name: "slowlog|get", arity: -2, flags: flagAdmin, run: emptyList},
-		{name: "slowlog|len", arity: 2, flags: flagAdmin, run: zero},
-		{name: "slowlog|reset", arity: 2, flags: flagAdmin, run: ok},
-		{name: "slowlog|help", arity: 2, run: help},
-	}},
-	{name: "latency", arity: -2, sub: []*command{
-		{name: "latency|latest", arity: 2, flags: flagAdmin, run: emptyList},
-		{name: "latency|history", arity: 3, flags: flagAdmin, run: emptyList},
-		{name: "latency|reset", arity: -2, flags: flagAdmin, run: zero},
-		{name: "latency|help", arity: 2, run: help},
 	}},
 	{name: "config", arity: -2, sub: []*command{
 		{name: "config|get", arity: -3, flags: flagAdmin | flagNoScript, run: configGet},
@@ -71,16 +58,6 @@ func echo(x *call) error {
 
 func ok(x *call) error {
 	x.out.ok()
-	return nil
-}
-
-func zero(x *call) error {
-	x.out.int(0)
-	return nil
-}
-
-func emptyList(x *call) error {
-	x.out.array(0)
 	return nil
 }
 
@@ -161,11 +138,6 @@ func memoryUsage(x *call) error {
 	return nil
 }
 
-func memoryDoctor(x *call) error {
-	x.out.verbatim(fmt.Sprintf("%d of %d bytes are in use.", x.keys.memory, x.options.Memory))
-	return nil
-}
-
 // infoSections are the sections of INFO in their order. Each returns names and values.
 var infoSections = []struct {
 	name  string
@@ -173,7 +145,7 @@ var infoSections = []struct {
 }{
 	{"Server", func(x *call) []string {
 		return []string{
-			"redis_version:" + Version, "redis_mode:standalone", "arch_bits:64", "process_id:1", "tcp_port:0",
+			"redis_version:" + Version, "redis_mode:standalone",
 			fmt.Sprintf("uptime_in_seconds:%d", (x.now-x.opened)/1000),
 			fmt.Sprintf("uptime_in_days:%d", (x.now-x.opened)/86_400_000),
 			fmt.Sprintf("server_time_usec:%d", x.options.Now().UnixMicro()),
@@ -285,13 +257,9 @@ var settings = map[string]setting{
 	"appendfsync":               fixed("always"),
 	"save":                      fixed(""),
 	"databases":                 fixed("1"),
-	"timeout":                   fixed("0"),
-	"maxclients":                fixed("10000"),
 	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
 	"maxmemory":                 {text: func(s *Store) string { return formatInt(s.options.Memory) }},
 	"maxmemory-policy":          {text: func(s *Store) string { return string(s.options.Policy) }},
-	"notify-keyspace-events":    fixed(""),
-	"lfu-log-factor":            fixed("10"),
 	"hash-max-listpack-entries": number(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-ziplist-entries":  number(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-listpack-value":   number(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),

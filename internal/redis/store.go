@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -412,108 +411,4 @@ func (s *Store) CloseUnused(since time.Time) bool {
 	s.wakeUp()
 	<-s.ended
 	return true
-}
-
-// runClient runs some of the requests of a client.
-func (s *Store) runClient(c *Client) {
-	s.turn = append(s.turn, c)
-	for range turnCommands {
-		if c.blocked != nil || c.stall() {
-			return // it is enqueued again when it goes on
-		}
-		if s.log.full() {
-			break
-		}
-		args, ok := c.next()
-		if !ok {
-			return
-		}
-		s.execute(c, args)
-	}
-	s.mu.Lock()
-	s.runnable = append(s.runnable, c)
-	s.wakeUp()
-	s.mu.Unlock()
-}
-
-// execute runs a request of a client, and those of blocked clients that can go on after it.
-func (s *Store) execute(c *Client, args []string) {
-	s.run(c, args)
-	s.log.endFrame()
-	s.serveBlocked()
-}
-
-// run runs a request, or adds it to the transaction of its client.
-func (s *Store) run(c *Client, args []string) {
-	s.stats.commands++
-	cmd, err := s.table.find(args)
-	if err == nil {
-		err = s.admit(c, cmd)
-	}
-	switch {
-	case err != nil:
-		s.refuse(c, args, err)
-	case c.queue != nil && !cmd.immediate():
-		c.enqueue(cmd, args)
-	default:
-		s.call(&call{Store: s, client: c, cmd: cmd, args: args, out: &c.out.reply, now: s.now()})
-	}
-	if c.blocked == nil {
-		c.out.requests++
-	}
-}
-
-// admit returns an error if a client must not run a command now.
-func (s *Store) admit(c *Client, cmd *command) error {
-	if c.subscriptions() > 0 && !c.out.resp3 && !cmd.flags.has(flagSubscribed) {
-		return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.name)
-	}
-	return s.admitWrite(cmd.flags)
-}
-
-// admitWrite returns an error if there is no room for what commands with some flags may write.
-func (s *Store) admitWrite(f flags) error {
-	if !f.has(flagDenyOOM) {
-		return nil
-	}
-	if s.options.Writable != nil {
-		if err := s.options.Writable(); err != nil {
-			return err
-		}
-	}
-	if s.keys.memory > s.options.Memory && !s.evict() {
-		return errOOM
-	}
-	return nil
-}
-
-// call runs a command. An error replaces what it has appended to its reply.
-func (s *Store) call(x *call) {
-	start := len(x.out.b)
-	err := s.runRecovered(x)
-	if errors.Is(err, errBlocked) {
-		x.out.b = x.out.b[:start]
-		return
-	}
-	if err != nil {
-		x.out.b = x.out.b[:start]
-		x.out.error(err.Error())
-	}
-	x.out.b = append(x.out.b, x.later.b...)
-	if x.changes > 0 && !x.effects {
-		s.log.effect(x.args...)
-	}
-}
-
-// runRecovered runs a command. A command that panics may leave the keyspace in any state, so that the store
-// is read from its log again.
-func (s *Store) runRecovered(x *call) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.options.Log.Error("a command panicked", "command", x.cmd.name, "panic", v, "stack", string(debug.Stack()))
-			err = errors.New("ERR internal error")
-			s.panicked = true
-		}
-	}()
-	return x.cmd.run(x)
 }

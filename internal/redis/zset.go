@@ -61,6 +61,9 @@ func loadZSet(r *loader) value {
 	z.large = r.uint() != 0
 	for range r.count() {
 		score := r.float()
+		if math.IsNaN(score) {
+			r.fail()
+		}
 		z.put(r.string(), score)
 	}
 	return z

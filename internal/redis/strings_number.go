@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+func incr(x *call) error { return x.incrBy(1) }
+
+func decr(x *call) error { return x.incrBy(-1) }
+
+func incrBy(x *call) error {
+	by, err := x.int(2)
+	if err != nil {
+		return err
+	}
+	return x.incrBy(by)
+}
+
+func decrBy(x *call) error {
+	by, err := x.int(2)
+	if err != nil {
+		return err
+	}
+	if by == math.MinInt64 {
+		return errorf("ERR decrement would overflow")
+	}
+	return x.incrBy(-by)
+}
+
+// incrBy adds a number to the string of a key.
+func (x *call) incrBy(by int64) error {
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if e != nil {
+		parsed, ok := parseInt(string(e.value.(*str).b))
+		if !ok {
+			return errNotInt
+		}
+		n = parsed
+	}
+	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
+		return errOverflow
+	}
+	n += by
+	if e == nil {
+		x.set(x.args[1], newStr(formatInt(n)))
+	} else {
+		s := e.value.(*str)
+		s.b = strconv.AppendInt(s.b[:0], n, 10)
+		s.edited = false
+		x.changed(e)
+	}
+	x.out.int(n)
+	return nil
+}
+
+func incrByFloat(x *call) error {
+	e, err := x.lookupKind(x.args[1], kindString)
+	if err != nil {
+		return err
+	}
+	text := "0"
+	at := int64(0)
+	if e != nil {
+		text = string(e.value.(*str).b)
+		at = e.expires
+	}
+	sum, err := addFloats(text, x.args[2])
+	if err != nil {
+		return err
+	}
+	x.setString(x.args[1], sum, at)
+	x.out.bulk(sum)
+	return nil
+}
+
+// addFloats adds two numbers as Redis does: in extended precision, written with 17 digits behind the point at
+// most.
+func addFloats(a, b string) (string, error) {
+	m, ok := parseLongDouble(a)
+	n, also := parseLongDouble(b)
+	if !ok || !also {
+		return "", errNotFloat
+	}
+	if m.IsInf() || n.IsInf() {
+		return "", errorf("ERR increment would produce NaN or Infinity")
+	}
+	m.Add(m, n)
+	if m.MantExp(nil) > 16384 {
+		return "", errorf("ERR increment would produce NaN or Infinity")
+	}
+	return formatLongDouble(m), nil
+}
+
+// longDoubleBits is the precision of C's long double on most machines.
+const longDoubleBits = 64
+
+// parseLongDouble returns a number in the precision of C's long double.
+func parseLongDouble(text string) (*big.Float, bool) {
+	if text == "" || strings.ContainsAny(text, "_ \t\n\r\v\f") || strings.ContainsAny(text[1:], "bBoO") {
+		return nil, false
+	}
+	v, _, err := big.ParseFloat(text, 0, longDoubleBits, big.ToNearestEven)
+	if err != nil {
+		return nil, false
+	}
+	return v, true
+}
+
+// formatLongDouble returns a number with 17 digits behind the point at most.
+func formatLongDouble(v *big.Float) string {
+	text := trimZeros(v.Text('f', 17))
+	if text == "-0" {
+		return "0"
+	}
+	return text
+}
