@@ -56,11 +56,6 @@ func echo(x *call) error {
 	return nil
 }
 
-func ok(x *call) error {
-	x.out.ok()
-	return nil
-}
-
 func timeNow(x *call) error {
 	now := x.options.Now()
 	x.out.array(2)
