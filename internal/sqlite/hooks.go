@@ -112,6 +112,24 @@ func (c *Conn) removeHooks() {
 // hooks.
 func (c *Conn) ClearRowID() { lib.Xsqlite3_set_last_insert_rowid(c.tls, c.hooked, 0) }
 
+// SetDefensive refuses statements by which a client can damage the file, such as PRAGMA writable_schema. The
+// connection must have hooks.
+//
+// It replaces the library's method of this name. That passes one argument where SQLite reads two, the second
+// of which is an address that SQLite writes to unless it is 0.
+func (c *Conn) SetDefensive(on bool) error {
+	value := int32(0)
+	if on {
+		value = 1
+	}
+	args := libc.NewVaList(value, uintptr(0))
+	if args == 0 {
+		return driver.ResultNoMem.ToError()
+	}
+	defer libc.Xfree(c.tls, args)
+	return driver.ResultCode(lib.Xsqlite3_db_config(c.tls, c.hooked, lib.SQLITE_DBCONFIG_DEFENSIVE, args)).ToError()
+}
+
 // onOpened keeps the handle of a connection that has a number. SQLite passes the handle first.
 func onOpened(tls *libc.TLS, handle, _, _ uintptr) int32 {
 	parameter, err := libc.CString(numberParameter)

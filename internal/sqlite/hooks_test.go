@@ -109,6 +109,22 @@ func TestRowIDIsCleared(t *testing.T) {
 
 // TestHooksAreThoseOfTheirConnection opens many connections at a time, to one file and without hooks
 // too, and has only some of them interrupt.
+func TestDefensive(t *testing.T) {
+	c, _ := connectWithHooks(t, emptyFile(t))
+	if err := c.SetDefensive(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Exec("CREATE TABLE t (a)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Exec("PRAGMA writable_schema = ON"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Exec("DELETE FROM sqlite_schema"); err == nil {
+		t.Error("the schema was changed by DELETE")
+	}
+}
+
 func TestHooksAreThoseOfTheirConnection(t *testing.T) {
 	path := emptyFile(t)
 	connectTo(t, path, "journal_mode(WAL)")
