@@ -87,9 +87,7 @@ var restricted = map[string][]string{
 	"modernc.org/libc":                    {"sqlite"},
 	"modernc.org/sqlite":                  {"db", "resource", "sqlite"},
 	"zombiezen.com/go/sqlite":             {"db", "resource", "sqlite"},
-	"github.com/nalgeon/redka":            {"resource"},
 	"github.com/tidwall/btree":            {"redis"},
-	"github.com/tidwall/redcon":           {"resource"},
 	"github.com/redis/go-redis":           {"cli", "resource"},
 }
 

@@ -142,6 +142,9 @@ func (s *Store) retry(c *Client) {
 	if len(c.out.b) == start {
 		return
 	}
+	if !c.chargeReplies() {
+		c.drop()
+	}
 	s.answered(c)
 }
 

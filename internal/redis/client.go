@@ -7,15 +7,22 @@ import (
 
 // Client is a client of a store: a connection, or what runs commands without one.
 type Client struct {
-	// ID is the number of the client, and Address where it is connected from.
-	ID      int64
-	Address string
-	Began   time.Time
+	// ID is the number of the client, Address where it is connected from, and Local where to.
+	ID             int64
+	Address, Local string
+	Began          time.Time
+	// Hangup closes the connection without what has not been sent. It may be nil.
+	Hangup func()
 
 	// What follows belongs to the goroutine of the store.
 
-	store *Store
-	out   output
+	store    *Store
+	out      output
+	name     string
+	software software
+	// last is the command that ran last, at a time.
+	last   *command
+	lastAt time.Time
 	// queue are the commands since MULTI; nil if there was none.
 	queue *queue
 	// watching are the keys of WATCH; broken is whether one of them has been changed.
@@ -24,25 +31,67 @@ type Client struct {
 	blocked  *blocked
 	// channels, patterns and shards are the subscriptions.
 	channels, patterns, shards map[string]bool
-	pinned                     bool
+	// muted says which replies the client does not want.
+	muted muted
+	// noEvict is kept for CLIENT INFO only. noTouch is whether the commands of the client do not count as uses
+	// of keys.
+	noEvict, noTouch bool
+	pinned           bool
+	// quitting is whether the client is closed when its replies have been handed over, and dropped whether
+	// it is closed and receives nothing more.
+	quitting, dropped bool
 
 	// mu guards what follows.
-	mu sync.Mutex
+	mu     sync.Mutex
+	access Access
 	// inbox are requests that have been read and not run; size is about their bytes.
-	inbox [][]string
+	inbox []request
 	size  int
 	// queued is whether the store has been told of the requests.
 	queued bool
 	closed bool
-	// stalled is whether replies must be sent before more requests are run.
-	stalled bool
-	// open returns the store of the client.
-	open func() (*Store, error)
+	// stalled is the store that runs more requests when replies have been sent; nil if it does not wait.
+	stalled *Store
+	// waits is whether a command blocks, and subscribed whether there are subscriptions.
+	waits, subscribed bool
 	// room is signalled when requests have been taken from the inbox, or the client is closed.
 	room sync.Cond
-	// outbox has replies that are to be sent; sent is signalled when there are some.
-	outbox []byte
-	sent   sync.Cond
+	// outbox has replies that are to be sent; sent is signalled when there are some. sending is the number of
+	// bytes that are being sent, and pending that of replies of the current turn. cut is whether nothing is
+	// sent any more.
+	outbox, spare    []byte
+	sending, pending int
+	sent             sync.Cond
+	cut              bool
+	// reading, running and replies are charged: the request that is being read, the one that runs, and replies.
+	reading, running, replies int
+}
+
+// request is a request of an inbox, with the bytes that are charged for it.
+type request struct {
+	args    []string
+	charged int
+}
+
+// Access is how a client uses a store.
+type Access struct {
+	// User is the name under which the client has authenticated.
+	User string
+	// Open returns the store: again, whenever the client has requests after the store was closed because
+	// nobody used it.
+	Open func() (*Store, error)
+	// Clients are those of the store. It may be nil.
+	Clients *Clients
+	// Memory is charged for requests and replies beyond FreeMemory. It may be nil.
+	Memory Memory
+}
+
+// Memory is what requests and replies are charged to.
+type Memory interface {
+	// Take takes bytes, and reports whether there was room for them.
+	Take(n int64) bool
+	// Return returns bytes.
+	Return(n int64)
 }
 
 // output is what a client has been answered in the current turn.
@@ -52,6 +101,15 @@ type output struct {
 	requests int
 }
 
+// The errors of what does not fit into memory.
+const (
+	errMemory        replyError = "ERR the server is handling too much data at once, try again"
+	errReplyTooLarge replyError = "ERR the reply is larger than this server allows"
+)
+
+// ErrMemory is returned if there is no memory for a request.
+const ErrMemory = errMemory
+
 // largeOutput is the number of bytes of replies at which other requests of a client wait.
 const largeOutput = 1 << 20
 
@@ -60,8 +118,12 @@ const largeOutput = 1 << 20
 func (c *Client) stall() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stalled = len(c.out.b)+len(c.outbox) >= largeOutput
-	return c.stalled
+	c.stalled = nil
+	if len(c.out.b)+len(c.outbox) < largeOutput || c.closed {
+		return false
+	}
+	c.stalled = c.store
+	return true
 }
 
 // newClient returns a client without a store.
@@ -77,17 +139,27 @@ func (c *Client) next() ([]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room.Broadcast()
+	c.giveBack(&c.running)
 	if len(c.inbox) == 0 || c.closed {
 		c.queued = false
-		c.inbox = c.inbox[:0]
-		c.size = 0
+		c.emptyInbox()
 		return nil, false
 	}
-	args := c.inbox[0]
-	c.inbox[0] = nil
+	r := c.inbox[0]
+	c.inbox[0] = request{}
 	c.inbox = c.inbox[1:]
-	c.size -= sizeOf(args)
-	return args, true
+	c.size -= sizeOf(r.args)
+	c.running = r.charged
+	return r.args, true
+}
+
+// emptyInbox drops the requests of the inbox. The caller holds mu.
+func (c *Client) emptyInbox() {
+	for i := range c.inbox {
+		c.giveBack(&c.inbox[i].charged)
+	}
+	c.inbox = nil
+	c.size = 0
 }
 
 // sizeOf returns about the number of bytes that a request takes in memory.
@@ -97,6 +169,76 @@ func sizeOf(args []string) int {
 		n += len(arg) + argOverhead
 	}
 	return n
+}
+
+// take charges bytes, and reports whether there was room for them. The caller holds mu.
+func (c *Client) take(n int) bool {
+	return n <= 0 || c.access.Memory == nil || c.access.Memory.Take(int64(n))
+}
+
+// giveBack returns what was charged. The caller holds mu.
+func (c *Client) giveBack(charged *int) {
+	if *charged > 0 && c.access.Memory != nil {
+		c.access.Memory.Return(int64(*charged))
+	}
+	*charged = 0
+}
+
+// chargeReplies charges the replies that have not been sent, and reports whether there was memory for
+// them.
+func (c *Client) chargeReplies() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = len(c.out.b)
+	return c.adjustReplies()
+}
+
+// adjustReplies makes what is charged for replies what they take beyond FreeMemory. The caller holds mu.
+func (c *Client) adjustReplies() bool {
+	want := max(c.pending+len(c.outbox)+c.sending-FreeMemory, 0)
+	if c.cut {
+		want = 0
+	}
+	if want > c.replies && !c.take(want-c.replies) {
+		return false
+	}
+	if surplus := c.replies - want; surplus > 0 {
+		c.giveBack(&surplus)
+	}
+	c.replies = want
+	return true
+}
+
+// limitReply replaces a reply that is too large, or for which there is no memory, by an error. If the request
+// has changed something, an error would say that it has not: the client is closed then.
+func (s *Store) limitReply(c *Client, start int) {
+	var err error
+	switch {
+	case c.out.full:
+		err = errReplyTooLarge
+	case !c.chargeReplies():
+		err = errMemory
+	default:
+		return
+	}
+	if len(s.log.frame) > 0 {
+		c.drop()
+		return
+	}
+	c.out.b = c.out.b[:start]
+	c.out.error(err.Error())
+	if cap(c.out.b) > maxKept {
+		c.out.b = append([]byte(nil), c.out.b...)
+	}
+	c.chargeReplies()
+}
+
+// drop closes a client without its replies.
+func (c *Client) drop() {
+	c.dropped = true
+	c.out.b = nil
+	c.chargeReplies()
+	c.Kill()
 }
 
 // fail answers a request with an error. A transaction is not run after that.
@@ -115,25 +257,44 @@ func (c *Client) failReplies(text string) {
 	}
 }
 
+// keptBuffer is the size up to which a client keeps a buffer of replies while it has none.
+const keptBuffer = 4 << 10
+
 // flush hands the replies of a turn over to what sends them.
 func (c *Client) flush() {
 	c.out.requests = 0
-	if len(c.out.b) == 0 {
+	if len(c.out.b) == 0 && !c.quitting {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.outbox) == 0 {
-		c.outbox, c.out.b = c.out.b, c.outbox
+		c.outbox, c.out.b = c.out.b, c.spare
+		c.spare = nil
 	} else {
 		c.outbox = append(c.outbox, c.out.b...)
-		c.out.b = emptied(c.out.b)
+		c.out.b = nil
 	}
-	if len(c.outbox) > maxOutbox {
-		c.closed = true
+	if len(c.outbox) > maxOutbox || c.dropped || c.cut {
+		c.dropped = true
 		c.outbox = nil
 	}
+	c.pending = 0
+	c.adjustReplies() // it needs no more than before
+	if c.quitting || c.dropped {
+		c.end()
+	}
+	if c.dropped && c.Hangup != nil {
+		c.Hangup()
+	}
 	c.sent.Signal()
+}
+
+// end closes the client. The caller holds mu.
+func (c *Client) end() {
+	c.closed = true
+	c.room.Broadcast()
+	c.sent.Broadcast()
 }
 
 // subscriptions returns the number of channels and patterns of the client.
@@ -142,6 +303,11 @@ func (c *Client) subscriptions() int { return len(c.channels) + len(c.patterns) 
 // pin keeps the store open while the client has state in it: subscriptions, watched keys, a transaction,
 // or a command that blocks. It must be called when one of them begins or ends.
 func (c *Client) pin() {
+	c.mu.Lock()
+	c.waits = c.blocked != nil
+	c.subscribed = c.subscriptions() > 0
+	c.room.Broadcast()
+	c.mu.Unlock()
 	pinned := c.subscriptions() > 0 || len(c.watching) > 0 || c.queue != nil || c.blocked != nil
 	if pinned == c.pinned || c.store == nil {
 		return

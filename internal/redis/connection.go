@@ -1,4 +1,331 @@
 package redis
 
-// connectionCommands are the commands of the connection: CLIENT, HELLO, RESET ….
-var connectionCommands = []*command{}
+import (
+	"strings"
+)
+
+// redisVersion is the version of Redis whose behaviour clients may expect.
+const redisVersion = "7.0.15"
+
+const flagsOfClient = flagNoScript
+
+// connectionCommands are the commands of the connection. Those about other clients are in connection_list.go.
+var connectionCommands = []*command{
+	{name: "auth", arity: -2, flags: flagNoScript | flagFast | flagNoMulti, run: auth, categories: "connection"},
+	{name: "hello", arity: -1, flags: flagNoScript | flagFast, run: hello, categories: "connection"},
+	{name: "reset", arity: 1, flags: flagNoScript | flagFast | flagSubscribed, run: reset, categories: "connection"},
+	{name: "quit", arity: -1, flags: flagNoScript | flagFast | flagSubscribed, run: quit, categories: "connection"},
+	{name: "select", arity: 2, flags: flagFast, run: selectDB, categories: "connection"},
+	{name: "client", arity: -2, sub: []*command{
+		{name: "client|caching", arity: 3, flags: flagsOfClient, run: clientCaching, categories: "connection"},
+		{name: "client|getname", arity: 2, flags: flagsOfClient, run: clientGetName, categories: "connection"},
+		{name: "client|getredir", arity: 2, flags: flagsOfClient, run: clientGetRedir, categories: "connection"},
+		{name: "client|help", arity: 2, run: help, categories: "connection"},
+		{name: "client|id", arity: 2, flags: flagsOfClient, run: clientID, categories: "connection"},
+		{name: "client|info", arity: 2, flags: flagsOfClient, run: clientInfo, categories: "connection"},
+		{name: "client|kill", arity: -3, flags: flagsOfClient | flagAdmin, run: clientKill, categories: "connection"},
+		{name: "client|list", arity: -2, flags: flagsOfClient | flagAdmin, run: clientList, categories: "connection"},
+		{name: "client|no-evict", arity: 3, flags: flagsOfClient | flagAdmin, run: clientNoEvict, categories: "connection"},
+		{name: "client|no-touch", arity: 3, flags: flagsOfClient, run: clientNoTouch, categories: "connection"},
+		{name: "client|pause", arity: -3, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
+		{name: "client|reply", arity: 3, flags: flagsOfClient, run: clientReply, categories: "connection"},
+		{name: "client|setinfo", arity: 4, flags: flagsOfClient, run: clientSetInfo, categories: "connection"},
+		{name: "client|setname", arity: 3, flags: flagsOfClient, run: clientSetName, categories: "connection"},
+		{name: "client|tracking", arity: -3, flags: flagsOfClient, run: notSupported, categories: "connection"},
+		{name: "client|trackinginfo", arity: 2, flags: flagsOfClient, run: clientTrackingInfo, categories: "connection"},
+		{name: "client|unblock", arity: -3, flags: flagsOfClient | flagAdmin, run: clientUnblock, categories: "connection"},
+		{name: "client|unpause", arity: 2, flags: flagsOfClient | flagAdmin, run: notSupported, categories: "connection"},
+	}},
+}
+
+// notSupported refuses a command of Redis that stores do not have.
+func notSupported(x *call) error {
+	return errorf("ERR %s is not supported by this server", strings.ToUpper(strings.ReplaceAll(x.cmd.name, "|", " ")))
+}
+
+// auth refuses AUTH. What reads requests authenticates clients, outside of transactions.
+func auth(x *call) error {
+	if len(x.args) > 3 {
+		return errSyntax
+	}
+	return errorf("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+}
+
+// Hello is what HELLO asks for.
+type Hello struct {
+	// Protocol is 2 or 3, or 0 if it stays what it is.
+	Protocol int
+	// Auth is whether there are a User and a Password.
+	Auth           bool
+	User, Password string
+	// Named is whether there is a Name.
+	Named bool
+	Name  string
+}
+
+// ParseHello reads HELLO. Its errors are replies.
+func ParseHello(args []string) (Hello, error) {
+	var h Hello
+	if len(args) < 2 {
+		return h, nil
+	}
+	version, ok := parseInt(args[1])
+	if !ok {
+		return h, errorf("ERR Protocol version is not an integer or out of range")
+	}
+	if version < 2 || version > 3 {
+		return h, errorf("NOPROTO unsupported protocol version")
+	}
+	h.Protocol = int(version)
+	for i := 2; i < len(args); {
+		switch left := len(args) - i - 1; {
+		case strings.EqualFold(args[i], "AUTH") && left >= 2:
+			h.Auth = true
+			h.User, h.Password = args[i+1], args[i+2]
+			i += 3
+		case strings.EqualFold(args[i], "SETNAME") && left >= 1:
+			h.Named = true
+			h.Name = args[i+1]
+			i += 2
+			if err := validName(h.Name); err != nil {
+				return h, err
+			}
+		default:
+			return h, errorf("ERR Syntax error in HELLO option '%s'", args[i])
+		}
+	}
+	return h, nil
+}
+
+// Request returns the request without what authenticates.
+func (h Hello) Request() []string {
+	args := []string{"hello"}
+	if h.Protocol != 0 {
+		args = append(args, formatInt(int64(h.Protocol)))
+	}
+	if h.Named {
+		args = append(args, "setname", h.Name)
+	}
+	return args
+}
+
+func hello(x *call) error {
+	h, err := ParseHello(x.args)
+	if err != nil {
+		return err
+	}
+	if h.Auth {
+		return errorf("WRONGPASS invalid username-password pair or user is disabled.")
+	}
+	if h.Named {
+		x.client.name = strings.Clone(h.Name)
+	}
+	if h.Protocol != 0 {
+		x.client.out.resp3 = h.Protocol == 3
+	}
+	x.out.mapOf(7)
+	x.out.bulk("server")
+	x.out.bulk("redis")
+	x.out.bulk("version")
+	x.out.bulk(redisVersion)
+	x.out.bulk("proto")
+	x.out.int(x.client.protocol())
+	x.out.bulk("id")
+	x.out.int(x.client.ID)
+	x.out.bulk("mode")
+	x.out.bulk("standalone")
+	x.out.bulk("role")
+	x.out.bulk("master")
+	x.out.bulk("modules")
+	x.out.array(0)
+	return nil
+}
+
+// protocol returns the version of the protocol.
+func (c *Client) protocol() int64 {
+	if c.out.resp3 {
+		return 3
+	}
+	return 2
+}
+
+// reset makes the client one that has just connected.
+func reset(x *call) error {
+	c := x.client
+	c.dropQueue()
+	x.unwatchAll(c)
+	x.unsubscribeAll(c)
+	c.pin()
+	c.out.resp3 = false
+	c.name = ""
+	c.muted = replyAll
+	c.noTouch = false
+	c.noEvict = false
+	x.out.simple("RESET")
+	return nil
+}
+
+func quit(x *call) error {
+	x.client.quitting = true
+	x.out.ok()
+	return nil
+}
+
+func selectDB(x *call) error {
+	n, err := x.int(1)
+	if err != nil {
+		return err
+	}
+	if n != 0 {
+		return errorf("ERR DB index is out of range")
+	}
+	x.out.ok()
+	return nil
+}
+
+// validName returns an error if a text cannot be the name of a client.
+func validName(name string) error {
+	if !isPrintable(name) {
+		return errorf("ERR Client names cannot contain spaces, newlines or special characters.")
+	}
+	return nil
+}
+
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if text[i] < '!' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func clientID(x *call) error {
+	x.out.int(x.client.ID)
+	return nil
+}
+
+func clientGetName(x *call) error {
+	if x.client.name == "" {
+		x.out.null()
+		return nil
+	}
+	x.out.bulk(x.client.name)
+	return nil
+}
+
+func clientSetName(x *call) error {
+	if err := validName(x.args[2]); err != nil {
+		return err
+	}
+	x.client.name = strings.Clone(x.args[2])
+	x.out.ok()
+	return nil
+}
+
+// software is what CLIENT SETINFO says about the library of a client.
+type software struct{ name, version string }
+
+func clientSetInfo(x *call) error {
+	option := strings.ToLower(x.args[2])
+	if option != "lib-name" && option != "lib-ver" {
+		return errorf("ERR Unrecognized option '%s'", x.args[2])
+	}
+	if !isPrintable(x.args[3]) {
+		return errorf("ERR %s cannot contain spaces, newlines or special characters.", option)
+	}
+	if option == "lib-name" {
+		x.client.software.name = strings.Clone(x.args[3])
+	} else {
+		x.client.software.version = strings.Clone(x.args[3])
+	}
+	x.out.ok()
+	return nil
+}
+
+// onOff returns whether an argument is ON or OFF.
+func (x *call) onOff(i int) (bool, error) {
+	if !x.is(i, "ON") && !x.is(i, "OFF") {
+		return false, errSyntax
+	}
+	return x.is(i, "ON"), nil
+}
+
+func clientNoEvict(x *call) (err error) {
+	if x.client.noEvict, err = x.onOff(2); err == nil {
+		x.out.ok()
+	}
+	return err
+}
+
+func clientNoTouch(x *call) (err error) {
+	if x.client.noTouch, err = x.onOff(2); err == nil {
+		x.out.ok()
+	}
+	return err
+}
+
+// muted says which replies a client does not want.
+type muted int
+
+const (
+	replyAll muted = iota
+	replyOff
+	// replySkip is whether the reply to the next request is left out.
+	replySkip
+)
+
+func clientReply(x *call) error {
+	switch strings.ToUpper(x.args[2]) {
+	case "ON":
+		x.client.muted = replyAll
+		x.out.ok()
+	case "OFF":
+		x.client.muted = replyOff
+	case "SKIP":
+		if x.client.muted != replyOff {
+			x.client.muted = replySkip
+		}
+	default:
+		return errSyntax
+	}
+	return nil
+}
+
+// unskip begins a request, and reports whether its reply is left out.
+func (c *Client) unskip() bool {
+	if c.muted != replySkip {
+		return false
+	}
+	c.muted = replyAll
+	return true
+}
+
+// mute removes the reply to a request if the client does not want it.
+func (c *Client) mute(skip bool, start int) {
+	if (skip || c.muted == replyOff) && len(c.out.b) > start {
+		c.out.b = c.out.b[:start]
+	}
+}
+
+func clientGetRedir(x *call) error {
+	x.out.int(-1)
+	return nil
+}
+
+// clientCaching refuses CLIENT CACHING, since no client is in tracking mode.
+func clientCaching(*call) error {
+	return errorf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+}
+
+func clientTrackingInfo(x *call) error {
+	x.out.mapOf(3)
+	x.out.bulk("flags")
+	x.out.set(1)
+	x.out.bulk("off")
+	x.out.bulk("redirect")
+	x.out.int(-1)
+	x.out.bulk("prefixes")
+	x.out.array(0)
+	return nil
+}

@@ -37,8 +37,15 @@ func (s *Store) execute(c *Client, args []string) {
 // run runs a request, or adds it to the transaction of its client.
 func (s *Store) run(c *Client, args []string) {
 	s.stats.commands++
+	start := len(c.out.b)
+	if s.options.Reply > 0 {
+		c.out.limit = start + s.options.Reply
+	}
+	skip := c.unskip()
 	cmd, err := s.table.find(args)
 	if err == nil {
+		c.last = cmd
+		c.lastAt = s.options.Now()
 		err = s.admit(c, cmd)
 	}
 	switch {
@@ -52,6 +59,10 @@ func (s *Store) run(c *Client, args []string) {
 	if c.blocked == nil {
 		c.out.requests++
 	}
+	s.limitReply(c, start)
+	c.out.limit = 0
+	c.out.full = false
+	c.mute(skip, start)
 }
 
 // admit returns an error if a client must not run a command now.

@@ -14,22 +14,23 @@ func serve(t testing.TB, s *Store) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
+	clients := &Clients{}
 	go func() {
 		for id := int64(1); ; id++ {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go serveConn(s, conn, id)
+			go serveConn(s, conn, id, clients)
 		}
 	}()
 	return listener.Addr().String()
 }
 
-func serveConn(s *Store, conn net.Conn, id int64) {
+func serveConn(s *Store, conn net.Conn, id int64, clients *Clients) {
 	defer conn.Close()
 	c := NewClient(id, conn.RemoteAddr().String())
-	c.Attach(func() (*Store, error) { return s, nil })
+	c.Attach(Access{User: "default", Open: func() (*Store, error) { return s, nil }, Clients: clients})
 	defer c.Close()
 	go func() {
 		defer conn.Close()

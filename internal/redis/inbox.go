@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// maxInbox is the number of bytes of requests that wait for a client, beside one more.
+// maxInbox is the number of bytes of requests that wait for a client, beside one more. Those beyond
+// FreeMemory are charged.
 const maxInbox = 256 << 10
 
 // maxOutbox is the number of bytes of replies and messages at which a client is too slow, and closed.
@@ -25,52 +26,124 @@ func NewClient(id int64, address string) *Client {
 	return c
 }
 
-// Attach makes the client one of the store that open returns: again, whenever it has requests after that
-// store was closed because nobody used it. No request may be waiting or running.
-func (c *Client) Attach(open func() (*Store, error)) {
-	c.Drain()
+// Attach makes the client one of a store, and of no other. It waits for requests of the client, and must not be
+// called with others of these methods but Send and Kill.
+func (c *Client) Attach(a Access) {
+	c.Detach()
+	c.mu.Lock()
+	c.access = a
+	c.mu.Unlock()
+	a.Clients.add(c)
+}
+
+// Attached reports whether the client has a store.
+func (c *Client) Attached() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open = open
+	return c.access.Open != nil
+}
+
+// Detach makes the client one without a store.
+func (c *Client) Detach() {
+	c.Drain()
+	c.leave()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.access.Clients.remove(c)
+	c.giveBack(&c.reading)
+	c.giveBack(&c.running)
+	c.giveBack(&c.replies)
+	c.access = Access{}
+}
+
+// leave removes what the client has in its store.
+func (c *Client) leave() {
+	s := c.store
+	if s == nil {
+		return
+	}
+	if s.do(func() { s.leave(c) }) != nil {
+		<-s.ended // it has removed it
+	}
+	c.store = nil
+}
+
+// Grow charges the memory of the request that is being read. It is Grow of a Reader.
+func (c *Client) Grow(n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.take(n) {
+		return errMemory
+	}
+	c.reading += n
+	return nil
 }
 
 // Do hands a request over to the store, which runs those of a client in their order. It waits while too
 // many are waiting, and returns ErrClientClosed if the client is closed.
 func (c *Client) Do(args []string) error {
 	c.mu.Lock()
-	for c.size > maxInbox && !c.closed {
+	r := request{args: args, charged: c.reading}
+	c.reading = 0
+	for !c.hasRoom(&r) && !c.closed {
 		c.room.Wait()
 	}
 	if c.closed {
+		c.giveBack(&r.charged)
 		c.mu.Unlock()
 		return ErrClientClosed
 	}
-	c.inbox = append(c.inbox, args)
+	c.inbox = append(c.inbox, r)
 	c.size += sizeOf(args)
 	start := !c.queued
 	c.queued = true
 	c.mu.Unlock()
-	if !start {
-		return nil
+	if start {
+		c.start()
 	}
-	return c.start()
+	return nil
+}
+
+// hasRoom reports whether the inbox may have one more request, which it charges. An empty one may have any.
+// The caller holds mu.
+func (c *Client) hasRoom(r *request) bool {
+	size := sizeOf(r.args)
+	switch {
+	case c.size == 0 || c.size+size <= FreeMemory:
+		return true
+	case c.size > maxInbox:
+		return false
+	case size <= r.charged:
+		return true
+	}
+	more := size - r.charged
+	if !c.take(more) {
+		return false
+	}
+	r.charged += more
+	return true
 }
 
 // start has the store run the requests of the inbox. It opens the store if it was closed.
-func (c *Client) start() error {
+func (c *Client) start() {
 	for {
-		s, err := c.open()
+		s, err := c.access.Open()
 		if err != nil {
-			return c.refuse(err)
+			c.mu.Lock()
+			c.awaitSent()
+			c.mu.Unlock()
+			c.refuse(err)
+			return
 		}
 		if s.attach(c) {
-			return nil
+			return
 		}
+		<-s.ended
 	}
 }
 
 // refuse answers all requests of the inbox with an error, since the store could not be opened.
-func (c *Client) refuse(err error) error {
+func (c *Client) refuse(err error) {
 	for {
 		if _, ok := c.next(); !ok {
 			break
@@ -78,7 +151,6 @@ func (c *Client) refuse(err error) error {
 		c.out.error(err.Error())
 	}
 	c.flush()
-	return nil
 }
 
 // attach has the store run the requests of a client. It reports whether the store is open; one that is not
@@ -99,60 +171,149 @@ func (s *Store) attach(c *Client) bool {
 	return true
 }
 
-// Drain waits until no request is waiting or running.
+// Drain waits until no request is waiting or running, and the replies of those before have been handed over.
 func (c *Client) Drain() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for c.queued && !c.closed {
 		c.room.Wait()
 	}
+	c.mu.Unlock()
+	c.awaitTurn()
 }
 
-// Reply appends a reply that is not one of a command of the store. No request may be waiting or running.
+// Finish is Drain, but does not wait for a command that blocks.
+func (c *Client) Finish() {
+	c.mu.Lock()
+	for c.queued && !c.closed && !c.waits {
+		c.room.Wait()
+	}
+	c.mu.Unlock()
+	c.awaitTurn()
+}
+
+// awaitTurn waits until the current turn of the store has ended, with which replies are handed over.
+func (c *Client) awaitTurn() {
+	s := c.store
+	if s == nil {
+		return
+	}
+	if s.do(func() {}) != nil {
+		<-s.ended
+	}
+}
+
+// Reserved reports whether the client is in a state in which the store decides which commands it may use:
+// a transaction, or subscriptions with RESP2. No request may be waiting or running.
+func (c *Client) Reserved() bool {
+	s := c.store
+	if s == nil {
+		return false
+	}
+	reserved := false
+	_ = s.do(func() { reserved = c.queue != nil || c.subscriptions() > 0 && !c.out.resp3 }) // false if it is closed
+	return reserved
+}
+
+// Waits reports whether the client may have nothing to send: a command of it blocks, or it has
+// subscriptions.
+func (c *Client) Waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waits || c.subscribed
+}
+
+// Reply appends a reply to the last request, which was not handed over to the store. No request may be
+// waiting or running.
 func (c *Client) Reply(text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.giveBack(&c.reading)
+	c.awaitSent()
 	c.outbox = append(c.outbox, text...)
 	c.sent.Signal()
+}
+
+// awaitSent waits until few replies are to be sent. The caller holds mu.
+func (c *Client) awaitSent() {
+	for len(c.outbox) > FreeMemory && !c.closed {
+		c.room.Wait()
+	}
 }
 
 // Send calls write with replies and messages as they come, until it returns an error or the client is
 // closed. What was appended before Close is written.
 func (c *Client) Send(write func([]byte) error) error {
+	defer c.endOutput()
 	var b []byte
 	for {
-		c.mu.Lock()
-		for len(c.outbox) == 0 && !c.closed {
-			c.sent.Wait()
-		}
-		b, c.outbox = c.outbox, emptied(b)
-		stalled := c.stalled
-		c.stalled = false
-		closed := c.closed
-		c.mu.Unlock()
-		if len(b) == 0 && closed {
+		var stalled *Store
+		b, stalled = c.nextOutput(b)
+		if len(b) == 0 {
 			return nil
 		}
 		if err := write(b); err != nil {
 			return err
 		}
-		if stalled {
-			c.store.enqueue(c)
+		if stalled != nil {
+			stalled.enqueue(c)
 		}
+	}
+}
+
+// endOutput drops the replies that cannot be sent.
+func (c *Client) endOutput() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+	c.outbox = nil
+	c.adjustReplies()
+	c.end()
+}
+
+// nextOutput waits for replies and returns them, or nil when the client is closed and there are none. It
+// takes back the buffer of those before. It also returns the store if that waits until these are sent.
+func (c *Client) nextOutput(before []byte) (b []byte, stalled *Store) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cap(before) <= keptBuffer {
+		c.spare = before[:0]
+	}
+	c.sending = 0
+	c.adjustReplies() // it needs less than before
+	for len(c.outbox) == 0 && !c.closed {
+		c.sent.Wait()
+	}
+	b = c.outbox
+	c.outbox = nil
+	c.sending = len(b)
+	stalled = c.stalled
+	c.stalled = nil
+	c.room.Broadcast()
+	return b, stalled
+}
+
+// Kill closes the client and its connection. What it has in the store is removed by Close.
+func (c *Client) Kill() {
+	c.mu.Lock()
+	c.end()
+	c.mu.Unlock()
+	if c.Hangup != nil {
+		c.Hangup()
 	}
 }
 
 // Close ends the client. Requests that were not run are dropped, and a command that blocks ends.
 func (c *Client) Close() {
 	c.mu.Lock()
-	c.closed = true
-	c.room.Broadcast()
-	c.sent.Broadcast()
-	s := c.store
+	c.end()
 	c.mu.Unlock()
-	if s != nil {
-		_ = s.do(func() { s.leave(c) })
-	}
+	c.leave()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.access.Clients.remove(c)
+	c.emptyInbox()
+	c.giveBack(&c.reading)
+	c.giveBack(&c.running)
 }
 
 // leave removes what a client has in the store.
@@ -162,7 +323,7 @@ func (s *Store) leave(c *Client) {
 	}
 	s.unwatchAll(c)
 	s.unsubscribeAll(c)
-	c.queue = nil
+	c.dropQueue()
 	c.pin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,9 +345,20 @@ func (s *Store) forgetClients() {
 		}
 		s.leave(c)
 		c.mu.Lock()
-		c.closed = true
-		c.room.Broadcast()
-		c.sent.Broadcast()
+		c.end()
 		c.mu.Unlock()
 	}
+}
+
+// hasRequests reports whether a client has requests that have not been run. The caller holds mu of the store.
+func (s *Store) hasRequests() bool {
+	for c := range s.clients {
+		c.mu.Lock()
+		queued := c.queued
+		c.mu.Unlock()
+		if queued {
+			return true
+		}
+	}
+	return false
 }

@@ -137,7 +137,9 @@ func (x *call) lookup(key string) *entry {
 		}
 		return nil
 	}
-	e.used = x.now
+	if !x.client.noTouch || x.cmd.name == "touch" {
+		e.used = x.now
+	}
 	return e
 }
 

@@ -160,6 +160,9 @@ func sPublish(x *call) error {
 func (x *call) send(kind subscription, name, channel, text string) int {
 	clients := kind.all(x.Store)[name]
 	for c := range clients {
+		if c.dropped {
+			continue
+		}
 		out := &c.out.reply
 		if c == x.client {
 			x.later.resp3 = x.out.resp3
@@ -177,6 +180,9 @@ func (x *call) send(kind subscription, name, channel, text string) int {
 		}
 		out.bulk(text)
 		x.turn = append(x.turn, c)
+		if c != x.client && !c.chargeReplies() {
+			c.drop()
+		}
 	}
 	return len(clients)
 }

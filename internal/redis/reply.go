@@ -11,6 +11,18 @@ import (
 type reply struct {
 	b     []byte
 	resp3 bool
+	// limit is the size that b must not exceed, or 0. Strings beyond it are left out, and full is true then.
+	limit int
+	full  bool
+}
+
+// fits reports whether a string of n bytes may be appended.
+func (r *reply) fits(n int) bool {
+	if r.limit > 0 && len(r.b)+n > r.limit {
+		r.full = true
+		return false
+	}
+	return true
 }
 
 // header appends a type, a number and the end of the line.
@@ -66,6 +78,9 @@ func (r *reply) bool(v bool) {
 
 // bulk appends a string.
 func (r *reply) bulk(s string) {
+	if !r.fits(len(s)) {
+		return
+	}
 	r.header('$', int64(len(s)))
 	r.b = append(r.b, s...)
 	r.b = append(r.b, '\r', '\n')
@@ -73,6 +88,9 @@ func (r *reply) bulk(s string) {
 
 // bytes appends a string.
 func (r *reply) bytes(s []byte) {
+	if !r.fits(len(s)) {
+		return
+	}
 	r.header('$', int64(len(s)))
 	r.b = append(r.b, s...)
 	r.b = append(r.b, '\r', '\n')

@@ -88,8 +88,15 @@ func (r *Reader) multi(line []byte) ([]string, error) {
 			return nil, err
 		}
 		r.ends = append(r.ends, text.Len())
+		if err := r.grow(text.Len(), argOverhead); err != nil {
+			return nil, err
+		}
 	}
-	return cut(text.String(), r.ends), nil
+	args := cut(text.String(), r.ends)
+	if cap(r.ends) > 1024 {
+		r.ends = nil
+	}
+	return args, nil
 }
 
 // cut returns the parts of a text that end at some positions.
@@ -137,10 +144,8 @@ func (r *Reader) copy(text *strings.Builder, n int) error {
 		if err != nil {
 			return err
 		}
-		if grown := text.Len() + len(part); grown > FreeMemory && r.Grow != nil {
-			if err := r.Grow(len(part)); err != nil {
-				return err
-			}
+		if err := r.grow(text.Len(), len(part)); err != nil {
+			return err
 		}
 		text.Write(part)
 		n -= len(part)
@@ -149,6 +154,14 @@ func (r *Reader) copy(text *strings.Builder, n int) error {
 		}
 	}
 	return nil
+}
+
+// grow charges n more bytes of a request whose arguments have used some.
+func (r *Reader) grow(used, n int) error {
+	if r.Grow == nil || used+len(r.ends)*argOverhead+n <= FreeMemory {
+		return nil
+	}
+	return r.Grow(n)
 }
 
 // splitLine returns the arguments of a request that was written as a line, in which quotes have the meaning

@@ -17,6 +17,9 @@ type Options struct {
 	Memory int64
 	// Policy says what happens when there is no memory left.
 	Policy Policy
+	// Reply is the maximum number of bytes of a reply, Queue that of commands of a transaction, and QueueBytes
+	// that of their bytes; 0 if there is none.
+	Reply, Queue, QueueBytes int
 	// Writable returns an error in the words of Redis while nothing may be written, such as when the disk is
 	// almost full. Commands that only delete are run all the same. It may be nil.
 	Writable func() error
@@ -381,7 +384,7 @@ func (s *Store) fail(cause error) {
 func (s *Store) end() {
 	s.forgetClients()
 	for _, c := range s.attached() {
-		_ = c.refuse(ErrClosed)
+		c.refuse(ErrClosed)
 	}
 	if s.failed == nil {
 		s.failed = s.log.close()
@@ -402,7 +405,7 @@ func (s *Store) Close() error {
 // it did.
 func (s *Store) CloseUnused(since time.Time) bool {
 	s.mu.Lock()
-	if s.closed || s.pinned > 0 || len(s.runnable) > 0 || len(s.jobs) > 0 || s.used.After(since) {
+	if s.closed || s.pinned > 0 || len(s.runnable) > 0 || len(s.jobs) > 0 || s.used.After(since) || s.hasRequests() {
 		s.mu.Unlock()
 		return false
 	}
@@ -412,3 +415,13 @@ func (s *Store) CloseUnused(since time.Time) bool {
 	<-s.ended
 	return true
 }
+
+// Used returns when the store was last used.
+func (s *Store) Used() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// Ended is closed when the store has been closed, by Close or because it could not go on.
+func (s *Store) Ended() <-chan struct{} { return s.ended }

@@ -21,7 +21,7 @@ func TestAllRequestsAreAnsweredWhenTheDiskFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := NewClient(1, "")
-	c.Attach(func() (*Store, error) {
+	c.Attach(Access{Open: func() (*Store, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		select {
@@ -34,7 +34,7 @@ func TestAllRequestsAreAnsweredWhenTheDiskFails(t *testing.T) {
 		default:
 		}
 		return s, nil
-	})
+	}})
 	replies, out := io.Pipe()
 	go func() {
 		_ = c.Send(func(b []byte) error {

@@ -5,9 +5,9 @@ import "strings"
 // queue are the commands between MULTI and EXEC.
 type queue struct {
 	commands []queued
-	// size is about the bytes of the commands, and flags those of all of them.
-	size  int64
-	flags flags
+	// size is about the number of their bytes, charged what is charged for them, and flags those of all of them.
+	size, charged int
+	flags         flags
 	// failed is whether one of them was refused.
 	failed bool
 }
@@ -45,7 +45,7 @@ func (s *Store) refuse(c *Client, args []string, err error) {
 
 // abort discards the transaction of a client, and returns an error that says why.
 func (s *Store) abort(c *Client, reason error) error {
-	c.queue = nil
+	c.dropQueue()
 	s.unwatchAll(c)
 	return errorf("EXECABORT Transaction discarded because of: %s", strings.TrimPrefix(reason.Error(), "ERR "))
 }
@@ -56,14 +56,66 @@ func (c *Client) enqueue(cmd *command, args []string) {
 		c.fail(errorf("ERR Command not allowed inside a transaction"))
 		return
 	}
-	c.queue.size += int64(sizeOf(args))
-	if c.queue.size > c.store.options.Memory {
-		c.fail(errOOM)
+	if err := c.store.admitQueued(c, args); err != nil {
+		c.fail(err)
 		return
 	}
 	c.queue.flags |= cmd.flags
 	c.queue.commands = append(c.queue.commands, queued{cmd, args})
 	c.out.simple("QUEUED")
+}
+
+const errTransaction replyError = "ERR the transaction is too large"
+
+// admitQueued charges a command of a transaction, and returns an error if there are too many or no memory is
+// left. The charge of the request that runs becomes one of the transaction.
+func (s *Store) admitQueued(c *Client, args []string) error {
+	q := c.queue
+	size := sizeOf(args)
+	if limit := s.options.Queue; limit > 0 && len(q.commands) >= limit {
+		return errTransaction
+	}
+	if limit := s.options.QueueBytes; limit > 0 && q.size+size > limit {
+		return errTransaction
+	}
+	if int64(q.size+size) > s.options.Memory {
+		return errOOM
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more := size - c.running; q.size+size > FreeMemory && more > 0 {
+		if !c.take(more) {
+			return errMemory
+		}
+		c.running += more
+	}
+	q.size += size
+	q.charged += c.running
+	c.running = 0
+	return nil
+}
+
+// dropQueue ends the transaction of a client.
+func (c *Client) dropQueue() {
+	if c.queue == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giveBack(&c.queue.charged)
+	c.queue = nil
+}
+
+// takeQueue ends the transaction of a client and returns it. What is charged for it is returned when the
+// request that runs is.
+func (c *Client) takeQueue() *queue {
+	q := c.queue
+	c.queue = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running += q.charged
+	q.charged = 0
+	return q
 }
 
 func multi(x *call) error {
@@ -80,7 +132,7 @@ func discard(x *call) error {
 	if x.client.queue == nil {
 		return errorf("ERR DISCARD without MULTI")
 	}
-	x.client.queue = nil
+	x.client.dropQueue()
 	x.unwatchAll(x.client)
 	x.out.ok()
 	return nil
@@ -88,12 +140,11 @@ func discard(x *call) error {
 
 // execQueue runs the commands of a transaction. All that they change is one frame of the log.
 func execQueue(x *call) error {
-	q := x.client.queue
-	if q == nil {
+	if x.client.queue == nil {
 		return errorf("ERR EXEC without MULTI")
 	}
 	broken := x.client.broken || x.watchesExpired(x.client)
-	x.client.queue = nil
+	q := x.client.takeQueue()
 	x.unwatchAll(x.client)
 	if q.failed {
 		return errorf("EXECABORT Transaction discarded because of previous errors.")

@@ -40,6 +40,12 @@ const (
 	Deleting State = "deleting"
 )
 
+// Embedded is the name of the engine of key-value stores that this process serves itself. Stores that were
+// created under its former name, redka, are its too.
+const Embedded = "embedded"
+
+const formerEmbedded = "redka"
+
 // Engine provides databases or key-value stores. Its methods return Unavailable if it cannot be
 // reached. They may be repeated, by any replica, after a crash in the middle of one.
 type Engine interface {

@@ -314,6 +314,17 @@ func TestResourceOfAnotherEngineIsListedAndUnavailable(t *testing.T) {
 	})
 }
 
+// TestStoreOfTheFormerEmbeddedEngine has a row that names the engine as it was called once.
+func TestStoreOfTheFormerEmbeddedEngine(t *testing.T) {
+	each(t, func(f *fixture) {
+		f.kvs.name = formerEmbedded
+		_, err := f.create(NewResource{Type: KV, Name: new("x")})
+		f.must(err)
+		f.kvs.name = Embedded
+		f.must(f.delete(Named{Type: KV, Name: "x"}))
+	})
+}
+
 // TestStalledCreationIsUndone has a replica take over from one that has not died but is slow. Its own
 // engine may fail then, so that it has not finished.
 func TestStalledCreationIsUndone(t *testing.T) {

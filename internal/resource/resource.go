@@ -93,7 +93,7 @@ type KVEntry struct {
 	Username    string            `json:"username" example:"kv_01jcq3v5w8z9d6y4k2m7n0p1rv"`
 	Password    *string           `json:"password" doc:"Null for viewers, and without the scope resource:write" example:"4fVq0hXz7Lr2mTb9KcW1sYpD"`
 	URL         *string           `json:"url" doc:"Null for viewers, without the scope resource:write, and while the region does not have the engine" example:"redis://kv_01jcq3v5w8z9d6y4k2m7n0p1rv:4fVq0hXz7Lr2mTb9KcW1sYpD@steward.example.com:6379/0"`
-	Engine      string            `json:"engine" doc:"Engine of the store" example:"redka"`
+	Engine      string            `json:"engine" doc:"Engine of the store" example:"embedded"`
 	Description *string           `json:"description" example:"Orders of the shop"`
 	Internal    bool              `json:"internal"`
 	Env         map[string]string `json:"env" doc:"Environment variables for Redis clients; empty for viewers, and without the scope resource:write"`

@@ -42,6 +42,9 @@ func (s *Store) scan(r db.Row) (*Provisioned, error) {
 		&p.CreatedBy, &p.CreatedAt, &p.UpdatedAt, &p.version); err != nil {
 		return nil, err
 	}
+	if p.Engine == formerEmbedded {
+		p.Engine = Embedded
+	}
 	plain, err := s.Ring.Open(passwordPurpose, password)
 	if err != nil {
 		return nil, fmt.Errorf("open password of %s: %w", p.ID, err)

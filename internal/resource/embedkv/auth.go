@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/errs"
 	"steward/internal/id"
+	"steward/internal/redis"
 	"steward/internal/resource"
 )
 
@@ -24,12 +25,51 @@ const (
 	loginTimeout = 5 * time.Second
 )
 
-// replyError is an error in the words of Redis.
-type replyError string
+// The errors of authentication, in the words of Redis.
+var (
+	errNoAuth        = errors.New("NOAUTH Authentication required.")
+	errNoAuthHello   = errors.New("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	errAuthArgs      = errors.New("ERR wrong number of arguments for 'auth' command")
+	errSyntax        = errors.New("ERR syntax error")
+	errWrongPassword = errors.New("WRONGPASS invalid username-password pair or user is disabled.")
+)
 
-func (e replyError) Error() string { return string(e) }
+// auth is AUTH [username] password.
+func (s *session) auth(args []string) {
+	var err error
+	switch len(args) {
+	case 2:
+		err = s.login("default", args[1])
+	case 3:
+		err = s.login(args[1], args[2])
+	case 1:
+		err = errAuthArgs
+	default:
+		err = errSyntax
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.ok("OK")
+}
 
-const errWrongPassword replyError = "WRONGPASS invalid username-password pair or user is disabled."
+// hello is HELLO [protover [AUTH username password] [SETNAME clientname]]. The store answers it when the
+// client has authenticated.
+func (s *session) hello(args []string) {
+	h, err := redis.ParseHello(args)
+	if err == nil && h.Auth {
+		err = s.login(h.User, h.Password)
+	}
+	if err == nil && s.store == "" {
+		err = errNoAuthHello
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	_ = s.client.Do(h.Request()) // the next read fails too
+}
 
 func passwordHash(password string) [sha256.Size]byte { return sha256.Sum256([]byte(password)) }
 
@@ -52,21 +92,41 @@ func (s *session) login(user, password string) error {
 			return err
 		}
 		if e.generation.Load() == generation {
-			s.own(p.OrgID, p.ID)
-			s.in.args = maxArgs
-			s.in.bytes = e.Limits.Request
+			s.attach(p)
 			s.failures = 0
 			return nil
 		}
+		s.client.Detach()
 		s.forget()
 	}
 	return errors.New("ERR stores are changing too fast, try again")
+}
+
+// attach has the requests of the session run by a store. If they are already, nothing is lost.
+func (s *session) attach(p *resource.Provisioned) {
+	if s.attached == p.ID {
+		return
+	}
+	e := s.engine
+	s.client.Attach(redis.Access{
+		User:    p.ID,
+		Open:    func() (*redis.Store, error) { return e.pool.get(p.ID) },
+		Clients: e.sessions.clients(s),
+		Memory:  e.Memory.Charge(p.OrgID, p.ID),
+	})
+	s.attached = p.ID
+	s.in.Args = maxArgs
+	s.in.Bytes = e.Limits.Request
 }
 
 // forget makes the session one that has not authenticated. It is closed if there are too many.
 func (s *session) forget() {
 	e := s.engine
 	s.quit = !e.sessions.forget(s, e.Unauthenticated.Charge(s.address, "")) || s.quit
+	s.attached = ""
+	s.in.Args = loginArgs
+	s.in.Bytes = loginBytes
+	s.began = time.Now()
 }
 
 // failed delays the reply to a wrong password, and closes the connection after some of them.

@@ -22,9 +22,9 @@ func TestRedisCLI(t *testing.T) {
 	equal(t, "STRLEN", f.cli(p, "strlen", "empty"), "0")
 	equal(t, "PING", f.cli(p, "ping"), "PONG")
 	equal(t, "SELECT", f.cli(p, "select", "1"), "ERR DB index is out of range")
-	equal(t, "unknown", f.cli(p, "object", "help", "x"), "ERR unknown command 'object', with args beginning with: 'help' 'x'")
+	equal(t, "unknown", f.cli(p, "nonsense", "help", "x"), "ERR unknown command 'nonsense', with args beginning with: 'help' 'x'")
 	equal(t, "arguments", f.cli(p, "get"), "ERR wrong number of arguments for 'get' command")
-	equal(t, "RESP3", f.cli(p, "-3", "get", "greeting"), "HELLO 3 failed: NOPROTO unsupported protocol version\nhello")
+	equal(t, "RESP3", f.cli(p, "-3", "get", "greeting"), "hello")
 	equal(t, "DBSIZE", f.cli(p, "dbsize"), "2")
 	equal(t, "FLUSHALL", f.cli(p, "flushall", "async"), "OK")
 	equal(t, "DBSIZE", f.cli(p, "dbsize"), "0")
@@ -98,14 +98,14 @@ func TestExpiredKeysAreDeleted(t *testing.T) {
 	ctx := t.Context()
 	c := f.client(f.create())
 	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i := range 3 * expiredKeys {
+		for i := range 3000 {
 			pipe.Set(ctx, fmt.Sprint("k", i), "v", 10*time.Millisecond)
 		}
 		return nil
 	})
 	must(t, err)
 	must(t, c.Set(ctx, "stays", "v", 0).Err())
-	waittest.Until(t, "expired keys to be deleted", func() (int64, bool) { // DBSIZE counts rows
+	waittest.Until(t, "expired keys to be deleted", func() (int64, bool) { // DBSIZE counts expired keys too
 		n := c.DBSize(ctx).Val()
 		return n, n == 1
 	})

@@ -156,8 +156,12 @@ func TestFailedSyncIsNotAcknowledged(t *testing.T) {
 	}); err == nil {
 		t.Error("a pipeline was acknowledged while fsync fails")
 	}
-	equal(t, "GET", c.Get(ctx, "k").Val(), "before")
+	if got, err := c.Get(ctx, "k").Result(); err == nil && got != "before" {
+		t.Errorf("GET while fsync fails: got %q", got)
+	}
 	release()
+	waittest.True(t, "the store to be opened again", func() bool { return c.Get(ctx, "k").Err() == nil })
+	equal(t, "GET", c.Get(ctx, "k").Val(), "before")
 	waittest.True(t, "writes to be accepted again", func() bool { return c.Set(ctx, "k", "after", 0).Err() == nil })
 	s.kill()
 	s.start()

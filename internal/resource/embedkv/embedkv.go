@@ -1,17 +1,15 @@
 // Package embedkv owns key-value stores that this process serves itself, over the Redis protocol.
 // Besides base packages it imports resource.
 //
-// Each store is a SQLite file of redka in <Dir>/<id>/. Serve accepts connections; a session reads
-// requests, answers those about the connection itself (AUTH, HELLO, CLIENT …) and, once a client has
-// authenticated, hands the others to the store that the client belongs to. A store runs one command at
-// a time, as Redis does, on a goroutine of its own: commands of all sessions that wait are run in one
-// transaction, and their replies leave when that is on disk. docs/decisions/0014 says why.
+// Each store is a log of internal/redis in <Dir>/<id>/, which has all keys in memory while it is open. Serve
+// accepts connections; a session reads requests, authenticates the client, and hands its other requests over
+// to the store that it belongs to. A pool opens stores when they are needed, and closes those that nobody
+// uses. docs/decisions/0014 says why.
 package embedkv
 
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -20,11 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"steward/internal/budget"
 	"steward/internal/disk"
 	"steward/internal/errs"
+	"steward/internal/redis"
 	"steward/internal/resource"
 )
 
@@ -41,8 +38,8 @@ type Engine struct {
 	// ByPassword returns the store whose password has a SHA-256, or NotFound.
 	ByPassword func(ctx context.Context, hash []byte) (*resource.Provisioned, error)
 	// Connections has a slot for each client that has authenticated, and Unauthenticated one for each
-	// other, whose owner is the address. Memory is that of requests and replies that are larger than
-	// freeMemory. Open makes those that are nil.
+	// other, whose owner is the address. Memory is that of requests and replies beyond redis.FreeMemory for
+	// each connection. Open makes those that are nil.
 	Connections, Unauthenticated, Memory *budget.Pool
 
 	Limits Limits
@@ -51,10 +48,6 @@ type Engine struct {
 	Log  *slog.Logger
 	Now  func() time.Time
 
-	// template is an empty store.
-	template []byte
-	// parse answers QUEUED, or what is wrong with a command.
-	parse    func(redcon.Conn, redcon.Command)
 	pool     *pool
 	sessions *sessions
 	// generation counts changes of stores and passwords. See login.
@@ -70,35 +63,36 @@ type Engine struct {
 type Limits struct {
 	// Stores is the maximum number of stores that are open at once.
 	Stores int
-	// Size is the maximum size of a store in bytes.
-	Size int64
+	// Memory is the maximum size of the keys and values of a store in bytes, and Policy says what happens
+	// when there is no more.
+	Memory int64
+	Policy redis.Policy
 	// Request and Reply are the maximum sizes of a command, or all commands of a transaction, and of
 	// its reply, in bytes.
 	Request, Reply int
 	// Queue is the maximum number of commands between MULTI and EXEC.
 	Queue int
-	// Command is how long a command may run.
-	Command time.Duration
 	// Login is how long a client may take to authenticate, Stall how long to receive a reply, and Idle
 	// how long a connection may be unused.
 	Login, Stall, Idle time.Duration
 	// Pace is that of a command after its first line.
 	Pace budget.Pace
-	// Unused is how long a store stays open without a command.
-	Unused time.Duration
+	// Unused is how long a store stays open without a command, and Wait how long a client waits for a store to
+	// be opened while too many are.
+	Unused, Wait time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.Stores, 200)
-	setDefault(&l.Size, 1<<30)
+	setDefault(&l.Memory, 256<<20)
 	setDefault(&l.Request, MaxRequest)
 	setDefault(&l.Reply, MaxRequest*3/2) // the share of a store in a pool of eight grants
 	setDefault(&l.Queue, 10_000)
-	setDefault(&l.Command, 10*time.Second)
 	setDefault(&l.Login, 5*time.Second)
 	setDefault(&l.Stall, 30*time.Second)
 	setDefault(&l.Idle, time.Hour)
 	setDefault(&l.Unused, 5*time.Minute)
+	setDefault(&l.Wait, 30*time.Second)
 	if l.Pace == (budget.Pace{}) {
 		l.Pace = budget.Body
 	}
@@ -133,20 +127,17 @@ func (e *Engine) Open() error {
 	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
 		return fmt.Errorf("create directory of stores: %w", err)
 	}
-	if err := e.makeTemplate(); err != nil {
-		return fmt.Errorf("prepare key-value stores: %w", err)
-	}
 	e.setPools()
-	e.pool = &pool{max: e.Limits.Stores, open: e.openStore, now: e.Now, stores: map[string]*entry{}}
-	e.sessions = &sessions{byStore: map[string]map[*session]bool{}, all: map[*session]bool{}}
+	e.pool = newPool(e.Limits, e.openStore)
+	e.sessions = &sessions{byStore: map[string]*members{}, all: map[*session]bool{}}
 	e.verify = make(chan struct{}, 1)
 	e.logins = budget.NewQueue(maxLogins)
 	e.closed = make(chan struct{})
 	return nil
 }
 
-// Name returns redka.
-func (e *Engine) Name() string { return "redka" }
+// Name returns embedded.
+func (e *Engine) Name() string { return resource.Embedded }
 
 // Local returns true.
 func (e *Engine) Local() bool { return true }
@@ -159,12 +150,12 @@ func (e *Engine) Check(context.Context) error {
 	return nil
 }
 
-// Create creates the file of a store. It does nothing if there is one.
+// Create creates a store. It does nothing if there is one.
 func (e *Engine) Create(_ context.Context, p *resource.Provisioned) error {
 	if err := e.mine(p); err != nil {
 		return err
 	}
-	if err := e.createFile(p.ID); err != nil {
+	if err := e.createStore(p.ID); err != nil {
 		return fmt.Errorf("create key-value store: %w", err)
 	}
 	return nil
@@ -221,10 +212,9 @@ func (e *Engine) Forget() {
 	}
 }
 
-// Run verifies connections after Forget, ends commands that take too long, and closes stores that are not
-// used, until ctx ends.
+// Run verifies connections after Forget, and closes stores that are not used, until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
-	second := time.NewTicker(min(time.Second, e.Limits.Command/4))
+	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for {
 		select {
@@ -233,8 +223,7 @@ func (e *Engine) Run(ctx context.Context) {
 		case <-e.verify:
 			e.verifySessions(ctx)
 		case <-second.C:
-			e.pool.interruptLong(e.Limits.Command)
-			e.pool.closeUnused(e.Limits.Unused)
+			e.pool.closeUnused(e.Now().Add(-e.Limits.Unused))
 		}
 	}
 }
@@ -268,14 +257,4 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.closeOnce.Do(func() { close(e.closed) })
 	e.sessions.close()
 	return e.pool.close(ctx)
-}
-
-var errMemory = errors.New("ERR the server is handling too much data at once, try again")
-
-// take charges bytes, or returns an error if there is no room for them.
-func take(c *budget.Charge, n int) error {
-	if !c.Take(int64(n)) {
-		return errMemory
-	}
-	return nil
 }

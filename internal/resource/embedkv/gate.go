@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"steward/internal/budget"
+	"steward/internal/redis"
 )
 
 // Serve accepts connections until Close.
@@ -61,7 +62,13 @@ type sessions struct {
 	all    map[*session]bool
 	closed bool
 	// byStore has those that have authenticated.
-	byStore map[string]map[*session]bool
+	byStore map[string]*members
+}
+
+// members are the sessions of a store, and their clients.
+type members struct {
+	sessions map[*session]bool
+	clients  redis.Clients
 }
 
 // enter adds a session that has not authenticated.
@@ -86,21 +93,30 @@ func (r *sessions) join(s *session, store string, hash [sha256.Size]byte, slot *
 		r.part(s, slot)
 	}
 	if r.byStore[store] == nil {
-		r.byStore[store] = map[*session]bool{}
+		r.byStore[store] = &members{sessions: map[*session]bool{}}
 	}
-	r.byStore[store][s] = true
+	r.byStore[store].sessions[s] = true
 	s.store = store
 	s.hash = hash
 	return nil
+}
+
+// clients returns the clients of the store of a session.
+func (r *sessions) clients(s *session) *redis.Clients {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &r.byStore[s.store].clients
 }
 
 // part makes a session one that has not authenticated, with another slot. The caller holds mu.
 func (r *sessions) part(s *session, slot *budget.Charge) {
 	s.slot.Release()
 	s.slot = slot
-	delete(r.byStore[s.store], s)
-	if len(r.byStore[s.store]) == 0 {
-		delete(r.byStore, s.store)
+	if m := r.byStore[s.store]; m != nil {
+		delete(m.sessions, s)
+		if len(m.sessions) == 0 {
+			delete(r.byStore, s.store)
+		}
 	}
 	s.store = ""
 }
@@ -126,9 +142,13 @@ func (r *sessions) leave(s *session) {
 func (r *sessions) cut(store string, hash [sha256.Size]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for s := range r.byStore[store] {
+	m := r.byStore[store]
+	if m == nil {
+		return
+	}
+	for s := range m.sessions {
 		if s.hash != hash {
-			_ = s.net.Close()
+			s.client.Kill()
 		}
 	}
 }
@@ -150,6 +170,6 @@ func (r *sessions) close() {
 	defer r.mu.Unlock()
 	r.closed = true
 	for s := range r.all {
-		_ = s.net.Close()
+		s.client.Kill()
 	}
 }

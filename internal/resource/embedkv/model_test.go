@@ -25,7 +25,7 @@ func redisServer(t *testing.T) *redis.Client {
 	if err := server.Start(); err != nil {
 		t.Fatalf("this test needs the Debian package redis-server: %v", err)
 	}
-	c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port), Protocol: 2})
+	c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port)})
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = server.Process.Kill()
@@ -35,9 +35,8 @@ func redisServer(t *testing.T) *redis.Client {
 	return c
 }
 
-// shapes are commands of the model. %k is a key of the command's type, %v a value, %n a small number.
-// Keys of one type are used with commands of that type only, since redka differs there: docs/key-value.md
-// lists how.
+// shapes are commands of the model. %k is a key, as a rule of the command's type, %v a value, %n a small
+// number.
 var shapes = map[string][]string{
 	"s": {
 		"SET %k %v", "SET %k %v NX", "SET %k %v XX", "SET %k %v GET", "GET %k", "GETSET %k %v", "SETNX %k %v", "STRLEN %k",
@@ -74,7 +73,8 @@ func draw(t *rapid.T) []any {
 	for _, word := range strings.Fields(shape) {
 		switch word {
 		case "%k":
-			args = append(args, kind+rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "key"))
+			of := rapid.SampledFrom([]string{kind, kind, kind, kind, "s", "z"}).Draw(t, "type of key")
+			args = append(args, of+rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "key"))
 		case "%v":
 			args = append(args, rapid.SampledFrom([]string{"", "a", "b", "c", "\x00\xff\r\n", "ü", "10"}).Draw(t, "value"))
 		case "%n":

@@ -3,218 +3,248 @@ package embedkv
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
+
+	"steward/internal/redis"
 )
 
 // pool keeps stores open.
 type pool struct {
 	max  int
-	open func(id string) (*store, error)
-	now  func() time.Time
+	wait time.Duration
+	open func(id string) (*redis.Store, error)
 
 	mu     sync.Mutex
 	stores map[string]*entry
-	closed bool
+	// dropped are the stores that are being removed. Their channels are closed after that.
+	dropped map[string]chan struct{}
+	// closing is closed when the pool begins to be.
+	closing chan struct{}
+	closed  bool
 }
 
-// entry is a store of the pool.
+// entry is a store of the pool. store and err are set when ready is closed.
 type entry struct {
-	// ready is closed when store and err are set.
 	ready chan struct{}
-	store *store
+	store *redis.Store
 	err   error
-	// users and lastUsed are guarded by the pool's mu.
-	users    int
-	lastUsed time.Time
-	// gone is closed when the store is closed; nil before it begins to be.
-	gone chan struct{}
 }
 
-var errTooManyStores = errors.New("ERR too many stores are in use, try again")
+var (
+	errTooManyStores = errors.New("ERR too many stores are in use, try again")
+	errClosed        = errors.New("ERR the store is closed")
+)
 
-// use calls f with a store, which it opens if necessary.
-func (p *pool) use(id string, f func(*store) error) error {
-	e, err := p.acquire(id)
-	if err != nil {
-		return err
+func newPool(l Limits, open func(id string) (*redis.Store, error)) *pool {
+	return &pool{
+		max: l.Stores, wait: l.Wait, open: open, stores: map[string]*entry{}, dropped: map[string]chan struct{}{},
+		closing: make(chan struct{}),
 	}
-	defer p.release(e)
-	<-e.ready
-	if e.err != nil {
-		return e.err
-	}
-	return f(e.store)
 }
 
+// get returns a store, which it opens if necessary. While too many are open it waits until one of them can
+// be closed. A store that is closed meanwhile has ended; get then returns another one.
+func (p *pool) get(id string) (*redis.Store, error) {
+	deadline := time.Now().Add(p.wait)
+	for {
+		e, err := p.acquire(id)
+		if errors.Is(err, errTooManyStores) && !p.evict() {
+			if time.Now().After(deadline) {
+				return nil, err
+			}
+			err = p.pause()
+		}
+		switch {
+		case e == nil && (err == nil || errors.Is(err, errTooManyStores)):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		<-e.ready
+		if e.err != nil || !hasEnded(e.store) {
+			return e.store, e.err
+		}
+		p.forget(id, e)
+	}
+}
+
+// acquire returns the entry of a store, a new one if need be. It returns errTooManyStores if there cannot be one
+// more.
 func (p *pool) acquire(id string) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := p.stores[id]; e != nil && e.gone != nil; e = p.stores[id] {
-		p.wait(e)
+	for p.dropped[id] != nil {
+		removed := p.dropped[id]
+		p.mu.Unlock()
+		<-removed
+		p.mu.Lock()
 	}
 	if p.closed {
 		return nil, errClosed
 	}
 	if e := p.stores[id]; e != nil {
-		e.users++
 		return e, nil
 	}
-	if len(p.stores) >= p.max && !p.evict() {
+	if len(p.stores) >= p.max {
 		return nil, errTooManyStores
 	}
-	e := &entry{ready: make(chan struct{}), users: 1}
+	e := &entry{ready: make(chan struct{})}
 	p.stores[id] = e
 	go p.fill(id, e)
 	return e, nil
+}
+
+// evictPause is how long get waits before it tries again to close a store, while all are in use.
+const evictPause = 20 * time.Millisecond
+
+func (p *pool) pause() error {
+	again := time.NewTimer(evictPause)
+	defer again.Stop()
+	select {
+	case <-again.C:
+		return nil
+	case <-p.closing:
+		return errClosed
+	}
+}
+
+func hasEnded(s *redis.Store) bool {
+	select {
+	case <-s.Ended():
+		return true
+	default:
+		return false
+	}
 }
 
 // fill opens the store of an entry.
 func (p *pool) fill(id string, e *entry) {
 	e.store, e.err = p.open(id)
 	if e.err != nil {
-		p.mu.Lock()
-		delete(p.stores, id)
-		p.mu.Unlock()
+		p.forget(id, e)
 	}
 	close(e.ready)
 }
 
-// wait waits until an entry is gone, without the lock.
-func (p *pool) wait(e *entry) {
-	p.mu.Unlock()
-	<-e.gone
-	p.mu.Lock()
-}
-
-func (p *pool) release(e *entry) {
+// forget removes an entry.
+func (p *pool) forget(id string, e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.users--
-	e.lastUsed = p.now()
+	if p.stores[id] == e {
+		delete(p.stores, id)
+	}
 }
 
-// evict begins to close the store that was not used for longest. It returns false if all are in use.
-func (p *pool) evict() bool {
-	oldest := ""
+// opened is a store that is open.
+type opened struct {
+	id    string
+	entry *entry
+	used  time.Time
+}
+
+// ready returns the stores that are open, those first that were not used for longest.
+func (p *pool) ready() []opened {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []opened
 	for id, e := range p.stores {
-		if e.users == 0 && e.gone == nil && (oldest == "" || e.lastUsed.Before(p.stores[oldest].lastUsed)) {
-			oldest = id
-		}
-	}
-	if oldest == "" {
-		return false
-	}
-	p.retire(oldest, p.stores[oldest])
-	return true
-}
-
-// retire closes a store in the background. The caller holds mu.
-func (p *pool) retire(id string, e *entry) {
-	e.gone = make(chan struct{})
-	go func() {
-		<-e.ready
-		if e.store != nil {
-			e.store.close()
-		}
-		p.mu.Lock()
-		if p.stores[id] == e {
-			delete(p.stores, id)
-		}
-		p.mu.Unlock()
-		close(e.gone)
-	}()
-}
-
-// closeUnused closes stores that have not been used for some time.
-func (p *pool) closeUnused(age time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, e := range p.stores {
-		if e.users == 0 && e.gone == nil && p.now().Sub(e.lastUsed) > age {
-			p.retire(id, e)
-		}
-	}
-}
-
-// interruptLong ends commands that have run longer than a limit.
-func (p *pool) interruptLong(limit time.Duration) {
-	for _, s := range p.ready() {
-		s.interrupt(limit)
-	}
-}
-
-// ready returns the stores that are open.
-func (p *pool) ready() []*store {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var stores []*store
-	for _, e := range p.stores {
 		select {
 		case <-e.ready:
 			if e.store != nil {
-				stores = append(stores, e.store)
+				all = append(all, opened{id, e, e.store.Used()})
 			}
 		default:
 		}
 	}
-	return stores
+	slices.SortFunc(all, func(a, b opened) int { return a.used.Compare(b.used) })
+	return all
 }
 
-// drop closes a store, and ends the command that it runs.
-func (p *pool) drop(ctx context.Context, id string) error {
-	p.mu.Lock()
-	e := p.stores[id]
-	if e != nil && e.gone == nil {
-		p.retire(id, e)
+// evict closes a store that no client needs at the moment. It returns false if there is none.
+func (p *pool) evict() bool {
+	for _, o := range p.ready() {
+		if o.entry.store.CloseUnused(time.Now()) || hasEnded(o.entry.store) {
+			p.forget(o.id, o.entry)
+			return true
+		}
 	}
-	p.mu.Unlock()
-	if e == nil {
-		return nil
-	}
-	return await(ctx, e)
+	return false
 }
 
-// await waits until a store is closed, and interrupts its commands meanwhile.
-func await(ctx context.Context, e *entry) error {
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
-		select {
-		case <-e.gone:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-again.C:
-			select {
-			case <-e.ready:
-				if e.store != nil {
-					e.store.interrupt(0)
-				}
-			default:
-			}
+// closeUnused closes stores that have not been used since a time.
+func (p *pool) closeUnused(since time.Time) {
+	for _, o := range p.ready() {
+		if o.entry.store.CloseUnused(since) || hasEnded(o.entry.store) {
+			p.forget(o.id, o.entry)
 		}
 	}
 }
 
-// close closes all stores after their current batches.
+// drop closes a store and calls remove. Nobody can open the store before that returns.
+func (p *pool) drop(ctx context.Context, id string, remove func() error) error {
+	removed := make(chan struct{})
+	p.mu.Lock()
+	for p.dropped[id] != nil {
+		other := p.dropped[id]
+		p.mu.Unlock()
+		<-other
+		p.mu.Lock()
+	}
+	p.dropped[id] = removed
+	e := p.stores[id]
+	p.mu.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		p.end(id, e)
+		done <- remove()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.dropped, id)
+		close(removed)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end closes the store of an entry, which may be nil.
+func (p *pool) end(id string, e *entry) {
+	if e == nil {
+		return
+	}
+	<-e.ready
+	if e.store != nil {
+		_ = e.store.Close() // what was acknowledged is on disk
+	}
+	p.forget(id, e)
+}
+
+// close closes all stores after their current turns.
 func (p *pool) close(ctx context.Context) error {
 	p.mu.Lock()
-	p.closed = true
-	var entries []*entry
+	if !p.closed {
+		p.closed = true
+		close(p.closing)
+	}
+	var ending sync.WaitGroup
 	for id, e := range p.stores {
-		if e.gone == nil {
-			p.retire(id, e)
-		}
-		entries = append(entries, e)
+		ending.Go(func() { p.end(id, e) })
 	}
 	p.mu.Unlock()
-	for _, e := range entries {
-		select {
-		case <-e.gone:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	done := make(chan struct{})
+	go func() {
+		ending.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
 }

@@ -1,0 +1,62 @@
+package redis
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// Clients are the clients of a store. They are connected to it also while it is closed. The zero value has
+// none, and nil cannot have any.
+type Clients struct {
+	mu  sync.Mutex
+	all map[*Client]bool
+}
+
+func (r *Clients) add(c *Client) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = map[*Client]bool{}
+	}
+	r.all[c] = true
+}
+
+func (r *Clients) remove(c *Client) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, c)
+}
+
+// list returns the clients by their IDs.
+func (r *Clients) list() []*Client {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*Client, 0, len(r.all))
+	for c := range r.all {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *Client) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// others returns the clients of the store of a call, its own among them.
+func (x *call) others() []*Client {
+	x.client.mu.Lock()
+	registry := x.client.access.Clients
+	x.client.mu.Unlock()
+	all := registry.list()
+	if !slices.Contains(all, x.client) {
+		all = append(all, x.client)
+	}
+	return all
+}
