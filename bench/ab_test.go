@@ -20,8 +20,9 @@ import (
 const baseCommit = "731fc75"
 
 // TestAB compares this tree with an earlier commit. Both binaries run side by side, each with its own
-// database, and are measured in turn with the same client and the same sink. The ratio of a figure is
-// the median over the rounds.
+// database, and are measured in turn with the same client and the same sink, each first in every other
+// round: what one has accepted is vacuumed while the other is measured. The ratio of a figure is the
+// median over the rounds.
 //
 // BENCH_AB_BASE names another commit, or a binary. BENCH_AB_ROUNDS is the number of rounds,
 // BENCH_AB_ROWS the number of rows in lists.
@@ -33,8 +34,15 @@ func TestAB(t *testing.T) {
 		before := newContender(t, database, base, to, f)
 		after := newContender(t, database, "", to, f)
 		got := map[string][]pair{}
-		for range rounds {
-			a, b := before.measure(), after.measure()
+		for round := range rounds {
+			var a, b map[string]float64
+			if round%2 == 0 {
+				a = before.measure()
+				b = after.measure()
+			} else {
+				b = after.measure()
+				a = before.measure()
+			}
 			for name := range a {
 				got[name] = append(got[name], pair{a[name], b[name]})
 			}
