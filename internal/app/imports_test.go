@@ -54,6 +54,9 @@ var folders = [][]string{
 	{"object"},
 	{"object/s3"},
 
+	{"redis/lua"},
+	{"redis"},
+
 	{"resource"},
 	{"resource/embedkv", "resource/libsql", "resource/postgres", "resource/rediskv"},
 
@@ -88,6 +91,7 @@ var restricted = map[string][]string{
 	"modernc.org/sqlite":                  {"db", "resource", "sqlite"},
 	"zombiezen.com/go/sqlite":             {"db", "resource", "sqlite"},
 	"github.com/tidwall/btree":            {"redis"},
+	"github.com/yuin/gopher-lua":          {"redis"},
 	"github.com/redis/go-redis":           {"cli", "resource"},
 }
 

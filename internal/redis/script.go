@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
+
+	"steward/internal/redis/lua"
 )
 
 // evals are the flags of the commands that run scripts.
@@ -57,7 +59,7 @@ type script struct {
 	sha   string
 	size  int
 	flags scriptFlags
-	proto *lua.FunctionProto
+	proto *gopher.FunctionProto
 }
 
 // A cache of scripts has at most maxScripts, whose text has at most maxScriptBytes together.
@@ -113,7 +115,7 @@ func (x *call) loadScript(text string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	proto, err := compileScript(body, "user_script")
+	proto, err := lua.Compile(body, "user_script")
 	if err != nil {
 		return nil, errorf("ERR Error compiling script (new function): %v", err)
 	}
@@ -252,9 +254,9 @@ func (x *call) runScript(s *script, keys, argv []string) error {
 		return err
 	}
 	i := x.interpreter()
-	i.globals.RawSetString("KEYS", i.strings(keys))
-	i.globals.RawSetString("ARGV", i.strings(argv))
-	return i.run(r, i.function(s.proto))
+	i.SetGlobal("KEYS", i.Strings(keys))
+	i.SetGlobal("ARGV", i.Strings(argv))
+	return i.run(r, i.Function(s.proto))
 }
 
 func scriptLoad(x *call) error {

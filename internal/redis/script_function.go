@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
+
+	"steward/internal/redis/lua"
 )
 
 // functionCommands are the commands of functions.
@@ -40,7 +42,7 @@ type function struct {
 	name, description string
 	hasDescription    bool
 	flags             scriptFlags
-	callback          *lua.LFunction
+	callback          *gopher.LFunction
 }
 
 // find returns a function, or nil.
@@ -81,27 +83,27 @@ func (x *call) libraries() []*library {
 func (x *call) runLibrary(b *library) error {
 	i := x.functionInterpreter()
 	_, body, _ := strings.Cut(b.text, "\n")
-	proto, err := compileScript("\n"+body, "user_function")
+	proto, err := lua.Compile("\n"+body, "user_function")
 	if err != nil {
 		return errorf("ERR Error compiling function: %v", err)
 	}
 	b.functions = nil
 	b.in = i
 	i.loading = b
-	i.globals.RawSetString("redis", i.loader)
-	f := i.function(proto)
-	err = i.protect(&scriptRun{x: x, name: b.name}, f, nil, func(lua.LValue) error { return nil })
+	i.SetGlobal("redis", i.loader)
+	f := i.Function(proto)
+	err = i.protect(&scriptRun{x: x, name: b.name}, func(gopher.LValue) error { return nil }, f)
 	i.loading = nil
-	i.globals.RawSetString("redis", i.redis)
-	var failed *runError
+	i.SetGlobal("redis", i.redis)
+	var failed *lua.Error
 	if errors.As(err, &failed) {
-		return errorf("ERR Error registering functions: %s", failed.text)
+		return errorf("ERR Error registering functions: %s", failed.Text)
 	}
 	return err
 }
 
 // registerFunction is redis.register_function.
-func (i *interpreter) registerFunction(l *lua.LState) int {
+func (i *interpreter) registerFunction(l *gopher.LState) int {
 	f, err := readFunction(l)
 	if err == nil && !isFunctionName(f.name) {
 		err = errFunctionName
@@ -120,7 +122,8 @@ const errFunctionName replyError = "ERR Library names can only contain letters, 
 
 func isFunctionName(name string) bool {
 	for _, c := range []byte(name) {
-		if !isAlpha(c) && !isDigit(c) && c != '_' {
+		isLetter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !isLetter && (c < '0' || c > '9') && c != '_' {
 			return false
 		}
 	}
@@ -128,21 +131,21 @@ func isFunctionName(name string) bool {
 }
 
 // readFunction returns the function of the arguments of redis.register_function.
-func readFunction(l *lua.LState) (*function, error) {
+func readFunction(l *gopher.LState) (*function, error) {
 	switch l.GetTop() {
 	case 1:
-		t, ok := l.Get(1).(*lua.LTable)
+		t, ok := l.Get(1).(*gopher.LTable)
 		if !ok {
 			return nil, errorf("ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).")
 		}
 		return readNamedFunction(t)
 	case 2:
-		f := &function{name: numberOrString(l.Get(1))}
-		if !lua.LVCanConvToString(l.Get(1)) {
+		f := &function{name: lua.Text(l.Get(1))}
+		if !gopher.LVCanConvToString(l.Get(1)) {
 			return nil, errorf("ERR first argument to redis.register_function must be a string")
 		}
 		var ok bool
-		if f.callback, ok = l.Get(2).(*lua.LFunction); !ok {
+		if f.callback, ok = l.Get(2).(*gopher.LFunction); !ok {
 			return nil, errorf("ERR second argument to redis.register_function must be a function")
 		}
 		return f, nil
@@ -151,31 +154,31 @@ func readFunction(l *lua.LState) (*function, error) {
 }
 
 // readNamedFunction returns the function of a table.
-func readNamedFunction(t *lua.LTable) (*function, error) {
+func readNamedFunction(t *gopher.LTable) (*function, error) {
 	f := &function{}
 	hasName := false
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
-		if !lua.LVCanConvToString(k) {
+	for k, v := t.Next(gopher.LNil); k != gopher.LNil; k, v = t.Next(k) {
+		if !gopher.LVCanConvToString(k) {
 			return nil, errorf("ERR named argument key given to redis.register_function is not a string")
 		}
 		var ok bool
-		switch strings.ToLower(numberOrString(k)) {
+		switch strings.ToLower(lua.Text(k)) {
 		case "function_name":
-			if hasName = lua.LVCanConvToString(v); !hasName {
+			if hasName = gopher.LVCanConvToString(v); !hasName {
 				return nil, errorf("ERR function_name argument given to redis.register_function must be a string")
 			}
-			f.name = numberOrString(v)
+			f.name = lua.Text(v)
 		case "description":
-			if f.hasDescription = lua.LVCanConvToString(v); !f.hasDescription {
+			if f.hasDescription = gopher.LVCanConvToString(v); !f.hasDescription {
 				return nil, errorf("ERR description argument given to redis.register_function must be a string")
 			}
-			f.description = numberOrString(v)
+			f.description = lua.Text(v)
 		case "callback":
-			if f.callback, ok = v.(*lua.LFunction); !ok {
+			if f.callback, ok = v.(*gopher.LFunction); !ok {
 				return nil, errorf("ERR callback argument given to redis.register_function must be a function")
 			}
 		case "flags":
-			flags, ok := v.(*lua.LTable)
+			flags, ok := v.(*gopher.LTable)
 			if !ok {
 				return nil, errorf("ERR flags argument to redis.register_function must be a table representing function flags")
 			}
@@ -196,13 +199,13 @@ func readNamedFunction(t *lua.LTable) (*function, error) {
 }
 
 // readFlags reads the flags of a function. It returns false if one is unknown.
-func (f *function) readFlags(t *lua.LTable) bool {
+func (f *function) readFlags(t *gopher.LTable) bool {
 	for n := 1; ; n++ {
-		v := t.RawGet(lua.LNumber(n))
-		if v == lua.LNil {
+		v := t.RawGet(gopher.LNumber(n))
+		if v == gopher.LNil {
 			return true
 		}
-		flag, ok := findScriptFlag(strings.ToLower(numberOrString(v)))
+		flag, ok := findScriptFlag(strings.ToLower(lua.Text(v)))
 		if !ok {
 			return false
 		}
@@ -232,7 +235,7 @@ func fcall(x *call) error {
 		return err
 	}
 	i := x.functionInterpreter()
-	return i.run(r, f.callback, i.strings(keys), i.strings(argv))
+	return i.run(r, f.callback, i.Strings(keys), i.Strings(argv))
 }
 
 // libraryName returns the name of a library from the first line of its text.

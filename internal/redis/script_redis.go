@@ -4,7 +4,9 @@ import (
 	"errors"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
+
+	"steward/internal/redis/lua"
 )
 
 // scriptRun is a script that runs.
@@ -37,9 +39,9 @@ func (x *call) newRun(name string, flags scriptFlags) (*scriptRun, error) {
 
 // openRedis makes the global variable redis.
 func (i *interpreter) openRedis() {
-	t := i.openLibrary("redis", map[string]lua.LGFunction{
-		"call":               func(l *lua.LState) int { return i.call(l, true) },
-		"pcall":              func(l *lua.LState) int { return i.call(l, false) },
+	t := i.OpenLibrary("redis", map[string]gopher.LGFunction{
+		"call":               func(l *gopher.LState) int { return i.call(l, true) },
+		"pcall":              func(l *gopher.LState) int { return i.call(l, false) },
 		"error_reply":        errorReply,
 		"status_reply":       statusReply,
 		"sha1hex":            sha1HexOf,
@@ -49,30 +51,30 @@ func (i *interpreter) openRedis() {
 		"replicate_commands": replicateCommands,
 		"acl_check_cmd":      i.checkCommand,
 		"breakpoint":         breakpoint,
-		"debug":              func(*lua.LState) int { return 0 },
+		"debug":              func(*gopher.LState) int { return 0 },
 	})
 	addConstants(t)
 	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3} {
-		t.RawSetString(name, lua.LNumber(n))
+		t.RawSetString(name, gopher.LNumber(n))
 	}
-	i.redis = i.globals.RawGetString("redis").(*lua.LTable)
-	loader := i.l.NewTable()
-	i.addFunctions(loader, map[string]lua.LGFunction{"register_function": i.registerFunction, "log": i.logText})
+	i.redis = i.Global("redis").(*gopher.LTable)
+	loader := i.NewTable()
+	i.AddFunctions(loader, map[string]gopher.LGFunction{"register_function": i.registerFunction, "log": i.logText})
 	addConstants(loader)
-	loader.Metatable = i.noSuchGlobal()
-	i.loader = i.readonly(loader)
+	loader.Metatable = i.StrictMeta()
+	i.loader = i.Readonly(loader)
 }
 
 // addConstants adds what scripts and libraries know of the server.
-func addConstants(t *lua.LTable) {
+func addConstants(t *gopher.LTable) {
 	for name, n := range map[string]int{"LOG_DEBUG": 0, "LOG_VERBOSE": 1, "LOG_NOTICE": 2, "LOG_WARNING": 3, "REDIS_VERSION_NUM": 0x07000f} {
-		t.RawSetString(name, lua.LNumber(n))
+		t.RawSetString(name, gopher.LNumber(n))
 	}
-	t.RawSetString("REDIS_VERSION", lua.LString("7.0.15"))
+	t.RawSetString("REDIS_VERSION", gopher.LString("7.0.15"))
 }
 
 // call runs a command for redis.call and redis.pcall.
-func (i *interpreter) call(l *lua.LState, raise bool) int {
+func (i *interpreter) call(l *gopher.LState, raise bool) int {
 	r := i.current
 	if r == nil {
 		return i.fail(l, "ERR redis.call/pcall can only be called inside a script invocation", true)
@@ -84,7 +86,7 @@ func (i *interpreter) call(l *lua.LState, raise bool) int {
 	if err != nil {
 		return i.fail(l, err.Error(), raise)
 	}
-	i.guard.charge(l, len(r.out.b))
+	i.Charge(l, len(r.out.b))
 	reader := replyReader{l: l, text: string(r.out.b)}
 	failed := strings.HasPrefix(reader.text, "-")
 	r.out.b = emptied(r.out.b)
@@ -97,7 +99,7 @@ func (i *interpreter) call(l *lua.LState, raise bool) int {
 }
 
 // fail returns an error as a table, or raises it.
-func (i *interpreter) fail(l *lua.LState, text string, raise bool) int {
+func (i *interpreter) fail(l *gopher.LState, text string, raise bool) int {
 	t := errorTable(l, text)
 	if raise {
 		l.Error(t, 0)
@@ -106,24 +108,24 @@ func (i *interpreter) fail(l *lua.LState, text string, raise bool) int {
 	return 1
 }
 
-func errorTable(l *lua.LState, text string) *lua.LTable {
+func errorTable(l *gopher.LState, text string) *gopher.LTable {
 	t := l.NewTable()
-	t.RawSetString("err", lua.LString(text))
+	t.RawSetString("err", gopher.LString(text))
 	return t
 }
 
 // commandArgs returns the arguments of redis.call.
-func commandArgs(l *lua.LState) ([]string, error) {
+func commandArgs(l *gopher.LState) ([]string, error) {
 	if l.GetTop() == 0 {
 		return nil, errorf("ERR Please specify at least one argument for this redis lib call")
 	}
 	args := make([]string, l.GetTop())
 	for n := range args {
 		switch v := l.Get(n + 1).(type) {
-		case lua.LString:
+		case gopher.LString:
 			args[n] = string(v)
-		case lua.LNumber:
-			args[n] = formatG(float64(v), 17)
+		case gopher.LNumber:
+			args[n] = lua.FormatG(float64(v), 17)
 		default:
 			return nil, errorf("ERR Lua redis lib command arguments must be strings or integers")
 		}
@@ -187,8 +189,8 @@ func (c *command) mayReplicate() bool {
 	return c.name == "publish" || c.name == "spublish" || c.name == "pfcount"
 }
 
-func errorReply(l *lua.LState) int {
-	text, ok := l.Get(1).(lua.LString)
+func errorReply(l *gopher.LState) int {
+	text, ok := l.Get(1).(gopher.LString)
 	if !ok || l.GetTop() != 1 {
 		l.Push(errorTable(l, "ERR wrong number or type of arguments"))
 		return 1
@@ -205,8 +207,8 @@ func withCode(text string) string {
 	return strings.TrimRight(text, "\r\n")
 }
 
-func statusReply(l *lua.LState) int {
-	text, ok := l.Get(1).(lua.LString)
+func statusReply(l *gopher.LState) int {
+	text, ok := l.Get(1).(gopher.LString)
 	if !ok || l.GetTop() != 1 {
 		l.Push(errorTable(l, "ERR wrong number or type of arguments"))
 		return 1
@@ -217,20 +219,20 @@ func statusReply(l *lua.LState) int {
 	return 1
 }
 
-func sha1HexOf(l *lua.LState) int {
+func sha1HexOf(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		l.Error(errorTable(l, "ERR wrong number of arguments"), 0)
 	}
-	l.Push(lua.LString(sha1Hex(numberOrString(l.Get(1)))))
+	l.Push(gopher.LString(sha1Hex(lua.Text(l.Get(1)))))
 	return 1
 }
 
 // logText writes into the log of the process at its level for debugging: the texts are those of users.
-func (i *interpreter) logText(l *lua.LState) int {
+func (i *interpreter) logText(l *gopher.LState) int {
 	if l.GetTop() < 2 {
 		return i.fail(l, "ERR redis.log() requires two arguments or more.", true)
 	}
-	level, ok := toNumber(l.Get(1))
+	level, ok := lua.Number(l.Get(1))
 	if !ok {
 		return i.fail(l, "ERR First argument must be a number (log level).", true)
 	}
@@ -239,7 +241,7 @@ func (i *interpreter) logText(l *lua.LState) int {
 	}
 	var words []string
 	for n := 2; n <= l.GetTop(); n++ {
-		words = append(words, numberOrString(l.Get(n)))
+		words = append(words, lua.Text(l.Get(n)))
 	}
 	if i.current != nil {
 		i.current.x.options.Log.Debug("a script says", "text", strings.Join(words, " "))
@@ -247,11 +249,11 @@ func (i *interpreter) logText(l *lua.LState) int {
 	return 0
 }
 
-func (i *interpreter) setResp(l *lua.LState) int {
+func (i *interpreter) setResp(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		return i.fail(l, "ERR redis.setresp() requires one argument.", true)
 	}
-	v, _ := toNumber(l.Get(1))
+	v, _ := lua.Number(l.Get(1))
 	if v = float64(int64(v)); v != 2 && v != 3 {
 		return i.fail(l, "ERR RESP version must be 2 or 3.", true)
 	}
@@ -260,29 +262,29 @@ func (i *interpreter) setResp(l *lua.LState) int {
 }
 
 // setRepl accepts what Redis accepts. All that a script changes is logged.
-func setRepl(l *lua.LState) int {
+func setRepl(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		l.Error(errorTable(l, "ERR redis.set_repl() requires two arguments."), 0)
 	}
-	v, _ := toNumber(l.Get(1))
+	v, _ := lua.Number(l.Get(1))
 	if int64(v)&^3 != 0 {
 		l.Error(errorTable(l, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."), 0)
 	}
 	return 0
 }
 
-func replicateCommands(l *lua.LState) int {
-	l.Push(lua.LTrue)
+func replicateCommands(l *gopher.LState) int {
+	l.Push(gopher.LTrue)
 	return 1
 }
 
-func breakpoint(l *lua.LState) int {
-	l.Push(lua.LFalse)
+func breakpoint(l *gopher.LState) int {
+	l.Push(gopher.LFalse)
 	return 1
 }
 
 // checkCommand returns true for every command that exists: the users of a store may run all.
-func (i *interpreter) checkCommand(l *lua.LState) int {
+func (i *interpreter) checkCommand(l *gopher.LState) int {
 	args, err := commandArgs(l)
 	if err != nil {
 		return i.fail(l, err.Error(), true)
@@ -290,6 +292,6 @@ func (i *interpreter) checkCommand(l *lua.LState) int {
 	if i.current.x.table[strings.ToLower(args[0])] == nil {
 		return i.fail(l, "ERR Invalid command passed to redis.acl_check_cmd()", true)
 	}
-	l.Push(lua.LTrue)
+	l.Push(gopher.LTrue)
 	return 1
 }

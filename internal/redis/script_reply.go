@@ -1,16 +1,17 @@
 package redis
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
+
+	"steward/internal/redis/lua"
 )
 
 // replyReader turns the reply of a command into a value of Lua.
 type replyReader struct {
-	l    *lua.LState
+	l    *gopher.LState
 	text string
 }
 
@@ -29,44 +30,44 @@ func (r *replyReader) take(n int) string {
 }
 
 // value takes a value.
-func (r *replyReader) value() lua.LValue {
+func (r *replyReader) value() gopher.LValue {
 	line := r.line()
 	kind, text := line[0], line[1:]
 	switch kind {
 	case '+':
-		return r.field("ok", lua.LString(text))
+		return r.field("ok", gopher.LString(text))
 	case '-':
-		return r.field("err", lua.LString(withCode(text)))
+		return r.field("err", gopher.LString(withCode(text)))
 	case '_':
-		return lua.LNil
+		return gopher.LNil
 	case '#':
-		return lua.LBool(text == "t")
+		return gopher.LBool(text == "t")
 	case ',':
 		v, _ := strconv.ParseFloat(text, 64)
-		return r.field("double", lua.LNumber(v))
+		return r.field("double", gopher.LNumber(v))
 	case '(':
-		return r.field("big_number", lua.LString(text))
+		return r.field("big_number", gopher.LString(text))
 	}
 	n, _ := strconv.Atoi(text)
 	if kind == ':' {
-		return lua.LNumber(n)
+		return gopher.LNumber(n)
 	}
 	if n < 0 {
-		return lua.LFalse
+		return gopher.LFalse
 	}
 	return r.sized(kind, n)
 }
 
 // sized takes a value whose first line has a length.
-func (r *replyReader) sized(kind byte, n int) lua.LValue {
+func (r *replyReader) sized(kind byte, n int) gopher.LValue {
 	switch kind {
 	case '$':
-		return lua.LString(r.take(n))
+		return gopher.LString(r.take(n))
 	case '=':
 		text := r.take(n)
 		t := r.l.NewTable()
-		t.RawSetString("format", lua.LString(text[:3]))
-		t.RawSetString("string", lua.LString(text[4:]))
+		t.RawSetString("format", gopher.LString(text[:3]))
+		t.RawSetString("string", gopher.LString(text[4:]))
 		return r.field("verbatim_string", t)
 	case '%':
 		t := r.l.NewTable()
@@ -78,11 +79,11 @@ func (r *replyReader) sized(kind byte, n int) lua.LValue {
 	case '~':
 		t := r.l.NewTable()
 		for range n {
-			t.RawSet(r.value(), lua.LTrue)
+			t.RawSet(r.value(), gopher.LTrue)
 		}
 		return r.field("set", t)
 	default:
-		t := r.l.CreateTable(min(n, maxArrayPart), 0)
+		t := r.l.CreateTable(min(n, lua.MaxArrayPart), 0)
 		for i := range n {
 			t.RawSetInt(i+1, r.value())
 		}
@@ -91,7 +92,7 @@ func (r *replyReader) sized(kind byte, n int) lua.LValue {
 }
 
 // field returns a table of one field.
-func (r *replyReader) field(name string, v lua.LValue) *lua.LTable {
+func (r *replyReader) field(name string, v gopher.LValue) *gopher.LTable {
 	t := r.l.NewTable()
 	t.RawSetString(name, v)
 	return t
@@ -111,26 +112,26 @@ type replyWriter struct {
 // maxReplyDepth is how deep tables may be nested in a reply.
 const maxReplyDepth = 1000
 
-func (w *replyWriter) value(v lua.LValue, depth int) {
-	if len(w.out.b) > w.limit || w.guard.stopped() {
+func (w *replyWriter) value(v gopher.LValue, depth int) {
+	if len(w.out.b) > w.limit || w.Stopped() {
 		w.err = errorf("ERR the reply of the script is too long")
 	}
 	if w.err != nil {
 		return
 	}
 	switch v := v.(type) {
-	case lua.LString:
+	case gopher.LString:
 		w.out.bulk(string(v))
-	case lua.LNumber:
-		w.out.int(toInt64(float64(v)))
-	case lua.LBool:
+	case gopher.LNumber:
+		w.out.int(lua.Integer(float64(v)))
+	case gopher.LBool:
 		w.bool(bool(v))
-	case *lua.LTable:
+	case *gopher.LTable:
 		if depth > maxReplyDepth {
 			w.out.error("ERR reached lua stack limit")
 			return
 		}
-		w.table(w.original(v), depth+1)
+		w.table(w.Original(v), depth+1)
 	default:
 		w.out.null()
 	}
@@ -156,45 +157,37 @@ func (r *reply) boolean(v bool) {
 	}
 }
 
-// toInt64 converts a number as C does on most machines.
-func toInt64(v float64) int64 {
-	if math.IsNaN(v) || v >= 1<<63 || v < -1<<63 {
-		return math.MinInt64
-	}
-	return int64(v)
-}
-
 // table appends a table: a reply of a kind that one of its fields names, or a list.
-func (w *replyWriter) table(t *lua.LTable, depth int) {
-	if s, ok := t.RawGetString("err").(lua.LString); ok {
+func (w *replyWriter) table(t *gopher.LTable, depth int) {
+	if s, ok := t.RawGetString("err").(gopher.LString); ok {
 		w.out.error(string(s))
 		return
 	}
-	if s, ok := t.RawGetString("ok").(lua.LString); ok {
+	if s, ok := t.RawGetString("ok").(gopher.LString); ok {
 		w.out.simple(oneLine(string(s)))
 		return
 	}
-	if v, ok := t.RawGetString("double").(lua.LNumber); ok {
+	if v, ok := t.RawGetString("double").(gopher.LNumber); ok {
 		w.out.double(float64(v))
 		return
 	}
-	if s, ok := t.RawGetString("big_number").(lua.LString); ok {
+	if s, ok := t.RawGetString("big_number").(gopher.LString); ok {
 		w.out.bigNumber(oneLine(string(s)))
 		return
 	}
-	if inner, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
-		format, hasFormat := inner.RawGetString("format").(lua.LString)
-		text, hasText := inner.RawGetString("string").(lua.LString)
+	if inner, ok := t.RawGetString("verbatim_string").(*gopher.LTable); ok {
+		format, hasFormat := inner.RawGetString("format").(gopher.LString)
+		text, hasText := inner.RawGetString("string").(gopher.LString)
 		if hasFormat && hasText {
 			w.out.verbatimOf(string(format), string(text))
 			return
 		}
 	}
-	if inner, ok := t.RawGetString("map").(*lua.LTable); ok {
+	if inner, ok := t.RawGetString("map").(*gopher.LTable); ok {
 		w.pairs(inner, depth)
 		return
 	}
-	if inner, ok := t.RawGetString("set").(*lua.LTable); ok {
+	if inner, ok := t.RawGetString("set").(*gopher.LTable); ok {
 		w.members(inner, depth)
 		return
 	}
@@ -229,37 +222,37 @@ func (r *reply) verbatimOf(format, text string) {
 }
 
 // count returns the number of keys of a table.
-func count(t *lua.LTable) int {
+func count(t *gopher.LTable) int {
 	n := 0
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
 		n++
 	}
 	return n
 }
 
-func (w *replyWriter) pairs(t *lua.LTable, depth int) {
+func (w *replyWriter) pairs(t *gopher.LTable, depth int) {
 	w.out.mapOf(count(t))
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := t.Next(gopher.LNil); k != gopher.LNil; k, v = t.Next(k) {
 		w.value(k, depth)
 		w.value(v, depth)
 	}
 }
 
-func (w *replyWriter) members(t *lua.LTable, depth int) {
+func (w *replyWriter) members(t *gopher.LTable, depth int) {
 	w.out.set(count(t))
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
+	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
 		w.value(k, depth)
 	}
 }
 
 // list appends the elements of a table up to the first nil.
-func (w *replyWriter) list(t *lua.LTable, depth int) {
+func (w *replyWriter) list(t *gopher.LTable, depth int) {
 	n := 0
-	for t.RawGet(lua.LNumber(n+1)) != lua.LNil {
+	for t.RawGet(gopher.LNumber(n+1)) != gopher.LNil {
 		n++
 	}
 	w.out.array(n)
 	for i := range n {
-		w.value(t.RawGet(lua.LNumber(i+1)), depth)
+		w.value(t.RawGet(gopher.LNumber(i+1)), depth)
 	}
 }

@@ -1,25 +1,25 @@
-package redis
+package lua
 
 import (
 	"math"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // openString makes the global variable string, and the methods and the arithmetic of strings.
-func (i *interpreter) openString() {
-	i.openLibrary("string", map[string]lua.LGFunction{
+func (i *Interpreter) openString() {
+	i.OpenLibrary("string", map[string]gopher.LGFunction{
 		"byte":    i.stringByte,
 		"char":    stringChar,
-		"find":    func(l *lua.LState) int { return i.stringFind(l, true) },
+		"find":    func(l *gopher.LState) int { return i.stringFind(l, true) },
 		"format":  i.stringFormat,
 		"gmatch":  i.stringGmatch,
 		"gfind":   i.stringGmatch,
 		"gsub":    i.stringGsub,
-		"len":     func(l *lua.LState) int { l.Push(lua.LNumber(len(stringArg(l, 1)))); return 1 },
+		"len":     func(l *gopher.LState) int { l.Push(gopher.LNumber(len(stringArg(l, 1)))); return 1 },
 		"lower":   i.stringMap(lowerByte),
-		"match":   func(l *lua.LState) int { return i.stringFind(l, false) },
+		"match":   func(l *gopher.LState) int { return i.stringFind(l, false) },
 		"rep":     i.stringRep,
 		"reverse": i.stringReverse,
 		"sub":     stringSub,
@@ -38,25 +38,25 @@ func (i *interpreter) openString() {
 	} {
 		meta.RawSetString(name, i.l.NewFunction(stringArithmetic(name, f)))
 	}
-	i.l.SetMetatable(lua.LString(""), meta)
+	i.l.SetMetatable(gopher.LString(""), meta)
 }
 
 // stringArithmetic returns an operator for operands of which one is a string. The interpreter would read those with
 // leading zeros as octal numbers.
-func stringArithmetic(name string, f func(a, b float64) float64) lua.LGFunction {
-	return func(l *lua.LState) int {
-		a, okA := toNumber(l.Get(1))
-		b, okB := toNumber(l.Get(2))
+func stringArithmetic(name string, f func(a, b float64) float64) gopher.LGFunction {
+	return func(l *gopher.LState) int {
+		a, okA := Number(l.Get(1))
+		b, okB := Number(l.Get(2))
 		if name == "__unm" {
 			b, okB = 0, true
 		}
 		if okA && okB {
-			l.Push(lua.LNumber(f(a, b)))
+			l.Push(gopher.LNumber(f(a, b)))
 			return 1
 		}
 		bad := l.Get(2)
-		if bad.Type() != lua.LTString && okA {
-			if op, ok := l.GetMetaField(bad, name).(*lua.LFunction); ok {
+		if bad.Type() != gopher.LTString && okA {
+			if op, ok := l.GetMetaField(bad, name).(*gopher.LFunction); ok {
 				l.Push(op)
 				l.Push(l.Get(1))
 				l.Push(bad)
@@ -88,14 +88,14 @@ func span(n, first, last int) (from, to int) {
 	return first - 1, last
 }
 
-func stringSub(l *lua.LState) int {
+func stringSub(l *gopher.LState) int {
 	s := stringArg(l, 1)
 	from, to := span(len(s), intArg(l, 2, noDefault), intArg(l, 3, -1))
-	l.Push(lua.LString(s[from:to]))
+	l.Push(gopher.LString(s[from:to]))
 	return 1
 }
 
-func (i *interpreter) stringByte(l *lua.LState) int {
+func (i *Interpreter) stringByte(l *gopher.LState) int {
 	s := stringArg(l, 1)
 	first := intArg(l, 2, 1)
 	from, to := span(len(s), first, intArg(l, 3, first))
@@ -103,12 +103,12 @@ func (i *interpreter) stringByte(l *lua.LState) int {
 		l.RaiseError("string slice too long")
 	}
 	for _, c := range []byte(s[from:to]) {
-		l.Push(lua.LNumber(c))
+		l.Push(gopher.LNumber(c))
 	}
 	return to - from
 }
 
-func stringChar(l *lua.LState) int {
+func stringChar(l *gopher.LState) int {
 	b := make([]byte, l.GetTop())
 	for n := range b {
 		c := intArg(l, n+1, noDefault)
@@ -117,7 +117,7 @@ func stringChar(l *lua.LState) int {
 		}
 		b[n] = byte(c)
 	}
-	l.Push(lua.LString(b))
+	l.Push(gopher.LString(b))
 	return 1
 }
 
@@ -136,81 +136,81 @@ func upperByte(c byte) byte {
 }
 
 // stringMap returns a function that changes each byte of a string.
-func (i *interpreter) stringMap(f func(byte) byte) lua.LGFunction {
-	return func(l *lua.LState) int {
+func (i *Interpreter) stringMap(f func(byte) byte) gopher.LGFunction {
+	return func(l *gopher.LState) int {
 		s := stringArg(l, 1)
 		i.guard.charge(l, len(s))
 		b := []byte(s)
 		for n, c := range b {
 			b[n] = f(c)
 		}
-		l.Push(lua.LString(b))
+		l.Push(gopher.LString(b))
 		return 1
 	}
 }
 
-func (i *interpreter) stringReverse(l *lua.LState) int {
+func (i *Interpreter) stringReverse(l *gopher.LState) int {
 	s := stringArg(l, 1)
 	i.guard.charge(l, len(s))
 	b := make([]byte, len(s))
 	for n := range b {
 		b[n] = s[len(s)-1-n]
 	}
-	l.Push(lua.LString(b))
+	l.Push(gopher.LString(b))
 	return 1
 }
 
-func (i *interpreter) stringRep(l *lua.LState) int {
+func (i *Interpreter) stringRep(l *gopher.LState) int {
 	s := stringArg(l, 1)
 	n := intArg(l, 2, noDefault)
 	if n <= 0 || s == "" {
-		l.Push(lua.LString(""))
+		l.Push(gopher.LString(""))
 		return 1
 	}
-	if n > maxString/len(s) {
+	if n > MaxString/len(s) {
 		l.RaiseError("string length overflow")
 	}
 	i.guard.charge(l, n*len(s))
-	l.Push(lua.LString(strings.Repeat(s, n)))
+	l.Push(gopher.LString(strings.Repeat(s, n)))
 	return 1
 }
 
 // stringFind is string.find, and string.match unless positions are wanted.
-func (i *interpreter) stringFind(l *lua.LState, positions bool) int {
+func (i *Interpreter) stringFind(l *gopher.LState, positions bool) int {
 	s, pattern := stringArg(l, 1), stringArg(l, 2)
 	from := intArg(l, 3, 1)
 	if from < 0 {
 		from = max(from+len(s)+1, 1)
 	}
 	from = min(max(from, 1)-1, len(s))
-	if positions && (lua.LVAsBool(l.Get(4)) || !strings.ContainsAny(pattern, "^$*+?.([%-")) {
+	if positions && (gopher.LVAsBool(l.Get(4)) || !strings.ContainsAny(pattern, "^$*+?.([%-")) {
 		at := strings.Index(s[from:], pattern)
 		if at < 0 {
-			l.Push(lua.LNil)
+			l.Push(gopher.LNil)
 			return 1
 		}
-		l.Push(lua.LNumber(from + at + 1))
-		l.Push(lua.LNumber(from + at + len(pattern)))
+		l.Push(gopher.LNumber(from + at + 1))
+		l.Push(gopher.LNumber(from + at + len(pattern)))
 		return 2
 	}
-	m := &matcher{interpreter: i, l: l, text: s, pattern: pattern}
+	m := &matcher{Interpreter: i, l: l, text: s, pattern: pattern}
 	start, end := m.find(from)
 	if start < 0 {
-		l.Push(lua.LNil)
+		l.Push(gopher.LNil)
 		return 1
 	}
 	if !positions {
 		return m.pushCaptures(start, end, true)
 	}
-	l.Push(lua.LNumber(start + 1))
-	l.Push(lua.LNumber(end))
+	l.Push(gopher.LNumber(start + 1))
+	l.Push(gopher.LNumber(end))
 	return 2 + m.pushCaptures(start, end, false)
 }
 
-func (i *interpreter) stringGmatch(l *lua.LState) int {
-	m := &matcher{interpreter: i, text: stringArg(l, 1), pattern: stringArg(l, 2)}
+func (i *Interpreter) stringGmatch(l *gopher.LState) int {
+	m := &matcher{Interpreter: i, text: stringArg(l, 1), pattern: stringArg(l, 2)}
 	at := 0
-	l.Push(l.NewFunction(func(l *lua.LState) int {
+	l.Push(l.NewFunction(func(l *gopher.LState) int {
 		m.l = l
 		for ; at <= len(m.text); at++ {
 			m.captures = m.captures[:0]
@@ -225,21 +225,21 @@ func (i *interpreter) stringGmatch(l *lua.LState) int {
 			}
 			return m.pushCaptures(start, end, true)
 		}
-		l.Push(lua.LNil)
+		l.Push(gopher.LNil)
 		return 1
 	}))
 	return 1
 }
 
-func (i *interpreter) stringGsub(l *lua.LState) int {
+func (i *Interpreter) stringGsub(l *gopher.LState) int {
 	s, pattern := stringArg(l, 1), stringArg(l, 2)
 	switch l.Get(3).Type() {
-	case lua.LTString, lua.LTNumber, lua.LTTable, lua.LTFunction:
+	case gopher.LTString, gopher.LTNumber, gopher.LTTable, gopher.LTFunction:
 	default:
 		argError(l, 3, "string/function/table expected")
 	}
 	limit := intArg(l, 4, len(s)+1)
-	m := &matcher{interpreter: i, l: l, text: s, pattern: pattern}
+	m := &matcher{Interpreter: i, l: l, text: s, pattern: pattern}
 	anchored := strings.HasPrefix(pattern, "^")
 	p := 0
 	if anchored {
@@ -271,34 +271,34 @@ func (i *interpreter) stringGsub(l *lua.LState) int {
 		b.WriteString(s[at:])
 	}
 	i.guard.charge(l, b.Len())
-	l.Push(lua.LString(b.String()))
-	l.Push(lua.LNumber(n))
+	l.Push(gopher.LString(b.String()))
+	l.Push(gopher.LNumber(n))
 	return 2
 }
 
 // replace appends what replaces a match.
-func (m *matcher) replace(b *strings.Builder, by lua.LValue, start, end int) {
+func (m *matcher) replace(b *strings.Builder, by gopher.LValue, start, end int) {
 	m.guard.charge(m.l, b.Len())
 	m.guard.charged -= int64(b.Len())
-	var v lua.LValue
+	var v gopher.LValue
 	switch by := by.(type) {
-	case *lua.LTable:
+	case *gopher.LTable:
 		v = m.l.GetTable(by, m.value(0, start, end))
-	case *lua.LFunction:
+	case *gopher.LFunction:
 		m.l.Push(by)
 		n := m.pushCaptures(start, end, true)
 		m.l.Call(n, 1)
 		v = m.l.Get(-1)
 		m.l.Pop(1)
 	default:
-		m.expand(b, numberOrString(by), start, end)
+		m.expand(b, Text(by), start, end)
 		return
 	}
 	switch {
-	case lua.LVIsFalse(v):
+	case gopher.LVIsFalse(v):
 		b.WriteString(m.text[start:end])
-	case lua.LVCanConvToString(v):
-		b.WriteString(numberOrString(v))
+	case gopher.LVCanConvToString(v):
+		b.WriteString(Text(v))
 	default:
 		m.l.RaiseError("invalid replacement value (a %s)", v.Type())
 	}
@@ -319,7 +319,7 @@ func (m *matcher) expand(b *strings.Builder, text string, start, end int) {
 		case text[k] == '0':
 			b.WriteString(m.text[start:end])
 		case isDigit(text[k]):
-			b.WriteString(numberOrString(m.value(int(text[k]-'1'), start, end)))
+			b.WriteString(Text(m.value(int(text[k]-'1'), start, end)))
 		default:
 			b.WriteByte(text[k])
 		}

@@ -1,4 +1,4 @@
-package redis
+package lua
 
 import (
 	"errors"
@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // baseFunctions are the global functions that differ from those of the interpreter: they know of tables that cannot be
 // changed, bound what they take, and read and write numbers as Lua does.
-func (i *interpreter) baseFunctions() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
+func (i *Interpreter) baseFunctions() map[string]gopher.LGFunction {
+	return map[string]gopher.LGFunction{
 		"collectgarbage": collectGarbage,
 		"error":          raiseError,
 		"gcinfo":         collectGarbage,
@@ -28,50 +28,50 @@ func (i *interpreter) baseFunctions() map[string]lua.LGFunction {
 		"rawset":         i.rawSet,
 		"setmetatable":   i.setMetatable,
 		"tonumber":       toNumberFunction,
-		"tostring":       func(l *lua.LState) int { l.Push(lua.LString(tostring(l, anyArg(l, 1)))); return 1 },
+		"tostring":       func(l *gopher.LState) int { l.Push(gopher.LString(tostring(l, anyArg(l, 1)))); return 1 },
 		"unpack":         i.unpack,
 		"xpcall":         i.handledCall,
 	}
 }
 
-func collectGarbage(l *lua.LState) int {
-	l.Push(lua.LNumber(0))
+func collectGarbage(l *gopher.LState) int {
+	l.Push(gopher.LNumber(0))
 	return 1
 }
 
 // raiseError is error.
-func raiseError(l *lua.LState) int {
+func raiseError(l *gopher.LState) int {
 	v := l.Get(1)
-	text, ok := v.(lua.LString)
+	text, ok := v.(gopher.LString)
 	if level := intArg(l, 2, 1); ok && level > 0 {
-		v = lua.LString(callPosition(l, level)) + text
+		v = gopher.LString(callPosition(l, level)) + text
 	}
 	l.Error(v, 0)
 	return 0
 }
 
 // callPosition returns where a function was called, or "" if that was not in a script.
-func callPosition(l *lua.LState, level int) string {
+func callPosition(l *gopher.LState, level int) string {
 	at, found := l.GetStack(level)
 	if !found {
 		return ""
 	}
-	if _, err := l.GetInfo("Sl", at, lua.LNil); err != nil || at.Source == "" {
+	if _, err := l.GetInfo("Sl", at, gopher.LNil); err != nil || at.Source == "" {
 		return ""
 	}
 	return at.Source + ":" + strconv.Itoa(at.CurrentLine) + ": "
 }
 
-func (i *interpreter) getMetatable(l *lua.LState) int {
+func (i *Interpreter) getMetatable(l *gopher.LState) int {
 	v := anyArg(l, 1)
-	t, ok := v.(*lua.LTable)
-	if v.Type() == lua.LTString || ok && i.originals[t] != nil {
-		l.Push(lua.LNil)
+	t, ok := v.(*gopher.LTable)
+	if v.Type() == gopher.LTString || ok && i.originals[t] != nil {
+		l.Push(gopher.LNil)
 		return 1
 	}
 	meta := l.GetMetatable(v)
-	if hidden, ok := meta.(*lua.LTable); ok {
-		if field := hidden.RawGetString("__metatable"); field != lua.LNil {
+	if hidden, ok := meta.(*gopher.LTable); ok {
+		if field := hidden.RawGetString("__metatable"); field != gopher.LNil {
 			meta = field
 		}
 	}
@@ -79,16 +79,16 @@ func (i *interpreter) getMetatable(l *lua.LState) int {
 	return 1
 }
 
-func (i *interpreter) setMetatable(l *lua.LState) int {
+func (i *Interpreter) setMetatable(l *gopher.LState) int {
 	t := tableArg(l, 1)
 	if i.originals[t] != nil {
 		return readonlyRaw(l)
 	}
 	meta := l.Get(2)
-	if meta != lua.LNil && meta.Type() != lua.LTTable {
+	if meta != gopher.LNil && meta.Type() != gopher.LTTable {
 		argError(l, 2, "nil or table expected")
 	}
-	if old, ok := t.Metatable.(*lua.LTable); ok && old.RawGetString("__metatable") != lua.LNil {
+	if old, ok := t.Metatable.(*gopher.LTable); ok && old.RawGetString("__metatable") != gopher.LNil {
 		l.RaiseError("cannot change a protected metatable")
 	}
 	l.SetMetatable(t, meta)
@@ -97,11 +97,11 @@ func (i *interpreter) setMetatable(l *lua.LState) int {
 }
 
 // ipairsNext is the iterator of ipairs.
-func (i *interpreter) ipairsNext(l *lua.LState) int {
+func (i *Interpreter) ipairsNext(l *gopher.LState) int {
 	n := numberArg(l, 2) + 1
-	v := i.original(tableArg(l, 1)).RawGet(n)
-	if v == lua.LNil {
-		l.Push(lua.LNil)
+	v := i.Original(tableArg(l, 1)).RawGet(n)
+	if v == gopher.LNil {
+		l.Push(gopher.LNil)
 		return 1
 	}
 	l.Push(n)
@@ -109,38 +109,38 @@ func (i *interpreter) ipairsNext(l *lua.LState) int {
 	return 2
 }
 
-func (i *interpreter) ipairs(l *lua.LState) int {
+func (i *Interpreter) ipairs(l *gopher.LState) int {
 	t := tableArg(l, 1)
 	l.Push(l.NewFunction(i.ipairsNext))
 	l.Push(t)
-	l.Push(lua.LNumber(0))
+	l.Push(gopher.LNumber(0))
 	return 3
 }
 
-func (i *interpreter) next(l *lua.LState) int {
-	k, v := i.original(tableArg(l, 1)).Next(l.Get(2))
+func (i *Interpreter) next(l *gopher.LState) int {
+	k, v := i.Original(tableArg(l, 1)).Next(l.Get(2))
 	l.Push(k)
-	if k == lua.LNil {
+	if k == gopher.LNil {
 		return 1
 	}
 	l.Push(v)
 	return 2
 }
 
-func (i *interpreter) pairs(l *lua.LState) int {
+func (i *Interpreter) pairs(l *gopher.LState) int {
 	t := tableArg(l, 1)
 	l.Push(l.NewFunction(i.next))
 	l.Push(t)
-	l.Push(lua.LNil)
+	l.Push(gopher.LNil)
 	return 3
 }
 
-func (i *interpreter) rawGet(l *lua.LState) int {
-	l.Push(i.original(tableArg(l, 1)).RawGet(anyArg(l, 2)))
+func (i *Interpreter) rawGet(l *gopher.LState) int {
+	l.Push(i.Original(tableArg(l, 1)).RawGet(anyArg(l, 2)))
 	return 1
 }
 
-func (i *interpreter) rawSet(l *lua.LState) int {
+func (i *Interpreter) rawSet(l *gopher.LState) int {
 	t := tableArg(l, 1)
 	if i.originals[t] != nil {
 		return readonlyRaw(l)
@@ -151,65 +151,65 @@ func (i *interpreter) rawSet(l *lua.LState) int {
 }
 
 // protectedCall is pcall, which returns the text of an error of a command.
-func (i *interpreter) protectedCall(l *lua.LState) int {
+func (i *Interpreter) protectedCall(l *gopher.LState) int {
 	anyArg(l, 1)
 	v, ok := i.tryCall(l, l.GetTop()-1)
 	if ok {
-		l.Insert(lua.LTrue, 1)
+		l.Insert(gopher.LTrue, 1)
 		return l.GetTop()
 	}
-	if t, ok := v.(*lua.LTable); ok {
-		if text := l.GetField(t, "err"); lua.LVCanConvToString(text) {
+	if t, ok := v.(*gopher.LTable); ok {
+		if text := l.GetField(t, "err"); gopher.LVCanConvToString(text) {
 			v = text
 		}
 	}
-	l.Push(lua.LFalse)
+	l.Push(gopher.LFalse)
 	l.Push(v)
 	return 2
 }
 
 // handledCall is xpcall. The function for errors is called when the stack has been unwound.
-func (i *interpreter) handledCall(l *lua.LState) int {
+func (i *Interpreter) handledCall(l *gopher.LState) int {
 	handler := l.Get(2)
 	l.SetTop(1)
 	v, ok := i.tryCall(l, 0)
 	if ok {
-		l.Insert(lua.LTrue, 1)
+		l.Insert(gopher.LTrue, 1)
 		return l.GetTop()
 	}
 	l.Push(handler)
 	l.Push(v)
 	l.Call(1, 1)
-	l.Insert(lua.LFalse, l.GetTop())
+	l.Insert(gopher.LFalse, l.GetTop())
 	return 2
 }
 
 // tryCall calls a function with n arguments that are on the stack, and returns the error, if there is one.
-func (i *interpreter) tryCall(l *lua.LState, n int) (lua.LValue, bool) {
+func (i *Interpreter) tryCall(l *gopher.LState, n int) (gopher.LValue, bool) {
 	if i.protected >= maxProtected {
 		l.RaiseError("C stack overflow")
 	}
 	i.protected++
 	defer func() { i.protected-- }()
-	err := l.PCall(n, lua.MultRet, nil)
+	err := l.PCall(n, gopher.MultRet, nil)
 	if err == nil {
-		return lua.LNil, true
+		return gopher.LNil, true
 	}
-	var failed *lua.ApiError
+	var failed *gopher.ApiError
 	if errors.As(err, &failed) {
 		return failed.Object, false
 	}
-	return lua.LString(err.Error()), false
+	return gopher.LString(err.Error()), false
 }
 
 // load compiles a text that a function returns in parts.
-func (i *interpreter) load(l *lua.LState) int {
+func (i *Interpreter) load(l *gopher.LState) int {
 	f := functionArg(l, 1)
 	var text strings.Builder
 	for {
 		l.Push(f)
 		l.Call(0, 1)
-		part := numberOrString(l.Get(-1))
+		part := Text(l.Get(-1))
 		l.Pop(1)
 		if part == "" {
 			break
@@ -222,17 +222,17 @@ func (i *interpreter) load(l *lua.LState) int {
 	return i.compile(l, text.String(), optStringArg(l, 2, "=(load)"))
 }
 
-func (i *interpreter) loadString(l *lua.LState) int {
+func (i *Interpreter) loadString(l *gopher.LState) int {
 	text := stringArg(l, 1)
 	return i.compile(l, text, optStringArg(l, 2, text))
 }
 
 // compile returns the function of a text, or nil and an error.
-func (i *interpreter) compile(l *lua.LState, text, name string) int {
-	proto, err := compileScript(text, chunkName(name))
+func (i *Interpreter) compile(l *gopher.LState, text, name string) int {
+	proto, err := Compile(text, chunkName(name))
 	if err != nil {
-		l.Push(lua.LNil)
-		l.Push(lua.LString(err.Error()))
+		l.Push(gopher.LNil)
+		l.Push(gopher.LString(err.Error()))
 		return 2
 	}
 	outer := l.NewFunctionFromProto(proto)
@@ -281,65 +281,65 @@ func parseLuaNumber(text string) (float64, bool) {
 	return v, true
 }
 
-// toNumber returns the number that a value is or can be read as.
-func toNumber(v lua.LValue) (float64, bool) {
+// Number returns the number that a value is or can be read as.
+func Number(v gopher.LValue) (float64, bool) {
 	switch v := v.(type) {
-	case lua.LNumber:
+	case gopher.LNumber:
 		return float64(v), true
-	case lua.LString:
+	case gopher.LString:
 		return parseLuaNumber(string(v))
 	}
 	return 0, false
 }
 
-func toNumberFunction(l *lua.LState) int {
+func toNumberFunction(l *gopher.LState) int {
 	v := anyArg(l, 1)
 	base := intArg(l, 2, 10)
 	if base == 10 {
-		if n, ok := toNumber(v); ok {
-			l.Push(lua.LNumber(n))
+		if n, ok := Number(v); ok {
+			l.Push(gopher.LNumber(n))
 		} else {
-			l.Push(lua.LNil)
+			l.Push(gopher.LNil)
 		}
 		return 1
 	}
 	if base < 2 || base > 36 {
 		argError(l, 2, "base out of range")
 	}
-	text := strings.TrimFunc(numberOrString(v), func(r rune) bool { return r < 128 && isLuaSpace(byte(r)) })
+	text := strings.TrimFunc(Text(v), func(r rune) bool { return r < 128 && isLuaSpace(byte(r)) })
 	if base == 16 {
 		text = strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "-"), base, 64)
 	switch {
 	case err != nil:
-		l.Push(lua.LNil)
+		l.Push(gopher.LNil)
 	case strings.HasPrefix(text, "-"):
-		l.Push(lua.LNumber(-n)) // as strtoul does
+		l.Push(gopher.LNumber(-n)) // as strtoul does
 	default:
-		l.Push(lua.LNumber(n))
+		l.Push(gopher.LNumber(n))
 	}
 	return 1
 }
 
 // tostring returns a value as text.
-func tostring(l *lua.LState, v lua.LValue) string {
+func tostring(l *gopher.LState, v gopher.LValue) string {
 	switch v := v.(type) {
-	case lua.LString, lua.LNumber:
-		return numberOrString(v)
-	case *lua.LUserData:
-		if v.Metatable == lua.LNil || v.Metatable == nil {
+	case gopher.LString, gopher.LNumber:
+		return Text(v)
+	case *gopher.LUserData:
+		if v.Metatable == gopher.LNil || v.Metatable == nil {
 			return "userdata: NULL"
 		}
 	}
 	return l.ToStringMeta(v).String()
 }
 
-func (i *interpreter) unpack(l *lua.LState) int {
-	t := i.original(tableArg(l, 1))
+func (i *Interpreter) unpack(l *gopher.LState) int {
+	t := i.Original(tableArg(l, 1))
 	first := intArg(l, 2, 1)
 	last := i.tableLength(t)
-	if l.Get(3) != lua.LNil {
+	if l.Get(3) != gopher.LNil {
 		last = intArg(l, 3, noDefault)
 	}
 	if first > last {
@@ -349,16 +349,16 @@ func (i *interpreter) unpack(l *lua.LState) int {
 		l.RaiseError("too many results to unpack")
 	}
 	for n := first; n <= last; n++ {
-		l.Push(t.RawGet(lua.LNumber(n)))
+		l.Push(t.RawGet(gopher.LNumber(n)))
 	}
 	return last - first + 1
 }
 
 // tableLength returns the number of elements of a table before a nil.
-func (i *interpreter) tableLength(t *lua.LTable) int {
+func (i *Interpreter) tableLength(t *gopher.LTable) int {
 	n := t.Len()
-	has := func(n int) bool { return t.RawGet(lua.LNumber(n)) != lua.LNil }
-	if n < maxArrayPart-1 || !has(n+1) {
+	has := func(n int) bool { return t.RawGet(gopher.LNumber(n)) != gopher.LNil }
+	if n < MaxArrayPart-1 || !has(n+1) {
 		return n
 	}
 	end := 2 * n
@@ -369,14 +369,14 @@ func (i *interpreter) tableLength(t *lua.LTable) int {
 }
 
 // lengthOf is the operator #.
-func (i *interpreter) lengthOf(l *lua.LState) int {
+func (i *Interpreter) lengthOf(l *gopher.LState) int {
 	switch v := l.Get(1).(type) {
-	case lua.LString:
-		l.Push(lua.LNumber(len(v)))
-	case *lua.LTable:
-		l.Push(lua.LNumber(i.tableLength(i.original(v))))
+	case gopher.LString:
+		l.Push(gopher.LNumber(len(v)))
+	case *gopher.LTable:
+		l.Push(gopher.LNumber(i.tableLength(i.Original(v))))
 	default:
-		f, ok := l.GetMetaField(v, "__len").(*lua.LFunction)
+		f, ok := l.GetMetaField(v, "__len").(*gopher.LFunction)
 		if !ok {
 			l.RaiseError("attempt to get length of a %s value", v.Type())
 		}
@@ -388,15 +388,15 @@ func (i *interpreter) lengthOf(l *lua.LState) int {
 }
 
 // concatenate is the operator .. for two values or more.
-func (i *interpreter) concatenate(l *lua.LState) int {
+func (i *Interpreter) concatenate(l *gopher.LState) int {
 	n := l.GetTop()
 	size := 0
 	for k := 1; k <= n; k++ {
 		v := l.Get(k)
-		if !lua.LVCanConvToString(v) {
+		if !gopher.LVCanConvToString(v) {
 			return i.concatenateMeta(l)
 		}
-		if s, ok := v.(lua.LString); ok {
+		if s, ok := v.(gopher.LString); ok {
 			size += len(s)
 		}
 	}
@@ -404,30 +404,30 @@ func (i *interpreter) concatenate(l *lua.LState) int {
 	var b strings.Builder
 	b.Grow(size)
 	for k := 1; k <= n; k++ {
-		b.WriteString(numberOrString(l.Get(k)))
+		b.WriteString(Text(l.Get(k)))
 	}
-	l.Push(lua.LString(b.String()))
+	l.Push(gopher.LString(b.String()))
 	return 1
 }
 
 // concatenateMeta concatenates values of which some are no strings, from the right.
-func (i *interpreter) concatenateMeta(l *lua.LState) int {
+func (i *Interpreter) concatenateMeta(l *gopher.LState) int {
 	right := l.Get(l.GetTop())
 	for k := l.GetTop() - 1; k >= 1; k-- {
 		left := l.Get(k)
-		if lua.LVCanConvToString(left) && lua.LVCanConvToString(right) {
-			a, b := numberOrString(left), numberOrString(right)
+		if gopher.LVCanConvToString(left) && gopher.LVCanConvToString(right) {
+			a, b := Text(left), Text(right)
 			i.guard.charge(l, len(a)+len(b))
-			right = lua.LString(a + b)
+			right = gopher.LString(a + b)
 			continue
 		}
 		f := l.GetMetaField(left, "__concat")
-		if f == lua.LNil {
+		if f == gopher.LNil {
 			f = l.GetMetaField(right, "__concat")
 		}
-		if f == lua.LNil {
+		if f == gopher.LNil {
 			bad := left
-			if lua.LVCanConvToString(left) {
+			if gopher.LVCanConvToString(left) {
 				bad = right
 			}
 			l.RaiseError("attempt to concatenate a %s value", bad.Type())

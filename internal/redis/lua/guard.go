@@ -1,23 +1,24 @@
-package redis
+package lua
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"sync"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
-// scriptGuard stops scripts that run too long or take too much memory.
+// guard stops scripts that run too long or take too much memory.
 //
 // Memory is watched from outside: a script that has run for guardPause, or has made many bytes of strings, is looked at
 // now and then, and stopped if the memory of the process has grown by more than its limit since and the garbage
 // collector cannot free it. So short scripts pay for a timer only, and everything that a script can make is counted,
 // tables, functions and coroutines included. A script that runs while other stores grow may be stopped for their sake;
 // that needs all of the limit within the few seconds that it may run.
-type scriptGuard struct {
+type guard struct {
 	// limit is the number of bytes that a script may take, and those of its largest string.
 	limit int64
 
@@ -41,10 +42,15 @@ const (
 	guardCharge = 8 << 20
 )
 
-const errScriptMemory replyError = "Script stopped: it needs too much memory."
+// StopError says why a script was stopped.
+type StopError string
+
+func (e StopError) Error() string { return string(e) }
+
+const errMemory StopError = "Script stopped: it needs too much memory."
 
 // start begins to watch a script.
-func (g *scriptGuard) start(ctx context.Context, cancel context.CancelCauseFunc, timeout time.Duration) {
+func (g *guard) start(ctx context.Context, cancel context.CancelCauseFunc, timeout time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ctx = ctx
@@ -62,7 +68,7 @@ func (g *scriptGuard) start(ctx context.Context, cancel context.CancelCauseFunc,
 }
 
 // stop ends watching.
-func (g *scriptGuard) stop() {
+func (g *guard) stop() {
 	g.timer.Stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +77,7 @@ func (g *scriptGuard) stop() {
 }
 
 // look looks at the script from time to time, in a goroutine of the timer.
-func (g *scriptGuard) look() {
+func (g *guard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.cancel == nil {
@@ -79,7 +85,7 @@ func (g *scriptGuard) look() {
 	}
 	left := time.Until(g.deadline)
 	if left <= 0 {
-		g.cancel(errorf("Script stopped: it ran longer than %v.", g.timeout))
+		g.cancel(StopError(fmt.Sprintf("Script stopped: it ran longer than %v.", g.timeout)))
 		return
 	}
 	g.checkMemory()
@@ -87,7 +93,7 @@ func (g *scriptGuard) look() {
 }
 
 // checkMemory stops the script if it has taken too much memory. mu must be locked.
-func (g *scriptGuard) checkMemory() {
+func (g *guard) checkMemory() {
 	used := memoryInUse()
 	if g.base == 0 || used < g.base { // less if there was garbage
 		g.base = used
@@ -97,7 +103,7 @@ func (g *scriptGuard) checkMemory() {
 	}
 	runtime.GC()
 	if memoryInUse()-g.base > g.limit {
-		g.cancel(errScriptMemory)
+		g.cancel(errMemory)
 	}
 }
 
@@ -110,8 +116,8 @@ func memoryInUse() int64 {
 
 // charge counts a string of n bytes that is about to be made. It raises an error if the string is too long, or if the
 // script was stopped.
-func (g *scriptGuard) charge(l *lua.LState, n int) {
-	if int64(n) > min(g.limit, maxString) {
+func (g *guard) charge(l *gopher.LState, n int) {
+	if int64(n) > min(g.limit, MaxString) {
 		l.RaiseError("string length overflow")
 	}
 	g.charged += int64(n)
@@ -126,11 +132,11 @@ func (g *scriptGuard) charge(l *lua.LState, n int) {
 }
 
 // check raises an error if the script was stopped. What runs long without the interpreter calls it.
-func (g *scriptGuard) check(l *lua.LState) {
+func (g *guard) check(l *gopher.LState) {
 	if g.stopped() {
 		l.RaiseError("%s", g.ctx.Err().Error())
 	}
 }
 
 // stopped reports whether the script was stopped.
-func (g *scriptGuard) stopped() bool { return g.ctx != nil && g.ctx.Err() != nil }
+func (g *guard) stopped() bool { return g.ctx != nil && g.ctx.Err() != nil }

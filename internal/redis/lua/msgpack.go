@@ -1,10 +1,10 @@
-package redis
+package lua
 
 import (
 	"encoding/binary"
 	"math"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // maxMsgpackDepth is how deep tables are encoded; deeper ones become nil. Decoding has a limit of its own.
@@ -13,12 +13,12 @@ const (
 	maxMsgpackNested = 10000
 )
 
-func (i *interpreter) msgpackFunctions() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
+func (i *Interpreter) msgpackFunctions() map[string]gopher.LGFunction {
+	return map[string]gopher.LGFunction{
 		"pack":       i.msgpackPack,
-		"unpack":     func(l *lua.LState) int { return i.msgpackUnpack(l, 0, 0) },
-		"unpack_one": func(l *lua.LState) int { return i.msgpackUnpack(l, 1, intArg(l, 2, 0)) },
-		"unpack_limit": func(l *lua.LState) int {
+		"unpack":     func(l *gopher.LState) int { return i.msgpackUnpack(l, 0, 0) },
+		"unpack_one": func(l *gopher.LState) int { return i.msgpackUnpack(l, 1, intArg(l, 2, 0)) },
+		"unpack_limit": func(l *gopher.LState) int {
 			return i.msgpackUnpack(l, intArg(l, 2, noDefault), intArg(l, 3, 0))
 		},
 	}
@@ -26,42 +26,42 @@ func (i *interpreter) msgpackFunctions() map[string]lua.LGFunction {
 
 // msgpackEncoder appends values as MessagePack.
 type msgpackEncoder struct {
-	*interpreter
-	l *lua.LState
+	*Interpreter
+	l *gopher.LState
 	b []byte
 }
 
-func (i *interpreter) msgpackPack(l *lua.LState) int {
+func (i *Interpreter) msgpackPack(l *gopher.LState) int {
 	if l.GetTop() == 0 {
 		argError(l, 0, "MessagePack pack needs input.")
 	}
-	e := &msgpackEncoder{interpreter: i, l: l}
+	e := &msgpackEncoder{Interpreter: i, l: l}
 	for n := 1; n <= l.GetTop(); n++ {
 		e.value(l.Get(n), 0)
 	}
 	i.guard.charge(l, len(e.b))
-	l.Push(lua.LString(e.b))
+	l.Push(gopher.LString(e.b))
 	return 1
 }
 
-func (e *msgpackEncoder) value(v lua.LValue, depth int) {
+func (e *msgpackEncoder) value(v gopher.LValue, depth int) {
 	switch v := v.(type) {
-	case lua.LString:
+	case gopher.LString:
 		e.string(string(v))
-	case lua.LNumber:
+	case gopher.LNumber:
 		e.number(float64(v))
-	case lua.LBool:
+	case gopher.LBool:
 		if v {
 			e.b = append(e.b, 0xc3)
 		} else {
 			e.b = append(e.b, 0xc2)
 		}
-	case *lua.LTable:
+	case *gopher.LTable:
 		if depth == maxMsgpackDepth {
 			e.b = append(e.b, 0xc0)
 			return
 		}
-		e.table(e.original(v), depth)
+		e.table(e.Original(v), depth)
 	default:
 		e.b = append(e.b, 0xc0)
 	}
@@ -84,8 +84,8 @@ func (e *msgpackEncoder) string(s string) {
 }
 
 func (e *msgpackEncoder) number(v float64) {
-	if !math.IsInf(v, 0) && float64(toInt64(v)) == v {
-		e.int(toInt64(v))
+	if !math.IsInf(v, 0) && float64(Integer(v)) == v {
+		e.int(Integer(v))
 		return
 	}
 	if f := float32(v); float64(f) == v {
@@ -121,27 +121,27 @@ func (e *msgpackEncoder) int(n int64) {
 }
 
 // table appends a table as a list if its keys are 1 to the number of its elements, or as a map.
-func (e *msgpackEncoder) table(t *lua.LTable, depth int) {
+func (e *msgpackEncoder) table(t *gopher.LTable, depth int) {
 	e.guard.charge(e.l, len(e.b))
 	e.guard.charged -= int64(len(e.b))
 	e.guard.check(e.l)
 	items, list := 0, true
-	most := lua.LNumber(0)
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
-		n, ok := k.(lua.LNumber)
-		list = list && ok && n > 0 && n == lua.LNumber(int32(n))
+	most := gopher.LNumber(0)
+	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
+		n, ok := k.(gopher.LNumber)
+		list = list && ok && n > 0 && n == gopher.LNumber(int32(n))
 		most = max(most, n)
 		items++
 	}
 	if list && int(most) == items {
 		e.header(items, 0x90, 0xdc)
 		for n := range items {
-			e.value(t.RawGet(lua.LNumber(n+1)), depth+1)
+			e.value(t.RawGet(gopher.LNumber(n+1)), depth+1)
 		}
 		return
 	}
 	e.header(items, 0x80, 0xde)
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := t.Next(gopher.LNil); k != gopher.LNil; k, v = t.Next(k) {
 		e.value(k, depth+1)
 		e.value(v, depth+1)
 	}
@@ -161,15 +161,15 @@ func (e *msgpackEncoder) header(n int, small, large byte) {
 
 // msgpackDecoder reads MessagePack.
 type msgpackDecoder struct {
-	*interpreter
-	l     *lua.LState
+	*Interpreter
+	l     *gopher.LState
 	text  string
 	depth int
 }
 
 // msgpackUnpack pushes at most limit values behind an offset, and before them where to go on. Zero for both means all
 // values, without that.
-func (i *interpreter) msgpackUnpack(l *lua.LState, limit, offset int) int {
+func (i *Interpreter) msgpackUnpack(l *gopher.LState, limit, offset int) int {
 	text := stringArg(l, 1)
 	if offset < 0 || limit < 0 {
 		l.RaiseError("Invalid request to unpack with offset of %d and limit of %d.", offset, len(text))
@@ -181,8 +181,8 @@ func (i *interpreter) msgpackUnpack(l *lua.LState, limit, offset int) int {
 	if all {
 		limit = math.MaxInt
 	}
-	d := &msgpackDecoder{interpreter: i, l: l, text: text[offset:]}
-	var values []lua.LValue
+	d := &msgpackDecoder{Interpreter: i, l: l, text: text[offset:]}
+	var values []gopher.LValue
 	for d.text != "" && len(values) < limit {
 		if len(values) > maxResults {
 			l.RaiseError("too many return values at once; use unpack_one or unpack_limit instead.")
@@ -195,7 +195,7 @@ func (i *interpreter) msgpackUnpack(l *lua.LState, limit, offset int) int {
 		if d.text == "" {
 			next = -1
 		}
-		l.Push(lua.LNumber(next))
+		l.Push(gopher.LNumber(next))
 		n++
 	}
 	for _, v := range values {
@@ -223,15 +223,15 @@ func (d *msgpackDecoder) uint(bytes int) uint64 {
 	return n
 }
 
-func (d *msgpackDecoder) value() lua.LValue {
+func (d *msgpackDecoder) value() gopher.LValue {
 	c := d.take(1)[0]
 	switch {
 	case c < 0x80:
-		return lua.LNumber(c)
+		return gopher.LNumber(c)
 	case c >= 0xe0:
-		return lua.LNumber(int8(c))
+		return gopher.LNumber(int8(c))
 	case c&0xe0 == 0xa0:
-		return lua.LString(d.take(int(c & 0x1f)))
+		return gopher.LString(d.take(int(c & 0x1f)))
 	case c&0xf0 == 0x90:
 		return d.list(int(c & 0xf))
 	case c&0xf0 == 0x80:
@@ -239,32 +239,32 @@ func (d *msgpackDecoder) value() lua.LValue {
 	}
 	switch c {
 	case 0xc0:
-		return lua.LNil
+		return gopher.LNil
 	case 0xc2, 0xc3:
-		return lua.LBool(c == 0xc3)
+		return gopher.LBool(c == 0xc3)
 	case 0xca:
-		return lua.LNumber(math.Float32frombits(uint32(d.uint(4))))
+		return gopher.LNumber(math.Float32frombits(uint32(d.uint(4))))
 	case 0xcb:
-		return lua.LNumber(math.Float64frombits(d.uint(8)))
+		return gopher.LNumber(math.Float64frombits(d.uint(8)))
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		return lua.LNumber(d.uint(1 << (c - 0xcc)))
+		return gopher.LNumber(d.uint(1 << (c - 0xcc)))
 	case 0xd0:
-		return lua.LNumber(int8(d.uint(1)))
+		return gopher.LNumber(int8(d.uint(1)))
 	case 0xd1:
-		return lua.LNumber(int16(d.uint(2)))
+		return gopher.LNumber(int16(d.uint(2)))
 	case 0xd2:
-		return lua.LNumber(int32(d.uint(4)))
+		return gopher.LNumber(int32(d.uint(4)))
 	case 0xd3:
-		return lua.LNumber(int64(d.uint(8)))
+		return gopher.LNumber(int64(d.uint(8)))
 	case 0xd9, 0xda, 0xdb:
-		return lua.LString(d.take(int(d.uint(1 << (c - 0xd9)))))
+		return gopher.LString(d.take(int(d.uint(1 << (c - 0xd9)))))
 	case 0xdc, 0xdd:
 		return d.list(int(d.uint(2 << (c - 0xdc))))
 	case 0xde, 0xdf:
 		return d.pairs(int(d.uint(2 << (c - 0xde))))
 	}
 	d.l.RaiseError("Bad data format in input.")
-	return lua.LNil
+	return gopher.LNil
 }
 
 // enter counts a level of nesting.
@@ -275,7 +275,7 @@ func (d *msgpackDecoder) enter() {
 	}
 }
 
-func (d *msgpackDecoder) list(n int) lua.LValue {
+func (d *msgpackDecoder) list(n int) gopher.LValue {
 	d.enter()
 	defer func() { d.depth-- }()
 	t := d.l.NewTable()
@@ -285,14 +285,14 @@ func (d *msgpackDecoder) list(n int) lua.LValue {
 	return t
 }
 
-func (d *msgpackDecoder) pairs(n int) lua.LValue {
+func (d *msgpackDecoder) pairs(n int) gopher.LValue {
 	d.enter()
 	defer func() { d.depth-- }()
 	t := d.l.NewTable()
 	for range n {
 		key := d.value()
 		v := d.value()
-		if key == lua.LNil {
+		if key == gopher.LNil {
 			d.l.RaiseError("table index is nil")
 		}
 		t.RawSet(key, v)

@@ -1,4 +1,4 @@
-package redis
+package lua
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // jsonOptions are the settings of cjson.
@@ -28,12 +28,12 @@ var defaultJSONOptions = jsonOptions{
 // maxJSONDepth is the largest limit of the depth that a script can set, since encoding and decoding are recursive.
 const maxJSONDepth = 10000
 
-func (i *interpreter) jsonFunctions() map[string]lua.LGFunction {
+func (i *Interpreter) jsonFunctions() map[string]gopher.LGFunction {
 	o := &i.json
-	return map[string]lua.LGFunction{
+	return map[string]gopher.LGFunction{
 		"encode": i.jsonEncode,
 		"decode": i.jsonDecode,
-		"encode_sparse_array": func(l *lua.LState) int {
+		"encode_sparse_array": func(l *gopher.LState) int {
 			jsonArgs(l, 3)
 			l.SetTop(3)
 			jsonBool(l, 1, &o.sparseConvert)
@@ -41,22 +41,22 @@ func (i *interpreter) jsonFunctions() map[string]lua.LGFunction {
 			jsonInt(l, 3, &o.sparseSafe, intRange{0, math.MaxInt32})
 			return 3
 		},
-		"encode_max_depth": func(l *lua.LState) int {
+		"encode_max_depth": func(l *gopher.LState) int {
 			jsonArgs(l, 1)
 			return jsonInt(l, 1, &o.encodeDepth, intRange{1, math.MaxInt32})
 		},
-		"decode_max_depth": func(l *lua.LState) int {
+		"decode_max_depth": func(l *gopher.LState) int {
 			jsonArgs(l, 1)
 			return jsonInt(l, 1, &o.decodeDepth, intRange{1, math.MaxInt32})
 		},
-		"encode_number_precision": func(l *lua.LState) int { jsonArgs(l, 1); return jsonInt(l, 1, &o.precision, intRange{1, 14}) },
-		"encode_keep_buffer":      func(l *lua.LState) int { jsonArgs(l, 1); return jsonBool(l, 1, &o.keepBuffer) },
-		"decode_invalid_numbers":  func(l *lua.LState) int { jsonArgs(l, 1); return jsonBool(l, 1, &o.decodeInvalidNumbers) },
+		"encode_number_precision": func(l *gopher.LState) int { jsonArgs(l, 1); return jsonInt(l, 1, &o.precision, intRange{1, 14}) },
+		"encode_keep_buffer":      func(l *gopher.LState) int { jsonArgs(l, 1); return jsonBool(l, 1, &o.keepBuffer) },
+		"decode_invalid_numbers":  func(l *gopher.LState) int { jsonArgs(l, 1); return jsonBool(l, 1, &o.decodeInvalidNumbers) },
 		"encode_invalid_numbers":  i.jsonInvalidNumbers,
 	}
 }
 
-func jsonArgs(l *lua.LState, most int) {
+func jsonArgs(l *gopher.LState, most int) {
 	if l.GetTop() > most {
 		argError(l, most+1, "found too many arguments")
 	}
@@ -66,36 +66,36 @@ func jsonArgs(l *lua.LState, most int) {
 type intRange struct{ least, most int }
 
 // jsonInt changes a setting if there is an argument, and pushes it.
-func jsonInt(l *lua.LState, n int, setting *int, within intRange) int {
-	if l.Get(n) != lua.LNil {
+func jsonInt(l *gopher.LState, n int, setting *int, within intRange) int {
+	if l.Get(n) != gopher.LNil {
 		v := intArg(l, n, noDefault)
 		if v < within.least || v > within.most {
 			argError(l, 1, fmt.Sprintf("expected integer between %d and %d", within.least, within.most))
 		}
 		*setting = v
 	}
-	l.Push(lua.LNumber(*setting))
+	l.Push(gopher.LNumber(*setting))
 	return 1
 }
 
-func jsonBool(l *lua.LState, n int, setting *bool) int {
+func jsonBool(l *gopher.LState, n int, setting *bool) int {
 	switch v := l.Get(n).(type) {
-	case *lua.LNilType:
-	case lua.LBool:
+	case *gopher.LNilType:
+	case gopher.LBool:
 		*setting = bool(v)
 	default:
 		*setting = l.CheckOption(n, []string{"off", "on"}) == 1
 	}
-	l.Push(lua.LBool(*setting))
+	l.Push(gopher.LBool(*setting))
 	return 1
 }
 
-func (i *interpreter) jsonInvalidNumbers(l *lua.LState) int {
+func (i *Interpreter) jsonInvalidNumbers(l *gopher.LState) int {
 	jsonArgs(l, 1)
 	names := []string{"off", "on", "null"}
 	switch v := l.Get(1).(type) {
-	case *lua.LNilType:
-	case lua.LBool:
+	case *gopher.LNilType:
+	case gopher.LBool:
 		i.json.encodeInvalidNumbers = "off"
 		if v {
 			i.json.encodeInvalidNumbers = "on"
@@ -105,48 +105,48 @@ func (i *interpreter) jsonInvalidNumbers(l *lua.LState) int {
 	}
 	switch i.json.encodeInvalidNumbers {
 	case "null":
-		l.Push(lua.LString("null"))
+		l.Push(gopher.LString("null"))
 	default:
-		l.Push(lua.LBool(i.json.encodeInvalidNumbers == "on"))
+		l.Push(gopher.LBool(i.json.encodeInvalidNumbers == "on"))
 	}
 	return 1
 }
 
 // jsonEncoder appends values as JSON.
 type jsonEncoder struct {
-	*interpreter
-	l *lua.LState
+	*Interpreter
+	l *gopher.LState
 	b []byte
 }
 
-func (i *interpreter) jsonEncode(l *lua.LState) int {
+func (i *Interpreter) jsonEncode(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		argError(l, 1, "expected 1 argument")
 	}
-	e := &jsonEncoder{interpreter: i, l: l}
+	e := &jsonEncoder{Interpreter: i, l: l}
 	e.value(l.Get(1), 0)
 	i.guard.charge(l, len(e.b))
-	l.Push(lua.LString(e.b))
+	l.Push(gopher.LString(e.b))
 	return 1
 }
 
-func (e *jsonEncoder) fail(v lua.LValue, reason string) {
+func (e *jsonEncoder) fail(v gopher.LValue, reason string) {
 	e.l.RaiseError("Cannot serialise %s: %s", v.Type(), reason)
 }
 
-func (e *jsonEncoder) value(v lua.LValue, depth int) {
+func (e *jsonEncoder) value(v gopher.LValue, depth int) {
 	switch v := v.(type) {
-	case lua.LString:
+	case gopher.LString:
 		e.string(string(v))
-	case lua.LNumber:
+	case gopher.LNumber:
 		e.number(v)
-	case lua.LBool:
+	case gopher.LBool:
 		e.b = strconv.AppendBool(e.b, bool(v))
-	case *lua.LNilType:
+	case *gopher.LNilType:
 		e.b = append(e.b, "null"...)
-	case *lua.LTable:
-		e.table(e.original(v), depth+1)
-	case *lua.LUserData:
+	case *gopher.LTable:
+		e.table(e.Original(v), depth+1)
+	case *gopher.LUserData:
 		if v != e.null {
 			e.fail(v, "type not supported")
 		}
@@ -156,7 +156,7 @@ func (e *jsonEncoder) value(v lua.LValue, depth int) {
 	}
 }
 
-func (e *jsonEncoder) table(t *lua.LTable, depth int) {
+func (e *jsonEncoder) table(t *gopher.LTable, depth int) {
 	if depth > min(e.json.encodeDepth, maxJSONDepth) {
 		e.l.RaiseError("Cannot serialise, excessive nesting (%d)", depth)
 	}
@@ -173,7 +173,7 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 		if k > 0 {
 			e.b = append(e.b, ',')
 		}
-		e.value(t.RawGet(lua.LNumber(k+1)), depth)
+		e.value(t.RawGet(gopher.LNumber(k+1)), depth)
 		if k%matchSteps == 0 {
 			e.guard.charge(e.l, len(e.b))
 		}
@@ -182,10 +182,10 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 }
 
 // arrayLength returns the number of elements if a table is an array, or -1.
-func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
+func (e *jsonEncoder) arrayLength(t *gopher.LTable) int {
 	most, items := 0.0, 0
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
-		n, ok := k.(lua.LNumber)
+	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
+		n, ok := k.(gopher.LNumber)
 		if !ok || n < 1 || math.Floor(float64(n)) != float64(n) {
 			return -1
 		}
@@ -202,18 +202,18 @@ func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 	return int(min(most, math.MaxInt32))
 }
 
-func (e *jsonEncoder) object(t *lua.LTable, depth int) {
+func (e *jsonEncoder) object(t *gopher.LTable, depth int) {
 	e.b = append(e.b, '{')
 	first := true
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := t.Next(gopher.LNil); k != gopher.LNil; k, v = t.Next(k) {
 		if !first {
 			e.b = append(e.b, ',')
 		}
 		first = false
 		switch k := k.(type) {
-		case lua.LString:
+		case gopher.LString:
 			e.string(string(k))
-		case lua.LNumber:
+		case gopher.LNumber:
 			e.b = append(e.b, '"')
 			e.number(k)
 			e.b = append(e.b, '"')
@@ -226,7 +226,7 @@ func (e *jsonEncoder) object(t *lua.LTable, depth int) {
 	e.b = append(e.b, '}')
 }
 
-func (e *jsonEncoder) number(n lua.LNumber) {
+func (e *jsonEncoder) number(n gopher.LNumber) {
 	v := float64(n)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		switch e.json.encodeInvalidNumbers {
@@ -236,11 +236,11 @@ func (e *jsonEncoder) number(n lua.LNumber) {
 			e.b = append(e.b, "null"...)
 			return
 		default:
-			e.b = append(e.b, strings.TrimPrefix(formatG(v, 14), map[bool]string{true: "-"}[math.IsNaN(v)])...)
+			e.b = append(e.b, strings.TrimPrefix(FormatG(v, 14), map[bool]string{true: "-"}[math.IsNaN(v)])...)
 			return
 		}
 	}
-	e.b = append(e.b, formatG(v, e.json.precision)...)
+	e.b = append(e.b, FormatG(v, e.json.precision)...)
 }
 
 func (e *jsonEncoder) string(s string) {

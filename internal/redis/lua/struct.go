@@ -1,4 +1,4 @@
-package redis
+package lua
 
 import (
 	"encoding/binary"
@@ -7,16 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
-func (i *interpreter) structFunctions() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{"pack": i.structPack, "unpack": i.structUnpack, "size": i.structSize}
+func (i *Interpreter) structFunctions() map[string]gopher.LGFunction {
+	return map[string]gopher.LGFunction{"pack": i.structPack, "unpack": i.structUnpack, "size": i.structSize}
 }
 
 // structFormat reads the format of a struct.
 type structFormat struct {
-	l      *lua.LState
+	l      *gopher.LState
 	format string
 	big    bool
 	align  int
@@ -107,7 +107,7 @@ func (f *structFormat) order(b []byte) []byte {
 
 // integer returns the bytes of a number.
 func (f *structFormat) integer(v float64, size int) []byte {
-	n := uint64(toInt64(v))
+	n := uint64(Integer(v))
 	if v >= 1<<63 && v < 1<<64 {
 		n = uint64(v)
 	}
@@ -116,12 +116,12 @@ func (f *structFormat) integer(v float64, size int) []byte {
 	return f.order(b[:size])
 }
 
-func (i *interpreter) structPack(l *lua.LState) int {
+func (i *Interpreter) structPack(l *gopher.LState) int {
 	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
 	var b []byte
 	arg := 2
 	number := func() float64 {
-		v, ok := toNumber(l.Get(arg))
+		v, ok := Number(l.Get(arg))
 		if !ok {
 			typeError(l, arg, "number")
 		}
@@ -161,18 +161,18 @@ func (i *interpreter) structPack(l *lua.LState) int {
 			f.control(option)
 		}
 	}
-	l.Push(lua.LString(b))
+	l.Push(gopher.LString(b))
 	return 1
 }
 
-func (i *interpreter) structUnpack(l *lua.LState) int {
+func (i *Interpreter) structUnpack(l *gopher.LState) int {
 	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
 	data := stringArg(l, 2)
 	pos := intArg(l, 3, 1) - 1
 	if pos < 0 {
 		argError(l, 3, "offset must be 1 or greater")
 	}
-	var values []lua.LValue
+	var values []gopher.LValue
 	for {
 		option, size, ok := f.next()
 		if !ok {
@@ -188,21 +188,21 @@ func (i *interpreter) structUnpack(l *lua.LState) int {
 			values = append(values, f.readInteger(data[pos:pos+size], option))
 		case 'x':
 		case 'f':
-			values = append(values, lua.LNumber(math.Float32frombits(binary.LittleEndian.Uint32(f.order([]byte(data[pos:pos+4]))))))
+			values = append(values, gopher.LNumber(math.Float32frombits(binary.LittleEndian.Uint32(f.order([]byte(data[pos:pos+4]))))))
 		case 'd':
-			values = append(values, lua.LNumber(math.Float64frombits(binary.LittleEndian.Uint64(f.order([]byte(data[pos:pos+8]))))))
+			values = append(values, gopher.LNumber(math.Float64frombits(binary.LittleEndian.Uint64(f.order([]byte(data[pos:pos+8]))))))
 		case 'c':
 			if size == 0 {
 				values, size = f.previousSize(values)
 				f.fits(data, pos, size)
 			}
-			values = append(values, lua.LString(data[pos:pos+size]))
+			values = append(values, gopher.LString(data[pos:pos+size]))
 		case 's':
 			end := strings.IndexByte(data[pos:], 0)
 			if end < 0 {
 				l.RaiseError("unfinished string in data")
 			}
-			values = append(values, lua.LString(data[pos:pos+end]))
+			values = append(values, gopher.LString(data[pos:pos+end]))
 			size = end + 1
 		default:
 			f.control(option)
@@ -212,7 +212,7 @@ func (i *interpreter) structUnpack(l *lua.LState) int {
 	for _, v := range values {
 		l.Push(v)
 	}
-	l.Push(lua.LNumber(pos + 1))
+	l.Push(gopher.LNumber(pos + 1))
 	return len(values) + 1
 }
 
@@ -224,31 +224,31 @@ func (f *structFormat) fits(data string, pos, size int) {
 }
 
 // previousSize takes the last value as the size of a string.
-func (f *structFormat) previousSize(values []lua.LValue) ([]lua.LValue, int) {
-	if len(values) == 0 || values[len(values)-1].Type() != lua.LTNumber {
+func (f *structFormat) previousSize(values []gopher.LValue) ([]gopher.LValue, int) {
+	if len(values) == 0 || values[len(values)-1].Type() != gopher.LTNumber {
 		f.l.RaiseError("format 'c0' needs a previous size")
 	}
-	n := values[len(values)-1].(lua.LNumber)
-	return values[:len(values)-1], int(toInt64(float64(n)))
+	n := values[len(values)-1].(gopher.LNumber)
+	return values[:len(values)-1], int(Integer(float64(n)))
 }
 
 // readInteger reads a number, which has a sign if its option is a small letter.
-func (f *structFormat) readInteger(data string, option byte) lua.LValue {
+func (f *structFormat) readInteger(data string, option byte) gopher.LValue {
 	b := f.order([]byte(data))
 	n := uint64(0)
 	for k := min(len(b), 8) - 1; k >= 0; k-- {
 		n = n<<8 | uint64(b[k])
 	}
 	if option < 'a' {
-		return lua.LNumber(n)
+		return gopher.LNumber(n)
 	}
 	if shift := 64 - 8*min(len(b), 8); shift < 64 {
-		return lua.LNumber(int64(n<<shift) >> shift)
+		return gopher.LNumber(int64(n<<shift) >> shift)
 	}
-	return lua.LNumber(0)
+	return gopher.LNumber(0)
 }
 
-func (i *interpreter) structSize(l *lua.LState) int {
+func (i *Interpreter) structSize(l *gopher.LState) int {
 	f := &structFormat{l: l, format: stringArg(l, 1), align: 1}
 	pos := 0
 	for {
@@ -267,6 +267,6 @@ func (i *interpreter) structSize(l *lua.LState) int {
 		}
 		pos += size
 	}
-	l.Push(lua.LNumber(pos))
+	l.Push(gopher.LNumber(pos))
 	return 1
 }

@@ -1,4 +1,4 @@
-package redis
+package lua
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
-// formatG returns a number as C's printf does with %.*g.
-func formatG(v float64, digits int) string {
+// FormatG returns a number as C's printf does with %.*g.
+func FormatG(v float64, digits int) string {
 	switch {
 	case math.IsInf(v, 1):
 		return "inf"
@@ -25,7 +25,7 @@ func formatG(v float64, digits int) string {
 }
 
 // stringFormat is string.format.
-func (i *interpreter) stringFormat(l *lua.LState) int {
+func (i *Interpreter) stringFormat(l *gopher.LState) int {
 	format := stringArg(l, 1)
 	var b strings.Builder
 	arg := 1
@@ -48,12 +48,12 @@ func (i *interpreter) stringFormat(l *lua.LState) int {
 		b.WriteString(text)
 		format = rest
 	}
-	l.Push(lua.LString(b.String()))
+	l.Push(gopher.LString(b.String()))
 	return 1
 }
 
 // cutSpec returns flags, width and precision behind a percent sign, and the letter that follows.
-func cutSpec(l *lua.LState, text string) (spec string, verb byte, rest string) {
+func cutSpec(l *gopher.LState, text string) (spec string, verb byte, rest string) {
 	n := 0
 	for n < len(text) && strings.IndexByte("-+ #0", text[n]) >= 0 {
 		n++
@@ -82,7 +82,7 @@ func cutSpec(l *lua.LState, text string) (spec string, verb byte, rest string) {
 }
 
 // formatArg returns an argument in a format.
-func formatArg(l *lua.LState, n int, spec string, verb byte) string {
+func formatArg(l *gopher.LState, n int, spec string, verb byte) string {
 	if n > l.GetTop() {
 		argError(l, n, "no value")
 	}
@@ -96,7 +96,7 @@ func formatArg(l *lua.LState, n int, spec string, verb byte) string {
 	case 'o', 'x', 'X':
 		return formatInteger(spec, verb, uint64(intArg(l, n, noDefault)))
 	case 'e', 'E', 'f', 'g', 'G':
-		v, ok := toNumber(l.Get(n))
+		v, ok := Number(l.Get(n))
 		if !ok {
 			typeError(l, n, "number")
 		}
@@ -123,7 +123,7 @@ func formatFloatArg(spec string, verb byte, v float64) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		width, _, _ := strings.Cut(spec, ".")
 		flags := width[:len(width)-len(strings.TrimLeft(width, "%-+ #0"))]
-		return fmt.Sprintf(strings.NewReplacer("0", "", "+", "", " ", "", "#", "").Replace(flags)+width[len(flags):]+"s", formatG(v, 14))
+		return fmt.Sprintf(strings.NewReplacer("0", "", "+", "", " ", "", "#", "").Replace(flags)+width[len(flags):]+"s", FormatG(v, 14))
 	}
 	if !strings.Contains(spec, ".") {
 		spec += ".6"

@@ -1,16 +1,16 @@
-package redis
+package lua
 
 import (
 	"math"
 	"math/bits"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // bitFunctions are the functions of LuaBitOp, on numbers of 32 bits.
-var bitFunctions = map[string]lua.LGFunction{
-	"tobit":   func(l *lua.LState) int { return pushBits(l, bitsArg(l, 1)) },
-	"bnot":    func(l *lua.LState) int { return pushBits(l, ^bitsArg(l, 1)) },
+var bitFunctions = map[string]gopher.LGFunction{
+	"tobit":   func(l *gopher.LState) int { return pushBits(l, bitsArg(l, 1)) },
+	"bnot":    func(l *gopher.LState) int { return pushBits(l, ^bitsArg(l, 1)) },
 	"band":    bitFold(func(a, b uint32) uint32 { return a & b }),
 	"bor":     bitFold(func(a, b uint32) uint32 { return a | b }),
 	"bxor":    bitFold(func(a, b uint32) uint32 { return a ^ b }),
@@ -19,26 +19,26 @@ var bitFunctions = map[string]lua.LGFunction{
 	"arshift": bitShift(func(b uint32, n int) uint32 { return uint32(int32(b) >> n) }),
 	"rol":     bitShift(bits.RotateLeft32),
 	"ror":     bitShift(func(b uint32, n int) uint32 { return bits.RotateLeft32(b, -n) }),
-	"bswap":   func(l *lua.LState) int { return pushBits(l, bits.ReverseBytes32(bitsArg(l, 1))) },
+	"bswap":   func(l *gopher.LState) int { return pushBits(l, bits.ReverseBytes32(bitsArg(l, 1))) },
 	"tohex":   bitToHex,
 }
 
 // bitsArg returns the low bits of an argument that is a number, rounded to even.
-func bitsArg(l *lua.LState, n int) uint32 {
-	v, ok := toNumber(l.Get(n))
+func bitsArg(l *gopher.LState, n int) uint32 {
+	v, ok := Number(l.Get(n))
 	if !ok {
 		typeError(l, n, "number")
 	}
 	return uint32(math.Float64bits(v + (1<<52 + 1<<51)))
 }
 
-func pushBits(l *lua.LState, b uint32) int {
-	l.Push(lua.LNumber(int32(b)))
+func pushBits(l *gopher.LState, b uint32) int {
+	l.Push(gopher.LNumber(int32(b)))
 	return 1
 }
 
-func bitFold(f func(a, b uint32) uint32) lua.LGFunction {
-	return func(l *lua.LState) int {
+func bitFold(f func(a, b uint32) uint32) gopher.LGFunction {
+	return func(l *gopher.LState) int {
 		b := bitsArg(l, 1)
 		for n := l.GetTop(); n > 1; n-- {
 			b = f(b, bitsArg(l, n))
@@ -47,14 +47,14 @@ func bitFold(f func(a, b uint32) uint32) lua.LGFunction {
 	}
 }
 
-func bitShift(f func(b uint32, n int) uint32) lua.LGFunction {
-	return func(l *lua.LState) int {
+func bitShift(f func(b uint32, n int) uint32) gopher.LGFunction {
+	return func(l *gopher.LState) int {
 		b := bitsArg(l, 1)
 		return pushBits(l, f(b, int(bitsArg(l, 2)&31)))
 	}
 }
 
-func bitToHex(l *lua.LState) int {
+func bitToHex(l *gopher.LState) int {
 	b := bitsArg(l, 1)
 	n := int32(8)
 	if l.GetTop() > 1 {
@@ -73,6 +73,6 @@ func bitToHex(l *lua.LState) int {
 		text[k] = digits[b&15]
 		b >>= 4
 	}
-	l.Push(lua.LString(text))
+	l.Push(gopher.LString(text))
 	return 1
 }

@@ -1,28 +1,31 @@
-package redis
+package lua
 
 import (
 	"math"
 	"slices"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
-func (i *interpreter) tableFunctions() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
+func (i *Interpreter) tableFunctions() map[string]gopher.LGFunction {
+	return map[string]gopher.LGFunction{
 		"concat":   i.tableConcat,
 		"foreach":  i.tableForEach,
 		"foreachi": i.tableForEachI,
-		"getn":     func(l *lua.LState) int { l.Push(lua.LNumber(i.tableLength(i.original(tableArg(l, 1))))); return 1 },
-		"insert":   i.tableInsert,
-		"maxn":     i.tableMaxN,
-		"remove":   i.tableRemove,
-		"sort":     i.tableSort,
+		"getn": func(l *gopher.LState) int {
+			l.Push(gopher.LNumber(i.tableLength(i.Original(tableArg(l, 1)))))
+			return 1
+		},
+		"insert": i.tableInsert,
+		"maxn":   i.tableMaxN,
+		"remove": i.tableRemove,
+		"sort":   i.tableSort,
 	}
 }
 
 // changeable returns an argument that is a table, or raises an error if it cannot be changed.
-func (i *interpreter) changeable(l *lua.LState) *lua.LTable {
+func (i *Interpreter) changeable(l *gopher.LState) *gopher.LTable {
 	t := tableArg(l, 1)
 	if i.originals[t] != nil {
 		readonlyTable(l)
@@ -30,21 +33,21 @@ func (i *interpreter) changeable(l *lua.LState) *lua.LTable {
 	return t
 }
 
-func (i *interpreter) tableConcat(l *lua.LState) int {
-	t := i.original(tableArg(l, 1))
+func (i *Interpreter) tableConcat(l *gopher.LState) int {
+	t := i.Original(tableArg(l, 1))
 	separator := optStringArg(l, 2, "")
 	first := intArg(l, 3, 1)
 	last := i.tableLength(t)
-	if l.Get(4) != lua.LNil {
+	if l.Get(4) != gopher.LNil {
 		last = intArg(l, 4, noDefault)
 	}
 	var b strings.Builder
 	for n := first; n <= last; n++ {
-		v := t.RawGet(lua.LNumber(n))
-		if !lua.LVCanConvToString(v) {
+		v := t.RawGet(gopher.LNumber(n))
+		if !gopher.LVCanConvToString(v) {
 			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", v.Type(), n)
 		}
-		text := numberOrString(v)
+		text := Text(v)
 		i.guard.charge(l, b.Len()+len(text)+len(separator))
 		i.guard.charged -= int64(b.Len()) // which was counted before
 		b.WriteString(text)
@@ -52,14 +55,14 @@ func (i *interpreter) tableConcat(l *lua.LState) int {
 			b.WriteString(separator)
 		}
 	}
-	l.Push(lua.LString(b.String()))
+	l.Push(gopher.LString(b.String()))
 	return 1
 }
 
-func (i *interpreter) tableForEach(l *lua.LState) int {
-	t := i.original(tableArg(l, 1))
+func (i *Interpreter) tableForEach(l *gopher.LState) int {
+	t := i.Original(tableArg(l, 1))
 	f := functionArg(l, 2)
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := t.Next(gopher.LNil); k != gopher.LNil; k, v = t.Next(k) {
 		if i.callFor(l, f, k, v) {
 			return 1
 		}
@@ -67,11 +70,11 @@ func (i *interpreter) tableForEach(l *lua.LState) int {
 	return 0
 }
 
-func (i *interpreter) tableForEachI(l *lua.LState) int {
-	t := i.original(tableArg(l, 1))
+func (i *Interpreter) tableForEachI(l *gopher.LState) int {
+	t := i.Original(tableArg(l, 1))
 	f := functionArg(l, 2)
 	for n := range i.tableLength(t) {
-		k := lua.LNumber(n + 1)
+		k := gopher.LNumber(n + 1)
 		if i.callFor(l, f, k, t.RawGet(k)) {
 			return 1
 		}
@@ -80,56 +83,56 @@ func (i *interpreter) tableForEachI(l *lua.LState) int {
 }
 
 // callFor calls a function with an element. If it returns a value, that stays on the stack.
-func (i *interpreter) callFor(l *lua.LState, f *lua.LFunction, k, v lua.LValue) bool {
+func (i *Interpreter) callFor(l *gopher.LState, f *gopher.LFunction, k, v gopher.LValue) bool {
 	l.Push(f)
 	l.Push(k)
 	l.Push(v)
 	l.Call(2, 1)
-	if l.Get(-1) != lua.LNil {
+	if l.Get(-1) != gopher.LNil {
 		return true
 	}
 	l.Pop(1)
 	return false
 }
 
-func (i *interpreter) tableInsert(l *lua.LState) int {
+func (i *Interpreter) tableInsert(l *gopher.LState) int {
 	t := i.changeable(l)
 	end := i.tableLength(t) + 1
 	switch l.GetTop() {
 	case 2:
-		t.RawSet(lua.LNumber(end), l.Get(2))
+		t.RawSet(gopher.LNumber(end), l.Get(2))
 	case 3:
 		at := intArg(l, 2, noDefault)
 		for n := max(end, at); n > at; n-- {
-			t.RawSet(lua.LNumber(n), t.RawGet(lua.LNumber(n-1)))
+			t.RawSet(gopher.LNumber(n), t.RawGet(gopher.LNumber(n-1)))
 		}
-		t.RawSet(lua.LNumber(at), l.Get(3))
+		t.RawSet(gopher.LNumber(at), l.Get(3))
 	default:
 		l.RaiseError("wrong number of arguments to 'insert'")
 	}
 	return 0
 }
 
-func (i *interpreter) tableRemove(l *lua.LState) int {
+func (i *Interpreter) tableRemove(l *gopher.LState) int {
 	t := i.changeable(l)
 	end := i.tableLength(t)
 	at := intArg(l, 2, end)
 	if at < 1 || at > end {
 		return 0
 	}
-	l.Push(t.RawGet(lua.LNumber(at)))
+	l.Push(t.RawGet(gopher.LNumber(at)))
 	for n := at; n < end; n++ {
-		t.RawSet(lua.LNumber(n), t.RawGet(lua.LNumber(n+1)))
+		t.RawSet(gopher.LNumber(n), t.RawGet(gopher.LNumber(n+1)))
 	}
-	t.RawSet(lua.LNumber(end), lua.LNil)
+	t.RawSet(gopher.LNumber(end), gopher.LNil)
 	return 1
 }
 
-func (i *interpreter) tableMaxN(l *lua.LState) int {
-	t := i.original(tableArg(l, 1))
-	most := lua.LNumber(0)
-	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
-		if n, ok := k.(lua.LNumber); ok {
+func (i *Interpreter) tableMaxN(l *gopher.LState) int {
+	t := i.Original(tableArg(l, 1))
+	most := gopher.LNumber(0)
+	for k, _ := t.Next(gopher.LNil); k != gopher.LNil; k, _ = t.Next(k) {
+		if n, ok := k.(gopher.LNumber); ok {
 			most = max(most, n)
 		}
 	}
@@ -137,27 +140,27 @@ func (i *interpreter) tableMaxN(l *lua.LState) int {
 	return 1
 }
 
-func (i *interpreter) tableSort(l *lua.LState) int {
+func (i *Interpreter) tableSort(l *gopher.LState) int {
 	t := i.changeable(l)
 	less := l.LessThan
-	if l.Get(2) != lua.LNil {
+	if l.Get(2) != gopher.LNil {
 		f := functionArg(l, 2)
-		less = func(a, b lua.LValue) bool {
+		less = func(a, b gopher.LValue) bool {
 			l.Push(f)
 			l.Push(a)
 			l.Push(b)
 			l.Call(2, 1)
-			r := lua.LVAsBool(l.Get(-1))
+			r := gopher.LVAsBool(l.Get(-1))
 			l.Pop(1)
 			return r
 		}
 	}
-	all := make([]lua.LValue, i.tableLength(t))
+	all := make([]gopher.LValue, i.tableLength(t))
 	i.guard.charge(l, 16*len(all))
 	for n := range all {
-		all[n] = t.RawGet(lua.LNumber(n + 1))
+		all[n] = t.RawGet(gopher.LNumber(n + 1))
 	}
-	slices.SortFunc(all, func(a, b lua.LValue) int {
+	slices.SortFunc(all, func(a, b gopher.LValue) int {
 		i.guard.check(l)
 		switch {
 		case less(a, b):
@@ -168,25 +171,25 @@ func (i *interpreter) tableSort(l *lua.LState) int {
 		return 0
 	})
 	for n, v := range all {
-		t.RawSet(lua.LNumber(n+1), v)
+		t.RawSet(gopher.LNumber(n+1), v)
 	}
 	return 0
 }
 
 // openMath makes the global variable math, with random numbers as Redis makes them.
-func (i *interpreter) openMath(t *lua.LTable) {
-	t.ForEach(func(name, v lua.LValue) {
-		if f, ok := v.(*lua.LFunction); ok {
+func (i *Interpreter) openMath(t *gopher.LTable) {
+	t.ForEach(func(name, v gopher.LValue) {
+		if f, ok := v.(*gopher.LFunction); ok {
 			t.RawSet(name, i.l.NewFunction(numbersOnly(f.GFunction)))
 		}
 	})
-	i.addFunctions(t, map[string]lua.LGFunction{"random": i.mathRandom, "randomseed": i.mathRandomSeed, "log10": mathLog10})
-	i.globals.RawSetString("math", i.readonly(t))
+	i.AddFunctions(t, map[string]gopher.LGFunction{"random": i.mathRandom, "randomseed": i.mathRandomSeed, "log10": mathLog10})
+	i.globals.RawSetString("math", i.Readonly(t))
 }
 
 // numbersOnly returns a function of numbers that checks and reads its arguments as Lua does.
-func numbersOnly(f lua.LGFunction) lua.LGFunction {
-	return func(l *lua.LState) int {
+func numbersOnly(f gopher.LGFunction) gopher.LGFunction {
+	return func(l *gopher.LState) int {
 		for n := 1; n <= max(l.GetTop(), 1); n++ {
 			v := numberArg(l, n)
 			l.Replace(n, v)
@@ -199,12 +202,12 @@ func numbersOnly(f lua.LGFunction) lua.LGFunction {
 const randomStart = 0x1234ABCD330E
 
 // nextRandom returns the next of the numbers of the POSIX function lrand48.
-func (i *interpreter) nextRandom() int64 {
+func (i *Interpreter) nextRandom() int64 {
 	i.random = (i.random*0x5DEECE66D + 0xB) & (1<<48 - 1)
 	return int64(i.random >> 17)
 }
 
-func (i *interpreter) mathRandom(l *lua.LState) int {
+func (i *Interpreter) mathRandom(l *gopher.LState) int {
 	v := float64(i.nextRandom()%math.MaxInt32) / math.MaxInt32
 	switch l.GetTop() {
 	case 0:
@@ -223,25 +226,25 @@ func (i *interpreter) mathRandom(l *lua.LState) int {
 	default:
 		l.RaiseError("wrong number of arguments")
 	}
-	l.Push(lua.LNumber(v))
+	l.Push(gopher.LNumber(v))
 	return 1
 }
 
-func (i *interpreter) mathRandomSeed(l *lua.LState) int {
+func (i *Interpreter) mathRandomSeed(l *gopher.LState) int {
 	i.random = uint64(uint32(intArg(l, 1, noDefault)))<<16 | 0x330E
 	return 0
 }
 
-func mathLog10(l *lua.LState) int {
-	l.Push(lua.LNumber(math.Log10(float64(numberArg(l, 1)))))
+func mathLog10(l *gopher.LState) int {
+	l.Push(gopher.LNumber(math.Log10(float64(numberArg(l, 1)))))
 	return 1
 }
 
 // openCoroutine makes the global variable coroutine, with a limit of how many resume each other.
-func (i *interpreter) openCoroutine(t *lua.LTable) {
-	create := t.RawGetString("create").(*lua.LFunction).GFunction
-	resume := t.RawGetString("resume").(*lua.LFunction).GFunction
-	limited := func(l *lua.LState) int {
+func (i *Interpreter) openCoroutine(t *gopher.LTable) {
+	create := t.RawGetString("create").(*gopher.LFunction).GFunction
+	resume := t.RawGetString("resume").(*gopher.LFunction).GFunction
+	limited := func(l *gopher.LState) int {
 		if i.resumed >= maxResumed {
 			l.RaiseError("C stack overflow")
 		}
@@ -249,28 +252,28 @@ func (i *interpreter) openCoroutine(t *lua.LTable) {
 		defer func() { i.resumed-- }()
 		return resume(l)
 	}
-	charged := func(l *lua.LState) int {
+	charged := func(l *gopher.LState) int {
 		i.guard.charge(l, coroutineSize)
 		return create(l)
 	}
-	wrapped := func(l *lua.LState) int {
-		l.Insert(l.Get(lua.UpvalueIndex(1)), 1)
+	wrapped := func(l *gopher.LState) int {
+		l.Insert(l.Get(gopher.UpvalueIndex(1)), 1)
 		n := limited(l)
-		if l.Get(-n) == lua.LFalse {
+		if l.Get(-n) == gopher.LFalse {
 			l.Error(l.Get(-1), 0)
 		}
 		return n - 1
 	}
-	i.addFunctions(t, map[string]lua.LGFunction{
+	i.AddFunctions(t, map[string]gopher.LGFunction{
 		"create": charged,
 		"resume": limited,
-		"wrap": func(l *lua.LState) int {
+		"wrap": func(l *gopher.LState) int {
 			charged(l)
 			l.Push(l.NewClosure(wrapped, l.Get(-1)))
 			return 1
 		},
 	})
-	i.globals.RawSetString("coroutine", i.readonly(t))
+	i.globals.RawSetString("coroutine", i.Readonly(t))
 }
 
 // coroutineSize is about what a coroutine takes in memory.

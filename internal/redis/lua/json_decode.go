@@ -1,4 +1,4 @@
-package redis
+package lua
 
 import (
 	"strconv"
@@ -6,13 +6,13 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // jsonDecoder reads JSON.
 type jsonDecoder struct {
-	*interpreter
-	l    *lua.LState
+	*Interpreter
+	l    *gopher.LState
 	text string
 	pos  int
 	tok  jsonToken
@@ -21,7 +21,7 @@ type jsonDecoder struct {
 // jsonToken is a part of JSON. Its kind has the name that errors use.
 type jsonToken struct {
 	kind  string
-	value lua.LValue
+	value gopher.LValue
 	at    int
 	// problem says what is wrong with an invalid token.
 	problem string
@@ -43,7 +43,7 @@ const (
 	jsonError    = "T_ERROR"
 )
 
-func (i *interpreter) jsonDecode(l *lua.LState) int {
+func (i *Interpreter) jsonDecode(l *gopher.LState) int {
 	if l.GetTop() != 1 {
 		argError(l, 1, "expected 1 argument")
 	}
@@ -52,7 +52,7 @@ func (i *interpreter) jsonDecode(l *lua.LState) int {
 		l.RaiseError("JSON parser does not support UTF-16 or UTF-32")
 	}
 	i.guard.charge(l, len(text))
-	d := &jsonDecoder{interpreter: i, l: l, text: text}
+	d := &jsonDecoder{Interpreter: i, l: l, text: text}
 	d.next()
 	v := d.value(0)
 	d.next()
@@ -74,7 +74,7 @@ func (d *jsonDecoder) expect(what, kind string) {
 }
 
 // value returns the value that begins with the token.
-func (d *jsonDecoder) value(depth int) lua.LValue {
+func (d *jsonDecoder) value(depth int) gopher.LValue {
 	switch d.tok.kind {
 	case jsonString, jsonNumber, jsonBoolean, jsonNull:
 		return d.tok.value
@@ -88,10 +88,10 @@ func (d *jsonDecoder) value(depth int) lua.LValue {
 		return d.array(depth)
 	}
 	d.expect("value", "")
-	return lua.LNil
+	return gopher.LNil
 }
 
-func (d *jsonDecoder) object(depth int) lua.LValue {
+func (d *jsonDecoder) object(depth int) gopher.LValue {
 	t := d.l.NewTable()
 	d.next()
 	if d.tok.kind == jsonObjEnd {
@@ -113,7 +113,7 @@ func (d *jsonDecoder) object(depth int) lua.LValue {
 	}
 }
 
-func (d *jsonDecoder) array(depth int) lua.LValue {
+func (d *jsonDecoder) array(depth int) gopher.LValue {
 	t := d.l.NewTable()
 	d.next()
 	if d.tok.kind == jsonArrEnd {
@@ -152,15 +152,15 @@ func (d *jsonDecoder) next() {
 	kind, punctuation := jsonPunctuation[c]
 	switch {
 	case punctuation:
-		d.take(kind, lua.LNil, 1)
+		d.take(kind, gopher.LNil, 1)
 	case c == '"':
 		d.string()
 	case c == '-' || isDigit(c):
 		d.number(rest)
 	case strings.HasPrefix(rest, "true"):
-		d.take(jsonBoolean, lua.LTrue, 4)
+		d.take(jsonBoolean, gopher.LTrue, 4)
 	case strings.HasPrefix(rest, "false"):
-		d.take(jsonBoolean, lua.LFalse, 5)
+		d.take(jsonBoolean, gopher.LFalse, 5)
 	case strings.HasPrefix(rest, "null"):
 		d.take(jsonNull, d.null, 4)
 	case d.json.decodeInvalidNumbers && isInvalidJSONNumber(rest) && strings.IndexByte("+iInN", c) >= 0:
@@ -170,7 +170,7 @@ func (d *jsonDecoder) next() {
 	}
 }
 
-func (d *jsonDecoder) take(kind string, v lua.LValue, n int) {
+func (d *jsonDecoder) take(kind string, v gopher.LValue, n int) {
 	d.tok.kind = kind
 	d.tok.value = v
 	d.pos += n
@@ -208,7 +208,7 @@ func (d *jsonDecoder) number(rest string) {
 		d.invalid("invalid number")
 		return
 	}
-	d.take(jsonNumber, lua.LNumber(v), n)
+	d.take(jsonNumber, gopher.LNumber(v), n)
 }
 
 // numberPrefix returns the length of the longest prefix that is a number.
@@ -265,7 +265,7 @@ func (d *jsonDecoder) string() {
 		c := d.text[d.pos]
 		switch {
 		case c == '"':
-			d.tok = jsonToken{kind: jsonString, value: lua.LString(b.String()), at: at}
+			d.tok = jsonToken{kind: jsonString, value: gopher.LString(b.String()), at: at}
 			d.pos++
 			return
 		case c != '\\':

@@ -1,16 +1,16 @@
-package redis
+package lua
 
 import (
 	"math"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 )
 
 // argError raises an error about an argument.
-func argError(l *lua.LState, n int, text string) {
+func argError(l *gopher.LState, n int, text string) {
 	name := "?"
 	if at, found := l.GetStack(0); found {
-		if _, err := l.GetInfo("n", at, lua.LNil); err == nil && at.Name != "" {
+		if _, err := l.GetInfo("n", at, gopher.LNil); err == nil && at.Name != "" {
 			name = at.Name
 		}
 	}
@@ -18,7 +18,7 @@ func argError(l *lua.LState, n int, text string) {
 }
 
 // typeName returns the type of an argument, or "no value".
-func typeName(l *lua.LState, n int) string {
+func typeName(l *gopher.LState, n int) string {
 	if n > l.GetTop() {
 		return "no value"
 	}
@@ -26,55 +26,55 @@ func typeName(l *lua.LState, n int) string {
 }
 
 // stringArg returns an argument that is a string or a number.
-func stringArg(l *lua.LState, n int) string {
+func stringArg(l *gopher.LState, n int) string {
 	v := l.Get(n)
-	if !lua.LVCanConvToString(v) {
+	if !gopher.LVCanConvToString(v) {
 		typeError(l, n, "string")
 	}
-	return numberOrString(v)
+	return Text(v)
 }
 
 // intArg returns an argument that is a number, or a default if there is none.
-func intArg(l *lua.LState, n, otherwise int) int {
+func intArg(l *gopher.LState, n, otherwise int) int {
 	v := l.Get(n)
-	if v == lua.LNil && otherwise != noDefault {
+	if v == gopher.LNil && otherwise != noDefault {
 		return otherwise
 	}
-	f, ok := toNumber(v)
+	f, ok := Number(v)
 	if !ok {
 		typeError(l, n, "number")
 	}
-	return int(toInt64(f))
+	return int(Integer(f))
 }
 
 // noDefault is for arguments that must be there.
 const noDefault = math.MinInt
 
 // typeError raises an error about an argument of another type.
-func typeError(l *lua.LState, n int, want string) {
+func typeError(l *gopher.LState, n int, want string) {
 	argError(l, n, want+" expected, got "+typeName(l, n))
 }
 
 // numberArg returns an argument that is a number, or can be read as one.
-func numberArg(l *lua.LState, n int) lua.LNumber {
-	v, ok := toNumber(l.Get(n))
+func numberArg(l *gopher.LState, n int) gopher.LNumber {
+	v, ok := Number(l.Get(n))
 	if !ok {
 		typeError(l, n, "number")
 	}
-	return lua.LNumber(v)
+	return gopher.LNumber(v)
 }
 
 // optStringArg returns an argument that is a string, or a default if there is none.
-func optStringArg(l *lua.LState, n int, otherwise string) string {
-	if l.Get(n) == lua.LNil {
+func optStringArg(l *gopher.LState, n int, otherwise string) string {
+	if l.Get(n) == gopher.LNil {
 		return otherwise
 	}
 	return stringArg(l, n)
 }
 
 // tableArg returns an argument that is a table.
-func tableArg(l *lua.LState, n int) *lua.LTable {
-	t, ok := l.Get(n).(*lua.LTable)
+func tableArg(l *gopher.LState, n int) *gopher.LTable {
+	t, ok := l.Get(n).(*gopher.LTable)
 	if !ok {
 		typeError(l, n, "table")
 	}
@@ -82,8 +82,8 @@ func tableArg(l *lua.LState, n int) *lua.LTable {
 }
 
 // functionArg returns an argument that is a function.
-func functionArg(l *lua.LState, n int) *lua.LFunction {
-	f, ok := l.Get(n).(*lua.LFunction)
+func functionArg(l *gopher.LState, n int) *gopher.LFunction {
+	f, ok := l.Get(n).(*gopher.LFunction)
 	if !ok {
 		typeError(l, n, "function")
 	}
@@ -91,9 +91,17 @@ func functionArg(l *lua.LState, n int) *lua.LFunction {
 }
 
 // anyArg returns an argument that must be there.
-func anyArg(l *lua.LState, n int) lua.LValue {
+func anyArg(l *gopher.LState, n int) gopher.LValue {
 	if n > l.GetTop() {
 		argError(l, n, "value expected")
 	}
 	return l.Get(n)
+}
+
+// Integer converts a number as C does on most machines.
+func Integer(v float64) int64 {
+	if math.IsNaN(v) || v >= 1<<63 || v < -1<<63 {
+		return math.MinInt64
+	}
+	return int64(v)
 }

@@ -1,12 +1,12 @@
-package redis
+package lua
 
-import lua "github.com/yuin/gopher-lua"
+import gopher "github.com/yuin/gopher-lua"
 
 // matcher matches a pattern of Lua. It counts its steps, since some patterns take time that grows with a power of the
 // text, and ends when the script was stopped.
 type matcher struct {
-	*interpreter
-	l        *lua.LState
+	*Interpreter
+	l        *gopher.LState
 	text     string
 	pattern  string
 	captures []capture
@@ -217,6 +217,8 @@ func inClass(c, class byte) bool {
 	return in == (class >= 'a')
 }
 
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
 func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // longest matches as many characters of a class as it can, and then what follows.
@@ -334,21 +336,21 @@ func (m *matcher) matchBack(s int, digit byte) int {
 }
 
 // value returns a capture of a match from start to end, or all of it if there are no captures.
-func (m *matcher) value(k, start, end int) lua.LValue {
+func (m *matcher) value(k, start, end int) gopher.LValue {
 	if k >= len(m.captures) {
 		if k != 0 {
 			m.l.RaiseError("invalid capture index")
 		}
-		return lua.LString(m.text[start:end])
+		return gopher.LString(m.text[start:end])
 	}
 	c := m.captures[k]
 	if c.length == positionCapture {
-		return lua.LNumber(c.start + 1)
+		return gopher.LNumber(c.start + 1)
 	}
 	if c.length == openCapture {
 		m.l.RaiseError("unfinished capture")
 	}
-	return lua.LString(m.text[c.start : c.start+c.length])
+	return gopher.LString(m.text[c.start : c.start+c.length])
 }
 
 // pushCaptures pushes all captures, or the whole match if there are none and whole is set.

@@ -1,4 +1,4 @@
-package redis
+package lua
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	gopher "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
 )
@@ -25,9 +25,9 @@ const (
 	valueName  = " value"
 )
 
-// compileScript compiles a script. What it returns is a function that takes the functions for the operators .. and #
+// Compile compiles a script. What it returns is a function that takes the functions for the operators .. and #
 // and returns the script as a function.
-func compileScript(text, name string) (proto *lua.FunctionProto, err error) {
+func Compile(text, name string) (proto *gopher.FunctionProto, err error) {
 	if len(text) > maxScriptText {
 		return nil, errors.New("the script is too long")
 	}
@@ -48,7 +48,7 @@ func compileScript(text, name string) (proto *lua.FunctionProto, err error) {
 	if r.tooDeep {
 		return nil, fmt.Errorf("%s: chunk has too many syntax levels", name)
 	}
-	return lua.Compile(withOperators(statements), name)
+	return gopher.Compile(withOperators(statements), name)
 }
 
 // withOperators returns "local concat, length = ...; return function(...) statements end".

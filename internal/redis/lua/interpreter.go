@@ -1,0 +1,281 @@
+// Package lua is the Lua of Redis's scripts: Lua 5.1 with the libraries that Redis has beside it (bit,
+// struct, cjson, cmsgpack), within limits of time and memory. It imports no other package of Steward.
+//
+// An Interpreter runs functions one after the other. Those come from Compile, which rewrites the
+// operators that take memory into calls, and have no way to the process but the libraries and what the
+// user of the package adds with OpenLibrary. What scripts see of all libraries cannot be changed. The
+// interpreter itself is github.com/yuin/gopher-lua; its libraries of strings and tables are not used,
+// since they take memory and time without a limit and differ from Lua's.
+package lua
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	gopher "github.com/yuin/gopher-lua"
+)
+
+// Interpreter runs scripts, one after the other.
+type Interpreter struct {
+	l *gopher.LState
+	// globals are the global variables, and env what scripts see of them: a table that cannot be changed.
+	globals, env *gopher.LTable
+	// originals are the tables behind those that cannot be changed.
+	originals map[*gopher.LTable]*gopher.LTable
+	// concat and length are the operators .. and #, and handler what is called with an error.
+	concat, length, handler *gopher.LFunction
+	guard                   guard
+	// protected is how many protected calls are within each other, and resumed how many coroutines.
+	protected, resumed int
+	random             uint64
+	json               jsonOptions
+	null               *gopher.LUserData
+}
+
+// Limits of the interpreter: functions that call each other, values of all of them, protected calls and coroutines
+// within each other, values that are returned at once, and bytes of a string. They bound the stack of the goroutine, which must not
+// overflow, and the time to unwind it.
+const (
+	maxCalls     = 8000
+	maxRegistry  = 1 << 20
+	maxProtected = 200
+	maxResumed   = 16
+	maxResults   = 8000
+	MaxArrayPart = 1 << 16
+	MaxString    = 512 << 20
+)
+
+// limitArrays has tables keep numbers from MaxArrayPart on as hashes do. Otherwise a script that sets one element with
+// a large number takes the memory of all before it.
+var limitArrays = sync.OnceFunc(func() { gopher.MaxArrayIndex = MaxArrayPart })
+
+// New returns an interpreter whose scripts may take a number of bytes of memory.
+func New(memory int64) *Interpreter {
+	limitArrays()
+	l := gopher.NewState(gopher.Options{
+		SkipOpenLibs: true, CallStackSize: maxCalls, MinimizeStackMemory: true,
+		RegistrySize: 1024, RegistryMaxSize: maxRegistry, RegistryGrowStep: 1024,
+	})
+	i := &Interpreter{l: l, originals: map[*gopher.LTable]*gopher.LTable{}, guard: guard{limit: memory}}
+	i.random = randomStart
+	i.json = defaultJSONOptions
+	i.null = l.NewUserData()
+	i.concat = l.NewFunction(i.concatenate)
+	i.length = l.NewFunction(i.lengthOf)
+	i.handler = l.NewFunction(handleError)
+	i.openGlobals()
+	return i
+}
+
+// openGlobals makes the global variables.
+func (i *Interpreter) openGlobals() {
+	for _, open := range []gopher.LGFunction{gopher.OpenBase, gopher.OpenMath, gopher.OpenCoroutine} {
+		i.l.Push(i.l.NewFunction(open))
+		i.l.Call(0, 0)
+	}
+	old := i.l.G.Global
+	i.l.G.Global = i.l.NewTable()
+	i.globals = i.l.NewTable()
+	i.env = i.Readonly(i.globals)
+	for _, name := range []string{"assert", "getfenv", "setfenv", "newproxy", "rawequal", "select", "type", "_VERSION"} {
+		i.globals.RawSetString(name, old.RawGetString(name))
+	}
+	i.AddFunctions(i.globals, i.baseFunctions())
+	i.globals.RawSetString("_G", i.env)
+	i.openMath(old.RawGetString("math").(*gopher.LTable))
+	i.openCoroutine(old.RawGetString("coroutine").(*gopher.LTable))
+	i.OpenLibrary("table", i.tableFunctions())
+	i.openString()
+	i.OpenLibrary("bit", bitFunctions)
+	i.OpenLibrary("struct", i.structFunctions())
+	i.OpenLibrary("cmsgpack", i.msgpackFunctions()).RawSetString("_NAME", gopher.LString("cmsgpack"))
+	i.OpenLibrary("cjson", i.jsonFunctions()).RawSetString("null", i.null)
+	i.globals.Metatable = i.StrictMeta()
+}
+
+// StrictMeta returns the metatable of a table from which nothing can be read that it does not have.
+func (i *Interpreter) StrictMeta() *gopher.LTable {
+	meta := i.l.NewTable()
+	meta.RawSetString("__index", i.l.NewFunction(noSuchGlobal))
+	return meta
+}
+
+// AddFunctions adds functions to a table.
+func (i *Interpreter) AddFunctions(t *gopher.LTable, functions map[string]gopher.LGFunction) {
+	for name, f := range functions {
+		t.RawSetString(name, i.l.NewFunction(f))
+	}
+}
+
+// OpenLibrary makes a global variable of functions, and returns the table behind it.
+func (i *Interpreter) OpenLibrary(name string, functions map[string]gopher.LGFunction) *gopher.LTable {
+	t := i.l.NewTable()
+	i.AddFunctions(t, functions)
+	i.globals.RawSetString(name, i.Readonly(t))
+	return t
+}
+
+// Readonly returns a table that has what another has and cannot be changed.
+func (i *Interpreter) Readonly(t *gopher.LTable) *gopher.LTable {
+	p := i.l.NewTable()
+	meta := i.l.NewTable()
+	meta.RawSetString("__index", t)
+	meta.RawSetString("__newindex", i.l.NewFunction(readonlyTable))
+	p.Metatable = meta
+	i.originals[p] = t
+	return p
+}
+
+// Original returns the table behind one that cannot be changed, or the table itself.
+func (i *Interpreter) Original(t *gopher.LTable) *gopher.LTable {
+	if o := i.originals[t]; o != nil {
+		return o
+	}
+	return t
+}
+
+func readonlyTable(l *gopher.LState) int {
+	l.RaiseError("Attempt to modify a readonly table")
+	return 0
+}
+
+// readonlyRaw raises the error of readonlyTable as functions do that know of no position.
+func readonlyRaw(l *gopher.LState) int {
+	l.Error(gopher.LString("Attempt to modify a readonly table"), 0)
+	return 0
+}
+
+func noSuchGlobal(l *gopher.LState) int {
+	l.RaiseError("Script attempted to access nonexistent global variable '%s'", Text(l.Get(2)))
+	return 0
+}
+
+// Strings returns a table of strings.
+func (i *Interpreter) Strings(all []string) *gopher.LTable {
+	t := i.l.CreateTable(len(all), 0)
+	for n, s := range all {
+		t.RawSetInt(n+1, gopher.LString(s))
+	}
+	return t
+}
+
+// Function returns the function of a script that was compiled.
+func (i *Interpreter) Function(proto *gopher.FunctionProto) *gopher.LFunction {
+	outer := i.l.NewFunctionFromProto(proto)
+	outer.Env = i.env
+	i.l.Push(outer)
+	i.l.Push(i.concat)
+	i.l.Push(i.length)
+	i.l.Call(2, 1)
+	f := i.l.Get(-1).(*gopher.LFunction)
+	i.l.Pop(1)
+	return f
+}
+
+// handleError turns an error into a table of its text and where it happened.
+func handleError(l *gopher.LState) int {
+	t, ok := l.Get(1).(*gopher.LTable)
+	if !ok {
+		t = l.NewTable()
+		t.RawSetString("err", gopher.LString("ERR "+tostring(l, l.Get(1))))
+	}
+	at, found := l.GetStack(1)
+	if found {
+		f, err := l.GetInfo("fSl", at, gopher.LNil)
+		if g, ok := f.(*gopher.LFunction); err == nil && ok && g.IsG {
+			at, found = l.GetStack(2)
+		}
+	}
+	if found {
+		if _, err := l.GetInfo("Sl", at, gopher.LNil); err == nil && at.Source != "" {
+			t.RawSetString("source", gopher.LString("@"+at.Source))
+			t.RawSetString("line", gopher.LNumber(at.CurrentLine))
+		}
+	}
+	l.Push(t)
+	return 1
+}
+
+// Call calls a function, and done with what it returns, within the limits of scripts. It returns the error of done, an
+// Error that the function has raised, or a StopError, after which the interpreter cannot be used any more.
+func (i *Interpreter) Call(timeout time.Duration, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	i.protected = 0
+	i.resumed = 0
+	i.guard.start(ctx, cancel, timeout)
+	i.l.SetContext(ctx)
+	i.l.Env = i.env
+	i.l.Push(f)
+	for _, arg := range args {
+		i.l.Push(arg)
+	}
+	err := i.l.PCall(len(args), 1, i.handler)
+	if err != nil {
+		err = newError(err)
+	} else {
+		err = done(i.l.Get(-1))
+	}
+	i.guard.stop()
+	i.l.RemoveContext()
+	i.l.SetTop(0)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // its state is unknown
+	}
+	return err
+}
+
+// Error is an error that a script has raised: its text, and the script and the line where it did, if they are known.
+type Error struct{ Text, Source, Line string }
+
+func (e *Error) Error() string { return e.Text }
+
+// newError returns the error of a call.
+func newError(err error) *Error {
+	var failed *gopher.ApiError
+	if !errors.As(err, &failed) {
+		return &Error{Text: "ERR " + err.Error()}
+	}
+	t, ok := failed.Object.(*gopher.LTable)
+	if !ok {
+		return &Error{Text: "ERR " + Text(failed.Object)}
+	}
+	return &Error{Text(t.RawGetString("err")), Text(t.RawGetString("source")), Text(t.RawGetString("line"))}
+}
+
+// NewTable returns an empty table.
+func (i *Interpreter) NewTable() *gopher.LTable { return i.l.NewTable() }
+
+// Global returns a global variable.
+func (i *Interpreter) Global(name string) gopher.LValue { return i.globals.RawGetString(name) }
+
+// SetGlobal sets a global variable, which scripts can read only.
+func (i *Interpreter) SetGlobal(name string, v gopher.LValue) { i.globals.RawSetString(name, v) }
+
+// Charge counts bytes that are about to be taken. It raises an error if they are too many, or if the script was stopped.
+func (i *Interpreter) Charge(l *gopher.LState, n int) { i.guard.charge(l, n) }
+
+// Stopped reports whether the script that runs was stopped.
+func (i *Interpreter) Stopped() bool { return i.guard.stopped() }
+
+// Text returns the text of a value that is a string or a number, and "" for another.
+func Text(v gopher.LValue) string {
+	switch v := v.(type) {
+	case gopher.LString:
+		return string(v)
+	case gopher.LNumber:
+		return formatNumber(float64(v))
+	}
+	return ""
+}
+
+// formatNumber returns a number as Lua does, with 14 digits.
+func formatNumber(v float64) string {
+	if n := int64(v); float64(n) == v && n > -1e14 && n < 1e14 && (n != 0 || 1/v > 0) {
+		return strconv.FormatInt(n, 10)
+	}
+	return FormatG(v, 14)
+}

@@ -1,0 +1,77 @@
+package redis
+
+import (
+	"errors"
+
+	gopher "github.com/yuin/gopher-lua"
+
+	"steward/internal/redis/lua"
+)
+
+// interpreter runs the scripts of a store, one after the other.
+type interpreter struct {
+	*lua.Interpreter
+	// current is the script that runs; nil if none does.
+	current *scriptRun
+	// redis and loader are the global variable redis: the second while a library of functions is loaded, which is
+	// loading.
+	redis, loader *gopher.LTable
+	loading       *library
+}
+
+// newInterpreter returns an interpreter whose scripts may take a number of bytes of memory.
+func newInterpreter(memory int64) *interpreter {
+	i := &interpreter{Interpreter: lua.New(memory)}
+	i.openRedis()
+	return i
+}
+
+// run calls a function for a run of a script and appends what it returns.
+func (i *interpreter) run(r *scriptRun, f *gopher.LFunction, args ...gopher.LValue) error {
+	i.current = r
+	err := i.protect(r, func(v gopher.LValue) error { return i.reply(r, v) }, f, args...)
+	i.current = nil
+	r.x.effects = true // the commands have written theirs
+	var failed *lua.Error
+	if errors.As(err, &failed) {
+		return r.failure(failed)
+	}
+	return err
+}
+
+// protect calls a function, and done with what it returns, within the limits of scripts.
+func (i *interpreter) protect(r *scriptRun, done func(gopher.LValue) error, f *gopher.LFunction, args ...gopher.LValue) error {
+	err := i.Call(r.x.options.ScriptTime, done, f, args...)
+	var stopped lua.StopError
+	if errors.As(err, &stopped) {
+		r.x.scripts.forget(i)
+		return errorf("ERR %v script: %s.", stopped, r.name)
+	}
+	return err
+}
+
+// forget has the store make a new interpreter.
+func (s *scripting) forget(i *interpreter) {
+	if s.lua == i {
+		s.lua = nil
+	}
+	if s.functions == i {
+		s.functions = nil
+	}
+}
+
+// reply appends what a script returns.
+func (i *interpreter) reply(r *scriptRun, v gopher.LValue) error {
+	limit := len(r.x.out.b) + int(min(r.x.options.Memory, maxString))
+	w := replyWriter{interpreter: i, out: r.x.out, resp3: r.out.resp3, limit: limit}
+	w.value(v, 0)
+	return w.err
+}
+
+// failure returns what a client is told of an error that the script has raised.
+func (r *scriptRun) failure(e *lua.Error) error {
+	if e.Source == "" || e.Line == "" {
+		return replyError(e.Text)
+	}
+	return errorf("%s script: %s, on %s:%s.", e.Text, r.name, e.Source, e.Line)
+}
