@@ -25,15 +25,23 @@ func (s *Steward) PeakRSS() int {
 
 func (s *Steward) memory(field string) int {
 	s.T.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
-	s.Must(err)
+	return Memory(s.T, s.Cmd.Process.Pid, field)
+}
+
+// Memory returns a figure of the memory of a process in bytes, such as VmRSS.
+func Memory(t testing.TB, pid int, field string) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(string(status)) {
 		var kilobytes int
 		if n, _ := fmt.Sscanf(line, field+": %d kB", &kilobytes); n == 1 {
 			return kilobytes << 10
 		}
 	}
-	s.T.Fatalf("/proc/%d/status has no %s", s.Cmd.Process.Pid, field)
+	t.Fatalf("/proc/%d/status has no %s", pid, field)
 	return 0
 }
 
