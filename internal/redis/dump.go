@@ -15,9 +15,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // dump returns a value as DUMP does, in a format of this package: the kind, the value, a version, and a
 // checksum.
-func dump(v value) []byte {
-	b := append([]byte(nil), byte(v.kind()))
-	b = v.appendTo(b)
+func dump(v value) []byte { return appendDump(nil, v) }
+
+// appendDump appends a dump to an empty buffer.
+func appendDump(b []byte, v value) []byte {
+	b = v.appendTo(append(b, byte(v.kind())))
 	b = append(b, dumpVersion)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }

@@ -99,14 +99,19 @@ func (l *log) effect(args ...string) {
 }
 
 func appendEffect(frame []byte, args []string) []byte {
-	if len(frame) == 0 {
-		frame = append(frame, make([]byte, frameHeader)...)
-	}
-	frame = appendUint(frame, uint64(len(args)))
+	frame = appendUint(appendHeader(frame), uint64(len(args)))
 	for _, arg := range args {
 		frame = appendString(frame, arg)
 	}
 	return frame
+}
+
+// appendHeader appends room for the header of a frame that is empty.
+func appendHeader(frame []byte) []byte {
+	if len(frame) > 0 {
+		return frame
+	}
+	return append(frame, make([]byte, frameHeader)...)
 }
 
 // endFrame ends the current frame. What it has is written by sync.

@@ -13,6 +13,7 @@ import (
 type rewrite struct {
 	file  File
 	frame []byte
+	value []byte
 	buf   []byte
 	size  int64
 	// next is the hash of the next key; all is whether all keys have been written.
@@ -24,7 +25,7 @@ type rewrite struct {
 
 // The defaults of the fields of a store.
 const (
-	minRewrite  = 1 << 20
+	minRewrite  = 4 << 20
 	rewriteStep = 256 << 10
 )
 
@@ -128,16 +129,28 @@ func (s *Store) writeKeys(r *rewrite) {
 	start := len(r.buf)
 	for len(r.buf)-start < s.rewriteStep {
 		r.next = s.keys.entries.Scan(r.next, &entry{}, 16, func(e *entry) {
-			args := []string{"restore", e.key, formatInt(e.expires), string(dump(e.value)), "replace", "absttl"}
-			r.frame = appendEffect(r.frame[:0], args)
+			r.value = appendDump(r.value[:0], e.value)
+			r.frame = appendRestore(r.frame[:0], e, r.value)
 			r.buf = appendFrame(r.buf, r.frame)
 		})
 		r.frame = emptied(r.frame)
+		r.value = emptied(r.value)
 		if r.next == 0 {
 			r.all = true
 			return
 		}
 	}
+}
+
+// appendRestore appends the effect that makes a key what it is, with the dump of its value.
+func appendRestore(frame []byte, e *entry, dumped []byte) []byte {
+	frame = appendUint(appendHeader(frame), 6)
+	frame = appendString(frame, "restore")
+	frame = appendString(frame, e.key)
+	frame = appendString(frame, formatInt(e.expires))
+	frame = append(appendUint(frame, uint64(len(dumped))), dumped...)
+	frame = appendString(frame, "replace")
+	return appendString(frame, "absttl")
 }
 
 // flush writes what is buffered.
