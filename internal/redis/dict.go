@@ -91,6 +91,12 @@ func (d *dict[V]) set(key string, v V) bool {
 		it.value = v
 		return false
 	}
+	d.add(key, v)
+	return true
+}
+
+// add adds a key that the dict does not have, of which it keeps a copy.
+func (d *dict[V]) add(key string, v V) *item[V] {
 	it := &item[V]{hash: hashOf(key), key: strings.Clone(key), value: v}
 	d.keys += int64(len(key))
 	if d.tree != nil {
@@ -98,7 +104,7 @@ func (d *dict[V]) set(key string, v V) bool {
 	} else {
 		d.small = append(d.small, it)
 	}
-	return true
+	return it
 }
 
 // delete removes a key and returns its item, or nil.

@@ -58,7 +58,8 @@ func (h *hash) put(field, v string) bool {
 		return false
 	}
 	h.values += int64(len(v))
-	return h.fields.set(field, v)
+	h.fields.add(field, v)
+	return true
 }
 
 // set sets a field to a copy of a value, and reports whether the field is new.

@@ -186,8 +186,10 @@ func find[V value](x *call, key string) (V, error) {
 }
 
 // set gives a key a value and no time to expire.
-func (x *call) set(key string, v value) *entry {
-	e := x.keys.find(key)
+func (x *call) set(key string, v value) *entry { return x.put(x.keys.find(key), key, v) }
+
+// put is set for a key whose entry is known. It is nil if there is none.
+func (x *call) put(e *entry, key string, v value) *entry {
 	if e == nil {
 		e = x.keys.add(key, v)
 	} else {

@@ -14,6 +14,21 @@ type str struct {
 
 func newStr(s string) *str { return &str{b: []byte(s)} }
 
+// replaceString returns the string that replaces the value of an entry, which may be nil. It uses the memory
+// of a string that is there if that is not much too large.
+func replaceString(e *entry, text string) *str {
+	if e == nil {
+		return newStr(text)
+	}
+	s, ok := e.value.(*str)
+	if !ok || cap(s.b) < len(text) || cap(s.b) > 2*len(text)+8 {
+		return newStr(text)
+	}
+	s.b = append(s.b[:0], text...)
+	s.edited = false
+	return s
+}
+
 func (*str) kind() kind { return kindString }
 
 func (s *str) encoding() string {
@@ -198,7 +213,7 @@ func set(x *call) error {
 	if o.keepTTL && e != nil {
 		at = e.expires
 	}
-	x.setString(x.args[1], x.args[2], at)
+	x.putString(e, x.args[1], x.args[2], at)
 	if !o.get {
 		x.out.ok()
 	}
@@ -216,7 +231,10 @@ func (x *call) replyEntry(e *entry) {
 
 // setString gives a key a string that expires at a time, unless that is 0. A time that has passed deletes
 // the key.
-func (x *call) setString(key, text string, at int64) {
+func (x *call) setString(key, text string, at int64) { x.putString(x.keys.find(key), key, text, at) }
+
+// putString is setString for a key whose entry is known. It is nil if there is none.
+func (x *call) putString(e *entry, key, text string, at int64) {
 	if at != 0 && at <= x.now && !x.replaying {
 		if e := x.lookup(key); e != nil {
 			x.remove(e)
@@ -225,7 +243,7 @@ func (x *call) setString(key, text string, at int64) {
 		x.effect("del", key)
 		return
 	}
-	e := x.set(key, newStr(text))
+	e = x.put(e, key, replaceString(e, text))
 	if at == 0 {
 		x.effect("set", key, text)
 		return
@@ -263,7 +281,7 @@ func getSet(x *call) error {
 		return err
 	}
 	x.replyEntry(e)
-	x.setString(x.args[1], x.args[2], 0)
+	x.putString(e, x.args[1], x.args[2], 0)
 	return nil
 }
 

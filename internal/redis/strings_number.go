@@ -49,7 +49,7 @@ func (x *call) incrBy(by int64) error {
 	}
 	n += by
 	if e == nil {
-		x.set(x.args[1], newStr(formatInt(n)))
+		x.put(nil, x.args[1], newStr(formatInt(n)))
 	} else {
 		s := e.value.(*str)
 		s.b = strconv.AppendInt(s.b[:0], n, 10)

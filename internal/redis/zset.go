@@ -91,11 +91,11 @@ func (z *zset) put(member string, score float64) bool {
 		}
 		return false
 	}
-	z.scores.set(member, score)
+	it := z.scores.add(member, score)
 	if z.scores.Len() > smallZSet {
 		z.scores.grow()
 	}
-	z.order.Set(scored{score, z.scores.find(member).key})
+	z.order.Set(scored{score, it.key})
 	return true
 }
 
@@ -140,10 +140,16 @@ func (x *call) zsetFor(key string) (*entry, *zset, error) {
 		return nil, nil, err
 	}
 	if e == nil {
-		e = x.keys.add(key, newZSet())
-		e.used = x.now
+		e = x.addZSet(key)
 	}
 	return e, e.value.(*zset), nil
+}
+
+// addZSet adds an empty sorted set, to which the caller adds a member.
+func (x *call) addZSet(key string) *entry {
+	e := x.keys.add(key, newZSet())
+	e.used = x.now
+	return e
 }
 
 // zsetCommands are the commands of sorted sets.
@@ -225,16 +231,18 @@ func (x *call) addScores(o addOptions, at int) error {
 		}
 		scores = append(scores, score)
 	}
-	if e, err := x.lookupKind(x.args[1], kindZSet); err != nil {
-		return err
-	} else if e == nil && o.onlyOld {
-		x.replyAdded(o, 0, nil)
-		return nil
-	}
-	e, z, err := x.zsetFor(x.args[1])
+	e, err := x.lookupKind(x.args[1], kindZSet)
 	if err != nil {
 		return err
 	}
+	if e == nil && o.onlyOld {
+		x.replyAdded(o, 0, nil)
+		return nil
+	}
+	if e == nil {
+		e = x.addZSet(x.args[1])
+	}
+	z := e.value.(*zset)
 	added, updated := 0, 0
 	var result *float64
 	for i, score := range scores {
