@@ -3,6 +3,8 @@ package redis
 import (
 	"sync"
 	"time"
+
+	"github.com/gammazero/deque"
 )
 
 // Client is a client of a store: a connection, or what runs commands without one.
@@ -33,6 +35,9 @@ type Client struct {
 	channels, patterns, shards map[string]bool
 	// muted says which replies the client does not want.
 	muted muted
+	// unsent is the number of bytes of replies of earlier turns that were not sent when the current request was
+	// taken from the inbox.
+	unsent int
 	// noEvict is kept for CLIENT INFO only. noTouch is whether the commands of the client do not count as uses
 	// of keys.
 	noEvict, noTouch bool
@@ -45,7 +50,7 @@ type Client struct {
 	mu     sync.Mutex
 	access Access
 	// inbox are requests that have been read and not run; size is about their bytes.
-	inbox []request
+	inbox deque.Deque[request]
 	size  int
 	// queued is whether the store has been told of the requests.
 	queued bool
@@ -114,10 +119,8 @@ const ErrMemory = errMemory
 const largeOutput = 1 << 20
 
 // stall reports whether replies must be sent before more requests of the client are run. Send enqueues it
-// again then.
+// again then. The caller holds mu.
 func (c *Client) stall() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.stalled = nil
 	if len(c.out.b)+len(c.outbox) < largeOutput || c.closed {
 		return false
@@ -134,20 +137,28 @@ func newClient() *Client {
 	return c
 }
 
-// next takes a request from the inbox. If there is none, the client has to be enqueued when there is.
-func (c *Client) next() ([]string, bool) {
+// nextToRun takes a request from the inbox, unless replies must be sent first. If there is none, the client
+// has to be enqueued when there is.
+func (c *Client) nextToRun() ([]string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stall() {
+		return nil, false
+	}
+	c.unsent = len(c.outbox) + c.sending
+	return c.next()
+}
+
+// next takes a request from the inbox. The caller holds mu.
+func (c *Client) next() ([]string, bool) {
 	c.room.Broadcast()
 	c.giveBack(&c.running)
-	if len(c.inbox) == 0 || c.closed {
+	if c.inbox.Len() == 0 || c.closed {
 		c.queued = false
 		c.emptyInbox()
 		return nil, false
 	}
-	r := c.inbox[0]
-	c.inbox[0] = request{}
-	c.inbox = c.inbox[1:]
+	r := c.inbox.PopFront()
 	c.size -= sizeOf(r.args)
 	c.running = r.charged
 	return r.args, true
@@ -155,10 +166,10 @@ func (c *Client) next() ([]string, bool) {
 
 // emptyInbox drops the requests of the inbox. The caller holds mu.
 func (c *Client) emptyInbox() {
-	for i := range c.inbox {
-		c.giveBack(&c.inbox[i].charged)
+	for c.inbox.Len() > 0 {
+		r := c.inbox.PopFront()
+		c.giveBack(&r.charged)
 	}
-	c.inbox = nil
 	c.size = 0
 }
 
@@ -216,6 +227,8 @@ func (s *Store) limitReply(c *Client, start int) {
 	switch {
 	case c.out.full:
 		err = errReplyTooLarge
+	case len(c.out.b)+c.unsent <= FreeMemory:
+		return // nothing is charged
 	case !c.chargeReplies():
 		err = errMemory
 	default:

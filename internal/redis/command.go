@@ -89,9 +89,25 @@ func newTable() table {
 	return t
 }
 
+// byName returns the command of a name, in any case of letters, or nil. It allocates nothing.
+func (t table) byName(name string) *command {
+	var lower [32]byte // no name is longer
+	if len(name) > len(lower) {
+		return nil
+	}
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	return t[string(lower[:len(name)])]
+}
+
 // find returns the command of a request, or an error in the words of Redis.
 func (t table) find(args []string) (*command, error) {
-	cmd := t[strings.ToLower(args[0])]
+	cmd := t.byName(args[0])
 	if cmd == nil {
 		return nil, unknownCommand(args)
 	}

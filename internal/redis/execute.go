@@ -9,13 +9,13 @@ import (
 func (s *Store) runClient(c *Client) {
 	s.turn = append(s.turn, c)
 	for range turnCommands {
-		if c.blocked != nil || c.stall() {
+		if c.blocked != nil {
 			return // it is enqueued again when it goes on
 		}
 		if s.log.full() {
 			break
 		}
-		args, ok := c.next()
+		args, ok := c.nextToRun()
 		if !ok {
 			return
 		}
@@ -37,6 +37,7 @@ func (s *Store) execute(c *Client, args []string) {
 // run runs a request, or adds it to the transaction of its client.
 func (s *Store) run(c *Client, args []string) {
 	s.stats.commands++
+	now := s.options.Now()
 	start := len(c.out.b)
 	if s.options.Reply > 0 {
 		c.out.limit = start + s.options.Reply
@@ -45,7 +46,7 @@ func (s *Store) run(c *Client, args []string) {
 	cmd, err := s.table.find(args)
 	if err == nil {
 		c.last = cmd
-		c.lastAt = s.options.Now()
+		c.lastAt = now
 		err = s.admit(c, cmd)
 	}
 	switch {
@@ -54,7 +55,9 @@ func (s *Store) run(c *Client, args []string) {
 	case c.queue != nil && !cmd.immediate():
 		c.enqueue(cmd, args)
 	default:
-		s.call(&call{Store: s, client: c, cmd: cmd, args: args, out: &c.out.reply, now: s.now()})
+		s.current = call{Store: s, client: c, cmd: cmd, args: args, out: &c.out.reply, now: now.UnixMilli()}
+		s.call(&s.current)
+		s.current = call{}
 	}
 	if c.blocked == nil {
 		c.out.requests++

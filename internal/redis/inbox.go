@@ -93,7 +93,7 @@ func (c *Client) Do(args []string) error {
 		c.mu.Unlock()
 		return ErrClientClosed
 	}
-	c.inbox = append(c.inbox, r)
+	c.inbox.PushBack(r)
 	c.size += sizeOf(args)
 	start := !c.queued
 	c.queued = true
@@ -126,6 +126,9 @@ func (c *Client) hasRoom(r *request) bool {
 
 // start has the store run the requests of the inbox. It opens the store if it was closed.
 func (c *Client) start() {
+	if c.store != nil && c.store.enqueue(c) {
+		return
+	}
 	for {
 		s, err := c.access.Open()
 		if err != nil {
@@ -144,12 +147,14 @@ func (c *Client) start() {
 
 // refuse answers all requests of the inbox with an error, since the store could not be opened.
 func (c *Client) refuse(err error) {
+	c.mu.Lock()
 	for {
 		if _, ok := c.next(); !ok {
 			break
 		}
 		c.out.error(err.Error())
 	}
+	c.mu.Unlock()
 	c.flush()
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -20,7 +19,12 @@ type Reader struct {
 	Args, Bytes int
 
 	ends []int
+	// hint is the size of the last request, which the next one often has too.
+	hint int
 }
+
+// maxHint is the size up to which memory for a request is taken before it comes.
+const maxHint = 1 << 10
 
 // argOverhead is about what an argument takes in memory beside its bytes.
 const argOverhead = 32
@@ -82,6 +86,7 @@ func (r *Reader) multi(line []byte) ([]string, error) {
 		return nil, ProtocolError("invalid multibulk length")
 	}
 	var text strings.Builder
+	text.Grow(r.hint)
 	r.ends = r.ends[:0]
 	for range n {
 		if err := r.bulk(&text); err != nil {
@@ -92,6 +97,7 @@ func (r *Reader) multi(line []byte) ([]string, error) {
 			return nil, err
 		}
 	}
+	r.hint = min(text.Len(), maxHint)
 	args := cut(text.String(), r.ends)
 	if cap(r.ends) > 1024 {
 		r.ends = nil
@@ -127,14 +133,15 @@ func (r *Reader) bulk(text *strings.Builder) error {
 	if err := r.copy(text, n); err != nil {
 		return err
 	}
-	var end [2]byte
-	if _, err := io.ReadFull(r.In, end[:]); err != nil {
+	end, err := r.In.Peek(2)
+	if err != nil {
 		return err
 	}
-	if string(end[:]) != "\r\n" {
+	if string(end) != "\r\n" {
 		return ProtocolError("invalid bulk length")
 	}
-	return nil
+	_, err = r.In.Discard(2)
+	return err
 }
 
 // copy reads n bytes into text, whose memory grows as they come.

@@ -76,6 +76,8 @@ type Store struct {
 	limits    encodings
 	log       *log
 	replaying bool
+	// current is the call of the current request. It is here so that requests need no memory for one.
+	current call
 	// turn are the clients that have replies since the last sync.
 	turn []*Client
 	// watched are the clients that watch a key, by key.

@@ -111,7 +111,7 @@ func (r *runner) client(id int64) *Client {
 // run runs a request, given as words, and returns the reply, or nothing if the client is blocked.
 func (r *runner) run(c *Client, text string) any {
 	r.t.Helper()
-	c.inbox = append(c.inbox, request{args: strings.Fields(text)})
+	c.inbox.PushBack(request{args: strings.Fields(text)})
 	c.queued = true
 	r.store.runTurn([]*Client{c}, nil)
 	return r.received(c)

@@ -147,17 +147,17 @@ func (s *session) beginRequest() { s.inside = true }
 
 // handle answers a request that is about authentication, and hands others over to the store.
 func (s *session) handle(args []string) error {
-	name := strings.ToLower(args[0][:min(len(args[0]), 16)])
+	name := args[0]
 	if s.store == "" {
-		s.handleUnknown(name, args)
+		s.handleUnknown(strings.ToLower(name[:min(len(name), 16)]), args)
 		return nil
 	}
 	switch {
-	case name == "reset":
+	case strings.EqualFold(name, "reset"):
 		return s.reset(args)
-	case name == "auth" && (len(args) == 2 || len(args) == 3):
+	case strings.EqualFold(name, "auth") && (len(args) == 2 || len(args) == 3):
 		return s.again(args, s.auth)
-	case name == "hello" && authenticates(args):
+	case strings.EqualFold(name, "hello") && authenticates(args):
 		return s.again(args, s.hello)
 	}
 	return s.client.Do(args)
