@@ -2,14 +2,14 @@ package redis
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
-// item is an entry of a dict.
+// item is an entry of a dict. The value is first because one of no size would take memory at the end.
 type item[V any] struct {
-	hash  uint64
-	key   string
 	value V
+	key   string
 }
 
 func (it *item[V]) name() string { return it.key }
@@ -21,8 +21,9 @@ const itemOverhead = 48
 // hashes, in which a scan can continue at any position while other items come and go.
 type dict[V any] struct {
 	small []*item[V]
-	tree  *hashTree[*item[V]] // nil while the dict is small
-	probe item[V]
+	// tree has the items of a large dict, and probe is what finds them in it; nil while the dict is small.
+	tree  *hashTree[*item[V]]
+	probe *item[V]
 	// keys is the number of bytes of all keys.
 	keys int64
 }
@@ -44,35 +45,30 @@ func (d *dict[V]) grow() {
 		return
 	}
 	d.tree = newHashTree[*item[V]]()
+	d.probe = &item[V]{}
 	for _, it := range d.small {
-		d.tree.Set(it.hash, it)
+		d.tree.Set(hashOf(it.key), it)
 	}
 	d.small = nil
 }
 
 // find returns the item of a key, or nil.
 func (d *dict[V]) find(key string) *item[V] {
-	hash := hashOf(key)
 	if d.tree != nil {
 		d.probe.key = key
-		it, _ := d.tree.Get(hash, &d.probe)
+		it, _ := d.tree.Get(hashOf(key), d.probe)
 		d.probe.key = ""
 		return it
 	}
-	if i := d.index(hash, key); i >= 0 {
+	if i := d.index(key); i >= 0 {
 		return d.small[i]
 	}
 	return nil
 }
 
 // index returns the position of a key in a small dict, or -1.
-func (d *dict[V]) index(hash uint64, key string) int {
-	for i, it := range d.small {
-		if it.hash == hash && it.key == key {
-			return i
-		}
-	}
-	return -1
+func (d *dict[V]) index(key string) int {
+	return slices.IndexFunc(d.small, func(it *item[V]) bool { return it.key == key })
 }
 
 // get returns the value of a key.
@@ -97,10 +93,10 @@ func (d *dict[V]) set(key string, v V) bool {
 
 // add adds a key that the dict does not have, of which it keeps a copy.
 func (d *dict[V]) add(key string, v V) *item[V] {
-	it := &item[V]{hash: hashOf(key), key: strings.Clone(key), value: v}
+	it := &item[V]{v, strings.Clone(key)}
 	d.keys += int64(len(key))
 	if d.tree != nil {
-		d.tree.Set(it.hash, it)
+		d.tree.Set(hashOf(key), it)
 	} else {
 		d.small = append(d.small, it)
 	}
@@ -115,13 +111,11 @@ func (d *dict[V]) delete(key string) *item[V] {
 	}
 	d.keys -= int64(len(key))
 	if d.tree != nil {
-		d.tree.Delete(it.hash, it)
+		d.tree.Delete(hashOf(key), it)
 		return it
 	}
-	i := d.index(it.hash, key)
-	copy(d.small[i:], d.small[i+1:])
-	d.small[len(d.small)-1] = nil
-	d.small = d.small[:len(d.small)-1]
+	i := d.index(key)
+	d.small = slices.Delete(d.small, i, i+1)
 	return it
 }
 

@@ -8,7 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"strings"
+	"slices"
 )
 
 // The names of the files of a store: the log, and one that is being written in its place.
@@ -210,44 +210,48 @@ func (l *log) replay(apply func(args []string) error) (int64, error) {
 	}
 	l.size = int64(len(magic))
 	for {
-		body, err := readFrame(in, total-l.size)
+		l.frame, err = readFrame(in, l.frame, total-l.size)
 		if err != nil {
 			return 0, err
 		}
-		if body == "" {
+		n := int64(len(l.frame))
+		if n == 0 {
 			return total - l.size, nil
 		}
-		if err := applyFrame(body, apply); err != nil {
+		if err := applyFrame(string(l.frame), apply); err != nil {
 			return 0, err
 		}
-		l.size += frameHeader + int64(len(body))
+		l.size += frameHeader + n
+		l.frame = emptied(l.frame)
 	}
 }
 
-// readFrame returns the effects of the next frame, or "" if there is no whole one.
-func readFrame(in *bufio.Reader, left int64) (string, error) {
-	var header [frameHeader]byte
+// readFrame returns the effects of the next frame, or none if there is no whole one. It uses the memory of a
+// buffer if that is enough.
+func readFrame(in *bufio.Reader, buf []byte, left int64) ([]byte, error) {
 	if left < frameHeader {
-		return "", nil
+		return nil, nil
 	}
-	if err := readFull(in, header[:]); err != nil {
-		return "", err
+	header, err := in.Peek(frameHeader)
+	if err != nil {
+		return nil, err
 	}
-	n := int64(binary.LittleEndian.Uint32(header[:]))
+	n := int64(binary.LittleEndian.Uint32(header))
+	sum := binary.LittleEndian.Uint32(header[4:])
 	if n > left-frameHeader || n == 0 {
-		return "", nil
+		return nil, nil
 	}
-	var body strings.Builder
-	body.Grow(int(n))
-	if _, err := io.CopyN(&body, in, n); err != nil {
-		return "", err
+	if _, err := in.Discard(frameHeader); err != nil {
+		return nil, err
 	}
-	sum := crc32.New(castagnoli)
-	_, _ = io.WriteString(sum, body.String()) // a hash never fails
-	if sum.Sum32() != binary.LittleEndian.Uint32(header[4:]) {
-		return "", nil
+	body := slices.Grow(buf[:0], int(n))[:n]
+	if err := readFull(in, body); err != nil {
+		return nil, err
 	}
-	return body.String(), nil
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, nil
+	}
+	return body, nil
 }
 
 func readFull(in io.Reader, b []byte) error {

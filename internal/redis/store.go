@@ -183,8 +183,8 @@ func (s *Store) keyOf(args []string) (string, bool) {
 func (s *Store) replay() error {
 	s.replaying = true
 	s.log.off = true
-	out := &reply{}
-	torn, err := s.log.replay(func(args []string) error { return s.apply(args, out) })
+	x := &call{client: &Client{}, out: &reply{}}
+	torn, err := s.log.replay(func(args []string) error { return s.apply(args, x) })
 	s.replaying = false
 	s.log.off = false
 	if err != nil {
@@ -197,14 +197,16 @@ func (s *Store) replay() error {
 	return s.log.settle(torn)
 }
 
-// apply runs an effect of the log. What it replies is overwritten.
-func (s *Store) apply(args []string, out *reply) error {
-	out.b = out.b[:0]
+// apply runs an effect of the log, in the place of a call of which it needs the client and the reply. What that
+// had is overwritten.
+func (s *Store) apply(args []string, x *call) error {
 	cmd, err := s.table.find(args)
 	if err != nil {
 		return err
 	}
-	err = s.runRecovered(&call{Store: s, client: &Client{}, cmd: cmd, args: args, out: out, now: s.now(), nested: true})
+	*x = call{Store: s, client: x.client, cmd: cmd, args: args, out: x.out, now: s.now(), nested: true}
+	x.out.b = x.out.b[:0]
+	err = s.runRecovered(x)
 	s.panicked = false
 	return err
 }
