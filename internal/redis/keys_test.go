@@ -77,8 +77,7 @@ func TestKeys(t *testing.T) { compareWithRedis(t, slices.Concat(keyExamples, str
 
 // TestRestoreRefusesWhatNobodyDumps restores values that have a checksum and cannot exist.
 func TestRestoreRefusesWhatNobodyDumps(t *testing.T) {
-	j := &judge{dir: t.TempDir(), client: NewClient(1, "")}
-	j.store = open(t, Dir(j.dir), Options{})
+	j := newLocal(t)
 	z := newZSet()
 	z.scores.set("m", math.NaN())
 	z.order.Set(scored{math.NaN(), "m"})
@@ -87,17 +86,14 @@ func TestRestoreRefusesWhatNobodyDumps(t *testing.T) {
 			t.Errorf("%T was restored", v)
 		}
 	}
-	_ = j.store.do(func() {
-		if n := j.store.keys.entries.Len() + j.store.keys.expiring.Len(); n != 0 {
-			t.Errorf("%d entries are left", n)
-		}
-	})
+	if n := j.store.keys.entries.Len() + j.store.keys.expiring.Len(); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
 }
 
 // TestReadsAreCounted compares what INFO tells of reads with what was read.
 func TestReadsAreCounted(t *testing.T) {
-	j := &judge{dir: t.TempDir(), client: NewClient(1, "")}
-	j.store = open(t, Dir(j.dir), Options{})
+	j := newLocal(t)
 	replies := j.run([][]string{{"SET", "a", "1"}, {"MGET", "a", "a", "b"}, {"INFO", "stats"}})
 	if text := fmt.Sprint(replies[2]); !strings.Contains(text, "keyspace_hits:2\r\nkeyspace_misses:1\r\n") {
 		t.Error(text)

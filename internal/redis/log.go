@@ -204,7 +204,7 @@ func (l *log) replay(apply func(args []string) error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, total), 1<<20)
+	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, total), int(min(total, 1<<20)))
 	if first := make([]byte, len(magic)); readFull(in, first) != nil || string(first) != magic {
 		return 0, errors.New("the file is no log of a key-value store")
 	}

@@ -50,9 +50,7 @@ func someKeys(t *rapid.T) []string { return several(t, 0, 4, someKey) }
 
 // TestPopRemovesWhatItReturns pops all members of a set, in steps.
 func TestPopRemovesWhatItReturns(t *testing.T) {
-	j := &judge{dir: t.TempDir()}
-	j.store = open(t, Dir(j.dir), Options{})
-	j.client = NewClient(1, "")
+	j := newLocal(t)
 	add := []string{"sadd", "s"}
 	for i := range 1000 {
 		add = append(add, strconv.Itoa(i))

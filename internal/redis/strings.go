@@ -10,6 +10,8 @@ type str struct {
 	b []byte
 	// edited is whether a part of it was changed in place, after which it is "raw".
 	edited bool
+	// float is whether it is the result of INCRBYFLOAT, which is not "int".
+	float bool
 }
 
 func newStr(s string) *str { return &str{b: []byte(s)} }
@@ -35,7 +37,7 @@ func (s *str) encoding() string {
 	switch {
 	case s.edited:
 		return "raw"
-	case isInt(s.b):
+	case !s.float && isInt(s.b):
 		return "int"
 	case len(s.b) <= 44:
 		return "embstr"

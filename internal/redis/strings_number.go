@@ -54,6 +54,7 @@ func (x *call) incrBy(by int64) error {
 		s := e.value.(*str)
 		s.b = strconv.AppendInt(s.b[:0], n, 10)
 		s.edited = false
+		s.float = false
 		x.changed(e)
 	}
 	x.out.int(n)
@@ -76,6 +77,9 @@ func incrByFloat(x *call) error {
 		return err
 	}
 	x.setString(x.args[1], sum, at)
+	if e := x.keys.find(x.args[1]); e != nil {
+		e.value.(*str).float = true
+	}
 	x.out.bulk(sum)
 	return nil
 }
