@@ -231,11 +231,8 @@ func (t bitType) set(v int64, mode overflow) (int64, bool) {
 // add returns the sum of two numbers as the type can have it, and whether it fits.
 func (t bitType) add(old, by int64, mode overflow) (int64, bool) {
 	least, most := t.bounds()
-	above := by > 0 && old > most-by
-	below := by < 0 && old < least-by
-	if !t.signed && by > 0 && by > most {
-		above = true
-	}
+	above := by > 0 && (old >= 0 || t.bits < 64) && by > most-old
+	below := by < 0 && (old < 0 || t.bits < 64) && by < least-old
 	return t.limit(old+by, mode, below, above)
 }
 

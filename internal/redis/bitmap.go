@@ -87,9 +87,12 @@ type bitRange struct {
 	// inBits is whether start and end are positions of bits instead of bytes.
 	inBits bool
 	hasEnd bool
+	// empty is whether it is empty whatever the bitmap is.
+	empty bool
 }
 
-// bitRange reads a range from an argument on. BITCOUNT needs an end, and reads it before the unit.
+// bitRange reads a range from an argument on. BITCOUNT needs an end, which it reads before the unit, and finds
+// nothing between negative numbers in the wrong order.
 func (x *call) bitRange(at int, counting bool) (r bitRange, err error) {
 	r.end = -1
 	n := len(x.args) - at
@@ -107,7 +110,10 @@ func (x *call) bitRange(at int, counting bool) (r bitRange, err error) {
 	r.end, ok = parseInt(x.args[at+1])
 	r.inBits = x.is(at+2, "BIT")
 	unitOK = n == 2 || r.inBits || x.is(at+2, "BYTE")
+	r.empty = counting && ok && r.start < 0 && r.end < 0 && r.start > r.end
 	switch {
+	case r.empty:
+		return r, nil
 	case !ok && (counting || unitOK):
 		return r, errNotInt
 	case !unitOK:
@@ -123,9 +129,6 @@ func (r bitRange) within(n int) (from, to int64) {
 		total *= 8
 	}
 	start, end := r.start, r.end
-	if start < 0 && end < 0 && start > end {
-		return 0, 0
-	}
 	if start < 0 {
 		start = max(start+total, 0)
 	}
@@ -133,7 +136,7 @@ func (r bitRange) within(n int) (from, to int64) {
 		end = max(end+total, 0)
 	}
 	end = min(end, total-1)
-	if start > end {
+	if start > end || r.empty {
 		return 0, 0
 	}
 	if r.inBits {

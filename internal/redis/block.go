@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -77,19 +78,21 @@ func (x *call) candidates(keys []string) []string {
 	return keys
 }
 
-// timeoutArg returns the timeout of a blocking command, in seconds.
+// maxTimeout is the longest timeout; longer ones are as good as none.
+const maxTimeout = 100 * 365 * 24 * time.Hour
+
+// timeoutArg returns the timeout of a blocking command, in seconds. Those that do not fit into 64 bits as
+// milliseconds are negative in Redis.
 func (x *call) timeoutArg(i int) (time.Duration, error) {
 	seconds, ok := parseFloat(x.args[i])
 	if !ok {
 		return 0, errorf("ERR timeout is not a float or out of range")
 	}
-	if seconds < 0 {
+	ms := math.Ceil(seconds * 1000)
+	if ms < 0 || ms >= math.MaxInt64 {
 		return 0, errorf("ERR timeout is negative")
 	}
-	if seconds > 1e9 {
-		return 0, errorf("ERR timeout is out of range")
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	return time.Duration(min(ms, float64(maxTimeout.Milliseconds()))) * time.Millisecond, nil
 }
 
 // unblock has a client go on with its next requests.

@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"math"
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // call is a command that runs: its request, and where its reply goes.
 type call struct {
@@ -24,34 +20,6 @@ type call struct {
 	// changes is the number of changes, and effects whether the command has written effects itself.
 	changes int
 	effects bool
-}
-
-// parseInt returns the number of an argument as Redis reads it: no spaces, no plus, no leading zeros.
-func parseInt(text string) (int64, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || text[0] == '+' {
-		return 0, false
-	}
-	digits := strings.TrimPrefix(text, "-")
-	if len(digits) > 1 && digits[0] == '0' || text == "-0" {
-		return 0, false
-	}
-	return n, true
-}
-
-// parseFloat returns the floating-point number of an argument, which may be infinite.
-func parseFloat(text string) (float64, bool) {
-	if text == "" || strings.ContainsAny(text, "_ \t\n\r\v\f") {
-		return 0, false
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0, false
-	}
-	if err != nil {
-		return 0, false // out of range
-	}
-	return v, true
 }
 
 // int returns an argument that is a number.

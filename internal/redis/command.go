@@ -66,7 +66,21 @@ const (
 	errOOM        replyError = "OOM command not allowed when used memory > 'maxmemory'."
 )
 
-func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
+// errorf returns an error with arguments, of which strings end at a NUL as in C.
+func errorf(format string, args ...any) error {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i], _, _ = strings.Cut(text, "\x00")
+		}
+	}
+	return replyError(fmt.Sprintf(format, args...))
+}
+
+// clip returns the beginning of a text for an error: at most a number of bytes, and up to a NUL.
+func clip(text string, most int) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	return text[:min(len(text), most)]
+}
 
 // errBlocked is returned by a command whose client was blocked. It has no reply yet.
 var errBlocked = errors.New("the client is blocked")
@@ -120,7 +134,7 @@ func (t table) find(args []string) (*command, error) {
 			}
 		}
 		if cmd == parent {
-			return nil, errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(parent.name))
+			return nil, errorf("ERR unknown subcommand '%s'. Try %s HELP.", clip(args[1], 128), strings.ToUpper(parent.name))
 		}
 	}
 	if cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity || cmd.run == nil {
@@ -135,9 +149,9 @@ func unknownCommand(args []string) error {
 		if begin.Len() >= 128 {
 			break
 		}
-		fmt.Fprintf(&begin, "'%.*s' ", 128-begin.Len(), arg)
+		fmt.Fprintf(&begin, "'%s' ", clip(arg, 128-begin.Len()))
 	}
-	return errorf("ERR unknown command '%.128s', with args beginning with: %s", args[0], begin.String())
+	return errorf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), begin.String())
 }
 
 // keysOf returns the keys of a request.

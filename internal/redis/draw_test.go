@@ -32,7 +32,16 @@ func someFloat(t *rapid.T) string {
 		rapid.Map(rapid.IntRange(-12, 12), strconv.Itoa),
 		rapid.Map(rapid.Float64Range(-1e6, 1e6), func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }),
 		rapid.SampledFrom([]string{"", "x", "inf", "-inf", "+inf", "nan", "1e300", "0.1"}),
+		rapid.SampledFrom(strangeFloats),
 	).Draw(t, "float")
+}
+
+// strangeFloats are what C's strtod reads in its own way.
+var strangeFloats = []string{
+	"0x1F", "0X1.8p1", "-0xa", "0x", "0x1p", "0x.8", "0xg", "0x1p-2000", "0x0p-2000", "+5", "++5", "+-5", "- 5", " 5", "5 ", "\t5", " ",
+	"1e400", "-1e400", "1e-400", "0e-400", "4e-320", "1e5000", "1e-5000", "Infinity", "-INFINITY", "iNf", "infinit", "NaN", "nan(1)", "1.", ".5",
+	".", "-.", "1e", "1e+", "1e+2", "1E2", "1p2", "1_0", "0x_1p0", "0b1", "0o7", "017", "1\x00", "1\x002", "\x00", "-0", "-0.0", "1e17", "1e-7",
+	"123456789012345678901234567890", "0.1234567890123456789", "3.0000000000000000001", "1,5", "１",
 }
 
 // several returns some of what draw returns.

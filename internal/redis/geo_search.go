@@ -286,12 +286,11 @@ func (x *call) replyFound(q geoQuery, all []found) error {
 func (x *call) storeFound(q geoQuery, all []found) {
 	z := newZSet()
 	for _, m := range all {
-		score := m.score
 		if q.storeDist {
-			score = m.distance / q.unit
+			m.score = m.distance / q.unit
 		}
-		x.setScore(z, m.member, score)
+		x.collect(z, m.scored)
 	}
-	x.store(q.target, z)
+	x.storeResult(q.target, z)
 	x.out.len(len(all))
 }

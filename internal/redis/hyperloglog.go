@@ -20,7 +20,8 @@ const (
 	hllDenseSize = hllHeader + hllRegisters*6/8
 	hllDense     = 0
 	hllSparse    = 1
-	// hllStale in the last byte of the header says that the count in it is stale. It is not used here.
+	// hllCount is where the header has the last count. hllStale in its last byte says that it is stale.
+	hllCount = 8
 	hllStale = 0x80
 	// hllMaxSparse is the largest value of a register in a sparse one.
 	hllMaxSparse = 32
@@ -220,6 +221,7 @@ func (s *str) addElements(all []string, maxSparse int) (bool, error) {
 			i, v := hllPosition(element)
 			if denseRegister(s.b, i) < v {
 				setDenseRegister(s.b, i, v)
+				s.b[hllHeader-1] |= hllStale
 				changed = true
 			}
 		}
@@ -236,9 +238,18 @@ func (s *str) addElements(all []string, maxSparse int) (bool, error) {
 		r[i] = max(r[i], v)
 	}
 	if changed {
-		s.b = r.bytes(true, maxSparse)
+		s.setRegisters(r, true, maxSparse)
 	}
 	return changed, nil
+}
+
+// setRegisters sets the registers of a HyperLogLog. Its last count is stale then.
+func (s *str) setRegisters(r *registers, sparse bool, maxSparse int) {
+	count := s.b[hllCount:hllHeader]
+	s.b = r.bytes(sparse, maxSparse)
+	copy(s.b[hllCount:], count)
+	s.b[hllHeader-1] |= hllStale
+	s.edited = true
 }
 
 // merged returns the registers of some keys, each with its largest value, and whether all keys that exist are
@@ -268,6 +279,9 @@ func (x *call) merged(keys []string) (*registers, bool, error) {
 }
 
 func pfCount(x *call) error {
+	if len(x.args) == 2 {
+		return x.countOne(x.args[1])
+	}
 	r, _, err := x.merged(x.args[1:])
 	if err != nil {
 		return err
@@ -276,17 +290,41 @@ func pfCount(x *call) error {
 	return nil
 }
 
+// countOne replies with the count of a key, which it keeps in the header.
+func (x *call) countOne(key string) error {
+	e, err := x.hllOf(key)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		x.out.int(0)
+		return nil
+	}
+	s := e.value.(*str)
+	s.edited = true
+	if s.b[hllHeader-1]&hllStale != 0 {
+		r, err := loadRegisters(s.b)
+		if err != nil {
+			return err
+		}
+		binary.LittleEndian.PutUint64(s.b[hllCount:], uint64(r.estimate()))
+		x.changed(e)
+	}
+	x.out.int(int64(binary.LittleEndian.Uint64(s.b[hllCount:])))
+	return nil
+}
+
 func pfMerge(x *call) error {
 	r, sparse, err := x.merged(x.args[1:])
 	if err != nil {
 		return err
 	}
-	at := int64(0)
-	if e := x.keys.find(x.args[1]); e != nil {
-		at = e.expires
+	e := x.keys.find(x.args[1])
+	if e == nil {
+		e = x.set(x.args[1], &str{b: (&registers{}).sparse()})
 	}
-	e := x.set(x.args[1], &str{b: r.bytes(sparse, x.limits.hllSparseMaxBytes), edited: true})
-	x.keys.setExpires(e, at)
+	e.value.(*str).setRegisters(r, sparse, x.limits.hllSparseMaxBytes)
+	x.changed(e)
 	x.effectOf(x.args[1])
 	x.out.ok()
 	return nil

@@ -20,7 +20,7 @@ var hyperLogLogExamples = []example{
 func elementsFrom(t *rapid.T) []string {
 	all := []string{someKey(t)}
 	from := rapid.IntRange(0, 1000).Draw(t, "from")
-	for i := range rapid.SampledFrom([]int{0, 1, 3, 3000}).Draw(t, "elements") {
+	for i := range rapid.SampledFrom([]int{0, 1, 1, 2, 3, 3, 5, 10, 20, 50, 100, 3000}).Draw(t, "elements") {
 		all = append(all, "element:"+strconv.Itoa(from+i))
 	}
 	return all

@@ -129,7 +129,7 @@ func copyKey(x *call) error {
 		x.out.int(0)
 		return nil
 	}
-	v, err := undump(string(dump(e.value)))
+	v, err := clone(e.value)
 	if err != nil {
 		return err
 	}
@@ -137,6 +137,19 @@ func copyKey(x *call) error {
 	x.effectOf(to)
 	x.out.int(1)
 	return nil
+}
+
+// clone returns a copy of a value, with its encoding.
+func clone(v value) (value, error) {
+	copied, err := undump(string(dump(v)))
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := v.(*str); ok {
+		copied.(*str).edited = v.edited
+		copied.(*str).float = v.float
+	}
+	return copied, nil
 }
 
 // database returns an error unless an argument is the number of the only database.

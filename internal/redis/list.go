@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"math"
 	"strings"
 
 	"github.com/gammazero/deque"
@@ -393,6 +394,9 @@ func (x *call) posOptions() (posOptions, error) {
 			}
 			if n == 0 {
 				return o, errorf("ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
+			}
+			if n == math.MinInt64 {
+				n = -1 // Redis negates it in vain
 			}
 			o.rank = n
 		case x.is(i, "COUNT"):

@@ -130,6 +130,7 @@ func (x *call) sortElements(e *entry, o *sortOptions) ([]string, error) {
 		}
 		return v.names(), nil
 	case *zset:
+		x.makeSkiplist(e)
 		all := make([]string, 0, v.len())
 		for _, m := range v.slice(0, v.len()) {
 			all = append(all, m.member)
@@ -140,6 +141,14 @@ func (x *call) sortElements(e *entry, o *sortOptions) ([]string, error) {
 		return all, nil
 	}
 	return nil, errWrongType
+}
+
+// makeSkiplist has a sorted set be no listpack any more, as SORT does in Redis.
+func (x *call) makeSkiplist(e *entry) {
+	if z := e.value.(*zset); !z.large {
+		z.large = true
+		x.effectOf(e.key)
+	}
 }
 
 // sortable is an element with what it is sorted by.
@@ -163,8 +172,8 @@ func (x *call) sorted(all []string, o *sortOptions) ([]string, error) {
 		if o.alpha || items[i].text == nil {
 			continue
 		}
-		score, ok := parseFloat(strings.TrimLeft(*items[i].text, " "))
-		if !ok && *items[i].text != "" {
+		score, ok := parsePrefix(*items[i].text)
+		if !ok {
 			return nil, errorf("ERR One or more scores can't be converted into double")
 		}
 		items[i].score = score

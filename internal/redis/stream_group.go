@@ -212,7 +212,7 @@ func (x *call) groupOptions(create bool) (mkStream bool, read int64, err error) 
 
 // badSubcommand returns the error for options that a subcommand does not have.
 func (x *call) badSubcommand(command string) error {
-	return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", x.args[1], command)
+	return errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.", clip(x.args[1], 128), command)
 }
 
 // groupID returns the ID of an argument, or the last of a stream, which may be nil, for "$".

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/big"
 	"strconv"
-	"strings"
 )
 
 func incr(x *call) error { return x.incrBy(1) }
@@ -96,25 +95,10 @@ func addFloats(a, b string) (string, error) {
 		return "", errorf("ERR increment would produce NaN or Infinity")
 	}
 	m.Add(m, n)
-	if m.MantExp(nil) > 16384 {
+	if m.MantExp(nil) > longDoubleMax {
 		return "", errorf("ERR increment would produce NaN or Infinity")
 	}
 	return formatLongDouble(m), nil
-}
-
-// longDoubleBits is the precision of C's long double on most machines.
-const longDoubleBits = 64
-
-// parseLongDouble returns a number in the precision of C's long double.
-func parseLongDouble(text string) (*big.Float, bool) {
-	if text == "" || strings.ContainsAny(text, "_ \t\n\r\v\f") || strings.ContainsAny(text[1:], "bBoO") {
-		return nil, false
-	}
-	v, _, err := big.ParseFloat(text, 0, longDoubleBits, big.ToNearestEven)
-	if err != nil {
-		return nil, false
-	}
-	return v, true
 }
 
 // formatLongDouble returns a number with 17 digits behind the point at most.

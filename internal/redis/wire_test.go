@@ -174,4 +174,3 @@ func about(a, b any) bool {
 
 // sameType reports whether replies to a command with a random result have the same form.
 func sameType(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
-

@@ -82,9 +82,8 @@ const smallZSet = 64
 
 // put sets the score of a member, and reports whether the member is new.
 func (z *zset) put(member string, score float64) bool {
-	score += 0 // -0 is 0, as in Redis's small sorted sets
 	if it := z.scores.find(member); it != nil {
-		if it.value != score {
+		if it.value != score || math.Signbit(it.value) != math.Signbit(score) {
 			z.order.Delete(scored{it.value, it.key})
 			it.value = score
 			z.order.Set(scored{score, it.key})
@@ -99,13 +98,34 @@ func (z *zset) put(member string, score float64) bool {
 	return true
 }
 
-// setScore is put that remembers when the set has become too large for a listpack.
+// setScore is put for a set that is stored: it remembers when the set has become too large for a listpack.
+// Those have no -0.
 func (x *call) setScore(z *zset, member string, score float64) bool {
-	added := z.put(member, score)
-	if z.len() > x.limits.zsetMaxListpackEntries || len(member) > x.limits.zsetMaxListpackValue {
+	if !z.large && (z.len() >= x.limits.zsetMaxListpackEntries || len(member) > x.limits.zsetMaxListpackValue) {
+		z.large = z.scores.find(member) == nil
+	}
+	if !z.large {
+		score += 0
+	}
+	return z.put(member, score)
+}
+
+// collect adds a member to a result, which storeResult may store.
+func (x *call) collect(z *zset, m scored) {
+	z.put(m.member, m.score)
+	if z.len() > x.limits.zsetMaxListpackEntries || len(m.member) > x.limits.zsetMaxListpackValue {
 		z.large = true
 	}
-	return added
+}
+
+// storeResult stores a result, without -0 if it is a listpack.
+func (x *call) storeResult(key string, z *zset) {
+	if !z.large {
+		for _, m := range z.slice(0, z.len()) {
+			z.put(m.member, m.score+0)
+		}
+	}
+	x.store(key, z)
 }
 
 // remove removes a member and reports whether there was one.
@@ -305,6 +325,8 @@ func (x *call) addScore(z *zset, o addOptions, m scored) (addResult, error) {
 		r.added = 1
 	case old != m.score:
 		r.updated = 1
+	default:
+		return r, nil
 	}
 	x.setScore(z, m.member, m.score)
 	return r, nil

@@ -131,6 +131,7 @@ func (x *call) rangeQuery(q rangeQuery, at int, general bool) (rangeQuery, error
 	if q.limited && q.count != -1 && q.by == byRank {
 		return q, errorf("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	}
+	q.limited = q.limited && q.by != byRank
 	if q.withScores && q.by == byLex {
 		return q, errorf("ERR syntax error, WITHSCORES not supported in combination with BYLEX")
 	}
@@ -192,36 +193,27 @@ func scoreBounds(first, last string) (func(*zset) (from, to int), error) {
 
 func parseScore(text string) (score float64, exclusive, ok bool) {
 	text, exclusive = strings.CutPrefix(text, "(")
-	if text == "" {
-		return 0, exclusive, true // as in Redis
-	}
-	score, ok = parseFloat(text)
+	score, ok = parsePrefix(text)
 	return score, exclusive, ok
 }
 
 // lexBounds returns the bounds of a range of members that all have the same score: - and + are the ends, [
 // includes a member and ( excludes one.
 func lexBounds(first, last string) (func(*zset) (from, to int), error) {
-	from, ok := parseLex(first)
-	to, also := parseLex(last)
+	from, ok := parseLex(first, '[')
+	to, also := parseLex(last, '(')
 	if !ok || !also {
 		return nil, errorf("ERR min or max not valid string range item")
 	}
 	return func(z *zset) (int, int) {
 		start := z.search(from)
-		var end int
-		switch last[0] {
-		case '[':
-			end = z.search(func(m scored) bool { return m.member > last[1:] })
-		default:
-			end = z.search(to)
-		}
-		return start, max(start, end)
+		return start, max(start, z.search(to))
 	}, nil
 }
 
-// parseLex returns a function that is true for the members that follow a bound.
-func parseLex(text string) (func(scored) bool, bool) {
+// parseLex returns a function that is true for the members that follow a bound, and, if it begins with a
+// character, for the bound itself.
+func parseLex(text string, including byte) (func(scored) bool, bool) {
 	switch {
 	case text == "-":
 		return func(scored) bool { return true }, true
@@ -229,7 +221,7 @@ func parseLex(text string) (func(scored) bool, bool) {
 		return func(scored) bool { return false }, true
 	case strings.HasPrefix(text, "["), strings.HasPrefix(text, "("):
 		bound := text[1:]
-		inclusive := text[0] == '['
+		inclusive := text[0] == including
 		return func(m scored) bool {
 			return m.member > bound || m.member == bound && inclusive
 		}, true

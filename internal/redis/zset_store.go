@@ -165,7 +165,7 @@ func (x *call) union(c combination) *zset {
 			if old, ok := result.scores.get(m.member); ok {
 				m.score = c.aggregate(old, m.score)
 			}
-			x.setScore(result, m.member, m.score)
+			x.collect(result, m)
 			return true
 		})
 	}
@@ -191,7 +191,7 @@ func (c combination) common(visit func(scored) bool) {
 func (x *call) inter(c combination) *zset {
 	result := newZSet()
 	c.common(func(m scored) bool {
-		x.setScore(result, m.member, m.score)
+		x.collect(result, m)
 		return true
 	})
 	return result
@@ -205,7 +205,7 @@ func (x *call) difference(c combination) *zset {
 			_, ok := w.score(m.member)
 			return ok
 		}) {
-			x.setScore(result, m.member, m.score)
+			x.collect(result, m)
 		}
 		return true
 	})
@@ -230,7 +230,7 @@ func (x *call) storeScores(f func(combination) *zset, plain bool) error {
 		return err
 	}
 	result := f(c)
-	x.store(x.args[1], result)
+	x.storeResult(x.args[1], result)
 	x.out.len(result.len())
 	return nil
 }

@@ -12,6 +12,7 @@ var zsetExamples = []example{
 	{name: "zadd", draw: words(someKey, someFloat, someElement)},
 	{name: "sadd", draw: words(someKey, someElement)},
 	{name: "zadd lex 0", draw: words(someMember)}, // ranges of members need equal scores
+	{name: "zadd lex 0", draw: words(someElement)},
 	{name: "zincrby", draw: words(someKey, someFloat, someElement)},
 	{name: "zrem", draw: keyAndElements},
 	{name: "zcard", draw: words(someKey)},
