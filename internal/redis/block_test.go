@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"steward/internal/waittest"
 )
 
@@ -143,3 +145,66 @@ func waitBlocked(t *testing.T, s *Store, want int) {
 		return n == want
 	})
 }
+
+// blockingExamples are commands that block, and those that end that. SORT … STORE and its like are not among them:
+// if they replace a value of another type, clients go on here and in Redis 7.2, and stay blocked in Redis 7.0.
+var blockingExamples = []example{
+	{name: "blpop", draw: keysAndTimeout},
+	{name: "brpop", draw: keysAndTimeout},
+	{name: "blmove", draw: words(blockKey, blockKey, oneOf("LEFT", "right", "x"), oneOf("left", "RIGHT"), someTimeout)},
+	{name: "brpoplpush", draw: words(blockKey, blockKey, someTimeout)},
+	{name: "blmpop", draw: func(t *rapid.T) []string { return blockingPop(t, oneOf("LEFT", "right", "x")) }},
+	{name: "bzpopmin", draw: keysAndTimeout},
+	{name: "bzpopmax", draw: keysAndTimeout},
+	{name: "bzmpop", draw: func(t *rapid.T) []string { return blockingPop(t, oneOf("MIN", "max", "x")) }},
+	{name: "xread", draw: func(t *rapid.T) []string {
+		return []string{"BLOCK", someBlock(t), "STREAMS", blockKey(t), oneOf("$", "0", "5")(t)}
+	}},
+	{name: "xreadgroup", draw: func(t *rapid.T) []string {
+		return []string{"GROUP", "g", oneOf("c", "d")(t), "BLOCK", someBlock(t), "STREAMS", blockKey(t), oneOf(">", ">", "0")(t)}
+	}},
+	{name: "xgroup create", draw: words(blockKey, oneOf("g"), oneOf("$", "0"), oneOf("mkstream"))},
+	{name: "xgroup destroy", draw: words(blockKey, oneOf("g"))},
+	{name: "xadd", draw: words(blockKey, oneOf("5-*", "6-*"), oneOf("f"), oneOf("v"))},
+	{name: "rpush", draw: func(t *rapid.T) []string { return append([]string{blockKey(t)}, several(t, 1, 4, someElement)...) }},
+	{name: "lpush", draw: func(t *rapid.T) []string { return append([]string{blockKey(t)}, several(t, 1, 4, someElement)...) }},
+	{name: "linsert", draw: words(blockKey, oneOf("before"), someElement, someElement)},
+	{name: "zadd", draw: words(blockKey, oneOf("1", "2"), someElement)},
+	{name: "zadd", draw: words(blockKey, oneOf("1", "2"), someElement, oneOf("3"), someElement)},
+	{name: "zincrby", draw: words(blockKey, oneOf("1", "2"), someElement)},
+	{name: "lmove", draw: words(blockKey, blockKey, oneOf("left"), oneOf("right"))},
+	{name: "rename", draw: words(blockKey, blockKey)},
+	{name: "copy", draw: words(blockKey, blockKey)},
+	{name: "set", draw: words(blockKey, someElement)},
+	{name: "sadd", draw: words(blockKey, someElement)},
+	{name: "del", draw: words(blockKey)},
+	{name: "flushall", draw: words()},
+	{name: "pexpire", draw: words(blockKey, oneOf("-1", "100000000"))},
+	{name: "lrange", draw: words(blockKey, oneOf("0"), oneOf("-1"))},
+	{name: "multi", draw: words()},
+	{name: "exec", draw: words()},
+	{name: "exec", draw: words()},
+	{name: "watch", draw: words(blockKey)},
+	{name: "client unblock", draw: words(oneOf("#0", "#1", "#2"), oneOf("timeout", "ERROR"))},
+	{name: "client unblock", draw: words(oneOf("#0", "#1", "#2"))},
+	{name: "wait", draw: words(oneOf("0", "x"), oneOf("0", "x", "-1"))},
+	{name: "ping", draw: words()},
+}
+
+var (
+	blockKey = oneOf("a", "a", "a", "b", "b", "c")
+	// Timeouts are so long that nothing ends during a sequence.
+	someTimeout = oneOf("0", "0", "0", "1000", "0x3E8", "1e9", "-1", "x", "", "nan", "inf", "1e30", "-0.0001", "1e-9000")
+	someBlock   = oneOf("0", "0", "0", "1000000", "-1", "x", "1.5")
+)
+
+func keysAndTimeout(t *rapid.T) []string { return append(several(t, 0, 3, blockKey), someTimeout(t)) }
+
+func blockingPop(t *rapid.T, where func(*rapid.T) string) []string {
+	all := append([]string{someTimeout(t), oneOf("1", "1", "2", "0", "x")(t)}, several(t, 1, 2, blockKey)...)
+	all = append(all, where(t))
+	return append(all, options(t, []string{"COUNT", oneOf("1", "2", "10", "0", "x")(t)})...)
+}
+
+// TestBlocking compares what blocked clients receive with redis-server.
+func TestBlocking(t *testing.T) { compareConversations(t, blockingExamples) }

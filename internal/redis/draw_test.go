@@ -9,7 +9,7 @@ import (
 // Keys and values are few, so that commands meet.
 
 func someKey(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"a", "b", "c", "d", "{e}f"}).Draw(t, "key")
+	return rapid.SampledFrom([]string{"a", "b", "c", "d", "{e}f", ""}).Draw(t, "key")
 }
 
 func someValue(t *rapid.T) string {

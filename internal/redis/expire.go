@@ -145,7 +145,8 @@ func (x *call) replyTime(f func(at int64) int64) error {
 	case strings.HasPrefix(x.cmd.name, "p"):
 		x.out.int(f(e.expires))
 	default:
-		x.out.int((f(e.expires) + 500) / 1000)
+		ms := f(e.expires)
+		x.out.int(ms/1000 + (ms%1000+500)/1000)
 	}
 	return nil
 }

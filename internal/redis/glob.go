@@ -1,8 +1,12 @@
 package redis
 
 // globMatch reports whether a text matches a pattern as Redis has them: * ? [a-z] [^a] and \ for the next
-// character. It takes time in proportion to the product of both lengths at most.
+// character. It takes time in proportion to the product of both lengths at most. An empty text matches an empty
+// pattern only.
 func globMatch(pattern, text string) bool {
+	if text == "" {
+		return pattern == ""
+	}
 	p, t := 0, 0
 	star, retry := -1, 0 // the last *, and where the text behind it begins
 	for t < len(text) {

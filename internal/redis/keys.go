@@ -182,7 +182,7 @@ func randomKey(x *call) error {
 func keysLike(x *call) error {
 	var all []string
 	x.keys.entries.All(func(e *entry) bool {
-		if !e.expired(x.now) && globMatch(x.args[1], e.key) {
+		if !e.expired(x.now) && (x.args[1] == "*" || globMatch(x.args[1], e.key)) {
 			all = append(all, e.key)
 		}
 		return true
@@ -237,7 +237,7 @@ func (x *call) scanOptions(from int, types bool) (scanOptions, error) {
 }
 
 // matches reports whether a key or member is to be returned.
-func (o *scanOptions) matches(key string) bool { return !o.like || globMatch(o.pattern, key) }
+func (o *scanOptions) matches(key string) bool { return !o.like || o.pattern == "*" || globMatch(o.pattern, key) }
 
 // replyScan appends the cursor and the elements of a scan.
 func (x *call) replyScan(cursor uint64, all []string) {

@@ -196,11 +196,11 @@ func lMPop(x *call) error {
 }
 
 func bLMPop(x *call) error {
-	timeout, err := x.timeoutArg(1)
+	o, err := x.popOptions(2, "LEFT", "RIGHT")
 	if err != nil {
 		return err
 	}
-	o, err := x.popOptions(2, "LEFT", "RIGHT")
+	timeout, err := x.timeoutArg(1)
 	if err != nil {
 		return err
 	}

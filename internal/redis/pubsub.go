@@ -1,6 +1,9 @@
 package redis
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // subscribers are the clients of channels, or of patterns, by name.
 type subscribers map[string]map[*Client]bool
@@ -78,7 +81,8 @@ func subscribeTo(kind subscription) func(x *call) error {
 		if x.script {
 			return errorf("ERR This Redis command is not allowed from script")
 		}
-		for _, name := range x.args[1:] {
+		for _, arg := range x.args[1:] {
+			name := strings.Clone(arg)
 			if kind.all(x.Store).add(name, x.client) {
 				kind.of(x.client)[name] = true
 			}
@@ -140,7 +144,7 @@ func (s *Store) unsubscribeAll(c *Client) {
 }
 
 func publish(x *call) error {
-	n := x.send(toChannels, x.args[1], "", x.args[2])
+	n := x.send(toChannels, x.args[1], x.args[2])
 	for pattern := range x.patterns {
 		if globMatch(pattern, x.args[1]) {
 			n += x.send(toPatterns, pattern, x.args[1], x.args[2])
@@ -151,13 +155,13 @@ func publish(x *call) error {
 }
 
 func sPublish(x *call) error {
-	x.out.len(x.send(toShards, x.args[1], "", x.args[2]))
+	x.out.len(x.send(toShards, x.args[1], x.args[2]))
 	return nil
 }
 
-// send sends a message to the subscribers of a name, and returns how many there are. The channel is named to those
-// of a pattern.
-func (x *call) send(kind subscription, name, channel, text string) int {
+// send sends a message to the subscribers of a name, and returns how many there are. It has the channel and a text
+// for those of a pattern, and a text for others.
+func (x *call) send(kind subscription, name string, message ...string) int {
 	clients := kind.all(x.Store)[name]
 	for c := range clients {
 		if c.dropped {
@@ -168,17 +172,12 @@ func (x *call) send(kind subscription, name, channel, text string) int {
 			x.later.resp3 = x.out.resp3
 			out = &x.later // behind the reply
 		}
-		if channel == "" {
-			out.push(3)
-		} else {
-			out.push(4)
-		}
+		out.push(2 + len(message))
 		out.bulk(kind.message)
 		out.bulk(name)
-		if channel != "" {
-			out.bulk(channel)
+		for _, word := range message {
+			out.bulk(word)
 		}
-		out.bulk(text)
 		x.turn = append(x.turn, c)
 		if c != x.client && !c.chargeReplies() {
 			c.drop()
@@ -191,7 +190,7 @@ func (x *call) send(kind subscription, name, channel, text string) int {
 func listChannels(kind subscription) func(x *call) error {
 	return func(x *call) error {
 		if len(x.args) > 3 {
-			return errorf("ERR wrong number of arguments for '%s' command", x.cmd.name)
+			return errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", clip(x.args[1], 128))
 		}
 		var names []string
 		for name := range kind.all(x.Store) {

@@ -9,83 +9,55 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"steward/internal/resource/rediskv/redistest"
 )
 
-// transactionExamples are requests of transactions, and some that are refused within them.
-var transactionExamples = [][]string{
-	{"MULTI"},
-	{"MULTI"},
-	{"EXEC"},
-	{"EXEC"},
-	{"EXEC"},
-	{"DISCARD"},
-	{"UNWATCH"},
-	{"WATCH", "a"},
-	{"WATCH", "a", "b", "b"},
-	{"WATCH"},
-	{"MULTI", "x"},
-	{"EXEC", "x"},
-	{"NOSUCH", "x"},
-	{"GET"},
-	{"RESET"},
-	{"FLUSHALL"},
-	{"PEXPIRE", "a", "-1"},
-	{"BLPOP", "a", "b", "0"},
-	{"BLMOVE", "a", "b", "LEFT", "LEFT", "0"},
-	{"BZPOPMIN", "a", "0"},
-	{"SET", "a", "1"},
-	{"INCR", "a"},
-	{"RPUSH", "a", "x"},
-	{"GET", "a"},
-	{"DEL", "a"},
-	{"RENAME", "b", "a"},
-	{"SET", "b", "x"},
-	{"PING"},
+// transactionExamples are commands of transactions, and some that are refused within them.
+var transactionExamples = []example{
+	{name: "multi", draw: words()},
+	{name: "multi", draw: words()},
+	{name: "exec", draw: words()},
+	{name: "exec", draw: words()},
+	{name: "exec", draw: words()},
+	{name: "discard", draw: words()},
+	{name: "unwatch", draw: words()},
+	{name: "watch", draw: func(t *rapid.T) []string { return several(t, 0, 3, oneOf("a", "b")) }},
+	{name: "watch", draw: words(oneOf("a", "b"))},
+	{name: "multi", draw: words(oneOf("x"))},
+	{name: "exec", draw: words(oneOf("x"))},
+	{name: "nosuch", draw: words(oneOf("x"))},
+	{name: "get", draw: words()},
+	{name: "reset", draw: words()},
+	{name: "flushall", draw: words()},
+	{name: "pexpire", draw: words(oneOf("a", "b"), oneOf("-1", "100000000"))},
+	{name: "persist", draw: words(oneOf("a", "b"))},
+	{name: "set", draw: words(oneOf("a", "b"), oneOf("1", "x"))},
+	{name: "set", draw: words(oneOf("a", "b"), oneOf("1"), oneOf("pxat"), oneOf("1"))},
+	{name: "incr", draw: words(oneOf("a", "b"))},
+	{name: "rpush", draw: words(oneOf("a", "b"), oneOf("x"))},
+	{name: "sadd", draw: words(oneOf("a", "b"), oneOf("x"))},
+	{name: "srem", draw: words(oneOf("a", "b"), oneOf("x"))},
+	{name: "zadd", draw: words(oneOf("a", "b"), oneOf("1", "2"), oneOf("x"))},
+	{name: "hset", draw: words(oneOf("a", "b"), oneOf("f"), oneOf("1"))},
+	{name: "pfadd", draw: words(oneOf("a", "b"), oneOf("1"))},
+	{name: "pfcount", draw: words(oneOf("a", "b"))},
+	{name: "sort", draw: words(oneOf("a", "b"), oneOf("store"), oneOf("a", "b"))},
+	{name: "get", draw: words(oneOf("a", "b"))},
+	{name: "del", draw: words(oneOf("a", "b"))},
+	{name: "rename", draw: words(oneOf("a", "b"), oneOf("a", "b"))},
+	{name: "copy", draw: words(oneOf("a", "b"), oneOf("a", "b"))},
+	{name: "lmove", draw: words(oneOf("a", "b"), oneOf("a", "b"), oneOf("left"), oneOf("right"))},
+	{name: "subscribe", draw: words(oneOf("a"))},
+	{name: "save", draw: words()},
+	{name: "hello", same: sameFailure, draw: words(oneOf("2", "3", "4"))},
+	{name: "ping", draw: words()},
 }
 
-// TestTransactionsDifferential compares transactions of two clients with those of redis-server.
-func TestTransactionsDifferential(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, Dir(t.TempDir()), Options{})
-	addr := serve(t, s)
-	rapid.Check(t, func(rt *rapid.T) {
-		var theirs, ours [2]*wire
-		for i := range 2 {
-			theirs[i], ours[i] = connect(rt, server.Addr), connect(rt, addr)
-			theirs[i].pipeline(rt, [][]string{{"AUTH", redistest.Password}})
-		}
-		theirs[0].pipeline(rt, [][]string{{"FLUSHALL"}})
-		ours[0].pipeline(rt, [][]string{{"FLUSHALL"}})
-		queued := [2]bool{}
-		for range rapid.IntRange(1, 30).Draw(rt, "length") {
-			i := rapid.IntRange(0, 1).Draw(rt, "client")
-			args := rapid.SampledFrom(transactionExamples).Draw(rt, "request")
-			if strings.HasPrefix(args[0], "B") && !queued[i] || args[0] == "RESET" {
-				continue // it would block, or need a password again
-			}
-			want, got := theirs[i].pipeline(rt, [][]string{args}), ours[i].pipeline(rt, [][]string{args})
-			if !reflect.DeepEqual(want, got) {
-				rt.Fatalf("client %d: %q:\nredis-server %#v\nhere         %#v", i, args, want[0], got[0])
-			}
-			switch {
-			case want[0] == simple("OK") && args[0] == "MULTI":
-				queued[i] = true
-			case args[0] == "EXEC", args[0] == "DISCARD":
-				queued[i] = false
-			}
-		}
-		for i := range 2 {
-			_ = theirs[i].conn.Close()
-			_ = ours[i].conn.Close()
-		}
-	})
-}
+// TestTransactions compares transactions of several clients with those of redis-server.
+func TestTransactions(t *testing.T) { compareConversations(t, transactionExamples) }
 
 // runner runs requests of clients in turns of their own, at a time that tests set.
 type runner struct {
-	t     testing.TB
+	t     rapid.TB
 	store *Store
 	now   time.Time
 }
@@ -111,10 +83,22 @@ func (r *runner) client(id int64) *Client {
 // run runs a request, given as words, and returns the reply, or nothing if the client is blocked.
 func (r *runner) run(c *Client, text string) any {
 	r.t.Helper()
-	c.inbox.PushBack(request{args: strings.Fields(text)})
-	c.queued = true
-	r.store.runTurn([]*Client{c}, nil)
+	r.submit(c, strings.Fields(text))
 	return r.received(c)
+}
+
+// submit runs a request, and those of clients that go on because of it.
+func (r *runner) submit(c *Client, args []string) {
+	c.inbox.PushBack(request{args: args})
+	if c.blocked != nil {
+		return // it is run when the client goes on
+	}
+	c.queued = true
+	clients := []*Client{c}
+	for len(clients) > 0 {
+		r.store.runTurn(clients, nil)
+		clients, _, _ = r.store.takeWork()
+	}
 }
 
 // nothing is what a client has received that is blocked.

@@ -60,11 +60,11 @@ func zMPop(x *call) error {
 }
 
 func bZMPop(x *call) error {
-	timeout, err := x.timeoutArg(1)
+	o, err := x.popOptions(2, "MIN", "MAX")
 	if err != nil {
 		return err
 	}
-	o, err := x.popOptions(2, "MIN", "MAX")
+	timeout, err := x.timeoutArg(1)
 	if err != nil {
 		return err
 	}
