@@ -301,11 +301,16 @@ func (c *Client) unskip() bool {
 	return true
 }
 
-// mute removes the reply to a request if the client does not want it.
+// mute removes the reply to a request if the client does not want it. What says that a subscription has begun
+// or ended is a message rather than a reply, and stays.
 func (c *Client) mute(skip bool, start int) {
-	if (skip || c.muted == replyOff) && len(c.out.b) > start {
-		c.out.b = c.out.b[:start]
+	if !skip && c.muted != replyOff || len(c.out.b) <= start {
+		return
 	}
+	if c.last != nil && c.last.subscribes() && c.out.b[start] != '-' {
+		return
+	}
+	c.out.b = c.out.b[:start]
 }
 
 func clientGetRedir(x *call) error {

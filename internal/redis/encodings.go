@@ -1,5 +1,30 @@
 package redis
 
+// configuration is what CONFIG SET changes, until the store is closed.
+type configuration struct {
+	encodings
+	// maxMemory is the limit of memory if it is less than that of the options; 0 if there is none.
+	maxMemory int64
+	// maxMemoryPolicy is the policy in place of that of the options, or "".
+	maxMemoryPolicy Policy
+}
+
+// memoryLimit returns the maximum number of bytes of keys and values.
+func (s *Store) memoryLimit() int64 {
+	if s.limits.maxMemory == 0 {
+		return s.options.Memory
+	}
+	return min(s.limits.maxMemory, s.options.Memory)
+}
+
+// policy returns what happens when there is no memory left.
+func (s *Store) policy() Policy {
+	if s.limits.maxMemoryPolicy == "" {
+		return s.options.Policy
+	}
+	return s.limits.maxMemoryPolicy
+}
+
 // encodings are the sizes up to which small values have their own encoding, as Redis's settings of these
 // names say. Here they decide what OBJECT ENCODING returns, and up to which size a hash, set or sorted set
 // keeps the order of insertion.
@@ -7,7 +32,7 @@ type encodings struct {
 	hashMaxListpackEntries, hashMaxListpackValue int
 	setMaxIntsetEntries                          int
 	zsetMaxListpackEntries, zsetMaxListpackValue int
-	listMaxListpackSize                          int
+	listMaxListpackSize, listCompressDepth       int
 	streamNodeMaxBytes, streamNodeMaxEntries     int
 	hllSparseMaxBytes                            int
 }

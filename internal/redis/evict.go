@@ -7,7 +7,7 @@ const evictSamples = 5
 
 // evict deletes keys as the policy says until the memory is within its limit, and reports whether it is.
 func (s *Store) evict() bool {
-	for s.keys.memory > s.options.Memory {
+	for s.keys.memory > s.memoryLimit() {
 		e := s.victim()
 		if e == nil {
 			return false
@@ -25,7 +25,7 @@ func (s *Store) evict() bool {
 
 // victim returns the key that is to be deleted next, or nil.
 func (s *Store) victim() *entry {
-	switch s.options.Policy {
+	switch s.policy() {
 	case VolatileTTL:
 		e, _ := s.keys.expiring.Min()
 		return e

@@ -86,7 +86,7 @@ func (s *Store) admitWrite(f flags) error {
 			return err
 		}
 	}
-	if s.keys.memory > s.options.Memory && !s.evict() {
+	if s.keys.memory > s.memoryLimit() && !s.evict() {
 		return errOOM
 	}
 	return nil

@@ -55,6 +55,9 @@ var (
 
 const flagsOfSubscribe = flagPubSub | flagNoScript | flagSubscribed
 
+// subscribes reports whether a command begins or ends subscriptions.
+func (c *command) subscribes() bool { return c.flags&flagsOfSubscribe == flagsOfSubscribe }
+
 // pubSubCommands are the commands of publish and subscribe.
 var pubSubCommands = []*command{
 	{name: "subscribe", arity: -2, flags: flagsOfSubscribe, run: subscribeTo(toChannels), categories: "pubsub"},

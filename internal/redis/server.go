@@ -2,8 +2,6 @@ package redis
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -157,7 +155,7 @@ var infoSections = []struct {
 	{"Memory", func(x *call) []string {
 		return []string{
 			fmt.Sprintf("used_memory:%d", x.keys.memory), fmt.Sprintf("used_memory_dataset:%d", x.keys.memory),
-			fmt.Sprintf("maxmemory:%d", x.options.Memory), "maxmemory_policy:" + string(x.options.Policy),
+			fmt.Sprintf("maxmemory:%d", x.memoryLimit()), "maxmemory_policy:" + string(x.policy()),
 		}
 	}},
 	{"Persistence", func(x *call) []string {
@@ -231,83 +229,6 @@ func info(x *call) error {
 		}
 	}
 	x.out.verbatim(text.String())
-	return nil
-}
-
-// setting is a setting that CONFIG GET shows. Those with a number can be changed until the store is closed.
-type setting struct {
-	text   func(s *Store) string
-	number func(s *Store) *int
-}
-
-func fixed(text string) setting { return setting{text: func(*Store) string { return text }} }
-
-func number(of func(s *Store) *int) setting {
-	return setting{text: func(s *Store) string { return strconv.Itoa(*of(s)) }, number: of}
-}
-
-// settings are those that clients ask for. Names with ziplist are older ones for the same.
-var settings = map[string]setting{
-	"appendonly":                fixed("yes"),
-	"appendfsync":               fixed("always"),
-	"save":                      fixed(""),
-	"databases":                 fixed("1"),
-	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
-	"maxmemory":                 {text: func(s *Store) string { return formatInt(s.options.Memory) }},
-	"maxmemory-policy":          {text: func(s *Store) string { return string(s.options.Policy) }},
-	"hash-max-listpack-entries": number(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
-	"hash-max-ziplist-entries":  number(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
-	"hash-max-listpack-value":   number(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
-	"hash-max-ziplist-value":    number(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
-	"set-max-intset-entries":    number(func(s *Store) *int { return &s.limits.setMaxIntsetEntries }),
-	"zset-max-listpack-entries": number(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
-	"zset-max-ziplist-entries":  number(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
-	"zset-max-listpack-value":   number(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
-	"zset-max-ziplist-value":    number(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
-	"list-max-listpack-size":    number(func(s *Store) *int { return &s.limits.listMaxListpackSize }),
-	"list-max-ziplist-size":     number(func(s *Store) *int { return &s.limits.listMaxListpackSize }),
-	"stream-node-max-bytes":     number(func(s *Store) *int { return &s.limits.streamNodeMaxBytes }),
-	"stream-node-max-entries":   number(func(s *Store) *int { return &s.limits.streamNodeMaxEntries }),
-	"hll-sparse-max-bytes":      number(func(s *Store) *int { return &s.limits.hllSparseMaxBytes }),
-}
-
-func configGet(x *call) error {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if slices.ContainsFunc(x.args[2:], func(pattern string) bool { return globMatch(strings.ToLower(pattern), name) }) {
-			names = append(names, name)
-		}
-	}
-	x.out.mapOf(len(names))
-	for _, name := range names {
-		x.out.bulk(name)
-		x.out.bulk(settings[name].text(x.Store))
-	}
-	return nil
-}
-
-func configSet(x *call) error {
-	if len(x.args)%2 == 1 {
-		return errorf("ERR wrong number of arguments for 'config|set' command")
-	}
-	for i := 2; i < len(x.args); i += 2 {
-		name := strings.ToLower(x.args[i])
-		s, known := settings[name]
-		if !known {
-			return errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", x.args[i])
-		}
-		if s.number == nil {
-			return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - it is a setting of the server", x.args[i])
-		}
-		if _, ok := parseInt(x.args[i+1]); !ok {
-			return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - argument couldn't be parsed into an integer", x.args[i])
-		}
-	}
-	for i := 2; i < len(x.args); i += 2 {
-		n, _ := parseInt(x.args[i+1])
-		*settings[strings.ToLower(x.args[i])].number(x.Store) = int(n)
-	}
-	x.out.ok()
 	return nil
 }
 

@@ -73,7 +73,7 @@ type Store struct {
 	// What follows belongs to the goroutine of the store.
 
 	keys      keyspace
-	limits    encodings
+	limits    configuration
 	log       *log
 	replaying bool
 	// current is the call of the current request. It is here so that requests need no memory for one.
@@ -138,7 +138,7 @@ func Open(dir FS, o Options) (*Store, error) {
 // newStore returns a store that has not been read from its log.
 func newStore(dir FS, o Options) *Store {
 	s := &Store{
-		options: o.withDefaults(), fs: dir, table: newTable(), limits: defaultEncodings(),
+		options: o.withDefaults(), fs: dir, table: newTable(), limits: configuration{encodings: defaultEncodings()},
 		minRewrite: minRewrite, rewriteStep: rewriteStep,
 		channels: subscribers{}, patterns: subscribers{}, shards: subscribers{},
 		ended: make(chan struct{}), wake: make(chan struct{}, 1), clients: map[*Client]bool{},

@@ -230,7 +230,7 @@ func xAdd(x *call) error {
 	if err != nil {
 		return err
 	}
-	s.add(id, pairs, &x.limits)
+	s.add(id, pairs, &x.limits.encodings)
 	text := id.String()
 	x.effect(append([]string{"xadd", x.args[1], text}, pairs...)...)
 	if e == nil {

@@ -1,0 +1,183 @@
+package redis
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// setting is a setting that CONFIG GET shows and CONFIG SET changes.
+type setting struct {
+	get func(s *Store) string
+	// set returns an error if a value is not possible. It is nil if the value cannot be changed.
+	set func(s *Store, text string) error
+}
+
+// settings are those that clients ask for. Names with ziplist are older ones for the same.
+var settings = map[string]setting{
+	"appendonly":                fixed("yes"),
+	"appendfsync":               fixed("always"),
+	"save":                      fixed(""),
+	"databases":                 fixed("1"),
+	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
+	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.memoryLimit()) }, set: setMaxMemory},
+	"maxmemory-policy":          {get: func(s *Store) string { return string(s.policy()) }, set: setPolicy},
+	"hash-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
+	"hash-max-ziplist-entries":  entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
+	"hash-max-listpack-value":   size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
+	"hash-max-ziplist-value":    size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
+	"set-max-intset-entries":    entries(func(s *Store) *int { return &s.limits.setMaxIntsetEntries }),
+	"zset-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
+	"zset-max-ziplist-entries":  entries(func(s *Store) *int { return &s.limits.zsetMaxListpackEntries }),
+	"zset-max-listpack-value":   size(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
+	"zset-max-ziplist-value":    size(func(s *Store) *int { return &s.limits.zsetMaxListpackValue }),
+	"list-max-listpack-size":    number(func(s *Store) *int { return &s.limits.listMaxListpackSize }, math.MinInt32, math.MaxInt32),
+	"list-max-ziplist-size":     number(func(s *Store) *int { return &s.limits.listMaxListpackSize }, math.MinInt32, math.MaxInt32),
+	"list-compress-depth":       number(func(s *Store) *int { return &s.limits.listCompressDepth }, 0, math.MaxInt32),
+	"stream-node-max-bytes":     size(func(s *Store) *int { return &s.limits.streamNodeMaxBytes }),
+	"stream-node-max-entries":   entries(func(s *Store) *int { return &s.limits.streamNodeMaxEntries }),
+	"hll-sparse-max-bytes":      size(func(s *Store) *int { return &s.limits.hllSparseMaxBytes }),
+}
+
+// fixed returns a setting that has one value.
+func fixed(text string) setting { return setting{get: func(*Store) string { return text }} }
+
+// number returns a setting that is a number of a range.
+func number(of func(s *Store) *int, least, most int64) setting {
+	return setting{
+		get: func(s *Store) string { return strconv.Itoa(*of(s)) },
+		set: func(s *Store, text string) error {
+			n, ok := parseInt(text)
+			if !ok {
+				return errorf("argument couldn't be parsed into an integer")
+			}
+			return assign(of(s), n, least, most)
+		},
+	}
+}
+
+// entries returns a setting that is a number of things.
+func entries(of func(s *Store) *int) setting { return number(of, 0, math.MaxInt64) }
+
+// size returns a setting that is a number of bytes.
+func size(of func(s *Store) *int) setting {
+	return setting{
+		get: func(s *Store) string { return strconv.Itoa(*of(s)) },
+		set: func(s *Store, text string) error {
+			n, ok := parseMemory(text)
+			if !ok {
+				return errorf("argument must be a memory value")
+			}
+			return assign(of(s), n, 0, math.MaxInt64)
+		},
+	}
+}
+
+func assign(to *int, n, least, most int64) error {
+	if n < least || n > most {
+		return errorf("argument must be between %d and %d inclusive", least, most)
+	}
+	*to = int(n)
+	return nil
+}
+
+// memoryUnits are the units of numbers of bytes.
+var memoryUnits = map[string]int64{
+	"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1_000_000, "mb": 1 << 20, "g": 1_000_000_000, "gb": 1 << 30,
+}
+
+// parseMemory returns the number of bytes of a text such as 64mb.
+func parseMemory(text string) (int64, bool) {
+	digits := strings.TrimRight(text, "bkmgBKMG")
+	unit, known := memoryUnits[strings.ToLower(text[len(digits):])]
+	n, ok := parseInt(digits)
+	if !known || !ok || n < 0 || n > math.MaxInt64/unit {
+		return 0, false
+	}
+	return n * unit, true
+}
+
+// setMaxMemory changes the limit of memory, up to that of the options, which 0 means too.
+func setMaxMemory(s *Store, text string) error {
+	n, ok := parseMemory(text)
+	if !ok {
+		return errorf("argument must be a memory value")
+	}
+	if n > s.options.Memory {
+		return errorf("argument must be at most %d", s.options.Memory)
+	}
+	s.limits.maxMemory = n
+	return nil
+}
+
+func setPolicy(s *Store, text string) error {
+	policy := Policy(strings.ToLower(text))
+	switch policy {
+	case NoEviction, AllKeysLRU, VolatileTTL:
+		s.limits.maxMemoryPolicy = policy
+		return nil
+	default:
+		return errorf("argument(s) must be one of the following: %s, %s, %s", VolatileTTL, AllKeysLRU, NoEviction)
+	}
+}
+
+func configGet(x *call) error {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if slices.ContainsFunc(x.args[2:], func(pattern string) bool { return globMatch(strings.ToLower(pattern), name) }) {
+			names = append(names, name)
+		}
+	}
+	x.out.mapOf(len(names))
+	for _, name := range names {
+		x.out.bulk(name)
+		x.out.bulk(settings[name].get(x.Store))
+	}
+	return nil
+}
+
+// configSet changes all settings of a request, or none.
+func configSet(x *call) error {
+	if len(x.args)%2 == 1 {
+		return errorf("ERR wrong number of arguments for 'config|set' command")
+	}
+	seen := map[string]bool{}
+	for i := 2; i < len(x.args); i += 2 {
+		name := strings.ToLower(x.args[i])
+		if _, known := settings[name]; !known {
+			return errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", x.args[i])
+		}
+		if seen[name] {
+			return configFailed(x.args[i], "duplicate parameter")
+		}
+		seen[name] = true
+	}
+	before := x.limits
+	for i := 2; i < len(x.args); i += 2 {
+		if err := x.configure(x.args[i], x.args[i+1]); err != nil {
+			x.Store.limits = before
+			return configFailed(x.args[i], err.Error())
+		}
+	}
+	x.out.ok()
+	return nil
+}
+
+// configure changes a setting. One that cannot be changed may be given the value that it has.
+func (s *Store) configure(name, value string) error {
+	to := settings[strings.ToLower(name)]
+	switch {
+	case to.set != nil:
+		return to.set(s, value)
+	case strings.EqualFold(value, to.get(s)):
+		return nil
+	default:
+		return errorf("it is a setting of the server")
+	}
+}
+
+func configFailed(name, reason string) error {
+	return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, reason)
+}
