@@ -49,16 +49,19 @@ func bitField(x *call) error {
 	}
 	var s *str
 	var e *entry
+	grown := false
 	if writing {
 		if e, err = x.stringFor(x.args[1]); err != nil {
 			return err
 		}
 		s = e.value.(*str)
+		before := len(s.b)
 		for _, op := range operations {
 			if op.word != "get" {
 				s.grow(int((op.offset+op.of.bits-1)/8) + 1)
 			}
 		}
+		grown = len(s.b) > before
 		s.edited = true
 	} else if s, err = find[*str](x, x.args[1]); err != nil {
 		return err
@@ -67,11 +70,18 @@ func bitField(x *call) error {
 		s = &str{}
 	}
 	x.out.array(len(operations))
+	changed := false
 	for _, op := range operations {
-		x.runBitOperation(s, op)
+		set, differs := x.runBitOperation(s, op)
+		changed = changed || set && (grown || differs)
 	}
-	if writing {
+	switch {
+	case changed:
 		x.changed(e)
+	case grown:
+		x.keys.charge(e)
+		x.changes++ // in Redis it does not count as a change of the key
+		x.publishNew(x.args[1])
 	}
 	return nil
 }
@@ -154,12 +164,13 @@ func parseBitField(text string, width int64) (int64, error) {
 	return n, nil
 }
 
-// runBitOperation runs an operation and appends its result.
-func (x *call) runBitOperation(s *str, op bitOperation) {
+// runBitOperation runs an operation and appends its result. It reports whether it has set the number, and to
+// another one.
+func (x *call) runBitOperation(s *str, op bitOperation) (set, differs bool) {
 	old := s.field(op.offset, op.of)
 	if op.word == "get" {
 		x.out.int(old)
-		return
+		return false, false
 	}
 	result, fits := op.of.set(op.value, op.overflow)
 	reply := old
@@ -169,10 +180,11 @@ func (x *call) runBitOperation(s *str, op bitOperation) {
 	}
 	if !fits && op.overflow == overflowFail {
 		x.out.null()
-		return
+		return false, false
 	}
 	s.setField(op.offset, op.of, result)
 	x.out.int(reply)
+	return true, result != old
 }
 
 // field returns the number at a position. Bits behind the end are zero.

@@ -42,6 +42,7 @@ func setBit(x *call) error {
 		return err
 	}
 	s := e.value.(*str)
+	before := len(s.b)
 	s.grow(int(offset/8) + 1)
 	mask := byte(0x80) >> (offset % 8)
 	old := s.b[offset/8]&mask != 0
@@ -50,7 +51,9 @@ func setBit(x *call) error {
 		s.b[offset/8] |= mask
 	}
 	s.edited = true
-	x.changed(e)
+	if len(s.b) > before || old != (bit == 1) {
+		x.changed(e)
+	}
 	x.out.flag(old)
 	return nil
 }

@@ -20,6 +20,12 @@ type call struct {
 	// changes is the number of changes, and effects whether the command has written effects itself.
 	changes int
 	effects bool
+	// noted are the keys that have been changed, if events are published.
+	noted []string
+	// missing are the keys of the request that did not exist, if events of new keys are published.
+	missing []string
+	// trimmed is whether XADD has removed entries.
+	trimmed bool
 }
 
 // int returns an argument that is a number.

@@ -259,6 +259,7 @@ func (c *Client) fail(err error) {
 	if c.queue != nil {
 		c.queue.failed = true
 	}
+	c.store.countError(err.Error())
 	c.out.error(err.Error())
 }
 

@@ -24,6 +24,7 @@ var settings = map[string]setting{
 	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
 	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.memoryLimit()) }, set: setMaxMemory},
 	"maxmemory-policy":          {get: func(s *Store) string { return string(s.policy()) }, set: setPolicy},
+	"notify-keyspace-events":    {get: func(s *Store) string { return s.limits.events.String() }, set: setEvents},
 	"hash-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-ziplist-entries":  entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),
 	"hash-max-listpack-value":   size(func(s *Store) *int { return &s.limits.hashMaxListpackValue }),
@@ -123,6 +124,15 @@ func setPolicy(s *Store, text string) error {
 	}
 }
 
+func setEvents(s *Store, text string) error {
+	events, ok := parseEventClasses(text)
+	if !ok {
+		return errorf("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+	}
+	s.limits.events = events
+	return nil
+}
+
 func configGet(x *call) error {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -160,6 +170,9 @@ func configSet(x *call) error {
 			x.Store.limits = before
 			return configFailed(x.args[i], err.Error())
 		}
+	}
+	if x.keys.memory > x.memoryLimit() {
+		x.evict()
 	}
 	x.out.ok()
 	return nil

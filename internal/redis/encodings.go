@@ -7,6 +7,8 @@ type configuration struct {
 	maxMemory int64
 	// maxMemoryPolicy is the policy in place of that of the options, or "".
 	maxMemoryPolicy Policy
+	// events are the classes of events that are published.
+	events eventClasses
 }
 
 // memoryLimit returns the maximum number of bytes of keys and values.

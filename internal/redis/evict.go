@@ -16,6 +16,7 @@ func (s *Store) evict() bool {
 		s.keys.remove(e)
 		s.stats.evicted++
 		s.log.effect("del", key)
+		(&call{Store: s}).publishEvent(eventEvicted, "evicted", key)
 		for c := range s.watched[key] {
 			c.broken = true
 		}

@@ -95,6 +95,7 @@ func (s *Store) admitWrite(f flags) error {
 // call runs a command. An error replaces what it has appended to its reply.
 func (s *Store) call(x *call) {
 	start := len(x.out.b)
+	x.noteMissing()
 	err := s.runRecovered(x)
 	if errors.Is(err, errBlocked) {
 		x.out.b = x.out.b[:start]
@@ -104,7 +105,14 @@ func (s *Store) call(x *call) {
 		x.out.b = x.out.b[:start]
 		x.out.error(err.Error())
 	}
+	if len(x.out.b) > start && x.out.b[start] == '-' && !x.script {
+		s.countError(string(x.out.b[start+1:]))
+	}
+	if len(x.noted) > 0 {
+		x.publishEvents()
+	}
 	x.out.b = append(x.out.b, x.later.b...)
+	s.stats.changes += int64(x.changes)
 	if x.changes > 0 && !x.effects {
 		s.log.effect(x.args...)
 	}

@@ -126,7 +126,7 @@ func (e *entry) expired(now int64) bool { return e.expires != 0 && e.expires <= 
 func (x *call) lookup(key string) *entry {
 	e := x.keys.find(key)
 	if x.cmd.flags.has(flagReadonly) {
-		x.countLookup(e != nil && !e.expired(x.now))
+		x.countLookup(key, e != nil && !e.expired(x.now))
 	}
 	if e == nil {
 		return nil
@@ -143,12 +143,13 @@ func (x *call) lookup(key string) *entry {
 	return e
 }
 
-// countLookup counts a read of a key, for INFO.
-func (x *call) countLookup(found bool) {
+// countLookup counts a read of a key, for INFO, and publishes one that finds nothing.
+func (x *call) countLookup(key string, found bool) {
 	if found {
 		x.stats.hits++
 	} else {
 		x.stats.misses++
+		x.publishEvent(eventMiss, "keymiss", key)
 	}
 }
 
@@ -227,6 +228,7 @@ func (x *call) remove(e *entry) {
 // touched counts a change of a key, and breaks the transactions that watch it.
 func (x *call) touched(key string) {
 	x.changes++
+	x.note(key)
 	for c := range x.watched[key] {
 		c.broken = true
 	}
@@ -238,6 +240,7 @@ func (x *call) expireNow(e *entry) {
 	x.keys.remove(e)
 	x.stats.expired++
 	x.log.effect("del", key)
+	x.publishEvent(eventExpired, "expired", key)
 	if x.waiting[key] != nil {
 		x.signal(key)
 	}

@@ -147,14 +147,19 @@ func (s *Store) unsubscribeAll(c *Client) {
 }
 
 func publish(x *call) error {
-	n := x.send(toChannels, x.args[1], x.args[2])
+	x.out.len(x.publish(x.args[1], x.args[2]))
+	return nil
+}
+
+// publish sends a message to the subscribers of a channel, and returns how many there are.
+func (x *call) publish(channel, text string) int {
+	n := x.send(toChannels, channel, text)
 	for pattern := range x.patterns {
-		if globMatch(pattern, x.args[1]) {
-			n += x.send(toPatterns, pattern, x.args[1], x.args[2])
+		if globMatch(pattern, channel) {
+			n += x.send(toPatterns, pattern, channel, text)
 		}
 	}
-	x.out.len(n)
-	return nil
+	return n
 }
 
 func sPublish(x *call) error {

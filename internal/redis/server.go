@@ -2,6 +2,8 @@ package redis
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -85,6 +87,7 @@ func lastSave(x *call) error {
 
 // save replies at once: what was acknowledged is on disk.
 func save(x *call) error {
+	x.stats.changes = 0
 	x.out.ok()
 	return nil
 }
@@ -93,6 +96,7 @@ func bgSave(x *call) error {
 	if len(x.args) > 2 || len(x.args) == 2 && !x.is(1, "SCHEDULE") {
 		return errSyntax
 	}
+	x.stats.changes = 0
 	x.out.simple("Background saving started")
 	return nil
 }
@@ -156,11 +160,13 @@ var infoSections = []struct {
 		return []string{
 			fmt.Sprintf("used_memory:%d", x.keys.memory), fmt.Sprintf("used_memory_dataset:%d", x.keys.memory),
 			fmt.Sprintf("maxmemory:%d", x.memoryLimit()), "maxmemory_policy:" + string(x.policy()),
+			fmt.Sprintf("number_of_cached_scripts:%d", len(x.scripts.cache.scripts)),
+			fmt.Sprintf("number_of_libraries:%d", len(x.scripts.libraries)),
 		}
 	}},
 	{"Persistence", func(x *call) []string {
 		return []string{
-			"loading:0", "rdb_bgsave_in_progress:0", "rdb_last_bgsave_status:ok", "aof_enabled:1",
+			"loading:0", fmt.Sprintf("rdb_changes_since_last_save:%d", x.stats.changes), "rdb_bgsave_in_progress:0", "rdb_last_bgsave_status:ok", "aof_enabled:1",
 			fmt.Sprintf("aof_rewrite_in_progress:%d", flagNumber(x.log.rewrite != nil)), "aof_last_write_status:ok",
 			fmt.Sprintf("aof_current_size:%d", x.log.size), fmt.Sprintf("aof_base_size:%d", x.log.base),
 		}
@@ -170,10 +176,11 @@ var infoSections = []struct {
 			fmt.Sprintf("total_commands_processed:%d", x.stats.commands), fmt.Sprintf("expired_keys:%d", x.stats.expired),
 			fmt.Sprintf("evicted_keys:%d", x.stats.evicted), fmt.Sprintf("keyspace_hits:%d", x.stats.hits),
 			fmt.Sprintf("keyspace_misses:%d", x.stats.misses), fmt.Sprintf("pubsub_channels:%d", len(x.channels)),
-			fmt.Sprintf("pubsub_patterns:%d", len(x.patterns)),
+			fmt.Sprintf("pubsub_patterns:%d", len(x.patterns)), fmt.Sprintf("total_error_replies:%d", x.stats.errorReplies),
 		}
 	}},
 	{"Replication", func(*call) []string { return []string{"role:master", "connected_slaves:0"} }},
+	{"Errorstats", errorStats},
 	{"Cluster", func(*call) []string { return []string{"cluster_enabled:0"} }},
 	{"Keyspace", func(x *call) []string {
 		n := x.keys.entries.Len()
@@ -189,6 +196,37 @@ func flagNumber(v bool) int {
 		return 1
 	}
 	return 0
+}
+
+// maxErrorCodes is the number of different first words of error replies that are counted, and maxErrorCode the
+// length of one. Scripts can make up any.
+const (
+	maxErrorCodes = 128
+	maxErrorCode  = 64
+)
+
+// countError counts an error reply, for INFO.
+func (s *Store) countError(text string) {
+	code, _, found := strings.Cut(text, " ")
+	if !found || len(code) > maxErrorCode {
+		code = "ERR"
+	}
+	if s.stats.errors == nil {
+		s.stats.errors = map[string]int64{}
+	}
+	if _, known := s.stats.errors[code]; known || len(s.stats.errors) < maxErrorCodes {
+		s.stats.errors[strings.Clone(code)]++
+	}
+	s.stats.errorReplies++
+}
+
+// errorStats returns the counts of error replies.
+func errorStats(x *call) []string {
+	var lines []string
+	for _, code := range slices.Sorted(maps.Keys(x.stats.errors)) {
+		lines = append(lines, fmt.Sprintf("errorstat_%s:count=%d", code, x.stats.errors[code]))
+	}
+	return lines
 }
 
 // blockedClients returns the number of clients that are blocked.
@@ -233,7 +271,7 @@ func info(x *call) error {
 }
 
 func resetStat(x *call) error {
-	x.Store.stats = stats{}
+	x.Store.stats = stats{changes: x.stats.changes}
 	x.out.ok()
 	return nil
 }

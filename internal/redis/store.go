@@ -122,7 +122,9 @@ type job struct {
 
 // stats counts what INFO tells.
 type stats struct {
-	commands, expired, evicted, hits, misses int64
+	commands, expired, evicted, hits, misses, changes, errorReplies int64
+	// errors are the error replies by their first word.
+	errors map[string]int64
 }
 
 // Open opens the store of a directory, or creates one.

@@ -241,6 +241,7 @@ func (x *call) updated(e *entry) {
 func (x *call) groupsChanged(e *entry) {
 	x.keys.charge(e)
 	x.changes++
+	x.note(e.key)
 }
 
 // lookupStream returns the entry and the stream of a key, nil if there is none, or errWrongType.

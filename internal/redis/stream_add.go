@@ -237,7 +237,7 @@ func xAdd(x *call) error {
 		e = x.set(x.args[1], s)
 	}
 	if o.by != trimNothing {
-		x.trim(e, s, &o.trimming)
+		x.trimmed = x.trim(e, s, &o.trimming) > 0
 	}
 	x.changed(e)
 	x.out.bulk(text)

@@ -271,6 +271,7 @@ func (x *call) claimAll(s *stream, g *streamGroup, q *claiming) (claimed []*pend
 			continue
 		}
 		fresh := p == nil
+		x.noteConsumer(x.args[1], g, x.args[3])
 		p = s.deliver(g, s.consumer(g, x.args[3], q.seen), id)
 		if fresh {
 			p.count = 1
@@ -386,6 +387,7 @@ func xAutoClaim(x *call) error {
 		s.acknowledge(g, id)
 	}
 	for _, p := range found {
+		x.noteConsumer(x.args[1], g, x.args[3])
 		s.deliver(g, s.consumer(g, x.args[3], x.now), p.id)
 		p.delivered = x.now
 		if !q.justID {

@@ -345,6 +345,7 @@ func (x *call) readStream(out *reply, r *streamRead, p streamPart) {
 		out.streamEntries(s.entries(p.after.next(), maxStreamID, r.count))
 		return
 	}
+	x.noteConsumer(p.entry.key, p.group, r.consumer)
 	c := s.consumer(p.group, r.consumer, x.now)
 	if p.history {
 		x.readPending(out, r, p, c)
