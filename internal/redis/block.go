@@ -148,6 +148,7 @@ func (s *Store) retry(c *Client) {
 	if !c.chargeReplies() {
 		c.drop()
 	}
+	c.appendLater()
 	s.answered(c)
 }
 

@@ -9,8 +9,6 @@ type call struct {
 	cmd    *command
 	args   []string
 	out    *reply
-	// later is what the client receives behind the reply: messages that it has published to itself.
-	later reply
 	// now is the time in milliseconds, the same for all commands of a transaction or script.
 	now int64
 	// nested is whether the call is part of a transaction or a script, in which nothing blocks.

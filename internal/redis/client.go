@@ -33,6 +33,8 @@ type Client struct {
 	blocked  *blocked
 	// channels, patterns and shards are the subscriptions.
 	channels, patterns, shards map[string]bool
+	// later are messages that the client has published to itself, which it receives behind the reply.
+	later reply
 	// muted says which replies the client does not want.
 	muted muted
 	// unsent is the number of bytes of replies of earlier turns that were not sent when the current request was

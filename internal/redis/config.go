@@ -151,7 +151,7 @@ func configGet(x *call) error {
 // configSet changes all settings of a request, or none.
 func configSet(x *call) error {
 	if len(x.args)%2 == 1 {
-		return errorf("ERR wrong number of arguments for 'config|set' command")
+		return errSyntax
 	}
 	seen := map[string]bool{}
 	for i := 2; i < len(x.args); i += 2 {

@@ -77,6 +77,15 @@ func TestClientReply(t *testing.T) {
 	}
 }
 
+func TestSubscriptionsAreToldAfterReplyOff(t *testing.T) {
+	r := newRunner(t)
+	c := r.client(1)
+	r.store.execute(c, []string{"CLIENT", "REPLY", "OFF"})
+	r.store.execute(c, []string{"SUBSCRIBE"})
+	r.expect(c, "SUBSCRIBE a", []any{"subscribe", "a", int64(1)})
+	r.expect(c, "UNSUBSCRIBE a", []any{"unsubscribe", "a", int64(0)})
+}
+
 func TestHello(t *testing.T) {
 	addr := serve(t, open(t, Dir(t.TempDir()), Options{}))
 	c := dial(t, addr)

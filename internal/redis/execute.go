@@ -66,6 +66,7 @@ func (s *Store) run(c *Client, args []string) {
 	c.out.limit = 0
 	c.out.full = false
 	c.mute(skip, start)
+	c.appendLater()
 }
 
 // admit returns an error if a client must not run a command now.
@@ -111,7 +112,6 @@ func (s *Store) call(x *call) {
 	if len(x.noted) > 0 {
 		x.publishEvents()
 	}
-	x.out.b = append(x.out.b, x.later.b...)
 	s.stats.changes += int64(x.changes)
 	if x.changes > 0 && !x.effects {
 		s.log.effect(x.args...)

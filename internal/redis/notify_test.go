@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -95,4 +96,26 @@ func eventsHere(t rapid.TB, s *Store, requests [][]string) [][]string {
 		s.leave(listener)
 	})
 	return events
+}
+
+// TestEventsOfExpiredEvictedAndMissingKeys is about events that no command of a client causes by a change.
+func TestEventsOfExpiredEvictedAndMissingKeys(t *testing.T) {
+	r := newRunner(t)
+	c, listener := r.client(1), r.client(2)
+	r.expect(c, "CONFIG SET notify-keyspace-events Exem", simple("OK"))
+	r.expect(listener, "PSUBSCRIBE *", []any{"psubscribe", "*", int64(1)})
+
+	r.expect(c, "GET a", nil)
+	r.expect(c, "SET a 1 PX 100", simple("OK"))
+	r.now = r.now.Add(time.Second)
+	r.store.expireSome(1)
+	r.expect(c, "SET b 1", simple("OK"))
+	r.expect(c, "CONFIG SET maxmemory 1 maxmemory-policy allkeys-lru", simple("OK"))
+	for _, want := range []string{"keymiss a", "expired a", "evicted b"} {
+		message, ok := r.received(listener).([]any)
+		if !ok {
+			t.Fatalf("no message about %s", want)
+		}
+		wantReply(t, "message", message[2].(string)+" "+message[3].(string), "__keyevent@0__:"+want)
+	}
 }

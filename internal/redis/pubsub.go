@@ -177,8 +177,8 @@ func (x *call) send(kind subscription, name string, message ...string) int {
 		}
 		out := &c.out.reply
 		if c == x.client {
-			x.later.resp3 = x.out.resp3
-			out = &x.later // behind the reply
+			c.later.resp3 = c.out.resp3
+			out = &c.later
 		}
 		out.push(2 + len(message))
 		out.bulk(kind.message)
@@ -192,6 +192,18 @@ func (x *call) send(kind subscription, name string, message ...string) int {
 		}
 	}
 	return len(clients)
+}
+
+// appendLater appends the messages that the client has published to itself.
+func (c *Client) appendLater() {
+	if len(c.later.b) == 0 {
+		return
+	}
+	c.out.b = append(c.out.b, c.later.b...)
+	c.later.b = nil
+	if !c.chargeReplies() {
+		c.drop()
+	}
 }
 
 // listChannels returns the command that lists channels that have subscribers.

@@ -45,3 +45,33 @@ func someChannels(t *rapid.T) []string { return several(t, 0, 3, someChannel) }
 
 // TestPubSub compares what several clients receive of each other's messages with redis-server.
 func TestPubSub(t *testing.T) { compareConversations(t, pubSubExamples) }
+
+// TestMessagesToOneselfFollowTheReply is as Redis 7.2 has it: earlier ones put them before the reply, and into
+// that of EXEC.
+func TestMessagesToOneselfFollowTheReply(t *testing.T) {
+	r := newRunner(t)
+	c := r.client(1)
+	r.run(c, "HELLO 3")
+	r.expect(c, "SUBSCRIBE c", push3{"subscribe", "c", int64(1)})
+	message := func(text string) {
+		t.Helper()
+		got, ok := r.received(c).(push3)
+		if !ok || len(got) != 3 || got[2] != text {
+			t.Errorf("%v, want the message %s", got, text)
+		}
+	}
+	r.expect(c, "PUBLISH c a", int64(1))
+	message("a")
+	r.expect(c, "MULTI", simple("OK"))
+	r.expect(c, "PUBLISH c b", simple("QUEUED"))
+	r.expect(c, "PUBLISH c d", simple("QUEUED"))
+	r.expect(c, "EXEC", []any{int64(1), int64(1)})
+	message("b")
+	message("d")
+	r.expect(c, "EVAL return(redis.call('publish','c','e')) 0", int64(1))
+	message("e")
+	r.run(c, "CLIENT REPLY SKIP")
+	r.store.execute(c, []string{"PUBLISH", "c", "f"})
+	c.flush()
+	message("f")
+}
