@@ -62,6 +62,10 @@ faults: .SHELLFLAGS = -o pipefail -c
 faults: deps ## break installations under load, and compare what is stored with what was acknowledged
 	STEWARD_TEST_FAULTS=8s $(GO) test -count=1 -timeout 60m ./e2e/faults -v -run "$(or $(ONLY),.)" | grep -v -E "^ *(=== |PASS|ok )"
 
+.PHONY: redis-suite
+redis-suite: ## run the test suite of Redis (REDIS_SRC=dir, UNITS="type/string multi") against internal/redis; needs tclsh
+	./tools/redis-suite "$(REDIS_SRC)" $(UNITS)
+
 .PHONY: bench
 bench: SHELL = bash
 bench: .SHELLFLAGS = -o pipefail -c

@@ -22,7 +22,7 @@ var settings = map[string]setting{
 	"save":                      fixed(""),
 	"databases":                 fixed("1"),
 	"proto-max-bulk-len":        fixed(strconv.Itoa(maxString)),
-	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.memoryLimit()) }, set: setMaxMemory},
+	"maxmemory":                 {get: func(s *Store) string { return formatInt(s.maxMemory()) }, set: setMaxMemory},
 	"maxmemory-policy":          {get: func(s *Store) string { return string(s.policy()) }, set: setPolicy},
 	"notify-keyspace-events":    {get: func(s *Store) string { return s.limits.events.String() }, set: setEvents},
 	"hash-max-listpack-entries": entries(func(s *Store) *int { return &s.limits.hashMaxListpackEntries }),

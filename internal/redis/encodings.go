@@ -11,12 +11,24 @@ type configuration struct {
 	events eventClasses
 }
 
+// storeMemory is about what a store takes in memory beside its keys and values. It counts for the limit that a
+// client sets, so that there is one that nothing fits into, as in Redis.
+const storeMemory = 4 << 10
+
 // memoryLimit returns the maximum number of bytes of keys and values.
 func (s *Store) memoryLimit() int64 {
 	if s.limits.maxMemory == 0 {
 		return s.options.Memory
 	}
-	return min(s.limits.maxMemory, s.options.Memory)
+	return s.limits.maxMemory - storeMemory
+}
+
+// maxMemory returns the limit of memory that clients are told.
+func (s *Store) maxMemory() int64 {
+	if s.limits.maxMemory == 0 {
+		return s.options.Memory
+	}
+	return s.limits.maxMemory
 }
 
 // policy returns what happens when there is no memory left.

@@ -159,7 +159,7 @@ var infoSections = []struct {
 	{"Memory", func(x *call) []string {
 		return []string{
 			fmt.Sprintf("used_memory:%d", x.keys.memory), fmt.Sprintf("used_memory_dataset:%d", x.keys.memory),
-			fmt.Sprintf("maxmemory:%d", x.memoryLimit()), "maxmemory_policy:" + string(x.policy()),
+			fmt.Sprintf("maxmemory:%d", x.maxMemory()), "maxmemory_policy:" + string(x.policy()),
 			fmt.Sprintf("number_of_cached_scripts:%d", len(x.scripts.cache.scripts)),
 			fmt.Sprintf("number_of_libraries:%d", len(x.scripts.libraries)),
 		}
