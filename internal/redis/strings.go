@@ -26,8 +26,7 @@ func replaceString(e *entry, text string) *str {
 	if !ok || cap(s.b) < len(text) || cap(s.b) > 2*len(text)+8 {
 		return newStr(text)
 	}
-	s.b = append(s.b[:0], text...)
-	s.edited = false
+	*s = str{b: append(s.b[:0], text...)}
 	return s
 }
 
