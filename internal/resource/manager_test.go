@@ -434,6 +434,7 @@ func TestEngineThatIsDownDoesNotDelayOthers(t *testing.T) {
 type ensuringEngine struct {
 	*fileEngine
 	ensure func()
+	fail   error // returned by Ensure after it has recreated all
 }
 
 func (e ensuringEngine) Ensure(ctx context.Context, all []*Provisioned) error {
@@ -443,12 +444,18 @@ func (e ensuringEngine) Ensure(ctx context.Context, all []*Provisioned) error {
 			return err
 		}
 	}
-	return nil
+	return e.fail
 }
 
 func TestLostUsersAreRecreatedUnlessTheyWereDeleted(t *testing.T) {
+	for name, fail := range map[string]error{"succeeds": nil, "fails in the end": errs.New(errs.Unavailable, "one of several servers is down")} {
+		t.Run(name, func(t *testing.T) { testLostUsers(t, fail) })
+	}
+}
+
+func testLostUsers(t *testing.T, fail error) {
 	each(t, func(f *fixture) {
-		engine := ensuringEngine{f.kvs, func() {}}
+		engine := ensuringEngine{f.kvs, func() {}, fail}
 		f.Regions[0].KV = engine
 		created, err := f.create(NewResource{Type: KV, Name: new("x")}, NewResource{Type: KV, Name: new("y")}, NewResource{Type: KV, Name: new("z")})
 		f.must(err)

@@ -140,12 +140,10 @@ func (m *Manager) ensureOne(ctx context.Context, region string, t Type, e ensure
 	}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := e.Ensure(limited, before); err != nil {
-		return err
-	}
+	failed := e.Ensure(limited, before) // perhaps after recreating some
 	after, err := m.Store.served(ctx, region, e.Name(), t)
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	current := map[string]int64{}
 	for _, p := range after {
@@ -156,5 +154,5 @@ func (m *Manager) ensureOne(ctx context.Context, region string, t Type, e ensure
 			m.settleAll(ctx, []*Provisioned{p})
 		}
 	}
-	return nil
+	return failed
 }
