@@ -54,6 +54,7 @@ var engineParsers = map[string]func(text string) (Engine, error){
 // engineSchemes maps the schemes of URLs to the servers that they are of.
 var engineSchemes = map[string]EngineKind{
 	"postgres": PostgreSQL, "postgresql": PostgreSQL, "redis": Redis, "rediss": Redis,
+	"redis+cluster": Redis, "rediss+cluster": Redis, "redis+sentinel": Redis, "rediss+sentinel": Redis,
 }
 
 // parseEngine parses an engine that may be a server of one kind. The error says what is expected.

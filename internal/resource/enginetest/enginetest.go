@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/stamp"
@@ -25,6 +27,8 @@ type Fixture struct {
 	// Connect connects with what Engine.Connection returns, as a client does that knows nothing else.
 	// It returns an error if the credentials are refused.
 	Connect func(ctx context.Context, c resource.Connection) (Client, error)
+	// Redis returns a client of a key-value store. If it is nil, RunKeys uses one of REDIS_URL.
+	Redis func(c resource.Connection) redis.UniversalClient
 }
 
 // Client is a connection of a client. A database keeps the values in a table, which Set creates.

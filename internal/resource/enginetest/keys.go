@@ -37,9 +37,7 @@ var euros = strings.Repeat("€", resource.MaxPreview)
 func (s *suite) fillStore(p *resource.Provisioned) {
 	s.t.Helper()
 	connection := s.Engine.Connection(p)
-	o, err := redis.ParseURL(connection.Env["REDIS_URL"])
-	s.must(err)
-	c := redis.NewClient(o)
+	c := s.redis(connection)
 	defer func() { _ = c.Close() }()
 	ctx := context.Background()
 	own := connection.Env["REDIS_KEY_PREFIX"]
@@ -53,6 +51,17 @@ func (s *suite) fillStore(p *resource.Provisioned) {
 	s.must(c.RPush(ctx, own+"list", "a", "b", "a").Err())
 	s.must(c.SAdd(ctx, own+"set", "a").Err())
 	s.must(c.ZAdd(ctx, own+"zset", redis.Z{Member: "a"}, redis.Z{Member: "b"}).Err())
+}
+
+// redis returns a client of a key-value store.
+func (s *suite) redis(c resource.Connection) redis.UniversalClient {
+	s.t.Helper()
+	if s.Redis != nil {
+		return s.Redis(c)
+	}
+	o, err := redis.ParseURL(c.Env["REDIS_URL"])
+	s.must(err)
+	return redis.NewClient(o)
 }
 
 // shown is what a list says about the value of a key.

@@ -46,18 +46,37 @@ acl|whoami auth client|getname client|help client|id client|info client|no-touch
 client|setname command echo hello ping quit reset time
 `
 
+// permittedInfo is permitted unless the admin URL says otherwise. It tells nothing about single keys and
+// users, but how much of the whole server is in use. Many clients ask for the version by it.
+const permittedInfo = "info"
+
+// permittedInCluster are the commands that clients of a cluster need to find the nodes of keys.
+const permittedInCluster = `
+asking readonly readwrite cluster|help cluster|info cluster|keyslot cluster|myid cluster|nodes cluster|shards cluster|slots
+`
+
 // firstDatabase permits SELECT 0, which some clients send, and no other database.
 const firstDatabase = "+select|0"
 
-// prefix returns what every key and channel of a store begins with.
-func prefix(id string) string { return id + ":" }
+// A store has two prefixes, and every key and channel begins with one of them. The tagged one has all
+// keys of the store in one slot of a cluster, so that commands may use several of them.
+func prefix(id string) string       { return id + ":" }
+func taggedPrefix(id string) string { return "{" + id + "}:" }
+
+// prefix returns the prefix that a store's clients are told.
+func (e *Engine) prefix(id string) string {
+	if e.address.form == cluster {
+		return taggedPrefix(id)
+	}
+	return prefix(id)
+}
 
 // rules returns the rules of a store's user, which replace those that the user has. The password is
 // given as its hash.
 func rules(p *resource.Provisioned, commands []string) []string {
-	hash := sha256.Sum256([]byte(p.Password))
-	rules := []string{
-		"reset", "on", "#" + hex.EncodeToString(hash[:]), "~" + prefix(p.ID) + "*", "resetchannels", "&" + prefix(p.ID) + "*", "-@all",
+	rules := []string{"reset", "on", "#" + passwordHash(p), "resetchannels", "-@all"}
+	for _, own := range []string{prefix(p.ID), taggedPrefix(p.ID)} {
+		rules = append(rules, "~"+own+"*", "&"+own+"*")
 	}
 	for _, command := range commands {
 		rules = append(rules, "+"+command)
@@ -65,14 +84,26 @@ func rules(p *resource.Provisioned, commands []string) []string {
 	return append(rules, firstDatabase)
 }
 
-// commands returns the permitted commands that the server has.
-func (e *Engine) commands(ctx context.Context) ([]string, error) {
-	has, err := e.known(ctx)
+func passwordHash(p *resource.Provisioned) string {
+	hash := sha256.Sum256([]byte(p.Password))
+	return hex.EncodeToString(hash[:])
+}
+
+// commands returns the permitted commands that a server has.
+func (e *Engine) commands(ctx context.Context, server *redis.Client) ([]string, error) {
+	has, err := known(ctx, server)
 	if err != nil {
 		return nil, err
 	}
+	wanted := permitted
+	if e.address.info {
+		wanted += permittedInfo
+	}
+	if e.address.form == cluster {
+		wanted += permittedInCluster
+	}
 	var commands []string
-	for _, command := range strings.Fields(permitted) {
+	for _, command := range strings.Fields(wanted) {
 		if has(command) {
 			commands = append(commands, command)
 		}
@@ -80,12 +111,12 @@ func (e *Engine) commands(ctx context.Context) ([]string, error) {
 	return commands, nil
 }
 
-// known returns a function that reports whether the server has a command.
-func (e *Engine) known(ctx context.Context) (func(command string) bool, error) {
-	list, err := e.admin.Do(ctx, "COMMAND", "LIST").StringSlice()
+// known returns a function that reports whether a server has a command.
+func known(ctx context.Context, server *redis.Client) (func(command string) bool, error) {
+	list, err := server.Do(ctx, "COMMAND", "LIST").StringSlice()
 	var refused redis.Error
 	if errors.As(err, &refused) {
-		return e.knownBefore7(ctx)
+		return knownBefore7(ctx, server)
 	}
 	if err != nil {
 		return nil, err
@@ -98,8 +129,8 @@ func (e *Engine) known(ctx context.Context) (func(command string) bool, error) {
 }
 
 // knownBefore7 is known for Redis 6.2, which lists no subcommands and accepts any.
-func (e *Engine) knownBefore7(ctx context.Context) (func(command string) bool, error) {
-	infos, err := e.admin.Command(ctx).Result()
+func knownBefore7(ctx context.Context, server *redis.Client) (func(command string) bool, error) {
+	infos, err := server.Command(ctx).Result()
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ const refusedCommands = `
 acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save acl|setuser acl|users
 asking bgrewriteaof bgsave client|caching client|getredir client|import-source client|kill client|list client|no-evict
 client|pause client|tracking client|trackinginfo client|unblock client|unpause cluster config copy dbsize debug
-failover fcall fcall_ro flushall flushdb function info keys lastsave latency lolwut
+failover fcall fcall_ro flushall flushdb function keys lastsave latency lolwut
 memory|doctor memory|help memory|malloc-stats memory|purge memory|stats migrate module monitor move
 pfdebug pfselftest psync pubsub randomkey readonly readwrite replconf replicaof restore restore-asking role save scan
 script|debug script|flush script|kill select shutdown slaveof slowlog sort sort_ro swapdb sync wait waitaof
@@ -101,7 +101,7 @@ func TestCommandsInDangerousCategoriesAreRefused(t *testing.T) {
 			t.Errorf("%s has %d commands", category, len(commands))
 		}
 		for _, command := range commands {
-			if allowed(t, admin, p, command) {
+			if command != "info" && allowed(t, admin, p, command) {
 				t.Errorf("%s of %s is allowed", command, category)
 			}
 		}
@@ -131,12 +131,13 @@ func newAttack(t *testing.T) *attack {
 	return a
 }
 
-// run runs a command line, in which own: and victim: stand for the prefixes and {victim} for the
-// victim's user.
+// run runs a command line, in which own: and victim: stand for the prefixes, {own} and {victim} for the
+// users.
 func (a *attack) run(words ...string) (any, error) {
 	args := make([]any, len(words))
 	for i, word := range words {
-		args[i] = strings.NewReplacer("own:", a.own, "victim:", a.victim, "{victim}", strings.TrimSuffix(a.victim, ":")).Replace(word)
+		args[i] = strings.NewReplacer("own:", a.own, "victim:", a.victim, "{victim}", strings.TrimSuffix(a.victim, ":"),
+			"{own}", strings.TrimSuffix(a.own, ":")).Replace(word)
 	}
 	return a.conn.Do(a.t.Context(), args...).Result()
 }
@@ -144,6 +145,7 @@ func (a *attack) run(words ...string) (any, error) {
 func TestOtherStoresCannotBeReached(t *testing.T) {
 	a := newAttack(t)
 	for _, line := range []string{
+		"GET {{victim}}:secret", "SET {{victim}}:secret x", "MGET own:mine {{victim}}:secret", "SUBSCRIBE {{victim}}:c", "PUBLISH {{victim}}:c x",
 		"GET victim:secret", "GET outside", "SET victim:secret x", "SET outside x", "DEL victim:secret", "UNLINK victim:secret",
 		"GETDEL victim:secret", "GETEX victim:secret", "MGET own:mine victim:secret", "MSET own:mine 1 victim:x 1",
 		"EXISTS victim:secret", "TYPE victim:secret", "TTL victim:secret", "EXPIRE victim:secret 1", "PERSIST victim:secret",
@@ -161,7 +163,7 @@ func TestOtherStoresCannotBeReached(t *testing.T) {
 		"SELECT 1", "SWAPDB 0 1", "FLUSHDB", "FLUSHALL", "PUBLISH victim:c x", "PUBLISH c x", "SPUBLISH victim:c x",
 		"SUBSCRIBE victim:c", "SUBSCRIBE __keyspace@0__:victim:secret", "PSUBSCRIBE *", "PSUBSCRIBE victim:*", "PSUBSCRIBE own:*?*",
 		"SSUBSCRIBE victim:c", "PUBSUB CHANNELS", "PUBSUB NUMSUB victim:c", "PUBSUB SHARDCHANNELS",
-		"MONITOR", "SYNC", "PSYNC ? -1", "REPLICAOF 127.0.0.1 1", "FAILOVER", "ROLE", "INFO", "INFO keyspace", "LASTSAVE",
+		"MONITOR", "SYNC", "PSYNC ? -1", "REPLICAOF 127.0.0.1 1", "FAILOVER", "ROLE", "LASTSAVE",
 		"CONFIG GET *", "CONFIG SET dir /tmp", "CONFIG REWRITE", "DEBUG OBJECT own:mine", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF",
 		"SHUTDOWN NOSAVE", "SLOWLOG GET", "LATENCY HISTORY x", "MODULE LIST", "MODULE LOAD /tmp/x.so", "MEMORY STATS", "MEMORY DOCTOR",
 		"ACL LIST", "ACL USERS", "ACL GETUSER default", "ACL GETUSER {victim}", "ACL SETUSER {victim} nopass", "ACL SETUSER x +@all",
@@ -199,7 +201,7 @@ func TestScriptsAreConfinedToo(t *testing.T) {
 	for _, call := range []string{
 		"'GET', 'victim:secret'", "'SET', 'victim:secret', 'x'", "'DEL', 'outside'", "'RENAME', KEYS[1], 'victim:x'", "'KEYS', '*'", "'SCAN', '0'",
 		"'FLUSHALL'", "'CONFIG', 'GET', '*'", "'SELECT', '1'", "'PUBLISH', 'victim:c', 'x'", "'SORT', KEYS[1], 'GET', 'victim:*'", "'DBSIZE'",
-		"'COPY', KEYS[1], KEYS[1]..'2', 'DB', '1'", "'FUNCTION', 'LIST'", "'INFO'", "'ACL', 'LIST'", "'CLIENT', 'LIST'", "'RANDOMKEY'",
+		"'COPY', KEYS[1], KEYS[1]..'2', 'DB', '1'", "'FUNCTION', 'LIST'", "'GET', '{{victim}}:secret'", "'ACL', 'LIST'", "'CLIENT', 'LIST'", "'RANDOMKEY'",
 		"'EVAL', 'return 1', 0", "'MIGRATE', 'h', 1, KEYS[1], 0, 1",
 	} {
 		for _, how := range []string{"call", "pcall"} {
@@ -243,7 +245,9 @@ func TestTransactionsAreConfinedToo(t *testing.T) {
 func TestOrdinaryClientsWork(t *testing.T) {
 	a := newAttack(t)
 	for _, line := range []string{
-		"HELLO 3", "SELECT 0", "CLIENT SETNAME x", "CLIENT ID", "CLIENT INFO", "COMMAND COUNT", "COMMAND DOCS get", "ACL WHOAMI", "PING", "TIME",
+		"HELLO 3", "SELECT 0", "CLIENT SETNAME x", "INFO", "INFO server", "SET {{own}}:a 1", "PUBLISH {{own}}:c x",
+		"SCRIPT EXISTS x", "UNLINK {{own}}:a",
+		"CLIENT ID", "CLIENT INFO", "COMMAND COUNT", "COMMAND DOCS get", "ACL WHOAMI", "PING", "TIME",
 		"SET own:a 1 EX 10 NX", "INCRBY own:n 2", "HSET own:h a 1", "HSCAN own:h 0", "RPUSH own:l a b", "BLPOP own:l 1", "SADD own:s a",
 		"ZADD own:z 1 a", "ZRANGE own:z 0 -1 WITHSCORES", "XADD own:x * a 1", "XGROUP CREATE own:x g 0", "XREADGROUP GROUP g c STREAMS own:x >",
 		"PFADD own:p a", "GEOADD own:g 0 0 a", "SETBIT own:b 1 1", "RENAME own:a own:a2", "OBJECT ENCODING own:h", "MEMORY USAGE own:h",
@@ -270,4 +274,19 @@ func TestSubscribersHearOnlyTheirOwnStore(t *testing.T) {
 	if message.Payload != "own" {
 		t.Errorf("received %q", message.Payload)
 	}
+}
+
+func TestInfoCanBeRefused(t *testing.T) {
+	server := redistest.Start(t)
+	e := open(t, server.URL+"?info=false")
+	p := create(t, e)
+	c := dial(t, e.Connection(p).URL)
+	if err := c.Info(t.Context()).Err(); !redis.HasErrorPrefix(err, "NOPERM") {
+		t.Errorf("INFO: %v", err)
+	}
+
+	// The setting applies to users that exist, from the next start.
+	allowing := open(t, server.URL)
+	must(t, allowing.Ensure(t.Context(), []*resource.Provisioned{p}))
+	must(t, c.Info(t.Context()).Err())
 }

@@ -13,28 +13,36 @@ import (
 	"steward/internal/errs"
 )
 
-// Check returns Unavailable if the server cannot be reached now, and another error if it is too old,
-// is part of a cluster, lets anyone in, or refuses what the engine needs.
+// Check returns Unavailable if a server cannot be reached now, and another error if one is too old, is
+// not what the form of the admin URL says, lets anyone in, or refuses what the engine needs.
 func (e *Engine) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	info, err := e.info(ctx)
+	return e.do(ctx, "check", func(ctx context.Context) error { return e.each(ctx, e.checkServer) })
+}
+
+// fault is what is wrong with a server, other than that it cannot be used now.
+type fault string
+
+// Error returns the text.
+func (f fault) Error() string { return string(f) }
+
+func (e *Engine) checkServer(ctx context.Context, server *redis.Client) error {
+	info, err := serverInfo(ctx, server)
 	if err != nil {
-		return e.explain("INFO", err)
-	}
-	if !supported(info["redis_version"]) {
-		return fmt.Errorf("%s: version %s, expected 6.2 or later", e.describe(), info["redis_version"])
-	}
-	if info["cluster_enabled"] == "1" {
-		return fmt.Errorf("%s: expected a server that is not part of a Redis Cluster, which keeps users on each node", e.describe())
-	}
-	if info["role"] == "slave" {
-		return errs.Unavailablef(nil, "%s is a replica now", e.describe())
-	}
-	if err := e.checkRights(ctx); err != nil {
 		return err
 	}
-	return e.checkDefault(ctx)
+	if !supported(info["redis_version"]) {
+		return fault("version " + info["redis_version"] + ", expected 6.2 or later")
+	}
+	if info["cluster_enabled"] == "1" && e.address.form != cluster {
+		return fault("a node of a Redis Cluster, expected a URL with redis+cluster:// or rediss+cluster://")
+	}
+	if info["role"] == "slave" && e.address.form == single {
+		return errors.New("it is a replica now")
+	}
+	if err := checkRights(ctx, server, info["role"] == "slave"); err != nil {
+		return err
+	}
+	return checkDefault(ctx, server)
 }
 
 // supported reports whether a version is 6.2 or later.
@@ -49,8 +57,9 @@ func supported(version string) bool {
 	return err == nil && (x > 6 || x == 6 && y >= 2)
 }
 
-// checkRights calls the commands that the engine needs, on a user and a key that do not exist.
-func (e *Engine) checkRights(ctx context.Context) error {
+// checkRights calls the commands that the engine needs, on a user and a key that do not exist. A replica
+// may refuse those on keys because it is one.
+func checkRights(ctx context.Context, server *redis.Client, replica bool) error {
 	const absent = "kv_absent"
 	for _, command := range [][]any{
 		{"ACL", "USERS"},
@@ -66,13 +75,13 @@ func (e *Engine) checkRights(ctx context.Context) error {
 		{"GETRANGE", prefix(absent), "0", "0"},
 		{"STRLEN", prefix(absent)},
 	} {
-		err := e.admin.Do(ctx, command...).Err()
+		err := server.Do(ctx, command...).Err()
 		switch {
-		case err == nil || errors.Is(err, redis.Nil):
+		case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "MOVED"):
 		case strings.HasPrefix(err.Error(), "NOPERM"):
-			return fmt.Errorf("%s: the user of the admin URL may not call %v %v, expected ~* +@all", e.describe(), command[0], command[1])
-		case unavailable(err):
-			return e.explain("check", err)
+			return fault(fmt.Sprintf("the user of the admin URL may not call %v %v, expected ~* +@all", command[0], command[1]))
+		case unavailable(err) && !replica:
+			return err
 		}
 	}
 	return nil
@@ -80,33 +89,32 @@ func (e *Engine) checkRights(ctx context.Context) error {
 
 // checkDefault returns an error if everyone can log in as the default user without a password, since
 // then stores are not separate.
-func (e *Engine) checkDefault(ctx context.Context) error {
-	fields, err := e.admin.Do(ctx, "ACL", "GETUSER", "default").Slice()
+func checkDefault(ctx context.Context, server *redis.Client) error {
+	user, err := getUser(ctx, server, "default")
 	if err != nil {
-		return e.explain("ACL GETUSER", err)
-	}
-	user := map[string]any{}
-	for i := 0; i+1 < len(fields); i += 2 {
-		user[fmt.Sprint(fields[i])] = fields[i+1]
+		return err
 	}
 	flags, _ := user["flags"].([]any)
 	open := slices.Contains(flags, any("on")) && slices.Contains(flags, any("nopass"))
 	if open && user["commands"] != "-@all" {
-		return fmt.Errorf("%s: the user default has no password: set requirepass, or ACL SETUSER default off", e.describe())
+		return fault("the user default has no password: set requirepass, or ACL SETUSER default off")
 	}
 	return nil
 }
 
-// explain returns an error that says what failed on which server: Unavailable if the server cannot
-// be reached or cannot answer now.
+// explain returns an error that says what failed where: Unavailable if a server cannot be reached or
+// cannot answer now.
 func (e *Engine) explain(what string, err error) error {
+	var f fault
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &f):
+		return fmt.Errorf("%s: %w", e.address, err)
 	case unavailable(err):
-		return errs.Unavailablef(err, "%s cannot be used now", e.describe())
+		return errs.Unavailablef(err, "%s cannot be used now", e.address)
 	}
-	return fmt.Errorf("%s: %s: %w", e.describe(), what, err)
+	return fmt.Errorf("%s: %s: %w", e.address, what, err)
 }
 
 // unavailable reports whether an error is one of the connection, or of a server that will answer
@@ -116,7 +124,7 @@ func unavailable(err error) bool {
 	if !errors.As(err, &answer) {
 		return true
 	}
-	for _, later := range []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "TRYAGAIN", "ERR max number of clients"} {
+	for _, later := range []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "ERR max number of clients"} {
 		if strings.HasPrefix(answer.Error(), later) {
 			return true
 		}

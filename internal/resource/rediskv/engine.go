@@ -2,11 +2,7 @@ package rediskv
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,46 +12,37 @@ import (
 	"steward/internal/resource"
 )
 
-// Engine creates stores on one server. It is a resource.Stores.
+// Engine creates stores on one server, on a Redis Cluster, or on the servers of sentinels. It is a
+// resource.Stores.
 type Engine struct {
-	admin  *redis.Client
-	scheme string // redis or rediss
-	log    *slog.Logger
+	address *address
+	admin   redis.UniversalClient
+	log     *slog.Logger
 
-	mu    sync.Mutex
-	runID string // the server's, when Ensure last succeeded
+	ensuring sync.Mutex // held by Ensure
+	mu       sync.Mutex
+	clients  map[string]*redis.Client // of several servers, by address
+	ensured  map[string]string        // run ids, by address, when Ensure last succeeded
 }
 
 // timeout bounds an operation, so that a server that does not answer counts as unreachable.
 const timeout = time.Minute
 
 // New returns the engine for a server, given the URL of a user who may change users and read and
-// delete all keys. It does not connect.
+// delete all keys. docs/engines.md has the forms of the URL. It does not connect.
 func New(adminURL string, log *slog.Logger) (*Engine, error) {
-	o, err := redis.ParseURL(adminURL)
-	if err != nil { // it may contain the password
-		return nil, errors.New("expected redis://user:password@host:port or rediss://user:password@host:port")
+	a, err := parseAddress(adminURL)
+	if err != nil {
+		return nil, err
 	}
-	if o.Network != "tcp" {
-		return nil, errors.New("expected a redis:// or rediss:// URL, so that clients can reach the server as well")
-	}
-	if o.DB != 0 {
-		return nil, errors.New("expected database 0: the stores are separated by key prefixes in it")
-	}
-	o.Protocol = 2
-	o.ContextTimeoutEnabled = true
-	o.DisableIdentity = true
-	o.PoolSize = 8
-	o.MaxRetries = 1 // so that a server that does not answer is reported soon
-	scheme := "redis"
-	if o.TLSConfig != nil {
-		scheme = "rediss"
-	}
-	return &Engine{admin: redis.NewClient(o), scheme: scheme, log: log}, nil
+	return &Engine{address: a, admin: a.client(), log: log, ensured: map[string]string{}}, nil
 }
 
-// Close closes the connections to the server.
-func (e *Engine) Close() error { return e.admin.Close() }
+// Close closes the connections to the servers.
+func (e *Engine) Close() error {
+	e.clientsOf(nil)
+	return e.admin.Close()
+}
 
 // Name returns redis, for Valkey as well.
 func (e *Engine) Name() string { return "redis" }
@@ -65,46 +52,49 @@ func (e *Engine) Local() bool { return false }
 
 // Connection returns the URL of a store, and the prefix that its keys must have.
 func (e *Engine) Connection(p *resource.Provisioned) resource.Connection {
-	u := url.URL{Scheme: e.scheme, User: url.UserPassword(p.ID, p.Password), Host: e.admin.Options().Addr, Path: "/0"}
-	return resource.Connection{
-		URL: u.String(),
-		Env: map[string]string{"REDIS_URL": u.String(), "REDIS_KEY_PREFIX": prefix(p.ID)},
-	}
+	return e.address.connection(p, e.prefix(p.ID))
 }
 
 // Create creates the user of a store, or resets it to what it should be.
 func (e *Engine) Create(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "create user", func(ctx context.Context) error {
-		if err := e.setUser(ctx, p); err != nil {
-			return err
-		}
-		return e.save(ctx)
+		return e.each(ctx, func(ctx context.Context, server *redis.Client) error {
+			if err := e.setUser(ctx, server, p); err != nil {
+				return err
+			}
+			return save(ctx, server)
+		})
 	})
 }
 
 // Rotate replaces the password of a store's user and closes the user's connections.
 func (e *Engine) Rotate(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "change the password of a user", func(ctx context.Context) error {
-		if err := e.setUser(ctx, p); err != nil {
-			return err
-		}
-		if err := e.admin.ClientKillByFilter(ctx, "USER", p.ID).Err(); err != nil {
-			return err
-		}
-		return e.save(ctx)
+		return e.each(ctx, func(ctx context.Context, server *redis.Client) error {
+			if err := e.setUser(ctx, server, p); err != nil {
+				return err
+			}
+			if err := server.ClientKillByFilter(ctx, "USER", p.ID).Err(); err != nil {
+				return err
+			}
+			return save(ctx, server)
+		})
 	})
 }
 
 // Delete deletes the user of a store, which closes the user's connections, and then the keys.
 func (e *Engine) Delete(ctx context.Context, p *resource.Provisioned) error {
 	return e.do(ctx, "delete user", func(ctx context.Context) error {
-		if err := e.admin.ACLDelUser(ctx, p.ID).Err(); err != nil {
+		err := e.each(ctx, func(ctx context.Context, server *redis.Client) error {
+			if err := server.ACLDelUser(ctx, p.ID).Err(); err != nil {
+				return err
+			}
+			return save(ctx, server)
+		})
+		if err != nil {
 			return err
 		}
-		if err := e.save(ctx); err != nil {
-			return err
-		}
-		return e.unlink(ctx, p.ID)
+		return e.eachMaster(ctx, func(ctx context.Context, server *redis.Client) error { return e.unlink(ctx, server, p.ID) })
 	})
 }
 
@@ -115,17 +105,17 @@ func (e *Engine) do(ctx context.Context, what string, run func(context.Context) 
 	return e.explain(what, run(ctx))
 }
 
-func (e *Engine) setUser(ctx context.Context, p *resource.Provisioned) error {
-	commands, err := e.commands(ctx)
+func (e *Engine) setUser(ctx context.Context, server *redis.Client, p *resource.Provisioned) error {
+	commands, err := e.commands(ctx, server)
 	if err != nil {
 		return err
 	}
-	return e.admin.ACLSetUser(ctx, p.ID, rules(p, commands)...).Err()
+	return server.ACLSetUser(ctx, p.ID, rules(p, commands)...).Err()
 }
 
 // save writes the users to the server's ACL file, if it has one.
-func (e *Engine) save(ctx context.Context) error {
-	err := e.admin.Do(ctx, "ACL", "SAVE").Err()
+func save(ctx context.Context, server *redis.Client) error {
+	err := server.Do(ctx, "ACL", "SAVE").Err()
 	if err != nil && strings.Contains(err.Error(), "not configured to use an ACL file") {
 		return nil
 	}
@@ -136,16 +126,22 @@ func (e *Engine) save(ctx context.Context) error {
 // all stores are scanned, but few enough for the server to serve others meanwhile.
 const unlinkCount = 5000
 
-// unlink deletes the keys of a store.
-func (e *Engine) unlink(ctx context.Context, id string) error {
+// unlink deletes the keys of a store that a server has. Each is deleted by a command of its own, since
+// those of one command must be in one slot of a cluster.
+func (e *Engine) unlink(ctx context.Context, server *redis.Client, id string) error {
+	own := ownKeys(id, "")
 	var cursor uint64
 	for {
-		keys, next, err := e.admin.Scan(ctx, cursor, literal(prefix(id))+"*", unlinkCount).Result()
+		found, next, err := server.Scan(ctx, cursor, own.match, unlinkCount).Result()
 		if err != nil {
 			return err
 		}
-		if len(keys) > 0 {
-			if err := e.admin.Unlink(ctx, keys...).Err(); err != nil {
+		pipe := e.admin.Pipeline()
+		for _, key := range own.filter(found) {
+			pipe.Unlink(ctx, key)
+		}
+		if pipe.Len() > 0 {
+			if _, err := pipe.Exec(ctx); err != nil {
 				return err
 			}
 		}
@@ -155,62 +151,3 @@ func (e *Engine) unlink(ctx context.Context, id string) error {
 		cursor = next
 	}
 }
-
-// Ensure creates the users that are missing, if the server was started since the last call: without
-// an ACL file it has forgotten them.
-func (e *Engine) Ensure(ctx context.Context, stores []*resource.Provisioned) error {
-	return e.do(ctx, "create missing users", func(ctx context.Context) error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		info, err := e.info(ctx)
-		if err != nil || info["run_id"] == e.runID {
-			return err
-		}
-		if err := e.createMissing(ctx, stores); err != nil {
-			return err
-		}
-		e.runID = info["run_id"]
-		return nil
-	})
-}
-
-func (e *Engine) createMissing(ctx context.Context, stores []*resource.Provisioned) error {
-	users, err := e.admin.Do(ctx, "ACL", "USERS").StringSlice()
-	if err != nil {
-		return err
-	}
-	slices.Sort(users)
-	created := 0
-	for _, p := range stores {
-		_, found := slices.BinarySearch(users, p.ID)
-		if found || p.State != resource.Active && p.State != resource.Rotating {
-			continue
-		}
-		if err := e.setUser(ctx, p); err != nil {
-			return err
-		}
-		created++
-	}
-	if created == 0 {
-		return nil
-	}
-	e.log.Info("created users that Redis had forgotten", "address", e.admin.Options().Addr, "users", created)
-	return e.save(ctx)
-}
-
-// info returns what the server says about itself.
-func (e *Engine) info(ctx context.Context) (map[string]string, error) {
-	text, err := e.admin.Info(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		info[name] = value
-	}
-	return info, nil
-}
-
-// describe returns the address of the server for messages.
-func (e *Engine) describe() string { return fmt.Sprintf("Redis at %s", e.admin.Options().Addr) }

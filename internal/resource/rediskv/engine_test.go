@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"steward/internal/errs"
@@ -184,10 +185,41 @@ func TestConnectionFollowsTheAdminURL(t *testing.T) {
 	}
 }
 
+func TestConnectionToSeveralServers(t *testing.T) {
+	p := plan()
+	user := p.ID + ":" + p.Password + "@"
+	for admin, want := range map[string]map[string]string{
+		"redis+cluster://u:x@a,b:7000": {
+			"REDIS_URL": "redis://" + user + "a:6379/0", "REDIS_CLUSTER_NODES": "a:6379,b:7000", "REDIS_KEY_PREFIX": "{" + p.ID + "}:",
+		},
+		"rediss+cluster://u:x@[::1]:7000/0?client_addr=public:1": {
+			"REDIS_URL": "rediss://" + user + "public:1/0", "REDIS_CLUSTER_NODES": "[::1]:7000", "REDIS_KEY_PREFIX": "{" + p.ID + "}:",
+		},
+		"redis+sentinel://u:x@a,b:1/m?sentinel_password=y": {
+			"REDIS_URL":       "redis-sentinel://" + user + "a:26379,b:1/0?sentinelMasterId=m",
+			"REDIS_SENTINELS": "a:26379,b:1", "REDIS_SENTINEL_MASTER": "m", "REDIS_KEY_PREFIX": p.ID + ":",
+		},
+		"rediss+sentinel://u:x@a/m?client_addr=public:1": {
+			"REDIS_URL":       "rediss://" + user + "public:1/0",
+			"REDIS_SENTINELS": "a:26379", "REDIS_SENTINEL_MASTER": "m", "REDIS_KEY_PREFIX": p.ID + ":",
+		},
+	} {
+		want["REDIS_USERNAME"] = p.ID
+		want["REDIS_PASSWORD"] = p.Password
+		c := open(t, admin).Connection(p)
+		if diff := cmp.Diff(want, c.Env); diff != "" || c.URL != want["REDIS_URL"] {
+			t.Errorf("%s: %s %s", admin, c.URL, diff)
+		}
+	}
+}
+
 func TestNewRefusesOtherURLs(t *testing.T) {
 	for _, address := range []string{
 		"", "redis", "postgres://u:secret@h/d", "unix:///tmp/redis.sock", "redis://u:secret@h:6379/3",
-		"redis://u:secret@h:port", "redis://u:secret@h?nonsense=1", "redis://u:se cret%@h",
+		"redis://u:secret@h:port", "redis://u:secret@h?nonsense=1", "redis://u:se cret%@h", "redis://u:secret@h:1,h:2",
+		"redis://u:secret@h?info=maybe", "redis://u:secret@h?client_addr=x", "redis+other://u:secret@h", "redis+cluster://u:secret@h:1,",
+		"redis+cluster://u:secret@h:1,h:x,h:2", "redis+cluster://u:secret@h/1", "redis+sentinel://u:secret@h", "redis+sentinel://u:secret@h/a/b",
+		"unix+cluster://u:secret@h",
 	} {
 		_, err := rediskv.New(address, slog.New(slog.DiscardHandler))
 		if err == nil || strings.Contains(err.Error(), "secret") {
@@ -301,6 +333,41 @@ func TestUsersSurviveARestartWithAnACLFile(t *testing.T) {
 		if err := dial(t, e.Connection(p).URL).Ping(t.Context()).Err(); err == nil {
 			t.Error("old credentials are valid again after a restart")
 		}
+	}
+}
+
+// TestEnsureCorrectsPasswords restores the users from before a rotation, as a server has them that was
+// down during it.
+func TestEnsureCorrectsPasswords(t *testing.T) {
+	server := redistest.Start(t)
+	e := open(t, server.URL)
+	p := create(t, e)
+	changed := *p
+	changed.Password = id.Secret(43)
+	stale := dial(t, e.Connection(p).URL).Conn()
+	must(t, stale.Ping(t.Context()).Err())
+	current := create(t, e)
+	kept := dial(t, e.Connection(current).URL).Conn()
+	must(t, kept.Ping(t.Context()).Err())
+	must(t, e.Ensure(t.Context(), []*resource.Provisioned{&changed, current}))
+	must(t, dial(t, e.Connection(&changed).URL).Ping(t.Context()).Err())
+	if err := dial(t, e.Connection(p).URL).Ping(t.Context()).Err(); err == nil {
+		t.Error("the old password is valid")
+	}
+	if err := stale.Ping(t.Context()).Err(); err == nil {
+		t.Error("a connection with the old password is open")
+	}
+	must(t, kept.Ping(t.Context()).Err())
+}
+
+func TestTLS(t *testing.T) {
+	server := redistest.Start(t, redistest.Certificate(t)...)
+	e := open(t, server.URL)
+	must(t, e.Check(t.Context()))
+	p := create(t, e)
+	must(t, dial(t, e.Connection(p).URL+"?skip_verify=true").Ping(t.Context()).Err())
+	if err := open(t, strings.TrimSuffix(server.URL, "?skip_verify=true")).Check(t.Context()); errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("with an unknown certificate: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package rediskv
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,24 +20,22 @@ const (
 	maxScans = 2000
 )
 
-// Keys returns a page of keys. Their prefix is with or without the store's own. Keys are shown with
-// that, since clients use it.
+// Keys returns a page of keys. Their prefix is with or without one of the store's own. Keys are shown
+// with that, since clients use it.
 func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.KeyQuery) (resource.Keys, error) {
-	own := prefix(p.ID)
-	filter := q.Prefix
-	if !strings.HasPrefix(filter, own) {
-		filter = own + filter
-	}
-	s := &scanner{admin: e.admin, match: literal(filter) + "*", limit: q.Limit, seen: map[string]bool{}}
+	s := &scanner{own: ownKeys(p.ID, q.Prefix), limit: q.Limit, seen: map[string]bool{}}
 	if err := s.parse(q.Cursor); err != nil {
 		return resource.Keys{}, err
 	}
 	page := resource.Keys{Keys: []resource.Key{}}
 	err := e.do(ctx, "list keys", func(ctx context.Context) error {
+		var err error
+		if s.servers, err = e.masters(ctx); err != nil {
+			return err
+		}
 		if err := s.run(ctx); err != nil {
 			return err
 		}
-		var err error
 		page.Keys, err = e.details(ctx, s.keys)
 		if err == nil && q.Values {
 			err = e.values(ctx, page.Keys)
@@ -52,18 +51,44 @@ func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// scanner collects a page of keys. SCAN returns the keys after a cursor, and the same ones again for
+// keyFilter finds keys of a store.
+type keyFilter struct {
+	match    string   // glob pattern that matches all of them, and some others
+	prefixes []string // one of which a key has
+}
+
+// ownKeys returns the filter for the keys of a store that begin with a prefix, which is with or without
+// one of the store's own.
+func ownKeys(id, begin string) keyFilter {
+	own := []string{prefix(id), taggedPrefix(id)}
+	for _, p := range own {
+		if strings.HasPrefix(begin, p) {
+			return keyFilter{match: literal(begin) + "*", prefixes: []string{begin}}
+		}
+	}
+	return keyFilter{match: "*" + literal(id) + "*:" + literal(begin) + "*", prefixes: []string{own[0] + begin, own[1] + begin}}
+}
+
+// filter returns the keys that match, in the same array.
+func (f keyFilter) filter(keys []string) []string {
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return !slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+	})
+}
+
+// scanner collects a page of keys from one server after another. SCAN returns the keys after a cursor, and the same ones again for
 // the same cursor, but not exactly as many as asked for: a batch that does not fit into the page is
 // left to the next one, after asking for fewer.
 type scanner struct {
-	admin  *redis.Client
-	match  string
-	limit  int
-	cursor uint64 // where the next batch begins
-	skip   int    // how many keys of that batch were on the page before
-	done   bool
-	keys   []string
-	seen   map[string]bool // SCAN may return a key twice
+	servers []*redis.Client
+	own     keyFilter
+	limit   int
+	server  int    // where the next batch is
+	cursor  uint64 // where it begins there
+	skip    int    // how many keys of that batch were on the page before
+	done    bool
+	keys    []string
+	seen    map[string]bool // SCAN may return a key twice
 }
 
 // parse reads the cursor that next returned.
@@ -71,12 +96,19 @@ func (s *scanner) parse(cursor string) error {
 	if cursor == "" {
 		return nil
 	}
-	at, skip, _ := strings.Cut(cursor, "-")
 	var err error
-	if s.cursor, err = strconv.ParseUint(at, 10, 64); err == nil && skip != "" {
+	server, rest, found := strings.Cut(cursor, "@")
+	if !found {
+		server, rest = "0", cursor
+	}
+	at, skip, _ := strings.Cut(rest, "-")
+	if s.server, err = strconv.Atoi(server); err == nil {
+		s.cursor, err = strconv.ParseUint(at, 10, 64)
+	}
+	if err == nil && skip != "" {
 		s.skip, err = strconv.Atoi(skip)
 	}
-	if err != nil || s.skip < 0 {
+	if err != nil || s.skip < 0 || s.server < 0 {
 		return errs.InvalidField("query.cursor", "expected a cursor that the page before returned")
 	}
 	return nil
@@ -84,13 +116,17 @@ func (s *scanner) parse(cursor string) error {
 
 // next returns the cursor of the next page, or "" after the last one.
 func (s *scanner) next() string {
-	switch {
-	case s.done:
+	if s.done {
 		return ""
-	case s.skip > 0:
-		return strconv.FormatUint(s.cursor, 10) + "-" + strconv.Itoa(s.skip)
 	}
-	return strconv.FormatUint(s.cursor, 10)
+	cursor := strconv.FormatUint(s.cursor, 10)
+	if s.skip > 0 {
+		cursor += "-" + strconv.Itoa(s.skip)
+	}
+	if s.server > 0 {
+		cursor = strconv.Itoa(s.server) + "@" + cursor
+	}
+	return cursor
 }
 
 // run scans until the page is full and another key is known to follow, or until the end.
@@ -99,11 +135,16 @@ func (s *scanner) run(ctx context.Context) error {
 	if s.skip > 0 {
 		count = 1
 	}
+	s.done = s.server >= len(s.servers) // there were more
 	for range maxScans {
-		batch, next, err := s.admin.Scan(ctx, s.cursor, s.match, count).Result()
+		if s.done {
+			return nil
+		}
+		found, next, err := s.servers[s.server].Scan(ctx, s.cursor, s.own.match, count).Result()
 		if err != nil {
 			return err
 		}
+		batch := s.own.filter(found)
 		free := s.limit - len(s.keys)
 		switch {
 		case len(batch) == 0 || s.skip == 0 && len(batch) <= free:
@@ -118,9 +159,6 @@ func (s *scanner) run(ctx context.Context) error {
 			return nil
 		default:
 			s.takePart(batch, next)
-		}
-		if s.done {
-			return nil
 		}
 	}
 	return nil
@@ -151,7 +189,10 @@ func (s *scanner) takePart(batch []string, next uint64) {
 func (s *scanner) advance(next uint64) {
 	s.cursor = next
 	s.skip = 0
-	s.done = next == 0
+	if next == 0 {
+		s.server++
+		s.done = s.server == len(s.servers)
+	}
 }
 
 // details returns keys with their types and times to live. Keys that are gone are left out.

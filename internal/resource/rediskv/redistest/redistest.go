@@ -5,9 +5,9 @@ package redistest
 import (
 	"bufio"
 	"io"
-	"net"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,23 +34,38 @@ type Server struct {
 }
 
 // Start starts a server. The arguments are added to its command line, such as --appendonly yes. It
-// persists nothing unless they say so.
+// persists nothing unless they say so. With those of Certificate it speaks TLS only.
 func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	port := porttest.Free(t)
+	s := newServer(t, port)
+	flags := []string{"--port", strconv.Itoa(port)}
+	if slices.Contains(args, certificateFlag) {
+		flags = []string{"--port", "0", "--tls-port", strconv.Itoa(port)}
+		s.URL = "rediss" + strings.TrimPrefix(s.URL, "redis") + "?skip_verify=true"
+	}
+	s.args = slices.Concat([]string{program(t)}, flags, []string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", ""}, withPassword(args))
+	s.Restart()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// newServer returns a server that is not started.
+func newServer(t testing.TB, port int) *Server {
+	s := &Server{t: t, Dir: t.TempDir(), Addr: porttest.Address(port)}
+	u := url.URL{Scheme: "redis", User: url.UserPassword("default", Password), Host: s.Addr, Path: "/0"}
+	s.URL = u.String()
+	return s
+}
+
+// program returns the path of redis-server.
+func program(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatal("no redis-server in PATH: install the Debian package redis-server")
 	}
-	port := porttest.Free(t)
-	s := &Server{t: t, Dir: t.TempDir(), Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	u := url.URL{Scheme: "redis", User: url.UserPassword("default", Password), Host: s.Addr, Path: "/0"}
-	s.URL = u.String()
-	s.args = append([]string{
-		path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "",
-	}, withPassword(args)...)
-	s.Restart()
-	t.Cleanup(s.Stop)
-	return s
+	return path
 }
 
 // withPassword adds the password, unless users are read from a file, which cannot be combined with
@@ -85,7 +100,7 @@ func (s *Server) ready(log io.Reader) {
 	s.t.Helper()
 	var output strings.Builder
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if strings.Contains(lines.Text(), "eady to accept connections") {
+		if strings.Contains(lines.Text(), "eady to accept connections") || strings.Contains(lines.Text(), "+monitor master") {
 			go func() { _, _ = io.Copy(io.Discard, log) }()
 			return
 		}

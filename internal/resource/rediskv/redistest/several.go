@@ -1,0 +1,170 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"steward/internal/porttest"
+	"steward/internal/waittest"
+)
+
+// Master is the name that sentinels have for the servers that they watch.
+const Master = "mymaster"
+
+// certificateFlag is among the arguments that Certificate returns.
+const certificateFlag = "--tls-cert-file"
+
+// Certificate returns the arguments for servers that speak TLS, with a certificate of their own.
+func Certificate(t testing.TB) []string {
+	t.Helper()
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key.pem")
+	certificate := filepath.Join(dir, "certificate.pem")
+	run(t, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+		"-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
+	return []string{
+		certificateFlag, certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate,
+		"--tls-auth-clients", "no", "--tls-replication", "yes", "--tls-cluster", "yes",
+	}
+}
+
+// Cluster is a Redis Cluster.
+type Cluster struct {
+	// URL is that of the default user, with the first two nodes.
+	URL string
+	// Nodes are the masters, and then the replicas.
+	Nodes []*Server
+
+	t    testing.TB
+	args []string
+}
+
+// StartCluster starts a cluster of three masters, with as many replicas each as it says. The arguments are
+// those of Start.
+func StartCluster(t testing.TB, replicas int, args ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, args: args}
+	create := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(replicas)}
+	for range 3 * (1 + replicas) {
+		node := c.StartNode()
+		c.Nodes = append(c.Nodes, node)
+		create = append(create, node.Addr)
+	}
+	c.cli(create...)
+	for _, node := range c.Nodes {
+		waittest.True(t, "the nodes to know each other", func() bool { return c.complete(node, 3*replicas) })
+	}
+	scheme, rest, _ := strings.Cut(c.Nodes[0].URL, "://")
+	c.URL = scheme + "+cluster://" + strings.Replace(rest, c.Nodes[0].Addr, c.Nodes[0].Addr+","+c.Nodes[1].Addr, 1)
+	return c
+}
+
+// complete reports whether a node knows all slots and replicas.
+func (c *Cluster) complete(node *Server, replicas int) bool {
+	c.t.Helper()
+	_, port, _ := net.SplitHostPort(node.Addr)
+	info := c.cli("-p", port, "CLUSTER", "INFO")
+	nodes := c.cli("-p", port, "CLUSTER", "NODES")
+	return strings.Contains(info, "cluster_state:ok") && strings.Count(nodes, "slave") == replicas
+}
+
+// StartNode starts a server that can join the cluster.
+func (c *Cluster) StartNode() *Server {
+	c.t.Helper()
+	return Start(c.t, append([]string{
+		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(porttest.Free(c.t)), "--cluster-node-timeout", "2000",
+		"--masterauth", Password,
+	}, c.args...)...)
+}
+
+// Join has a server join the cluster, as a replica or as a master without slots.
+func (c *Cluster) Join(node *Server, replica bool) {
+	c.t.Helper()
+	args := []string{"--cluster", "add-node", node.Addr, c.Nodes[0].Addr}
+	if replica {
+		args = append(args, "--cluster-slave")
+	}
+	c.cli(args...)
+	c.Nodes = append(c.Nodes, node)
+}
+
+// cli runs redis-cli and returns its output.
+func (c *Cluster) cli(args ...string) string {
+	c.t.Helper()
+	common := []string{"--no-auth-warning", "-a", Password}
+	if strings.HasPrefix(c.Nodes[0].URL, "rediss") {
+		common = append(common, "--tls", "--insecure")
+	}
+	return run(c.t, "redis-cli", append(common, args...)...)
+}
+
+// run runs a command that must succeed, and returns its output.
+func run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}
+
+// Sentinels watch a master and its replica.
+type Sentinels struct {
+	// URL is that of the default user, with all sentinels.
+	URL string
+	// Servers are the master and its replica.
+	Servers []*Server
+	// Sentinels are the sentinels, which have no password.
+	Sentinels []*Server
+}
+
+// StartSentinels starts a master, a replica and three sentinels. The arguments are those of Start.
+func StartSentinels(t testing.TB, args ...string) *Sentinels {
+	t.Helper()
+	args = append([]string{"--masterauth", Password, "--repl-diskless-sync-delay", "0"}, args...)
+	master := Start(t, args...)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica := Start(t, append([]string{"--replicaof", host + " " + port}, args...)...)
+	s := &Sentinels{Servers: []*Server{master, replica}}
+	var hosts []string
+	for range 3 {
+		sentinel := startSentinel(t, master, args)
+		s.Sentinels = append(s.Sentinels, sentinel)
+		hosts = append(hosts, sentinel.Addr)
+	}
+	scheme, rest, _ := strings.Cut(master.URL, "://")
+	s.URL = scheme + "+sentinel://" + strings.Replace(rest, master.Addr+"/0", strings.Join(hosts, ",")+"/"+Master, 1)
+	return s
+}
+
+func startSentinel(t testing.TB, master *Server, args []string) *Server {
+	t.Helper()
+	port := porttest.Free(t)
+	s := newServer(t, port)
+	host, masterPort, _ := net.SplitHostPort(master.Addr)
+	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n", port, s.Dir)
+	if strings.HasPrefix(master.URL, "rediss") {
+		config = fmt.Sprintf("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\n", port, s.Dir)
+		for i, arg := range args {
+			if strings.HasPrefix(arg, "--tls-") {
+				config += strings.TrimPrefix(arg, "--") + " " + args[i+1] + "\n"
+			}
+		}
+	}
+	config += fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel auth-pass %[1]s %[4]s\n"+
+		"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", Master, host, masterPort, Password)
+	file := filepath.Join(s.Dir, "sentinel.conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.args = []string{program(t), file, "--sentinel"}
+	s.Restart()
+	t.Cleanup(s.Stop)
+	return s
+}

@@ -1,0 +1,72 @@
+package rediskv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slotsOfSentinels returns the servers that sentinels watch in the form of a cluster in which the master
+// has all slots.
+func (a *address) slotsOfSentinels(ctx context.Context) ([]redis.ClusterSlot, error) {
+	addrs, err := a.watched(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addrs[0]}}}}, nil
+}
+
+// watched returns the addresses of the master, and then of the replicas, that sentinels watch. It asks one
+// sentinel after another, beginning with the one that answered last.
+func (a *address) watched(ctx context.Context) ([]string, error) {
+	var failed error
+	first := a.answered.Load()
+	for i := range a.hosts {
+		at := (int(first) + i) % len(a.hosts)
+		addrs, err := a.askSentinel(ctx, a.hosts[at])
+		if err == nil {
+			a.answered.Store(int64(at))
+			return addrs, nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("sentinel %s: %w", a.hosts[at], err))
+	}
+	return nil, failed
+}
+
+// askSentinel returns the master, and then the replicas that are not down.
+func (a *address) askSentinel(ctx context.Context, host string) ([]string, error) {
+	password, _ := a.sentinelUser.Password()
+	c := redis.NewSentinelClient(&redis.Options{
+		Addr: host, Username: a.sentinelUser.Username(), Password: password, TLSConfig: a.options.TLSConfig,
+		DialTimeout: a.options.DialTimeout, ReadTimeout: a.options.ReadTimeout, WriteTimeout: a.options.WriteTimeout,
+		Protocol: 2, ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1, PoolSize: 1,
+	})
+	defer func() { _ = c.Close() }()
+	master, err := c.GetMasterAddrByName(ctx, a.master).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, fault("it knows no master named " + a.master)
+	}
+	if err != nil {
+		return nil, err
+	}
+	addrs := []string{net.JoinHostPort(master[0], master[1])}
+	replicas, err := c.Replicas(ctx, a.master).Result()
+	for _, r := range replicas {
+		if !isDown(r["flags"]) {
+			addrs = append(addrs, net.JoinHostPort(r["ip"], r["port"]))
+		}
+	}
+	return addrs, err
+}
+
+// isDown reports whether the flags of a replica say that it cannot be reached.
+func isDown(flags string) bool {
+	return slices.ContainsFunc(strings.Split(flags, ","), func(flag string) bool {
+		return flag == "s_down" || flag == "o_down" || flag == "disconnected"
+	})
+}
