@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,7 +29,7 @@ type address struct {
 	master  string   // the name that the sentinels have for the servers
 	clients string   // the host and port that clients are told, or "" for those of the admin URL
 	info    bool     // whether clients may call INFO
-	options *redis.UniversalOptions
+	options *redis.Options // of the administrator's clients; Addr is the first host
 
 	sentinelUser *url.Userinfo
 	answered     atomic.Int64 // index of the sentinel that answered last
@@ -46,7 +45,7 @@ func parseAddress(adminURL string) (*address, error) {
 	if err != nil {
 		return nil, errAddress
 	}
-	a := &address{options: &redis.UniversalOptions{}}
+	a := &address{}
 	a.scheme, a.form, _ = strings.Cut(u.Scheme, "+")
 	if a.form != single && a.form != cluster && a.form != sentinel || a.scheme != "redis" && a.scheme != "rediss" {
 		return nil, errAddress
@@ -65,7 +64,12 @@ func parseAddress(adminURL string) (*address, error) {
 	if o.DB != 0 {
 		return nil, errors.New("expected database 0: the stores are separated by key prefixes in it")
 	}
-	a.setOptions(o)
+	o.Protocol = 2
+	o.ContextTimeoutEnabled = true
+	o.DisableIdentity = true
+	o.PoolSize = 8
+	o.MaxRetries = 1 // so that a server that does not answer is reported soon
+	a.options = o
 	return a, nil
 }
 
@@ -114,41 +118,26 @@ func (a *address) takeQuery(u *url.URL) error {
 	return nil
 }
 
-// setOptions completes the options of the client from those of the URL.
-func (a *address) setOptions(o *redis.Options) {
-	a.options.Addrs = a.hosts
-	a.options.Username = o.Username
-	a.options.Password = o.Password
-	a.options.TLSConfig = o.TLSConfig
-	a.options.DialTimeout = o.DialTimeout
-	a.options.ReadTimeout = o.ReadTimeout
-	a.options.WriteTimeout = o.WriteTimeout
-	a.options.Protocol = 2
-	a.options.ContextTimeoutEnabled = true
-	a.options.DisableIdentity = true
-	a.options.PoolSize = 8
-	a.options.MaxRetries = 1 // so that a server that does not answer is reported soon
-	a.options.MaxRetryBackoff = time.Second
-}
-
 // client returns the administrator's client: a redis.ClusterClient if there are several servers.
 func (a *address) client() redis.UniversalClient {
-	switch a.form {
-	case cluster:
-		return redis.NewClusterClient(a.options.Cluster())
-	case sentinel:
-		o := a.options.Cluster()
-		o.ClusterSlots = a.slotsOfSentinels
-		return redis.NewClusterClient(o)
+	if a.form == single {
+		return redis.NewClient(a.options)
 	}
-	return redis.NewClient(a.options.Simple())
+	o := &redis.ClusterOptions{
+		Addrs: a.hosts, ContextTimeoutEnabled: true,
+		NewClient: func(node *redis.Options) *redis.Client { return a.clientOf(node.Addr) },
+	}
+	if a.form == sentinel {
+		o.ClusterSlots = a.slotsOfSentinels
+	}
+	return redis.NewClusterClient(o)
 }
 
 // clientOf returns the administrator's client of one of several servers.
 func (a *address) clientOf(addr string) *redis.Client {
-	o := a.options.Simple()
+	o := *a.options
 	o.Addr = addr
-	return redis.NewClient(o)
+	return redis.NewClient(&o)
 }
 
 // String returns the hosts for messages.

@@ -258,6 +258,14 @@ func TestCheckRefusesAClusterNode(t *testing.T) {
 	}
 }
 
+func TestCheckRefusesAServerThatIsNoNode(t *testing.T) {
+	url := strings.Replace(redistest.Start(t).URL, "redis://", "redis+cluster://", 1)
+	err := open(t, url).Check(t.Context())
+	if errs.KindOf(err) != errs.Internal || !strings.Contains(err.Error(), "cluster support disabled") {
+		t.Errorf("a server that is not in a cluster: %v", err)
+	}
+}
+
 // as returns the URL of another user.
 func as(t testing.TB, address, user, password string) string {
 	t.Helper()

@@ -40,12 +40,12 @@ func (a *address) watched(ctx context.Context) ([]string, error) {
 
 // askSentinel returns the master, and then the replicas that are not down.
 func (a *address) askSentinel(ctx context.Context, host string) ([]string, error) {
-	password, _ := a.sentinelUser.Password()
-	c := redis.NewSentinelClient(&redis.Options{
-		Addr: host, Username: a.sentinelUser.Username(), Password: password, TLSConfig: a.options.TLSConfig,
-		DialTimeout: a.options.DialTimeout, ReadTimeout: a.options.ReadTimeout, WriteTimeout: a.options.WriteTimeout,
-		Protocol: 2, ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1, PoolSize: 1,
-	})
+	o := *a.options
+	o.Addr = host
+	o.Username = a.sentinelUser.Username()
+	o.Password, _ = a.sentinelUser.Password()
+	o.MaxRetries = -1 // another sentinel is asked instead
+	c := redis.NewSentinelClient(&o)
 	defer func() { _ = c.Close() }()
 	master, err := c.GetMasterAddrByName(ctx, a.master).Result()
 	if errors.Is(err, redis.Nil) {
