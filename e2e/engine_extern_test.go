@@ -99,23 +99,6 @@ func (s *external) run(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// runRedisClients uses a store on a Redis server with ioredis and redis-benchmark.
-func (s *external) runRedisClients(kv createdResource) {
-	s.T.Helper()
-	node := exec.Command("node", "clients/ioredis.mjs")
-	node.Env = append(os.Environ(), "REDIS_URL="+kv.Env["REDIS_URL"], "REDIS_KEY_PREFIX="+kv.Env["REDIS_KEY_PREFIX"])
-	if out, err := node.CombinedOutput(); err != nil {
-		s.T.Errorf("ioredis: %v: %s", err, out)
-	}
-	at, err := url.Parse(kv.URL)
-	s.Must(err)
-	out := s.run("redis-benchmark", "-h", at.Hostname(), "-p", at.Port(), "--user", kv.Username, "-a", kv.Password,
-		"-n", "2000", "-c", "10", "-q", "SET", kv.Env["REDIS_KEY_PREFIX"]+"key:__rand_int__", "value")
-	if !strings.Contains(out, "requests per second") {
-		s.T.Errorf("redis-benchmark: %s", out)
-	}
-}
-
 // dialPostgres connects with pgx, until the test ends.
 func (s *external) dialPostgres(address string) *pgx.Conn {
 	s.T.Helper()
@@ -137,11 +120,6 @@ func (s *external) dialRedis(address string) *redis.Client {
 	c := redis.NewClient(o)
 	s.T.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-func TestClientsOfStoresOnRedis(t *testing.T) {
-	t.Parallel()
-	eachExternal(t, func(_ *testing.T, s *external) { s.runRedisClients(s.create("far", "kv")["kv"]) })
 }
 
 func TestResourcesOnOtherServersWorkAtOnce(t *testing.T) {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -30,22 +29,6 @@ func wantValue(k installation.KVStore, key, want string) {
 	if got, err := k.Client().Get(k.T.Context(), key).Result(); err != nil || got != want {
 		k.T.Errorf("%s: got %q (%v), want %q", key, got, err, want)
 	}
-}
-
-func TestKVClients(t *testing.T) {
-	t.Parallel()
-	installation.Each(t, func(t *testing.T, s *installation.Steward) {
-		k := s.NewKVStore("cache")
-		if got := redisCLI(k, "set", "greeting", "hello"); got != "OK" {
-			t.Errorf("redis-cli: %s", got)
-		}
-		wantValue(k, "greeting", "hello")
-		run := exec.Command("node", "clients/ioredis.mjs")
-		run.Env = append(os.Environ(), "REDIS_URL="+k.Address)
-		if out, err := run.CombinedOutput(); err != nil {
-			t.Errorf("ioredis: %v: %s", err, out)
-		}
-	})
 }
 
 func TestKVSurvives(t *testing.T) {

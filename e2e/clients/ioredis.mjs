@@ -36,5 +36,32 @@ if (keyPrefix === "") { // a scan shows all keys of a server, so a store with a 
   assert.equal(found.size, 1000);
 }
 
+redis.defineCommand("take", { numberOfKeys: 1, lua: 'return redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2])' });
+redis.defineCommand("release", { numberOfKeys: 1, lua: 'return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1]) or 0' });
+assert.equal(await redis.take("io:lock", "mine", 300_000), "OK");
+assert.equal(await redis.take("io:lock", "theirs", 300_000), null);
+assert.equal(await redis.release("io:lock", "theirs"), 0);
+assert.equal(await redis.release("io:lock", "mine"), 1);
+assert.deepEqual(await redis.pipeline().take("io:lock", "a", 300_000).take("io:lock", "b", 300_000).exec(), [[null, "OK"], [null, null]]);
+
+const worker = redis.duplicate();
+const popped = worker.blpop("io:queue", 100);
+await redis.rpush("io:queue", "job");
+assert.deepEqual(await popped, [`${keyPrefix}io:queue`, "job"]);
+
+const received = new Promise((resolve) => worker.on("message", (...message) => resolve(message)));
+await worker.subscribe(`${keyPrefix}io:news`); // ioredis adds the prefix to keys only, not to channels
+assert.equal(await redis.publish(`${keyPrefix}io:news`, "hello"), 1);
+assert.deepEqual(await received, [`${keyPrefix}io:news`, "hello"]);
+await worker.unsubscribe();
+
+await redis.xgroup("CREATE", "io:stream", "group", "$", "MKSTREAM");
+const id = await redis.xadd("io:stream", "*", "field", "value");
+const read = await worker.xreadgroup("GROUP", "group", "me", "COUNT", 5, "BLOCK", 1000, "STREAMS", "io:stream", ">");
+const entries = Array.isArray(read) ? read[0][1] : read[`${keyPrefix}io:stream`]; // RESP2 or RESP3
+assert.deepEqual(entries, [[id, ["field", "value"]]]);
+assert.equal(await redis.xack("io:stream", "group", id), 1);
+await worker.quit();
+
 await assert.rejects(redis.call("nonsense"), /unknown command 'nonsense'/);
 await redis.quit();
