@@ -142,7 +142,7 @@ var infoSections = []struct {
 }{
 	{"Server", func(x *call) []string {
 		return []string{
-			"redis_version:" + Version, "redis_mode:standalone",
+			"redis_version:" + Version, "redis_mode:standalone", "arch_bits:64",
 			fmt.Sprintf("uptime_in_seconds:%d", (x.now-x.opened)/1000),
 			fmt.Sprintf("uptime_in_days:%d", (x.now-x.opened)/86_400_000),
 			fmt.Sprintf("server_time_usec:%d", x.options.Now().UnixMicro()),
