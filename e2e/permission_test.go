@@ -29,6 +29,7 @@ var (
 	nothing   = object{}
 	aBucket   = object{"resources": []object{{"type": "s3", "name": "none"}}}
 	aQuery    = object{"query": "SELECT 1"}
+	aValue    = object{"ttl_ms": nil}
 	aHook     = object{"type": "url", "config": object{"url": "https://example.com"}}
 	aReplay   = object{"since": "2026-01-01T00:00:00Z"}
 )
@@ -85,23 +86,26 @@ var rights = map[string]right{
 
 	"GET /cli/region": {"resource:read", everybody, true, false, nil, false},
 
-	"GET /resource":                                 {"resource:read", everybody, false, false, nil, false},
-	"GET /resource/{orgId}/{region}":                {"resource:read", everybody, false, false, nil, false},
-	"POST /resource/{orgId}/{region}":               {"resource:write", writers, false, false, aBucket, false},
-	"DELETE /resource/{orgId}/{region}":             {"resource:write", writers, false, false, aBucket, false},
-	"GET /resource/{orgId}/{region}/{name}/tables":  {"resource:read", everybody, false, false, nil, false},
-	"POST /resource/{orgId}/{region}/{name}/query":  {"resource:write", writers, false, false, aQuery, false},
-	"GET /resource/{orgId}/{region}/{name}/keys":    {"resource:read", everybody, false, false, nil, false},
-	"POST /resource/{orgId}/{region}/{name}/rotate": {"resource:write", writers, false, false, nil, false},
-	"GET /storage/objects/{bucket}":                 {"storage:read", everybody, false, false, nil, false},
-	"DELETE /storage/objects/{bucket}":              {"storage:write", writers, false, false, nil, false},
-	"GET /storage/folders/{bucket}":                 {"storage:read", everybody, false, false, nil, false},
-	"GET /storage/presign/{bucket}":                 {"storage:read", everybody, false, false, nil, false},
-	"GET /storage/stats/{bucket}":                   {"storage:read", everybody, false, false, nil, false},
-	"GET /storage/analytics":                        {"storage:read", everybody, false, false, nil, false},
-	"GET /bucket/config/{bucket}":                   {"storage:read", everybody, false, false, nil, false},
-	"PUT /bucket/config/{bucket}":                   {"storage:write", writers, false, false, nothing, false},
-	"DELETE /bucket/config/{bucket}":                {"storage:write", writers, false, false, nil, false},
+	"GET /resource":                                  {"resource:read", everybody, false, false, nil, false},
+	"GET /resource/{orgId}/{region}":                 {"resource:read", everybody, false, false, nil, false},
+	"POST /resource/{orgId}/{region}":                {"resource:write", writers, false, false, aBucket, false},
+	"DELETE /resource/{orgId}/{region}":              {"resource:write", writers, false, false, aBucket, false},
+	"GET /resource/{orgId}/{region}/{name}/tables":   {"resource:read", everybody, false, false, nil, false},
+	"POST /resource/{orgId}/{region}/{name}/query":   {"resource:write", writers, false, false, aQuery, false},
+	"GET /resource/{orgId}/{region}/{name}/keys":     {"resource:read", everybody, false, false, nil, false},
+	"GET /resource/{orgId}/{region}/{name}/value":    {"resource:write", writers, false, false, nil, false},
+	"PUT /resource/{orgId}/{region}/{name}/value":    {"resource:write", writers, false, false, aValue, false},
+	"DELETE /resource/{orgId}/{region}/{name}/value": {"resource:write", writers, false, false, nil, false},
+	"POST /resource/{orgId}/{region}/{name}/rotate":  {"resource:write", writers, false, false, nil, false},
+	"GET /storage/objects/{bucket}":                  {"storage:read", everybody, false, false, nil, false},
+	"DELETE /storage/objects/{bucket}":               {"storage:write", writers, false, false, nil, false},
+	"GET /storage/folders/{bucket}":                  {"storage:read", everybody, false, false, nil, false},
+	"GET /storage/presign/{bucket}":                  {"storage:read", everybody, false, false, nil, false},
+	"GET /storage/stats/{bucket}":                    {"storage:read", everybody, false, false, nil, false},
+	"GET /storage/analytics":                         {"storage:read", everybody, false, false, nil, false},
+	"GET /bucket/config/{bucket}":                    {"storage:read", everybody, false, false, nil, false},
+	"PUT /bucket/config/{bucket}":                    {"storage:write", writers, false, false, nothing, false},
+	"DELETE /bucket/config/{bucket}":                 {"storage:write", writers, false, false, nil, false},
 
 	"GET /thread":         {"thread:read", everybody, true, false, nil, false},
 	"GET /thread/{id}":    {"thread:read", everybody, true, false, nil, false},

@@ -26,20 +26,33 @@ type Page struct {
 	More bool
 }
 
+// PageQuery selects a page of keys.
+type PageQuery struct {
+	// Prefix is what keys begin with, From the first that may be in the page, and Type that of the values, or ""
+	// for all.
+	Prefix, From, Type string
+	// Limit is the maximum number of keys, and Preview that of bytes of strings.
+	Limit, Preview int
+}
+
+// matches reports whether a key belongs to the pages from From on.
+func (q PageQuery) matches(e *entry) bool {
+	return strings.HasPrefix(e.key, q.Prefix) && e.key >= q.From && (q.Type == "" || q.Type == kindNames[e.value.kind()])
+}
+
 // pageStep is how many keys of a store are visited at once for a page. Commands run in between.
 const pageStep = 2000
 
-// Page returns the first keys from a text on that begin with a prefix, and of strings the first bytes. Keys that
-// come or go meanwhile may be missing.
-func (s *Store) Page(prefix, from string, limit, preview int) (Page, error) {
+// Page returns the first keys that a query selects. Keys that come or go meanwhile may be missing.
+func (s *Store) Page(q PageQuery) (Page, error) {
 	least := &leastKeys{}
 	cursor := uint64(0)
 	for done := false; !done; done = cursor == 0 {
 		err := s.do(func() {
 			now := s.now()
 			cursor = s.keys.entries.Scan(cursor, &entry{}, pageStep, func(e *entry) {
-				if strings.HasPrefix(e.key, prefix) && e.key >= from && !e.expired(now) {
-					least.add(e.key, limit+1)
+				if q.matches(e) && !e.expired(now) {
+					least.add(e.key, q.Limit+1)
 				}
 			})
 		})
@@ -50,14 +63,14 @@ func (s *Store) Page(prefix, from string, limit, preview int) (Page, error) {
 	names := *least
 	slices.Sort(names)
 	var page Page
-	if len(names) > limit {
-		names = names[:limit]
+	if len(names) > q.Limit {
+		names = names[:q.Limit]
 		page.More = true
-		page.Last = names[limit-1]
+		page.Last = names[q.Limit-1]
 	}
 	err := s.do(func() {
 		for _, key := range names {
-			if info, ok := s.keyInfo(key, preview); ok {
+			if info, ok := s.keyInfo(key, q.Preview); ok {
 				page.Keys = append(page.Keys, info)
 			}
 		}

@@ -89,6 +89,9 @@ type Stores interface {
 	Engine
 	// Keys returns a page of keys.
 	Keys(ctx context.Context, p *Provisioned, q KeyQuery) (Keys, error)
+	// Eval runs a script on a key and returns its reply: nil, an int64, a string, or an []any of these. It
+	// returns a ReplyError if that is an error.
+	Eval(ctx context.Context, p *Provisioned, script Script) (any, error)
 }
 
 // Table is a table or view of a database.

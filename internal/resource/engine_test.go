@@ -122,6 +122,15 @@ func (e *fileEngine) Keys(_ context.Context, p *Provisioned, q KeyQuery) (Keys, 
 	return Keys{Keys: []Key{{Key: string(text), Type: "string"}}}, err
 }
 
+// Eval replies what scripts reply about a string whose value is its key.
+func (e *fileEngine) Eval(_ context.Context, p *Provisioned, script Script) (any, error) {
+	err := e.call("eval", p, func() error { return nil })
+	if script.Text == removeScript {
+		return int64(1), err
+	}
+	return []any{"string", int64(1000), int64(len(script.Key)), "", script.Key}, err
+}
+
 // files returns the passwords that the engine accepts, by id.
 func (e *fileEngine) files(t testing.TB) map[string]string {
 	t.Helper()

@@ -115,6 +115,7 @@ type KeysInput struct {
 	Prefix string `query:"prefix" maxLength:"1024" doc:"Beginning of the keys" example:"2026/"`
 	Cursor string `query:"cursor" maxLength:"4096" doc:"Cursor of the page, from next of the page before" example:"WzE3NjMxOTMwMDAxMjMsInRocmRfMDFqY3EiXQ"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of keys to return"`
+	Type   string `query:"type" enum:"string,hash,list,set,zset,stream" doc:"Only keys with values of this type"`
 	Values bool   `query:"values" doc:"Also return the beginnings of strings, and sizes; requires the permission to manage resources, as queries do"`
 }
 
@@ -130,8 +131,13 @@ func (h *Handler) Keys(ctx context.Context, in *KeysInput) (Keys, error) {
 		return Keys{}, err
 	}
 	keys, err := within(ctx, p, func(ctx context.Context) (Keys, error) {
-		return region.KV.Keys(ctx, p, KeyQuery{Prefix: in.Prefix, Cursor: in.Cursor, Limit: in.Limit, Values: in.Values})
+		return region.KV.Keys(ctx, p, KeyQuery{
+			Prefix: in.Prefix, Cursor: in.Cursor, Limit: in.Limit, Type: in.Type, Values: in.Values,
+		})
 	})
+	for i := range keys.Keys {
+		keys.Keys[i].setBase64()
+	}
 	if keys.Keys == nil {
 		keys.Keys = []Key{}
 	}

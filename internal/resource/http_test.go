@@ -30,6 +30,9 @@ func (f *fixture) api() http.Handler {
 		web.On("GET /resource/{orgId}/{region}/{name}/tables", "", auth.ReadResources, 200, "", h.Tables),
 		web.On("POST /resource/{orgId}/{region}/{name}/query", "", auth.WriteResources, 200, "", h.Query),
 		web.On("GET /resource/{orgId}/{region}/{name}/keys", "", auth.ReadResources, 200, "", h.Keys),
+		web.On("GET /resource/{orgId}/{region}/{name}/value", "", auth.WriteResources, 200, "", h.Value),
+		web.On("PUT /resource/{orgId}/{region}/{name}/value", "", auth.WriteResources, 200, "", h.SetValue),
+		web.On("DELETE /resource/{orgId}/{region}/{name}/value", "", auth.WriteResources, 204, "", h.DeleteValue),
 		web.On("POST /resource/{orgId}/{region}/{name}/rotate", "", auth.WriteResources, 200, "", h.Rotate),
 	}
 	guard := func(_ web.Route, _ http.ResponseWriter, r *http.Request) *http.Request {

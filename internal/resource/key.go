@@ -2,6 +2,7 @@ package resource
 
 import (
 	"encoding/base64"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -11,6 +12,8 @@ type KeyQuery struct {
 	// Cursor is the Next of the page before; empty for the first page.
 	Cursor string
 	Limit  int
+	// Type is that of the values; empty for all.
+	Type string
 	// Values requests the beginnings of values and their sizes.
 	Values bool
 }
@@ -19,8 +22,10 @@ type KeyQuery struct {
 type Key struct {
 	_ struct{} `goName:"StoreKey"`
 
-	Key  string `json:"key" example:"session:1"`
-	Type string `json:"type" doc:"Type of the value as Redis names it" example:"string"`
+	Key string `json:"key" doc:"The key; if it is not UTF-8, what can be shown of it" example:"session:1"`
+	// Base64 is set by the handler.
+	Base64 string `json:"key_base64,omitempty" doc:"The key in base64, if it is not UTF-8 or has a character U+0000" example:"//4="`
+	Type   string `json:"type" doc:"Type of the value as Redis names it" example:"string"`
 	// TTL is in milliseconds.
 	TTL *int64 `json:"ttl_ms,omitempty" doc:"Milliseconds until the key expires; absent if it does not" example:"60000"`
 	// Value is a string, or a map with the bytes in base64.
@@ -52,6 +57,13 @@ func (k *Key) SetString(first []byte, size int64) {
 		return
 	}
 	k.Value = map[string]string{"base64": base64.StdEncoding.EncodeToString(first)}
+}
+
+// setBase64 sets Base64 if the key cannot be a parameter of a query as it is.
+func (k *Key) setBase64() {
+	if !utf8.ValidString(k.Key) || strings.Contains(k.Key, "\x00") {
+		k.Base64 = base64.StdEncoding.EncodeToString([]byte(k.Key))
+	}
 }
 
 // partialRune returns the number of bytes at the end of text that begin a rune and do not end it.

@@ -156,6 +156,13 @@ func (s *Server) Routes() []web.Route {
 				auth.WriteResources, 200, "Run a statement on a database", s.Resource.Query).Small(),
 			web.On("GET /resource/{orgId}/{region}/{name}/keys", "listStoreKeys",
 				auth.ReadResources, 200, "List the keys of a key-value store", s.Resource.Keys),
+			web.On("GET /resource/{orgId}/{region}/{name}/value", "getStoreValue",
+				auth.WriteResources, 200, "Get a page of the value of a key", s.Resource.Value),
+			web.On("PUT /resource/{orgId}/{region}/{name}/value", "setStoreValue",
+				auth.WriteResources, 200, "Set a value or an item of it, and when its key expires", s.Resource.SetValue).
+				WithErrors(409),
+			web.On("DELETE /resource/{orgId}/{region}/{name}/value", "deleteStoreValue",
+				auth.WriteResources, 204, "Delete a key, or an item of its value", s.Resource.DeleteValue),
 			web.On("POST /resource/{orgId}/{region}/{name}/rotate", "rotateResource",
 				auth.WriteResources, 200, "Rotate the credentials of a resource", s.Resource.Rotate).
 				WithErrors(409).Small(),

@@ -23,9 +23,11 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.K
 	if err != nil {
 		return resource.Keys{}, errs.InvalidField("query.cursor", "must be the next of another page")
 	}
-	limit := max(q.Limit, 1)
+	wanted := redis.PageQuery{
+		Prefix: q.Prefix, From: from, Type: q.Type, Limit: max(q.Limit, 1), Preview: resource.MaxPreview,
+	}
 	for {
-		found, err := e.page(p.ID, q.Prefix, from, limit)
+		found, err := e.page(p.ID, wanted)
 		if err == nil {
 			return pageOf(found, q.Values), nil
 		}
@@ -36,12 +38,12 @@ func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.K
 }
 
 // page reads a page from a store. It returns redis.ErrClosed if the store was closed meanwhile.
-func (e *Engine) page(id, prefix, from string, limit int) (redis.Page, error) {
+func (e *Engine) page(id string, q redis.PageQuery) (redis.Page, error) {
 	s, err := e.pool.get(id)
 	if err != nil {
 		return redis.Page{}, err
 	}
-	return s.Page(prefix, from, limit, resource.MaxPreview)
+	return s.Page(q)
 }
 
 // fromCursor returns the first key that may be in the page of a cursor.

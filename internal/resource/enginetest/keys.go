@@ -22,6 +22,13 @@ func RunKeys(t *testing.T, start func(t *testing.T, rows *Rows) Fixture) {
 	for name, test := range map[string]func(s *suite, p *resource.Provisioned){
 		"ValuesAreShownOnRequest": valuesOnRequest,
 		"ValuesInPages":           valuesInPages,
+		"KeysByType":              keysByType,
+		"ItemsOfEachType":         itemsOfEachType,
+		"LargeValuesInPages":      largeValuesInPages,
+		"LongTextsAreCut":         longTextsAreCut,
+		"SetAndRemoveItems":       setAndRemoveItems,
+		"Expiry":                  expiry,
+		"RefusedChanges":          refusedChanges,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(&suite{t: t, rows: rows, Fixture: s.Fixture}, p)
@@ -36,11 +43,9 @@ var euros = strings.Repeat("€", resource.MaxPreview)
 // fillStore sets a key of each kind of value.
 func (s *suite) fillStore(p *resource.Provisioned) {
 	s.t.Helper()
-	connection := s.Engine.Connection(p)
-	c := s.redis(connection)
-	defer func() { _ = c.Close() }()
+	c := s.client(p)
 	ctx := context.Background()
-	own := connection.Env["REDIS_KEY_PREFIX"]
+	own := s.Engine.Connection(p).Env["REDIS_KEY_PREFIX"]
 	for key, value := range map[string]string{
 		"text": "héllo\x00", "empty": "", "bytes": "\xff\xfe", "long": euros, "exact": strings.Repeat("x", resource.MaxPreview),
 		"long bytes": strings.Repeat("\xff", resource.MaxPreview+1),
@@ -53,7 +58,15 @@ func (s *suite) fillStore(p *resource.Provisioned) {
 	s.must(c.ZAdd(ctx, own+"zset", redis.Z{Member: "a"}, redis.Z{Member: "b"}).Err())
 }
 
-// redis returns a client of a key-value store.
+// client returns a client of a store.
+func (s *suite) client(p *resource.Provisioned) redis.UniversalClient {
+	s.t.Helper()
+	c := s.redis(s.Engine.Connection(p))
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// redis returns a client for what an engine says about the connection to a store.
 func (s *suite) redis(c resource.Connection) redis.UniversalClient {
 	s.t.Helper()
 	if s.Redis != nil {

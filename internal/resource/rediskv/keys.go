@@ -23,7 +23,7 @@ const (
 // Keys returns a page of keys. Their prefix is with or without one of the store's own. Keys are shown
 // with that, since clients use it.
 func (e *Engine) Keys(ctx context.Context, p *resource.Provisioned, q resource.KeyQuery) (resource.Keys, error) {
-	s := &scanner{own: ownKeys(p.ID, q.Prefix), limit: q.Limit, seen: map[string]bool{}}
+	s := &scanner{own: ownKeys(p.ID, q.Prefix), kind: q.Type, limit: q.Limit, seen: map[string]bool{}}
 	if err := s.parse(q.Cursor); err != nil {
 		return resource.Keys{}, err
 	}
@@ -76,12 +76,13 @@ func (f keyFilter) filter(keys []string) []string {
 	})
 }
 
-// scanner collects a page of keys from one server after another. SCAN returns the keys after a cursor, and the same ones again for
-// the same cursor, but not exactly as many as asked for: a batch that does not fit into the page is
-// left to the next one, after asking for fewer.
+// scanner collects a page of keys from one server after another. SCAN returns the keys after a cursor, and
+// the same ones again for the same cursor, but not exactly as many as asked for: a batch that does not fit
+// into the page is left to the next one, after asking for fewer.
 type scanner struct {
 	servers []*redis.Client
 	own     keyFilter
+	kind    string // type of the values, or "" for all
 	limit   int
 	server  int    // where the next batch is
 	cursor  uint64 // where it begins there
@@ -140,7 +141,7 @@ func (s *scanner) run(ctx context.Context) error {
 		if s.done {
 			return nil
 		}
-		found, next, err := s.servers[s.server].Scan(ctx, s.cursor, s.own.match, count).Result()
+		found, next, err := s.scan(ctx, count)
 		if err != nil {
 			return err
 		}
@@ -162,6 +163,15 @@ func (s *scanner) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// scan returns the next batch, and where that after it begins.
+func (s *scanner) scan(ctx context.Context, count int64) ([]string, uint64, error) {
+	server := s.servers[s.server]
+	if s.kind == "" {
+		return server.Scan(ctx, s.cursor, s.own.match, count).Result()
+	}
+	return server.ScanType(ctx, s.cursor, s.own.match, count, s.kind).Result()
 }
 
 func (s *scanner) take(batch []string) {

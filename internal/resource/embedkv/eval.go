@@ -1,0 +1,53 @@
+package embedkv
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"steward/internal/errs"
+	"steward/internal/resource"
+)
+
+// Eval runs a script on a key. It does so as a client of the store, within the limits that all clients of
+// it have together.
+func (e *Engine) Eval(ctx context.Context, p *resource.Provisioned, script resource.Script) (any, error) {
+	if err := e.mine(p); err != nil {
+		return nil, err
+	}
+	client := redis.NewClient(&redis.Options{
+		Dialer: e.dialPipe, Username: p.ID, Password: p.Password, Protocol: 2, PoolSize: 1, MaxRetries: -1,
+		ContextTimeoutEnabled: true, DisableIdentity: true,
+	})
+	defer func() { _ = client.Close() }()
+	args := []any{"EVAL", script.Text, 1, script.Key}
+	for _, arg := range script.Args {
+		args = append(args, arg)
+	}
+	reply, err := client.Do(ctx, args...).Result()
+	var refused redis.Error
+	switch {
+	case err == nil:
+		return reply, nil
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case errors.As(err, &refused) && !busy(refused.Error()):
+		return nil, resource.ReplyError(refused.Error())
+	}
+	return nil, errs.Unavailablef(err, "the key-value store cannot be used now")
+}
+
+// dialPipe connects a client of this process.
+func (e *Engine) dialPipe(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	go e.accept(server) // which may write before the client reads
+	return client, nil
+}
+
+// busy reports whether an error says that there is no slot, memory or open store for a client now.
+func busy(text string) bool {
+	return strings.HasSuffix(text, "try again") || text == errTooManyClients.Error() || text == errClosed.Error()
+}
